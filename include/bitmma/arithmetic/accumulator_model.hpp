@@ -1,0 +1,83 @@
+// What the tensor cores compute, one row per instruction group. These are *measured* facts, each with its evidence;
+// what is *documented* as legal is in instruction/legality.hpp, and the two are never mixed.
+//
+//   wgmma f16 -> f32:  e_max = max over non-zero products and c of their exponents, and the floor
+//                      every product and c truncated toward zero to a multiple of 2^(e_max - 25), added exactly,
+//                      the sum truncated once to f32
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "bitmma/formats/format.hpp"
+#include "bitmma/formats/round.hpp"
+
+namespace bitmma {
+
+enum class Family : uint8_t { wgmma };
+
+std::string_view print(Family family);
+
+/// How sure a row is. A guess is never promoted.
+enum class Evidence : uint8_t {
+  measured_h200,    // measured for this project on an NVIDIA H200; the dumps are in data/golden
+  published_words,  // reproduces result words of real hardware that others published
+  published_model,  // a published model that its authors compared with hardware
+  model_choice,     // nobody has published what decides it; our choice
+};
+
+std::string_view print(Evidence evidence);
+
+enum class Arithmetic : uint8_t {
+  fused_sum,  // one aligned sum of all products and c, rounded once
+  integer,    // exact sum, then wrap modulo 2^32 or one clamp
+  popcount,   // number of positions where both bits are set, added like integers
+};
+
+/// Hypotheses that were tested and refuted. Hardware has none of them set; a row with one set computes what a wrong
+/// model would, for tests that must tell the difference and for explaining other people's results.
+struct Deviations {
+  bool product_normalised = false;        // a product >= 2 raises its alignment exponent
+  bool zero_product_has_exponent = false;
+  bool align_toward_negative = false;     // terms rounded toward minus infinity instead of toward zero
+  bool c_after_sum = false;               // c is added exactly and the sum truncated, instead of c alone
+  bool two_chained_halves = false;        // two instructions of half the terms, the first one's D being the second's C
+  bool zero_keeps_sign = false;           // a zero result has the sign of what was rounded, or of all-negative zeros
+  bool c_nan_payload_passed = false;
+  bool f16_through_f32 = false;           // an f16 result is truncated to f32 first
+
+  bool operator==(const Deviations&) const = default;
+};
+
+/// The floor of rows whose smallest possible exponent no floor ever exceeds.
+inline constexpr int no_floor = -100000;
+
+struct AccumulatorModel {
+  Family family = Family::wgmma;
+  FormatSet inputs;  // A and B may be any two of these
+  Format output = Format::f32;
+  Arithmetic arithmetic = Arithmetic::fused_sum;
+  int fraction_bits = 0;         // F: terms are multiples of 2^(e_max - F)
+  int floor_exponent = no_floor; // e_max is at least this
+  Rounding rounding = Rounding::toward_zero;
+  int output_fraction_bits = 0;  // kept of the output's mantissa bits
+  Deviations deviations;
+  Evidence evidence = Evidence::model_choice;
+  std::string_view source;
+
+  bool operator==(const AccumulatorModel&) const = default;
+};
+
+/// Every row, hardware as measured.
+std::span<const AccumulatorModel> accumulator_models();
+
+/// The row for these types, or nullptr when no instruction of the family has them.
+const AccumulatorModel* find_accumulator_model(Family family, Format a, Format b, Format d);
+
+/// "F = 25, RZ-23, floor -133": the rule in a few words.
+std::string print_rule(const AccumulatorModel& model);
+
+}  // namespace bitmma

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace bitmma {
+
+/// "bitmma 0.1.0": what the program calls itself in `source` of the files it writes.
+std::string version();
+
+}  // namespace bitmma

@@ -1,0 +1,57 @@
+// Shared-memory matrix descriptors: the 64-bit word that tells wgmma (sm_90a) and tcgen05.mma (sm_100a) where a matrix is.
+//
+//   sm_90a   63..62 swizzle | 51..49 base offset | 45..32 stride | 29..16 leading | 13..0 start       (all >> 4)
+//   sm_100a  63..61 swizzle | 52 leading mode | 51..49 base offset | 48..46 = 0b001 | 45..32 | 29..16 | 13..0
+//
+//   0x4000004000010000 on sm_90a: 128B swizzle, start 0, leading 16 (ignored in K-major), stride 1024 bytes.
+//
+// One table encodes, decodes and prints. Sources: PTX ISA 9.7.15.5.1.2.2 and 9.7.16.4.1, Table 40.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/layout/canonical.hpp"
+
+namespace bitmma {
+
+/// A descriptor with its byte quantities decoded. `reserved` keeps every bit that belongs to no field, in place.
+struct SmemDescriptor {
+  Arch arch = Arch::sm_90a;
+  int64_t start_address_bytes = 0;
+  Strides strides;
+  int base_offset = 0;
+  Swizzle swizzle = Swizzle::none;
+  bool leading_dim_absolute = false;  // sm_100a bit 52: the leading field is an address
+  uint64_t reserved = 0;
+
+  bool operator==(const SmemDescriptor&) const = default;
+};
+
+/// One row of a descriptor's field table. Sizes in bytes are stored in units of 16.
+struct DescriptorField {
+  BitField bits;
+  enum class Unit : uint8_t { plain, bytes_16 } unit = Unit::plain;
+  std::string_view meaning;
+};
+
+/// The rows of `arch`'s descriptor, lowest bits first.
+std::span<const DescriptorField> smem_descriptor_fields(Arch arch);
+
+/// Takes the word apart. Throws Error when the swizzle code is one the architecture reserves.
+SmemDescriptor decode_smem_descriptor(Arch arch, uint64_t word);
+
+/// Puts the word together; the inverse of decode. Throws Error, with every violation, when an address or stride is not
+/// a multiple of 16 bytes in [0, 2^18), the base offset is not in 0..7 or the architecture lacks the swizzle mode.
+uint64_t encode(const SmemDescriptor& descriptor);
+
+/// What is legal but looks wrong: reserved bits, fixed bits, a start inside the swizzle pattern, ignored fields.
+/// With `major` unknown, only what holds for both is reported.
+std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major = std::nullopt);
+
+}  // namespace bitmma

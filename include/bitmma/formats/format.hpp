@@ -1,0 +1,178 @@
+// Number formats: one row each. A finite floating-point code s.e.m has the value
+//
+//   e5m2 0x7B = 0.11110.11 : +1.75 * 2^(30-15) = 57344        value = significand * 2^(exponent - mantissa_bits)
+//
+// with significand = 2^M + m and exponent = e - bias for e > 0, and significand = m, exponent = 1 - bias for e = 0:
+// subnormals are *not* normalised, because the hardware aligns them by that exponent too.
+// Sources: IEEE 754-2019; OCP 8-bit Floating Point 1.0; OCP Microscaling Formats 1.0; PTX ISA 5.2.3.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace bitmma {
+
+enum class Format : uint8_t {
+  f16, bf16, tf32, f32, e4m3, e5m2, e2m3, e3m2, e2m1, ue8m0, ue4m3, s8, u8, b1, s32,
+};
+
+enum class NumberKind : uint8_t { floating, integer, bits };
+
+/// Which codes of the largest exponent are not numbers.
+enum class NonFinite : uint8_t {
+  ieee,      // m = 0 is infinity, the others NaN
+  nan_only,  // only the code with all exponent and mantissa bits set, a NaN
+  none,      // every code is a number
+};
+
+struct FormatInfo {
+  Format id;
+  std::string_view name;  // as PTX spells it
+  NumberKind kind = NumberKind::floating;
+  int bits = 0;          // container: the bits one element takes in memory and registers
+  int ignored_bits = 0;  // lowest bits of the container that are dropped before anything else (tf32)
+  int exponent_bits = 0;
+  int mantissa_bits = 0;
+  int bias = 0;
+  NonFinite non_finite = NonFinite::none;
+  bool is_signed = true;
+  bool has_zero = true;  // ue8m0 has none, and its code 0 is the power 2^-127
+
+  constexpr int min_exponent() const { return has_zero ? 1 - bias : -bias; }
+  constexpr uint32_t exponent_mask() const { return (1u << exponent_bits) - 1; }
+  constexpr uint32_t mantissa_mask() const { return (1u << mantissa_bits) - 1; }
+  constexpr uint32_t sign_bit() const { return is_signed ? 1u << (bits - 1) : 0; }
+  /// Code of the largest finite magnitude, sign clear, ignored bits zero.
+  constexpr uint32_t max_finite() const {
+    const uint32_t all = (1u << (exponent_bits + mantissa_bits)) - 1;
+    const uint32_t code = non_finite == NonFinite::ieee       ? all - mantissa_mask() - 1
+                          : non_finite == NonFinite::nan_only ? all - 1
+                                                              : all;
+    return code << ignored_bits;
+  }
+  /// Code of infinity, or nothing when the format has none.
+  constexpr std::optional<uint32_t> infinity() const {
+    if (non_finite != NonFinite::ieee) return std::nullopt;
+    return exponent_mask() << (mantissa_bits + ignored_bits);
+  }
+  /// The NaN that tensor cores and cvt produce: all exponent and mantissa bits set, sign clear.
+  constexpr std::optional<uint32_t> canonical_nan() const {
+    if (non_finite == NonFinite::none) return std::nullopt;
+    return bits == 32 ? 0x7FFFFFFFu : (1u << (exponent_bits + mantissa_bits)) - 1;
+  }
+};
+
+inline constexpr auto formats = std::to_array<FormatInfo>({
+    {.id = Format::f16, .name = "f16", .bits = 16, .exponent_bits = 5, .mantissa_bits = 10, .bias = 15,
+     .non_finite = NonFinite::ieee},
+    {.id = Format::bf16, .name = "bf16", .bits = 16, .exponent_bits = 8, .mantissa_bits = 7, .bias = 127,
+     .non_finite = NonFinite::ieee},
+    // An f32 word whose low 13 bits are dropped before Inf and NaN are told apart: 0x7F800001 is Inf. Measured, H200.
+    {.id = Format::tf32, .name = "tf32", .bits = 32, .ignored_bits = 13, .exponent_bits = 8, .mantissa_bits = 10,
+     .bias = 127, .non_finite = NonFinite::ieee},
+    {.id = Format::f32, .name = "f32", .bits = 32, .exponent_bits = 8, .mantissa_bits = 23, .bias = 127,
+     .non_finite = NonFinite::ieee},
+    {.id = Format::e4m3, .name = "e4m3", .bits = 8, .exponent_bits = 4, .mantissa_bits = 3, .bias = 7,
+     .non_finite = NonFinite::nan_only},
+    {.id = Format::e5m2, .name = "e5m2", .bits = 8, .exponent_bits = 5, .mantissa_bits = 2, .bias = 15,
+     .non_finite = NonFinite::ieee},
+    {.id = Format::e2m3, .name = "e2m3", .bits = 6, .exponent_bits = 2, .mantissa_bits = 3, .bias = 1},
+    {.id = Format::e3m2, .name = "e3m2", .bits = 6, .exponent_bits = 3, .mantissa_bits = 2, .bias = 3},
+    {.id = Format::e2m1, .name = "e2m1", .bits = 4, .exponent_bits = 2, .mantissa_bits = 1, .bias = 1},
+    {.id = Format::ue8m0, .name = "ue8m0", .bits = 8, .exponent_bits = 8, .mantissa_bits = 0, .bias = 127,
+     .non_finite = NonFinite::nan_only, .is_signed = false, .has_zero = false},
+    // Seven bits in a byte; bit 7 is ignored (B200 words), so 0x7F and 0xFF are both NaN.
+    {.id = Format::ue4m3, .name = "ue4m3", .bits = 8, .exponent_bits = 4, .mantissa_bits = 3, .bias = 7,
+     .non_finite = NonFinite::nan_only, .is_signed = false},
+    {.id = Format::s8, .name = "s8", .kind = NumberKind::integer, .bits = 8},
+    {.id = Format::u8, .name = "u8", .kind = NumberKind::integer, .bits = 8, .is_signed = false},
+    {.id = Format::b1, .name = "b1", .kind = NumberKind::bits, .bits = 1, .is_signed = false},
+    {.id = Format::s32, .name = "s32", .kind = NumberKind::integer, .bits = 32},
+});
+
+constexpr const FormatInfo& info(Format format) { return formats[static_cast<size_t>(format)]; }
+
+consteval bool formats_are_in_enum_order() {
+  for (size_t i = 0; i < formats.size(); ++i) {
+    if (static_cast<size_t>(formats[i].id) != i) return false;
+  }
+  return true;
+}
+static_assert(formats_are_in_enum_order());
+
+/// The format PTX calls `name`, or nothing.
+std::optional<Format> format_named(std::string_view name);
+
+/// A set of formats as a value that tables can hold.
+class FormatSet {
+ public:
+  constexpr FormatSet() = default;
+  constexpr FormatSet(std::initializer_list<Format> members) {
+    for (const Format member : members) mask_ |= 1u << static_cast<int>(member);
+  }
+  constexpr bool contains(Format format) const { return mask_ >> static_cast<int>(format) & 1; }
+  bool operator==(const FormatSet&) const = default;
+
+ private:
+  uint32_t mask_ = 0;
+};
+
+enum class NumberClass : uint8_t { finite, infinity, nan };
+
+/// A floating-point code taken apart. `significand` and `exponent` mean something only when `number` is finite.
+struct Decoded {
+  NumberClass number = NumberClass::finite;
+  bool negative = false;
+  uint32_t significand = 0;  // at most mantissa_bits + 1 bits; 0 for a zero
+  int exponent = 0;          // value = +-significand * 2^(exponent - mantissa_bits); a zero has min_exponent()
+
+  bool is_zero() const { return number == NumberClass::finite && significand == 0; }
+  bool operator==(const Decoded&) const = default;
+};
+
+/// Takes a floating-point code apart. Bits above the container are ignored. `format` must be of kind floating.
+constexpr Decoded decode(const FormatInfo& format, uint32_t bits) {
+  const uint32_t code = bits >> format.ignored_bits;
+  const uint32_t mantissa = code & format.mantissa_mask();
+  const uint32_t field = (code >> format.mantissa_bits) & format.exponent_mask();
+  const bool negative = (bits & format.sign_bit()) != 0;
+  if (field == format.exponent_mask()) {
+    if (format.non_finite == NonFinite::ieee) {
+      return {.number = mantissa == 0 ? NumberClass::infinity : NumberClass::nan, .negative = negative};
+    }
+    if (format.non_finite == NonFinite::nan_only && mantissa == format.mantissa_mask()) {
+      return {.number = NumberClass::nan, .negative = negative};
+    }
+  }
+  const bool hidden_bit = field != 0 || !format.has_zero;
+  return {.negative = negative,
+          .significand = mantissa | (hidden_bit ? 1u << format.mantissa_bits : 0),
+          .exponent = (hidden_bit ? static_cast<int>(field) : 1) - format.bias};
+}
+constexpr Decoded decode(Format format, uint32_t bits) { return decode(info(format), bits); }
+
+/// The code that `decode` takes apart into `value`; a NaN gives the canonical one. The inverse of decode but for NaN
+/// payloads and ignored bits. Throws Error when no code has exactly this value.
+uint32_t encode(Format format, const Decoded& value);
+
+/// The value of an integer or bit code: s8, u8, b1, s32.
+constexpr int64_t decode_integer(Format format, uint32_t bits) {
+  switch (format) {
+    case Format::s8: return static_cast<int8_t>(bits);
+    case Format::u8: return static_cast<uint8_t>(bits);
+    case Format::b1: return bits & 1;
+    default: return static_cast<int32_t>(bits);
+  }
+}
+
+/// The exact value as people read it: "-1.75", "2^-133 * 3", "nan (0x7fc00001)", "inf".
+std::string print_value(Format format, uint32_t bits);
+
+/// The bits in hex, as wide as the container: "0x3c00".
+std::string print_bits(Format format, uint32_t bits);
+
+}  // namespace bitmma

@@ -1,0 +1,50 @@
+// One matrix instruction as a value: everything that is fixed before it runs. Text stops at the parser below.
+//
+//   wgmma.mma_async.sp.sync.aligned.m64n128k32.f32.bf16.bf16
+//                   ^ sparse        ^ m  n   k  ^ d  ^ a  ^ b
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "bitmma/arithmetic/accumulator_model.hpp"
+#include "bitmma/formats/format.hpp"
+#include "bitmma/layout/canonical.hpp"
+
+namespace bitmma {
+
+enum class OperandSource : uint8_t { smem, registers };
+
+struct Instruction {
+  Family family = Family::wgmma;
+  bool sparse = false;
+  int m = 64, n = 0, k = 0;  // k is logical: twice the stored columns when sparse
+  Format d = Format::f32, a = Format::f16, b = Format::f16;
+  bool satfinite = false;
+  std::string bit_operation;  // ".and.popc" for b1, else empty
+
+  // Immediates and operand forms, which PTX writes after the mnemonic.
+  OperandSource a_source = OperandSource::smem;
+  int imm_scale_a = 1, imm_scale_b = 1;  // -1 negates
+  int imm_trans_a = 0, imm_trans_b = 0;  // 1 = MN-major
+  int scale_d = 1;                       // 0: C is not read
+  int sparsity_selector = 0;
+
+  bool operator==(const Instruction&) const = default;
+
+  /// Columns of A that are stored: k, or k/2 when sparse.
+  int stored_k() const { return sparse ? k / 2 : k; }
+  Major a_major() const { return imm_trans_a == 1 ? Major::mn : Major::k; }
+  Major b_major() const { return imm_trans_b == 1 ? Major::mn : Major::k; }
+};
+
+/// The mnemonic with all qualifiers, without operands.
+std::string print(const Instruction& instruction);
+
+/// Reads a mnemonic. `.satfinite` may stand after the shape or after the types, as ptxas takes it. Throws Error naming
+/// every qualifier that is unknown, missing or out of place; numbers and type pairs that are merely illegal are left to
+/// require_legal. Immediates keep their defaults.
+Instruction parse_instruction(std::string_view text);
+
+}  // namespace bitmma

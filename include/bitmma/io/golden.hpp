@@ -1,0 +1,30 @@
+// Files that the program computes itself: golden cases from a seed, and D for files that lack it.
+#pragma once
+
+#include <cstdint>
+
+#include "bitmma/instruction/place.hpp"
+#include "bitmma/instruction/random_operands.hpp"
+#include "bitmma/io/compare.hpp"
+#include "bitmma/io/vector_file.hpp"
+
+namespace bitmma {
+
+struct GoldenRequest {
+  Instruction instruction;
+  int64_t cases = 1;
+  uint64_t seed = 0;
+  Distribution distribution = Distribution::bits;
+  OperandLayout layout_a, layout_b;
+};
+
+/// A complete vector file, D and logical matrices included. The same request gives the same bytes on any machine and
+/// for any number of threads. Throws Error when the instruction or a layout is illegal.
+TensorFile make_golden(const GoldenRequest& request, int threads, const Progress& progress = {});
+
+/// `vectors` with D computed by the model: d_regs, and d where the file has logical matrices. A file with logical
+/// matrices alone also gets the image, descriptors and registers, laid out as asked.
+TensorFile with_simulated_d(const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b,
+                            int threads, const Progress& progress = {});
+
+}  // namespace bitmma

@@ -1,0 +1,88 @@
+// Vector files, format bitmma-vectors-1: cases of one instruction, everything it reads and, when known, what it writes.
+//
+//   smem U8 [cases, bytes]   a_desc, b_desc U64 [cases]   a_regs U32 [cases, 128, 4]   metadata U32 [cases, 128]
+//   c_regs, d_regs U32 [cases, 128, R]   and, for people, logical matrices a, b, c, d
+//
+// A file may also hold logical matrices alone; then D is computed from them. Unknown keys and tensors are kept.
+// The format is described in docs/vectors.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/instruction/place.hpp"
+#include "bitmma/instruction/simulate.hpp"
+#include "bitmma/io/tensor_file.hpp"
+
+namespace bitmma {
+
+inline constexpr std::string_view vector_format = "bitmma-vectors-1";
+
+/// A checked file: the instruction is legal and every tensor it needs has the right dtype and shape.
+struct VectorFile {
+  TensorFile file;
+  Instruction instruction;
+  int64_t cases = 0;
+  bool has_images = true;  // false: only logical matrices
+
+  bool has_recorded_d() const { return file.find(has_images ? "d_regs" : "d") != nullptr; }
+  /// Value of `source`, "unknown" when the file does not say.
+  std::string source() const;
+};
+
+/// Reads and checks a file; `instruction` stands in for the metadata key when the file has none. Throws Error with all
+/// violations, naming the file and the field.
+VectorFile read_vector_file(const std::string& path, std::string_view instruction = {});
+
+/// What case `index` of a file with images reads. `smem` looks into the file, which must outlive it.
+struct VectorCase {
+  MachineState registers;
+  std::span<const uint8_t> smem;
+
+  Machine view() const {
+    Machine machine = registers.view();
+    machine.smem = smem;
+    return machine;
+  }
+};
+VectorCase case_at(const VectorFile& vectors, int64_t index);
+
+/// The operands of case `index` from the logical matrices a, b, c.
+Operands logical_operands(const VectorFile& vectors, int64_t index);
+
+/// D of case `index` as the file has it; only with has_recorded_d().
+BitMatrix recorded_d(const VectorFile& vectors, int64_t index);
+
+/// D of case `index` as the model computes it, from the images, or from the logical matrices where there are none.
+BitMatrix computed_d(const VectorFile& vectors, int64_t index, const AccumulatorModel* model = nullptr);
+
+/// The safetensors dtype in which people keep matrices of this format: F16, BF16, F32, F8_E4M3, I8, ...
+std::string_view natural_dtype(Format format);
+
+/// Collects cases into a file, tensor by tensor. Every case gets the same parts; what no case has is not written.
+class VectorBuilder {
+ public:
+  explicit VectorBuilder(const Instruction& instruction) : instruction_(instruction) {}
+
+  /// Begins the next case.
+  void begin_case() { ++cases_; }
+  void add_machine(const MachineState& state);
+  void add_logical(const Operands& operands);
+  void add_d_regs(const BitMatrix& d);
+  void add_logical_d(const BitMatrix& d);
+  /// The file so far. `metadata` is added to the keys that describe the instruction.
+  TensorFile finish(std::vector<std::pair<std::string, std::string>> metadata) &&;
+
+ private:
+  Instruction instruction_;
+  int64_t cases_ = 0;
+  std::vector<uint8_t> smem_, a_desc_, b_desc_, a_regs_, metadata_, c_regs_, d_regs_, a_, b_, c_, d_;
+};
+
+/// The metadata keys that describe `instruction`.
+std::vector<std::pair<std::string, std::string>> instruction_metadata(const Instruction& instruction);
+
+}  // namespace bitmma

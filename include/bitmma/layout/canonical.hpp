@@ -1,0 +1,45 @@
+// Canonical layouts: what the two strides of a matrix descriptor mean, by major-ness and swizzle mode.
+//
+// With T = 128 / element bits (elements in 16 bytes) and W = swizzle width / 16 bytes (1 without swizzling):
+//
+//   K-major   none      ((8,m),(T,2k)) : ((T,SBO),(1,LBO))
+//   K-major   swizzled  ((8,m),(T,2k)) : ((W*T,SBO),(1,T))          LBO is ignored
+//   MN-major  none      ((T,1,m),(8,k)): ((1,T,SBO),(T,LBO))        SBO steps along M/N, LBO along K
+//   MN-major  swizzled  ((T,W,m),(8,k)): ((1,T,LBO),(W*T,SBO))      LBO steps along M/N, SBO along K
+//
+// Source: PTX ISA 9.7.15.5.1.2.1.3 and 9.7.16.3.3; checked against CUTLASS in data/oracle and measured on an H200.
+#pragma once
+
+#include <cstdint>
+
+#include "bitmma/layout/layout.hpp"
+#include "bitmma/layout/swizzle.hpp"
+
+namespace bitmma {
+
+/// Which coordinate runs along contiguous bytes: PTX's transpose bits say 0 for K-major and 1 for MN-major.
+enum class Major : uint8_t { k, mn };
+
+constexpr std::string_view print(Major major) { return major == Major::k ? "k-major" : "mn-major"; }
+
+/// The two byte strides of a descriptor, decoded.
+struct Strides {
+  int64_t leading_dim_byte_offset = 0;
+  int64_t stride_dim_byte_offset = 0;
+
+  bool operator==(const Strides&) const = default;
+};
+
+/// The layout, in elements, of a rows x cols matrix (M or N by K) before the swizzle acts on the address.
+Layout canonical_layout(Major major, const SwizzleInfo& swizzle, const Strides& strides, int element_bits, int rows,
+                        int cols);
+
+/// The smallest strides that keep all elements of a rows x cols matrix apart, each grown by `padding_bytes`.
+/// K-major swizzled keeps the conventional leading byte offset 16 (encoded 1), which the hardware ignores.
+Strides minimal_strides(Major major, const SwizzleInfo& swizzle, int element_bits, int rows, int cols,
+                        int64_t padding_bytes = 0);
+
+/// False when a row of K does not fit the swizzle width, so that two elements share an address whatever the strides.
+bool fits_one_to_one(Major major, const SwizzleInfo& swizzle, int element_bits, int cols);
+
+}  // namespace bitmma

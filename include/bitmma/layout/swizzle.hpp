@@ -1,0 +1,74 @@
+// Swizzle modes of shared-memory matrices: three integers each, CuTe's Swizzle<bits, base, shift>.
+//
+//   128B:  address  ...a9 a8 a7 a6 a5 a4 a3..a0
+//                      \______/ XOR into a6..a4      16-byte units move, bytes inside a unit never do
+//
+// The XOR acts on the absolute shared-memory address, not on the offset in the matrix, and the descriptor's base offset
+// is subtracted from the row phase (address >> 7) first. Both measured on an H200, see data/README.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace bitmma {
+
+/// Which architecture's descriptors and instructions are meant; the names of PTX targets.
+enum class Arch : uint8_t { sm_90a, sm_100a };
+
+std::string_view print(Arch arch);
+/// The architecture PTX calls `name`; sm_103a has the descriptors of sm_100a.
+std::optional<Arch> arch_named(std::string_view name);
+
+enum class Swizzle : uint8_t { none, b32, b64, b128, b128_atom32 };
+
+struct SwizzleInfo {
+  Swizzle id;
+  std::string_view name;  // as users write it
+  int width_bytes = 16;   // bytes of one row of the pattern; 16, one core-matrix row, without swizzling
+  int bits = 0, base = 4, shift = 3;
+  int code_sm_90a = -1;   // descriptor bits 62-63; -1: the architecture has no such mode
+  int code_sm_100a = -1;  // descriptor bits 61-63
+  int rows_per_atom = 8;  // MN-major: values of k after which the next stride is taken
+
+  /// Bytes after which the XOR pattern repeats; patterns that start on such an address have base offset 0.
+  constexpr int pattern_bytes() const { return bits == 0 ? 16 : 128 << bits; }
+  constexpr int code(Arch arch) const { return arch == Arch::sm_90a ? code_sm_90a : code_sm_100a; }
+};
+
+inline constexpr auto swizzles = std::to_array<SwizzleInfo>({
+    {.id = Swizzle::none, .name = "none", .code_sm_90a = 0, .code_sm_100a = 0},
+    {.id = Swizzle::b32, .name = "32", .width_bytes = 32, .bits = 1, .code_sm_90a = 3, .code_sm_100a = 6},
+    {.id = Swizzle::b64, .name = "64", .width_bytes = 64, .bits = 2, .code_sm_90a = 2, .code_sm_100a = 4},
+    {.id = Swizzle::b128, .name = "128", .width_bytes = 128, .bits = 3, .code_sm_90a = 1, .code_sm_100a = 2},
+    {.id = Swizzle::b128_atom32, .name = "128-atom32", .width_bytes = 128, .bits = 2, .base = 5, .shift = 2,
+     .code_sm_100a = 1, .rows_per_atom = 4},
+});
+
+constexpr const SwizzleInfo& info(Swizzle swizzle) { return swizzles[static_cast<size_t>(swizzle)]; }
+
+/// The physical byte address of linear byte address `address`. Its own inverse for a fixed base offset.
+constexpr int64_t apply(const SwizzleInfo& swizzle, int64_t address, int base_offset = 0) {
+  const int64_t phase = (address >> (swizzle.base + swizzle.shift)) - base_offset;
+  return address ^ ((phase & ((int64_t{1} << swizzle.bits) - 1)) << swizzle.base);
+}
+
+consteval bool is_involution(const SwizzleInfo& swizzle) {
+  for (int64_t address = 0; address < 4096; address += 16) {
+    if (apply(swizzle, apply(swizzle, address, 3), 3) != address) return false;
+  }
+  return true;
+}
+static_assert(is_involution(swizzles[0]) && is_involution(swizzles[1]) && is_involution(swizzles[2]) &&
+              is_involution(swizzles[3]) && is_involution(swizzles[4]));
+
+/// The mode with this descriptor code, or nothing when the code is reserved.
+std::optional<Swizzle> swizzle_of_code(Arch arch, int code);
+std::optional<Swizzle> swizzle_named(std::string_view name);
+
+/// "Swizzle<3,4,3>".
+std::string print(const SwizzleInfo& swizzle);
+
+}  // namespace bitmma

@@ -1,0 +1,68 @@
+// Register fragments: which thread holds element (row, col), in which register, at which bit; and the other way round.
+//
+// wgmma, thread t of the warpgroup: warp w = t / 32, lane l = t % 32, g = l / 4, q = l % 4. P = elements per register.
+//   A, register r, position p:  row = 16 w + g + 8 (r & 1)          k   = P q + p + 4 P (r >> 1)
+//   D, element i = P r + p:     row = 16 w + g + 8 ((i >> 1) & 1)   col = 8 (i >> 2) + 2 q + (i & 1)
+//
+// One rule for all types: P is 1, 2, 4 or 32 for A and 1 or 2 for D. A sparse A is the stored matrix of K/2 columns.
+// Source: PTX ISA 9.7.15.5.1.1 figures 148-155, checked against CUTLASS in data/oracle.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/formats/bit_matrix.hpp"
+
+namespace bitmma {
+
+enum class FragmentRole : uint8_t { wgmma_a, wgmma_d };
+
+/// A rows x cols matrix spread over the registers of a group of threads.
+struct Fragment {
+  FragmentRole role = FragmentRole::wgmma_d;
+  int rows = 64;
+  int cols = 0;
+  int element_bits = 32;
+  int threads = 128;
+
+  int elements_per_register() const { return 32 / element_bits; }
+  /// 32-bit registers of each thread.
+  int registers() const { return rows * cols / threads / elements_per_register(); }
+  int64_t words() const { return int64_t{threads} * registers(); }
+};
+
+/// A in registers: 64 x k, or 64 x k/2 stored elements when sparse. Always four registers.
+Fragment wgmma_a_fragment(Format a, int stored_k);
+/// The accumulator: 64 x n; f16 is packed two to a register.
+Fragment wgmma_d_fragment(Format d, int n);
+
+struct RegisterPlace {
+  int thread = 0;
+  int reg = 0;
+  int bit = 0;  // lowest bit of the element in the register
+
+  bool operator==(const RegisterPlace&) const = default;
+};
+
+struct MatrixPlace {
+  int row = 0;
+  int col = 0;
+
+  bool operator==(const MatrixPlace&) const = default;
+};
+
+/// Where element (row, col) is.
+RegisterPlace place_of(const Fragment& fragment, int row, int col);
+
+/// The element that holds bit `bit` of register `reg` of thread `thread`.
+MatrixPlace element_at(const Fragment& fragment, int thread, int reg, int bit);
+
+/// Reads the matrix from `registers`, thread-major, fragment.words() of them. Throws Error when there are fewer or more.
+BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format, std::string_view operand);
+
+/// Writes the matrix to `registers`; the inverse of gather, and throws like it.
+void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers, std::string_view operand);
+
+}  // namespace bitmma

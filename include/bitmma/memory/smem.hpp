@@ -1,0 +1,73 @@
+// Where an element of a matrix lives in shared memory, and the other way round.
+//
+//   descriptor -> linear byte address = start + canonical offset(row, k) -> physical = swizzle(linear, base offset)
+//
+// Nothing is checked by the hardware: overlapping rows and strides that make no sense are read as the rule says.
+// Source: measured on an H200 with random strides, starts and base offsets (data/README.md).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bitmma/descriptor/smem_descriptor.hpp"
+#include "bitmma/formats/bit_matrix.hpp"
+
+namespace bitmma {
+
+/// A rows x cols matrix (M or N by K) in a CTA's shared memory, as one instruction reads it.
+struct SmemMatrix {
+  SmemDescriptor descriptor;
+  Major major = Major::k;
+  int element_bits = 16;  // of the container in memory
+  int rows = 0;
+  int cols = 0;
+};
+
+/// The layout in elements, before the swizzle.
+Layout layout_of(const SmemMatrix& matrix);
+
+/// "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))": what the descriptor means, in elements from its start address.
+std::string print_cute(const SmemMatrix& matrix);
+
+/// A place in shared memory: `bit` counts from the lowest bit of byte `byte`, and is 0 for elements of 8 bits and more.
+struct SmemPlace {
+  int64_t byte = 0;
+  int bit = 0;
+
+  bool operator==(const SmemPlace&) const = default;
+};
+
+/// Places of all elements of one matrix: computes each coordinate's offset once.
+class SmemMap {
+ public:
+  explicit SmemMap(const SmemMatrix& matrix);
+
+  const SmemMatrix& matrix() const { return matrix_; }
+  /// Place of element (row, col), 0 <= row < rows, 0 <= col < cols.
+  SmemPlace place_of(int row, int col) const {
+    const int64_t offset_bits = (row_offset_[row] + col_offset_[col]) * matrix_.element_bits;
+    const int64_t linear = matrix_.descriptor.start_address_bytes + (offset_bits >> 3);
+    return {.byte = apply(swizzle_, linear, matrix_.descriptor.base_offset), .bit = static_cast<int>(offset_bits & 7)};
+  }
+  /// All elements that byte `byte` holds a part of, by row then column. Empty when the matrix does not use it.
+  std::vector<std::pair<int, int>> elements_at(int64_t byte) const;
+
+ private:
+  SmemMatrix matrix_;
+  SwizzleInfo swizzle_;
+  std::vector<int64_t> row_offset_, col_offset_;  // in elements
+};
+
+/// Reads the matrix. Throws Error naming `operand`, row, k, address and image size when an element lies outside `image`.
+BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand);
+
+/// Writes the matrix into `image`; the inverse of gather where the map is one-to-one. Throws like gather, before it writes.
+void scatter(const BitMatrix& values, const SmemMap& map, std::span<uint8_t> image, std::string_view operand);
+
+/// One more than the highest byte the matrix uses: the image size it needs.
+int64_t end_byte(const SmemMap& map);
+
+}  // namespace bitmma

@@ -1,0 +1,92 @@
+#include "bitmma/arithmetic/accumulator_model.hpp"
+
+#include <fmt/format.h>
+
+namespace bitmma {
+namespace {
+
+constexpr FormatSet fp8{Format::e4m3, Format::e5m2};
+constexpr FormatSet int8{Format::s8, Format::u8};
+constexpr std::string_view h200 = "NVIDIA H200, data/golden/sm_90a";
+
+// The floors are emin(D) - 7. Where the smallest product and c lie above the floor nothing can show it; the row then
+// carries the family's value and says so.
+constexpr auto models = std::to_array<AccumulatorModel>({
+    {.family = Family::wgmma, .inputs = {Format::tf32}, .output = Format::f32, .fraction_bits = 25,
+     .floor_exponent = -133, .output_fraction_bits = 23, .evidence = Evidence::measured_h200, .source = h200},
+    // Floor not observable: no f16 product lies below 2^-28.
+    {.family = Family::wgmma, .inputs = {Format::f16}, .output = Format::f32, .fraction_bits = 25,
+     .floor_exponent = -133, .output_fraction_bits = 23, .evidence = Evidence::measured_h200, .source = h200},
+    {.family = Family::wgmma, .inputs = {Format::bf16}, .output = Format::f32, .fraction_bits = 25,
+     .floor_exponent = -133, .output_fraction_bits = 23, .evidence = Evidence::measured_h200, .source = h200},
+    {.family = Family::wgmma, .inputs = {Format::f16}, .output = Format::f16, .fraction_bits = 25,
+     .floor_exponent = -21, .rounding = Rounding::nearest_even, .output_fraction_bits = 10,
+     .evidence = Evidence::measured_h200, .source = h200},
+    // "e8m13": 13 fraction bits inside and in the result, so the low 10 bits of D are zero. Floor not observable.
+    {.family = Family::wgmma, .inputs = fp8, .output = Format::f32, .fraction_bits = 13, .floor_exponent = -133,
+     .output_fraction_bits = 13, .evidence = Evidence::measured_h200, .source = h200},
+    // Any floor up to -19 gives the same bits.
+    {.family = Family::wgmma, .inputs = fp8, .output = Format::f16, .fraction_bits = 13, .floor_exponent = -21,
+     .rounding = Rounding::nearest_even, .output_fraction_bits = 10, .evidence = Evidence::measured_h200,
+     .source = h200},
+    {.family = Family::wgmma, .inputs = int8, .output = Format::s32, .arithmetic = Arithmetic::integer,
+     .evidence = Evidence::measured_h200, .source = h200},
+    {.family = Family::wgmma, .inputs = {Format::b1}, .output = Format::s32, .arithmetic = Arithmetic::popcount,
+     .evidence = Evidence::measured_h200, .source = h200},
+});
+
+constexpr int largest_mantissa_bits(const FormatSet& inputs) {
+  int bits = 0;
+  for (const FormatInfo& format : formats) {
+    if (inputs.contains(format.id) && format.mantissa_bits > bits) bits = format.mantissa_bits;
+  }
+  return bits;
+}
+
+/// Bits of a product aligned to F fraction bits; the vector loop keeps eight of them in an int32.
+constexpr int aligned_product_bits(const AccumulatorModel& model) { return model.fraction_bits + 2; }
+
+consteval bool rows_fit_the_vector_loop() {
+  for (const AccumulatorModel& model : models) {
+    if (model.arithmetic != Arithmetic::fused_sum) continue;
+    if (aligned_product_bits(model) + 3 > 31) return false;
+    // F below the product's fraction bits would drop bits before alignment; one more or less must stay possible too.
+    if (model.fraction_bits - 1 < 2 * largest_mantissa_bits(model.inputs)) return false;
+  }
+  return true;
+}
+static_assert(rows_fit_the_vector_loop());
+
+}  // namespace
+
+std::string_view print(Family) { return "wgmma"; }
+
+std::string_view print(Evidence evidence) {
+  switch (evidence) {
+    case Evidence::measured_h200: return "measured on an NVIDIA H200";
+    case Evidence::published_words: return "published hardware words";
+    case Evidence::published_model: return "published model";
+    default: return "model choice";
+  }
+}
+
+std::span<const AccumulatorModel> accumulator_models() { return models; }
+
+const AccumulatorModel* find_accumulator_model(Family family, Format a, Format b, Format d) {
+  for (const AccumulatorModel& model : models) {
+    if (model.family == family && model.output == d && model.inputs.contains(a) && model.inputs.contains(b)) {
+      return &model;
+    }
+  }
+  return nullptr;
+}
+
+std::string print_rule(const AccumulatorModel& model) {
+  if (model.arithmetic == Arithmetic::integer) return "exact sum, wrap or one clamp";
+  if (model.arithmetic == Arithmetic::popcount) return "popcount(a and b), exact sum, wrap";
+  const std::string floor = model.floor_exponent == no_floor ? "none" : std::to_string(model.floor_exponent);
+  return fmt::format("F = {}, {}-{}, floor {}", model.fraction_bits,
+                     model.rounding == Rounding::toward_zero ? "RZ" : "RNE", model.output_fraction_bits, floor);
+}
+
+}  // namespace bitmma

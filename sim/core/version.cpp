@@ -1,0 +1,7 @@
+#include "bitmma/core/version.hpp"
+
+namespace bitmma {
+
+std::string version() { return "bitmma " BITMMA_VERSION; }
+
+}  // namespace bitmma

@@ -1,0 +1,192 @@
+#include "bitmma/descriptor/smem_descriptor.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+
+namespace bitmma {
+namespace {
+
+using Unit = DescriptorField::Unit;
+
+constexpr auto fields_sm_90a = std::to_array<DescriptorField>({
+    {.bits = {"start_address", 0, 14}, .unit = Unit::bytes_16, .meaning = "first byte of the matrix in shared memory"},
+    {.bits = {"leading_dim_byte_offset", 16, 14}, .unit = Unit::bytes_16, .meaning = "LBO"},
+    {.bits = {"stride_dim_byte_offset", 32, 14}, .unit = Unit::bytes_16, .meaning = "SBO"},
+    {.bits = {"base_offset", 49, 3}, .meaning = "row phase of the first row of the swizzle pattern"},
+    {.bits = {"swizzle", 62, 2}, .meaning = "0 none, 1 128B, 2 64B, 3 32B"},
+});
+static_assert(disjoint(fields_sm_90a, 64));
+
+constexpr auto fields_sm_100a = std::to_array<DescriptorField>({
+    {.bits = {"start_address", 0, 14}, .unit = Unit::bytes_16, .meaning = "first byte of the matrix in shared memory"},
+    {.bits = {"leading_dim_byte_offset", 16, 14}, .unit = Unit::bytes_16, .meaning = "LBO, or an address (mode 1)"},
+    {.bits = {"stride_dim_byte_offset", 32, 14}, .unit = Unit::bytes_16, .meaning = "SBO"},
+    {.bits = {"fixed_001", 46, 3}, .meaning = "must be 0b001"},
+    {.bits = {"base_offset", 49, 3}, .meaning = "row phase of the first row of the swizzle pattern"},
+    {.bits = {"leading_dim_mode", 52, 1}, .meaning = "0 byte offset, 1 absolute address (sm_103a)"},
+    {.bits = {"fixed_0", 53, 8}, .meaning = "must be 0"},
+    {.bits = {"swizzle", 61, 3}, .meaning = "0 none, 1 128B with 32B atoms, 2 128B, 4 64B, 6 32B"},
+});
+static_assert(disjoint(fields_sm_100a, 64));
+
+constexpr std::string_view section(Arch arch) {
+  return arch == Arch::sm_90a ? "PTX ISA 9.7.15.5.1.2.2" : "PTX ISA 9.7.16.4.1, Table 40";
+}
+
+constexpr const DescriptorField* find(std::span<const DescriptorField> fields, std::string_view name) {
+  for (const DescriptorField& field : fields) {
+    if (field.bits.name == name) return &field;
+  }
+  return nullptr;
+}
+
+/// One value per field name: the meeting point of the word and the struct.
+struct Binding {
+  std::string_view name;
+  int64_t (*get)(const SmemDescriptor&);
+  void (*set)(SmemDescriptor&, int64_t);
+};
+
+constexpr auto bindings = std::to_array<Binding>({
+    {"start_address", [](const SmemDescriptor& d) { return d.start_address_bytes; },
+     [](SmemDescriptor& d, int64_t v) { d.start_address_bytes = v; }},
+    {"leading_dim_byte_offset", [](const SmemDescriptor& d) { return d.strides.leading_dim_byte_offset; },
+     [](SmemDescriptor& d, int64_t v) { d.strides.leading_dim_byte_offset = v; }},
+    {"stride_dim_byte_offset", [](const SmemDescriptor& d) { return d.strides.stride_dim_byte_offset; },
+     [](SmemDescriptor& d, int64_t v) { d.strides.stride_dim_byte_offset = v; }},
+    {"base_offset", [](const SmemDescriptor& d) { return int64_t{d.base_offset}; },
+     [](SmemDescriptor& d, int64_t v) { d.base_offset = static_cast<int>(v); }},
+    {"leading_dim_mode", [](const SmemDescriptor& d) { return int64_t{d.leading_dim_absolute}; },
+     [](SmemDescriptor& d, int64_t v) { d.leading_dim_absolute = v != 0; }},
+});
+
+}  // namespace
+
+std::span<const DescriptorField> smem_descriptor_fields(Arch arch) {
+  if (arch == Arch::sm_90a) return fields_sm_90a;
+  return fields_sm_100a;
+}
+
+SmemDescriptor decode_smem_descriptor(Arch arch, uint64_t word) {
+  const auto fields = smem_descriptor_fields(arch);
+  SmemDescriptor descriptor{.arch = arch, .reserved = word};
+  for (const Binding& binding : bindings) {
+    const DescriptorField* field = find(fields, binding.name);
+    if (!field) continue;
+    const auto value = static_cast<int64_t>(extract(word, field->bits));
+    binding.set(descriptor, field->unit == Unit::bytes_16 ? value * 16 : value);
+    descriptor.reserved &= ~field->bits.mask();
+  }
+  const DescriptorField& swizzle_field = *find(fields, "swizzle");
+  const int code = static_cast<int>(extract(word, swizzle_field.bits));
+  const std::optional<Swizzle> swizzle = swizzle_of_code(arch, code);
+  if (!swizzle) {
+    throw Error({.field = fmt::format("swizzle of descriptor {:#018x}", word),
+                 .seen = std::to_string(code),
+                 .legal = std::string(swizzle_field.meaning),
+                 .fix = "codes of sm_90a and sm_100a differ; check which architecture made it",
+                 .source = std::string(section(arch))});
+  }
+  descriptor.swizzle = *swizzle;
+  descriptor.reserved &= ~swizzle_field.bits.mask();
+  return descriptor;
+}
+
+uint64_t encode(const SmemDescriptor& descriptor) {
+  const auto fields = smem_descriptor_fields(descriptor.arch);
+  std::vector<Violation> violations;
+  uint64_t word = descriptor.reserved;
+  for (const Binding& binding : bindings) {
+    const DescriptorField* field = find(fields, binding.name);
+    const int64_t value = binding.get(descriptor);
+    if (!field) {
+      if (value != 0) {
+        violations.push_back({.field = std::string(binding.name), .seen = std::to_string(value),
+                              .legal = fmt::format("0 on {}", print(descriptor.arch)),
+                              .fix = "only sm_100a has this field", .source = std::string(section(descriptor.arch))});
+      }
+      continue;
+    }
+    const bool in_bytes = field->unit == Unit::bytes_16;
+    const int64_t unit = in_bytes ? 16 : 1;
+    const auto largest = static_cast<int64_t>(field->bits.largest()) * unit;
+    if (value < 0 || value > largest || value % unit != 0) {
+      violations.push_back(
+          {.field = std::string(binding.name), .seen = std::to_string(value),
+           .legal = in_bytes ? fmt::format("a multiple of 16 bytes in 0..{}", largest) : fmt::format("0..{}", largest),
+           .fix = in_bytes ? "give bytes, not the encoded value; the field stores bytes >> 4" : "",
+           .source = std::string(section(descriptor.arch))});
+      continue;
+    }
+    word = insert(word, field->bits, static_cast<uint64_t>(value / unit));
+  }
+  const int code = info(descriptor.swizzle).code(descriptor.arch);
+  if (code < 0) {
+    violations.push_back({.field = "swizzle", .seen = std::string(info(descriptor.swizzle).name),
+                          .legal = "none, 32, 64 or 128", .fix = "128-atom32 exists on sm_100a only",
+                          .source = std::string(section(descriptor.arch))});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+  return insert(word, find(fields, "swizzle")->bits, static_cast<uint64_t>(code));
+}
+
+std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major) {
+  std::vector<Violation> found;
+  const std::string source(section(descriptor.arch));
+  const SwizzleInfo& swizzle = info(descriptor.swizzle);
+  const auto fields = smem_descriptor_fields(descriptor.arch);
+  uint64_t fixed = 0;
+  for (const DescriptorField& field : fields) {
+    if (!field.bits.name.starts_with("fixed_")) continue;
+    const uint64_t expected = field.bits.name == "fixed_001" ? 1 : 0;
+    fixed |= field.bits.mask();
+    if (extract(descriptor.reserved, field.bits) != expected) {
+      found.push_back({.field = fmt::format("bits {}-{}", field.bits.low_bit,
+                                            field.bits.low_bit + field.bits.width_bits - 1),
+                       .seen = fmt::format("{:#b}", extract(descriptor.reserved, field.bits)),
+                       .legal = fmt::format("{:#b}", expected),
+                       .fix = "a descriptor made for sm_90a lacks these bits", .source = source});
+    }
+  }
+  if (const uint64_t stray = descriptor.reserved & ~fixed) {
+    found.push_back({.field = "reserved bits", .seen = fmt::format("{:#018x}", stray), .legal = "0",
+                     .fix = "check the shifts that built the descriptor", .source = source});
+  }
+  if (swizzle.bits == 0 && descriptor.base_offset != 0) {
+    found.push_back({.field = "base_offset", .seen = std::to_string(descriptor.base_offset),
+                     .legal = "0 without swizzling", .fix = "it changes nothing there; clear it", .source = source});
+  }
+  if (swizzle.bits != 0 && descriptor.start_address_bytes % swizzle.pattern_bytes() >= 128 &&
+      descriptor.base_offset == 0) {
+    found.push_back({.field = "start_address", .seen = fmt::format("{:#x}", descriptor.start_address_bytes),
+                     .legal = fmt::format("within the first row of a {}-byte pattern, or a base offset",
+                                          swizzle.pattern_bytes()),
+                     .fix = fmt::format("rows start in phase {} of the pattern; if the data's phase 0 is here, set "
+                                        "base_offset = (start >> 7) & 7",
+                                        descriptor.start_address_bytes / 128 % (int64_t{1} << swizzle.bits)),
+                     .source = source});
+  }
+  if (major == Major::k && swizzle.bits != 0 && descriptor.strides.leading_dim_byte_offset > 16 &&
+      !descriptor.leading_dim_absolute) {
+    found.push_back({.field = "leading_dim_byte_offset",
+                     .seen = std::to_string(descriptor.strides.leading_dim_byte_offset),
+                     .legal = "16 (encoded 1) by convention in swizzled K-major",
+                     .fix = "the hardware ignores it there; K advances by moving the start address",
+                     .source = "measured on an H200 (data/README.md)"});
+  }
+  if (swizzle.bits != 0 && descriptor.strides.stride_dim_byte_offset % swizzle.pattern_bytes() != 0) {
+    found.push_back({.field = "stride_dim_byte_offset",
+                     .seen = std::to_string(descriptor.strides.stride_dim_byte_offset),
+                     .legal = fmt::format("a multiple of the {}-byte swizzle pattern in ordinary layouts",
+                                          swizzle.pattern_bytes()),
+                     .fix = descriptor.strides.stride_dim_byte_offset * 16 % swizzle.pattern_bytes() == 0 &&
+                                    descriptor.strides.stride_dim_byte_offset > 0
+                                ? "was the stride shifted right by 4 twice?"
+                                : "the XOR follows the address, so each group of rows then has another phase",
+                     .source = source});
+  }
+  return found;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,91 @@
+#include "bitmma/formats/format.hpp"
+
+#include <bit>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/formats/round.hpp"
+
+namespace bitmma {
+
+std::optional<Format> format_named(std::string_view name) {
+  for (const FormatInfo& row : formats) {
+    if (row.name == name) return row.id;
+  }
+  return std::nullopt;
+}
+
+uint32_t encode(Format format, const Decoded& value) {
+  const FormatInfo& row = info(format);
+  const uint32_t sign = value.negative ? row.sign_bit() : 0;
+  const auto refuse = [&](std::string_view what) {
+    throw Error({.field = fmt::format("value for {}", row.name),
+                 .seen = fmt::format("{}{} * 2^{}", value.negative ? "-" : "", value.significand,
+                                     value.exponent - row.mantissa_bits),
+                 .legal = std::string(what),
+                 .fix = "round it with round_to first"});
+  };
+  if (value.number == NumberClass::infinity) {
+    if (!row.infinity()) refuse("a finite number: the format has no infinity");
+    return sign | *row.infinity();
+  }
+  if (value.number == NumberClass::nan) {
+    if (!row.canonical_nan()) refuse("a number: the format has no NaN");
+    return sign | *row.canonical_nan();
+  }
+  const uint32_t code = round_to(format, {.negative = value.negative,
+                                          .magnitude = value.significand,
+                                          .exponent = value.exponent - row.mantissa_bits},
+                                 Rounding::toward_zero, Overflow::saturate);
+  const Decoded back = decode(row, code);
+  const auto normalised = [](uint32_t significand, int exponent) {
+    const int shift = significand == 0 ? 0 : std::countr_zero(significand);
+    return std::pair(significand >> shift, significand == 0 ? 0 : exponent + shift);
+  };
+  if (normalised(back.significand, back.exponent) != normalised(value.significand, value.exponent) ||
+      back.negative != value.negative || back.number != NumberClass::finite) {
+    refuse("a value that one of its codes has exactly");
+  }
+  return code;
+}
+
+uint32_t convert(Format from, uint32_t bits, Format to, Rounding rounding, Overflow overflow) {
+  const FormatInfo& source = info(from);
+  const FormatInfo& target = info(to);
+  const Decoded value = decode(source, bits);
+  const uint32_t sign = value.negative ? target.sign_bit() : 0;
+  if (value.number == NumberClass::nan) {
+    // cvt gives the NaN without its sign; without saturation the host conversions of CUDA keep the sign.
+    const bool keep_sign = overflow == Overflow::infinity && target.bits == 8 && target.is_signed;
+    if (target.canonical_nan()) return (keep_sign ? sign : 0) | *target.canonical_nan();
+    return target.max_finite();
+  }
+  if (value.number == NumberClass::infinity) {
+    if (overflow == Overflow::infinity && target.infinity()) return sign | *target.infinity();
+    if (overflow == Overflow::infinity && target.canonical_nan()) return sign | *target.canonical_nan();
+    return sign | target.max_finite();
+  }
+  return round_to(to, {.negative = value.negative,
+                       .magnitude = value.significand,
+                       .exponent = value.exponent - source.mantissa_bits},
+                  rounding, overflow);
+}
+
+std::string print_bits(Format format, uint32_t bits) {
+  return fmt::format("{:#0{}x}", bits, 2 + (info(format).bits + 3) / 4);
+}
+
+std::string print_value(Format format, uint32_t bits) {
+  const FormatInfo& row = info(format);
+  if (row.kind != NumberKind::floating) return fmt::format("{}", decode_integer(format, bits));
+  const Decoded value = decode(row, bits);
+  const char* sign = value.negative ? "-" : "";
+  if (value.number == NumberClass::nan) return fmt::format("{}nan", sign);
+  if (value.number == NumberClass::infinity) return fmt::format("{}inf", sign);
+  // Every code of every format is exact in a double, and fmt prints the shortest digits that read back.
+  return fmt::format("{}{}", sign, std::ldexp(static_cast<double>(value.significand), value.exponent - row.mantissa_bits));
+}
+
+}  // namespace bitmma

@@ -1,0 +1,161 @@
+#include "bitmma/instruction/place.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace bitmma {
+namespace {
+
+constexpr int64_t pattern_alignment = 1024;  // base offset 0 in every swizzle mode
+constexpr int64_t window_bytes = 1 << 18;    // what the 14 stored bits of an address reach
+
+SmemDescriptor plan_operand(std::string_view operand, const OperandLayout& layout, int element_bits, int rows, int cols,
+                            int64_t start, std::vector<Violation>& violations) {
+  const SwizzleInfo& swizzle = info(layout.swizzle);
+  if (layout.padding_bytes < 0 || layout.padding_bytes % 16 != 0) {
+    violations.push_back({.field = fmt::format("padding of {}", operand), .seen = std::to_string(layout.padding_bytes),
+                          .legal = "a multiple of 16 bytes, 0 or more", .fix = "strides are stored in units of 16 bytes"});
+  }
+  if (!fits_one_to_one(layout.major, swizzle, element_bits, cols)) {
+    violations.push_back({.field = fmt::format("layout of {}", operand), .seen = fmt::format("{}:{}", print(layout.major), swizzle.name),
+                          .legal = fmt::format("a swizzle width of at least {} bytes, or none", cols * element_bits / 8),
+                          .fix = "a row of K would run into the next row"});
+  }
+  return {.start_address_bytes = start,
+          .strides = minimal_strides(layout.major, swizzle, element_bits, rows, cols, layout.padding_bytes),
+          .swizzle = layout.swizzle};
+}
+
+int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+int64_t end_of(const SmemDescriptor& descriptor, Major major, int element_bits, int rows, int cols) {
+  return end_byte(SmemMap({.descriptor = descriptor, .major = major, .element_bits = element_bits, .rows = rows, .cols = cols}));
+}
+
+BitMatrix transposed(const BitMatrix& matrix) {
+  BitMatrix result(matrix.format, matrix.cols(), matrix.rows());
+  result.bits = matrix.bits.transpose();
+  return result;
+}
+
+}  // namespace
+
+OperandLayout parse_operand_layout(std::string_view text) {
+  const size_t colon = text.find(':');
+  const std::string_view major = text.substr(0, colon);
+  const std::string_view swizzle = colon == std::string_view::npos ? "" : text.substr(colon + 1);
+  const std::optional<Swizzle> mode = swizzle_named(swizzle);
+  if ((major != "k-major" && major != "mn-major") || !mode || *mode == Swizzle::b128_atom32) {
+    throw Error({.field = "layout", .seen = std::string(text),
+                 .legal = "k-major or mn-major, a colon, then none, 32, 64 or 128", .fix = "for example k-major:128"});
+  }
+  return {.major = major == "k-major" ? Major::k : Major::mn, .swizzle = *mode};
+}
+
+Instruction with_majors(Instruction instruction, const OperandLayout& a, const OperandLayout& b) {
+  if (instruction.a_source == OperandSource::smem) instruction.imm_trans_a = a.major == Major::mn;
+  instruction.imm_trans_b = b.major == Major::mn;
+  return instruction;
+}
+
+Placement plan_placement(const Instruction& instruction, const OperandLayout& a, const OperandLayout& b) {
+  std::vector<Violation> violations;
+  Placement placement;
+  const int a_bits = info(instruction.a).bits, b_bits = info(instruction.b).bits;
+  int64_t a_end = 0;
+  if (instruction.a_source == OperandSource::smem) {
+    placement.a = plan_operand("A", a, a_bits, instruction.m, instruction.stored_k(), 0, violations);
+    a_end = end_of(placement.a, a.major, a_bits, instruction.m, instruction.stored_k());
+  }
+  const int64_t b_start = round_up(a_end, pattern_alignment);
+  placement.b = plan_operand("B", b, b_bits, instruction.n, instruction.k, b_start, violations);
+  const int64_t b_end = end_of(placement.b, b.major, b_bits, instruction.n, instruction.k);
+  placement.image_bytes = round_up(b_end, pattern_alignment);
+  if (placement.image_bytes > window_bytes) {
+    violations.push_back({.field = "image", .seen = fmt::format("{} bytes", placement.image_bytes),
+                          .legal = fmt::format("at most {} bytes, the reach of a descriptor", window_bytes),
+                          .fix = "use less padding"});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+  return placement;
+}
+
+MachineState place_operands(const Instruction& instruction, const Placement& placement, const Operands& operands,
+                            RandomStream filler) {
+  MachineState state;
+  state.smem.resize(placement.image_bytes);
+  for (size_t i = 0; i < state.smem.size(); i += 4) {
+    const uint32_t word = filler.word();
+    for (size_t byte = 0; byte < 4; ++byte) state.smem[i + byte] = static_cast<uint8_t>(word >> 8 * byte);
+  }
+  if (instruction.a_source == OperandSource::registers) {
+    state.a_regs.resize(a_fragment(instruction).words());
+    scatter(operands.a, a_fragment(instruction), state.a_regs, "a_regs");
+  } else {
+    state.a_desc = encode(placement.a);
+    scatter(operands.a, SmemMap(a_matrix(instruction, state.a_desc)), state.smem, "A");
+  }
+  state.b_desc = encode(placement.b);
+  scatter(transposed(operands.b), SmemMap(b_matrix(instruction, state.b_desc)), state.smem, "B");
+  if (instruction.sparse) {
+    state.metadata = encode_metadata(metadata_layout(info(instruction.a).bits), operands.selected_k, instruction.m,
+                                     instruction.sparsity_selector);
+  }
+  state.c_regs.resize(d_fragment(instruction).words());
+  if (operands.c) {
+    scatter(*operands.c, d_fragment(instruction), state.c_regs, "c_regs");
+  } else {
+    for (uint32_t& word : state.c_regs) word = filler.word();  // never read
+  }
+  return state;
+}
+
+BitMatrix logical_a(const Instruction& instruction, const Operands& operands) {
+  if (!instruction.sparse) return operands.a;
+  BitMatrix logical(instruction.a, instruction.m, instruction.k);
+  const int stored_k = instruction.stored_k();
+  for (int row = 0; row < instruction.m; ++row) {
+    for (int j = 0; j < stored_k; ++j) {
+      logical(row, operands.selected_k[static_cast<size_t>(row) * stored_k + j]) = operands.a(row, j);
+    }
+  }
+  return logical;
+}
+
+void compress_a(const Instruction& instruction, const BitMatrix& logical, Operands& operands) {
+  operands.selected_k.clear();
+  if (!instruction.sparse) {
+    operands.a = logical;
+    return;
+  }
+  const MetadataLayout& layout = metadata_layout(info(instruction.a).bits);
+  operands.a = BitMatrix(instruction.a, instruction.m, layout.stored_k);
+  for (int row = 0; row < instruction.m; ++row) {
+    for (int chunk = 0; chunk < instruction.k / layout.chunk; ++chunk) {
+      std::vector<int> kept;
+      for (int position = 0; position < layout.chunk; ++position) {
+        if (logical(row, chunk * layout.chunk + position) != 0) kept.push_back(position);
+      }
+      if (static_cast<int>(kept.size()) > layout.stored_per_chunk) {
+        throw Error({.field = fmt::format("a row {}, columns {}..{}", row, chunk * layout.chunk,
+                                          (chunk + 1) * layout.chunk - 1),
+                     .seen = fmt::format("{} non-zero codes", kept.size()),
+                     .legal = fmt::format("at most {} of {}", layout.stored_per_chunk, layout.chunk),
+                     .fix = "prune A to the sparsity of this type", .source = "PTX ISA 9.7.15.6"});
+      }
+      // Fill up with the lowest free positions, then keep the order the metadata demands.
+      for (int position = 0; static_cast<int>(kept.size()) < layout.stored_per_chunk; ++position) {
+        if (std::find(kept.begin(), kept.end(), position) == kept.end()) kept.push_back(position);
+      }
+      std::sort(kept.begin(), kept.end());
+      for (int i = 0; i < layout.stored_per_chunk; ++i) {
+        const int k = chunk * layout.chunk + kept[i];
+        operands.a(row, chunk * layout.stored_per_chunk + i) = logical(row, k);
+        operands.selected_k.push_back(static_cast<uint16_t>(k));
+      }
+    }
+  }
+}
+
+}  // namespace bitmma

@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/instruction/instruction.hpp"
+
+namespace bitmma {
+namespace {
+
+constexpr std::string_view grammar =
+    "wgmma.mma_async{.sp}.sync.aligned.m64nNkK{.satfinite}.DTYPE.ATYPE.BTYPE{.and.popc}{.satfinite}";
+
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (;;) {
+    const size_t dot = text.find('.');
+    words.push_back(text.substr(0, dot));
+    if (dot == std::string_view::npos) return words;
+    text.remove_prefix(dot + 1);
+  }
+}
+
+/// Reads "m64n8k16".
+bool parse_shape(std::string_view text, Instruction& instruction) {
+  for (const auto& [letter, number] : {std::pair('m', &instruction.m), std::pair('n', &instruction.n),
+                                       std::pair('k', &instruction.k)}) {
+    if (text.empty() || text.front() != letter) return false;
+    text.remove_prefix(1);
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+    if (error != std::errc{} || *number < 0) return false;
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+  }
+  return text.empty();
+}
+
+/// Words of a mnemonic, taken one by one.
+class Words {
+ public:
+  explicit Words(std::string_view text) : words_(split(text)) {}
+
+  std::string_view peek() const { return next_ < words_.size() ? words_[next_] : std::string_view{}; }
+  bool take(std::string_view word) {
+    const bool same = next_ < words_.size() && words_[next_] == word;
+    next_ += same;
+    return same;
+  }
+  void skip() { ++next_; }
+  bool done() const { return next_ >= words_.size(); }
+
+ private:
+  std::vector<std::string_view> words_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+std::string print(const Instruction& instruction) {
+  return fmt::format("wgmma.mma_async{}.sync.aligned.m{}n{}k{}.{}.{}.{}{}{}", instruction.sparse ? ".sp" : "",
+                     instruction.m, instruction.n, instruction.k, info(instruction.d).name, info(instruction.a).name,
+                     info(instruction.b).name, instruction.bit_operation, instruction.satfinite ? ".satfinite" : "");
+}
+
+Instruction parse_instruction(std::string_view text) {
+  std::vector<Violation> violations;
+  const auto refuse = [&](std::string field, std::string_view seen, std::string legal, std::string fix = {}) {
+    violations.push_back({.field = std::move(field), .seen = seen.empty() ? "(nothing)" : std::string(seen.substr(0, 80)),
+                          .legal = std::move(legal), .fix = std::move(fix), .source = "PTX ISA 9.7.15.5.2"});
+  };
+  Instruction instruction;
+  Words words(text);
+  if (!words.take("wgmma")) {
+    refuse("instruction", words.peek(), "a mnemonic that begins with wgmma.mma_async",
+           fmt::format("write {}", grammar));
+    throw Error(std::move(violations));
+  }
+  if (!words.take("mma_async")) refuse("instruction", words.peek(), ".mma_async after wgmma");
+  instruction.sparse = words.take("sp");
+  if (!words.take("sync")) refuse("qualifier", words.peek(), ".sync here; it is mandatory");
+  if (!words.take("aligned")) refuse("qualifier", words.peek(), ".aligned here; it is mandatory");
+  if (!parse_shape(words.peek(), instruction)) {
+    refuse("shape", words.peek(), "mMnNkK, such as m64n128k16", fmt::format("write {}", grammar));
+  }
+  words.skip();
+  instruction.satfinite = words.take("satfinite");
+  for (const auto& [name, format] : {std::pair("dtype", &instruction.d), std::pair("atype", &instruction.a),
+                                     std::pair("btype", &instruction.b)}) {
+    if (const std::optional<Format> found = format_named(words.peek())) {
+      *format = *found;
+    } else {
+      refuse(name, words.peek(), "f16, bf16, tf32, f32, e4m3, e5m2, s8, u8, b1 or s32");
+    }
+    words.skip();
+  }
+  if (words.peek() == "and" || words.peek() == "xor") {
+    instruction.bit_operation = fmt::format(".{}", words.peek());
+    words.skip();
+    if (words.take("popc")) instruction.bit_operation += ".popc";
+  }
+  if (words.take("satfinite")) {
+    if (instruction.satfinite) refuse("qualifier", "satfinite", "one .satfinite", "remove the second one");
+    instruction.satfinite = true;
+  }
+  if (!words.done()) refuse("qualifier", words.peek(), "nothing more here", fmt::format("the form is {}", grammar));
+  if (!violations.empty()) throw Error(std::move(violations));
+  return instruction;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,110 @@
+#include "bitmma/instruction/simulate.hpp"
+
+#include <fmt/format.h>
+
+#include "bitmma/instruction/legality.hpp"
+
+namespace bitmma {
+namespace {
+
+SmemMatrix operand_matrix(Format format, uint64_t descriptor, Major major, int rows, int cols) {
+  return {.descriptor = decode_smem_descriptor(Arch::sm_90a, descriptor), .major = major,
+          .element_bits = info(format).bits, .rows = rows, .cols = cols};
+}
+
+BitMatrix transposed(const BitMatrix& matrix) {
+  BitMatrix result(matrix.format, matrix.cols(), matrix.rows());
+  result.bits = matrix.bits.transpose();
+  return result;
+}
+
+BitMatrix gather_a(const Instruction& instruction, const Machine& machine) {
+  if (instruction.a_source == OperandSource::registers) {
+    return gather(machine.a_regs, a_fragment(instruction), instruction.a, "a_regs");
+  }
+  return gather(machine.smem, SmemMap(a_matrix(instruction, machine.a_desc)), instruction.a, "A");
+}
+
+BitMatrix gather_b(const Instruction& instruction, const Machine& machine) {
+  return transposed(gather(machine.smem, SmemMap(b_matrix(instruction, machine.b_desc)), instruction.b, "B"));
+}
+
+}  // namespace
+
+SmemMatrix a_matrix(const Instruction& instruction, uint64_t a_desc) {
+  return operand_matrix(instruction.a, a_desc, instruction.a_major(), instruction.m, instruction.stored_k());
+}
+
+SmemMatrix b_matrix(const Instruction& instruction, uint64_t b_desc) {
+  return operand_matrix(instruction.b, b_desc, instruction.b_major(), instruction.n, instruction.k);
+}
+
+Fragment a_fragment(const Instruction& instruction) { return wgmma_a_fragment(instruction.a, instruction.stored_k()); }
+
+Fragment d_fragment(const Instruction& instruction) { return wgmma_d_fragment(instruction.d, instruction.n); }
+
+Operands gather_operands(const Instruction& instruction, const Machine& machine) {
+  Operands operands{.a = gather_a(instruction, machine),
+                    .b = gather_b(instruction, machine),
+                    .c = std::nullopt,
+                    .selected_k = {},
+                    .negate_a = instruction.imm_scale_a == -1,
+                    .negate_b = instruction.imm_scale_b == -1,
+                    .saturate = instruction.satfinite};
+  if (instruction.scale_d == 1) {
+    operands.c = gather(machine.c_regs, d_fragment(instruction), instruction.d, "c_regs");
+  }
+  if (instruction.sparse) {
+    operands.selected_k = selected_k(metadata_layout(info(instruction.a).bits), machine.metadata, instruction.m,
+                                     instruction.sparsity_selector);
+  }
+  return operands;
+}
+
+const AccumulatorModel& model_for(const Instruction& instruction) {
+  const AccumulatorModel* model =
+      find_accumulator_model(instruction.family, instruction.a, instruction.b, instruction.d);
+  if (!model) {
+    throw Error({.field = "accumulator model", .seen = print(instruction), .legal = "an instruction with a model row"});
+  }
+  return *model;
+}
+
+BitMatrix simulate_d(const Instruction& instruction, const Machine& machine, const AccumulatorModel* model) {
+  require_legal(instruction);
+  return multiply_accumulate(model ? *model : model_for(instruction), gather_operands(instruction, machine));
+}
+
+std::vector<uint32_t> simulate(const Instruction& instruction, const Machine& machine, const AccumulatorModel* model) {
+  const BitMatrix d = simulate_d(instruction, machine, model);
+  const Fragment fragment = d_fragment(instruction);
+  std::vector<uint32_t> d_regs(fragment.words());
+  scatter(d, fragment, d_regs, "d_regs");
+  return d_regs;
+}
+
+std::vector<Violation> warnings(const Instruction& instruction, const Machine& machine) {
+  std::vector<Violation> found;
+  const auto add = [&](std::string_view operand, const SmemMatrix& matrix) {
+    for (Violation& warning : warnings(matrix.descriptor, matrix.major)) {
+      warning.field = fmt::format("{} {}", operand, warning.field);
+      found.push_back(std::move(warning));
+    }
+    if (!fits_one_to_one(matrix.major, info(matrix.descriptor.swizzle), matrix.element_bits, matrix.cols)) {
+      found.push_back({.field = fmt::format("{} swizzle", operand),
+                       .seen = std::string(info(matrix.descriptor.swizzle).name),
+                       .legal = "a width that holds the 64 bytes of K of a sparse B",
+                       .fix = "the second half of each row is read from the next row; use 64 or 128",
+                       .source = "follows from the measured address rule"});
+    }
+  };
+  if (instruction.a_source == OperandSource::smem) add("A", a_matrix(instruction, machine.a_desc));
+  add("B", b_matrix(instruction, machine.b_desc));
+  if (instruction.sparse) {
+    selected_k(metadata_layout(info(instruction.a).bits), machine.metadata, instruction.m,
+               instruction.sparsity_selector, &found);
+  }
+  return found;
+}
+
+}  // namespace bitmma

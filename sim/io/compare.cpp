@@ -1,0 +1,97 @@
+#include "bitmma/io/compare.hpp"
+
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/parallel.hpp"
+
+namespace bitmma {
+namespace {
+
+void require_recorded(const VectorFile& vectors) {
+  if (vectors.has_recorded_d()) return;
+  throw Error({.field = fmt::format("{}: tensor {}", vectors.file.path, vectors.has_images ? "d_regs" : "d"),
+               .seen = "(missing)", .legal = "a recorded D to compare with", .fix = "bitmma simulate computes one"});
+}
+
+}  // namespace
+
+std::string print(const Mismatch& mismatch) {
+  return fmt::format("case {}, row {}, col {} (thread {}, register {}, bit {}): expected {} ({}), actual {} ({})",
+                     mismatch.case_index, mismatch.row, mismatch.col, mismatch.place.thread, mismatch.place.reg,
+                     mismatch.place.bit, print_bits(mismatch.format, mismatch.expected),
+                     print_value(mismatch.format, mismatch.expected), print_bits(mismatch.format, mismatch.actual),
+                     print_value(mismatch.format, mismatch.actual));
+}
+
+Comparison& Comparison::operator+=(const Comparison& other) {
+  cases += other.cases;
+  outputs += other.outputs;
+  mismatches += other.mismatches;
+  cases_with_mismatches += other.cases_with_mismatches;
+  if (other.first && (!first || other.first->case_index < first->case_index)) first = other.first;
+  return *this;
+}
+
+Comparison compare_case(const Instruction& instruction, int64_t case_index, const BitMatrix& expected,
+                        const BitMatrix& actual) {
+  Comparison result{.cases = 1, .outputs = int64_t{expected.rows()} * expected.cols()};
+  if ((expected.bits == actual.bits).all()) return result;
+  for (int row = 0; row < expected.rows(); ++row) {
+    for (int col = 0; col < expected.cols(); ++col) {
+      if (expected(row, col) == actual(row, col)) continue;
+      ++result.mismatches;
+      if (result.first) continue;
+      result.first = Mismatch{.case_index = case_index, .row = row, .col = col,
+                              .place = place_of(d_fragment(instruction), row, col), .format = instruction.d,
+                              .expected = expected(row, col), .actual = actual(row, col)};
+    }
+  }
+  result.cases_with_mismatches = 1;
+  return result;
+}
+
+Comparison verify(const VectorFile& vectors, int threads, const Progress& progress, const AccumulatorModel* model) {
+  require_recorded(vectors);
+  const bool logical_d_too = vectors.has_images && vectors.file.find("d") != nullptr;
+  VectorFile logical = vectors;  // the same file, seen through its logical matrices
+  logical.has_images = false;
+  Comparison total;
+  std::mutex mutex;
+  parallel_for(static_cast<size_t>(vectors.cases), threads, [&](size_t i) {
+    const auto index = static_cast<int64_t>(i);
+    const BitMatrix computed = computed_d(vectors, index, model);
+    Comparison one = compare_case(vectors.instruction, index, recorded_d(vectors, index), computed);
+    if (logical_d_too && one.mismatches == 0) {
+      one = compare_case(vectors.instruction, index, recorded_d(logical, index), computed);
+    }
+    const std::lock_guard lock(mutex);
+    total += one;
+    if (progress) progress(total.cases);
+  });
+  return total;
+}
+
+Comparison compare(const VectorFile& expected, const VectorFile& actual) {
+  require_recorded(expected);
+  require_recorded(actual);
+  std::vector<Violation> violations;
+  if (print(expected.instruction) != print(actual.instruction)) {
+    violations.push_back({.field = fmt::format("{}: instruction", actual.file.path), .seen = print(actual.instruction),
+                          .legal = print(expected.instruction), .fix = "compare files of one instruction"});
+  }
+  if (expected.cases != actual.cases) {
+    violations.push_back({.field = fmt::format("{}: cases", actual.file.path), .seen = std::to_string(actual.cases),
+                          .legal = std::to_string(expected.cases)});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+  Comparison total;
+  for (int64_t index = 0; index < expected.cases; ++index) {
+    total += compare_case(expected.instruction, index, recorded_d(expected, index), recorded_d(actual, index));
+  }
+  return total;
+}
+
+}  // namespace bitmma

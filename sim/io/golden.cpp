@@ -1,0 +1,106 @@
+#include "bitmma/io/golden.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/core/version.hpp"
+#include "bitmma/instruction/legality.hpp"
+
+namespace bitmma {
+namespace {
+
+struct Made {
+  MachineState state;
+  BitMatrix d;
+  Operands operands;
+};
+
+/// Cases made in parallel, handed to `take` in order, a few at a time.
+void make_in_order(int64_t cases, int threads, const Progress& progress, const std::function<Made(int64_t)>& make,
+                   const std::function<void(Made&&)>& take) {
+  const int64_t batch = std::max(1, threads) * int64_t{8};
+  for (int64_t first = 0; first < cases; first += batch) {
+    const int64_t count = std::min(batch, cases - first);
+    std::vector<Made> made(static_cast<size_t>(count));
+    parallel_for(made.size(), threads, [&](size_t i) { made[i] = make(first + static_cast<int64_t>(i)); });
+    for (Made& one : made) take(std::move(one));
+    if (progress) progress(first + count);
+  }
+}
+
+}  // namespace
+
+TensorFile make_golden(const GoldenRequest& request, int threads, const Progress& progress) {
+  const Instruction instruction = with_majors(request.instruction, request.layout_a, request.layout_b);
+  std::vector<Violation> violations = violations_of(instruction);
+  if (request.cases < 1) violations.push_back({.field = "cases", .seen = std::to_string(request.cases), .legal = "at least 1"});
+  if (!violations.empty()) throw Error(std::move(violations));
+  const Placement placement = plan_placement(instruction, request.layout_a, request.layout_b);
+  VectorBuilder builder(instruction);
+  make_in_order(
+      request.cases, threads, progress,
+      [&](int64_t index) {
+        const auto case_index = static_cast<uint64_t>(index);
+        Made made{.state = {}, .d = {}, .operands = random_operands(instruction, request.distribution, request.seed, case_index)};
+        made.state = place_operands(instruction, placement, made.operands, filler_stream(request.seed, case_index));
+        made.d = simulate_d(instruction, made.state.view());
+        return made;
+      },
+      [&](Made&& made) {
+        builder.begin_case();
+        builder.add_machine(made.state);
+        builder.add_logical(made.operands);
+        builder.add_d_regs(made.d);
+        builder.add_logical_d(made.d);
+      });
+  const auto name = std::find_if(distributions.begin(), distributions.end(),
+                                 [&](const DistributionInfo& row) { return row.id == request.distribution; })->name;
+  return std::move(builder).finish({{"source", version()}, {"seed", std::to_string(request.seed)}, {"distribution", std::string(name)}});
+}
+
+TensorFile with_simulated_d(const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b,
+                            int threads, const Progress& progress) {
+  const bool from_logical = !vectors.has_images;
+  Instruction instruction = vectors.instruction;
+  Placement placement;
+  if (from_logical) {
+    instruction = with_majors(instruction, layout_a, layout_b);
+    require_legal(instruction);
+    placement = plan_placement(instruction, layout_a, layout_b);
+  }
+  const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
+  const bool logical_d_too = from_logical || has("d") || (has("a") && has("b"));
+  VectorBuilder builder(instruction);
+  make_in_order(
+      vectors.cases, threads, progress,
+      [&](int64_t index) {
+        Made made;
+        if (from_logical) {
+          made.operands = logical_operands(vectors, index);
+          made.state = place_operands(instruction, placement, made.operands, filler_stream(0, static_cast<uint64_t>(index)));
+          made.d = simulate_d(instruction, made.state.view());
+        } else {
+          made.d = computed_d(vectors, index);
+        }
+        return made;
+      },
+      [&](Made&& made) {
+        builder.begin_case();
+        if (from_logical) builder.add_machine(made.state);
+        builder.add_d_regs(made.d);
+        if (logical_d_too) builder.add_logical_d(made.d);
+      });
+
+  // The file as it was, with what was computed in its place: unknown keys and tensors survive.
+  TensorFile result = vectors.file;
+  for (Tensor& tensor : std::move(builder).finish({}).tensors) result.set(std::move(tensor));
+  for (auto& [key, value] : instruction_metadata(instruction)) result.set_metadata(key, value);
+  result.set_metadata("source", version());
+  for (const std::string_view of_the_gpu : {"driver", "cuda", "date"}) result.erase_metadata(of_the_gpu);
+  return result;
+}
+
+}  // namespace bitmma

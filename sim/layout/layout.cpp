@@ -1,0 +1,35 @@
+#include "bitmma/layout/layout.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace bitmma {
+
+int64_t offset_of(const LayoutMode& mode, int64_t index) {
+  int64_t offset = 0;
+  for (size_t i = 0; i + 1 < mode.size(); ++i) {
+    offset += index % mode[i].extent * mode[i].stride;
+    index /= mode[i].extent;
+  }
+  return mode.empty() ? 0 : offset + index * mode.back().stride;
+}
+
+int64_t offset_of(const Layout& layout, int64_t row, int64_t col) {
+  return offset_of(layout.row, row) + offset_of(layout.col, col);
+}
+
+namespace {
+std::string print_mode(const LayoutMode& mode, int64_t LayoutDigit::* member) {
+  std::vector<int64_t> values;
+  for (const LayoutDigit& digit : mode) values.push_back(digit.*member);
+  return fmt::format("({})", fmt::join(values, ","));
+}
+}  // namespace
+
+std::string print(const Layout& layout) {
+  return fmt::format("({},{}):({},{})", print_mode(layout.row, &LayoutDigit::extent),
+                     print_mode(layout.col, &LayoutDigit::extent), print_mode(layout.row, &LayoutDigit::stride),
+                     print_mode(layout.col, &LayoutDigit::stride));
+}
+
+}  // namespace bitmma

@@ -1,0 +1,85 @@
+#include "bitmma/memory/fragment.hpp"
+
+#include <fmt/format.h>
+
+#include "bitmma/core/bits.hpp"
+
+namespace bitmma {
+namespace {
+
+void require_size(std::span<const uint32_t> registers, const Fragment& fragment, std::string_view operand) {
+  if (static_cast<int64_t>(registers.size()) == fragment.words()) return;
+  throw Error({.field = fmt::format("{} registers", operand), .seen = std::to_string(registers.size()),
+               .legal = fmt::format("{} threads of {} registers", fragment.threads, fragment.registers())});
+}
+
+}  // namespace
+
+Fragment wgmma_a_fragment(Format a, int stored_k) {
+  return {.role = FragmentRole::wgmma_a, .rows = 64, .cols = stored_k, .element_bits = info(a).bits};
+}
+
+Fragment wgmma_d_fragment(Format d, int n) {
+  return {.role = FragmentRole::wgmma_d, .rows = 64, .cols = n, .element_bits = info(d).bits};
+}
+
+MatrixPlace element_at(const Fragment& fragment, int thread, int reg, int bit) {
+  const int per_register = fragment.elements_per_register();
+  const int warp = thread / 32, g = thread % 32 / 4, q = thread % 4;
+  const int position = bit / fragment.element_bits;
+  if (fragment.role == FragmentRole::wgmma_a) {
+    return {.row = 16 * warp + g + 8 * (reg & 1), .col = per_register * q + position + 4 * per_register * (reg >> 1)};
+  }
+  const int element = reg * per_register + position;
+  return {.row = 16 * warp + g + 8 * ((element >> 1) & 1), .col = 8 * (element >> 2) + 2 * q + (element & 1)};
+}
+
+RegisterPlace place_of(const Fragment& fragment, int row, int col) {
+  const int per_register = fragment.elements_per_register();
+  const int warp = row / 16, g = row % 8, upper_row = row / 8 % 2;
+  if (fragment.role == FragmentRole::wgmma_a) {
+    const int q = col / per_register % 4;
+    return {.thread = 32 * warp + 4 * g + q, .reg = upper_row + 2 * (col / (4 * per_register)),
+            .bit = col % per_register * fragment.element_bits};
+  }
+  const int element = 4 * (col / 8) + 2 * upper_row + col % 2;
+  return {.thread = 32 * warp + 4 * g + col % 8 / 2, .reg = element / per_register,
+          .bit = element % per_register * fragment.element_bits};
+}
+
+BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format,
+                 std::string_view operand) {
+  require_size(registers, fragment, operand);
+  BitMatrix values(format, fragment.rows, fragment.cols);
+  const int count = fragment.registers();
+  const auto mask = static_cast<uint32_t>(low_mask(fragment.element_bits));
+  for (int thread = 0; thread < fragment.threads; ++thread) {
+    for (int reg = 0; reg < count; ++reg) {
+      const uint32_t word = registers[static_cast<size_t>(thread) * count + reg];
+      for (int bit = 0; bit < 32; bit += fragment.element_bits) {
+        const MatrixPlace place = element_at(fragment, thread, reg, bit);
+        values(place.row, place.col) = (word >> bit) & mask;
+      }
+    }
+  }
+  return values;
+}
+
+void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers,
+             std::string_view operand) {
+  require_size(registers, fragment, operand);
+  const int count = fragment.registers();
+  const auto mask = static_cast<uint32_t>(low_mask(fragment.element_bits));
+  for (int thread = 0; thread < fragment.threads; ++thread) {
+    for (int reg = 0; reg < count; ++reg) {
+      uint32_t word = 0;
+      for (int bit = 0; bit < 32; bit += fragment.element_bits) {
+        const MatrixPlace place = element_at(fragment, thread, reg, bit);
+        word |= (values(place.row, place.col) & mask) << bit;
+      }
+      registers[static_cast<size_t>(thread) * count + reg] = word;
+    }
+  }
+}
+
+}  // namespace bitmma

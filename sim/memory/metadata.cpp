@@ -1,0 +1,89 @@
+#include "bitmma/memory/metadata.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+
+namespace bitmma {
+namespace {
+
+constexpr auto layouts = std::to_array<MetadataLayout>({
+    {.stored_k = 8, .chunk = 2, .stored_per_chunk = 1, .field_bits = 4, .selectors = 2},   // tf32, k16
+    {.stored_k = 16, .chunk = 4, .stored_per_chunk = 2, .field_bits = 2, .selectors = 2},  // f16, bf16, k32
+    {.stored_k = 32, .chunk = 4, .stored_per_chunk = 2, .field_bits = 2, .selectors = 1},  // 8-bit, k64
+});
+
+/// Position inside the chunk that a field names. tf32 counts 16-bit halves: 0x4 = halves 0,1 and 0xE = halves 2,3.
+int position_of(const MetadataLayout& layout, uint32_t field) {
+  if (layout.field_bits == 2) return static_cast<int>(field);
+  return static_cast<int>(field >> 1 & 1);  // 0100 -> 0, 1110 -> 1
+}
+
+uint32_t field_of(const MetadataLayout& layout, int position) {
+  if (layout.field_bits == 2) return static_cast<uint32_t>(position);
+  return position == 0 ? 0x4u : 0xEu;
+}
+
+}  // namespace
+
+const MetadataLayout& metadata_layout(int element_bits) {
+  return element_bits == 32 ? layouts[0] : element_bits == 16 ? layouts[1] : layouts[2];
+}
+
+RegisterPlace metadata_place_of(const MetadataLayout& layout, int row, int stored, int selector) {
+  const int warp = row / 16, g = row % 8, upper_row = row / 8 % 2;
+  const int upper_k = stored >= layout.stored_k / 2;
+  const int within = stored % (layout.stored_k / 2);
+  if (layout.selectors == 1) {  // 8-bit types: all four lanes of a quad supply metadata
+    return {.thread = 32 * warp + 4 * g + upper_row + 2 * upper_k, .reg = 0, .bit = 2 * within};
+  }
+  return {.thread = 32 * warp + 4 * g + 2 * selector + upper_k, .reg = 0,
+          .bit = 16 * upper_row + layout.field_bits * within};
+}
+
+std::vector<uint16_t> selected_k(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows,
+                                 int selector, std::vector<Violation>* warnings) {
+  if (metadata.size() != 128) {
+    throw Error({.field = "metadata registers", .seen = std::to_string(metadata.size()), .legal = "128, one a thread"});
+  }
+  std::vector<uint16_t> k(static_cast<size_t>(rows) * layout.stored_k);
+  int undefined = 0;
+  for (int row = 0; row < rows; ++row) {
+    int previous = -1;
+    for (int stored = 0; stored < layout.stored_k; ++stored) {
+      const RegisterPlace place = metadata_place_of(layout, row, stored, selector);
+      const uint32_t field = metadata[place.thread] >> place.bit & ((1u << layout.field_bits) - 1);
+      const int position = position_of(layout, field);
+      const int in_chunk = stored % layout.stored_per_chunk;
+      if (layout.field_bits == 4) {
+        undefined += field != 0x4 && field != 0xE;
+      } else {
+        undefined += in_chunk > 0 && position <= previous;
+      }
+      previous = position;
+      k[static_cast<size_t>(row) * layout.stored_k + stored] =
+          static_cast<uint16_t>(stored / layout.stored_per_chunk * layout.chunk + position);
+    }
+  }
+  if (undefined > 0 && warnings) {
+    warnings->push_back({.field = "metadata", .seen = fmt::format("{} undefined chunks", undefined),
+                         .legal = layout.field_bits == 4 ? "0x4 and 0xE" : "two rising positions per chunk",
+                         .fix = "the result is not architecture", .source = "PTX ISA 9.7.15.6.2"});
+  }
+  return k;
+}
+
+std::vector<uint32_t> encode_metadata(const MetadataLayout& layout, std::span<const uint16_t> k, int rows,
+                                      int selector) {
+  std::vector<uint32_t> metadata(128, 0);
+  for (int row = 0; row < rows; ++row) {
+    for (int stored = 0; stored < layout.stored_k; ++stored) {
+      const RegisterPlace place = metadata_place_of(layout, row, stored, selector);
+      const int position = k[static_cast<size_t>(row) * layout.stored_k + stored] % layout.chunk;
+      metadata[place.thread] |= field_of(layout, position) << place.bit;
+    }
+  }
+  return metadata;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,102 @@
+#include "bitmma/memory/smem.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace bitmma {
+namespace {
+
+int bytes_of_element(const SmemMatrix& matrix) { return std::max(1, matrix.element_bits / 8); }
+
+[[noreturn]] void refuse_outside(const SmemMap& map, int row, int col, size_t image_bytes, std::string_view operand) {
+  const SmemDescriptor& descriptor = map.matrix().descriptor;
+  const int64_t byte = map.place_of(row, col).byte;
+  throw Error({.field = fmt::format("{} element row {}, k {}", operand, row, col),
+               .seen = fmt::format("byte {:#x} ({})", byte, byte),
+               .legal = fmt::format("an address inside the shared-memory image of {} bytes", image_bytes),
+               .fix = fmt::format("check start address {:#x}, LBO {} and SBO {}", descriptor.start_address_bytes,
+                                  descriptor.strides.leading_dim_byte_offset,
+                                  descriptor.strides.stride_dim_byte_offset)});
+}
+
+}  // namespace
+
+Layout layout_of(const SmemMatrix& matrix) {
+  return canonical_layout(matrix.major, info(matrix.descriptor.swizzle), matrix.descriptor.strides,
+                          matrix.element_bits, matrix.rows, matrix.cols);
+}
+
+std::string print_cute(const SmemMatrix& matrix) {
+  return fmt::format("{} o {}", print(info(matrix.descriptor.swizzle)), print(layout_of(matrix)));
+}
+
+SmemMap::SmemMap(const SmemMatrix& matrix) : matrix_(matrix), swizzle_(info(matrix.descriptor.swizzle)) {
+  const Layout layout = layout_of(matrix);
+  for (int row = 0; row < matrix.rows; ++row) row_offset_.push_back(offset_of(layout.row, row));
+  for (int col = 0; col < matrix.cols; ++col) col_offset_.push_back(offset_of(layout.col, col));
+}
+
+std::vector<std::pair<int, int>> SmemMap::elements_at(int64_t byte) const {
+  std::vector<std::pair<int, int>> found;
+  for (int row = 0; row < matrix_.rows; ++row) {
+    for (int col = 0; col < matrix_.cols; ++col) {
+      const int64_t first = place_of(row, col).byte;
+      if (first <= byte && byte < first + bytes_of_element(matrix_)) found.emplace_back(row, col);
+    }
+  }
+  return found;
+}
+
+int64_t end_byte(const SmemMap& map) {
+  int64_t end = 0;
+  for (int row = 0; row < map.matrix().rows; ++row) {
+    for (int col = 0; col < map.matrix().cols; ++col) {
+      end = std::max(end, map.place_of(row, col).byte + bytes_of_element(map.matrix()));
+    }
+  }
+  return end;
+}
+
+BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand) {
+  const SmemMatrix& matrix = map.matrix();
+  BitMatrix values(format, matrix.rows, matrix.cols);
+  const uint32_t mask = static_cast<uint32_t>(low_mask(matrix.element_bits));
+  const int bytes = bytes_of_element(matrix);
+  for (int row = 0; row < matrix.rows; ++row) {
+    for (int col = 0; col < matrix.cols; ++col) {
+      const SmemPlace place = map.place_of(row, col);
+      if (place.byte + bytes > static_cast<int64_t>(image.size())) refuse_outside(map, row, col, image.size(), operand);
+      uint32_t word = 0;
+      for (int i = 0; i < bytes; ++i) word |= uint32_t{image[place.byte + i]} << (8 * i);
+      values(row, col) = (word >> place.bit) & mask;
+    }
+  }
+  return values;
+}
+
+void scatter(const BitMatrix& values, const SmemMap& map, std::span<uint8_t> image, std::string_view operand) {
+  const SmemMatrix& matrix = map.matrix();
+  const uint32_t mask = static_cast<uint32_t>(low_mask(matrix.element_bits));
+  const int bytes = bytes_of_element(matrix);
+  for (int row = 0; row < matrix.rows; ++row) {
+    for (int col = 0; col < matrix.cols; ++col) {
+      if (map.place_of(row, col).byte + bytes > static_cast<int64_t>(image.size())) {
+        refuse_outside(map, row, col, image.size(), operand);
+      }
+    }
+  }
+  for (int row = 0; row < matrix.rows; ++row) {
+    for (int col = 0; col < matrix.cols; ++col) {
+      const SmemPlace place = map.place_of(row, col);
+      for (int i = 0; i < bytes; ++i) {
+        uint8_t& byte = image[place.byte + i];
+        const auto byte_mask = static_cast<uint8_t>(mask << place.bit >> (8 * i));
+        const auto byte_value = static_cast<uint8_t>((values(row, col) & mask) << place.bit >> (8 * i));
+        byte = static_cast<uint8_t>((byte & ~byte_mask) | byte_value);
+      }
+    }
+  }
+}
+
+}  // namespace bitmma

@@ -1,0 +1,316 @@
+#include "cli.hpp"
+
+#include <filesystem>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/instruction/legality.hpp"
+#include "bitmma/io/tensor_file.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+struct Outcome {
+  int code = 0;
+  std::string out, err;
+};
+
+Outcome run(const std::vector<std::string>& arguments) {
+  std::ostringstream out, err;
+  const int code = cli::run(arguments, {.out = out, .err = err});
+  return {code, out.str(), err.str()};
+}
+
+Outcome run_line(const std::string& line) {
+  std::istringstream stream(line);
+  std::vector<std::string> arguments;
+  for (std::string word; stream >> word;) arguments.push_back(word);
+  return run(arguments);
+}
+
+const std::string f16 = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16";
+const std::string one_golden = test::source_path("data/golden/sm_90a/misc/misc_f32_f16_f16_sat0_sd0.safetensors");
+
+}  // namespace
+
+TEST_CASE("bad requests: message and exit code of each") {
+  const test::TemporaryFolder folder;
+  const std::string out = " -o " + folder.path("out");
+  const std::string w = "golden wgmma.mma_async.sync.aligned.";
+  struct Row { std::string line, message; };
+  const std::vector<Row> rows = {
+      {"", "subcommand"},
+      {"frobnicate", "frobnicate"},
+      {"verify", "paths is required"},
+      {"verify --frobnicate x", "--frobnicate"},
+      {"simulate", "files is required"},
+      {"compare one", "actual is required"},
+      {"golden", "instruction is required"},
+      {"golden " + f16, "--output is required"},
+      {"layout", "subcommand"},
+      {"encode", "subcommand"},
+      {"golden mma.sync" + out, "begins with wgmma.mma_async"},
+      {"golden wgmma.sync.aligned.m64n8k16.f32.f16.f16" + out, ".mma_async after wgmma"},
+      {"golden wgmma.mma_async.aligned.m64n8k16.f32.f16.f16" + out, ".sync here"},
+      {"golden wgmma.mma_async.sync.m64n8k16.f32.f16.f16" + out, ".aligned here"},
+      {w + "f32.f16.f16" + out, "shape = f32"},
+      {w + "m64n8.f32.f16.f16" + out, "shape = m64n8"},
+      {w + "m64n8k16x.f32.f16.f16" + out, "shape = m64n8k16x"},
+      {w + "m64n99999999999k16.f32.f16.f16" + out, "shape = "},
+      {w + "m64n8k16.f32.f16" + out, "btype = (nothing)"},
+      {w + "m64n8k16.f64.f16.f16" + out, "dtype = f64"},
+      {w + "m64n8k16.f32.f16.f16.relu" + out, "qualifier = relu"},
+      {w + "m32n8k16.f32.f16.f16" + out, "m = 32: legal is 64"},
+      {w + "m64n12k16.f32.f16.f16" + out, "use n = 16 and zero the extra columns of B"},
+      {w + "m64n0k16.f32.f16.f16" + out, "n = 0: legal is 8..256 in steps of 8"},
+      {w + "m64n264k16.f32.f16.f16" + out, "split the tile"},
+      {w + "m64n40k32.s32.s8.s8" + out, "use n = 48"},
+      {w + "m64n8k32.f32.f16.f16" + out, "k = 32: legal is 16"},
+      {"golden wgmma.mma_async.sp.sync.aligned.m64n8k16.f32.f16.f16" + out, "k = 16: legal is 32"},
+      {"golden wgmma.mma_async.sp.sync.aligned.m64n8k512.s32.b1.b1.and.popc" + out, "no sparse form for .b1"},
+      {w + "m64n8k16.f16.bf16.bf16" + out, "types = .f16.bf16.bf16: legal is .f32.bf16.bf16"},
+      {w + "m64n8k16.f32.f16.bf16" + out, "types = .f32.f16.bf16"},
+      {w + "m64n8k32.s32.s8.e4m3" + out, "types = .s32.s8.e4m3"},
+      {w + "m64n8k16.f32.e2m1.e2m1" + out, "types = .f32.e2m1.e2m1"},
+      {w + "m64n8k256.s32.b1.b1" + out, "operation = (none): legal is .and.popc"},
+      {w + "m64n8k256.s32.b1.b1.xor.popc" + out, "operation = .xor.popc"},
+      {w + "m64n8k16.f32.f16.f16.satfinite" + out, ".satfinite = present"},
+      {w + "m64n8k256.s32.b1.b1.and.popc.satfinite" + out, ".satfinite = present"},
+      {"golden " + f16 + " --imm-scale-a 2" + out, "imm_scale_a = 2: legal is 1 or -1"},
+      {"golden " + f16 + " --imm-scale-b 0" + out, "imm_scale_b = 0"},
+      {w + "m64n8k32.s32.s8.s8 --imm-scale-a -1" + out, "these types have no such immediate"},
+      {w + "m64n8k8.f32.tf32.tf32 --layout-b mn-major:128" + out, "these types are K-major only"},
+      {"golden " + f16 + " --scale-d 2" + out, "scale_d = 2"},
+      {"golden " + f16 + " --sparsity-selector 1" + out, "sparsity_selector = 1: legal is 0 without .sp"},
+      {"golden wgmma.mma_async.sp.sync.aligned.m64n8k64.f32.e4m3.e4m3 --sparsity-selector 1" + out, "0 for 8-bit types"},
+      {"golden " + f16 + " --layout-a row-major:128" + out, "layout = row-major:128"},
+      {"golden " + f16 + " --layout-a k-major:256" + out, "layout = k-major:256"},
+      {"golden " + f16 + " --layout-b k-major" + out, "layout = k-major"},
+      {"golden wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 --layout-b k-major:32" + out, "a swizzle width of at least 64 bytes"},
+      {"golden " + f16 + " --padding 8" + out, "padding of A = 8"},
+      {"golden " + f16 + " --padding -16" + out, "padding of A = -16"},
+      {"golden " + f16 + " --padding 65536" + out, "the reach of a descriptor"},
+      {"golden " + f16 + " --cases 0" + out, "cases = 0: legal is at least 1"},
+      {"golden " + f16 + " --distribution gauss" + out, "--distribution = gauss"},
+      {"golden " + f16 + " --a-source tmem" + out, "tmem"},
+      {"golden " + f16 + " --threads 0" + out, "--threads"},
+      {"golden " + f16 + " -o " + folder.path("no/such/out"), "its folder does not exist"},
+      {"verify " + folder.path("absent"), "No such file"},
+      {"verify " + folder.path("."), "a folder without vector files"},
+      {"simulate " + one_golden + " --case 2", "--case = 2: legal is 0..1"},
+      {"simulate " + one_golden + " " + one_golden + " -o " + folder.path("f"), "an existing folder"},
+      {"simulate " + one_golden + " -o " + folder.path("no/such/out"), "its folder does not exist"},
+      {"compare " + one_golden + " " + test::golden_files().front(), "compare files of one instruction"},
+      {"decode 0xZZ", "descriptor = 0xZZ"},
+      {"decode 0x10000000000000000", "a 64-bit number"},
+      {"decode 0x6000000000000000 --arch sm_100a", "swizzle of descriptor 0x6000000000000000 = 3"},
+      {"decode 0x0 --arch sm_80", "--arch = sm_80"},
+      {"decode 0x0 --major m", "--major"},
+      {"decode wgmma.mma_async.sync.aligned.m64n9k16.f32.f16.f16", "n = 9"},
+      {"encode descriptor --start 8", "start_address = 8"},
+      {"encode descriptor --lbo 262144", "leading_dim_byte_offset = 262144"},
+      {"encode descriptor --base-offset 8", "base_offset = 8"},
+      {"encode descriptor --swizzle 256", "--swizzle = 256"},
+      {"encode descriptor --swizzle 128-atom32", "exists on sm_100a only"},
+      {"encode instruction --n 8 --d f33", "--d = f33"},
+      {"encode instruction --n 8 --a s8", "types = .f32.s8.f16"},
+      {"layout smem --descriptor zero", "--descriptor = zero"},
+      {"layout smem --descriptor -1", "--descriptor"},
+      {"layout smem --descriptor 0x0 --element-bits 6", "--element-bits = 6"},
+      {"layout smem --descriptor 0x0 --rows 0", "--rows = 0"},
+      {"layout smem --descriptor 0x0 --row 3", "both --row and --col"},
+      {"layout smem --descriptor 0x0 --row 8 --col 0", "0..7, 0..15"},
+      {"layout fragment --instruction " + f16 + " --operand b", "--operand"},
+      {"layout fragment --instruction " + f16 + " --operand metadata", "the instruction is not sparse"},
+      {"layout fragment --instruction " + f16 + " --thread 128 --register 0", "0..127, 0..3, 0..31"},
+      {"layout fragment --instruction " + f16 + " --row 64 --col 0", "0..63, 0..7"},
+  };
+  CHECK(rows.size() >= 60);
+  for (const Row& row : rows) {
+    const Outcome outcome = run_line(row.line);
+    INFO(row.line << "\n" << outcome.err);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    CHECK_THAT(outcome.err, ContainsSubstring(row.message));
+    CHECK_FALSE(std::filesystem::exists(folder.path("out")));
+  }
+}
+
+TEST_CASE("bad vector files: message and exit code of each") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("bad.safetensors");
+  const auto edit = [&](const std::function<void(TensorFile&)>& change) {
+    TensorFile file = read_tensor_file(one_golden);
+    change(file);
+    write_tensor_file(path, file);
+  };
+  const auto reshape = [](TensorFile& file, const char* name, const char* dtype, std::vector<int64_t> shape) {
+    int64_t size = dtype_bytes(dtype);
+    for (const int64_t extent : shape) size *= extent;
+    file.set(Tensor::from_bytes(name, dtype, std::move(shape), std::vector<uint8_t>(static_cast<size_t>(size))));
+  };
+  struct Row { std::function<void(TensorFile&)> change; std::string message; };
+  const std::vector<Row> rows = {
+      {[](TensorFile& f) { f.erase_metadata("format"); }, "__metadata__ format = (missing)"},
+      {[](TensorFile& f) { f.set_metadata("format", "bitmma-vectors-9"); }, "__metadata__ format = bitmma-vectors-9"},
+      {[](TensorFile& f) { f.erase_metadata("instruction"); }, "give --instruction"},
+      {[](TensorFile& f) { f.set_metadata("instruction", "wgmma.mma_async.sync.aligned.m64n9k16.f32.f16.f16"); }, "n = 9"},
+      {[](TensorFile& f) { f.set_metadata("instruction", "nonsense"); }, "instruction = nonsense"},
+      {[](TensorFile& f) { f.set_metadata("imm_scale_a", "one"); }, "__metadata__ imm_scale_a = one"},
+      {[](TensorFile& f) { f.set_metadata("imm_scale_a", "2"); }, "imm_scale_a = 2"},
+      {[](TensorFile& f) { f.set_metadata("imm_trans_b", "1x"); }, "__metadata__ imm_trans_b = 1x"},
+      {[](TensorFile& f) { f.set_metadata("scale_d", ""); }, "__metadata__ scale_d"},
+      {[](TensorFile& f) { f.set_metadata("sparsity_selector", "3"); }, "sparsity_selector = 3"},
+      {[](TensorFile& f) { f.set_metadata("scale_d", "1"); f.erase("c_regs"); }, "tensor c_regs = (missing)"},
+      {[](TensorFile& f) { f.erase("smem"); }, "tensor smem = (missing)"},
+      {[](TensorFile& f) { f.erase("a_desc"); }, "tensor a_desc = (missing)"},
+      {[](TensorFile& f) { f.erase("b_desc"); }, "tensor b_desc = (missing)"},
+      {[](TensorFile& f) { f.erase("d_regs"); }, "a recorded D to compare with"},
+      {[](TensorFile& f) { for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name); }, "neither images nor logical matrices"},
+      {[&](TensorFile& f) { reshape(f, "a_regs", "U32", {2, 128, 4}); }, "both a_regs and a_desc"},
+      {[&](TensorFile& f) { reshape(f, "a_desc", "U32", {2}); }, "tensor a_desc dtype = U32: legal is U64"},
+      {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {3}); }, "tensor a_desc shape = [3]"},
+      {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {2, 1}); }, "tensor a_desc shape = [2, 1]"},
+      {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {}); }, "tensor a_desc shape = []"},
+      {[&](TensorFile& f) { reshape(f, "smem", "U8", {2}); }, "tensor smem shape = [2]: legal is [2, bytes]"},
+      {[&](TensorFile& f) { reshape(f, "smem", "I8", {2, 4096}); }, "tensor smem dtype = I8"},
+      {[&](TensorFile& f) { reshape(f, "smem", "U8", {2, 0}); }, "A element row 0, k 0"},
+      {[&](TensorFile& f) { reshape(f, "smem", "U8", {2, 100}); }, "shared-memory image of 100 bytes"},
+      {[&](TensorFile& f) { reshape(f, "d_regs", "U32", {2, 128, 5}); }, "tensor d_regs shape = [2, 128, 5]: legal is [2, 128, 4]"},
+      {[&](TensorFile& f) { reshape(f, "d_regs", "F32", {2, 128, 4}); }, "tensor d_regs dtype = F32"},
+      {[&](TensorFile& f) { for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name); reshape(f, "a", "F32", {1, 64, 16}); reshape(f, "b", "F16", {1, 16, 8}); }, "tensor a dtype = F32: legal is F16"},
+      {[&](TensorFile& f) { for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name); reshape(f, "a", "F16", {1, 64, 16}); }, "tensor b = (missing)"},
+      {[&](TensorFile& f) { for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name); f.set_metadata("scale_d", "1"); reshape(f, "a", "F16", {1, 64, 16}); reshape(f, "b", "F16", {1, 16, 8}); }, "without C, save scale_d = 0"},
+      {[&](TensorFile& f) { for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name); reshape(f, "a", "F16", {0, 64, 16}); reshape(f, "b", "F16", {0, 16, 8}); }, "an empty file proves nothing"},
+  };
+  for (const Row& row : rows) {
+    edit(row.change);
+    const Outcome outcome = run({"verify", path});
+    INFO(row.message << "\n" << outcome.err);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    CHECK_THAT(outcome.err, ContainsSubstring(row.message));
+  }
+}
+
+TEST_CASE("verify prints files, cases, outputs and mismatches, and how sure the arithmetic is") {
+  const Outcome outcome = run({"verify", test::source_path("data/golden/sm_90a")});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("mismatches 0\n"));
+  CHECK_THAT(outcome.out, ContainsSubstring("measured on an NVIDIA H200"));
+  CHECK(outcome.err.empty());
+  const Outcome json = run({"verify", "--json", one_golden});
+  const auto parsed = nlohmann::json::parse(json.out);
+  CHECK(parsed["files"] == 1);
+  CHECK(parsed["outputs"] == 1024);
+  CHECK(parsed["mismatches"] == 0);
+  CHECK(parsed["results"][0]["source"] == "NVIDIA H200");
+}
+
+TEST_CASE("golden, simulate, compare: same is 0, one flipped bit is 1 and is shown") {
+  const test::TemporaryFolder folder;
+  const std::string golden = folder.path("golden.safetensors"), out = folder.path("out.safetensors"), bad = folder.path("bad.safetensors");
+  CHECK(run({"golden", f16, "--cases", "3", "--seed", "4", "--distribution", "wide", "-o", golden}).code == 0);
+  CHECK(run({"simulate", golden, "-o", out}).code == 0);
+  const Outcome same = run({"compare", golden, out});
+  CHECK(same.code == 0);
+  CHECK_THAT(same.out, ContainsSubstring("same: 1536 outputs of 3 cases"));
+  TensorFile file = read_tensor_file(out);
+  std::vector<uint8_t> d(file.find("d_regs")->bytes.begin(), file.find("d_regs")->bytes.end());
+  d[(2 * 128 * 4 + 4) * 4] ^= 1;  // case 2, thread 1, register 0
+  file.set(Tensor::from_bytes("d_regs", "U32", {3, 128, 4}, d));
+  write_tensor_file(bad, file);
+  const Outcome differ = run({"compare", golden, bad});
+  CHECK(differ.code == 1);
+  CHECK_THAT(differ.out, ContainsSubstring("differ: 1 of 1536 outputs in 1 of 3 cases") && ContainsSubstring("case 2, row 0, col 2 (thread 1, register 0, bit 0): expected 0x"));
+  CHECK(run({"verify", bad}).code == 1);
+  CHECK(run({"simulate", bad}).code == 1);
+  const auto json = nlohmann::json::parse(run({"compare", "--json", golden, bad}).out);
+  CHECK(json["mismatches"] == 1);
+  CHECK(json["first_mismatch"]["thread"] == 1);
+}
+
+TEST_CASE("simulate shows D, the rule and its evidence, and whether the recorded D agrees") {
+  const Outcome outcome = run({"simulate", one_golden, "--rows", "2", "--cols", "3", "--hex"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("F = 25, RZ-23") && ContainsSubstring("measured on an NVIDIA H200") && ContainsSubstring("row 1  0x") &&
+                              ContainsSubstring("all 1024 outputs of 2 cases match the recorded D (NVIDIA H200)"));
+}
+
+TEST_CASE("simulate writes several files into a folder") {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path("out"));
+  const std::vector<std::string> files = test::golden_files();
+  CHECK(run({"simulate", files[0], files[1], "-o", folder.path("out")}).code == 0);
+  CHECK(run({"verify", folder.path("out")}).code == 0);
+}
+
+TEST_CASE("decode takes descriptors and mnemonics, encode is its inverse") {
+  const Outcome text = run({"decode", "0x4000004000010080", "--major", "k"});
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out, ContainsSubstring("start_address") && ContainsSubstring("2048") && ContainsSubstring("128: Swizzle<3,4,3>"));
+  const auto json = nlohmann::json::parse(run({"decode", "--json", "0x4000004000010080"}).out);
+  CHECK(json["fields"]["start_address"] == 2048);
+  CHECK(json["fields"]["stride_dim_byte_offset"] == 1024);
+  CHECK(json["swizzle_mode"] == "128");
+  CHECK(json["warnings"].empty());
+  CHECK(run_line("encode descriptor --start 2048 --lbo 16 --sbo 1024 --swizzle 128").out == "0x4000004000010080\n");
+  CHECK(run_line("encode descriptor --arch sm_100a --start 0x800 --lbo 16 --sbo 1024 --swizzle 128").out == "0x4000404000010080\n");
+  CHECK_THAT(run({"decode", "0x4040004000010080"}).out, ContainsSubstring("warning: reserved bits"));
+  CHECK(run_line("encode instruction --n 128 --d f16 --a e4m3 --b e5m2 --sp").out == "wgmma.mma_async.sp.sync.aligned.m64n128k64.f16.e4m3.e5m2\n");
+  CHECK_THAT(run({"decode", f16}).out, ContainsSubstring("64 x 8 f32, 4 registers a thread"));
+  CHECK(nlohmann::json::parse(run({"decode", "--json", f16}).out)["evidence"] == "measured on an NVIDIA H200");
+}
+
+TEST_CASE("layout smem answers in both directions, as CSV, JSON, CuTe notation and picture") {
+  const std::string descriptor = "layout smem --descriptor 0x4000004000010000 --rows 64 --cols 16 ";
+  CHECK(run_line(descriptor + "--row 9 --col 8").out == "row,col,byte,bit\n9,8,1152,0\n");
+  CHECK(run_line(descriptor + "--byte 1153").out == "row,col,byte,bit\n9,8,1152,0\n");
+  const std::string csv = run_line(descriptor + "--csv").out;
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 64 * 16 + 1);
+  CHECK_THAT(csv, ContainsSubstring("\n9,8,1152,0\n"));
+  CHECK(nlohmann::json::parse(run_line(descriptor + "--json").out)["cute"] == "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))");
+  const std::string picture = run_line(descriptor).out;
+  CHECK_THAT(picture, ContainsSubstring("Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))") && ContainsSubstring("0x80  r1 k8-15") && ContainsSubstring("more lines"));
+  // The MN-major 64B example of PTX: LBO 512, SBO 1024 bytes.
+  CHECK_THAT(run_line("layout smem --descriptor 0x8000004000200000 --major mn --rows 64 --cols 16").out, ContainsSubstring("Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))"));
+}
+
+TEST_CASE("layout fragment answers in both directions, and draws") {
+  const std::string d = "layout fragment --instruction " + f16 + " ";
+  CHECK(run_line(d + "--row 9 --col 3").out == "row,col,thread,register,bit\n9,3,5,3,0\n");
+  CHECK(run_line(d + "--thread 5 --register 3").out == "row,col,thread,register,bit\n9,3,5,3,0\n");
+  const std::string csv = run_line(d + "--operand a --csv").out;
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 64 * 16 + 1);
+  CHECK_THAT(run_line(d + "--operand a --thread 5 --register 2 --bit 20").out, ContainsSubstring("\n1,11,5,2,16\n"));
+  CHECK_THAT(run_line(d).out, ContainsSubstring("row 9   T4:r2"));
+  const std::string sparse = "layout fragment --instruction wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 --operand metadata ";
+  CHECK(run_line(sparse + "--row 3 --col 1").out == "row,col,thread,register,bit\n3,1,12,0,2\n");
+  CHECK(run_line(sparse + "--thread 12 --bit 3").out == "row,col,thread,register,bit\n3,1,12,0,2\n");
+}
+
+TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
+  const auto json = nlohmann::json::parse(run({"list", "--json"}).out);
+  CHECK(json.size() == legal_forms().size());
+  for (const auto& row : json) CHECK_FALSE(row["evidence"].get<std::string>().empty());
+  const std::string mnemonics = run({"list", "--mnemonics"}).out;
+  CHECK(static_cast<size_t>(std::count(mnemonics.begin(), mnemonics.end(), '\n')) == all_legal_instructions().size());
+}
+
+TEST_CASE("help has examples, goes to stdout and is no error") {
+  for (const char* line : {"--help", "simulate --help", "golden --help", "verify --help", "compare --help", "decode --help", "encode descriptor --help",
+                           "encode instruction --help", "layout smem --help", "layout fragment --help", "list --help"}) {
+    const Outcome outcome = run_line(line);
+    INFO(line);
+    CHECK(outcome.code == 0);
+    CHECK(outcome.err.empty());
+    CHECK_THAT(outcome.out, ContainsSubstring("Example") && ContainsSubstring("bitmma "));
+  }
+  CHECK(run({"--version"}).out == "bitmma 0.1.0\n");
+}

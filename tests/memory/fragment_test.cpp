@@ -1,0 +1,70 @@
+#include "bitmma/memory/fragment.hpp"
+
+#include <set>
+
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/random.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+using namespace bitmma;
+
+TEST_CASE("every accumulator element is where CUTLASS puts it") {
+  const int64_t rows = test::for_each_csv_row(test::oracle_path("gmma_fragment_D.csv"), [](const test::CsvRow& row) {
+    const auto number = [&](const char* name) { return std::stoi(row.at(name)); };
+    const Fragment f32 = wgmma_d_fragment(Format::f32, number("N")), f16 = wgmma_d_fragment(Format::f16, number("N"));
+    const MatrixPlace element{number("row"), number("col")};
+    const RegisterPlace in_f32{number("thread"), number("reg_f32"), 0}, in_f16{number("thread"), number("reg_f16"), 16 * (number("value") & 1)};
+    REQUIRE(element_at(f32, in_f32.thread, in_f32.reg, 0) == element);
+    REQUIRE(element_at(f16, in_f16.thread, in_f16.reg, in_f16.bit) == element);
+    REQUIRE(place_of(f32, element.row, element.col) == in_f32);
+    REQUIRE(place_of(f16, element.row, element.col) == in_f16);
+  });
+  CHECK(rows == 53760);
+}
+
+TEST_CASE("every element of A in registers is where CUTLASS puts it") {
+  const int64_t rows = test::for_each_csv_row(test::oracle_path("gmma_fragment_A.csv"), [](const test::CsvRow& row) {
+    const auto number = [&](const char* name) { return std::stoi(row.at(name)); };
+    const std::string& instruction = row.at("instr");
+    const Fragment fragment = instruction.starts_with("m64k16") ? wgmma_a_fragment(Format::f16, 16)
+                              : instruction.starts_with("m64k8") ? wgmma_a_fragment(Format::tf32, 8)
+                                                                 : wgmma_a_fragment(Format::e4m3, 32);
+    const RegisterPlace place{number("thread"), number("reg"), number("sub") * fragment.element_bits};
+    const MatrixPlace element{number("row"), number("col")};
+    REQUIRE(element_at(fragment, place.thread, place.reg, place.bit) == element);
+    REQUIRE(place_of(fragment, element.row, element.col) == place);
+  });
+  CHECK(rows == 5632);
+}
+
+TEST_CASE("both directions of every fragment are inverse, and gather reads what scatter wrote") {
+  RandomStream random(5, 0);
+  std::vector<Fragment> fragments{wgmma_a_fragment(Format::tf32, 8), wgmma_a_fragment(Format::bf16, 16), wgmma_a_fragment(Format::s8, 32), wgmma_a_fragment(Format::b1, 256)};
+  for (int n = 8; n <= 256; n += 8) {
+    fragments.push_back(wgmma_d_fragment(Format::s32, n));
+    fragments.push_back(wgmma_d_fragment(Format::f16, n));
+  }
+  for (const Fragment& fragment : fragments) {
+    if (fragment.role == FragmentRole::wgmma_a) CHECK(fragment.registers() == 4);
+    std::set<std::tuple<int, int, int>> places;
+    BitMatrix values(Format::u8, fragment.rows, fragment.cols);
+    for (int row = 0; row < fragment.rows; ++row) {
+      for (int col = 0; col < fragment.cols; ++col) {
+        const RegisterPlace place = place_of(fragment, row, col);
+        REQUIRE(element_at(fragment, place.thread, place.reg, place.bit) == MatrixPlace{row, col});
+        places.emplace(place.thread, place.reg, place.bit);
+        values(row, col) = random.word() & static_cast<uint32_t>(low_mask(fragment.element_bits));
+      }
+    }
+    REQUIRE(places.size() == static_cast<size_t>(fragment.rows) * static_cast<size_t>(fragment.cols));
+    std::vector<uint32_t> registers(static_cast<size_t>(fragment.words()));
+    scatter(values, fragment, registers, "D");
+    REQUIRE(gather(registers, fragment, Format::u8, "D") == values);
+  }
+}
+
+TEST_CASE("a wrong number of registers is refused") {
+  std::vector<uint32_t> registers(127);
+  CHECK_THROWS_AS(gather(registers, wgmma_d_fragment(Format::f32, 8), Format::f32, "c_regs"), Error);
+}

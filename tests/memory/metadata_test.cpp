@@ -1,0 +1,63 @@
+#include "bitmma/memory/metadata.hpp"
+
+#include <set>
+
+#include "bitmma/core/random.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+
+// PTX ISA 9.7.15.6.2, written as the figures show it: nibble n of the thread with g = lane / 4, q = lane % 4.
+TEST_CASE("metadata fields are in the nibbles of the PTX figures") {
+  for (int warp = 0; warp < 4; ++warp) {
+    for (int lane = 0; lane < 32; ++lane) {
+      const int g = lane / 4, q = lane % 4, thread = 32 * warp + lane;
+      for (int nibble = 0; nibble < 8; ++nibble) {
+        const MetadataLayout& f16 = metadata_layout(16);
+        const int chunk16 = (4 * (nibble & 3) + 16 * (q & 1)) / 4;
+        for (int index = 0; index < 2; ++index) {
+          CHECK(metadata_place_of(f16, 16 * warp + g + 8 * (nibble >> 2), 2 * chunk16 + index, q / 2) == RegisterPlace{thread, 0, 4 * nibble + 2 * index});
+        }
+        const MetadataLayout& tf32 = metadata_layout(32);
+        const int chunk32 = (2 * (nibble & 3) + 8 * (q & 1)) / 2;
+        CHECK(metadata_place_of(tf32, 16 * warp + g + 8 * (nibble >> 2), chunk32, q / 2) == RegisterPlace{thread, 0, 4 * nibble});
+        const MetadataLayout& fp8 = metadata_layout(8);
+        const int chunk8 = (4 * nibble + 32 * (q >> 1)) / 4;
+        for (int index = 0; index < 2; ++index) {
+          CHECK(metadata_place_of(fp8, 16 * warp + g + 8 * (q & 1), 2 * chunk8 + index, 0) == RegisterPlace{thread, 0, 4 * nibble + 2 * index});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("selected positions survive a trip through the registers, for every selector") {
+  RandomStream random(11, 0);
+  for (const int bits : {8, 16, 32}) {
+    const MetadataLayout& layout = metadata_layout(bits);
+    for (int selector = 0; selector < layout.selectors; ++selector) {
+      std::vector<uint16_t> k;
+      for (int row = 0; row < 64; ++row) {
+        for (int chunk = 0; chunk < layout.stored_k / layout.stored_per_chunk; ++chunk) {
+          const int first = static_cast<int>(random.below(static_cast<uint32_t>(layout.chunk - layout.stored_per_chunk + 1)));
+          k.push_back(static_cast<uint16_t>(chunk * layout.chunk + first));
+          if (layout.stored_per_chunk == 2) k.push_back(static_cast<uint16_t>(chunk * layout.chunk + random.between(first + 1, 3)));
+        }
+      }
+      std::vector<Violation> warnings;
+      CHECK(selected_k(layout, encode_metadata(layout, k, 64, selector), 64, selector, &warnings) == k);
+      CHECK(warnings.empty());
+    }
+  }
+}
+
+TEST_CASE("undefined metadata is counted aloud") {
+  std::vector<Violation> warnings;
+  selected_k(metadata_layout(32), std::vector<uint32_t>(128, 0), 64, 0, &warnings);
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].seen == "512 undefined chunks");
+  warnings.clear();
+  selected_k(metadata_layout(16), std::vector<uint32_t>(128, 0xFFFFFFFF), 64, 0, &warnings);
+  REQUIRE(warnings.size() == 1);
+  CHECK_THROWS_AS(selected_k(metadata_layout(16), std::vector<uint32_t>(127), 64, 0), Error);
+}

@@ -1,0 +1,149 @@
+#include "oracle/slow_dot.hpp"
+
+#include <gmpxx.h>
+
+#include <map>
+#include <stdexcept>
+
+namespace oracle {
+namespace {
+
+constexpr int scale_bits = 400;  // every operand, product and quantum is an integer multiple of 2^-400
+
+struct Layout {
+  int width, exponent, mantissa, bias;
+  char special;  // i: infinities and NaNs, n: one NaN, f: all finite
+  int dropped;
+};
+
+const std::map<std::string, Layout> layouts = {
+    {"f16", {16, 5, 10, 15, 'i', 0}},  {"bf16", {16, 8, 7, 127, 'i', 0}}, {"tf32", {32, 8, 10, 127, 'i', 13}},
+    {"f32", {32, 8, 23, 127, 'i', 0}}, {"e4m3", {8, 4, 3, 7, 'n', 0}},    {"e5m2", {8, 5, 2, 15, 'i', 0}},
+};
+
+struct Number {
+  bool nan = false, infinite = false, negative = false, zero = false;
+  mpz_class scaled;  // |value| * 2^scale_bits
+  int align = 0;     // unbiased exponent; subnormals have the smallest normal one
+};
+
+Number read(const std::string& type, uint32_t code) {
+  const Layout& layout = layouts.at(type);
+  Number number;
+  number.negative = (code >> (layout.width - 1)) % 2 == 1;
+  code >>= layout.dropped;
+  const uint32_t fraction = code % (1u << layout.mantissa);
+  const uint32_t exponent = (code >> layout.mantissa) % (1u << layout.exponent);
+  const uint32_t top = (1u << layout.exponent) - 1;
+  if (exponent == top && layout.special == 'i') {
+    number.nan = fraction != 0;
+    number.infinite = fraction == 0;
+    return number;
+  }
+  if (exponent == top && layout.special == 'n' && fraction == (1u << layout.mantissa) - 1) {
+    number.nan = true;
+    return number;
+  }
+  const uint32_t whole = exponent == 0 ? fraction : fraction + (1u << layout.mantissa);
+  number.align = (exponent == 0 ? 1 : static_cast<int>(exponent)) - layout.bias;
+  number.scaled = whole;
+  number.scaled <<= scale_bits + number.align - layout.mantissa;
+  number.zero = whole == 0;
+  return number;
+}
+
+/// The code nearest to, or next toward zero from, total * 2^quantum.
+uint32_t write(const Rule& rule, const mpz_class& total, int quantum) {
+  const int smallest = rule.f16_result ? -14 : -126, largest = rule.f16_result ? 15 : 127;
+  const int mantissa = rule.f16_result ? 10 : 23;
+  const uint32_t sign = sgn(total) < 0 ? (rule.f16_result ? 0x8000u : 0x80000000u) : 0;
+  const mpz_class magnitude = abs(total);
+  if (magnitude == 0) return 0;
+  int exponent = static_cast<int>(mpz_sizeinbase(magnitude.get_mpz_t(), 2)) - 1 + quantum;
+  if (exponent < smallest) exponent = smallest;
+  // How many multiples of the last kept bit's weight, and what is left over?
+  const int last = exponent - rule.kept_bits;
+  mpz_class units, rest, weight = 1;
+  if (last <= quantum) {
+    units = magnitude << (quantum - last);
+  } else {
+    weight <<= last - quantum;
+    mpz_fdiv_qr(units.get_mpz_t(), rest.get_mpz_t(), magnitude.get_mpz_t(), weight.get_mpz_t());
+  }
+  if (rule.nearest) {
+    const int side = cmp(mpz_class(2 * rest), weight);
+    if (last > quantum && (side > 0 || (side == 0 && mpz_odd_p(units.get_mpz_t())))) units += 1;
+  }
+  if (units == 0) return 0;  // a result that rounds to zero is +0
+  if (units == mpz_class(1) << (rule.kept_bits + 1)) {
+    units >>= 1;
+    ++exponent;
+  }
+  if (exponent > largest) return sign | (rule.f16_result ? 0x7C00u : 0x7F800000u);
+  const uint32_t kept = static_cast<uint32_t>(units.get_ui()) << (mantissa - rule.kept_bits);
+  const uint32_t hidden = 1u << mantissa;
+  const uint32_t field = kept >= hidden ? static_cast<uint32_t>(exponent - smallest + 1) : 0;
+  return sign | field << mantissa | kept % hidden;
+}
+
+}  // namespace
+
+uint32_t fused_dot(const Rule& rule, const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
+                   const std::vector<uint32_t>& b, bool negate_a, bool negate_b, std::optional<uint32_t> c) {
+  const uint32_t nan_code = rule.f16_result ? 0x7FFF : 0x7FFFFFFF;
+  const uint32_t infinity = rule.f16_result ? 0x7C00 : 0x7F800000, minus = rule.f16_result ? 0x8000 : 0x80000000;
+  bool nan = false, up = false, down = false;
+  std::vector<mpz_class> values;
+  std::vector<bool> negative;
+  int highest = rule.floor;
+  for (size_t k = 0; k < a.size(); ++k) {
+    const Number x = read(type_a, a[k]), y = read(type_b, b[k]);
+    const bool minus_sign = (x.negative != negate_a) != (y.negative != negate_b);
+    if (x.nan || y.nan || (x.infinite && y.zero) || (x.zero && y.infinite)) nan = true;
+    else if (x.infinite || y.infinite) (minus_sign ? down : up) = true;
+    if (x.nan || y.nan || x.infinite || y.infinite || x.zero || y.zero) continue;
+    if (x.align + y.align > highest) highest = x.align + y.align;
+    values.push_back((x.scaled * y.scaled) >> scale_bits);  // exact: both factors end far above 2^-200
+    negative.push_back(minus_sign);
+  }
+  if (c) {
+    const Number z = read(rule.f16_result ? "f16" : "f32", *c);
+    if (z.nan) nan = true;
+    else if (z.infinite) (z.negative ? down : up) = true;
+    else if (!z.zero) {
+      if (z.align > highest) highest = z.align;
+      values.push_back(z.scaled);
+      negative.push_back(z.negative);
+    }
+  }
+  if (nan || (up && down)) return nan_code;
+  if (up) return infinity;
+  if (down) return minus | infinity;
+  mpz_class total = 0;
+  const int quantum = highest - rule.fraction_bits;
+  if (quantum + scale_bits < 0) throw std::logic_error("the scale of the oracle is too small");
+  for (size_t i = 0; i < values.size(); ++i) {
+    const mpz_class kept = values[i] >> (quantum + scale_bits);  // magnitudes, so this is toward zero
+    if (negative[i]) total -= kept;
+    else total += kept;
+  }
+  return write(rule, total, quantum);
+}
+
+uint32_t integer_dot(const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
+                     const std::vector<uint32_t>& b, bool clamp, std::optional<uint32_t> c) {
+  const auto value = [](const std::string& type, uint32_t code) -> long {
+    if (type == "b1") return static_cast<long>(code & 1);
+    const long byte = static_cast<long>(code & 255);
+    return type == "s8" && byte > 127 ? byte - 256 : byte;
+  };
+  mpz_class sum = c ? (*c >= 0x80000000u ? mpz_class(*c) - mpz_class("4294967296") : mpz_class(*c)) : mpz_class(0);
+  for (size_t k = 0; k < a.size(); ++k) sum += mpz_class(value(type_a, a[k])) * value(type_b, b[k]);
+  if (clamp && sum > 2147483647) sum = 2147483647;
+  if (clamp && sum < -2147483648L) sum = -2147483648L;
+  mpz_class wrapped;
+  mpz_fdiv_r_2exp(wrapped.get_mpz_t(), sum.get_mpz_t(), 32);
+  return static_cast<uint32_t>(wrapped.get_ui());
+}
+
+}  // namespace oracle

@@ -1,0 +1,39 @@
+// Rules about the project itself that a compiler does not check.
+#include <filesystem>
+#include <sstream>
+
+#include "cli.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+using namespace bitmma;
+
+TEST_CASE("includes point down: core, formats, layout, descriptor, memory, arithmetic, instruction, io") {
+  const std::vector<std::string> layers{"core", "formats", "layout", "descriptor", "memory", "arithmetic", "instruction", "io"};
+  const auto level = [&](const std::string& layer) { return std::find(layers.begin(), layers.end(), layer) - layers.begin(); };
+  const std::string include = "#include \"bitmma/";
+  int files = 0;
+  for (const char* root : {"include/bitmma", "sim"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source_path(root))) {
+      if (!entry.is_regular_file()) continue;
+      ++files;
+      const std::string layer = entry.path().parent_path().filename().string();
+      REQUIRE(level(layer) < static_cast<long>(layers.size()));
+      const std::string text = test::read_text(entry.path().string());
+      for (size_t at = text.find(include); at != std::string::npos; at = text.find(include, at + 1)) {
+        const size_t begin = at + include.size();
+        const std::string included = text.substr(begin, text.find('/', begin) - begin);
+        INFO(entry.path().string() << " includes " << included);
+        CHECK(level(included) <= level(layer));
+      }
+    }
+  }
+  CHECK(files > 30);
+}
+
+TEST_CASE("the table of instructions in README is what the tables say") {
+  std::ostringstream out, err;
+  REQUIRE(cli::run({"list", "--markdown"}, {.out = out, .err = err}) == 0);
+  INFO("write the output of `bitmma list --markdown` there");
+  CHECK_THAT(test::read_text(test::source_path("README.md")), ContainsSubstring(out.str()));
+}

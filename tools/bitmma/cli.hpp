@@ -1,0 +1,24 @@
+// The command line as a function, so that tests call exactly what users run.
+//
+// Exit codes everywhere: 0 same or done, 1 differs, 2 bad request. Results go to `out`, everything else to `err`.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace bitmma::cli {
+
+constexpr int exit_same = 0, exit_differs = 1, exit_bad_request = 2;
+
+struct Terminal {
+  std::ostream& out;
+  std::ostream& err;
+  bool color = false;     // out is a terminal that takes colours
+  bool progress = false;  // err is a terminal
+};
+
+/// Runs one command; `arguments` without the program's name.
+int run(const std::vector<std::string>& arguments, Terminal terminal);
+
+}  // namespace bitmma::cli

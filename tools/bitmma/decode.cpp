@@ -1,0 +1,190 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bitmma/descriptor/smem_descriptor.hpp"
+#include "bitmma/instruction/legality.hpp"
+#include "bitmma/instruction/simulate.hpp"
+#include "commands.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Arch require_arch(const std::string& name) {
+  if (const auto arch = arch_named(name)) return *arch;
+  throw Error({.field = "--arch", .seen = name, .legal = "sm_90a, sm_100a or sm_103a"});
+}
+
+Swizzle require_swizzle(const std::string& name) {
+  if (const auto swizzle = swizzle_named(name)) return *swizzle;
+  throw Error({.field = "--swizzle", .seen = name, .legal = "none, 32, 64, 128 or 128-atom32"});
+}
+
+uint64_t require_word(const std::string& text) {
+  size_t used = 0;
+  uint64_t word = 0;
+  try {
+    if (!text.starts_with("-")) word = std::stoull(text, &used, 0);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used == 0 || used != text.size()) {
+    throw Error({.field = "descriptor", .seen = text, .legal = "a 64-bit number such as 0x4000004000010000"});
+  }
+  return word;
+}
+
+Json to_json(const std::vector<Violation>& findings) {
+  Json json = Json::array();
+  for (const Violation& finding : findings) {
+    json.push_back({{"field", finding.field}, {"seen", finding.seen}, {"legal", finding.legal}, {"fix", finding.fix}, {"source", finding.source}});
+  }
+  return json;
+}
+
+struct DecodeFlags {
+  std::vector<std::string> texts;
+  std::string arch = "sm_90a", major;
+  bool json = false;
+};
+
+void decode_descriptor(Context& context, const DecodeFlags& flags, const std::string& text, Json& json) {
+  const uint64_t word = require_word(text);
+  const SmemDescriptor descriptor = decode_smem_descriptor(require_arch(flags.arch), word);
+  std::optional<Major> major;
+  if (!flags.major.empty()) major = flags.major == "mn" ? Major::mn : Major::k;
+  const std::vector<Violation> found = warnings(descriptor, major);
+  Json fields = Json::object();
+  std::vector<std::vector<std::string>> table{{"bits", "field", "raw", "bytes", "meaning"}};
+  for (const DescriptorField& field : smem_descriptor_fields(descriptor.arch)) {
+    const uint64_t raw = extract(word, field.bits);
+    const bool in_bytes = field.unit == DescriptorField::Unit::bytes_16;
+    fields[std::string(field.bits.name)] = in_bytes ? raw * 16 : raw;
+    std::string meaning(field.meaning);
+    if (field.bits.name == "swizzle") meaning = fmt::format("{}: {}", info(descriptor.swizzle).name, print(info(descriptor.swizzle)));
+    table.push_back({fmt::format("{}-{}", field.bits.low_bit, field.bits.low_bit + field.bits.width_bits - 1), std::string(field.bits.name),
+                     std::to_string(raw), in_bytes ? std::to_string(raw * 16) : "", meaning});
+  }
+  if (flags.json) {
+    json.push_back({{"descriptor", fmt::format("{:#018x}", word)}, {"arch", print(descriptor.arch)}, {"fields", fields},
+                    {"swizzle_mode", info(descriptor.swizzle).name}, {"warnings", to_json(found)}});
+    return;
+  }
+  context.terminal.out << fmt::format("{:#018x}, shared-memory descriptor of {}\n", word, print(descriptor.arch)) << print_table(table);
+  for (const Violation& warning : found) context.terminal.out << colored(context, 33, "warning: ") << print(warning) << '\n';
+}
+
+void decode_mnemonic(Context& context, const DecodeFlags& flags, const std::string& text, Json& json) {
+  const Instruction instruction = parse_instruction(text);
+  const std::vector<Violation> found = violations_of(instruction);
+  if (!found.empty()) throw Error(found);
+  const AccumulatorModel& model = model_for(instruction);
+  const LegalForm& form = *find_legal_form(instruction);
+  if (flags.json) {
+    json.push_back({{"instruction", print(instruction)}, {"m", instruction.m}, {"n", instruction.n}, {"k", instruction.k},
+                    {"d", info(instruction.d).name}, {"a", info(instruction.a).name}, {"b", info(instruction.b).name},
+                    {"sparse", instruction.sparse}, {"satfinite", instruction.satfinite},
+                    {"d_registers", d_fragment(instruction).registers()}, {"arithmetic", print_rule(model)},
+                    {"evidence", print(model.evidence)}});
+    return;
+  }
+  const std::string immediates = fmt::format("scale-d{}{}", form.scale ? ", imm-scale-a, imm-scale-b" : "",
+                                             form.transpose ? ", imm-trans-a (A in shared memory), imm-trans-b" : "");
+  std::vector<std::vector<std::string>> table{
+      {"D", fmt::format("{} x {} {}, {} registers a thread", instruction.m, instruction.n, info(instruction.d).name, d_fragment(instruction).registers())},
+      {"A", fmt::format("{} x {} {}{}", instruction.m, instruction.stored_k(), info(instruction.a).name, instruction.sparse ? fmt::format(" stored of k = {}", instruction.k) : "")},
+      {"B", fmt::format("{} x {} {}", instruction.k, instruction.n, info(instruction.b).name)},
+      {"immediates", immediates},
+      {"arithmetic", fmt::format("{}; {}", print_rule(model), print(model.evidence))},
+      {"legal", std::string(form.source)}};
+  context.terminal.out << print(instruction) << '\n' << print_table(table);
+}
+
+void run_decode(Context& context, const DecodeFlags& flags) {
+  Json json = Json::array();
+  for (const std::string& text : flags.texts) {
+    const bool number = !text.empty() && ((text.front() >= '0' && text.front() <= '9') || text.front() == '-');
+    number ? decode_descriptor(context, flags, text, json) : decode_mnemonic(context, flags, text, json);
+  }
+  if (flags.json) context.terminal.out << (json.size() == 1 ? json[0] : json).dump(2) << '\n';
+}
+
+struct EncodeFlags {
+  std::string arch = "sm_90a", swizzle = "none";
+  int64_t start = 0, lbo = 0, sbo = 0;
+  int base_offset = 0;
+  std::string d = "f32", a = "f16", b = "f16";
+  int n = 0;
+  bool sparse = false, satfinite = false;
+  bool json = false;
+};
+
+void run_encode_descriptor(Context& context, const EncodeFlags& flags) {
+  SmemDescriptor descriptor{.arch = require_arch(flags.arch), .start_address_bytes = flags.start,
+                            .strides = {.leading_dim_byte_offset = flags.lbo, .stride_dim_byte_offset = flags.sbo},
+                            .base_offset = flags.base_offset, .swizzle = require_swizzle(flags.swizzle)};
+  if (descriptor.arch == Arch::sm_100a) descriptor.reserved = uint64_t{1} << 46;  // the fixed 0b001 of Table 40
+  const uint64_t word = encode(descriptor);
+  print_warnings(context, warnings(descriptor));
+  context.terminal.out << (flags.json ? Json{{"descriptor", fmt::format("{:#018x}", word)}}.dump() : fmt::format("{:#018x}", word)) << '\n';
+}
+
+void run_encode_instruction(Context& context, const EncodeFlags& flags) {
+  Instruction instruction{.sparse = flags.sparse, .n = flags.n, .satfinite = flags.satfinite};
+  std::vector<Violation> violations;
+  for (const auto& [name, text, format] : {std::tuple("--d", &flags.d, &instruction.d), std::tuple("--a", &flags.a, &instruction.a),
+                                           std::tuple("--b", &flags.b, &instruction.b)}) {
+    const auto found = format_named(*text);
+    if (found) *format = *found;
+    else violations.push_back({.field = name, .seen = *text, .legal = "f16, bf16, tf32, f32, e4m3, e5m2, s8, u8, b1 or s32"});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+  if (const LegalForm* form = find_legal_form(instruction)) {
+    instruction.k = flags.sparse ? form->k_sparse : form->k_dense;
+    instruction.bit_operation = std::string(form->bit_operation);
+  }
+  require_legal(instruction);
+  context.terminal.out << (flags.json ? Json{{"instruction", print(instruction)}}.dump() : print(instruction)) << '\n';
+}
+
+}  // namespace
+
+void add_decode(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("decode", "take descriptors and mnemonics apart");
+  const auto flags = std::make_shared<DecodeFlags>();
+  command->add_option("words", flags->texts, "64-bit descriptors (0x...) or PTX mnemonics")->required();
+  command->add_option("--arch", flags->arch, "whose descriptor: sm_90a, sm_100a or sm_103a")->capture_default_str();
+  command->add_option("--major", flags->major, "k or mn: what the instruction's transpose bit says, for better warnings")->check(CLI::IsMember({"k", "mn"}));
+  command->add_flag("--json", flags->json, "the result as JSON");
+  command->footer("Examples:\n  bitmma decode 0x4000004000010000 --major k\n  bitmma decode wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16");
+  command->callback([flags, &context] { run_decode(context, *flags); });
+}
+
+void add_encode(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("encode", "put descriptors and mnemonics together");
+  command->require_subcommand(1);
+  const auto flags = std::make_shared<EncodeFlags>();
+  CLI::App* descriptor = command->add_subcommand("descriptor", "a shared-memory descriptor, from bytes");
+  descriptor->add_option("--arch", flags->arch, "sm_90a, sm_100a or sm_103a")->capture_default_str();
+  descriptor->add_option("--start", flags->start, "start address in bytes");
+  descriptor->add_option("--lbo", flags->lbo, "leading dimension byte offset, in bytes");
+  descriptor->add_option("--sbo", flags->sbo, "stride dimension byte offset, in bytes");
+  descriptor->add_option("--swizzle", flags->swizzle, "none, 32, 64, 128, or on sm_100a 128-atom32")->capture_default_str();
+  descriptor->add_option("--base-offset", flags->base_offset, "0..7");
+  descriptor->add_flag("--json", flags->json, "the result as JSON");
+  descriptor->footer("Example:\n  bitmma encode descriptor --start 0x800 --lbo 16 --sbo 1024 --swizzle 128");
+  descriptor->callback([flags, &context] { run_encode_descriptor(context, *flags); });
+  CLI::App* instruction = command->add_subcommand("instruction", "a wgmma mnemonic; m and k follow from the types");
+  instruction->add_option("--n", flags->n, "columns of D")->required();
+  instruction->add_option("--d", flags->d, "type of D")->capture_default_str();
+  instruction->add_option("--a", flags->a, "type of A")->capture_default_str();
+  instruction->add_option("--b", flags->b, "type of B")->capture_default_str();
+  instruction->add_flag("--sp", flags->sparse, "sparse A");
+  instruction->add_flag("--satfinite", flags->satfinite, "clamp integer results");
+  instruction->add_flag("--json", flags->json, "the result as JSON");
+  instruction->footer("Example:\n  bitmma encode instruction --n 128 --d f16 --a e4m3 --b e5m2 --sp");
+  instruction->callback([flags, &context] { run_encode_instruction(context, *flags); });
+}
+
+}  // namespace bitmma::cli

@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "bitmma/io/golden.hpp"
+#include "commands.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct GoldenFlags {
+  std::string mnemonic, out, distribution = "bits", a_source = "smem";
+  Instruction immediates;
+  int64_t cases = 4;
+  uint64_t seed = 0;
+  LayoutFlags layouts;
+  int threads = 1;
+};
+
+void run_golden(Context& context, const GoldenFlags& flags) {
+  GoldenRequest request{.instruction = parse_instruction(flags.mnemonic), .cases = flags.cases, .seed = flags.seed,
+                        .layout_a = flags.layouts.layout_a(), .layout_b = flags.layouts.layout_b()};
+  request.instruction.imm_scale_a = flags.immediates.imm_scale_a;
+  request.instruction.imm_scale_b = flags.immediates.imm_scale_b;
+  request.instruction.scale_d = flags.immediates.scale_d;
+  request.instruction.sparsity_selector = flags.immediates.sparsity_selector;
+  request.instruction.a_source = flags.a_source == "registers" ? OperandSource::registers : OperandSource::smem;
+  const std::optional<Distribution> distribution = distribution_named(flags.distribution);
+  if (!distribution) {
+    std::vector<std::string_view> names;
+    for (const DistributionInfo& row : distributions) names.push_back(row.name);
+    throw Error({.field = "--distribution", .seen = flags.distribution, .legal = fmt::format("{}", fmt::join(names, ", "))});
+  }
+  request.distribution = *distribution;
+  ProgressLine progress(context, "golden", flags.cases);
+  const TensorFile file = make_golden(request, flags.threads, progress.from(0));
+  write_tensor_file(flags.out, file);
+  context.terminal.err << fmt::format("{}: {} cases of {}, seed {}, {}\n", flags.out, flags.cases, print(request.instruction), flags.seed, flags.distribution);
+}
+
+}  // namespace
+
+void add_golden(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("golden", "make cases from a seed, D included");
+  const auto flags = std::make_shared<GoldenFlags>();
+  command->add_option("instruction", flags->mnemonic, "PTX mnemonic with all qualifiers")->required();
+  command->add_option("-o,--output", flags->out, "file to write")->required();
+  command->add_option("--cases", flags->cases, "how many")->capture_default_str();
+  command->add_option("--seed", flags->seed, "same seed, same file, on any machine")->capture_default_str();
+  std::string meaning = "what to draw from:";
+  for (const DistributionInfo& row : distributions) meaning += fmt::format("\n    {:<10} {}", row.name, row.meaning);
+  command->add_option("--distribution", flags->distribution, meaning)->capture_default_str();
+  command->add_option("--a-source", flags->a_source, "smem or registers")->check(CLI::IsMember({"smem", "registers"}))->capture_default_str();
+  flags->layouts.add(*command);
+  add_immediates(*command, flags->immediates);
+  add_threads(*command, flags->threads);
+  command->footer(
+      "Examples:\n"
+      "  bitmma golden wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 -o cases.safetensors\n"
+      "  bitmma golden wgmma.mma_async.sp.sync.aligned.m64n64k64.f32.e4m3.e5m2 --cases 100 --seed 7 \\\n"
+      "      --distribution ties --a-source registers --layout-b k-major:64 -o sparse.safetensors\n"
+      "The major-ness in the layouts sets imm-trans-a and imm-trans-b.");
+  command->callback([flags, &context] { run_golden(context, *flags); });
+}
+
+}  // namespace bitmma::cli

@@ -1,0 +1,111 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "bitmma/io/golden.hpp"
+#include "commands.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct SimulateFlags {
+  std::vector<std::string> files;
+  std::string out;
+  std::string instruction;
+  LayoutFlags layouts;
+  int64_t show_case = 0;
+  int rows = 8, cols = 8;
+  bool hex = false;
+  int threads = 1;
+};
+
+void show_d(const Context& context, const SimulateFlags& flags, const BitMatrix& d) {
+  const int rows = std::min(flags.rows, d.rows()), cols = std::min(flags.cols, d.cols());
+  std::vector<std::vector<std::string>> table(1, {"D"});
+  for (int col = 0; col < cols; ++col) table[0].push_back(fmt::format("col {}", col));
+  for (int row = 0; row < rows; ++row) {
+    std::vector<std::string> line{fmt::format("row {}", row)};
+    for (int col = 0; col < cols; ++col) {
+      line.push_back(flags.hex ? print_bits(d.format, d(row, col)) : print_value(d.format, d(row, col)));
+    }
+    table.push_back(std::move(line));
+  }
+  context.terminal.out << print_table(table);
+  if (rows < d.rows() || cols < d.cols()) {
+    context.terminal.out << fmt::format("({} x {} of {} x {}; --rows, --cols and --hex show more)\n", rows, cols, d.rows(), d.cols());
+  }
+}
+
+void warn(const Context& context, const VectorFile& vectors, int64_t index) {
+  if (vectors.has_images) print_warnings(context, warnings(vectors.instruction, case_at(vectors, index).view()));
+}
+
+void show(Context& context, const SimulateFlags& flags, const VectorFile& vectors) {
+  if (flags.show_case < 0 || flags.show_case >= vectors.cases) {
+    throw Error({.field = "--case", .seen = std::to_string(flags.show_case), .legal = fmt::format("0..{}", vectors.cases - 1)});
+  }
+  std::ostream& out = context.terminal.out;
+  out << fmt::format("{}, case {} of {}\n", print(vectors.instruction), flags.show_case, vectors.cases);
+  const AccumulatorModel& model = model_for(vectors.instruction);
+  out << fmt::format("arithmetic: {}; {}\n", print_rule(model), print(model.evidence));
+  warn(context, vectors, flags.show_case);
+  show_d(context, flags, computed_d(vectors, flags.show_case));
+  if (!vectors.has_recorded_d()) return;
+  ProgressLine progress(context, vectors.file.path, vectors.cases);
+  const Comparison comparison = verify(vectors, flags.threads, progress.from(0));
+  if (comparison.mismatches == 0) {
+    out << colored(context, 32, fmt::format("all {} outputs of {} cases match the recorded D ({})", comparison.outputs, comparison.cases, vectors.source())) << '\n';
+  } else {
+    out << colored(context, 31, fmt::format("{} of {} outputs differ from the recorded D ({})", comparison.mismatches, comparison.outputs, vectors.source())) << '\n';
+    out << print(*comparison.first) << '\n';
+    context.exit_code = exit_differs;
+  }
+}
+
+void run_simulate(Context& context, const SimulateFlags& flags) {
+  const std::vector<std::string> files = vector_files(flags.files);
+  const bool to_folder = files.size() > 1 || std::filesystem::is_directory(flags.out);
+  if (!flags.out.empty() && to_folder && !std::filesystem::is_directory(flags.out)) {
+    throw Error({.field = "-o", .seen = flags.out, .legal = "an existing folder when there are several files",
+                 .fix = fmt::format("mkdir {}", flags.out)});
+  }
+  for (const std::string& path : files) {
+    const VectorFile vectors = read_vector_file(path, flags.instruction);
+    if (flags.out.empty()) {
+      if (files.size() > 1) context.terminal.out << path << '\n';
+      show(context, flags, vectors);
+      continue;
+    }
+    const std::string target =
+        to_folder ? (std::filesystem::path(flags.out) / std::filesystem::path(path).filename()).string() : flags.out;
+    warn(context, vectors, 0);
+    ProgressLine progress(context, path, vectors.cases);
+    write_tensor_file(target, with_simulated_d(vectors, flags.layouts.layout_a(), flags.layouts.layout_b(), flags.threads, progress.from(0)));
+    context.terminal.err << fmt::format("{}: {} cases, D by {} ({})\n", target, vectors.cases, print(vectors.instruction), print(model_for(vectors.instruction).evidence));
+  }
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("simulate", "compute D of every case of a vector file");
+  const auto flags = std::make_shared<SimulateFlags>();
+  command->add_option("files", flags->files, "vector files: images and descriptors, or logical matrices a, b, c")->required();
+  command->add_option("-o,--output", flags->out, "file to write, or folder for several; without it D is shown");
+  command->add_option("--instruction", flags->instruction, "the mnemonic, for files that do not say");
+  flags->layouts.add(*command);
+  command->add_option("--case", flags->show_case, "case to show")->capture_default_str();
+  command->add_option("--rows", flags->rows, "rows of D to show")->capture_default_str();
+  command->add_option("--cols", flags->cols, "columns of D to show")->capture_default_str();
+  command->add_flag("--hex", flags->hex, "show bits instead of values");
+  add_threads(*command, flags->threads);
+  command->footer(
+      "Examples:\n"
+      "  bitmma simulate case.safetensors                    show D, and whether it matches a recorded one\n"
+      "  bitmma simulate case.safetensors -o out.safetensors write D beside the inputs\n"
+      "  bitmma simulate numpy.safetensors --layout-b mn-major:64 -o out.safetensors\n"
+      "The layouts are used for files that hold logical matrices alone.");
+  command->callback([flags, &context] { run_simulate(context, *flags); });
+}
+
+}  // namespace bitmma::cli
