@@ -8,8 +8,8 @@
 
 using namespace bitmma;
 
-TEST_CASE("includes point down: core, formats, layout, descriptor, memory, arithmetic, instruction, io") {
-  const std::vector<std::string> layers{"core", "formats", "layout", "descriptor", "memory", "arithmetic", "instruction", "io"};
+TEST_CASE("includes point down: core, formats, layout, descriptor, memory, arithmetic, instruction, io, gpu") {
+  const std::vector<std::string> layers{"core", "formats", "layout", "descriptor", "memory", "arithmetic", "instruction", "io", "gpu"};
   const auto level = [&](const std::string& layer) { return std::find(layers.begin(), layers.end(), layer) - layers.begin(); };
   const std::string include = "#include \"bitmma/";
   int files = 0;

@@ -118,8 +118,15 @@ std::vector<Term> terms_of(const Operands& operands, int row, int col) {
   for (int j = 0; j < operands.a.cols(); ++j) {
     const int k = operands.selected_k.empty() ? j : operands.selected_k[static_cast<size_t>(row) * operands.a.cols() + j];
     terms[j] = {.a = decode(operands.a.format, operands.a(row, j)), .b = decode(operands.b.format, operands.b(k, col))};
-    terms[j].a.negative ^= operands.negate_a;
-    terms[j].b.negative ^= operands.negate_b;
+  }
+  const auto [first, last] = std::ranges::equal_range(operands.mixed, row, {}, &MixedTerm::row);
+  for (auto mixed = first; mixed != last; ++mixed) {
+    const auto half = [&](int h) { return operands.b(h / 2, col) >> 16 * (h % 2) & 0xFFFF; };
+    terms[mixed->stored].b = decode(operands.b.format, half(mixed->high_half) << 16 | half(mixed->low_half));
+  }
+  for (Term& term : terms) {
+    term.a.negative ^= operands.negate_a;
+    term.b.negative ^= operands.negate_b;
   }
   return terms;
 }
@@ -156,6 +163,7 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
   std::array<Decoded, lane_count> c;
   LaneBlock block;
   for (int row = 0; row < rows; ++row) {
+    const bool row_mixed = std::ranges::binary_search(operands.mixed, row, {}, &MixedTerm::row);
     const uint16_t* const selected_k =
         operands.selected_k.empty() ? every_k.data() : operands.selected_k.data() + static_cast<size_t>(row) * terms;
     for (int first = 0; first < cols; first += lane_count) {
@@ -170,7 +178,7 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
               lanes, product_shift, block);
       for (int lane = 0; lane < lanes; ++lane) {
         const int col = first + lane;
-        if (a.row_special[row] || b.col_special[col] || c[lane].number != NumberClass::finite) {
+        if (row_mixed || a.row_special[row] || b.col_special[col] || c[lane].number != NumberClass::finite) {
           d(row, col) = slow_output(model, operands, row, col);
           continue;
         }

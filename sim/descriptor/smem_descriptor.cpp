@@ -131,7 +131,7 @@ uint64_t encode(const SmemDescriptor& descriptor) {
   return insert(word, find(fields, "swizzle")->bits, static_cast<uint64_t>(code));
 }
 
-std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major) {
+std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major, int row_bytes) {
   std::vector<Violation> found;
   const std::string source(section(descriptor.arch));
   const SwizzleInfo& swizzle = info(descriptor.swizzle);
@@ -167,13 +167,21 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
                                         descriptor.start_address_bytes / 128 % (int64_t{1} << swizzle.bits)),
                      .source = source});
   }
-  if (major == Major::k && swizzle.bits != 0 && descriptor.strides.leading_dim_byte_offset > 16 &&
+  const bool is_wider = swizzle.bits != 0 && row_bytes > swizzle.width_bytes;
+  if (major == Major::k && is_wider && descriptor.strides.leading_dim_byte_offset <= 16) {
+    found.push_back({.field = "leading_dim_byte_offset",
+                     .seen = std::to_string(descriptor.strides.leading_dim_byte_offset),
+                     .legal = fmt::format("the distance to the next {} bytes of K", swizzle.width_bytes),
+                     .fix = fmt::format("a row of K has {} bytes and goes on at LBO; or use a wider swizzle", row_bytes),
+                     .source = "measured on an H200 (docs/evidence.md)"});
+  }
+  if (major == Major::k && swizzle.bits != 0 && !is_wider && descriptor.strides.leading_dim_byte_offset > 16 &&
       !descriptor.leading_dim_absolute) {
     found.push_back({.field = "leading_dim_byte_offset",
                      .seen = std::to_string(descriptor.strides.leading_dim_byte_offset),
                      .legal = "16 (encoded 1) by convention in swizzled K-major",
                      .fix = "the hardware ignores it there; K advances by moving the start address",
-                     .source = "measured on an H200 (data/README.md)"});
+                     .source = "measured on an H200 (docs/evidence.md)"});
   }
   if (swizzle.bits != 0 && descriptor.strides.stride_dim_byte_offset % swizzle.pattern_bytes() != 0) {
     found.push_back({.field = "stride_dim_byte_offset",

@@ -17,13 +17,9 @@ SmemDescriptor plan_operand(std::string_view operand, const OperandLayout& layou
     violations.push_back({.field = fmt::format("padding of {}", operand), .seen = std::to_string(layout.padding_bytes),
                           .legal = "a multiple of 16 bytes, 0 or more", .fix = "strides are stored in units of 16 bytes"});
   }
-  if (!fits_one_to_one(layout.major, swizzle, element_bits, cols)) {
-    violations.push_back({.field = fmt::format("layout of {}", operand), .seen = fmt::format("{}:{}", print(layout.major), swizzle.name),
-                          .legal = fmt::format("a swizzle width of at least {} bytes, or none", cols * element_bits / 8),
-                          .fix = "a row of K would run into the next row"});
-  }
-  return {.start_address_bytes = start,
+  return {.start_address_bytes = start + layout.start_bytes,
           .strides = minimal_strides(layout.major, swizzle, element_bits, rows, cols, layout.padding_bytes),
+          .base_offset = layout.base_offset,
           .swizzle = layout.swizzle};
 }
 

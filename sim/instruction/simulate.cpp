@@ -55,8 +55,10 @@ Operands gather_operands(const Instruction& instruction, const Machine& machine)
     operands.c = gather(machine.c_regs, d_fragment(instruction), instruction.d, "c_regs");
   }
   if (instruction.sparse) {
-    operands.selected_k = selected_k(metadata_layout(info(instruction.a).bits), machine.metadata, instruction.m,
-                                     instruction.sparsity_selector);
+    Selection selection = select(metadata_layout(info(instruction.a).bits), machine.metadata, instruction.m,
+                                 instruction.sparsity_selector);
+    operands.selected_k = std::move(selection.k);
+    operands.mixed = std::move(selection.mixed);
   }
   return operands;
 }
@@ -86,23 +88,21 @@ std::vector<uint32_t> simulate(const Instruction& instruction, const Machine& ma
 std::vector<Violation> warnings(const Instruction& instruction, const Machine& machine) {
   std::vector<Violation> found;
   const auto add = [&](std::string_view operand, const SmemMatrix& matrix) {
-    for (Violation& warning : warnings(matrix.descriptor, matrix.major)) {
+    for (Violation& warning : warnings(matrix.descriptor, matrix.major, matrix.cols * matrix.element_bits / 8)) {
       warning.field = fmt::format("{} {}", operand, warning.field);
       found.push_back(std::move(warning));
-    }
-    if (!fits_one_to_one(matrix.major, info(matrix.descriptor.swizzle), matrix.element_bits, matrix.cols)) {
-      found.push_back({.field = fmt::format("{} swizzle", operand),
-                       .seen = std::string(info(matrix.descriptor.swizzle).name),
-                       .legal = "a width that holds the 64 bytes of K of a sparse B",
-                       .fix = "the second half of each row is read from the next row; use 64 or 128",
-                       .source = "follows from the measured address rule"});
     }
   };
   if (instruction.a_source == OperandSource::smem) add("A", a_matrix(instruction, machine.a_desc));
   add("B", b_matrix(instruction, machine.b_desc));
   if (instruction.sparse) {
-    selected_k(metadata_layout(info(instruction.a).bits), machine.metadata, instruction.m,
-               instruction.sparsity_selector, &found);
+    const MetadataLayout& layout = metadata_layout(info(instruction.a).bits);
+    const int64_t undefined = select(layout, machine.metadata, instruction.m, instruction.sparsity_selector).undefined_chunks;
+    if (undefined > 0) {
+      found.push_back({.field = "metadata", .seen = fmt::format("{} undefined chunks", undefined),
+                       .legal = layout.field_bits == 4 ? "0x4 and 0xE" : "two rising positions per chunk",
+                       .fix = "the result is what an H200 does, not what PTX promises", .source = "PTX ISA 9.7.15.6.2; docs/evidence.md"});
+    }
   }
   return found;
 }

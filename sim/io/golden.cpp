@@ -43,7 +43,7 @@ TensorFile make_golden(const GoldenRequest& request, int threads, const Progress
   make_in_order(
       request.cases, threads, progress,
       [&](int64_t index) {
-        const auto case_index = static_cast<uint64_t>(index);
+        const auto case_index = static_cast<uint64_t>(request.first_case + index);
         Made made{.state = {}, .d = {}, .operands = random_operands(instruction, request.distribution, request.seed, case_index)};
         made.state = place_operands(instruction, placement, made.operands, filler_stream(request.seed, case_index));
         made.d = simulate_d(instruction, made.state.view());
@@ -58,49 +58,39 @@ TensorFile make_golden(const GoldenRequest& request, int threads, const Progress
       });
   const auto name = std::find_if(distributions.begin(), distributions.end(),
                                  [&](const DistributionInfo& row) { return row.id == request.distribution; })->name;
-  return std::move(builder).finish({{"source", version()}, {"seed", std::to_string(request.seed)}, {"distribution", std::string(name)}});
+  return std::move(builder).finish({{"source", version()}, {"seed", std::to_string(request.seed)}, {"first_case", std::to_string(request.first_case)}, {"distribution", std::string(name)}});
+}
+
+VectorFile laid_out(const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b) {
+  if (vectors.has_images) return vectors;
+  VectorFile result = vectors;
+  result.instruction = with_majors(vectors.instruction, layout_a, layout_b);
+  result.has_images = true;
+  require_legal(result.instruction);
+  const Placement placement = plan_placement(result.instruction, layout_a, layout_b);
+  VectorBuilder builder(result.instruction);
+  for (int64_t index = 0; index < vectors.cases; ++index) {
+    builder.begin_case();
+    builder.add_machine(place_operands(result.instruction, placement, logical_operands(vectors, index),
+                                       filler_stream(0, static_cast<uint64_t>(index))));
+  }
+  for (Tensor& tensor : std::move(builder).finish({}).tensors) result.file.set(std::move(tensor));
+  for (auto& [key, value] : instruction_metadata(result.instruction)) result.file.set_metadata(key, std::move(value));
+  return result;
 }
 
 TensorFile with_simulated_d(const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b,
                             int threads, const Progress& progress) {
-  const bool from_logical = !vectors.has_images;
-  Instruction instruction = vectors.instruction;
-  Placement placement;
-  if (from_logical) {
-    instruction = with_majors(instruction, layout_a, layout_b);
-    require_legal(instruction);
-    placement = plan_placement(instruction, layout_a, layout_b);
-  }
-  const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
-  const bool logical_d_too = from_logical || has("d") || (has("a") && has("b"));
-  VectorBuilder builder(instruction);
-  make_in_order(
-      vectors.cases, threads, progress,
-      [&](int64_t index) {
-        Made made;
-        if (from_logical) {
-          made.operands = logical_operands(vectors, index);
-          made.state = place_operands(instruction, placement, made.operands, filler_stream(0, static_cast<uint64_t>(index)));
-          made.d = simulate_d(instruction, made.state.view());
-        } else {
-          made.d = computed_d(vectors, index);
-        }
-        return made;
-      },
-      [&](Made&& made) {
-        builder.begin_case();
-        if (from_logical) builder.add_machine(made.state);
-        builder.add_d_regs(made.d);
-        if (logical_d_too) builder.add_logical_d(made.d);
-      });
-
-  // The file as it was, with what was computed in its place: unknown keys and tensors survive.
-  TensorFile result = vectors.file;
-  for (Tensor& tensor : std::move(builder).finish({}).tensors) result.set(std::move(tensor));
-  for (auto& [key, value] : instruction_metadata(instruction)) result.set_metadata(key, value);
-  result.set_metadata("source", version());
-  for (const std::string_view of_the_gpu : {"driver", "cuda", "date"}) result.erase_metadata(of_the_gpu);
-  return result;
+  const VectorFile images = laid_out(vectors, layout_a, layout_b);
+  std::vector<BitMatrix> d(static_cast<size_t>(images.cases));
+  std::mutex mutex;
+  int64_t done = 0;
+  parallel_for(d.size(), threads, [&](size_t i) {
+    d[i] = computed_d(images, static_cast<int64_t>(i));
+    const std::lock_guard lock(mutex);
+    if (progress) progress(++done);
+  });
+  return with_d(images, d, version());
 }
 
 }  // namespace bitmma

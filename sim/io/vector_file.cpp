@@ -289,6 +289,31 @@ std::vector<std::pair<std::string, std::string>> instruction_metadata(const Inst
   return metadata;
 }
 
+TensorFile single_case_file(const Instruction& instruction, const MachineState& state, const BitMatrix& d,
+                            std::vector<std::pair<std::string, std::string>> metadata) {
+  VectorBuilder builder(instruction);
+  builder.begin_case();
+  builder.add_machine(state);
+  builder.add_d_regs(d);
+  return std::move(builder).finish(std::move(metadata));
+}
+
+TensorFile with_d(const VectorFile& vectors, std::span<const BitMatrix> d, std::string source) {
+  const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
+  VectorBuilder builder(vectors.instruction);
+  for (const BitMatrix& one : d) {
+    builder.begin_case();
+    builder.add_d_regs(one);
+    if (has("d") || (has("a") && has("b"))) builder.add_logical_d(one);
+  }
+  TensorFile result = vectors.file;
+  for (Tensor& tensor : std::move(builder).finish({}).tensors) result.set(std::move(tensor));
+  for (auto& [key, value] : instruction_metadata(vectors.instruction)) result.set_metadata(key, std::move(value));
+  result.set_metadata("source", std::move(source));
+  for (const std::string_view of_the_source : {"driver", "cuda", "date"}) result.erase_metadata(of_the_source);
+  return result;
+}
+
 void VectorBuilder::add_machine(const MachineState& state) {
   smem_.insert(smem_.end(), state.smem.begin(), state.smem.end());
   if (instruction_.a_source == OperandSource::smem) append(a_desc_, state.a_desc);

@@ -28,13 +28,26 @@ Layout canonical_layout(Major major, const SwizzleInfo& swizzle, const Strides& 
           .col = {{rows_per_atom, width * unit}, {ceil_div(cols, rows_per_atom), col_stride}}};
 }
 
+Layout hardware_layout(Major major, const SwizzleInfo& swizzle, const Strides& strides, int element_bits, int rows,
+                       int cols) {
+  Layout layout = canonical_layout(major, swizzle, strides, element_bits, rows, cols);
+  if (!is_wider_than_swizzle(major, swizzle, element_bits, cols)) return layout;
+  const int64_t unit = 128 / element_bits, width = swizzle.width_bytes / 16;
+  layout.col = {{unit, 1}, {width, unit}, {ceil_div(cols, unit * width), strides.leading_dim_byte_offset * 8 / element_bits}};
+  return layout;
+}
+
 Strides minimal_strides(Major major, const SwizzleInfo& swizzle, int element_bits, int rows, int cols,
                         int64_t padding_bytes) {
   const int64_t atom_bytes = int64_t{swizzle.width_bytes} * (major == Major::k ? 8 : swizzle.rows_per_atom);
   const int64_t col_bytes = ceil_div(int64_t{cols} * element_bits, 8);
   const int64_t row_bytes = ceil_div(int64_t{rows} * element_bits, 8);
   if (major == Major::k) {
-    if (swizzle.bits != 0) return {.leading_dim_byte_offset = 16, .stride_dim_byte_offset = atom_bytes + padding_bytes};
+    if (swizzle.bits != 0) {
+      const int64_t stride = atom_bytes + padding_bytes;
+      const bool wider = is_wider_than_swizzle(major, swizzle, element_bits, cols);
+      return {.leading_dim_byte_offset = wider ? stride * ceil_div(rows, 8) + padding_bytes : 16, .stride_dim_byte_offset = stride};
+    }
     const int64_t leading = 128 + padding_bytes;
     return {.leading_dim_byte_offset = leading,
             .stride_dim_byte_offset = leading * ceil_div(col_bytes, 16) + padding_bytes};
@@ -45,8 +58,8 @@ Strides minimal_strides(Major major, const SwizzleInfo& swizzle, int element_bit
   return {.leading_dim_byte_offset = along_rows, .stride_dim_byte_offset = along_cols};
 }
 
-bool fits_one_to_one(Major major, const SwizzleInfo& swizzle, int element_bits, int cols) {
-  return major == Major::mn || swizzle.bits == 0 || int64_t{cols} * element_bits <= 8 * swizzle.width_bytes;
+bool is_wider_than_swizzle(Major major, const SwizzleInfo& swizzle, int element_bits, int cols) {
+  return major == Major::k && swizzle.bits != 0 && int64_t{cols} * element_bits > 8 * swizzle.width_bytes;
 }
 
 }  // namespace bitmma

@@ -1,8 +1,7 @@
 #include "bitmma/memory/metadata.hpp"
 
 #include <array>
-
-#include <fmt/format.h>
+#include <string>
 
 namespace bitmma {
 namespace {
@@ -12,12 +11,6 @@ constexpr auto layouts = std::to_array<MetadataLayout>({
     {.stored_k = 16, .chunk = 4, .stored_per_chunk = 2, .field_bits = 2, .selectors = 2},  // f16, bf16, k32
     {.stored_k = 32, .chunk = 4, .stored_per_chunk = 2, .field_bits = 2, .selectors = 1},  // 8-bit, k64
 });
-
-/// Position inside the chunk that a field names. tf32 counts 16-bit halves: 0x4 = halves 0,1 and 0xE = halves 2,3.
-int position_of(const MetadataLayout& layout, uint32_t field) {
-  if (layout.field_bits == 2) return static_cast<int>(field);
-  return static_cast<int>(field >> 1 & 1);  // 0100 -> 0, 1110 -> 1
-}
 
 uint32_t field_of(const MetadataLayout& layout, int position) {
   if (layout.field_bits == 2) return static_cast<uint32_t>(position);
@@ -41,36 +34,37 @@ RegisterPlace metadata_place_of(const MetadataLayout& layout, int row, int store
           .bit = 16 * upper_row + layout.field_bits * within};
 }
 
-std::vector<uint16_t> selected_k(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows,
-                                 int selector, std::vector<Violation>* warnings) {
+Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector) {
   if (metadata.size() != 128) {
     throw Error({.field = "metadata registers", .seen = std::to_string(metadata.size()), .legal = "128, one a thread"});
   }
-  std::vector<uint16_t> k(static_cast<size_t>(rows) * layout.stored_k);
-  int undefined = 0;
+  Selection selection;
+  selection.k.resize(static_cast<size_t>(rows) * layout.stored_k);
   for (int row = 0; row < rows; ++row) {
-    int previous = -1;
+    uint32_t previous = 0;
     for (int stored = 0; stored < layout.stored_k; ++stored) {
       const RegisterPlace place = metadata_place_of(layout, row, stored, selector);
       const uint32_t field = metadata[place.thread] >> place.bit & ((1u << layout.field_bits) - 1);
-      const int position = position_of(layout, field);
-      const int in_chunk = stored % layout.stored_per_chunk;
+      const int chunk_base = stored / layout.stored_per_chunk * layout.chunk;
+      uint32_t position = field;
       if (layout.field_bits == 4) {
-        undefined += field != 0x4 && field != 0xE;
+        // Two 2-bit numbers of 16-bit halves: 0100 takes halves 0 and 1, the first element; 1110 halves 2 and 3.
+        const uint32_t low = field & 3, high = field >> 2;
+        position = high / 2;
+        if (field != 0x4 && field != 0xE) {
+          ++selection.undefined_chunks;
+          selection.mixed.push_back({.row = static_cast<uint16_t>(row), .stored = static_cast<uint16_t>(stored),
+                                     .low_half = static_cast<uint16_t>(2 * chunk_base + static_cast<int>(low)),
+                                     .high_half = static_cast<uint16_t>(2 * chunk_base + static_cast<int>(high))});
+        }
       } else {
-        undefined += in_chunk > 0 && position <= previous;
+        selection.undefined_chunks += stored % layout.stored_per_chunk == 1 && position <= previous;
       }
       previous = position;
-      k[static_cast<size_t>(row) * layout.stored_k + stored] =
-          static_cast<uint16_t>(stored / layout.stored_per_chunk * layout.chunk + position);
+      selection.k[static_cast<size_t>(row) * layout.stored_k + stored] = static_cast<uint16_t>(chunk_base + static_cast<int>(position));
     }
   }
-  if (undefined > 0 && warnings) {
-    warnings->push_back({.field = "metadata", .seen = fmt::format("{} undefined chunks", undefined),
-                         .legal = layout.field_bits == 4 ? "0x4 and 0xE" : "two rising positions per chunk",
-                         .fix = "the result is not architecture", .source = "PTX ISA 9.7.15.6.2"});
-  }
-  return k;
+  return selection;
 }
 
 std::vector<uint32_t> encode_metadata(const MetadataLayout& layout, std::span<const uint16_t> k, int rows,

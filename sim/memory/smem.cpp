@@ -23,11 +23,17 @@ int bytes_of_element(const SmemMatrix& matrix) { return std::max(1, matrix.eleme
 }  // namespace
 
 Layout layout_of(const SmemMatrix& matrix) {
-  return canonical_layout(matrix.major, info(matrix.descriptor.swizzle), matrix.descriptor.strides,
-                          matrix.element_bits, matrix.rows, matrix.cols);
+  return hardware_layout(matrix.major, info(matrix.descriptor.swizzle), matrix.descriptor.strides, matrix.element_bits,
+                         matrix.rows, matrix.cols);
 }
 
 std::string print_cute(const SmemMatrix& matrix) {
+  const SwizzleInfo& swizzle = info(matrix.descriptor.swizzle);
+  return fmt::format("{} o {}", print(swizzle),
+                     print(canonical_layout(matrix.major, swizzle, matrix.descriptor.strides, matrix.element_bits, matrix.rows, matrix.cols)));
+}
+
+std::string print_hardware_cute(const SmemMatrix& matrix) {
   return fmt::format("{} o {}", print(info(matrix.descriptor.swizzle)), print(layout_of(matrix)));
 }
 

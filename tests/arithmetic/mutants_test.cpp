@@ -1,6 +1,5 @@
 // Tests that can tell right from wrong: every neighbouring hypothesis about the arithmetic must be refuted by dumps of a
 // real GPU, and by random cases for every row where it can make a difference at all.
-#include <functional>
 #include <set>
 
 #include "bitmma/core/parallel.hpp"
@@ -9,58 +8,12 @@
 #include "bitmma/io/compare.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/mutants.hpp"
 
 using namespace bitmma;
+using test::name_of;
 
 namespace {
-
-struct Mutant {
-  std::string name;
-  std::function<void(AccumulatorModel&)> change;
-};
-
-bool truncates(const AccumulatorModel& row) { return row.rounding == Rounding::toward_zero; }
-
-const std::vector<Mutant> mutants = {
-    {"F-1", [](AccumulatorModel& m) { --m.fraction_bits; }},
-    {"F+1", [](AccumulatorModel& m) { ++m.fraction_bits; }},
-    {"floor-1", [](AccumulatorModel& m) { --m.floor_exponent; }},
-    {"floor+1", [](AccumulatorModel& m) { ++m.floor_exponent; }},
-    {"no floor", [](AccumulatorModel& m) { m.floor_exponent = no_floor; }},
-    {"product normalised", [](AccumulatorModel& m) { m.deviations.product_normalised = true; }},
-    {"other rounding", [](AccumulatorModel& m) { m.rounding = truncates(m) ? Rounding::nearest_even : Rounding::toward_zero; }},
-    {"all mantissa bits kept", [](AccumulatorModel& m) { m.output_fraction_bits = info(m.output).mantissa_bits; }},
-    {"two chained halves", [](AccumulatorModel& m) { m.deviations.two_chained_halves = true; }},
-    {"aligned toward minus infinity", [](AccumulatorModel& m) { m.deviations.align_toward_negative = true; }},
-    {"zero keeps sign", [](AccumulatorModel& m) { m.deviations.zero_keeps_sign = true; }},
-    {"NaN payload of c passed", [](AccumulatorModel& m) { m.deviations.c_nan_payload_passed = true; }},
-    {"f16 through f32", [](AccumulatorModel& m) { m.deviations.f16_through_f32 = true; }},
-    {"zero product has an exponent", [](AccumulatorModel& m) { m.deviations.zero_product_has_exponent = true; }},
-    {"c truncated after the sum", [](AccumulatorModel& m) { m.deviations.c_after_sum = true; }},
-};
-
-/// Hypotheses that no input of the row can tell from the hardware's rule, each with its reason.
-const std::set<std::pair<std::string, std::string>> invisible = {
-    // No product of f16, and none of fp8, lies anywhere near 2^-133, and c brings its own exponent from -126 on.
-    {"f16 f32", "floor-1"}, {"f16 f32", "floor+1"}, {"f16 f32", "no floor"},
-    {"e4m3 f32", "floor-1"}, {"e4m3 f32", "floor+1"}, {"e4m3 f32", "no floor"},
-    // The lowest bit of an fp8 product is 2^-32, the lowest of c 2^-24: floors up to -19 drop nothing (13 below it).
-    {"e4m3 f16", "floor-1"}, {"e4m3 f16", "floor+1"}, {"e4m3 f16", "no floor"},
-    // They have all 23 mantissa bits already.
-    {"tf32 f32", "all mantissa bits kept"}, {"f16 f32", "all mantissa bits kept"}, {"bf16 f32", "all mantissa bits kept"},
-    {"f16 f16", "all mantissa bits kept"}, {"e4m3 f16", "all mantissa bits kept"},
-    // Only f16 results can be rounded through f32. A sum aligned to 13 fraction bits mostly fits f32 and rounds the same.
-    {"tf32 f32", "f16 through f32"}, {"f16 f32", "f16 through f32"}, {"bf16 f32", "f16 through f32"}, {"e4m3 f32", "f16 through f32"},
-    {"e4m3 f16", "f16 through f32"},
-};
-
-std::string name_of(const AccumulatorModel& row) {
-  const std::string_view input = row.inputs.contains(Format::e4m3)   ? "e4m3"
-                                 : row.inputs.contains(Format::tf32) ? "tf32"
-                                 : row.inputs.contains(Format::bf16) ? "bf16"
-                                                                     : "f16";
-  return std::string(input) + " " + std::string(info(row.output).name);
-}
 
 std::vector<Instruction> instructions_of(const AccumulatorModel& row) {
   std::vector<Instruction> found;
@@ -90,10 +43,10 @@ bool killed_by_random_cases(const AccumulatorModel& row, const AccumulatorModel&
 TEST_CASE("every wrong hypothesis is refuted in every row where it can show") {
   for (const AccumulatorModel& row : accumulator_models()) {
     if (row.arithmetic != Arithmetic::fused_sum) continue;
-    for (const Mutant& mutant : mutants) {
+    for (const test::Mutant& mutant : test::mutants()) {
       AccumulatorModel wrong = row;
       mutant.change(wrong);
-      const bool expected = !invisible.contains({name_of(row), mutant.name});
+      const bool expected = test::is_visible(row, mutant);
       INFO(name_of(row) << ": " << mutant.name);
       if (expected) {
         CHECK(killed_by_random_cases(row, wrong));
@@ -107,7 +60,7 @@ TEST_CASE("every wrong hypothesis is refuted in every row where it can show") {
 TEST_CASE("every wrong hypothesis is refuted by a dump of a real H200") {
   std::vector<VectorFile> files;
   for (const std::string& path : test::golden_files()) files.push_back(read_vector_file(path));
-  for (const Mutant& mutant : mutants) {
+  for (const test::Mutant& mutant : test::mutants()) {
     int64_t mismatches = 0;
     std::set<std::string> rows;
     for (const VectorFile& file : files) {

@@ -44,20 +44,23 @@ TEST_CASE("selected positions survive a trip through the registers, for every se
           if (layout.stored_per_chunk == 2) k.push_back(static_cast<uint16_t>(chunk * layout.chunk + random.between(first + 1, 3)));
         }
       }
-      std::vector<Violation> warnings;
-      CHECK(selected_k(layout, encode_metadata(layout, k, 64, selector), 64, selector, &warnings) == k);
-      CHECK(warnings.empty());
+      const Selection selection = select(layout, encode_metadata(layout, k, 64, selector), 64, selector);
+      CHECK(selection.k == k);
+      CHECK(selection.mixed.empty());
+      CHECK(selection.undefined_chunks == 0);
     }
   }
 }
 
-TEST_CASE("undefined metadata is counted aloud") {
-  std::vector<Violation> warnings;
-  selected_k(metadata_layout(32), std::vector<uint32_t>(128, 0), 64, 0, &warnings);
-  REQUIRE(warnings.size() == 1);
-  CHECK(warnings[0].seen == "512 undefined chunks");
-  warnings.clear();
-  selected_k(metadata_layout(16), std::vector<uint32_t>(128, 0xFFFFFFFF), 64, 0, &warnings);
-  REQUIRE(warnings.size() == 1);
-  CHECK_THROWS_AS(selected_k(metadata_layout(16), std::vector<uint32_t>(127), 64, 0), Error);
+TEST_CASE("undefined metadata is counted, and selects what an H200 takes") {
+  CHECK(select(metadata_layout(32), std::vector<uint32_t>(128, 0), 64, 0).undefined_chunks == 512);
+  const Selection pairs = select(metadata_layout(16), std::vector<uint32_t>(128, 0x11111111), 64, 0);  // positions 1, 0
+  CHECK(pairs.undefined_chunks == 64 * 8);
+  CHECK(pairs.k[0] == 1);
+  CHECK(pairs.k[1] == 0);
+  // tf32 nibble 0111: half 3 below half 1, that is the upper half of k = 1 below the upper half of k = 0.
+  const Selection halves = select(metadata_layout(32), std::vector<uint32_t>(128, 0x44444447), 64, 0);
+  REQUIRE_FALSE(halves.mixed.empty());
+  CHECK(halves.mixed[0] == MixedTerm{.row = 0, .stored = 0, .low_half = 3, .high_half = 1});
+  CHECK_THROWS_AS(select(metadata_layout(16), std::vector<uint32_t>(127), 64, 0), Error);
 }

@@ -122,6 +122,8 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
   add_encode(app, context);
   add_layout(app, context);
   add_list(app, context);
+  add_ptx(app, context);
+  add_gpu(app, context);
   try {
     // CLI11 would only say that a subcommand is required.
     std::string verbs;

@@ -28,6 +28,8 @@ void add_decode(CLI::App& app, Context& context);
 void add_encode(CLI::App& app, Context& context);
 void add_layout(CLI::App& app, Context& context);
 void add_list(CLI::App& app, Context& context);
+void add_ptx(CLI::App& app, Context& context);
+void add_gpu(CLI::App& app, Context& context);
 
 /// `text` in a colour when the terminal takes it. Codes: 31 red, 32 green, 33 yellow.
 std::string colored(const Context& context, int code, const std::string& text);

@@ -97,18 +97,20 @@ void run_smem(Context& context, const SmemFlags& flags) {
     }
     return;
   }
-  const std::vector<Violation> found = warnings(matrix.descriptor, matrix.major);
+  const std::vector<Violation> found = warnings(matrix.descriptor, matrix.major, matrix.cols * matrix.element_bits / 8);
+  const bool layout_of_hardware_differs = print_cute(matrix) != print_hardware_cute(matrix);
   if (flags.query.json) {
     Json elements = Json::array();
     for (int row = 0; row < flags.rows; ++row) {
       for (int col = 0; col < flags.cols; ++col) elements.push_back(element_json(row, col, map.place_of(row, col)));
     }
-    out << Json{{"cute", print_cute(matrix)}, {"start_address", matrix.descriptor.start_address_bytes}, {"elements", elements}}.dump(2) << '\n';
+    out << Json{{"cute", print_cute(matrix)}, {"hardware_cute", print_hardware_cute(matrix)}, {"start_address", matrix.descriptor.start_address_bytes}, {"elements", elements}}.dump(2) << '\n';
     return;
   }
   out << fmt::format("{}, {} x {} elements of {} bits\n", print(matrix.major), flags.rows, flags.cols, flags.element_bits)
-      << fmt::format("{}   (in elements, from byte {:#x}; the swizzle acts on the byte address)\n\n", print_cute(matrix), matrix.descriptor.start_address_bytes)
-      << draw_smem(map, flags.max_lines);
+      << fmt::format("{}   (in elements, from byte {:#x}; the swizzle acts on the byte address)\n", print_cute(matrix), matrix.descriptor.start_address_bytes)
+      << (layout_of_hardware_differs ? fmt::format("{}   (what the hardware reads, measured on an NVIDIA H200: K goes on at LBO; the maps follow it)\n", print_hardware_cute(matrix)) : "")
+      << '\n' << draw_smem(map, flags.max_lines);
   print_warnings(context, found);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bitmma/gpu/campaign.hpp"
 #include "commands.hpp"
 
 namespace bitmma::cli {
@@ -29,12 +30,6 @@ Json to_json(const Comparison& comparison) {
   return json;
 }
 
-/// "wgmma.mma_async.sp m64nNk32 f32.bf16.bf16": what the rows of the table stand for.
-std::string group_of(const Instruction& instruction) {
-  return fmt::format("{}.mma_async{} k{} {}.{}.{}", print(instruction.family), instruction.sparse ? ".sp" : "", instruction.k,
-                     info(instruction.d).name, info(instruction.a).name, info(instruction.b).name);
-}
-
 struct Group {
   int64_t files = 0;
   Comparison comparison;
@@ -52,7 +47,7 @@ void run_verify(Context& context, const VerifyFlags& flags) {
   for (const std::string& path : files) {
     const VectorFile vectors = read_vector_file(path, flags.instruction);
     const Comparison one = verify(vectors, flags.threads, progress.from(total.cases));
-    Group& group = groups[group_of(vectors.instruction)];
+    Group& group = groups[instruction_group(vectors.instruction)];
     ++group.files;
     group.comparison += one;
     group.model = &model_for(vectors.instruction);

@@ -8,6 +8,7 @@
 
 #include "bitmma/arithmetic/accumulator_model.hpp"
 #include "bitmma/formats/bit_matrix.hpp"
+#include "bitmma/memory/metadata.hpp"
 
 namespace bitmma {
 
@@ -17,6 +18,7 @@ struct Operands {
   BitMatrix b;
   std::optional<BitMatrix> c;        // M x N codes of model.output; nothing: C is not read, NaN there included
   std::vector<uint16_t> selected_k;  // sparse: row of B that a(m, j) meets, entry m * L + j; empty: j itself
+  std::vector<MixedTerm> mixed;      // sparse tf32 with undefined metadata, by row; the halves replace selected_k
   bool negate_a = false;
   bool negate_b = false;
   bool saturate = false;  // integers: clamp the exact final sum to int32 once

@@ -51,7 +51,8 @@ SmemDescriptor decode_smem_descriptor(Arch arch, uint64_t word);
 uint64_t encode(const SmemDescriptor& descriptor);
 
 /// What is legal but looks wrong: reserved bits, fixed bits, a start inside the swizzle pattern, ignored fields.
-/// With `major` unknown, only what holds for both is reported.
-std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major = std::nullopt);
+/// With `major` unknown, only what holds for both is reported. `row_bytes`: bytes of K the instruction reads, 0 unknown.
+std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major = std::nullopt,
+                                int row_bytes = 0);
 
 }  // namespace bitmma

@@ -15,6 +15,8 @@ struct OperandLayout {
   Major major = Major::k;
   Swizzle swizzle = Swizzle::b128;
   int64_t padding_bytes = 0;  // a multiple of 16
+  int64_t start_bytes = 0;    // added to the 1024-aligned start address: data inside a swizzle pattern
+  int base_offset = 0;        // of the descriptor, as it is
 
   bool operator==(const OperandLayout&) const = default;
 };

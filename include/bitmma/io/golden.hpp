@@ -13,6 +13,7 @@ namespace bitmma {
 struct GoldenRequest {
   Instruction instruction;
   int64_t cases = 1;
+  int64_t first_case = 0;  // cases first_case .. first_case + cases - 1 of the seed
   uint64_t seed = 0;
   Distribution distribution = Distribution::bits;
   OperandLayout layout_a, layout_b;
@@ -21,6 +22,9 @@ struct GoldenRequest {
 /// A complete vector file, D and logical matrices included. The same request gives the same bytes on any machine and
 /// for any number of threads. Throws Error when the instruction or a layout is illegal.
 TensorFile make_golden(const GoldenRequest& request, int threads, const Progress& progress = {});
+
+/// A file with images: `vectors` itself, or its logical matrices laid out in image, descriptors and registers.
+VectorFile laid_out(const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b);
 
 /// `vectors` with D computed by the model: d_regs, and d where the file has logical matrices. A file with logical
 /// matrices alone also gets the image, descriptors and registers, laid out as asked.

@@ -82,6 +82,14 @@ class VectorBuilder {
   std::vector<uint8_t> smem_, a_desc_, b_desc_, a_regs_, metadata_, c_regs_, d_regs_, a_, b_, c_, d_;
 };
 
+/// One case as a file, D included, without logical matrices.
+TensorFile single_case_file(const Instruction& instruction, const MachineState& state, const BitMatrix& d,
+                            std::vector<std::pair<std::string, std::string>> metadata);
+
+/// `vectors` with d_regs, and d where it has logical matrices, replaced by `d`, one matrix a case. `source` says who
+/// computed it. Keys and tensors that mean nothing here are kept.
+TensorFile with_d(const VectorFile& vectors, std::span<const BitMatrix> d, std::string source);
+
 /// The metadata keys that describe `instruction`.
 std::vector<std::pair<std::string, std::string>> instruction_metadata(const Instruction& instruction);
 

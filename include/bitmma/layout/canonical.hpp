@@ -3,9 +3,13 @@
 // With T = 128 / element bits (elements in 16 bytes) and W = swizzle width / 16 bytes (1 without swizzling):
 //
 //   K-major   none      ((8,m),(T,2k)) : ((T,SBO),(1,LBO))
-//   K-major   swizzled  ((8,m),(T,2k)) : ((W*T,SBO),(1,T))          LBO is ignored
+//   K-major   swizzled  ((8,m),(T,2k)) : ((W*T,SBO),(1,T))          LBO is not used, says PTX; but see below
 //   MN-major  none      ((T,1,m),(8,k)): ((1,T,SBO),(T,LBO))        SBO steps along M/N, LBO along K
 //   MN-major  swizzled  ((T,W,m),(8,k)): ((1,T,LBO),(W*T,SBO))      LBO steps along M/N, SBO along K
+//
+// One thing PTX does not say, measured on an H200 (data/golden/sm_90a/probes/sparse_b_32): in K-major a row of K that is
+// wider than the swizzle goes on at LBO, ((8,m),(T,W,k)):((W*T,SBO),(1,T,LBO)). wgmma meets it in one place only, the 64
+// bytes of K of a sparse B under the 32B swizzle. Everywhere else LBO has no effect in swizzled K-major.
 //
 // Source: PTX ISA 9.7.15.5.1.2.1.3 and 9.7.16.3.3; checked against CUTLASS in data/oracle and measured on an H200.
 #pragma once
@@ -30,16 +34,21 @@ struct Strides {
   bool operator==(const Strides&) const = default;
 };
 
-/// The layout, in elements, of a rows x cols matrix (M or N by K) before the swizzle acts on the address.
+/// The canonical layout as PTX writes it, in elements, of a rows x cols matrix (M or N by K) before the swizzle acts on
+/// the address.
 Layout canonical_layout(Major major, const SwizzleInfo& swizzle, const Strides& strides, int element_bits, int rows,
                         int cols);
 
+/// The layout that the hardware reads: the canonical one, but for rows of K wider than the swizzle.
+Layout hardware_layout(Major major, const SwizzleInfo& swizzle, const Strides& strides, int element_bits, int rows,
+                       int cols);
+
 /// The smallest strides that keep all elements of a rows x cols matrix apart, each grown by `padding_bytes`.
-/// K-major swizzled keeps the conventional leading byte offset 16 (encoded 1), which the hardware ignores.
+/// K-major swizzled keeps the conventional leading byte offset 16 (encoded 1) where the hardware ignores it.
 Strides minimal_strides(Major major, const SwizzleInfo& swizzle, int element_bits, int rows, int cols,
                         int64_t padding_bytes = 0);
 
-/// False when a row of K does not fit the swizzle width, so that two elements share an address whatever the strides.
-bool fits_one_to_one(Major major, const SwizzleInfo& swizzle, int element_bits, int cols);
+/// True when a K-major row of K is wider than the swizzle, so that LBO counts.
+bool is_wider_than_swizzle(Major major, const SwizzleInfo& swizzle, int element_bits, int cols);
 
 }  // namespace bitmma

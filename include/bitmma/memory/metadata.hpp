@@ -30,13 +30,26 @@ const MetadataLayout& metadata_layout(int element_bits);
 /// Where the field of stored element `stored` of `row` begins: thread of the warpgroup, register 0, lowest bit.
 RegisterPlace metadata_place_of(const MetadataLayout& layout, int row, int stored, int selector);
 
-/// Logical k of every stored element: entry row * stored_k + stored. A tf32 nibble that is neither 0x4 nor 0xE, or a
-/// chunk that names one column twice or in falling order, is undefined in PTX; what this does with it is said in
-/// metadata.cpp, and `warnings` gets a line that counts them.
-std::vector<uint16_t> selected_k(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows,
-                                 int selector, std::vector<Violation>* warnings = nullptr);
+/// A stored tf32 element that meets a word put together from two 16-bit halves of B, because its metadata nibble is one
+/// PTX leaves undefined. Half h of a column of B is bits 16*(h%2) and up of element k = h / 2.
+struct MixedTerm {
+  uint16_t row = 0, stored = 0;
+  uint16_t low_half = 0, high_half = 0;
 
-/// The metadata registers that select `k` (as selected_k returns it). Registers nobody reads are zero.
+  bool operator==(const MixedTerm&) const = default;
+};
+
+struct Selection {
+  std::vector<uint16_t> k;       // entry row * stored_k + stored: the row of B that a stored element meets
+  std::vector<MixedTerm> mixed;  // by row, then stored: these meet two halves instead
+  int64_t undefined_chunks = 0;  // chunks whose metadata PTX does not define
+};
+
+/// What the metadata registers select. Undefined metadata does what an H200 does with it (docs/evidence.md): the
+/// positions of 2:4 types count one by one, in any order and also twice the same; a tf32 nibble names two halves.
+Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector);
+
+/// The metadata registers that select `k` (as Selection has it). Registers nobody reads are zero.
 std::vector<uint32_t> encode_metadata(const MetadataLayout& layout, std::span<const uint16_t> k, int rows,
                                       int selector);
 

@@ -26,11 +26,15 @@ struct SmemMatrix {
   int cols = 0;
 };
 
-/// The layout in elements, before the swizzle.
+/// The layout in elements that the hardware reads, before the swizzle.
 Layout layout_of(const SmemMatrix& matrix);
 
-/// "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))": what the descriptor means, in elements from its start address.
+/// "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))": what the descriptor means by PTX's canonical layouts, in elements
+/// from its start address.
 std::string print_cute(const SmemMatrix& matrix);
+
+/// The same for what the hardware reads; differs only where layout/canonical.hpp says so.
+std::string print_hardware_cute(const SmemMatrix& matrix);
 
 /// A place in shared memory: `bit` counts from the lowest bit of byte `byte`, and is 0 for elements of 8 bits and more.
 struct SmemPlace {
