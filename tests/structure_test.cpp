@@ -2,6 +2,9 @@
 #include <filesystem>
 #include <sstream>
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include "cli.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -36,4 +39,21 @@ TEST_CASE("the table of instructions in README is what the tables say") {
   REQUIRE(cli::run({"list", "--markdown"}, {.out = out, .err = err}) == 0);
   INFO("write the output of `bitmma list --markdown` there");
   CHECK_THAT(test::read_text(test::source_path("README.md")), ContainsSubstring(out.str()));
+}
+
+TEST_CASE("the campaign's table in docs/evidence.md is what the campaign printed, and the README quotes its total") {
+  const auto campaign = nlohmann::json::parse(test::read_text(test::source_path("data/evidence/wgmma_campaign_h200.json")));
+  const std::string evidence = test::read_text(test::source_path("docs/evidence.md"));
+  CHECK(campaign["rows"].size() == 34);
+  for (const auto& row : campaign["rows"]) {
+    CHECK(row["mismatches"] == 0);
+    CHECK_THAT(evidence, ContainsSubstring(fmt::format("| {} | {} | {} | {} | {} |\n", row["instruction"].get<std::string>(), row["cases"].get<int64_t>(), row["outputs"].get<int64_t>(),
+                                                       row["hard_outputs"].get<int64_t>(), row["mismatches"].get<int64_t>())));
+  }
+  const auto total = campaign["rows"].back()["outputs"].get<int64_t>();
+  CHECK(total >= 10'000'000'000);
+  CHECK(campaign["rows"].back()["hard_outputs"].get<int64_t>() >= 100'000'000);
+  std::string grouped = std::to_string(total);
+  for (size_t at = grouped.size(); at > 3;) grouped.insert(at -= 3, ",");
+  CHECK_THAT(test::read_text(test::source_path("README.md")), ContainsSubstring(grouped + " random outputs"));
 }

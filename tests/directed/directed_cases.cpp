@@ -3,9 +3,11 @@
 //   bitmma_directed_cases OUT && bitmma gpu OUT/mutants -o data/golden/sm_90a/mutants
 //
 // mutants/  for every wrong hypothesis and every row where it can show, the first smallest case that refutes it
+// rows/     every type triple, dense and sparse, with every distribution; layouts, sources and immediates in turn
 // probes/   what no document says: reserved descriptor bits, addresses past 2^18, strides of 0, undefined metadata,
 //           imm-scale with NaN and zero
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -41,15 +43,42 @@ void make_mutant_cases(const std::string& folder) {
           for (const DistributionInfo& distribution : distributions) {
             const Operands operands = random_operands(instruction, distribution.id, 1, static_cast<uint64_t>(case_index));
             if (multiply_accumulate(row, operands) == multiply_accumulate(wrong, operands)) continue;
-            write_tensor_file(folder + "/" + file_name(test::name_of(row) + " " + mutant.name),
-                              make_golden({.instruction = instruction, .cases = 1, .first_case = case_index, .seed = 1, .distribution = distribution.id,
-                                           .layout_a = tight, .layout_b = tight}, 1));
+            TensorFile images = make_golden({.instruction = instruction, .cases = 1, .first_case = case_index, .seed = 1, .distribution = distribution.id,
+                                             .layout_a = tight, .layout_b = tight}, 1);
+            for (const char* logical : {"a", "b", "c", "d"}) images.erase(logical);
+            write_tensor_file(folder + "/" + file_name(test::name_of(row) + " " + mutant.name), images);
             return true;
           }
         }
         return false;
       };
       if (!find()) std::cerr << "nothing found: " << test::name_of(row) << ", " << mutant.name << '\n';
+    }
+  }
+}
+
+void make_row_cases(const std::string& folder) {
+  constexpr std::array modes{Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
+  int turn = 0;
+  for (const LegalForm& form : legal_forms()) {
+    for (const bool is_sparse : {false, true}) {
+      if (is_sparse && form.k_sparse == 0) continue;
+      for (const DistributionInfo& distribution : distributions) {
+        ++turn;
+        Instruction instruction{.sparse = is_sparse, .n = turn % 2 ? 8 : 24, .k = is_sparse ? form.k_sparse : form.k_dense, .d = form.d, .a = form.a, .b = form.b,
+                                .satfinite = form.satfinite && turn % 2 == 0, .bit_operation = std::string(form.bit_operation)};
+        instruction.a_source = turn % 3 == 0 ? OperandSource::registers : OperandSource::smem;
+        if (form.scale) instruction.imm_scale_a = turn % 4 == 1 ? -1 : 1, instruction.imm_scale_b = turn % 5 == 1 ? -1 : 1;
+        if (is_sparse) instruction.sparsity_selector = turn % form.selectors;
+        const auto major = [&](int period) { return form.transpose && turn % period == 0 ? Major::mn : Major::k; };
+        const OperandLayout a{.major = major(2), .swizzle = modes[static_cast<size_t>(turn) % 4], .padding_bytes = 16 * (turn % 3), .start_bytes = 16 * (turn % 7), .base_offset = turn % 8};
+        const OperandLayout b{.major = major(5), .swizzle = modes[static_cast<size_t>(turn) / 4 % 4], .padding_bytes = 16 * (turn % 2), .start_bytes = 16 * (turn % 11), .base_offset = turn / 3 % 8};
+        const std::string name = std::string(is_sparse ? "sp " : "") + std::string(info(form.d).name) + " " + std::string(info(form.a).name) + " " + std::string(info(form.b).name) + " " + std::string(distribution.name);
+        const TensorFile file = make_golden({.instruction = instruction, .cases = 1, .first_case = turn % 6, .seed = 11, .distribution = distribution.id, .layout_a = a, .layout_b = b}, 1);
+        TensorFile images = file;
+        for (const char* logical : {"a", "b", "c", "d"}) images.erase(logical);  // the images decide, and the repository stays small
+        write_tensor_file(folder + "/" + file_name(name), images);
+      }
     }
   }
 }
@@ -210,8 +239,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string folder = argv[1];
-  for (const char* name : {"/mutants", "/probes"}) std::filesystem::create_directories(folder + name);
+  for (const char* name : {"/mutants", "/rows", "/probes"}) std::filesystem::create_directories(folder + name);
   make_mutant_cases(folder + "/mutants");
+  make_row_cases(folder + "/rows");
   make_probes(folder + "/probes");
   return 0;
 }
