@@ -7,6 +7,8 @@ namespace {
 
 constexpr FormatSet fp8{Format::e4m3, Format::e5m2};
 constexpr FormatSet int8{Format::s8, Format::u8};
+constexpr FormatSet f8f6f4{Format::e4m3, Format::e5m2, Format::e2m3, Format::e3m2, Format::e2m1};
+constexpr std::string_view b200 = "NVIDIA B200 words of sf-tensor/tcgen05, data/b200";
 constexpr std::string_view h200 = "NVIDIA H200, data/golden/sm_90a";
 
 // The floors are emin(D) - 7. Where the smallest product and c lie above the floor nothing can show it; the row then
@@ -33,6 +35,24 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .evidence = Evidence::measured_h200, .source = h200},
     {.family = Family::wgmma, .inputs = {Format::b1}, .output = Format::s32, .arithmetic = Arithmetic::popcount,
      .evidence = Evidence::measured_h200, .source = h200},
+
+    // Blackwell: no such GPU has been measured here. Unlike Hopper, 8-bit types keep 25 fraction bits.
+    {.family = Family::tcgen05, .inputs = {Format::tf32}, .output = Format::f32, .fraction_bits = 25,
+     .floor_exponent = -133, .output_fraction_bits = 23, .evidence = Evidence::published_words, .source = b200},
+    {.family = Family::tcgen05, .inputs = {Format::f16, Format::bf16}, .output = Format::f32, .fraction_bits = 25,
+     .floor_exponent = -133, .output_fraction_bits = 23, .evidence = Evidence::published_words, .source = b200},
+    // F and rounding by MMA-Sim (arXiv 2511.10909); the floor by analogy with wgmma, which nobody has published.
+    {.family = Family::tcgen05, .inputs = {Format::f16}, .output = Format::f16, .fraction_bits = 25,
+     .floor_exponent = -21, .rounding = Rounding::nearest_even, .output_fraction_bits = 10,
+     .evidence = Evidence::model_choice, .source = "F and rounding: MMA-Sim, arXiv 2511.10909; floor: as wgmma"},
+    {.family = Family::tcgen05, .inputs = f8f6f4, .output = Format::f32, .fraction_bits = 25, .floor_exponent = -133,
+     .output_fraction_bits = 23, .evidence = Evidence::published_words, .source = b200},
+    // MMA-Sim has e2m1 x e4m3 only.
+    {.family = Family::tcgen05, .inputs = f8f6f4, .output = Format::f16, .fraction_bits = 25, .floor_exponent = -21,
+     .rounding = Rounding::nearest_even, .output_fraction_bits = 10, .evidence = Evidence::model_choice,
+     .source = "F and rounding: MMA-Sim, arXiv 2511.10909, for e2m1 x e4m3; the rest by analogy"},
+    {.family = Family::tcgen05, .inputs = int8, .output = Format::s32, .arithmetic = Arithmetic::integer,
+     .evidence = Evidence::published_words, .source = b200},
 });
 
 constexpr int largest_mantissa_bits(const FormatSet& inputs) {
@@ -59,7 +79,7 @@ static_assert(rows_fit_the_vector_loop());
 
 }  // namespace
 
-std::string_view print(Family) { return "wgmma"; }
+std::string_view print(Family family) { return family == Family::wgmma ? "wgmma" : "tcgen05"; }
 
 std::string_view print(Evidence evidence) {
   switch (evidence) {

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "bitmma/core/parallel.hpp"
-#include "bitmma/instruction/legality.hpp"
 #include "bitmma/instruction/random_operands.hpp"
 #include "bitmma/instruction/simulate.hpp"
 #include "oracle/slow_dot.hpp"
@@ -16,8 +15,11 @@ namespace {
 
 /// The rules again, typed a second time from the prose: F, floor, kept bits, nearest, f16 result.
 const std::map<std::string, oracle::Rule> rules = {
-    {"tf32 f32", {25, -133, 23, false, false}}, {"f16 f32", {25, -133, 23, false, false}}, {"bf16 f32", {25, -133, 23, false, false}},
-    {"f16 f16", {25, -21, 10, true, true}},     {"e4m3 f32", {13, -133, 13, false, false}}, {"e4m3 f16", {13, -21, 10, true, true}},
+    {"wgmma tf32 f32", {25, -133, 23, false, false}}, {"wgmma f16 f32", {25, -133, 23, false, false}}, {"wgmma bf16 f32", {25, -133, 23, false, false}},
+    {"wgmma f16 f16", {25, -21, 10, true, true}},     {"wgmma e4m3 f32", {13, -133, 13, false, false}}, {"wgmma e4m3 f16", {13, -21, 10, true, true}},
+    {"tcgen05 tf32 f32", {25, -133, 23, false, false}}, {"tcgen05 f16 f32", {25, -133, 23, false, false}},
+    {"tcgen05 bf16 f32", {25, -133, 23, false, false}}, {"tcgen05 f16 f16", {25, -21, 10, true, true}},
+    {"tcgen05 e4m3 f32", {25, -133, 23, false, false}}, {"tcgen05 e4m3 f16", {25, -21, 10, true, true}},
 };
 
 uint32_t expected(const Instruction& instruction, const Operands& operands, int row, int col) {
@@ -30,22 +32,33 @@ uint32_t expected(const Instruction& instruction, const Operands& operands, int 
   const std::optional<uint32_t> c = operands.c ? std::optional((*operands.c)(row, col)) : std::nullopt;
   const std::string type_a(info(instruction.a).name), type_b(info(instruction.b).name), type_d(info(instruction.d).name);
   if (instruction.d == Format::s32) return oracle::integer_dot(type_a, type_b, a, b, operands.saturate, c);
-  const std::string family = type_a == "e5m2" ? "e4m3" : type_a;
-  return oracle::fused_dot(rules.at(family + " " + type_d), type_a, type_b, a, b, operands.negate_a, operands.negate_b, c);
+  const std::string inputs = info(instruction.a).bits <= 8 ? "e4m3" : type_a;
+  return oracle::fused_dot(rules.at(std::string(print(instruction.family)) + " " + inputs + " " + type_d), type_a, type_b, a, b, operands.negate_a, operands.negate_b, c);
+}
+
+/// Instructions that use the row: every pair of its types, dense and (wgmma) sparse, signs, saturation, without C.
+std::vector<Instruction> instructions_of(const AccumulatorModel& row) {
+  std::vector<Instruction> instructions;
+  for (const FormatInfo& a : formats) {
+    for (const FormatInfo& b : formats) {
+      // A and B have the same width, but for the 8-, 6- and 4-bit types of f8f6f4.
+      if (!row.inputs.contains(a.id) || !row.inputs.contains(b.id) || (a.bits > 8 && a.id != b.id)) continue;
+      for (int variant = 0; variant < 4; ++variant) {
+        const bool is_float = a.kind == NumberKind::floating, is_integer = a.kind == NumberKind::integer;
+        const bool sparse = variant % 2 == 1 && a.kind != NumberKind::bits && row.family == Family::wgmma;
+        const int k = a.bits == 1 ? 256 : 256 / std::max(a.bits, 8);
+        instructions.push_back({.family = row.family, .sparse = sparse, .n = 16, .k = sparse ? 2 * k : k, .d = row.output, .a = a.id, .b = b.id,
+                                .satfinite = is_integer && variant >= 2,
+                                .imm_scale_a = is_float && variant == 1 ? -1 : 1, .imm_scale_b = is_float && variant == 2 ? -1 : 1,
+                                .scale_d = variant == 3 ? 0 : 1});
+      }
+    }
+  }
+  return instructions;
 }
 
 void require_row_agrees(const AccumulatorModel& row) {
-  std::vector<Instruction> instructions;
-  for (const LegalForm& form : legal_forms()) {
-    if (find_accumulator_model(form.family, form.a, form.b, form.d) != &row) continue;
-    for (int variant = 0; variant < 4; ++variant) {
-      const bool sparse = variant % 2 == 1 && form.k_sparse != 0;
-      instructions.push_back({.sparse = sparse, .n = 16, .k = sparse ? form.k_sparse : form.k_dense, .d = form.d, .a = form.a, .b = form.b,
-                              .satfinite = form.satfinite && variant >= 2, .bit_operation = std::string(form.bit_operation),
-                              .imm_scale_a = form.scale && variant == 1 ? -1 : 1, .imm_scale_b = form.scale && variant == 2 ? -1 : 1,
-                              .scale_d = variant == 3 ? 0 : 1});
-    }
-  }
+  const std::vector<Instruction> instructions = instructions_of(row);
   const int64_t outputs_per_case = 64 * 16;
   const int64_t cases = BITMMA_ORACLE_OUTPUTS / outputs_per_case + 1;
   std::atomic<int64_t> outputs{0}, wrong{0};
@@ -63,7 +76,7 @@ void require_row_agrees(const AccumulatorModel& row) {
   CHECK(outputs >= BITMMA_ORACLE_OUTPUTS);
 }
 
-const AccumulatorModel& row_of(Format a, Format d) { return *find_accumulator_model(Family::wgmma, a, a, d); }
+const AccumulatorModel& row_of(Format a, Format d, Family family = Family::wgmma) { return *find_accumulator_model(family, a, a, d); }
 
 }  // namespace
 
@@ -75,4 +88,10 @@ TEST_CASE("oracle: wgmma fp8 to f32") { require_row_agrees(row_of(Format::e4m3, 
 TEST_CASE("oracle: wgmma fp8 to f16") { require_row_agrees(row_of(Format::e4m3, Format::f16)); }
 TEST_CASE("oracle: wgmma s8 and u8") { require_row_agrees(row_of(Format::s8, Format::s32)); }
 TEST_CASE("oracle: wgmma b1") { require_row_agrees(row_of(Format::b1, Format::s32)); }
-TEST_CASE("oracle: these are all accumulator rows") { CHECK(accumulator_models().size() == 8); }
+TEST_CASE("oracle: tcgen05 tf32 to f32") { require_row_agrees(row_of(Format::tf32, Format::f32, Family::tcgen05)); }
+TEST_CASE("oracle: tcgen05 f16 and bf16 to f32") { require_row_agrees(row_of(Format::f16, Format::f32, Family::tcgen05)); }
+TEST_CASE("oracle: tcgen05 f16 to f16") { require_row_agrees(row_of(Format::f16, Format::f16, Family::tcgen05)); }
+TEST_CASE("oracle: tcgen05 f8f6f4 to f32") { require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05)); }
+TEST_CASE("oracle: tcgen05 f8f6f4 to f16") { require_row_agrees(row_of(Format::e2m1, Format::f16, Family::tcgen05)); }
+TEST_CASE("oracle: tcgen05 i8") { require_row_agrees(row_of(Format::s8, Format::s32, Family::tcgen05)); }
+TEST_CASE("oracle: these are all accumulator rows") { CHECK(accumulator_models().size() == 14); }

@@ -7,7 +7,7 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK_DIR})
 must_run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/prefix)
-must_run(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/build -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix -DCMAKE_CXX_COMPILER=${CXX})
+must_run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE_DIR} -B ${WORK_DIR}/build -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix -DCMAKE_CXX_COMPILER=${CXX})
 must_run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
 must_run(${WORK_DIR}/build/user)
 must_run(${WORK_DIR}/prefix/bin/bitmma --version)

@@ -17,7 +17,7 @@
 
 namespace bitmma {
 
-enum class Family : uint8_t { wgmma };
+enum class Family : uint8_t { wgmma, tcgen05 };
 
 std::string_view print(Family family);
 
