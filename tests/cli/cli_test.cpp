@@ -128,6 +128,20 @@ TEST_CASE("bad requests: message and exit code of each") {
       {"layout fragment --instruction " + f16 + " --operand b", "--operand"},
       {"layout fragment --instruction " + f16 + " --operand metadata", "the instruction is not sparse"},
       {"layout fragment --instruction " + f16 + " --thread 128 --register 0", "0..127, 0..3, 0..31"},
+      {"decode 0x08100010 --kind f17", "--kind = f17"},
+      {"decode 0x108100010 --kind f16", "a 32-bit number"},
+      {"decode 0x08100050 --kind f16", "reserved bits = 0x00000040"},
+      {"encode idesc --kind f16 --m 128 --n 12", "n = 12: legal is 8..256 in steps of 8"},
+      {"encode idesc --kind mxf4 --m 64 --n 8 --a e2m1 --b e2m1", "m = 64: legal is 128 or 256"},
+      {"encode idesc --kind f16 --m 128 --n 8 --d f99", "--d = f99"},
+      {"layout tmem --m 32", "M = 32 with cta_group::1: legal is 64 or 128"},
+      {"layout tmem --address 0x800000", "lane 128"},
+      {"layout tmem --m 128 --address 0x100000", "D lane = 16: legal is 0"},
+      {"layout tmem --n 12", "N = 12"},
+      {"layout tmem --lane 3", "--lane, --column"},
+      {"layout tmem --operand a --element-bits 5", "--element-bits, --cols = 5, 16"},
+      {"layout ldst --shape 16x32b", "--shape = 16x32b"},
+      {"layout ldst --shape 16x256b --num 64", ".num = x64"},
       {"layout fragment --instruction " + f16 + " --row 64 --col 0", "0..63, 0..7"},
   };
   CHECK(rows.size() >= 60);
@@ -304,7 +318,7 @@ TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
 
 TEST_CASE("help has examples, goes to stdout and is no error") {
   for (const char* line : {"--help", "simulate --help", "golden --help", "verify --help", "compare --help", "decode --help", "encode descriptor --help",
-                           "encode instruction --help", "layout smem --help", "layout fragment --help", "list --help"}) {
+                           "encode instruction --help", "layout smem --help", "layout tmem --help", "layout ldst --help", "encode idesc --help", "layout fragment --help", "list --help"}) {
     const Outcome outcome = run_line(line);
     INFO(line);
     CHECK(outcome.code == 0);
@@ -312,4 +326,20 @@ TEST_CASE("help has examples, goes to stdout and is no error") {
     CHECK_THAT(outcome.out, ContainsSubstring("Example") && ContainsSubstring("bitmma "));
   }
   CHECK(run({"--version"}).out == "bitmma 0.1.0\n");
+}
+
+TEST_CASE("instruction descriptors, Tensor Memory and ld/st maps answer in both directions") {
+  CHECK(run_line("encode idesc --kind f16 --m 128 --n 64").out == "0x08100010\n");
+  CHECK_THAT(run_line("decode 0x08100010 --kind f16").out, ContainsSubstring("M = 128, N = 64; D f32, A f16, B f16; A K-major, B K-major"));
+  CHECK(nlohmann::json::parse(run_line("decode 0x08100010 --kind f16 --json").out)["fields"]["n"] == 8);
+  CHECK(run_line("layout tmem --m 64 --n 32 --row 17 --col 5").out == "row,col,cta,lane,column,bit\n17,5,0,33,5,0\n");
+  CHECK(run_line("layout tmem --m 64 --n 32 --lane 33 --column 5").out == "row,col,cta,lane,column,bit\n17,5,0,33,5,0\n");
+  CHECK(run_line("layout tmem --m 128 --n 64 --cta-group 2 --row 70 --col 40").out == "row,col,cta,lane,column,bit\n70,40,1,70,8,0\n");
+  const std::string a = run_line("layout tmem --operand a --m 64 --ws --csv").out;
+  CHECK(std::count(a.begin(), a.end(), '\n') == 64 * 16 * 2 + 1);
+  CHECK_THAT(run_line("layout tmem --m 64 --n 32").out, ContainsSubstring("layout F") && ContainsSubstring("32-47"));
+  CHECK(run_line("layout ldst --shape 16x64b --num 4 --thread 5 --register 3").out == "thread,register,half,lane,column\n5,3,0,9,6\n5,3,1,9,6\n");
+  CHECK(run_line("layout ldst --shape 16x64b --num 4 --lane 9 --column 6").out == "thread,register,half,lane,column\n5,3,0,9,6\n5,3,1,9,6\n");
+  CHECK_THAT(run_line("layout ldst --shape 16x64b --num 4 --pack --thread 5 --register 3").out, ContainsSubstring("5,3,0,9,12\n5,3,1,9,13\n"));
+  CHECK_THAT(run_line("layout ldst --shape 32x32b --num 2").out, ContainsSubstring("T31:r1"));
 }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/instruction/legality.hpp"
 #include "bitmma/instruction/simulate.hpp"
@@ -45,9 +46,46 @@ Json to_json(const std::vector<Violation>& findings) {
 
 struct DecodeFlags {
   std::vector<std::string> texts;
-  std::string arch = "sm_90a", major;
+  std::string arch = "sm_90a", major, kind;
   bool json = false;
 };
+
+MmaKind require_kind(const std::string& name) {
+  if (const auto kind = mma_kind_named(name)) return *kind;
+  throw Error({.field = "--kind", .seen = name, .legal = "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4"});
+}
+
+void decode_instruction_descriptor(Context& context, const DecodeFlags& flags, const std::string& text, Json& json) {
+  const uint64_t word = require_word(text);
+  if (word > 0xFFFFFFFF) throw Error({.field = "instruction descriptor", .seen = text, .legal = "a 32-bit number"});
+  const MmaKind kind = require_kind(flags.kind);
+  const InstructionDescriptor descriptor = bitmma::decode_instruction_descriptor(kind, static_cast<uint32_t>(word));
+  const std::vector<Violation> found = warnings(descriptor);
+  const bool scaled = info(kind).table != 42;
+  const std::string shape = fmt::format("M = {}, N = {}", descriptor.m, descriptor.n);
+  const std::string types = fmt::format("D {}, A {}{}, B {}{}", info(descriptor.d).name, descriptor.negate_a ? "-" : "", info(descriptor.a).name, descriptor.negate_b ? "-" : "", info(descriptor.b).name);
+  Json fields = Json::object();
+  std::vector<std::vector<std::string>> table{{"bits", "field", "raw", "meaning"}};
+  for (const InstructionDescriptorField& field : instruction_descriptor_fields(kind)) {
+    const uint64_t raw = extract(word, field.bits);
+    fields[std::string(field.bits.name)] = raw;
+    table.push_back({fmt::format("{}-{}", field.bits.low_bit, field.bits.low_bit + field.bits.width_bits - 1), std::string(field.bits.name), std::to_string(raw), std::string(field.meaning)});
+  }
+  if (flags.json) {
+    Json result{{"idesc", fmt::format("{:#010x}", word)}, {"kind", info(kind).name}, {"m", descriptor.m}, {"n", descriptor.n}, {"d", info(descriptor.d).name},
+                {"a", info(descriptor.a).name}, {"b", info(descriptor.b).name}};
+    if (scaled) result["scale_type"] = info(descriptor.scale_type).name;
+    result["fields"] = fields;
+    result["warnings"] = to_json(found);
+    json.push_back(std::move(result));
+    return;
+  }
+  context.terminal.out << fmt::format("{:#010x}, instruction descriptor of kind::{} (PTX ISA Table {})\n{}; {}; A {}, B {}{}\n", word, info(kind).name, info(kind).table, shape, types,
+                                      descriptor.transpose_a ? "M-major" : "K-major", descriptor.transpose_b ? "N-major" : "K-major",
+                                      scaled ? fmt::format("; scales {}", info(descriptor.scale_type).name) : "")
+                       << print_table(table);
+  for (const Violation& warning : found) context.terminal.out << colored(context, 33, "warning: ") << print(warning) << '\n';
+}
 
 void decode_descriptor(Context& context, const DecodeFlags& flags, const std::string& text, Json& json) {
   const uint64_t word = require_word(text);
@@ -105,7 +143,9 @@ void run_decode(Context& context, const DecodeFlags& flags) {
   Json json = Json::array();
   for (const std::string& text : flags.texts) {
     const bool number = !text.empty() && ((text.front() >= '0' && text.front() <= '9') || text.front() == '-');
-    number ? decode_descriptor(context, flags, text, json) : decode_mnemonic(context, flags, text, json);
+    if (!number) decode_mnemonic(context, flags, text, json);
+    else if (!flags.kind.empty()) decode_instruction_descriptor(context, flags, text, json);
+    else decode_descriptor(context, flags, text, json);
   }
   if (flags.json) context.terminal.out << (json.size() == 1 ? json[0] : json).dump(2) << '\n';
 }
@@ -117,8 +157,25 @@ struct EncodeFlags {
   std::string d = "f32", a = "f16", b = "f16";
   int n = 0;
   bool sparse = false, satfinite = false;
+  std::string kind, scale_type = "ue8m0";
+  InstructionDescriptor idesc;
   bool json = false;
 };
+
+Format require_format(std::string_view option, const std::string& name) {
+  if (const auto format = format_named(name)) return *format;
+  throw Error({.field = std::string(option), .seen = name, .legal = "the name of a format, as PTX spells it"});
+}
+
+void run_encode_idesc(Context& context, EncodeFlags flags) {
+  InstructionDescriptor& idesc = flags.idesc;
+  idesc.kind = require_kind(flags.kind);
+  idesc.d = require_format("--d", flags.d), idesc.a = require_format("--a", flags.a), idesc.b = require_format("--b", flags.b);
+  idesc.scale_type = require_format("--scale-type", flags.scale_type);
+  const uint32_t word = encode(idesc);
+  print_warnings(context, warnings(idesc));
+  context.terminal.out << (flags.json ? Json{{"idesc", fmt::format("{:#010x}", word)}}.dump() : fmt::format("{:#010x}", word)) << '\n';
+}
 
 void run_encode_descriptor(Context& context, const EncodeFlags& flags) {
   SmemDescriptor descriptor{.arch = require_arch(flags.arch), .start_address_bytes = flags.start,
@@ -156,8 +213,9 @@ void add_decode(CLI::App& app, Context& context) {
   command->add_option("words", flags->texts, "64-bit descriptors (0x...) or PTX mnemonics")->required();
   command->add_option("--arch", flags->arch, "whose descriptor: sm_90a, sm_100a or sm_103a")->capture_default_str();
   command->add_option("--major", flags->major, "k or mn: what the instruction's transpose bit says, for better warnings")->check(CLI::IsMember({"k", "mn"}));
+  command->add_option("--kind", flags->kind, "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4: the words are instruction descriptors of tcgen05.mma");
   command->add_flag("--json", flags->json, "the result as JSON");
-  command->footer("Examples:\n  bitmma decode 0x4000004000010000 --major k\n  bitmma decode wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16");
+  command->footer("Examples:\n  bitmma decode 0x4000004000010000 --major k\n  bitmma decode 0x08100010 --kind f16\n  bitmma decode wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16");
   command->callback([flags, &context] { run_decode(context, *flags); });
 }
 
@@ -175,6 +233,29 @@ void add_encode(CLI::App& app, Context& context) {
   descriptor->add_flag("--json", flags->json, "the result as JSON");
   descriptor->footer("Example:\n  bitmma encode descriptor --start 0x800 --lbo 16 --sbo 1024 --swizzle 128");
   descriptor->callback([flags, &context] { run_encode_descriptor(context, *flags); });
+  const auto idesc_flags = std::make_shared<EncodeFlags>();
+  CLI::App* idesc = command->add_subcommand("idesc", "an instruction descriptor of tcgen05.mma");
+  idesc->add_option("--kind", idesc_flags->kind, "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4")->required();
+  idesc->add_option("--m", idesc_flags->idesc.m, "rows of D, over the CTA group")->required();
+  idesc->add_option("--n", idesc_flags->idesc.n, "columns of D")->required();
+  idesc->add_option("--d", idesc_flags->d, "type of D; the block-scaled kinds have f32 only")->capture_default_str();
+  idesc->add_option("--a", idesc_flags->a, "type of A")->capture_default_str();
+  idesc->add_option("--b", idesc_flags->b, "type of B")->capture_default_str();
+  idesc->add_flag("--negate-a", idesc_flags->idesc.negate_a, "-A");
+  idesc->add_flag("--negate-b", idesc_flags->idesc.negate_b, "-B");
+  idesc->add_flag("--transpose-a", idesc_flags->idesc.transpose_a, "A is M-major");
+  idesc->add_flag("--transpose-b", idesc_flags->idesc.transpose_b, "B is N-major");
+  idesc->add_flag("--sparse", idesc_flags->idesc.sparse, "A is sparse");
+  idesc->add_option("--sparsity-selector", idesc_flags->idesc.sparsity_selector, "0..3");
+  idesc->add_flag("--saturate", idesc_flags->idesc.saturate, "clamp integers");
+  idesc->add_option("--max-shift", idesc_flags->idesc.max_shift_code, ".ws: 0 none, 1 = 8, 2 = 16, 3 = 32 columns");
+  idesc->add_option("--scale-type", idesc_flags->scale_type, "ue8m0 or ue4m3")->capture_default_str();
+  idesc->add_option("--scale-a-id", idesc_flags->idesc.scale_a_id, "0..3");
+  idesc->add_option("--scale-b-id", idesc_flags->idesc.scale_b_id, "0..3");
+  idesc->add_flag("--k96", idesc_flags->idesc.k_96, "K = 96 (sm_103a)");
+  idesc->add_flag("--json", idesc_flags->json, "the result as JSON");
+  idesc->footer("Example:\n  bitmma encode idesc --kind f16 --m 128 --n 64 --d f32 --a bf16 --b bf16");
+  idesc->callback([idesc_flags, &context] { run_encode_idesc(context, *idesc_flags); });
   CLI::App* instruction = command->add_subcommand("instruction", "a wgmma mnemonic; m and k follow from the types");
   instruction->add_option("--n", flags->n, "columns of D")->required();
   instruction->add_option("--d", flags->d, "type of D")->capture_default_str();

@@ -1,9 +1,13 @@
+#include <algorithm>
+#include <map>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "bitmma/instruction/legality.hpp"
 #include "bitmma/instruction/simulate.hpp"
 #include "bitmma/io/draw.hpp"
+#include "bitmma/memory/tmem.hpp"
 #include "commands.hpp"
 
 namespace bitmma::cli {
@@ -196,6 +200,166 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
       << draw_fragment(map.fragment, flags.max_cols);
 }
 
+struct TmemFlags {
+  std::string operand = "d";
+  int m = 128, n = 64, cta_group = 1, cols = 16, element_bits = 16;
+  bool ws = false, sparse = false;
+  uint32_t address = 0;
+  std::optional<int> cta, lane, column;
+  Query query;
+};
+
+/// Every place of one operand, in rows, columns, copies.
+struct TmemElement {
+  int row, col;
+  TmemPlace place;
+};
+
+std::string csv_line(const TmemElement& e) {
+  return fmt::format("{},{},{},{},{},{}\n", e.row, e.col, e.place.cta, e.place.lane, e.place.column, e.place.bit);
+}
+
+Json element_json(const TmemElement& e) {
+  return {{"row", e.row}, {"col", e.col}, {"cta", e.place.cta}, {"lane", e.place.lane}, {"column", e.place.column}, {"bit", e.place.bit}};
+}
+
+/// Lanes down, which rows and columns of the matrix each 16 of them hold.
+std::string draw_tmem(const std::vector<TmemElement>& elements, bool pairs) {
+  struct Band { int first_row = 1 << 20, last_row = -1, first_col = 1 << 20, last_col = -1, first_column = 1 << 20, last_column = -1; };
+  std::map<std::pair<int, int>, Band> bands;
+  for (const TmemElement& e : elements) {
+    Band& band = bands[{e.place.cta, e.place.lane / 16}];
+    band.first_row = std::min(band.first_row, e.row), band.last_row = std::max(band.last_row, e.row);
+    band.first_col = std::min(band.first_col, e.col), band.last_col = std::max(band.last_col, e.col);
+    band.first_column = std::min(band.first_column, e.place.column), band.last_column = std::max(band.last_column, e.place.column);
+  }
+  std::vector<std::vector<std::string>> table{{"cta", "lanes", "matrix rows", "matrix cols", "TMEM columns"}};
+  for (int cta = 0; cta < (pairs ? 2 : 1); ++cta) {
+    for (int band = 0; band < tmem_lanes / 16; ++band) {
+      const auto found = bands.find({cta, band});
+      const std::string lanes = fmt::format("{}-{}", 16 * band, 16 * band + 15);
+      if (found == bands.end()) {
+        table.push_back({std::to_string(cta), lanes, ".", ".", "."});
+        continue;
+      }
+      const Band& b = found->second;
+      table.push_back({std::to_string(cta), lanes, fmt::format("{}-{}", b.first_row, b.last_row), fmt::format("{}-{}", b.first_col, b.last_col), fmt::format("{}-{}", b.first_column, b.last_column)});
+    }
+  }
+  return print_table(table);
+}
+
+void run_tmem(Context& context, const TmemFlags& flags) {
+  const TmemLayoutInfo& layout = find_tmem_layout(flags.m, flags.cta_group, flags.ws, flags.sparse);
+  const TmemAddress address = decode_tmem_address(flags.address);
+  const bool is_d = flags.operand == "d";
+  std::vector<TmemElement> elements;
+  int cols = flags.n;
+  if (is_d) {
+    const TmemD d{.layout = layout, .n = flags.n, .address = address};
+    require_fits(d);
+    for (int row = 0; row < flags.m; ++row) {
+      for (int col = 0; col < cols; ++col) elements.push_back({row, col, d.place_of(row, col)});
+    }
+  } else {
+    const bool power = flags.element_bits == 4 || flags.element_bits == 8 || flags.element_bits == 16 || flags.element_bits == 32;
+    if (!power || flags.cols < 1 || flags.cols > 128) {
+      throw Error({.field = "--element-bits, --cols", .seen = fmt::format("{}, {}", flags.element_bits, flags.cols), .legal = "4, 8, 16 or 32 bits; 1..128 columns"});
+    }
+    const TmemA a{.layout = layout, .element_bits = flags.element_bits, .address = address};
+    require_fits(a, flags.cols);
+    cols = flags.cols;
+    for (int row = 0; row < flags.m; ++row) {
+      for (int col = 0; col < cols; ++col) {
+        for (int copy = 0; copy < a.copies(); ++copy) elements.push_back({row, col, a.place_of(row, col, copy)});
+      }
+    }
+  }
+  const bool reverse = flags.cta || flags.lane || flags.column;
+  const bool forward = flags.query.one_element(flags.m, cols);
+  if (reverse) {
+    if (!flags.lane || !flags.column) throw Error({.field = "--lane, --column", .seen = "(missing)", .legal = "both"});
+    std::erase_if(elements, [&](const TmemElement& e) { return e.place.lane != *flags.lane || e.place.column != *flags.column || e.place.cta != flags.cta.value_or(0); });
+  } else if (forward) {
+    std::erase_if(elements, [&](const TmemElement& e) { return e.row != *flags.query.row || e.col != *flags.query.col; });
+  }
+  std::ostream& out = context.terminal.out;
+  if (flags.query.json) {
+    Json json = Json::array();
+    for (const TmemElement& e : elements) json.push_back(element_json(e));
+    out << json.dump(2) << '\n';
+    return;
+  }
+  if (flags.query.csv || reverse || forward) {
+    out << "row,col,cta,lane,column,bit\n";
+    for (const TmemElement& e : elements) out << csv_line(e);
+    if (elements.empty()) context.terminal.err << "that cell holds no element of this matrix\n";
+    return;
+  }
+  out << fmt::format("{} in Tensor Memory, layout {} (M = {}, cta_group::{}{}{}), {} columns of cells\n\n", is_d ? "D" : "A", layout.name, flags.m, flags.cta_group, flags.ws ? ", .ws" : "",
+                     flags.sparse ? ", .sp" : "", is_d ? flags.n / layout.n_parts : (flags.cols * flags.element_bits + 31) / 32)
+      << draw_tmem(elements, flags.cta_group == 2);
+  if (!is_d && layout.n_parts > 1) out << "copy p of A feeds the p-th part of N; all must be written\n";
+}
+
+struct LdStFlags {
+  std::string shape = "32x32b";
+  LdSt move;
+  std::optional<int> lane, column, thread, reg;
+  bool csv = false, json = false;
+};
+
+void run_ldst(Context& context, LdStFlags flags) {
+  const auto row = std::ranges::find_if(ldst_shapes, [&](const LdStInfo& r) { return r.name == flags.shape; });
+  if (row == ldst_shapes.end()) throw Error({.field = "--shape", .seen = flags.shape, .legal = "32x32b, 16x64b, 16x128b, 16x256b or 16x32bx2"});
+  flags.move.shape = row->id;
+  require_legal(flags.move);
+  if (row->id == LdStShape::s16x32bx2 && flags.move.split_columns == 0) flags.move.split_columns = flags.move.num;  // the second piece follows the first
+  struct Entry { int thread, reg, half; TmemAddress cell; };
+  std::vector<Entry> entries;
+  for (int thread = 0; thread < 32; ++thread) {
+    for (int reg = 0; reg < flags.move.registers(); ++reg) {
+      for (int half = 0; half < 2; ++half) entries.push_back({thread, reg, half, flags.move.place_of(thread, reg, half)});
+    }
+  }
+  const bool asked = flags.lane || flags.column || flags.thread || flags.reg;
+  std::erase_if(entries, [&](const Entry& e) {
+    return (flags.lane && e.cell.lane != *flags.lane) || (flags.column && e.cell.column != *flags.column) || (flags.thread && e.thread != *flags.thread) || (flags.reg && e.reg != *flags.reg);
+  });
+  std::ostream& out = context.terminal.out;
+  if (flags.json) {
+    Json json = Json::array();
+    for (const Entry& e : entries) json.push_back({{"thread", e.thread}, {"register", e.reg}, {"half", e.half}, {"lane", e.cell.lane}, {"column", e.cell.column}});
+    out << json.dump(2) << '\n';
+    return;
+  }
+  if (flags.csv || asked) {
+    out << "thread,register,half,lane,column\n";
+    for (const Entry& e : entries) out << fmt::format("{},{},{},{},{}\n", e.thread, e.reg, e.half, e.cell.lane, e.cell.column);
+    return;
+  }
+  std::map<std::pair<int, int>, std::string> cells;
+  int columns = 0;
+  for (const Entry& e : entries) {
+    if (!flags.move.pack_16b && e.half == 1) continue;
+    cells[{e.cell.lane, e.cell.column}] = fmt::format("T{}:r{}{}", e.thread, e.reg, flags.move.pack_16b ? (e.half ? "h" : "l") : "");
+    columns = std::max(columns, e.cell.column + 1);
+  }
+  const int shown = std::min(columns, 16);
+  std::vector<std::vector<std::string>> table(1, {"lane"});
+  for (int column = 0; column < shown; ++column) table[0].push_back(fmt::format("col {}", column));
+  for (int lane = 0; lane < 32; ++lane) {
+    if (!cells.contains({lane, 0})) continue;
+    std::vector<std::string> line{std::to_string(lane)};
+    for (int column = 0; column < shown; ++column) line.push_back(cells[{lane, column}]);
+    table.push_back(std::move(line));
+  }
+  out << fmt::format("tcgen05.ld/.st {}.x{}{}: {} registers a thread; lanes of one warp's partition, columns from the address\n\n", flags.shape, flags.move.num,
+                     flags.move.pack_16b ? " packed (l, h: lower and upper half of the register)" : "", flags.move.registers())
+      << print_table(table);
+  if (columns > shown) out << fmt::format("columns {}-{}: --csv shows them\n", shown, columns - 1);
+}
+
 }  // namespace
 
 void add_layout(CLI::App& app, Context& context) {
@@ -233,6 +397,37 @@ void add_layout(CLI::App& app, Context& context) {
       "  bitmma layout fragment --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 --operand d\n"
       "  bitmma layout fragment --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 --operand a --thread 5 --register 2");
   fragment->callback([fragment_flags, &context] { run_fragment(context, *fragment_flags); });
+  const auto tmem_flags = std::make_shared<TmemFlags>();
+  CLI::App* tmem = command->add_subcommand("tmem", "Tensor Memory of tcgen05.mma: D, and A where it lies there");
+  tmem->add_option("--operand", tmem_flags->operand, "d or a")->check(CLI::IsMember({"d", "a"}))->capture_default_str();
+  tmem->add_option("--m", tmem_flags->m, "rows, over the CTA group")->capture_default_str();
+  tmem->add_option("--n", tmem_flags->n, "columns of D")->capture_default_str();
+  tmem->add_option("--cta-group", tmem_flags->cta_group, "1 or 2")->check(CLI::Range(1, 2))->capture_default_str();
+  tmem->add_flag("--ws", tmem_flags->ws, "weight-stationary form");
+  tmem->add_flag("--sparse", tmem_flags->sparse, ".sp form");
+  tmem->add_option("--cols", tmem_flags->cols, "A: stored k")->capture_default_str();
+  tmem->add_option("--element-bits", tmem_flags->element_bits, "A: bits of a container: 4, 8, 16 or 32")->capture_default_str();
+  tmem->add_option("--address", tmem_flags->address, "Tensor Memory address, lane << 16 | column");
+  tmem->add_option("--cta", tmem_flags->cta, "the reverse: CTA of the pair (0) ...");
+  tmem->add_option("--lane", tmem_flags->lane, "... lane ...");
+  tmem->add_option("--column", tmem_flags->column, "... and column: which elements are there?");
+  tmem_flags->query.add(*tmem);
+  tmem->footer("Examples:\n  bitmma layout tmem --m 64 --n 32                            where is row 17 at M = 64?\n  bitmma layout tmem --m 128 --n 64 --cta-group 2 --row 70 --col 40\n  bitmma layout tmem --operand a --m 64 --ws --csv");
+  tmem->callback([tmem_flags, &context] { run_tmem(context, *tmem_flags); });
+  const auto ldst_flags = std::make_shared<LdStFlags>();
+  CLI::App* ldst = command->add_subcommand("ldst", "registers of tcgen05.ld and tcgen05.st");
+  ldst->add_option("--shape", ldst_flags->shape, "32x32b, 16x64b, 16x128b, 16x256b or 16x32bx2")->capture_default_str();
+  ldst->add_option("--num", ldst_flags->move.num, "of .xNUM, a power of two")->capture_default_str();
+  ldst->add_flag("--pack", ldst_flags->move.pack_16b, ".pack::16b, or .unpack::16b of st");
+  ldst->add_option("--split", ldst_flags->move.split_columns, "16x32bx2: columns between the pieces; default NUM");
+  ldst->add_option("--thread", ldst_flags->thread, "only this thread of the warp");
+  ldst->add_option("--register", ldst_flags->reg, "only this register");
+  ldst->add_option("--lane", ldst_flags->lane, "the reverse: only this lane of the partition");
+  ldst->add_option("--column", ldst_flags->column, "and this column");
+  ldst->add_flag("--csv", ldst_flags->csv, "the whole map as CSV");
+  ldst->add_flag("--json", ldst_flags->json, "the answer as JSON");
+  ldst->footer("Examples:\n  bitmma layout ldst --shape 16x64b --num 4\n  bitmma layout ldst --shape 16x256b --num 2 --lane 9 --column 3");
+  ldst->callback([ldst_flags, &context] { run_ldst(context, *ldst_flags); });
 }
 
 }  // namespace bitmma::cli

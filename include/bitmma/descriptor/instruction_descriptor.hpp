@@ -1,0 +1,83 @@
+// Instruction descriptors of tcgen05.mma: the 32-bit word that says shape, types, signs and major-ness at run time.
+//
+//   kind::f16   31..30 shift | 28..24 M>>4 | 22..17 N>>3 | 16 tB | 15 tA | 14 -B | 13 -A | 12..10 B | 9..7 A | 5..4 D | 3 sat | 2 sp | 1..0 sel
+//   0x08100010  M = 128, N = 64, A and B f16 K-major, D f32
+//
+// Three tables by kind: Table 42 (f16, tf32, f8f6f4, i8), 43 (mxf8f6f4), 44 (mxf4, mxf4nvf4). One description serves
+// encode, decode and print. Source: PTX ISA 9.7.16.4.2; checked against CUTLASS in data/oracle.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/formats/format.hpp"
+
+namespace bitmma {
+
+enum class MmaKind : uint8_t { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 };
+
+struct MmaKindInfo {
+  MmaKind id;
+  std::string_view name;  // as in kind::NAME
+  int table = 42;         // of the PTX ISA, which has its descriptor
+  bool has_negate = true;
+  bool has_transpose = true;
+  bool has_saturate = false;
+  int sparsity_selectors = 1;
+};
+
+inline constexpr auto mma_kinds = std::to_array<MmaKindInfo>({
+    {.id = MmaKind::f16, .name = "f16", .sparsity_selectors = 4},
+    {.id = MmaKind::tf32, .name = "tf32", .sparsity_selectors = 4},
+    {.id = MmaKind::f8f6f4, .name = "f8f6f4"},
+    {.id = MmaKind::i8, .name = "i8", .has_negate = false, .has_saturate = true},
+    {.id = MmaKind::mxf8f6f4, .name = "mxf8f6f4", .table = 43},
+    {.id = MmaKind::mxf4, .name = "mxf4", .table = 44, .has_transpose = false},
+    {.id = MmaKind::mxf4nvf4, .name = "mxf4nvf4", .table = 44, .has_transpose = false},
+});
+
+constexpr const MmaKindInfo& info(MmaKind kind) { return mma_kinds[static_cast<size_t>(kind)]; }
+std::optional<MmaKind> mma_kind_named(std::string_view name);
+
+struct InstructionDescriptor {
+  MmaKind kind = MmaKind::f16;
+  int m = 128, n = 8;
+  Format d = Format::f32, a = Format::f16, b = Format::f16;
+  bool sparse = false;
+  int sparsity_selector = 0;
+  bool saturate = false;
+  bool negate_a = false, negate_b = false;
+  bool transpose_a = false, transpose_b = false;  // true: MN-major
+  int max_shift_code = 0;                         // .ws: 0 none, 1, 2, 3 = shift of B by up to 8, 16, 32 columns
+  Format scale_type = Format::ue8m0;              // block-scaled kinds
+  int scale_a_id = 0, scale_b_id = 0;
+  bool k_96 = false;                              // mxf4 kinds on sm_103a: dense K = 96 instead of 64
+
+  bool operator==(const InstructionDescriptor&) const = default;
+};
+
+struct InstructionDescriptorField {
+  BitField bits;
+  std::string_view meaning;
+};
+
+/// The rows of the kind's table, lowest bits first. Bits in no row are reserved and must be 0.
+std::span<const InstructionDescriptorField> instruction_descriptor_fields(MmaKind kind);
+
+/// Takes the word apart. Throws Error with every violation: reserved bits, reserved type codes, values the kind does not
+/// allow. Which M and N go with a cta_group or .ws is not in the descriptor and not checked here.
+InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word);
+
+/// Puts the word together; the inverse of decode, and throws like it.
+uint32_t encode(const InstructionDescriptor& descriptor);
+
+/// What is legal but often means something else than was wanted.
+std::vector<Violation> warnings(const InstructionDescriptor& descriptor);
+
+}  // namespace bitmma

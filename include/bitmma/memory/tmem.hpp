@@ -1,0 +1,129 @@
+// Tensor Memory: 128 lanes x 512 columns of 32-bit cells per CTA, and where tcgen05 puts matrices in it.
+//
+//   address 0x0010'0020: lane 16, column 32
+//
+// Six ways to lay out D, by M, cta_group and .ws (PTX calls them layouts A to G; C is sparse). All are one rule: rows of
+// a CTA go to lanes one by one, or 16 by 16 into the lower halves of the four 32-lane partitions; N is cut into 1, 2 or 4
+// parts that lie side by side in lanes. Sources: PTX ISA 9.7.16.10.5 and CUTLASS, checked in data/oracle; layout C and A
+// of layouts E, F and G as TVM and the PTX text have them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/core/error.hpp"
+
+namespace bitmma {
+
+inline constexpr int tmem_lanes = 128, tmem_columns = 512;
+
+struct TmemAddress {
+  int lane = 0;
+  int column = 0;
+
+  bool operator==(const TmemAddress&) const = default;
+};
+
+/// Bits 31:16 lane, 15:0 column.
+constexpr uint32_t encode(const TmemAddress& address) { return static_cast<uint32_t>(address.lane) << 16 | static_cast<uint32_t>(address.column); }
+/// Throws Error when lane or column lies outside Tensor Memory; what hardware does then is not known.
+TmemAddress decode_tmem_address(uint32_t address);
+
+/// One of PTX's data path layouts.
+struct TmemLayoutInfo {
+  char name;
+  int m = 0;
+  int cta_group = 1;
+  bool ws = false;
+  bool sparse = false;
+  int rows_per_cta = 0;
+  bool half_lanes = false;  // 16 rows in each 32-lane partition, from lane base 0 or 16
+  int n_parts = 1;          // parts of N side by side in lanes
+};
+
+inline constexpr auto tmem_layouts = std::to_array<TmemLayoutInfo>({
+    {.name = 'A', .m = 256, .cta_group = 2, .rows_per_cta = 128},
+    {.name = 'B', .m = 128, .cta_group = 2, .rows_per_cta = 64, .n_parts = 2},
+    {.name = 'C', .m = 128, .cta_group = 2, .sparse = true, .rows_per_cta = 64, .half_lanes = true},
+    {.name = 'D', .m = 128, .cta_group = 1, .rows_per_cta = 128},
+    {.name = 'E', .m = 64, .cta_group = 1, .ws = true, .rows_per_cta = 64, .n_parts = 2},
+    {.name = 'F', .m = 64, .cta_group = 1, .rows_per_cta = 64, .half_lanes = true},
+    {.name = 'G', .m = 32, .cta_group = 1, .ws = true, .rows_per_cta = 32, .n_parts = 4},
+});
+
+/// The layout of D for a form. Throws Error when there is none. Layouts A and D serve dense and sparse, D also .ws.
+const TmemLayoutInfo& find_tmem_layout(int m, int cta_group, bool ws, bool sparse);
+
+/// A cell, or a part of one, relative to column 0: `cta` 0 is the even CTA of a pair.
+struct TmemPlace {
+  int cta = 0;
+  int lane = 0;
+  int column = 0;
+  int bit = 0;
+
+  bool operator==(const TmemPlace&) const = default;
+};
+
+/// D (m x n) at `address`. f16 is not packed: one element a cell, in its lower half.
+struct TmemD {
+  TmemLayoutInfo layout;
+  int n = 0;
+  TmemAddress address;
+
+  int columns() const { return n / layout.n_parts; }
+  TmemPlace place_of(int row, int col) const;
+};
+
+/// A (m x k, stored k) at `address`, always row-major, `element_bits` wide containers packed into cells. Layouts with
+/// several parts of N need a copy for each: copy p feeds the p-th part.
+struct TmemA {
+  TmemLayoutInfo layout;
+  int element_bits = 16;
+  TmemAddress address;
+
+  int copies() const { return layout.n_parts; }
+  TmemPlace place_of(int row, int k, int copy = 0) const;
+};
+
+/// Throws Error unless N, lane base and columns fit: lane 0, or 0 and 16 for half-lane layouts; 512 columns.
+void require_fits(const TmemD& d);
+void require_fits(const TmemA& a, int k);
+
+/// Shapes of tcgen05.ld and .st. One row each; the lanes and columns are one formula in the .cpp.
+enum class LdStShape : uint8_t { s32x32b, s16x64b, s16x128b, s16x256b, s16x32bx2 };
+
+struct LdStInfo {
+  LdStShape id;
+  std::string_view name;
+  int registers_per_num = 1;
+  int max_num = 128;
+};
+
+inline constexpr auto ldst_shapes = std::to_array<LdStInfo>({
+    {LdStShape::s32x32b, "32x32b", 1, 128},
+    {LdStShape::s16x64b, "16x64b", 1, 128},
+    {LdStShape::s16x128b, "16x128b", 2, 64},
+    {LdStShape::s16x256b, "16x256b", 4, 32},
+    {LdStShape::s16x32bx2, "16x32bx2", 1, 128},
+});
+
+/// What one tcgen05.ld or .st of one warp moves.
+struct LdSt {
+  LdStShape shape = LdStShape::s32x32b;
+  int num = 1;
+  bool pack_16b = false;    // .pack::16b of ld, .unpack::16b of st: two 16-bit cells a register
+  int split_columns = 0;    // 16x32bx2: columns from the first to the second piece
+
+  int registers() const;
+  /// The cell whose lower half (no packing: whole) is bits 16*half and up of register `reg` of `thread`, relative to the
+  /// address: lane 0..31 of the warp's partition, column from 0.
+  TmemAddress place_of(int thread, int reg, int half) const;
+};
+
+/// Throws Error when the shape has no such .num.
+void require_legal(const LdSt& move);
+
+}  // namespace bitmma

@@ -1,0 +1,282 @@
+#include "bitmma/descriptor/instruction_descriptor.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace bitmma {
+namespace {
+
+constexpr auto table_42 = std::to_array<InstructionDescriptorField>({
+    {{"sparsity_selector", 0, 2}, "of sparse metadata"},
+    {{"sparse", 2, 1}, "1: A is sparse"},
+    {{"saturate", 3, 1}, "1: clamp integers (i8)"},
+    {{"d_type", 4, 2}, "f16 0, f32 1, s32 2"},
+    {{"a_type", 7, 3}, "by kind"},
+    {{"b_type", 10, 3}, "by kind"},
+    {{"negate_a", 13, 1}, "1: -A"},
+    {{"negate_b", 14, 1}, "1: -B"},
+    {{"transpose_a", 15, 1}, "1: M-major"},
+    {{"transpose_b", 16, 1}, "1: N-major"},
+    {{"n", 17, 6}, "N >> 3"},
+    {{"m", 24, 5}, "M >> 4"},
+    {{"max_shift", 30, 2}, ".ws: shift of B by up to 0, 8, 16, 32 columns"},
+});
+static_assert(disjoint(table_42, 32));
+
+constexpr auto table_43 = std::to_array<InstructionDescriptorField>({
+    {{"sparse", 2, 1}, "1: A is sparse"},
+    {{"scale_b_id", 4, 2}, "byte of the Tensor Memory cell with B's first scale"},
+    {{"a_type", 7, 3}, "as f8f6f4"},
+    {{"b_type", 10, 3}, "as f8f6f4"},
+    {{"negate_a", 13, 1}, "1: -A"},
+    {{"negate_b", 14, 1}, "1: -B"},
+    {{"transpose_a", 15, 1}, "1: M-major"},
+    {{"transpose_b", 16, 1}, "1: N-major"},
+    {{"n", 17, 6}, "N >> 3"},
+    {{"scale_type", 23, 1}, "1: ue8m0"},
+    {{"m", 27, 2}, "M >> 7"},
+    {{"scale_a_id", 29, 2}, "byte of the Tensor Memory cell with A's first scale"},
+});
+static_assert(disjoint(table_43, 32));
+
+constexpr auto table_44 = std::to_array<InstructionDescriptorField>({
+    {{"sparse", 2, 1}, "1: A is sparse"},
+    {{"scale_b_id", 4, 2}, "byte of the Tensor Memory cell with B's first scale"},
+    {{"a_type", 7, 3}, "e2m1 1"},
+    {{"b_type", 10, 2}, "e2m1 1"},
+    {{"negate_a", 13, 1}, "1: -A"},
+    {{"negate_b", 14, 1}, "1: -B"},
+    {{"n", 17, 6}, "N >> 3"},
+    {{"scale_type", 23, 1}, "ue4m3 0, ue8m0 1"},
+    {{"m", 27, 2}, "M >> 7"},
+    {{"scale_a_id", 29, 2}, "byte of the Tensor Memory cell with A's first scale"},
+    {{"k_96", 31, 1}, "0: K = 64 (sparse 128); 1: K = 96"},
+});
+static_assert(disjoint(table_44, 32));
+
+/// Codes of types, by kind. A code without a row is reserved.
+struct TypeCode {
+  MmaKind kind;
+  char operand;  // 'd', or 'a' for A and B
+  int code;
+  Format format;
+};
+constexpr auto type_codes = std::to_array<TypeCode>({
+    {MmaKind::tf32, 'd', 1, Format::f32},    {MmaKind::tf32, 'a', 2, Format::tf32},
+    {MmaKind::f16, 'd', 0, Format::f16},     {MmaKind::f16, 'd', 1, Format::f32},
+    {MmaKind::f16, 'a', 0, Format::f16},     {MmaKind::f16, 'a', 1, Format::bf16},
+    {MmaKind::f8f6f4, 'd', 0, Format::f16},  {MmaKind::f8f6f4, 'd', 1, Format::f32},
+    {MmaKind::f8f6f4, 'a', 0, Format::e4m3}, {MmaKind::f8f6f4, 'a', 1, Format::e5m2},
+    {MmaKind::f8f6f4, 'a', 3, Format::e2m3}, {MmaKind::f8f6f4, 'a', 4, Format::e3m2},
+    {MmaKind::f8f6f4, 'a', 5, Format::e2m1},
+    {MmaKind::i8, 'd', 2, Format::s32},      {MmaKind::i8, 'a', 0, Format::u8},
+    {MmaKind::i8, 'a', 1, Format::s8},
+    {MmaKind::mxf8f6f4, 'a', 0, Format::e4m3}, {MmaKind::mxf8f6f4, 'a', 1, Format::e5m2},
+    {MmaKind::mxf8f6f4, 'a', 3, Format::e2m3}, {MmaKind::mxf8f6f4, 'a', 4, Format::e3m2},
+    {MmaKind::mxf8f6f4, 'a', 5, Format::e2m1},
+    // 1, not 5: the mxf4 kinds have a code of their own.
+    {MmaKind::mxf4, 'a', 1, Format::e2m1},     {MmaKind::mxf4nvf4, 'a', 1, Format::e2m1},
+});
+
+std::string section(MmaKind kind) { return fmt::format("PTX ISA 9.7.16.4.2, Table {}", info(kind).table); }
+
+class Checker {
+ public:
+  explicit Checker(MmaKind kind) : kind_(kind) {}
+  void require(bool holds, std::string_view field, auto seen, std::string legal, std::string fix = {}) {
+    if (!holds) {
+      found_.push_back({.field = std::string(field), .seen = fmt::format("{}", seen), .legal = fmt::format("{} in kind::{}", legal, info(kind_).name),
+                        .fix = std::move(fix), .source = section(kind_)});
+    }
+  }
+  void stop_if_violated() {
+    if (!found_.empty()) throw Error(std::move(found_));
+  }
+
+ private:
+  MmaKind kind_;
+  std::vector<Violation> found_;
+};
+
+std::string legal_types(MmaKind kind, char operand) {
+  std::string text;
+  for (const TypeCode& row : type_codes) {
+    if (row.kind == kind && row.operand == operand) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", info(row.format).name, row.code);
+  }
+  return text;
+}
+
+std::optional<int> code_of(MmaKind kind, char operand, Format format) {
+  const auto row = std::ranges::find_if(type_codes, [&](const TypeCode& r) { return r.kind == kind && r.operand == operand && r.format == format; });
+  return row == type_codes.end() ? std::nullopt : std::optional(row->code);
+}
+
+/// The meeting point of a field and the struct, for numbers and flags.
+struct Binding {
+  std::string_view name;
+  int (*get)(const InstructionDescriptor&);
+  void (*set)(InstructionDescriptor&, int);
+};
+
+constexpr int m_unit(const InstructionDescriptor& d) { return info(d.kind).table == 42 ? 16 : 128; }
+
+constexpr auto bindings = std::to_array<Binding>({
+    {"sparsity_selector", [](const auto& d) { return d.sparsity_selector; }, [](auto& d, int v) { d.sparsity_selector = v; }},
+    {"sparse", [](const auto& d) { return int{d.sparse}; }, [](auto& d, int v) { d.sparse = v != 0; }},
+    {"saturate", [](const auto& d) { return int{d.saturate}; }, [](auto& d, int v) { d.saturate = v != 0; }},
+    {"negate_a", [](const auto& d) { return int{d.negate_a}; }, [](auto& d, int v) { d.negate_a = v != 0; }},
+    {"negate_b", [](const auto& d) { return int{d.negate_b}; }, [](auto& d, int v) { d.negate_b = v != 0; }},
+    {"transpose_a", [](const auto& d) { return int{d.transpose_a}; }, [](auto& d, int v) { d.transpose_a = v != 0; }},
+    {"transpose_b", [](const auto& d) { return int{d.transpose_b}; }, [](auto& d, int v) { d.transpose_b = v != 0; }},
+    {"n", [](const auto& d) { return d.n / 8; }, [](auto& d, int v) { d.n = 8 * v; }},
+    {"m", [](const auto& d) { return d.m / m_unit(d); }, [](auto& d, int v) { d.m = m_unit(d) * v; }},
+    {"max_shift", [](const auto& d) { return d.max_shift_code; }, [](auto& d, int v) { d.max_shift_code = v; }},
+    {"scale_type", [](const auto& d) { return int{d.scale_type == Format::ue8m0}; },
+     [](auto& d, int v) { d.scale_type = v ? Format::ue8m0 : Format::ue4m3; }},
+    {"scale_a_id", [](const auto& d) { return d.scale_a_id; }, [](auto& d, int v) { d.scale_a_id = v; }},
+    {"scale_b_id", [](const auto& d) { return d.scale_b_id; }, [](auto& d, int v) { d.scale_b_id = v; }},
+    {"k_96", [](const auto& d) { return int{d.k_96}; }, [](auto& d, int v) { d.k_96 = v != 0; }},
+});
+
+/// The same for types, which go through the table of codes.
+struct TypeBinding {
+  std::string_view name;
+  char operand;
+  Format InstructionDescriptor::* format;
+};
+constexpr auto type_bindings = std::to_array<TypeBinding>({
+    {"d_type", 'd', &InstructionDescriptor::d},
+    {"a_type", 'a', &InstructionDescriptor::a},
+    {"b_type", 'a', &InstructionDescriptor::b},
+});
+
+consteval bool every_field_is_bound() {
+  const auto bound = [](std::string_view name) {
+    for (const Binding& row : bindings) {
+      if (row.name == name) return true;
+    }
+    for (const TypeBinding& row : type_bindings) {
+      if (row.name == name) return true;
+    }
+    return false;
+  };
+  for (const auto& field : table_42) if (!bound(field.bits.name)) return false;
+  for (const auto& field : table_43) if (!bound(field.bits.name)) return false;
+  for (const auto& field : table_44) if (!bound(field.bits.name)) return false;
+  return true;
+}
+static_assert(every_field_is_bound());
+
+/// What holds for values, however they came here.
+void check_values(const InstructionDescriptor& d, Checker& check) {
+  const MmaKindInfo& kind = info(d.kind);
+  const bool scaled = kind.table != 42;
+  const bool m_legal = scaled ? d.m == 128 || d.m == 256 : d.m == 32 || d.m == 64 || d.m == 128 || d.m == 256;
+  check.require(m_legal, "m", d.m, scaled ? "128 or 256" : "32 (.ws), 64, 128 or 256", scaled ? "the field holds M >> 7" : "the field holds M >> 4");
+  check.require(d.n >= 8 && d.n <= 256 && d.n % 8 == 0, "n", d.n, "8..256 in steps of 8", "the field holds N >> 3");
+  check.require(kind.has_negate || (!d.negate_a && !d.negate_b), "negate", "1", "0");
+  check.require(kind.has_transpose || (!d.transpose_a && !d.transpose_b), "transpose", "1", "0", "packed fp4 is K-major only");
+  check.require(kind.has_saturate || !d.saturate, "saturate", "1", "0", "only integers saturate");
+  check.require(d.sparsity_selector >= 0 && d.sparsity_selector < kind.sparsity_selectors, "sparsity_selector", d.sparsity_selector,
+                kind.sparsity_selectors == 1 ? "0" : "0..3");
+  if (d.kind == MmaKind::f16) {
+    check.require(d.a == d.b, "types", fmt::format("{} x {}", info(d.a).name, info(d.b).name), "f16 x f16 or bf16 x bf16", "no source allows the mix");
+    check.require(d.d == Format::f32 || d.a == Format::f16, "d_type", "f16 with bf16", "f32 for bf16");
+  }
+  if (d.kind == MmaKind::mxf8f6f4 || d.kind == MmaKind::mxf4) {
+    check.require(d.scale_type == Format::ue8m0, "scale_type", info(d.scale_type).name, "ue8m0 (1)");
+  }
+  if (kind.table == 44) {
+    for (const auto& [name, id] : {std::pair("scale_a_id", d.scale_a_id), std::pair("scale_b_id", d.scale_b_id)}) {
+      check.require(d.k_96 || id % 2 == 0, name, id, "0 or 2 with K = 64", "two scales lie in a cell, from byte 0 or 2");
+    }
+    check.require(!(d.k_96 && d.sparse), "k_96", "1 with sparse", "0 for sparse A");
+  }
+}
+
+}  // namespace
+
+std::optional<MmaKind> mma_kind_named(std::string_view name) {
+  for (const MmaKindInfo& row : mma_kinds) {
+    if (row.name == name) return row.id;
+  }
+  return std::nullopt;
+}
+
+std::span<const InstructionDescriptorField> instruction_descriptor_fields(MmaKind kind) {
+  switch (info(kind).table) {
+    case 43: return table_43;
+    case 44: return table_44;
+    default: return table_42;
+  }
+}
+
+InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word) {
+  InstructionDescriptor descriptor{.kind = kind};
+  Checker check(kind);
+  uint64_t reserved = word;
+  for (const InstructionDescriptorField& field : instruction_descriptor_fields(kind)) {
+    const int value = static_cast<int>(extract(word, field.bits));
+    reserved &= ~field.bits.mask();
+    for (const Binding& binding : bindings) {
+      if (binding.name == field.bits.name) binding.set(descriptor, value);
+    }
+    for (const TypeBinding& binding : type_bindings) {
+      if (binding.name != field.bits.name) continue;
+      const auto row = std::ranges::find_if(
+          type_codes, [&](const TypeCode& code) { return code.kind == kind && code.operand == binding.operand && code.code == value; });
+      check.require(row != type_codes.end(), binding.name, value, legal_types(kind, binding.operand));
+      if (row != type_codes.end()) descriptor.*binding.format = row->format;
+    }
+  }
+  check.require(reserved == 0, "reserved bits", fmt::format("{:#010x}", reserved), "0");
+  check_values(descriptor, check);
+  check.stop_if_violated();
+  return descriptor;
+}
+
+uint32_t encode(const InstructionDescriptor& descriptor) {
+  const MmaKind kind = descriptor.kind;
+  Checker check(kind);
+  check_values(descriptor, check);
+  uint64_t word = 0;
+  for (const InstructionDescriptorField& field : instruction_descriptor_fields(kind)) {
+    int value = 0;
+    for (const Binding& binding : bindings) {
+      if (binding.name == field.bits.name) value = binding.get(descriptor);
+    }
+    for (const TypeBinding& binding : type_bindings) {
+      if (binding.name != field.bits.name) continue;
+      const std::optional<int> code = code_of(kind, binding.operand, descriptor.*binding.format);
+      check.require(code.has_value(), binding.name, info(descriptor.*binding.format).name, legal_types(kind, binding.operand));
+      value = code.value_or(0);
+    }
+    check.require(value >= 0 && static_cast<uint64_t>(value) <= field.bits.largest(), field.bits.name, value, fmt::format("0..{}", field.bits.largest()));
+    word = insert(word, field.bits, static_cast<uint64_t>(value));
+  }
+  check.stop_if_violated();
+  return static_cast<uint32_t>(word);
+}
+
+std::vector<Violation> warnings(const InstructionDescriptor& descriptor) {
+  std::vector<Violation> found;
+  const std::string source = section(descriptor.kind);
+  if (!descriptor.sparse && descriptor.sparsity_selector != 0) {
+    found.push_back({.field = "sparsity_selector", .seen = std::to_string(descriptor.sparsity_selector), .legal = "0 without sparse", .source = source});
+  }
+  if (descriptor.max_shift_code != 0) {
+    found.push_back({.field = "max_shift", .seen = std::to_string(descriptor.max_shift_code), .legal = "0 unless the instruction is .ws", .source = source});
+  }
+  if (descriptor.kind == MmaKind::mxf4nvf4 && descriptor.scale_type == Format::ue8m0) {
+    found.push_back({.field = "scale_type", .seen = "ue8m0 (1)", .legal = "ue4m3 (0) for NVFP4",
+                     .fix = "bit 23 is the type of the scales, not their number; ue8m0 is legal with 2X and 4X", .source = source});
+  }
+  if (descriptor.kind == MmaKind::i8 && descriptor.n == 24) {
+    found.push_back({.field = "n", .seen = "24", .legal = "8, or a multiple of 16, in CUTLASS", .fix = "Table 39 allows 24; no hardware result is published", .source = "PTX ISA Table 39"});
+  }
+  return found;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,103 @@
+#include "bitmma/memory/tmem.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include <fmt/format.h>
+
+namespace bitmma {
+namespace {
+
+/// Lane of a row of one CTA, of part `part` of N.
+int lane_of(const TmemLayoutInfo& layout, int row, int part) {
+  return layout.half_lanes ? 32 * (row / 16) + row % 16 : row + part * layout.rows_per_cta;
+}
+
+void require_place(const TmemLayoutInfo& layout, const TmemAddress& address, int columns, std::string_view operand) {
+  std::vector<Violation> violations;
+  const bool lane_fits = address.lane == 0 || (layout.half_lanes && address.lane == 16);
+  if (!lane_fits) {
+    violations.push_back({.field = fmt::format("{} lane", operand), .seen = std::to_string(address.lane), .legal = layout.half_lanes ? "0 or 16" : "0",
+                          .fix = fmt::format("layout {} begins there", layout.name), .source = "PTX ISA 9.7.16.10.5"});
+  }
+  if (address.column + columns > tmem_columns) {
+    violations.push_back({.field = fmt::format("{} columns", operand), .seen = fmt::format("{}..{}", address.column, address.column + columns - 1),
+                          .legal = fmt::format("0..{}", tmem_columns - 1), .fix = "allocate lower, or use a smaller N", .source = "PTX ISA 9.7.16.1"});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+}
+
+}  // namespace
+
+TmemAddress decode_tmem_address(uint32_t address) {
+  const TmemAddress decoded{.lane = static_cast<int>(address >> 16), .column = static_cast<int>(address & 0xFFFF)};
+  if (decoded.lane >= tmem_lanes || decoded.column >= tmem_columns) {
+    throw Error({.field = "Tensor Memory address", .seen = fmt::format("{:#010x} (lane {}, column {})", address, decoded.lane, decoded.column),
+                 .legal = "lane 0..127 in bits 31:16, column 0..511 in bits 15:0", .fix = "", .source = "PTX ISA 9.7.16.1"});
+  }
+  return decoded;
+}
+
+const TmemLayoutInfo& find_tmem_layout(int m, int cta_group, bool ws, bool sparse) {
+  for (const TmemLayoutInfo& row : tmem_layouts) {
+    const bool ws_fits = row.ws == ws || row.name == 'D';
+    const bool sparse_fits = row.name == 'B' ? !sparse : row.name == 'C' ? sparse : true;
+    if (row.m == m && row.cta_group == cta_group && ws_fits && sparse_fits) return row;
+  }
+  std::vector<Violation> violations{{.field = "M", .seen = fmt::format("{} with cta_group::{}{}", m, cta_group, ws ? " and .ws" : ""),
+                                     .legal = ws ? "32, 64 or 128 with cta_group::1" : "64 or 128 with cta_group::1, 128 or 256 with cta_group::2",
+                                     .fix = "", .source = "PTX ISA 9.7.16.2.1, Table 39"}};
+  throw Error(std::move(violations));
+}
+
+TmemPlace TmemD::place_of(int row, int col) const {
+  const int part = col / columns();
+  return {.cta = row / layout.rows_per_cta, .lane = address.lane + lane_of(layout, row % layout.rows_per_cta, part),
+          .column = address.column + col % columns(), .bit = 0};
+}
+
+TmemPlace TmemA::place_of(int row, int k, int copy) const {
+  const int bits = k * element_bits;
+  return {.cta = row / layout.rows_per_cta, .lane = address.lane + lane_of(layout, row % layout.rows_per_cta, copy),
+          .column = address.column + bits / 32, .bit = bits % 32};
+}
+
+void require_fits(const TmemD& d) {
+  if (d.n < 8 || d.n > 256 || d.n % (8 * d.layout.n_parts) != 0) {
+    throw Error({.field = "N", .seen = std::to_string(d.n), .legal = fmt::format("8..256 in steps of {} in layout {}", 8 * d.layout.n_parts, d.layout.name),
+                 .fix = "", .source = "PTX ISA 9.7.16.2.1, Table 39"});
+  }
+  require_place(d.layout, d.address, d.columns(), "D");
+}
+
+void require_fits(const TmemA& a, int k) { require_place(a.layout, a.address, (k * a.element_bits + 31) / 32, "A"); }
+
+int LdSt::registers() const { return num * ldst_shapes[static_cast<size_t>(shape)].registers_per_num; }
+
+TmemAddress LdSt::place_of(int thread, int reg, int half) const {
+  TmemAddress place;
+  int split = 0;
+  switch (shape) {
+    case LdStShape::s32x32b: place = {thread, reg}; break;
+    case LdStShape::s16x64b: place = {thread / 4 + 8 * (thread % 2), thread / 2 % 2 + 2 * reg}; break;
+    case LdStShape::s16x128b: place = {thread / 4 + 8 * (reg % 2), thread % 4 + 4 * (reg / 2)}; break;
+    case LdStShape::s16x256b: place = {thread / 4 + 8 * (reg / 2 % 2), 2 * (thread % 4) + reg % 2 + 8 * (reg / 4)}; break;
+    case LdStShape::s16x32bx2:
+      place = {thread % 16, reg};
+      split = thread >= 16 ? split_columns : 0;  // an address, so packing does not stretch it
+      break;
+  }
+  if (pack_16b) place.column = 2 * place.column + half;
+  place.column += split;
+  return place;
+}
+
+void require_legal(const LdSt& move) {
+  const LdStInfo& row = ldst_shapes[static_cast<size_t>(move.shape)];
+  if (move.num < 1 || move.num > row.max_num || !std::has_single_bit(static_cast<unsigned>(move.num))) {
+    throw Error({.field = ".num", .seen = fmt::format("x{}", move.num), .legal = fmt::format("a power of two, x1..x{} for {}", row.max_num, row.name),
+                 .fix = "at most 128 registers a thread", .source = "PTX ISA 9.7.16.8; ptxas 13.0"});
+  }
+}
+
+}  // namespace bitmma

@@ -1,0 +1,126 @@
+#include "bitmma/memory/tmem.hpp"
+
+#include <set>
+
+#include "bitmma/memory/smem.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+using namespace bitmma;
+
+TEST_CASE("every accumulator element in Tensor Memory is where CUTLASS puts it") {
+  int64_t without_form = 0;
+  const int64_t rows = test::for_each_csv_row(test::oracle_path("tmem_c.csv"), [&](const test::CsvRow& row) {
+    const auto number = [&](const char* name) { return std::stoi(row.at(name)); };
+    const std::string& variant = row.at("variant");
+    if (variant == "2sm_m64_noatom") {  // CUTLASS's function called with a shape that no instruction has
+      ++without_form;
+      return;
+    }
+    const TmemD d{.layout = find_tmem_layout(number("M"), variant.starts_with("2sm") ? 2 : 1, variant.starts_with("ws"), false), .n = number("N")};
+    REQUIRE(d.place_of(number("m"), number("n")) == TmemPlace{number("cta"), number("lane"), number("col"), number("bit")});
+  });
+  CHECK(rows == 415232);
+  CHECK(without_form == 4096);
+}
+
+TEST_CASE("every Blackwell descriptor of CUTLASS decodes, encodes back and begins at CUTLASS's byte") {
+  int64_t compared = 0;
+  const int64_t rows = test::for_each_csv_row(test::oracle_path("umma_desc.csv"), [&](const test::CsvRow& row) {
+    const auto number = [&](const char* name) { return std::stoll(row.at(name)); };
+    const uint64_t word = std::stoull(row.at("desc"), nullptr, 16);
+    const SmemDescriptor descriptor = decode_smem_descriptor(Arch::sm_100a, word);
+    REQUIRE(descriptor.start_address_bytes == 16 * number("start"));
+    REQUIRE(descriptor.strides == Strides{16 * number("lbo"), 16 * number("sbo")});
+    REQUIRE(info(descriptor.swizzle).code_sm_100a == number("layout_type"));
+    REQUIRE(encode(descriptor) == word);
+    for (const Violation& warning : warnings(descriptor)) REQUIRE(warning.field != "bits 46-48");
+    const Major major = row.at("major") == "K" ? Major::k : Major::mn;
+    const SmemMap map({.descriptor = descriptor, .major = major, .element_bits = static_cast<int>(number("bits")), .rows = 8, .cols = 8});
+    REQUIRE(map.place_of(0, 0).byte == number("first_elem_byte"));
+    ++compared;
+  });
+  CHECK(rows == 17110);
+  CHECK(compared == rows);
+}
+
+TEST_CASE("no two elements share a cell, and f16 takes a cell of its own") {
+  for (const TmemLayoutInfo& layout : tmem_layouts) {
+    const TmemD d{.layout = layout, .n = 64};
+    CHECK_NOTHROW(require_fits(d));
+    std::set<std::tuple<int, int, int>> cells;
+    for (int row = 0; row < layout.m; ++row) {
+      for (int col = 0; col < 64; ++col) {
+        const TmemPlace place = d.place_of(row, col);
+        REQUIRE(place.lane < tmem_lanes);
+        REQUIRE(place.column < d.columns());
+        cells.emplace(place.cta, place.lane, place.column);
+      }
+    }
+    CHECK(cells.size() == static_cast<size_t>(layout.m) * 64);
+  }
+}
+
+TEST_CASE("each part of N finds its copy of A in the lanes of its own part of D") {
+  for (const TmemLayoutInfo& layout : tmem_layouts) {
+    const TmemD d{.layout = layout, .n = 64};
+    const TmemA a{.layout = layout, .element_bits = 16};
+    for (int row = 0; row < layout.m; ++row) {
+      for (int col = 0; col < 64; ++col) {
+        const TmemPlace out = d.place_of(row, col), in = a.place_of(row, 3, col / d.columns());
+        REQUIRE(in.lane == out.lane);
+        REQUIRE(in.cta == out.cta);
+      }
+    }
+    CHECK(a.place_of(0, 3).column == 1);
+    CHECK(a.place_of(0, 3).bit == 16);
+  }
+}
+
+TEST_CASE("row 17 at M = 64 is in lane 33, or 49 of the upper half") {
+  const TmemLayoutInfo& layout = find_tmem_layout(64, 1, false, false);
+  CHECK(layout.name == 'F');
+  CHECK(TmemD{.layout = layout, .n = 8}.place_of(17, 0).lane == 33);
+  CHECK(TmemD{.layout = layout, .n = 8, .address = {16, 0}}.place_of(17, 0).lane == 49);
+}
+
+TEST_CASE("addresses and forms outside Tensor Memory are refused") {
+  CHECK(decode_tmem_address(0x00100020) == TmemAddress{16, 32});
+  CHECK(encode(TmemAddress{16, 32}) == 0x00100020);
+  CHECK_THROWS_WITH(decode_tmem_address(0x00800000), ContainsSubstring("lane 128"));
+  CHECK_THROWS_WITH(decode_tmem_address(0x00000200), ContainsSubstring("column 512"));
+  CHECK_THROWS_WITH(find_tmem_layout(32, 1, false, false), ContainsSubstring("64 or 128 with cta_group::1"));
+  CHECK_THROWS_AS(find_tmem_layout(256, 1, false, false), Error);
+  CHECK_THROWS_AS(find_tmem_layout(64, 2, false, false), Error);
+  CHECK_THROWS_WITH(require_fits(TmemD{.layout = find_tmem_layout(128, 1, false, false), .n = 64, .address = {16, 0}}), ContainsSubstring("D lane = 16: legal is 0"));
+  CHECK_THROWS_WITH(require_fits(TmemD{.layout = find_tmem_layout(128, 1, false, false), .n = 64, .address = {0, 449}}), ContainsSubstring("449..512"));
+  CHECK_THROWS_AS(require_fits(TmemD{.layout = find_tmem_layout(32, 1, true, false), .n = 24}), Error);
+}
+
+TEST_CASE("ld and st move every cell of their block once, in every shape and number, packed or not") {
+  for (const LdStInfo& shape : ldst_shapes) {
+    for (int num = 1; num <= shape.max_num; num *= 2) {
+      for (const bool pack : {false, true}) {
+        const LdSt move{.shape = shape.id, .num = num, .pack_16b = pack, .split_columns = 512};
+        CHECK_NOTHROW(require_legal(move));
+        CHECK(move.registers() <= 128);
+        std::set<std::pair<int, int>> cells;
+        for (int thread = 0; thread < 32; ++thread) {
+          for (int reg = 0; reg < move.registers(); ++reg) {
+            for (int half = 0; half < (pack ? 2 : 1); ++half) {
+              const TmemAddress cell = move.place_of(thread, reg, half);
+              cells.emplace(cell.lane, cell.column);
+            }
+          }
+        }
+        REQUIRE(cells.size() == static_cast<size_t>(32 * move.registers() * (pack ? 2 : 1)));
+      }
+    }
+    CHECK_THROWS_AS(require_legal(LdSt{.shape = shape.id, .num = 2 * shape.max_num}), Error);
+  }
+  CHECK_THROWS_WITH(require_legal(LdSt{.num = 3}), ContainsSubstring("x3"));
+  // The lanes and columns of the PTX figures, spot by spot.
+  CHECK(LdSt{.shape = LdStShape::s16x64b}.place_of(5, 3, 0) == TmemAddress{9, 6});
+  CHECK(LdSt{.shape = LdStShape::s16x128b, .num = 2}.place_of(6, 3, 0) == TmemAddress{9, 6});
+  CHECK(LdSt{.shape = LdStShape::s16x256b, .num = 2}.place_of(5, 6, 0) == TmemAddress{9, 10});
+}
