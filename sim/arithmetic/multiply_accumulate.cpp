@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cassert>
+#include <cstring>
 #include <limits>
 
 // One source, compiled for three generations of x86-64 and chosen when the program starts.
@@ -20,96 +21,91 @@ namespace {
 /// Exponent of a zero operand: far below every floor, so that a zero product never sets e_max.
 constexpr int32_t exponent_of_zero = -4096;
 
-/// An operand decoded once, as arrays. Row-major: A as M x L, B as K x N.
+constexpr int lane_count = 16;     // outputs of one row in one vector
+constexpr int max_lanes = 256;     // of one row: N
+constexpr int terms_per_part = 8;  // products summed in 32 bits before they are widened
+
+// Sixteen numbers side by side. The compiler maps them to whatever registers the processor has.
+using Lanes = int32_t __attribute__((vector_size(4 * lane_count)));
+using WideLanes = int64_t __attribute__((vector_size(8 * lane_count)));
+
+/// An operand decoded once, as arrays. Row-major: A as M x L, B as K x N with N rounded up to whole vectors.
 struct DecodedMatrix {
-  int rows = 0, cols = 0;
+  int stride = 0;
   std::vector<int32_t> significand;  // signed
   std::vector<int32_t> exponent;     // exponent_of_zero for zeros
   std::vector<uint8_t> row_special;  // NaN or infinity somewhere in the row (A)
   std::vector<uint8_t> col_special;  // ... in the column (B)
 
-  size_t at(int row, int col) const { return static_cast<size_t>(row) * cols + col; }
+  size_t at(int row, int col) const { return static_cast<size_t>(row) * stride + col; }
 };
 
 DecodedMatrix decode_matrix(const BitMatrix& matrix, bool negate) {
   const FormatInfo format = info(matrix.format);
-  DecodedMatrix decoded{.rows = matrix.rows(), .cols = matrix.cols(), .significand = {}, .exponent = {},
+  const int rows = matrix.rows(), cols = matrix.cols();
+  DecodedMatrix decoded{.stride = (cols + lane_count - 1) / lane_count * lane_count, .significand = {}, .exponent = {},
                         .row_special = {}, .col_special = {}};
-  const size_t count = static_cast<size_t>(decoded.rows) * decoded.cols;
+  const size_t count = static_cast<size_t>(rows) * decoded.stride;
   decoded.significand.resize(count);
-  decoded.exponent.resize(count);
-  decoded.row_special.resize(decoded.rows);
-  decoded.col_special.resize(decoded.cols);
-  for (int row = 0; row < decoded.rows; ++row) {
-    for (int col = 0; col < decoded.cols; ++col) {
+  decoded.exponent.resize(count, exponent_of_zero);
+  decoded.row_special.resize(rows);
+  decoded.col_special.resize(cols);
+  for (int row = 0; row < rows; ++row) {
+    for (int col = 0; col < cols; ++col) {
       const Decoded value = decode(format, matrix(row, col));
       if (value.number != NumberClass::finite) {
-        decoded.row_special[row] = decoded.col_special[col] = 1;
-        decoded.exponent[decoded.at(row, col)] = exponent_of_zero;  // the vector loop's result is replaced later
+        decoded.row_special[row] = decoded.col_special[col] = 1;  // the vector loop's result is replaced later
         continue;
       }
       const auto significand = static_cast<int32_t>(value.significand);
       decoded.significand[decoded.at(row, col)] = value.negative != negate ? -significand : significand;
-      decoded.exponent[decoded.at(row, col)] = significand == 0 ? exponent_of_zero : value.exponent;
+      if (significand != 0) decoded.exponent[decoded.at(row, col)] = value.exponent;
     }
   }
   return decoded;
 }
 
-constexpr int lane_count = 64;     // outputs of one row computed side by side
-constexpr int terms_per_part = 8;  // products summed in 32 bits before they are widened
-
-/// Lanes [first, first + lane_count) of one row of D.
-struct LaneBlock {
-  std::array<int32_t, lane_count> max_exponent;
-  std::array<int64_t, lane_count> sum;  // in units of 2^(max_exponent - fraction_bits)
+/// One row of D before C and rounding: in `max_exponent` what the floor and C ask for, out with the products too;
+/// out in `sum` the truncated products in units of 2^(max_exponent - fraction_bits).
+struct RowSums {
+  std::array<int32_t, max_lanes> max_exponent;
+  std::array<int64_t, max_lanes> sum;
 };
 
-/// One row of A against `lanes` columns of B from `first` on: maximum exponent, align and truncate, sum.
+/// One row of A against all columns of B: maximum exponent, align and truncate, sum.
 BITMMA_TARGET_CLONES
 void sum_row(const int32_t* a_significand, const int32_t* a_exponent, const DecodedMatrix& b,
-             const uint16_t* selected_k, int terms, int first, int lanes, int product_shift, LaneBlock& block) {
-  int32_t* const max_exponent = block.max_exponent.data();
-  int64_t* const sum = block.sum.data();
-  for (int term = 0; term < terms; ++term) {
-    const int32_t* const b_exponent = b.exponent.data() + b.at(selected_k[term], first);
-    const int32_t exponent = a_exponent[term];
-    for (int lane = 0; lane < lanes; ++lane) {
-      max_exponent[lane] = std::max(max_exponent[lane], exponent + b_exponent[lane]);
+             const uint16_t* selected_k, int terms, int product_shift, RowSums& row) {
+  const auto load = [](Lanes& lanes, const int32_t* from) { std::memcpy(&lanes, from, sizeof lanes); };
+  for (int first = 0; first < b.stride; first += lane_count) {
+    Lanes max_exponent;
+    load(max_exponent, row.max_exponent.data() + first);
+    for (int term = 0; term < terms; ++term) {
+      Lanes exponent;
+      load(exponent, b.exponent.data() + b.at(selected_k[term], first));
+      exponent += a_exponent[term];
+      max_exponent = exponent > max_exponent ? exponent : max_exponent;
     }
-  }
-  for (int part = 0; part < terms; part += terms_per_part) {
-    std::array<int32_t, lane_count> partial{};
-    for (int term = part; term < std::min(terms, part + terms_per_part); ++term) {
-      const int32_t* const b_exponent = b.exponent.data() + b.at(selected_k[term], first);
-      const int32_t* const b_significand = b.significand.data() + b.at(selected_k[term], first);
-      const int32_t exponent = a_exponent[term], significand = a_significand[term];
-      for (int lane = 0; lane < lanes; ++lane) {
-        const int32_t product = significand * b_significand[lane];
-        const int32_t sign = product >> 31;
-        const int32_t drop = std::min(max_exponent[lane] - exponent - b_exponent[lane], 31);
-        const int32_t aligned = (((product ^ sign) - sign) << product_shift) >> drop;  // toward zero, as measured
-        partial[lane] += (aligned ^ sign) - sign;
+    WideLanes sum{};
+    for (int part = 0; part < terms; part += terms_per_part) {
+      Lanes partial{};
+      const int end = std::min(terms, part + terms_per_part);
+      for (int term = part; term < end; ++term) {
+        Lanes exponent, significand;
+        load(exponent, b.exponent.data() + b.at(selected_k[term], first));
+        load(significand, b.significand.data() + b.at(selected_k[term], first));
+        const Lanes product = significand * a_significand[term];
+        const Lanes sign = product >> 31;
+        Lanes drop = max_exponent - exponent - a_exponent[term];
+        drop = drop < 31 ? drop : Lanes{} + 31;
+        const Lanes aligned = (((product ^ sign) - sign) << product_shift) >> drop;  // toward zero, as measured
+        partial += (aligned ^ sign) - sign;
       }
+      sum += __builtin_convertvector(partial, WideLanes);
     }
-    for (int lane = 0; lane < lanes; ++lane) sum[lane] += partial[lane];
+    std::memcpy(row.max_exponent.data() + first, &max_exponent, sizeof max_exponent);
+    std::memcpy(row.sum.data() + first, &sum, sizeof sum);
   }
-}
-
-/// `c`, aligned like the products. Its exponent has been in the maximum already.
-int64_t align_c(const Decoded& c, int mantissa_bits, int fraction_bits, int max_exponent) {
-  const int drop = std::min(max_exponent - c.exponent + mantissa_bits, 63);
-  const auto kept = static_cast<int64_t>(uint64_t{c.significand} << fraction_bits >> drop);
-  return c.negative ? -kept : kept;
-}
-
-uint32_t round_sum(const FormatInfo& output, const AccumulatorModel& model, int64_t sum, int max_exponent) {
-  const uint32_t code = round_to(output,
-                                 {.negative = sum < 0,
-                                  .magnitude = static_cast<uint64_t>(sum < 0 ? -sum : sum),
-                                  .exponent = max_exponent - model.fraction_bits},
-                                 model.rounding, model.output_fraction_bits);
-  return (code & ~output.sign_bit()) == 0 ? 0 : code;  // a zero result is +0, always
 }
 
 /// The terms of output (row, col), for the slow path.
@@ -143,10 +139,43 @@ std::vector<uint16_t> row_numbers(int count) {
   return k;
 }
 
+/// What is left of one row of D: C aligned and added, the sum rounded. The output's format and rounding are template
+/// arguments so that the compiler folds them into round_to and decode; there is still one piece of rounding code.
+template <Format output, Rounding rounding>
+void finish_row(const AccumulatorModel& model, const std::array<Decoded, max_lanes>& c, const RowSums& sums, int cols, uint32_t* d) {
+  constexpr const FormatInfo& format = info(output);
+  for (int col = 0; col < cols; ++col) {
+    const int max_exponent = sums.max_exponent[col];
+    int64_t sum = sums.sum[col];
+    // C is aligned like the products; its exponent has been in the maximum already.
+    const int drop = std::min(max_exponent - c[col].exponent + format.mantissa_bits, 63);
+    const auto kept = c[col].significand == 0 ? 0 : static_cast<int64_t>(uint64_t{c[col].significand} << model.fraction_bits >> drop);
+    sum += c[col].negative ? -kept : kept;
+    const uint32_t code = round_to(format,
+                                   {.negative = sum < 0,
+                                    .magnitude = static_cast<uint64_t>(sum < 0 ? -sum : sum),
+                                    .exponent = max_exponent - model.fraction_bits},
+                                   rounding, model.output_fraction_bits);
+    d[col] = (code & ~format.sign_bit()) == 0 ? 0 : code;  // a zero result is +0, always
+  }
+}
+
+using FinishRow = void (*)(const AccumulatorModel&, const std::array<Decoded, max_lanes>&, const RowSums&, int, uint32_t*);
+
+/// The finisher of a row's output, or nullptr where the table has none.
+FinishRow find_finish_row(const AccumulatorModel& model) {
+  if (model.output == Format::f32 && model.rounding == Rounding::toward_zero) return finish_row<Format::f32, Rounding::toward_zero>;
+  if (model.output == Format::f32 && model.rounding == Rounding::nearest_even) return finish_row<Format::f32, Rounding::nearest_even>;
+  if (model.output == Format::f16 && model.rounding == Rounding::nearest_even) return finish_row<Format::f16, Rounding::nearest_even>;
+  if (model.output == Format::f16 && model.rounding == Rounding::toward_zero) return finish_row<Format::f16, Rounding::toward_zero>;
+  return nullptr;
+}
+
 BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols();
   BitMatrix d(model.output, rows, cols);
-  if (model.deviations != Deviations{}) {
+  const FinishRow finish = find_finish_row(model);
+  if (model.deviations != Deviations{} || !finish || cols > max_lanes) {
     for (int row = 0; row < rows; ++row) {
       for (int col = 0; col < cols; ++col) d(row, col) = slow_output(model, operands, row, col);
     }
@@ -160,33 +189,22 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
       model.fraction_bits - info(operands.a.format).mantissa_bits - info(operands.b.format).mantissa_bits;
   assert(product_shift >= 0);
   const std::vector<uint16_t> every_k = row_numbers(terms);
-  std::array<Decoded, lane_count> c;
-  LaneBlock block;
+  std::array<Decoded, max_lanes> c;
+  RowSums sums;
   for (int row = 0; row < rows; ++row) {
-    const bool row_mixed = std::ranges::binary_search(operands.mixed, row, {}, &MixedTerm::row);
+    const bool row_special = a.row_special[row] || std::ranges::binary_search(operands.mixed, row, {}, &MixedTerm::row);
     const uint16_t* const selected_k =
         operands.selected_k.empty() ? every_k.data() : operands.selected_k.data() + static_cast<size_t>(row) * terms;
-    for (int first = 0; first < cols; first += lane_count) {
-      const int lanes = std::min(lane_count, cols - first);
-      for (int lane = 0; lane < lanes; ++lane) {
-        c[lane] = operands.c ? decode(output, (*operands.c)(row, first + lane)) : Decoded{};
-        const bool counts = c[lane].number == NumberClass::finite && c[lane].significand != 0;
-        block.max_exponent[lane] = counts ? std::max(model.floor_exponent, c[lane].exponent) : model.floor_exponent;
-        block.sum[lane] = 0;
-      }
-      sum_row(a.significand.data() + a.at(row, 0), a.exponent.data() + a.at(row, 0), b, selected_k, terms, first,
-              lanes, product_shift, block);
-      for (int lane = 0; lane < lanes; ++lane) {
-        const int col = first + lane;
-        if (row_mixed || a.row_special[row] || b.col_special[col] || c[lane].number != NumberClass::finite) {
-          d(row, col) = slow_output(model, operands, row, col);
-          continue;
-        }
-        const int max_exponent = block.max_exponent[lane];
-        const int64_t aligned_c =
-            c[lane].significand == 0 ? 0 : align_c(c[lane], output.mantissa_bits, model.fraction_bits, max_exponent);
-        d(row, col) = round_sum(output, model, block.sum[lane] + aligned_c, max_exponent);
-      }
+    sums.max_exponent.fill(model.floor_exponent);
+    for (int col = 0; col < cols; ++col) {
+      c[col] = operands.c ? decode(output, (*operands.c)(row, col)) : Decoded{};
+      const bool counts = c[col].number == NumberClass::finite && c[col].significand != 0;
+      if (counts) sums.max_exponent[col] = std::max(model.floor_exponent, c[col].exponent);
+    }
+    sum_row(a.significand.data() + a.at(row, 0), a.exponent.data() + a.at(row, 0), b, selected_k, terms, product_shift, sums);
+    finish(model, c, sums, cols, &d.bits(row, 0));
+    for (int col = 0; col < cols; ++col) {
+      if (row_special || b.col_special[col] || c[col].number != NumberClass::finite) d(row, col) = slow_output(model, operands, row, col);
     }
   }
   return d;

@@ -13,6 +13,17 @@ void require_size(std::span<const uint32_t> registers, const Fragment& fragment,
                .legal = fmt::format("{} threads of {} registers", fragment.threads, fragment.registers())});
 }
 
+/// The element at position `position` of a register. The public functions speak of bits; dividing by the width of an
+/// element is left to them, the loops below count positions.
+MatrixPlace element_of(FragmentRole role, int per_register, int thread, int reg, int position) {
+  const int warp = thread / 32, g = thread % 32 / 4, q = thread % 4;
+  if (role == FragmentRole::wgmma_a) {
+    return {.row = 16 * warp + g + 8 * (reg & 1), .col = per_register * q + position + 4 * per_register * (reg >> 1)};
+  }
+  const int element = reg * per_register + position;
+  return {.row = 16 * warp + g + 8 * ((element >> 1) & 1), .col = 8 * (element >> 2) + 2 * q + (element & 1)};
+}
+
 }  // namespace
 
 Fragment wgmma_a_fragment(Format a, int stored_k) {
@@ -24,14 +35,7 @@ Fragment wgmma_d_fragment(Format d, int n) {
 }
 
 MatrixPlace element_at(const Fragment& fragment, int thread, int reg, int bit) {
-  const int per_register = fragment.elements_per_register();
-  const int warp = thread / 32, g = thread % 32 / 4, q = thread % 4;
-  const int position = bit / fragment.element_bits;
-  if (fragment.role == FragmentRole::wgmma_a) {
-    return {.row = 16 * warp + g + 8 * (reg & 1), .col = per_register * q + position + 4 * per_register * (reg >> 1)};
-  }
-  const int element = reg * per_register + position;
-  return {.row = 16 * warp + g + 8 * ((element >> 1) & 1), .col = 8 * (element >> 2) + 2 * q + (element & 1)};
+  return element_of(fragment.role, fragment.elements_per_register(), thread, reg, bit / fragment.element_bits);
 }
 
 RegisterPlace place_of(const Fragment& fragment, int row, int col) {
@@ -51,14 +55,14 @@ BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, 
                  std::string_view operand) {
   require_size(registers, fragment, operand);
   BitMatrix values(format, fragment.rows, fragment.cols);
-  const int count = fragment.registers();
+  const int count = fragment.registers(), per_register = fragment.elements_per_register();
   const auto mask = static_cast<uint32_t>(low_mask(fragment.element_bits));
   for (int thread = 0; thread < fragment.threads; ++thread) {
     for (int reg = 0; reg < count; ++reg) {
       const uint32_t word = registers[static_cast<size_t>(thread) * count + reg];
-      for (int bit = 0; bit < 32; bit += fragment.element_bits) {
-        const MatrixPlace place = element_at(fragment, thread, reg, bit);
-        values(place.row, place.col) = (word >> bit) & mask;
+      for (int position = 0; position < per_register; ++position) {
+        const MatrixPlace place = element_of(fragment.role, per_register, thread, reg, position);
+        values(place.row, place.col) = (word >> position * fragment.element_bits) & mask;
       }
     }
   }
@@ -68,14 +72,14 @@ BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, 
 void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers,
              std::string_view operand) {
   require_size(registers, fragment, operand);
-  const int count = fragment.registers();
+  const int count = fragment.registers(), per_register = fragment.elements_per_register();
   const auto mask = static_cast<uint32_t>(low_mask(fragment.element_bits));
   for (int thread = 0; thread < fragment.threads; ++thread) {
     for (int reg = 0; reg < count; ++reg) {
       uint32_t word = 0;
-      for (int bit = 0; bit < 32; bit += fragment.element_bits) {
-        const MatrixPlace place = element_at(fragment, thread, reg, bit);
-        word |= (values(place.row, place.col) & mask) << bit;
+      for (int position = 0; position < per_register; ++position) {
+        const MatrixPlace place = element_of(fragment.role, per_register, thread, reg, position);
+        word |= (values(place.row, place.col) & mask) << position * fragment.element_bits;
       }
       registers[static_cast<size_t>(thread) * count + reg] = word;
     }
