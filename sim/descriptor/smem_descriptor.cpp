@@ -183,6 +183,19 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
                      .fix = "the hardware ignores it there; K advances by moving the start address",
                      .source = "measured on an H200 (docs/evidence.md)"});
   }
+  if (swizzle.id == Swizzle::b128_atom32 && major != Major::mn) {
+    found.push_back({.field = "swizzle", .seen = "1 (128B with 32-byte atoms)", .legal = "2 for plain 128B",
+                     .fix = "code 1 is meant for MN-major tf32; no source shows it in K-major, and 2 is what kernels mean by 128B",
+                     .source = source});
+  }
+  // A stride that is sixteen times the natural one: bytes were put where bytes >> 4 belongs.
+  const int64_t natural_stride = int64_t{8} * swizzle.width_bytes;
+  if (swizzle.bits != 0 && major != Major::mn && descriptor.strides.stride_dim_byte_offset == 16 * natural_stride) {
+    found.push_back({.field = "stride_dim_byte_offset",
+                     .seen = std::to_string(descriptor.strides.stride_dim_byte_offset),
+                     .legal = fmt::format("{} between dense groups of 8 rows", natural_stride),
+                     .fix = fmt::format("was {} written without the shift right by 4?", natural_stride), .source = source});
+  }
   if (swizzle.bits != 0 && descriptor.strides.stride_dim_byte_offset % swizzle.pattern_bytes() != 0) {
     found.push_back({.field = "stride_dim_byte_offset",
                      .seen = std::to_string(descriptor.strides.stride_dim_byte_offset),

@@ -80,10 +80,11 @@ class Checker {
 
 std::string fix_for_n(NumberList list, int n) {
   if (n <= 0) return "";
+  if (n >= 256) return "split the tile into several instructions";
   for (int next = n + 1; next <= 256; ++next) {
     if (contains(list, next)) return fmt::format("use n = {} and zero the extra columns of B", next);
   }
-  return "split the tile into several instructions";
+  return "";
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ TEST_CASE("bad requests: message and exit code of each") {
       {w + "m64n12k16.f32.f16.f16" + out, "use n = 16 and zero the extra columns of B"},
       {w + "m64n0k16.f32.f16.f16" + out, "n = 0: legal is 8..256 in steps of 8"},
       {w + "m64n264k16.f32.f16.f16" + out, "split the tile"},
+      {w + "m64n2147483647k16.f32.f16.f16" + out, "n = 2147483647"},
       {w + "m64n40k32.s32.s8.s8" + out, "use n = 48"},
       {w + "m64n8k32.f32.f16.f16" + out, "k = 32: legal is 16"},
       {"golden wgmma.mma_async.sp.sync.aligned.m64n8k16.f32.f16.f16" + out, "k = 16: legal is 32"},
@@ -306,6 +307,33 @@ TEST_CASE("layout fragment answers in both directions, and draws") {
   const std::string sparse = "layout fragment --instruction wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 --operand metadata ";
   CHECK(run_line(sparse + "--row 3 --col 1").out == "row,col,thread,register,bit\n3,1,12,0,2\n");
   CHECK(run_line(sparse + "--thread 12 --bit 3").out == "row,col,thread,register,bit\n3,1,12,0,2\n");
+}
+
+TEST_CASE("every command in README runs, in order, in an empty folder") {
+  const test::TemporaryFolder folder;
+  std::istringstream readme(test::read_text(test::source_path("README.md")));
+  std::string line;
+  int commands = 0;
+  bool in_block = false;
+  while (std::getline(readme, line)) {
+    if (line.starts_with("```")) in_block = !in_block;
+    if (!in_block || !line.starts_with("bitmma ")) continue;
+    line = line.substr(7, line.find(" #") == std::string::npos ? std::string::npos : line.find(" #") - 7);
+    if (line.starts_with("gpu ")) continue;  // needs one; `bitmma gpu` has its own tests
+    std::istringstream words(line);
+    std::vector<std::string> arguments;
+    for (std::string word; words >> word;) {
+      if (word.ends_with(".safetensors") || word.ends_with(".ptx")) word = folder.path(word);
+      if (word.starts_with("data/")) word = test::source_path(word);
+      arguments.push_back(word);
+    }
+    const Outcome outcome = run(arguments);
+    INFO(line << "\n" << outcome.err);
+    CHECK(outcome.code == 0);
+    CHECK_FALSE((outcome.out.empty() && outcome.err.empty() && arguments[0] != "ptx"));
+    ++commands;
+  }
+  CHECK(commands >= 14);
 }
 
 TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {

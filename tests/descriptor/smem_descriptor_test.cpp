@@ -81,6 +81,12 @@ TEST_CASE("what looks wrong is warned about, and what is ordinary is not") {
   CHECK(fields(d, Major::mn).empty());
   d = good, d.strides.stride_dim_byte_offset = 64;  // 1024 >> 4, shifted once more by encode
   CHECK(fields(d) == "stride_dim_byte_offset;");
+  d = good, d.strides.stride_dim_byte_offset = 16384;  // 1024 bytes, not shifted
+  CHECK(fields(d, Major::k) == "stride_dim_byte_offset;");
+  CHECK(fields(d, Major::mn).empty());
+  d = good, d.arch = Arch::sm_100a, d.reserved = uint64_t{1} << 46, d.swizzle = Swizzle::b128_atom32;
+  CHECK(fields(d, Major::k) == "swizzle;");
+  CHECK(fields(d, Major::mn).empty());
   d = good, d.arch = Arch::sm_100a;
   CHECK(fields(d) == "bits 46-48;");
   d.reserved = uint64_t{1} << 46;

@@ -43,7 +43,10 @@ void run_verify(Context& context, const VerifyFlags& flags) {
   Comparison total;
   Json json_files = Json::array();
   std::string failures;
-  ProgressLine progress(context, "verify", 0);
+  // Read all headers first: a bad file is reported before any work, and progress knows the total.
+  int64_t all_cases = 0;
+  for (const std::string& path : files) all_cases += read_vector_file(path, flags.instruction).cases;
+  ProgressLine progress(context, "verify", all_cases);
   for (const std::string& path : files) {
     const VectorFile vectors = read_vector_file(path, flags.instruction);
     const Comparison one = verify(vectors, flags.threads, progress.from(total.cases));
