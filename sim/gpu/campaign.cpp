@@ -80,6 +80,9 @@ CampaignRow& CampaignRow::operator+=(const CampaignRow& other) {
 }
 
 std::string instruction_group(const Instruction& instruction) {
+  if (instruction.family == Family::tcgen05) {
+    return fmt::format("{} {}.{}.{}", print(instruction), info(instruction.d).name, info(instruction.a).name, info(instruction.b).name);
+  }
   return fmt::format("{}.mma_async{} k{} {}.{}.{}", print(instruction.family), instruction.sparse ? ".sp" : "", instruction.k,
                      info(instruction.d).name, info(instruction.a).name, info(instruction.b).name);
 }

@@ -42,9 +42,9 @@ OperandLayout parse_operand_layout(std::string_view text) {
   const std::string_view major = text.substr(0, colon);
   const std::string_view swizzle = colon == std::string_view::npos ? "" : text.substr(colon + 1);
   const std::optional<Swizzle> mode = swizzle_named(swizzle);
-  if ((major != "k-major" && major != "mn-major") || !mode || *mode == Swizzle::b128_atom32) {
+  if ((major != "k-major" && major != "mn-major") || !mode) {
     throw Error({.field = "layout", .seen = std::string(text),
-                 .legal = "k-major or mn-major, a colon, then none, 32, 64 or 128", .fix = "for example k-major:128"});
+                 .legal = "k-major or mn-major, a colon, then none, 32, 64, 128 or 128-atom32", .fix = "for example k-major:128"});
   }
   return {.major = major == "k-major" ? Major::k : Major::mn, .swizzle = *mode};
 }

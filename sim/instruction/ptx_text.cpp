@@ -56,9 +56,50 @@ class Words {
   size_t next_ = 0;
 };
 
+constexpr std::string_view tcgen05_grammar = "tcgen05.mma{.ws}{.sp}.cta_group::G.kind::KIND{.collector::BUFFER::OP}";
+
+Instruction parse_tcgen05(Words words) {
+  std::vector<Violation> violations;
+  const auto refuse = [&](std::string field, std::string_view seen, std::string legal) {
+    violations.push_back({.field = std::move(field), .seen = seen.empty() ? "(nothing)" : std::string(seen.substr(0, 80)), .legal = std::move(legal),
+                          .fix = fmt::format("write {}", tcgen05_grammar), .source = "PTX ISA 9.7.16.10.9"});
+  };
+  Instruction instruction{.family = Family::tcgen05};
+  words.take("tcgen05");
+  if (!words.take("mma")) refuse("instruction", words.peek(), ".mma after tcgen05");
+  instruction.weight_stationary = words.take("ws");
+  instruction.sparse = words.take("sp");
+  if (words.take("cta_group::2")) instruction.cta_group = 2;
+  else if (!words.take("cta_group::1")) refuse("qualifier", words.peek(), ".cta_group::1 or .cta_group::2 here; it is mandatory");
+  const std::string_view kind = words.peek();
+  const std::optional<MmaKind> found = kind.starts_with("kind::") ? mma_kind_named(kind.substr(6)) : std::nullopt;
+  if (found) instruction.kind = *found;
+  else refuse("kind", kind, ".kind::f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4");
+  words.skip();
+  if (words.peek().starts_with("collector::")) {
+    const std::string_view collector = words.peek();
+    bool known = false;
+    for (const std::string_view buffer : {"a", "b0", "b1", "b2", "b3"}) {
+      for (const std::string_view operation : {"fill", "use", "lastuse", "discard"}) {
+        known |= (buffer == "a") != instruction.weight_stationary && collector == fmt::format("collector::{}::{}", buffer, operation);
+      }
+    }
+    if (known) instruction.collector = fmt::format(".{}", collector);
+    else refuse("collector", collector, instruction.weight_stationary ? "collector::b0..b3::fill, use, lastuse or discard" : "collector::a::fill, use, lastuse or discard");
+    words.skip();
+  }
+  if (!words.done()) refuse("qualifier", words.peek(), "nothing more here; .ashift is not simulated");
+  if (!violations.empty()) throw Error(std::move(violations));
+  return instruction;
+}
+
 }  // namespace
 
 std::string print(const Instruction& instruction) {
+  if (instruction.family == Family::tcgen05) {
+    return fmt::format("tcgen05.mma{}{}.cta_group::{}.kind::{}{}", instruction.weight_stationary ? ".ws" : "", instruction.sparse ? ".sp" : "", instruction.cta_group,
+                       info(instruction.kind).name, instruction.collector);
+  }
   return fmt::format("wgmma.mma_async{}.sync.aligned.m{}n{}k{}.{}.{}.{}{}{}", instruction.sparse ? ".sp" : "",
                      instruction.m, instruction.n, instruction.k, info(instruction.d).name, info(instruction.a).name,
                      info(instruction.b).name, instruction.bit_operation, instruction.satfinite ? ".satfinite" : "");
@@ -72,8 +113,9 @@ Instruction parse_instruction(std::string_view text) {
   };
   Instruction instruction;
   Words words(text);
+  if (words.peek() == "tcgen05") return parse_tcgen05(std::move(words));
   if (!words.take("wgmma")) {
-    refuse("instruction", words.peek(), "a mnemonic that begins with wgmma.mma_async",
+    refuse("instruction", words.peek(), "a mnemonic that begins with wgmma.mma_async or tcgen05.mma",
            fmt::format("write {}", grammar));
     throw Error(std::move(violations));
   }

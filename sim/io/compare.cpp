@@ -12,16 +12,17 @@ namespace {
 
 void require_recorded(const VectorFile& vectors) {
   if (vectors.has_recorded_d()) return;
-  throw Error({.field = fmt::format("{}: tensor {}", vectors.file.path, vectors.has_images ? "d_regs" : "d"),
+  throw Error({.field = fmt::format("{}: tensor {}", vectors.file.path, vectors.d_tensor()),
                .seen = "(missing)", .legal = "a recorded D to compare with", .fix = "bitmma simulate computes one"});
 }
 
 }  // namespace
 
 std::string print(const Mismatch& mismatch) {
-  return fmt::format("case {}, row {}, col {} (thread {}, register {}, bit {}): expected {} ({}), actual {} ({})",
-                     mismatch.case_index, mismatch.row, mismatch.col, mismatch.place.thread, mismatch.place.reg,
-                     mismatch.place.bit, print_bits(mismatch.format, mismatch.expected),
+  const std::string where = mismatch.cell ? fmt::format("cta {}, lane {}, column {} of D", mismatch.cell->cta, mismatch.cell->lane, mismatch.cell->column)
+                                          : fmt::format("thread {}, register {}, bit {}", mismatch.place.thread, mismatch.place.reg, mismatch.place.bit);
+  return fmt::format("case {}, row {}, col {} ({}): expected {} ({}), actual {} ({})",
+                     mismatch.case_index, mismatch.row, mismatch.col, where, print_bits(mismatch.format, mismatch.expected),
                      print_value(mismatch.format, mismatch.expected), print_bits(mismatch.format, mismatch.actual),
                      print_value(mismatch.format, mismatch.actual));
 }
@@ -44,9 +45,14 @@ Comparison compare_case(const Instruction& instruction, int64_t case_index, cons
       if (expected(row, col) == actual(row, col)) continue;
       ++result.mismatches;
       if (result.first) continue;
-      result.first = Mismatch{.case_index = case_index, .row = row, .col = col,
-                              .place = place_of(d_fragment(instruction), row, col), .format = instruction.d,
+      result.first = Mismatch{.case_index = case_index, .row = row, .col = col, .format = instruction.d,
                               .expected = expected(row, col), .actual = actual(row, col)};
+      if (instruction.family == Family::tcgen05) {
+        const TmemLayoutInfo& layout = find_tmem_layout(instruction.m, instruction.cta_group, instruction.weight_stationary, instruction.sparse);
+        result.first->cell = TmemD{.layout = layout, .n = instruction.n}.place_of(row, col);
+      } else {
+        result.first->place = place_of(d_fragment(instruction), row, col);
+      }
     }
   }
   result.cases_with_mismatches = 1;
@@ -63,9 +69,10 @@ Comparison verify(const VectorFile& vectors, int threads, const Progress& progre
   parallel_for(static_cast<size_t>(vectors.cases), threads, [&](size_t i) {
     const auto index = static_cast<int64_t>(i);
     const BitMatrix computed = computed_d(vectors, index, model);
-    Comparison one = compare_case(vectors.instruction, index, recorded_d(vectors, index), computed);
+    const Instruction instruction = vectors.is_tcgen05() ? tcgen05_case_at(vectors, index).instruction : vectors.instruction;
+    Comparison one = compare_case(instruction, index, recorded_d(vectors, index), computed);
     if (logical_d_too && one.mismatches == 0) {
-      one = compare_case(vectors.instruction, index, recorded_d(logical, index), computed);
+      one = compare_case(instruction, index, recorded_d(logical, index), computed);
     }
     const std::lock_guard lock(mutex);
     total += one;
@@ -89,7 +96,12 @@ Comparison compare(const VectorFile& expected, const VectorFile& actual) {
   if (!violations.empty()) throw Error(std::move(violations));
   Comparison total;
   for (int64_t index = 0; index < expected.cases; ++index) {
-    total += compare_case(expected.instruction, index, recorded_d(expected, index), recorded_d(actual, index));
+    const BitMatrix x = recorded_d(expected, index), y = recorded_d(actual, index);
+    if (x.rows() != y.rows() || x.cols() != y.cols() || x.format != y.format) {
+      throw Error({.field = fmt::format("{}: case {}", actual.file.path, index), .seen = fmt::format("{} x {} {}", y.rows(), y.cols(), info(y.format).name),
+                   .legal = fmt::format("{} x {} {}", x.rows(), x.cols(), info(x.format).name), .fix = "the instruction descriptors differ"});
+    }
+    total += compare_case(expected.is_tcgen05() ? tcgen05_case_at(expected, index).instruction : expected.instruction, index, x, y);
   }
   return total;
 }

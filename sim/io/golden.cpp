@@ -14,6 +14,8 @@ namespace {
 
 struct Made {
   MachineState state;
+  Tcgen05State tcgen05;
+  std::vector<uint32_t> tmem_after;
   BitMatrix d;
   Operands operands;
 };
@@ -38,28 +40,70 @@ TensorFile make_golden(const GoldenRequest& request, int threads, const Progress
   std::vector<Violation> violations = violations_of(instruction);
   if (request.cases < 1) violations.push_back({.field = "cases", .seen = std::to_string(request.cases), .legal = "at least 1"});
   if (!violations.empty()) throw Error(std::move(violations));
-  const Placement placement = plan_placement(instruction, request.layout_a, request.layout_b);
+  const bool is_tcgen05 = instruction.family == Family::tcgen05;
+  const Placement placement = is_tcgen05 ? Placement{} : plan_placement(instruction, request.layout_a, request.layout_b);
   VectorBuilder builder(instruction);
   make_in_order(
       request.cases, threads, progress,
       [&](int64_t index) {
         const auto case_index = static_cast<uint64_t>(request.first_case + index);
         Made made{.state = {}, .d = {}, .operands = random_operands(instruction, request.distribution, request.seed, case_index)};
+        if (is_tcgen05) {
+          made.tcgen05 = place_tcgen05(instruction, request.layout_a, request.layout_b, made.operands, filler_stream(request.seed, case_index));
+          made.tmem_after = simulate(instruction, made.tcgen05.view());
+          made.d = gather_d(instruction, made.tcgen05.d_tmem, made.tmem_after, made.tcgen05.columns);
+          return made;
+        }
         made.state = place_operands(instruction, placement, made.operands, filler_stream(request.seed, case_index));
         made.d = simulate_d(instruction, made.state.view());
         return made;
       },
       [&](Made&& made) {
         builder.begin_case();
-        builder.add_machine(made.state);
         builder.add_logical(made.operands);
-        builder.add_d_regs(made.d);
+        if (is_tcgen05) {
+          builder.add_machine(made.tcgen05);
+          builder.add_tmem_after(made.tmem_after, made.tcgen05.columns);
+        } else {
+          builder.add_machine(made.state);
+          builder.add_d_regs(made.d);
+        }
         builder.add_logical_d(made.d);
       });
   const auto name = std::find_if(distributions.begin(), distributions.end(),
                                  [&](const DistributionInfo& row) { return row.id == request.distribution; })->name;
   return std::move(builder).finish({{"source", version()}, {"seed", std::to_string(request.seed)}, {"first_case", std::to_string(request.first_case)}, {"distribution", std::string(name)}});
 }
+
+namespace {
+
+TensorFile with_simulated_tmem(const VectorFile& vectors, int threads, const Progress& progress) {
+  std::vector<std::vector<uint32_t>> after(static_cast<size_t>(vectors.cases));
+  std::mutex mutex;
+  int64_t done = 0;
+  parallel_for(after.size(), threads, [&](size_t i) {
+    const Tcgen05Case one = tcgen05_case_at(vectors, static_cast<int64_t>(i));
+    after[i] = simulate(one.instruction, one.view());
+    const std::lock_guard lock(mutex);
+    if (progress) progress(++done);
+  });
+  VectorBuilder builder(vectors.instruction);
+  const bool logical_d_too = vectors.file.find("d") || (vectors.file.find("a") && vectors.file.find("b"));
+  for (int64_t index = 0; index < vectors.cases; ++index) {
+    const Tcgen05Case one = tcgen05_case_at(vectors, index);
+    const std::vector<uint32_t>& tmem = after[static_cast<size_t>(index)];
+    builder.begin_case();
+    builder.add_tmem_after(tmem, one.state.columns);
+    if (logical_d_too) builder.add_logical_d(gather_d(one.instruction, one.state.d_tmem, tmem, one.state.columns));
+  }
+  TensorFile result = vectors.file;
+  for (Tensor& tensor : std::move(builder).finish({}).tensors) result.set(std::move(tensor));
+  result.set_metadata("source", version());
+  for (const std::string_view of_the_source : {"driver", "cuda", "date"}) result.erase_metadata(of_the_source);
+  return result;
+}
+
+}  // namespace
 
 VectorFile laid_out(const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b) {
   if (vectors.has_images) return vectors;
@@ -81,6 +125,7 @@ VectorFile laid_out(const VectorFile& vectors, const OperandLayout& layout_a, co
 
 TensorFile with_simulated_d(const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b,
                             int threads, const Progress& progress) {
+  if (vectors.is_tcgen05()) return with_simulated_tmem(vectors, threads, progress);
   const VectorFile images = laid_out(vectors, layout_a, layout_b);
   std::vector<BitMatrix> d(static_cast<size_t>(images.cases));
   std::mutex mutex;

@@ -50,7 +50,31 @@ std::vector<std::string_view> logical_dtypes(Format format) {
   }
 }
 
+/// Tensors of a tcgen05.mma file.
+std::vector<TensorRule> tcgen05_rules(const Instruction& instruction) {
+  const bool a_in_tmem = instruction.a_source == OperandSource::tmem;
+  const int64_t ctas = instruction.cta_group, lanes = tmem_lanes;
+  const std::vector<int64_t> image = ctas == 2 ? std::vector<int64_t>{2, -1} : std::vector<int64_t>{-1};
+  return {
+      {.name = "smem", .dtypes = {"U8"}, .shape = image, .required = true},
+      {.name = "a_desc", .dtypes = {"U64"}, .required = !a_in_tmem},
+      {.name = "b_desc", .dtypes = {"U64"}, .required = true},
+      {.name = "idesc", .dtypes = {"U32"}, .required = true},
+      {.name = "d_tmem", .dtypes = {"U32"}, .required = true},
+      {.name = "a_tmem", .dtypes = {"U32"}, .required = a_in_tmem},
+      {.name = "tmem", .dtypes = {"U32"}, .shape = {ctas, lanes, -1}, .required = true},
+      {.name = "tmem_after", .dtypes = {"U32"}, .shape = {ctas, lanes, -1}},
+      {.name = "enable_input_d", .dtypes = {"U8"}, .required = true},
+      {.name = "disable_output_lane", .dtypes = {"U32"}, .shape = {4 * ctas}},
+      {.name = "a", .dtypes = logical_dtypes(instruction.a), .shape = {instruction.m, instruction.k}},
+      {.name = "b", .dtypes = logical_dtypes(instruction.b), .shape = {instruction.k, instruction.n}},
+      {.name = "c", .dtypes = logical_dtypes(instruction.d), .shape = {instruction.m, instruction.n}},
+      {.name = "d", .dtypes = logical_dtypes(instruction.d), .shape = {instruction.m, instruction.n}},
+  };
+}
+
 std::vector<TensorRule> tensor_rules(const Instruction& instruction, bool has_images) {
+  if (instruction.family == Family::tcgen05) return tcgen05_rules(instruction);
   const int64_t d_registers = d_fragment(instruction).registers();
   const bool a_in_registers = instruction.a_source == OperandSource::registers;
   const bool reads_c = instruction.scale_d == 1;
@@ -162,7 +186,7 @@ Instruction read_instruction(const TensorFile& file, std::string_view stand_in, 
   }
   for (const ImmediateKey& immediate : immediate_keys) {
     const std::string* text = file.find_metadata(immediate.key);
-    if (!text) continue;
+    if (!text || instruction.family == Family::tcgen05) continue;  // tcgen05 says all this in its descriptor
     int& value = instruction.*immediate.member;
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
     if (error != std::errc{} || end != text->data() + text->size()) {
@@ -184,9 +208,40 @@ void check_tensor(const Tensor& tensor, const TensorRule& rule, int64_t cases, C
                     std::equal(expected.begin(), expected.end() - any_last, tensor.shape.begin());
   if (!same) {
     std::string legal = print_shape(expected);
-    if (any_last) legal = fmt::format("[{}, bytes]", cases);
+    if (any_last) legal = fmt::format("{}...]", legal.substr(0, legal.size() - 3));
     check.refuse(fmt::format("tensor {} shape", rule.name), print_shape(tensor.shape), legal,
                  "the first extent is the number of cases");
+  }
+}
+
+/// Every case's descriptor must be legal; the first stands for the file. What this version does not simulate is refused.
+void read_tcgen05_descriptors(VectorFile& vectors, Checker& check) {
+  if (vectors.file.find("a_tmem")) vectors.instruction.a_source = OperandSource::tmem;
+  if (vectors.file.find("a_tmem") && vectors.file.find("a_desc")) {
+    check.refuse("tensors", "both a_tmem and a_desc", "one of them: A is in Tensor Memory or in shared memory");
+  }
+  for (const std::string_view name : {"scale_input_d", "zero_column_mask"}) {
+    const Tensor* tensor = vectors.file.find(name);
+    if (tensor && std::any_of(tensor->bytes.begin(), tensor->bytes.end(), [](uint8_t byte) { return byte != 0; })) {
+      check.refuse(fmt::format("tensor {}", name), "not zero", "absent or all zero", "this version does not simulate it");
+    }
+  }
+  const Tensor* idesc = vectors.file.find("idesc");
+  if (!idesc || idesc->dtype != "U32" || idesc->shape.size() != 1 || idesc->shape[0] < 1) {
+    check.refuse("tensor idesc", idesc ? fmt::format("{} {}", idesc->dtype, print_shape(idesc->shape)) : "(missing)", "U32 [cases], at least one",
+                 "the instruction descriptor says shape and types");
+    return;
+  }
+  const std::vector<uint32_t> descriptors = words<uint32_t>(idesc->bytes);
+  for (size_t i = descriptors.size(); i-- > 0;) {
+    if (i > 0 && descriptors[i] == descriptors[0]) continue;
+    try {
+      const Instruction one = with_idesc(vectors.instruction, descriptors[i]);
+      check.add(violations_of(one));
+      if (i == 0) vectors.instruction = one;
+    } catch (const Error& error) {
+      check.add(error.violations());
+    }
   }
 }
 
@@ -205,7 +260,7 @@ VectorFile read_vector_file(const std::string& path, std::string_view instructio
   vectors.instruction = read_instruction(vectors.file, instruction, check);
   const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
   constexpr std::array image_tensors{"smem", "a_desc", "b_desc", "a_regs", "metadata", "c_regs", "d_regs"};
-  vectors.has_images = std::any_of(image_tensors.begin(), image_tensors.end(), has);
+  vectors.has_images = vectors.is_tcgen05() || std::any_of(image_tensors.begin(), image_tensors.end(), has);
   if (!vectors.has_images && !has("a") && !has("b")) {
     check.refuse("tensors", "neither images nor logical matrices", "smem, a_desc, b_desc, c_regs, or a, b, c");
     check.stop_if_refused();
@@ -214,7 +269,11 @@ VectorFile read_vector_file(const std::string& path, std::string_view instructio
     check.refuse("tensors", "both a_regs and a_desc", "one of them: A is in registers or in shared memory");
   }
   if (has("a_regs")) vectors.instruction.a_source = OperandSource::registers;
-  check.add(violations_of(vectors.instruction));
+  if (vectors.is_tcgen05()) {
+    read_tcgen05_descriptors(vectors, check);
+  } else {
+    check.add(violations_of(vectors.instruction));
+  }
   check.stop_if_refused();
 
   const std::vector<TensorRule> rules = tensor_rules(vectors.instruction, vectors.has_images);
@@ -252,6 +311,40 @@ VectorCase case_at(const VectorFile& vectors, int64_t index) {
   return result;
 }
 
+Tcgen05Case tcgen05_case_at(const VectorFile& vectors, int64_t index) {
+  Tcgen05Case result;
+  const auto bytes = [&](std::string_view name) {
+    const Tensor* tensor = vectors.file.find(name);
+    return tensor ? slice(*tensor, index) : std::span<const uint8_t>{};
+  };
+  const auto word = [&](std::string_view name) {
+    const auto found = words<uint32_t>(bytes(name));
+    return found.empty() ? 0 : found.front();
+  };
+  result.instruction = with_idesc(vectors.instruction, word("idesc"));
+  result.instruction.scale_d = bytes("enable_input_d").front() != 0;
+  const std::span<const uint8_t> images = bytes("smem");
+  const size_t image_bytes = images.size() / static_cast<size_t>(vectors.instruction.cta_group);
+  for (int cta = 0; cta < vectors.instruction.cta_group; ++cta) result.smem[static_cast<size_t>(cta)] = images.subspan(image_bytes * static_cast<size_t>(cta), image_bytes);
+  Tcgen05State& state = result.state;
+  if (vectors.instruction.a_source == OperandSource::smem) state.a_desc = words<uint64_t>(bytes("a_desc")).front();
+  state.b_desc = words<uint64_t>(bytes("b_desc")).front();
+  state.d_tmem = word("d_tmem");
+  state.a_tmem = word("a_tmem");
+  state.tmem = words<uint32_t>(bytes("tmem"));
+  state.columns = static_cast<int>(vectors.file.find("tmem")->shape[3]);
+  const std::vector<uint32_t> lanes = words<uint32_t>(bytes("disable_output_lane"));
+  std::copy(lanes.begin(), lanes.end(), state.disable_output_lane.begin());
+  return result;
+}
+
+std::vector<Violation> warnings_at(const VectorFile& vectors, int64_t index) {
+  if (!vectors.has_images) return {};
+  if (!vectors.is_tcgen05()) return warnings(vectors.instruction, case_at(vectors, index).view());
+  const Tcgen05Case one = tcgen05_case_at(vectors, index);
+  return warnings(one.instruction, one.view());
+}
+
 Operands logical_operands(const VectorFile& vectors, int64_t index) {
   const Instruction& instruction = vectors.instruction;
   Operands operands{.a = {},
@@ -271,10 +364,20 @@ Operands logical_operands(const VectorFile& vectors, int64_t index) {
 BitMatrix recorded_d(const VectorFile& vectors, int64_t index) {
   const Instruction& instruction = vectors.instruction;
   if (!vectors.has_images) return logical_matrix(vectors, "d", instruction.d, instruction.m, instruction.n, index);
+  if (vectors.is_tcgen05()) {
+    const Tcgen05Case one = tcgen05_case_at(vectors, index);
+    const Tensor& after = *vectors.file.find("tmem_after");
+    return gather_d(one.instruction, one.state.d_tmem, words<uint32_t>(slice(after, index)), static_cast<int>(after.shape[3]));
+  }
   return gather(words<uint32_t>(slice(*vectors.file.find("d_regs"), index)), d_fragment(instruction), instruction.d, "d_regs");
 }
 
 BitMatrix computed_d(const VectorFile& vectors, int64_t index, const AccumulatorModel* model) {
+  if (vectors.is_tcgen05()) {
+    // What Tensor Memory holds afterwards: lanes that are disabled keep what they had.
+    const Tcgen05Case one = tcgen05_case_at(vectors, index);
+    return gather_d(one.instruction, one.state.d_tmem, simulate(one.instruction, one.view(), model), one.state.columns);
+  }
   if (vectors.has_images) return simulate_d(vectors.instruction, case_at(vectors, index).view(), model);
   return multiply_accumulate(model ? *model : model_for(vectors.instruction), logical_operands(vectors, index));
 }
@@ -283,6 +386,7 @@ std::vector<std::pair<std::string, std::string>> instruction_metadata(const Inst
   std::vector<std::pair<std::string, std::string>> metadata{{"format", std::string(vector_format)},
                                                             {"instruction", print(instruction)}};
   for (const ImmediateKey& immediate : immediate_keys) {
+    if (instruction.family == Family::tcgen05) break;
     if (immediate.key == "sparsity_selector" && !instruction.sparse) continue;
     metadata.emplace_back(immediate.key, std::to_string(instruction.*immediate.member));
   }
@@ -323,6 +427,27 @@ void VectorBuilder::add_machine(const MachineState& state) {
   append(c_regs_, std::span<const uint32_t>(state.c_regs));
 }
 
+void VectorBuilder::add_machine(const Tcgen05State& state) {
+  for (int cta = 0; cta < instruction_.cta_group; ++cta) {
+    const std::vector<uint8_t>& image = state.smem[static_cast<size_t>(cta)];
+    smem_.insert(smem_.end(), image.begin(), image.end());
+  }
+  if (instruction_.a_source == OperandSource::smem) append(a_desc_, state.a_desc);
+  else append(a_tmem_, state.a_tmem);
+  append(b_desc_, state.b_desc);
+  append(idesc_, idesc_of(instruction_));
+  append(d_tmem_, state.d_tmem);
+  append(tmem_, std::span<const uint32_t>(state.tmem));
+  columns_ = state.columns;
+  enable_input_d_.push_back(instruction_.scale_d == 1);
+  append(disable_output_lane_, std::span<const uint32_t>(state.disable_output_lane).first(static_cast<size_t>(4 * instruction_.cta_group)));
+}
+
+void VectorBuilder::add_tmem_after(std::span<const uint32_t> tmem, int columns) {
+  append(tmem_after_, tmem);
+  columns_ = columns;
+}
+
 void VectorBuilder::add_logical(const Operands& operands) {
   append(a_, logical_a(instruction_, operands));
   append(b_, operands.b);
@@ -346,8 +471,16 @@ TensorFile VectorBuilder::finish(std::vector<std::pair<std::string, std::string>
     file.tensors.push_back(Tensor::from_bytes(std::string(name), std::string(dtype), std::move(shape), std::move(data)));
   };
   const int64_t d_registers = d_fragment(instruction_).registers();
-  const int64_t m = instruction_.m, n = instruction_.n, k = instruction_.k;
-  add_tensor("smem", "U8", {static_cast<int64_t>(smem_.size()) / std::max<int64_t>(cases_, 1)}, smem_);
+  const int64_t m = instruction_.m, n = instruction_.n, k = instruction_.k, ctas = instruction_.cta_group;
+  const int64_t image_bytes = static_cast<int64_t>(smem_.size()) / std::max<int64_t>(cases_, 1) / ctas;
+  add_tensor("smem", "U8", ctas == 2 ? std::vector<int64_t>{2, image_bytes} : std::vector<int64_t>{image_bytes}, smem_);
+  add_tensor("idesc", "U32", {}, idesc_);
+  add_tensor("d_tmem", "U32", {}, d_tmem_);
+  add_tensor("a_tmem", "U32", {}, a_tmem_);
+  add_tensor("tmem", "U32", {ctas, tmem_lanes, columns_}, tmem_);
+  add_tensor("tmem_after", "U32", {ctas, tmem_lanes, columns_}, tmem_after_);
+  add_tensor("enable_input_d", "U8", {}, enable_input_d_);
+  add_tensor("disable_output_lane", "U32", {4 * ctas}, disable_output_lane_);
   add_tensor("a_desc", "U64", {}, a_desc_);
   add_tensor("b_desc", "U64", {}, b_desc_);
   add_tensor("a_regs", "U32", {128, 4}, a_regs_);

@@ -64,18 +64,32 @@ int64_t end_byte(const SmemMap& map) {
   return end;
 }
 
+namespace {
+
+/// Where a code of `code_bits` bits begins, in bits from the start of the image. Codes narrower than their 8-bit
+/// container (4- and 6-bit types of kind::f8f6f4) lie packed at the start of their 16-byte group, lowest bits first.
+int64_t first_bit(const SmemPlace& place, int element_bits, int code_bits) {
+  if (element_bits == 8 && code_bits < 8 && code_bits > 1) return (place.byte & ~int64_t{15}) * 8 + (place.byte & 15) * code_bits;
+  return place.byte * 8 + place.bit;
+}
+
+}  // namespace
+
 BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand) {
   const SmemMatrix& matrix = map.matrix();
   BitMatrix values(format, matrix.rows, matrix.cols);
-  const uint32_t mask = static_cast<uint32_t>(low_mask(matrix.element_bits));
+  const int code_bits = std::min(matrix.element_bits, info(format).bits);
+  const uint32_t mask = static_cast<uint32_t>(low_mask(code_bits));
   const int bytes = bytes_of_element(matrix);
   for (int row = 0; row < matrix.rows; ++row) {
     for (int col = 0; col < matrix.cols; ++col) {
       const SmemPlace place = map.place_of(row, col);
       if (place.byte + bytes > static_cast<int64_t>(image.size())) refuse_outside(map, row, col, image.size(), operand);
-      uint32_t word = 0;
-      for (int i = 0; i < bytes; ++i) word |= uint32_t{image[place.byte + i]} << (8 * i);
-      values(row, col) = (word >> place.bit) & mask;
+      const int64_t bit = first_bit(place, matrix.element_bits, code_bits);
+      const int shift = static_cast<int>(bit & 7);
+      uint64_t word = 0;
+      for (int i = 0; 8 * i < shift + code_bits; ++i) word |= uint64_t{image[(bit >> 3) + i]} << (8 * i);
+      values(row, col) = static_cast<uint32_t>(word >> shift) & mask;
     }
   }
   return values;
@@ -83,7 +97,8 @@ BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format form
 
 void scatter(const BitMatrix& values, const SmemMap& map, std::span<uint8_t> image, std::string_view operand) {
   const SmemMatrix& matrix = map.matrix();
-  const uint32_t mask = static_cast<uint32_t>(low_mask(matrix.element_bits));
+  const int code_bits = std::min(matrix.element_bits, info(values.format).bits);
+  const uint64_t mask = low_mask(code_bits);
   const int bytes = bytes_of_element(matrix);
   for (int row = 0; row < matrix.rows; ++row) {
     for (int col = 0; col < matrix.cols; ++col) {
@@ -94,11 +109,12 @@ void scatter(const BitMatrix& values, const SmemMap& map, std::span<uint8_t> ima
   }
   for (int row = 0; row < matrix.rows; ++row) {
     for (int col = 0; col < matrix.cols; ++col) {
-      const SmemPlace place = map.place_of(row, col);
-      for (int i = 0; i < bytes; ++i) {
-        uint8_t& byte = image[place.byte + i];
-        const auto byte_mask = static_cast<uint8_t>(mask << place.bit >> (8 * i));
-        const auto byte_value = static_cast<uint8_t>((values(row, col) & mask) << place.bit >> (8 * i));
+      const int64_t bit = first_bit(map.place_of(row, col), matrix.element_bits, code_bits);
+      const int shift = static_cast<int>(bit & 7);
+      for (int i = 0; 8 * i < shift + code_bits; ++i) {
+        uint8_t& byte = image[(bit >> 3) + i];
+        const auto byte_mask = static_cast<uint8_t>(mask << shift >> (8 * i));
+        const auto byte_value = static_cast<uint8_t>((values(row, col) & mask) << shift >> (8 * i));
         byte = static_cast<uint8_t>((byte & ~byte_mask) | byte_value);
       }
     }

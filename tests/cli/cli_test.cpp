@@ -98,7 +98,7 @@ TEST_CASE("bad requests: message and exit code of each") {
       {"golden " + f16 + " --padding 65536" + out, "the reach of a descriptor"},
       {"golden " + f16 + " --cases 0" + out, "cases = 0: legal is at least 1"},
       {"golden " + f16 + " --distribution gauss" + out, "--distribution = gauss"},
-      {"golden " + f16 + " --a-source tmem" + out, "tmem"},
+      {"golden " + f16 + " --a-source global" + out, "global"},
       {"golden " + f16 + " --threads 0" + out, "--threads"},
       {"golden " + f16 + " -o " + folder.path("no/such/out"), "its folder does not exist"},
       {"verify " + folder.path("absent"), "No such file"},
@@ -129,6 +129,18 @@ TEST_CASE("bad requests: message and exit code of each") {
       {"layout fragment --instruction " + f16 + " --operand b", "--operand"},
       {"layout fragment --instruction " + f16 + " --operand metadata", "the instruction is not sparse"},
       {"layout fragment --instruction " + f16 + " --thread 128 --register 0", "0..127, 0..3, 0..31"},
+      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 64 --n 12" + out, "n = 12"},
+      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 256 --n 16" + out, "M = 256: legal is 64 or 128 with cta_group::1"},
+      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 64 --n 16 --a e4m3" + out, "a_type = e4m3: legal is f16 0, bf16 1"},
+      {"golden tcgen05.mma.cta_group::1.kind::mxf4 --m 128 --n 16 --a e2m1 --b e2m1" + out, "block scales are not in this version"},
+      {"golden tcgen05.mma.sp.cta_group::1.kind::f16 --m 128 --n 16" + out, "sparse tcgen05 is not in this version"},
+      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --a-source registers" + out, "smem or tmem for tcgen05.mma"},
+      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --d f99" + out, "--d = f99"},
+      {"golden tcgen05.mma.cta_group::1.kind::tf32 --m 128 --n 16 --a tf32 --b tf32 --layout-b mn-major:128" + out, "128-atom32 (code 1)"},
+      {"golden " + f16 + " --a-source tmem" + out, "smem or registers for wgmma"},
+      {"golden " + f16 + " --layout-a k-major:128-atom32" + out, "exists on sm_100a only"},
+      {"ptx tcgen05.mma.cta_group::1.kind::f16", "the kernel of tcgen05.mma is not in this version"},
+      {"layout fragment --instruction tcgen05.mma.cta_group::1.kind::f16", "layout tmem, layout ldst"},
       {"decode 0x08100010 --kind f17", "--kind = f17"},
       {"decode 0x108100010 --kind f16", "a 32-bit number"},
       {"decode 0x08100050 --kind f16", "reserved bits = 0x00000040"},
@@ -192,7 +204,7 @@ TEST_CASE("bad vector files: message and exit code of each") {
       {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {3}); }, "tensor a_desc shape = [3]"},
       {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {2, 1}); }, "tensor a_desc shape = [2, 1]"},
       {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {}); }, "tensor a_desc shape = []"},
-      {[&](TensorFile& f) { reshape(f, "smem", "U8", {2}); }, "tensor smem shape = [2]: legal is [2, bytes]"},
+      {[&](TensorFile& f) { reshape(f, "smem", "U8", {2}); }, "tensor smem shape = [2]: legal is [2, ...]"},
       {[&](TensorFile& f) { reshape(f, "smem", "I8", {2, 4096}); }, "tensor smem dtype = I8"},
       {[&](TensorFile& f) { reshape(f, "smem", "U8", {2, 0}); }, "A element row 0, k 0"},
       {[&](TensorFile& f) { reshape(f, "smem", "U8", {2, 100}); }, "shared-memory image of 100 bytes"},
@@ -336,9 +348,55 @@ TEST_CASE("every command in README runs, in order, in an empty folder") {
   CHECK(commands >= 14);
 }
 
+TEST_CASE("tcgen05: golden, simulate, verify, compare; bad files get their message") {
+  const test::TemporaryFolder folder;
+  const std::string golden = folder.path("golden.safetensors"), out = folder.path("out.safetensors"), bad = folder.path("bad.safetensors");
+  CHECK(run({"golden", "tcgen05.mma.cta_group::2.kind::f8f6f4", "--m", "128", "--n", "32", "--a", "e2m1", "--b", "e4m3", "--cases", "2", "-o", golden}).code == 0);
+  CHECK(run({"simulate", golden, "-o", out}).code == 0);
+  CHECK(run({"compare", golden, out}).code == 0);
+  CHECK_THAT(run({"simulate", golden}).out, ContainsSubstring("M = 128, N = 32, K = 32; D f32, A e2m1, B e4m3") && ContainsSubstring("published hardware words"));
+  CHECK_THAT(run({"verify", golden}).out, ContainsSubstring("tcgen05.mma.cta_group::2.kind::f8f6f4 f32.e2m1.e4m3"));
+  CHECK_THAT(run({"decode", "tcgen05.mma.ws.cta_group::1.kind::i8"}).out, ContainsSubstring("weight-stationary"));
+  struct Row { std::function<void(TensorFile&)> change; std::string message; };
+  const auto replace = [](TensorFile& file, const char* name, const char* dtype, std::vector<int64_t> shape, uint8_t fill = 0) {
+    int64_t size = dtype_bytes(dtype);
+    for (const int64_t extent : shape) size *= extent;
+    file.set(Tensor::from_bytes(name, dtype, std::move(shape), std::vector<uint8_t>(static_cast<size_t>(size), fill)));
+  };
+  const std::vector<Row> rows = {
+      {[](TensorFile& f) { f.erase("idesc"); }, "tensor idesc = (missing)"},
+      {[&](TensorFile& f) { replace(f, "idesc", "U32", {2}); }, "m = 0"},
+      {[&](TensorFile& f) { replace(f, "idesc", "U64", {2}); }, "tensor idesc = U64 [2]"},
+      {[&](TensorFile& f) { replace(f, "idesc", "U32", {2}, 0xFF); }, "reserved bits"},
+      {[](TensorFile& f) { f.erase("tmem"); }, "tensor tmem = (missing)"},
+      {[](TensorFile& f) { f.erase("d_tmem"); }, "tensor d_tmem = (missing)"},
+      {[](TensorFile& f) { f.erase("enable_input_d"); }, "tensor enable_input_d = (missing)"},
+      {[&](TensorFile& f) { replace(f, "tmem", "U32", {2, 1, 128, 32}); }, "tensor tmem shape = [2, 1, 128, 32]: legal is [2, 2, 128, ...]"},
+      {[&](TensorFile& f) { replace(f, "tmem", "U32", {2, 2, 128, 8}); }, "inside the 8 columns"},
+      {[&](TensorFile& f) { replace(f, "smem", "U8", {2, 4096}); }, "tensor smem shape = [2, 4096]: legal is [2, 2, ...]"},
+      {[&](TensorFile& f) { replace(f, "smem", "U8", {2, 2, 64}); }, "image of 64 bytes"},
+      {[&](TensorFile& f) { replace(f, "d_tmem", "U32", {2}, 0x7F); }, "Tensor Memory address = 0x7f7f7f7f"},
+      {[&](TensorFile& f) { replace(f, "disable_output_lane", "U32", {2, 4}); }, "tensor disable_output_lane shape"},
+      {[&](TensorFile& f) { replace(f, "scale_input_d", "U8", {2}, 1); }, "this version does not simulate it"},
+      {[&](TensorFile& f) { replace(f, "zero_column_mask", "U64", {2}, 1); }, "this version does not simulate it"},
+      {[&](TensorFile& f) { replace(f, "a_tmem", "U32", {2}); }, "both a_tmem and a_desc"},
+      {[](TensorFile& f) { f.erase("tmem_after"); }, "tensor tmem_after = (missing)"},
+      {[](TensorFile& f) { f.set_metadata("instruction", "tcgen05.mma.cta_group::2.kind::mxf4"); }, "kind::mxf4"},
+  };
+  for (const Row& row : rows) {
+    TensorFile file = read_tensor_file(golden);
+    row.change(file);
+    write_tensor_file(bad, file);
+    const Outcome outcome = run({"verify", bad});
+    INFO(row.message << "\n" << outcome.err);
+    CHECK(outcome.code == 2);
+    CHECK_THAT(outcome.err, ContainsSubstring(row.message));
+  }
+}
+
 TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
   const auto json = nlohmann::json::parse(run({"list", "--json"}).out);
-  CHECK(json.size() == legal_forms().size());
+  CHECK(json.size() == legal_forms().size() + 6);  // and the rows of tcgen05
   for (const auto& row : json) CHECK_FALSE(row["evidence"].get<std::string>().empty());
   const std::string mnemonics = run({"list", "--mnemonics"}).out;
   CHECK(static_cast<size_t>(std::count(mnemonics.begin(), mnemonics.end(), '\n')) == all_legal_instructions().size());

@@ -115,6 +115,17 @@ void decode_descriptor(Context& context, const DecodeFlags& flags, const std::st
 
 void decode_mnemonic(Context& context, const DecodeFlags& flags, const std::string& text, Json& json) {
   const Instruction instruction = parse_instruction(text);
+  if (instruction.family == Family::tcgen05) {
+    const MmaKindInfo& kind = info(instruction.kind);
+    if (flags.json) {
+      json.push_back({{"instruction", print(instruction)}, {"kind", kind.name}, {"cta_group", instruction.cta_group}, {"ws", instruction.weight_stationary}, {"sparse", instruction.sparse}});
+    } else {
+      context.terminal.out << print(instruction) << fmt::format("\nkind::{}, {} CTA{}{}{}; shape, types and signs are in the instruction descriptor (decode it with --kind {})\n", kind.name,
+                                                               instruction.cta_group, instruction.cta_group == 2 ? "s" : "", instruction.weight_stationary ? ", weight-stationary" : "",
+                                                               instruction.sparse ? ", sparse A" : "", kind.name);
+    }
+    return;
+  }
   const std::vector<Violation> found = violations_of(instruction);
   if (!found.empty()) throw Error(found);
   const AccumulatorModel& model = model_for(instruction);

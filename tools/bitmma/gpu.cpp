@@ -23,13 +23,21 @@ struct PtxFlags {
   int64_t image_bytes = 0;
 };
 
+void refuse_tcgen05(const Instruction& instruction) {
+  if (instruction.family != Family::tcgen05) return;
+  throw Error({.field = "instruction", .seen = print(instruction), .legal = "wgmma.mma_async", .fix = "the kernel of tcgen05.mma is not in this version"});
+}
+
 void run_ptx(Context& context, const PtxFlags& flags) {
   std::string text;
   if (std::filesystem::exists(flags.what)) {
-    const VectorFile vectors = laid_out(read_vector_file(flags.what), {}, {});
+    const VectorFile read = read_vector_file(flags.what);
+    refuse_tcgen05(read.instruction);
+    const VectorFile vectors = laid_out(read, {}, {});
     text = ptx_kernel(vectors.instruction, vectors.file.find("smem")->shape[1]);
   } else {
     const Instruction instruction = parse_instruction(flags.what);
+    refuse_tcgen05(instruction);
     require_legal(instruction);
     text = ptx_kernel(instruction, flags.image_bytes);
   }
@@ -69,7 +77,9 @@ void run_files(Context& context, const GpuFlags& flags) {
   Comparison total;
   ProgressLine progress(context, gpu.name(), static_cast<int64_t>(files.size()));
   for (size_t i = 0; i < files.size(); ++i) {
-    const VectorFile vectors = laid_out(read_vector_file(files[i]), {}, {});
+    const VectorFile read = read_vector_file(files[i]);
+    refuse_tcgen05(read.instruction);
+    const VectorFile vectors = laid_out(read, {}, {});
     std::vector<VectorCase> cases;
     std::vector<Machine> machines;
     for (int64_t index = 0; index < vectors.cases; ++index) cases.push_back(case_at(vectors, index));

@@ -144,6 +144,9 @@ Json element_json(int row, int col, const RegisterPlace& place) {
 
 void run_fragment(Context& context, const FragmentFlags& flags) {
   const Instruction instruction = parse_instruction(flags.instruction);
+  if (instruction.family == Family::tcgen05) {
+    throw Error({.field = "--instruction", .seen = print(instruction), .legal = "wgmma.mma_async", .fix = "tcgen05.mma keeps D in Tensor Memory: layout tmem, layout ldst"});
+  }
   require_legal(instruction);
   FragmentMap map{.fragment = flags.operand == "a" || flags.operand == "metadata" ? a_fragment(instruction) : d_fragment(instruction)};
   if (flags.operand == "metadata") {

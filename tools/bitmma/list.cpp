@@ -4,6 +4,7 @@
 
 #include "bitmma/instruction/legality.hpp"
 #include "bitmma/instruction/simulate.hpp"
+#include "bitmma/instruction/tcgen05.hpp"
 #include "commands.hpp"
 
 namespace bitmma::cli {
@@ -59,6 +60,27 @@ void run_list(Context& context, const ListFlags& flags) {
                      std::to_string(form.k_dense), form.k_sparse ? std::to_string(form.k_sparse) : "-", std::string(print(form.n)),
                      options_of(form), print_rule(model), std::string(print(model.evidence))});
   }
+  // tcgen05 has one mnemonic for many types; a row per accumulator. M and N go by form, not by type.
+  for (const AccumulatorModel& model : accumulator_models()) {
+    if (model.family != Family::tcgen05) continue;
+    std::string inputs;
+    MmaKind kind = MmaKind::f8f6f4;
+    int k = 32;
+    for (const FormatInfo& format : formats) {
+      if (!model.inputs.contains(format.id)) continue;
+      inputs += fmt::format("{}{}", inputs.empty() ? "" : " ", format.name);
+      if (format.kind == NumberKind::integer) kind = MmaKind::i8;
+      else if (format.bits == 16) kind = MmaKind::f16, k = 16;
+      else if (format.id == Format::tf32) kind = MmaKind::tf32, k = 8;
+    }
+    const std::string name = fmt::format("tcgen05.mma kind::{}", info(kind).name);
+    const std::string n = kind == MmaKind::i8 ? "by form; i8 list" : "by form";
+    const std::string options = kind == MmaKind::i8 ? "saturate, transpose, .ws, cta_group 1 and 2" : "negate, transpose, .ws, cta_group 1 and 2";
+    json.push_back({{"instruction", name}, {"d", info(model.output).name}, {"a", inputs}, {"b", inputs}, {"m", "32, 64, 128, 256 by form"}, {"k", k}, {"k_sparse", nullptr}, {"n", n},
+                    {"options", options}, {"arithmetic", print_rule(model)}, {"evidence", print(model.evidence)}, {"evidence_source", model.source},
+                    {"legality_source", "PTX ISA 9.7.16.2.1, Table 39"}});
+    table.push_back({name, std::string(info(model.output).name), inputs, inputs, std::to_string(k), "-", n, options, print_rule(model), std::string(print(model.evidence))});
+  }
   if (flags.json) out << json.dump(2) << '\n';
   else out << (flags.markdown ? print_markdown(table) : print_table(table));
 }
@@ -70,7 +92,7 @@ void add_list(CLI::App& app, Context& context) {
   const auto flags = std::make_shared<ListFlags>();
   command->add_flag("--json", flags->json, "the table as JSON");
   command->add_flag("--markdown", flags->markdown, "the table as in README");
-  command->add_flag("--mnemonics", flags->mnemonics, "every legal mnemonic, a line each");
+  command->add_flag("--mnemonics", flags->mnemonics, "every legal wgmma mnemonic, a line each");
   command->footer("Examples:\n  bitmma list\n  bitmma list --mnemonics | grep e4m3");
   command->callback([flags, &context] { run_list(context, *flags); });
 }

@@ -37,7 +37,7 @@ void show_d(const Context& context, const SimulateFlags& flags, const BitMatrix&
 }
 
 void warn(const Context& context, const VectorFile& vectors, int64_t index) {
-  if (vectors.has_images) print_warnings(context, warnings(vectors.instruction, case_at(vectors, index).view()));
+  print_warnings(context, warnings_at(vectors, index));
 }
 
 void show(Context& context, const SimulateFlags& flags, const VectorFile& vectors) {
@@ -46,6 +46,10 @@ void show(Context& context, const SimulateFlags& flags, const VectorFile& vector
   }
   std::ostream& out = context.terminal.out;
   out << fmt::format("{}, case {} of {}\n", print(vectors.instruction), flags.show_case, vectors.cases);
+  if (vectors.is_tcgen05()) {
+    const Instruction one = tcgen05_case_at(vectors, flags.show_case).instruction;
+    out << fmt::format("M = {}, N = {}, K = {}; D {}, A {}, B {}\n", one.m, one.n, one.k, info(one.d).name, info(one.a).name, info(one.b).name);
+  }
   const AccumulatorModel& model = model_for(vectors.instruction);
   out << fmt::format("arithmetic: {}; {}\n", print_rule(model), print(model.evidence));
   warn(context, vectors, flags.show_case);

@@ -19,9 +19,11 @@ struct VerifyFlags {
 };
 
 Json to_json(const Mismatch& mismatch) {
-  return {{"case", mismatch.case_index}, {"row", mismatch.row}, {"col", mismatch.col}, {"thread", mismatch.place.thread},
-          {"register", mismatch.place.reg}, {"bit", mismatch.place.bit},
-          {"expected", print_bits(mismatch.format, mismatch.expected)}, {"actual", print_bits(mismatch.format, mismatch.actual)}};
+  Json json{{"case", mismatch.case_index}, {"row", mismatch.row}, {"col", mismatch.col}};
+  if (mismatch.cell) json.update(Json{{"cta", mismatch.cell->cta}, {"lane", mismatch.cell->lane}, {"column", mismatch.cell->column}});
+  else json.update(Json{{"thread", mismatch.place.thread}, {"register", mismatch.place.reg}, {"bit", mismatch.place.bit}});
+  json.update(Json{{"expected", print_bits(mismatch.format, mismatch.expected)}, {"actual", print_bits(mismatch.format, mismatch.actual)}});
+  return json;
 }
 
 Json to_json(const Comparison& comparison) {

@@ -9,12 +9,13 @@
 #include <string_view>
 
 #include "bitmma/arithmetic/accumulator_model.hpp"
+#include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/formats/format.hpp"
 #include "bitmma/layout/canonical.hpp"
 
 namespace bitmma {
 
-enum class OperandSource : uint8_t { smem, registers };
+enum class OperandSource : uint8_t { smem, registers, tmem };
 
 struct Instruction {
   Family family = Family::wgmma;
@@ -24,11 +25,17 @@ struct Instruction {
   bool satfinite = false;
   std::string bit_operation;  // ".and.popc" for b1, else empty
 
+  // tcgen05.mma: shape, types, signs and major-ness below and above come from the instruction descriptor.
+  MmaKind kind = MmaKind::f16;
+  int cta_group = 1;
+  bool weight_stationary = false;  // .ws
+  std::string collector;           // ".collector::a::fill": a hint, kept for printing
+
   // Immediates and operand forms, which PTX writes after the mnemonic.
   OperandSource a_source = OperandSource::smem;
   int imm_scale_a = 1, imm_scale_b = 1;  // -1 negates
   int imm_trans_a = 0, imm_trans_b = 0;  // 1 = MN-major
-  int scale_d = 1;                       // 0: C is not read
+  int scale_d = 1;                       // 0: C is not read; enable-input-d of tcgen05
   int sparsity_selector = 0;
 
   bool operator==(const Instruction&) const = default;

@@ -14,7 +14,8 @@ namespace bitmma {
 struct Mismatch {
   int64_t case_index = 0;
   int row = 0, col = 0;
-  RegisterPlace place;  // in the accumulator fragment
+  RegisterPlace place;            // wgmma: in the accumulator fragment
+  std::optional<TmemPlace> cell;  // tcgen05: in Tensor Memory, relative to D's address
   Format format = Format::f32;
   uint32_t expected = 0, actual = 0;
 };

@@ -15,6 +15,7 @@
 
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/simulate.hpp"
+#include "bitmma/instruction/tcgen05.hpp"
 #include "bitmma/io/tensor_file.hpp"
 
 namespace bitmma {
@@ -24,11 +25,14 @@ inline constexpr std::string_view vector_format = "bitmma-vectors-1";
 /// A checked file: the instruction is legal and every tensor it needs has the right dtype and shape.
 struct VectorFile {
   TensorFile file;
-  Instruction instruction;
+  Instruction instruction;  // tcgen05: with the instruction descriptor of case 0
   int64_t cases = 0;
   bool has_images = true;  // false: only logical matrices
 
-  bool has_recorded_d() const { return file.find(has_images ? "d_regs" : "d") != nullptr; }
+  bool is_tcgen05() const { return instruction.family == Family::tcgen05; }
+  /// The tensor that records D.
+  std::string_view d_tensor() const { return !has_images ? "d" : is_tcgen05() ? "tmem_after" : "d_regs"; }
+  bool has_recorded_d() const { return file.find(d_tensor()) != nullptr; }
   /// Value of `source`, "unknown" when the file does not say.
   std::string source() const;
 };
@@ -50,6 +54,23 @@ struct VectorCase {
 };
 VectorCase case_at(const VectorFile& vectors, int64_t index);
 
+/// The same for tcgen05.mma.
+struct Tcgen05Case {
+  Instruction instruction;  // with this case's descriptor and enable-input-d
+  Tcgen05State state;       // without the images
+  std::array<std::span<const uint8_t>, 2> smem;
+
+  Tcgen05Machine view() const {
+    Tcgen05Machine machine = state.view();
+    machine.smem = smem;
+    return machine;
+  }
+};
+Tcgen05Case tcgen05_case_at(const VectorFile& vectors, int64_t index);
+
+/// What looks suspicious in case `index`; empty for files without images.
+std::vector<Violation> warnings_at(const VectorFile& vectors, int64_t index);
+
 /// The operands of case `index` from the logical matrices a, b, c.
 Operands logical_operands(const VectorFile& vectors, int64_t index);
 
@@ -70,6 +91,8 @@ class VectorBuilder {
   /// Begins the next case.
   void begin_case() { ++cases_; }
   void add_machine(const MachineState& state);
+  void add_machine(const Tcgen05State& state);
+  void add_tmem_after(std::span<const uint32_t> tmem, int columns);
   void add_logical(const Operands& operands);
   void add_d_regs(const BitMatrix& d);
   void add_logical_d(const BitMatrix& d);
@@ -79,7 +102,9 @@ class VectorBuilder {
  private:
   Instruction instruction_;
   int64_t cases_ = 0;
+  int columns_ = 0;  // of Tensor Memory
   std::vector<uint8_t> smem_, a_desc_, b_desc_, a_regs_, metadata_, c_regs_, d_regs_, a_, b_, c_, d_;
+  std::vector<uint8_t> idesc_, d_tmem_, a_tmem_, tmem_, tmem_after_, enable_input_d_, disable_output_lane_;
 };
 
 /// One case as a file, D included, without logical matrices.
