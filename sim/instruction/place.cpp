@@ -29,12 +29,6 @@ int64_t end_of(const SmemDescriptor& descriptor, Major major, int element_bits, 
   return end_byte(SmemMap({.descriptor = descriptor, .major = major, .element_bits = element_bits, .rows = rows, .cols = cols}));
 }
 
-BitMatrix transposed(const BitMatrix& matrix) {
-  BitMatrix result(matrix.format, matrix.cols(), matrix.rows());
-  result.bits = matrix.bits.transpose();
-  return result;
-}
-
 }  // namespace
 
 OperandLayout parse_operand_layout(std::string_view text) {

@@ -61,9 +61,12 @@ std::string load_descriptor(std::string_view parameter, std::string_view name) {
 
 }  // namespace
 
-std::string_view ptx_target(const Instruction&) { return "sm_90a"; }
+std::string_view ptx_target(const Instruction& instruction) { return instruction.family == Family::tcgen05 ? "sm_100a" : "sm_90a"; }
 
 std::string ptx_statement(const Instruction& instruction) {
+  if (instruction.family == Family::tcgen05) {
+    return fmt::format("{} [d_tmem], {}, b_desc, idesc, enable_input_d;", print(instruction), instruction.a_source == OperandSource::tmem ? "[a_tmem]" : "a_desc");
+  }
   const bool a_in_registers = instruction.a_source == OperandSource::registers;
   std::string text = fmt::format("{} {}, {}, b_desc", print(instruction), register_list("d", d_register_count(instruction)),
                                  a_in_registers ? register_list("a", 4) : "a_desc");

@@ -12,12 +12,6 @@ SmemMatrix operand_matrix(Format format, uint64_t descriptor, Major major, int r
           .element_bits = info(format).bits, .rows = rows, .cols = cols};
 }
 
-BitMatrix transposed(const BitMatrix& matrix) {
-  BitMatrix result(matrix.format, matrix.cols(), matrix.rows());
-  result.bits = matrix.bits.transpose();
-  return result;
-}
-
 BitMatrix gather_a(const Instruction& instruction, const Machine& machine) {
   if (instruction.a_source == OperandSource::registers) {
     return gather(machine.a_regs, a_fragment(instruction), instruction.a, "a_regs");
@@ -87,14 +81,8 @@ std::vector<uint32_t> simulate(const Instruction& instruction, const Machine& ma
 
 std::vector<Violation> warnings(const Instruction& instruction, const Machine& machine) {
   std::vector<Violation> found;
-  const auto add = [&](std::string_view operand, const SmemMatrix& matrix) {
-    for (Violation& warning : warnings(matrix.descriptor, matrix.major, matrix.cols * matrix.element_bits / 8)) {
-      warning.field = fmt::format("{} {}", operand, warning.field);
-      found.push_back(std::move(warning));
-    }
-  };
-  if (instruction.a_source == OperandSource::smem) add("A", a_matrix(instruction, machine.a_desc));
-  add("B", b_matrix(instruction, machine.b_desc));
+  if (instruction.a_source == OperandSource::smem) append_warnings(found, "A", a_matrix(instruction, machine.a_desc));
+  append_warnings(found, "B", b_matrix(instruction, machine.b_desc));
   if (instruction.sparse) {
     const MetadataLayout& layout = metadata_layout(info(instruction.a).bits);
     const int64_t undefined = select(layout, machine.metadata, instruction.m, instruction.sparsity_selector).undefined_chunks;

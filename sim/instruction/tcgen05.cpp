@@ -93,12 +93,6 @@ void require_columns(std::string_view operand, int first, int count, int columns
                .legal = fmt::format("inside the {} columns of Tensor Memory that are given", columns), .fix = "give more columns"});
 }
 
-BitMatrix transposed(const BitMatrix& matrix) {
-  BitMatrix result(matrix.format, matrix.cols(), matrix.rows());
-  result.bits = matrix.bits.transpose();
-  return result;
-}
-
 BitMatrix gather_a(const Instruction& instruction, const Tcgen05Machine& machine, int copy) {
   BitMatrix a(instruction.a, instruction.m, instruction.k);
   if (instruction.a_source == OperandSource::tmem) {
@@ -247,14 +241,8 @@ std::vector<uint32_t> simulate(const Instruction& instruction, const Tcgen05Mach
 
 std::vector<Violation> warnings(const Instruction& instruction, const Tcgen05Machine& machine) {
   std::vector<Violation> found = warnings(decode_instruction_descriptor(instruction.kind, idesc_of(instruction)));
-  const auto add = [&](std::string_view operand, const SmemMatrix& matrix) {
-    for (Violation& warning : warnings(matrix.descriptor, matrix.major, matrix.cols * matrix.element_bits / 8)) {
-      warning.field = fmt::format("{} {}", operand, warning.field);
-      found.push_back(std::move(warning));
-    }
-  };
-  if (instruction.a_source == OperandSource::smem) add("A", a_part(instruction, machine.a_desc));
-  add("B", b_part(instruction, machine.b_desc));
+  if (instruction.a_source == OperandSource::smem) append_warnings(found, "A", a_part(instruction, machine.a_desc));
+  append_warnings(found, "B", b_part(instruction, machine.b_desc));
   return found;
 }
 

@@ -54,6 +54,13 @@ std::vector<std::pair<int, int>> SmemMap::elements_at(int64_t byte) const {
   return found;
 }
 
+void append_warnings(std::vector<Violation>& found, std::string_view operand, const SmemMatrix& matrix) {
+  for (Violation& warning : warnings(matrix.descriptor, matrix.major, matrix.cols * matrix.element_bits / 8)) {
+    warning.field = fmt::format("{} {}", operand, warning.field);
+    found.push_back(std::move(warning));
+  }
+}
+
 int64_t end_byte(const SmemMap& map) {
   int64_t end = 0;
   for (int row = 0; row < map.matrix().rows; ++row) {

@@ -82,6 +82,14 @@ std::string print_table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+std::string target_of(const std::string& input, const std::string& output, size_t files) {
+  const bool folder = std::filesystem::is_directory(output);
+  if (files > 1 && !folder) {
+    throw Error({.field = "-o", .seen = output, .legal = "an existing folder when there are several files", .fix = fmt::format("mkdir {}", output)});
+  }
+  return folder ? (std::filesystem::path(output) / std::filesystem::path(input).filename()).string() : output;
+}
+
 std::vector<std::string> vector_files(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {

@@ -85,6 +85,10 @@ inline void add_threads(CLI::App& command, int& threads) {
 /// A table with aligned columns; the first row is the heading. Numbers are right-aligned.
 std::string print_table(const std::vector<std::vector<std::string>>& rows);
 
+/// Where the result of `input` goes: `output` itself for one file, a name inside it for several or when it is a folder.
+/// Throws Error when several files meet an `output` that is no folder.
+std::string target_of(const std::string& input, const std::string& output, size_t files);
+
 /// Files named, and all *.safetensors below folders named, in order. Throws Error when a folder holds none.
 std::vector<std::string> vector_files(const std::vector<std::string>& paths);
 

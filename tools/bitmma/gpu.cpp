@@ -69,10 +69,7 @@ std::vector<std::pair<std::string, std::string>> provenance_of(const Gpu& gpu) {
 void run_files(Context& context, const GpuFlags& flags) {
   const std::vector<std::string> files = vector_files(flags.files);
   if (flags.out.empty()) throw Error({.field = "-o", .seen = "(missing)", .legal = "a file, or a folder for several"});
-  const bool to_folder = files.size() > 1 || std::filesystem::is_directory(flags.out);
-  if (to_folder && !std::filesystem::is_directory(flags.out)) {
-    throw Error({.field = "-o", .seen = flags.out, .legal = "an existing folder when there are several files", .fix = fmt::format("mkdir {}", flags.out)});
-  }
+  target_of(files.front(), flags.out, files.size());  // refuse before anything runs
   Gpu gpu(flags.device);
   Comparison total;
   ProgressLine progress(context, gpu.name(), static_cast<int64_t>(files.size()));
@@ -95,7 +92,7 @@ void run_files(Context& context, const GpuFlags& flags) {
     }
     TensorFile result = with_d(vectors, d, gpu.name());
     for (auto& [key, value] : provenance_of(gpu)) result.set_metadata(key, std::move(value));
-    write_tensor_file(to_folder ? (std::filesystem::path(flags.out) / std::filesystem::path(files[i]).filename()).string() : flags.out, result);
+    write_tensor_file(target_of(files[i], flags.out, files.size()), result);
     Comparison one;
     for (int64_t index = 0; index < vectors.cases; ++index) {
       try {

@@ -1,5 +1,3 @@
-#include <filesystem>
-
 #include <fmt/format.h>
 
 #include "bitmma/io/golden.hpp"
@@ -68,11 +66,6 @@ void show(Context& context, const SimulateFlags& flags, const VectorFile& vector
 
 void run_simulate(Context& context, const SimulateFlags& flags) {
   const std::vector<std::string> files = vector_files(flags.files);
-  const bool to_folder = files.size() > 1 || std::filesystem::is_directory(flags.out);
-  if (!flags.out.empty() && to_folder && !std::filesystem::is_directory(flags.out)) {
-    throw Error({.field = "-o", .seen = flags.out, .legal = "an existing folder when there are several files",
-                 .fix = fmt::format("mkdir {}", flags.out)});
-  }
   for (const std::string& path : files) {
     const VectorFile vectors = read_vector_file(path, flags.instruction);
     if (flags.out.empty()) {
@@ -80,8 +73,7 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
       show(context, flags, vectors);
       continue;
     }
-    const std::string target =
-        to_folder ? (std::filesystem::path(flags.out) / std::filesystem::path(path).filename()).string() : flags.out;
+    const std::string target = target_of(path, flags.out, files.size());
     warn(context, vectors, 0);
     ProgressLine progress(context, path, vectors.cases);
     write_tensor_file(target, with_simulated_d(vectors, flags.layouts.layout_a(), flags.layouts.layout_b(), flags.threads, progress.from(0)));

@@ -27,4 +27,10 @@ struct BitMatrix {
   }
 };
 
+inline BitMatrix transposed(const BitMatrix& matrix) {
+  BitMatrix result(matrix.format, matrix.cols(), matrix.rows());
+  result.bits = matrix.bits.transpose();
+  return result;
+}
+
 }  // namespace bitmma

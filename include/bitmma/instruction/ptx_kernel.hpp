@@ -21,13 +21,14 @@ constexpr int64_t kernel_image_stride(int64_t image_bytes) { return (image_bytes
 /// Dynamic shared memory of one CTA: the image and room to align it.
 constexpr int64_t kernel_shared_bytes(int64_t image_bytes) { return kernel_image_stride(image_bytes) + 1024; }
 
-/// The PTX target that has the instruction: "sm_90a".
+/// The PTX target that has the instruction: "sm_90a", or "sm_100a" for tcgen05.
 std::string_view ptx_target(const Instruction& instruction);
 
 /// The instruction with its operands, as it stands in the kernel: registers d0.., a0.., descriptors, immediates.
 std::string ptx_statement(const Instruction& instruction);
 
-/// The whole kernel, ready for ptxas or the driver. Does not check legality, so that ptxas can be asked about it.
+/// The whole kernel of a wgmma, ready for ptxas or the driver. Does not check legality, so that ptxas can be asked about
+/// it. There is none for tcgen05.mma yet: its statement is known, the kernel around it is not written.
 std::string ptx_kernel(const Instruction& instruction, int64_t image_bytes);
 
 }  // namespace bitmma

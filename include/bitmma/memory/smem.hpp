@@ -71,6 +71,9 @@ BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format form
 /// Writes the matrix into `image`; the inverse of gather where the map is one-to-one. Throws like gather, before it writes.
 void scatter(const BitMatrix& values, const SmemMap& map, std::span<uint8_t> image, std::string_view operand);
 
+/// Adds what looks suspicious in the matrix's descriptor, each line naming `operand`.
+void append_warnings(std::vector<Violation>& found, std::string_view operand, const SmemMatrix& matrix);
+
 /// One more than the highest byte the matrix uses: the image size it needs.
 int64_t end_byte(const SmemMap& map);
 
