@@ -133,6 +133,8 @@ TEST_CASE("bad requests: message and exit code of each") {
       {"golden tcgen05.mma.cta_group::1.kind::f16 --m 256 --n 16" + out, "M = 256: legal is 64 or 128 with cta_group::1"},
       {"golden tcgen05.mma.cta_group::1.kind::f16 --m 64 --n 16 --a e4m3" + out, "a_type = e4m3: legal is f16 0, bf16 1"},
       {"golden tcgen05.mma.cta_group::1.kind::mxf4 --m 128 --n 16 --a e2m1 --b e2m1" + out, "block scales are not in this version"},
+      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --imm-scale-a 2" + out, "--imm-scale-a = 2: legal is 1, or -1"},
+      {"golden tcgen05.mma.cta_group::1.kind::i8 --m 128 --n 16 --d s32 --a s8 --b s8 --imm-scale-b -1" + out, "negate = 1"},
       {"golden tcgen05.mma.sp.cta_group::1.kind::f16 --m 128 --n 16" + out, "sparse tcgen05 is not in this version"},
       {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --a-source registers" + out, "smem or tmem for tcgen05.mma"},
       {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --d f99" + out, "--d = f99"},

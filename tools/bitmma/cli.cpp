@@ -56,7 +56,7 @@ void add_immediates(CLI::App& command, Instruction& instruction) {
 }
 
 void LayoutFlags::add(CLI::App& command) {
-  command.add_option("--layout-a", a, "k-major or mn-major, then :none, :32, :64 or :128 bytes of swizzle")
+  command.add_option("--layout-a", a, "k-major or mn-major, then :none, :32, :64 or :128 bytes of swizzle; :128-atom32 for MN-major tf32 of tcgen05")
       ->capture_default_str();
   command.add_option("--layout-b", b, "the same for B")->capture_default_str();
   command.add_option("--padding", padding_bytes, "bytes added to the smallest strides, a multiple of 16")

@@ -29,6 +29,9 @@ void set_tcgen05_shape(const GoldenFlags& flags, GoldenRequest& request) {
     if (found) *format = *found;
     else violations.push_back({.field = name, .seen = *text, .legal = "the name of a format, as PTX spells it"});
   }
+  for (const auto& [name, value] : {std::pair("--imm-scale-a", instruction.imm_scale_a), std::pair("--imm-scale-b", instruction.imm_scale_b)}) {
+    if (value != 1 && value != -1) violations.push_back({.field = name, .seen = std::to_string(value), .legal = "1, or -1: the negate bit of the instruction descriptor"});
+  }
   if (!violations.empty()) throw Error(std::move(violations));
   instruction.m = flags.m, instruction.n = flags.n, instruction.satfinite = flags.satfinite;
   instruction = with_majors(instruction, request.layout_a, request.layout_b);
