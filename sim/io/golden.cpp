@@ -77,30 +77,34 @@ TensorFile make_golden(const GoldenRequest& request, int threads, const Progress
 
 namespace {
 
-TensorFile with_simulated_tmem(const VectorFile& vectors, int threads, const Progress& progress) {
-  std::vector<std::vector<uint32_t>> after(static_cast<size_t>(vectors.cases));
+/// Calls compute(i) for every case on all threads, and reports how many are done.
+void for_each_case(int64_t cases, int threads, const Progress& progress, const std::function<void(size_t)>& compute) {
   std::mutex mutex;
   int64_t done = 0;
-  parallel_for(after.size(), threads, [&](size_t i) {
-    const Tcgen05Case one = tcgen05_case_at(vectors, static_cast<int64_t>(i));
-    after[i] = simulate(one.instruction, one.view());
+  parallel_for(static_cast<size_t>(cases), threads, [&](size_t i) {
+    compute(i);
     const std::lock_guard lock(mutex);
     if (progress) progress(++done);
   });
+}
+
+TensorFile with_simulated_tmem(const VectorFile& vectors, int threads, const Progress& progress) {
+  const bool logical_d_too = wants_logical_d(vectors);
+  const auto columns = static_cast<int>(vectors.file.find("tmem")->shape[3]);
+  std::vector<std::vector<uint32_t>> after(static_cast<size_t>(vectors.cases));
+  std::vector<BitMatrix> d(after.size());
+  for_each_case(vectors.cases, threads, progress, [&](size_t i) {
+    const Tcgen05Case one = tcgen05_case_at(vectors, static_cast<int64_t>(i));
+    after[i] = simulate(one.instruction, one.view());
+    if (logical_d_too) d[i] = gather_d(one.instruction, one.state.d_tmem, after[i], columns);
+  });
   VectorBuilder builder(vectors.instruction);
-  const bool logical_d_too = vectors.file.find("d") || (vectors.file.find("a") && vectors.file.find("b"));
-  for (int64_t index = 0; index < vectors.cases; ++index) {
-    const Tcgen05Case one = tcgen05_case_at(vectors, index);
-    const std::vector<uint32_t>& tmem = after[static_cast<size_t>(index)];
+  for (size_t i = 0; i < after.size(); ++i) {
     builder.begin_case();
-    builder.add_tmem_after(tmem, one.state.columns);
-    if (logical_d_too) builder.add_logical_d(gather_d(one.instruction, one.state.d_tmem, tmem, one.state.columns));
+    builder.add_tmem_after(after[i], columns);
+    if (logical_d_too) builder.add_logical_d(d[i]);
   }
-  TensorFile result = vectors.file;
-  for (Tensor& tensor : std::move(builder).finish({}).tensors) result.set(std::move(tensor));
-  result.set_metadata("source", version());
-  for (const std::string_view of_the_source : {"driver", "cuda", "date"}) result.erase_metadata(of_the_source);
-  return result;
+  return with_results(vectors, std::move(builder).finish({}).tensors, version());
 }
 
 }  // namespace
@@ -128,13 +132,7 @@ TensorFile with_simulated_d(const VectorFile& vectors, const OperandLayout& layo
   if (vectors.is_tcgen05()) return with_simulated_tmem(vectors, threads, progress);
   const VectorFile images = laid_out(vectors, layout_a, layout_b);
   std::vector<BitMatrix> d(static_cast<size_t>(images.cases));
-  std::mutex mutex;
-  int64_t done = 0;
-  parallel_for(d.size(), threads, [&](size_t i) {
-    d[i] = computed_d(images, static_cast<int64_t>(i));
-    const std::lock_guard lock(mutex);
-    if (progress) progress(++done);
-  });
+  for_each_case(images.cases, threads, progress, [&](size_t i) { d[i] = computed_d(images, static_cast<int64_t>(i)); });
   return with_d(images, d, version());
 }
 

@@ -402,16 +402,25 @@ TensorFile single_case_file(const Instruction& instruction, const MachineState& 
   return std::move(builder).finish(std::move(metadata));
 }
 
-TensorFile with_d(const VectorFile& vectors, std::span<const BitMatrix> d, std::string source) {
+bool wants_logical_d(const VectorFile& vectors) {
   const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
+  return has("d") || (has("a") && has("b"));
+}
+
+TensorFile with_d(const VectorFile& vectors, std::span<const BitMatrix> d, std::string source) {
+  const bool logical_d_too = wants_logical_d(vectors);
   VectorBuilder builder(vectors.instruction);
   for (const BitMatrix& one : d) {
     builder.begin_case();
     builder.add_d_regs(one);
-    if (has("d") || (has("a") && has("b"))) builder.add_logical_d(one);
+    if (logical_d_too) builder.add_logical_d(one);
   }
+  return with_results(vectors, std::move(builder).finish({}).tensors, std::move(source));
+}
+
+TensorFile with_results(const VectorFile& vectors, std::vector<Tensor> results, std::string source) {
   TensorFile result = vectors.file;
-  for (Tensor& tensor : std::move(builder).finish({}).tensors) result.set(std::move(tensor));
+  for (Tensor& tensor : results) result.set(std::move(tensor));
   for (auto& [key, value] : instruction_metadata(vectors.instruction)) result.set_metadata(key, std::move(value));
   result.set_metadata("source", std::move(source));
   for (const std::string_view of_the_source : {"driver", "cuda", "date"}) result.erase_metadata(of_the_source);

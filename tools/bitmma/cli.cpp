@@ -82,6 +82,17 @@ std::string print_table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+std::optional<uint64_t> parse_word(const std::string& text) {
+  if (text.starts_with("-")) return std::nullopt;
+  try {
+    size_t used = 0;
+    const uint64_t word = std::stoull(text, &used, 0);
+    return used == text.size() ? std::optional(word) : std::nullopt;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 std::string target_of(const std::string& input, const std::string& output, size_t files) {
   const bool folder = std::filesystem::is_directory(output);
   if (files > 1 && !folder) {

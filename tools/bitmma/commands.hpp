@@ -85,6 +85,9 @@ inline void add_threads(CLI::App& command, int& threads) {
 /// A table with aligned columns; the first row is the heading. Numbers are right-aligned.
 std::string print_table(const std::vector<std::vector<std::string>>& rows);
 
+/// A 64-bit number, 0x... or decimal; nothing when `text` is none.
+std::optional<uint64_t> parse_word(const std::string& text);
+
 /// Where the result of `input` goes: `output` itself for one file, a name inside it for several or when it is a folder.
 /// Throws Error when several files meet an `output` that is no folder.
 std::string target_of(const std::string& input, const std::string& output, size_t files);

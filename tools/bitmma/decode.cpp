@@ -23,17 +23,8 @@ Swizzle require_swizzle(const std::string& name) {
 }
 
 uint64_t require_word(const std::string& text) {
-  size_t used = 0;
-  uint64_t word = 0;
-  try {
-    if (!text.starts_with("-")) word = std::stoull(text, &used, 0);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  if (used == 0 || used != text.size()) {
-    throw Error({.field = "descriptor", .seen = text, .legal = "a 64-bit number such as 0x4000004000010000"});
-  }
-  return word;
+  if (const auto word = parse_word(text)) return *word;
+  throw Error({.field = "descriptor", .seen = text, .legal = "a 64-bit number such as 0x4000004000010000"});
 }
 
 Json to_json(const std::vector<Violation>& findings) {

@@ -57,18 +57,12 @@ void run_smem(Context& context, const SmemFlags& flags) {
   for (const auto& [name, value] : {std::pair("--rows", flags.rows), std::pair("--cols", flags.cols)}) {
     if (value < 1 || value > 4096) violations.push_back({.field = name, .seen = std::to_string(value), .legal = "1..4096"});
   }
-  uint64_t word = 0;
-  size_t used = 0;
-  try {
-    if (!flags.descriptor.starts_with("-")) word = std::stoull(flags.descriptor, &used, 0);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  if (used == 0 || used != flags.descriptor.size()) {
+  const std::optional<uint64_t> word = parse_word(flags.descriptor);
+  if (!word) {
     violations.push_back({.field = "--descriptor", .seen = flags.descriptor, .legal = "a 64-bit number such as 0x4000004000010000"});
   }
   if (!violations.empty()) throw Error(std::move(violations));
-  const SmemMatrix matrix{.descriptor = decode_smem_descriptor(*arch, word), .major = flags.major == "mn" ? Major::mn : Major::k,
+  const SmemMatrix matrix{.descriptor = decode_smem_descriptor(*arch, *word), .major = flags.major == "mn" ? Major::mn : Major::k,
                           .element_bits = flags.element_bits, .rows = flags.rows, .cols = flags.cols};
   const SmemMap map(matrix);
   std::ostream& out = context.terminal.out;

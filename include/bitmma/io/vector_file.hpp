@@ -111,6 +111,13 @@ class VectorBuilder {
 TensorFile single_case_file(const Instruction& instruction, const MachineState& state, const BitMatrix& d,
                             std::vector<std::pair<std::string, std::string>> metadata);
 
+/// `vectors` with what `results` holds in place of tensors of the same names, `source` as who computed them, and the
+/// provenance of whoever did before forgotten. Everything else is kept.
+TensorFile with_results(const VectorFile& vectors, std::vector<Tensor> results, std::string source);
+
+/// Whether results for `vectors` also go into a logical d: it has one, or the logical operands for one.
+bool wants_logical_d(const VectorFile& vectors);
+
 /// `vectors` with d_regs, and d where it has logical matrices, replaced by `d`, one matrix a case. `source` says who
 /// computed it. Keys and tensors that mean nothing here are kept.
 TensorFile with_d(const VectorFile& vectors, std::span<const BitMatrix> d, std::string source);
