@@ -53,6 +53,20 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .source = "F and rounding: MMA-Sim, arXiv 2511.10909, for e2m1 x e4m3; the rest by analogy"},
     {.family = Family::tcgen05, .inputs = int8, .output = Format::s32, .arithmetic = Arithmetic::integer,
      .evidence = Evidence::published_words, .source = b200},
+    {.family = Family::tcgen05, .inputs = f8f6f4, .output = Format::f32, .scaling = Scaling::whole_k, .fraction_bits = 25,
+     .floor_exponent = -133, .output_fraction_bits = 23, .evidence = Evidence::published_words, .source = b200},
+    // -139 is the exponent of a group, or a c, that is zero. Two published models differ where c's exponent lies strictly
+    // between the largest scale exponent and the largest product exponent, with a group more than 23 binades lower.
+    {.family = Family::tcgen05, .inputs = {Format::e2m1}, .output = Format::f32, .scaling = Scaling::groups_of_16,
+     .fraction_bits = 35, .floor_exponent = -139, .output_fraction_bits = 23, .evidence = Evidence::published_words,
+     .source = b200},
+
+    // mma.sync block_scale of sm_120a: no result of such a GPU is known here; tcgen05's rules are taken over.
+    {.family = Family::mma_sync, .inputs = f8f6f4, .output = Format::f32, .scaling = Scaling::whole_k, .fraction_bits = 25,
+     .floor_exponent = -133, .output_fraction_bits = 23, .evidence = Evidence::model_choice, .source = "as tcgen05.mma"},
+    {.family = Family::mma_sync, .inputs = {Format::e2m1}, .output = Format::f32, .scaling = Scaling::groups_of_16,
+     .fraction_bits = 35, .floor_exponent = -139, .output_fraction_bits = 23, .evidence = Evidence::model_choice,
+     .source = "as tcgen05.mma"},
 });
 
 constexpr int largest_mantissa_bits(const FormatSet& inputs) {
@@ -68,7 +82,7 @@ constexpr int aligned_product_bits(const AccumulatorModel& model) { return model
 
 consteval bool rows_fit_the_vector_loop() {
   for (const AccumulatorModel& model : models) {
-    if (model.arithmetic != Arithmetic::fused_sum) continue;
+    if (model.arithmetic != Arithmetic::fused_sum || model.scaling == Scaling::groups_of_16) continue;
     if (aligned_product_bits(model) + 3 > 31) return false;
     // F below the product's fraction bits would drop bits before alignment; one more or less must stay possible too.
     if (model.fraction_bits - 1 < 2 * largest_mantissa_bits(model.inputs)) return false;
@@ -79,7 +93,9 @@ static_assert(rows_fit_the_vector_loop());
 
 }  // namespace
 
-std::string_view print(Family family) { return family == Family::wgmma ? "wgmma" : "tcgen05"; }
+std::string_view print(Family family) {
+  return family == Family::wgmma ? "wgmma" : family == Family::tcgen05 ? "tcgen05" : "mma.sync";
+}
 
 std::string_view print(Evidence evidence) {
   switch (evidence) {
@@ -92,9 +108,9 @@ std::string_view print(Evidence evidence) {
 
 std::span<const AccumulatorModel> accumulator_models() { return models; }
 
-const AccumulatorModel* find_accumulator_model(Family family, Format a, Format b, Format d) {
+const AccumulatorModel* find_accumulator_model(Family family, Format a, Format b, Format d, Scaling scaling) {
   for (const AccumulatorModel& model : models) {
-    if (model.family == family && model.output == d && model.inputs.contains(a) && model.inputs.contains(b)) {
+    if (model.family == family && model.scaling == scaling && model.output == d && model.inputs.contains(a) && model.inputs.contains(b)) {
       return &model;
     }
   }
@@ -105,7 +121,8 @@ std::string print_rule(const AccumulatorModel& model) {
   if (model.arithmetic == Arithmetic::integer) return "exact sum, wrap or one clamp";
   if (model.arithmetic == Arithmetic::popcount) return "popcount(a and b), exact sum, wrap";
   const std::string floor = model.floor_exponent == no_floor ? "none" : std::to_string(model.floor_exponent);
-  return fmt::format("F = {}, {}-{}, floor {}", model.fraction_bits,
+  const std::string_view scaling = model.scaling == Scaling::groups_of_16 ? "exact groups of 16, " : "";
+  return fmt::format("{}F = {}, {}-{}, floor {}", scaling, model.fraction_bits,
                      model.rounding == Rounding::toward_zero ? "RZ" : "RNE", model.output_fraction_bits, floor);
 }
 

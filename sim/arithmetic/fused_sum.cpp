@@ -110,15 +110,16 @@ uint32_t finite_sum(const AccumulatorModel& model, int product_fraction, std::sp
 }  // namespace
 
 uint32_t fused_sum(const AccumulatorModel& model, Format a, Format b, std::span<const Term> terms,
-                   std::optional<uint32_t> c) {
+                   std::optional<uint32_t> c, int scale_input_d) {
   if (model.deviations.two_chained_halves && terms.size() > 1) {
     AccumulatorModel half = model;
     half.deviations.two_chained_halves = false;
     const size_t middle = terms.size() / 2;
-    return fused_sum(half, a, b, terms.subspan(middle), fused_sum(half, a, b, terms.first(middle), c));
+    return fused_sum(half, a, b, terms.subspan(middle), fused_sum(half, a, b, terms.first(middle), c, scale_input_d));
   }
   // Without C a zero stands in for it: it has no exponent and changes no sum. It is +0 only for the sign of zero.
-  const Decoded c_value = decode(model.output, c.value_or(0));
+  Decoded c_value = decode(model.output, c.value_or(0));
+  c_value.exponent -= scale_input_d;
   if (const auto special = special_result(model, terms, c_value, c.value_or(0))) return *special;
   return finite_sum(model, info(a).mantissa_bits + info(b).mantissa_bits, terms, c_value);
 }

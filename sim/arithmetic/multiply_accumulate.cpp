@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cassert>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 
@@ -40,7 +41,8 @@ struct DecodedMatrix {
   size_t at(int row, int col) const { return static_cast<size_t>(row) * stride + col; }
 };
 
-DecodedMatrix decode_matrix(const BitMatrix& matrix, bool negate) {
+/// `scales`: one power of two a row (`by_row`) or a column of the matrix, or nothing.
+DecodedMatrix decode_matrix(const BitMatrix& matrix, bool negate, const BitMatrix* scales = nullptr, bool by_row = true) {
   const FormatInfo format = info(matrix.format);
   const int rows = matrix.rows(), cols = matrix.cols();
   DecodedMatrix decoded{.stride = (cols + lane_count - 1) / lane_count * lane_count, .significand = {}, .exponent = {},
@@ -52,7 +54,12 @@ DecodedMatrix decode_matrix(const BitMatrix& matrix, bool negate) {
   decoded.col_special.resize(cols);
   for (int row = 0; row < rows; ++row) {
     for (int col = 0; col < cols; ++col) {
-      const Decoded value = decode(format, matrix(row, col));
+      Decoded value = decode(format, matrix(row, col));
+      if (scales) {
+        const Decoded scale = decode(scales->format, by_row ? (*scales)(row, 0) : (*scales)(0, col));
+        if (scale.number == NumberClass::nan) value.number = NumberClass::nan;
+        value.exponent += scale.exponent;
+      }
       if (value.number != NumberClass::finite) {
         decoded.row_special[row] = decoded.col_special[col] = 1;  // the vector loop's result is replaced later
         continue;
@@ -123,6 +130,12 @@ std::vector<Term> terms_of(const Operands& operands, int row, int col) {
   for (Term& term : terms) {
     term.a.negative ^= operands.negate_a;
     term.b.negative ^= operands.negate_b;
+    if (!operands.scales) continue;
+    for (const auto& [value, scale] : {std::pair(&term.a, decode(operands.scales->a.format, operands.scales->a(row, 0))),
+                                       std::pair(&term.b, decode(operands.scales->b.format, operands.scales->b(0, col)))}) {
+      if (scale.number == NumberClass::nan) value->number = NumberClass::nan;
+      value->exponent += scale.exponent;
+    }
   }
   return terms;
 }
@@ -130,7 +143,7 @@ std::vector<Term> terms_of(const Operands& operands, int row, int col) {
 uint32_t slow_output(const AccumulatorModel& model, const Operands& operands, int row, int col) {
   const std::vector<Term> terms = terms_of(operands, row, col);
   return fused_sum(model, operands.a.format, operands.b.format, terms,
-                   operands.c ? std::optional((*operands.c)(row, col)) : std::nullopt);
+                   operands.c ? std::optional((*operands.c)(row, col)) : std::nullopt, operands.scale_input_d);
 }
 
 std::vector<uint16_t> row_numbers(int count) {
@@ -183,8 +196,8 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
   }
 
   const FormatInfo output = info(model.output);
-  const DecodedMatrix a = decode_matrix(operands.a, operands.negate_a);
-  const DecodedMatrix b = decode_matrix(operands.b, operands.negate_b);
+  const DecodedMatrix a = decode_matrix(operands.a, operands.negate_a, operands.scales ? &operands.scales->a : nullptr, true);
+  const DecodedMatrix b = decode_matrix(operands.b, operands.negate_b, operands.scales ? &operands.scales->b : nullptr, false);
   const int product_shift =
       model.fraction_bits - info(operands.a.format).mantissa_bits - info(operands.b.format).mantissa_bits;
   assert(product_shift >= 0);
@@ -198,6 +211,7 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
     sums.max_exponent.fill(model.floor_exponent);
     for (int col = 0; col < cols; ++col) {
       c[col] = operands.c ? decode(output, (*operands.c)(row, col)) : Decoded{};
+      c[col].exponent -= operands.scale_input_d;
       const bool counts = c[col].number == NumberClass::finite && c[col].significand != 0;
       if (counts) sums.max_exponent[col] = std::max(model.floor_exponent, c[col].exponent);
     }
@@ -205,6 +219,109 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
     finish(model, c, sums, cols, &d.bits(row, 0));
     for (int col = 0; col < cols; ++col) {
       if (row_special || b.col_special[col] || c[col].number != NumberClass::finite) d(row, col) = slow_output(model, operands, row, col);
+    }
+  }
+  return d;
+}
+
+/// mxf4 and mxf4nvf4. A value of e2m1 is a multiple of 1/2, so a product one of 1/4; a scale's significand is one of
+/// 2^-3 (ue4m3) or 1 (ue8m0). All of a group is an integer of group_bits bits, in units of 2^-8 of its scales' power.
+constexpr int e2m1_fraction_bits = 1, scale_fraction_bits = 3;
+constexpr int group_fraction_bits = 2 * e2m1_fraction_bits + 2 * scale_fraction_bits;
+static_assert(16 * 12 * 12 * 15 * 15 < 1 << group_bits);
+
+/// Values of an e2m1 matrix in halves.
+Eigen::Array<int32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> halves_of(const BitMatrix& matrix, bool negate) {
+  Eigen::Array<int32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> halves(matrix.rows(), matrix.cols());
+  for (int row = 0; row < matrix.rows(); ++row) {
+    for (int col = 0; col < matrix.cols(); ++col) {
+      const Decoded value = decode(matrix.format, matrix(row, col));
+      const auto magnitude = static_cast<int32_t>(value.significand << value.exponent);
+      halves(row, col) = value.negative != negate ? -magnitude : magnitude;
+    }
+  }
+  return halves;
+}
+
+/// A scale as a multiple of 2^-scale_fraction_bits of a power of two.
+struct Scale {
+  int32_t significand = 0;
+  int exponent = 0;
+  bool nan = false;
+};
+
+std::vector<Scale> scales_of(const BitMatrix& matrix) {
+  std::vector<Scale> scales;
+  const FormatInfo& format = info(matrix.format);
+  for (int row = 0; row < matrix.rows(); ++row) {
+    for (int col = 0; col < matrix.cols(); ++col) {
+      const Decoded value = decode(format, matrix(row, col));
+      scales.push_back({.significand = static_cast<int32_t>(value.significand << (scale_fraction_bits - format.mantissa_bits)),
+                        .exponent = value.exponent, .nan = value.number == NumberClass::nan});
+    }
+  }
+  return scales;
+}
+
+/// Exact sum of one group and how its terms line up with the others.
+struct Group {
+  int64_t sum = 0;
+  int exponent = 0;
+};
+
+BitMatrix group_sums(const AccumulatorModel& model, const Operands& operands) {
+  const int rows = operands.a.rows(), cols = operands.b.cols(), stored = operands.a.cols();
+  const int groups = stored / group_size, chunks = operands.scales->a.cols();
+  const auto a = halves_of(operands.a, operands.negate_a), b = halves_of(operands.b, operands.negate_b);
+  const std::vector<Scale> scale_a = scales_of(operands.scales->a), scale_b = scales_of(operands.scales->b);
+  const FormatInfo& output = info(model.output);
+  BitMatrix d(model.output, rows, cols);
+  Eigen::Array<int32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> sums(groups, cols), any(groups, cols);
+  std::vector<Group> terms(static_cast<size_t>(groups));
+  for (int row = 0; row < rows; ++row) {
+    sums.setZero();
+    any.setZero();
+    for (int j = 0; j < stored; ++j) {
+      if (a(row, j) == 0) continue;
+      const int k = operands.selected_k.empty() ? j : operands.selected_k[static_cast<size_t>(row) * stored + j];
+      sums.row(j / group_size) += a(row, j) * b.row(k);
+      for (int col = 0; col < cols; ++col) any(j / group_size, col) |= b(k, col);
+    }
+    for (int col = 0; col < cols; ++col) {
+      Decoded c = operands.c ? decode(output, (*operands.c)(row, col)) : Decoded{};
+      bool nan = c.number == NumberClass::nan;
+      int max_exponent = c.number == NumberClass::finite && c.significand != 0 ? std::max(model.floor_exponent, c.exponent) : model.floor_exponent;
+      for (int g = 0; g < groups; ++g) {
+        const int chunk = g * chunks / groups;
+        const Scale& x = scale_a[static_cast<size_t>(row) * chunks + chunk];
+        const Scale& y = scale_b[static_cast<size_t>(chunk) * cols + col];
+        nan |= x.nan || y.nan;
+        const int32_t scale = x.significand * y.significand;
+        terms[g] = {.sum = int64_t{sums(g, col)} * scale, .exponent = x.exponent + y.exponent};
+        // A group that cancels keeps its exponent; one with nothing in it has none.
+        if (any(g, col) != 0 && scale != 0) max_exponent = std::max(max_exponent, terms[g].exponent);
+      }
+      if (nan) {
+        d(row, col) = *output.canonical_nan();
+        continue;
+      }
+      if (c.number == NumberClass::infinity) {
+        d(row, col) = (*operands.c)(row, col);
+        continue;
+      }
+      const auto align = [&](uint64_t magnitude, int exponent, int fraction) {
+        return static_cast<int64_t>(magnitude << (model.fraction_bits - fraction) >> std::min(max_exponent - exponent, 63));
+      };
+      int64_t sum = c.significand == 0 ? 0 : align(c.significand, c.exponent, output.mantissa_bits);
+      if (c.negative) sum = -sum;
+      for (const Group& term : terms) {
+        if (term.sum == 0) continue;  // its exponent may lie above e_max
+        const int64_t kept = align(static_cast<uint64_t>(std::abs(term.sum)), term.exponent, group_fraction_bits);
+        sum += term.sum < 0 ? -kept : kept;
+      }
+      const uint32_t code = round_to(output, {.negative = sum < 0, .magnitude = static_cast<uint64_t>(std::abs(sum)), .exponent = max_exponent - model.fraction_bits},
+                                     model.rounding, model.output_fraction_bits);
+      d(row, col) = (code & ~output.sign_bit()) == 0 ? 0 : code;  // a zero result is +0, always
     }
   }
   return d;
@@ -272,7 +389,7 @@ BitMatrix multiply_accumulate(const AccumulatorModel& model, const Operands& ope
   switch (model.arithmetic) {
     case Arithmetic::integer: return integer_sums(model, operands);
     case Arithmetic::popcount: return popcount_sums(model, operands);
-    default: return fused_sums(model, operands);
+    default: return model.scaling == Scaling::groups_of_16 ? group_sums(model, operands) : fused_sums(model, operands);
   }
 }
 

@@ -174,7 +174,7 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
   const MmaKindInfo& kind = info(d.kind);
   const bool scaled = kind.table != 42;
   const bool m_legal = scaled ? d.m == 128 || d.m == 256 : d.m == 32 || d.m == 64 || d.m == 128 || d.m == 256;
-  check.require(m_legal, "m", d.m, scaled ? "128 or 256" : "32 (.ws), 64, 128 or 256", scaled ? "the field holds M >> 7" : "the field holds M >> 4");
+  check.require(m_legal, "m", d.m, scaled ? "128 or 256" : "32 (.ws), 64, 128 or 256", scaled ? "the field holds M >> 7" : "the field holds M >> 4; M >> 7 belongs to Tables 43 and 44");
   check.require(d.n >= 8 && d.n <= 256 && d.n % 8 == 0, "n", d.n, "8..256 in steps of 8", "the field holds N >> 3");
   check.require(kind.has_negate || (!d.negate_a && !d.negate_b), "negate", "1", "0");
   check.require(kind.has_transpose || (!d.transpose_a && !d.transpose_b), "transpose", "1", "0", "packed fp4 is K-major only");
@@ -227,7 +227,8 @@ InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word)
       if (binding.name != field.bits.name) continue;
       const auto row = std::ranges::find_if(
           type_codes, [&](const TypeCode& code) { return code.kind == kind && code.operand == binding.operand && code.code == value; });
-      check.require(row != type_codes.end(), binding.name, value, legal_types(kind, binding.operand));
+      const bool code_of_42 = info(kind).table == 44 && value == 5;
+      check.require(row != type_codes.end(), binding.name, value, legal_types(kind, binding.operand), code_of_42 ? "5 is e2m1 in Tables 42 and 43 only" : "");
       if (row != type_codes.end()) descriptor.*binding.format = row->format;
     }
   }

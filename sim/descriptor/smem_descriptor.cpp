@@ -12,7 +12,7 @@ using Unit = DescriptorField::Unit;
 constexpr auto fields_sm_90a = std::to_array<DescriptorField>({
     {.bits = {"start_address", 0, 14}, .unit = Unit::bytes_16, .meaning = "first byte of the matrix in shared memory"},
     {.bits = {"leading_dim_byte_offset", 16, 14}, .unit = Unit::bytes_16, .meaning = "LBO"},
-    {.bits = {"stride_dim_byte_offset", 32, 14}, .unit = Unit::bytes_16, .meaning = "SBO"},
+    {.bits = {"stride_dim_byte_offset", 32, 14}, .unit = Unit::bytes_16, .meaning = "SBO, between groups of 8 rows in K-major"},
     {.bits = {"base_offset", 49, 3}, .meaning = "row phase of the first row of the swizzle pattern"},
     {.bits = {"swizzle", 62, 2}, .meaning = "0 none, 1 128B, 2 64B, 3 32B"},
 });
@@ -21,7 +21,7 @@ static_assert(disjoint(fields_sm_90a, 64));
 constexpr auto fields_sm_100a = std::to_array<DescriptorField>({
     {.bits = {"start_address", 0, 14}, .unit = Unit::bytes_16, .meaning = "first byte of the matrix in shared memory"},
     {.bits = {"leading_dim_byte_offset", 16, 14}, .unit = Unit::bytes_16, .meaning = "LBO, or an address (mode 1)"},
-    {.bits = {"stride_dim_byte_offset", 32, 14}, .unit = Unit::bytes_16, .meaning = "SBO"},
+    {.bits = {"stride_dim_byte_offset", 32, 14}, .unit = Unit::bytes_16, .meaning = "SBO, between groups of 8 rows in K-major"},
     {.bits = {"fixed_001", 46, 3}, .meaning = "must be 0b001"},
     {.bits = {"base_offset", 49, 3}, .meaning = "row phase of the first row of the swizzle pattern"},
     {.bits = {"leading_dim_mode", 52, 1}, .meaning = "0 byte offset, 1 absolute address (sm_103a)"},
@@ -115,7 +115,7 @@ uint64_t encode(const SmemDescriptor& descriptor) {
       violations.push_back(
           {.field = std::string(binding.name), .seen = std::to_string(value),
            .legal = in_bytes ? fmt::format("a multiple of 16 bytes in 0..{}", largest) : fmt::format("0..{}", largest),
-           .fix = in_bytes ? "give bytes, not the encoded value; the field stores bytes >> 4" : "",
+           .fix = in_bytes ? "give bytes, not the encoded value; the field stores bytes >> 4, so 8 or 100 cannot be said" : "",
            .source = std::string(section(descriptor.arch))});
       continue;
     }
@@ -146,7 +146,8 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
                                             field.bits.low_bit + field.bits.width_bits - 1),
                        .seen = fmt::format("{:#b}", extract(descriptor.reserved, field.bits)),
                        .legal = fmt::format("{:#b}", expected),
-                       .fix = "a descriptor made for sm_90a lacks these bits", .source = source});
+                       .fix = expected == 1 ? "a descriptor made for sm_90a lacks these bits"
+                                            : "eight zeros: Table 40's 0xb00000000 is a misprint of 0b00000000", .source = source});
     }
   }
   if (const uint64_t stray = descriptor.reserved & ~fixed) {
@@ -188,6 +189,19 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
                      .fix = "code 1 is meant for MN-major tf32; no source shows it in K-major, and 2 is what kernels mean by 128B",
                      .source = source});
   }
+  const int64_t group_bytes = int64_t{8} * swizzle.width_bytes, sbo = descriptor.strides.stride_dim_byte_offset;
+  const bool groups_overlap = swizzle.bits != 0 && major != Major::mn && sbo > 0 && sbo < group_bytes;
+  if (groups_overlap) {
+    const bool of_plain_layout = sbo == 128 && descriptor.strides.leading_dim_byte_offset > 16;
+    found.push_back({.field = "stride_dim_byte_offset", .seen = std::to_string(sbo),
+                     .legal = fmt::format("{} or more: SBO steps over 8 rows of {} bytes", group_bytes, swizzle.width_bytes),
+                     .fix = of_plain_layout ? "LBO and SBO look like those of the layout without swizzle"
+                            : sbo * 16 % group_bytes == 0 ? "was the stride shifted right by 4 twice?" : "groups of 8 rows overlap, unless the matrix has 8 rows or fewer", .source = source});
+  }
+  if (descriptor.leading_dim_absolute && (descriptor.swizzle != Swizzle::b128 || descriptor.base_offset != 0 || major == Major::mn)) {
+    found.push_back({.field = "leading_dim_mode", .seen = "1 (absolute address)", .legal = "128B swizzle, K-major, base offset 0",
+                     .fix = "the mode is for the 48-byte rows of K = 96 on sm_103a", .source = "PTX ISA 9.7.16.3.1.2.1"});
+  }
   // A stride that is sixteen times the natural one: bytes were put where bytes >> 4 belongs.
   const int64_t natural_stride = int64_t{8} * swizzle.width_bytes;
   if (swizzle.bits != 0 && major != Major::mn && descriptor.strides.stride_dim_byte_offset == 16 * natural_stride) {
@@ -196,7 +210,7 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
                      .legal = fmt::format("{} between dense groups of 8 rows", natural_stride),
                      .fix = fmt::format("was {} written without the shift right by 4?", natural_stride), .source = source});
   }
-  if (swizzle.bits != 0 && descriptor.strides.stride_dim_byte_offset % swizzle.pattern_bytes() != 0) {
+  if (!groups_overlap && swizzle.bits != 0 && descriptor.strides.stride_dim_byte_offset % swizzle.pattern_bytes() != 0) {
     found.push_back({.field = "stride_dim_byte_offset",
                      .seen = std::to_string(descriptor.strides.stride_dim_byte_offset),
                      .legal = fmt::format("a multiple of the {}-byte swizzle pattern in ordinary layouts",

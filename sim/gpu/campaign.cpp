@@ -150,7 +150,9 @@ CampaignReport run_campaign(const CampaignOptions& options, const Executor& exec
     for (size_t i = 0; i < unit.cases.size(); ++i) {
       const BitMatrix expected = simulate_d(instruction, machines[i]);
       const BitMatrix actual = gather(d_regs.at(i), d_fragment(instruction), instruction.d, "d_regs");
-      const Comparison comparison = compare_case(instruction, static_cast<int64_t>(i), expected, actual);
+      const Comparison comparison = compare_case(static_cast<int64_t>(i), expected, actual, [&](int r, int col) {
+        return OutputPlace{.reg = place_of(d_fragment(instruction), r, col), .cell = std::nullopt};
+      });
       row.cases += 1;
       row.outputs += comparison.outputs;
       row.mismatches += comparison.mismatches;

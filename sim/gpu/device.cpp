@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/instruction/ptx_kernel.hpp"
@@ -187,25 +188,46 @@ std::string Gpu::name() const { return state_->name; }
 std::string Gpu::driver_version() const { return read_driver_version(); }
 std::string Gpu::cuda_version() const { return fmt::format("{}.{}", state_->cuda_version / 1000, state_->cuda_version % 1000 / 10); }
 
-std::vector<std::vector<uint32_t>> Gpu::run(const Instruction& instruction, std::span<const Machine> cases) {
+std::string Gpu::own_target() const { return fmt::format("sm_{}a", state_->capability); }
+
+void Gpu::require_target(std::span<const std::string_view> targets, const std::string& name) const {
+  // "a" targets run on exactly their own generation.
+  if (std::ranges::find(targets, std::string_view(own_target())) != targets.end()) return;
+  refuse("GPU", fmt::format("{} (sm_{})", state_->name, state_->capability), fmt::format("{}", fmt::join(targets, " or ")), fmt::format("{} exists there only", name));
+}
+
+namespace {
+
+template <typename T>
+std::span<const uint8_t> bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)};
+}
+
+size_t round_up(size_t value, size_t unit) { return unit == 0 ? value : (value + unit - 1) / unit * unit; }
+
+/// `words` cut into `count` equal pieces.
+std::vector<std::vector<uint32_t>> pieces_of(const std::vector<uint32_t>& words, size_t count) {
+  std::vector<std::vector<uint32_t>> pieces;
+  const size_t size = words.size() / count;
+  for (size_t i = 0; i < count; ++i) {
+    const auto first = words.begin() + static_cast<std::ptrdiff_t>(size * i);
+    pieces.emplace_back(first, first + static_cast<std::ptrdiff_t>(size));
+  }
+  return pieces;
+}
+
+}  // namespace
+
+std::vector<uint32_t> Gpu::launch(const std::string& ptx, size_t ctas, int64_t image_bytes, std::span<const std::span<const uint8_t>> inputs, size_t result_words) {
   const State& state = *state_;
   const Api& api = state.api;
-  // "a" targets run on exactly their own generation.
-  if (fmt::format("sm_{}a", state.capability) != ptx_target(instruction)) {
-    refuse("GPU", fmt::format("{} (sm_{})", state.name, state.capability), std::string(ptx_target(instruction)),
-           fmt::format("{} exists on that target only", print(instruction)));
-  }
-  int64_t image_bytes = 0;
-  for (const Machine& machine : cases) image_bytes = std::max(image_bytes, static_cast<int64_t>(machine.smem.size()));
   const int64_t shared_bytes = kernel_shared_bytes(image_bytes);
   if (shared_bytes > state.max_shared_bytes) {
     refuse("shared-memory image", fmt::format("{} bytes", image_bytes),
            fmt::format("at most {} bytes on this GPU", state.max_shared_bytes - kernel_shared_bytes(0)), "");
   }
   state.require(api.context_set_current(state.context), "cuCtxSetCurrent");
-
   Run run(api);
-  const std::string ptx = ptx_kernel(instruction, image_bytes);
   std::array<char, 4096> log{};
   std::array<int, 2> options{error_log_buffer, error_log_buffer_bytes};
   std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
@@ -216,12 +238,31 @@ std::vector<std::vector<uint32_t>> Gpu::run(const Instruction& instruction, std:
   state.require(api.function_set_attribute(function, max_dynamic_shared_bytes, static_cast<int>(shared_bytes)), "cuFuncSetAttribute");
   state.require(api.stream_create(&run.stream, 1), "cuStreamCreate");
 
+  std::vector<DevicePointer> pointers(inputs.size() + 1);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    state.require(run.allocate(pointers[i], inputs[i].size()), "cuMemAlloc");
+    if (!inputs[i].empty()) state.require(api.copy_to_device(pointers[i], inputs[i].data(), inputs[i].size(), run.stream), "cuMemcpyHtoDAsync");
+  }
+  std::vector<uint32_t> result(result_words);
+  state.require(run.allocate(pointers.back(), result.size() * sizeof result[0]), "cuMemAlloc");
+  std::vector<void*> parameters;
+  for (DevicePointer& pointer : pointers) parameters.push_back(&pointer);
+  state.require(api.launch(function, static_cast<unsigned>(ctas), 1, 1, kernel_threads, 1, 1, static_cast<unsigned>(shared_bytes), run.stream, parameters.data(), nullptr), "cuLaunchKernel");
+  state.require(api.copy_to_host(result.data(), pointers.back(), result.size() * sizeof result[0], run.stream), "cuMemcpyDtoHAsync");
+  state.require(api.stream_synchronize(run.stream), "the kernel");
+  return result;
+}
+
+std::vector<std::vector<uint32_t>> Gpu::run(const Instruction& instruction, std::span<const Machine> cases) {
+  require_target(std::array{ptx_target(instruction)}, print(instruction));
+  int64_t image_bytes = 0;
+  for (const Machine& machine : cases) image_bytes = std::max(image_bytes, static_cast<int64_t>(machine.smem.size()));
   // Tensors, case by case, as the kernel expects them.
   const size_t stride = static_cast<size_t>(kernel_image_stride(image_bytes)), count = cases.size();
   const auto d_words = static_cast<size_t>(d_fragment(instruction).words());
   std::vector<uint8_t> images(stride * count);
   std::vector<uint64_t> a_desc(count), b_desc(count);
-  std::vector<uint32_t> a_regs, metadata, c_regs(d_words * count), d_regs(d_words * count);
+  std::vector<uint32_t> a_regs, metadata, c_regs(d_words * count);
   for (size_t i = 0; i < count; ++i) {
     const Machine& machine = cases[i];
     std::copy(machine.smem.begin(), machine.smem.end(), images.begin() + static_cast<std::ptrdiff_t>(stride * i));
@@ -231,30 +272,103 @@ std::vector<std::vector<uint32_t>> Gpu::run(const Instruction& instruction, std:
     metadata.insert(metadata.end(), machine.metadata.begin(), machine.metadata.end());
     std::copy(machine.c_regs.begin(), machine.c_regs.end(), c_regs.begin() + static_cast<std::ptrdiff_t>(d_words * i));
   }
-  std::array<DevicePointer, 7> pointers{};
-  const auto upload = [&](size_t parameter, const auto& tensor) {
-    const size_t bytes = tensor.size() * sizeof(tensor[0]);
-    state.require(run.allocate(pointers[parameter], bytes), "cuMemAlloc");
-    if (bytes > 0) state.require(api.copy_to_device(pointers[parameter], tensor.data(), bytes, run.stream), "cuMemcpyHtoDAsync");
-  };
-  upload(0, images);
-  upload(1, a_desc);
-  upload(2, b_desc);
-  upload(3, a_regs);
-  upload(4, metadata);
-  upload(5, c_regs);
-  upload(6, d_regs);
-  std::array<void*, 7> parameters{};
-  for (size_t i = 0; i < parameters.size(); ++i) parameters[i] = &pointers[i];
-  state.require(api.launch(function, static_cast<unsigned>(count), 1, 1, kernel_threads, 1, 1, static_cast<unsigned>(shared_bytes),
-                           run.stream, parameters.data(), nullptr),
-                "cuLaunchKernel");
-  state.require(api.copy_to_host(d_regs.data(), pointers[6], d_regs.size() * sizeof d_regs[0], run.stream), "cuMemcpyDtoHAsync");
-  state.require(api.stream_synchronize(run.stream), "the kernel");
-  std::vector<std::vector<uint32_t>> results;
-  for (size_t i = 0; i < count; ++i) {
-    const auto first = d_regs.begin() + static_cast<std::ptrdiff_t>(d_words * i);
-    results.emplace_back(first, first + static_cast<std::ptrdiff_t>(d_words));
+  const std::array inputs{bytes_of(images), bytes_of(a_desc), bytes_of(b_desc), bytes_of(a_regs), bytes_of(metadata), bytes_of(c_regs)};
+  return pieces_of(launch(ptx_kernel(instruction, image_bytes), count, image_bytes, inputs, d_words * count), count);
+}
+
+namespace {
+
+/// The inputs of tcgen05_kernel, collected case by case. Tensor Memory is padded to the columns that the kernel allocates.
+struct Tcgen05Inputs {
+  int ctas = 1, columns = 0;
+  size_t stride = 0;
+  std::vector<uint8_t> images;
+  std::vector<uint32_t> tmem, words32, regs;
+  std::vector<uint64_t> words64;
+
+  Tcgen05Inputs(int ctas_, int columns_, int64_t image_bytes)
+      : ctas(ctas_), columns(kernel_tmem_columns(columns_)), stride(static_cast<size_t>(kernel_image_stride(image_bytes))) {}
+
+  void add(const std::array<std::span<const uint8_t>, 2>& smem, std::span<const uint32_t> cells, int case_columns) {
+    for (int cta = 0; cta < ctas; ++cta) {
+      const std::span<const uint8_t> image = smem[static_cast<size_t>(cta)];
+      images.insert(images.end(), image.begin(), image.end());
+      images.resize(round_up(images.size(), stride));
+    }
+    for (size_t lane = 0; lane < static_cast<size_t>(ctas) * tmem_lanes; ++lane) {
+      const auto row = cells.subspan(lane * static_cast<size_t>(case_columns), static_cast<size_t>(case_columns));
+      tmem.insert(tmem.end(), row.begin(), row.end());
+      tmem.resize(round_up(tmem.size(), static_cast<size_t>(columns)));
+    }
+    words64.resize(words64.size() + tcgen05_words64);
+    words32.resize(words32.size() + tcgen05_words32);
+  }
+  uint64_t& word(Tcgen05Words64 which) { return words64[words64.size() - tcgen05_words64 + static_cast<size_t>(which)]; }
+  uint32_t& word(Tcgen05Words32 which, int index = 0) { return words32[words32.size() - tcgen05_words32 + static_cast<size_t>(which) + static_cast<size_t>(index)]; }
+  std::array<std::span<const uint8_t>, 5> inputs() const { return {bytes_of(images), bytes_of(tmem), bytes_of(words64), bytes_of(words32), bytes_of(regs)}; }
+};
+
+/// Without the padding of the columns.
+std::vector<uint32_t> without_padding(const std::vector<uint32_t>& tmem, int columns, int wanted) {
+  std::vector<uint32_t> result;
+  for (size_t first = 0; first < tmem.size(); first += static_cast<size_t>(columns)) {
+    result.insert(result.end(), tmem.begin() + static_cast<std::ptrdiff_t>(first), tmem.begin() + static_cast<std::ptrdiff_t>(first) + wanted);
+  }
+  return result;
+}
+
+template <typename Machine>
+int64_t largest_image(std::span<const Machine> cases) {
+  int64_t bytes = 0;
+  for (const Machine& machine : cases) bytes = std::max({bytes, static_cast<int64_t>(machine.smem[0].size()), static_cast<int64_t>(machine.smem[1].size())});
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<std::vector<uint32_t>> Gpu::run(const Instruction& instruction, std::span<const Tcgen05Machine> cases) {
+  require_target(tcgen05_targets(instruction), print(instruction));
+  const int64_t image_bytes = largest_image(cases);
+  Tcgen05Inputs inputs(instruction.cta_group, cases.front().columns, image_bytes);
+  for (const Tcgen05Machine& machine : cases) {
+    using enum Tcgen05Words32;
+    const Tcgen05Registers& registers = machine.registers;
+    inputs.add(machine.smem, machine.tmem, machine.columns);
+    inputs.word(Tcgen05Words64::a_desc) = registers.a_desc;
+    inputs.word(Tcgen05Words64::b_desc) = registers.b_desc;
+    inputs.word(Tcgen05Words64::zero_column_mask) = registers.zero_column_mask.value_or(0);
+    inputs.word(idesc) = idesc_of(instruction);
+    inputs.word(d_tmem) = registers.d_tmem;
+    inputs.word(a_tmem) = registers.a_tmem;
+    inputs.word(metadata_tmem) = registers.metadata_tmem;
+    inputs.word(scale_a_tmem) = registers.scale_a_tmem;
+    inputs.word(scale_b_tmem) = registers.scale_b_tmem;
+    inputs.word(enable_input_d) = static_cast<uint32_t>(instruction.scale_d);
+    for (int i = 0; i < 8; ++i) inputs.word(lane_masks, i) = registers.disable_output_lane[static_cast<size_t>(i)];
+  }
+  const std::string ptx = tcgen05_kernel(instruction, image_bytes, inputs.columns, own_target());
+  std::vector<std::vector<uint32_t>> results = pieces_of(launch(ptx, cases.size() * static_cast<size_t>(instruction.cta_group), image_bytes, inputs.inputs(), inputs.tmem.size()), cases.size());
+  for (std::vector<uint32_t>& result : results) result = without_padding(result, inputs.columns, cases.front().columns);
+  return results;
+}
+
+std::vector<std::vector<uint32_t>> Gpu::run(const TmemMove& move, std::span<const TmemMoveMachine> cases) {
+  require_target(std::array<std::string_view, 2>{"sm_100a", "sm_103a"}, print(move));
+  const int64_t image_bytes = largest_image(cases);
+  Tcgen05Inputs inputs(move.cta_group, cases.front().columns, image_bytes);
+  for (const TmemMoveMachine& machine : cases) {
+    inputs.add(machine.smem, machine.tmem, machine.columns);
+    inputs.word(Tcgen05Words64::a_desc) = machine.s_desc;
+    inputs.word(Tcgen05Words32::taddr) = machine.taddr;
+    inputs.word(Tcgen05Words32::warp) = static_cast<uint32_t>(machine.warp);
+    inputs.regs.insert(inputs.regs.end(), machine.regs.begin(), machine.regs.end());
+  }
+  const bool is_ld = move.kind == MoveKind::ld;
+  const size_t words = is_ld ? cases.size() * 32 * static_cast<size_t>(move.ldst.registers()) : inputs.tmem.size();
+  const std::string ptx = tcgen05_kernel(move, image_bytes, inputs.columns, own_target());
+  std::vector<std::vector<uint32_t>> results = pieces_of(launch(ptx, cases.size() * static_cast<size_t>(move.cta_group), image_bytes, inputs.inputs(), words), cases.size());
+  for (std::vector<uint32_t>& result : results) {
+    if (!is_ld) result = without_padding(result, inputs.columns, cases.front().columns);
   }
   return results;
 }

@@ -119,29 +119,30 @@ void compress_a(const Instruction& instruction, const BitMatrix& logical, Operan
     operands.a = logical;
     return;
   }
-  const MetadataLayout& layout = metadata_layout(info(instruction.a).bits);
-  operands.a = BitMatrix(instruction.a, instruction.m, layout.stored_k);
+  const SparsePattern& pattern = sparse_pattern(instruction.container_bits(instruction.a));
+  const int kept_units = pattern.stored_per_chunk / pattern.unit, units = pattern.chunk / pattern.unit;
+  operands.a = BitMatrix(instruction.a, instruction.m, instruction.stored_k());
   for (int row = 0; row < instruction.m; ++row) {
-    for (int chunk = 0; chunk < instruction.k / layout.chunk; ++chunk) {
+    for (int chunk = 0; chunk < instruction.k / pattern.chunk; ++chunk) {
+      const int first_k = chunk * pattern.chunk;
       std::vector<int> kept;
-      for (int position = 0; position < layout.chunk; ++position) {
-        if (logical(row, chunk * layout.chunk + position) != 0) kept.push_back(position);
+      for (int unit = 0; unit < units; ++unit) {
+        if ((logical.bits.row(row).segment(first_k + unit * pattern.unit, pattern.unit) != 0).any()) kept.push_back(unit);
       }
-      if (static_cast<int>(kept.size()) > layout.stored_per_chunk) {
-        throw Error({.field = fmt::format("a row {}, columns {}..{}", row, chunk * layout.chunk,
-                                          (chunk + 1) * layout.chunk - 1),
-                     .seen = fmt::format("{} non-zero codes", kept.size()),
-                     .legal = fmt::format("at most {} of {}", layout.stored_per_chunk, layout.chunk),
+      if (static_cast<int>(kept.size()) > kept_units) {
+        throw Error({.field = fmt::format("a row {}, columns {}..{}", row, first_k, first_k + pattern.chunk - 1),
+                     .seen = fmt::format("{} non-zero {}", kept.size(), pattern.unit == 1 ? "codes" : "pairs"),
+                     .legal = fmt::format("at most {} of {}", kept_units, units),
                      .fix = "prune A to the sparsity of this type", .source = "PTX ISA 9.7.15.6"});
       }
       // Fill up with the lowest free positions, then keep the order the metadata demands.
-      for (int position = 0; static_cast<int>(kept.size()) < layout.stored_per_chunk; ++position) {
-        if (std::find(kept.begin(), kept.end(), position) == kept.end()) kept.push_back(position);
+      for (int unit = 0; static_cast<int>(kept.size()) < kept_units; ++unit) {
+        if (std::find(kept.begin(), kept.end(), unit) == kept.end()) kept.push_back(unit);
       }
       std::sort(kept.begin(), kept.end());
-      for (int i = 0; i < layout.stored_per_chunk; ++i) {
-        const int k = chunk * layout.chunk + kept[i];
-        operands.a(row, chunk * layout.stored_per_chunk + i) = logical(row, k);
+      for (int i = 0; i < pattern.stored_per_chunk; ++i) {
+        const int k = first_k + kept[static_cast<size_t>(i / pattern.unit)] * pattern.unit + i % pattern.unit;
+        operands.a(row, chunk * pattern.stored_per_chunk + i) = logical(row, k);
         operands.selected_k.push_back(static_cast<uint16_t>(k));
       }
     }

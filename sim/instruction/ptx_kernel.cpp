@@ -4,6 +4,7 @@
 
 #include "bitmma/instruction/legality.hpp"
 #include "bitmma/instruction/simulate.hpp"
+#include "bitmma/instruction/tcgen05.hpp"
 
 namespace bitmma {
 namespace {
@@ -61,11 +62,22 @@ std::string load_descriptor(std::string_view parameter, std::string_view name) {
 
 }  // namespace
 
-std::string_view ptx_target(const Instruction& instruction) { return instruction.family == Family::tcgen05 ? "sm_100a" : "sm_90a"; }
+std::string_view ptx_target(const Instruction& instruction) {
+  if (instruction.family == Family::mma_sync) return "sm_120a";
+  return instruction.family == Family::tcgen05 ? tcgen05_targets(instruction).front() : "sm_90a";
+}
 
 std::string ptx_statement(const Instruction& instruction) {
   if (instruction.family == Family::tcgen05) {
-    return fmt::format("{} [d_tmem], {}, b_desc, idesc, enable_input_d;", print(instruction), instruction.a_source == OperandSource::tmem ? "[a_tmem]" : "a_desc");
+    std::string text = fmt::format("{} [d_tmem], {}, b_desc, ", print(instruction), instruction.a_source == OperandSource::tmem ? "[a_tmem]" : "a_desc");
+    if (instruction.sparse) text += "[metadata_tmem], ";
+    text += "idesc, ";
+    if (instruction.has_block_scales()) text += "[scale_a_tmem], [scale_b_tmem], ";
+    if (has_lane_masks(instruction)) text += register_list("mask", 4 * instruction.cta_group) + ", ";
+    text += "enable_input_d";
+    if (instruction.weight_stationary) text += ", zero_column_mask";
+    if (instruction.scale_input_d != 0) text += fmt::format(", {}", instruction.scale_input_d);
+    return text + ";";
   }
   const bool a_in_registers = instruction.a_source == OperandSource::registers;
   std::string text = fmt::format("{} {}, {}, b_desc", print(instruction), register_list("d", d_register_count(instruction)),

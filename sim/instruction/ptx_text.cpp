@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 #include <vector>
@@ -56,7 +57,20 @@ class Words {
   size_t next_ = 0;
 };
 
-constexpr std::string_view tcgen05_grammar = "tcgen05.mma{.ws}{.sp}.cta_group::G.kind::KIND{.collector::BUFFER::OP}";
+constexpr std::string_view tcgen05_grammar =
+    "tcgen05.mma{.ws}{.sp}.cta_group::G.kind::KIND{.block_scale{.SCALE_VEC}}{.ashift}{.collector::BUFFER::OP}";
+
+constexpr std::array<std::string_view, 5> scale_vecs{"scale_vec::1X", "scale_vec::2X", "scale_vec::4X", "block16", "block32"};
+
+/// True for "collector::a::fill" and its like; .ws has the buffers b0 to b3 instead of a.
+bool is_collector(std::string_view text, bool weight_stationary) {
+  for (const std::string_view buffer : {"a", "b0", "b1", "b2", "b3"}) {
+    for (const std::string_view operation : {"fill", "use", "lastuse", "discard"}) {
+      if ((buffer == "a") != weight_stationary && text == fmt::format("collector::{}::{}", buffer, operation)) return true;
+    }
+  }
+  return false;
+}
 
 Instruction parse_tcgen05(Words words) {
   std::vector<Violation> violations;
@@ -66,7 +80,7 @@ Instruction parse_tcgen05(Words words) {
   };
   Instruction instruction{.family = Family::tcgen05};
   words.take("tcgen05");
-  if (!words.take("mma")) refuse("instruction", words.peek(), ".mma after tcgen05");
+  if (!words.take("mma")) refuse("instruction", words.peek(), ".mma, .ld, .st, .cp or .shift after tcgen05");
   instruction.weight_stationary = words.take("ws");
   instruction.sparse = words.take("sp");
   if (words.take("cta_group::2")) instruction.cta_group = 2;
@@ -76,29 +90,38 @@ Instruction parse_tcgen05(Words words) {
   if (found) instruction.kind = *found;
   else refuse("kind", kind, ".kind::f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4");
   words.skip();
+  const bool scaled = words.take("block_scale");
+  if (found && scaled != instruction.has_block_scales()) {
+    refuse(".block_scale", scaled ? "present" : "absent", scaled ? "absent: only the mx kinds have scales" : fmt::format("present: kind::{} always has scales", info(*found).name));
+  }
+  for (const std::string_view text : scale_vecs) {
+    if (scaled && words.take(text)) instruction.scale_vec = fmt::format(".{}", text);
+  }
+  instruction.ashift = words.take("ashift");
   if (words.peek().starts_with("collector::")) {
     const std::string_view collector = words.peek();
-    bool known = false;
-    for (const std::string_view buffer : {"a", "b0", "b1", "b2", "b3"}) {
-      for (const std::string_view operation : {"fill", "use", "lastuse", "discard"}) {
-        known |= (buffer == "a") != instruction.weight_stationary && collector == fmt::format("collector::{}::{}", buffer, operation);
-      }
-    }
-    if (known) instruction.collector = fmt::format(".{}", collector);
+    if (is_collector(collector, instruction.weight_stationary)) instruction.collector = fmt::format(".{}", collector);
     else refuse("collector", collector, instruction.weight_stationary ? "collector::b0..b3::fill, use, lastuse or discard" : "collector::a::fill, use, lastuse or discard");
     words.skip();
   }
-  if (!words.done()) refuse("qualifier", words.peek(), "nothing more here; .ashift is not simulated");
+  if (!words.done()) refuse("qualifier", words.peek(), "nothing more here");
   if (!violations.empty()) throw Error(std::move(violations));
   return instruction;
 }
 
 }  // namespace
 
+int Instruction::scale_count() const {
+  if (!has_block_scales()) return 0;
+  if (kind == MmaKind::mxf8f6f4) return 1;
+  const int dense_k = sparse ? k / 2 : k;  // a sparse chunk is twice as long
+  return dense_k / (scale_vec == ".scale_vec::4X" || scale_vec == ".block16" ? 16 : 32);
+}
+
 std::string print(const Instruction& instruction) {
   if (instruction.family == Family::tcgen05) {
-    return fmt::format("tcgen05.mma{}{}.cta_group::{}.kind::{}{}", instruction.weight_stationary ? ".ws" : "", instruction.sparse ? ".sp" : "", instruction.cta_group,
-                       info(instruction.kind).name, instruction.collector);
+    return fmt::format("tcgen05.mma{}{}.cta_group::{}.kind::{}{}{}{}{}", instruction.weight_stationary ? ".ws" : "", instruction.sparse ? ".sp" : "", instruction.cta_group,
+                       info(instruction.kind).name, instruction.has_block_scales() ? ".block_scale" : "", instruction.scale_vec, instruction.ashift ? ".ashift" : "", instruction.collector);
   }
   return fmt::format("wgmma.mma_async{}.sync.aligned.m{}n{}k{}.{}.{}.{}{}{}", instruction.sparse ? ".sp" : "",
                      instruction.m, instruction.n, instruction.k, info(instruction.d).name, info(instruction.a).name,

@@ -10,7 +10,7 @@ namespace bitmma {
 namespace {
 
 /// Streams of one case. Each operand has its own, so that the size of one never shifts the values of another.
-enum StreamId : uint64_t { stream_a, stream_b, stream_c, stream_positions, stream_filler, streams_per_case = 8 };
+enum StreamId : uint64_t { stream_a, stream_b, stream_c, stream_positions, stream_filler, stream_scales, streams_per_case = 8 };
 
 RandomStream stream_of(uint64_t seed, uint64_t case_index, StreamId id) {
   return {seed, case_index * streams_per_case + id};
@@ -201,19 +201,52 @@ uint32_t integer_accumulator(Distribution distribution, RandomStream& random) {
 }
 
 std::vector<uint16_t> random_positions(const Instruction& instruction, RandomStream& random) {
-  const MetadataLayout& layout = metadata_layout(info(instruction.a).bits);
-  static constexpr std::array<std::array<uint16_t, 2>, 6> pairs{{{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}}};
+  const SparsePattern& pattern = sparse_pattern(instruction.container_bits(instruction.a));
+  static constexpr std::array<std::array<int, 2>, 6> pairs{{{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}}};
   std::vector<uint16_t> k;
   for (int row = 0; row < instruction.m; ++row) {
-    for (int chunk = 0; chunk < instruction.k; chunk += layout.chunk) {
-      if (layout.stored_per_chunk == 1) {
+    for (int chunk = 0; chunk < instruction.k; chunk += pattern.chunk) {
+      if (pattern.stored_per_chunk == 1) {
         k.push_back(static_cast<uint16_t>(chunk + static_cast<int>(random.below(2))));
-      } else {
-        for (const uint16_t position : pairs[random.below(6)]) k.push_back(static_cast<uint16_t>(chunk + position));
+        continue;
+      }
+      for (const int position : pairs[random.below(6)]) {
+        for (int i = 0; i < pattern.unit; ++i) k.push_back(static_cast<uint16_t>(chunk + position * pattern.unit + i));
       }
     }
   }
   return k;
+}
+
+/// Scales that make the products matter to each other and to C, and in the wilder distributions extremes and NaN.
+uint32_t random_scale(const FormatInfo& format, Distribution distribution, RandomStream& random) {
+  const int one = format.bias << format.mantissa_bits;
+  const auto clamped = [&](int code) { return static_cast<uint32_t>(std::clamp(code, 0, static_cast<int>(format.max_finite()))); };
+  switch (distribution) {
+    case Distribution::bits: return random.word() & 0xFF;
+    case Distribution::wide: return random.below(format.max_finite() + 1);
+    case Distribution::subnormal: return random.below(format.mantissa_bits ? 16 : 8);  // the smallest powers
+    case Distribution::special:
+      switch (random.below(8)) {
+        case 0: return 0;
+        case 1: return format.max_finite();
+        case 2: return random.one_in(8) ? *format.canonical_nan() : 1;
+        case 3: return random.one_in(8) ? 0x80 | *format.canonical_nan() : clamped(one);
+        default: return clamped(one + random.between(-6, 6));
+      }
+    case Distribution::integers: return clamped(one);
+    case Distribution::ties: return clamped(one + (random.between(-14, 14) << format.mantissa_bits));
+    case Distribution::cancel: return clamped(one + (random.between(-1, 1) << format.mantissa_bits));
+    default: return clamped(one + random.between(-(3 << format.mantissa_bits), 3 << format.mantissa_bits));
+  }
+}
+
+BitMatrix random_scales(const Instruction& instruction, int rows, int cols, Distribution distribution, RandomStream& random) {
+  BitMatrix scales(instruction.scale_type, rows, cols);
+  for (int row = 0; row < rows; ++row) {
+    for (int col = 0; col < cols; ++col) scales(row, col) = random_scale(info(instruction.scale_type), distribution, random);
+  }
+  return scales;
 }
 
 /// Turns neighbouring terms of the even columns into opposites, but for a last bit here and there.
@@ -270,7 +303,13 @@ Operands random_operands(const Instruction& instruction, Distribution distributi
                     .negate_a = instruction.imm_scale_a == -1,
                     .negate_b = instruction.imm_scale_b == -1,
                     .saturate = instruction.satfinite};
+  operands.scale_input_d = instruction.scale_input_d;
   if (instruction.sparse) operands.selected_k = random_positions(instruction, random_k);
+  if (const int count = instruction.scale_count()) {
+    RandomStream random_scale_words = stream_of(seed, case_index, stream_scales);
+    operands.scales = BlockScales{.a = random_scales(instruction, instruction.m, count, distribution, random_scale_words),
+                                  .b = random_scales(instruction, count, instruction.n, distribution, random_scale_words)};
+  }
 
   const FloatSource source{model, distribution, format_a, format_b, case_index};
   const auto element = [&](const FormatInfo& format, RandomStream& random, const Spot& spot) {
@@ -280,8 +319,8 @@ Operands random_operands(const Instruction& instruction, Distribution distributi
   };
   // The dominating k differs from case to case. In a sparse row a stored element meets one k of its chunk, so the whole
   // chunk of B dominates.
-  const int chunk = instruction.sparse ? metadata_layout(format_a.bits).chunk : 1;
-  const int stored = instruction.sparse ? metadata_layout(format_a.bits).stored_per_chunk : 1;
+  const SparsePattern& pattern = sparse_pattern(instruction.container_bits(instruction.a));
+  const int chunk = instruction.sparse ? pattern.chunk : 1, stored = instruction.sparse ? pattern.stored_per_chunk : 1;
   const int large_chunk = static_cast<int>(random_k.below(static_cast<uint32_t>(instruction.k / chunk)));
   const int absent_chunk = (large_chunk + 1) % (instruction.k / chunk);
   for (int row = 0; row < operands.a.rows(); ++row) {
@@ -319,6 +358,8 @@ Operands random_operands(const Instruction& instruction, Distribution distributi
     oppose_c(model, operands, random_c);
   }
   if (instruction.scale_d == 0) operands.c.reset();
+  // The last two of 32 lanes reach the instruction as the same row.
+  for (int row = 31; instruction.ashift && row < operands.a.rows(); row += 32) operands.a.bits.row(row) = operands.a.bits.row(row - 1);
   return operands;
 }
 

@@ -57,9 +57,14 @@ Operands gather_operands(const Instruction& instruction, const Machine& machine)
   return operands;
 }
 
+Scaling scaling_of(const Instruction& instruction) {
+  if (!instruction.has_block_scales()) return Scaling::none;
+  return instruction.kind == MmaKind::mxf8f6f4 ? Scaling::whole_k : Scaling::groups_of_16;
+}
+
 const AccumulatorModel& model_for(const Instruction& instruction) {
   const AccumulatorModel* model =
-      find_accumulator_model(instruction.family, instruction.a, instruction.b, instruction.d);
+      find_accumulator_model(instruction.family, instruction.a, instruction.b, instruction.d, scaling_of(instruction));
   if (!model) {
     throw Error({.field = "accumulator model", .seen = print(instruction), .legal = "an instruction with a model row"});
   }

@@ -19,8 +19,9 @@ void require_recorded(const VectorFile& vectors) {
 }  // namespace
 
 std::string print(const Mismatch& mismatch) {
-  const std::string where = mismatch.cell ? fmt::format("cta {}, lane {}, column {} of D", mismatch.cell->cta, mismatch.cell->lane, mismatch.cell->column)
-                                          : fmt::format("thread {}, register {}, bit {}", mismatch.place.thread, mismatch.place.reg, mismatch.place.bit);
+  const auto& [reg, cell] = mismatch.place;
+  const std::string where = cell ? fmt::format("cta {}, lane {}, column {}{}", cell->cta, cell->lane, cell->column, mismatch.format == Format::u32 ? "" : " of D")
+                                 : fmt::format("thread {}, register {}, bit {}", reg->thread, reg->reg, reg->bit);
   return fmt::format("case {}, row {}, col {} ({}): expected {} ({}), actual {} ({})",
                      mismatch.case_index, mismatch.row, mismatch.col, where, print_bits(mismatch.format, mismatch.expected),
                      print_value(mismatch.format, mismatch.expected), print_bits(mismatch.format, mismatch.actual),
@@ -36,8 +37,11 @@ Comparison& Comparison::operator+=(const Comparison& other) {
   return *this;
 }
 
-Comparison compare_case(const Instruction& instruction, int64_t case_index, const BitMatrix& expected,
-                        const BitMatrix& actual) {
+Comparison compare_case(const VectorFile& vectors, int64_t case_index, const BitMatrix& expected, const BitMatrix& actual) {
+  return compare_case(case_index, expected, actual, [&](int row, int col) { return output_place(vectors, expected, case_index, row, col); });
+}
+
+Comparison compare_case(int64_t case_index, const BitMatrix& expected, const BitMatrix& actual, const std::function<OutputPlace(int, int)>& place_of) {
   Comparison result{.cases = 1, .outputs = int64_t{expected.rows()} * expected.cols()};
   if ((expected.bits == actual.bits).all()) return result;
   for (int row = 0; row < expected.rows(); ++row) {
@@ -45,14 +49,8 @@ Comparison compare_case(const Instruction& instruction, int64_t case_index, cons
       if (expected(row, col) == actual(row, col)) continue;
       ++result.mismatches;
       if (result.first) continue;
-      result.first = Mismatch{.case_index = case_index, .row = row, .col = col, .format = instruction.d,
-                              .expected = expected(row, col), .actual = actual(row, col)};
-      if (instruction.family == Family::tcgen05) {
-        const TmemLayoutInfo& layout = find_tmem_layout(instruction.m, instruction.cta_group, instruction.weight_stationary, instruction.sparse);
-        result.first->cell = TmemD{.layout = layout, .n = instruction.n}.place_of(row, col);
-      } else {
-        result.first->place = place_of(d_fragment(instruction), row, col);
-      }
+      result.first = Mismatch{.case_index = case_index, .row = row, .col = col, .place = place_of(row, col),
+                              .format = expected.format, .expected = expected(row, col), .actual = actual(row, col)};
     }
   }
   result.cases_with_mismatches = 1;
@@ -61,7 +59,7 @@ Comparison compare_case(const Instruction& instruction, int64_t case_index, cons
 
 Comparison verify(const VectorFile& vectors, int threads, const Progress& progress, const AccumulatorModel* model) {
   require_recorded(vectors);
-  const bool logical_d_too = vectors.has_images && vectors.file.find("d") != nullptr;
+  const bool logical_d_too = vectors.has_images && !vectors.move && vectors.file.find("d") != nullptr;
   VectorFile logical = vectors;  // the same file, seen through its logical matrices
   logical.has_images = false;
   Comparison total;
@@ -69,11 +67,8 @@ Comparison verify(const VectorFile& vectors, int threads, const Progress& progre
   parallel_for(static_cast<size_t>(vectors.cases), threads, [&](size_t i) {
     const auto index = static_cast<int64_t>(i);
     const BitMatrix computed = computed_d(vectors, index, model);
-    const Instruction instruction = vectors.is_tcgen05() ? tcgen05_case_at(vectors, index).instruction : vectors.instruction;
-    Comparison one = compare_case(instruction, index, recorded_d(vectors, index), computed);
-    if (logical_d_too && one.mismatches == 0) {
-      one = compare_case(instruction, index, recorded_d(logical, index), computed);
-    }
+    Comparison one = compare_case(vectors, index, recorded_d(vectors, index), computed);
+    if (logical_d_too && one.mismatches == 0) one = compare_case(vectors, index, recorded_d(logical, index), computed);
     const std::lock_guard lock(mutex);
     total += one;
     if (progress) progress(total.cases);
@@ -85,9 +80,9 @@ Comparison compare(const VectorFile& expected, const VectorFile& actual) {
   require_recorded(expected);
   require_recorded(actual);
   std::vector<Violation> violations;
-  if (print(expected.instruction) != print(actual.instruction)) {
-    violations.push_back({.field = fmt::format("{}: instruction", actual.file.path), .seen = print(actual.instruction),
-                          .legal = print(expected.instruction), .fix = "compare files of one instruction"});
+  if (expected.name() != actual.name()) {
+    violations.push_back({.field = fmt::format("{}: instruction", actual.file.path), .seen = actual.name(),
+                          .legal = expected.name(), .fix = "compare files of one instruction"});
   }
   if (expected.cases != actual.cases) {
     violations.push_back({.field = fmt::format("{}: cases", actual.file.path), .seen = std::to_string(actual.cases),
@@ -99,9 +94,9 @@ Comparison compare(const VectorFile& expected, const VectorFile& actual) {
     const BitMatrix x = recorded_d(expected, index), y = recorded_d(actual, index);
     if (x.rows() != y.rows() || x.cols() != y.cols() || x.format != y.format) {
       throw Error({.field = fmt::format("{}: case {}", actual.file.path, index), .seen = fmt::format("{} x {} {}", y.rows(), y.cols(), info(y.format).name),
-                   .legal = fmt::format("{} x {} {}", x.rows(), x.cols(), info(x.format).name), .fix = "the instruction descriptors differ"});
+                   .legal = fmt::format("{} x {} {}", x.rows(), x.cols(), info(x.format).name), .fix = expected.move ? "" : "the instruction descriptors differ"});
     }
-    total += compare_case(expected.is_tcgen05() ? tcgen05_case_at(expected, index).instruction : expected.instruction, index, x, y);
+    total += compare_case(expected, index, x, y);
   }
   return total;
 }

@@ -49,9 +49,10 @@ TensorFile make_golden(const GoldenRequest& request, int threads, const Progress
         const auto case_index = static_cast<uint64_t>(request.first_case + index);
         Made made{.state = {}, .d = {}, .operands = random_operands(instruction, request.distribution, request.seed, case_index)};
         if (is_tcgen05) {
-          made.tcgen05 = place_tcgen05(instruction, request.layout_a, request.layout_b, made.operands, filler_stream(request.seed, case_index));
+          made.tcgen05 = place_tcgen05(instruction, request.layout_a, request.layout_b, made.operands, filler_stream(request.seed, case_index), request.zero_column_mask);
+          if (request.zero_column_mask) made.operands = gather_operands(instruction, made.tcgen05.view());  // with the columns that count as zero
           made.tmem_after = simulate(instruction, made.tcgen05.view());
-          made.d = gather_d(instruction, made.tcgen05.d_tmem, made.tmem_after, made.tcgen05.columns);
+          made.d = gather_d(instruction, made.tcgen05.registers.d_tmem, made.tmem_after, made.tcgen05.columns);
           return made;
         }
         made.state = place_operands(instruction, placement, made.operands, filler_stream(request.seed, case_index));
@@ -75,6 +76,23 @@ TensorFile make_golden(const GoldenRequest& request, int threads, const Progress
   return std::move(builder).finish({{"source", version()}, {"seed", std::to_string(request.seed)}, {"first_case", std::to_string(request.first_case)}, {"distribution", std::string(name)}});
 }
 
+TensorFile make_golden(const TmemMove& move, int64_t cases, uint64_t seed, Swizzle swizzle) {
+  if (cases < 1) throw Error({.field = "cases", .seen = std::to_string(cases), .legal = "at least 1"});
+  VectorBuilder builder(move);
+  TmemMoveState first;
+  for (int64_t index = 0; index < cases; ++index) {
+    TmemMoveState state = random_machine(move, swizzle, filler_stream(seed, static_cast<uint64_t>(index)));
+    if (index == 0) first = state;
+    // One file has images of one size: the start address inside the pattern is that of the first case.
+    state.machine.s_desc = first.machine.s_desc;
+    for (size_t cta = 0; cta < state.smem.size(); ++cta) state.smem[cta].resize(first.smem[cta].size());
+    builder.begin_case();
+    builder.add_machine(state);
+    builder.add_result(simulate(move, state.view()), state.machine.columns);
+  }
+  return std::move(builder).finish({{"source", version()}, {"seed", std::to_string(seed)}});
+}
+
 namespace {
 
 /// Calls compute(i) for every case on all threads, and reports how many are done.
@@ -88,6 +106,17 @@ void for_each_case(int64_t cases, int threads, const Progress& progress, const s
   });
 }
 
+TensorFile with_simulated_move(const VectorFile& vectors, int threads, const Progress& progress) {
+  std::vector<TmemMoveResult> results(static_cast<size_t>(vectors.cases));
+  for_each_case(vectors.cases, threads, progress, [&](size_t i) { results[i] = simulate(*vectors.move, move_case_at(vectors, static_cast<int64_t>(i)).view()); });
+  VectorBuilder builder(*vectors.move);
+  for (const TmemMoveResult& result : results) {
+    builder.begin_case();
+    builder.add_result(result, static_cast<int>(vectors.file.find("tmem")->shape[3]));
+  }
+  return with_results(vectors, std::move(builder).finish({}).tensors, version());
+}
+
 TensorFile with_simulated_tmem(const VectorFile& vectors, int threads, const Progress& progress) {
   const bool logical_d_too = wants_logical_d(vectors);
   const auto columns = static_cast<int>(vectors.file.find("tmem")->shape[3]);
@@ -96,7 +125,7 @@ TensorFile with_simulated_tmem(const VectorFile& vectors, int threads, const Pro
   for_each_case(vectors.cases, threads, progress, [&](size_t i) {
     const Tcgen05Case one = tcgen05_case_at(vectors, static_cast<int64_t>(i));
     after[i] = simulate(one.instruction, one.view());
-    if (logical_d_too) d[i] = gather_d(one.instruction, one.state.d_tmem, after[i], columns);
+    if (logical_d_too) d[i] = gather_d(one.instruction, one.state.registers.d_tmem, after[i], columns);
   });
   VectorBuilder builder(vectors.instruction);
   for (size_t i = 0; i < after.size(); ++i) {
@@ -129,6 +158,7 @@ VectorFile laid_out(const VectorFile& vectors, const OperandLayout& layout_a, co
 
 TensorFile with_simulated_d(const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b,
                             int threads, const Progress& progress) {
+  if (vectors.move) return with_simulated_move(vectors, threads, progress);
   if (vectors.is_tcgen05()) return with_simulated_tmem(vectors, threads, progress);
   const VectorFile images = laid_out(vectors, layout_a, layout_b);
   std::vector<BitMatrix> d(static_cast<size_t>(images.cases));

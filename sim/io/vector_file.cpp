@@ -50,27 +50,67 @@ std::vector<std::string_view> logical_dtypes(Format format) {
   }
 }
 
+/// Tensor Memory addresses of tcgen05.mma as tensors, and which forms have them.
+struct AddressTensor {
+  std::string_view name;
+  uint32_t Tcgen05Registers::* member;
+  bool (*needed)(const Instruction&);
+};
+constexpr auto address_tensors = std::to_array<AddressTensor>({
+    {"d_tmem", &Tcgen05Registers::d_tmem, [](const Instruction&) { return true; }},
+    {"a_tmem", &Tcgen05Registers::a_tmem, [](const Instruction& i) { return i.a_source == OperandSource::tmem; }},
+    {"metadata_tmem", &Tcgen05Registers::metadata_tmem, [](const Instruction& i) { return i.sparse; }},
+    {"scale_a_tmem", &Tcgen05Registers::scale_a_tmem, [](const Instruction& i) { return i.has_block_scales(); }},
+    {"scale_b_tmem", &Tcgen05Registers::scale_b_tmem, [](const Instruction& i) { return i.has_block_scales(); }},
+});
+
+std::vector<int64_t> image_shape(int ctas, int64_t bytes) { return ctas == 2 ? std::vector<int64_t>{2, bytes} : std::vector<int64_t>{bytes}; }
+
 /// Tensors of a tcgen05.mma file.
 std::vector<TensorRule> tcgen05_rules(const Instruction& instruction) {
   const bool a_in_tmem = instruction.a_source == OperandSource::tmem;
-  const int64_t ctas = instruction.cta_group, lanes = tmem_lanes;
-  const std::vector<int64_t> image = ctas == 2 ? std::vector<int64_t>{2, -1} : std::vector<int64_t>{-1};
-  return {
-      {.name = "smem", .dtypes = {"U8"}, .shape = image, .required = true},
+  const int64_t ctas = instruction.cta_group, lanes = tmem_lanes, scales = instruction.scale_count();
+  std::vector<TensorRule> rules{
+      {.name = "smem", .dtypes = {"U8"}, .shape = image_shape(instruction.cta_group, -1), .required = true},
       {.name = "a_desc", .dtypes = {"U64"}, .required = !a_in_tmem},
       {.name = "b_desc", .dtypes = {"U64"}, .required = true},
       {.name = "idesc", .dtypes = {"U32"}, .required = true},
-      {.name = "d_tmem", .dtypes = {"U32"}, .required = true},
-      {.name = "a_tmem", .dtypes = {"U32"}, .required = a_in_tmem},
       {.name = "tmem", .dtypes = {"U32"}, .shape = {ctas, lanes, -1}, .required = true},
       {.name = "tmem_after", .dtypes = {"U32"}, .shape = {ctas, lanes, -1}},
       {.name = "enable_input_d", .dtypes = {"U8"}, .required = true},
+      {.name = "scale_input_d", .dtypes = {"U8"}},
       {.name = "disable_output_lane", .dtypes = {"U32"}, .shape = {4 * ctas}},
+      {.name = "zero_column_mask", .dtypes = {"U64"}},
       {.name = "a", .dtypes = logical_dtypes(instruction.a), .shape = {instruction.m, instruction.k}},
       {.name = "b", .dtypes = logical_dtypes(instruction.b), .shape = {instruction.k, instruction.n}},
       {.name = "c", .dtypes = logical_dtypes(instruction.d), .shape = {instruction.m, instruction.n}},
       {.name = "d", .dtypes = logical_dtypes(instruction.d), .shape = {instruction.m, instruction.n}},
   };
+  for (const AddressTensor& row : address_tensors) rules.push_back({.name = row.name, .dtypes = {"U32"}, .required = row.needed(instruction)});
+  if (scales > 0) {
+    rules.push_back({.name = "sfa", .dtypes = {"U8"}, .shape = {instruction.m, scales}});
+    rules.push_back({.name = "sfb", .dtypes = {"U8"}, .shape = {scales, instruction.n}});
+  }
+  return rules;
+}
+
+/// Tensors of a file of tcgen05.ld, .st, .cp or .shift.
+std::vector<TensorRule> move_rules(const TmemMove& move) {
+  const int64_t ctas = move.cta_group, lanes = tmem_lanes, registers = move.ldst.registers();
+  const bool is_cp = move.kind == MoveKind::cp, is_ld = move.kind == MoveKind::ld;
+  std::vector<TensorRule> rules{
+      {.name = "taddr", .dtypes = {"U32"}, .required = true},
+      {.name = "tmem", .dtypes = {"U32"}, .shape = {ctas, lanes, -1}, .required = true},
+  };
+  if (is_cp) {
+    rules.push_back({.name = "s_desc", .dtypes = {"U64"}, .required = true});
+    rules.push_back({.name = "smem", .dtypes = {"U8"}, .shape = image_shape(move.cta_group, -1), .required = true});
+  }
+  if (move.has_registers()) rules.push_back({.name = "warp", .dtypes = {"U8"}, .required = true});
+  if (move.kind == MoveKind::st) rules.push_back({.name = "regs", .dtypes = {"U32"}, .shape = {32, registers}, .required = true});
+  if (is_ld) rules.push_back({.name = "d_regs", .dtypes = {"U32"}, .shape = {32, registers}});
+  else rules.push_back({.name = "tmem_after", .dtypes = {"U32"}, .shape = {ctas, lanes, -1}});
+  return rules;
 }
 
 std::vector<TensorRule> tensor_rules(const Instruction& instruction, bool has_images) {
@@ -138,17 +178,6 @@ void append(std::vector<uint8_t>& bytes, Word word, int size = sizeof(Word)) {
   for (int byte = 0; byte < size; ++byte) bytes.push_back(static_cast<uint8_t>(word >> 8 * byte));
 }
 
-void append(std::vector<uint8_t>& bytes, std::span<const uint32_t> values) {
-  for (const uint32_t value : values) append(bytes, value);
-}
-
-void append(std::vector<uint8_t>& bytes, const BitMatrix& matrix) {
-  const int size = dtype_bytes(natural_dtype(matrix.format));
-  for (int row = 0; row < matrix.rows(); ++row) {
-    for (int col = 0; col < matrix.cols(); ++col) append(bytes, matrix(row, col), size);
-  }
-}
-
 BitMatrix logical_matrix(const VectorFile& vectors, std::string_view name, Format format, int rows, int cols,
                          int64_t index) {
   const Tensor& tensor = *vectors.file.find(name);
@@ -166,7 +195,10 @@ BitMatrix logical_matrix(const VectorFile& vectors, std::string_view name, Forma
   return matrix;
 }
 
-Instruction read_instruction(const TensorFile& file, std::string_view stand_in, Checker& check) {
+/// The mnemonic and its immediates: an instruction, or a move.
+void read_mnemonic(VectorFile& vectors, std::string_view stand_in, Checker& check) {
+  const TensorFile& file = vectors.file;
+  Instruction& instruction = vectors.instruction;
   const std::string* format = file.find_metadata("format");
   if (!format) {
     check.refuse("__metadata__ format", "(missing)", std::string(vector_format), "save the file with this metadata key");
@@ -178,23 +210,28 @@ Instruction read_instruction(const TensorFile& file, std::string_view stand_in, 
     check.refuse("__metadata__ instruction", "(missing)", "a PTX mnemonic", "save the key, or give --instruction");
   }
   check.stop_if_refused();
-  Instruction instruction;
+  const std::string_view text = mnemonic ? std::string_view(*mnemonic) : stand_in;
+  const auto read_number = [&](std::string_view key, auto& value) {
+    const std::string* number = file.find_metadata(key);
+    if (!number) return;
+    const auto [end, error] = std::from_chars(number->data(), number->data() + number->size(), value);
+    if (error != std::errc{} || end != number->data() + number->size()) check.refuse(fmt::format("__metadata__ {}", key), *number, "a whole number");
+  };
   try {
-    instruction = parse_instruction(mnemonic ? std::string_view(*mnemonic) : stand_in);
+    if (is_tmem_move(text)) {
+      vectors.move = parse_tmem_move(text);
+      read_number("half_split_offset", vectors.move->half_split_offset);
+    } else {
+      instruction = parse_instruction(text);
+    }
   } catch (const Error& error) {
     check.add(error.violations());
   }
   for (const ImmediateKey& immediate : immediate_keys) {
-    const std::string* text = file.find_metadata(immediate.key);
-    if (!text || instruction.family == Family::tcgen05) continue;  // tcgen05 says all this in its descriptor
-    int& value = instruction.*immediate.member;
-    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (error != std::errc{} || end != text->data() + text->size()) {
-      check.refuse(fmt::format("__metadata__ {}", immediate.key), *text, "a whole number");
-    }
+    if (vectors.move || instruction.family == Family::tcgen05) break;  // tcgen05 says all this in its descriptor
+    read_number(immediate.key, instruction.*immediate.member);
   }
   check.stop_if_refused();
-  return instruction;
 }
 
 void check_tensor(const Tensor& tensor, const TensorRule& rule, int64_t cases, Checker& check) {
@@ -214,17 +251,18 @@ void check_tensor(const Tensor& tensor, const TensorRule& rule, int64_t cases, C
   }
 }
 
-/// Every case's descriptor must be legal; the first stands for the file. What this version does not simulate is refused.
+/// Values of a tensor with one element a case, when it is such a tensor; check_tensor says so when it is not.
+template <typename Word>
+std::vector<Word> per_case(const TensorFile& file, std::string_view name, std::string_view dtype) {
+  const Tensor* tensor = file.find(name);
+  return tensor && tensor->dtype == dtype && tensor->shape.size() == 1 ? words<Word>(tensor->bytes) : std::vector<Word>{};
+}
+
+/// Every case's descriptor and immediates must be legal; the first case's stand for the file.
 void read_tcgen05_descriptors(VectorFile& vectors, Checker& check) {
   if (vectors.file.find("a_tmem")) vectors.instruction.a_source = OperandSource::tmem;
   if (vectors.file.find("a_tmem") && vectors.file.find("a_desc")) {
     check.refuse("tensors", "both a_tmem and a_desc", "one of them: A is in Tensor Memory or in shared memory");
-  }
-  for (const std::string_view name : {"scale_input_d", "zero_column_mask"}) {
-    const Tensor* tensor = vectors.file.find(name);
-    if (tensor && std::any_of(tensor->bytes.begin(), tensor->bytes.end(), [](uint8_t byte) { return byte != 0; })) {
-      check.refuse(fmt::format("tensor {}", name), "not zero", "absent or all zero", "this version does not simulate it");
-    }
   }
   const Tensor* idesc = vectors.file.find("idesc");
   if (!idesc || idesc->dtype != "U32" || idesc->shape.size() != 1 || idesc->shape[0] < 1) {
@@ -243,6 +281,20 @@ void read_tcgen05_descriptors(VectorFile& vectors, Checker& check) {
       check.add(error.violations());
     }
   }
+  // Immediates that differ from case to case: all values are checked, each once.
+  std::vector<uint8_t> scale_input_d = per_case<uint8_t>(vectors.file, "scale_input_d", "U8");
+  std::ranges::sort(scale_input_d);
+  scale_input_d.erase(std::ranges::unique(scale_input_d).begin(), scale_input_d.end());
+  for (const uint8_t scale : scale_input_d) {
+    Instruction one = vectors.instruction;
+    one.scale_input_d = scale;
+    if (scale != 0) check.add(violations_of(one));
+  }
+  for (const uint64_t mask : per_case<uint64_t>(vectors.file, "zero_column_mask", "U64")) {
+    if (mask == 0 || vectors.instruction.weight_stationary) continue;
+    check.refuse("tensor zero_column_mask", fmt::format("{:#018x}", mask), "absent or 0 without .ws");
+    break;
+  }
 }
 
 }  // namespace
@@ -257,32 +309,32 @@ std::string_view natural_dtype(Format format) { return logical_dtypes(format).fr
 VectorFile read_vector_file(const std::string& path, std::string_view instruction) {
   VectorFile vectors{.file = read_tensor_file(path)};
   Checker check(path);
-  vectors.instruction = read_instruction(vectors.file, instruction, check);
+  read_mnemonic(vectors, instruction, check);
   const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
   constexpr std::array image_tensors{"smem", "a_desc", "b_desc", "a_regs", "metadata", "c_regs", "d_regs"};
-  vectors.has_images = vectors.is_tcgen05() || std::any_of(image_tensors.begin(), image_tensors.end(), has);
+  vectors.has_images = vectors.move || vectors.is_tcgen05() || std::any_of(image_tensors.begin(), image_tensors.end(), has);
   if (!vectors.has_images && !has("a") && !has("b")) {
     check.refuse("tensors", "neither images nor logical matrices", "smem, a_desc, b_desc, c_regs, or a, b, c");
     check.stop_if_refused();
   }
-  if (has("a_regs") && has("a_desc")) {
+  if (!vectors.move && has("a_regs") && has("a_desc")) {
     check.refuse("tensors", "both a_regs and a_desc", "one of them: A is in registers or in shared memory");
   }
   if (has("a_regs")) vectors.instruction.a_source = OperandSource::registers;
   if (vectors.is_tcgen05()) {
     read_tcgen05_descriptors(vectors, check);
-  } else {
+  } else if (!vectors.move) {
     check.add(violations_of(vectors.instruction));
   }
   check.stop_if_refused();
 
-  const std::vector<TensorRule> rules = tensor_rules(vectors.instruction, vectors.has_images);
+  const std::vector<TensorRule> rules = vectors.move ? move_rules(*vectors.move) : tensor_rules(vectors.instruction, vectors.has_images);
   vectors.cases = -1;
   for (const TensorRule& rule : rules) {
     const Tensor* tensor = vectors.file.find(rule.name);
     if (tensor && !tensor->shape.empty() && vectors.cases < 0) vectors.cases = tensor->shape[0];
     if (!tensor && rule.required) {
-      check.refuse(fmt::format("tensor {}", rule.name), "(missing)", fmt::format("required by {}", print(vectors.instruction)),
+      check.refuse(fmt::format("tensor {}", rule.name), "(missing)", fmt::format("required by {}", vectors.name()),
                    rule.name == "c" || rule.name == "c_regs" ? "without C, save scale_d = 0 in the metadata" : "");
     }
   }
@@ -311,35 +363,85 @@ VectorCase case_at(const VectorFile& vectors, int64_t index) {
   return result;
 }
 
-Tcgen05Case tcgen05_case_at(const VectorFile& vectors, int64_t index) {
-  Tcgen05Case result;
-  const auto bytes = [&](std::string_view name) {
-    const Tensor* tensor = vectors.file.find(name);
-    return tensor ? slice(*tensor, index) : std::span<const uint8_t>{};
-  };
-  const auto word = [&](std::string_view name) {
-    const auto found = words<uint32_t>(bytes(name));
+namespace {
+
+/// Reads the tensors of one case.
+class CaseReader {
+ public:
+  CaseReader(const VectorFile& vectors, int64_t index) : vectors_(vectors), index_(index) {}
+
+  std::span<const uint8_t> bytes(std::string_view name) const {
+    const Tensor* tensor = vectors_.file.find(name);
+    return tensor ? slice(*tensor, index_) : std::span<const uint8_t>{};
+  }
+  /// The one number of the case, 0 without the tensor.
+  template <typename Word>
+  Word number(std::string_view name) const {
+    const auto found = words<Word>(bytes(name));
     return found.empty() ? 0 : found.front();
-  };
-  result.instruction = with_idesc(vectors.instruction, word("idesc"));
-  result.instruction.scale_d = bytes("enable_input_d").front() != 0;
-  const std::span<const uint8_t> images = bytes("smem");
-  const size_t image_bytes = images.size() / static_cast<size_t>(vectors.instruction.cta_group);
-  for (int cta = 0; cta < vectors.instruction.cta_group; ++cta) result.smem[static_cast<size_t>(cta)] = images.subspan(image_bytes * static_cast<size_t>(cta), image_bytes);
-  Tcgen05State& state = result.state;
-  if (vectors.instruction.a_source == OperandSource::smem) state.a_desc = words<uint64_t>(bytes("a_desc")).front();
-  state.b_desc = words<uint64_t>(bytes("b_desc")).front();
-  state.d_tmem = word("d_tmem");
-  state.a_tmem = word("a_tmem");
-  state.tmem = words<uint32_t>(bytes("tmem"));
-  state.columns = static_cast<int>(vectors.file.find("tmem")->shape[3]);
-  const std::vector<uint32_t> lanes = words<uint32_t>(bytes("disable_output_lane"));
-  std::copy(lanes.begin(), lanes.end(), state.disable_output_lane.begin());
+  }
+  std::array<std::span<const uint8_t>, 2> images(int ctas) const {
+    const std::span<const uint8_t> all = bytes("smem");
+    if (ctas == 1) return {all, {}};
+    return {all.first(all.size() / 2), all.subspan(all.size() / 2)};
+  }
+  int columns() const { return static_cast<int>(vectors_.file.find("tmem")->shape[3]); }
+
+ private:
+  const VectorFile& vectors_;
+  int64_t index_;
+};
+
+}  // namespace
+
+Tcgen05Case tcgen05_case_at(const VectorFile& vectors, int64_t index) {
+  const CaseReader reader(vectors, index);
+  Tcgen05Case result;
+  result.instruction = with_idesc(vectors.instruction, reader.number<uint32_t>("idesc"));
+  result.instruction.scale_d = reader.number<uint8_t>("enable_input_d") != 0;
+  result.instruction.scale_input_d = reader.number<uint8_t>("scale_input_d");
+  result.smem = reader.images(vectors.instruction.cta_group);
+  Tcgen05Registers& registers = result.state.registers;
+  registers.a_desc = reader.number<uint64_t>("a_desc");
+  registers.b_desc = reader.number<uint64_t>("b_desc");
+  for (const AddressTensor& row : address_tensors) registers.*row.member = reader.number<uint32_t>(row.name);
+  const std::vector<uint32_t> lanes = words<uint32_t>(reader.bytes("disable_output_lane"));
+  std::copy(lanes.begin(), lanes.end(), registers.disable_output_lane.begin());
+  if (vectors.file.find("zero_column_mask") && vectors.instruction.weight_stationary) registers.zero_column_mask = reader.number<uint64_t>("zero_column_mask");
+  result.state.tmem = words<uint32_t>(reader.bytes("tmem"));
+  result.state.columns = reader.columns();
   return result;
+}
+
+TmemMoveCase move_case_at(const VectorFile& vectors, int64_t index) {
+  const CaseReader reader(vectors, index);
+  TmemMoveCase result;
+  result.smem = reader.images(vectors.move->cta_group);
+  result.state.machine = {.taddr = reader.number<uint32_t>("taddr"), .s_desc = reader.number<uint64_t>("s_desc"), .warp = reader.number<uint8_t>("warp"), .columns = reader.columns()};
+  result.state.regs = words<uint32_t>(reader.bytes("regs"));
+  result.state.tmem = words<uint32_t>(reader.bytes("tmem"));
+  return result;
+}
+
+OutputPlace output_place(const VectorFile& vectors, const BitMatrix& d, int64_t index, int row, int col) {
+  if (vectors.move && vectors.move->kind == MoveKind::ld) return {.reg = RegisterPlace{.thread = row, .reg = col, .bit = 0}, .cell = std::nullopt};
+  if (vectors.move) return {.reg = std::nullopt, .cell = TmemPlace{.cta = row / tmem_lanes, .lane = row % tmem_lanes, .column = col, .bit = 0}};
+  if (!vectors.is_tcgen05()) return {.reg = place_of(d_fragment(vectors.instruction), row, col), .cell = std::nullopt};
+  const Instruction& one = vectors.has_images ? tcgen05_case_at(vectors, index).instruction : vectors.instruction;
+  const TmemLayoutInfo& layout = find_tmem_layout(one.m, one.cta_group, one.weight_stationary, one.sparse);
+  return {.reg = std::nullopt, .cell = TmemD{.layout = layout, .n = d.cols()}.place_of(row, col)};
+}
+
+BitMatrix result_words(const VectorFile& vectors, std::span<const uint32_t> result) {
+  const int rows = vectors.move->kind == MoveKind::ld ? 32 : tmem_lanes * vectors.move->cta_group;
+  BitMatrix matrix(Format::u32, rows, static_cast<int>(result.size()) / rows);
+  for (size_t i = 0; i < result.size(); ++i) matrix.bits(static_cast<Eigen::Index>(i) / matrix.cols(), static_cast<Eigen::Index>(i) % matrix.cols()) = result[i];
+  return matrix;
 }
 
 std::vector<Violation> warnings_at(const VectorFile& vectors, int64_t index) {
   if (!vectors.has_images) return {};
+  if (vectors.move) return warnings(*vectors.move, move_case_at(vectors, index).view());
   if (!vectors.is_tcgen05()) return warnings(vectors.instruction, case_at(vectors, index).view());
   const Tcgen05Case one = tcgen05_case_at(vectors, index);
   return warnings(one.instruction, one.view());
@@ -363,20 +465,25 @@ Operands logical_operands(const VectorFile& vectors, int64_t index) {
 
 BitMatrix recorded_d(const VectorFile& vectors, int64_t index) {
   const Instruction& instruction = vectors.instruction;
+  if (vectors.move) return result_words(vectors, words<uint32_t>(slice(*vectors.file.find(vectors.d_tensor()), index)));
   if (!vectors.has_images) return logical_matrix(vectors, "d", instruction.d, instruction.m, instruction.n, index);
   if (vectors.is_tcgen05()) {
     const Tcgen05Case one = tcgen05_case_at(vectors, index);
     const Tensor& after = *vectors.file.find("tmem_after");
-    return gather_d(one.instruction, one.state.d_tmem, words<uint32_t>(slice(after, index)), static_cast<int>(after.shape[3]));
+    return gather_d(one.instruction, one.state.registers.d_tmem, words<uint32_t>(slice(after, index)), static_cast<int>(after.shape[3]));
   }
   return gather(words<uint32_t>(slice(*vectors.file.find("d_regs"), index)), d_fragment(instruction), instruction.d, "d_regs");
 }
 
 BitMatrix computed_d(const VectorFile& vectors, int64_t index, const AccumulatorModel* model) {
+  if (vectors.move) {
+    const TmemMoveResult result = simulate(*vectors.move, move_case_at(vectors, index).view());
+    return result_words(vectors, vectors.move->kind == MoveKind::ld ? result.regs : result.tmem);
+  }
   if (vectors.is_tcgen05()) {
     // What Tensor Memory holds afterwards: lanes that are disabled keep what they had.
     const Tcgen05Case one = tcgen05_case_at(vectors, index);
-    return gather_d(one.instruction, one.state.d_tmem, simulate(one.instruction, one.view(), model), one.state.columns);
+    return gather_d(one.instruction, one.state.registers.d_tmem, simulate(one.instruction, one.view(), model), one.state.columns);
   }
   if (vectors.has_images) return simulate_d(vectors.instruction, case_at(vectors, index).view(), model);
   return multiply_accumulate(model ? *model : model_for(vectors.instruction), logical_operands(vectors, index));
@@ -390,6 +497,12 @@ std::vector<std::pair<std::string, std::string>> instruction_metadata(const Inst
     if (immediate.key == "sparsity_selector" && !instruction.sparse) continue;
     metadata.emplace_back(immediate.key, std::to_string(instruction.*immediate.member));
   }
+  return metadata;
+}
+
+std::vector<std::pair<std::string, std::string>> instruction_metadata(const TmemMove& move) {
+  std::vector<std::pair<std::string, std::string>> metadata{{"format", std::string(vector_format)}, {"instruction", print(move)}};
+  if (move.has_registers() && move.ldst.shape == LdStShape::s16x32bx2) metadata.emplace_back("half_split_offset", std::to_string(move.half_split_offset));
   return metadata;
 }
 
@@ -421,85 +534,115 @@ TensorFile with_d(const VectorFile& vectors, std::span<const BitMatrix> d, std::
 TensorFile with_results(const VectorFile& vectors, std::vector<Tensor> results, std::string source) {
   TensorFile result = vectors.file;
   for (Tensor& tensor : results) result.set(std::move(tensor));
-  for (auto& [key, value] : instruction_metadata(vectors.instruction)) result.set_metadata(key, std::move(value));
+  for (auto& [key, value] : vectors.move ? instruction_metadata(*vectors.move) : instruction_metadata(vectors.instruction)) result.set_metadata(key, std::move(value));
   result.set_metadata("source", std::move(source));
   for (const std::string_view of_the_source : {"driver", "cuda", "date"}) result.erase_metadata(of_the_source);
   return result;
 }
 
+std::vector<uint8_t>& VectorBuilder::column(std::string_view name, std::string_view dtype, std::vector<int64_t> shape) {
+  auto found = std::ranges::find(columns_, name, &Column::name);
+  if (found == columns_.end()) found = columns_.insert(columns_.end(), {.name = name, .dtype = dtype, .shape = std::move(shape), .bytes = {}});
+  return found->bytes;
+}
+
+void VectorBuilder::add_images(const std::array<std::vector<uint8_t>, 2>& smem, int ctas) {
+  std::vector<uint8_t>& bytes = column("smem", "U8", image_shape(ctas, static_cast<int64_t>(smem[0].size())));
+  for (int cta = 0; cta < ctas; ++cta) bytes.insert(bytes.end(), smem[static_cast<size_t>(cta)].begin(), smem[static_cast<size_t>(cta)].end());
+}
+
+void VectorBuilder::add_words(std::string_view name, std::vector<int64_t> shape, std::span<const uint32_t> values) {
+  std::vector<uint8_t>& bytes = column(name, "U32", std::move(shape));
+  for (const uint32_t value : values) append(bytes, value);
+}
+
+void VectorBuilder::add_matrix(std::string_view name, const BitMatrix& matrix) {
+  std::vector<uint8_t>& bytes = column(name, natural_dtype(matrix.format), {matrix.rows(), matrix.cols()});
+  const int size = dtype_bytes(natural_dtype(matrix.format));
+  for (int row = 0; row < matrix.rows(); ++row) {
+    for (int col = 0; col < matrix.cols(); ++col) append(bytes, matrix(row, col), size);
+  }
+}
+
 void VectorBuilder::add_machine(const MachineState& state) {
-  smem_.insert(smem_.end(), state.smem.begin(), state.smem.end());
-  if (instruction_.a_source == OperandSource::smem) append(a_desc_, state.a_desc);
-  append(b_desc_, state.b_desc);
-  append(a_regs_, std::span<const uint32_t>(state.a_regs));
-  append(metadata_, std::span<const uint32_t>(state.metadata));
-  append(c_regs_, std::span<const uint32_t>(state.c_regs));
+  std::vector<uint8_t>& images = column("smem", "U8", {static_cast<int64_t>(state.smem.size())});
+  images.insert(images.end(), state.smem.begin(), state.smem.end());
+  if (instruction_.a_source == OperandSource::smem) append(column("a_desc", "U64", {}), state.a_desc);
+  append(column("b_desc", "U64", {}), state.b_desc);
+  if (!state.a_regs.empty()) add_words("a_regs", {128, 4}, state.a_regs);
+  if (!state.metadata.empty()) add_words("metadata", {128}, state.metadata);
+  add_words("c_regs", {128, static_cast<int64_t>(state.c_regs.size()) / 128}, state.c_regs);
 }
 
 void VectorBuilder::add_machine(const Tcgen05State& state) {
-  for (int cta = 0; cta < instruction_.cta_group; ++cta) {
-    const std::vector<uint8_t>& image = state.smem[static_cast<size_t>(cta)];
-    smem_.insert(smem_.end(), image.begin(), image.end());
+  const Tcgen05Registers& registers = state.registers;
+  const int64_t ctas = instruction_.cta_group;
+  add_images(state.smem, instruction_.cta_group);
+  if (instruction_.a_source == OperandSource::smem) append(column("a_desc", "U64", {}), registers.a_desc);
+  append(column("b_desc", "U64", {}), registers.b_desc);
+  append(column("idesc", "U32", {}), idesc_of(instruction_));
+  for (const AddressTensor& row : address_tensors) {
+    if (row.needed(instruction_)) append(column(row.name, "U32", {}), registers.*row.member);
   }
-  if (instruction_.a_source == OperandSource::smem) append(a_desc_, state.a_desc);
-  else append(a_tmem_, state.a_tmem);
-  append(b_desc_, state.b_desc);
-  append(idesc_, idesc_of(instruction_));
-  append(d_tmem_, state.d_tmem);
-  append(tmem_, std::span<const uint32_t>(state.tmem));
-  columns_ = state.columns;
-  enable_input_d_.push_back(instruction_.scale_d == 1);
-  append(disable_output_lane_, std::span<const uint32_t>(state.disable_output_lane).first(static_cast<size_t>(4 * instruction_.cta_group)));
+  add_words("tmem", {ctas, tmem_lanes, state.columns}, state.tmem);
+  column("enable_input_d", "U8", {}).push_back(instruction_.scale_d == 1);
+  if (instruction_.scale_input_d != 0) column("scale_input_d", "U8", {}).push_back(static_cast<uint8_t>(instruction_.scale_input_d));
+  if (registers.zero_column_mask) append(column("zero_column_mask", "U64", {}), *registers.zero_column_mask);
+  if (!instruction_.weight_stationary && !instruction_.has_block_scales()) {
+    add_words("disable_output_lane", {4 * ctas}, std::span(registers.disable_output_lane).first(static_cast<size_t>(4 * ctas)));
+  }
+}
+
+void VectorBuilder::add_machine(const TmemMoveState& state) {
+  append(column("taddr", "U32", {}), state.machine.taddr);
+  add_words("tmem", {move_->cta_group, tmem_lanes, state.machine.columns}, state.tmem);
+  if (move_->kind == MoveKind::cp) {
+    append(column("s_desc", "U64", {}), state.machine.s_desc);
+    add_images(state.smem, move_->cta_group);
+  }
+  if (move_->has_registers()) column("warp", "U8", {}).push_back(static_cast<uint8_t>(state.machine.warp));
+  if (move_->kind == MoveKind::st) add_words("regs", {32, move_->ldst.registers()}, state.regs);
 }
 
 void VectorBuilder::add_tmem_after(std::span<const uint32_t> tmem, int columns) {
-  append(tmem_after_, tmem);
-  columns_ = columns;
+  add_words("tmem_after", {move_ ? move_->cta_group : instruction_.cta_group, tmem_lanes, columns}, tmem);
+}
+
+void VectorBuilder::add_result(const TmemMoveResult& result, int columns) {
+  if (move_->kind == MoveKind::ld) add_words("d_regs", {32, move_->ldst.registers()}, result.regs);
+  else add_tmem_after(result.tmem, columns);
 }
 
 void VectorBuilder::add_logical(const Operands& operands) {
-  append(a_, logical_a(instruction_, operands));
-  append(b_, operands.b);
-  if (operands.c) append(c_, *operands.c);
+  add_matrix("a", logical_a(instruction_, operands));
+  add_matrix("b", operands.b);
+  if (operands.c) add_matrix("c", *operands.c);
+  if (!operands.scales) return;
+  add_matrix("sfa", operands.scales->a);
+  add_matrix("sfb", operands.scales->b);
 }
 
 void VectorBuilder::add_d_regs(const BitMatrix& d) {
-  std::vector<uint32_t> d_regs(d_fragment(instruction_).words());
-  scatter(d, d_fragment(instruction_), d_regs, "d_regs");
-  append(d_regs_, std::span<const uint32_t>(d_regs));
+  const Fragment fragment = d_fragment(instruction_);
+  std::vector<uint32_t> d_regs(fragment.words());
+  scatter(d, fragment, d_regs, "d_regs");
+  add_words("d_regs", {128, fragment.registers()}, d_regs);
 }
 
-void VectorBuilder::add_logical_d(const BitMatrix& d) { append(d_, d); }
+void VectorBuilder::add_logical_d(const BitMatrix& d) { add_matrix("d", d); }
 
 TensorFile VectorBuilder::finish(std::vector<std::pair<std::string, std::string>> metadata) && {
-  TensorFile file{.path = {}, .metadata = instruction_metadata(instruction_), .tensors = {}};
+  TensorFile file{.path = {}, .metadata = move_ ? instruction_metadata(*move_) : instruction_metadata(instruction_), .tensors = {}};
   for (auto& [key, value] : metadata) file.set_metadata(key, std::move(value));
-  const auto add_tensor = [&](std::string_view name, std::string_view dtype, std::vector<int64_t> shape, std::vector<uint8_t>& data) {
-    if (data.empty()) return;
-    shape.insert(shape.begin(), cases_);
-    file.tensors.push_back(Tensor::from_bytes(std::string(name), std::string(dtype), std::move(shape), std::move(data)));
-  };
-  const int64_t d_registers = d_fragment(instruction_).registers();
-  const int64_t m = instruction_.m, n = instruction_.n, k = instruction_.k, ctas = instruction_.cta_group;
-  const int64_t image_bytes = static_cast<int64_t>(smem_.size()) / std::max<int64_t>(cases_, 1) / ctas;
-  add_tensor("smem", "U8", ctas == 2 ? std::vector<int64_t>{2, image_bytes} : std::vector<int64_t>{image_bytes}, smem_);
-  add_tensor("idesc", "U32", {}, idesc_);
-  add_tensor("d_tmem", "U32", {}, d_tmem_);
-  add_tensor("a_tmem", "U32", {}, a_tmem_);
-  add_tensor("tmem", "U32", {ctas, tmem_lanes, columns_}, tmem_);
-  add_tensor("tmem_after", "U32", {ctas, tmem_lanes, columns_}, tmem_after_);
-  add_tensor("enable_input_d", "U8", {}, enable_input_d_);
-  add_tensor("disable_output_lane", "U32", {4 * ctas}, disable_output_lane_);
-  add_tensor("a_desc", "U64", {}, a_desc_);
-  add_tensor("b_desc", "U64", {}, b_desc_);
-  add_tensor("a_regs", "U32", {128, 4}, a_regs_);
-  add_tensor("metadata", "U32", {128}, metadata_);
-  add_tensor("c_regs", "U32", {128, d_registers}, c_regs_);
-  add_tensor("d_regs", "U32", {128, d_registers}, d_regs_);
-  add_tensor("a", natural_dtype(instruction_.a), {m, k}, a_);
-  add_tensor("b", natural_dtype(instruction_.b), {k, n}, b_);
-  add_tensor("c", natural_dtype(instruction_.d), {m, n}, c_);
-  add_tensor("d", natural_dtype(instruction_.d), {m, n}, d_);
+  // Always the same order, however the parts came.
+  static constexpr std::array<std::string_view, 32> order{
+      "smem", "idesc", "d_tmem", "a_tmem", "metadata_tmem", "scale_a_tmem", "scale_b_tmem", "taddr", "warp", "tmem", "tmem_after", "enable_input_d", "scale_input_d", "disable_output_lane", "zero_column_mask",
+      "s_desc", "a_desc", "b_desc", "regs", "a_regs", "b_regs", "metadata", "scale_a", "scale_b", "c_regs", "d_regs", "a", "b", "c", "d", "sfa", "sfb"};
+  std::ranges::stable_sort(columns_, {}, [](const Column& one) { return std::ranges::find(order, one.name) - order.begin(); });
+  for (Column& one : columns_) {
+    one.shape.insert(one.shape.begin(), cases_);
+    file.tensors.push_back(Tensor::from_bytes(std::string(one.name), std::string(one.dtype), std::move(one.shape), std::move(one.bytes)));
+  }
   return file;
 }
 

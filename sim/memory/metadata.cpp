@@ -7,15 +7,10 @@ namespace bitmma {
 namespace {
 
 constexpr auto layouts = std::to_array<MetadataLayout>({
-    {.stored_k = 8, .chunk = 2, .stored_per_chunk = 1, .field_bits = 4, .selectors = 2},   // tf32, k16
-    {.stored_k = 16, .chunk = 4, .stored_per_chunk = 2, .field_bits = 2, .selectors = 2},  // f16, bf16, k32
-    {.stored_k = 32, .chunk = 4, .stored_per_chunk = 2, .field_bits = 2, .selectors = 1},  // 8-bit, k64
+    {.pattern = one_of_two, .stored_k = 8, .field_bits = 4, .selectors = 2},    // tf32, k16
+    {.pattern = two_of_four, .stored_k = 16, .field_bits = 2, .selectors = 2},  // f16, bf16, k32
+    {.pattern = two_of_four, .stored_k = 32, .field_bits = 2, .selectors = 1},  // 8-bit, k64
 });
-
-uint32_t field_of(const MetadataLayout& layout, int position) {
-  if (layout.field_bits == 2) return static_cast<uint32_t>(position);
-  return position == 0 ? 0x4u : 0xEu;
-}
 
 }  // namespace
 
@@ -34,47 +29,57 @@ RegisterPlace metadata_place_of(const MetadataLayout& layout, int row, int store
           .bit = 16 * upper_row + layout.field_bits * within};
 }
 
-Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector) {
-  if (metadata.size() != 128) {
-    throw Error({.field = "metadata registers", .seen = std::to_string(metadata.size()), .legal = "128, one a thread"});
-  }
+Selection select(const SparsePattern& pattern, int rows, int stored_k, const std::function<uint32_t(int, int)>& nibble) {
   Selection selection;
-  selection.k.resize(static_cast<size_t>(rows) * layout.stored_k);
+  selection.k.reserve(static_cast<size_t>(rows) * stored_k);
   for (int row = 0; row < rows; ++row) {
-    uint32_t previous = 0;
-    for (int stored = 0; stored < layout.stored_k; ++stored) {
-      const RegisterPlace place = metadata_place_of(layout, row, stored, selector);
-      const uint32_t field = metadata[place.thread] >> place.bit & ((1u << layout.field_bits) - 1);
-      const int chunk_base = stored / layout.stored_per_chunk * layout.chunk;
-      uint32_t position = field;
-      if (layout.field_bits == 4) {
+    for (int chunk = 0; chunk * pattern.stored_per_chunk < stored_k; ++chunk) {
+      const uint32_t bits = nibble(row, chunk), first = bits & 3, second = bits >> 2 & 3;
+      const int base = chunk * pattern.chunk;
+      if (pattern.stored_per_chunk == 1) {
         // Two 2-bit numbers of 16-bit halves: 0100 takes halves 0 and 1, the first element; 1110 halves 2 and 3.
-        const uint32_t low = field & 3, high = field >> 2;
-        position = high / 2;
-        if (field != 0x4 && field != 0xE) {
+        if (bits != 0x4 && bits != 0xE) {
           ++selection.undefined_chunks;
-          selection.mixed.push_back({.row = static_cast<uint16_t>(row), .stored = static_cast<uint16_t>(stored),
-                                     .low_half = static_cast<uint16_t>(2 * chunk_base + static_cast<int>(low)),
-                                     .high_half = static_cast<uint16_t>(2 * chunk_base + static_cast<int>(high))});
+          selection.mixed.push_back({.row = static_cast<uint16_t>(row), .stored = static_cast<uint16_t>(chunk),
+                                     .low_half = static_cast<uint16_t>(2 * base + static_cast<int>(first)),
+                                     .high_half = static_cast<uint16_t>(2 * base + static_cast<int>(second))});
         }
-      } else {
-        selection.undefined_chunks += stored % layout.stored_per_chunk == 1 && position <= previous;
+        selection.k.push_back(static_cast<uint16_t>(base + static_cast<int>(second / 2)));
+        continue;
       }
-      previous = position;
-      selection.k[static_cast<size_t>(row) * layout.stored_k + stored] = static_cast<uint16_t>(chunk_base + static_cast<int>(position));
+      selection.undefined_chunks += second <= first;
+      for (const uint32_t position : {first, second}) {
+        for (int i = 0; i < pattern.unit; ++i) selection.k.push_back(static_cast<uint16_t>(base + static_cast<int>(position) * pattern.unit + i));
+      }
     }
   }
   return selection;
 }
 
+uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k) {
+  const auto position = [&](size_t stored) { return static_cast<uint32_t>(k[stored] % pattern.chunk / pattern.unit); };
+  if (pattern.stored_per_chunk == 1) return position(0) == 0 ? 0x4 : 0xE;
+  return position(0) | position(static_cast<size_t>(pattern.unit)) << 2;
+}
+
+Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector) {
+  if (metadata.size() != 128) {
+    throw Error({.field = "metadata registers", .seen = std::to_string(metadata.size()), .legal = "128, one a thread"});
+  }
+  return select(layout.pattern, rows, layout.stored_k, [&](int row, int chunk) {
+    const RegisterPlace place = metadata_place_of(layout, row, chunk * layout.pattern.stored_per_chunk, selector);
+    return metadata[place.thread] >> place.bit & 0xF;
+  });
+}
+
 std::vector<uint32_t> encode_metadata(const MetadataLayout& layout, std::span<const uint16_t> k, int rows,
                                       int selector) {
   std::vector<uint32_t> metadata(128, 0);
+  const int per_chunk = layout.pattern.stored_per_chunk;
   for (int row = 0; row < rows; ++row) {
-    for (int stored = 0; stored < layout.stored_k; ++stored) {
+    for (int stored = 0; stored < layout.stored_k; stored += per_chunk) {
       const RegisterPlace place = metadata_place_of(layout, row, stored, selector);
-      const int position = k[static_cast<size_t>(row) * layout.stored_k + stored] % layout.chunk;
-      metadata[place.thread] |= field_of(layout, position) << place.bit;
+      metadata[place.thread] |= nibble_of(layout.pattern, k.subspan(static_cast<size_t>(row) * layout.stored_k + stored, static_cast<size_t>(per_chunk))) << place.bit;
     }
   }
   return metadata;

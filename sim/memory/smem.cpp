@@ -43,6 +43,15 @@ SmemMap::SmemMap(const SmemMatrix& matrix) : matrix_(matrix), swizzle_(info(matr
   for (int col = 0; col < matrix.cols; ++col) col_offset_.push_back(offset_of(layout.col, col));
 }
 
+SmemPlace SmemMap::absolute_place_of(int row, int col) const {
+  constexpr int64_t line = 128;
+  const SmemDescriptor& descriptor = matrix_.descriptor;
+  const int64_t col_bits = col_offset_[col] * matrix_.element_bits, row_bytes = row_offset_[row] * matrix_.element_bits / 8;
+  const int64_t position = descriptor.start_address_bytes % line + col_bits / 8;
+  const int64_t buffer = position < line ? descriptor.start_address_bytes / line * line : descriptor.strides.leading_dim_byte_offset;
+  return {.byte = apply(swizzle_, buffer + position % line + row_bytes, descriptor.base_offset), .bit = static_cast<int>(col_bits & 7)};
+}
+
 std::vector<std::pair<int, int>> SmemMap::elements_at(int64_t byte) const {
   std::vector<std::pair<int, int>> found;
   for (int row = 0; row < matrix_.rows; ++row) {

@@ -62,6 +62,28 @@ TmemPlace TmemA::place_of(int row, int k, int copy) const {
           .column = address.column + bits / 32, .bit = bits % 32};
 }
 
+TmemPlace TmemMetadata::place_of(int row, int k, int copy) const {
+  const int in_cta = row % layout.rows_per_cta;
+  TmemPlace place{.cta = row / layout.rows_per_cta, .lane = address.lane + lane_of(layout, in_cta, copy), .column = address.column, .bit = 0};
+  if (element_bits >= 16) {  // rows m and m + 8 share a cell, the halves of K are in lanes m % 8 and m % 8 + 8
+    const int half_k = element_bits == 16 ? 16 : 8, bits_per_k = element_bits == 16 ? 1 : 2;
+    place.lane += in_cta % 8 - in_cta % 16 + 8 * (k / half_k);
+    place.column += selector;
+    place.bit = 16 * (in_cta / 8 % 2) + k % half_k * bits_per_k;
+  } else {
+    const int k_per_cell = element_bits == 8 ? 32 : 64;
+    place.column += k / k_per_cell;
+    place.bit = k % k_per_cell * 32 / k_per_cell;
+  }
+  return place;
+}
+
+TmemPlace TmemScales::place_of(int row, int j, int replica) const {
+  const int part = parts == 2 ? row / rows_per_part : 0, in_part = parts == 2 ? row % rows_per_part : row;
+  const int byte = id + j;
+  return {.cta = 0, .lane = 64 * part + 32 * replica + in_part % 32, .column = address.column + in_part / 32 + group_columns * (byte / 4), .bit = 8 * (byte % 4)};
+}
+
 void require_fits(const TmemD& d) {
   if (d.n < 8 || d.n > 256 || d.n % (8 * d.layout.n_parts) != 0) {
     throw Error({.field = "N", .seen = std::to_string(d.n), .legal = fmt::format("8..256 in steps of {} in layout {}", 8 * d.layout.n_parts, d.layout.name),
@@ -71,6 +93,23 @@ void require_fits(const TmemD& d) {
 }
 
 void require_fits(const TmemA& a, int k) { require_place(a.layout, a.address, (k * a.element_bits + 31) / 32, "A"); }
+
+void require_fits(const TmemMetadata& metadata) {
+  require_place(metadata.layout, metadata.address, metadata.selector + metadata.columns(), "sparse metadata");
+}
+
+void require_fits(const TmemScales& scales, int rows, int count, std::string_view operand) {
+  const TmemPlace last = scales.place_of(rows - 1, count - 1, 0);
+  std::vector<Violation> violations;
+  if (scales.address.lane != 0) {
+    violations.push_back({.field = fmt::format("{} lane", operand), .seen = std::to_string(scales.address.lane), .legal = "0", .fix = "scales stand in all 128 lanes", .source = "PTX ISA 9.7.16.10.7"});
+  }
+  if (last.column >= tmem_columns) {
+    violations.push_back({.field = fmt::format("{} columns", operand), .seen = fmt::format("{}..{}", scales.address.column, last.column),
+                          .legal = fmt::format("0..{}", tmem_columns - 1), .fix = "allocate lower", .source = "PTX ISA 9.7.16.1"});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+}
 
 int LdSt::registers() const { return num * ldst_shapes[static_cast<size_t>(shape)].registers_per_num; }
 

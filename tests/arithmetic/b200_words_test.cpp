@@ -30,39 +30,63 @@ std::vector<uint32_t> hex_words(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("every published dense word of a B200 is reproduced") {
+namespace {
+
+/// One line of the list as operands. `family` is the list's first word.
+struct Word {
+  const AccumulatorModel* model = nullptr;
+  Operands operands;
+  uint32_t d = 0;
+};
+
+Word word_of(const std::vector<std::string>& cells, const std::string& family) {
+  std::istringstream kind(cells[1]);
+  std::string first, second, third, mode;
+  kind >> first >> second >> third >> mode;
+  const bool fp4 = family == "mxf4" || family == "mxf4nvf4", scaled = fp4 || family == "mxf8f6f4";
+  const Format a = fp4 ? Format::e2m1 : *format_named(second), b = family == "i8" ? *format_named(third) : a;
+  const Format d = family == "i8" ? Format::s32 : scaled ? Format::f32 : *format_named(third);
+  const Scaling scaling = fp4 ? Scaling::groups_of_16 : scaled ? Scaling::whole_k : Scaling::none;
+  const std::vector<uint32_t> a_words = hex_words(cells[2]), b_words = hex_words(cells[3]);
+  const int terms = static_cast<int>(a_words.size());
+  const int shift = a == Format::bf16 ? 16 : 0;  // the list writes bf16 operands as the f32 words they were cut from
+  Word word{.model = find_accumulator_model(Family::tcgen05, a, b, d, scaling),
+            .operands = {.a = BitMatrix(a, 1, terms), .b = BitMatrix(b, terms, 1), .c = BitMatrix(d, 1, 1), .selected_k = {}, .mixed = {}, .saturate = mode == "sat"},
+            .d = hex_words(cells[7]).at(0)};
+  for (int k = 0; k < terms; ++k) {
+    word.operands.a(0, k) = a_words[static_cast<size_t>(k)] >> shift;
+    word.operands.b(k, 0) = b_words[static_cast<size_t>(k)] >> shift;
+  }
+  (*word.operands.c)(0, 0) = hex_words(cells[4]).at(0);
+  if (scaled) {
+    const Format type = *format_named(fp4 ? second : third);
+    const std::vector<uint32_t> scale_a = hex_words(cells[5]), scale_b = hex_words(cells[6]);
+    const int chunks = static_cast<int>(scale_a.size());
+    word.operands.scales = BlockScales{.a = BitMatrix(type, 1, chunks), .b = BitMatrix(type, chunks, 1)};
+    for (int j = 0; j < chunks; ++j) {
+      word.operands.scales->a(0, j) = scale_a[static_cast<size_t>(j)];
+      word.operands.scales->b(j, 0) = scale_b[static_cast<size_t>(j)];
+    }
+  }
+  return word;
+}
+
+}  // namespace
+
+TEST_CASE("every published word of a B200 is reproduced") {
   std::ifstream file(test::source_path("data/b200/tcgen05_words.txt"));
-  int dense = 0, integer = 0, scaled = 0;
+  std::map<std::string, int> count;
   for (std::string line; std::getline(file, line);) {
     if (line.empty() || line.front() == '#') continue;
     const std::vector<std::string> cells = split(line);
     REQUIRE(cells.size() == 8);
-    std::istringstream kind(cells[1]);
-    std::string family, type_a, type_b, mode;
-    kind >> family >> type_a >> type_b >> mode;
-    if (family != "dense" && family != "i8") {
-      ++scaled;  // block scales: not in this version
-      continue;
-    }
-    ++(family == "i8" ? integer : dense);
-    const Format a = *format_named(type_a), b = family == "i8" ? *format_named(type_b) : a;
-    const Format d = family == "i8" ? Format::s32 : *format_named(type_b);
-    const AccumulatorModel* model = find_accumulator_model(Family::tcgen05, a, b, d);
-    REQUIRE(model);
-    CHECK(model->evidence == Evidence::published_words);
-    const std::vector<uint32_t> a_words = hex_words(cells[2]), b_words = hex_words(cells[3]);
-    const int terms = static_cast<int>(a_words.size());
-    const int shift = a == Format::bf16 ? 16 : 0;  // the list writes bf16 operands as the f32 words they were cut from
-    Operands operands{.a = BitMatrix(a, 1, terms), .b = BitMatrix(b, terms, 1), .c = BitMatrix(d, 1, 1), .selected_k = {}, .mixed = {}, .saturate = mode == "sat"};
-    for (int k = 0; k < terms; ++k) {
-      operands.a(0, k) = a_words[static_cast<size_t>(k)] >> shift;
-      operands.b(k, 0) = b_words[static_cast<size_t>(k)] >> shift;
-    }
-    (*operands.c)(0, 0) = hex_words(cells[4]).at(0);
+    const std::string family = cells[1].substr(0, cells[1].find(' '));
+    const Word word = word_of(cells, family);
     INFO(line);
-    CHECK(multiply_accumulate(*model, operands)(0, 0) == hex_words(cells[7]).at(0));
+    REQUIRE(word.model);
+    CHECK(word.model->evidence == Evidence::published_words);
+    CHECK(multiply_accumulate(*word.model, word.operands)(0, 0) == word.d);
+    ++count[family];
   }
-  CHECK(dense == 41);
-  CHECK(integer == 8);
-  CHECK(dense + integer + scaled == 58);
+  CHECK(count == std::map<std::string, int>{{"dense", 41}, {"i8", 8}, {"mxf8f6f4", 2}, {"mxf4", 1}, {"mxf4nvf4", 6}});
 }

@@ -19,8 +19,24 @@ const std::map<std::string, oracle::Rule> rules = {
     {"wgmma f16 f16", {25, -21, 10, true, true}},     {"wgmma e4m3 f32", {13, -133, 13, false, false}}, {"wgmma e4m3 f16", {13, -21, 10, true, true}},
     {"tcgen05 tf32 f32", {25, -133, 23, false, false}}, {"tcgen05 f16 f32", {25, -133, 23, false, false}},
     {"tcgen05 bf16 f32", {25, -133, 23, false, false}}, {"tcgen05 f16 f16", {25, -21, 10, true, true}},
-    {"tcgen05 e4m3 f32", {25, -133, 23, false, false}}, {"tcgen05 e4m3 f16", {25, -21, 10, true, true}},
+    {"tcgen05 e4m3 f32", {25, -133, 23, false, false}}, {"tcgen05 e4m3 f16", {25, -21, 10, true, true}}, {"mma.sync e4m3 f32", {25, -133, 23, false, false}},
 };
+
+std::vector<uint32_t> codes_of(const BitMatrix& matrix) {
+  std::vector<uint32_t> codes;
+  for (int row = 0; row < matrix.rows(); ++row) {
+    for (int col = 0; col < matrix.cols(); ++col) codes.push_back(matrix(row, col));
+  }
+  return codes;
+}
+
+/// Row `row` of the scales of A, and column `col` of those of B.
+std::pair<std::vector<uint32_t>, std::vector<uint32_t>> scales_at(const BlockScales& scales, int row, int col) {
+  BitMatrix a(scales.a.format, 1, scales.a.cols()), b(scales.b.format, scales.b.rows(), 1);
+  a.bits = scales.a.bits.row(row);
+  b.bits = scales.b.bits.col(col);
+  return {codes_of(a), codes_of(b)};
+}
 
 uint32_t expected(const Instruction& instruction, const Operands& operands, int row, int col) {
   std::vector<uint32_t> a, b;
@@ -32,8 +48,17 @@ uint32_t expected(const Instruction& instruction, const Operands& operands, int 
   const std::optional<uint32_t> c = operands.c ? std::optional((*operands.c)(row, col)) : std::nullopt;
   const std::string type_a(info(instruction.a).name), type_b(info(instruction.b).name), type_d(info(instruction.d).name);
   if (instruction.d == Format::s32) return oracle::integer_dot(type_a, type_b, a, b, operands.saturate, c);
+  oracle::Scaling scaling{.c_shift = operands.scale_input_d};
+  if (operands.scales) {
+    const auto [scale_a, scale_b] = scales_at(*operands.scales, row, col);
+    if (instruction.kind != MmaKind::mxf8f6f4) {
+      return oracle::grouped_dot(std::string(info(instruction.scale_type).name), a, b, operands.negate_a != operands.negate_b, scale_a, scale_b, c);
+    }
+    scaling.power = static_cast<int>(scale_a[0]) - 127 + static_cast<int>(scale_b[0]) - 127;
+    scaling.nan = scale_a[0] == 255 || scale_b[0] == 255;
+  }
   const std::string inputs = info(instruction.a).bits <= 8 ? "e4m3" : type_a;
-  return oracle::fused_dot(rules.at(std::string(print(instruction.family)) + " " + inputs + " " + type_d), type_a, type_b, a, b, operands.negate_a, operands.negate_b, c);
+  return oracle::scaled_dot(rules.at(std::string(print(instruction.family)) + " " + inputs + " " + type_d), scaling, type_a, type_b, a, b, operands.negate_a, operands.negate_b, c);
 }
 
 /// Instructions that use the row: every pair of its types, dense and (wgmma) sparse, signs, saturation, without C.
@@ -43,14 +68,21 @@ std::vector<Instruction> instructions_of(const AccumulatorModel& row) {
     for (const FormatInfo& b : formats) {
       // A and B have the same width, but for the 8-, 6- and 4-bit types of f8f6f4.
       if (!row.inputs.contains(a.id) || !row.inputs.contains(b.id) || (a.bits > 8 && a.id != b.id)) continue;
-      for (int variant = 0; variant < 4; ++variant) {
+      for (int variant = 0; variant < 8; ++variant) {
         const bool is_float = a.kind == NumberKind::floating, is_integer = a.kind == NumberKind::integer;
-        const bool sparse = variant % 2 == 1 && a.kind != NumberKind::bits && row.family == Family::wgmma;
-        const int k = a.bits == 1 ? 256 : 256 / std::max(a.bits, 8);
-        instructions.push_back({.family = row.family, .sparse = sparse, .n = 16, .k = sparse ? 2 * k : k, .d = row.output, .a = a.id, .b = b.id,
+        const bool sparse = variant % 2 == 1 && a.kind != NumberKind::bits;
+        const bool grouped = row.scaling == Scaling::groups_of_16, scaled = row.scaling != Scaling::none;
+        const int k = grouped ? 64 : a.bits == 1 ? 256 : 256 / std::max(a.bits, 8);
+        Instruction instruction{.family = row.family, .sparse = sparse, .n = 16, .k = sparse ? 2 * k : k, .d = row.output, .a = a.id, .b = b.id,
                                 .satfinite = is_integer && variant >= 2,
-                                .imm_scale_a = is_float && variant == 1 ? -1 : 1, .imm_scale_b = is_float && variant == 2 ? -1 : 1,
-                                .scale_d = variant == 3 ? 0 : 1});
+                                .imm_scale_a = is_float && variant % 4 == 1 ? -1 : 1, .imm_scale_b = is_float && variant % 4 == 2 ? -1 : 1,
+                                .scale_d = variant % 4 == 3 ? 0 : 1};
+        if (scaled) instruction.kind = grouped ? MmaKind::mxf4nvf4 : MmaKind::mxf8f6f4;
+        else if (row.family == Family::tcgen05) instruction.kind = a.bits == 32 ? MmaKind::tf32 : a.bits == 16 ? MmaKind::f16 : is_integer ? MmaKind::i8 : MmaKind::f8f6f4;
+        if (grouped) instruction.scale_vec = variant < 4 ? ".scale_vec::2X" : ".scale_vec::4X", instruction.scale_type = variant >= 6 || variant == 4 ? Format::ue4m3 : Format::ue8m0;
+        if (grouped && variant == 6) instruction.k = 96;
+        if (row.family == Family::tcgen05 && a.bits >= 16 && variant >= 4) instruction.scale_input_d = 3 * variant - 9;
+        instructions.push_back(instruction);
       }
     }
   }
@@ -76,7 +108,7 @@ void require_row_agrees(const AccumulatorModel& row) {
   CHECK(outputs >= BITMMA_ORACLE_OUTPUTS);
 }
 
-const AccumulatorModel& row_of(Format a, Format d, Family family = Family::wgmma) { return *find_accumulator_model(family, a, a, d); }
+const AccumulatorModel& row_of(Format a, Format d, Family family = Family::wgmma, Scaling scaling = Scaling::none) { return *find_accumulator_model(family, a, a, d, scaling); }
 
 }  // namespace
 
@@ -94,4 +126,8 @@ TEST_CASE("oracle: tcgen05 f16 to f16") { require_row_agrees(row_of(Format::f16,
 TEST_CASE("oracle: tcgen05 f8f6f4 to f32") { require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05)); }
 TEST_CASE("oracle: tcgen05 f8f6f4 to f16") { require_row_agrees(row_of(Format::e2m1, Format::f16, Family::tcgen05)); }
 TEST_CASE("oracle: tcgen05 i8") { require_row_agrees(row_of(Format::s8, Format::s32, Family::tcgen05)); }
-TEST_CASE("oracle: these are all accumulator rows") { CHECK(accumulator_models().size() == 14); }
+TEST_CASE("oracle: tcgen05 mxf8f6f4") { require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05, Scaling::whole_k)); }
+TEST_CASE("oracle: tcgen05 mxf4 and mxf4nvf4") { require_row_agrees(row_of(Format::e2m1, Format::f32, Family::tcgen05, Scaling::groups_of_16)); }
+TEST_CASE("oracle: mma.sync mxf8f6f4") { require_row_agrees(row_of(Format::e2m3, Format::f32, Family::mma_sync, Scaling::whole_k)); }
+TEST_CASE("oracle: mma.sync mxf4 and mxf4nvf4") { require_row_agrees(row_of(Format::e2m1, Format::f32, Family::mma_sync, Scaling::groups_of_16)); }
+TEST_CASE("oracle: these are all accumulator rows") { CHECK(accumulator_models().size() == 18); }

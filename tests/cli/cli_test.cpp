@@ -8,6 +8,8 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/instruction/legality.hpp"
+#include "bitmma/instruction/tcgen05.hpp"
+#include "bitmma/instruction/tmem_move.hpp"
 #include "bitmma/io/tensor_file.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -42,7 +44,7 @@ const std::string one_golden = test::source_path("data/golden/sm_90a/misc/misc_f
 TEST_CASE("bad requests: message and exit code of each") {
   const test::TemporaryFolder folder;
   const std::string out = " -o " + folder.path("out");
-  const std::string w = "golden wgmma.mma_async.sync.aligned.";
+  const std::string w = "golden wgmma.mma_async.sync.aligned.", t = "golden tcgen05.mma.";
   struct Row { std::string line, message; };
   const std::vector<Row> rows = {
       {"", "subcommand"},
@@ -132,20 +134,57 @@ TEST_CASE("bad requests: message and exit code of each") {
       {"golden tcgen05.mma.cta_group::1.kind::f16 --m 64 --n 12" + out, "n = 12"},
       {"golden tcgen05.mma.cta_group::1.kind::f16 --m 256 --n 16" + out, "M = 256: legal is 64 or 128 with cta_group::1"},
       {"golden tcgen05.mma.cta_group::1.kind::f16 --m 64 --n 16 --a e4m3" + out, "a_type = e4m3: legal is f16 0, bf16 1"},
-      {"golden tcgen05.mma.cta_group::1.kind::mxf4 --m 128 --n 16 --a e2m1 --b e2m1" + out, "block scales are not in this version"},
+      {"golden tcgen05.mma.cta_group::1.kind::mxf4 --m 128 --n 16 --a e2m1 --b e2m1" + out, "kind::mxf4 always has scales"},
+      {t + "cta_group::1.kind::mxf4.block_scale --m 64 --n 16 --a e2m1 --b e2m1" + out, "m = 64: legal is 128 or 256"},
+      {t + "cta_group::1.kind::mxf4.block_scale --m 256 --n 16 --a e2m1 --b e2m1" + out, "M = 256: legal is 128 with cta_group::1 and block scales"},
+      {t + "cta_group::1.kind::mxf4.block_scale.scale_vec::4X --m 128 --n 16 --a e2m1 --b e2m1" + out, "legal is .scale_vec::2X, .block32 or nothing"},
+      {t + "cta_group::1.kind::mxf4nvf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1" + out, "it must be written"},
+      {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3" + out, "scale_type = ue4m3: legal is ue8m0 (1)"},
+      {t + "cta_group::1.kind::mxf4nvf4.block_scale.block32 --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3" + out, "scale type = ue4m3: legal is ue8m0; ue4m3 goes with mxf4nvf4"},
+      {t + "cta_group::1.kind::mxf4nvf4.block_scale.block16 --m 128 --n 16 --a e2m1 --b e2m1 --scale-a-id 2" + out, "scale_a_id = 2: legal is 0 with four scales"},
+      {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --scale-b-id 1" + out, "scale_b_id = 1: legal is 0 or 2"},
+      {t + "cta_group::1.kind::mxf8f6f4.block_scale --m 128 --n 16 --a e4m3 --b e4m3 --scale-b-id 4" + out, "scale_b_id = 4: legal is 0..3"},
+      {t + "sp.cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --k96" + out, "k_96 = 1 with sparse"},
+      {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --layout-a mn-major:128" + out, "transpose = 1"},
+      {t + "cta_group::1.kind::f16 --m 128 --n 16 --scale-input-d 16" + out, "scale_input_d = 16: legal is 0..15"},
+      {t + "cta_group::1.kind::f8f6f4 --m 128 --n 16 --a e4m3 --b e4m3 --scale-input-d 1" + out, "only kind::f16 and kind::tf32"},
+      {t + "cta_group::1.kind::f16.ashift --m 128 --n 16" + out, ".ashift = present: legal is absent unless A is in Tensor Memory"},
+      {t + "cta_group::1.kind::f16.ashift --m 64 --n 16 --a-source tmem" + out, "M = 128 or 256"},
+      {t + "cta_group::1.kind::f16.ashift.collector::a::fill --m 128 --n 16 --a-source tmem" + out, "lastuse, discard or none with .ashift"},
+      {t + "cta_group::1.kind::f16 --m 128 --n 64 --zero-column-mask 0" + out, "absent without .ws"},
+      {t + "cta_group::1.kind::f16 --m 128 --n 64 --max-shift 1" + out, "0 without .ws"},
+      {t + "ws.cta_group::1.kind::f16 --m 128 --n 64 --zero-column-mask 0x0800000000000000 --max-shift 0" + out, "column_shift = 8: legal is 0..0"},
+      {t + "ws.cta_group::1.kind::f16 --m 32 --n 64 --zero-column-mask 0x1100000000000000 --max-shift 3" + out, "column_shift = 17: legal is 0..16"},
+      {t + "ws.cta_group::1.kind::f16 --m 32 --n 64 --zero-column-mask 0xC000000000000000" + out, "reserved bits of the zero-column mask"},
+      {t + "ws.cta_group::1.kind::f16 --m 32 --n 64 --zero-column-mask x" + out, "encode mask"},
+      {t + "ws.sp.cta_group::1.kind::f16 --m 32 --n 256" + out, "N = 256: legal is 64 or 128"},
+      {"golden tcgen05.ld.sync.aligned.16x64b.x3.b32" + out, ".num = x3: legal is a power of two"},
+      {"golden tcgen05.ld.sync.aligned.16x256b.x64.b32" + out, "x1..x32 for 16x256b"},
+      {"golden tcgen05.ld.sync.aligned.16x32b.x1.b32" + out, "shape = 16x32b"},
+      {"golden tcgen05.ld.16x64b.x1.b32" + out, ".sync.aligned after the name"},
+      {"golden tcgen05.st.sync.aligned.16x64b.x1.pack::16b.b32" + out, "{.unpack::16b}.b32 at the end"},
+      {"golden tcgen05.ld.sync.aligned.16x32bx2.x1.b32 --half-split-offset 0x200000" + out, "half-split offset = 0x200000: legal is lanes of the same warp"},
+      {"golden tcgen05.cp.cta_group::1.32x128b" + out, "32x128b.warpx4"},
+      {"golden tcgen05.cp.cta_group::1.128x128b.warpx4" + out, "shape = .128x128b.warpx4"},
+      {"golden tcgen05.cp.128x128b" + out, "it is mandatory"},
+      {"golden tcgen05.cp.cta_group::1.128x128b.b6x16_p32" + out, "nothing, .b8x16.b4x16_p64"},
+      {"golden tcgen05.shift.cta_group::1.up" + out, ".cta_group::1.down or"},
+      {"golden tcgen05.shift.cta_group::1.down --cases 0" + out, "cases = 0"},
       {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --imm-scale-a 2" + out, "--imm-scale-a = 2: legal is 1, or -1"},
       {"golden tcgen05.mma.cta_group::1.kind::i8 --m 128 --n 16 --d s32 --a s8 --b s8 --imm-scale-b -1" + out, "negate = 1"},
-      {"golden tcgen05.mma.sp.cta_group::1.kind::f16 --m 128 --n 16" + out, "sparse tcgen05 is not in this version"},
       {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --a-source registers" + out, "smem or tmem for tcgen05.mma"},
       {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --d f99" + out, "--d = f99"},
       {"golden tcgen05.mma.cta_group::1.kind::tf32 --m 128 --n 16 --a tf32 --b tf32 --layout-b mn-major:128" + out, "128-atom32 (code 1)"},
       {"golden " + f16 + " --a-source tmem" + out, "smem or registers for wgmma"},
       {"golden " + f16 + " --layout-a k-major:128-atom32" + out, "exists on sm_100a only"},
-      {"ptx tcgen05.mma.cta_group::1.kind::f16", "the kernel of tcgen05.mma is not in this version"},
+      {"ptx tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::use", "a mnemonic of bitmma list --mnemonics"},
       {"layout fragment --instruction tcgen05.mma.cta_group::1.kind::f16", "layout tmem, layout ldst"},
       {"decode 0x08100010 --kind f17", "--kind = f17"},
       {"decode 0x108100010 --kind f16", "a 32-bit number"},
       {"decode 0x08100050 --kind f16", "reserved bits = 0x00000040"},
+      {"encode mask --use 256", "use_span = 256: legal is 0..255"},
+      {"decode 0x0 --zero-column-mask --m 16", "--m, --n = 16, 256"},
+      {"decode 0x1000000000 --zero-column-mask", "reserved bits of the zero-column mask"},
       {"encode idesc --kind f16 --m 128 --n 12", "n = 12: legal is 8..256 in steps of 8"},
       {"encode idesc --kind mxf4 --m 64 --n 8 --a e2m1 --b e2m1", "m = 64: legal is 128 or 256"},
       {"encode idesc --kind f16 --m 128 --n 8 --d f99", "--d = f99"},
@@ -379,8 +418,8 @@ TEST_CASE("tcgen05: golden, simulate, verify, compare; bad files get their messa
       {[&](TensorFile& f) { replace(f, "smem", "U8", {2, 2, 64}); }, "image of 64 bytes"},
       {[&](TensorFile& f) { replace(f, "d_tmem", "U32", {2}, 0x7F); }, "Tensor Memory address = 0x7f7f7f7f"},
       {[&](TensorFile& f) { replace(f, "disable_output_lane", "U32", {2, 4}); }, "tensor disable_output_lane shape"},
-      {[&](TensorFile& f) { replace(f, "scale_input_d", "U8", {2}, 1); }, "this version does not simulate it"},
-      {[&](TensorFile& f) { replace(f, "zero_column_mask", "U64", {2}, 1); }, "this version does not simulate it"},
+      {[&](TensorFile& f) { replace(f, "scale_input_d", "U8", {2}, 1); }, "only kind::f16 and kind::tf32"},
+      {[&](TensorFile& f) { replace(f, "zero_column_mask", "U64", {2}, 1); }, "absent or 0 without .ws"},
       {[&](TensorFile& f) { replace(f, "a_tmem", "U32", {2}); }, "both a_tmem and a_desc"},
       {[](TensorFile& f) { f.erase("tmem_after"); }, "tensor tmem_after = (missing)"},
       {[](TensorFile& f) { f.set_metadata("instruction", "tcgen05.mma.cta_group::2.kind::mxf4"); }, "kind::mxf4"},
@@ -396,12 +435,69 @@ TEST_CASE("tcgen05: golden, simulate, verify, compare; bad files get their messa
   }
 }
 
+TEST_CASE("decode answers what people get wrong about Blackwell's descriptors") {
+  struct Row { std::string line, answer; };
+  const std::vector<Row> rows = {
+      // e2m1 is 1 in Table 44, 5 in Tables 42 and 43.
+      {"decode 0x08040680 --kind mxf4nvf4", "5 is e2m1 in Tables 42 and 43 only"},
+      {"decode 0x08040480 --kind mxf4nvf4", "A e2m1"},
+      // Swizzle code 1 is not plain 128B.
+      {"decode 0x2000404000010000 --arch sm_100a", "swizzle = 1 (128B with 32-byte atoms): legal is 2 for plain 128B"},
+      // Bit 23 is the type of the scales, not their number.
+      {"decode 0x08840480 --kind mxf4nvf4", "bit 23 is the type of the scales, not their number"},
+      // Scale ids name a byte of a cell, not a thread.
+      {"decode 0x08040480 --kind mxf4nvf4", "byte of the Tensor Memory cell with A's first scale"},
+      // LBO and SBO are multiples of 16 bytes.
+      {"encode descriptor --lbo 64 --sbo 8 --arch sm_100a", "stride_dim_byte_offset = 8: legal is a multiple of 16 bytes"},
+      // Strides of the layout without swizzle, in a 128B one.
+      {"decode 0x4000400800800000 --arch sm_100a --major k", "look like those of the layout without swizzle"},
+      {"decode 0x4000400800800000 --arch sm_100a --major k", "the hardware ignores it there"},
+      // SBO is between groups of 8 rows, not rows.
+      {"decode 0x4000400800010000 --arch sm_100a", "SBO steps over 8 rows of 128 bytes"},
+      {"decode 0x4000404000010000 --arch sm_100a", "between groups of 8 rows"},
+      // D of N = 8 takes 8 columns, the allocation is of 32.
+      {"decode 0x08020010 --kind f16", "D takes 8 columns of Tensor Memory"},
+      // M >> 4 in Table 42, M >> 7 in the others.
+      {"decode 0x01020010 --kind f16", "m = 16: legal is 32 (.ws), 64, 128 or 256"},
+      {"decode 0x01020010 --kind f16", "M >> 7 belongs to Tables 43 and 44"},
+      // Packed fp4 alone is K-major only.
+      {"encode idesc --kind mxf4 --m 128 --n 8 --a e2m1 --b e2m1 --transpose-b", "packed fp4 is K-major only"},
+      {"decode 0x08118010 --kind f16", "A M-major, B N-major"},
+      // The eight zeros that Table 40 misprints.
+      {"decode 0x4160404000010000 --arch sm_100a", "0xb00000000 is a misprint"},
+      // And other traps: missing fixed bits, codes that do not exist, strides not shifted, a start inside the pattern.
+      {"decode 0x4000004000010000 --arch sm_100a", "a descriptor made for sm_90a lacks these bits"},
+      {"decode 0xA000404000010000 --arch sm_100a", "swizzle of descriptor 0xa000404000010000 = 5"},
+      {"decode 0xE000404000010000 --arch sm_100a", "codes of sm_90a and sm_100a differ"},
+      {"decode 0x4000440000010000 --arch sm_100a", "was 1024 written without the shift right by 4?"},
+      {"decode 0x4000404000010008 --arch sm_100a", "set base_offset = (start >> 7) & 7"},
+      {"decode 0xC010404000010000 --arch sm_100a", "leading_dim_mode = 1 (absolute address)"},
+      {"decode 0x00ff078500030201 --zero-column-mask --m 64 --n 64", "use_span"},
+      {"decode tcgen05.cp.cta_group::1.64x128b.warpx2::02_13", "64 rows of 16 bytes of shared memory -> Tensor Memory, 2 lanes each"},
+  };
+  for (const Row& row : rows) {
+    const Outcome outcome = run_line(row.line);
+    INFO(row.line << "\n" << outcome.out << outcome.err);
+    CHECK_THAT(outcome.out + outcome.err, ContainsSubstring(row.answer));
+  }
+  CHECK(run_line("encode mask --use 3 --skip 2").out == "0x0003028000000000\n");
+  CHECK_THAT(run_line("decode 0x0003028000000000 --zero-column-mask --m 128 --n 64").out, ContainsSubstring("   0  0000111000011100001110000111"));
+  CHECK(nlohmann::json::parse(run_line("decode 0x0003028000000000 --zero-column-mask --m 128 --n 8 --json").out)["columns"] == "00001110");
+}
+
 TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
   const auto json = nlohmann::json::parse(run({"list", "--json"}).out);
-  CHECK(json.size() == legal_forms().size() + 6);  // and the rows of tcgen05
+  const auto others = std::ranges::count_if(accumulator_models(), [](const AccumulatorModel& model) { return model.family != Family::wgmma; });
+  CHECK(json.size() == legal_forms().size() + static_cast<size_t>(others));
   for (const auto& row : json) CHECK_FALSE(row["evidence"].get<std::string>().empty());
-  const std::string mnemonics = run({"list", "--mnemonics"}).out;
-  CHECK(static_cast<size_t>(std::count(mnemonics.begin(), mnemonics.end(), '\n')) == all_legal_instructions().size());
+  std::istringstream mnemonics(run({"list", "--mnemonics"}).out);
+  size_t count = 0;
+  for (std::string line; std::getline(mnemonics, line); ++count) {
+    INFO(line);
+    if (is_tmem_move(line)) CHECK(print(parse_tmem_move(line)) == line);
+    else CHECK(print(parse_instruction(line)) == line);
+  }
+  CHECK(count == all_legal_instructions().size() + all_tcgen05_mnemonics().size() + all_legal_moves().size());
 }
 
 TEST_CASE("help has examples, goes to stdout and is no error") {

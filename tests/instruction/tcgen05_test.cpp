@@ -1,4 +1,4 @@
-#include "bitmma/instruction/tcgen05.hpp"
+#include "bitmma/instruction/tcgen05_machine.hpp"
 
 #include "bitmma/instruction/legality.hpp"
 #include "bitmma/instruction/random_operands.hpp"
@@ -10,7 +10,13 @@ using namespace bitmma;
 
 namespace {
 
-struct Types { MmaKind kind; Format d, a, b; };
+struct Types {
+  MmaKind kind;
+  Format d, a, b;
+  std::string scale_vec = "";
+  Format scale_type = Format::ue8m0;
+  int k = 0;
+};
 
 const std::vector<Types> types = {
     {MmaKind::f16, Format::f32, Format::f16, Format::f16},   {MmaKind::f16, Format::f16, Format::f16, Format::f16},
@@ -18,10 +24,15 @@ const std::vector<Types> types = {
     {MmaKind::f8f6f4, Format::f32, Format::e4m3, Format::e5m2}, {MmaKind::f8f6f4, Format::f16, Format::e2m3, Format::e3m2},
     {MmaKind::f8f6f4, Format::f32, Format::e2m1, Format::e4m3}, {MmaKind::f8f6f4, Format::f32, Format::e3m2, Format::e2m1},
     {MmaKind::i8, Format::s32, Format::s8, Format::u8},
+    {MmaKind::mxf8f6f4, Format::f32, Format::e4m3, Format::e5m2}, {MmaKind::mxf8f6f4, Format::f32, Format::e2m1, Format::e3m2, ".block32"},
+    {MmaKind::mxf4, Format::f32, Format::e2m1, Format::e2m1}, {MmaKind::mxf4nvf4, Format::f32, Format::e2m1, Format::e2m1, ".scale_vec::2X"},
+    {MmaKind::mxf4nvf4, Format::f32, Format::e2m1, Format::e2m1, ".scale_vec::4X", Format::ue4m3}, {MmaKind::mxf4nvf4, Format::f32, Format::e2m1, Format::e2m1, ".block16"},
+    {MmaKind::mxf4, Format::f32, Format::e2m1, Format::e2m1, ".block32", Format::ue8m0, 96}, {MmaKind::mxf4nvf4, Format::f32, Format::e2m1, Format::e2m1, ".block16", Format::ue4m3, 96},
 };
 
-Instruction instruction_of(const Types& t, int m, int n, int cta_group, bool ws) {
-  Instruction instruction{.family = Family::tcgen05, .m = m, .n = n, .d = t.d, .a = t.a, .b = t.b, .kind = t.kind, .cta_group = cta_group, .weight_stationary = ws};
+Instruction instruction_of(const Types& t, int m, int n, int cta_group, bool ws, bool sparse = false) {
+  Instruction instruction{.family = Family::tcgen05, .sparse = sparse, .m = m, .n = n, .k = t.k, .d = t.d, .a = t.a, .b = t.b, .kind = t.kind, .cta_group = cta_group, .weight_stationary = ws,
+                          .scale_vec = t.scale_vec, .scale_type = t.scale_type};
   return with_idesc(instruction, idesc_of(instruction));
 }
 
@@ -30,17 +41,20 @@ std::vector<Instruction> legal_instructions() {
   std::vector<Instruction> all;
   for (const Types& t : types) {
     for (const Tcgen05Form& form : tcgen05_forms()) {
-      if (!form.kinds[static_cast<size_t>(t.kind)]) continue;
-      for (const int m : form.m) {
-        std::vector<Instruction> of_m;
-        for (int n = 8; n <= 256 && m; n += 8) {
-          const Instruction instruction = instruction_of(t, m, n, form.cta_group, form.ws);
-          if (tcgen05_violations(instruction).empty()) of_m.push_back(instruction);
+      if (!form.kinds.contains(t.kind)) continue;
+      for (const bool sparse : {false, true}) {
+        if (sparse ? !form.sparse || t.k == 96 : !form.dense) continue;
+        for (const int m : form.m) {
+          std::vector<Instruction> of_m;
+          for (int n = 8; n <= 256 && m; n += 8) {
+            const Instruction instruction = instruction_of(t, m, n, form.cta_group, form.ws, sparse);
+            if (tcgen05_violations(instruction).empty()) of_m.push_back(instruction);
+          }
+          if (of_m.empty()) continue;
+          all.push_back(of_m.front());
+          all.push_back(of_m[of_m.size() / 2]);
+          all.push_back(of_m.back());
         }
-        if (of_m.empty()) continue;
-        all.push_back(of_m.front());
-        all.push_back(of_m[of_m.size() / 2]);
-        all.push_back(of_m.back());
       }
     }
   }
@@ -51,12 +65,15 @@ std::vector<Instruction> legal_instructions() {
 
 TEST_CASE("tcgen05 mnemonics print and parse back, and wrong ones are refused") {
   for (const char* text : {"tcgen05.mma.cta_group::1.kind::f16", "tcgen05.mma.cta_group::2.kind::tf32", "tcgen05.mma.ws.cta_group::1.kind::i8.collector::b2::fill",
-                           "tcgen05.mma.sp.cta_group::1.kind::f8f6f4", "tcgen05.mma.cta_group::1.kind::mxf4nvf4", "tcgen05.mma.cta_group::1.kind::f16.collector::a::lastuse"}) {
+                           "tcgen05.mma.sp.cta_group::1.kind::f8f6f4", "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X",
+                           "tcgen05.mma.sp.cta_group::2.kind::mxf8f6f4.block_scale.block32.collector::a::use", "tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::lastuse",
+                           "tcgen05.mma.cta_group::1.kind::f16.collector::a::lastuse"}) {
     CHECK(print(parse_instruction(text)) == text);
   }
-  for (const auto& [text, message] : {std::pair("tcgen05.ld", ".mma after tcgen05"), std::pair("tcgen05.mma.kind::f16", "it is mandatory"),
+  for (const auto& [text, message] : {std::pair("tcgen05.wait", ".mma, .ld, .st, .cp or .shift after tcgen05"), std::pair("tcgen05.mma.kind::f16", "it is mandatory"),
                                       std::pair("tcgen05.mma.cta_group::3.kind::f16", "cta_group::3"), std::pair("tcgen05.mma.cta_group::1.kind::bf16", "kind = kind::bf16"),
-                                      std::pair("tcgen05.mma.cta_group::1.kind::f16.ashift", ".ashift is not simulated"),
+                                      std::pair("tcgen05.mma.cta_group::1.kind::mxf4", "always has scales"), std::pair("tcgen05.mma.cta_group::1.kind::f16.block_scale", "only the mx kinds have scales"),
+                                      std::pair("tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::3X", "nothing more here"),
                                       std::pair("tcgen05.mma.cta_group::1.kind::f16.collector::b0::fill", "collector::a::fill")}) {
     CHECK_THROWS_WITH(parse_instruction(text), ContainsSubstring(message));
   }
@@ -92,6 +109,19 @@ TEST_CASE("what place_tcgen05 lays out is read back, and D is the product: every
       Instruction instruction = plain;
       instruction.a_source = source;
       instruction.scale_d = index % 3 != 0;
+      const int scales = instruction.scale_count(), step = scales == 4 ? 4 : scales == 2 || scales == 6 ? 2 : 1;
+      if (scales > 0) instruction.scale_a_id = index % (4 / step) * step, instruction.scale_b_id = index / 2 % (4 / step) * step;
+      if (plain.sparse && (plain.kind == MmaKind::f16 || plain.kind == MmaKind::tf32)) instruction.sparsity_selector = index % 4;
+      const bool scales_d = (plain.kind == MmaKind::f16 || plain.kind == MmaKind::tf32) && !plain.weight_stationary;
+      if (scales_d && index % 2 == 0) instruction.scale_input_d = index % 16;
+      const bool layout_c = plain.sparse && plain.m == 128 && plain.cta_group == 2;
+      if (source == OperandSource::tmem && plain.m >= 128 && !plain.weight_stationary && scales == 0 && !layout_c) instruction.ashift = index % 4 == 0;
+      std::optional<uint64_t> mask;
+      if (plain.weight_stationary && index % 2 == 0) {
+        instruction.max_shift_code = index % 4;
+        const int limit = std::min(max_shift_columns(instruction.max_shift_code), plain.m == 32 ? 16 : 32);
+        mask = encode(ZeroColumnMask{.start_count = {index % 7, 3, 0, 1}, .first_span = {index % 2, 1, 0, 1}, .non_zero_mask = index % 4 != 0, .skip_span = index % 5, .use_span = index % 9, .column_shift = index % (limit + 1)});
+      }
       constexpr std::array modes{Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
       const bool may_transpose = info(plain.a).bits >= 8 && info(plain.b).bits >= 8 && index % 2 == 0;
       const auto layout = [&](int turn) {
@@ -103,18 +133,27 @@ TEST_CASE("what place_tcgen05 lays out is read back, and D is the product: every
       instruction = with_majors(instruction, a, b);
       if (!tcgen05_violations(instruction).empty()) continue;  // an N that an N-major 8-bit B cannot have
       INFO(print(instruction) << " M " << instruction.m << " N " << instruction.n << " " << info(instruction.a).name << " x " << info(instruction.b).name);
-      const Operands operands = random_operands(instruction, distributions[static_cast<size_t>(index) % distributions.size()].id, 6, static_cast<uint64_t>(index));
-      const Tcgen05State state = place_tcgen05(instruction, a, b, operands, filler_stream(6, static_cast<uint64_t>(index)));
+      Operands operands = random_operands(instruction, distributions[static_cast<size_t>(index) % distributions.size()].id, 6, static_cast<uint64_t>(index));
+      const Tcgen05State state = place_tcgen05(instruction, a, b, operands, filler_stream(6, static_cast<uint64_t>(index)), mask);
+      if (mask) {
+        const std::vector<bool> zeroed = zeroed_columns(decode_zero_column_mask(*mask), instruction.m, instruction.n);
+        for (int col = 0; col < instruction.n; ++col) {
+          if (zeroed[static_cast<size_t>(col)]) operands.b.bits.col(col).setZero();
+        }
+      }
       const Operands back = gather_operands(instruction, state.view());
       REQUIRE(back.a == operands.a);
       REQUIRE(back.b == operands.b);
+      REQUIRE(back.selected_k == operands.selected_k);
+      REQUIRE(back.mixed.empty());
+      REQUIRE(back.scales == operands.scales);
       REQUIRE(back.c.has_value() == operands.c.has_value());
       if (operands.c) REQUIRE(*back.c == *operands.c);
       const std::vector<uint32_t> after = simulate(instruction, state.view());
-      REQUIRE(gather_d(instruction, state.d_tmem, after, state.columns) == multiply_accumulate(model_for(instruction), operands));
+      REQUIRE(gather_d(instruction, state.registers.d_tmem, after, state.columns) == multiply_accumulate(model_for(instruction), operands));
     }
   }
-  CHECK(index > 300);
+  CHECK(index > 700);
 }
 
 TEST_CASE("st, mma, ld: A*B+C comes back through registers") {
@@ -147,7 +186,7 @@ TEST_CASE("disabled lanes keep what they had, and so do the upper halves of f16 
   const Instruction instruction = instruction_of(types[1], 64, 16, 1, false);  // f16 D, layout F
   const Operands operands = random_operands(instruction, Distribution::normal, 9, 0);
   Tcgen05State state = place_tcgen05(instruction, {}, {}, operands, filler_stream(9, 0));
-  state.disable_output_lane[1] = 0x00000003;  // lanes 32 and 33: rows 16 and 17
+  state.registers.disable_output_lane[1] = 0x00000003;  // lanes 32 and 33: rows 16 and 17
   const std::vector<uint32_t> after = simulate(instruction, state.view());
   int changed = 0;
   for (int lane = 0; lane < 128; ++lane) {
@@ -171,7 +210,7 @@ TEST_CASE("unequal copies of A feed their own part of N") {
   Tcgen05State state = place_tcgen05(instruction, {}, {}, first, filler_stream(10, 0));
   const Tcgen05State other = place_tcgen05(instruction, {}, {}, second, filler_stream(10, 0));
   std::copy(other.tmem.begin() + 64 * state.columns, other.tmem.end(), state.tmem.begin() + 64 * state.columns);  // lanes 64..127: copy 1, and D there (the same)
-  const BitMatrix d = gather_d(instruction, state.d_tmem, simulate(instruction, state.view()), state.columns);
+  const BitMatrix d = gather_d(instruction, state.registers.d_tmem, simulate(instruction, state.view()), state.columns);
   const BitMatrix left = multiply_accumulate(model_for(instruction), first), right = multiply_accumulate(model_for(instruction), second);
   CHECK((d.bits.leftCols(32) == left.bits.leftCols(32)).all());
   CHECK((d.bits.rightCols(32) == right.bits.rightCols(32)).all());
@@ -191,12 +230,12 @@ TEST_CASE("bad tcgen05 machines get their message") {
     return "fine";
   };
   CHECK(message([](Tcgen05State&) {}, instruction) == "fine");
-  CHECK_THAT(message([](Tcgen05State& s) { s.d_tmem = 0x00100000; }, instruction), ContainsSubstring("D lane = 16"));
-  CHECK_THAT(message([](Tcgen05State& s) { s.d_tmem = 500; }, instruction), ContainsSubstring("500..515"));
-  CHECK_THAT(message([](Tcgen05State& s) { s.d_tmem = 20; }, instruction), ContainsSubstring("inside the 32 columns"));
+  CHECK_THAT(message([](Tcgen05State& s) { s.registers.d_tmem = 0x00100000; }, instruction), ContainsSubstring("D lane = 16"));
+  CHECK_THAT(message([](Tcgen05State& s) { s.registers.d_tmem = 500; }, instruction), ContainsSubstring("500..515"));
+  CHECK_THAT(message([](Tcgen05State& s) { s.registers.d_tmem = 20; }, instruction), ContainsSubstring("inside the 32 columns"));
   CHECK_THAT(message([](Tcgen05State& s) { s.columns = 31; }, instruction), ContainsSubstring("Tensor Memory"));
   CHECK_THAT(message([](Tcgen05State& s) { s.smem[0].resize(100); }, instruction), ContainsSubstring("shared-memory image of 100 bytes"));
-  CHECK_THAT(message([](Tcgen05State& s) { s.a_desc = (s.a_desc & ~(uint64_t{7} << 61)) | uint64_t{1} << 61; }, instruction), ContainsSubstring("A swizzle = 128-atom32"));
+  CHECK_THAT(message([](Tcgen05State& s) { s.registers.a_desc = (s.registers.a_desc & ~(uint64_t{7} << 61)) | uint64_t{1} << 61; }, instruction), ContainsSubstring("A swizzle = 128-atom32"));
   Instruction n_major = instruction;
   n_major.imm_trans_b = 1;
   CHECK_THAT(message([](Tcgen05State&) {}, n_major), ContainsSubstring("128-atom32 (code 1)"));
@@ -227,7 +266,7 @@ TEST_CASE("golden then verify round-trips for every form of tcgen05.mma, through
     write_tensor_file(folder.path("wrong"), wrong);
     const Comparison seen = verify(read_vector_file(folder.path("wrong")), 1);
     REQUIRE(seen.mismatches == 1);
-    REQUIRE(seen.first->cell == TmemPlace{0, 0, 0, 0});
+    REQUIRE(seen.first->place.cell == TmemPlace{0, 0, 0, 0});
     write_tensor_file(folder.path("repaired"), with_simulated_d(read_vector_file(folder.path("wrong")), {}, {}, 1));
     REQUIRE(verify(read_vector_file(folder.path("repaired")), 1).mismatches == 0);
   }

@@ -40,7 +40,7 @@ TEST_CASE("verify sees a single wrong bit and says where it is") {
   CHECK(result.cases_with_mismatches == 1);
   REQUIRE(result.first);
   CHECK(result.first->case_index == 1);
-  CHECK(result.first->place == RegisterPlace{37, 2, 0});
+  CHECK(result.first->place.reg == RegisterPlace{37, 2, 0});
   CHECK(result.first->row == 16 + 1 + 8);
   CHECK(result.first->col == 2);
   CHECK((result.first->expected ^ result.first->actual) == 0x10000000);

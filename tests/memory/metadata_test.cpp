@@ -38,10 +38,10 @@ TEST_CASE("selected positions survive a trip through the registers, for every se
     for (int selector = 0; selector < layout.selectors; ++selector) {
       std::vector<uint16_t> k;
       for (int row = 0; row < 64; ++row) {
-        for (int chunk = 0; chunk < layout.stored_k / layout.stored_per_chunk; ++chunk) {
-          const int first = static_cast<int>(random.below(static_cast<uint32_t>(layout.chunk - layout.stored_per_chunk + 1)));
-          k.push_back(static_cast<uint16_t>(chunk * layout.chunk + first));
-          if (layout.stored_per_chunk == 2) k.push_back(static_cast<uint16_t>(chunk * layout.chunk + random.between(first + 1, 3)));
+        for (int chunk = 0; chunk < layout.stored_k / layout.pattern.stored_per_chunk; ++chunk) {
+          const int first = static_cast<int>(random.below(static_cast<uint32_t>(layout.pattern.chunk - layout.pattern.stored_per_chunk + 1)));
+          k.push_back(static_cast<uint16_t>(chunk * layout.pattern.chunk + first));
+          if (layout.pattern.stored_per_chunk == 2) k.push_back(static_cast<uint16_t>(chunk * layout.pattern.chunk + random.between(first + 1, 3)));
         }
       }
       const Selection selection = select(layout, encode_metadata(layout, k, 64, selector), 64, selector);

@@ -2,13 +2,14 @@
 
 #include <gmpxx.h>
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 
 namespace oracle {
 namespace {
 
-constexpr int scale_bits = 400;  // every operand, product and quantum is an integer multiple of 2^-400
+constexpr int scale_bits = 600;  // every operand, product and quantum is an integer multiple of 2^-600
 
 struct Layout {
   int width, exponent, mantissa, bias;
@@ -91,9 +92,82 @@ uint32_t write(const Rule& rule, const mpz_class& total, int quantum) {
 
 uint32_t fused_dot(const Rule& rule, const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
                    const std::vector<uint32_t>& b, bool negate_a, bool negate_b, std::optional<uint32_t> c) {
+  return scaled_dot(rule, {}, type_a, type_b, a, b, negate_a, negate_b, c);
+}
+
+namespace {
+
+/// value * 2^power, exactly: the scale of the oracle is fine enough for every power that scales can have.
+mpz_class times_power(const mpz_class& value, int power) {
+  if (power >= 0) return value << power;
+  mpz_class quotient, rest;
+  mpz_fdiv_qr(quotient.get_mpz_t(), rest.get_mpz_t(), value.get_mpz_t(), mpz_class(mpz_class(1) << -power).get_mpz_t());
+  if (rest != 0) throw std::logic_error("the scale of the oracle is too small");
+  return quotient;
+}
+
+}  // namespace
+
+uint32_t grouped_dot(const std::string& scale_type, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, bool negate,
+                     const std::vector<uint32_t>& scale_a, const std::vector<uint32_t>& scale_b, std::optional<uint32_t> c) {
+  constexpr int absent = -139;  // exponent of what is zero
+  constexpr Rule rule{35, absent, 23, false, false};
+  static const int e2m1_halves[8] = {0, 1, 2, 3, 4, 6, 8, 12};
+  const size_t groups = a.size() / 16;
+  mpz_class total = 0;
+  std::vector<mpz_class> values;
+  std::vector<int> exponents;
+  for (size_t g = 0; g < groups; ++g) {
+    long quarters = 0;
+    bool something = false;
+    for (size_t j = 16 * g; j < 16 * g + 16; ++j) {
+      const int product = e2m1_halves[a[j] % 8] * e2m1_halves[b[j] % 8];
+      something = something || product != 0;
+      quarters += (a[j] / 8 % 2 != b[j] / 8 % 2) != negate ? -product : product;
+    }
+    const size_t chunk = g * scale_a.size() / groups;
+    mpz_class value = quarters;
+    int exponent = 0;
+    for (const uint32_t code : {scale_a[chunk], scale_b[chunk]}) {
+      if (scale_type == "ue8m0") {
+        if (code == 255) return 0x7FFFFFFF;
+        exponent += static_cast<int>(code) - 127;
+      } else {
+        const uint32_t low = code % 128, field = low / 8;
+        if (low == 127) return 0x7FFFFFFF;
+        value *= field == 0 ? low : low % 8 + 8;
+        something = something && low != 0;
+        exponent += (field == 0 ? 1 : static_cast<int>(field)) - 7;
+      }
+    }
+    // value * 2^(exponent - fraction): two bits of quarters, three of each ue4m3 significand
+    const int fraction = scale_type == "ue8m0" ? 2 : 8;
+    values.push_back(times_power(value << scale_bits, exponent - fraction));
+    exponents.push_back(something ? exponent : absent);
+  }
+  int highest = absent;
+  if (c) {
+    const Number z = read("f32", *c);
+    if (z.nan) return 0x7FFFFFFF;
+    if (z.infinite) return *c;
+    values.push_back(z.negative ? mpz_class(-z.scaled) : z.scaled);
+    exponents.push_back(z.zero ? absent : z.align);
+  }
+  for (const int exponent : exponents) highest = std::max(highest, exponent);
+  const int quantum = highest - rule.fraction_bits;
+  for (const mpz_class& value : values) {
+    const mpz_class kept = abs(value) >> (quantum + scale_bits);
+    if (sgn(value) < 0) total -= kept;
+    else total += kept;
+  }
+  return write(rule, total, quantum);
+}
+
+uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
+                    const std::vector<uint32_t>& b, bool negate_a, bool negate_b, std::optional<uint32_t> c) {
   const uint32_t nan_code = rule.f16_result ? 0x7FFF : 0x7FFFFFFF;
   const uint32_t infinity = rule.f16_result ? 0x7C00 : 0x7F800000, minus = rule.f16_result ? 0x8000 : 0x80000000;
-  bool nan = false, up = false, down = false;
+  bool nan = scaling.nan, up = false, down = false;
   std::vector<mpz_class> values;
   std::vector<bool> negative;
   int highest = rule.floor;
@@ -103,8 +177,8 @@ uint32_t fused_dot(const Rule& rule, const std::string& type_a, const std::strin
     if (x.nan || y.nan || (x.infinite && y.zero) || (x.zero && y.infinite)) nan = true;
     else if (x.infinite || y.infinite) (minus_sign ? down : up) = true;
     if (x.nan || y.nan || x.infinite || y.infinite || x.zero || y.zero) continue;
-    if (x.align + y.align > highest) highest = x.align + y.align;
-    values.push_back((x.scaled * y.scaled) >> scale_bits);  // exact: both factors end far above 2^-200
+    if (x.align + y.align + scaling.power > highest) highest = x.align + y.align + scaling.power;
+    values.push_back(times_power((x.scaled * y.scaled) >> scale_bits, scaling.power));  // exact: both factors end far above 2^-200
     negative.push_back(minus_sign);
   }
   if (c) {
@@ -112,8 +186,8 @@ uint32_t fused_dot(const Rule& rule, const std::string& type_a, const std::strin
     if (z.nan) nan = true;
     else if (z.infinite) (z.negative ? down : up) = true;
     else if (!z.zero) {
-      if (z.align > highest) highest = z.align;
-      values.push_back(z.scaled);
+      if (z.align - scaling.c_shift > highest) highest = z.align - scaling.c_shift;
+      values.push_back(times_power(z.scaled, -scaling.c_shift));
       negative.push_back(z.negative);
     }
   }

@@ -22,6 +22,20 @@ struct Rule {
 uint32_t fused_dot(const Rule& rule, const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
                    const std::vector<uint32_t>& b, bool negate_a, bool negate_b, std::optional<uint32_t> c);
 
+/// The same where every product is scaled by powers of two, 2^scale_a and 2^scale_b, or where one of the scales is NaN; and
+/// where c counts c * 2^-c_shift.
+struct Scaling {
+  int power = 0;
+  bool nan = false;
+  int c_shift = 0;
+};
+uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
+                    const std::vector<uint32_t>& b, bool negate_a, bool negate_b, std::optional<uint32_t> c);
+
+/// mxf4 and mxf4nvf4: e2m1 codes in groups of 16, `scales` codes of `scale_type` for each of A and B, spread evenly.
+uint32_t grouped_dot(const std::string& scale_type, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, bool negate,
+                     const std::vector<uint32_t>& scale_a, const std::vector<uint32_t>& scale_b, std::optional<uint32_t> c);
+
 /// Integer and b1 rows: exact sum, then wrap or clamp.
 uint32_t integer_dot(const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
                      const std::vector<uint32_t>& b, bool clamp, std::optional<uint32_t> c);

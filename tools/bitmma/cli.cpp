@@ -63,6 +63,15 @@ void LayoutFlags::add(CLI::App& command) {
       ->capture_default_str();
 }
 
+std::string print_arithmetic(const VectorFile& vectors) {
+  if (vectors.move) return fmt::format("moves bits; {}", bitmma::choices_of(*vectors.move).empty() ? "as PTX documents it" : "model choice");
+  return fmt::format("{}; {}", print_rule(model_for(vectors.instruction)), print(evidence_of(vectors.instruction)));
+}
+
+std::vector<Choice> choices_of(const VectorFile& vectors) {
+  return vectors.move ? bitmma::choices_of(*vectors.move) : bitmma::choices_of(vectors.instruction);
+}
+
 std::string print_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "bitmma/core/parallel.hpp"
+#include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/io/compare.hpp"
 #include "cli.hpp"
@@ -81,6 +82,12 @@ inline void add_threads(CLI::App& command, int& threads) {
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
 }
+
+/// What a file's results rest on, in a line: the rule and its evidence, or that bits only move.
+std::string print_arithmetic(const VectorFile& vectors);
+
+/// Every choice of this program that can show in a file's results; empty where hardware or its documents decide all.
+std::vector<Choice> choices_of(const VectorFile& vectors);
 
 /// A table with aligned columns; the first row is the heading. Numbers are right-aligned.
 std::string print_table(const std::vector<std::vector<std::string>>& rows);

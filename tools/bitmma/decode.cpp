@@ -3,6 +3,7 @@
 
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
+#include "bitmma/descriptor/zero_column_mask.hpp"
 #include "bitmma/instruction/legality.hpp"
 #include "bitmma/instruction/simulate.hpp"
 #include "commands.hpp"
@@ -38,7 +39,8 @@ Json to_json(const std::vector<Violation>& findings) {
 struct DecodeFlags {
   std::vector<std::string> texts;
   std::string arch = "sm_90a", major, kind;
-  bool json = false;
+  bool json = false, mask = false;
+  int m = 128, n = 256;
 };
 
 MmaKind require_kind(const std::string& name) {
@@ -74,8 +76,34 @@ void decode_instruction_descriptor(Context& context, const DecodeFlags& flags, c
   context.terminal.out << fmt::format("{:#010x}, instruction descriptor of kind::{} (PTX ISA Table {})\n{}; {}; A {}, B {}{}\n", word, info(kind).name, info(kind).table, shape, types,
                                       descriptor.transpose_a ? "M-major" : "K-major", descriptor.transpose_b ? "N-major" : "K-major",
                                       scaled ? fmt::format("; scales {}", info(descriptor.scale_type).name) : "")
-                       << print_table(table);
+                       << print_table(table)
+                       << fmt::format("D takes {} columns of Tensor Memory, {} with two or four parts of N side by side in lanes; tcgen05.alloc gives 32, 64, 128, 256 or 512\n", descriptor.n,
+                                      fmt::format("{} or {}", descriptor.n / 2, descriptor.n / 4));
   for (const Violation& warning : found) context.terminal.out << colored(context, 33, "warning: ") << print(warning) << '\n';
+}
+
+void decode_mask(Context& context, const DecodeFlags& flags, const std::string& text, Json& json) {
+  const uint64_t word = require_word(text);
+  const ZeroColumnMask mask = decode_zero_column_mask(word);
+  if ((flags.m != 32 && flags.m != 64 && flags.m != 128) || flags.n < 8 || flags.n > 256) {
+    throw Error({.field = "--m, --n", .seen = fmt::format("{}, {}", flags.m, flags.n), .legal = "32, 64 or 128, and 8..256", .fix = "the shape of the .ws instruction cuts the mask into parts"});
+  }
+  std::string columns;
+  for (const bool zeroed : zeroed_columns(mask, flags.m, flags.n)) columns += zeroed ? '1' : '0';
+  Json fields = Json::object();
+  std::vector<std::vector<std::string>> table{{"bits", "field", "raw", "meaning"}};
+  for (const ZeroColumnMaskField& field : zero_column_mask_fields()) {
+    const uint64_t raw = extract(word, field.bits);
+    fields[std::string(field.bits.name)] = raw;
+    table.push_back({fmt::format("{}-{}", field.bits.low_bit, field.bits.low_bit + field.bits.width_bits - 1), std::string(field.bits.name), std::to_string(raw), std::string(field.meaning)});
+  }
+  if (flags.json) {
+    json.push_back({{"zero_column_mask", fmt::format("{:#018x}", word)}, {"m", flags.m}, {"n", flags.n}, {"fields", fields}, {"columns", columns}});
+    return;
+  }
+  context.terminal.out << fmt::format("{:#018x}, zero-column mask of tcgen05.mma.ws with M = {}, N = {}\n", word, flags.m, flags.n) << print_table(table)
+                       << "columns of D, 1: their column of B counts as zero\n";
+  for (int first = 0; first < flags.n; first += 64) context.terminal.out << fmt::format("{:>4}  {}\n", first, columns.substr(static_cast<size_t>(first), 64));
 }
 
 void decode_descriptor(Context& context, const DecodeFlags& flags, const std::string& text, Json& json) {
@@ -104,7 +132,30 @@ void decode_descriptor(Context& context, const DecodeFlags& flags, const std::st
   for (const Violation& warning : found) context.terminal.out << colored(context, 33, "warning: ") << print(warning) << '\n';
 }
 
+void decode_move(Context& context, const DecodeFlags& flags, const TmemMove& move, Json& json) {
+  std::string what;
+  if (move.has_registers()) {
+    what = fmt::format("{} registers of each of 32 threads {} lanes of their warp{}", move.ldst.registers(), move.kind == MoveKind::ld ? "<-" : "->", move.ldst.pack_16b ? ", two 16-bit cells a register" : "");
+  } else if (move.kind == MoveKind::cp) {
+    what = fmt::format("{} rows of {} bytes of shared memory -> Tensor Memory, {} lanes each{}", move.shape().rows, move.shape().row_bytes, move.shape().copies,
+                       move.source_format.empty() ? "" : fmt::format("; {} unpacked into bytes", move.source_format));
+  } else {
+    what = "31 of 32 lanes move down by one, in 8 columns";
+  }
+  if (flags.json) {
+    json.push_back({{"instruction", print(move)}, {"moves", what}, {"choices", Json::array()}});
+    for (const Choice& choice : choices_of(move)) json.back()["choices"].push_back(choice.what);
+    return;
+  }
+  context.terminal.out << print(move) << '\n' << what << '\n';
+  for (const Choice& choice : choices_of(move)) context.terminal.out << "chosen: " << choice.what << '\n';
+}
+
 void decode_mnemonic(Context& context, const DecodeFlags& flags, const std::string& text, Json& json) {
+  if (is_tmem_move(text)) {
+    decode_move(context, flags, parse_tmem_move(text), json);
+    return;
+  }
   const Instruction instruction = parse_instruction(text);
   if (instruction.family == Family::tcgen05) {
     const MmaKindInfo& kind = info(instruction.kind);
@@ -146,6 +197,7 @@ void run_decode(Context& context, const DecodeFlags& flags) {
   for (const std::string& text : flags.texts) {
     const bool number = !text.empty() && ((text.front() >= '0' && text.front() <= '9') || text.front() == '-');
     if (!number) decode_mnemonic(context, flags, text, json);
+    else if (flags.mask) decode_mask(context, flags, text, json);
     else if (!flags.kind.empty()) decode_instruction_descriptor(context, flags, text, json);
     else decode_descriptor(context, flags, text, json);
   }
@@ -216,6 +268,9 @@ void add_decode(CLI::App& app, Context& context) {
   command->add_option("--arch", flags->arch, "whose descriptor: sm_90a, sm_100a or sm_103a")->capture_default_str();
   command->add_option("--major", flags->major, "k or mn: what the instruction's transpose bit says, for better warnings")->check(CLI::IsMember({"k", "mn"}));
   command->add_option("--kind", flags->kind, "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4: the words are instruction descriptors of tcgen05.mma");
+  command->add_flag("--zero-column-mask", flags->mask, "the words are zero-column masks of tcgen05.mma.ws");
+  command->add_option("--m", flags->m, "zero-column mask: M of the instruction")->capture_default_str();
+  command->add_option("--n", flags->n, "zero-column mask: N of the instruction")->capture_default_str();
   command->add_flag("--json", flags->json, "the result as JSON");
   command->footer("Examples:\n  bitmma decode 0x4000004000010000 --major k\n  bitmma decode 0x08100010 --kind f16\n  bitmma decode wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16");
   command->callback([flags, &context] { run_decode(context, *flags); });
@@ -258,6 +313,18 @@ void add_encode(CLI::App& app, Context& context) {
   idesc->add_flag("--json", idesc_flags->json, "the result as JSON");
   idesc->footer("Example:\n  bitmma encode idesc --kind f16 --m 128 --n 64 --d f32 --a bf16 --b bf16");
   idesc->callback([idesc_flags, &context] { run_encode_idesc(context, *idesc_flags); });
+  const auto mask = std::make_shared<ZeroColumnMask>();
+  CLI::App* columns = command->add_subcommand("mask", "a zero-column mask of tcgen05.mma.ws");
+  columns->add_option("--use", mask->use_span, "used columns in a run, less one");
+  columns->add_option("--skip", mask->skip_span, "zeroed columns in a run, less one");
+  for (size_t i = 0; i < 4; ++i) {
+    columns->add_option(fmt::format("--start-{}", i), mask->start_count[i], fmt::format("columns of the pattern skipped before sub-mask {}", i));
+    columns->add_option(fmt::format("--first-{}", i), mask->first_span[i], fmt::format("1: sub-mask {} begins with zeroed columns", i));
+  }
+  columns->add_option("--column-shift", mask->column_shift, "first column of the stored B that is used");
+  columns->add_flag("!--no-mask", mask->non_zero_mask, "every column is used; the shift alone counts")->default_val(true);
+  columns->footer("Example:\n  bitmma encode mask --use 3 --skip 2        0000 111 0000 111 ..., 1 for a zeroed column");
+  columns->callback([mask, &context] { context.terminal.out << fmt::format("{:#018x}\n", encode(*mask)); });
   CLI::App* instruction = command->add_subcommand("instruction", "a wgmma mnemonic; m and k follow from the types");
   instruction->add_option("--n", flags->n, "columns of D")->required();
   instruction->add_option("--d", flags->d, "type of D")->capture_default_str();

@@ -17,14 +17,18 @@ struct SimulateFlags {
   int threads = 1;
 };
 
-void show_d(const Context& context, const SimulateFlags& flags, const BitMatrix& d) {
+void show_d(const Context& context, const SimulateFlags& flags, const VectorFile& vectors) {
+  const BitMatrix d = computed_d(vectors, flags.show_case);
+  // Results that are moved are words in registers or lanes.
+  const bool registers = vectors.move && vectors.move->kind == MoveKind::ld;
+  const std::string_view row_name = registers ? "thread" : vectors.move ? "lane" : "row", col_name = registers ? "register" : vectors.move ? "column" : "col";
   const int rows = std::min(flags.rows, d.rows()), cols = std::min(flags.cols, d.cols());
-  std::vector<std::vector<std::string>> table(1, {"D"});
-  for (int col = 0; col < cols; ++col) table[0].push_back(fmt::format("col {}", col));
+  std::vector<std::vector<std::string>> table(1, {vectors.move ? "" : "D"});
+  for (int col = 0; col < cols; ++col) table[0].push_back(fmt::format("{} {}", col_name, col));
   for (int row = 0; row < rows; ++row) {
-    std::vector<std::string> line{fmt::format("row {}", row)};
+    std::vector<std::string> line{fmt::format("{} {}", row_name, row)};
     for (int col = 0; col < cols; ++col) {
-      line.push_back(flags.hex ? print_bits(d.format, d(row, col)) : print_value(d.format, d(row, col)));
+      line.push_back(flags.hex || vectors.move ? print_bits(d.format, d(row, col)) : print_value(d.format, d(row, col)));
     }
     table.push_back(std::move(line));
   }
@@ -43,15 +47,16 @@ void show(Context& context, const SimulateFlags& flags, const VectorFile& vector
     throw Error({.field = "--case", .seen = std::to_string(flags.show_case), .legal = fmt::format("0..{}", vectors.cases - 1)});
   }
   std::ostream& out = context.terminal.out;
-  out << fmt::format("{}, case {} of {}\n", print(vectors.instruction), flags.show_case, vectors.cases);
+  out << fmt::format("{}, case {} of {}\n", vectors.name(), flags.show_case, vectors.cases);
   if (vectors.is_tcgen05()) {
     const Instruction one = tcgen05_case_at(vectors, flags.show_case).instruction;
     out << fmt::format("M = {}, N = {}, K = {}; D {}, A {}, B {}\n", one.m, one.n, one.k, info(one.d).name, info(one.a).name, info(one.b).name);
+    if (one.has_block_scales()) out << fmt::format("scales: {} {} for each row of A and column of B\n", one.scale_count(), info(one.scale_type).name);
   }
-  const AccumulatorModel& model = model_for(vectors.instruction);
-  out << fmt::format("arithmetic: {}; {}\n", print_rule(model), print(model.evidence));
+  out << fmt::format("arithmetic: {}\n", print_arithmetic(vectors));
+  for (const Choice& choice : choices_of(vectors)) out << fmt::format("chosen: {}\n", choice.what);
   warn(context, vectors, flags.show_case);
-  show_d(context, flags, computed_d(vectors, flags.show_case));
+  show_d(context, flags, vectors);
   if (!vectors.has_recorded_d()) return;
   ProgressLine progress(context, vectors.file.path, vectors.cases);
   const Comparison comparison = verify(vectors, flags.threads, progress.from(0));
@@ -77,7 +82,7 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
     warn(context, vectors, 0);
     ProgressLine progress(context, path, vectors.cases);
     write_tensor_file(target, with_simulated_d(vectors, flags.layouts.layout_a(), flags.layouts.layout_b(), flags.threads, progress.from(0)));
-    context.terminal.err << fmt::format("{}: {} cases, D by {} ({})\n", target, vectors.cases, print(vectors.instruction), print(model_for(vectors.instruction).evidence));
+    context.terminal.err << fmt::format("{}: {} cases, D by {} ({})\n", target, vectors.cases, vectors.name(), print_arithmetic(vectors));
   }
 }
 

@@ -20,8 +20,9 @@ struct VerifyFlags {
 
 Json to_json(const Mismatch& mismatch) {
   Json json{{"case", mismatch.case_index}, {"row", mismatch.row}, {"col", mismatch.col}};
-  if (mismatch.cell) json.update(Json{{"cta", mismatch.cell->cta}, {"lane", mismatch.cell->lane}, {"column", mismatch.cell->column}});
-  else json.update(Json{{"thread", mismatch.place.thread}, {"register", mismatch.place.reg}, {"bit", mismatch.place.bit}});
+  const auto& [reg, cell] = mismatch.place;
+  if (cell) json.update(Json{{"cta", cell->cta}, {"lane", cell->lane}, {"column", cell->column}});
+  else json.update(Json{{"thread", reg->thread}, {"register", reg->reg}, {"bit", reg->bit}});
   json.update(Json{{"expected", print_bits(mismatch.format, mismatch.expected)}, {"actual", print_bits(mismatch.format, mismatch.actual)}});
   return json;
 }
@@ -35,7 +36,7 @@ Json to_json(const Comparison& comparison) {
 struct Group {
   int64_t files = 0;
   Comparison comparison;
-  const AccumulatorModel* model = nullptr;
+  std::string arithmetic;
 };
 
 void run_verify(Context& context, const VerifyFlags& flags) {
@@ -52,16 +53,18 @@ void run_verify(Context& context, const VerifyFlags& flags) {
   for (const std::string& path : files) {
     const VectorFile vectors = read_vector_file(path, flags.instruction);
     const Comparison one = verify(vectors, flags.threads, progress.from(total.cases));
-    Group& group = groups[instruction_group(vectors.instruction)];
+    Group& group = groups[vectors.move ? vectors.name() : instruction_group(vectors.instruction)];
     ++group.files;
     group.comparison += one;
-    group.model = &model_for(vectors.instruction);
+    group.arithmetic = print_arithmetic(vectors);
     total += one;
     Json json_file = to_json(one);
     json_file["file"] = path;
-    json_file["instruction"] = print(vectors.instruction);
+    json_file["instruction"] = vectors.name();
     json_file["source"] = vectors.source();
-    json_file["evidence"] = print(group.model->evidence);
+    json_file["evidence"] = vectors.move ? "documented move of bits" : std::string(print(evidence_of(vectors.instruction)));
+    json_file["choices"] = Json::array();
+    for (const Choice& choice : choices_of(vectors)) json_file["choices"].push_back(choice.what);
     json_files.push_back(std::move(json_file));
     if (one.mismatches > 0) {
       failures += fmt::format("{}: {} of {} outputs differ in {} of {} cases, first {}\n", path, one.mismatches, one.outputs,
@@ -77,7 +80,7 @@ void run_verify(Context& context, const VerifyFlags& flags) {
   std::vector<std::vector<std::string>> table{{"instruction", "files", "cases", "outputs", "mismatches", "arithmetic"}};
   for (const auto& [name, group] : groups) {
     table.push_back({name, std::to_string(group.files), std::to_string(group.comparison.cases), std::to_string(group.comparison.outputs),
-                     std::to_string(group.comparison.mismatches), fmt::format("{}; {}", print_rule(*group.model), print(group.model->evidence))});
+                     std::to_string(group.comparison.mismatches), group.arithmetic});
   }
   out << print_table(table) << '\n' << failures;
   const std::string line = fmt::format("files {}, cases {}, outputs {}, mismatches {}", files.size(), total.cases, total.outputs, total.mismatches);

@@ -4,6 +4,8 @@
 //   wgmma f16 -> f32:  e_max = max over non-zero products and c of their exponents, and the floor
 //                      every product and c truncated toward zero to a multiple of 2^(e_max - 25), added exactly,
 //                      the sum truncated once to f32
+//   mxf4nvf4:          groups of 16 products summed exactly, T = sum * significands of both scales, its exponent that of
+//                      the scales; every T and c truncated to a multiple of 2^(e_max - 35), added, truncated once to f32
 #pragma once
 
 #include <array>
@@ -17,7 +19,7 @@
 
 namespace bitmma {
 
-enum class Family : uint8_t { wgmma, tcgen05 };
+enum class Family : uint8_t { wgmma, tcgen05, mma_sync };
 
 std::string_view print(Family family);
 
@@ -35,6 +37,13 @@ enum class Arithmetic : uint8_t {
   fused_sum,  // one aligned sum of all products and c, rounded once
   integer,    // exact sum, then wrap modulo 2^32 or one clamp
   popcount,   // number of positions where both bits are set, added like integers
+};
+
+/// How block scales enter a fused sum.
+enum class Scaling : uint8_t {
+  none,
+  whole_k,   // mxf8f6f4: one scale a row of A and a column of B; its exponent is part of every product's
+  groups_of_16,  // mxf4, mxf4nvf4: 16 products are summed exactly, times both scales; only the scales' exponents align
 };
 
 /// Hypotheses that were tested and refuted. Hardware has none of them set; a row with one set computes what a wrong
@@ -60,6 +69,7 @@ struct AccumulatorModel {
   FormatSet inputs;  // A and B may be any two of these
   Format output = Format::f32;
   Arithmetic arithmetic = Arithmetic::fused_sum;
+  Scaling scaling = Scaling::none;
   int fraction_bits = 0;         // F: terms are multiples of 2^(e_max - F)
   int floor_exponent = no_floor; // e_max is at least this
   Rounding rounding = Rounding::toward_zero;
@@ -75,7 +85,7 @@ struct AccumulatorModel {
 std::span<const AccumulatorModel> accumulator_models();
 
 /// The row for these types, or nullptr when no instruction of the family has them.
-const AccumulatorModel* find_accumulator_model(Family family, Format a, Format b, Format d);
+const AccumulatorModel* find_accumulator_model(Family family, Format a, Format b, Format d, Scaling scaling = Scaling::none);
 
 /// "F = 25, RZ-23, floor -133": the rule in a few words.
 std::string print_rule(const AccumulatorModel& model);

@@ -12,6 +12,14 @@
 
 namespace bitmma {
 
+/// Block scales: codes of ue8m0 or ue4m3. Chunk j of row m of A, L / c stored elements long, counts times a(m, j).
+struct BlockScales {
+  BitMatrix a;  // M x c
+  BitMatrix b;  // c x N
+
+  bool operator==(const BlockScales&) const = default;
+};
+
 /// What one instruction multiplies. A is M x L and B is K x N, raw codes; L = K unless A is sparse.
 struct Operands {
   BitMatrix a;
@@ -22,6 +30,8 @@ struct Operands {
   bool negate_a = false;
   bool negate_b = false;
   bool saturate = false;  // integers: clamp the exact final sum to int32 once
+  std::optional<BlockScales> scales;  // models with scaling, and only those
+  int scale_input_d = 0;  // c counts c * 2^-scale_input_d, exactly (model choice: no source says how it rounds)
 };
 
 /// D, M x N codes of model.output. Zero results are +0 and NaN results 0x7FFFFFFF or 0x7FFF. Operand shapes must agree
@@ -33,9 +43,13 @@ struct Term {
   Decoded a, b;
 };
 
+/// The largest magnitude of P_g * sig(sa) * sig(sb) in a group of 16, in units of 2^-2 * 2^-3 * 2^-3.
+inline constexpr int group_size = 16, group_bits = 20;
+
 /// One output by the rule spelled out step by step: specials, exponents, alignment, sum, rounding. The slow path: it
-/// takes rows with deviations, and outputs that NaN or infinity reach. `c` holds a code of model.output.
+/// takes rows with deviations, and outputs that NaN or infinity reach. `c` holds a code of model.output and counts
+/// c * 2^-scale_input_d.
 uint32_t fused_sum(const AccumulatorModel& model, Format a, Format b, std::span<const Term> terms,
-                   std::optional<uint32_t> c);
+                   std::optional<uint32_t> c, int scale_input_d = 0);
 
 }  // namespace bitmma

@@ -17,7 +17,7 @@
 namespace bitmma {
 
 enum class Format : uint8_t {
-  f16, bf16, tf32, f32, e4m3, e5m2, e2m3, e3m2, e2m1, ue8m0, ue4m3, s8, u8, b1, s32,
+  f16, bf16, tf32, f32, e4m3, e5m2, e2m3, e3m2, e2m1, ue8m0, ue4m3, s8, u8, b1, s32, u32,
 };
 
 enum class NumberKind : uint8_t { floating, integer, bits };
@@ -92,6 +92,7 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
     {.id = Format::u8, .name = "u8", .kind = NumberKind::integer, .bits = 8, .is_signed = false},
     {.id = Format::b1, .name = "b1", .kind = NumberKind::bits, .bits = 1, .is_signed = false},
     {.id = Format::s32, .name = "s32", .kind = NumberKind::integer, .bits = 32},
+    {.id = Format::u32, .name = "u32", .kind = NumberKind::integer, .bits = 32, .is_signed = false},  // words that are moved, not computed with
 });
 
 constexpr const FormatInfo& info(Format format) { return formats[static_cast<size_t>(format)]; }
@@ -159,12 +160,13 @@ constexpr Decoded decode(Format format, uint32_t bits) { return decode(info(form
 /// payloads and ignored bits. Throws Error when no code has exactly this value.
 uint32_t encode(Format format, const Decoded& value);
 
-/// The value of an integer or bit code: s8, u8, b1, s32.
+/// The value of an integer or bit code: s8, u8, b1, s32, u32.
 constexpr int64_t decode_integer(Format format, uint32_t bits) {
   switch (format) {
     case Format::s8: return static_cast<int8_t>(bits);
     case Format::u8: return static_cast<uint8_t>(bits);
     case Format::b1: return bits & 1;
+    case Format::u32: return bits;
     default: return static_cast<int32_t>(bits);
   }
 }

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "bitmma/instruction/simulate.hpp"
+#include "bitmma/instruction/tcgen05_machine.hpp"
+#include "bitmma/instruction/tmem_move.hpp"
 
 namespace bitmma {
 
@@ -33,7 +35,19 @@ class Gpu {
   /// PTX or the launch fails; after a failed launch the Gpu cannot be used any more.
   std::vector<std::vector<uint32_t>> run(const Instruction& instruction, std::span<const Machine> cases);
 
+  /// The same for tcgen05.mma: Tensor Memory after each case, as many columns as it had before. All cases share the
+  /// instruction with its descriptor and immediates. For moves: Tensor Memory, or the registers of an ld.
+  /// Not run for this project: it had no Blackwell GPU.
+  std::vector<std::vector<uint32_t>> run(const Instruction& instruction, std::span<const Tcgen05Machine> cases);
+  std::vector<std::vector<uint32_t>> run(const TmemMove& move, std::span<const TmemMoveMachine> cases);
+
  private:
+  /// Launches `ptx` with one CTA of kernel_threads for each of `ctas`. The last parameter is a buffer of `result_words`
+  /// words, which comes back.
+  std::vector<uint32_t> launch(const std::string& ptx, size_t ctas, int64_t image_bytes, std::span<const std::span<const uint8_t>> inputs, size_t result_words);
+  void require_target(std::span<const std::string_view> targets, const std::string& name) const;
+  std::string own_target() const;
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -30,6 +30,15 @@ struct Instruction {
   int cta_group = 1;
   bool weight_stationary = false;  // .ws
   std::string collector;           // ".collector::a::fill": a hint, kept for printing
+  bool ashift = false;             // A in Tensor Memory is read one row further down
+  int scale_input_d = 0;           // D counts D * 2^-scale_input_d
+  int max_shift_code = 0;          // .ws: 0 none, 1, 2, 3 = B may be shifted by up to 8, 16, 32 columns
+
+  // Block scales, of tcgen05.mma and mma.sync.
+  std::string scale_vec;  // ".scale_vec::4X", ".block16", ... as written, or empty
+  Format scale_type = Format::ue8m0;
+  int scale_a_id = 0, scale_b_id = 0;    // byte of the first scale in its cell or register
+  int thread_a_id = 0, thread_b_id = 0;  // mma.sync: which threads of a quad supply scales
 
   // Immediates and operand forms, which PTX writes after the mnemonic.
   OperandSource a_source = OperandSource::smem;
@@ -42,6 +51,14 @@ struct Instruction {
 
   /// Columns of A that are stored: k, or k/2 when sparse.
   int stored_k() const { return sparse ? k / 2 : k; }
+  bool has_block_scales() const { return family != Family::wgmma && info(kind).table != 42; }
+  /// Bits of an element in shared memory, Tensor Memory or registers: the f8f6f4 kinds keep 4- and 6-bit types in bytes.
+  int container_bits(Format format) const {
+    const bool in_bytes = family != Family::wgmma && (kind == MmaKind::f8f6f4 || kind == MmaKind::mxf8f6f4);
+    return in_bytes ? 8 : info(format).bits;
+  }
+  /// Scales of a row of A or a column of B; 0 without block scales.
+  int scale_count() const;
   Major a_major() const { return imm_trans_a == 1 ? Major::mn : Major::k; }
   Major b_major() const { return imm_trans_b == 1 ? Major::mn : Major::k; }
 };

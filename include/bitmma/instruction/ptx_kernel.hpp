@@ -9,6 +9,7 @@
 #include <string>
 
 #include "bitmma/instruction/instruction.hpp"
+#include "bitmma/instruction/tmem_move.hpp"
 
 namespace bitmma {
 
@@ -18,17 +19,37 @@ inline constexpr int kernel_threads = 128;
 /// Bytes from one case's image to the next in global memory, and what the kernel copies: a multiple of 16.
 constexpr int64_t kernel_image_stride(int64_t image_bytes) { return (image_bytes + 15) / 16 * 16; }
 
-/// Dynamic shared memory of one CTA: the image and room to align it.
-constexpr int64_t kernel_shared_bytes(int64_t image_bytes) { return kernel_image_stride(image_bytes) + 1024; }
+/// Dynamic shared memory of one CTA: the image, room to align it, and 16 bytes for an mbarrier and an address.
+constexpr int64_t kernel_shared_bytes(int64_t image_bytes) { return kernel_image_stride(image_bytes) + 1024 + 16; }
 
-/// The PTX target that has the instruction: "sm_90a", or "sm_100a" for tcgen05.
+/// The PTX target that has the instruction: "sm_90a", "sm_120a" for mma.sync, or the first that has a tcgen05.
 std::string_view ptx_target(const Instruction& instruction);
 
 /// The instruction with its operands, as it stands in the kernel: registers d0.., a0.., descriptors, immediates.
 std::string ptx_statement(const Instruction& instruction);
+std::string ptx_statement(const TmemMove& move);
 
 /// The whole kernel of a wgmma, ready for ptxas or the driver. Does not check legality, so that ptxas can be asked about
-/// it. There is none for tcgen05.mma yet: its statement is known, the kernel around it is not written.
+/// it.
 std::string ptx_kernel(const Instruction& instruction, int64_t image_bytes);
+
+/// The kernel of a tcgen05 instruction: one CTA of 128 threads a case, or a cluster of two with cta_group::2. It
+/// allocates Tensor Memory, fills it, issues the instruction, waits and drains it. No Blackwell GPU has run it for this
+/// project; ptxas 13.0 assembles it. Parameters are global addresses:
+///   smem_in [cases, ctas, image stride]   tmem_in, result_out [cases, ctas, 128, columns]   words64_in, words32_in below
+///   regs_in [cases, 32, registers] (st)   result_out of an ld: [cases, 32, registers]
+std::string tcgen05_kernel(const Instruction& instruction, int64_t image_bytes, int columns, std::string_view target);
+std::string tcgen05_kernel(const TmemMove& move, int64_t image_bytes, int columns, std::string_view target);
+
+/// Columns the kernel allocates, for as many as a case has: a power of two, 32 and more.
+int kernel_tmem_columns(int columns);
+
+/// The operands of one case, as the kernel's words64_in and words32_in hold them.
+enum class Tcgen05Words64 : int { a_desc, b_desc, zero_column_mask };  // a_desc is also the source of cp
+enum class Tcgen05Words32 : int { idesc, d_tmem, a_tmem, metadata_tmem, scale_a_tmem, scale_b_tmem, enable_input_d, taddr, warp, lane_masks };
+inline constexpr int tcgen05_words64 = 4, tcgen05_words32 = 20;
+
+/// Whether the statement names disable-output-lane registers: neither .ws nor block-scaled kinds have them.
+bool has_lane_masks(const Instruction& instruction);
 
 }  // namespace bitmma

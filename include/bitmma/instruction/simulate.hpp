@@ -41,6 +41,9 @@ BitMatrix simulate_d(const Instruction& instruction, const Machine& machine, con
 std::vector<uint32_t> simulate(const Instruction& instruction, const Machine& machine,
                                const AccumulatorModel* model = nullptr);
 
+/// How the instruction's scales enter its sums.
+Scaling scaling_of(const Instruction& instruction);
+
 /// The hardware's accumulator row for a legal instruction.
 const AccumulatorModel& model_for(const Instruction& instruction);
 

@@ -14,8 +14,7 @@ namespace bitmma {
 struct Mismatch {
   int64_t case_index = 0;
   int row = 0, col = 0;
-  RegisterPlace place;            // wgmma: in the accumulator fragment
-  std::optional<TmemPlace> cell;  // tcgen05: in Tensor Memory, relative to D's address
+  OutputPlace place;
   Format format = Format::f32;
   uint32_t expected = 0, actual = 0;
 };
@@ -33,8 +32,9 @@ struct Comparison {
   Comparison& operator+=(const Comparison& other);
 };
 
-/// Every output of one case; the first mismatch says where it is.
-Comparison compare_case(const Instruction& instruction, int64_t case_index, const BitMatrix& expected, const BitMatrix& actual);
+/// Every output of one case; the first mismatch says where it is, by `place_of`.
+Comparison compare_case(int64_t case_index, const BitMatrix& expected, const BitMatrix& actual, const std::function<OutputPlace(int row, int col)>& place_of);
+Comparison compare_case(const VectorFile& vectors, int64_t case_index, const BitMatrix& expected, const BitMatrix& actual);
 
 /// Called now and then with cases done, from one thread at a time.
 using Progress = std::function<void(int64_t cases_done)>;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/random_operands.hpp"
@@ -17,11 +18,15 @@ struct GoldenRequest {
   uint64_t seed = 0;
   Distribution distribution = Distribution::bits;
   OperandLayout layout_a, layout_b;
+  std::optional<uint64_t> zero_column_mask;  // tcgen05.mma.ws
 };
 
 /// A complete vector file, D and logical matrices included. The same request gives the same bytes on any machine and
 /// for any number of threads. Throws Error when the instruction or a layout is illegal.
 TensorFile make_golden(const GoldenRequest& request, int threads, const Progress& progress = {});
+
+/// The same for tcgen05.ld, .st, .cp and .shift: random Tensor Memory, registers and addresses; `swizzle` of cp's source.
+TensorFile make_golden(const TmemMove& move, int64_t cases, uint64_t seed, Swizzle swizzle);
 
 /// A file with images: `vectors` itself, or its logical matrices laid out in image, descriptors and registers.
 VectorFile laid_out(const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b);

@@ -15,7 +15,8 @@
 
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/simulate.hpp"
-#include "bitmma/instruction/tcgen05.hpp"
+#include "bitmma/instruction/tcgen05_machine.hpp"
+#include "bitmma/instruction/tmem_move.hpp"
 #include "bitmma/io/tensor_file.hpp"
 
 namespace bitmma {
@@ -26,12 +27,18 @@ inline constexpr std::string_view vector_format = "bitmma-vectors-1";
 struct VectorFile {
   TensorFile file;
   Instruction instruction;  // tcgen05: with the instruction descriptor of case 0
+  std::optional<TmemMove> move;  // the file is of one of these; then `instruction` means nothing
   int64_t cases = 0;
   bool has_images = true;  // false: only logical matrices
 
-  bool is_tcgen05() const { return instruction.family == Family::tcgen05; }
-  /// The tensor that records D.
-  std::string_view d_tensor() const { return !has_images ? "d" : is_tcgen05() ? "tmem_after" : "d_regs"; }
+  bool is_tcgen05() const { return !move && instruction.family == Family::tcgen05; }
+  /// The mnemonic.
+  std::string name() const { return move ? print(*move) : print(instruction); }
+  /// The tensor that records the result.
+  std::string_view d_tensor() const {
+    if (move) return move->kind == MoveKind::ld ? "d_regs" : "tmem_after";
+    return !has_images ? "d" : is_tcgen05() ? "tmem_after" : "d_regs";
+  }
   bool has_recorded_d() const { return file.find(d_tensor()) != nullptr; }
   /// Value of `source`, "unknown" when the file does not say.
   std::string source() const;
@@ -56,7 +63,7 @@ VectorCase case_at(const VectorFile& vectors, int64_t index);
 
 /// The same for tcgen05.mma.
 struct Tcgen05Case {
-  Instruction instruction;  // with this case's descriptor and enable-input-d
+  Instruction instruction;  // with this case's descriptor, enable-input-d and scale-input-d
   Tcgen05State state;       // without the images
   std::array<std::span<const uint8_t>, 2> smem;
 
@@ -68,13 +75,36 @@ struct Tcgen05Case {
 };
 Tcgen05Case tcgen05_case_at(const VectorFile& vectors, int64_t index);
 
+/// The same for tcgen05.ld, .st, .cp and .shift.
+struct TmemMoveCase {
+  TmemMoveState state;  // without the images
+  std::array<std::span<const uint8_t>, 2> smem;
+
+  TmemMoveMachine view() const {
+    TmemMoveMachine machine = state.view();
+    machine.smem = smem;
+    return machine;
+  }
+};
+TmemMoveCase move_case_at(const VectorFile& vectors, int64_t index);
+
 /// What looks suspicious in case `index`; empty for files without images.
 std::vector<Violation> warnings_at(const VectorFile& vectors, int64_t index);
 
 /// The operands of case `index` from the logical matrices a, b, c.
 Operands logical_operands(const VectorFile& vectors, int64_t index);
 
-/// D of case `index` as the file has it; only with has_recorded_d().
+/// Where an output of a case is: a register, or a cell of Tensor Memory (tcgen05.mma: relative to D's address).
+struct OutputPlace {
+  std::optional<RegisterPlace> reg;
+  std::optional<TmemPlace> cell;
+};
+OutputPlace output_place(const VectorFile& vectors, const BitMatrix& d, int64_t index, int row, int col);
+
+/// The result of a move as words: 32 threads x registers, or lanes (of all CTAs) x columns.
+BitMatrix result_words(const VectorFile& vectors, std::span<const uint32_t> words);
+
+/// D of case `index` as the file has it; only with has_recorded_d(). Of a move, result_words.
 BitMatrix recorded_d(const VectorFile& vectors, int64_t index);
 
 /// D of case `index` as the model computes it, from the images, or from the logical matrices where there are none.
@@ -87,12 +117,15 @@ std::string_view natural_dtype(Format format);
 class VectorBuilder {
  public:
   explicit VectorBuilder(const Instruction& instruction) : instruction_(instruction) {}
+  explicit VectorBuilder(const TmemMove& move) : move_(move) {}
 
   /// Begins the next case.
   void begin_case() { ++cases_; }
   void add_machine(const MachineState& state);
   void add_machine(const Tcgen05State& state);
+  void add_machine(const TmemMoveState& state);
   void add_tmem_after(std::span<const uint32_t> tmem, int columns);
+  void add_result(const TmemMoveResult& result, int columns);
   void add_logical(const Operands& operands);
   void add_d_regs(const BitMatrix& d);
   void add_logical_d(const BitMatrix& d);
@@ -100,11 +133,21 @@ class VectorBuilder {
   TensorFile finish(std::vector<std::pair<std::string, std::string>> metadata) &&;
 
  private:
+  /// One tensor as it grows; `shape` is without the cases.
+  struct Column {
+    std::string_view name, dtype;
+    std::vector<int64_t> shape;
+    std::vector<uint8_t> bytes;
+  };
+  std::vector<uint8_t>& column(std::string_view name, std::string_view dtype, std::vector<int64_t> shape);
+  void add_images(const std::array<std::vector<uint8_t>, 2>& smem, int ctas);
+  void add_words(std::string_view name, std::vector<int64_t> shape, std::span<const uint32_t> words);
+  void add_matrix(std::string_view name, const BitMatrix& matrix);
+
   Instruction instruction_;
+  std::optional<TmemMove> move_;
   int64_t cases_ = 0;
-  int columns_ = 0;  // of Tensor Memory
-  std::vector<uint8_t> smem_, a_desc_, b_desc_, a_regs_, metadata_, c_regs_, d_regs_, a_, b_, c_, d_;
-  std::vector<uint8_t> idesc_, d_tmem_, a_tmem_, tmem_, tmem_after_, enable_input_d_, disable_output_lane_;
+  std::vector<Column> columns_;
 };
 
 /// One case as a file, D included, without logical matrices.
@@ -124,5 +167,6 @@ TensorFile with_d(const VectorFile& vectors, std::span<const BitMatrix> d, std::
 
 /// The metadata keys that describe `instruction`.
 std::vector<std::pair<std::string, std::string>> instruction_metadata(const Instruction& instruction);
+std::vector<std::pair<std::string, std::string>> instruction_metadata(const TmemMove& move);
 
 }  // namespace bitmma

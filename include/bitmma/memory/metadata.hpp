@@ -1,11 +1,15 @@
-// Sparse metadata of wgmma.mma_async.sp: which columns of a chunk the stored elements of A came from.
+// Sparse metadata: which columns of a chunk the stored elements of A came from. Four bits say it for every chunk of a row,
+// in every instruction; only where the four bits lie differs.
 //
-//   f16, row 3, stored elements 0 and 1: lane 4*3 + 2*selector, bits 1:0 and 3:2. 0b11'01 keeps columns 1 and 3 of 0..3.
+//   0b11'01: of a chunk of 4, columns 1 and 3 are stored; of a chunk of 8 fp4 codes, the pairs 2,3 and 6,7
+//   wgmma, f16, row 3, chunk 0: lane 4*3 + 2*selector, bits 3:0
 //
-// Source: PTX ISA 9.7.15.6.2; every row, stored element and selector measured on an H200 (data/README.md).
+// Sources: PTX ISA 9.7.15.6.2 and 9.7.16.10.8; wgmma's every row, element and selector measured on an H200
+// (data/README.md). tcgen05 keeps the bits in Tensor Memory: memory/tmem.hpp.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -15,13 +19,28 @@
 
 namespace bitmma {
 
-/// How one group of types keeps its metadata; one row per group.
+/// What is sparse about A. Units of `unit` neighbouring elements are kept or dropped together.
+struct SparsePattern {
+  int chunk = 0;             // logical columns per chunk
+  int stored_per_chunk = 0;  // elements kept of it
+  int unit = 1;
+
+  bool operator==(const SparsePattern&) const = default;
+};
+inline constexpr SparsePattern one_of_two{.chunk = 2, .stored_per_chunk = 1}, two_of_four{.chunk = 4, .stored_per_chunk = 2},
+    two_pairs_of_eight{.chunk = 8, .stored_per_chunk = 4, .unit = 2};
+
+/// The pattern of A in shared memory or registers in containers of `container_bits`: tf32 1:2, packed fp4 pairs, others 2:4.
+constexpr const SparsePattern& sparse_pattern(int container_bits) {
+  return container_bits == 32 ? one_of_two : container_bits == 4 ? two_pairs_of_eight : two_of_four;
+}
+
+/// How one group of wgmma's types keeps its metadata; one row per group.
 struct MetadataLayout {
-  int stored_k = 0;         // stored elements per row of A
-  int chunk = 0;            // logical columns per chunk
-  int stored_per_chunk = 0;
-  int field_bits = 0;       // bits of metadata per stored element
-  int selectors = 0;        // legal sp-sel values are 0 .. selectors-1
+  SparsePattern pattern;
+  int stored_k = 0;    // stored elements per row of A
+  int field_bits = 0;  // bits of metadata per stored element
+  int selectors = 0;   // legal sp-sel values are 0 .. selectors-1
 };
 
 /// The layout for A elements of `element_bits` bits: 8, 16 or 32.
@@ -45,8 +64,15 @@ struct Selection {
   int64_t undefined_chunks = 0;  // chunks whose metadata PTX does not define
 };
 
-/// What the metadata registers select. Undefined metadata does what an H200 does with it (docs/evidence.md): the
-/// positions of 2:4 types count one by one, in any order and also twice the same; a tf32 nibble names two halves.
+/// What the nibbles select in `rows` rows of `stored_k` stored elements; nibble(row, chunk) has four bits. Undefined
+/// ones do what an H200 does with them (docs/evidence.md): the positions of 2:4 types count one by one, in any order and
+/// also twice the same; a tf32 nibble names two halves. (On Blackwell that is a model choice.)
+Selection select(const SparsePattern& pattern, int rows, int stored_k, const std::function<uint32_t(int row, int chunk)>& nibble);
+
+/// The nibble of the chunk whose stored elements meet the columns `k`, stored_per_chunk of them.
+uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k);
+
+/// What wgmma's metadata registers select.
 Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector);
 
 /// The metadata registers that select `k` (as Selection has it). Registers nobody reads are zero.

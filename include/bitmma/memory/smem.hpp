@@ -53,6 +53,7 @@ class SmemMap {
   /// Place of element (row, col), 0 <= row < rows, 0 <= col < cols.
   SmemPlace place_of(int row, int col) const {
     const int64_t offset_bits = (row_offset_[row] + col_offset_[col]) * matrix_.element_bits;
+    if (matrix_.descriptor.leading_dim_absolute) return absolute_place_of(row, col);
     const int64_t linear = matrix_.descriptor.start_address_bytes + (offset_bits >> 3);
     return {.byte = apply(swizzle_, linear, matrix_.descriptor.base_offset), .bit = static_cast<int>(offset_bits & 7)};
   }
@@ -60,6 +61,10 @@ class SmemMap {
   std::vector<std::pair<int, int>> elements_at(int64_t byte) const;
 
  private:
+  /// With an absolute leading dimension a row that passes the end of its 128 bytes goes on at the row of the same number
+  /// in a second buffer, at the address in the LBO field. Source: PTX ISA 9.7.16.3.1.2 and how CUTLASS sets the fields.
+  SmemPlace absolute_place_of(int row, int col) const;
+
   SmemMatrix matrix_;
   SwizzleInfo swizzle_;
   std::vector<int64_t> row_offset_, col_offset_;  // in elements

@@ -20,6 +20,9 @@ namespace bitmma {
 
 inline constexpr int tmem_lanes = 128, tmem_columns = 512;
 
+/// The bits of an address that name a lane and a column. CUTLASS leaves other numbers above them in addresses of scales.
+inline constexpr uint32_t tmem_address_mask = 0x007F01FF;
+
 struct TmemAddress {
   int lane = 0;
   int column = 0;
@@ -88,9 +91,45 @@ struct TmemA {
   TmemPlace place_of(int row, int k, int copy = 0) const;
 };
 
+/// Sparse metadata of A at `address`: the four bits of every chunk. In f16 and tf32 rows m and m + 8 share a cell and the
+/// selector picks the column; in 8- and 4-bit types a row has two cells. Copies as for A.
+/// Sources: CUTLASS (layouts A, D, E, G); C and F by extension (model choice).
+struct TmemMetadata {
+  TmemLayoutInfo layout;
+  int element_bits = 16;  // of A's container
+  TmemAddress address;
+  int selector = 0;
+
+  int columns() const { return element_bits >= 16 ? 1 : 2; }
+  /// Where the nibble of the chunk that begins at logical column `k` lies; its lowest bit.
+  TmemPlace place_of(int row, int k, int copy = 0) const;
+};
+
+/// Block scales, a byte each, of the rows of A in a CTA or of all columns of B. The same data stands in each 32-lane
+/// partition (in half of them with two_by_two: B of layout B); D's lanes read the replica of their own partition.
+/// Sources: PTX ISA 9.7.16.10.7 and CUTLASS; checked in data/oracle as far as CUTLASS prints them.
+struct TmemScales {
+  TmemAddress address;
+  int id = 0;             // byte of the first scale, from the instruction descriptor
+  int group_columns = 4;  // from four scales of all rows to the next four
+  int parts = 1;          // 2: columns n >= half are in lanes 64 and up
+  int rows_per_part = 0;  // with parts = 2
+
+  int replicas() const { return 4 / parts; }
+  /// The byte of scale `j` of row `row`: `bit` is 0, 8, 16 or 24.
+  TmemPlace place_of(int row, int j, int replica) const;
+};
+
 /// Throws Error unless N, lane base and columns fit: lane 0, or 0 and 16 for half-lane layouts; 512 columns.
 void require_fits(const TmemD& d);
 void require_fits(const TmemA& a, int k);
+void require_fits(const TmemMetadata& metadata);
+/// `count` scales of `rows` rows.
+void require_fits(const TmemScales& scales, int rows, int count, std::string_view operand);
+
+/// The lane that tcgen05.shift moves into `lane`, and .ashift reads instead of it: rows go down by one in every 32 lanes,
+/// and the last one stays. (Model choice: the sources say "all rows except the last".)
+constexpr int shifted_lane(int lane) { return lane % 32 == 31 ? lane : lane + 1; }
 
 /// Shapes of tcgen05.ld and .st. One row each; the lanes and columns are one formula in the .cpp.
 enum class LdStShape : uint8_t { s32x32b, s16x64b, s16x128b, s16x256b, s16x32bx2 };
