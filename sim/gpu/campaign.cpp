@@ -80,6 +80,7 @@ CampaignRow& CampaignRow::operator+=(const CampaignRow& other) {
 }
 
 std::string instruction_group(const Instruction& instruction) {
+  if (instruction.family == Family::mma_sync) return print(instruction);
   if (instruction.family == Family::tcgen05) {
     return fmt::format("{} {}.{}.{}", print(instruction), info(instruction.d).name, info(instruction.a).name, info(instruction.b).name);
   }

@@ -262,7 +262,7 @@ std::vector<std::vector<uint32_t>> Gpu::run(const Instruction& instruction, std:
   const auto d_words = static_cast<size_t>(d_fragment(instruction).words());
   std::vector<uint8_t> images(stride * count);
   std::vector<uint64_t> a_desc(count), b_desc(count);
-  std::vector<uint32_t> a_regs, metadata, c_regs(d_words * count);
+  std::vector<uint32_t> a_regs, b_regs, metadata, c_regs(d_words * count), scale_a, scale_b;
   for (size_t i = 0; i < count; ++i) {
     const Machine& machine = cases[i];
     std::copy(machine.smem.begin(), machine.smem.end(), images.begin() + static_cast<std::ptrdiff_t>(stride * i));
@@ -270,7 +270,14 @@ std::vector<std::vector<uint32_t>> Gpu::run(const Instruction& instruction, std:
     b_desc[i] = machine.b_desc;
     a_regs.insert(a_regs.end(), machine.a_regs.begin(), machine.a_regs.end());
     metadata.insert(metadata.end(), machine.metadata.begin(), machine.metadata.end());
+    b_regs.insert(b_regs.end(), machine.b_regs.begin(), machine.b_regs.end());
+    scale_a.insert(scale_a.end(), machine.scale_a.begin(), machine.scale_a.end());
+    scale_b.insert(scale_b.end(), machine.scale_b.begin(), machine.scale_b.end());
     std::copy(machine.c_regs.begin(), machine.c_regs.end(), c_regs.begin() + static_cast<std::ptrdiff_t>(d_words * i));
+  }
+  if (instruction.family == Family::mma_sync) {
+    const std::array of_warp{bytes_of(a_regs), bytes_of(b_regs), bytes_of(metadata), bytes_of(c_regs), bytes_of(scale_a), bytes_of(scale_b)};
+    return pieces_of(launch(ptx_kernel(instruction, 0), count, 0, of_warp, d_words * count), count);
   }
   const std::array inputs{bytes_of(images), bytes_of(a_desc), bytes_of(b_desc), bytes_of(a_regs), bytes_of(metadata), bytes_of(c_regs)};
   return pieces_of(launch(ptx_kernel(instruction, image_bytes), count, image_bytes, inputs, d_words * count), count);

@@ -1,5 +1,6 @@
 #include "bitmma/instruction/legality.hpp"
 
+#include "bitmma/instruction/mma_sync.hpp"
 #include "bitmma/instruction/tcgen05.hpp"
 
 #include <algorithm>
@@ -112,6 +113,7 @@ const LegalForm* find_legal_form(const Instruction& instruction) {
 
 std::vector<Violation> violations_of(const Instruction& instruction) {
   if (instruction.family == Family::tcgen05) return tcgen05_violations(instruction);
+  if (instruction.family == Family::mma_sync) return mma_sync_violations(instruction);
   constexpr std::string_view syntax = "PTX ISA 9.7.15.5.2";
   const LegalForm* form = find_legal_form(instruction);
   Checker check(form ? form->source : "PTX ISA 9.7.15.3");

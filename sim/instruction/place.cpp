@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "bitmma/core/bits.hpp"
+#include "bitmma/instruction/mma_sync.hpp"
+
 namespace bitmma {
 namespace {
 
@@ -52,6 +55,7 @@ Instruction with_majors(Instruction instruction, const OperandLayout& a, const O
 Placement plan_placement(const Instruction& instruction, const OperandLayout& a, const OperandLayout& b) {
   std::vector<Violation> violations;
   Placement placement;
+  if (instruction.family == Family::mma_sync) return placement;  // everything is in registers
   const int a_bits = info(instruction.a).bits, b_bits = info(instruction.b).bits;
   int64_t a_end = 0;
   if (instruction.a_source == OperandSource::smem) {
@@ -71,8 +75,60 @@ Placement plan_placement(const Instruction& instruction, const OperandLayout& a,
   return placement;
 }
 
+namespace {
+
+/// Codes in their containers, with random padding bits around them.
+BitMatrix containers_of(BitMatrix codes, int container_bits, RandomStream& filler) {
+  const FormatInfo& format = info(codes.format);
+  const auto all = static_cast<uint32_t>(low_mask(container_bits)), used = static_cast<uint32_t>(low_mask(format.bits)) << container_shift(format.id, container_bits);
+  for (int row = 0; row < codes.rows(); ++row) {
+    for (int col = 0; col < codes.cols(); ++col) codes(row, col) = codes(row, col) << container_shift(format.id, container_bits) | (filler.word() & all & ~used);
+  }
+  return codes;
+}
+
+void set_bits(std::vector<uint32_t>& words, const RegisterPlace& place, int width_bits, uint32_t value) {
+  uint32_t& word = words[static_cast<size_t>(place.thread)];
+  const auto mask = static_cast<uint32_t>(low_mask(width_bits)) << place.bit;
+  word = (word & ~mask) | (value << place.bit & mask);
+}
+
+MachineState place_mma_sync(const Instruction& instruction, const Operands& operands, RandomStream filler) {
+  MachineState state;
+  const auto fill = [&](std::vector<uint32_t>& words, int64_t count) {
+    words.resize(static_cast<size_t>(count));
+    for (uint32_t& word : words) word = filler.word();
+  };
+  fill(state.a_regs, a_fragment(instruction).words());
+  fill(state.b_regs, b_fragment(instruction).words());
+  fill(state.c_regs, d_fragment(instruction).words());
+  fill(state.scale_a, 32);
+  fill(state.scale_b, 32);
+  scatter(containers_of(operands.a, instruction.container_bits(instruction.a), filler), a_fragment(instruction), state.a_regs, "a_regs");
+  scatter(containers_of(transposed(operands.b), instruction.container_bits(instruction.b), filler), b_fragment(instruction), state.b_regs, "b_regs");
+  scatter(*operands.c, d_fragment(instruction), state.c_regs, "c_regs");
+  for (int j = 0; j < instruction.scale_count(); ++j) {
+    for (int row = 0; row < instruction.m; ++row) set_bits(state.scale_a, scale_a_place(instruction, row, j), 8, operands.scales->a(row, j));
+    for (int col = 0; col < instruction.n; ++col) set_bits(state.scale_b, scale_b_place(instruction, col, j), 8, operands.scales->b(j, col));
+  }
+  if (!instruction.sparse) return state;
+  fill(state.metadata, 32);
+  const SparsePattern& pattern = sparse_pattern(instruction.container_bits(instruction.a));
+  const auto per_chunk = static_cast<size_t>(pattern.stored_per_chunk);
+  for (int row = 0; row < instruction.m; ++row) {
+    for (int chunk = 0; chunk * pattern.chunk < instruction.k; ++chunk) {
+      const size_t first = static_cast<size_t>(row) * static_cast<size_t>(instruction.stored_k()) + static_cast<size_t>(chunk) * per_chunk;
+      set_bits(state.metadata, ordered_metadata_place(row, chunk), 4, nibble_of(pattern, std::span(operands.selected_k).subspan(first, per_chunk)));
+    }
+  }
+  return state;
+}
+
+}  // namespace
+
 MachineState place_operands(const Instruction& instruction, const Placement& placement, const Operands& operands,
                             RandomStream filler) {
+  if (instruction.family == Family::mma_sync) return place_mma_sync(instruction, operands, filler);
   MachineState state;
   state.smem.resize(placement.image_bytes);
   for (size_t i = 0; i < state.smem.size(); i += 4) {

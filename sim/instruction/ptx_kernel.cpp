@@ -79,6 +79,11 @@ std::string ptx_statement(const Instruction& instruction) {
     if (instruction.scale_input_d != 0) text += fmt::format(", {}", instruction.scale_input_d);
     return text + ";";
   }
+  if (instruction.family == Family::mma_sync) {
+    std::string text = fmt::format("{} {}, {}, {}, {}", print(instruction), register_list("d", 4), register_list("a", 4), register_list("b", instruction.sparse ? 4 : 2), register_list("c", 4));
+    if (instruction.sparse) text += fmt::format(", metadata0, {}", instruction.sparsity_selector);
+    return text + fmt::format(", scale_a0, {{{}, {}}}, scale_b0, {{{}, {}}};", instruction.scale_a_id, instruction.thread_a_id, instruction.scale_b_id, instruction.thread_b_id);
+  }
   const bool a_in_registers = instruction.a_source == OperandSource::registers;
   std::string text = fmt::format("{} {}, {}, b_desc", print(instruction), register_list("d", d_register_count(instruction)),
                                  a_in_registers ? register_list("a", 4) : "a_desc");
@@ -92,7 +97,45 @@ std::string ptx_statement(const Instruction& instruction) {
   return text + ";";
 }
 
+namespace {
+
+/// One warp a case; the other threads of the CTA leave at once.
+std::string mma_sync_kernel(const Instruction& instruction) {
+  std::string text = fmt::format(
+      "// {}\n"
+      "// one warp per case\n"
+      ".version 8.7\n"
+      ".target {}\n"
+      ".address_size 64\n"
+      "\n"
+      ".visible .entry {}(\n"
+      "    .param .u64 a_regs_in, .param .u64 b_regs_in, .param .u64 metadata_in, .param .u64 c_regs_in,\n"
+      "    .param .u64 scale_a_in, .param .u64 scale_b_in, .param .u64 d_regs_out)\n"
+      "{{\n"
+      "  .reg .pred idle;\n"
+      "  .reg .b32 thread, case_index, flat_thread;\n"
+      "  .reg .b64 pointer, offset;\n"
+      "  .reg .b32 a<4>, b<4>, metadata<1>, scale_a<1>, scale_b<1>;\n"
+      "  .reg .f32 c<4>, d<4>;\n"
+      "\n"
+      "  mov.u32 thread, %tid.x;\n"
+      "  setp.ge.u32 idle, thread, 32;\n"
+      "  @idle ret;\n"
+      "  mov.u32 case_index, %ctaid.x;\n"
+      "  mad.lo.u32 flat_thread, case_index, 32, thread;\n",
+      print(instruction), ptx_target(instruction), kernel_name);
+  text += load_registers("a_regs_in", "a", "b32", 4) + load_registers("b_regs_in", "b", "b32", instruction.sparse ? 4 : 2) + load_registers("c_regs_in", "c", "f32", 4);
+  text += load_registers("scale_a_in", "scale_a", "b32", 1) + load_registers("scale_b_in", "scale_b", "b32", 1);
+  if (instruction.sparse) text += load_registers("metadata_in", "metadata", "b32", 1);
+  text += fmt::format("\n  {}\n\n  ld.param.u64 pointer, [d_regs_out];\n  mul.wide.u32 offset, flat_thread, 16;\n  add.s64 pointer, pointer, offset;\n", ptx_statement(instruction));
+  for (int i = 0; i < 4; ++i) text += fmt::format("  st.global.f32 [pointer+{}], d{};\n", 4 * i, i);
+  return text + "  ret;\n}\n";
+}
+
+}  // namespace
+
 std::string ptx_kernel(const Instruction& instruction, int64_t image_bytes) {
+  if (instruction.family == Family::mma_sync) return mma_sync_kernel(instruction);
   const int d_registers = d_register_count(instruction);
   const std::string_view type = accumulator_type(instruction.d);
   std::string text = fmt::format(

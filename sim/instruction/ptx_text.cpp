@@ -109,6 +109,48 @@ Instruction parse_tcgen05(Words words) {
   return instruction;
 }
 
+constexpr std::string_view mma_sync_grammar =
+    "mma.sync.aligned.m16n8kK.row.col.kind::KIND.block_scale{.scale_vec::NX}.f32.ATYPE.BTYPE.f32.STYPE, or mma.sp::ordered_metadata.sync.aligned...";
+
+Instruction parse_mma_sync(Words words) {
+  std::vector<Violation> violations;
+  const auto refuse = [&](std::string field, std::string_view seen, std::string legal) {
+    violations.push_back({.field = std::move(field), .seen = seen.empty() ? "(nothing)" : std::string(seen.substr(0, 80)), .legal = std::move(legal),
+                          .fix = fmt::format("write {}", mma_sync_grammar), .source = "PTX ISA 9.7.14.5.14"});
+  };
+  Instruction instruction{.family = Family::mma_sync, .kind = MmaKind::mxf8f6f4, .a_source = OperandSource::registers};
+  words.take("mma");
+  instruction.sparse = words.take("sp::ordered_metadata");
+  for (const std::string_view word : {"sync", "aligned"}) {
+    if (!words.take(word)) refuse("qualifier", words.peek(), fmt::format(".{} here; it is mandatory", word));
+  }
+  if (!parse_shape(words.peek(), instruction)) refuse("shape", words.peek(), "m16n8kK");
+  words.skip();
+  for (const std::string_view word : {"row", "col"}) {
+    if (!words.take(word)) refuse("qualifier", words.peek(), fmt::format(".{} here: A row-major, B column-major", word));
+  }
+  const std::string_view kind = words.peek();
+  const std::optional<MmaKind> found = kind.starts_with("kind::") ? mma_kind_named(kind.substr(6)) : std::nullopt;
+  if (found && info(*found).table != 42) instruction.kind = *found;
+  else refuse("kind", kind, ".kind::mxf8f6f4, mxf4 or mxf4nvf4: only the block-scaled mma.sync is simulated");
+  words.skip();
+  if (!words.take("block_scale")) refuse("qualifier", words.peek(), ".block_scale here; it is mandatory");
+  for (const std::string_view text : {"scale_vec::1X", "scale_vec::2X", "scale_vec::4X"}) {
+    if (words.take(text)) instruction.scale_vec = fmt::format(".{}", text);
+  }
+  Format c = Format::f32;
+  for (const auto& [name, format] : {std::pair("dtype", &instruction.d), std::pair("atype", &instruction.a), std::pair("btype", &instruction.b), std::pair("ctype", &c),
+                                     std::pair("stype", &instruction.scale_type)}) {
+    if (const std::optional<Format> type = format_named(words.peek())) *format = *type;
+    else refuse(name, words.peek(), "f32, then two of e4m3, e5m2, e2m3, e3m2, e2m1, then f32, then ue8m0 or ue4m3");
+    words.skip();
+  }
+  if (c != instruction.d) refuse("ctype", info(c).name, "the type of D");
+  if (!words.done()) refuse("qualifier", words.peek(), "nothing more here");
+  if (!violations.empty()) throw Error(std::move(violations));
+  return instruction;
+}
+
 }  // namespace
 
 int Instruction::scale_count() const {
@@ -122,6 +164,11 @@ std::string print(const Instruction& instruction) {
   if (instruction.family == Family::tcgen05) {
     return fmt::format("tcgen05.mma{}{}.cta_group::{}.kind::{}{}{}{}{}", instruction.weight_stationary ? ".ws" : "", instruction.sparse ? ".sp" : "", instruction.cta_group,
                        info(instruction.kind).name, instruction.has_block_scales() ? ".block_scale" : "", instruction.scale_vec, instruction.ashift ? ".ashift" : "", instruction.collector);
+  }
+  if (instruction.family == Family::mma_sync) {
+    return fmt::format("mma{}.sync.aligned.m{}n{}k{}.row.col.kind::{}.block_scale{}.{}.{}.{}.{}.{}", instruction.sparse ? ".sp::ordered_metadata" : "", instruction.m, instruction.n, instruction.k,
+                       info(instruction.kind).name, instruction.scale_vec, info(instruction.d).name, info(instruction.a).name, info(instruction.b).name, info(instruction.d).name,
+                       info(instruction.scale_type).name);
   }
   return fmt::format("wgmma.mma_async{}.sync.aligned.m{}n{}k{}.{}.{}.{}{}{}", instruction.sparse ? ".sp" : "",
                      instruction.m, instruction.n, instruction.k, info(instruction.d).name, info(instruction.a).name,
@@ -137,8 +184,9 @@ Instruction parse_instruction(std::string_view text) {
   Instruction instruction;
   Words words(text);
   if (words.peek() == "tcgen05") return parse_tcgen05(std::move(words));
+  if (words.peek() == "mma") return parse_mma_sync(std::move(words));
   if (!words.take("wgmma")) {
-    refuse("instruction", words.peek(), "a mnemonic that begins with wgmma.mma_async or tcgen05.mma",
+    refuse("instruction", words.peek(), "a mnemonic that begins with wgmma.mma_async, tcgen05.mma or mma.sync",
            fmt::format("write {}", grammar));
     throw Error(std::move(violations));
   }

@@ -16,6 +16,7 @@ namespace {
 struct ImmediateKey {
   std::string_view key;
   int Instruction::* member;
+  bool of_mma_sync = false;  // it alone has it; the others are wgmma's
 };
 constexpr auto immediate_keys = std::to_array<ImmediateKey>({
     {"imm_scale_a", &Instruction::imm_scale_a},
@@ -24,6 +25,10 @@ constexpr auto immediate_keys = std::to_array<ImmediateKey>({
     {"imm_trans_b", &Instruction::imm_trans_b},
     {"scale_d", &Instruction::scale_d},
     {"sparsity_selector", &Instruction::sparsity_selector},
+    {"byte_id_a", &Instruction::scale_a_id, true},
+    {"thread_id_a", &Instruction::thread_a_id, true},
+    {"byte_id_b", &Instruction::scale_b_id, true},
+    {"thread_id_b", &Instruction::thread_b_id, true},
 });
 
 /// What one tensor of a file must look like. The first extent is the number of cases; -1 takes any positive number.
@@ -124,7 +129,21 @@ std::vector<TensorRule> tensor_rules(const Instruction& instruction, bool has_im
       {.name = "c", .dtypes = logical_dtypes(instruction.d), .shape = {instruction.m, instruction.n}, .required = !has_images && reads_c},
       {.name = "d", .dtypes = logical_dtypes(instruction.d), .shape = {instruction.m, instruction.n}},
   };
+  if (const int64_t scales = instruction.scale_count(); scales > 0) {
+    rules.push_back({.name = "sfa", .dtypes = {"U8"}, .shape = {instruction.m, scales}, .required = !has_images});
+    rules.push_back({.name = "sfb", .dtypes = {"U8"}, .shape = {scales, instruction.n}, .required = !has_images});
+  }
   if (!has_images) return rules;
+  if (instruction.family == Family::mma_sync) {
+    rules.push_back({.name = "a_regs", .dtypes = {"U32"}, .shape = {32, a_fragment(instruction).registers()}, .required = true});
+    rules.push_back({.name = "b_regs", .dtypes = {"U32"}, .shape = {32, b_fragment(instruction).registers()}, .required = true});
+    rules.push_back({.name = "c_regs", .dtypes = {"U32"}, .shape = {32, d_registers}, .required = true});
+    rules.push_back({.name = "d_regs", .dtypes = {"U32"}, .shape = {32, d_registers}});
+    rules.push_back({.name = "scale_a", .dtypes = {"U32"}, .shape = {32, 1}, .required = true});
+    rules.push_back({.name = "scale_b", .dtypes = {"U32"}, .shape = {32, 1}, .required = true});
+    rules.push_back({.name = "metadata", .dtypes = {"U32"}, .shape = {32, 1}, .required = instruction.sparse});
+    return rules;
+  }
   rules.push_back({.name = "smem", .dtypes = {"U8"}, .shape = {-1}, .required = true});
   rules.push_back({.name = "b_desc", .dtypes = {"U64"}, .required = true});
   rules.push_back({.name = "a_desc", .dtypes = {"U64"}, .required = !a_in_registers});
@@ -229,6 +248,7 @@ void read_mnemonic(VectorFile& vectors, std::string_view stand_in, Checker& chec
   }
   for (const ImmediateKey& immediate : immediate_keys) {
     if (vectors.move || instruction.family == Family::tcgen05) break;  // tcgen05 says all this in its descriptor
+    if (immediate.of_mma_sync && instruction.family != Family::mma_sync) continue;
     read_number(immediate.key, instruction.*immediate.member);
   }
   check.stop_if_refused();
@@ -241,8 +261,10 @@ void check_tensor(const Tensor& tensor, const TensorRule& rule, int64_t cases, C
   std::vector<int64_t> expected{cases};
   expected.insert(expected.end(), rule.shape.begin(), rule.shape.end());
   const bool any_last = expected.back() == -1;
-  const bool same = tensor.shape.size() == expected.size() &&
-                    std::equal(expected.begin(), expected.end() - any_last, tensor.shape.begin());
+  // A last extent of 1 may be left out.
+  const bool without_one = expected.back() == 1 && expected.size() > 2 && tensor.shape.size() + 1 == expected.size();
+  const bool same = (tensor.shape.size() == expected.size() || without_one) &&
+                    std::equal(expected.begin(), expected.end() - (any_last || without_one), tensor.shape.begin());
   if (!same) {
     std::string legal = print_shape(expected);
     if (any_last) legal = fmt::format("{}...]", legal.substr(0, legal.size() - 3));
@@ -311,7 +333,7 @@ VectorFile read_vector_file(const std::string& path, std::string_view instructio
   Checker check(path);
   read_mnemonic(vectors, instruction, check);
   const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
-  constexpr std::array image_tensors{"smem", "a_desc", "b_desc", "a_regs", "metadata", "c_regs", "d_regs"};
+  constexpr std::array image_tensors{"smem", "a_desc", "b_desc", "a_regs", "b_regs", "metadata", "c_regs", "d_regs"};
   vectors.has_images = vectors.move || vectors.is_tcgen05() || std::any_of(image_tensors.begin(), image_tensors.end(), has);
   if (!vectors.has_images && !has("a") && !has("b")) {
     check.refuse("tensors", "neither images nor logical matrices", "smem, a_desc, b_desc, c_regs, or a, b, c");
@@ -353,7 +375,10 @@ VectorCase case_at(const VectorFile& vectors, int64_t index) {
     return tensor ? slice(*tensor, index) : std::span<const uint8_t>{};
   };
   result.smem = bytes("smem");
-  result.registers.b_desc = words<uint64_t>(bytes("b_desc")).front();
+  if (vectors.instruction.family == Family::wgmma) result.registers.b_desc = words<uint64_t>(bytes("b_desc")).front();
+  result.registers.b_regs = words<uint32_t>(bytes("b_regs"));
+  result.registers.scale_a = words<uint32_t>(bytes("scale_a"));
+  result.registers.scale_b = words<uint32_t>(bytes("scale_b"));
   if (vectors.instruction.a_source == OperandSource::smem) {
     result.registers.a_desc = words<uint64_t>(bytes("a_desc")).front();
   }
@@ -457,6 +482,10 @@ Operands logical_operands(const VectorFile& vectors, int64_t index) {
                     .negate_b = instruction.imm_scale_b == -1,
                     .saturate = instruction.satfinite};
   compress_a(instruction, logical_matrix(vectors, "a", instruction.a, instruction.m, instruction.k, index), operands);
+  if (const int scales = instruction.scale_count()) {
+    operands.scales = BlockScales{.a = logical_matrix(vectors, "sfa", instruction.scale_type, instruction.m, scales, index),
+                                  .b = logical_matrix(vectors, "sfb", instruction.scale_type, scales, instruction.n, index)};
+  }
   if (instruction.scale_d == 1) {
     operands.c = logical_matrix(vectors, "c", instruction.d, instruction.m, instruction.n, index);
   }
@@ -494,6 +523,7 @@ std::vector<std::pair<std::string, std::string>> instruction_metadata(const Inst
                                                             {"instruction", print(instruction)}};
   for (const ImmediateKey& immediate : immediate_keys) {
     if (instruction.family == Family::tcgen05) break;
+    if (immediate.of_mma_sync != (instruction.family == Family::mma_sync)) continue;
     if (immediate.key == "sparsity_selector" && !instruction.sparse) continue;
     metadata.emplace_back(immediate.key, std::to_string(instruction.*immediate.member));
   }
@@ -565,6 +595,14 @@ void VectorBuilder::add_matrix(std::string_view name, const BitMatrix& matrix) {
 }
 
 void VectorBuilder::add_machine(const MachineState& state) {
+  if (instruction_.family == Family::mma_sync) {
+    const auto add = [&](std::string_view name, const std::vector<uint32_t>& values) {
+      if (!values.empty()) add_words(name, {32, static_cast<int64_t>(values.size()) / 32}, values);
+    };
+    add("a_regs", state.a_regs), add("b_regs", state.b_regs), add("c_regs", state.c_regs);
+    add("scale_a", state.scale_a), add("scale_b", state.scale_b), add("metadata", state.metadata);
+    return;
+  }
   std::vector<uint8_t>& images = column("smem", "U8", {static_cast<int64_t>(state.smem.size())});
   images.insert(images.end(), state.smem.begin(), state.smem.end());
   if (instruction_.a_source == OperandSource::smem) append(column("a_desc", "U64", {}), state.a_desc);
@@ -626,7 +664,7 @@ void VectorBuilder::add_d_regs(const BitMatrix& d) {
   const Fragment fragment = d_fragment(instruction_);
   std::vector<uint32_t> d_regs(fragment.words());
   scatter(d, fragment, d_regs, "d_regs");
-  add_words("d_regs", {128, fragment.registers()}, d_regs);
+  add_words("d_regs", {fragment.threads, fragment.registers()}, d_regs);
 }
 
 void VectorBuilder::add_logical_d(const BitMatrix& d) { add_matrix("d", d); }

@@ -17,7 +17,8 @@ void require_size(std::span<const uint32_t> registers, const Fragment& fragment,
 /// element is left to them, the loops below count positions.
 MatrixPlace element_of(FragmentRole role, int per_register, int thread, int reg, int position) {
   const int warp = thread / 32, g = thread % 32 / 4, q = thread % 4;
-  if (role == FragmentRole::wgmma_a) {
+  if (role == FragmentRole::b) return {.row = g, .col = per_register * q + position + 4 * per_register * reg};
+  if (role == FragmentRole::a) {
     return {.row = 16 * warp + g + 8 * (reg & 1), .col = per_register * q + position + 4 * per_register * (reg >> 1)};
   }
   const int element = reg * per_register + position;
@@ -27,12 +28,20 @@ MatrixPlace element_of(FragmentRole role, int per_register, int thread, int reg,
 }  // namespace
 
 Fragment wgmma_a_fragment(Format a, int stored_k) {
-  return {.role = FragmentRole::wgmma_a, .rows = 64, .cols = stored_k, .element_bits = info(a).bits};
+  return {.role = FragmentRole::a, .rows = 64, .cols = stored_k, .element_bits = info(a).bits};
 }
 
 Fragment wgmma_d_fragment(Format d, int n) {
-  return {.role = FragmentRole::wgmma_d, .rows = 64, .cols = n, .element_bits = info(d).bits};
+  return {.role = FragmentRole::d, .rows = 64, .cols = n, .element_bits = info(d).bits};
 }
+
+Fragment mma_a_fragment(int element_bits, int stored_k) {
+  return {.role = FragmentRole::a, .rows = 16, .cols = stored_k, .element_bits = element_bits, .threads = 32};
+}
+
+Fragment mma_b_fragment(int element_bits, int k) { return {.role = FragmentRole::b, .rows = 8, .cols = k, .element_bits = element_bits, .threads = 32}; }
+
+Fragment mma_d_fragment() { return {.role = FragmentRole::d, .rows = 16, .cols = 8, .element_bits = 32, .threads = 32}; }
 
 MatrixPlace element_at(const Fragment& fragment, int thread, int reg, int bit) {
   return element_of(fragment.role, fragment.elements_per_register(), thread, reg, bit / fragment.element_bits);
@@ -41,7 +50,10 @@ MatrixPlace element_at(const Fragment& fragment, int thread, int reg, int bit) {
 RegisterPlace place_of(const Fragment& fragment, int row, int col) {
   const int per_register = fragment.elements_per_register();
   const int warp = row / 16, g = row % 8, upper_row = row / 8 % 2;
-  if (fragment.role == FragmentRole::wgmma_a) {
+  if (fragment.role == FragmentRole::b) {
+    return {.thread = 4 * g + col / per_register % 4, .reg = col / (4 * per_register), .bit = col % per_register * fragment.element_bits};
+  }
+  if (fragment.role == FragmentRole::a) {
     const int q = col / per_register % 4;
     return {.thread = 32 * warp + 4 * g + q, .reg = upper_row + 2 * (col / (4 * per_register)),
             .bit = col % per_register * fragment.element_bits};

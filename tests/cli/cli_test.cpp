@@ -8,6 +8,7 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/instruction/legality.hpp"
+#include "bitmma/instruction/mma_sync.hpp"
 #include "bitmma/instruction/tcgen05.hpp"
 #include "bitmma/instruction/tmem_move.hpp"
 #include "bitmma/io/tensor_file.hpp"
@@ -44,7 +45,7 @@ const std::string one_golden = test::source_path("data/golden/sm_90a/misc/misc_f
 TEST_CASE("bad requests: message and exit code of each") {
   const test::TemporaryFolder folder;
   const std::string out = " -o " + folder.path("out");
-  const std::string w = "golden wgmma.mma_async.sync.aligned.", t = "golden tcgen05.mma.";
+  const std::string w = "golden wgmma.mma_async.sync.aligned.", t = "golden tcgen05.mma.", m = "golden mma.sync.aligned.";
   struct Row { std::string line, message; };
   const std::vector<Row> rows = {
       {"", "subcommand"},
@@ -57,7 +58,21 @@ TEST_CASE("bad requests: message and exit code of each") {
       {"golden " + f16, "--output is required"},
       {"layout", "subcommand"},
       {"encode", "subcommand"},
-      {"golden mma.sync" + out, "begins with wgmma.mma_async"},
+      {"golden dp4a.u32" + out, "begins with wgmma.mma_async, tcgen05.mma or mma.sync"},
+      {"golden mma.sync" + out, ".aligned here"},
+      {m + "m16n8k16.row.col.f32.f16.f16.f32" + out, "only the block-scaled mma.sync is simulated"},
+      {m + "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue8m0" + out, "legal is .scale_vec::2X with ue8m0, .scale_vec::4X with ue4m3"},
+      {m + "m16n8k64.row.col.kind::mxf4nvf4.block_scale.f32.e2m1.e2m1.f32.ue4m3" + out, "(none) with ue4m3"},
+      {m + "m16n8k32.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0" + out, "shape = m16n8k32: legal is m16n8k64"},
+      {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e4m3.e2m1.f32.ue8m0" + out, "atype = e4m3: legal is e2m1"},
+      {m + "m16n8k64.col.row.kind::mxf4.block_scale.f32.e4m3.e2m1.f32.ue8m0" + out, "A row-major, B column-major"},
+      {m + "m16n8k32.row.col.kind::mxf8f6f4.block_scale.f16.e4m3.e4m3.f16.ue8m0" + out, "dtype = f16: legal is f32"},
+      {m + "m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0 --byte-id-a 4" + out, "byte_id_a = 4: legal is 0..3"},
+      {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --byte-id-b 1" + out, "byte_id_b = 1: legal is 0 or 2"},
+      {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --thread-id-a 2" + out, "thread_id_a = 2: legal is 0..1"},
+      {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --layout-b mn-major:none" + out, ".row.col only"},
+      {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --scale-d 0" + out, "C is always read"},
+      {"golden mma.sp.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0" + out, "qualifier"},
       {"golden wgmma.sync.aligned.m64n8k16.f32.f16.f16" + out, ".mma_async after wgmma"},
       {"golden wgmma.mma_async.aligned.m64n8k16.f32.f16.f16" + out, ".sync here"},
       {"golden wgmma.mma_async.sync.m64n8k16.f32.f16.f16" + out, ".aligned here"},
@@ -497,7 +512,7 @@ TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
     if (is_tmem_move(line)) CHECK(print(parse_tmem_move(line)) == line);
     else CHECK(print(parse_instruction(line)) == line);
   }
-  CHECK(count == all_legal_instructions().size() + all_tcgen05_mnemonics().size() + all_legal_moves().size());
+  CHECK(count == all_legal_instructions().size() + all_tcgen05_mnemonics().size() + all_mma_sync_instructions().size() + all_legal_moves().size());
 }
 
 TEST_CASE("help has examples, goes to stdout and is no error") {

@@ -46,7 +46,7 @@ TEST_CASE("both directions of every fragment are inverse, and gather reads what 
     fragments.push_back(wgmma_d_fragment(Format::f16, n));
   }
   for (const Fragment& fragment : fragments) {
-    if (fragment.role == FragmentRole::wgmma_a) CHECK(fragment.registers() == 4);
+    if (fragment.role == FragmentRole::a) CHECK(fragment.registers() == 4);
     std::set<std::tuple<int, int, int>> places;
     BitMatrix values(Format::u8, fragment.rows, fragment.cols);
     for (int row = 0; row < fragment.rows; ++row) {

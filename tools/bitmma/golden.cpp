@@ -65,7 +65,12 @@ void run_golden(Context& context, const GoldenFlags& flags) {
   request.instruction.scale_d = flags.immediates.scale_d;
   request.instruction.sparsity_selector = flags.immediates.sparsity_selector;
   request.instruction.a_source = flags.a_source == "registers" ? OperandSource::registers : flags.a_source == "tmem" ? OperandSource::tmem : OperandSource::smem;
-  if (request.instruction.family == Family::tcgen05) {
+  if (request.instruction.family == Family::mma_sync) {
+    Instruction& instruction = request.instruction;
+    instruction.a_source = OperandSource::registers;
+    instruction.scale_a_id = flags.immediates.scale_a_id, instruction.scale_b_id = flags.immediates.scale_b_id;
+    instruction.thread_a_id = flags.immediates.thread_a_id, instruction.thread_b_id = flags.immediates.thread_b_id;
+  } else if (request.instruction.family == Family::tcgen05) {
     set_tcgen05_shape(flags, request);
   } else if (request.instruction.a_source == OperandSource::tmem) {
     throw Error({.field = "--a-source", .seen = "tmem", .legal = "smem or registers for wgmma"});
@@ -103,8 +108,10 @@ void add_golden(CLI::App& app, Context& context) {
   command->add_flag("--satfinite", flags->satfinite, "tcgen05 kind::i8: the saturate bit");
   command->add_option("--scale-input-d", flags->immediates.scale_input_d, "tcgen05 kind::f16 and tf32: D counts D * 2^-s, s = 0..15");
   command->add_option("--scale-type", flags->scale_type, "block scales: ue8m0 or ue4m3")->capture_default_str();
-  command->add_option("--scale-a-id", flags->immediates.scale_a_id, "block scales: byte of the cell with A's first scale");
-  command->add_option("--scale-b-id", flags->immediates.scale_b_id, "block scales: the same for B");
+  command->add_option("--scale-a-id,--byte-id-a", flags->immediates.scale_a_id, "block scales: byte of the cell or register with A's first scale");
+  command->add_option("--scale-b-id,--byte-id-b", flags->immediates.scale_b_id, "block scales: the same for B");
+  command->add_option("--thread-id-a", flags->immediates.thread_a_id, "mma.sync: which pair of a quad's threads has A's scales, 0 or 1");
+  command->add_option("--thread-id-b", flags->immediates.thread_b_id, "mma.sync: which thread of a quad has B's scales, 0..3");
   command->add_flag("--k96", flags->k_96, "mxf4 kinds: K = 96 (sm_103a)");
   command->add_option("--max-shift", flags->immediates.max_shift_code, "tcgen05 .ws: B may be shifted by 0: 0, 1: 8, 2: 16, 3: 32 columns");
   command->add_option("--zero-column-mask", flags->zero_column_mask, "tcgen05 .ws: the mask descriptor; encode mask makes one");
@@ -121,6 +128,7 @@ void add_golden(CLI::App& app, Context& context) {
       "  bitmma golden tcgen05.mma.cta_group::2.kind::f8f6f4 --m 256 --n 64 --a e2m1 --b e4m3 -o blackwell.safetensors\n"
       "  bitmma golden tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X --m 128 --n 64 --a e2m1 --b e2m1 \\\n"
       "      --scale-type ue4m3 -o nvfp4.safetensors\n"
+      "  bitmma golden mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 -o mma.safetensors\n"
       "  bitmma golden tcgen05.ld.sync.aligned.16x64b.x4.b32 -o ld.safetensors\n"
       "The major-ness in the layouts sets imm-trans-a and imm-trans-b.");
   command->callback([flags, &context] { run_golden(context, *flags); });

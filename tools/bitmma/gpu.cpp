@@ -51,7 +51,7 @@ std::string kernel_of(const PtxFlags& flags) {
     return tcgen05_kernel(first, image_of(read), columns, flags.target.empty() ? ptx_target(first) : flags.target);
   }
   const VectorFile vectors = laid_out(read, {}, {});
-  return ptx_kernel(vectors.instruction, image_of(vectors));
+  return ptx_kernel(vectors.instruction, vectors.instruction.family == Family::mma_sync ? 0 : image_of(vectors));
 }
 
 void run_ptx(Context& context, const PtxFlags& flags) {

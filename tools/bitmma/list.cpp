@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bitmma/instruction/legality.hpp"
+#include "bitmma/instruction/mma_sync.hpp"
 #include "bitmma/instruction/simulate.hpp"
 #include "bitmma/instruction/tcgen05.hpp"
 #include "bitmma/instruction/tmem_move.hpp"
@@ -74,6 +75,7 @@ void run_list(Context& context, const ListFlags& flags) {
   if (flags.mnemonics) {
     for (const Instruction& instruction : all_legal_instructions()) out << print(instruction) << '\n';
     for (const Instruction& instruction : all_tcgen05_mnemonics()) out << print(instruction) << '\n';
+    for (const Instruction& instruction : all_mma_sync_instructions()) out << print(instruction) << '\n';
     for (const TmemMove& move : all_legal_moves()) out << print(move) << '\n';
     return;
   }

@@ -63,6 +63,10 @@ struct Instruction {
   Major b_major() const { return imm_trans_b == 1 ? Major::mn : Major::k; }
 };
 
+/// Lowest bit of a code in its container in registers or Tensor Memory: e2m1 sits in bits 5:2 of its byte, the others from
+/// bit 0. PTX ISA 9.7.14.5.14 says so of registers; for Tensor Memory it is a model choice.
+constexpr int container_shift(Format format, int container_bits) { return format == Format::e2m1 && container_bits == 8 ? 2 : 0; }
+
 /// The mnemonic with all qualifiers, without operands.
 std::string print(const Instruction& instruction);
 

@@ -28,10 +28,10 @@ OperandLayout parse_operand_layout(std::string_view text);
 struct MachineState {
   std::vector<uint8_t> smem;
   uint64_t a_desc = 0, b_desc = 0;
-  std::vector<uint32_t> a_regs, metadata, c_regs;
+  std::vector<uint32_t> a_regs, metadata, c_regs, b_regs, scale_a, scale_b;
 
   Machine view() const {
-    return {.smem = smem, .a_desc = a_desc, .b_desc = b_desc, .a_regs = a_regs, .metadata = metadata, .c_regs = c_regs};
+    return {.smem = smem, .a_desc = a_desc, .b_desc = b_desc, .a_regs = a_regs, .metadata = metadata, .c_regs = c_regs, .b_regs = b_regs, .scale_a = scale_a, .scale_b = scale_b};
   }
 };
 
@@ -48,7 +48,8 @@ Placement plan_placement(const Instruction& instruction, const OperandLayout& a,
 /// The instruction with imm_trans_a and imm_trans_b as the layouts need them.
 Instruction with_majors(Instruction instruction, const OperandLayout& a, const OperandLayout& b);
 
-/// One machine that holds `operands`. Bytes that no element uses are drawn from `filler`, so that wrong reads show.
+/// One machine that holds `operands`. Bytes that no element uses are drawn from `filler`, so that wrong reads show; so are
+/// padding bits and registers that mma.sync does not read. mma.sync has no use for `placement`.
 MachineState place_operands(const Instruction& instruction, const Placement& placement, const Operands& operands,
                             RandomStream filler);
 

@@ -29,8 +29,9 @@ std::string_view ptx_target(const Instruction& instruction);
 std::string ptx_statement(const Instruction& instruction);
 std::string ptx_statement(const TmemMove& move);
 
-/// The whole kernel of a wgmma, ready for ptxas or the driver. Does not check legality, so that ptxas can be asked about
-/// it.
+/// The whole kernel of a wgmma or mma.sync, ready for ptxas or the driver. Does not check legality, so that ptxas can be
+/// asked about it. mma.sync has no image, a warp a case, and the parameters
+///   a_regs, b_regs, metadata, c_regs, scale_a, scale_b, d_regs
 std::string ptx_kernel(const Instruction& instruction, int64_t image_bytes);
 
 /// The kernel of a tcgen05 instruction: one CTA of 128 threads a case, or a cluster of two with cta_group::2. It

@@ -63,10 +63,6 @@ TmemMetadata metadata_in_tmem(const Instruction& instruction, uint32_t metadata_
 TmemScales scale_a_in_tmem(const Instruction& instruction, uint32_t scale_a_tmem);
 TmemScales scale_b_in_tmem(const Instruction& instruction, uint32_t scale_b_tmem);
 
-/// Lowest bit of a code in its container in Tensor Memory: e2m1 sits in bits 5:2 of its byte, as mma.sync documents it
-/// (for Tensor Memory a model choice), the others from bit 0.
-constexpr int container_shift(Format format, int container_bits) { return format == Format::e2m1 && container_bits == 8 ? 2 : 0; }
-
 /// Tensor Memory after the instruction. f16 results replace the lower half of a cell and keep the upper one (model
 /// choice: no source says). Throws Error when something is illegal or lies outside its memory.
 std::vector<uint32_t> simulate(const Instruction& instruction, const Tcgen05Machine& machine, const AccumulatorModel* model = nullptr);

@@ -5,7 +5,9 @@
 //   D, element i = P r + p:     row = 16 w + g + 8 ((i >> 1) & 1)   col = 8 (i >> 2) + 2 q + (i & 1)
 //
 // One rule for all types: P is 1, 2, 4 or 32 for A and 1 or 2 for D. A sparse A is the stored matrix of K/2 columns.
-// Source: PTX ISA 9.7.15.5.1.1 figures 148-155, checked against CUTLASS in data/oracle.
+// mma.sync is the same with one warp and 16 rows, P = 4 (bytes) or 8 (packed fp4), and has B in registers:
+//   B, register r, position p:  n = g                               k   = P q + p + 4 P r
+// Source: PTX ISA 9.7.15.5.1.1 figures 148-155, checked against CUTLASS in data/oracle; 9.7.14.5.14 for mma.sync.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +19,11 @@
 
 namespace bitmma {
 
-enum class FragmentRole : uint8_t { wgmma_a, wgmma_d };
+enum class FragmentRole : uint8_t { a, b, d };
 
 /// A rows x cols matrix spread over the registers of a group of threads.
 struct Fragment {
-  FragmentRole role = FragmentRole::wgmma_d;
+  FragmentRole role = FragmentRole::d;
   int rows = 64;
   int cols = 0;
   int element_bits = 32;
@@ -37,6 +39,11 @@ struct Fragment {
 Fragment wgmma_a_fragment(Format a, int stored_k);
 /// The accumulator: 64 x n; f16 is packed two to a register.
 Fragment wgmma_d_fragment(Format d, int n);
+
+/// The fragments of mma.sync, m16n8. `element_bits`: 8 for everything in bytes, 4 for packed fp4. B as n x k.
+Fragment mma_a_fragment(int element_bits, int stored_k);
+Fragment mma_b_fragment(int element_bits, int k);
+Fragment mma_d_fragment();
 
 struct RegisterPlace {
   int thread = 0;
