@@ -27,7 +27,6 @@ constexpr auto rows = std::to_array<ChoiceRow>({
     {{"the upper half of a cell with an f16 element of D is kept", false}, [](const Instruction& i) { return is_tcgen05(i) && i.d == Format::f16; }},
     {{"e2m1 of A in Tensor Memory sits in bits 5:2 of its byte", false},
      [](const Instruction& i) { return is_tcgen05(i) && i.a_source == OperandSource::tmem && i.a == Format::e2m1 && i.container_bits(i.a) == 8; }},
-    {{"base offset acts as measured on Hopper", false}, [](const Instruction& i) { return is_tcgen05(i); }},
     {{".ashift moves rows within each 32 lanes, the last one stays", false}, [](const Instruction& i) { return i.ashift; }},
     {{"the zero-column mask covers the columns of D, after the shift, and a zeroed column still makes NaN of infinity", false}, [](const Instruction& i) { return i.weight_stationary; }},
     {{"sparse metadata of rows in half partitions, and of tf32 and f16 selectors 2 and 3, by extension", false},

@@ -1,6 +1,7 @@
 #include "bitmma/instruction/place.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -35,15 +36,21 @@ int64_t end_of(const SmemDescriptor& descriptor, Major major, int element_bits, 
 }  // namespace
 
 OperandLayout parse_operand_layout(std::string_view text) {
-  const size_t colon = text.find(':');
-  const std::string_view major = text.substr(0, colon);
-  const std::string_view swizzle = colon == std::string_view::npos ? "" : text.substr(colon + 1);
-  const std::optional<Swizzle> mode = swizzle_named(swizzle);
-  if ((major != "k-major" && major != "mn-major") || !mode) {
-    throw Error({.field = "layout", .seen = std::string(text),
-                 .legal = "k-major or mn-major, a colon, then none, 32, 64, 128 or 128-atom32", .fix = "for example k-major:128"});
+  const size_t at = text.find('@'), colon = text.find(':');
+  const std::string_view layout = text.substr(0, at), major = layout.substr(0, colon);
+  const std::optional<Swizzle> mode = swizzle_named(colon == std::string_view::npos ? "" : layout.substr(std::min(colon + 1, layout.size())));
+  int64_t start = 0;
+  bool start_is_number = true;
+  if (at != std::string_view::npos) {
+    const std::string_view number = text.substr(at + 1);
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), start);
+    start_is_number = error == std::errc{} && end == number.data() + number.size() && start >= 0 && start % 16 == 0 && start < window_bytes;
   }
-  return {.major = major == "k-major" ? Major::k : Major::mn, .swizzle = *mode};
+  if ((major != "k-major" && major != "mn-major") || !mode || !start_is_number) {
+    throw Error({.field = "layout", .seen = std::string(text),
+                 .legal = "k-major or mn-major, a colon, then none, 32, 64, 128 or 128-atom32; then perhaps @ and a start in bytes, a multiple of 16", .fix = "for example k-major:128 or k-major:128@32"});
+  }
+  return {.major = major == "k-major" ? Major::k : Major::mn, .swizzle = *mode, .start_bytes = start};
 }
 
 Instruction with_majors(Instruction instruction, const OperandLayout& a, const OperandLayout& b) {

@@ -387,6 +387,11 @@ Tcgen05State place_tcgen05(const Instruction& instruction, const OperandLayout& 
     matrix.descriptor = {.arch = Arch::sm_100a, .start_address_bytes = start + layout.start_bytes,
                          .strides = minimal_strides(layout.major, info(layout.swizzle), matrix.element_bits, matrix.rows, matrix.cols, layout.padding_bytes),
                          .base_offset = layout.base_offset, .swizzle = layout.swizzle, .reserved = uint64_t{1} << 46};
+    const int64_t row_bytes = int64_t{matrix.cols} * matrix.element_bits / 8;
+    if (instruction.k == 96 && layout.major == Major::k && layout.swizzle == Swizzle::b128 && layout.start_bytes % 128 + row_bytes > 128) {
+      matrix.descriptor.strides.leading_dim_byte_offset = round_up(end_byte(SmemMap(matrix)), image_alignment);
+      matrix.descriptor.leading_dim_absolute = true;
+    }
     return matrix;
   };
   Tcgen05State state;

@@ -52,6 +52,7 @@ std::string draw_smem(const SmemMap& map, int max_lines) {
   }
   std::string picture = fmt::format("{:>9} ", "byte");
   for (int unit = 0; unit < line_bytes / unit_bytes; ++unit) picture += fmt::format(" {:<{}}", fmt::format("+{}", unit * unit_bytes), width);
+  while (picture.back() == ' ') picture.pop_back();
   picture += '\n';
   int drawn = 0;
   for (const auto& [line, cells] : lines) {
@@ -77,6 +78,7 @@ std::string draw_fragment(const Fragment& fragment, int max_cols) {
   for (int col = 0; col < cols; col += per_register) {
     picture += fmt::format(" {:<9}", per_register == 1 ? fmt::format("c{}", col) : fmt::format("c{}-{}", col, col + per_register - 1));
   }
+  while (picture.back() == ' ') picture.pop_back();
   picture += '\n';
   for (int row = 0; row < rows; ++row) {
     picture += fmt::format("row {:<3}", row);

@@ -110,6 +110,17 @@ TEST_CASE("bad requests: message and exit code of each") {
       {"golden " + f16 + " --layout-a row-major:128" + out, "layout = row-major:128"},
       {"golden " + f16 + " --layout-a k-major:256" + out, "layout = k-major:256"},
       {"golden " + f16 + " --layout-b k-major" + out, "layout = k-major"},
+      {"golden " + f16 + " --layout-b k-major:128@8" + out, "layout = k-major:128@8"},
+      {"golden " + f16 + " --layout-b k-major:128@x" + out, "layout = k-major:128@x"},
+      {"layout scales --rows 257", "1..256: what one instruction reads"},
+      {"layout scales --blocks 9", "--blocks = 9"},
+      {"layout scales --row 3", "both or none"},
+      {"layout scales --id 4", "--id = 4"},
+      {"layout scales --address 0x1000a0", "scale_A lane = 16: legal is 0"},
+      {"layout scales --pack " + one_golden + out, "bytes of the row-major matrix"},
+      {"layout scales --pack " + one_golden, "-o = (missing)"},
+      {"layout scales --pack x --unpack y" + out, "one of them"},
+      {"layout scales --unpack " + folder.path("absent") + out, "No such file"},
       {"golden " + f16 + " --padding 8" + out, "padding of A = 8"},
       {"golden " + f16 + " --padding -16" + out, "padding of A = -16"},
       {"golden " + f16 + " --padding 65536" + out, "the reach of a descriptor"},
@@ -480,6 +491,9 @@ TEST_CASE("decode answers what people get wrong about Blackwell's descriptors") 
       {"decode 0x08118010 --kind f16", "A M-major, B N-major"},
       // The eight zeros that Table 40 misprints.
       {"decode 0x4160404000010000 --arch sm_100a", "0xb00000000 is a misprint"},
+      // mma.sync has registers, not descriptors or Tensor Memory addresses: 4 of A, 2 of B.
+      {"decode mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3", "no descriptors, no Tensor Memory"},
+      {"decode mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3", "64 x 8 e2m1, 2 registers"},
       // And other traps: missing fixed bits, codes that do not exist, strides not shifted, a start inside the pattern.
       {"decode 0x4000004000010000 --arch sm_100a", "a descriptor made for sm_90a lacks these bits"},
       {"decode 0xA000404000010000 --arch sm_100a", "swizzle of descriptor 0xa000404000010000 = 5"},

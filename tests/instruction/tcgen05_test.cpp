@@ -216,6 +216,51 @@ TEST_CASE("unequal copies of A feed their own part of N") {
   CHECK((d.bits.rightCols(32) == right.bits.rightCols(32)).all());
 }
 
+TEST_CASE("K = 96: rows of 48 bytes that pass the end of their 128 go on in a second buffer, from every start CUTLASS uses") {
+  for (const int64_t start : {0, 48, 96, 16, 64, 112, 32, 80}) {
+    const Instruction instruction = instruction_of(types.back(), 128, 64, 1, false);
+    REQUIRE(instruction.k == 96);
+    const OperandLayout layout{.start_bytes = start};
+    const Operands operands = random_operands(instruction, Distribution::normal, 11, static_cast<uint64_t>(start));
+    const Tcgen05State state = place_tcgen05(instruction, layout, layout, operands, filler_stream(11, 0));
+    const SmemMatrix a = a_matrix(instruction, state.registers);
+    CHECK(a.descriptor.leading_dim_absolute == (start + 48 > 128));
+    const Operands back = gather_operands(instruction, state.view());
+    CHECK(back.a == operands.a);
+    CHECK(back.b == operands.b);
+    // Row 9 by hand: byte kb of its 48 at start + kb of line 9, or past 128 at the beginning of line 9 of the second buffer; then the XOR.
+    const SmemMap map(a);
+    for (int k = 0; k < 96; k += 2) {
+      const int64_t position = start + k / 2, line = 9 % 8 * 128 + 9 / 8 * 1024;
+      const int64_t linear = position < 128 ? position + line : a.descriptor.strides.leading_dim_byte_offset + position - 128 + line;
+      REQUIRE(map.place_of(9, k) == SmemPlace{linear ^ (linear >> 7 & 7) << 4, 0});
+    }
+  }
+  Instruction other = instruction_of(types[0], 128, 64, 1, false);
+  Tcgen05State state = place_tcgen05(other, {}, {.swizzle = Swizzle::b64}, random_operands(other, Distribution::normal, 1, 0), filler_stream(1, 0));
+  state.registers.b_desc |= uint64_t{1} << 52;
+  CHECK_THROWS_WITH(simulate(other, state.view()), ContainsSubstring("B leading_dim_mode = 1 (absolute address)"));
+}
+
+TEST_CASE("replicas of scales that differ feed their own lanes, and are warned about") {
+  const Instruction instruction = instruction_of(types[9], 128, 32, 1, false);  // mxf8f6f4
+  const Operands operands = random_operands(instruction, Distribution::narrow, 12, 0);
+  Tcgen05State state = place_tcgen05(instruction, {}, {}, operands, filler_stream(12, 0));
+  CHECK(warnings(instruction, state.view()).empty());
+  // The scale of column 5 of B, doubled in the replica of lanes 64..95: rows 64..95 of D alone change.
+  const TmemPlace place = scale_b_in_tmem(instruction, state.registers.scale_b_tmem).place_of(5, 0, 2);
+  const std::vector<uint32_t> before = simulate(instruction, state.view());
+  state.tmem[static_cast<size_t>(place.lane * state.columns + place.column)] += 1u << place.bit;
+  const BitMatrix was = gather_d(instruction, 0, before, state.columns), is = gather_d(instruction, 0, simulate(instruction, state.view()), state.columns);
+  Operands doubled = operands;
+  doubled.scales->b(0, 5) += 1;
+  const BitMatrix other = multiply_accumulate(model_for(instruction), doubled);
+  for (int row = 0; row < 128; ++row) {
+    for (int col = 0; col < 32; ++col) REQUIRE(is(row, col) == (row / 32 == 2 ? other(row, col) : was(row, col)));
+  }
+  CHECK(warnings(instruction, state.view()).at(0).field == "copies");
+}
+
 TEST_CASE("bad tcgen05 machines get their message") {
   const Instruction instruction = instruction_of(types[3], 128, 16, 1, false);  // tf32
   const Tcgen05State good = place_tcgen05(instruction, {}, {}, random_operands(instruction, Distribution::normal, 1, 0), filler_stream(1, 0));

@@ -56,7 +56,7 @@ void add_immediates(CLI::App& command, Instruction& instruction) {
 }
 
 void LayoutFlags::add(CLI::App& command) {
-  command.add_option("--layout-a", a, "k-major or mn-major, then :none, :32, :64 or :128 bytes of swizzle; :128-atom32 for MN-major tf32 of tcgen05")
+  command.add_option("--layout-a", a, "k-major or mn-major, then :none, :32, :64 or :128 bytes of swizzle; :128-atom32 for MN-major tf32 of tcgen05; then @BYTES to begin inside the pattern")
       ->capture_default_str();
   command.add_option("--layout-b", b, "the same for B")->capture_default_str();
   command.add_option("--padding", padding_bytes, "bytes added to the smallest strides, a multiple of 16")
@@ -69,7 +69,15 @@ std::string print_arithmetic(const VectorFile& vectors) {
 }
 
 std::vector<Choice> choices_of(const VectorFile& vectors) {
-  return vectors.move ? bitmma::choices_of(*vectors.move) : bitmma::choices_of(vectors.instruction);
+  if (vectors.move) return bitmma::choices_of(*vectors.move);
+  std::vector<Choice> choices = bitmma::choices_of(vectors.instruction);
+  bool has_base_offset = false;
+  for (int64_t index = 0; vectors.is_tcgen05() && index < vectors.cases; ++index) {
+    const Tcgen05Case one = tcgen05_case_at(vectors, index);
+    for (const uint64_t word : {one.state.registers.a_desc, one.state.registers.b_desc}) has_base_offset |= decode_smem_descriptor(Arch::sm_100a, word).base_offset != 0;
+  }
+  if (has_base_offset) choices.push_back({"base offset acts as measured on Hopper"});
+  return choices;
 }
 
 std::string print_table(const std::vector<std::vector<std::string>>& rows) {

@@ -171,6 +171,25 @@ void decode_mnemonic(Context& context, const DecodeFlags& flags, const std::stri
   const std::vector<Violation> found = violations_of(instruction);
   if (!found.empty()) throw Error(found);
   const AccumulatorModel& model = model_for(instruction);
+  if (instruction.family == Family::mma_sync) {
+    const std::string rule = fmt::format("{}; {}", print_rule(model), print(evidence_of(instruction)));
+    const int a_registers = a_fragment(instruction).registers(), b_registers = b_fragment(instruction).registers(), scales = instruction.scale_count();
+    if (flags.json) {
+      json.push_back({{"instruction", print(instruction)}, {"m", 16}, {"n", 8}, {"k", instruction.k}, {"d", "f32"}, {"a", info(instruction.a).name}, {"b", info(instruction.b).name}, {"sparse", instruction.sparse},
+                      {"a_registers", a_registers}, {"b_registers", b_registers}, {"d_registers", 4}, {"scales", scales}, {"scale_type", info(instruction.scale_type).name},
+                      {"arithmetic", print_rule(model)}, {"evidence", print(evidence_of(instruction))}});
+      return;
+    }
+    context.terminal.out << print(instruction) << '\n'
+                         << print_table({{"runs in", "one warp, everything in registers: no descriptors, no Tensor Memory (sm_120a)"},
+                                         {"D", "16 x 8 f32, 4 registers a thread; C the same"},
+                                         {"A", fmt::format("16 x {} {}{}, {} registers", instruction.stored_k(), info(instruction.a).name, instruction.sparse ? fmt::format(" stored of k = {}", instruction.k) : "", a_registers)},
+                                         {"B", fmt::format("{} x 8 {}, {} registers", instruction.k, info(instruction.b).name, b_registers)},
+                                         {"scales", fmt::format("{} {} of a row of A and a column of B, bytes of one register each; the ids say which byte of which thread", scales, info(instruction.scale_type).name)},
+                                         {"arithmetic", rule},
+                                         {"legal", "PTX ISA 9.7.14.5.14; ptxas 13.0"}});
+    return;
+  }
   const LegalForm& form = *find_legal_form(instruction);
   if (flags.json) {
     json.push_back({{"instruction", print(instruction)}, {"m", instruction.m}, {"n", instruction.n}, {"k", instruction.k},

@@ -1,11 +1,15 @@
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "bitmma/instruction/legality.hpp"
+#include "bitmma/instruction/mma_sync.hpp"
 #include "bitmma/instruction/simulate.hpp"
+#include "bitmma/io/file.hpp"
+#include "bitmma/layout/scale_image.hpp"
 #include "bitmma/io/draw.hpp"
 #include "bitmma/memory/tmem.hpp"
 #include "commands.hpp"
@@ -122,12 +126,20 @@ struct FragmentFlags {
 /// The places of one operand's elements: matrix operands by fragment, metadata by its own rule.
 struct FragmentMap {
   Fragment fragment;
-  const MetadataLayout* metadata = nullptr;
+  const MetadataLayout* metadata = nullptr;  // of wgmma
+  const SparsePattern* ordered = nullptr;    // metadata of mma.sync: two bits for every stored unit
   int selector = 0;
 
+  bool is_metadata() const { return metadata || ordered; }
   int rows() const { return fragment.rows; }
   int cols() const { return metadata ? metadata->stored_k : fragment.cols; }
+  int width_bits() const { return metadata ? metadata->field_bits : ordered ? 2 : fragment.element_bits; }
   RegisterPlace place(int row, int col) const {
+    if (ordered) {
+      RegisterPlace nibble = ordered_metadata_place(row, col / ordered->stored_per_chunk);
+      nibble.bit += 2 * (col % ordered->stored_per_chunk / ordered->unit);
+      return nibble;
+    }
     return metadata ? metadata_place_of(*metadata, row, col, selector) : place_of(fragment, row, col);
   }
 };
@@ -142,10 +154,14 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
     throw Error({.field = "--instruction", .seen = print(instruction), .legal = "wgmma.mma_async", .fix = "tcgen05.mma keeps D in Tensor Memory: layout tmem, layout ldst"});
   }
   require_legal(instruction);
-  FragmentMap map{.fragment = flags.operand == "a" || flags.operand == "metadata" ? a_fragment(instruction) : d_fragment(instruction)};
+  const bool is_mma = instruction.family == Family::mma_sync;
+  if (flags.operand == "b" && !is_mma) throw Error({.field = "--operand", .seen = "b", .legal = "a or d: B of wgmma is in shared memory", .fix = "layout smem"});
+  FragmentMap map{.fragment = flags.operand == "b" ? b_fragment(instruction) : flags.operand == "a" || flags.operand == "metadata" ? a_fragment(instruction) : d_fragment(instruction)};
+  const int last_thread = map.fragment.threads - 1;
   if (flags.operand == "metadata") {
     if (!instruction.sparse) throw Error({.field = "--operand", .seen = "metadata", .legal = "a or d: the instruction is not sparse"});
-    map.metadata = &metadata_layout(info(instruction.a).bits);
+    if (is_mma) map.ordered = &sparse_pattern(instruction.container_bits(instruction.a));
+    else map.metadata = &metadata_layout(info(instruction.a).bits);
   }
   std::ostream& out = context.terminal.out;
   const std::string heading = "row,col,thread,register,bit\n";
@@ -154,15 +170,15 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
     return fmt::format("{},{},{},{},{}\n", row, col, place.thread, place.reg, place.bit);
   };
   if (flags.thread || flags.reg) {
-    const int registers = map.metadata ? 1 : map.fragment.registers();
-    const int thread = flags.thread.value_or(-1), reg = flags.reg.value_or(map.metadata ? 0 : -1);
-    if (thread < 0 || thread > 127 || reg < 0 || reg >= registers || flags.bit < 0 || flags.bit > 31) {
+    const int registers = map.is_metadata() ? 1 : map.fragment.registers();
+    const int thread = flags.thread.value_or(-1), reg = flags.reg.value_or(map.is_metadata() ? 0 : -1);
+    if (thread < 0 || thread > last_thread || reg < 0 || reg >= registers || flags.bit < 0 || flags.bit > 31) {
       throw Error({.field = "--thread, --register, --bit", .seen = fmt::format("{}, {}, {}", thread, reg, flags.bit),
-                   .legal = fmt::format("0..127, 0..{}, 0..31", registers - 1)});
+                   .legal = fmt::format("0..{}, 0..{}, 0..31", last_thread, registers - 1)});
     }
     Json json = Json::array();
     std::string text = heading;
-    const int width = map.metadata ? map.metadata->field_bits : map.fragment.element_bits;
+    const int width = map.width_bits();
     for (int row = 0; row < map.rows(); ++row) {
       for (int col = 0; col < map.cols(); ++col) {
         const RegisterPlace place = map.place(row, col);
@@ -179,7 +195,7 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
     out << (flags.query.json ? element_json(*flags.query.row, *flags.query.col, place).dump(2) + "\n" : heading + line(*flags.query.row, *flags.query.col));
     return;
   }
-  if (flags.query.csv || flags.query.json || map.metadata) {
+  if (flags.query.csv || flags.query.json || map.is_metadata()) {
     Json json = Json::array();
     if (!flags.query.json) out << heading;
     for (int row = 0; row < map.rows(); ++row) {
@@ -191,9 +207,9 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
     if (flags.query.json) out << json.dump(2) << '\n';
     return;
   }
-  const bool is_a = flags.operand == "a";
-  out << fmt::format("{} of {}: {} x {} {}, {} registers a thread\n\n", is_a ? "A" : "C and D", print(instruction), map.rows(), map.cols(),
-                     info(is_a ? instruction.a : instruction.d).name, map.fragment.registers())
+  const bool is_a = flags.operand == "a", is_b = flags.operand == "b";
+  out << fmt::format("{} of {}: {} x {} {}, {} registers a thread\n\n", is_a ? "A" : is_b ? "B, as n x k," : "C and D", print(instruction), map.rows(), map.cols(),
+                     info(is_a ? instruction.a : is_b ? instruction.b : instruction.d).name, map.fragment.registers())
       << draw_fragment(map.fragment, flags.max_cols);
 }
 
@@ -357,6 +373,89 @@ void run_ldst(Context& context, LdStFlags flags) {
   if (columns > shown) out << fmt::format("columns {}-{}: --csv shows them\n", shown, columns - 1);
 }
 
+struct ScalesFlags {
+  std::string operand = "a", pack, unpack, out;
+  int64_t rows = 128, blocks = 4;
+  int m = 128, n = 0, cta_group = 1, id = 0;
+  uint32_t address = 0;
+  std::optional<int64_t> row, block;
+  bool csv = false, json = false;
+};
+
+void convert_scales(Context& context, const ScalesFlags& flags, const ScaleImage& image) {
+  if (flags.out.empty()) throw Error({.field = "-o", .seen = "(missing)", .legal = "the file to write"});
+  if (!flags.pack.empty() && !flags.unpack.empty()) throw Error({.field = "--pack, --unpack", .seen = "both", .legal = "one of them"});
+  const MappedFile file(flags.pack.empty() ? flags.unpack : flags.pack);
+  const std::vector<uint8_t> bytes = flags.pack.empty() ? unpack_scales(image, file.bytes()) : pack_scales(image, file.bytes());
+  write_whole(flags.out, [&](std::ostream& stream) { stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size())); });
+  context.terminal.err << fmt::format("{}: {} bytes, {} rows x {} blocks {}\n", flags.out, bytes.size(), image.rows, image.blocks, flags.pack.empty() ? "row-major" : "in tiles of 128 x 4");
+}
+
+void run_scales(Context& context, const ScalesFlags& flags) {
+  const ScaleImage image{flags.rows, flags.blocks};
+  if (!flags.pack.empty() || !flags.unpack.empty()) {
+    convert_scales(context, flags, image);
+    return;
+  }
+  std::vector<Violation> violations;
+  if (flags.rows < 1 || flags.rows > 256) violations.push_back({.field = "--rows", .seen = std::to_string(flags.rows), .legal = "1..256: what one instruction reads; more with --pack"});
+  if (flags.blocks < 1 || flags.blocks > 8) violations.push_back({.field = "--blocks", .seen = std::to_string(flags.blocks), .legal = "1..8; more with --pack"});
+  if (flags.id < 0 || flags.id > 3) violations.push_back({.field = "--id", .seen = std::to_string(flags.id), .legal = "0..3"});
+  if (flags.row.has_value() != flags.block.has_value()) violations.push_back({.field = "--row, --block", .seen = "one", .legal = "both or none"});
+  if (!violations.empty()) throw Error(std::move(violations));
+  // Where they stand in Tensor Memory: by the form of the instruction that reads them.
+  const bool two_by_two = flags.cta_group == 2 && flags.m == 128, is_b = flags.operand == "b";
+  const int rows = static_cast<int>(flags.rows), half = (rows + 1) / 2;
+  TmemScales scales{.address = decode_tmem_address(flags.address & tmem_address_mask), .id = flags.id, .group_columns = is_b ? (rows <= 128 ? 4 : 8) : two_by_two ? 2 : 4};
+  if (is_b && two_by_two) scales.parts = 2, scales.rows_per_part = half, scales.group_columns = (half + 31) / 32;
+  require_fits(scales, rows, static_cast<int>(flags.blocks), is_b ? "scale_B" : "scale_A");
+  struct Entry { int64_t row, block; int replica; TmemPlace place; };
+  std::vector<Entry> entries;
+  for (int64_t row = 0; row < flags.rows; ++row) {
+    for (int64_t block = 0; block < flags.blocks; ++block) {
+      if (flags.row && (row != *flags.row || block != *flags.block)) continue;
+      for (int replica = 0; replica < scales.replicas(); ++replica) entries.push_back({row, block, replica, scales.place_of(static_cast<int>(row), static_cast<int>(block), replica)});
+    }
+  }
+  std::ostream& out = context.terminal.out;
+  if (flags.json) {
+    Json json = Json::array();
+    for (const Entry& e : entries) {
+      json.push_back({{"row", e.row}, {"block", e.block}, {"tile", image.tile_of(e.row, e.block)}, {"image_byte", image.offset_of(e.row, e.block)}, {"replica", e.replica}, {"lane", e.place.lane},
+                      {"column", e.place.column}, {"byte", e.place.bit / 8}});
+    }
+    out << json.dump(2) << '\n';
+    return;
+  }
+  if (flags.csv || flags.row) {
+    out << "row,block,row_major_byte,tile,image_byte,replica,lane,column,byte\n";
+    for (const Entry& e : entries) {
+      out << fmt::format("{},{},{},{},{},{},{},{},{}\n", e.row, e.block, e.row * flags.blocks + e.block, image.tile_of(e.row, e.block), image.offset_of(e.row, e.block), e.replica, e.place.lane, e.place.column,
+                         e.place.bit / 8);
+    }
+    if (entries.empty()) context.terminal.err << "no such row and block\n";
+    return;
+  }
+  out << fmt::format("scales of {}: {} rows x {} blocks along K, one byte each\n\n", is_b ? "B" : "A", flags.rows, flags.blocks)
+      << "1  row-major                     byte row * blocks + block\n"
+      << fmt::format("2  image in shared memory        {} bytes: tiles of 128 rows x 4 blocks; 512 * tile + 16 * (row % 32) + 4 * (row / 32 % 4) + block % 4\n", image.bytes())
+      << (scales.parts == 1 ? fmt::format("3  tcgen05.cp .32x128b.warpx4    each tile to 4 columns, from column {} on; a 16-byte line to a lane\n", scales.address.column)
+                            : "3  two by two: columns of B from N / 2 on go to lanes 64 and up, which .warpx4 does not do\n")
+      << fmt::format("4  Tensor Memory                 the {} replicas of a scale, {} lanes apart\n\n", scales.replicas(), 32);
+  std::vector<std::vector<std::string>> table{{"lanes", "column", "byte 0", "byte 1", "byte 2", "byte 3"}};
+  std::map<std::pair<int, int>, std::array<std::string, 4>> cells;  // band of 32 lanes, column
+  for (const Entry& e : entries) {
+    auto& cell = cells[{e.place.lane / 32, e.place.column}][static_cast<size_t>(e.place.bit / 8)];
+    const int64_t first = e.row / 32 * 32;
+    if (cell.empty()) cell = fmt::format("row {}..{} block {}", std::max<int64_t>(first, two_by_two && is_b && e.row >= half ? half : 0), std::min<int64_t>(first + 31, flags.rows - 1), e.block);
+  }
+  for (const auto& [where, bytes] : cells) {
+    table.push_back({fmt::format("{}-{}", 32 * where.first, 32 * where.first + 31), std::to_string(where.second)});
+    for (const std::string& text : bytes) table.back().push_back(text.empty() ? "." : text);
+  }
+  out << print_table(table);
+}
+
 }  // namespace
 
 void add_layout(CLI::App& app, Context& context) {
@@ -382,9 +481,9 @@ void add_layout(CLI::App& app, Context& context) {
   const auto fragment_flags = std::make_shared<FragmentFlags>();
   CLI::App* fragment = command->add_subcommand("fragment", "registers, by instruction");
   fragment->add_option("--instruction", fragment_flags->instruction, "PTX mnemonic")->required();
-  fragment->add_option("--operand", fragment_flags->operand, "a, d (C is the same) or metadata; the columns of a sparse A are its stored ones")
-      ->check(CLI::IsMember({"a", "c", "d", "metadata"}))->capture_default_str();
-  fragment->add_option("--thread", fragment_flags->thread, "the reverse: thread 0..127 ...");
+  fragment->add_option("--operand", fragment_flags->operand, "a, b (mma.sync), d (C is the same) or metadata; the columns of a sparse A are its stored ones")
+      ->check(CLI::IsMember({"a", "b", "c", "d", "metadata"}))->capture_default_str();
+  fragment->add_option("--thread", fragment_flags->thread, "the reverse: thread of the warpgroup or warp ...");
   fragment->add_option("--register", fragment_flags->reg, "... register ...");
   fragment->add_option("--bit", fragment_flags->bit, "... and bit: which element is there?")->capture_default_str();
   fragment->add_option("--max-cols", fragment_flags->max_cols, "columns of the picture")->capture_default_str();
@@ -392,7 +491,8 @@ void add_layout(CLI::App& app, Context& context) {
   fragment->footer(
       "Examples:\n"
       "  bitmma layout fragment --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 --operand d\n"
-      "  bitmma layout fragment --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 --operand a --thread 5 --register 2");
+      "  bitmma layout fragment --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 --operand a --thread 5 --register 2\n"
+      "  bitmma layout fragment --instruction mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --operand b");
   fragment->callback([fragment_flags, &context] { run_fragment(context, *fragment_flags); });
   const auto tmem_flags = std::make_shared<TmemFlags>();
   CLI::App* tmem = command->add_subcommand("tmem", "Tensor Memory of tcgen05.mma: D, and A where it lies there");
@@ -411,6 +511,28 @@ void add_layout(CLI::App& app, Context& context) {
   tmem_flags->query.add(*tmem);
   tmem->footer("Examples:\n  bitmma layout tmem --m 64 --n 32                            where is row 17 at M = 64?\n  bitmma layout tmem --m 128 --n 64 --cta-group 2 --row 70 --col 40\n  bitmma layout tmem --operand a --m 64 --ws --csv");
   tmem->callback([tmem_flags, &context] { run_tmem(context, *tmem_flags); });
+  const auto scales_flags = std::make_shared<ScalesFlags>();
+  CLI::App* scales = command->add_subcommand("scales", "block scales: row-major, image of 128 x 4 tiles, Tensor Memory; and converts between the first two");
+  scales->add_option("--operand", scales_flags->operand, "a: rows are M, of one CTA; b: rows are N")->check(CLI::IsMember({"a", "b"}))->capture_default_str();
+  scales->add_option("--rows", scales_flags->rows, "rows of A in the CTA, or columns of B")->capture_default_str();
+  scales->add_option("--blocks", scales_flags->blocks, "scales along K: of one instruction, or of the whole matrix with --pack")->capture_default_str();
+  scales->add_option("--m", scales_flags->m, "M of the instruction, over the CTA group; 128 over two CTAs is the two-by-two case")->capture_default_str();
+  scales->add_option("--cta-group", scales_flags->cta_group, "1 or 2")->check(CLI::Range(1, 2))->capture_default_str();
+  scales->add_option("--id", scales_flags->id, "byte of the first scale, from the instruction descriptor")->capture_default_str();
+  scales->add_option("--address", scales_flags->address, "Tensor Memory address of the scales");
+  scales->add_option("--row", scales_flags->row, "one scale: its row ...");
+  scales->add_option("--block", scales_flags->block, "... and block");
+  scales->add_option("--pack", scales_flags->pack, "file with rows x blocks bytes, row-major: write the image to -o");
+  scales->add_option("--unpack", scales_flags->unpack, "file with an image: write the row-major bytes to -o");
+  scales->add_option("-o,--output", scales_flags->out, "file that --pack or --unpack writes");
+  scales->add_flag("--csv", scales_flags->csv, "the whole map as CSV");
+  scales->add_flag("--json", scales_flags->json, "the answer as JSON");
+  scales->footer(
+      "Examples:\n"
+      "  bitmma layout scales --operand b --rows 64 --blocks 4\n"
+      "  bitmma layout scales --row 37 --block 2\n"
+      "  bitmma layout scales --rows 4096 --blocks 256 --pack row_major.bin -o image.bin");
+  scales->callback([scales_flags, &context] { run_scales(context, *scales_flags); });
   const auto ldst_flags = std::make_shared<LdStFlags>();
   CLI::App* ldst = command->add_subcommand("ldst", "registers of tcgen05.ld and tcgen05.st");
   ldst->add_option("--shape", ldst_flags->shape, "32x32b, 16x64b, 16x128b, 16x256b or 16x32bx2")->capture_default_str();

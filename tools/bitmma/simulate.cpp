@@ -42,6 +42,34 @@ void warn(const Context& context, const VectorFile& vectors, int64_t index) {
   print_warnings(context, warnings_at(vectors, index));
 }
 
+/// The operands that are words: descriptors, addresses, scalars.
+std::string print_operands(const VectorFile& vectors, int64_t index) {
+  std::string text;
+  const auto add = [&](std::string_view name, uint64_t word, int digits) { text += fmt::format("{}{} {:#0{}x}", text.empty() ? "" : ", ", name, word, digits + 2); };
+  if (vectors.move) {
+    const TmemMoveMachine machine = move_case_at(vectors, index).view();
+    add("taddr", machine.taddr, 8);
+    if (vectors.move->kind == MoveKind::cp) add("s_desc", machine.s_desc, 16);
+    if (vectors.move->has_registers()) text += fmt::format(", warp {}", machine.warp);
+  } else if (vectors.is_tcgen05()) {
+    const Tcgen05Case one = tcgen05_case_at(vectors, index);
+    const Tcgen05Registers& registers = one.state.registers;
+    if (one.instruction.a_source == OperandSource::tmem) add("a_tmem", registers.a_tmem, 8);
+    else add("a_desc", registers.a_desc, 16);
+    add("b_desc", registers.b_desc, 16);
+    add("idesc", idesc_of(one.instruction), 8);
+    add("d_tmem", registers.d_tmem, 8);
+    if (one.instruction.sparse) add("metadata_tmem", registers.metadata_tmem, 8);
+    if (one.instruction.has_block_scales()) add("scale_a_tmem", registers.scale_a_tmem, 8), add("scale_b_tmem", registers.scale_b_tmem, 8);
+    if (registers.zero_column_mask) add("zero_column_mask", *registers.zero_column_mask, 16);
+  } else if (vectors.has_images && vectors.instruction.family == Family::wgmma) {
+    const VectorCase one = case_at(vectors, index);
+    if (vectors.instruction.a_source == OperandSource::smem) add("a_desc", one.registers.a_desc, 16);
+    add("b_desc", one.registers.b_desc, 16);
+  }
+  return text;
+}
+
 void show(Context& context, const SimulateFlags& flags, const VectorFile& vectors) {
   if (flags.show_case < 0 || flags.show_case >= vectors.cases) {
     throw Error({.field = "--case", .seen = std::to_string(flags.show_case), .legal = fmt::format("0..{}", vectors.cases - 1)});
@@ -53,6 +81,7 @@ void show(Context& context, const SimulateFlags& flags, const VectorFile& vector
     out << fmt::format("M = {}, N = {}, K = {}; D {}, A {}, B {}\n", one.m, one.n, one.k, info(one.d).name, info(one.a).name, info(one.b).name);
     if (one.has_block_scales()) out << fmt::format("scales: {} {} for each row of A and column of B\n", one.scale_count(), info(one.scale_type).name);
   }
+  if (const std::string operands = print_operands(vectors, flags.show_case); !operands.empty()) out << operands << '\n';
   out << fmt::format("arithmetic: {}\n", print_arithmetic(vectors));
   for (const Choice& choice : choices_of(vectors)) out << fmt::format("chosen: {}\n", choice.what);
   warn(context, vectors, flags.show_case);

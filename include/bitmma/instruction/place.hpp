@@ -15,13 +15,14 @@ struct OperandLayout {
   Major major = Major::k;
   Swizzle swizzle = Swizzle::b128;
   int64_t padding_bytes = 0;  // a multiple of 16
-  int64_t start_bytes = 0;    // added to the 1024-aligned start address: data inside a swizzle pattern
+  int64_t start_bytes = 0;    // added to the 1024-aligned start address: data inside a swizzle pattern. Rows of K = 96 that
+                              // then pass the end of their 128 bytes go on in a second buffer (absolute leading dimension)
   int base_offset = 0;        // of the descriptor, as it is
 
   bool operator==(const OperandLayout&) const = default;
 };
 
-/// Reads "k-major:128" or "mn-major:none". Throws Error.
+/// Reads "k-major:128", "mn-major:none", or with start_bytes "k-major:128@96". Throws Error.
 OperandLayout parse_operand_layout(std::string_view text);
 
 /// Owner of what a Machine looks at.

@@ -1,0 +1,93 @@
+// Every ```console block in docs/ is run, and must print what stands there. In such a block a line "$ bitmma ..." is a
+// command, and what follows is its output, stdout before stderr. Commands run in an empty folder in which `data` is the
+// project's, one page after the other, so that a command may use what an earlier one of its page wrote.
+//
+// BITMMA_UPDATE_DOCS=1 in the environment writes the real output into the pages instead; read the diff before committing.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "cli.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+/// Words of a command as a shell would split them, with single quotes.
+std::vector<std::string> shell_words(const std::string& line) {
+  std::vector<std::string> words;
+  std::string word;
+  bool quoted = false, any = false;
+  for (const char c : line) {
+    if (c == '\'') quoted = !quoted, any = true;
+    else if (c == ' ' && !quoted) {
+      if (any) words.push_back(word);
+      word.clear(), any = false;
+    } else {
+      word += c, any = true;
+    }
+  }
+  if (any) words.push_back(word);
+  return words;
+}
+
+std::string output_of(const std::string& command) {
+  std::vector<std::string> words = shell_words(command);
+  std::ostringstream out, err;
+  cli::run({words.begin() + 1, words.end()}, {.out = out, .err = err});
+  return out.str() + err.str();
+}
+
+struct Page {
+  std::string rewritten, differences;
+  int commands = 0;
+};
+
+Page run_page(const std::string& text) {
+  Page page;
+  std::istringstream lines(text);
+  std::string line, command, expected;
+  bool in_block = false;
+  const auto finish = [&] {
+    if (command.empty()) return;
+    const std::string seen = output_of(command);
+    ++page.commands;
+    page.rewritten += seen;
+    if (seen != expected) page.differences += "$ " + command + "\nexpected:\n" + expected + "seen:\n" + seen;
+    command.clear(), expected.clear();
+  };
+  while (std::getline(lines, line)) {
+    const bool fence = line.starts_with("```");
+    if (in_block && (fence || line.starts_with("$ "))) finish();
+    if (fence) in_block = !in_block && line == "```console";
+    if (in_block && line.starts_with("$ bitmma ")) command = line.substr(2);
+    if (!in_block || fence || line.starts_with("$ ")) page.rewritten += line + "\n";
+    else expected += line + "\n";
+  }
+  return page;
+}
+
+}  // namespace
+
+TEST_CASE("every command in docs prints what stands there") {
+  const std::filesystem::path before = std::filesystem::current_path();
+  const bool update = std::getenv("BITMMA_UPDATE_DOCS") != nullptr;
+  int commands = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_path("docs"))) {
+    if (entry.path().extension() != ".md") continue;
+    const test::TemporaryFolder folder;
+    std::filesystem::create_symlink(test::source_path("data"), folder.path("data"));
+    std::filesystem::current_path(folder.path("."));
+    const Page page = run_page(test::read_text(entry.path().string()));
+    std::filesystem::current_path(before);
+    commands += page.commands;
+    if (update) test::write_text(entry.path().string(), page.rewritten);
+    INFO(entry.path().filename().string() << "\n" << page.differences << "run with BITMMA_UPDATE_DOCS=1 to write the real output there");
+    CHECK((update || page.differences.empty()));
+  }
+  CHECK(commands >= 10);
+}
