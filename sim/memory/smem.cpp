@@ -80,16 +80,11 @@ int64_t end_byte(const SmemMap& map) {
   return end;
 }
 
-namespace {
-
-/// Where a code of `code_bits` bits begins, in bits from the start of the image. Codes narrower than their 8-bit
-/// container (4- and 6-bit types of kind::f8f6f4) lie packed at the start of their 16-byte group, lowest bits first.
-int64_t first_bit(const SmemPlace& place, int element_bits, int code_bits) {
-  if (element_bits == 8 && code_bits < 8 && code_bits > 1) return (place.byte & ~int64_t{15}) * 8 + (place.byte & 15) * code_bits;
-  return place.byte * 8 + place.bit;
+SmemPlace code_place(const SmemPlace& place, int element_bits, int code_bits) {
+  if (element_bits != 8 || code_bits >= 8 || code_bits <= 1) return place;
+  const int64_t bit = (place.byte & ~int64_t{15}) * 8 + (place.byte & 15) * code_bits;
+  return {.byte = bit >> 3, .bit = static_cast<int>(bit & 7)};
 }
-
-}  // namespace
 
 BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand) {
   const SmemMatrix& matrix = map.matrix();
@@ -101,11 +96,10 @@ BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format form
     for (int col = 0; col < matrix.cols; ++col) {
       const SmemPlace place = map.place_of(row, col);
       if (place.byte + bytes > static_cast<int64_t>(image.size())) refuse_outside(map, row, col, image.size(), operand);
-      const int64_t bit = first_bit(place, matrix.element_bits, code_bits);
-      const int shift = static_cast<int>(bit & 7);
+      const SmemPlace code = code_place(place, matrix.element_bits, code_bits);
       uint64_t word = 0;
-      for (int i = 0; 8 * i < shift + code_bits; ++i) word |= uint64_t{image[(bit >> 3) + i]} << (8 * i);
-      values(row, col) = static_cast<uint32_t>(word >> shift) & mask;
+      for (int i = 0; 8 * i < code.bit + code_bits; ++i) word |= uint64_t{image[code.byte + i]} << (8 * i);
+      values(row, col) = static_cast<uint32_t>(word >> code.bit) & mask;
     }
   }
   return values;
@@ -125,12 +119,11 @@ void scatter(const BitMatrix& values, const SmemMap& map, std::span<uint8_t> ima
   }
   for (int row = 0; row < matrix.rows; ++row) {
     for (int col = 0; col < matrix.cols; ++col) {
-      const int64_t bit = first_bit(map.place_of(row, col), matrix.element_bits, code_bits);
-      const int shift = static_cast<int>(bit & 7);
-      for (int i = 0; 8 * i < shift + code_bits; ++i) {
-        uint8_t& byte = image[(bit >> 3) + i];
-        const auto byte_mask = static_cast<uint8_t>(mask << shift >> (8 * i));
-        const auto byte_value = static_cast<uint8_t>((values(row, col) & mask) << shift >> (8 * i));
+      const SmemPlace code = code_place(map.place_of(row, col), matrix.element_bits, code_bits);
+      for (int i = 0; 8 * i < code.bit + code_bits; ++i) {
+        uint8_t& byte = image[code.byte + i];
+        const auto byte_mask = static_cast<uint8_t>(mask << code.bit >> (8 * i));
+        const auto byte_value = static_cast<uint8_t>((values(row, col) & mask) << code.bit >> (8 * i));
         byte = static_cast<uint8_t>((byte & ~byte_mask) | byte_value);
       }
     }

@@ -205,6 +205,25 @@ uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string&
   return write(rule, total, quantum);
 }
 
+std::string exact_dot(const Scaling& scaling, const std::string& type_a, const std::string& type_b, const std::string& type_c, const std::vector<uint32_t>& a,
+                      const std::vector<uint32_t>& b, bool negate_a, bool negate_b, std::optional<uint32_t> c) {
+  mpz_class total = 0;
+  for (size_t k = 0; k < a.size(); ++k) {
+    const Number x = read(type_a, a[k]), y = read(type_b, b[k]);
+    const mpz_class product = times_power((x.scaled * y.scaled) >> scale_bits, scaling.power);
+    total += (x.negative != negate_a) != (y.negative != negate_b) ? mpz_class(-product) : product;
+  }
+  if (c) {
+    const Number z = read(type_c, *c);
+    const mpz_class value = times_power(z.scaled, -scaling.c_shift);
+    total += z.negative ? mpz_class(-value) : value;
+  }
+  if (total == 0) return "0";
+  const auto zeros = mpz_scan1(total.get_mpz_t(), 0);
+  const mpz_class odd = abs(total) >> zeros;
+  return (sgn(total) < 0 ? "-0x" : "0x") + odd.get_str(16) + " * 2^" + std::to_string(static_cast<long>(zeros) - scale_bits);
+}
+
 uint32_t integer_dot(const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
                      const std::vector<uint32_t>& b, bool clamp, std::optional<uint32_t> c) {
   const auto value = [](const std::string& type, uint32_t code) -> long {

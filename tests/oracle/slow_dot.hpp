@@ -36,6 +36,10 @@ uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string&
 uint32_t grouped_dot(const std::string& scale_type, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, bool negate,
                      const std::vector<uint32_t>& scale_a, const std::vector<uint32_t>& scale_b, std::optional<uint32_t> c);
 
+/// The exact sum of all products, times 2^power, and c * 2^-c_shift, as "-0xHEX * 2^E" with an odd number in front; "0".
+std::string exact_dot(const Scaling& scaling, const std::string& type_a, const std::string& type_b, const std::string& type_c, const std::vector<uint32_t>& a,
+                      const std::vector<uint32_t>& b, bool negate_a, bool negate_b, std::optional<uint32_t> c);
+
 /// Integer and b1 rows: exact sum, then wrap or clamp.
 uint32_t integer_dot(const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
                      const std::vector<uint32_t>& b, bool clamp, std::optional<uint32_t> c);

@@ -158,6 +158,8 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
   add_encode(app, context);
   add_layout(app, context);
   add_list(app, context);
+  add_explain(app, context);
+  add_diagnose(app, context);
   add_ptx(app, context);
   add_gpu(app, context);
   try {

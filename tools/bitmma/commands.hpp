@@ -29,6 +29,8 @@ void add_decode(CLI::App& app, Context& context);
 void add_encode(CLI::App& app, Context& context);
 void add_layout(CLI::App& app, Context& context);
 void add_list(CLI::App& app, Context& context);
+void add_explain(CLI::App& app, Context& context);
+void add_diagnose(CLI::App& app, Context& context);
 void add_ptx(CLI::App& app, Context& context);
 void add_gpu(CLI::App& app, Context& context);
 

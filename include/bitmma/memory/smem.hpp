@@ -57,6 +57,10 @@ class SmemMap {
     const int64_t linear = matrix_.descriptor.start_address_bytes + (offset_bits >> 3);
     return {.byte = apply(swizzle_, linear, matrix_.descriptor.base_offset), .bit = static_cast<int>(offset_bits & 7)};
   }
+  /// The byte before the swizzle acts on it.
+  int64_t linear_of(int row, int col) const {
+    return matrix_.descriptor.start_address_bytes + (((row_offset_[row] + col_offset_[col]) * matrix_.element_bits) >> 3);
+  }
   /// All elements that byte `byte` holds a part of, by row then column. Empty when the matrix does not use it.
   std::vector<std::pair<int, int>> elements_at(int64_t byte) const;
 
@@ -69,6 +73,10 @@ class SmemMap {
   SwizzleInfo swizzle_;
   std::vector<int64_t> row_offset_, col_offset_;  // in elements
 };
+
+/// Where a code of `code_bits` bits begins in the element at `place`: codes narrower than their 8-bit container lie packed
+/// at the start of their 16-byte group, lowest bits first.
+SmemPlace code_place(const SmemPlace& place, int element_bits, int code_bits);
 
 /// Reads the matrix. Throws Error naming `operand`, row, k, address and image size when an element lies outside `image`.
 BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand);
