@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "bitmma/core/bits.hpp"
+#include "bitmma/layout/layout.hpp"
 
 namespace bitmma {
 namespace {
@@ -61,6 +62,22 @@ RegisterPlace place_of(const Fragment& fragment, int row, int col) {
   const int element = 4 * (col / 8) + 2 * upper_row + col % 2;
   return {.thread = 32 * warp + 4 * g + col % 8 / 2, .reg = element / per_register,
           .bit = element % per_register * fragment.element_bits};
+}
+
+std::string print_cute(const Fragment& fragment) {
+  const int rows = fragment.rows, per_register = fragment.elements_per_register(), warps = fragment.threads / 32;
+  LayoutMode thread{{4, int64_t{per_register} * rows}, {8, 1}}, value{{per_register, rows}};
+  if (fragment.role == FragmentRole::d) {
+    thread[0].stride = 2 * rows;
+    value = {{2, rows}, {2, 8}, {fragment.cols / 8, 8 * rows}};
+  } else if (fragment.role == FragmentRole::a) {
+    value.push_back({2, 8});
+    value.push_back({2, int64_t{4} * per_register * rows});
+  } else {
+    value.push_back({fragment.registers(), int64_t{4} * per_register * rows});
+  }
+  if (warps > 1) thread.push_back({warps, 16});
+  return print(Layout{.row = thread, .col = value});
 }
 
 BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format,

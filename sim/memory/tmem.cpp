@@ -4,6 +4,7 @@
 #include <bit>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace bitmma {
 namespace {
@@ -48,6 +49,19 @@ const TmemLayoutInfo& find_tmem_layout(int m, int cta_group, bool ws, bool spars
                                      .legal = ws ? "32, 64 or 128 with cta_group::1" : "64 or 128 with cta_group::1, 128 or 256 with cta_group::2",
                                      .fix = "", .source = "PTX ISA 9.7.16.2.1, Table 39"}};
   throw Error(std::move(violations));
+}
+
+std::string print_cute(const TmemD& d) {
+  const TmemLayoutInfo& layout = d.layout;
+  const int ctas = layout.m / layout.rows_per_cta;
+  std::vector<std::string> shape, stride;
+  if (layout.half_lanes) shape = {"16", std::to_string(layout.rows_per_cta / 16)}, stride = {"1@lane", "32@lane"};
+  else shape = {std::to_string(layout.rows_per_cta)}, stride = {"1@lane"};
+  if (ctas > 1) shape.push_back(std::to_string(ctas)), stride.push_back("1@cta");
+  const auto mode = [](const std::vector<std::string>& parts) { return parts.size() == 1 ? parts[0] : fmt::format("({})", fmt::join(parts, ",")); };
+  const std::string cols = layout.n_parts == 1 ? std::to_string(d.n) : fmt::format("({},{})", d.columns(), layout.n_parts);
+  const std::string col_strides = layout.n_parts == 1 ? "1@column" : fmt::format("(1@column,{}@lane)", layout.rows_per_cta);
+  return fmt::format("({},{}):({},{})", mode(shape), cols, mode(stride), col_strides);
 }
 
 TmemPlace TmemD::place_of(int row, int col) const {

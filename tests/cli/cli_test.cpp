@@ -112,6 +112,15 @@ TEST_CASE("bad requests: message and exit code of each") {
       {"golden " + f16 + " --layout-b k-major" + out, "layout = k-major"},
       {"golden " + f16 + " --layout-b k-major:128@8" + out, "layout = k-major:128@8"},
       {"golden " + f16 + " --layout-b k-major:128@x" + out, "layout = k-major:128@x"},
+      {"diagnose", "expected is required"},
+      {"diagnose " + one_golden + " " + test::golden_files().front(), "both files must be of one instruction"},
+      {"diagnose " + folder.path("absent"), "No such file"},
+      {"explain " + one_golden + " --row 64", "64, 0: legal is 0..63"},
+      {"explain " + one_golden + " --case -1", "--case = -1: legal is 0..1"},
+      {"layout --cute (8,8):(8)", "different form"},
+      {"layout --cute (8,8):(8,1) --element-bits 12", "--element-bits = 12"},
+      {"layout --cute (8,8):(8,1) --descriptor nonsense", "--descriptor = nonsense"},
+      {"layout --cute (8,8):(8,1) --svg " + folder.path("no/such/picture.svg"), "its folder does not exist"},
       {"layout scales --rows 257", "1..256: what one instruction reads"},
       {"layout scales --blocks 9", "--blocks = 9"},
       {"layout scales --row 3", "both or none"},
@@ -402,7 +411,7 @@ TEST_CASE("every command in README runs, in order, in an empty folder") {
     std::istringstream words(line);
     std::vector<std::string> arguments;
     for (std::string word; words >> word;) {
-      if (word.ends_with(".safetensors") || word.ends_with(".ptx")) word = folder.path(word);
+      if (word.ends_with(".safetensors") || word.ends_with(".ptx") || word.ends_with(".svg")) word = folder.path(word);
       if (word.starts_with("data/")) word = test::source_path(word);
       arguments.push_back(word);
     }
@@ -458,6 +467,44 @@ TEST_CASE("tcgen05: golden, simulate, verify, compare; bad files get their messa
     INFO(row.message << "\n" << outcome.err);
     CHECK(outcome.code == 2);
     CHECK_THAT(outcome.err, ContainsSubstring(row.message));
+  }
+}
+
+TEST_CASE("explain, diagnose, lint and --cute speak JSON and use the exit codes") {
+  const test::TemporaryFolder folder;
+  const std::string right = folder.path("right.safetensors"), wrong = folder.path("wrong.safetensors");
+  REQUIRE(run({"golden", f16, "--distribution", "normal", "--cases", "2", "-o", right}).code == 0);
+  REQUIRE(run({"golden", f16, "--distribution", "normal", "--cases", "2", "--scale-d", "0", "-o", wrong}).code == 0);
+  const Outcome found = run({"diagnose", right, wrong, "--json"});
+  CHECK(found.code == 1);
+  const auto json = nlohmann::json::parse(found.out);
+  CHECK(json["findings"][0]["faults"][0]["id"] == "c.cleared");
+  CHECK(json["findings"][0]["explains_all"] == true);
+  CHECK(run({"diagnose", right}).code == 0);
+  CHECK_THAT(run({"diagnose", right}).out, ContainsSubstring("nothing is wrong"));
+  CHECK(nlohmann::json::parse(run({"diagnose", right, "--list", "--json"}).out).size() > 60);
+  // The D of another adder, recorded in the file itself.
+  const Outcome explained = run({"explain", right, "--row", "5", "--col", "3", "--json"});
+  CHECK(explained.code == 0);
+  const auto one = nlohmann::json::parse(explained.out);
+  CHECK(one["terms"].size() == 16);
+  CHECK(one["d"] == one["recorded_d"]);
+  CHECK(one["terms"][0]["a_place"].contains("byte"));
+  CHECK(run({"simulate", right, "--lint"}).code == 0);
+  CHECK(nlohmann::json::parse(run({"simulate", right, "--lint", "--json"}).out).empty());
+  REQUIRE(run({"golden", f16, "--distribution", "special", "-o", wrong}).code == 0);
+  CHECK(run({"simulate", wrong, "--lint"}).code == 1);
+  CHECK(nlohmann::json::parse(run({"simulate", wrong, "--lint", "--json"}).out).size() >= 2);
+  const std::string cute = "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))";
+  CHECK(run({"layout", "--cute", cute, "--descriptor", "0x4000004000010000"}).code == 0);
+  CHECK(run({"layout", "--cute", cute, "--descriptor", "0x8000004000010000"}).code == 1);
+  CHECK(nlohmann::json::parse(run({"layout", "--cute", cute, "--descriptor", "0x8000004000010000", "--json"}).out)["first"]["row"] == 1);
+  for (const char* line : {"layout smem --descriptor 0x4000004000010000 --rows 64 --svg ", "layout fragment --instruction wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --svg ", "layout tmem --svg ", "layout scales --svg ",
+                           "layout --cute (8,16):(16,1) --svg "}) {
+    const std::string path = folder.path("picture.svg");
+    CHECK(run_line(line + path).code == 0);
+    CHECK_THAT(test::read_text(path), ContainsSubstring("</svg>"));
+    std::filesystem::remove(path);
   }
 }
 
@@ -531,7 +578,7 @@ TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
 
 TEST_CASE("help has examples, goes to stdout and is no error") {
   for (const char* line : {"--help", "simulate --help", "golden --help", "verify --help", "compare --help", "decode --help", "encode descriptor --help",
-                           "encode instruction --help", "layout smem --help", "layout tmem --help", "layout ldst --help", "encode idesc --help", "layout fragment --help", "list --help"}) {
+                           "encode instruction --help", "layout smem --help", "layout tmem --help", "layout ldst --help", "encode idesc --help", "layout fragment --help", "list --help", "layout --help", "layout scales --help", "explain --help", "diagnose --help", "encode mask --help", "ptx --help", "gpu --help"}) {
     const Outcome outcome = run_line(line);
     INFO(line);
     CHECK(outcome.code == 0);

@@ -1,6 +1,10 @@
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "bitmma/io/golden.hpp"
+#include "bitmma/io/lint.hpp"
 #include "commands.hpp"
 
 namespace bitmma::cli {
@@ -13,7 +17,7 @@ struct SimulateFlags {
   LayoutFlags layouts;
   int64_t show_case = 0;
   int rows = 8, cols = 8;
-  bool hex = false;
+  bool hex = false, lint = false, json = false;
   int threads = 1;
 };
 
@@ -98,8 +102,35 @@ void show(Context& context, const SimulateFlags& flags, const VectorFile& vector
   }
 }
 
+/// What is suspicious in any case, each said once with the number of cases it is in.
+void run_lint(Context& context, const SimulateFlags& flags, const std::vector<std::string>& files) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const std::string& path : files) {
+    const VectorFile vectors = read_vector_file(path, flags.instruction);
+    std::vector<std::pair<Violation, int64_t>> found;
+    for (int64_t index = 0; index < vectors.cases; ++index) {
+      for (Violation& finding : lint(vectors, index)) {
+        const auto same = std::ranges::find_if(found, [&](const auto& entry) { return entry.first.field == finding.field && entry.first.fix == finding.fix; });
+        if (same == found.end()) found.emplace_back(std::move(finding), 1);
+        else ++same->second;
+      }
+    }
+    for (const auto& [finding, cases] : found) {
+      context.exit_code = exit_differs;
+      json.push_back({{"file", path}, {"cases", cases}, {"field", finding.field}, {"seen", finding.seen}, {"legal", finding.legal}, {"fix", finding.fix}, {"source", finding.source}});
+      if (!flags.json) context.terminal.out << path << ": " << colored(context, 33, "suspicious: ") << print(finding) << fmt::format(" ({} of {} cases)\n", cases, vectors.cases);
+    }
+    if (found.empty() && !flags.json) context.terminal.out << path << ": nothing suspicious in " << fmt::format("{} cases\n", vectors.cases);
+  }
+  if (flags.json) context.terminal.out << json.dump(2) << '\n';
+}
+
 void run_simulate(Context& context, const SimulateFlags& flags) {
   const std::vector<std::string> files = vector_files(flags.files);
+  if (flags.lint) {
+    run_lint(context, flags, files);
+    return;
+  }
   for (const std::string& path : files) {
     const VectorFile vectors = read_vector_file(path, flags.instruction);
     if (flags.out.empty()) {
@@ -128,12 +159,15 @@ void add_simulate(CLI::App& app, Context& context) {
   command->add_option("--rows", flags->rows, "rows of D to show")->capture_default_str();
   command->add_option("--cols", flags->cols, "columns of D to show")->capture_default_str();
   command->add_flag("--hex", flags->hex, "show bits instead of values");
+  command->add_flag("--lint", flags->lint, "compute nothing: say what is legal but suspicious in any case; exit code 1 when anything is");
+  command->add_flag("--json", flags->json, "--lint: the findings as JSON");
   add_threads(*command, flags->threads);
   command->footer(
       "Examples:\n"
       "  bitmma simulate case.safetensors                    show D, and whether it matches a recorded one\n"
       "  bitmma simulate case.safetensors -o out.safetensors write D beside the inputs\n"
       "  bitmma simulate numpy.safetensors --layout-b mn-major:64 -o out.safetensors\n"
+      "  bitmma simulate case.safetensors --lint\n"
       "The layouts are used for files that hold logical matrices alone.");
   command->callback([flags, &context] { run_simulate(context, *flags); });
 }

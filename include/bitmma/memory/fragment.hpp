@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "bitmma/core/error.hpp"
@@ -65,6 +66,9 @@ RegisterPlace place_of(const Fragment& fragment, int row, int col);
 
 /// The element that holds bit `bit` of register `reg` of thread `thread`.
 MatrixPlace element_at(const Fragment& fragment, int thread, int reg, int bit);
+
+/// CuTe's notation, (thread, value) -> row + rows * col: "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))".
+std::string print_cute(const Fragment& fragment);
 
 /// Reads the matrix from `registers`, thread-major, fragment.words() of them. Throws Error when there are fewer or more.
 BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format, std::string_view operand);

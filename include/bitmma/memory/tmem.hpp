@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -79,6 +80,9 @@ struct TmemD {
   int columns() const { return n / layout.n_parts; }
   TmemPlace place_of(int row, int col) const;
 };
+
+/// CuTe's notation of D, (row, col) -> lane, column and CTA as basis vectors: "((16,4),32):((1@lane,32@lane),1@column)".
+std::string print_cute(const TmemD& d);
 
 /// A (m x k, stored k) at `address`, always row-major, `element_bits` wide containers packed into cells. Layouts with
 /// several parts of N need a copy for each: copy p feeds the p-th part.
