@@ -26,6 +26,17 @@ MatrixPlace element_of(FragmentRole role, int per_register, int thread, int reg,
   return {.row = 16 * warp + g + 8 * ((element >> 1) & 1), .col = 8 * (element >> 2) + 2 * q + (element & 1)};
 }
 
+/// Accumulators are large and regular: in every 8 columns a thread holds two neighbours in row g and two in row g + 8.
+/// Calls body(first register, row, col) for each such four.
+template <typename Body>
+void for_each_accumulator_block(const Fragment& fragment, const Body& body) {
+  const int count = fragment.registers(), registers_per_block = 4 / fragment.elements_per_register();
+  for (int thread = 0; thread < fragment.threads; ++thread) {
+    const int row = 16 * (thread / 32) + thread % 32 / 4, col = 2 * (thread % 4);
+    for (int block = 0; block < fragment.cols / 8; ++block) body(static_cast<size_t>(thread) * count + static_cast<size_t>(block * registers_per_block), row, 8 * block + col);
+  }
+}
+
 }  // namespace
 
 Fragment wgmma_a_fragment(Format a, int stored_k) {
@@ -84,6 +95,17 @@ BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, 
                  std::string_view operand) {
   require_size(registers, fragment, operand);
   BitMatrix values(format, fragment.rows, fragment.cols);
+  if (fragment.role == FragmentRole::d) {
+    const bool packed = fragment.element_bits == 16;
+    for_each_accumulator_block(fragment, [&](size_t first, int row, int col) {
+      uint32_t* const upper = &values.bits(row, col);
+      uint32_t* const lower = upper + 8 * fragment.cols;
+      const uint32_t* const words = registers.data() + first;
+      if (packed) upper[0] = words[0] & 0xFFFF, upper[1] = words[0] >> 16, lower[0] = words[1] & 0xFFFF, lower[1] = words[1] >> 16;
+      else upper[0] = words[0], upper[1] = words[1], lower[0] = words[2], lower[1] = words[3];
+    });
+    return values;
+  }
   const int count = fragment.registers(), per_register = fragment.elements_per_register();
   const auto mask = static_cast<uint32_t>(low_mask(fragment.element_bits));
   for (int thread = 0; thread < fragment.threads; ++thread) {
@@ -101,6 +123,17 @@ BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, 
 void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers,
              std::string_view operand) {
   require_size(registers, fragment, operand);
+  if (fragment.role == FragmentRole::d) {
+    const bool packed = fragment.element_bits == 16;
+    for_each_accumulator_block(fragment, [&](size_t first, int row, int col) {
+      const uint32_t* const upper = &values.bits(row, col);
+      const uint32_t* const lower = upper + 8 * fragment.cols;
+      uint32_t* const words = registers.data() + first;
+      if (packed) words[0] = (upper[0] & 0xFFFF) | upper[1] << 16, words[1] = (lower[0] & 0xFFFF) | lower[1] << 16;
+      else words[0] = upper[0], words[1] = upper[1], words[2] = lower[0], words[3] = lower[1];
+    });
+    return;
+  }
   const int count = fragment.registers(), per_register = fragment.elements_per_register();
   const auto mask = static_cast<uint32_t>(low_mask(fragment.element_bits));
   for (int thread = 0; thread < fragment.threads; ++thread) {

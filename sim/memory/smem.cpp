@@ -1,6 +1,9 @@
 #include "bitmma/memory/smem.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -86,9 +89,45 @@ SmemPlace code_place(const SmemPlace& place, int element_bits, int code_bits) {
   return {.byte = bit >> 3, .bit = static_cast<int>(bit & 7)};
 }
 
+namespace {
+
+/// Sixteen bytes never come apart: the swizzle moves whole units, and strides are multiples of them. So whole elements are
+/// read a unit at a time, along K or along the rows. Returns false where that does not hold or a unit lies outside the image;
+/// the caller then reads element by element.
+template <typename Element>
+bool gather_units(std::span<const uint8_t> image, const SmemMap& map, BitMatrix& values) {
+  const SmemMatrix& matrix = map.matrix();
+  constexpr int per_unit = 16 / sizeof(Element);
+  const bool along_k = matrix.major == Major::k;
+  if ((along_k ? matrix.cols : matrix.rows) % per_unit != 0 || matrix.descriptor.leading_dim_absolute) return false;
+  const std::ptrdiff_t step = along_k ? 1 : matrix.cols;
+  for (int outer = 0; outer < (along_k ? matrix.rows : matrix.cols); ++outer) {
+    for (int inner = 0; inner < (along_k ? matrix.cols : matrix.rows); inner += per_unit) {
+      const int row = along_k ? outer : inner, col = along_k ? inner : outer;
+      const int64_t byte = map.place_of(row, col).byte;
+      if (byte % 16 != 0 || byte + 16 > static_cast<int64_t>(image.size())) return false;
+      std::array<Element, per_unit> unit;
+      std::memcpy(unit.data(), image.data() + byte, 16);
+      uint32_t* const target = &values.bits(row, col);
+      for (int i = 0; i < per_unit; ++i) target[i * step] = unit[static_cast<size_t>(i)];
+    }
+  }
+  return true;
+}
+
+bool gather_units(std::span<const uint8_t> image, const SmemMap& map, Format format, BitMatrix& values) {
+  static_assert(std::endian::native == std::endian::little);
+  const int bits = map.matrix().element_bits;
+  if (info(format).bits != bits) return false;
+  return bits == 32 ? gather_units<uint32_t>(image, map, values) : bits == 16 ? gather_units<uint16_t>(image, map, values) : bits == 8 && gather_units<uint8_t>(image, map, values);
+}
+
+}  // namespace
+
 BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand) {
   const SmemMatrix& matrix = map.matrix();
   BitMatrix values(format, matrix.rows, matrix.cols);
+  if (gather_units(image, map, format, values)) return values;
   const int code_bits = std::min(matrix.element_bits, info(format).bits);
   const uint32_t mask = static_cast<uint32_t>(low_mask(code_bits));
   const int bytes = bytes_of_element(matrix);

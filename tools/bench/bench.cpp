@@ -1,4 +1,6 @@
 // How long one case takes in memory: gather, decode, dot products, round, scatter. One thread.
+#include <malloc.h>
+
 #include <benchmark/benchmark.h>
 
 #include "bitmma/instruction/legality.hpp"
@@ -34,6 +36,9 @@ void simulate_case(benchmark::State& state, const Instruction& instruction) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // As the program does: without it, returning pages between cases costs more than the arithmetic.
+  mallopt(M_MMAP_THRESHOLD, 64 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
   for (const LegalForm& form : legal_forms()) {
     if (form.a != form.b) continue;
     for (const int n : {8, 256}) {
