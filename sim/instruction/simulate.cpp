@@ -63,7 +63,7 @@ BitMatrix gather_a(const Instruction& instruction, const Machine& machine) {
 }
 
 BitMatrix gather_b(const Instruction& instruction, const Machine& machine) {
-  return transposed(gather(machine.smem, SmemMap(b_matrix(instruction, machine.b_desc)), instruction.b, "B"));
+  return gather_transposed(machine.smem, SmemMap(b_matrix(instruction, machine.b_desc)), instruction.b, "B");
 }
 
 }  // namespace

@@ -85,6 +85,18 @@ void write_bits(std::span<uint32_t> tmem, int columns, const TmemPlace& place, i
   target = (target & ~mask) | (value << place.bit & mask);
 }
 
+/// Calls body(row, col, count, place) for every run of columns of a block of D that lie side by side in one lane.
+template <typename Body>
+void for_each_run(const TmemD& map, int first_row, int rows, int first_col, int cols, const Body& body) {
+  for (int row = first_row; row < first_row + rows; ++row) {
+    for (int col = first_col; col < first_col + cols;) {
+      const int count = std::min(first_col + cols - col, map.columns() - col % map.columns());
+      body(row, col, count, map.place_of(row, col));
+      col += count;
+    }
+  }
+}
+
 BitMatrix gather_a(const Instruction& instruction, const Tcgen05Machine& machine, int copy) {
   BitMatrix a(instruction.a, instruction.m, instruction.stored_k());
   if (instruction.a_source == OperandSource::tmem) {
@@ -112,10 +124,10 @@ BitMatrix gather_b(const Instruction& instruction, const Tcgen05Machine& machine
   const SmemMatrix part = b_matrix(instruction, machine.registers);
   const ZeroColumnMask mask = mask_of(instruction, machine.registers);
   const int columns = instruction.n / instruction.cta_group;
-  BitMatrix b(instruction.b, instruction.k, instruction.n);
+  BitMatrix b = BitMatrix::unfilled(instruction.b, instruction.k, instruction.n);
   for (int cta = 0; cta < instruction.cta_group; ++cta) {
-    const BitMatrix stored = gather(machine.smem[static_cast<size_t>(cta)], SmemMap(part), instruction.b, cta ? "B (odd CTA)" : "B");
-    b.bits.middleCols(cta * columns, columns) = stored.bits.middleRows(mask.column_shift, columns).transpose();
+    const BitMatrix stored = gather_transposed(machine.smem[static_cast<size_t>(cta)], SmemMap(part), instruction.b, cta ? "B (odd CTA)" : "B");
+    b.bits.middleCols(cta * columns, columns) = stored.bits.middleCols(mask.column_shift, columns);
   }
   const std::vector<bool> zeroed = zeroed_columns(mask, instruction.m, instruction.n);
   for (int col = 0; col < instruction.n; ++col) {
@@ -213,24 +225,26 @@ std::vector<DataPath> data_paths(const Instruction& instruction, const Tcgen05Ma
   constexpr int rows_of_group = 32;
   std::vector<BitMatrix> scale_b;
   for (int row = 0; row < instruction.m && scaled; row += rows_of_group) scale_b.push_back(gather_scale_b(instruction, machine, row));
-  const BitMatrix b = gather_b(instruction, machine);
+  BitMatrix b = gather_b(instruction, machine);
   std::optional<BitMatrix> c;
   if (instruction.scale_d == 1) c = gather_d(instruction, machine.registers.d_tmem, machine.tmem, machine.columns);
 
   const auto col_runs = equal_runs(parts);
   const auto row_runs = scaled ? equal_runs(scale_b) : std::vector<std::pair<int, int>>{{0, 0}};
   const int part_columns = instruction.n / static_cast<int>(parts.size());
+  const bool alone = col_runs.size() == 1 && row_runs.size() == 1;  // as it should be: then nothing is copied
+  const auto take = [&](BitMatrix& matrix, int row, int rows, int col, int cols) { return alone ? std::move(matrix) : block_of(matrix, row, rows, col, cols); };
   std::vector<DataPath> paths;
   for (const auto& [first_part, end_part] : col_runs) {
     for (const auto& [first_group, end_group] : row_runs) {
       DataPath path{.first_row = first_group * rows_of_group, .first_col = first_part * part_columns, .cols = (end_part - first_part) * part_columns, .operands = {}};
       path.rows = scaled ? (end_group - first_group) * rows_of_group : instruction.m;
-      const PartOperands& part = parts[static_cast<size_t>(first_part)];
+      PartOperands& part = parts[static_cast<size_t>(first_part)];
       const size_t stored = static_cast<size_t>(instruction.stored_k()), first = static_cast<size_t>(path.first_row), rows = static_cast<size_t>(path.rows);
-      path.operands = {.a = block_of(part.a, path.first_row, path.rows, 0, part.a.cols()), .b = block_of(b, 0, b.rows(), path.first_col, path.cols), .c = std::nullopt,
+      path.operands = {.a = take(part.a, path.first_row, path.rows, 0, part.a.cols()), .b = take(b, 0, b.rows(), path.first_col, path.cols), .c = std::nullopt,
                        .selected_k = {}, .mixed = {}, .negate_a = instruction.imm_scale_a == -1, .negate_b = instruction.imm_scale_b == -1, .saturate = instruction.satfinite,
                        .scales = std::nullopt, .scale_input_d = instruction.scale_input_d};
-      if (c) path.operands.c = block_of(*c, path.first_row, path.rows, path.first_col, path.cols);
+      if (c) path.operands.c = take(*c, path.first_row, path.rows, path.first_col, path.cols);
       if (instruction.sparse) {
         path.operands.selected_k.assign(part.selection.k.begin() + static_cast<std::ptrdiff_t>(first * stored), part.selection.k.begin() + static_cast<std::ptrdiff_t>((first + rows) * stored));
         for (MixedTerm mixed : part.selection.mixed) {
@@ -240,8 +254,8 @@ std::vector<DataPath> data_paths(const Instruction& instruction, const Tcgen05Ma
         }
       }
       if (scaled) {
-        path.operands.scales = BlockScales{.a = block_of(part.scale_a, path.first_row, path.rows, 0, part.scale_a.cols()),
-                                           .b = block_of(scale_b[static_cast<size_t>(first_group)], 0, instruction.scale_count(), path.first_col, path.cols)};
+        path.operands.scales = BlockScales{.a = take(part.scale_a, path.first_row, path.rows, 0, part.scale_a.cols()),
+                                           .b = take(scale_b[static_cast<size_t>(first_group)], 0, instruction.scale_count(), path.first_col, path.cols)};
       }
       paths.push_back(std::move(path));
     }
@@ -320,11 +334,13 @@ Operands gather_operands(const Instruction& instruction, const Tcgen05Machine& m
 BitMatrix gather_d(const Instruction& instruction, uint32_t d_tmem, std::span<const uint32_t> tmem, int columns) {
   const TmemD map = d_in_tmem(instruction, d_tmem);
   require_columns("D", map.address.column, map.columns(), columns);
-  BitMatrix d(instruction.d, instruction.m, instruction.n);
-  const int width = info(instruction.d).bits;
-  for (int row = 0; row < instruction.m; ++row) {
-    for (int col = 0; col < instruction.n; ++col) d(row, col) = read_bits(tmem, columns, map.place_of(row, col), width);
-  }
+  BitMatrix d = BitMatrix::unfilled(instruction.d, instruction.m, instruction.n);
+  const auto mask = static_cast<uint32_t>(low_mask(info(instruction.d).bits));
+  for_each_run(map, 0, instruction.m, 0, instruction.n, [&](int row, int col, int count, const TmemPlace& place) {
+    const uint32_t* const cells = tmem.data() + cell(place, columns);
+    uint32_t* const codes = &d.bits(row, col);
+    for (int i = 0; i < count; ++i) codes[i] = cells[i] & mask;
+  });
   return d;
 }
 
@@ -346,16 +362,15 @@ std::vector<uint32_t> simulate(const Instruction& instruction, const Tcgen05Mach
     require_columns("scale_B", b.address.column, b.place_of(instruction.n - 1, last, 0).column - b.address.column + 1, machine.columns);
   }
   std::vector<uint32_t> after(machine.tmem.begin(), machine.tmem.end());
-  const int width = info(instruction.d).bits;
+  const uint32_t kept = ~static_cast<uint32_t>(low_mask(info(instruction.d).bits));  // the upper half of cells with f16
   for (const DataPath& path : data_paths(instruction, machine)) {
     const BitMatrix d = multiply_accumulate(row_model, path.operands);
-    for (int row = 0; row < path.rows; ++row) {
-      for (int col = 0; col < path.cols; ++col) {
-        const TmemPlace place = map.place_of(path.first_row + row, path.first_col + col);
-        if (registers.disable_output_lane[static_cast<size_t>(4 * place.cta + place.lane / 32)] >> place.lane % 32 & 1) continue;
-        write_bits(after, machine.columns, place, width, d(row, col));
-      }
-    }
+    for_each_run(map, path.first_row, path.rows, path.first_col, path.cols, [&](int row, int col, int count, const TmemPlace& place) {
+      if (registers.disable_output_lane[static_cast<size_t>(4 * place.cta + place.lane / 32)] >> place.lane % 32 & 1) return;
+      uint32_t* const cells = after.data() + cell(place, machine.columns);
+      const uint32_t* const codes = &d.bits(row - path.first_row, col - path.first_col);
+      for (int i = 0; i < count; ++i) cells[i] = (cells[i] & kept) | codes[i];
+    });
   }
   return after;
 }

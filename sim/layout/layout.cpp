@@ -1,5 +1,7 @@
 #include "bitmma/layout/layout.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,6 +14,18 @@ int64_t offset_of(const LayoutMode& mode, int64_t index) {
     index /= mode[i].extent;
   }
   return mode.empty() ? 0 : offset + index * mode.back().stride;
+}
+
+std::vector<int64_t> offsets_of(const LayoutMode& mode, int64_t count) {
+  std::vector<int64_t> offsets{0};
+  offsets.reserve(static_cast<size_t>(count));
+  for (size_t i = 0; i < mode.size(); ++i) {
+    const auto before = static_cast<int64_t>(offsets.size());
+    const int64_t extent = i + 1 < mode.size() ? mode[i].extent : count;
+    for (int64_t at = before; at < std::min(count, extent * before); ++at) offsets.push_back(offsets[static_cast<size_t>(at - before)] + mode[i].stride);
+  }
+  offsets.resize(static_cast<size_t>(count));
+  return offsets;
 }
 
 int64_t offset_of(const Layout& layout, int64_t row, int64_t col) {

@@ -1,5 +1,7 @@
 #include "bitmma/memory/fragment.hpp"
 
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include "bitmma/core/bits.hpp"
@@ -31,9 +33,13 @@ MatrixPlace element_of(FragmentRole role, int per_register, int thread, int reg,
 template <typename Body>
 void for_each_accumulator_block(const Fragment& fragment, const Body& body) {
   const int count = fragment.registers(), registers_per_block = 4 / fragment.elements_per_register();
-  for (int thread = 0; thread < fragment.threads; ++thread) {
-    const int row = 16 * (thread / 32) + thread % 32 / 4, col = 2 * (thread % 4);
-    for (int block = 0; block < fragment.cols / 8; ++block) body(static_cast<size_t>(thread) * count + static_cast<size_t>(block * registers_per_block), row, 8 * block + col);
+  // The four threads that share two rows side by side: whole lines of the matrix are finished before the next are begun.
+  for (int four = 0; four < fragment.threads; four += 4) {
+    for (int block = 0; block < fragment.cols / 8; ++block) {
+      for (int thread = 0; thread < 4; ++thread) {
+        body(static_cast<size_t>(four + thread) * count + static_cast<size_t>(block * registers_per_block), 16 * (four / 32) + four % 32 / 4, 8 * block + 2 * thread);
+      }
+    }
   }
 }
 
@@ -94,7 +100,7 @@ std::string print_cute(const Fragment& fragment) {
 BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format,
                  std::string_view operand) {
   require_size(registers, fragment, operand);
-  BitMatrix values(format, fragment.rows, fragment.cols);
+  BitMatrix values = BitMatrix::unfilled(format, fragment.rows, fragment.cols);
   if (fragment.role == FragmentRole::d) {
     const bool packed = fragment.element_bits == 16;
     for_each_accumulator_block(fragment, [&](size_t first, int row, int col) {
@@ -102,7 +108,7 @@ BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, 
       uint32_t* const lower = upper + 8 * fragment.cols;
       const uint32_t* const words = registers.data() + first;
       if (packed) upper[0] = words[0] & 0xFFFF, upper[1] = words[0] >> 16, lower[0] = words[1] & 0xFFFF, lower[1] = words[1] >> 16;
-      else upper[0] = words[0], upper[1] = words[1], lower[0] = words[2], lower[1] = words[3];
+      else std::memcpy(upper, words, 8), std::memcpy(lower, words + 2, 8);
     });
     return values;
   }
@@ -130,7 +136,7 @@ void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32
       const uint32_t* const lower = upper + 8 * fragment.cols;
       uint32_t* const words = registers.data() + first;
       if (packed) words[0] = (upper[0] & 0xFFFF) | upper[1] << 16, words[1] = (lower[0] & 0xFFFF) | lower[1] << 16;
-      else words[0] = upper[0], words[1] = upper[1], words[2] = lower[0], words[3] = lower[1];
+      else std::memcpy(words, upper, 8), std::memcpy(words + 2, lower, 8);
     });
     return;
   }

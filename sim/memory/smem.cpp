@@ -42,8 +42,8 @@ std::string print_hardware_cute(const SmemMatrix& matrix) {
 
 SmemMap::SmemMap(const SmemMatrix& matrix) : matrix_(matrix), swizzle_(info(matrix.descriptor.swizzle)) {
   const Layout layout = layout_of(matrix);
-  for (int row = 0; row < matrix.rows; ++row) row_offset_.push_back(offset_of(layout.row, row));
-  for (int col = 0; col < matrix.cols; ++col) col_offset_.push_back(offset_of(layout.col, col));
+  row_offset_ = offsets_of(layout.row, matrix.rows);
+  col_offset_ = offsets_of(layout.col, matrix.cols);
 }
 
 SmemPlace SmemMap::absolute_place_of(int row, int col) const {
@@ -91,44 +91,78 @@ SmemPlace code_place(const SmemPlace& place, int element_bits, int code_bits) {
 
 namespace {
 
-/// Sixteen bytes never come apart: the swizzle moves whole units, and strides are multiples of them. So whole elements are
-/// read a unit at a time, along K or along the rows. Returns false where that does not hold or a unit lies outside the image;
-/// the caller then reads element by element.
-template <typename Element>
-bool gather_units(std::span<const uint8_t> image, const SmemMap& map, BitMatrix& values) {
+/// Where gather puts element (row, col): codes[row * row_step + col * col_step]. One of the steps is 1.
+struct Target {
+  uint32_t* codes;
+  std::ptrdiff_t row_step, col_step;
+};
+
+/// Element `i` of a unit of 16 bytes, for codes of `width` bits that lie side by side from its start.
+template <int width>
+uint32_t code_in_unit(const uint8_t* unit, int i) {
+  if constexpr (width >= 8) {
+    uint32_t code = 0;
+    std::memcpy(&code, unit + i * (width / 8), width / 8);
+    return code;
+  } else {
+    const int bit = i * width;
+    return (unit[bit >> 3] | unit[(bit >> 3) + 1] << 8) >> (bit & 7) & low_mask(width);
+  }
+}
+
+/// Sixteen bytes never come apart: the swizzle moves whole units, and strides are multiples of them. So elements are read a
+/// unit at a time, along K or along the rows, and sixteen units side by side, so that also what is transposed is written
+/// in whole lines. Returns false where units do not hold together or lie outside the image; the caller then reads element
+/// by element.
+template <int width>
+bool gather_units(std::span<const uint8_t> image, const SmemMap& map, const Target& target) {
+  static_assert(std::endian::native == std::endian::little);
   const SmemMatrix& matrix = map.matrix();
-  constexpr int per_unit = 16 / sizeof(Element);
+  const int per_unit = width >= 8 ? 128 / width : 128 / matrix.element_bits;  // narrow codes may have wider containers
   const bool along_k = matrix.major == Major::k;
-  if ((along_k ? matrix.cols : matrix.rows) % per_unit != 0 || matrix.descriptor.leading_dim_absolute) return false;
-  const std::ptrdiff_t step = along_k ? 1 : matrix.cols;
-  for (int outer = 0; outer < (along_k ? matrix.rows : matrix.cols); ++outer) {
-    for (int inner = 0; inner < (along_k ? matrix.cols : matrix.rows); inner += per_unit) {
-      const int row = along_k ? outer : inner, col = along_k ? inner : outer;
-      const int64_t byte = map.place_of(row, col).byte;
-      if (byte % 16 != 0 || byte + 16 > static_cast<int64_t>(image.size())) return false;
-      std::array<Element, per_unit> unit;
-      std::memcpy(unit.data(), image.data() + byte, 16);
-      uint32_t* const target = &values.bits(row, col);
-      for (int i = 0; i < per_unit; ++i) target[i * step] = unit[static_cast<size_t>(i)];
+  const int inners = along_k ? matrix.cols : matrix.rows, outers = along_k ? matrix.rows : matrix.cols;
+  if (inners % per_unit != 0) return false;
+  const std::ptrdiff_t inner_step = along_k ? target.col_step : target.row_step, outer_step = along_k ? target.row_step : target.col_step;
+  constexpr int side_by_side = 16;
+  std::array<std::array<uint8_t, 17>, side_by_side> units{};  // one byte more than a unit has, for codes that end with it
+  for (int outer = 0; outer < outers; outer += side_by_side) {
+    const int count = std::min(side_by_side, outers - outer);
+    for (int inner = 0; inner < inners; inner += per_unit) {
+      for (int u = 0; u < count; ++u) {
+        const SmemPlace place = along_k ? map.place_of(outer + u, inner) : map.place_of(inner, outer + u);
+        if (place.byte % 16 != 0 || place.bit != 0 || place.byte + 16 > static_cast<int64_t>(image.size())) return false;
+        std::memcpy(units[static_cast<size_t>(u)].data(), image.data() + place.byte, 16);
+      }
+      uint32_t* const codes = target.codes + outer * outer_step + inner * inner_step;
+      if (inner_step == 1) {
+        for (int u = 0; u < count; ++u) {
+          for (int i = 0; i < per_unit; ++i) codes[u * outer_step + i] = code_in_unit<width>(units[static_cast<size_t>(u)].data(), i);
+        }
+      } else {
+        for (int i = 0; i < per_unit; ++i) {
+          for (int u = 0; u < count; ++u) codes[i * inner_step + u] = code_in_unit<width>(units[static_cast<size_t>(u)].data(), i);
+        }
+      }
     }
   }
   return true;
 }
 
-bool gather_units(std::span<const uint8_t> image, const SmemMap& map, Format format, BitMatrix& values) {
-  static_assert(std::endian::native == std::endian::little);
-  const int bits = map.matrix().element_bits;
-  if (info(format).bits != bits) return false;
-  return bits == 32 ? gather_units<uint32_t>(image, map, values) : bits == 16 ? gather_units<uint16_t>(image, map, values) : bits == 8 && gather_units<uint8_t>(image, map, values);
+bool gather_units(std::span<const uint8_t> image, const SmemMap& map, int code_bits, const Target& target) {
+  switch (code_bits) {
+    case 32: return gather_units<32>(image, map, target);
+    case 16: return gather_units<16>(image, map, target);
+    case 8: return gather_units<8>(image, map, target);
+    case 6: return gather_units<6>(image, map, target);
+    case 4: return gather_units<4>(image, map, target);
+    case 1: return gather_units<1>(image, map, target);
+    default: return false;
+  }
 }
 
-}  // namespace
-
-BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand) {
+void gather(std::span<const uint8_t> image, const SmemMap& map, int code_bits, std::string_view operand, const Target& target) {
+  if (gather_units(image, map, code_bits, target)) return;
   const SmemMatrix& matrix = map.matrix();
-  BitMatrix values(format, matrix.rows, matrix.cols);
-  if (gather_units(image, map, format, values)) return values;
-  const int code_bits = std::min(matrix.element_bits, info(format).bits);
   const uint32_t mask = static_cast<uint32_t>(low_mask(code_bits));
   const int bytes = bytes_of_element(matrix);
   for (int row = 0; row < matrix.rows; ++row) {
@@ -138,9 +172,24 @@ BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format form
       const SmemPlace code = code_place(place, matrix.element_bits, code_bits);
       uint64_t word = 0;
       for (int i = 0; 8 * i < code.bit + code_bits; ++i) word |= uint64_t{image[code.byte + i]} << (8 * i);
-      values(row, col) = static_cast<uint32_t>(word >> code.bit) & mask;
+      target.codes[row * target.row_step + col * target.col_step] = static_cast<uint32_t>(word >> code.bit) & mask;
     }
   }
+}
+
+}  // namespace
+
+BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand) {
+  const SmemMatrix& matrix = map.matrix();
+  BitMatrix values = BitMatrix::unfilled(format, matrix.rows, matrix.cols);
+  gather(image, map, std::min(matrix.element_bits, info(format).bits), operand, {.codes = values.bits.data(), .row_step = matrix.cols, .col_step = 1});
+  return values;
+}
+
+BitMatrix gather_transposed(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand) {
+  const SmemMatrix& matrix = map.matrix();
+  BitMatrix values = BitMatrix::unfilled(format, matrix.cols, matrix.rows);
+  gather(image, map, std::min(matrix.element_bits, info(format).bits), operand, {.codes = values.bits.data(), .row_step = 1, .col_step = matrix.rows});
   return values;
 }
 

@@ -17,6 +17,14 @@ struct BitMatrix {
   /// rows x cols codes, all zero bits.
   BitMatrix(Format format_, int rows, int cols) : format(format_), bits(rows, cols) { bits.setZero(); }
 
+  /// The same without the zeros, for who writes every code.
+  static BitMatrix unfilled(Format format, int rows, int cols) {
+    BitMatrix matrix;
+    matrix.format = format;
+    matrix.bits.resize(rows, cols);
+    return matrix;
+  }
+
   int rows() const { return static_cast<int>(bits.rows()); }
   int cols() const { return static_cast<int>(bits.cols()); }
   uint32_t& operator()(int row, int col) { return bits(row, col); }

@@ -81,6 +81,9 @@ SmemPlace code_place(const SmemPlace& place, int element_bits, int code_bits);
 /// Reads the matrix. Throws Error naming `operand`, row, k, address and image size when an element lies outside `image`.
 BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand);
 
+/// The same with rows and columns exchanged: B, which lies in memory as N x K, as the K x N that it is multiplied as.
+BitMatrix gather_transposed(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand);
+
 /// Writes the matrix into `image`; the inverse of gather where the map is one-to-one. Throws like gather, before it writes.
 void scatter(const BitMatrix& values, const SmemMap& map, std::span<uint8_t> image, std::string_view operand);
 
