@@ -1,7 +1,8 @@
-// One output of a fused sum, every hypothesis included. The vector loop in multiply_accumulate.cpp does the same for
+// One output of a fused sum, every hypothesis included. The hot loop in kernels.cpp does the same for
 // rows without deviations and operands without NaN and infinity; a test holds the two against each other.
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 
@@ -122,6 +123,40 @@ uint32_t fused_sum(const AccumulatorModel& model, Format a, Format b, std::span<
   c_value.exponent -= scale_input_d;
   if (const auto special = special_result(model, terms, c_value, c.value_or(0))) return *special;
   return finite_sum(model, info(a).mantissa_bits + info(b).mantissa_bits, terms, c_value);
+}
+
+uint32_t grouped_sum(const AccumulatorModel& model, std::span<const Term> terms, std::span<const GroupScales> scales, std::optional<uint32_t> c, int scale_input_d) {
+  const FormatInfo& output = info(model.output);
+  Decoded c_value = decode(output, c.value_or(0));
+  const auto is_nan = [](const Decoded& value) { return value.number == NumberClass::nan; };
+  if (is_nan(c_value) || std::ranges::any_of(scales, [&](const GroupScales& of) { return is_nan(of.a) || is_nan(of.b); })) return *output.canonical_nan();
+  if (c_value.number == NumberClass::infinity) return *c;
+  c_value.exponent -= scale_input_d;
+
+  constexpr int value_fraction = 1;  // of e2m1, whose exponents begin at 0
+  int max_exponent = model.floor_exponent;
+  if (c_value.significand != 0) max_exponent = std::max(max_exponent, c_value.exponent);
+  std::vector<Aligned> groups;
+  for (size_t g = 0; g < scales.size(); ++g) {
+    int64_t quarters = 0;
+    bool something = false;
+    for (const Term& term : terms.subspan(g * group_size, group_size)) {
+      const auto product = static_cast<int64_t>(term.a.significand << term.a.exponent) * static_cast<int64_t>(term.b.significand << term.b.exponent);
+      something |= product != 0;
+      quarters += term.a.negative != term.b.negative ? -product : product;
+    }
+    const Decoded &a = scales[g].a, &b = scales[g].b;
+    const Aligned group{.negative = quarters < 0, .magnitude = static_cast<uint64_t>(std::abs(quarters)) * a.significand * b.significand, .exponent = a.exponent + b.exponent,
+                        .fraction = 2 * value_fraction + scales[g].fraction_bits};
+    // A group that cancels keeps its exponent; one with nothing in it has none.
+    if (something && a.significand != 0 && b.significand != 0) max_exponent = std::max(max_exponent, group.exponent);
+    groups.push_back(group);
+  }
+  const int quantum = max_exponent - model.fraction_bits;
+  int64_t sum = align({.negative = c_value.negative, .magnitude = c_value.significand, .exponent = c_value.exponent, .fraction = output.mantissa_bits}, quantum, false);
+  for (const Aligned& group : groups) sum += align(group, quantum, false);
+  const uint32_t code = round_to(output, {.negative = sum < 0, .magnitude = static_cast<uint64_t>(std::abs(sum)), .exponent = quantum}, model.rounding, model.output_fraction_bits);
+  return (code & ~output.sign_bit()) == 0 ? 0 : code;
 }
 
 }  // namespace bitmma

@@ -1,8 +1,11 @@
 // The library against the slow oracle: a million outputs of every accumulator row, from every distribution, dense and
 // sparse, with and without C, negated and saturated.
+#include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 
+#include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/instruction/random_operands.hpp"
 #include "bitmma/instruction/simulate.hpp"
@@ -108,6 +111,22 @@ void require_row_agrees(const AccumulatorModel& row) {
   CHECK(outputs >= BITMMA_ORACLE_OUTPUTS);
 }
 
+/// Widths that fill vectors and widths that leave a rest, of every instruction set.
+constexpr std::array widths{8, 16, 24, 40, 64, 72};
+
+/// Calls check(instruction, operands, index) for cases of every row, distribution and width.
+void for_each_case(int cases_per_row, const std::function<void(const AccumulatorModel&, const Instruction&, const Operands&, size_t)>& check) {
+  for (const AccumulatorModel& row : accumulator_models()) {
+    const std::vector<Instruction> instructions = instructions_of(row);
+    for (int index = 0; index < cases_per_row; ++index) {
+      Instruction instruction = instructions[static_cast<size_t>(index) * 7 % instructions.size()];
+      instruction.n = widths[static_cast<size_t>(index) % widths.size()];
+      const Distribution distribution = distributions[static_cast<size_t>(index) / widths.size() % distributions.size()].id;
+      check(row, instruction, random_operands(instruction, distribution, 77, static_cast<uint64_t>(index)), static_cast<size_t>(index));
+    }
+  }
+}
+
 const AccumulatorModel& row_of(Format a, Format d, Family family = Family::wgmma, Scaling scaling = Scaling::none) { return *find_accumulator_model(family, a, a, d, scaling); }
 
 }  // namespace
@@ -130,4 +149,34 @@ TEST_CASE("oracle: tcgen05 mxf8f6f4") { require_row_agrees(row_of(Format::e4m3, 
 TEST_CASE("oracle: tcgen05 mxf4 and mxf4nvf4") { require_row_agrees(row_of(Format::e2m1, Format::f32, Family::tcgen05, Scaling::groups_of_16)); }
 TEST_CASE("oracle: mma.sync mxf8f6f4") { require_row_agrees(row_of(Format::e2m3, Format::f32, Family::mma_sync, Scaling::whole_k)); }
 TEST_CASE("oracle: mma.sync mxf4 and mxf4nvf4") { require_row_agrees(row_of(Format::e2m1, Format::f32, Family::mma_sync, Scaling::groups_of_16)); }
+TEST_CASE("every instruction set of the processor gives the bits of the slow oracle, for every row and width") {
+  const std::string_view best = cpu_target();
+  CHECK(best == cpu_targets().front());
+  CHECK(cpu_targets().back() == "baseline");
+  for_each_case(BITMMA_ORACLE_OUTPUTS / 2500, [&](const AccumulatorModel& row, const Instruction& instruction, const Operands& operands, size_t index) {
+    std::map<std::string_view, BitMatrix> computed;
+    for (const std::string_view target : cpu_targets()) {
+      use_cpu_target(target);
+      computed[target] = multiply_accumulate(row, operands);
+    }
+    use_cpu_target(best);
+    INFO(print(instruction) << ", n " << instruction.n << ", case " << index);
+    for (const auto& [target, d] : computed) {
+      INFO(target);
+      CHECK(d == computed.at(best));
+    }
+    // The oracle is slow: one row of D in turn, whole.
+    const BitMatrix& d = computed.at(best);
+    const auto r = static_cast<int>(index % static_cast<size_t>(d.rows()));
+    int wrong = 0;
+    for (int col = 0; col < d.cols(); ++col) wrong += d(r, col) != expected(instruction, operands, r, col);
+    CHECK(wrong == 0);
+  });
+}
+
+TEST_CASE("an instruction set that the processor lacks is refused") {
+  REQUIRE_THROWS_WITH(use_cpu_target("x86-64-v5"), ContainsSubstring("x86-64-v5") && ContainsSubstring("baseline"));
+  CHECK(cpu_target() == cpu_targets().front());
+}
+
 TEST_CASE("oracle: these are all accumulator rows") { CHECK(accumulator_models().size() == 18); }

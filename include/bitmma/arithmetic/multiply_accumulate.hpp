@@ -52,4 +52,14 @@ inline constexpr int group_size = 16, group_bits = 20;
 uint32_t fused_sum(const AccumulatorModel& model, Format a, Format b, std::span<const Term> terms,
                    std::optional<uint32_t> c, int scale_input_d = 0);
 
+/// The scales of 16 terms, and the mantissa bits of both their formats together.
+struct GroupScales {
+  Decoded a, b;
+  int fraction_bits = 0;
+};
+
+/// The same for rows with exact groups of 16: `terms` of e2m1, 16 for every entry of `scales`.
+uint32_t grouped_sum(const AccumulatorModel& model, std::span<const Term> terms, std::span<const GroupScales> scales,
+                     std::optional<uint32_t> c, int scale_input_d = 0);
+
 }  // namespace bitmma

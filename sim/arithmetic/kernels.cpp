@@ -1,0 +1,628 @@
+// One source for every instruction set. The bodies are templates on the bytes of a vector and are always inlined into the
+// functions of a table, which carry the name of the instruction set; the compiler maps GNU vectors to whatever registers
+// that has. No intrinsics, and no branches on data. Comparisons choose
+// between numbers, never between 0 and -1: that is the comparison itself, which GCC 12 takes apart, lane by lane.
+#include "kernels.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bitmma/arithmetic/cpu_target.hpp"
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/error.hpp"
+
+#define BITMMA_INLINE [[gnu::always_inline]] inline
+#define BITMMA_INLINE_LAMBDA __attribute__((always_inline))
+
+namespace bitmma::kernels {
+
+DecodeConstants::DecodeConstants(const FormatInfo& format)
+    : ignored_bits(format.ignored_bits), mantissa_bits(format.mantissa_bits), bias(format.bias), hidden_bit(1 << format.mantissa_bits),
+      hidden_bit_of_zero(format.has_zero ? 0 : hidden_bit), exponent_of_zero_field(format.has_zero ? 1 : 0), exponent_mask(static_cast<int32_t>(format.exponent_mask())),
+      mantissa_mask(static_cast<int32_t>(format.mantissa_mask())), sign_shift(format.bits - 1),
+      // ieee: every code of the largest exponent; nan_only: the one with all mantissa bits too; none: no code is -1
+      special_mask(format.non_finite == NonFinite::nan_only ? exponent_mask << mantissa_bits | mantissa_mask : exponent_mask << mantissa_bits),
+      special_code(format.non_finite == NonFinite::none ? -1 : special_mask) {}
+
+OutputConstants::OutputConstants(const FormatInfo& format, int fraction_bits)
+    : mantissa_mask(static_cast<int32_t>(format.mantissa_mask())), exponent_mask(static_cast<int32_t>(format.exponent_mask())), hidden_bit(1 << format.mantissa_bits),
+      bias(format.bias), infinity(static_cast<int32_t>(*format.infinity())), sign_bit(static_cast<int32_t>(format.sign_bit())),
+      kept_mask(~0u << (format.mantissa_bits - fraction_bits)) {}
+
+namespace {
+
+/// Vectors of `bytes` bytes, and of half as many. (A type with the attribute cannot be a template argument, a number can.)
+template <int bytes>
+struct Vectors {
+  using I16 [[gnu::vector_size(bytes)]] = int16_t;
+  using I32 [[gnu::vector_size(bytes)]] = int32_t;
+  using U32 [[gnu::vector_size(bytes)]] = uint32_t;
+  using I64 [[gnu::vector_size(bytes)]] = int64_t;
+  using U64 [[gnu::vector_size(bytes)]] = uint64_t;
+  using Half16 [[gnu::vector_size(bytes / 2)]] = int16_t;
+  using Half32 [[gnu::vector_size(bytes / 2)]] = int32_t;
+};
+
+template <typename V>
+BITMMA_INLINE void load(V& vector, const void* from) {
+  std::memcpy(&vector, from, sizeof vector);
+}
+
+template <typename V>
+BITMMA_INLINE void store(const V& vector, void* to) {
+  std::memcpy(to, &vector, sizeof vector);
+}
+
+/// The larger of every number and its neighbour in `other`.
+template <typename V>
+BITMMA_INLINE void raise_to(V& vector, const V& other) {
+  vector = other > vector ? other : vector;
+}
+
+/// The smaller of every number and `limit`.
+template <typename V, typename Number>
+BITMMA_INLINE void limit_to(V& vector, Number limit) {
+  const V limits = V{} + limit;
+  vector = vector < limits ? vector : limits;
+}
+
+template <typename V>
+BITMMA_INLINE bool contains(const V& vector, int32_t number) {
+  std::array<int32_t, sizeof(V) / 4> numbers;
+  store(vector, numbers.data());
+  return std::ranges::find(numbers, number) != numbers.end();
+}
+
+template <int bytes>
+BITMMA_INLINE bool decode(const Decoding& job) {
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  constexpr int lanes = bytes / 4;
+  const DecodeConstants format = job.format;  // a copy: the stores below cannot change it
+  const int shift = job.shift, flip = job.flip;
+  const I32 none{};
+  I32 largest{};
+  for (int row = 0; row < job.rows; ++row) {
+    const uint32_t* const codes = job.codes + static_cast<size_t>(row) * job.codes_stride;
+    const size_t at = static_cast<size_t>(row) * job.stride;
+    for (int first = 0; first < job.cols; first += lanes) {
+      U32 word;
+      load(word, codes + first);
+      const I32 code = reinterpret_cast<I32>(word >> format.ignored_bits);
+      const I32 mantissa = code & format.mantissa_mask, field = (code >> format.mantissa_bits) & format.exponent_mask;
+      raise_to<I32>(largest, code & format.special_mask);
+      const I32 whole = mantissa | (field == 0 ? none + format.hidden_bit_of_zero : none + format.hidden_bit);
+      const I32 magnitude = whole << shift, sign = -(reinterpret_cast<I32>(word >> format.sign_shift) & 1) ^ flip, other_sign = ~sign;
+      const I32 finite = (field == 0 ? none + format.exponent_of_zero_field : field) - format.bias;
+      const I32 exponent = whole == 0 ? I32{} + exponent_of_zero : finite;
+      store(magnitude, job.magnitude + at + first);
+      store(exponent, job.exponent + at + first);
+      store(sign, job.sign + at + first);
+      if (job.other_sign) store(other_sign, job.other_sign + at + first);
+    }
+  }
+  return contains(largest, format.special_code);
+}
+
+/// C of some columns, decoded: what aligns and what it is worth.
+template <int bytes>
+struct C {
+  using I32 = typename Vectors<bytes>::I32;
+  I32 magnitude{}, sign{}, exponent = I32{} + exponent_of_zero;
+};
+
+template <Format output, int bytes>
+BITMMA_INLINE void decode_c(const OutputConstants& format, const typename Vectors<bytes>::U32& word, int c_scale, C<bytes>& c, typename Vectors<bytes>::I32& largest_field) {
+  using I32 = typename Vectors<bytes>::I32;
+  constexpr int mantissa_bits = info(output).mantissa_bits, unused_bits = 32 - info(output).bits;
+  const I32 code = reinterpret_cast<I32>(word), none{};
+  const I32 mantissa = code & format.mantissa_mask, field = (code >> mantissa_bits) & format.exponent_mask;
+  raise_to(largest_field, field);
+  c.magnitude = mantissa | (field == 0 ? none : none + format.hidden_bit);
+  c.sign = (code << unused_bits) >> 31;
+  const I32 finite = (field == 0 ? none + 1 : field) - (format.bias + c_scale);
+  c.exponent = c.magnitude == 0 ? none + exponent_of_zero : finite;
+}
+
+/// A sum in units of 2^(max_exponent - fraction_bits), kept as what fits 32 bits: its magnitude and its sign.
+template <int bytes>
+struct Sum {
+  typename Vectors<bytes>::U32 magnitude;
+  typename Vectors<bytes>::I32 sign;  // 0 or -1
+};
+
+/// x + c, or x + y + c. The magnitude fits 32 bits, as the caller promises; the sign needs a 33rd.
+template <int bytes>
+BITMMA_INLINE void add_up(const typename Vectors<bytes>::I32& x, const typename Vectors<bytes>::I32* y, const typename Vectors<bytes>::I32& c, Sum<bytes>& sum) {
+  using U32 = typename Vectors<bytes>::U32;
+  U32 low = reinterpret_cast<U32>(x) + reinterpret_cast<U32>(c);
+  if (y) {
+    low += reinterpret_cast<U32>(*y);
+    const auto half = (x >> 1) + (*y >> 1) + (c >> 1) + (((x & 1) + (*y & 1) + (c & 1)) >> 1);
+    sum.sign = half >> 31;
+  } else {
+    // Of numbers with one sign that is the sum's; otherwise 32 bits are enough.
+    sum.sign = ((x & c) | ((x ^ c) & reinterpret_cast<typename Vectors<bytes>::I32>(low))) >> 31;
+  }
+  sum.magnitude = (low ^ reinterpret_cast<U32>(sum.sign)) - reinterpret_cast<U32>(sum.sign);
+}
+
+/// `number` moved up until its leading one is bit 31, and by how much. A zero stays one, wherever it is moved.
+template <int bytes>
+BITMMA_INLINE void normalise(typename Vectors<bytes>::U32& number, typename Vectors<bytes>::I32& moved) {
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  if constexpr (bytes == 64) {  // AVX-512 counts leading zeros, and the compiler knows this loop
+    std::array<uint32_t, bytes / 4> in;
+    std::array<int32_t, bytes / 4> out;
+    store(number | 1, in.data());
+    for (size_t i = 0; i < in.size(); ++i) out[i] = __builtin_clz(in[i]);
+    load(moved, out.data());
+    number <<= reinterpret_cast<U32>(moved);
+  } else {
+    moved = I32{};
+    for (const int step : {16, 8, 4, 2, 1}) {
+      const I32 by = reinterpret_cast<I32>(number & ~(~0u >> step)) == 0 ? I32{} + step : I32{};
+      number <<= reinterpret_cast<U32>(by);
+      moved += by;
+    }
+  }
+}
+
+/// The sum rounded to a code of `output`: round_to spelled out for vectors; a test holds the two against each other.
+template <Format output, int bytes>
+BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& sum, const typename Vectors<bytes>::I32& max_exponent, int fraction_bits, typename Vectors<bytes>::U32& d) {
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  constexpr int mantissa_bits = info(output).mantissa_bits;
+  U32 magnitude = sum.magnitude;
+  I32 zeros;
+  normalise<bytes>(magnitude, zeros);
+  // How far the exponent of that bit is above the smallest one. Below it the last place stays where it is, and more bits go.
+  const I32 over = max_exponent + (31 - fraction_bits + format.bias - 1) - zeros;
+  I32 below = over < 0 ? -over : I32{}, normal = over < 0 ? I32{} : over;
+  U32 code;
+  if constexpr (output == Format::f16) {
+    // One bit in place of the lowest eight says whether any of them is set. Ties to even; less than half of the last place is nothing.
+    const U32 sticky = (magnitude >> 8) | ((magnitude & 0xFF) == 0 ? U32{} : U32{} + 1);
+    constexpr int normal_drop = 23 - mantissa_bits;
+    limit_to(below, 25 - normal_drop);
+    const U32 drop = reinterpret_cast<U32>(below + normal_drop);
+    const U32 one = (U32{} + 1) << drop;
+    code = (sticky + (one >> 1) - 1 + ((sticky >> drop) & 1)) >> drop;
+  } else {
+    limit_to(below, 31);
+    code = (magnitude >> (31 - mantissa_bits)) >> reinterpret_cast<U32>(below);
+    code &= format.kept_mask;
+  }
+  // With the hidden bit inside, one addition makes normals, subnormals and carries alike.
+  limit_to(normal, format.exponent_mask - 1);
+  I32 finite = reinterpret_cast<I32>(code) + (normal << mantissa_bits);
+  limit_to(finite, format.infinity);
+  finite = sum.magnitude == 0 ? I32{} : finite;
+  d = reinterpret_cast<U32>(finite == 0 ? I32{} : finite | (sum.sign & format.sign_bit));  // a zero result is +0, always
+}
+
+/// One step of a sum for `rows` rows from `row` on and `vectors` vectors of columns from `first` on. What passes from step to
+/// step lies in job.scratch, `block` numbers a row: columns are outside, rows inside, so that a block of B and its
+/// sums stay in the nearest cache, and every step is a short loop whose constants stay in registers.
+template <int bytes, int vectors_, bool dense, bool two_parts, Format output>
+struct FusedSteps {
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  static constexpr int vectors = vectors_, lanes = bytes / 4, block = vectors * lanes;
+
+  BITMMA_INLINE static int32_t* max_exponents(const FusedSum& job, int row) { return job.scratch + static_cast<size_t>(row) * block; }
+  BITMMA_INLINE static int32_t* part(const FusedSum& job, int row, int number) { return job.scratch + static_cast<size_t>((number + 1) * job.rows + row) * block; }
+  BITMMA_INLINE static size_t row_of_b(const FusedSum& job, int row, int term) {
+    return static_cast<size_t>(dense ? term : job.selected_k[static_cast<size_t>(row) * job.terms + term]) * job.b_stride;
+  }
+
+  /// e_max of products, C and the floor.
+  BITMMA_INLINE static void find_max_exponents(const FusedSum& job, int row, int first, I32& largest_field) {
+    I32 max_exponent[vectors] = {};
+    const I32 floor = I32{} + job.floor_exponent;
+    for (int v = 0; v < vectors; ++v) {
+      I32 asked = floor;
+      if (job.c) {
+        U32 word;
+        load(word, job.c + static_cast<size_t>(row) * job.d_stride + first + v * lanes);
+        C<bytes> c;
+        decode_c<output, bytes>(job.output, word, job.c_scale, c, largest_field);
+        raise_to(asked, c.exponent);
+      }
+      max_exponent[v] = asked;
+    }
+    const int32_t* const a_exponent = job.a_exponent + static_cast<size_t>(row) * job.a_stride;
+    for (int term = 0; term < job.terms; ++term) {
+      const int32_t* const b_exponent = job.b_exponent + row_of_b(job, row, term) + first;
+      for (int v = 0; v < vectors; ++v) {
+        I32 exponent;
+        load(exponent, b_exponent + v * lanes);
+        exponent += a_exponent[term];
+        raise_to(max_exponent[v], exponent);
+      }
+    }
+    for (int v = 0; v < vectors; ++v) store(max_exponent[v], max_exponents(job, row) + v * lanes);
+  }
+
+  /// Every product truncated to a multiple of 2^(e_max - F), and added.
+  template <int rows>
+  BITMMA_INLINE static void add_products(const FusedSum& job, int row, int first, int begin, int end, int number) {
+    I32 max_exponent[rows][vectors], sum[rows][vectors] = {};
+    const int32_t *a_exponent[rows], *a_magnitude[rows], *a_sign[rows];
+    for (int r = 0; r < rows; ++r) {
+      const size_t a = static_cast<size_t>(row + r) * job.a_stride;
+      a_exponent[r] = job.a_exponent + a, a_magnitude[r] = job.a_magnitude + a, a_sign[r] = job.a_sign + a;
+      for (int v = 0; v < vectors; ++v) load(max_exponent[r][v], max_exponents(job, row + r) + v * lanes);
+    }
+    for (int term = begin; term < end; ++term) {
+      const size_t b = row_of_b(job, row, term) + first;
+      I32 exponent[vectors], magnitude[vectors];
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) {
+        load(exponent[v], job.b_exponent + b + v * lanes);
+        load(magnitude[v], job.b_magnitude + b + v * lanes);
+      }
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) {
+        const int32_t* const b_sign = (a_sign[r][term] ? job.b_sign_flipped : job.b_sign) + b;
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; ++v) {
+          I32 sign;
+          load(sign, b_sign + v * lanes);
+          I32 drop = max_exponent[r][v] - a_exponent[r][term] - exponent[v];
+          limit_to(drop, 31);
+          const I32 aligned = (magnitude[v] * a_magnitude[r][term]) >> drop;  // magnitudes, so toward zero, as measured
+          sum[r][v] += (aligned ^ sign) - sign;
+        }
+      }
+    }
+    for (int r = 0; r < rows; ++r) {
+      for (int v = 0; v < vectors; ++v) store(sum[r][v], part(job, row + r, number) + v * lanes);
+    }
+  }
+
+  template <int rows>
+  BITMMA_INLINE static void add_products(const FusedSum& job, int row, int first) {
+    add_products<rows>(job, row, first, 0, job.terms_per_part, 0);
+    if constexpr (two_parts) add_products<rows>(job, row, first, job.terms_per_part, job.terms, 1);
+  }
+
+  /// C, aligned like the products, added, and the sum rounded.
+  BITMMA_INLINE static void finish(const FusedSum& job, int row, int first) {
+    const int up = std::max(0, job.fraction_bits - info(output).mantissa_bits), down = std::max(0, info(output).mantissa_bits - job.fraction_bits);
+    for (int v = 0; v < vectors; ++v) {
+      const int col = first + v * lanes;
+      const size_t at = static_cast<size_t>(row) * job.d_stride + col;
+      I32 max_exponent, parts[2], c_part{}, not_used{};
+      load(max_exponent, max_exponents(job, row) + v * lanes);
+      load(parts[0], part(job, row, 0) + v * lanes);
+      if constexpr (two_parts) load(parts[1], part(job, row, 1) + v * lanes);
+      if (job.c) {
+        U32 word;
+        load(word, job.c + at);
+        C<bytes> c;
+        decode_c<output, bytes>(job.output, word, job.c_scale, c, not_used);
+        I32 drop = max_exponent - c.exponent + down;
+        limit_to(drop, 31);
+        c_part = (((c.magnitude << up) >> drop) ^ c.sign) - c.sign;
+      }
+      Sum<bytes> sum;
+      add_up<bytes>(parts[0], two_parts ? &parts[1] : nullptr, c_part, sum);
+      U32 code;
+      round_sum<output, bytes>(job.output, sum, max_exponent, job.fraction_bits, code);
+      store(code, job.d + at);
+    }
+  }
+
+  /// All steps for the columns from `first` on.
+  BITMMA_INLINE static void run(const FusedSum& job, int first, I32& largest_field) {
+    for (int row = 0; row < job.rows; ++row) find_max_exponents(job, row, first, largest_field);
+    constexpr int together = !dense ? 1 : vectors == 1 ? 4 : 2;  // rows that meet the same rows of B
+    int row = 0;
+    for (; row + together <= job.rows; row += together) add_products<together>(job, row, first);
+    for (; row < job.rows; ++row) add_products<1>(job, row, first);
+    for (row = 0; row < job.rows; ++row) finish(job, row, first);
+  }
+};
+
+template <int bytes, bool dense, bool two_parts, Format output>
+BITMMA_INLINE bool sum_fused(const FusedSum& given) {
+  const FusedSum job = given;  // a copy: stores cannot change it, so that it stays in registers
+  using Two = FusedSteps<bytes, 2, dense, two_parts, output>;
+  using One = FusedSteps<bytes, 1, dense, two_parts, output>;
+  typename Vectors<bytes>::I32 largest_field{};
+  int first = 0;
+  for (; job.cols - first > One::block; first += Two::block) Two::run(job, first, largest_field);
+  if (first < job.cols) One::run(job, first, largest_field);
+  return contains(largest_field, static_cast<int32_t>(info(output).exponent_mask()));
+}
+
+template <int bytes, Format output>
+BITMMA_INLINE bool sum_fused(const FusedSum& job) {
+  if (job.terms_per_part < job.terms) return job.selected_k ? sum_fused<bytes, false, true, output>(job) : sum_fused<bytes, true, true, output>(job);
+  return job.selected_k ? sum_fused<bytes, false, false, output>(job) : sum_fused<bytes, true, false, output>(job);
+}
+
+/// Outputs (row, first ...) of one vector of 16-bit numbers.
+template <int bytes>
+BITMMA_INLINE void sum_groups_at(const GroupSum& job, int row, int first, typename Vectors<bytes>::I32& largest_field) {
+  using I16 = typename Vectors<bytes>::I16;
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  using I64 = typename Vectors<bytes>::I64;
+  using U64 = typename Vectors<bytes>::U64;
+  using Half16 = typename Vectors<bytes>::Half16;
+  using Half32 = typename Vectors<bytes>::Half32;
+  constexpr int lanes = bytes / 2, lanes32 = bytes / 4, lanes64 = bytes / 8;
+  using Row32 = std::array<int32_t, lanes>;
+  const int groups = job.terms / group_terms;
+
+  // Products of halves are quarters of at most 144, sixteen of them fit 16 bits.
+  std::array<std::array<int16_t, lanes>, most_groups> sums, any;
+  const int16_t* const a = job.a + static_cast<size_t>(row) * job.terms;
+  const uint16_t* const selected_k = job.selected_k ? job.selected_k + static_cast<size_t>(row) * job.terms : nullptr;
+  for (int g = 0; g < groups; ++g) {
+    I16 sum{}, bits{};
+    const int begin = g * group_terms;
+    if (selected_k) {
+      for (int term = begin; term < begin + group_terms; ++term) {
+        I16 b;
+        load(b, job.b + static_cast<size_t>(selected_k[term]) * job.b_stride + first);
+        sum += b * a[term];
+        const int16_t counts = a[term] == 0 ? 0 : -1;
+        bits |= b & counts;
+      }
+    } else {
+      const int16_t* b_row = job.b + static_cast<size_t>(begin) * job.b_stride + first;
+      for (int term = begin; term < begin + group_terms; ++term, b_row += job.b_stride) {
+        I16 b;
+        load(b, b_row);
+        sum += b * a[term];
+      }
+      load(bits, job.b_nonzero + static_cast<size_t>(g) * job.b_stride + first);
+      bits &= job.a_nonzero[static_cast<size_t>(row) * groups + g];
+    }
+    store(sum, sums[g].data());
+    store(bits, any[g].data());
+  }
+
+  // Times both scales, and the maximum of their exponents. A group that cancels keeps its exponent; one with nothing in it has none.
+  std::array<Row32, most_groups> scaled;
+  Row32 max_exponents, c_magnitude, c_sign, c_exponent;
+  const Scale* const a_scales = job.a_scales + static_cast<size_t>(row) * groups;
+  for (int at = 0; at < lanes; at += lanes32) {
+    C<bytes> c;
+    I32 max_exponent = I32{} + job.floor_exponent;
+    if (job.c && first + at < job.cols) {
+      U32 word;
+      load(word, job.c + static_cast<size_t>(row) * job.d_stride + first + at);
+      decode_c<Format::f32, bytes>(job.output, word, job.c_scale, c, largest_field);
+      raise_to(max_exponent, c.exponent);
+    }
+    store(c.magnitude, c_magnitude.data() + at);
+    store(c.sign, c_sign.data() + at);
+    store(c.exponent, c_exponent.data() + at);
+    for (int g = 0; g < groups; ++g) {
+      Half16 sum, bits;
+      load(sum, sums[g].data() + at);
+      load(bits, any[g].data() + at);
+      I32 significand, exponent;
+      load(significand, job.b_significands + static_cast<size_t>(g) * job.b_stride + first + at);
+      load(exponent, job.b_exponents + static_cast<size_t>(g) * job.b_stride + first + at);
+      significand *= a_scales[g].significand;
+      exponent += a_scales[g].exponent;
+      const I32 whole = __builtin_convertvector(sum, I32) * significand;
+      const I32 with_scales = significand == 0 ? I32{} : __builtin_convertvector(bits, I32);
+      const I32 counting = with_scales == 0 ? I32{} + exponent_of_zero : exponent;
+      raise_to(max_exponent, counting);
+      store(whole, scaled[g].data() + at);
+    }
+    store(max_exponent, max_exponents.data() + at);
+  }
+
+  // Every group truncated to a multiple of the last bit, and added in 64 bits; what f32 needs of the sum fits 32 again.
+  std::array<uint32_t, lanes> magnitudes;
+  Row32 signs, leading;
+  const auto widen = [](I64& wide, const int32_t* from) BITMMA_INLINE_LAMBDA {
+    Half32 narrow;
+    load(narrow, from);
+    wide = __builtin_convertvector(narrow, I64);
+  };
+  for (int at = 0; at < lanes; at += lanes64) {
+    I64 max_exponent, magnitude, sign, exponent, sum{};
+    widen(max_exponent, max_exponents.data() + at);
+    const auto add_truncated = [&](int up) BITMMA_INLINE_LAMBDA {
+      I64 drop = max_exponent - exponent;  // negative only where the magnitude is zero
+      drop = drop < 0 ? I64{} : drop;
+      limit_to(drop, int64_t{63});
+      sum += (((magnitude << up) >> drop) ^ sign) - sign;
+    };
+    for (int g = 0; g < groups; ++g) {
+      I64 whole;
+      widen(whole, scaled[g].data() + at);
+      widen(exponent, job.b_exponents + static_cast<size_t>(g) * job.b_stride + first + at);
+      exponent += a_scales[g].exponent;
+      sign = whole >> 63;
+      magnitude = (whole ^ sign) - sign;
+      add_truncated(job.fraction_bits - group_fraction_bits);
+    }
+    widen(magnitude, c_magnitude.data() + at);
+    widen(sign, c_sign.data() + at);
+    widen(exponent, c_exponent.data() + at);
+    add_truncated(job.fraction_bits - info(Format::f32).mantissa_bits);
+
+    const I64 sum_sign = sum >> 63;
+    U64 left = reinterpret_cast<U64>((sum ^ sum_sign) - sum_sign);
+    for (const int step : {32, 16, 8}) {
+      const I64 by = (left & ~(~uint64_t{0} >> step)) == 0 ? I64{} + step : I64{};
+      left <<= reinterpret_cast<U64>(by);
+      max_exponent -= by;
+    }
+    const Half32 high = __builtin_convertvector(left >> 32, Half32), narrow_sign = __builtin_convertvector(sum_sign, Half32),
+                 narrow_exponent = __builtin_convertvector(max_exponent, Half32);
+    store(high, magnitudes.data() + at);
+    store(narrow_sign, signs.data() + at);
+    store(narrow_exponent, leading.data() + at);
+  }
+  for (int at = 0; at < lanes && first + at < job.cols; at += lanes32) {
+    Sum<bytes> sum;
+    I32 max_exponent;
+    load(sum.magnitude, magnitudes.data() + at);
+    load(sum.sign, signs.data() + at);
+    load(max_exponent, leading.data() + at);
+    U32 code;
+    round_sum<Format::f32, bytes>(job.output, sum, max_exponent, job.fraction_bits - 32, code);
+    store(code, job.d + static_cast<size_t>(row) * job.d_stride + first + at);
+  }
+}
+
+template <int bytes>
+BITMMA_INLINE bool sum_groups(const GroupSum& given) {
+  const GroupSum job = given;
+  typename Vectors<bytes>::I32 largest_field{};
+  for (int first = 0; first < job.cols; first += bytes / 2) {
+    for (int row = 0; row < job.rows; ++row) sum_groups_at<bytes>(job, row, first, largest_field);
+  }
+  return contains(largest_field, static_cast<int32_t>(info(Format::f32).exponent_mask()));
+}
+
+/// C added to an exact sum, wrapped or clamped once.
+template <int bytes>
+BITMMA_INLINE void finish_integers(const typename Vectors<bytes>::I32& sum, const uint32_t* c, bool saturate, uint32_t* d) {
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  U32 of_c{};
+  if (c) load(of_c, c);
+  const I32 wrapped = reinterpret_cast<I32>(reinterpret_cast<U32>(sum) + of_c);
+  const I32 overflown = ((sum ^ wrapped) & (reinterpret_cast<I32>(of_c) ^ wrapped)) >> 31;
+  const I32 clamped = overflown != 0 ? (sum >> 31) ^ std::numeric_limits<int32_t>::max() : wrapped;
+  store(saturate ? clamped : wrapped, d);
+}
+
+template <int bytes>
+BITMMA_INLINE void sum_integers(const IntegerSum& given) {
+  const IntegerSum job = given;
+  using I32 = typename Vectors<bytes>::I32;
+  constexpr int lanes = bytes / 4;
+  for (int first = 0; first < job.cols; first += lanes) {
+    for (int row = 0; row < job.rows; ++row) {
+      const int32_t* const a = job.a + static_cast<size_t>(row) * job.terms;
+      const uint16_t* const selected_k = job.selected_k ? job.selected_k + static_cast<size_t>(row) * job.terms : nullptr;
+      I32 sum{};
+      for (int term = 0; term < job.terms; ++term) {
+        I32 b;
+        load(b, job.b + static_cast<size_t>(selected_k ? selected_k[term] : term) * job.b_stride + first);
+        sum += b * a[term];
+      }
+      const size_t at = static_cast<size_t>(row) * job.d_stride + first;
+      finish_integers<bytes>(sum, job.c ? job.c + at : nullptr, job.saturate, job.d + at);
+    }
+  }
+}
+
+template <int bytes>
+BITMMA_INLINE void sum_popcounts(const PopcountSum& given) {
+  const PopcountSum job = given;
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  constexpr int lanes = bytes / 4;
+  for (int first = 0; first < job.cols; first += lanes) {
+    for (int row = 0; row < job.rows; ++row) {
+      const uint32_t* const a = job.a + static_cast<size_t>(row) * job.words;
+      U32 sum{};
+      for (int word = 0; word < job.words; ++word) {
+        U32 bits;
+        load(bits, job.b + static_cast<size_t>(word) * job.b_stride + first);
+        bits &= a[word];
+        // Neighbours added: pairs, fours, bytes, then the four bytes.
+        bits -= (bits >> 1) & 0x55555555u;
+        bits = (bits & 0x33333333u) + ((bits >> 2) & 0x33333333u);
+        bits = (bits + (bits >> 4)) & 0x0F0F0F0Fu;
+        sum += (bits * 0x01010101u) >> 24;
+      }
+      const size_t at = static_cast<size_t>(row) * job.d_stride + first;
+      finish_integers<bytes>(reinterpret_cast<I32>(sum), job.c ? job.c + at : nullptr, job.saturate, job.d + at);
+    }
+  }
+}
+
+template <int bytes>
+BITMMA_INLINE void pack_bits(const uint32_t* codes, int count, int bit, uint32_t* words) {
+  for (int i = 0; i < count; ++i) words[i] |= (codes[i] & 1) << bit;
+}
+
+// The table of one instruction set: every body once more, in functions that may use it.
+#define BITMMA_KERNELS(space, name, target, bytes)                                                                              \
+  namespace space {                                                                                                             \
+  target bool decode(const Decoding& job) { return kernels::decode<bytes>(job); }                                               \
+  target bool sum_fused_f32(const FusedSum& job) { return sum_fused<bytes, Format::f32>(job); }                                 \
+  target bool sum_fused_f16(const FusedSum& job) { return sum_fused<bytes, Format::f16>(job); }                                 \
+  target bool sum_groups(const GroupSum& job) { return kernels::sum_groups<bytes>(job); }                                       \
+  target void sum_integers(const IntegerSum& job) { kernels::sum_integers<bytes>(job); }                                        \
+  target void sum_popcounts(const PopcountSum& job) { kernels::sum_popcounts<bytes>(job); }                                     \
+  target void pack_bits(const uint32_t* codes, int count, int bit, uint32_t* words) { kernels::pack_bits<bytes>(codes, count, bit, words); } \
+  constexpr Kernels table{name, decode,     sum_fused_f32, sum_fused_f16, sum_groups, sum_integers, sum_popcounts, pack_bits};  \
+  }
+
+#if defined(__x86_64__)
+BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64)
+BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32)
+#endif
+BITMMA_KERNELS(baseline, "baseline", , 16)
+
+/// What the processor has, best first.
+std::span<const Kernels* const> supported() {
+  static const std::vector<const Kernels*> tables = [] {
+    std::vector<const Kernels*> found;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("x86-64-v4")) found.push_back(&v4::table);
+    if (__builtin_cpu_supports("x86-64-v3")) found.push_back(&v3::table);
+#endif
+    found.push_back(&baseline::table);
+    return found;
+  }();
+  return tables;
+}
+
+std::atomic<const Kernels*>& in_use() {
+  static std::atomic<const Kernels*> table{supported().front()};
+  return table;
+}
+
+}  // namespace
+
+const Kernels& kernels() { return *in_use().load(std::memory_order_relaxed); }
+
+}  // namespace bitmma::kernels
+
+namespace bitmma {
+
+std::span<const std::string_view> cpu_targets() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> found;
+    for (const kernels::Kernels* table : kernels::supported()) found.push_back(table->name);
+    return found;
+  }();
+  return names;
+}
+
+std::string_view cpu_target() { return kernels::kernels().name; }
+
+void use_cpu_target(std::string_view name) {
+  for (const kernels::Kernels* table : kernels::supported()) {
+    if (table->name == name) return kernels::in_use().store(table);
+  }
+  std::string legal;
+  for (const std::string_view target : cpu_targets()) legal += (legal.empty() ? "" : ", ") + std::string(target);
+  throw Error({.field = "cpu target", .seen = std::string(name), .legal = legal, .fix = "this processor has no other"});
+}
+
+}  // namespace bitmma

@@ -1,0 +1,177 @@
+// The hot loops, as one table of functions per instruction set. Operands come decoded, as arrays; NaN and infinity are not
+// known here: whoever calls replaces the outputs that they reach.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "bitmma/arithmetic/accumulator_model.hpp"
+
+namespace bitmma::kernels {
+
+/// Exponent of a zero: far below every floor, so that a zero product never sets e_max.
+inline constexpr int32_t exponent_of_zero = -4096;
+
+/// Whole vectors of the widest instruction set: what the loops read and write. Rows of codes are multiples of `vector_codes`,
+/// rows of decoded numbers of twice as many, for vectors of 16-bit numbers.
+inline constexpr int vector_codes = 16;
+constexpr int whole_vectors(int cols) { return (cols + vector_codes - 1) / vector_codes * vector_codes; }
+constexpr int padded(int cols) { return (cols + 2 * vector_codes - 1) / (2 * vector_codes) * (2 * vector_codes); }
+
+/// Arrays for whole vectors: from the start of a cache line, and not filled when they are made.
+template <typename Number>
+struct LineAllocator {
+  using value_type = Number;
+  static constexpr std::align_val_t line{64};
+
+  LineAllocator() = default;
+  template <typename Other>
+  constexpr LineAllocator(const LineAllocator<Other>&) {}
+  Number* allocate(size_t count) { return static_cast<Number*>(::operator new(count * sizeof(Number), line)); }
+  void deallocate(Number* numbers, size_t) { ::operator delete(numbers, line); }
+  template <typename Other>
+  void construct(Other*) {}
+  template <typename Other, typename... Arguments>
+  void construct(Other* at, Arguments&&... arguments) {
+    ::new (static_cast<void*>(at)) Other(std::forward<Arguments>(arguments)...);
+  }
+  bool operator==(const LineAllocator&) const = default;
+};
+template <typename Number>
+using Array = std::vector<Number, LineAllocator<Number>>;
+
+/// What a loop over codes needs of a format: uniform numbers, no branches.
+struct DecodeConstants {
+  int32_t ignored_bits, mantissa_bits, bias, hidden_bit;
+  int32_t hidden_bit_of_zero, exponent_of_zero_field;  // of a code whose exponent field is 0
+  int32_t exponent_mask, mantissa_mask, sign_shift;
+  int32_t special_mask, special_code;  // NaN and infinity are the codes that are special_code under the mask
+
+  explicit DecodeConstants(const FormatInfo& format);
+};
+
+/// The same of C and D: numbers at run time, because loops keep those in registers and make constants anew.
+struct OutputConstants {
+  int32_t mantissa_mask, exponent_mask, hidden_bit, bias, infinity, sign_bit;
+  uint32_t kept_mask;  // bits of a truncated result that are not zero
+
+  OutputConstants(const FormatInfo& format, int fraction_bits);
+};
+
+/// Codes -> magnitude << shift, sign (0 or -1, `flip` exclusive-ored), exponent. Rows of the arrays are `stride` apart, whole vectors.
+struct Decoding {
+  DecodeConstants format;
+  const uint32_t* codes;
+  int codes_stride, rows, cols, stride, shift;
+  int32_t flip;
+  int32_t *magnitude, *exponent, *sign;
+  int32_t* other_sign;  // ~sign, or nullptr
+};
+
+/// Returns whether any code is NaN or infinity.
+using Decode = bool (*)(const Decoding& job);
+
+/// D = A * B + C of an aligned sum, whole. A is rows x terms and B is K x cols, decoded; strides count elements.
+struct FusedSum {
+  const int32_t *a_magnitude, *a_exponent;
+  const int32_t* a_sign;
+  int a_stride;
+  const int32_t *b_magnitude, *b_exponent;
+  const int32_t* b_sign;       // 0 or -1
+  const int32_t* b_sign_flipped;  // -1 or 0: what a negative a(row, term) takes
+  int b_stride;
+  const uint16_t* selected_k;  // rows x terms, or nullptr: term j meets row j of B
+  int rows, cols, terms;
+  int terms_per_part;          // whose sum fits 31 bits; all of them make at most two parts
+  const uint32_t* c;           // codes of the output, or nullptr; rows d_stride apart like those of d
+  int c_scale;                 // c counts c * 2^-c_scale
+  int fraction_bits, floor_exponent;
+  OutputConstants output;
+  uint32_t* d;
+  int d_stride;
+  int32_t* scratch;            // rows x scratch_per_row
+};
+inline constexpr int scratch_per_row = 3 * 32;
+
+/// Returns whether any code of C is NaN or infinity.
+using SumFused = bool (*)(const FusedSum& job);
+
+/// A scale as a multiple of 2^-3 of a power of two.
+struct Scale {
+  int32_t significand = 0;
+  int32_t exponent = 0;
+  bool nan = false;
+};
+
+/// Exact groups of 16 products of e2m1, in quarters, aligned by the exponents of their scales.
+struct GroupSum {
+  const int16_t* a;            // rows x terms, halves
+  const int16_t* b;            // K x b_stride, halves
+  int b_stride;
+  const uint16_t* selected_k;  // rows x terms, or nullptr
+  const int16_t* a_nonzero;    // rows x groups: bit j is set when term 16 g + j is not zero
+  const int16_t* b_nonzero;    // groups x b_stride, the same for columns; not looked at with selected_k
+  const Scale* a_scales;       // rows x groups
+  const int32_t *b_significands, *b_exponents;  // groups x b_stride
+  int rows, cols, terms;
+  const uint32_t* c;
+  int c_scale;
+  int fraction_bits, floor_exponent;
+  OutputConstants output;
+  uint32_t* d;
+  int d_stride;
+};
+using SumGroups = bool (*)(const GroupSum& job);
+
+/// The largest magnitude of P_g * sig(sa) * sig(sb) is below 2^group_bits, in units of 2^-group_fraction_bits.
+inline constexpr int group_terms = 16, group_bits = 20, group_fraction_bits = 8;
+/// Groups of one instruction: K = 128 stored e2m1 at most.
+inline constexpr int most_groups = 8;
+
+/// Exact integer sums: every term fits 17 bits, and 2^14 of them 31.
+struct IntegerSum {
+  const int32_t* a;            // rows x terms
+  const int32_t* b;            // K x b_stride
+  int b_stride;
+  const uint16_t* selected_k;  // rows x terms, or nullptr
+  int rows, cols, terms;
+  const uint32_t* c;
+  bool saturate;
+  uint32_t* d;
+  int d_stride;
+};
+using SumIntegers = void (*)(const IntegerSum& job);
+
+/// Bits that both have, counted. Bit k % 32 of word k / 32 is element k.
+struct PopcountSum {
+  const uint32_t* a;  // rows x words
+  const uint32_t* b;  // words x b_stride
+  int b_stride;
+  int rows, cols, words;
+  const uint32_t* c;
+  bool saturate;
+  uint32_t* d;
+  int d_stride;
+};
+using SumPopcounts = void (*)(const PopcountSum& job);
+
+/// `count` codes of element k -> bit k % 32 of their columns' words.
+using PackBits = void (*)(const uint32_t* codes, int count, int bit, uint32_t* words);
+
+struct Kernels {
+  std::string_view name;
+  Decode decode;
+  SumFused sum_fused_f32, sum_fused_f16;  // f32 toward zero, f16 to nearest even: the roundings that hardware has
+  SumGroups sum_groups;                   // f32 toward zero
+  SumIntegers sum_integers;
+  SumPopcounts sum_popcounts;
+  PackBits pack_bits;
+};
+
+/// Those of the instruction set in use.
+const Kernels& kernels();
+
+}  // namespace bitmma::kernels
