@@ -1,5 +1,6 @@
 #include "bitmma/io/compare.hpp"
 
+#include <algorithm>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -62,6 +63,11 @@ Comparison verify(const VectorFile& vectors, int threads, const Progress& progre
   const bool logical_d_too = vectors.has_images && !vectors.move && vectors.file.find("d") != nullptr;
   VectorFile logical = vectors;  // the same file, seen through its logical matrices
   logical.has_images = false;
+  // What was read is given back every so often, so that memory does not grow with the file.
+  constexpr int64_t kept_bytes = 64 << 20;
+  size_t file_bytes = 0;
+  for (const Tensor& tensor : vectors.file.tensors) file_bytes += tensor.bytes.size();
+  const int64_t kept_cases = std::max<int64_t>(1, kept_bytes / std::max<int64_t>(1, static_cast<int64_t>(file_bytes) / std::max<int64_t>(1, vectors.cases)));
   Comparison total;
   std::mutex mutex;
   parallel_for(static_cast<size_t>(vectors.cases), threads, [&](size_t i) {
@@ -71,6 +77,7 @@ Comparison verify(const VectorFile& vectors, int threads, const Progress& progre
     if (logical_d_too && one.mismatches == 0) one = compare_case(vectors, index, recorded_d(logical, index), computed);
     const std::lock_guard lock(mutex);
     total += one;
+    if (vectors.file.mapped && total.cases % kept_cases == 0) vectors.file.mapped->forget();
     if (progress) progress(total.cases);
   });
   return total;

@@ -44,6 +44,10 @@ MappedFile::MappedFile(const std::string& path) {
   close(file);
 }
 
+void MappedFile::forget() const {
+  if (data_) madvise(const_cast<uint8_t*>(data_), size_, MADV_DONTNEED);  // only advice: failing changes nothing
+}
+
 MappedFile::~MappedFile() {
   if (data_) munmap(const_cast<uint8_t*>(data_), size_);
 }

@@ -76,13 +76,12 @@ TensorFile make_golden(const GoldenRequest& request, int threads, const Progress
   return std::move(builder).finish({{"source", version()}, {"seed", std::to_string(request.seed)}, {"first_case", std::to_string(request.first_case)}, {"distribution", std::string(name)}});
 }
 
-TensorFile make_golden(const TmemMove& move, int64_t cases, uint64_t seed, Swizzle swizzle) {
+TensorFile make_golden(const TmemMove& move, int64_t cases, uint64_t seed, Swizzle swizzle, int64_t first_case) {
   if (cases < 1) throw Error({.field = "cases", .seen = std::to_string(cases), .legal = "at least 1"});
   VectorBuilder builder(move);
-  TmemMoveState first;
-  for (int64_t index = 0; index < cases; ++index) {
+  const TmemMoveState first = random_machine(move, swizzle, filler_stream(seed, 0));
+  for (int64_t index = first_case; index < first_case + cases; ++index) {
     TmemMoveState state = random_machine(move, swizzle, filler_stream(seed, static_cast<uint64_t>(index)));
-    if (index == 0) first = state;
     // One file has images of one size: the start address inside the pattern is that of the first case.
     state.machine.s_desc = first.machine.s_desc;
     for (size_t cta = 0; cta < state.smem.size(); ++cta) state.smem[cta].resize(first.smem[cta].size());
@@ -149,7 +148,7 @@ VectorFile laid_out(const VectorFile& vectors, const OperandLayout& layout_a, co
   for (int64_t index = 0; index < vectors.cases; ++index) {
     builder.begin_case();
     builder.add_machine(place_operands(result.instruction, placement, logical_operands(vectors, index),
-                                       filler_stream(0, static_cast<uint64_t>(index))));
+                                       filler_stream(0, static_cast<uint64_t>(vectors.first_case + index))));
   }
   for (Tensor& tensor : std::move(builder).finish({}).tensors) result.file.set(std::move(tensor));
   for (auto& [key, value] : instruction_metadata(result.instruction)) result.file.set_metadata(key, std::move(value));
@@ -164,6 +163,43 @@ TensorFile with_simulated_d(const VectorFile& vectors, const OperandLayout& layo
   std::vector<BitMatrix> d(static_cast<size_t>(images.cases));
   for_each_case(images.cases, threads, progress, [&](size_t i) { d[i] = computed_d(images, static_cast<int64_t>(i)); });
   return with_d(images, d, version());
+}
+
+namespace {
+
+/// Cases that are held at once: enough for all threads, and few megabytes.
+int64_t batch_of(int threads) { return std::max(1, threads) * int64_t{16}; }
+
+/// `progress` of a part that begins at case `first`.
+Progress from(const Progress& progress, int64_t first) {
+  if (!progress) return {};
+  return [&progress, first](int64_t done) { progress(first + done); };
+}
+
+}  // namespace
+
+void write_golden(const std::string& path, const GoldenRequest& request, int threads, const Progress& progress) {
+  if (request.cases < 1) static_cast<void>(make_golden(request, threads));  // says what is wrong
+  write_case_batches(path, request.cases, [&](int64_t first) {
+    GoldenRequest part = request;
+    part.first_case += first;
+    part.cases = std::min(batch_of(threads), request.cases - first);
+    return make_golden(part, threads, from(progress, first));
+  });
+}
+
+void write_golden(const std::string& path, const TmemMove& move, int64_t cases, uint64_t seed, Swizzle swizzle) {
+  if (cases < 1) static_cast<void>(make_golden(move, cases, seed, swizzle));
+  write_case_batches(path, cases, [&](int64_t first) { return make_golden(move, std::min(batch_of(1), cases - first), seed, swizzle, first); });
+}
+
+void write_simulated(const std::string& path, const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b, int threads, const Progress& progress) {
+  const auto make = [&](int64_t first) {
+    const TensorFile batch = with_simulated_d(cases_of(vectors, first, std::min(batch_of(threads), vectors.cases - first)), layout_a, layout_b, threads, from(progress, first));
+    if (vectors.file.mapped) vectors.file.mapped->forget();
+    return batch;
+  };
+  write_case_batches(path, vectors.cases, make, tensors_without_cases(vectors));
 }
 
 }  // namespace bitmma

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -42,7 +43,7 @@ class Reader {
     data_ = bytes.subspan(length_bytes + header_bytes);
     const Json header = parse(bytes.subspan(length_bytes, header_bytes));
     if (!header.is_object()) refuse("header", header.type_name(), "a JSON object");
-    TensorFile file{.path = path_, .metadata = {}, .tensors = {}};
+    TensorFile file{.path = path_, .metadata = {}, .tensors = {}, .mapped = file_};
     for (const auto& [key, value] : header.items()) {
       if (key == "__metadata__") {
         read_metadata(value, file);
@@ -199,29 +200,92 @@ void TensorFile::erase(std::string_view name) {
 
 TensorFile read_tensor_file(const std::string& path) { return Reader(path).read(); }
 
-void write_tensor_file(const std::string& path, const TensorFile& file) {
-  std::vector<const Tensor*> order;
-  for (const Tensor& tensor : file.tensors) order.push_back(&tensor);
-  std::stable_sort(order.begin(), order.end(), [](const Tensor* x, const Tensor* y) {
-    return dtype_bytes(x->dtype) > dtype_bytes(y->dtype);
-  });
+namespace {
+
+/// A tensor on its way into a file. `bytes` are those of a tensor that is written whole.
+struct Place {
+  std::string name, dtype;
+  std::vector<int64_t> shape;
+  size_t size = 0, offset = 0;  // bytes; counted from the end of the header
+  std::span<const uint8_t> bytes;
+};
+
+Place place_of(const Tensor& tensor) { return {.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .size = tensor.bytes.size(), .bytes = tensor.bytes}; }
+
+/// Puts `places` into the order of the file, says where each begins, and gives all bytes before them.
+std::string header_of(std::vector<std::pair<std::string, std::string>> metadata, std::vector<Place>& places) {
+  std::ranges::stable_sort(places, std::greater<>(), [](const Place& place) { return dtype_bytes(place.dtype); });
   Json header = Json::object();
-  Json& metadata = header["__metadata__"] = Json::object();
-  auto sorted = file.metadata;
-  std::sort(sorted.begin(), sorted.end());
-  for (const auto& [key, value] : sorted) metadata[key] = value;
+  Json& keys = header["__metadata__"] = Json::object();
+  std::ranges::sort(metadata);
+  for (const auto& [key, value] : metadata) keys[key] = value;
   size_t offset = 0;
-  for (const Tensor* tensor : order) {
-    header[tensor->name] = {{"dtype", tensor->dtype}, {"shape", tensor->shape}, {"data_offsets", {offset, offset + tensor->bytes.size()}}};
-    offset += tensor->bytes.size();
+  for (Place& place : places) {
+    place.offset = offset;
+    offset += place.size;
+    header[place.name] = {{"dtype", place.dtype}, {"shape", place.shape}, {"data_offsets", {place.offset, offset}}};
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors begin on a multiple of 8
+  std::string length;
+  for (size_t i = 0; i < length_bytes; ++i) length.push_back(static_cast<char>(text.size() >> 8 * i));
+  return length + text;
+}
+
+void write_bytes(std::ostream& stream, std::span<const uint8_t> bytes) {
+  stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+}  // namespace
+
+void write_tensor_file(const std::string& path, const TensorFile& file) {
+  std::vector<Place> places;
+  for (const Tensor& tensor : file.tensors) places.push_back(place_of(tensor));
+  const std::string header = header_of(file.metadata, places);
   write_whole(path, [&](std::ostream& stream) {
-    for (size_t i = 0; i < length_bytes; ++i) stream.put(static_cast<char>(text.size() >> 8 * i));
-    stream.write(text.data(), static_cast<std::streamsize>(text.size()));
-    for (const Tensor* tensor : order) {
-      stream.write(reinterpret_cast<const char*>(tensor->bytes.data()), static_cast<std::streamsize>(tensor->bytes.size()));
+    stream << header;
+    for (const Place& place : places) write_bytes(stream, place.bytes);
+  });
+}
+
+void write_case_batches(const std::string& path, int64_t cases, const std::function<TensorFile(int64_t first)>& make, const std::vector<Tensor>& whole) {
+  write_whole(path, [&](std::ostream& stream) {
+    std::string header;
+    std::vector<Place> places;
+    const auto seek = [&](const Place& place, size_t skipped) { stream.seekp(static_cast<std::streamoff>(header.size() + place.offset + skipped)); };
+    for (int64_t first = 0; first < cases;) {
+      const TensorFile batch = make(first);
+      const int64_t count = batch.tensors.at(0).shape.at(0);
+      if (first == 0) {
+        for (const Tensor& tensor : batch.tensors) {
+          Place& place = places.emplace_back(place_of(tensor));
+          place.size = place.size / static_cast<size_t>(count) * static_cast<size_t>(cases);
+          place.shape[0] = cases;
+          place.bytes = {};
+        }
+        for (const Tensor& tensor : whole) places.push_back(place_of(tensor));
+        header = header_of(batch.metadata, places);
+        stream << header;
+      }
+      for (const Place& place : places) {
+        if (!place.bytes.empty() || place.size == 0) continue;
+        const Tensor* const part = batch.find(place.name);
+        std::vector<int64_t> expected = place.shape;
+        expected[0] = count;
+        if (!part || part->shape != expected || part->dtype != place.dtype) {
+          throw Error({.field = fmt::format("{}: tensor {}", path, place.name),
+                       .seen = part ? fmt::format("{} {} from case {} on", part->dtype, print_shape(part->shape), first) : fmt::format("missing from case {} on", first),
+                       .legal = fmt::format("{} {}, as before", place.dtype, print_shape(expected))});
+        }
+        seek(place, part->bytes.size() / static_cast<size_t>(count) * static_cast<size_t>(first));
+        write_bytes(stream, part->bytes);
+      }
+      first += count;
+    }
+    for (const Place& place : places) {
+      if (place.bytes.empty()) continue;
+      seek(place, 0);
+      write_bytes(stream, place.bytes);
     }
   });
 }

@@ -328,6 +328,39 @@ std::string VectorFile::source() const {
 
 std::string_view natural_dtype(Format format) { return logical_dtypes(format).front(); }
 
+namespace {
+
+/// Every tensor of the format, in the order in which files are made.
+constexpr std::array<std::string_view, 32> known_tensors{
+    "smem", "idesc", "d_tmem", "a_tmem", "metadata_tmem", "scale_a_tmem", "scale_b_tmem", "taddr", "warp", "tmem", "tmem_after", "enable_input_d", "scale_input_d", "disable_output_lane", "zero_column_mask",
+    "s_desc", "a_desc", "b_desc", "regs", "a_regs", "b_regs", "metadata", "scale_a", "scale_b", "c_regs", "d_regs", "a", "b", "c", "d", "sfa", "sfb"};
+
+/// A tensor of the format whose name another instruction uses may have any shape.
+bool comes_by_case(const Tensor& tensor, int64_t cases) {
+  return std::ranges::find(known_tensors, tensor.name) != known_tensors.end() && !tensor.shape.empty() && tensor.shape[0] == cases;
+}
+
+}  // namespace
+
+VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count) {
+  VectorFile part = vectors;
+  part.cases = count;
+  part.first_case = vectors.first_case + first;
+  std::erase_if(part.file.tensors, [&](const Tensor& tensor) { return !comes_by_case(tensor, vectors.cases); });
+  for (Tensor& tensor : part.file.tensors) {
+    const size_t bytes_per_case = tensor.bytes.size() / static_cast<size_t>(vectors.cases);
+    tensor.bytes = tensor.bytes.subspan(static_cast<size_t>(first) * bytes_per_case, static_cast<size_t>(count) * bytes_per_case);
+    tensor.shape[0] = count;
+  }
+  return part;
+}
+
+std::vector<Tensor> tensors_without_cases(const VectorFile& vectors) {
+  std::vector<Tensor> tensors;
+  std::ranges::copy_if(vectors.file.tensors, std::back_inserter(tensors), [&](const Tensor& tensor) { return !comes_by_case(tensor, vectors.cases); });
+  return tensors;
+}
+
 VectorFile read_vector_file(const std::string& path, std::string_view instruction) {
   VectorFile vectors{.file = read_tensor_file(path)};
   Checker check(path);
@@ -673,10 +706,7 @@ TensorFile VectorBuilder::finish(std::vector<std::pair<std::string, std::string>
   TensorFile file{.path = {}, .metadata = move_ ? instruction_metadata(*move_) : instruction_metadata(instruction_), .tensors = {}};
   for (auto& [key, value] : metadata) file.set_metadata(key, std::move(value));
   // Always the same order, however the parts came.
-  static constexpr std::array<std::string_view, 32> order{
-      "smem", "idesc", "d_tmem", "a_tmem", "metadata_tmem", "scale_a_tmem", "scale_b_tmem", "taddr", "warp", "tmem", "tmem_after", "enable_input_d", "scale_input_d", "disable_output_lane", "zero_column_mask",
-      "s_desc", "a_desc", "b_desc", "regs", "a_regs", "b_regs", "metadata", "scale_a", "scale_b", "c_regs", "d_regs", "a", "b", "c", "d", "sfa", "sfb"};
-  std::ranges::stable_sort(columns_, {}, [](const Column& one) { return std::ranges::find(order, one.name) - order.begin(); });
+  std::ranges::stable_sort(columns_, {}, [](const Column& one) { return std::ranges::find(known_tensors, one.name) - known_tensors.begin(); });
   for (Column& one : columns_) {
     one.shape.insert(one.shape.begin(), cases_);
     file.tensors.push_back(Tensor::from_bytes(std::string(one.name), std::string(one.dtype), std::move(one.shape), std::move(one.bytes)));

@@ -118,6 +118,58 @@ TEST_CASE("logical matrices alone are laid out, and give the same D as their gol
   }
 }
 
+TEST_CASE("files written a few cases at a time are the files written whole") {
+  const test::TemporaryFolder folder;
+  const auto same = [&] { return test::read_text(folder.path("whole")) == test::read_text(folder.path("batches")); };
+  // More cases than a batch has, and not a multiple of it.
+  for (const char* mnemonic : {"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", "wgmma.mma_async.sp.sync.aligned.m64n8k64.f32.e4m3.e5m2"}) {
+    const GoldenRequest request{.instruction = parse_instruction(mnemonic), .cases = 53, .seed = 5, .distribution = Distribution::normal};
+    write_tensor_file(folder.path("whole"), make_golden(request, 2));
+    write_golden(folder.path("batches"), request, 2);
+    CHECK(same());
+    // Images, and logical matrices alone that have to be laid out; a tensor that does not come by case stays whole.
+    TensorFile images = make_golden(request, 2), logical;
+    images.set(Tensor::from_bytes("mine", "U8", {2}, {4, 2}));
+    logical.metadata = images.metadata;
+    for (const char* name : {"a", "b", "c", "mine"}) logical.tensors.push_back(*images.find(name));
+    for (const TensorFile* input : {&images, &logical}) {
+      write_tensor_file(folder.path("input"), *input);
+      const VectorFile vectors = read_vector_file(folder.path("input"));
+      write_tensor_file(folder.path("whole"), with_simulated_d(vectors, {}, {}, 2));
+      int64_t done = 0;
+      write_simulated(folder.path("batches"), vectors, {}, {}, 2, [&](int64_t cases) { done = cases; });
+      CHECK(done == 53);
+      const TensorFile whole = read_tensor_file(folder.path("whole")), batches = read_tensor_file(folder.path("batches"));
+      CHECK(whole.metadata == batches.metadata);
+      REQUIRE(whole.tensors.size() == batches.tensors.size());
+      for (const Tensor& tensor : whole.tensors) {
+        const Tensor* const other = batches.find(tensor.name);
+        REQUIRE(other);
+        CHECK(other->shape == tensor.shape);
+        CHECK(std::ranges::equal(other->bytes, tensor.bytes));
+      }
+    }
+  }
+  const TmemMove move = parse_tmem_move("tcgen05.cp.cta_group::2.128x256b");
+  write_tensor_file(folder.path("whole"), make_golden(move, 37, 3, Swizzle::b64));
+  write_golden(folder.path("batches"), move, 37, 3, Swizzle::b64);
+  CHECK(same());
+  CHECK(verify(read_vector_file(folder.path("batches")), 2).mismatches == 0);
+}
+
+TEST_CASE("batches that are not alike are refused, and nothing is written") {
+  const test::TemporaryFolder folder;
+  const auto make = [](int64_t first) {
+    TensorFile file;
+    file.tensors.push_back(Tensor::from_bytes("x", first == 0 ? "U8" : "I8", {2}, {1, 2}));
+    return file;
+  };
+  write_case_batches(folder.path("good"), 2, make);
+  CHECK(read_tensor_file(folder.path("good")).find("x")->bytes.size() == 2);
+  REQUIRE_THROWS_WITH(write_case_batches(folder.path("bad"), 4, make), ContainsSubstring("tensor x") && ContainsSubstring("I8 [2] from case 2 on") && ContainsSubstring("U8 [2], as before"));
+  CHECK_FALSE(std::filesystem::exists(folder.path("bad")));
+}
+
 TEST_CASE("simulate replaces what a GPU recorded and forgets the GPU, but keeps what it does not know") {
   const test::TemporaryFolder folder;
   VectorFile vectors = read_vector_file(test::golden_files().front());

@@ -54,7 +54,7 @@ void run_golden(Context& context, const GoldenFlags& flags) {
     TmemMove move = parse_tmem_move(flags.mnemonic);
     if (flags.half_split_offset) move.half_split_offset = *flags.half_split_offset;
     else if (move.has_registers() && move.ldst.shape == LdStShape::s16x32bx2) move.half_split_offset = static_cast<uint32_t>(move.ldst.num * (move.ldst.pack_16b ? 2 : 1));
-    write_tensor_file(flags.out, make_golden(move, flags.cases, flags.seed, flags.layouts.layout_a().swizzle));
+    write_golden(flags.out, move, flags.cases, flags.seed, flags.layouts.layout_a().swizzle);
     context.terminal.err << fmt::format("{}: {} cases of {}\n", flags.out, flags.cases, print(move));
     return;
   }
@@ -83,8 +83,7 @@ void run_golden(Context& context, const GoldenFlags& flags) {
   }
   request.distribution = *distribution;
   ProgressLine progress(context, "golden", flags.cases);
-  const TensorFile file = make_golden(request, flags.threads, progress.from(0));
-  write_tensor_file(flags.out, file);
+  write_golden(flags.out, request, flags.threads, progress.from(0));
   context.terminal.err << fmt::format("{}: {} cases of {}, seed {}, {}\n", flags.out, flags.cases, print(request.instruction), flags.seed, flags.distribution);
 }
 

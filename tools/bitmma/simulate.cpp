@@ -141,7 +141,7 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
     const std::string target = target_of(path, flags.out, files.size());
     warn(context, vectors, 0);
     ProgressLine progress(context, path, vectors.cases);
-    write_tensor_file(target, with_simulated_d(vectors, flags.layouts.layout_a(), flags.layouts.layout_b(), flags.threads, progress.from(0)));
+    write_simulated(target, vectors, flags.layouts.layout_a(), flags.layouts.layout_b(), flags.threads, progress.from(0));
     context.terminal.err << fmt::format("{}: {} cases, D by {} ({})\n", target, vectors.cases, vectors.name(), print_arithmetic(vectors));
   }
 }

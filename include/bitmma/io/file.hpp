@@ -19,6 +19,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const uint8_t> bytes() const { return {data_, size_}; }
+  /// Gives the memory of the bytes read so far back; reading them again takes them from the file again. For long files.
+  void forget() const;
 
  private:
   const uint8_t* data_ = nullptr;

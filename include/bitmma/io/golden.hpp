@@ -26,7 +26,11 @@ struct GoldenRequest {
 TensorFile make_golden(const GoldenRequest& request, int threads, const Progress& progress = {});
 
 /// The same for tcgen05.ld, .st, .cp and .shift: random Tensor Memory, registers and addresses; `swizzle` of cp's source.
-TensorFile make_golden(const TmemMove& move, int64_t cases, uint64_t seed, Swizzle swizzle);
+TensorFile make_golden(const TmemMove& move, int64_t cases, uint64_t seed, Swizzle swizzle, int64_t first_case = 0);
+
+/// The same files, written to `path` a few cases at a time: memory does not grow with the file.
+void write_golden(const std::string& path, const GoldenRequest& request, int threads, const Progress& progress = {});
+void write_golden(const std::string& path, const TmemMove& move, int64_t cases, uint64_t seed, Swizzle swizzle);
 
 /// A file with images: `vectors` itself, or its logical matrices laid out in image, descriptors and registers.
 VectorFile laid_out(const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b);
@@ -35,5 +39,9 @@ VectorFile laid_out(const VectorFile& vectors, const OperandLayout& layout_a, co
 /// matrices alone also gets the image, descriptors and registers, laid out as asked.
 TensorFile with_simulated_d(const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b,
                             int threads, const Progress& progress = {});
+
+/// The same file, written to `path` a few cases at a time.
+void write_simulated(const std::string& path, const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b, int threads,
+                     const Progress& progress = {});
 
 }  // namespace bitmma

@@ -7,12 +7,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "bitmma/io/file.hpp"
 
 namespace bitmma {
 
@@ -37,6 +40,7 @@ struct TensorFile {
   std::string path;  // where it was read from, for messages
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<Tensor> tensors;
+  std::shared_ptr<const MappedFile> mapped;  // what was read; nothing for a file made in memory
 
   const Tensor* find(std::string_view name) const;
   /// Value of a metadata key, or nullptr.
@@ -53,5 +57,10 @@ TensorFile read_tensor_file(const std::string& path);
 
 /// Writes the file whole or not at all. Tensors go in falling order of element size, so that each is aligned.
 void write_tensor_file(const std::string& path, const TensorFile& file);
+
+/// Writes a file of `cases` cases that nobody holds whole: make(first) gives tensors of some cases from `first` on, their
+/// first extent counting them, until there are all. The first batch gives the metadata and says what there is. `whole` are
+/// tensors that do not come by case. The bytes are those of write_tensor_file. Throws Error when a batch is unlike the first.
+void write_case_batches(const std::string& path, int64_t cases, const std::function<TensorFile(int64_t first)>& make, const std::vector<Tensor>& whole = {});
 
 }  // namespace bitmma

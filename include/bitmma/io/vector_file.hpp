@@ -29,6 +29,7 @@ struct VectorFile {
   Instruction instruction;  // tcgen05: with the instruction descriptor of case 0
   std::optional<TmemMove> move;  // the file is of one of these; then `instruction` means nothing
   int64_t cases = 0;
+  int64_t first_case = 0;  // of a part of a file: which case of the whole its case 0 is
   bool has_images = true;  // false: only logical matrices
 
   bool is_tcgen05() const { return !move && instruction.family == Family::tcgen05; }
@@ -47,6 +48,11 @@ struct VectorFile {
 /// Reads and checks a file; `instruction` stands in for the metadata key when the file has none. Throws Error with all
 /// violations, naming the file and the field.
 VectorFile read_vector_file(const std::string& path, std::string_view instruction = {});
+
+/// Cases first .. first + count - 1 as a file of their own, which looks into this one. Tensors that this program does not
+/// know, and which may not come by case, are left out: they are `tensors_without_cases`.
+VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count);
+std::vector<Tensor> tensors_without_cases(const VectorFile& vectors);
 
 /// What case `index` of a file with images reads. `smem` looks into the file, which must outlive it.
 struct VectorCase {
