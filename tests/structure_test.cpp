@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench_case.hpp"
 #include "cli.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -55,4 +56,15 @@ TEST_CASE("the campaign's table in docs/evidence.md is what the campaign printed
   CHECK(campaign["rows"].back()["hard_outputs"].get<int64_t>() >= 100'000'000);
   const std::string grouped = fmt::format("{},{:03},{:03},{:03}", total / 1'000'000'000, total / 1'000'000 % 1000, total / 1000 % 1000, total % 1000);
   CHECK_THAT(test::read_text(test::source_path("README.md")), ContainsSubstring(grouped + " random outputs"));
+}
+
+TEST_CASE("docs/performance.md has a line for every case that the benchmark measures") {
+  const std::string text = test::read_text(test::source_path("docs/performance.md"));
+  size_t lines = 0;
+  for (const cli::BenchCase& one : cli::bench_cases()) {
+    CHECK_THAT(text, ContainsSubstring("\n| " + one.name + " | "));
+    CHECK_NOTHROW(cli::BenchMachine(one.instruction).simulate());
+    ++lines;
+  }
+  CHECK(lines == 34);
 }

@@ -1,37 +1,87 @@
-// How long one case takes in memory: gather, decode, dot products, round, scatter. One thread.
+// How long one case takes in memory, whole and in parts, for a small and the largest shape of every accumulator row; beside it
+// Eigen's float product of the same shape, built for this processor, and for integers a plain integer product.
+//   --table   after the measurement: one line a case, as docs/performance.md has it
 #include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
 
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
-#include "bitmma/instruction/legality.hpp"
-#include "bitmma/instruction/place.hpp"
-#include "bitmma/instruction/random_operands.hpp"
-#include "bitmma/instruction/simulate.hpp"
+#include "bench_case.hpp"
+#include "bitmma/arithmetic/cpu_target.hpp"
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/io/golden.hpp"
+#include "yardstick.hpp"
 
 namespace {
 
 using namespace bitmma;
+using benchmark::State;
 
-/// Eigen's float product of the same shape, the yardstick that is measured in the same process.
-void eigen_float(benchmark::State& state, int m, int n, int k) {
-  const Eigen::MatrixXf a = Eigen::MatrixXf::Random(m, k), b = Eigen::MatrixXf::Random(k, n);
-  Eigen::MatrixXf d = Eigen::MatrixXf::Zero(m, n);
-  for (auto _ : state) {
-    d.noalias() += a * b;
-    benchmark::DoNotOptimize(d.data());
+void count(State& state, const cli::BenchCase& one) {
+  state.counters["terms/s"] = benchmark::Counter(one.terms(), benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void simulate_case(State& state, const cli::BenchCase& one) {
+  const cli::BenchMachine machine(one.instruction);
+  for (auto _ : state) machine.simulate();
+  count(state, one);
+}
+
+template <typename Product>
+void yardstick(State& state, const cli::BenchCase& one) {
+  Product product(one.instruction.m, one.instruction.n, one.instruction.stored_k());
+  for (auto _ : state) product.run();
+  count(state, one);
+}
+
+/// A file of 64 of the largest wgmma, from mapped bytes to the comparison.
+void verify_file(State& state) {
+  const std::string path = std::filesystem::temp_directory_path() / fmt::format("bitmma_bench_{}.safetensors", getpid());
+  constexpr int cases = 64;
+  write_golden(path, {.instruction = parse_instruction("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"), .cases = cases, .distribution = Distribution::normal}, 1);
+  const auto bytes = static_cast<double>(std::filesystem::file_size(path));
+  for (auto _ : state) benchmark::DoNotOptimize(verify(read_vector_file(path), 1));
+  std::filesystem::remove(path);
+  state.counters["bytes/s"] = benchmark::Counter(bytes, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["cases/s"] = benchmark::Counter(cases, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+/// Prints as the console does and remembers the fastest time of every benchmark.
+class Table : public benchmark::ConsoleReporter {
+ public:
+  Table() : ConsoleReporter(isatty(STDOUT_FILENO) ? OO_ColorTabular : OO_Tabular) {}
+  void ReportRuns(const std::vector<Run>& runs) override {
+    ConsoleReporter::ReportRuns(runs);
+    for (const Run& run : runs) {
+      if (run.run_type != Run::RT_Iteration || run.error_occurred) continue;
+      const double seconds = run.real_accumulated_time / static_cast<double>(run.iterations);
+      auto& best = seconds_[run.run_name.function_name];
+      best = best == 0 ? seconds : std::min(best, seconds);
+    }
   }
-  state.counters["terms/s"] = benchmark::Counter(double(m) * n * k, benchmark::Counter::kIsIterationInvariantRate);
-}
+  void print() const {
+    const auto seconds = [&](const cli::BenchCase& one, std::string_view part) {
+      const auto found = seconds_.find(fmt::format("{}/{}", one.name, part));
+      return found == seconds_.end() ? 0.0 : found->second;
+    };
+    fmt::print("\n| case | us | ns/output | 1e9 terms/s | gather us | multiply us | Eigen us | of Eigen | of linear |\n|---|---|---|---|---|---|---|---|---|\n");
+    for (const cli::BenchCase& one : cli::bench_cases()) {
+      const double whole = seconds(one, "simulate"), eigen = seconds(one, "eigen"), all = seconds(one, "all_threads");
+      if (whole == 0) continue;
+      fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.2f} |\n", one.name, whole * 1e6, whole * 1e9 / one.outputs(), one.terms() / whole / 1e9,
+                 seconds(one, "gather") * 1e6, seconds(one, "multiply") * 1e6, eigen * 1e6, whole / eigen, whole / all / hardware_threads());
+    }
+    fmt::print("\nHot loops for {}, {} threads.\n", cpu_target(), hardware_threads());
+  }
 
-void simulate_case(benchmark::State& state, const Instruction& instruction) {
-  const OperandLayout layout;
-  const Operands operands = random_operands(instruction, Distribution::narrow, 1, 0);
-  const MachineState machine = place_operands(instruction, plan_placement(instruction, layout, layout), operands, filler_stream(1, 0));
-  for (auto _ : state) benchmark::DoNotOptimize(simulate(instruction, machine.view()));
-  const double outputs = double(instruction.m) * instruction.n;
-  state.counters["outputs/s"] = benchmark::Counter(outputs, benchmark::Counter::kIsIterationInvariantRate);
-  state.counters["terms/s"] = benchmark::Counter(outputs * instruction.stored_k(), benchmark::Counter::kIsIterationInvariantRate);
-}
+ private:
+  std::map<std::string, double> seconds_;
+};
 
 }  // namespace
 
@@ -39,17 +89,31 @@ int main(int argc, char** argv) {
   // As the program does: without it, returning pages between cases costs more than the arithmetic.
   mallopt(M_MMAP_THRESHOLD, 64 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
-  for (const LegalForm& form : legal_forms()) {
-    if (form.a != form.b) continue;
-    for (const int n : {8, 256}) {
-      const Instruction instruction{.n = n, .k = form.k_dense, .d = form.d, .a = form.a, .b = form.b, .bit_operation = std::string(form.bit_operation)};
-      benchmark::RegisterBenchmark(print(instruction).c_str(), simulate_case, instruction)->Unit(benchmark::kMicrosecond);
-      benchmark::RegisterBenchmark(("Eigen float of the same shape, n = " + std::to_string(n) + ", k = " + std::to_string(form.k_dense)).c_str(), eigen_float, 64, n, form.k_dense)
-          ->Unit(benchmark::kMicrosecond);
-    }
+  char** const end = std::remove(argv + 1, argv + argc, std::string_view("--table"));
+  const bool wants_table = end != argv + argc;
+  argc = static_cast<int>(end - argv);
+  for (const cli::BenchCase& one : cli::bench_cases()) {
+    const auto add = [&](std::string_view part, auto function) {
+      return benchmark::RegisterBenchmark(fmt::format("{}/{}", one.name, part).c_str(), function)->Unit(benchmark::kMicrosecond)->UseRealTime();
+    };
+    add("simulate", [one](State& state) { simulate_case(state, one); });
+    add("all_threads", [one](State& state) { simulate_case(state, one); })->Threads(hardware_threads());
+    add("gather", [one](State& state) {
+      const cli::BenchMachine machine(one.instruction);
+      for (auto _ : state) machine.gather();
+    });
+    add("multiply", [one](State& state) {
+      const cli::BenchMachine machine(one.instruction);
+      for (auto _ : state) machine.multiply();
+    });
+    add("eigen", [one](State& state) { yardstick<EigenProduct>(state, one); });
+    if (one.instruction.d == Format::s32) add("plain_integer", [one](State& state) { yardstick<PlainIntegerProduct>(state, one); });
   }
+  benchmark::RegisterBenchmark("verify a file of m64n256k16 f16", verify_file)->Unit(benchmark::kMillisecond)->UseRealTime();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
+  Table table;
+  benchmark::RunSpecifiedBenchmarks(&table);
+  if (wants_table) table.print();
   return 0;
 }

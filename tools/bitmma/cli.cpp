@@ -162,6 +162,7 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
   add_diagnose(app, context);
   add_ptx(app, context);
   add_gpu(app, context);
+  add_bench(app, context);
   try {
     // CLI11 would only say that a subcommand is required.
     std::string verbs;

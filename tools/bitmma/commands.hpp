@@ -33,6 +33,7 @@ void add_explain(CLI::App& app, Context& context);
 void add_diagnose(CLI::App& app, Context& context);
 void add_ptx(CLI::App& app, Context& context);
 void add_gpu(CLI::App& app, Context& context);
+void add_bench(CLI::App& app, Context& context);
 
 /// `text` in a colour when the terminal takes it. Codes: 31 red, 32 green, 33 yellow.
 std::string colored(const Context& context, int code, const std::string& text);

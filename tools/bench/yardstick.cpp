@@ -1,0 +1,45 @@
+#include "yardstick.hpp"
+
+#include <Eigen/Core>
+#include <benchmark/benchmark.h>
+
+namespace bitmma {
+
+struct EigenProduct::Matrices {
+  Eigen::MatrixXf a, b, d;
+};
+
+EigenProduct::EigenProduct(int m, int n, int k)
+    : matrices_(new Matrices{.a = Eigen::MatrixXf::Random(m, k), .b = Eigen::MatrixXf::Random(k, n), .d = Eigen::MatrixXf::Zero(m, n)}) {}
+EigenProduct::~EigenProduct() { delete matrices_; }
+
+void EigenProduct::run() {
+  matrices_->d.noalias() += matrices_->a * matrices_->b;
+  benchmark::DoNotOptimize(matrices_->d.data());
+  benchmark::ClobberMemory();
+}
+
+struct PlainIntegerProduct::Matrices {
+  using Matrix = Eigen::Array<int32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  Matrix a, b, d;
+};
+
+PlainIntegerProduct::PlainIntegerProduct(int m, int n, int k)
+    : matrices_(new Matrices{.a = Matrices::Matrix::Random(m, k), .b = Matrices::Matrix::Random(k, n), .d = Matrices::Matrix::Zero(m, n)}) {}
+PlainIntegerProduct::~PlainIntegerProduct() { delete matrices_; }
+
+void PlainIntegerProduct::run() {
+  auto& [a, b, d] = *matrices_;
+  for (Eigen::Index row = 0; row < a.rows(); ++row) {
+    for (Eigen::Index k = 0; k < a.cols(); ++k) {
+      const auto factor = static_cast<uint32_t>(a(row, k));
+      const int32_t* const of_b = &b(k, 0);
+      int32_t* const of_d = &d(row, 0);
+      for (Eigen::Index col = 0; col < b.cols(); ++col) of_d[col] = static_cast<int32_t>(static_cast<uint32_t>(of_d[col]) + factor * static_cast<uint32_t>(of_b[col]));
+    }
+  }
+  benchmark::DoNotOptimize(d.data());
+  benchmark::ClobberMemory();
+}
+
+}  // namespace bitmma

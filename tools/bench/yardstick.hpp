@@ -1,0 +1,36 @@
+// The yardstick: Eigen's float product, compiled for the processor that measures, in a file of its own so that nothing else is.
+#pragma once
+
+#include <cstdint>
+
+namespace bitmma {
+
+/// D = A * B + D of floats, m x k times k x n, again and again.
+class [[gnu::visibility("default")]] EigenProduct {
+ public:
+  EigenProduct(int m, int n, int k);
+  ~EigenProduct();
+  EigenProduct(const EigenProduct&) = delete;
+  EigenProduct& operator=(const EigenProduct&) = delete;
+  void run();
+
+ private:
+  struct Matrices;
+  Matrices* matrices_;
+};
+
+/// The same of int32, by a plain triple loop over rows: what a compiler makes of an integer product.
+class [[gnu::visibility("default")]] PlainIntegerProduct {
+ public:
+  PlainIntegerProduct(int m, int n, int k);
+  ~PlainIntegerProduct();
+  PlainIntegerProduct(const PlainIntegerProduct&) = delete;
+  PlainIntegerProduct& operator=(const PlainIntegerProduct&) = delete;
+  void run();
+
+ private:
+  struct Matrices;
+  Matrices* matrices_;
+};
+
+}  // namespace bitmma

@@ -1,0 +1,125 @@
+#include <chrono>
+#include <regex>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bench_case.hpp"
+#include "bitmma/arithmetic/cpu_target.hpp"
+#include "commands.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+struct BenchFlags {
+  std::string filter = ".*", cpu_target;
+  double seconds = 0.05;
+  int threads = 1;
+  bool json = false;
+};
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Seconds of one call: the fastest of at least ten batches, since whatever else the machine does only adds.
+template <typename Body>
+double time_of(double seconds, const Body& body) {
+  body();
+  const Clock::time_point probe = Clock::now();
+  body();
+  const int batch = std::max(1, static_cast<int>(seconds / 10 / std::max(seconds_since(probe), 1e-7)));
+  double best = 1e9;
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < 10 || seconds_since(start) < seconds; ++i) {
+    const Clock::time_point begin = Clock::now();
+    for (int j = 0; j < batch; ++j) body();
+    best = std::min(best, seconds_since(begin) / batch);
+  }
+  return best;
+}
+
+/// Cases a second of `threads` threads together, each with a machine of its own.
+double rate_of(const Instruction& instruction, int threads, double seconds) {
+  std::vector<double> rates(static_cast<size_t>(threads));
+  {
+    std::vector<std::jthread> pool;
+    for (double& rate : rates) {
+      pool.emplace_back([&] {
+        const BenchMachine machine(instruction);
+        machine.simulate();
+        const Clock::time_point start = Clock::now();
+        int64_t done = 0;
+        do {
+          for (int i = 0; i < 16; ++i, ++done) machine.simulate();
+        } while (seconds_since(start) < seconds);
+        rate = static_cast<double>(done) / seconds_since(start);
+      });
+    }
+  }
+  double sum = 0;
+  for (const double rate : rates) sum += rate;
+  return sum;
+}
+
+void run_bench(Context& context, const BenchFlags& flags) {
+  if (!flags.cpu_target.empty()) use_cpu_target(flags.cpu_target);
+  std::regex filter;
+  try {
+    filter = std::regex(flags.filter);
+  } catch (const std::regex_error& error) {
+    throw Error({.field = "filter", .seen = flags.filter, .legal = "a regular expression", .fix = error.what()});
+  }
+  std::vector<BenchCase> cases;
+  for (BenchCase& one : bench_cases()) {
+    if (std::regex_search(one.name, filter)) cases.push_back(std::move(one));
+  }
+  if (cases.empty()) throw Error({.field = "filter", .seen = flags.filter, .legal = "a regular expression that names a case", .fix = "bitmma bench without it shows them all"});
+
+  const std::string all = fmt::format("{} threads", flags.threads);
+  std::vector<std::vector<std::string>> table{{"case", "us", "ns/output", "1e9 terms/s", "gather us", "multiply us", "rest us", all + " 1e9 terms/s", "of linear"}};
+  Json results = Json::array();
+  {
+    ProgressLine progress(context, "bench", static_cast<int64_t>(cases.size()));
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const BenchCase& one = cases[i];
+      const BenchMachine machine(one.instruction);
+      const double whole = time_of(flags.seconds, [&] { machine.simulate(); }), gather = time_of(flags.seconds, [&] { machine.gather(); }),
+                   multiply = time_of(flags.seconds, [&] { machine.multiply(); }), rest = std::max(0.0, whole - gather - multiply);
+      // Alone and together by the same rule, so that their ratio means something.
+      const double alone = rate_of(one.instruction, 1, flags.seconds), together = rate_of(one.instruction, flags.threads, flags.seconds);
+      const double linear = together / alone / flags.threads;
+      table.push_back({one.name, fmt::format("{:.2f}", whole * 1e6), fmt::format("{:.2f}", whole / one.outputs() * 1e9), fmt::format("{:.2f}", one.terms() / whole / 1e9),
+                       fmt::format("{:.2f}", gather * 1e6), fmt::format("{:.2f}", multiply * 1e6), fmt::format("{:.2f}", rest * 1e6),
+                       fmt::format("{:.2f}", together * one.terms() / 1e9), fmt::format("{:.2f}", linear)});
+      results.push_back({{"case", one.name}, {"seconds", whole}, {"outputs", one.outputs()}, {"terms", one.terms()}, {"gather_seconds", gather}, {"multiply_seconds", multiply},
+                         {"threads", flags.threads}, {"cases_per_second_all_threads", together}, {"of_linear", linear}});
+      progress.update(static_cast<int64_t>(i + 1));
+    }
+  }
+  if (flags.json) {
+    context.terminal.out << Json{{"cpu_target", cpu_target()}, {"results", results}}.dump(2) << '\n';
+    return;
+  }
+  context.terminal.out << print_table(table) << fmt::format("\nHot loops for {}. Times of one thread are the fastest seen.\n", cpu_target());
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("bench", "how fast this machine simulates every accumulator row");
+  const auto flags = std::make_shared<BenchFlags>();
+  command->add_option("filter", flags->filter, "a regular expression over the names of the cases")->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "for each figure")->check(CLI::Range(0.001, 60.0))->capture_default_str();
+  std::string targets;
+  for (const std::string_view target : cpu_targets()) targets += fmt::format("{}{}", targets.empty() ? "" : ", ", target);
+  command->add_option("--cpu-target", flags->cpu_target, "instruction set of the hot loops; this processor has " + targets);
+  add_threads(*command, flags->threads);
+  command->add_flag("--json", flags->json, "the result as JSON");
+  command->footer("Examples:\n  bitmma bench\n  bitmma bench 'n256.*' --seconds 0.5\n  bitmma bench f16 --cpu-target x86-64-v3");
+  command->callback([flags, &context] { run_bench(context, *flags); });
+}
+
+}  // namespace bitmma::cli
