@@ -78,35 +78,44 @@ BITMMA_INLINE bool contains(const V& vector, int32_t number) {
   return std::ranges::find(numbers, number) != numbers.end();
 }
 
+/// Codes [first, end) of a row, by whole vectors; `at` is the row's place in the arrays.
 template <int bytes>
-BITMMA_INLINE bool decode(const Decoding& job) {
+BITMMA_INLINE void decode_codes(const Decoding& job, const uint32_t* codes, size_t at, int first, int end, typename Vectors<bytes>::I32& largest) {
   using I32 = typename Vectors<bytes>::I32;
   using U32 = typename Vectors<bytes>::U32;
-  constexpr int lanes = bytes / 4;
-  const DecodeConstants format = job.format;  // a copy: the stores below cannot change it
-  const int shift = job.shift, flip = job.flip;
+  const DecodeConstants& format = job.format;
   const I32 none{};
-  I32 largest{};
+  for (; first < end; first += bytes / 4) {
+    U32 word;
+    load(word, codes + first);
+    const I32 code = reinterpret_cast<I32>(word >> format.ignored_bits);
+    const I32 mantissa = code & format.mantissa_mask, field = (code >> format.mantissa_bits) & format.exponent_mask;
+    raise_to<I32>(largest, code & format.special_mask);
+    const I32 whole = mantissa | (field == 0 ? none + format.hidden_bit_of_zero : none + format.hidden_bit);
+    const I32 magnitude = whole << job.shift, sign = -(reinterpret_cast<I32>(word >> format.sign_shift) & 1) ^ job.flip, other_sign = ~sign;
+    const I32 finite = (field == 0 ? none + format.exponent_of_zero_field : field) - format.bias;
+    const I32 exponent = whole == 0 ? none + exponent_of_zero : finite;
+    store(magnitude, job.magnitude + at + first);
+    store(exponent, job.exponent + at + first);
+    store(sign, job.sign + at + first);
+    if (job.other_sign) store(other_sign, job.other_sign + at + first);
+  }
+}
+
+template <int bytes>
+BITMMA_INLINE bool decode(const Decoding& given) {
+  const Decoding job = given;  // a copy: the stores cannot change it
+  constexpr int lanes = bytes / 4, small_bytes = bytes == 64 ? 32 : bytes;  // eight codes, which no vector may pass
+  const int whole_lanes = job.cols / lanes * lanes;
+  typename Vectors<bytes>::I32 largest{};
+  typename Vectors<small_bytes>::I32 small_largest{};
   for (int row = 0; row < job.rows; ++row) {
     const uint32_t* const codes = job.codes + static_cast<size_t>(row) * job.codes_stride;
     const size_t at = static_cast<size_t>(row) * job.stride;
-    for (int first = 0; first < job.cols; first += lanes) {
-      U32 word;
-      load(word, codes + first);
-      const I32 code = reinterpret_cast<I32>(word >> format.ignored_bits);
-      const I32 mantissa = code & format.mantissa_mask, field = (code >> format.mantissa_bits) & format.exponent_mask;
-      raise_to<I32>(largest, code & format.special_mask);
-      const I32 whole = mantissa | (field == 0 ? none + format.hidden_bit_of_zero : none + format.hidden_bit);
-      const I32 magnitude = whole << shift, sign = -(reinterpret_cast<I32>(word >> format.sign_shift) & 1) ^ flip, other_sign = ~sign;
-      const I32 finite = (field == 0 ? none + format.exponent_of_zero_field : field) - format.bias;
-      const I32 exponent = whole == 0 ? I32{} + exponent_of_zero : finite;
-      store(magnitude, job.magnitude + at + first);
-      store(exponent, job.exponent + at + first);
-      store(sign, job.sign + at + first);
-      if (job.other_sign) store(other_sign, job.other_sign + at + first);
-    }
+    decode_codes<bytes>(job, codes, at, 0, whole_lanes, largest);
+    decode_codes<small_bytes>(job, codes, at, whole_lanes, job.cols, small_largest);
   }
-  return contains(largest, format.special_code);
+  return contains(largest, job.format.special_code) || contains(small_largest, job.format.special_code);
 }
 
 /// C of some columns, decoded: what aligns and what it is worth.
@@ -338,9 +347,14 @@ BITMMA_INLINE bool sum_fused(const FusedSum& given) {
   using Two = FusedSteps<bytes, 2, dense, two_parts, output>;
   using One = FusedSteps<bytes, 1, dense, two_parts, output>;
   typename Vectors<bytes>::I32 largest_field{};
+  constexpr int small_bytes = bytes == 64 ? 32 : bytes;  // eight columns, which no vector may pass
+  using Eight = FusedSteps<small_bytes, 1, dense, two_parts, output>;
+  typename Vectors<small_bytes>::I32 small_field{};
   int first = 0;
-  for (; job.cols - first > One::block; first += Two::block) Two::run(job, first, largest_field);
-  if (first < job.cols) One::run(job, first, largest_field);
+  for (; job.cols - first >= Two::block; first += Two::block) Two::run(job, first, largest_field);
+  for (; job.cols - first >= One::block; first += One::block) One::run(job, first, largest_field);
+  for (; first < job.cols; first += Eight::block) Eight::run(job, first, small_field);
+  if (contains(small_field, static_cast<int32_t>(info(output).exponent_mask()))) return true;
   return contains(largest_field, static_cast<int32_t>(info(output).exponent_mask()));
 }
 

@@ -15,11 +15,10 @@ namespace bitmma::kernels {
 /// Exponent of a zero: far below every floor, so that a zero product never sets e_max.
 inline constexpr int32_t exponent_of_zero = -4096;
 
-/// Whole vectors of the widest instruction set: what the loops read and write. Rows of codes are multiples of `vector_codes`,
-/// rows of decoded numbers of twice as many, for vectors of 16-bit numbers.
-inline constexpr int vector_codes = 16;
-constexpr int whole_vectors(int cols) { return (cols + vector_codes - 1) / vector_codes * vector_codes; }
-constexpr int padded(int cols) { return (cols + 2 * vector_codes - 1) / (2 * vector_codes) * (2 * vector_codes); }
+/// Whole vectors, what the loops read and write: decoding and fused sums take codes by eight, as every N of the hardware is, the
+/// other loops by sixteen. Rows of decoded numbers hold vectors of 32 16-bit numbers.
+inline constexpr int fused_codes = 8, other_codes = 16, decoded_numbers = 32;
+constexpr int round_up(int cols, int multiple) { return (cols + multiple - 1) / multiple * multiple; }
 
 /// Arrays for whole vectors: from the start of a cache line, and not filled when they are made.
 template <typename Number>

@@ -62,7 +62,7 @@ BitMatrix slow_sums(const AccumulatorModel& model, const Operands& operands) {
 /// Codes in rows of whole vectors: those of a matrix that has such rows, otherwise a copy.
 class WholeRows {
  public:
-  explicit WholeRows(const BitMatrix& matrix) : stride_(kernels::whole_vectors(matrix.cols())), codes_(matrix.bits.data()) {
+  WholeRows(const BitMatrix& matrix, int multiple) : stride_(kernels::round_up(matrix.cols(), multiple)), codes_(matrix.bits.data()) {
     if (stride_ == matrix.cols()) return;
     copy_.assign(static_cast<size_t>(matrix.rows()) * stride_, 0);
     for (int row = 0; row < matrix.rows(); ++row) std::copy_n(&matrix.bits(row, 0), matrix.cols(), copy_.data() + static_cast<size_t>(row) * stride_);
@@ -80,9 +80,9 @@ class WholeRows {
 /// C and D of a job: rows of whole vectors, whatever N is.
 class Accumulator {
  public:
-  Accumulator(Format format, int rows, int cols, const std::optional<BitMatrix>& c)
-      : cols_(cols), d_(BitMatrix::unfilled(format, rows, kernels::whole_vectors(cols))) {
-    if (c) c_.emplace(*c);
+  Accumulator(Format format, int rows, int cols, const std::optional<BitMatrix>& c, int multiple)
+      : cols_(cols), d_(BitMatrix::unfilled(format, rows, kernels::round_up(cols, multiple))) {
+    if (c) c_.emplace(*c, multiple);
   }
   const uint32_t* c() const { return c_ ? c_->codes() : nullptr; }
   uint32_t* d() { return d_.bits.data(); }
@@ -113,12 +113,12 @@ struct DecodedMatrix {
 void decode_matrix(const BitMatrix& matrix, int shift, bool negate, bool both_signs, DecodedMatrix& decoded) {
   assert(info(matrix.format).is_signed);
   const int rows = matrix.rows(), cols = matrix.cols();
-  decoded.stride = kernels::padded(cols);
+  decoded.stride = kernels::round_up(cols, kernels::decoded_numbers);
   const size_t count = decoded.at(rows);
   decoded.magnitude.resize(count);
   decoded.sign.resize(both_signs ? 2 * count : count);
   decoded.exponent.resize(count);
-  const WholeRows whole(matrix);
+  const WholeRows whole(matrix, kernels::fused_codes);
   decoded.any_special = kernels::kernels().decode(
       {.format = kernels::DecodeConstants(info(matrix.format)), .codes = whole.codes(), .codes_stride = whole.stride(), .rows = rows, .cols = cols, .stride = decoded.stride, .shift = shift,
        .flip = negate ? -1 : 0, .magnitude = decoded.magnitude.data(), .exponent = decoded.exponent.data(), .sign = decoded.sign.data(),
@@ -236,7 +236,7 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
     scale_rows(a, operands.scales->a);
     scale_cols(b, operands.scales->b, operands.b.rows());
   }
-  Accumulator accumulator(model.output, rows, cols, operands.c);
+  Accumulator accumulator(model.output, rows, cols, operands.c, kernels::fused_codes);
   scratch.resize(static_cast<size_t>(rows) * kernels::scratch_per_row);
   const bool c_special = loop({.a_magnitude = a.magnitude.data(), .a_exponent = a.exponent.data(), .a_sign = a.sign.data(), .a_stride = a.stride,
                                .b_magnitude = b.magnitude.data(), .b_exponent = b.exponent.data(), .b_sign = b.sign.data(),
@@ -293,7 +293,7 @@ kernels::Scale scale_of(const FormatInfo& format, uint32_t code) {
 
 BitMatrix group_sums(const AccumulatorModel& model, const Operands& operands) {
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols();
-  const int groups = terms / group_size, chunks = operands.scales->a.cols(), stride = kernels::padded(cols);
+  const int groups = terms / group_size, chunks = operands.scales->a.cols(), stride = kernels::round_up(cols, kernels::decoded_numbers);
   const FormatInfo& output = info(model.output);
   // Hypotheses that hardware has refuted take the slow path. 2^62 is more than eight groups and C.
   const bool fits = groups <= kernels::most_groups && model.fraction_bits >= info(Format::f32).mantissa_bits && model.fraction_bits - kernels::group_fraction_bits + kernels::group_bits <= 58;
@@ -318,7 +318,7 @@ BitMatrix group_sums(const AccumulatorModel& model, const Operands& operands) {
       special |= scale.nan;
     }
   }
-  Accumulator accumulator(model.output, rows, cols, operands.c);
+  Accumulator accumulator(model.output, rows, cols, operands.c, kernels::other_codes);
   special |= kernels::kernels().sum_groups(
       {.a = a.data(), .b = b.data(), .b_stride = stride, .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
        .a_nonzero = a_nonzero.data(), .b_nonzero = b_nonzero.data(), .a_scales = a_scales.data(), .b_significands = b_significands.data(), .b_exponents = b_exponents.data(), .rows = rows, .cols = cols, .terms = terms,
@@ -341,9 +341,9 @@ kernels::Array<int32_t> values_of(const BitMatrix& matrix, int stride) {
 }
 
 BitMatrix integer_sums(const AccumulatorModel& model, const Operands& operands) {
-  const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(), stride = kernels::padded(cols);
+  const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(), stride = kernels::round_up(cols, kernels::decoded_numbers);
   assert(terms <= 1 << 14);
-  Accumulator accumulator(model.output, rows, cols, operands.c);
+  Accumulator accumulator(model.output, rows, cols, operands.c, kernels::other_codes);
   const kernels::Array<int32_t> a = values_of(operands.a, terms), b = values_of(operands.b, stride);
   kernels::kernels().sum_integers({.a = a.data(), .b = b.data(), .b_stride = stride, .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
                                    .rows = rows, .cols = cols, .terms = terms, .c = accumulator.c(),
@@ -352,8 +352,8 @@ BitMatrix integer_sums(const AccumulatorModel& model, const Operands& operands) 
 }
 
 BitMatrix popcount_sums(const AccumulatorModel& model, const Operands& operands) {
-  const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(), words = (terms + 31) / 32, stride = kernels::padded(cols);
-  Accumulator accumulator(model.output, rows, cols, operands.c);
+  const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(), words = (terms + 31) / 32, stride = kernels::round_up(cols, kernels::decoded_numbers);
+  Accumulator accumulator(model.output, rows, cols, operands.c, kernels::other_codes);
   kernels::Array<uint32_t> a(static_cast<size_t>(rows) * words, 0), b(static_cast<size_t>(words) * stride, 0);
   for (int row = 0; row < rows; ++row) {
     const uint32_t* const codes = &operands.a.bits(row, 0);
