@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -201,15 +203,21 @@ BitMatrix logical_matrix(const VectorFile& vectors, std::string_view name, Forma
                          int64_t index) {
   const Tensor& tensor = *vectors.file.find(name);
   const std::span<const uint8_t> bytes = slice(tensor, index);
-  const int size = dtype_bytes(tensor.dtype);
-  BitMatrix matrix(format, rows, cols);
-  for (int row = 0; row < rows; ++row) {
-    for (int col = 0; col < cols; ++col) {
-      uint32_t code = 0;
-      const size_t at = (static_cast<size_t>(row) * cols + col) * size;
-      for (int byte = 0; byte < size; ++byte) code |= uint32_t{bytes[at + byte]} << 8 * byte;
-      matrix(row, col) = format == Format::b1 ? code != 0 : code;
+  BitMatrix matrix = BitMatrix::unfilled(format, rows, cols);
+  uint32_t* const codes = matrix.bits.data();
+  const auto read = [&]<typename Word>(Word) {
+    for (size_t i = 0; i < static_cast<size_t>(rows) * cols; ++i) {
+      Word word;
+      std::memcpy(&word, bytes.data() + i * sizeof word, sizeof word);
+      codes[i] = format == Format::b1 ? word != 0 : word;
     }
+  };
+  static_assert(std::endian::native == std::endian::little);
+  switch (dtype_bytes(tensor.dtype)) {
+    case 1: read(uint8_t{}); break;
+    case 2: read(uint16_t{}); break;
+    case 4: read(uint32_t{}); break;
+    default: throw Error({.field = fmt::format("tensor {}", name), .seen = tensor.dtype, .legal = "elements of 1, 2 or 4 bytes"});
   }
   return matrix;
 }
@@ -335,9 +343,10 @@ constexpr std::array<std::string_view, 32> known_tensors{
     "smem", "idesc", "d_tmem", "a_tmem", "metadata_tmem", "scale_a_tmem", "scale_b_tmem", "taddr", "warp", "tmem", "tmem_after", "enable_input_d", "scale_input_d", "disable_output_lane", "zero_column_mask",
     "s_desc", "a_desc", "b_desc", "regs", "a_regs", "b_regs", "metadata", "scale_a", "scale_b", "c_regs", "d_regs", "a", "b", "c", "d", "sfa", "sfb"};
 
-/// A tensor of the format whose name another instruction uses may have any shape.
+/// A tensor whose name another instruction uses is not checked: it may have any dtype and shape.
 bool comes_by_case(const Tensor& tensor, int64_t cases) {
-  return std::ranges::find(known_tensors, tensor.name) != known_tensors.end() && !tensor.shape.empty() && tensor.shape[0] == cases;
+  return std::ranges::find(known_tensors, tensor.name) != known_tensors.end() && !tensor.shape.empty() && tensor.shape[0] == cases &&
+         tensor.bytes.size() % static_cast<size_t>(cases) == 0;
 }
 
 }  // namespace

@@ -130,8 +130,9 @@ TEST_CASE("files written a few cases at a time are the files written whole") {
     // Images, and logical matrices alone that have to be laid out; a tensor that does not come by case stays whole.
     TensorFile images = make_golden(request, 2), logical;
     images.set(Tensor::from_bytes("mine", "U8", {2}, {4, 2}));
+    images.set(Tensor::from_bytes("warp", "F3_E1M1", {53}, {1, 2, 3}));  // a name of another instruction, anything in it
     logical.metadata = images.metadata;
-    for (const char* name : {"a", "b", "c", "mine"}) logical.tensors.push_back(*images.find(name));
+    for (const char* name : {"a", "b", "c", "mine", "warp"}) logical.tensors.push_back(*images.find(name));
     for (const TensorFile* input : {&images, &logical}) {
       write_tensor_file(folder.path("input"), *input);
       const VectorFile vectors = read_vector_file(folder.path("input"));
