@@ -97,6 +97,7 @@ BITMMA_INLINE void decode_codes(const Decoding& job, const uint32_t* codes, size
     const I32 exponent = whole == 0 ? none + exponent_of_zero : finite;
     store(magnitude, job.magnitude + at + first);
     store(exponent, job.exponent + at + first);
+    store(__builtin_convertvector(exponent, typename Vectors<bytes>::Half16), job.narrow_exponent + at + first);
     store(sign, job.sign + at + first);
     if (job.other_sign) store(other_sign, job.other_sign + at + first);
   }
@@ -226,15 +227,22 @@ struct FusedSteps {
   using U32 = typename Vectors<bytes>::U32;
   static constexpr int vectors = vectors_, lanes = bytes / 4, block = vectors * lanes;
 
-  BITMMA_INLINE static int32_t* max_exponents(const FusedSum& job, int row) { return job.scratch + static_cast<size_t>(row) * block; }
-  BITMMA_INLINE static int32_t* part(const FusedSum& job, int row, int number) { return job.scratch + static_cast<size_t>((number + 1) * job.rows + row) * block; }
+  using Narrow = typename Vectors<2 * block>::I16;          // all columns of the block
+  using Half16 = typename Vectors<bytes>::Half16;          // those of one vector
+
+  BITMMA_INLINE static int16_t* max_exponents(const FusedSum& job, int row) { return job.narrow_scratch + static_cast<size_t>(row) * block; }
+  BITMMA_INLINE static void load_max_exponent(I32& vector, const FusedSum& job, int row, int v) {
+    Half16 narrow;
+    load(narrow, max_exponents(job, row) + v * lanes);
+    vector = __builtin_convertvector(narrow, I32);
+  }
+  BITMMA_INLINE static int32_t* part(const FusedSum& job, int row, int number) { return job.scratch + static_cast<size_t>(number * job.rows + row) * block; }
   BITMMA_INLINE static size_t row_of_b(const FusedSum& job, int row, int term) {
     return static_cast<size_t>(dense ? term : job.selected_k[static_cast<size_t>(row) * job.terms + term]) * job.b_stride;
   }
 
-  /// e_max of products, C and the floor.
-  BITMMA_INLINE static void find_max_exponents(const FusedSum& job, int row, int first, I32& largest_field) {
-    I32 max_exponent[vectors] = {};
+  /// What the floor and C ask of e_max.
+  BITMMA_INLINE static void take_c(const FusedSum& job, int row, int first, I32& largest_field) {
     const I32 floor = I32{} + job.floor_exponent;
     for (int v = 0; v < vectors; ++v) {
       I32 asked = floor;
@@ -245,19 +253,22 @@ struct FusedSteps {
         decode_c<output, bytes>(job.output, word, job.c_scale, c, largest_field);
         raise_to(asked, c.exponent);
       }
-      max_exponent[v] = asked;
+      store(__builtin_convertvector(asked, Half16), max_exponents(job, row) + v * lanes);
     }
-    const int32_t* const a_exponent = job.a_exponent + static_cast<size_t>(row) * job.a_stride;
+  }
+
+  /// What the products ask.
+  BITMMA_INLINE static void find_max_exponents(const FusedSum& job, int row, int first) {
+    Narrow max_exponent;
+    load(max_exponent, max_exponents(job, row));
+    const int16_t* const a_exponent = job.a_narrow_exponent + static_cast<size_t>(row) * job.a_stride;
     for (int term = 0; term < job.terms; ++term) {
-      const int32_t* const b_exponent = job.b_exponent + row_of_b(job, row, term) + first;
-      for (int v = 0; v < vectors; ++v) {
-        I32 exponent;
-        load(exponent, b_exponent + v * lanes);
-        exponent += a_exponent[term];
-        raise_to(max_exponent[v], exponent);
-      }
+      Narrow exponent;
+      load(exponent, job.b_narrow_exponent + row_of_b(job, row, term) + first);
+      exponent += a_exponent[term];
+      raise_to(max_exponent, exponent);
     }
-    for (int v = 0; v < vectors; ++v) store(max_exponent[v], max_exponents(job, row) + v * lanes);
+    store(max_exponent, max_exponents(job, row));
   }
 
   /// Every product truncated to a multiple of 2^(e_max - F), and added.
@@ -268,7 +279,7 @@ struct FusedSteps {
     for (int r = 0; r < rows; ++r) {
       const size_t a = static_cast<size_t>(row + r) * job.a_stride;
       a_exponent[r] = job.a_exponent + a, a_magnitude[r] = job.a_magnitude + a, a_sign[r] = job.a_sign + a;
-      for (int v = 0; v < vectors; ++v) load(max_exponent[r][v], max_exponents(job, row + r) + v * lanes);
+      for (int v = 0; v < vectors; ++v) load_max_exponent(max_exponent[r][v], job, row + r, v);
     }
     for (int term = begin; term < end; ++term) {
       const size_t b = row_of_b(job, row, term) + first;
@@ -310,7 +321,7 @@ struct FusedSteps {
       const int col = first + v * lanes;
       const size_t at = static_cast<size_t>(row) * job.d_stride + col;
       I32 max_exponent, parts[2], c_part{}, not_used{};
-      load(max_exponent, max_exponents(job, row) + v * lanes);
+      load_max_exponent(max_exponent, job, row, v);
       load(parts[0], part(job, row, 0) + v * lanes);
       if constexpr (two_parts) load(parts[1], part(job, row, 1) + v * lanes);
       if (job.c) {
@@ -332,7 +343,8 @@ struct FusedSteps {
 
   /// All steps for the columns from `first` on.
   BITMMA_INLINE static void run(const FusedSum& job, int first, I32& largest_field) {
-    for (int row = 0; row < job.rows; ++row) find_max_exponents(job, row, first, largest_field);
+    for (int row = 0; row < job.rows; ++row) take_c(job, row, first, largest_field);
+    for (int row = 0; row < job.rows; ++row) find_max_exponents(job, row, first);
     constexpr int together = !dense ? 1 : vectors == 1 ? 4 : 2;  // rows that meet the same rows of B
     int row = 0;
     for (; row + together <= job.rows; row += together) add_products<together>(job, row, first);

@@ -67,7 +67,8 @@ struct Decoding {
   int codes_stride, rows, cols, stride, shift;
   int32_t flip;
   int32_t *magnitude, *exponent, *sign;
-  int32_t* other_sign;  // ~sign, or nullptr
+  int16_t* narrow_exponent;  // the same exponents: the search for the largest takes twice as many at a time
+  int32_t* other_sign;       // ~sign, or nullptr
 };
 
 /// Returns whether any code is NaN or infinity.
@@ -76,9 +77,11 @@ using Decode = bool (*)(const Decoding& job);
 /// D = A * B + C of an aligned sum, whole. A is rows x terms and B is K x cols, decoded; strides count elements.
 struct FusedSum {
   const int32_t *a_magnitude, *a_exponent;
+  const int16_t* a_narrow_exponent;
   const int32_t* a_sign;
   int a_stride;
   const int32_t *b_magnitude, *b_exponent;
+  const int16_t* b_narrow_exponent;
   const int32_t* b_sign;       // 0 or -1
   const int32_t* b_sign_flipped;  // -1 or 0: what a negative a(row, term) takes
   int b_stride;
@@ -92,8 +95,9 @@ struct FusedSum {
   uint32_t* d;
   int d_stride;
   int32_t* scratch;            // rows x scratch_per_row
+  int16_t* narrow_scratch;     // rows x narrow_scratch_per_row
 };
-inline constexpr int scratch_per_row = 3 * 32;
+inline constexpr int scratch_per_row = 2 * 32, narrow_scratch_per_row = 32;
 
 /// Returns whether any code of C is NaN or infinity.
 using SumFused = bool (*)(const FusedSum& job);

@@ -105,9 +105,14 @@ struct DecodedMatrix {
   kernels::Array<int32_t> magnitude;
   kernels::Array<int32_t> sign;      // 0, or -1 for negative numbers; B has the same once more, flipped
   kernels::Array<int32_t> exponent;  // exponent_of_zero for zeros, scale included
+  kernels::Array<int16_t> narrow_exponent;  // the same
   bool any_special = false;       // NaN or infinity, or a scale that is NaN
 
   size_t at(int row) const { return static_cast<size_t>(row) * stride; }
+  void raise_exponent(size_t at, int by) {
+    exponent[at] += by;
+    narrow_exponent[at] = static_cast<int16_t>(narrow_exponent[at] + by);
+  }
 };
 
 void decode_matrix(const BitMatrix& matrix, int shift, bool negate, bool both_signs, DecodedMatrix& decoded) {
@@ -118,10 +123,11 @@ void decode_matrix(const BitMatrix& matrix, int shift, bool negate, bool both_si
   decoded.magnitude.resize(count);
   decoded.sign.resize(both_signs ? 2 * count : count);
   decoded.exponent.resize(count);
+  decoded.narrow_exponent.resize(count);
   const WholeRows whole(matrix, kernels::fused_codes);
   decoded.any_special = kernels::kernels().decode(
       {.format = kernels::DecodeConstants(info(matrix.format)), .codes = whole.codes(), .codes_stride = whole.stride(), .rows = rows, .cols = cols, .stride = decoded.stride, .shift = shift,
-       .flip = negate ? -1 : 0, .magnitude = decoded.magnitude.data(), .exponent = decoded.exponent.data(), .sign = decoded.sign.data(),
+       .flip = negate ? -1 : 0, .magnitude = decoded.magnitude.data(), .exponent = decoded.exponent.data(), .sign = decoded.sign.data(), .narrow_exponent = decoded.narrow_exponent.data(),
        .other_sign = both_signs ? decoded.sign.data() + count : nullptr});
 }
 
@@ -129,6 +135,7 @@ void decode_matrix(const BitMatrix& matrix, int shift, bool negate, bool both_si
 struct Workspace {
   DecodedMatrix a, b;
   kernels::Array<int32_t> scratch;
+  kernels::Array<int16_t> narrow_scratch;
 };
 
 /// One power of two a row or a column.
@@ -136,7 +143,7 @@ void scale_rows(DecodedMatrix& decoded, const BitMatrix& scales) {
   for (int row = 0; row < scales.rows(); ++row) {
     const Decoded scale = decode(scales.format, scales(row, 0));
     decoded.any_special |= scale.number == NumberClass::nan;
-    for (int col = 0; col < decoded.stride; ++col) decoded.exponent[decoded.at(row) + col] += scale.exponent;
+    for (int col = 0; col < decoded.stride; ++col) decoded.raise_exponent(decoded.at(row) + col, scale.exponent);
   }
 }
 
@@ -144,7 +151,7 @@ void scale_cols(DecodedMatrix& decoded, const BitMatrix& scales, int rows) {
   for (int col = 0; col < scales.cols(); ++col) {
     const Decoded scale = decode(scales.format, scales(0, col));
     decoded.any_special |= scale.number == NumberClass::nan;
-    for (int row = 0; row < rows; ++row) decoded.exponent[decoded.at(row) + col] += scale.exponent;
+    for (int row = 0; row < rows; ++row) decoded.raise_exponent(decoded.at(row) + col, scale.exponent);
   }
 }
 
@@ -229,7 +236,7 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
   if (!loop || !per_part) return slow_sums(model, operands);
 
   thread_local Workspace workspace;
-  auto& [a, b, scratch] = workspace;
+  auto& [a, b, scratch, narrow_scratch] = workspace;
   decode_matrix(operands.a, product_shift, operands.negate_a, false, a);
   decode_matrix(operands.b, 0, operands.negate_b, true, b);
   if (operands.scales) {
@@ -238,14 +245,15 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
   }
   Accumulator accumulator(model.output, rows, cols, operands.c, kernels::fused_codes);
   scratch.resize(static_cast<size_t>(rows) * kernels::scratch_per_row);
-  const bool c_special = loop({.a_magnitude = a.magnitude.data(), .a_exponent = a.exponent.data(), .a_sign = a.sign.data(), .a_stride = a.stride,
-                               .b_magnitude = b.magnitude.data(), .b_exponent = b.exponent.data(), .b_sign = b.sign.data(),
+  narrow_scratch.resize(static_cast<size_t>(rows) * kernels::narrow_scratch_per_row);
+  const bool c_special = loop({.a_magnitude = a.magnitude.data(), .a_exponent = a.exponent.data(), .a_narrow_exponent = a.narrow_exponent.data(), .a_sign = a.sign.data(), .a_stride = a.stride,
+                               .b_magnitude = b.magnitude.data(), .b_exponent = b.exponent.data(), .b_narrow_exponent = b.narrow_exponent.data(), .b_sign = b.sign.data(),
                                .b_sign_flipped = b.sign.data() + b.at(operands.b.rows()), .b_stride = b.stride,
                                .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
                                .rows = rows, .cols = cols, .terms = terms, .terms_per_part = *per_part,
                                .c = accumulator.c(), .c_scale = operands.scale_input_d,
                                .fraction_bits = model.fraction_bits, .floor_exponent = model.floor_exponent,
-                               .output = kernels::OutputConstants(info(model.output), model.output_fraction_bits), .d = accumulator.d(), .d_stride = accumulator.stride(), .scratch = scratch.data()});
+                               .output = kernels::OutputConstants(info(model.output), model.output_fraction_bits), .d = accumulator.d(), .d_stride = accumulator.stride(), .scratch = scratch.data(), .narrow_scratch = narrow_scratch.data()});
   BitMatrix d = accumulator.take_d();
   if (a.any_special || b.any_special || c_special || !operands.mixed.empty()) replace_special_outputs(model, operands, d);
   return d;
