@@ -15,6 +15,10 @@ namespace bitmma::kernels {
 /// Exponent of a zero: far below every floor, so that a zero product never sets e_max.
 inline constexpr int32_t exponent_of_zero = -4096;
 
+/// Exponents fit 16 bits, and so must a floor: one that lies below everything, as a product of zeros with a scale does not.
+inline constexpr int32_t lowest_floor = -16384;
+static_assert(lowest_floor < 2 * exponent_of_zero - 512);
+
 /// Whole vectors, what the loops read and write: decoding and fused sums take codes by eight, as every N of the hardware is, the
 /// other loops by sixteen. Rows of decoded numbers hold vectors of 32 16-bit numbers.
 inline constexpr int fused_codes = 8, other_codes = 16, decoded_numbers = 32;

@@ -252,7 +252,7 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
                                .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
                                .rows = rows, .cols = cols, .terms = terms, .terms_per_part = *per_part,
                                .c = accumulator.c(), .c_scale = operands.scale_input_d,
-                               .fraction_bits = model.fraction_bits, .floor_exponent = model.floor_exponent,
+                               .fraction_bits = model.fraction_bits, .floor_exponent = std::max(model.floor_exponent, kernels::lowest_floor),
                                .output = kernels::OutputConstants(info(model.output), model.output_fraction_bits), .d = accumulator.d(), .d_stride = accumulator.stride(), .scratch = scratch.data(), .narrow_scratch = narrow_scratch.data()});
   BitMatrix d = accumulator.take_d();
   if (a.any_special || b.any_special || c_special || !operands.mixed.empty()) replace_special_outputs(model, operands, d);
