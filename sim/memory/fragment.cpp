@@ -1,11 +1,12 @@
 #include "bitmma/memory/fragment.hpp"
 
-#include <cstring>
+#include <algorithm>
 
 #include <fmt/format.h>
 
 #include "bitmma/core/bits.hpp"
 #include "bitmma/layout/layout.hpp"
+#include "words.hpp"
 
 namespace bitmma {
 namespace {
@@ -28,19 +29,90 @@ MatrixPlace element_of(FragmentRole role, int per_register, int thread, int reg,
   return {.row = 16 * warp + g + 8 * ((element >> 1) & 1), .col = 8 * (element >> 2) + 2 * q + (element & 1)};
 }
 
-/// Accumulators are large and regular: in every 8 columns a thread holds two neighbours in row g and two in row g + 8.
-/// Calls body(first register, row, col) for each such four.
-template <typename Body>
-void for_each_accumulator_block(const Fragment& fragment, const Body& body) {
-  const int count = fragment.registers(), registers_per_block = 4 / fragment.elements_per_register();
-  // The four threads that share two rows side by side: whole lines of the matrix are finished before the next are begun.
+// Accumulators are large and regular: in every 8 columns a thread holds two neighbours in row g and two in row g + 8, and the
+// four threads that share two rows fill 8 columns of both. They are moved four threads at a time, sixteen bytes of each.
+/// Calls body(registers of the first of four threads, their words of row g, their words of row g + 8) for each such four.
+template <typename Register, typename Word, typename Body>
+void for_each_four(Register* registers, Word* values, const Fragment& fragment, const Body& body) {
   for (int four = 0; four < fragment.threads; four += 4) {
-    for (int block = 0; block < fragment.cols / 8; ++block) {
-      for (int thread = 0; thread < 4; ++thread) {
-        body(static_cast<size_t>(four + thread) * count + static_cast<size_t>(block * registers_per_block), 16 * (four / 32) + four % 32 / 4, 8 * block + 2 * thread);
+    Word* const upper = values + static_cast<size_t>(16 * (four / 32) + four % 32 / 4) * fragment.cols;
+    body(registers + static_cast<size_t>(four) * fragment.registers(), upper, upper + static_cast<size_t>(8) * fragment.cols);
+  }
+}
+
+/// 32-bit accumulators: registers 4 j ... 4 j + 3 of a thread are two of columns 8 j ... 8 j + 7 in row g, then two in row g + 8.
+void gather_words(const uint32_t* registers, const Fragment& fragment, uint32_t* values) {
+  const int count = fragment.registers();
+  for_each_four(registers, values, fragment, [&](const uint32_t* four, uint32_t* upper, uint32_t* lower) {
+    for (int col = 0; col < fragment.cols; col += 8) {
+      for (int pair = 0; pair < 4; pair += 2) {
+        const uint32_t* const from = four + pair * count + col / 2;
+        const Doubles x = load<Doubles>(from), y = load<Doubles>(from + count);
+        store(__builtin_shufflevector(x, y, 0, 2), upper + col + 2 * pair);
+        store(__builtin_shufflevector(x, y, 1, 3), lower + col + 2 * pair);
       }
     }
-  }
+  });
+}
+
+void scatter_words(const uint32_t* values, const Fragment& fragment, uint32_t* registers) {
+  const int count = fragment.registers();
+  for_each_four(registers, values, fragment, [&](uint32_t* four, const uint32_t* upper, const uint32_t* lower) {
+    for (int col = 0; col < fragment.cols; col += 8) {
+      for (int pair = 0; pair < 4; pair += 2) {
+        uint32_t* const to = four + pair * count + col / 2;
+        const Doubles x = load<Doubles>(upper + col + 2 * pair), y = load<Doubles>(lower + col + 2 * pair);
+        store(__builtin_shufflevector(x, y, 0, 2), to);
+        store(__builtin_shufflevector(x, y, 1, 3), to + count);
+      }
+    }
+  });
+}
+
+/// 16-bit accumulators, two a register: registers 2 j and 2 j + 1 are columns 8 j ... of row g and of row g + 8. Four registers of
+/// four threads make sixteen columns; where eight are left over, two registers are read twice.
+void gather_halves(const uint32_t* registers, const Fragment& fragment, uint32_t* values) {
+  const int count = fragment.registers();
+  for_each_four(registers, values, fragment, [&](const uint32_t* four, uint32_t* upper, uint32_t* lower) {
+    const auto put = [](const Words& pairs, uint32_t* to) { store_words(reinterpret_cast<Halves>(pairs), to); };
+    if (count < 4) {
+      put(Words{four[0], four[count], four[2 * count], four[3 * count]}, upper);
+      put(Words{four[1], four[count + 1], four[2 * count + 1], four[3 * count + 1]}, lower);
+      return;
+    }
+    for (int reg = 0; reg < count; reg += 4) {
+      const int first = std::min(reg, count - 4);
+      Words words[4];
+      for (int thread = 0; thread < 4; ++thread) words[thread] = load<Words>(four + thread * count + first);
+      transpose(words);
+      put(words[0], upper + 4 * first);
+      put(words[1], lower + 4 * first);
+      put(words[2], upper + 4 * first + 8);
+      put(words[3], lower + 4 * first + 8);
+    }
+  });
+}
+
+void scatter_halves(const uint32_t* values, const Fragment& fragment, uint32_t* registers) {
+  const int count = fragment.registers();
+  for_each_four(registers, values, fragment, [&](uint32_t* four, const uint32_t* upper, const uint32_t* lower) {
+    const auto take = [](const uint32_t* from) {
+      const auto x = load<Words>(from), y = load<Words>(from + 4);
+      const Words even = __builtin_shufflevector(x, y, 0, 2, 4, 6), odd = __builtin_shufflevector(x, y, 1, 3, 5, 7);
+      return (even & 0xFFFF) | odd << 16;
+    };
+    if (count < 4) {
+      const Words above = take(upper), below = take(lower);
+      for (int thread = 0; thread < 4; ++thread) four[thread * count] = above[thread], four[thread * count + 1] = below[thread];
+      return;
+    }
+    for (int reg = 0; reg < count; reg += 4) {
+      const int first = std::min(reg, count - 4);
+      Words words[4]{take(upper + 4 * first), take(lower + 4 * first), take(upper + 4 * first + 8), take(lower + 4 * first + 8)};
+      transpose(words);
+      for (int thread = 0; thread < 4; ++thread) store(words[thread], four + thread * count + first);
+    }
+  });
 }
 
 }  // namespace
@@ -102,14 +174,8 @@ BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, 
   require_size(registers, fragment, operand);
   BitMatrix values = BitMatrix::unfilled(format, fragment.rows, fragment.cols);
   if (fragment.role == FragmentRole::d) {
-    const bool packed = fragment.element_bits == 16;
-    for_each_accumulator_block(fragment, [&](size_t first, int row, int col) {
-      uint32_t* const upper = &values.bits(row, col);
-      uint32_t* const lower = upper + 8 * fragment.cols;
-      const uint32_t* const words = registers.data() + first;
-      if (packed) upper[0] = words[0] & 0xFFFF, upper[1] = words[0] >> 16, lower[0] = words[1] & 0xFFFF, lower[1] = words[1] >> 16;
-      else std::memcpy(upper, words, 8), std::memcpy(lower, words + 2, 8);
-    });
+    if (fragment.element_bits == 16) gather_halves(registers.data(), fragment, values.bits.data());
+    else gather_words(registers.data(), fragment, values.bits.data());
     return values;
   }
   const int count = fragment.registers(), per_register = fragment.elements_per_register();
@@ -130,14 +196,8 @@ void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32
              std::string_view operand) {
   require_size(registers, fragment, operand);
   if (fragment.role == FragmentRole::d) {
-    const bool packed = fragment.element_bits == 16;
-    for_each_accumulator_block(fragment, [&](size_t first, int row, int col) {
-      const uint32_t* const upper = &values.bits(row, col);
-      const uint32_t* const lower = upper + 8 * fragment.cols;
-      uint32_t* const words = registers.data() + first;
-      if (packed) words[0] = (upper[0] & 0xFFFF) | upper[1] << 16, words[1] = (lower[0] & 0xFFFF) | lower[1] << 16;
-      else std::memcpy(words, upper, 8), std::memcpy(words + 2, lower, 8);
-    });
+    if (fragment.element_bits == 16) scatter_halves(values.bits.data(), fragment, registers.data());
+    else scatter_words(values.bits.data(), fragment, registers.data());
     return;
   }
   const int count = fragment.registers(), per_register = fragment.elements_per_register();

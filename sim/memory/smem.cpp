@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "words.hpp"
+
 namespace bitmma {
 namespace {
 
@@ -55,6 +57,45 @@ SmemPlace SmemMap::absolute_place_of(int row, int col) const {
   return {.byte = apply(swizzle_, buffer + position % line + row_bytes, descriptor.base_offset), .bit = static_cast<int>(col_bits & 7)};
 }
 
+std::optional<std::vector<uint32_t>> SmemMap::units(int per_unit) const {
+  constexpr int64_t unit_bits = 128;
+  const bool along_k = matrix_.major == Major::k;
+  const std::vector<int64_t>&inner_offset = along_k ? col_offset_ : row_offset_, &outer_offset = along_k ? row_offset_ : col_offset_;
+  const SmemDescriptor& descriptor = matrix_.descriptor;
+  std::vector<uint32_t> bytes(outer_offset.size() * (inner_offset.size() / static_cast<size_t>(per_unit)));
+  uint32_t* to = bytes.data();
+  if (descriptor.leading_dim_absolute) {
+    for (int inner = 0; inner < static_cast<int>(inner_offset.size()); inner += per_unit) {
+      for (int outer = 0; outer < static_cast<int>(outer_offset.size()); ++outer) {
+        const SmemPlace place = along_k ? place_of(outer, inner) : place_of(inner, outer);
+        if (place.byte % 16 != 0 || place.bit != 0) return std::nullopt;
+        *to++ = static_cast<uint32_t>(place.byte);
+      }
+    }
+    return bytes;
+  }
+  // place_of in 32 bits, for many outer offsets at once: 64 rows of strides below 2^18 bytes are far from 2^32.
+  std::vector<uint32_t> outer_bytes(outer_offset.size());
+  for (size_t i = 0; i < outer_bytes.size(); ++i) {
+    const int64_t bits = outer_offset[i] * matrix_.element_bits;
+    if (bits % unit_bits != 0) return std::nullopt;
+    outer_bytes[i] = static_cast<uint32_t>(bits / 8);
+  }
+  const int down = swizzle_.base + swizzle_.shift, up = swizzle_.base;
+  const uint32_t mask = (1u << swizzle_.bits) - 1, base_offset = static_cast<uint32_t>(descriptor.base_offset);
+  for (size_t inner = 0; inner < inner_offset.size(); inner += static_cast<size_t>(per_unit)) {
+    const int64_t bits = inner_offset[inner] * matrix_.element_bits;
+    if (bits % unit_bits != 0) return std::nullopt;
+    const uint32_t first = static_cast<uint32_t>(descriptor.start_address_bytes + bits / 8);
+    for (size_t outer = 0; outer < outer_bytes.size(); ++outer) {
+      const uint32_t linear = first + outer_bytes[outer];
+      to[outer] = linear ^ ((((linear >> down) - base_offset) & mask) << up);
+    }
+    to += outer_bytes.size();
+  }
+  return bytes;
+}
+
 std::vector<std::pair<int, int>> SmemMap::elements_at(int64_t byte) const {
   std::vector<std::pair<int, int>> found;
   for (int row = 0; row < matrix_.rows; ++row) {
@@ -97,23 +138,37 @@ struct Target {
   std::ptrdiff_t row_step, col_step;
 };
 
-/// Element `i` of a unit of 16 bytes, for codes of `width` bits that lie side by side from its start.
+/// The codes of a unit of 16 bytes, `width` bits each, that lie side by side from its start.
 template <int width>
-uint32_t code_in_unit(const uint8_t* unit, int i) {
-  if constexpr (width >= 8) {
-    uint32_t code = 0;
-    std::memcpy(&code, unit + i * (width / 8), width / 8);
-    return code;
+BITMMA_INLINE void take_codes(const uint8_t* unit, int count, uint32_t* codes) {
+  if constexpr (width == 32) {
+    std::memcpy(codes, unit, 16);
+  } else if constexpr (width == 16) {
+    store_words(load<Halves>(unit), codes);
+  } else if constexpr (width == 8) {
+    store_words(load<Bytes>(unit), codes);
+  } else if constexpr (width == 1) {
+    for (int word = 0; word < 4; ++word) {
+      uint32_t bits;
+      std::memcpy(&bits, unit + 4 * word, 4);
+      for (int i = 0; i < 32; i += 4) {
+        const Words bit = Words{1, 2, 4, 8} & (bits >> i), none{};
+        store(bit == 0 ? none : none + 1, codes + 32 * word + i);
+      }
+    }
   } else {
-    const int bit = i * width;
-    return (unit[bit >> 3] | unit[(bit >> 3) + 1] << 8) >> (bit & 7) & low_mask(width);
+    std::array<uint8_t, 17> bytes{};  // one more, for the code that ends with the unit
+    std::memcpy(bytes.data(), unit, 16);
+    for (int i = 0; i < count; ++i) {
+      const int bit = i * width;
+      codes[i] = static_cast<uint32_t>((bytes[bit >> 3] | bytes[(bit >> 3) + 1] << 8) >> (bit & 7)) & static_cast<uint32_t>(low_mask(width));
+    }
   }
 }
 
 /// Sixteen bytes never come apart: the swizzle moves whole units, and strides are multiples of them. So elements are read a
-/// unit at a time, along K or along the rows, and sixteen units side by side, so that also what is transposed is written
-/// in whole lines. Returns false where units do not hold together or lie outside the image; the caller then reads element
-/// by element.
+/// unit at a time, along K or along the rows; what is to be transposed, four units side by side. Returns false where units
+/// do not hold together or lie outside the image; the caller then reads element by element.
 template <int width>
 bool gather_units(std::span<const uint8_t> image, const SmemMap& map, const Target& target) {
   static_assert(std::endian::native == std::endian::little);
@@ -121,27 +176,30 @@ bool gather_units(std::span<const uint8_t> image, const SmemMap& map, const Targ
   const int per_unit = width >= 8 ? 128 / width : 128 / matrix.element_bits;  // narrow codes may have wider containers
   const bool along_k = matrix.major == Major::k;
   const int inners = along_k ? matrix.cols : matrix.rows, outers = along_k ? matrix.rows : matrix.cols;
-  if (inners % per_unit != 0) return false;
   const std::ptrdiff_t inner_step = along_k ? target.col_step : target.row_step, outer_step = along_k ? target.row_step : target.col_step;
-  constexpr int side_by_side = 16;
-  std::array<std::array<uint8_t, 17>, side_by_side> units{};  // one byte more than a unit has, for codes that end with it
-  for (int outer = 0; outer < outers; outer += side_by_side) {
-    const int count = std::min(side_by_side, outers - outer);
+  constexpr int side_by_side = 4;
+  const bool transposing = inner_step != 1;
+  if (inners % per_unit != 0 || (transposing && outers % side_by_side != 0)) return false;
+  const std::optional<std::vector<uint32_t>> units = map.units(per_unit);
+  if (!units || std::ranges::any_of(*units, [&](uint32_t byte) { return byte + uint64_t{16} > image.size(); })) return false;
+  const uint32_t* unit = units->data();
+  if (!transposing) {
     for (int inner = 0; inner < inners; inner += per_unit) {
-      for (int u = 0; u < count; ++u) {
-        const SmemPlace place = along_k ? map.place_of(outer + u, inner) : map.place_of(inner, outer + u);
-        if (place.byte % 16 != 0 || place.bit != 0 || place.byte + 16 > static_cast<int64_t>(image.size())) return false;
-        std::memcpy(units[static_cast<size_t>(u)].data(), image.data() + place.byte, 16);
-      }
-      uint32_t* const codes = target.codes + outer * outer_step + inner * inner_step;
-      if (inner_step == 1) {
-        for (int u = 0; u < count; ++u) {
-          for (int i = 0; i < per_unit; ++i) codes[u * outer_step + i] = code_in_unit<width>(units[static_cast<size_t>(u)].data(), i);
-        }
-      } else {
-        for (int i = 0; i < per_unit; ++i) {
-          for (int u = 0; u < count; ++u) codes[i * inner_step + u] = code_in_unit<width>(units[static_cast<size_t>(u)].data(), i);
-        }
+      for (int outer = 0; outer < outers; ++outer) take_codes<width>(image.data() + *unit++, per_unit, target.codes + outer * outer_step + inner);
+    }
+    return true;
+  }
+  constexpr int most_per_unit = width >= 8 ? 128 / width : width == 1 ? 128 : 32;
+  uint32_t codes[side_by_side][most_per_unit];
+  for (int inner = 0; inner < inners; inner += per_unit) {
+    for (int outer = 0; outer < outers; outer += side_by_side, unit += side_by_side) {
+      for (int u = 0; u < side_by_side; ++u) take_codes<width>(image.data() + unit[u], per_unit, codes[u]);
+      uint32_t* to = target.codes + inner * inner_step + outer;
+      for (int i = 0; i < (width >= 8 ? most_per_unit : per_unit); i += 4) {
+        Words words[side_by_side];
+        for (int u = 0; u < side_by_side; ++u) words[u] = load<Words>(codes[u] + i);
+        transpose(words);
+        for (int j = 0; j < 4; ++j, to += inner_step) store(words[j], to);
       }
     }
   }

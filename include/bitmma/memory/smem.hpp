@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -61,6 +62,9 @@ class SmemMap {
   int64_t linear_of(int row, int col) const {
     return matrix_.descriptor.start_address_bytes + (((row_offset_[row] + col_offset_[col]) * matrix_.element_bits) >> 3);
   }
+  /// First bytes of the units of 16 bytes, `per_unit` elements of a row (K-major) or of a column (MN-major) each: those of all rows
+  /// or columns, then the next ones of each. Nothing when some unit's elements do not begin a unit of shared memory.
+  std::optional<std::vector<uint32_t>> units(int per_unit) const;
   /// All elements that byte `byte` holds a part of, by row then column. Empty when the matrix does not use it.
   std::vector<std::pair<int, int>> elements_at(int64_t byte) const;
 
