@@ -1,6 +1,6 @@
 // One source for every instruction set. The bodies are templates on the bytes of a vector and are always inlined into the
 // functions of a table, which carry the name of the instruction set; the compiler maps GNU vectors to whatever registers
-// that has. No intrinsics, and no branches on data. Comparisons choose
+// that has. What C++ cannot say is in three functions of a few lines, multiply_pairs, shift_right and normalise. No branches on data. Comparisons choose
 // between numbers, never between 0 and -1: that is the comparison itself, which GCC 12 takes apart, lane by lane.
 #include "kernels.hpp"
 
@@ -18,6 +18,12 @@
 
 #define BITMMA_INLINE [[gnu::always_inline]] inline
 #define BITMMA_INLINE_LAMBDA __attribute__((always_inline))
+
+#if defined(__x86_64__) && !defined(__clang__)
+#include <immintrin.h>  // makes GCC know the builtins of instruction sets that this file is not compiled for
+#define BITMMA_X86_BUILTINS 1
+#pragma GCC diagnostic ignored "-Wpsabi"  // templates that are only ever inlined pass no vectors
+#endif
 
 namespace bitmma::kernels {
 
@@ -78,28 +84,93 @@ BITMMA_INLINE bool contains(const V& vector, int32_t number) {
   return std::ranges::find(numbers, number) != numbers.end();
 }
 
+/// Sums of both 16-bit products: lower halves and upper halves.
+template <int bytes>
+BITMMA_INLINE void multiply_pairs(const typename Vectors<bytes>::I32& x, const typename Vectors<bytes>::I32& y, typename Vectors<bytes>::I32& sums) {
+  using I32 = typename Vectors<bytes>::I32;
+#if BITMMA_X86_BUILTINS
+  using I16 = typename Vectors<bytes>::I16;
+  if constexpr (bytes == 64) sums = reinterpret_cast<I32>(__builtin_ia32_pmaddwd512_mask(reinterpret_cast<I16>(x), reinterpret_cast<I16>(y), I32{}, static_cast<uint16_t>(~0)));
+  else if constexpr (bytes == 32) sums = reinterpret_cast<I32>(__builtin_ia32_pmaddwd256(reinterpret_cast<I16>(x), reinterpret_cast<I16>(y)));
+  else sums = reinterpret_cast<I32>(__builtin_ia32_pmaddwd128(reinterpret_cast<I16>(x), reinterpret_cast<I16>(y)));
+#else
+  sums = (x << 16 >> 16) * (y << 16 >> 16) + (x >> 16) * (y >> 16);
+#endif
+}
+
+/// Numbers shifted right by counts from 0 on, arithmetically: a count of 32 or more leaves 0 or -1.
+template <int bytes>
+BITMMA_INLINE void shift_right(typename Vectors<bytes>::I32& numbers, const typename Vectors<bytes>::I32& counts) {
+#if BITMMA_X86_BUILTINS
+  if constexpr (bytes == 64) {
+    numbers = __builtin_ia32_psrav16si_mask(numbers, counts, numbers, static_cast<uint16_t>(~0));
+    return;
+  } else if constexpr (bytes == 32) {
+    numbers = __builtin_ia32_psrav8si(numbers, counts);
+    return;
+  }
+#endif
+  auto limited = counts;
+  limit_to(limited, 31);
+  numbers >>= limited;
+}
+
+/// Sixteen bits -> 32.
+template <int bytes>
+BITMMA_INLINE void widen(const typename Vectors<bytes>::Half16& narrow, typename Vectors<bytes>::I32& wide) {
+#if BITMMA_X86_BUILTINS
+  using I32 = typename Vectors<bytes>::I32;
+  if constexpr (bytes == 64) {
+    wide = __builtin_ia32_pmovsxwd512_mask(narrow, I32{}, static_cast<uint16_t>(~0));
+    return;
+  }
+#endif
+  wide = __builtin_convertvector(narrow, typename Vectors<bytes>::I32);
+}
+
 /// Codes [first, end) of a row, by whole vectors; `at` is the row's place in the arrays.
 template <int bytes>
-BITMMA_INLINE void decode_codes(const Decoding& job, const uint32_t* codes, size_t at, int first, int end, typename Vectors<bytes>::I32& largest) {
+BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end, typename Vectors<bytes>::I32& largest) {
   using I32 = typename Vectors<bytes>::I32;
   using U32 = typename Vectors<bytes>::U32;
+  constexpr int lanes = bytes / 4;
   const DecodeConstants& format = job.format;
+  const uint32_t* const codes = job.codes + static_cast<size_t>(row) * job.codes_stride;
+  const size_t at = static_cast<size_t>(row) * job.stride;
   const I32 none{};
-  for (; first < end; first += bytes / 4) {
+  for (; first < end; first += lanes) {
     U32 word;
     load(word, codes + first);
     const I32 code = reinterpret_cast<I32>(word >> format.ignored_bits);
     const I32 mantissa = code & format.mantissa_mask, field = (code >> format.mantissa_bits) & format.exponent_mask;
     raise_to<I32>(largest, code & format.special_mask);
     const I32 whole = mantissa | (field == 0 ? none + format.hidden_bit_of_zero : none + format.hidden_bit);
-    const I32 magnitude = whole << job.shift, sign = -(reinterpret_cast<I32>(word >> format.sign_shift) & 1) ^ job.flip, other_sign = ~sign;
+    const I32 sign = -(reinterpret_cast<I32>(word >> format.sign_shift) & 1) ^ job.flip;
+    const I32 significand = ((whole << job.shift) ^ sign) - sign;
+    const I32 pair = (significand & 0xFFFF) | ((sign | 1) << 16);
     const I32 finite = (field == 0 ? none + format.exponent_of_zero_field : field) - format.bias;
     const I32 exponent = whole == 0 ? none + exponent_of_zero : finite;
-    store(magnitude, job.magnitude + at + first);
+    store(pair, job.pair + at + first);
     store(exponent, job.exponent + at + first);
     store(__builtin_convertvector(exponent, typename Vectors<bytes>::Half16), job.narrow_exponent + at + first);
-    store(sign, job.sign + at + first);
-    if (job.other_sign) store(other_sign, job.other_sign + at + first);
+    if (job.negative_of_col && row < 32) {
+      I32 negative{};
+      if (row > 0) load(negative, job.negative_of_col + first);
+      negative |= sign & static_cast<int32_t>(1u << row);
+      store(negative, job.negative_of_col + first);
+    }
+    if (job.negative_of_row && first < 32) {
+      std::array<int32_t, lanes> bits;
+      for (int lane = 0; lane < lanes; ++lane) bits[lane] = static_cast<int32_t>(1u << lane);
+      I32 negative;
+      load(negative, bits.data());
+      negative &= sign;
+      store(negative, bits.data());
+      for (int half = lanes / 2; half > 0; half /= 2) {
+        for (int lane = 0; lane < half; ++lane) bits[lane] |= bits[lane + half];
+      }
+      job.negative_of_row[row] = (first == 0 ? 0 : job.negative_of_row[row]) | static_cast<uint32_t>(bits[0]) << first;
+    }
   }
 }
 
@@ -111,10 +182,8 @@ BITMMA_INLINE bool decode(const Decoding& given) {
   typename Vectors<bytes>::I32 largest{};
   typename Vectors<small_bytes>::I32 small_largest{};
   for (int row = 0; row < job.rows; ++row) {
-    const uint32_t* const codes = job.codes + static_cast<size_t>(row) * job.codes_stride;
-    const size_t at = static_cast<size_t>(row) * job.stride;
-    decode_codes<bytes>(job, codes, at, 0, whole_lanes, largest);
-    decode_codes<small_bytes>(job, codes, at, whole_lanes, job.cols, small_largest);
+    decode_codes<bytes>(job, row, 0, whole_lanes, largest);
+    decode_codes<small_bytes>(job, row, whole_lanes, job.cols, small_largest);
   }
   return contains(largest, job.format.special_code) || contains(small_largest, job.format.special_code);
 }
@@ -133,9 +202,11 @@ BITMMA_INLINE void decode_c(const OutputConstants& format, const typename Vector
   const I32 code = reinterpret_cast<I32>(word), none{};
   const I32 mantissa = code & format.mantissa_mask, field = (code >> mantissa_bits) & format.exponent_mask;
   raise_to(largest_field, field);
-  c.magnitude = mantissa | (field == 0 ? none : none + format.hidden_bit);
+  c.magnitude = field == 0 ? mantissa : mantissa | format.hidden_bit;
   c.sign = (code << unused_bits) >> 31;
-  const I32 finite = (field == 0 ? none + 1 : field) - (format.bias + c_scale);
+  I32 finite = field;
+  raise_to(finite, none + 1);
+  finite -= format.bias + c_scale;
   c.exponent = c.magnitude == 0 ? none + exponent_of_zero : finite;
 }
 
@@ -218,10 +289,13 @@ BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& su
   d = reinterpret_cast<U32>(finite == 0 ? I32{} : finite | (sum.sign & format.sign_bit));  // a zero result is +0, always
 }
 
+/// How the signs of products are found: they cancel in pairs of words, a bit a term, or are taken from every product.
+enum class Signs { counted, each };
+
 /// One step of a sum for `rows` rows from `row` on and `vectors` vectors of columns from `first` on. What passes from step to
 /// step lies in job.scratch, `block` numbers a row: columns are outside, rows inside, so that a block of B and its
 /// sums stay in the nearest cache, and every step is a short loop whose constants stay in registers.
-template <int bytes, int vectors_, bool dense, bool two_parts, Format output>
+template <int bytes, int vectors_, bool dense, bool two_parts, Signs signs, Format output>
 struct FusedSteps {
   using I32 = typename Vectors<bytes>::I32;
   using U32 = typename Vectors<bytes>::U32;
@@ -230,137 +304,169 @@ struct FusedSteps {
   using Narrow = typename Vectors<2 * block>::I16;          // all columns of the block
   using Half16 = typename Vectors<bytes>::Half16;          // those of one vector
 
-  BITMMA_INLINE static int16_t* max_exponents(const FusedSum& job, int row) { return job.narrow_scratch + static_cast<size_t>(row) * block; }
-  BITMMA_INLINE static void load_max_exponent(I32& vector, const FusedSum& job, int row, int v) {
-    Half16 narrow;
-    load(narrow, max_exponents(job, row) + v * lanes);
-    vector = __builtin_convertvector(narrow, I32);
-  }
-  BITMMA_INLINE static int32_t* part(const FusedSum& job, int row, int number) { return job.scratch + static_cast<size_t>(number * job.rows + row) * block; }
+  enum Kept { of_products, of_more_products, of_c, exponent_of_c, max_exponent_plus_1 };
+  BITMMA_INLINE static int32_t* kept(const FusedSum& job, int row, Kept what) { return job.scratch + static_cast<size_t>(what * job.rows + row) * block; }
   BITMMA_INLINE static size_t row_of_b(const FusedSum& job, int row, int term) {
-    return static_cast<size_t>(dense ? term : job.selected_k[static_cast<size_t>(row) * job.terms + term]) * job.b_stride;
+    return static_cast<size_t>(dense ? term : job.selected_k[static_cast<size_t>(row) * job.terms + term]) * job.b.stride;
   }
 
-  /// What the floor and C ask of e_max.
+  /// C as it aligns.
   BITMMA_INLINE static void take_c(const FusedSum& job, int row, int first, I32& largest_field) {
-    const I32 floor = I32{} + job.floor_exponent;
+    const int up = std::max(0, job.fraction_bits - info(output).mantissa_bits);
     for (int v = 0; v < vectors; ++v) {
-      I32 asked = floor;
-      if (job.c) {
-        U32 word;
-        load(word, job.c + static_cast<size_t>(row) * job.d_stride + first + v * lanes);
-        C<bytes> c;
-        decode_c<output, bytes>(job.output, word, job.c_scale, c, largest_field);
-        raise_to(asked, c.exponent);
-      }
-      store(__builtin_convertvector(asked, Half16), max_exponents(job, row) + v * lanes);
+      U32 word;
+      load(word, job.c + static_cast<size_t>(row) * job.d_stride + first + v * lanes);
+      C<bytes> c;
+      decode_c<output, bytes>(job.output, word, job.c_scale, c, largest_field);
+      const I32 aligning = (c.magnitude << up) ^ c.sign;
+      store(aligning, kept(job, row, of_c) + v * lanes);
+      store(c.exponent, kept(job, row, exponent_of_c) + v * lanes);
     }
   }
 
-  /// What the products ask.
-  BITMMA_INLINE static void find_max_exponents(const FusedSum& job, int row, int first) {
-    Narrow max_exponent;
-    load(max_exponent, max_exponents(job, row));
-    const int16_t* const a_exponent = job.a_narrow_exponent + static_cast<size_t>(row) * job.a_stride;
-    for (int term = 0; term < job.terms; ++term) {
-      Narrow exponent;
-      load(exponent, job.b_narrow_exponent + row_of_b(job, row, term) + first);
-      exponent += a_exponent[term];
-      raise_to(max_exponent, exponent);
-    }
-    store(max_exponent, max_exponents(job, row));
-  }
-
-  /// Every product truncated to a multiple of 2^(e_max - F), and added.
+  /// e_max: the largest exponent of products, C and the floor.
   template <int rows>
-  BITMMA_INLINE static void add_products(const FusedSum& job, int row, int first, int begin, int end, int number) {
-    I32 max_exponent[rows][vectors], sum[rows][vectors] = {};
-    const int32_t *a_exponent[rows], *a_magnitude[rows], *a_sign[rows];
+  BITMMA_INLINE static void find_max_exponents(const FusedSum& job, int row, int first) {
+    Narrow largest[rows];
+    const int16_t* a_exponent[rows];
     for (int r = 0; r < rows; ++r) {
-      const size_t a = static_cast<size_t>(row + r) * job.a_stride;
-      a_exponent[r] = job.a_exponent + a, a_magnitude[r] = job.a_magnitude + a, a_sign[r] = job.a_sign + a;
-      for (int v = 0; v < vectors; ++v) load_max_exponent(max_exponent[r][v], job, row + r, v);
+      a_exponent[r] = job.a.narrow_exponent + static_cast<size_t>(row + r) * job.a.stride;
+      largest[r] = Narrow{} + std::numeric_limits<int16_t>::min();
+    }
+    for (int term = 0; term < job.terms; ++term) {
+      Narrow of_b;
+      load(of_b, job.b.narrow_exponent + row_of_b(job, row, term) + first);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) raise_to<Narrow>(largest[r], of_b + a_exponent[r][term]);
+    }
+    const I32 floor = I32{} + job.floor_exponent;
+    for (int r = 0; r < rows; ++r) {
+      std::array<int16_t, block> narrow;
+      store(largest[r], narrow.data());
+      for (int v = 0; v < vectors; ++v) {
+        Half16 half;
+        load(half, narrow.data() + v * lanes);
+        I32 exponent;
+        widen<bytes>(half, exponent);
+        raise_to(exponent, floor);
+        if (job.c) {
+          I32 of_c_too;
+          load(of_c_too, kept(job, row + r, exponent_of_c) + v * lanes);
+          raise_to(exponent, of_c_too);
+        }
+        exponent += 1;
+        store(exponent, kept(job, row + r, max_exponent_plus_1) + v * lanes);
+      }
+    }
+  }
+
+  /// How many products are negative. A word has a bit a term.
+  BITMMA_INLINE static void count_negative(const FusedSum& job, int row, int col, U32& count) {
+    load(count, job.b.negative + col);
+    count ^= job.a.negative[row];
+    // Neighbours added: pairs, fours, bytes, then the four bytes.
+    count -= (count >> 1) & 0x55555555u;
+    count = (count & 0x33333333u) + ((count >> 2) & 0x33333333u);
+    count = (count + (count >> 4)) & 0x0F0F0F0Fu;
+    count = (count * 0x01010101u) >> 24;
+  }
+
+  /// Every product truncated to a multiple of 2^(e_max - F), and added. The sum begins with what negative products lack: all of
+  /// them, whichever part they are in.
+  template <int rows>
+  BITMMA_INLINE static void add_products(const FusedSum& job, int row, int first, int begin, int end, Kept what) {
+    I32 max_exponent[rows][vectors];
+    U32 sum[rows][vectors];
+    const int32_t* a_exponent[rows];
+    const Pair* a_pair[rows];
+    for (int r = 0; r < rows; ++r) {
+      const size_t a = static_cast<size_t>(row + r) * job.a.stride;
+      a_exponent[r] = job.a.exponent + a, a_pair[r] = job.a.pair + a;
+      for (int v = 0; v < vectors; ++v) {
+        load(max_exponent[r][v], kept(job, row + r, max_exponent_plus_1) + v * lanes);
+        if (signs == Signs::counted && begin == 0) count_negative(job, row + r, first + v * lanes, sum[r][v]);
+        else sum[r][v] = U32{};
+      }
     }
     for (int term = begin; term < end; ++term) {
       const size_t b = row_of_b(job, row, term) + first;
-      I32 exponent[vectors], magnitude[vectors];
+      I32 exponent[vectors], pair[vectors];
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) {
-        load(exponent[v], job.b_exponent + b + v * lanes);
-        load(magnitude[v], job.b_magnitude + b + v * lanes);
+        load(exponent[v], job.b.exponent + b + v * lanes);
+        load(pair[v], job.b.pair + b + v * lanes);
       }
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
-        const int32_t* const b_sign = (a_sign[r][term] ? job.b_sign_flipped : job.b_sign) + b;
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; ++v) {
-          I32 sign;
-          load(sign, b_sign + v * lanes);
-          I32 drop = max_exponent[r][v] - a_exponent[r][term] - exponent[v];
-          limit_to(drop, 31);
-          const I32 aligned = (magnitude[v] * a_magnitude[r][term]) >> drop;  // magnitudes, so toward zero, as measured
-          sum[r][v] += (aligned ^ sign) - sign;
+          const I32 drop = max_exponent[r][v] - exponent[v] - a_exponent[r][term];
+          I32 product;
+          multiply_pairs<bytes>(pair[v], I32{} + a_pair[r][term], product);
+          if constexpr (signs == Signs::each) sum[r][v] += reinterpret_cast<U32>(product) >> 31;
+          shift_right<bytes>(product, drop);
+          sum[r][v] += reinterpret_cast<U32>(product);
         }
       }
     }
     for (int r = 0; r < rows; ++r) {
-      for (int v = 0; v < vectors; ++v) store(sum[r][v], part(job, row + r, number) + v * lanes);
+      for (int v = 0; v < vectors; ++v) store(sum[r][v], kept(job, row + r, what) + v * lanes);
     }
   }
 
   template <int rows>
   BITMMA_INLINE static void add_products(const FusedSum& job, int row, int first) {
-    add_products<rows>(job, row, first, 0, job.terms_per_part, 0);
-    if constexpr (two_parts) add_products<rows>(job, row, first, job.terms_per_part, job.terms, 1);
+    add_products<rows>(job, row, first, 0, job.terms_per_part, of_products);
+    if constexpr (two_parts) add_products<rows>(job, row, first, job.terms_per_part, job.terms, of_more_products);
   }
 
   /// C, aligned like the products, added, and the sum rounded.
   BITMMA_INLINE static void finish(const FusedSum& job, int row, int first) {
-    const int up = std::max(0, job.fraction_bits - info(output).mantissa_bits), down = std::max(0, info(output).mantissa_bits - job.fraction_bits);
+    const int down = std::max(0, info(output).mantissa_bits - job.fraction_bits);
     for (int v = 0; v < vectors; ++v) {
-      const int col = first + v * lanes;
-      const size_t at = static_cast<size_t>(row) * job.d_stride + col;
-      I32 max_exponent, parts[2], c_part{}, not_used{};
-      load_max_exponent(max_exponent, job, row, v);
-      load(parts[0], part(job, row, 0) + v * lanes);
-      if constexpr (two_parts) load(parts[1], part(job, row, 1) + v * lanes);
+      I32 max_exponent, parts[2], c_part{};
+      load(max_exponent, kept(job, row, max_exponent_plus_1) + v * lanes);
+      load(parts[0], kept(job, row, of_products) + v * lanes);
+      if constexpr (two_parts) load(parts[1], kept(job, row, of_more_products) + v * lanes);
       if (job.c) {
-        U32 word;
-        load(word, job.c + at);
-        C<bytes> c;
-        decode_c<output, bytes>(job.output, word, job.c_scale, c, not_used);
-        I32 drop = max_exponent - c.exponent + down;
-        limit_to(drop, 31);
-        c_part = (((c.magnitude << up) >> drop) ^ c.sign) - c.sign;
+        I32 exponent;
+        load(c_part, kept(job, row, of_c) + v * lanes);
+        load(exponent, kept(job, row, exponent_of_c) + v * lanes);
+        const I32 negative = c_part >> 31;
+        shift_right<bytes>(c_part, max_exponent + (down - 1) - exponent);
+        c_part -= negative;
       }
       Sum<bytes> sum;
       add_up<bytes>(parts[0], two_parts ? &parts[1] : nullptr, c_part, sum);
       U32 code;
-      round_sum<output, bytes>(job.output, sum, max_exponent, job.fraction_bits, code);
-      store(code, job.d + at);
+      round_sum<output, bytes>(job.output, sum, max_exponent, job.fraction_bits + 1, code);
+      store(code, job.d + static_cast<size_t>(row) * job.d_stride + first + v * lanes);
     }
   }
 
   /// All steps for the columns from `first` on.
   BITMMA_INLINE static void run(const FusedSum& job, int first, I32& largest_field) {
-    for (int row = 0; row < job.rows; ++row) take_c(job, row, first, largest_field);
-    for (int row = 0; row < job.rows; ++row) find_max_exponents(job, row, first);
-    constexpr int together = !dense ? 1 : vectors == 1 ? 4 : 2;  // rows that meet the same rows of B
     int row = 0;
-    for (; row + together <= job.rows; row += together) add_products<together>(job, row, first);
+    if (job.c) {
+      for (; row < job.rows; ++row) take_c(job, row, first, largest_field);
+    }
+    constexpr int four = dense ? 4 : 1, together = !dense ? 1 : vectors == 1 ? 4 : 2;  // rows that meet the same rows of B
+    for (row = 0; row + four <= job.rows; row += four) find_max_exponents<four>(job, row, first);
+    for (; row < job.rows; ++row) find_max_exponents<1>(job, row, first);
+    for (row = 0; row + together <= job.rows; row += together) add_products<together>(job, row, first);
     for (; row < job.rows; ++row) add_products<1>(job, row, first);
     for (row = 0; row < job.rows; ++row) finish(job, row, first);
   }
 };
 
-template <int bytes, bool dense, bool two_parts, Format output>
+template <int bytes, bool dense, bool two_parts, Signs signs, Format output>
 BITMMA_INLINE bool sum_fused(const FusedSum& given) {
   const FusedSum job = given;  // a copy: stores cannot change it, so that it stays in registers
-  using Two = FusedSteps<bytes, 2, dense, two_parts, output>;
-  using One = FusedSteps<bytes, 1, dense, two_parts, output>;
+  using Two = FusedSteps<bytes, 2, dense, two_parts, signs, output>;
+  using One = FusedSteps<bytes, 1, dense, two_parts, signs, output>;
   typename Vectors<bytes>::I32 largest_field{};
   constexpr int small_bytes = bytes == 64 ? 32 : bytes;  // eight columns, which no vector may pass
-  using Eight = FusedSteps<small_bytes, 1, dense, two_parts, output>;
+  using Eight = FusedSteps<small_bytes, 1, dense, two_parts, signs, output>;
   typename Vectors<small_bytes>::I32 small_field{};
   int first = 0;
   for (; job.cols - first >= Two::block; first += Two::block) Two::run(job, first, largest_field);
@@ -372,8 +478,10 @@ BITMMA_INLINE bool sum_fused(const FusedSum& given) {
 
 template <int bytes, Format output>
 BITMMA_INLINE bool sum_fused(const FusedSum& job) {
-  if (job.terms_per_part < job.terms) return job.selected_k ? sum_fused<bytes, false, true, output>(job) : sum_fused<bytes, true, true, output>(job);
-  return job.selected_k ? sum_fused<bytes, false, false, output>(job) : sum_fused<bytes, true, false, output>(job);
+  const bool two_parts = job.terms_per_part < job.terms;
+  if (job.selected_k) return two_parts ? sum_fused<bytes, false, true, Signs::each, output>(job) : sum_fused<bytes, false, false, Signs::each, output>(job);
+  if (job.terms > 32) return two_parts ? sum_fused<bytes, true, true, Signs::each, output>(job) : sum_fused<bytes, true, false, Signs::each, output>(job);
+  return two_parts ? sum_fused<bytes, true, true, Signs::counted, output>(job) : sum_fused<bytes, true, false, Signs::counted, output>(job);
 }
 
 /// Outputs (row, first ...) of one vector of 16-bit numbers.

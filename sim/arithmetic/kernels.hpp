@@ -64,31 +64,39 @@ struct OutputConstants {
   OutputConstants(const FormatInfo& format, int fraction_bits);
 };
 
-/// Codes -> magnitude << shift, sign (0 or -1, `flip` exclusive-ored), exponent. Rows of the arrays are `stride` apart, whole vectors.
+/// A number as the loops multiply it: its significand with its sign in the lower 16 bits, and 1 or -1 in the upper ones. A product of two
+/// such pairs, of the halves, is 2 x + 1 or -(2 x + 1) when one significand carries the factor two: shifting that right, arithmetically,
+/// truncates x toward zero, and leaves one less than that where the product is negative. How often it is, the signs say, a bit a term.
+using Pair = int32_t;
+inline constexpr int pair_bits = 15;  // of a significand
+
+/// Codes -> pairs, significands moved up by `shift`, and exponents. Rows of the arrays are `stride` apart, whole vectors.
 struct Decoding {
   DecodeConstants format;
   const uint32_t* codes;
   int codes_stride, rows, cols, stride, shift;
-  int32_t flip;
-  int32_t *magnitude, *exponent, *sign;
+  int32_t flip;  // -1 negates
+  Pair* pair;
+  int32_t* exponent;
   int16_t* narrow_exponent;  // the same exponents: the search for the largest takes twice as many at a time
-  int32_t* other_sign;       // ~sign, or nullptr
+  uint32_t *negative_of_row, *negative_of_col;  // bit k: number k of the row or column is negative; the first 32; either may be nullptr
 };
 
 /// Returns whether any code is NaN or infinity.
 using Decode = bool (*)(const Decoding& job);
 
-/// D = A * B + C of an aligned sum, whole. A is rows x terms and B is K x cols, decoded; strides count elements.
+/// One operand, decoded; strides count elements.
+struct Numbers {
+  const Pair* pair;
+  const int32_t* exponent;
+  const int16_t* narrow_exponent;
+  const uint32_t* negative;  // a row's of A, a column's of B
+  int stride;
+};
+
+/// D = A * B + C of an aligned sum, whole. A is rows x terms and B is K x cols.
 struct FusedSum {
-  const int32_t *a_magnitude, *a_exponent;
-  const int16_t* a_narrow_exponent;
-  const int32_t* a_sign;
-  int a_stride;
-  const int32_t *b_magnitude, *b_exponent;
-  const int16_t* b_narrow_exponent;
-  const int32_t* b_sign;       // 0 or -1
-  const int32_t* b_sign_flipped;  // -1 or 0: what a negative a(row, term) takes
-  int b_stride;
+  Numbers a, b;
   const uint16_t* selected_k;  // rows x terms, or nullptr: term j meets row j of B
   int rows, cols, terms;
   int terms_per_part;          // whose sum fits 31 bits; all of them make at most two parts
@@ -99,9 +107,8 @@ struct FusedSum {
   uint32_t* d;
   int d_stride;
   int32_t* scratch;            // rows x scratch_per_row
-  int16_t* narrow_scratch;     // rows x narrow_scratch_per_row
 };
-inline constexpr int scratch_per_row = 2 * 32, narrow_scratch_per_row = 32;
+inline constexpr int scratch_per_row = 5 * 32;
 
 /// Returns whether any code of C is NaN or infinity.
 using SumFused = bool (*)(const FusedSum& job);

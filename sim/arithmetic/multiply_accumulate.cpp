@@ -102,40 +102,44 @@ class Accumulator {
 /// An operand decoded once, as arrays, row by row. Rows are padded with zeros.
 struct DecodedMatrix {
   int stride = 0;
-  kernels::Array<int32_t> magnitude;
-  kernels::Array<int32_t> sign;      // 0, or -1 for negative numbers; B has the same once more, flipped
+  kernels::Array<kernels::Pair> pair;
   kernels::Array<int32_t> exponent;  // exponent_of_zero for zeros, scale included
   kernels::Array<int16_t> narrow_exponent;  // the same
+  kernels::Array<uint32_t> negative;  // a word a row of A, a column of B
   bool any_special = false;       // NaN or infinity, or a scale that is NaN
 
   size_t at(int row) const { return static_cast<size_t>(row) * stride; }
+  kernels::Numbers numbers() const {
+    return {.pair = pair.data(), .exponent = exponent.data(), .narrow_exponent = narrow_exponent.data(), .negative = negative.data(), .stride = stride};
+  }
   void raise_exponent(size_t at, int by) {
     exponent[at] += by;
     narrow_exponent[at] = static_cast<int16_t>(narrow_exponent[at] + by);
   }
 };
 
-void decode_matrix(const BitMatrix& matrix, int shift, bool negate, bool both_signs, DecodedMatrix& decoded) {
+enum class Side : uint8_t { a, b };
+
+void decode_matrix(Side side, const BitMatrix& matrix, int shift, bool negate, DecodedMatrix& decoded) {
   assert(info(matrix.format).is_signed);
   const int rows = matrix.rows(), cols = matrix.cols();
   decoded.stride = kernels::round_up(cols, kernels::decoded_numbers);
   const size_t count = decoded.at(rows);
-  decoded.magnitude.resize(count);
-  decoded.sign.resize(both_signs ? 2 * count : count);
+  decoded.pair.resize(count);
   decoded.exponent.resize(count);
   decoded.narrow_exponent.resize(count);
+  decoded.negative.resize(static_cast<size_t>(side == Side::a ? rows : decoded.stride));
   const WholeRows whole(matrix, kernels::fused_codes);
   decoded.any_special = kernels::kernels().decode(
       {.format = kernels::DecodeConstants(info(matrix.format)), .codes = whole.codes(), .codes_stride = whole.stride(), .rows = rows, .cols = cols, .stride = decoded.stride, .shift = shift,
-       .flip = negate ? -1 : 0, .magnitude = decoded.magnitude.data(), .exponent = decoded.exponent.data(), .sign = decoded.sign.data(), .narrow_exponent = decoded.narrow_exponent.data(),
-       .other_sign = both_signs ? decoded.sign.data() + count : nullptr});
+       .flip = negate ? -1 : 0, .pair = decoded.pair.data(), .exponent = decoded.exponent.data(), .narrow_exponent = decoded.narrow_exponent.data(),
+       .negative_of_row = side == Side::a ? decoded.negative.data() : nullptr, .negative_of_col = side == Side::b ? decoded.negative.data() : nullptr});
 }
 
 /// What one product after the other needs, of every thread its own: nothing is allocated for a case of a shape seen before.
 struct Workspace {
   DecodedMatrix a, b;
   kernels::Array<int32_t> scratch;
-  kernels::Array<int16_t> narrow_scratch;
 };
 
 /// One power of two a row or a column.
@@ -211,13 +215,25 @@ void replace_special_outputs(const AccumulatorModel& model, const Operands& oper
   }
 }
 
-/// How many products may be added in 31 bits, when all of them and C fit 32: what the hot loop asks. Nothing where they do not.
-std::optional<int> terms_per_part(const AccumulatorModel& model, int product_shift, const Operands& operands) {
-  const auto largest = [](Format format) { return int64_t{2} << info(format).mantissa_bits; };
-  const int64_t product = (largest(operands.a.format) - 1) * (largest(operands.b.format) - 1) << product_shift;
-  const int64_t terms = operands.a.cols(), c = int64_t{2} << model.fraction_bits, per_part = std::numeric_limits<int32_t>::max() / product;
-  if (model.fraction_bits > 28 || per_part == 0 || 2 * per_part < terms || terms * product + c > int64_t{std::numeric_limits<uint32_t>::max()}) return std::nullopt;
-  return static_cast<int>(std::min(per_part, terms));
+/// What the hot loop asks of a sum: how far significands move up so that products count twice the last bit of e_max, and how many
+/// products may be added in 31 bits. All of them and C fit 32.
+struct Budget {
+  int a_shift, b_shift, terms_per_part;
+};
+
+/// Nothing where bits do not suffice.
+std::optional<Budget> find_budget(const AccumulatorModel& model, const Operands& operands) {
+  const int a_bits = info(operands.a.format).mantissa_bits + 1, b_bits = info(operands.b.format).mantissa_bits + 1;
+  const int product_shift = model.fraction_bits - (a_bits - 1) - (b_bits - 1);
+  if (product_shift < 0 || model.fraction_bits > 27) return std::nullopt;
+  const int a_shift = std::min(product_shift + 1, kernels::pair_bits - 1 - a_bits), b_shift = product_shift + 1 - a_shift;
+  if (a_shift < 0 || b_bits + b_shift > kernels::pair_bits) return std::nullopt;
+  const auto largest = [](int bits) { return (int64_t{1} << bits) - 1; };
+  const int64_t product = largest(a_bits) * largest(b_bits) << product_shift;
+  // A part may be off by one a term before it is corrected.
+  const int64_t terms = operands.a.cols(), c = int64_t{2} << model.fraction_bits, per_part = (std::numeric_limits<int32_t>::max() - terms) / product;
+  if (2 * per_part < terms || terms * product + c > int64_t{std::numeric_limits<uint32_t>::max()}) return std::nullopt;
+  return Budget{.a_shift = a_shift, .b_shift = b_shift, .terms_per_part = static_cast<int>(std::min(per_part, terms))};
 }
 
 /// The loop for the model's rounding, or nullptr: hypotheses that hardware has refuted take the slow path.
@@ -231,29 +247,25 @@ kernels::SumFused find_loop(const AccumulatorModel& model) {
 BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols();
   const kernels::SumFused loop = find_loop(model);
-  const int product_shift = model.fraction_bits - info(operands.a.format).mantissa_bits - info(operands.b.format).mantissa_bits;
-  const std::optional<int> per_part = product_shift < 0 ? std::nullopt : terms_per_part(model, product_shift, operands);
-  if (!loop || !per_part) return slow_sums(model, operands);
+  const std::optional<Budget> budget = find_budget(model, operands);
+  if (!loop || !budget) return slow_sums(model, operands);
 
   thread_local Workspace workspace;
-  auto& [a, b, scratch, narrow_scratch] = workspace;
-  decode_matrix(operands.a, product_shift, operands.negate_a, false, a);
-  decode_matrix(operands.b, 0, operands.negate_b, true, b);
+  auto& [a, b, scratch] = workspace;
+  decode_matrix(Side::a, operands.a, budget->a_shift, operands.negate_a, a);
+  decode_matrix(Side::b, operands.b, budget->b_shift, operands.negate_b, b);
   if (operands.scales) {
     scale_rows(a, operands.scales->a);
     scale_cols(b, operands.scales->b, operands.b.rows());
   }
   Accumulator accumulator(model.output, rows, cols, operands.c, kernels::fused_codes);
   scratch.resize(static_cast<size_t>(rows) * kernels::scratch_per_row);
-  narrow_scratch.resize(static_cast<size_t>(rows) * kernels::narrow_scratch_per_row);
-  const bool c_special = loop({.a_magnitude = a.magnitude.data(), .a_exponent = a.exponent.data(), .a_narrow_exponent = a.narrow_exponent.data(), .a_sign = a.sign.data(), .a_stride = a.stride,
-                               .b_magnitude = b.magnitude.data(), .b_exponent = b.exponent.data(), .b_narrow_exponent = b.narrow_exponent.data(), .b_sign = b.sign.data(),
-                               .b_sign_flipped = b.sign.data() + b.at(operands.b.rows()), .b_stride = b.stride,
+  const bool c_special = loop({.a = a.numbers(), .b = b.numbers(),
                                .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
-                               .rows = rows, .cols = cols, .terms = terms, .terms_per_part = *per_part,
+                               .rows = rows, .cols = cols, .terms = terms, .terms_per_part = budget->terms_per_part,
                                .c = accumulator.c(), .c_scale = operands.scale_input_d,
                                .fraction_bits = model.fraction_bits, .floor_exponent = std::max(model.floor_exponent, kernels::lowest_floor),
-                               .output = kernels::OutputConstants(info(model.output), model.output_fraction_bits), .d = accumulator.d(), .d_stride = accumulator.stride(), .scratch = scratch.data(), .narrow_scratch = narrow_scratch.data()});
+                               .output = kernels::OutputConstants(info(model.output), model.output_fraction_bits), .d = accumulator.d(), .d_stride = accumulator.stride(), .scratch = scratch.data()});
   BitMatrix d = accumulator.take_d();
   if (a.any_special || b.any_special || c_special || !operands.mixed.empty()) replace_special_outputs(model, operands, d);
   return d;
