@@ -50,6 +50,7 @@ struct Vectors {
   using U32 [[gnu::vector_size(bytes)]] = uint32_t;
   using I64 [[gnu::vector_size(bytes)]] = int64_t;
   using U64 [[gnu::vector_size(bytes)]] = uint64_t;
+  using F32 [[gnu::vector_size(bytes)]] = float;  // as some instructions see them; nothing computes with it
   using Half16 [[gnu::vector_size(bytes / 2)]] = int16_t;
   using Half32 [[gnu::vector_size(bytes / 2)]] = int32_t;
 };
@@ -128,6 +129,21 @@ BITMMA_INLINE void widen(const typename Vectors<bytes>::Half16& narrow, typename
   wide = __builtin_convertvector(narrow, typename Vectors<bytes>::I32);
 }
 
+/// The sign of every number as a bit.
+template <int bytes>
+BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
+#if BITMMA_X86_BUILTINS
+  using F32 = typename Vectors<bytes>::F32;
+  if constexpr (bytes == 64) return __builtin_ia32_cvtd2mask512(numbers);
+  else if constexpr (bytes == 32) return static_cast<uint32_t>(__builtin_ia32_movmskps256(reinterpret_cast<F32>(numbers)));
+  else return static_cast<uint32_t>(__builtin_ia32_movmskps(reinterpret_cast<F32>(numbers)));
+#else
+  uint32_t bits = 0;
+  for (int lane = 0; lane < bytes / 4; ++lane) bits |= static_cast<uint32_t>(numbers[lane] < 0) << lane;
+  return bits;
+#endif
+}
+
 /// Codes [first, end) of a row, by whole vectors; `at` is the row's place in the arrays.
 template <int bytes>
 BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end, typename Vectors<bytes>::I32& largest) {
@@ -159,18 +175,7 @@ BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end
       negative |= sign & static_cast<int32_t>(1u << row);
       store(negative, job.negative_of_col + first);
     }
-    if (job.negative_of_row && first < 32) {
-      std::array<int32_t, lanes> bits;
-      for (int lane = 0; lane < lanes; ++lane) bits[lane] = static_cast<int32_t>(1u << lane);
-      I32 negative;
-      load(negative, bits.data());
-      negative &= sign;
-      store(negative, bits.data());
-      for (int half = lanes / 2; half > 0; half /= 2) {
-        for (int lane = 0; lane < half; ++lane) bits[lane] |= bits[lane + half];
-      }
-      job.negative_of_row[row] = (first == 0 ? 0 : job.negative_of_row[row]) | static_cast<uint32_t>(bits[0]) << first;
-    }
+    if (job.negative_of_row && first < 32) job.negative_of_row[row] = (first == 0 ? 0 : job.negative_of_row[row]) | sign_bits<bytes>(sign) << first;
   }
 }
 

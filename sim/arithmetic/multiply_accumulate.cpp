@@ -244,11 +244,25 @@ kernels::SumFused find_loop(const AccumulatorModel& model) {
   return nullptr;
 }
 
+/// A sum treats A and B alike: D^T = B^T A^T + C^T. Where N does not fill a vector, M is the longer side of the two.
+bool is_better_turned(const Operands& operands) {
+  return operands.b.cols() < kernels::other_codes && operands.a.rows() >= kernels::other_codes && operands.selected_k.empty();
+}
+
+Operands turned(const Operands& operands) {
+  Operands result{.a = transposed(operands.b), .b = transposed(operands.a), .c = std::nullopt, .selected_k = {},
+                  .negate_a = operands.negate_b, .negate_b = operands.negate_a, .scale_input_d = operands.scale_input_d};
+  if (operands.c) result.c = transposed(*operands.c);
+  if (operands.scales) result.scales = BlockScales{.a = transposed(operands.scales->b), .b = transposed(operands.scales->a)};
+  return result;
+}
+
 BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols();
   const kernels::SumFused loop = find_loop(model);
   const std::optional<Budget> budget = find_budget(model, operands);
   if (!loop || !budget) return slow_sums(model, operands);
+  if (is_better_turned(operands)) return transposed(fused_sums(model, turned(operands)));
 
   thread_local Workspace workspace;
   auto& [a, b, scratch] = workspace;

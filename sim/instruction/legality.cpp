@@ -68,9 +68,7 @@ class Checker {
  public:
   explicit Checker(std::string_view source) : source_(source) {}
 
-  void require(bool holds, std::string_view field, auto seen, std::string legal, std::string fix = {},
-               std::string_view source = {}) {
-    if (holds) return;
+  void refuse(std::string_view field, auto seen, std::string legal, std::string fix = {}, std::string_view source = {}) {
     found_.push_back({.field = std::string(field), .seen = fmt::format("{}", seen), .legal = std::move(legal),
                       .fix = std::move(fix), .source = std::string(source.empty() ? source_ : source)});
   }
@@ -117,52 +115,51 @@ std::vector<Violation> violations_of(const Instruction& instruction) {
   constexpr std::string_view syntax = "PTX ISA 9.7.15.5.2";
   const LegalForm* form = find_legal_form(instruction);
   Checker check(form ? form->source : "PTX ISA 9.7.15.3");
-  check.require(instruction.m == 64, "m", instruction.m, "64", "a warpgroup always computes 64 rows");
+  if (instruction.m != 64) check.refuse("m", instruction.m, "64", "a warpgroup always computes 64 rows");
   if (!form) {
-    check.require(false, "types", types(instruction.d, instruction.a, instruction.b), legal_types_near(instruction));
+    check.refuse("types", types(instruction.d, instruction.a, instruction.b), legal_types_near(instruction));
     return std::move(check).found();
   }
-  check.require(contains(form->n, instruction.n), "n", instruction.n, std::string(print(form->n)),
+  if (!contains(form->n, instruction.n)) check.refuse("n", instruction.n, std::string(print(form->n)),
                 fix_for_n(form->n, instruction.n));
   if (instruction.sparse && form->k_sparse == 0) {
-    check.require(false, ".sp", "present", fmt::format("no sparse form for .{}", info(form->a).name),
+    check.refuse(".sp", "present", fmt::format("no sparse form for .{}", info(form->a).name),
                   "remove .sp", "PTX ISA 9.7.15.6");
   } else {
     const int k = instruction.sparse ? form->k_sparse : form->k_dense;
-    check.require(instruction.k == k, "k", instruction.k, fmt::format("{}", k),
+    if (instruction.k != k) check.refuse("k", instruction.k, fmt::format("{}", k),
                   fmt::format("{} bytes of K per instruction", instruction.sparse ? 64 : 32));
   }
-  check.require(instruction.bit_operation == form->bit_operation, "operation",
+  if (instruction.bit_operation != form->bit_operation) check.refuse("operation",
                 instruction.bit_operation.empty() ? "(none)" : instruction.bit_operation,
                 form->bit_operation.empty() ? "none" : std::string(form->bit_operation),
                 form->bit_operation.empty() ? "only b1 has one" : "Hopper has no xor", syntax);
-  check.require(!instruction.satfinite || form->satfinite, ".satfinite", "present", "absent for these types",
+  if (instruction.satfinite && !form->satfinite) check.refuse(".satfinite", "present", "absent for these types",
                 "only s8 and u8 have it", syntax);
   const auto is_sign = [](int value) { return value == 1 || value == -1; };
   const auto is_bit = [](int value) { return value == 0 || value == 1; };
   for (const auto& [name, value] : {std::pair("imm_scale_a", instruction.imm_scale_a),
                                     std::pair("imm_scale_b", instruction.imm_scale_b)}) {
     if (form->scale) {
-      check.require(is_sign(value), name, value, "1 or -1", "", syntax);
+      if (!is_sign(value)) check.refuse(name, value, "1 or -1", "", syntax);
     } else {
-      check.require(value == 1, name, value, "1: these types have no such immediate", "", syntax);
+      if (value != 1) check.refuse(name, value, "1: these types have no such immediate", "", syntax);
     }
   }
   for (const auto& [name, value] : {std::pair("imm_trans_a", instruction.imm_trans_a),
                                     std::pair("imm_trans_b", instruction.imm_trans_b)}) {
     if (form->transpose) {
-      check.require(is_bit(value), name, value, "0 or 1", "", syntax);
+      if (!is_bit(value)) check.refuse(name, value, "0 or 1", "", syntax);
     } else {
-      check.require(value == 0, name, value, "0: these types are K-major only",
+      if (value != 0) check.refuse(name, value, "0: these types are K-major only",
                     "store the matrix K-major; only f16 and bf16 can be transposed", syntax);
     }
   }
-  check.require(instruction.a_source == OperandSource::smem || instruction.imm_trans_a == 0, "imm_trans_a",
+  if (instruction.a_source == OperandSource::registers && instruction.imm_trans_a != 0) check.refuse("imm_trans_a",
                 instruction.imm_trans_a, "0 when A is in registers", "", syntax);
-  check.require(is_bit(instruction.scale_d), "scale_d", instruction.scale_d, "0 or 1", "", syntax);
+  if (!is_bit(instruction.scale_d)) check.refuse("scale_d", instruction.scale_d, "0 or 1", "", syntax);
   const int selectors = instruction.sparse ? form->selectors : 1;
-  check.require(instruction.sparsity_selector >= 0 && instruction.sparsity_selector < std::max(selectors, 1),
-                "sparsity_selector", instruction.sparsity_selector,
+  if (instruction.sparsity_selector < 0 || instruction.sparsity_selector >= std::max(selectors, 1)) check.refuse("sparsity_selector", instruction.sparsity_selector,
                 selectors == 2 ? "0 or 1" : (instruction.sparse ? "0 for 8-bit types" : "0 without .sp"), "",
                 "ptxas 13.0; PTX ISA 9.7.15.6.2");
   return std::move(check).found();

@@ -6,7 +6,7 @@
 
 #include "bitmma/core/bits.hpp"
 #include "bitmma/layout/layout.hpp"
-#include "words.hpp"
+#include "../core/words.hpp"
 
 namespace bitmma {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "words.hpp"
+#include "../core/words.hpp"
 
 namespace bitmma {
 namespace {

@@ -35,10 +35,7 @@ struct BitMatrix {
   }
 };
 
-inline BitMatrix transposed(const BitMatrix& matrix) {
-  BitMatrix result(matrix.format, matrix.cols(), matrix.rows());
-  result.bits = matrix.bits.transpose();
-  return result;
-}
+/// Element (col, row) of the result is element (row, col).
+BitMatrix transposed(const BitMatrix& matrix);
 
 }  // namespace bitmma
