@@ -48,8 +48,8 @@ struct Vectors {
   using I16 [[gnu::vector_size(bytes)]] = int16_t;
   using I32 [[gnu::vector_size(bytes)]] = int32_t;
   using U32 [[gnu::vector_size(bytes)]] = uint32_t;
-  using I64 [[gnu::vector_size(bytes)]] = int64_t;
-  using U64 [[gnu::vector_size(bytes)]] = uint64_t;
+  using I64 [[gnu::vector_size(bytes)]] = long long;  // as the instructions have it
+  using U64 [[gnu::vector_size(bytes)]] = unsigned long long;
   using F32 [[gnu::vector_size(bytes)]] = float;  // as some instructions see them; nothing computes with it
   using Half16 [[gnu::vector_size(bytes / 2)]] = int16_t;
   using Half32 [[gnu::vector_size(bytes / 2)]] = int32_t;
@@ -129,6 +129,24 @@ BITMMA_INLINE void widen(const typename Vectors<bytes>::Half16& narrow, typename
   wide = __builtin_convertvector(narrow, typename Vectors<bytes>::I32);
 }
 
+/// The same of 64-bit numbers, whose counts may also be negative: those, and counts of 64 or more, leave 0 or -1.
+template <int bytes>
+BITMMA_INLINE void shift_right(typename Vectors<bytes>::I64& numbers, const typename Vectors<bytes>::I64& counts) {
+  using I64 = typename Vectors<bytes>::I64;
+#if BITMMA_X86_BUILTINS
+  if constexpr (bytes == 64) {
+    numbers = __builtin_ia32_psrav8di_mask(numbers, counts, numbers, static_cast<uint8_t>(~0));
+    return;
+  } else if constexpr (bytes == 32) {
+    const I64 sign = numbers >> 63;
+    numbers = __builtin_ia32_psrlv4di(numbers ^ sign, counts) ^ sign;
+    return;
+  }
+#endif
+  const I64 most = I64{} + 63;
+  numbers >>= (counts < 0 ? most : counts > most ? most : counts);
+}
+
 /// The sign of every number as a bit.
 template <int bytes>
 BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
@@ -142,6 +160,18 @@ BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
   for (int lane = 0; lane < bytes / 4; ++lane) bits |= static_cast<uint32_t>(numbers[lane] < 0) << lane;
   return bits;
 #endif
+}
+
+/// 32 bits -> 64.
+template <int bytes>
+BITMMA_INLINE void widen(const typename Vectors<bytes>::Half32& narrow, typename Vectors<bytes>::I64& wide) {
+#if BITMMA_X86_BUILTINS
+  if constexpr (bytes == 64) {
+    wide = __builtin_ia32_pmovsxdq512_mask(narrow, typename Vectors<bytes>::I64{}, static_cast<uint8_t>(~0));
+    return;
+  }
+#endif
+  wide = __builtin_convertvector(narrow, typename Vectors<bytes>::I64);
 }
 
 /// Codes [first, end) of a row, by whole vectors; `at` is the row's place in the arrays.
@@ -257,6 +287,27 @@ BITMMA_INLINE void normalise(typename Vectors<bytes>::U32& number, typename Vect
       number <<= reinterpret_cast<U32>(by);
       moved += by;
     }
+  }
+}
+
+/// The same of 64-bit numbers, and roughly: bit 63 of those below 2^56 is not promised, one of the upper 32 is.
+template <int bytes>
+BITMMA_INLINE void normalise(typename Vectors<bytes>::U64& number, typename Vectors<bytes>::I64& moved) {
+  using I64 = typename Vectors<bytes>::I64;
+  using U64 = typename Vectors<bytes>::U64;
+#if BITMMA_X86_BUILTINS
+  if constexpr (bytes == 64) {
+    const auto one = reinterpret_cast<I64>(number | 1);  // so that the count stays below 64
+    moved = __builtin_ia32_vplzcntq_512_mask(one, one, static_cast<uint8_t>(~0));
+    number <<= reinterpret_cast<U64>(moved);
+    return;
+  }
+#endif
+  moved = I64{};
+  for (const int step : {32, 16, 8}) {
+    const I64 by = (number & ~(~uint64_t{0} >> step)) == 0 ? I64{} + step : I64{};
+    number <<= reinterpret_cast<U64>(by);
+    moved += by;
   }
 }
 
@@ -504,13 +555,13 @@ BITMMA_INLINE void sum_groups_at(const GroupSum& job, int row, int first, typena
   const int groups = job.terms / group_terms;
 
   // Products of halves are quarters of at most 144, sixteen of them fit 16 bits.
-  std::array<std::array<int16_t, lanes>, most_groups> sums, any;
+  std::array<Row32, most_groups> sums, any;
   const int16_t* const a = job.a + static_cast<size_t>(row) * job.terms;
   const uint16_t* const selected_k = job.selected_k ? job.selected_k + static_cast<size_t>(row) * job.terms : nullptr;
   for (int g = 0; g < groups; ++g) {
-    I16 sum{}, bits{};
     const int begin = g * group_terms;
     if (selected_k) {
+      I16 sum{}, bits{};
       for (int term = begin; term < begin + group_terms; ++term) {
         I16 b;
         load(b, job.b + static_cast<size_t>(selected_k[term]) * job.b_stride + first);
@@ -518,92 +569,109 @@ BITMMA_INLINE void sum_groups_at(const GroupSum& job, int row, int first, typena
         const int16_t counts = a[term] == 0 ? 0 : -1;
         bits |= b & counts;
       }
-    } else {
-      const int16_t* b_row = job.b + static_cast<size_t>(begin) * job.b_stride + first;
-      for (int term = begin; term < begin + group_terms; ++term, b_row += job.b_stride) {
-        I16 b;
-        load(b, b_row);
-        sum += b * a[term];
+      for (const auto& [narrow, wide] : {std::pair(&sum, sums[g].data()), std::pair(&bits, any[g].data())}) {
+        std::array<int16_t, lanes> numbers;
+        store(*narrow, numbers.data());
+        for (int at = 0; at < lanes; at += lanes32) {
+          Half16 half;
+          I32 whole;
+          load(half, numbers.data() + at);
+          widen<bytes>(half, whole);
+          store(whole, wide + at);
+        }
       }
-      load(bits, job.b_nonzero + static_cast<size_t>(g) * job.b_stride + first);
-      bits &= job.a_nonzero[static_cast<size_t>(row) * groups + g];
+    } else {
+      I32 low{}, high{};
+#pragma GCC unroll 8
+      for (int term = begin; term < begin + group_terms; term += 2) {
+        int32_t a_pair;
+        std::memcpy(&a_pair, a + term, sizeof a_pair);
+        const int32_t* const b_row = job.b_pairs + static_cast<size_t>(term / 2) * job.b_stride + first;
+        I32 b, products;
+        load(b, b_row);
+        multiply_pairs<bytes>(b, I32{} + a_pair, products);
+        low += products;
+        load(b, b_row + lanes32);
+        multiply_pairs<bytes>(b, I32{} + a_pair, products);
+        high += products;
+      }
+      store(low, sums[g].data());
+      store(high, sums[g].data() + lanes32);
     }
-    store(sum, sums[g].data());
-    store(bits, any[g].data());
   }
 
   // Times both scales, and the maximum of their exponents. A group that cancels keeps its exponent; one with nothing in it has none.
-  std::array<Row32, most_groups> scaled;
-  Row32 max_exponents, c_magnitude, c_sign, c_exponent;
+  std::array<Row32, most_groups + 1> numbers, exponents;  // the last row is c
+  Row32 max_exponents, lacking;
   const Scale* const a_scales = job.a_scales + static_cast<size_t>(row) * groups;
   for (int at = 0; at < lanes; at += lanes32) {
-    C<bytes> c;
-    I32 max_exponent = I32{} + job.floor_exponent;
+    I32 max_exponent = I32{} + job.floor_exponent, negative{};
     if (job.c && first + at < job.cols) {
       U32 word;
       load(word, job.c + static_cast<size_t>(row) * job.d_stride + first + at);
+      C<bytes> c;
       decode_c<Format::f32, bytes>(job.output, word, job.c_scale, c, largest_field);
       raise_to(max_exponent, c.exponent);
+      const I32 number = (c.magnitude ^ c.sign) - c.sign;
+      negative = number >> 31;  // not that of a negative zero
+      store(number, numbers[static_cast<size_t>(groups)].data() + at);
+      store(c.exponent, exponents[static_cast<size_t>(groups)].data() + at);
     }
-    store(c.magnitude, c_magnitude.data() + at);
-    store(c.sign, c_sign.data() + at);
-    store(c.exponent, c_exponent.data() + at);
     for (int g = 0; g < groups; ++g) {
-      Half16 sum, bits;
+      I32 sum, significand, exponent, bits;
       load(sum, sums[g].data() + at);
-      load(bits, any[g].data() + at);
-      I32 significand, exponent;
       load(significand, job.b_significands + static_cast<size_t>(g) * job.b_stride + first + at);
       load(exponent, job.b_exponents + static_cast<size_t>(g) * job.b_stride + first + at);
-      significand *= a_scales[g].significand;
       exponent += a_scales[g].exponent;
-      const I32 whole = __builtin_convertvector(sum, I32) * significand;
-      const I32 with_scales = significand == 0 ? I32{} : __builtin_convertvector(bits, I32);
-      const I32 counting = with_scales == 0 ? I32{} + exponent_of_zero : exponent;
+      if (selected_k) {
+        load(bits, any[g].data() + at);
+      } else {
+        load(bits, job.b_nonzero + static_cast<size_t>(g) * job.b_stride + first + at);
+        bits &= job.a_nonzero[static_cast<size_t>(row) * groups + g];
+      }
+      const I32 counting = bits == 0 ? I32{} + exponent_of_zero : exponent;
       raise_to(max_exponent, counting);
-      store(whole, scaled[g].data() + at);
+      const I32 whole = sum * (significand * a_scales[g].significand);
+      negative += whole >> 31;
+      store(whole, numbers[g].data() + at);
+      store(exponent, exponents[g].data() + at);
     }
+    max_exponent += 1;  // because numbers count twice below
     store(max_exponent, max_exponents.data() + at);
+    store(-negative, lacking.data() + at);
   }
 
+  // Like products of pairs, numbers count twice and a negative one is one less than that: shifts then truncate toward zero, and leave
+  // one less, which `lacking` makes up for.
   // Every group truncated to a multiple of the last bit, and added in 64 bits; what f32 needs of the sum fits 32 again.
   std::array<uint32_t, lanes> magnitudes;
   Row32 signs, leading;
-  const auto widen = [](I64& wide, const int32_t* from) BITMMA_INLINE_LAMBDA {
+  const auto take = [](I64& wide, const int32_t* from) BITMMA_INLINE_LAMBDA {
     Half32 narrow;
     load(narrow, from);
-    wide = __builtin_convertvector(narrow, I64);
+    widen<bytes>(narrow, wide);
   };
   for (int at = 0; at < lanes; at += lanes64) {
-    I64 max_exponent, magnitude, sign, exponent, sum{};
-    widen(max_exponent, max_exponents.data() + at);
-    const auto add_truncated = [&](int up) BITMMA_INLINE_LAMBDA {
-      I64 drop = max_exponent - exponent;  // negative only where the magnitude is zero
-      drop = drop < 0 ? I64{} : drop;
-      limit_to(drop, int64_t{63});
-      sum += (((magnitude << up) >> drop) ^ sign) - sign;
+    I64 max_exponent, sum;
+    take(max_exponent, max_exponents.data() + at);
+    take(sum, lacking.data() + at);
+    const auto add_truncated = [&](int g, int up) BITMMA_INLINE_LAMBDA {
+      I64 number, exponent;
+      take(number, numbers[static_cast<size_t>(g)].data() + at);
+      take(exponent, exponents[static_cast<size_t>(g)].data() + at);
+      number <<= up + 1;
+      number += number >> 63;
+      shift_right<bytes>(number, max_exponent - exponent);  // negative only where there is nothing in the group
+      sum += number;
     };
-    for (int g = 0; g < groups; ++g) {
-      I64 whole;
-      widen(whole, scaled[g].data() + at);
-      widen(exponent, job.b_exponents + static_cast<size_t>(g) * job.b_stride + first + at);
-      exponent += a_scales[g].exponent;
-      sign = whole >> 63;
-      magnitude = (whole ^ sign) - sign;
-      add_truncated(job.fraction_bits - group_fraction_bits);
-    }
-    widen(magnitude, c_magnitude.data() + at);
-    widen(sign, c_sign.data() + at);
-    widen(exponent, c_exponent.data() + at);
-    add_truncated(job.fraction_bits - info(Format::f32).mantissa_bits);
+    for (int g = 0; g < groups; ++g) add_truncated(g, job.fraction_bits - group_fraction_bits);
+    if (job.c) add_truncated(groups, job.fraction_bits - info(Format::f32).mantissa_bits);
 
     const I64 sum_sign = sum >> 63;
     U64 left = reinterpret_cast<U64>((sum ^ sum_sign) - sum_sign);
-    for (const int step : {32, 16, 8}) {
-      const I64 by = (left & ~(~uint64_t{0} >> step)) == 0 ? I64{} + step : I64{};
-      left <<= reinterpret_cast<U64>(by);
-      max_exponent -= by;
-    }
+    I64 moved;
+    normalise<bytes>(left, moved);
+    max_exponent -= moved;
     const Half32 high = __builtin_convertvector(left >> 32, Half32), narrow_sign = __builtin_convertvector(sum_sign, Half32),
                  narrow_exponent = __builtin_convertvector(max_exponent, Half32);
     store(high, magnitudes.data() + at);
@@ -617,7 +685,7 @@ BITMMA_INLINE void sum_groups_at(const GroupSum& job, int row, int first, typena
     load(sum.sign, signs.data() + at);
     load(max_exponent, leading.data() + at);
     U32 code;
-    round_sum<Format::f32, bytes>(job.output, sum, max_exponent, job.fraction_bits - 32, code);
+    round_sum<Format::f32, bytes>(job.output, sum, max_exponent, job.fraction_bits + 1 - 32, code);
     store(code, job.d + static_cast<size_t>(row) * job.d_stride + first + at);
   }
 }

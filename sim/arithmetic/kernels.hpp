@@ -113,7 +113,7 @@ inline constexpr int scratch_per_row = 5 * 32;
 /// Returns whether any code of C is NaN or infinity.
 using SumFused = bool (*)(const FusedSum& job);
 
-/// A scale as a multiple of 2^-3 of a power of two.
+/// A scale as a multiple of 2^-3 of a power of two. A zero has exponent_of_zero.
 struct Scale {
   int32_t significand = 0;
   int32_t exponent = 0;
@@ -123,11 +123,12 @@ struct Scale {
 /// Exact groups of 16 products of e2m1, in quarters, aligned by the exponents of their scales.
 struct GroupSum {
   const int16_t* a;            // rows x terms, halves
-  const int16_t* b;            // K x b_stride, halves
+  const int16_t* b;            // K x b_stride, halves; with selected_k
+  const int32_t* b_pairs;      // K / 2 x b_stride, rows 2 j and 2 j + 1 in the lower and upper 16 bits; without
   int b_stride;
   const uint16_t* selected_k;  // rows x terms, or nullptr
-  const int16_t* a_nonzero;    // rows x groups: bit j is set when term 16 g + j is not zero
-  const int16_t* b_nonzero;    // groups x b_stride, the same for columns; not looked at with selected_k
+  const int32_t* a_nonzero;    // rows x groups: bit j is set when term 16 g + j is not zero
+  const int32_t* b_nonzero;    // groups x b_stride, the same for columns; neither is looked at with selected_k
   const Scale* a_scales;       // rows x groups
   const int32_t *b_significands, *b_exponents;  // groups x b_stride
   int rows, cols, terms;

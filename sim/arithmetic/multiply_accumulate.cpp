@@ -288,30 +288,47 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
 /// Values of an e2m1 matrix in halves, rows padded with zeros.
 kernels::Array<int16_t> halves_of(const BitMatrix& matrix, int stride, bool negate) {
   kernels::Array<int16_t> halves(static_cast<size_t>(matrix.rows()) * stride, 0);
-  constexpr auto table = std::to_array<int16_t>({0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12});
   static_assert(info(Format::e2m1).bits == 4 && info(Format::e2m1).bias == 1 && info(Format::e2m1).mantissa_bits == 1);
   const uint32_t flip = negate ? 8 : 0;
   for (int row = 0; row < matrix.rows(); ++row) {
     int16_t* const to = halves.data() + static_cast<size_t>(row) * stride;
     const uint32_t* const codes = &matrix.bits(row, 0);
-    for (int col = 0; col < matrix.cols(); ++col) to[col] = table[(codes[col] & 15) ^ flip];
+    for (int col = 0; col < matrix.cols(); ++col) {
+      const auto number = static_cast<int32_t>(codes[col] & 7);
+      const int32_t magnitude = number < 4 ? number : number < 6 ? 2 * (number - 2) : 4 * (number - 4);  // 0 1 2 3 4 6 8 12
+      to[col] = static_cast<int16_t>(((codes[col] ^ flip) & 8) != 0 ? -magnitude : magnitude);
+    }
   }
   return halves;
 }
 
+/// Two rows side by side in 32 bits.
+kernels::Array<int32_t> pairs_of(const kernels::Array<int16_t>& rows, int count, int stride) {
+  kernels::Array<int32_t> pairs(static_cast<size_t>(count / 2) * stride);
+  for (int row = 0; row < count; row += 2) {
+    const int16_t *const lower = rows.data() + static_cast<size_t>(row) * stride, *const upper = lower + stride;
+    int32_t* const to = pairs.data() + static_cast<size_t>(row / 2) * stride;
+    for (int col = 0; col < stride; ++col) to[col] = (lower[col] & 0xFFFF) | upper[col] * 0x10000;
+  }
+  return pairs;
+}
+
 /// Which terms of a group are not zero, a bit each.
-kernels::Array<int16_t> nonzero_of_rows(const kernels::Array<int16_t>& halves, int rows, int groups) {
-  kernels::Array<int16_t> masks(static_cast<size_t>(rows) * groups, 0);
-  for (size_t i = 0; i < masks.size() * group_size; ++i) masks[i / group_size] = static_cast<int16_t>(masks[i / group_size] | (halves[i] != 0) << i % group_size);
+kernels::Array<int32_t> nonzero_of_rows(const kernels::Array<int16_t>& halves, int rows, int groups) {
+  kernels::Array<int32_t> masks(static_cast<size_t>(rows) * groups, 0);
+  const int16_t* term = halves.data();
+  for (int32_t& mask : masks) {
+    for (int bit = 0; bit < group_size; ++bit) mask |= static_cast<int32_t>(*term++ != 0) << bit;
+  }
   return masks;
 }
 
-kernels::Array<int16_t> nonzero_of_cols(const kernels::Array<int16_t>& halves, int stride, int groups) {
-  kernels::Array<int16_t> masks(static_cast<size_t>(groups) * stride, 0);
+kernels::Array<int32_t> nonzero_of_cols(const kernels::Array<int16_t>& halves, int stride, int groups) {
+  kernels::Array<int32_t> masks(static_cast<size_t>(groups) * stride, 0);
   for (int k = 0; k < groups * group_size; ++k) {
     const int16_t* const row = halves.data() + static_cast<size_t>(k) * stride;
-    int16_t* const to = masks.data() + static_cast<size_t>(k / group_size) * stride;
-    for (int col = 0; col < stride; ++col) to[col] = static_cast<int16_t>(to[col] | (row[col] != 0) << k % group_size);
+    int32_t* const to = masks.data() + static_cast<size_t>(k / group_size) * stride;
+    for (int col = 0; col < stride; ++col) to[col] |= static_cast<int32_t>(row[col] != 0) << k % group_size;
   }
   return masks;
 }
@@ -322,7 +339,8 @@ static_assert(kernels::group_terms * 12 * 12 * 15 * 15 < 1 << kernels::group_bit
 
 kernels::Scale scale_of(const FormatInfo& format, uint32_t code) {
   const Decoded value = decode(format, code);
-  return {.significand = static_cast<int32_t>(value.significand << (scale_fraction_bits - format.mantissa_bits)), .exponent = value.exponent, .nan = value.number == NumberClass::nan};
+  return {.significand = static_cast<int32_t>(value.significand << (scale_fraction_bits - format.mantissa_bits)),
+          .exponent = value.significand == 0 ? kernels::exponent_of_zero : value.exponent, .nan = value.number == NumberClass::nan};
 }
 
 BitMatrix group_sums(const AccumulatorModel& model, const Operands& operands) {
@@ -334,7 +352,8 @@ BitMatrix group_sums(const AccumulatorModel& model, const Operands& operands) {
   if (!fits || model.output != Format::f32 || model.rounding != Rounding::toward_zero || model.deviations != Deviations{}) return slow_sums(model, operands);
   const kernels::Array<int16_t> a = halves_of(operands.a, terms, operands.negate_a), b = halves_of(operands.b, stride, operands.negate_b);
   const bool dense = operands.selected_k.empty();
-  const kernels::Array<int16_t> a_nonzero = nonzero_of_rows(a, dense ? rows : 0, groups), b_nonzero = nonzero_of_cols(b, stride, dense ? groups : 0);
+  const kernels::Array<int32_t> a_nonzero = nonzero_of_rows(a, dense ? rows : 0, groups), b_nonzero = nonzero_of_cols(b, stride, dense ? groups : 0);
+  const kernels::Array<int32_t> b_pairs = pairs_of(b, dense ? terms : 0, stride);
   std::vector<kernels::Scale> a_scales(static_cast<size_t>(rows) * groups);
   kernels::Array<int32_t> b_significands(static_cast<size_t>(groups) * stride, 0), b_exponents(b_significands.size(), 0);
   bool special = false;
@@ -354,7 +373,7 @@ BitMatrix group_sums(const AccumulatorModel& model, const Operands& operands) {
   }
   Accumulator accumulator(model.output, rows, cols, operands.c, kernels::other_codes);
   special |= kernels::kernels().sum_groups(
-      {.a = a.data(), .b = b.data(), .b_stride = stride, .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
+      {.a = a.data(), .b = b.data(), .b_pairs = b_pairs.data(), .b_stride = stride, .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
        .a_nonzero = a_nonzero.data(), .b_nonzero = b_nonzero.data(), .a_scales = a_scales.data(), .b_significands = b_significands.data(), .b_exponents = b_exponents.data(), .rows = rows, .cols = cols, .terms = terms,
        .c = accumulator.c(), .c_scale = operands.scale_input_d, .fraction_bits = model.fraction_bits,
        .floor_exponent = model.floor_exponent, .output = kernels::OutputConstants(output, model.output_fraction_bits), .d = accumulator.d(), .d_stride = accumulator.stride()});

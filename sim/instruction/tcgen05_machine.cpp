@@ -147,6 +147,21 @@ Selection gather_selection(const Instruction& instruction, const Tcgen05Machine&
 }
 
 /// Scales of A for the rows of D in part `part` of N: each row reads the replica in its own 32 lanes.
+/// All scales of one row or column: four stand in a cell, which is looked up once. put(j, code) takes them.
+template <typename Put>
+void take_scales(const TmemScales& map, const Tcgen05Machine& machine, int row, int count, int replica, int cta, const Put& put) {
+  uint32_t word = 0;
+  for (int j = 0; j < count; ++j) {
+    const int byte = (map.id + j) % 4;
+    if (j == 0 || byte == 0) {
+      TmemPlace place = map.place_of(row, j, replica);
+      place.cta = cta, place.bit = 0;
+      word = read_bits(machine.tmem, machine.columns, place, 32);
+    }
+    put(j, word >> (8 * byte) & 0xFF);
+  }
+}
+
 BitMatrix gather_scale_a(const Instruction& instruction, const Tcgen05Machine& machine, int part) {
   const TmemScales map = scale_a_in_tmem(instruction, machine.registers.scale_a_tmem);
   const TmemLayoutInfo& layout = layout_of(instruction);
@@ -154,11 +169,7 @@ BitMatrix gather_scale_a(const Instruction& instruction, const Tcgen05Machine& m
   BitMatrix scales(instruction.scale_type, instruction.m, instruction.scale_count());
   for (int row = 0; row < instruction.m; ++row) {
     const TmemPlace of_d = d.place_of(row, part * d.columns());
-    for (int j = 0; j < scales.cols(); ++j) {
-      TmemPlace place = map.place_of(row % layout.rows_per_cta, j, of_d.lane / 32);
-      place.cta = of_d.cta;
-      scales(row, j) = read_bits(machine.tmem, machine.columns, place, 8);
-    }
+    take_scales(map, machine, row % layout.rows_per_cta, scales.cols(), of_d.lane / 32, of_d.cta, [&](int j, uint32_t code) { scales(row, j) = code; });
   }
   return scales;
 }
@@ -169,12 +180,8 @@ BitMatrix gather_scale_b(const Instruction& instruction, const Tcgen05Machine& m
   const TmemD d{.layout = layout_of(instruction), .n = instruction.n};
   const TmemPlace of_d = d.place_of(row, 0);
   BitMatrix scales(instruction.scale_type, instruction.scale_count(), instruction.n);
-  for (int j = 0; j < scales.rows(); ++j) {
-    for (int col = 0; col < instruction.n; ++col) {
-      TmemPlace place = map.place_of(col, j, of_d.lane / 32 % map.replicas());
-      place.cta = of_d.cta;
-      scales(j, col) = read_bits(machine.tmem, machine.columns, place, 8);
-    }
+  for (int col = 0; col < instruction.n; ++col) {
+    take_scales(map, machine, col, scales.rows(), of_d.lane / 32 % map.replicas(), of_d.cta, [&](int j, uint32_t code) { scales(j, col) = code; });
   }
   return scales;
 }

@@ -147,6 +147,10 @@ BITMMA_INLINE void take_codes(const uint8_t* unit, int count, uint32_t* codes) {
     store_words(load<Halves>(unit), codes);
   } else if constexpr (width == 8) {
     store_words(load<Bytes>(unit), codes);
+  } else if constexpr (width == 4) {
+    const auto bytes = load<Bytes>(unit), low = bytes & 15, high = bytes >> 4;
+    store_words(__builtin_shufflevector(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), codes);
+    if (count > 16) store_words(__builtin_shufflevector(low, high, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), codes + 16);
   } else if constexpr (width == 1) {
     for (int word = 0; word < 4; ++word) {
       uint32_t bits;
