@@ -322,8 +322,11 @@ BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& su
   normalise<bytes>(magnitude, zeros);
   // How far the exponent of that bit is above the smallest one. Below it the last place stays where it is, and more bits go.
   const I32 over = max_exponent + (31 - fraction_bits + format.bias - 1) - zeros;
-  I32 below = over < 0 ? -over : I32{}, normal = over < 0 ? I32{} : over;
-  U32 code;
+  const I32 none{};
+  I32 below = none - over, normal = over;
+  raise_to(below, none);
+  raise_to(normal, none);
+  I32 code;
   if constexpr (output == Format::f16) {
     // One bit in place of the lowest eight says whether any of them is set. Ties to even; less than half of the last place is nothing.
     const U32 sticky = (magnitude >> 8) | ((magnitude & 0xFF) == 0 ? U32{} : U32{} + 1);
@@ -331,18 +334,16 @@ BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& su
     limit_to(below, 25 - normal_drop);
     const U32 drop = reinterpret_cast<U32>(below + normal_drop);
     const U32 one = (U32{} + 1) << drop;
-    code = (sticky + (one >> 1) - 1 + ((sticky >> drop) & 1)) >> drop;
+    code = reinterpret_cast<I32>((sticky + (one >> 1) - 1 + ((sticky >> drop) & 1)) >> drop);
   } else {
-    limit_to(below, 31);
-    code = (magnitude >> (31 - mantissa_bits)) >> reinterpret_cast<U32>(below);
-    code &= format.kept_mask;
+    code = reinterpret_cast<I32>(magnitude >> (31 - mantissa_bits));
+    shift_right<bytes>(code, below);
+    code &= static_cast<int32_t>(format.kept_mask);
   }
-  // With the hidden bit inside, one addition makes normals, subnormals and carries alike.
-  limit_to(normal, format.exponent_mask - 1);
-  I32 finite = reinterpret_cast<I32>(code) + (normal << mantissa_bits);
-  limit_to(finite, format.infinity);
-  finite = sum.magnitude == 0 ? I32{} : finite;
-  d = reinterpret_cast<U32>(finite == 0 ? I32{} : finite | (sum.sign & format.sign_bit));  // a zero result is +0, always
+  // With the hidden bit inside, one addition makes normals, subnormals and carries alike. Exponents stay below 2^9, so that 32 bits hold it.
+  U32 finite = reinterpret_cast<U32>(code + (normal << mantissa_bits));
+  limit_to(finite, static_cast<uint32_t>(format.infinity));
+  d = code == 0 ? U32{} : finite | reinterpret_cast<U32>(sum.sign & format.sign_bit);  // a zero result is +0, always
 }
 
 /// How the signs of products are found: they cancel in pairs of words, a bit a term, or are taken from every product.
@@ -361,7 +362,7 @@ struct FusedSteps {
   using Half16 = typename Vectors<bytes>::Half16;          // those of one vector
 
   enum Kept { of_products, of_more_products, of_c, exponent_of_c, max_exponent_plus_1 };
-  BITMMA_INLINE static int32_t* kept(const FusedSum& job, int row, Kept what) { return job.scratch + static_cast<size_t>(what * job.rows + row) * block; }
+  BITMMA_INLINE static int32_t* kept(const FusedSum& job, int row, Kept what) { return job.scratch + static_cast<size_t>(what * scratch_rows + row % scratch_rows) * block; }
   BITMMA_INLINE static size_t row_of_b(const FusedSum& job, int row, int term) {
     return static_cast<size_t>(dense ? term : job.selected_k[static_cast<size_t>(row) * job.terms + term]) * job.b.stride;
   }
@@ -416,15 +417,28 @@ struct FusedSteps {
     }
   }
 
-  /// How many products are negative. A word has a bit a term.
-  BITMMA_INLINE static void count_negative(const FusedSum& job, int row, int col, U32& count) {
-    load(count, job.b.negative + col);
-    count ^= job.a.negative[row];
-    // Neighbours added: pairs, fours, bytes, then the four bytes.
-    count -= (count >> 1) & 0x55555555u;
-    count = (count & 0x33333333u) + ((count >> 2) & 0x33333333u);
-    count = (count + (count >> 4)) & 0x0F0F0F0Fu;
-    count = (count * 0x01010101u) >> 24;
+  /// How many products of a row are negative: bits counted by adding neighbours. A word has a bit a term; up to 16 terms of two
+  /// vectors share words.
+  BITMMA_INLINE static void count_negative(const FusedSum& job, int row, int first, U32 (&count)[vectors]) {
+    const auto count_in_bytes = [](U32& bits) BITMMA_INLINE_LAMBDA {
+      bits -= (bits >> 1) & 0x55555555u;
+      bits = (bits & 0x33333333u) + ((bits >> 2) & 0x33333333u);
+      bits = (bits + (bits >> 4)) & 0x0F0F0F0Fu;
+    };
+    for (int v = 0; v < vectors; ++v) load(count[v], job.b.negative + first + v * lanes);
+    if (vectors == 2 && job.terms <= 16) {
+      U32 both = (count[0] | count[vectors - 1] << 16) ^ (job.a.negative[row] * 0x10001u);
+      count_in_bytes(both);
+      both += both >> 8;
+      count[0] = both & 0xFF;
+      count[vectors - 1] = (both >> 16) & 0xFF;
+      return;
+    }
+    for (int v = 0; v < vectors; ++v) {
+      count[v] ^= job.a.negative[row];
+      count_in_bytes(count[v]);
+      count[v] = (count[v] * 0x01010101u) >> 24;
+    }
   }
 
   /// Every product truncated to a multiple of 2^(e_max - F), and added. The sum begins with what negative products lack: all of
@@ -440,9 +454,9 @@ struct FusedSteps {
       a_exponent[r] = job.a.exponent + a, a_pair[r] = job.a.pair + a;
       for (int v = 0; v < vectors; ++v) {
         load(max_exponent[r][v], kept(job, row + r, max_exponent_plus_1) + v * lanes);
-        if (signs == Signs::counted && begin == 0) count_negative(job, row + r, first + v * lanes, sum[r][v]);
-        else sum[r][v] = U32{};
+        sum[r][v] = U32{};
       }
+      if (signs == Signs::counted && begin == 0) count_negative(job, row + r, first, sum[r]);
     }
     for (int term = begin; term < end; ++term) {
       const size_t b = row_of_b(job, row, term) + first;
@@ -500,18 +514,21 @@ struct FusedSteps {
     }
   }
 
-  /// All steps for the columns from `first` on.
+  /// All steps for the columns from `first` on, some rows at a time.
   BITMMA_INLINE static void run(const FusedSum& job, int first, I32& largest_field) {
-    int row = 0;
-    if (job.c) {
-      for (; row < job.rows; ++row) take_c(job, row, first, largest_field);
-    }
     constexpr int four = dense ? 4 : 1, together = !dense ? 1 : vectors == 1 ? 4 : 2;  // rows that meet the same rows of B
-    for (row = 0; row + four <= job.rows; row += four) find_max_exponents<four>(job, row, first);
-    for (; row < job.rows; ++row) find_max_exponents<1>(job, row, first);
-    for (row = 0; row + together <= job.rows; row += together) add_products<together>(job, row, first);
-    for (; row < job.rows; ++row) add_products<1>(job, row, first);
-    for (row = 0; row < job.rows; ++row) finish(job, row, first);
+    for (int begin = 0; begin < job.rows; begin += scratch_rows) {
+      const int end = std::min(job.rows, begin + scratch_rows);
+      int row = begin;
+      if (job.c) {
+        for (; row < end; ++row) take_c(job, row, first, largest_field);
+      }
+      for (row = begin; row + four <= end; row += four) find_max_exponents<four>(job, row, first);
+      for (; row < end; ++row) find_max_exponents<1>(job, row, first);
+      for (row = begin; row + together <= end; row += together) add_products<together>(job, row, first);
+      for (; row < end; ++row) add_products<1>(job, row, first);
+      for (row = begin; row < end; ++row) finish(job, row, first);
+    }
   }
 };
 

@@ -106,9 +106,10 @@ struct FusedSum {
   OutputConstants output;
   uint32_t* d;
   int d_stride;
-  int32_t* scratch;            // rows x scratch_per_row
+  int32_t* scratch;            // scratch_numbers
 };
-inline constexpr int scratch_per_row = 5 * 32;
+/// Rows that pass through the steps of a sum together, so that what is kept between steps stays in the nearest cache.
+inline constexpr int scratch_rows = 16, scratch_numbers = scratch_rows * 5 * 32;
 
 /// Returns whether any code of C is NaN or infinity.
 using SumFused = bool (*)(const FusedSum& job);

@@ -273,7 +273,7 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
     scale_cols(b, operands.scales->b, operands.b.rows());
   }
   Accumulator accumulator(model.output, rows, cols, operands.c, kernels::fused_codes);
-  scratch.resize(static_cast<size_t>(rows) * kernels::scratch_per_row);
+  scratch.resize(kernels::scratch_numbers);
   const bool c_special = loop({.a = a.numbers(), .b = b.numbers(),
                                .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
                                .rows = rows, .cols = cols, .terms = terms, .terms_per_part = budget->terms_per_part,
