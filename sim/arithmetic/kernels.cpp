@@ -361,29 +361,28 @@ struct FusedSteps {
   using Narrow = typename Vectors<2 * block>::I16;          // all columns of the block
   using Half16 = typename Vectors<bytes>::Half16;          // those of one vector
 
-  enum Kept { of_products, of_more_products, of_c, exponent_of_c, max_exponent_plus_1 };
+  enum Kept { of_products, of_more_products, of_c, max_exponent_plus_1 };
   BITMMA_INLINE static int32_t* kept(const FusedSum& job, int row, Kept what) { return job.scratch + static_cast<size_t>(what * scratch_rows + row % scratch_rows) * block; }
   BITMMA_INLINE static size_t row_of_b(const FusedSum& job, int row, int term) {
     return static_cast<size_t>(dense ? term : job.selected_k[static_cast<size_t>(row) * job.terms + term]) * job.b.stride;
   }
 
-  /// C as it aligns.
-  BITMMA_INLINE static void take_c(const FusedSum& job, int row, int first, I32& largest_field) {
-    const int up = std::max(0, job.fraction_bits - info(output).mantissa_bits);
-    for (int v = 0; v < vectors; ++v) {
-      U32 word;
-      load(word, job.c + static_cast<size_t>(row) * job.d_stride + first + v * lanes);
-      C<bytes> c;
-      decode_c<output, bytes>(job.output, word, job.c_scale, c, largest_field);
-      const I32 aligning = (c.magnitude << up) ^ c.sign;
-      store(aligning, kept(job, row, of_c) + v * lanes);
-      store(c.exponent, kept(job, row, exponent_of_c) + v * lanes);
-    }
+  /// C of one vector truncated to a multiple of 2^(e_max - F), when e_max is raised to what it asks.
+  BITMMA_INLINE static void align_c(const FusedSum& job, const uint32_t* from, I32& max_exponent, I32& aligned, I32& largest_field) {
+    const int up = std::max(0, job.fraction_bits - info(output).mantissa_bits), down = std::max(0, info(output).mantissa_bits - job.fraction_bits);
+    U32 word;
+    load(word, from);
+    C<bytes> c;
+    decode_c<output, bytes>(job.output, word, job.c_scale, c, largest_field);
+    raise_to(max_exponent, c.exponent);
+    aligned = (c.magnitude << up) ^ c.sign;
+    shift_right<bytes>(aligned, max_exponent + down - c.exponent);
+    aligned -= c.sign;
   }
 
-  /// e_max: the largest exponent of products, C and the floor.
+  /// e_max: the largest exponent of products, C and the floor; and C by it.
   template <int rows>
-  BITMMA_INLINE static void find_max_exponents(const FusedSum& job, int row, int first) {
+  BITMMA_INLINE static void find_max_exponents(const FusedSum& job, int row, int first, I32& largest_field) {
     Narrow largest[rows];
     const int16_t* a_exponent[rows];
     for (int r = 0; r < rows; ++r) {
@@ -407,9 +406,9 @@ struct FusedSteps {
         widen<bytes>(half, exponent);
         raise_to(exponent, floor);
         if (job.c) {
-          I32 of_c_too;
-          load(of_c_too, kept(job, row + r, exponent_of_c) + v * lanes);
-          raise_to(exponent, of_c_too);
+          I32 aligned;
+          align_c(job, job.c + static_cast<size_t>(row + r) * job.d_stride + first + v * lanes, exponent, aligned, largest_field);
+          store(aligned, kept(job, row + r, of_c) + v * lanes);
         }
         exponent += 1;
         store(exponent, kept(job, row + r, max_exponent_plus_1) + v * lanes);
@@ -490,22 +489,14 @@ struct FusedSteps {
     if constexpr (two_parts) add_products<rows>(job, row, first, job.terms_per_part, job.terms, of_more_products);
   }
 
-  /// C, aligned like the products, added, and the sum rounded.
+  /// C added, and the sum rounded.
   BITMMA_INLINE static void finish(const FusedSum& job, int row, int first) {
-    const int down = std::max(0, info(output).mantissa_bits - job.fraction_bits);
     for (int v = 0; v < vectors; ++v) {
       I32 max_exponent, parts[2], c_part{};
       load(max_exponent, kept(job, row, max_exponent_plus_1) + v * lanes);
       load(parts[0], kept(job, row, of_products) + v * lanes);
       if constexpr (two_parts) load(parts[1], kept(job, row, of_more_products) + v * lanes);
-      if (job.c) {
-        I32 exponent;
-        load(c_part, kept(job, row, of_c) + v * lanes);
-        load(exponent, kept(job, row, exponent_of_c) + v * lanes);
-        const I32 negative = c_part >> 31;
-        shift_right<bytes>(c_part, max_exponent + (down - 1) - exponent);
-        c_part -= negative;
-      }
+      if (job.c) load(c_part, kept(job, row, of_c) + v * lanes);
       Sum<bytes> sum;
       add_up<bytes>(parts[0], two_parts ? &parts[1] : nullptr, c_part, sum);
       U32 code;
@@ -520,11 +511,8 @@ struct FusedSteps {
     for (int begin = 0; begin < job.rows; begin += scratch_rows) {
       const int end = std::min(job.rows, begin + scratch_rows);
       int row = begin;
-      if (job.c) {
-        for (; row < end; ++row) take_c(job, row, first, largest_field);
-      }
-      for (row = begin; row + four <= end; row += four) find_max_exponents<four>(job, row, first);
-      for (; row < end; ++row) find_max_exponents<1>(job, row, first);
+      for (; row + four <= end; row += four) find_max_exponents<four>(job, row, first, largest_field);
+      for (; row < end; ++row) find_max_exponents<1>(job, row, first, largest_field);
       for (row = begin; row + together <= end; row += together) add_products<together>(job, row, first);
       for (; row < end; ++row) add_products<1>(job, row, first);
       for (row = begin; row < end; ++row) finish(job, row, first);

@@ -109,7 +109,7 @@ struct FusedSum {
   int32_t* scratch;            // scratch_numbers
 };
 /// Rows that pass through the steps of a sum together, so that what is kept between steps stays in the nearest cache.
-inline constexpr int scratch_rows = 16, scratch_numbers = scratch_rows * 5 * 32;
+inline constexpr int scratch_rows = 16, scratch_numbers = scratch_rows * 4 * 32;
 
 /// Returns whether any code of C is NaN or infinity.
 using SumFused = bool (*)(const FusedSum& job);
