@@ -346,7 +346,8 @@ BitMatrix gather_d(const Instruction& instruction, uint32_t d_tmem, std::span<co
   for_each_run(map, 0, instruction.m, 0, instruction.n, [&](int row, int col, int count, const TmemPlace& place) {
     const uint32_t* const cells = tmem.data() + cell(place, columns);
     uint32_t* const codes = &d.bits(row, col);
-    for (int i = 0; i < count; ++i) codes[i] = cells[i] & mask;
+    if (mask == ~0u) std::copy_n(cells, count, codes);
+    else std::transform(cells, cells + count, codes, [mask](uint32_t word) { return word & mask; });
   });
   return d;
 }
@@ -376,7 +377,8 @@ std::vector<uint32_t> simulate(const Instruction& instruction, const Tcgen05Mach
       if (registers.disable_output_lane[static_cast<size_t>(4 * place.cta + place.lane / 32)] >> place.lane % 32 & 1) return;
       uint32_t* const cells = after.data() + cell(place, machine.columns);
       const uint32_t* const codes = &d.bits(row - path.first_row, col - path.first_col);
-      for (int i = 0; i < count; ++i) cells[i] = (cells[i] & kept) | codes[i];
+      if (kept == 0) std::copy_n(codes, count, cells);
+      else std::transform(codes, codes + count, cells, cells, [kept](uint32_t code, uint32_t word) { return (word & kept) | code; });
     });
   }
   return after;
