@@ -385,6 +385,7 @@ struct FusedSteps {
   BITMMA_INLINE static void find_max_exponents(const FusedSum& job, int row, int first, I32& largest_field) {
     Narrow largest[rows];
     const int16_t* a_exponent[rows];
+#pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) {
       a_exponent[r] = job.a.narrow_exponent + static_cast<size_t>(row + r) * job.a.stride;
       largest[r] = Narrow{} + std::numeric_limits<int16_t>::min();
@@ -396,9 +397,11 @@ struct FusedSteps {
       for (int r = 0; r < rows; ++r) raise_to<Narrow>(largest[r], of_b + a_exponent[r][term]);
     }
     const I32 floor = I32{} + job.floor_exponent;
+#pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) {
       std::array<int16_t, block> narrow;
       store(largest[r], narrow.data());
+#pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) {
         Half16 half;
         load(half, narrow.data() + v * lanes);
@@ -424,6 +427,7 @@ struct FusedSteps {
       bits = (bits & 0x33333333u) + ((bits >> 2) & 0x33333333u);
       bits = (bits + (bits >> 4)) & 0x0F0F0F0Fu;
     };
+#pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) load(count[v], job.b.negative + first + v * lanes);
     if (vectors == 2 && job.terms <= 16) {
       U32 both = (count[0] | count[vectors - 1] << 16) ^ (job.a.negative[row] * 0x10001u);
@@ -433,6 +437,7 @@ struct FusedSteps {
       count[vectors - 1] = (both >> 16) & 0xFF;
       return;
     }
+#pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
       count[v] ^= job.a.negative[row];
       count_in_bytes(count[v]);
@@ -448,9 +453,11 @@ struct FusedSteps {
     U32 sum[rows][vectors];
     const int32_t* a_exponent[rows];
     const Pair* a_pair[rows];
+#pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) {
       const size_t a = static_cast<size_t>(row + r) * job.a.stride;
       a_exponent[r] = job.a.exponent + a, a_pair[r] = job.a.pair + a;
+#pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) {
         load(max_exponent[r][v], kept(job, row + r, max_exponent_plus_1) + v * lanes);
         sum[r][v] = U32{};
@@ -478,7 +485,9 @@ struct FusedSteps {
         }
       }
     }
+#pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) store(sum[r][v], kept(job, row + r, what) + v * lanes);
     }
   }
@@ -491,6 +500,7 @@ struct FusedSteps {
 
   /// C added, and the sum rounded.
   BITMMA_INLINE static void finish(const FusedSum& job, int row, int first) {
+#pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
       I32 max_exponent, parts[2], c_part{};
       load(max_exponent, kept(job, row, max_exponent_plus_1) + v * lanes);
