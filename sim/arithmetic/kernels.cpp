@@ -780,6 +780,22 @@ BITMMA_INLINE void pack_bits(const uint32_t* codes, int count, int bit, uint32_t
   for (int i = 0; i < count; ++i) words[i] |= (codes[i] & 1) << bit;
 }
 
+template <int bytes>
+BITMMA_INLINE void pack_row(const uint32_t* codes, int count, uint32_t* words) {
+  constexpr int lanes = bytes / 4;
+  for (int first = 0; first < count; first += 32) {
+    uint32_t word = 0;
+    int at = 0;
+    for (; at < 32 && first + at + lanes <= count; at += lanes) {
+      typename Vectors<bytes>::I32 bits;
+      load(bits, codes + first + at);
+      word |= sign_bits<bytes>(bits << 31) << at;
+    }
+    for (; at < 32 && first + at < count; ++at) word |= (codes[first + at] & 1) << at;
+    words[first / 32] = word;
+  }
+}
+
 // The table of one instruction set: every body once more, in functions that may use it.
 #define BITMMA_KERNELS(space, name, target, bytes)                                                                              \
   namespace space {                                                                                                             \
@@ -790,7 +806,8 @@ BITMMA_INLINE void pack_bits(const uint32_t* codes, int count, int bit, uint32_t
   target void sum_integers(const IntegerSum& job) { kernels::sum_integers<bytes>(job); }                                        \
   target void sum_popcounts(const PopcountSum& job) { kernels::sum_popcounts<bytes>(job); }                                     \
   target void pack_bits(const uint32_t* codes, int count, int bit, uint32_t* words) { kernels::pack_bits<bytes>(codes, count, bit, words); } \
-  constexpr Kernels table{name, decode,     sum_fused_f32, sum_fused_f16, sum_groups, sum_integers, sum_popcounts, pack_bits};  \
+  target void pack_row(const uint32_t* codes, int count, uint32_t* words) { kernels::pack_row<bytes>(codes, count, words); }    \
+  constexpr Kernels table{name, decode, sum_fused_f32, sum_fused_f16, sum_groups, sum_integers, sum_popcounts, pack_bits, pack_row}; \
   }
 
 #if defined(__x86_64__)

@@ -177,6 +177,9 @@ using SumPopcounts = void (*)(const PopcountSum& job);
 /// `count` codes of element k -> bit k % 32 of their columns' words.
 using PackBits = void (*)(const uint32_t* codes, int count, int bit, uint32_t* words);
 
+/// `count` codes of a row -> bits of its words, all of which are written.
+using PackRow = void (*)(const uint32_t* codes, int count, uint32_t* words);
+
 struct Kernels {
   std::string_view name;
   Decode decode;
@@ -185,6 +188,7 @@ struct Kernels {
   SumIntegers sum_integers;
   SumPopcounts sum_popcounts;
   PackBits pack_bits;
+  PackRow pack_row;
 };
 
 /// Those of the instruction set in use.

@@ -244,25 +244,11 @@ kernels::SumFused find_loop(const AccumulatorModel& model) {
   return nullptr;
 }
 
-/// A sum treats A and B alike: D^T = B^T A^T + C^T. Where N does not fill a vector, M is the longer side of the two.
-bool is_better_turned(const Operands& operands) {
-  return operands.b.cols() < kernels::other_codes && operands.a.rows() >= kernels::other_codes && operands.selected_k.empty();
-}
-
-Operands turned(const Operands& operands) {
-  Operands result{.a = transposed(operands.b), .b = transposed(operands.a), .c = std::nullopt, .selected_k = {},
-                  .negate_a = operands.negate_b, .negate_b = operands.negate_a, .scale_input_d = operands.scale_input_d};
-  if (operands.c) result.c = transposed(*operands.c);
-  if (operands.scales) result.scales = BlockScales{.a = transposed(operands.scales->b), .b = transposed(operands.scales->a)};
-  return result;
-}
-
 BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols();
   const kernels::SumFused loop = find_loop(model);
   const std::optional<Budget> budget = find_budget(model, operands);
   if (!loop || !budget) return slow_sums(model, operands);
-  if (is_better_turned(operands)) return transposed(fused_sums(model, turned(operands)));
 
   thread_local Workspace workspace;
   auto& [a, b, scratch] = workspace;
@@ -408,10 +394,7 @@ BitMatrix popcount_sums(const AccumulatorModel& model, const Operands& operands)
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(), words = (terms + 31) / 32, stride = kernels::round_up(cols, kernels::decoded_numbers);
   Accumulator accumulator(model.output, rows, cols, operands.c, kernels::other_codes);
   kernels::Array<uint32_t> a(static_cast<size_t>(rows) * words, 0), b(static_cast<size_t>(words) * stride, 0);
-  for (int row = 0; row < rows; ++row) {
-    const uint32_t* const codes = &operands.a.bits(row, 0);
-    for (int k = 0; k < terms; ++k) a[static_cast<size_t>(row) * words + k / 32] |= (codes[k] & 1) << k % 32;
-  }
+  for (int row = 0; row < rows; ++row) kernels::kernels().pack_row(&operands.a.bits(row, 0), terms, a.data() + static_cast<size_t>(row) * words);
   for (int k = 0; k < terms; ++k) kernels::kernels().pack_bits(&operands.b.bits(k, 0), cols, k % 32, b.data() + static_cast<size_t>(k / 32) * stride);
   kernels::kernels().sum_popcounts({.a = a.data(), .b = b.data(), .b_stride = stride, .rows = rows, .cols = cols, .words = words,
                                     .c = accumulator.c(), .saturate = operands.saturate, .d = accumulator.d(), .d_stride = accumulator.stride()});
@@ -420,7 +403,19 @@ BitMatrix popcount_sums(const AccumulatorModel& model, const Operands& operands)
 
 }  // namespace
 
+bool is_better_turned(int m, int n) { return n < kernels::other_codes && m >= kernels::other_codes; }
+
+Operands turned(const Operands& operands) {
+  assert(operands.selected_k.empty() && operands.mixed.empty());
+  Operands result{.a = transposed(operands.b), .b = transposed(operands.a), .c = std::nullopt, .selected_k = {}, .negate_a = operands.negate_b, .negate_b = operands.negate_a,
+                  .saturate = operands.saturate, .scale_input_d = operands.scale_input_d};
+  if (operands.c) result.c = transposed(*operands.c);
+  if (operands.scales) result.scales = BlockScales{.a = transposed(operands.scales->b), .b = transposed(operands.scales->a)};
+  return result;
+}
+
 BitMatrix multiply_accumulate(const AccumulatorModel& model, const Operands& operands) {
+  if (operands.selected_k.empty() && is_better_turned(operands.a.rows(), operands.b.cols())) return transposed(multiply_accumulate(model, turned(operands)));
   switch (model.arithmetic) {
     case Arithmetic::integer: return integer_sums(model, operands);
     case Arithmetic::popcount: return popcount_sums(model, operands);

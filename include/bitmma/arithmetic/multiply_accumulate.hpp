@@ -38,6 +38,11 @@ struct Operands {
 /// and their formats belong to the model; both are checked by require_legal and gather before. Source: model.source.
 BitMatrix multiply_accumulate(const AccumulatorModel& model, const Operands& operands);
 
+/// D^T = B^T A^T + C^T: sums treat A and B alike, and the loops run along the columns, so that few of them are slow. Dense operands only.
+/// multiply_accumulate turns by itself; who gathers operands for one product may have them turned from the start.
+bool is_better_turned(int m, int n);
+Operands turned(const Operands& operands);
+
 /// One term of a fused sum: +-significand * 2^(exponent - fraction_bits).
 struct Term {
   Decoded a, b;
