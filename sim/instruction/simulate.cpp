@@ -66,14 +66,14 @@ BitMatrix gather_b(const Instruction& instruction, const Machine& machine) {
   return gather_transposed(machine.smem, SmemMap(b_matrix(instruction, machine.b_desc)), instruction.b, "B");
 }
 
-/// simulate_d with operands that are gathered as they are multiplied: see turned().
+/// D^T, from operands gathered as they are multiplied: see turned().
 BitMatrix simulate_turned(const Instruction& instruction, const Machine& machine, const AccumulatorModel* model) {
   require_legal(instruction);
   Operands operands{.a = gather(machine.smem, SmemMap(b_matrix(instruction, machine.b_desc)), instruction.b, "B"),
                     .b = gather_transposed(machine.smem, SmemMap(a_matrix(instruction, machine.a_desc)), instruction.a, "A"),
                     .c = std::nullopt, .selected_k = {}, .negate_a = instruction.imm_scale_b == -1, .negate_b = instruction.imm_scale_a == -1, .saturate = instruction.satfinite};
-  if (instruction.scale_d == 1) operands.c = transposed(gather(machine.c_regs, d_fragment(instruction), instruction.d, "c_regs"));
-  return transposed(multiply_accumulate(model ? *model : model_for(instruction), operands));
+  if (instruction.scale_d == 1) operands.c = gather_transposed(machine.c_regs, d_fragment(instruction), instruction.d, "c_regs");
+  return multiply_accumulate(model ? *model : model_for(instruction), operands);
 }
 
 }  // namespace
@@ -139,10 +139,10 @@ BitMatrix simulate_d(const Instruction& instruction, const Machine& machine, con
 
 std::vector<uint32_t> simulate(const Instruction& instruction, const Machine& machine, const AccumulatorModel* model) {
   const bool turn = instruction.family == Family::wgmma && instruction.a_source == OperandSource::smem && !instruction.sparse && is_better_turned(instruction.m, instruction.n);
-  const BitMatrix d = turn ? simulate_turned(instruction, machine, model) : simulate_d(instruction, machine, model);
   const Fragment fragment = d_fragment(instruction);
   std::vector<uint32_t> d_regs(fragment.words());
-  scatter(d, fragment, d_regs, "d_regs");
+  if (turn) scatter_transposed(simulate_turned(instruction, machine, model), fragment, d_regs, "d_regs");
+  else scatter(simulate_d(instruction, machine, model), fragment, d_regs, "d_regs");
   return d_regs;
 }
 

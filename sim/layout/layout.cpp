@@ -17,14 +17,17 @@ int64_t offset_of(const LayoutMode& mode, int64_t index) {
 }
 
 std::vector<int64_t> offsets_of(const LayoutMode& mode, int64_t count) {
-  std::vector<int64_t> offsets{0};
-  offsets.reserve(static_cast<size_t>(count));
+  std::vector<int64_t> offsets(static_cast<size_t>(count));
+  int64_t done = std::min(count, int64_t{1});
   for (size_t i = 0; i < mode.size(); ++i) {
-    const auto before = static_cast<int64_t>(offsets.size());
-    const int64_t extent = i + 1 < mode.size() ? mode[i].extent : count;
-    for (int64_t at = before; at < std::min(count, extent * before); ++at) offsets.push_back(offsets[static_cast<size_t>(at - before)] + mode[i].stride);
+    const int64_t before = done, extent = i + 1 < mode.size() ? mode[i].extent : count;
+    const int64_t end = std::min(count, extent * before);
+    while (done < end) {
+      const int64_t more = std::min(before, end - done);
+      for (int64_t at = 0; at < more; ++at) offsets[static_cast<size_t>(done + at)] = offsets[static_cast<size_t>(done - before + at)] + mode[i].stride;
+      done += more;
+    }
   }
-  offsets.resize(static_cast<size_t>(count));
   return offsets;
 }
 

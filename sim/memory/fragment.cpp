@@ -1,6 +1,7 @@
 #include "bitmma/memory/fragment.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -67,6 +68,22 @@ void scatter_words(const uint32_t* values, const Fragment& fragment, uint32_t* r
       }
     }
   });
+}
+
+/// Calls body(registers of four threads, row, col) for four rows of D below each other and columns col, col + 1: each thread begins with
+/// both of its row, and goes on with both of eight rows below.
+template <typename Register, typename Body>
+void for_each_square(Register* registers, const Fragment& fragment, const Body& body) {
+  const int count = fragment.registers();
+  for (int col = 0; col < fragment.cols; col += 8) {
+    for (int thread = 0; thread < fragment.threads; thread += 16) {
+      for (int q = 0; q < 4; ++q) {
+        std::array<Register*, 4> of_thread;
+        for (int i = 0; i < 4; ++i) of_thread[static_cast<size_t>(i)] = registers + static_cast<size_t>(thread + 4 * i + q) * count + col / 2 / fragment.elements_per_register();
+        body(of_thread, 16 * (thread / 32) + thread % 32 / 4, col + 2 * q);
+      }
+    }
+  }
 }
 
 /// 16-bit accumulators, two a register: registers 2 j and 2 j + 1 are columns 8 j ... of row g and of row g + 8. Four registers of
@@ -212,6 +229,45 @@ void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32
       registers[static_cast<size_t>(thread) * count + reg] = word;
     }
   }
+}
+
+BitMatrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fragment, Format format, std::string_view operand) {
+  if (fragment.role != FragmentRole::d) return transposed(gather(registers, fragment, format, operand));
+  require_size(registers, fragment, operand);
+  BitMatrix values = BitMatrix::unfilled(format, fragment.cols, fragment.rows);
+  for_each_square(registers.data(), fragment, [&](const auto& of_thread, int row, int col) {
+    if (fragment.element_bits == 16) {
+      for (int i = 0; i < 2; ++i) {
+        const Words pairs{of_thread[0][i], of_thread[1][i], of_thread[2][i], of_thread[3][i]};
+        store(pairs & 0xFFFF, &values.bits(col, row + 8 * i));
+        store(pairs >> 16, &values.bits(col + 1, row + 8 * i));
+      }
+      return;
+    }
+    Words words[4];
+    for (size_t i = 0; i < 4; ++i) words[i] = load<Words>(of_thread[i]);
+    transpose(words);
+    for (int i = 0; i < 4; ++i) store(words[i], &values.bits(col + i % 2, row + 8 * (i / 2)));
+  });
+  return values;
+}
+
+void scatter_transposed(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers, std::string_view operand) {
+  if (fragment.role != FragmentRole::d) return scatter(transposed(values), fragment, registers, operand);
+  require_size(registers, fragment, operand);
+  for_each_square(registers.data(), fragment, [&](const auto& of_thread, int row, int col) {
+    if (fragment.element_bits == 16) {
+      for (int i = 0; i < 2; ++i) {
+        const Words pairs = (load<Words>(&values.bits(col, row + 8 * i)) & 0xFFFF) | load<Words>(&values.bits(col + 1, row + 8 * i)) << 16;
+        for (int thread = 0; thread < 4; ++thread) of_thread[static_cast<size_t>(thread)][i] = pairs[thread];
+      }
+      return;
+    }
+    Words words[4];
+    for (int i = 0; i < 4; ++i) words[i] = load<Words>(&values.bits(col + i % 2, row + 8 * (i / 2)));
+    transpose(words);
+    for (size_t i = 0; i < 4; ++i) store(words[i], of_thread[i]);
+  });
 }
 
 }  // namespace bitmma

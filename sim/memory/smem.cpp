@@ -58,7 +58,7 @@ SmemPlace SmemMap::absolute_place_of(int row, int col) const {
 }
 
 std::optional<std::vector<uint32_t>> SmemMap::units(int per_unit) const {
-  constexpr int64_t unit_bits = 128;
+  constexpr uint64_t unit_bits = 128;
   const bool along_k = matrix_.major == Major::k;
   const std::vector<int64_t>&inner_offset = along_k ? col_offset_ : row_offset_, &outer_offset = along_k ? row_offset_ : col_offset_;
   const SmemDescriptor& descriptor = matrix_.descriptor;
@@ -74,24 +74,30 @@ std::optional<std::vector<uint32_t>> SmemMap::units(int per_unit) const {
     }
     return bytes;
   }
-  // place_of in 32 bits, for many outer offsets at once: 64 rows of strides below 2^18 bytes are far from 2^32.
-  std::vector<uint32_t> outer_bytes(outer_offset.size());
-  for (size_t i = 0; i < outer_bytes.size(); ++i) {
-    const int64_t bits = outer_offset[i] * matrix_.element_bits;
-    if (bits % unit_bits != 0) return std::nullopt;
-    outer_bytes[i] = static_cast<uint32_t>(bits / 8);
+  // place_of in 32 bits, for many outer offsets at once: 64 rows of strides below 2^18 bytes are far from 2^32. Bytes of outer offsets
+  // wait where the last of them go.
+  if (!std::has_single_bit(static_cast<uint32_t>(matrix_.element_bits))) return std::nullopt;
+  const int bit_shift = std::countr_zero(static_cast<uint32_t>(matrix_.element_bits));
+  const size_t outers = outer_offset.size();
+  uint32_t* const outer_bytes = bytes.data() + bytes.size() - outers;
+  uint64_t outer_bits = 0;
+  for (size_t outer = 0; outer < outers; ++outer) {
+    const uint64_t bits = static_cast<uint64_t>(outer_offset[outer]) << bit_shift;
+    outer_bits |= bits;
+    outer_bytes[outer] = static_cast<uint32_t>(bits / 8);
   }
+  if (outer_bits % unit_bits != 0) return std::nullopt;
   const int down = swizzle_.base + swizzle_.shift, up = swizzle_.base;
   const uint32_t mask = (1u << swizzle_.bits) - 1, base_offset = static_cast<uint32_t>(descriptor.base_offset);
   for (size_t inner = 0; inner < inner_offset.size(); inner += static_cast<size_t>(per_unit)) {
-    const int64_t bits = inner_offset[inner] * matrix_.element_bits;
+    const uint64_t bits = static_cast<uint64_t>(inner_offset[inner]) << bit_shift;
     if (bits % unit_bits != 0) return std::nullopt;
-    const uint32_t first = static_cast<uint32_t>(descriptor.start_address_bytes + bits / 8);
-    for (size_t outer = 0; outer < outer_bytes.size(); ++outer) {
+    const uint32_t first = static_cast<uint32_t>(static_cast<uint64_t>(descriptor.start_address_bytes) + bits / 8);
+    for (size_t outer = 0; outer < outers; ++outer) {
       const uint32_t linear = first + outer_bytes[outer];
       to[outer] = linear ^ ((((linear >> down) - base_offset) & mask) << up);
     }
-    to += outer_bytes.size();
+    to += outers;
   }
   return bytes;
 }

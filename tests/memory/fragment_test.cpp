@@ -61,6 +61,27 @@ TEST_CASE("both directions of every fragment are inverse, and gather reads what 
     std::vector<uint32_t> registers(static_cast<size_t>(fragment.words()));
     scatter(values, fragment, registers, "D");
     REQUIRE(gather(registers, fragment, Format::u8, "D") == values);
+    REQUIRE(gather_transposed(registers, fragment, Format::u8, "D") == transposed(values));
+    std::vector<uint32_t> again(registers.size(), 0xA5A5A5A5);
+    scatter_transposed(transposed(values), fragment, again, "D");
+    REQUIRE(again == registers);
+  }
+}
+
+TEST_CASE("a transposed matrix has element (row, col) at (col, row), whatever its size") {
+  RandomStream random(6, 0);
+  for (const auto& [rows, cols] : {std::pair(1, 1), std::pair(3, 9), std::pair(4, 8), std::pair(7, 64), std::pair(64, 6), std::pair(0, 5)}) {
+    BitMatrix matrix(Format::u8, rows, cols);
+    for (int row = 0; row < rows; ++row) {
+      for (int col = 0; col < cols; ++col) matrix(row, col) = random.word() & 0xFF;
+    }
+    const BitMatrix turned_around = transposed(matrix);
+    REQUIRE(turned_around.format == matrix.format);
+    REQUIRE(turned_around.rows() == cols);
+    REQUIRE(turned_around.cols() == rows);
+    for (int row = 0; row < rows; ++row) {
+      for (int col = 0; col < cols; ++col) REQUIRE(turned_around(col, row) == matrix(row, col));
+    }
   }
 }
 

@@ -83,6 +83,7 @@ TEST_CASE("gather reads what scatter wrote, in every mode and width, and touches
         std::vector<uint8_t> image(static_cast<size_t>(end_byte(map)) + 64, 0xA5);
         scatter(values, map, image, "A");
         REQUIRE(gather(image, map, format, "A") == values);
+        REQUIRE(gather_transposed(image, map, format, "A") == transposed(values));
         int64_t untouched = 0, used = 0;
         for (size_t byte = 0; byte < image.size(); ++byte) {
           const bool holds = !map.elements_at(static_cast<int64_t>(byte)).empty();

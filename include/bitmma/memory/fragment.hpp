@@ -76,4 +76,8 @@ BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, 
 /// Writes the matrix to `registers`; the inverse of gather, and throws like it.
 void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers, std::string_view operand);
 
+/// The same with rows and columns exchanged.
+BitMatrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fragment, Format format, std::string_view operand);
+void scatter_transposed(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers, std::string_view operand);
+
 }  // namespace bitmma
