@@ -112,10 +112,6 @@ struct DecodedMatrix {
   kernels::Numbers numbers() const {
     return {.pair = pair.data(), .exponent = exponent.data(), .narrow_exponent = narrow_exponent.data(), .negative = negative.data(), .stride = stride};
   }
-  void raise_exponent(size_t at, int by) {
-    exponent[at] += by;
-    narrow_exponent[at] = static_cast<int16_t>(narrow_exponent[at] + by);
-  }
 };
 
 enum class Side : uint8_t { a, b };
@@ -147,15 +143,25 @@ void scale_rows(DecodedMatrix& decoded, const BitMatrix& scales) {
   for (int row = 0; row < scales.rows(); ++row) {
     const Decoded scale = decode(scales.format, scales(row, 0));
     decoded.any_special |= scale.number == NumberClass::nan;
-    for (int col = 0; col < decoded.stride; ++col) decoded.raise_exponent(decoded.at(row) + col, scale.exponent);
+    int32_t* const exponent = decoded.exponent.data() + decoded.at(row);
+    int16_t* const narrow = decoded.narrow_exponent.data() + decoded.at(row);
+    for (int col = 0; col < decoded.stride; ++col) exponent[col] += scale.exponent, narrow[col] = static_cast<int16_t>(narrow[col] + scale.exponent);
   }
 }
 
 void scale_cols(DecodedMatrix& decoded, const BitMatrix& scales, int rows) {
+  kernels::Array<int16_t> raise(static_cast<size_t>(decoded.stride), 0);
   for (int col = 0; col < scales.cols(); ++col) {
     const Decoded scale = decode(scales.format, scales(0, col));
     decoded.any_special |= scale.number == NumberClass::nan;
-    for (int row = 0; row < rows; ++row) decoded.raise_exponent(decoded.at(row) + col, scale.exponent);
+    raise[static_cast<size_t>(col)] = static_cast<int16_t>(scale.exponent);
+  }
+  const int16_t* const by = raise.data();
+  for (int row = 0; row < rows; ++row) {
+    int32_t* const exponent = decoded.exponent.data() + decoded.at(row);
+    int16_t* const narrow = decoded.narrow_exponent.data() + decoded.at(row);
+    for (int col = 0; col < decoded.stride; ++col) exponent[col] += by[col];
+    for (int col = 0; col < decoded.stride; ++col) narrow[col] = static_cast<int16_t>(narrow[col] + by[col]);
   }
 }
 
@@ -415,7 +421,10 @@ Operands turned(const Operands& operands) {
 }
 
 BitMatrix multiply_accumulate(const AccumulatorModel& model, const Operands& operands) {
-  if (operands.selected_k.empty() && is_better_turned(operands.a.rows(), operands.b.cols())) return transposed(multiply_accumulate(model, turned(operands)));
+  const int rows = operands.a.rows(), cols = operands.b.cols();
+  // Groups are summed in vectors twice as long.
+  const bool turn = is_better_turned(rows, cols) || (model.scaling == Scaling::groups_of_16 && cols < kernels::decoded_numbers && rows >= kernels::decoded_numbers);
+  if (turn && operands.selected_k.empty()) return transposed(multiply_accumulate(model, turned(operands)));
   switch (model.arithmetic) {
     case Arithmetic::integer: return integer_sums(model, operands);
     case Arithmetic::popcount: return popcount_sums(model, operands);

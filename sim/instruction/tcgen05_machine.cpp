@@ -98,7 +98,7 @@ void for_each_run(const TmemD& map, int first_row, int rows, int first_col, int 
 }
 
 BitMatrix gather_a(const Instruction& instruction, const Tcgen05Machine& machine, int copy) {
-  BitMatrix a(instruction.a, instruction.m, instruction.stored_k());
+  BitMatrix a = BitMatrix::unfilled(instruction.a, instruction.m, instruction.stored_k());
   if (instruction.a_source == OperandSource::tmem) {
     const TmemA map = a_in_tmem(instruction, machine.registers.a_tmem);
     require_columns("A", map.address.column, instruction.stored_k() * map.element_bits / 32, machine.columns);
@@ -114,6 +114,7 @@ BitMatrix gather_a(const Instruction& instruction, const Tcgen05Machine& machine
     return a;
   }
   const SmemMatrix part = a_matrix(instruction, machine.registers);
+  if (instruction.cta_group == 1) return gather(machine.smem.front(), SmemMap(part), instruction.a, "A");
   for (int cta = 0; cta < instruction.cta_group; ++cta) {
     a.bits.middleRows(cta * part.rows, part.rows) = gather(machine.smem[static_cast<size_t>(cta)], SmemMap(part), instruction.a, cta ? "A (odd CTA)" : "A").bits;
   }
@@ -124,10 +125,12 @@ BitMatrix gather_b(const Instruction& instruction, const Tcgen05Machine& machine
   const SmemMatrix part = b_matrix(instruction, machine.registers);
   const ZeroColumnMask mask = mask_of(instruction, machine.registers);
   const int columns = instruction.n / instruction.cta_group;
+  const SmemMap map(part);
   BitMatrix b = BitMatrix::unfilled(instruction.b, instruction.k, instruction.n);
   for (int cta = 0; cta < instruction.cta_group; ++cta) {
-    const BitMatrix stored = gather_transposed(machine.smem[static_cast<size_t>(cta)], SmemMap(part), instruction.b, cta ? "B (odd CTA)" : "B");
-    b.bits.middleCols(cta * columns, columns) = stored.bits.middleCols(mask.column_shift, columns);
+    BitMatrix stored = gather_transposed(machine.smem[static_cast<size_t>(cta)], map, instruction.b, cta ? "B (odd CTA)" : "B");
+    if (instruction.cta_group == 1 && mask.column_shift == 0) b = std::move(stored);
+    else b.bits.middleCols(cta * columns, columns) = stored.bits.middleCols(mask.column_shift, columns);
   }
   const std::vector<bool> zeroed = zeroed_columns(mask, instruction.m, instruction.n);
   for (int col = 0; col < instruction.n; ++col) {
@@ -180,8 +183,10 @@ BitMatrix gather_scale_b(const Instruction& instruction, const Tcgen05Machine& m
   const TmemD d{.layout = layout_of(instruction), .n = instruction.n};
   const TmemPlace of_d = d.place_of(row, 0);
   BitMatrix scales(instruction.scale_type, instruction.scale_count(), instruction.n);
-  for (int col = 0; col < instruction.n; ++col) {
-    take_scales(map, machine, col, scales.rows(), of_d.lane / 32 % map.replicas(), of_d.cta, [&](int j, uint32_t code) { scales(j, col) = code; });
+  for (int lane = 0; lane < 32; ++lane) {  // columns n and n + 32 are neighbours in a lane
+    for (int col = lane; col < instruction.n; col += 32) {
+      take_scales(map, machine, col, scales.rows(), of_d.lane / 32 % map.replicas(), of_d.cta, [&](int j, uint32_t code) { scales(j, col) = code; });
+    }
   }
   return scales;
 }
