@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 #include <fmt/format.h>
 
@@ -85,15 +86,20 @@ void write_bits(std::span<uint32_t> tmem, int columns, const TmemPlace& place, i
   target = (target & ~mask) | (value << place.bit & mask);
 }
 
-/// Calls body(row, col, count, place) for every run of columns of a block of D that lie side by side in one lane.
+/// Calls body(row, col, count, place) for every run of columns of a block of D that lie side by side in one lane: TmemD::place_of, with
+/// the divisions outside.
 template <typename Body>
 void for_each_run(const TmemD& map, int first_row, int rows, int first_col, int cols, const Body& body) {
-  for (int row = first_row; row < first_row + rows; ++row) {
-    for (int col = first_col; col < first_col + cols;) {
-      const int count = std::min(first_col + cols - col, map.columns() - col % map.columns());
-      body(row, col, count, map.place_of(row, col));
-      col += count;
+  const int columns = map.columns(), rows_per_cta = map.layout.rows_per_cta;
+  for (int col = first_col; col < first_col + cols;) {
+    const int part = col / columns, count = std::min(first_col + cols - col, columns - col % columns);
+    for (int row = first_row; row < first_row + rows;) {
+      const int cta = row / rows_per_cta, end = std::min(first_row + rows, (cta + 1) * rows_per_cta);
+      for (; row < end; ++row) {
+        body(row, col, count, TmemPlace{.cta = cta, .lane = map.address.lane + lane_of(map.layout, row - cta * rows_per_cta, part), .column = map.address.column + col % columns, .bit = 0});
+      }
     }
+    col += count;
   }
 }
 
@@ -358,6 +364,12 @@ BitMatrix gather_d(const Instruction& instruction, uint32_t d_tmem, std::span<co
 }
 
 std::vector<uint32_t> simulate(const Instruction& instruction, const Tcgen05Machine& machine, const AccumulatorModel* model) {
+  std::vector<uint32_t> after(machine.tmem.begin(), machine.tmem.end());
+  simulate_in_place(instruction, machine, after, model);
+  return after;
+}
+
+void simulate_in_place(const Instruction& instruction, const Tcgen05Machine& machine, std::span<uint32_t> tmem, const AccumulatorModel* model) {
   require_legal(instruction);
   require_tmem(instruction, machine);
   const Tcgen05Registers& registers = machine.registers;
@@ -374,19 +386,18 @@ std::vector<uint32_t> simulate(const Instruction& instruction, const Tcgen05Mach
     require_columns("scale_A", a.address.column, a.place_of(map.layout.rows_per_cta - 1, last, 0).column - a.address.column + 1, machine.columns);
     require_columns("scale_B", b.address.column, b.place_of(instruction.n - 1, last, 0).column - b.address.column + 1, machine.columns);
   }
-  std::vector<uint32_t> after(machine.tmem.begin(), machine.tmem.end());
+  assert(tmem.size() == machine.tmem.size());
   const uint32_t kept = ~static_cast<uint32_t>(low_mask(info(instruction.d).bits));  // the upper half of cells with f16
   for (const DataPath& path : data_paths(instruction, machine)) {
     const BitMatrix d = multiply_accumulate(row_model, path.operands);
     for_each_run(map, path.first_row, path.rows, path.first_col, path.cols, [&](int row, int col, int count, const TmemPlace& place) {
       if (registers.disable_output_lane[static_cast<size_t>(4 * place.cta + place.lane / 32)] >> place.lane % 32 & 1) return;
-      uint32_t* const cells = after.data() + cell(place, machine.columns);
+      uint32_t* const cells = tmem.data() + cell(place, machine.columns);
       const uint32_t* const codes = &d.bits(row - path.first_row, col - path.first_col);
       if (kept == 0) std::copy_n(codes, count, cells);
       else std::transform(codes, codes + count, cells, cells, [kept](uint32_t code, uint32_t word) { return (word & kept) | code; });
     });
   }
-  return after;
 }
 
 std::vector<Violation> warnings(const Instruction& instruction, const Tcgen05Machine& machine) {

@@ -553,8 +553,9 @@ BitMatrix computed_d(const VectorFile& vectors, int64_t index, const Accumulator
   }
   if (vectors.is_tcgen05()) {
     // What Tensor Memory holds afterwards: lanes that are disabled keep what they had.
-    const Tcgen05Case one = tcgen05_case_at(vectors, index);
-    return gather_d(one.instruction, one.state.registers.d_tmem, simulate(one.instruction, one.view(), model), one.state.columns);
+    Tcgen05Case one = tcgen05_case_at(vectors, index);
+    simulate_in_place(one.instruction, one.view(), one.state.tmem, model);
+    return gather_d(one.instruction, one.state.registers.d_tmem, one.state.tmem, one.state.columns);
   }
   if (vectors.has_images) return simulate_d(vectors.instruction, case_at(vectors, index).view(), model);
   return multiply_accumulate(model ? *model : model_for(vectors.instruction), logical_operands(vectors, index));

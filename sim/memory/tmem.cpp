@@ -9,11 +9,6 @@
 namespace bitmma {
 namespace {
 
-/// Lane of a row of one CTA, of part `part` of N.
-int lane_of(const TmemLayoutInfo& layout, int row, int part) {
-  return layout.half_lanes ? 32 * (row / 16) + row % 16 : row + part * layout.rows_per_cta;
-}
-
 void require_place(const TmemLayoutInfo& layout, const TmemAddress& address, int columns, std::string_view operand) {
   std::vector<Violation> violations;
   const bool lane_fits = address.lane == 0 || (layout.half_lanes && address.lane == 16);

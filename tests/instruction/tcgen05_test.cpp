@@ -151,6 +151,9 @@ TEST_CASE("what place_tcgen05 lays out is read back, and D is the product: every
       if (operands.c) REQUIRE(*back.c == *operands.c);
       const std::vector<uint32_t> after = simulate(instruction, state.view());
       REQUIRE(gather_d(instruction, state.registers.d_tmem, after, state.columns) == multiply_accumulate(model_for(instruction), operands));
+      Tcgen05State in_place = state;
+      simulate_in_place(instruction, in_place.view(), in_place.tmem);
+      REQUIRE(in_place.tmem == after);
     }
   }
   CHECK(index > 700);

@@ -72,13 +72,14 @@ BenchMachine::BenchMachine(const Instruction& instruction)
   const OperandLayout layout = layout_for(instruction);
   if (instruction.family == Family::tcgen05) {
     tcgen05_ = place_tcgen05(instruction, layout, layout, operands_, filler_stream(1, 0));
+    tmem_after_ = tcgen05_.tmem;
   } else {
     state_ = place_operands(instruction, plan_placement(instruction, layout, layout), operands_, filler_stream(1, 0));
   }
 }
 
 void BenchMachine::simulate() const {
-  if (instruction_.family == Family::tcgen05) static_cast<void>(bitmma::simulate(instruction_, tcgen05_.view()));
+  if (instruction_.family == Family::tcgen05) simulate_in_place(instruction_, tcgen05_.view(), tmem_after_);
   else static_cast<void>(bitmma::simulate(instruction_, state_.view()));
 }
 

@@ -32,6 +32,7 @@ class BenchMachine {
   Instruction instruction_;
   MachineState state_;
   Tcgen05State tcgen05_;
+  mutable std::vector<uint32_t> tmem_after_;  // every simulate() writes the same D into it
   Operands operands_;
 };
 

@@ -67,6 +67,9 @@ TmemScales scale_b_in_tmem(const Instruction& instruction, uint32_t scale_b_tmem
 /// choice: no source says). Throws Error when something is illegal or lies outside its memory.
 std::vector<uint32_t> simulate(const Instruction& instruction, const Tcgen05Machine& machine, const AccumulatorModel* model = nullptr);
 
+/// The same in `tmem`, which is what machine.tmem shows, or a copy of it: only cells of D are written, and none when this throws.
+void simulate_in_place(const Instruction& instruction, const Tcgen05Machine& machine, std::span<uint32_t> tmem, const AccumulatorModel* model = nullptr);
+
 /// D as Tensor Memory holds it.
 BitMatrix gather_d(const Instruction& instruction, uint32_t d_tmem, std::span<const uint32_t> tmem, int columns);
 

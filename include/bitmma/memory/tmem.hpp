@@ -71,6 +71,11 @@ struct TmemPlace {
   bool operator==(const TmemPlace&) const = default;
 };
 
+/// Lane of a row of one CTA, of part `part` of N, from the first lane of the layout.
+constexpr int lane_of(const TmemLayoutInfo& layout, int row_of_cta, int part) {
+  return layout.half_lanes ? 32 * (row_of_cta / 16) + row_of_cta % 16 : row_of_cta + part * layout.rows_per_cta;
+}
+
 /// D (m x n) at `address`. f16 is not packed: one element a cell, in its lower half.
 struct TmemD {
   TmemLayoutInfo layout;
