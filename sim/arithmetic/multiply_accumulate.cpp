@@ -277,52 +277,58 @@ BitMatrix fused_sums(const AccumulatorModel& model, const Operands& operands) {
   return d;
 }
 
+/// What sums of groups need, of every thread its own.
+struct GroupWorkspace {
+  kernels::Array<int16_t> a, b;
+  kernels::Array<int32_t> b_pairs, a_nonzero, b_nonzero, b_significands, b_exponents;
+  std::vector<kernels::Scale> a_scales;
+};
+
 /// Values of an e2m1 matrix in halves, rows padded with zeros.
-kernels::Array<int16_t> halves_of(const BitMatrix& matrix, int stride, bool negate) {
-  kernels::Array<int16_t> halves(static_cast<size_t>(matrix.rows()) * stride, 0);
+void take_halves(const BitMatrix& matrix, int stride, bool negate, kernels::Array<int16_t>& halves) {
   static_assert(info(Format::e2m1).bits == 4 && info(Format::e2m1).bias == 1 && info(Format::e2m1).mantissa_bits == 1);
+  halves.resize(static_cast<size_t>(matrix.rows()) * stride);
+  const int cols = matrix.cols();
   const uint32_t flip = negate ? 8 : 0;
   for (int row = 0; row < matrix.rows(); ++row) {
     int16_t* const to = halves.data() + static_cast<size_t>(row) * stride;
     const uint32_t* const codes = &matrix.bits(row, 0);
-    for (int col = 0; col < matrix.cols(); ++col) {
+    for (int col = 0; col < cols; ++col) {
       const auto number = static_cast<int32_t>(codes[col] & 7);
       const int32_t magnitude = number < 4 ? number : number < 6 ? 2 * (number - 2) : 4 * (number - 4);  // 0 1 2 3 4 6 8 12
       to[col] = static_cast<int16_t>(((codes[col] ^ flip) & 8) != 0 ? -magnitude : magnitude);
     }
+    std::fill(to + cols, to + stride, int16_t{0});
   }
-  return halves;
 }
 
 /// Two rows side by side in 32 bits.
-kernels::Array<int32_t> pairs_of(const kernels::Array<int16_t>& rows, int count, int stride) {
-  kernels::Array<int32_t> pairs(static_cast<size_t>(count / 2) * stride);
+void take_pairs(const kernels::Array<int16_t>& rows, int count, int stride, kernels::Array<int32_t>& pairs) {
+  pairs.resize(static_cast<size_t>(count / 2) * stride);
   for (int row = 0; row < count; row += 2) {
     const int16_t *const lower = rows.data() + static_cast<size_t>(row) * stride, *const upper = lower + stride;
     int32_t* const to = pairs.data() + static_cast<size_t>(row / 2) * stride;
     for (int col = 0; col < stride; ++col) to[col] = (lower[col] & 0xFFFF) | upper[col] * 0x10000;
   }
-  return pairs;
 }
 
 /// Which terms of a group are not zero, a bit each.
-kernels::Array<int32_t> nonzero_of_rows(const kernels::Array<int16_t>& halves, int rows, int groups) {
-  kernels::Array<int32_t> masks(static_cast<size_t>(rows) * groups, 0);
+void find_nonzero_of_rows(const kernels::Array<int16_t>& halves, int rows, int groups, kernels::Array<int32_t>& masks) {
+  masks.resize(static_cast<size_t>(rows) * groups);
   const int16_t* term = halves.data();
   for (int32_t& mask : masks) {
+    mask = 0;
     for (int bit = 0; bit < group_size; ++bit) mask |= static_cast<int32_t>(*term++ != 0) << bit;
   }
-  return masks;
 }
 
-kernels::Array<int32_t> nonzero_of_cols(const kernels::Array<int16_t>& halves, int stride, int groups) {
-  kernels::Array<int32_t> masks(static_cast<size_t>(groups) * stride, 0);
+void find_nonzero_of_cols(const kernels::Array<int16_t>& halves, int stride, int groups, kernels::Array<int32_t>& masks) {
+  masks.assign(static_cast<size_t>(groups) * stride, 0);
   for (int k = 0; k < groups * group_size; ++k) {
     const int16_t* const row = halves.data() + static_cast<size_t>(k) * stride;
     int32_t* const to = masks.data() + static_cast<size_t>(k / group_size) * stride;
     for (int col = 0; col < stride; ++col) to[col] |= static_cast<int32_t>(row[col] != 0) << k % group_size;
   }
-  return masks;
 }
 
 constexpr int scale_fraction_bits = 3;  // of ue4m3; a product of e2m1 is a multiple of 1/4
@@ -342,12 +348,16 @@ BitMatrix group_sums(const AccumulatorModel& model, const Operands& operands) {
   // Hypotheses that hardware has refuted take the slow path. 2^62 is more than eight groups and C.
   const bool fits = groups <= kernels::most_groups && model.fraction_bits >= info(Format::f32).mantissa_bits && model.fraction_bits - kernels::group_fraction_bits + kernels::group_bits <= 58;
   if (!fits || model.output != Format::f32 || model.rounding != Rounding::toward_zero || model.deviations != Deviations{}) return slow_sums(model, operands);
-  const kernels::Array<int16_t> a = halves_of(operands.a, terms, operands.negate_a), b = halves_of(operands.b, stride, operands.negate_b);
+  thread_local GroupWorkspace workspace;
+  auto& [a, b, b_pairs, a_nonzero, b_nonzero, b_significands, b_exponents, a_scales] = workspace;
+  take_halves(operands.a, terms, operands.negate_a, a);
+  take_halves(operands.b, stride, operands.negate_b, b);
   const bool dense = operands.selected_k.empty();
-  const kernels::Array<int32_t> a_nonzero = nonzero_of_rows(a, dense ? rows : 0, groups), b_nonzero = nonzero_of_cols(b, stride, dense ? groups : 0);
-  const kernels::Array<int32_t> b_pairs = pairs_of(b, dense ? terms : 0, stride);
-  std::vector<kernels::Scale> a_scales(static_cast<size_t>(rows) * groups);
-  kernels::Array<int32_t> b_significands(static_cast<size_t>(groups) * stride, 0), b_exponents(b_significands.size(), 0);
+  find_nonzero_of_rows(a, dense ? rows : 0, groups, a_nonzero);
+  find_nonzero_of_cols(b, stride, dense ? groups : 0, b_nonzero);
+  take_pairs(b, dense ? terms : 0, stride, b_pairs);
+  a_scales.resize(static_cast<size_t>(rows) * groups);
+  b_significands.assign(static_cast<size_t>(groups) * stride, 0), b_exponents.assign(b_significands.size(), 0);
   bool special = false;
   const FormatInfo &a_format = info(operands.scales->a.format), &b_format = info(operands.scales->b.format);
   for (int g = 0; g < groups; ++g) {
@@ -374,22 +384,26 @@ BitMatrix group_sums(const AccumulatorModel& model, const Operands& operands) {
   return d;
 }
 
-kernels::Array<int32_t> values_of(const BitMatrix& matrix, int stride) {
-  kernels::Array<int32_t> values(static_cast<size_t>(matrix.rows()) * stride, 0);
-  const bool is_signed = matrix.format == Format::s8;
+/// Integers as they are multiplied; rows padded with zeros.
+void take_values(const BitMatrix& matrix, int stride, kernels::Array<int32_t>& values) {
+  values.resize(static_cast<size_t>(matrix.rows()) * stride);
+  const int cols = matrix.cols(), unused_bits = matrix.format == Format::s8 ? 24 : 0;  // of signed numbers
+  assert(matrix.format == Format::s8 || matrix.format == Format::u8);
   for (int row = 0; row < matrix.rows(); ++row) {
     const uint32_t* const codes = &matrix.bits(row, 0);
     int32_t* const to = values.data() + static_cast<size_t>(row) * stride;
-    for (int col = 0; col < matrix.cols(); ++col) to[col] = is_signed ? static_cast<int8_t>(codes[col]) : static_cast<uint8_t>(codes[col]);
+    for (int col = 0; col < cols; ++col) to[col] = static_cast<int32_t>((codes[col] & 0xFF) << unused_bits) >> unused_bits;
+    std::fill(to + cols, to + stride, 0);
   }
-  return values;
 }
 
 BitMatrix integer_sums(const AccumulatorModel& model, const Operands& operands) {
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(), stride = kernels::round_up(cols, kernels::decoded_numbers);
   assert(terms <= 1 << 14);
   Accumulator accumulator(model.output, rows, cols, operands.c, kernels::other_codes);
-  const kernels::Array<int32_t> a = values_of(operands.a, terms), b = values_of(operands.b, stride);
+  thread_local kernels::Array<int32_t> a, b;
+  take_values(operands.a, terms, a);
+  take_values(operands.b, stride, b);
   kernels::kernels().sum_integers({.a = a.data(), .b = b.data(), .b_stride = stride, .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
                                    .rows = rows, .cols = cols, .terms = terms, .c = accumulator.c(),
                                    .saturate = operands.saturate, .d = accumulator.d(), .d_stride = accumulator.stride()});
