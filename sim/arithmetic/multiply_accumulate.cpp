@@ -410,15 +410,23 @@ BitMatrix integer_sums(const AccumulatorModel& model, const Operands& operands) 
   return accumulator.take_d();
 }
 
-BitMatrix popcount_sums(const AccumulatorModel& model, const Operands& operands) {
-  const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(), words = (terms + 31) / 32, stride = kernels::round_up(cols, kernels::decoded_numbers);
-  Accumulator accumulator(model.output, rows, cols, operands.c, kernels::other_codes);
-  kernels::Array<uint32_t> a(static_cast<size_t>(rows) * words, 0), b(static_cast<size_t>(words) * stride, 0);
-  for (int row = 0; row < rows; ++row) kernels::kernels().pack_row(&operands.a.bits(row, 0), terms, a.data() + static_cast<size_t>(row) * words);
-  for (int k = 0; k < terms; ++k) kernels::kernels().pack_bits(&operands.b.bits(k, 0), cols, k % 32, b.data() + static_cast<size_t>(k / 32) * stride);
-  kernels::kernels().sum_popcounts({.a = a.data(), .b = b.data(), .b_stride = stride, .rows = rows, .cols = cols, .words = words,
-                                    .c = accumulator.c(), .saturate = operands.saturate, .d = accumulator.d(), .d_stride = accumulator.stride()});
+/// Bits of rows of A and of columns of B as words: rows x words and words x cols.
+BitMatrix sum_words(const BitMatrix& a, const BitMatrix& b, const std::optional<BitMatrix>& c, bool saturate) {
+  const WholeRows whole_b(b, kernels::other_codes);
+  Accumulator accumulator(Format::s32, a.rows(), b.cols(), c, kernels::other_codes);
+  kernels::kernels().sum_popcounts({.a = a.bits.data(), .b = whole_b.codes(), .b_stride = whole_b.stride(), .rows = a.rows(), .cols = b.cols(), .words = a.cols(),
+                                    .c = accumulator.c(), .saturate = saturate, .d = accumulator.d(), .d_stride = accumulator.stride()});
   return accumulator.take_d();
+}
+
+BitMatrix popcount_sums(const Operands& operands) {
+  const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(), words = (terms + 31) / 32;
+  BitMatrix a = BitMatrix::unfilled(Format::s32, rows, words), b(Format::s32, words, cols);
+  for (int row = 0; row < rows; ++row) kernels::kernels().pack_row(&operands.a.bits(row, 0), terms, &a.bits(row, 0));
+  for (int k = 0; k < terms; ++k) kernels::kernels().pack_bits(&operands.b.bits(k, 0), cols, k % 32, &b.bits(k / 32, 0));
+  if (!is_better_turned(rows, cols)) return sum_words(a, b, operands.c, operands.saturate);
+  // Words are turned instead of bits: there are 32 times fewer.
+  return transposed(sum_words(transposed(b), transposed(a), operands.c ? std::optional(transposed(*operands.c)) : std::nullopt, operands.saturate));
 }
 
 }  // namespace
@@ -438,10 +446,10 @@ BitMatrix multiply_accumulate(const AccumulatorModel& model, const Operands& ope
   const int rows = operands.a.rows(), cols = operands.b.cols();
   // Groups are summed in vectors twice as long.
   const bool turn = is_better_turned(rows, cols) || (model.scaling == Scaling::groups_of_16 && cols < kernels::decoded_numbers && rows >= kernels::decoded_numbers);
-  if (turn && operands.selected_k.empty()) return transposed(multiply_accumulate(model, turned(operands)));
+  if (turn && operands.selected_k.empty() && model.arithmetic != Arithmetic::popcount) return transposed(multiply_accumulate(model, turned(operands)));
   switch (model.arithmetic) {
     case Arithmetic::integer: return integer_sums(model, operands);
-    case Arithmetic::popcount: return popcount_sums(model, operands);
+    case Arithmetic::popcount: return popcount_sums(operands);
     default: return model.scaling == Scaling::groups_of_16 ? group_sums(model, operands) : fused_sums(model, operands);
   }
 }

@@ -138,7 +138,9 @@ BitMatrix simulate_d(const Instruction& instruction, const Machine& machine, con
 }
 
 std::vector<uint32_t> simulate(const Instruction& instruction, const Machine& machine, const AccumulatorModel* model) {
-  const bool turn = instruction.family == Family::wgmma && instruction.a_source == OperandSource::smem && !instruction.sparse && is_better_turned(instruction.m, instruction.n);
+  // Bits are gathered as they stand: what turns them are their words.
+  const bool turn = instruction.family == Family::wgmma && instruction.a_source == OperandSource::smem && !instruction.sparse && instruction.a != Format::b1 &&
+                    is_better_turned(instruction.m, instruction.n);
   const Fragment fragment = d_fragment(instruction);
   std::vector<uint32_t> d_regs(fragment.words());
   if (turn) scatter_transposed(simulate_turned(instruction, machine, model), fragment, d_regs, "d_regs");

@@ -161,9 +161,11 @@ BITMMA_INLINE void take_codes(const uint8_t* unit, int count, uint32_t* codes) {
     for (int word = 0; word < 4; ++word) {
       uint32_t bits;
       std::memcpy(&bits, unit + 4 * word, 4);
+      const Words all = Words{} + bits;
+#pragma GCC unroll 8
       for (int i = 0; i < 32; i += 4) {
-        const Words bit = Words{1, 2, 4, 8} & (bits >> i), none{};
-        store(bit == 0 ? none : none + 1, codes + 32 * word + i);
+        const Words bit = Words{1, 2, 4, 8} << i, is_set = reinterpret_cast<Words>((all & bit) == bit);  // 0 or -1
+        store(-is_set, codes + 32 * word + i);
       }
     }
   } else {
