@@ -130,7 +130,24 @@ CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs) {
   return result;
 }
 
+namespace {
+
+bool is_asked_for(const CampaignOptions& options, int64_t unit) {
+  return options.only.empty() || print(campaign_instruction(options.seed, unit)).find(options.only) != std::string::npos;
+}
+
+void require_work(const CampaignOptions& options) {
+  for (int64_t unit = options.first_unit; unit < options.first_unit + options.units; ++unit) {
+    if (is_asked_for(options, unit)) return;
+  }
+  throw Error({.field = "--only", .seen = options.only, .legal = fmt::format("text that a mnemonic of units {}..{} contains", options.first_unit, options.first_unit + options.units - 1),
+               .fix = fmt::format("{} units meet every mnemonic once", all_legal_instructions().size())});
+}
+
+}  // namespace
+
 CampaignReport run_campaign(const CampaignOptions& options, const Executor& execute, const CampaignProgress& progress) {
+  require_work(options);
   CampaignReport report{.rows = {}, .total = {}, .next_unit = options.first_unit, .saved = {}};
   std::mutex mutex;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
@@ -139,7 +156,7 @@ CampaignReport run_campaign(const CampaignOptions& options, const Executor& exec
     if (options.seconds > 0 && std::chrono::steady_clock::now() > deadline) return;
     const int64_t number = options.first_unit + static_cast<int64_t>(index);
     const Instruction instruction = campaign_instruction(options.seed, number);
-    if (!options.only.empty() && print(instruction).find(options.only) == std::string::npos) {
+    if (!is_asked_for(options, number)) {
       done[index] = 1;
       return;
     }

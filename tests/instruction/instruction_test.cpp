@@ -110,3 +110,26 @@ TEST_CASE("outside C is not read when scale_d is 0, NaN there included") {
   for (uint32_t& word : state.c_regs) word = 0x7FC00000;
   CHECK(simulate(instruction, state.view()) == d);
 }
+
+TEST_CASE("registers after the instruction are D as simulate_d has it, for every type, width, source and direction") {
+  int index = 0;
+  for (Instruction instruction : all_legal_instructions()) {
+    if (instruction.n > 24) continue;
+    for (const OperandSource source : {OperandSource::smem, OperandSource::registers}) {
+      for (const Major major : {Major::k, Major::mn}) {
+        instruction.a_source = source;
+        if (major == Major::mn && !find_legal_form(instruction)->transpose) continue;
+        const OperandLayout layout{.major = major}, a_layout{.major = source == OperandSource::smem ? major : Major::k};
+        Instruction one = with_majors(instruction, a_layout, layout);
+        if (find_legal_form(one)->scale) one.imm_scale_a = index % 2 ? -1 : 1, one.imm_scale_b = index % 3 ? 1 : -1;
+        one.scale_d = index % 5 != 0;
+        const Distribution distribution = distributions[static_cast<size_t>(index) % distributions.size()].id;
+        const MachineState state = place_operands(one, plan_placement(one, a_layout, layout), random_operands(one, distribution, 9, static_cast<uint64_t>(index)), filler_stream(9, static_cast<uint64_t>(index)));
+        INFO(print(one));
+        REQUIRE(gather(simulate(one, state.view()), d_fragment(one), one.d, "d_regs") == simulate_d(one, state.view()));
+        ++index;
+      }
+    }
+  }
+  CHECK(index > 250);
+}
