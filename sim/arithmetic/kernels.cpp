@@ -120,19 +120,6 @@ BITMMA_INLINE void shift_right(typename Vectors<bytes>::I32& numbers, const type
   numbers >>= limited;
 }
 
-/// Sixteen bits -> 32.
-template <int bytes>
-BITMMA_INLINE void widen(const typename Vectors<bytes>::Half16& narrow, typename Vectors<bytes>::I32& wide) {
-#if BITMMA_X86_BUILTINS
-  using I32 = typename Vectors<bytes>::I32;
-  if constexpr (bytes == 64) {
-    wide = __builtin_ia32_pmovsxwd512_mask(narrow, I32{}, static_cast<uint16_t>(~0));
-    return;
-  }
-#endif
-  wide = __builtin_convertvector(narrow, typename Vectors<bytes>::I32);
-}
-
 /// The same of 64-bit numbers, whose counts may also be negative: those, and counts of 64 or more, leave 0 or -1.
 template <int bytes>
 BITMMA_INLINE void shift_right(typename Vectors<bytes>::I64& numbers, const typename Vectors<bytes>::I64& counts) {
@@ -151,16 +138,17 @@ BITMMA_INLINE void shift_right(typename Vectors<bytes>::I64& numbers, const type
   numbers >>= (counts < 0 ? most : counts > most ? most : counts);
 }
 
-/// The sign of every number as a bit.
+/// Sixteen bits -> 32.
 template <int bytes>
-BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
+BITMMA_INLINE void widen(const typename Vectors<bytes>::Half16& narrow, typename Vectors<bytes>::I32& wide) {
 #if BITMMA_X86_BUILTINS
-  if constexpr (bytes == 64) return __builtin_ia32_cvtd2mask512(numbers);
-  else if constexpr (bytes == 32) return static_cast<uint32_t>(__builtin_ia32_movmskps256(reinterpret_cast<typename Vectors<bytes>::F32>(numbers)));
+  using I32 = typename Vectors<bytes>::I32;
+  if constexpr (bytes == 64) {
+    wide = __builtin_ia32_pmovsxwd512_mask(narrow, I32{}, static_cast<uint16_t>(~0));
+    return;
+  }
 #endif
-  uint32_t bits = 0;
-  for (int lane = 0; lane < bytes / 4; ++lane) bits |= static_cast<uint32_t>(numbers[lane] < 0) << lane;
-  return bits;
+  wide = __builtin_convertvector(narrow, typename Vectors<bytes>::I32);
 }
 
 /// 32 bits -> 64.
@@ -175,7 +163,34 @@ BITMMA_INLINE void widen(const typename Vectors<bytes>::Half32& narrow, typename
   wide = __builtin_convertvector(narrow, typename Vectors<bytes>::I64);
 }
 
-/// Codes [first, end) of a row, by whole vectors; `at` is the row's place in the arrays.
+/// The sign of every number as a bit.
+template <int bytes>
+BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
+#if BITMMA_X86_BUILTINS
+  if constexpr (bytes == 64) return __builtin_ia32_cvtd2mask512(numbers);
+  else if constexpr (bytes == 32) return static_cast<uint32_t>(__builtin_ia32_movmskps256(reinterpret_cast<typename Vectors<bytes>::F32>(numbers)));
+#endif
+  uint32_t bits = 0;
+  for (int lane = 0; lane < bytes / 4; ++lane) bits |= static_cast<uint32_t>(numbers[lane] < 0) << lane;
+  return bits;
+}
+
+/// Bits set, counted in every byte: neighbours added, pairs and then fours.
+template <typename V>
+BITMMA_INLINE void count_in_bytes(V& bits) {
+  bits -= (bits >> 1) & 0x55555555u;
+  bits = (bits & 0x33333333u) + ((bits >> 2) & 0x33333333u);
+  bits = (bits + (bits >> 4)) & 0x0F0F0F0Fu;
+}
+
+/// Bits set in every word.
+template <typename V>
+BITMMA_INLINE void count_bits(V& words) {
+  count_in_bytes(words);
+  words = (words * 0x01010101u) >> 24;
+}
+
+/// Codes [first, end) of a row, by whole vectors.
 template <int bytes>
 BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end, typename Vectors<bytes>::I32& largest) {
   using I32 = typename Vectors<bytes>::I32;
@@ -420,14 +435,9 @@ struct FusedSteps {
     }
   }
 
-  /// How many products of a row are negative: bits counted by adding neighbours. A word has a bit a term; up to 16 terms of two
+  /// How many products of a row are negative. A word has a bit a term; up to 16 terms of two
   /// vectors share words.
   BITMMA_INLINE static void count_negative(const FusedSum& job, int row, int first, U32 (&count)[vectors]) {
-    const auto count_in_bytes = [](U32& bits) BITMMA_INLINE_LAMBDA {
-      bits -= (bits >> 1) & 0x55555555u;
-      bits = (bits & 0x33333333u) + ((bits >> 2) & 0x33333333u);
-      bits = (bits + (bits >> 4)) & 0x0F0F0F0Fu;
-    };
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) load(count[v], job.b.negative + first + v * lanes);
     if (vectors == 2 && job.terms <= 16) {
@@ -441,8 +451,7 @@ struct FusedSteps {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
       count[v] ^= job.a.negative[row];
-      count_in_bytes(count[v]);
-      count[v] = (count[v] * 0x01010101u) >> 24;
+      count_bits(count[v]);
     }
   }
 
@@ -764,11 +773,8 @@ BITMMA_INLINE void sum_popcounts(const PopcountSum& given) {
         U32 bits;
         load(bits, job.b + static_cast<size_t>(word) * job.b_stride + first);
         bits &= a[word];
-        // Neighbours added: pairs, fours, bytes, then the four bytes.
-        bits -= (bits >> 1) & 0x55555555u;
-        bits = (bits & 0x33333333u) + ((bits >> 2) & 0x33333333u);
-        bits = (bits + (bits >> 4)) & 0x0F0F0F0Fu;
-        sum += (bits * 0x01010101u) >> 24;
+        count_bits(bits);
+        sum += bits;
       }
       const size_t at = static_cast<size_t>(row) * job.d_stride + first;
       finish_integers<bytes>(reinterpret_cast<I32>(sum), job.c ? job.c + at : nullptr, job.saturate, job.d + at);

@@ -410,6 +410,9 @@ BitMatrix integer_sums(const AccumulatorModel& model, const Operands& operands) 
   return accumulator.take_d();
 }
 
+/// Whether M fills vectors of so many numbers and N does not.
+bool fill_better_turned(int m, int n, int numbers) { return n < numbers && m >= numbers; }
+
 /// Bits of rows of A and of columns of B as words: rows x words and words x cols.
 BitMatrix sum_words(const BitMatrix& a, const BitMatrix& b, const std::optional<BitMatrix>& c, bool saturate) {
   const WholeRows whole_b(b, kernels::other_codes);
@@ -424,14 +427,10 @@ BitMatrix popcount_sums(const Operands& operands) {
   BitMatrix a = BitMatrix::unfilled(Format::s32, rows, words), b(Format::s32, words, cols);
   for (int row = 0; row < rows; ++row) kernels::kernels().pack_row(&operands.a.bits(row, 0), terms, &a.bits(row, 0));
   for (int k = 0; k < terms; ++k) kernels::kernels().pack_bits(&operands.b.bits(k, 0), cols, k % 32, &b.bits(k / 32, 0));
-  if (!is_better_turned(rows, cols)) return sum_words(a, b, operands.c, operands.saturate);
+  if (!fill_better_turned(rows, cols, kernels::other_codes)) return sum_words(a, b, operands.c, operands.saturate);
   // Words are turned instead of bits: there are 32 times fewer.
   return transposed(sum_words(transposed(b), transposed(a), operands.c ? std::optional(transposed(*operands.c)) : std::nullopt, operands.saturate));
 }
-
-}  // namespace
-
-bool is_better_turned(int m, int n) { return n < kernels::other_codes && m >= kernels::other_codes; }
 
 Operands turned(const Operands& operands) {
   assert(operands.selected_k.empty() && operands.mixed.empty());
@@ -442,11 +441,15 @@ Operands turned(const Operands& operands) {
   return result;
 }
 
+}  // namespace
+
+bool is_better_turned(const AccumulatorModel& model, int m, int n) {
+  if (model.arithmetic == Arithmetic::popcount) return false;  // turns words, not bits
+  return fill_better_turned(m, n, model.scaling == Scaling::groups_of_16 ? kernels::decoded_numbers : kernels::other_codes);  // groups: vectors of 16-bit numbers
+}
+
 BitMatrix multiply_accumulate(const AccumulatorModel& model, const Operands& operands) {
-  const int rows = operands.a.rows(), cols = operands.b.cols();
-  // Groups are summed in vectors twice as long.
-  const bool turn = is_better_turned(rows, cols) || (model.scaling == Scaling::groups_of_16 && cols < kernels::decoded_numbers && rows >= kernels::decoded_numbers);
-  if (turn && operands.selected_k.empty() && model.arithmetic != Arithmetic::popcount) return transposed(multiply_accumulate(model, turned(operands)));
+  if (operands.selected_k.empty() && is_better_turned(model, operands.a.rows(), operands.b.cols())) return transposed(multiply_accumulate(model, turned(operands)));
   switch (model.arithmetic) {
     case Arithmetic::integer: return integer_sums(model, operands);
     case Arithmetic::popcount: return popcount_sums(operands);

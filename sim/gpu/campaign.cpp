@@ -137,6 +137,7 @@ bool is_asked_for(const CampaignOptions& options, int64_t unit) {
 }
 
 void require_work(const CampaignOptions& options) {
+  if (options.only.empty()) return;
   for (int64_t unit = options.first_unit; unit < options.first_unit + options.units; ++unit) {
     if (is_asked_for(options, unit)) return;
   }

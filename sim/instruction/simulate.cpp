@@ -66,14 +66,13 @@ BitMatrix gather_b(const Instruction& instruction, const Machine& machine) {
   return gather_transposed(machine.smem, SmemMap(b_matrix(instruction, machine.b_desc)), instruction.b, "B");
 }
 
-/// D^T, from operands gathered as they are multiplied: see turned().
-BitMatrix simulate_turned(const Instruction& instruction, const Machine& machine, const AccumulatorModel* model) {
-  require_legal(instruction);
+/// D^T, from operands gathered as they are multiplied: see is_better_turned.
+BitMatrix simulate_turned(const Instruction& instruction, const Machine& machine, const AccumulatorModel& model) {
   Operands operands{.a = gather(machine.smem, SmemMap(b_matrix(instruction, machine.b_desc)), instruction.b, "B"),
                     .b = gather_transposed(machine.smem, SmemMap(a_matrix(instruction, machine.a_desc)), instruction.a, "A"),
                     .c = std::nullopt, .selected_k = {}, .negate_a = instruction.imm_scale_b == -1, .negate_b = instruction.imm_scale_a == -1, .saturate = instruction.satfinite};
   if (instruction.scale_d == 1) operands.c = gather_transposed(machine.c_regs, d_fragment(instruction), instruction.d, "c_regs");
-  return multiply_accumulate(model ? *model : model_for(instruction), operands);
+  return multiply_accumulate(model, operands);
 }
 
 }  // namespace
@@ -138,13 +137,13 @@ BitMatrix simulate_d(const Instruction& instruction, const Machine& machine, con
 }
 
 std::vector<uint32_t> simulate(const Instruction& instruction, const Machine& machine, const AccumulatorModel* model) {
-  // Bits are gathered as they stand: what turns them are their words.
-  const bool turn = instruction.family == Family::wgmma && instruction.a_source == OperandSource::smem && !instruction.sparse && instruction.a != Format::b1 &&
-                    is_better_turned(instruction.m, instruction.n);
+  require_legal(instruction);
+  const AccumulatorModel& row = model ? *model : model_for(instruction);
+  const bool turn = instruction.family == Family::wgmma && instruction.a_source == OperandSource::smem && !instruction.sparse && is_better_turned(row, instruction.m, instruction.n);
   const Fragment fragment = d_fragment(instruction);
   std::vector<uint32_t> d_regs(fragment.words());
-  if (turn) scatter_transposed(simulate_turned(instruction, machine, model), fragment, d_regs, "d_regs");
-  else scatter(simulate_d(instruction, machine, model), fragment, d_regs, "d_regs");
+  if (turn) scatter_transposed(simulate_turned(instruction, machine, row), fragment, d_regs, "d_regs");
+  else scatter(multiply_accumulate(row, gather_operands(instruction, machine)), fragment, d_regs, "d_regs");
   return d_regs;
 }
 

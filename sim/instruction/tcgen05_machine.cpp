@@ -104,8 +104,9 @@ void for_each_run(const TmemD& map, int first_row, int rows, int first_col, int 
 }
 
 BitMatrix gather_a(const Instruction& instruction, const Tcgen05Machine& machine, int copy) {
-  BitMatrix a = BitMatrix::unfilled(instruction.a, instruction.m, instruction.stored_k());
+  const auto unfilled = [&] { return BitMatrix::unfilled(instruction.a, instruction.m, instruction.stored_k()); };
   if (instruction.a_source == OperandSource::tmem) {
+    BitMatrix a = unfilled();
     const TmemA map = a_in_tmem(instruction, machine.registers.a_tmem);
     require_columns("A", map.address.column, instruction.stored_k() * map.element_bits / 32, machine.columns);
     const int code_bits = info(instruction.a).bits;
@@ -121,6 +122,7 @@ BitMatrix gather_a(const Instruction& instruction, const Tcgen05Machine& machine
   }
   const SmemMatrix part = a_matrix(instruction, machine.registers);
   if (instruction.cta_group == 1) return gather(machine.smem.front(), SmemMap(part), instruction.a, "A");
+  BitMatrix a = unfilled();
   for (int cta = 0; cta < instruction.cta_group; ++cta) {
     a.bits.middleRows(cta * part.rows, part.rows) = gather(machine.smem[static_cast<size_t>(cta)], SmemMap(part), instruction.a, cta ? "A (odd CTA)" : "A").bits;
   }
@@ -155,7 +157,6 @@ Selection gather_selection(const Instruction& instruction, const Tcgen05Machine&
   });
 }
 
-/// Scales of A for the rows of D in part `part` of N: each row reads the replica in its own 32 lanes.
 /// All scales of one row or column: four stand in a cell, which is looked up once. put(j, code) takes them.
 template <typename Put>
 void take_scales(const TmemScales& map, const Tcgen05Machine& machine, int row, int count, int replica, int cta, const Put& put) {
@@ -171,6 +172,7 @@ void take_scales(const TmemScales& map, const Tcgen05Machine& machine, int row, 
   }
 }
 
+/// Scales of A for the rows of D in part `part` of N: each row reads the replica in its own 32 lanes.
 BitMatrix gather_scale_a(const Instruction& instruction, const Tcgen05Machine& machine, int part) {
   const TmemScales map = scale_a_in_tmem(instruction, machine.registers.scale_a_tmem);
   const TmemLayoutInfo& layout = layout_of(instruction);

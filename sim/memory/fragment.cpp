@@ -32,6 +32,7 @@ MatrixPlace element_of(FragmentRole role, int per_register, int thread, int reg,
 
 // Accumulators are large and regular: in every 8 columns a thread holds two neighbours in row g and two in row g + 8, and the
 // four threads that share two rows fill 8 columns of both. They are moved four threads at a time, sixteen bytes of each.
+
 /// Calls body(registers of the first of four threads, their words of row g, their words of row g + 8) for each such four.
 template <typename Register, typename Word, typename Body>
 void for_each_four(Register* registers, Word* values, const Fragment& fragment, const Body& body) {

@@ -1,5 +1,7 @@
 #include "bitmma/gpu/campaign.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <set>
 #include <sstream>
@@ -100,6 +102,16 @@ TEST_CASE("a wrong device is caught, and every mismatching case is saved as a fi
 TEST_CASE("a device that fails ends the campaign with its error") {
   const auto broken = [](const Instruction&, std::span<const Machine>) -> std::vector<std::vector<uint32_t>> { throw Error(Violation{.field = "GPU", .seen = "gone"}); };
   CHECK_THROWS_WITH(run_campaign({.units = 3, .outputs_per_unit = 1000}, broken), ContainsSubstring("GPU = gone"));
+}
+
+TEST_CASE("the help of gpu knows how many units meet every mnemonic, and no units are no work") {
+  std::ostringstream out, err;
+  CHECK(cli::run({"gpu", "--help"}, {.out = out, .err = err}) == 0);
+  std::string words = out.str();
+  words.erase(std::unique(words.begin(), words.end(), [](char a, char b) { return std::isspace(a) && std::isspace(b); }), words.end());
+  std::ranges::replace(words, '\n', ' ');
+  CHECK_THAT(words, ContainsSubstring(std::to_string(all_legal_instructions().size()) + " meet every mnemonic once"));
+  CHECK(run_campaign({.units = 0}, model_device).total.units == 0);
 }
 
 TEST_CASE("without a GPU, gpu says so and exits with 2") {

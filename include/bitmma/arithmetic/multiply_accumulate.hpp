@@ -38,10 +38,9 @@ struct Operands {
 /// and their formats belong to the model; both are checked by require_legal and gather before. Source: model.source.
 BitMatrix multiply_accumulate(const AccumulatorModel& model, const Operands& operands);
 
-/// D^T = B^T A^T + C^T: sums treat A and B alike, and the loops run along the columns, so that few of them are slow. Dense operands only.
-/// multiply_accumulate turns by itself; who gathers operands for one product may have them turned from the start.
-bool is_better_turned(int m, int n);
-Operands turned(const Operands& operands);
+/// Whether D^T = B^T A^T + C^T is faster: sums treat A and B alike, and the loops run along the columns, so that few of them are slow.
+/// multiply_accumulate turns dense operands by itself; who gathers them for one product may have them turned from the start.
+bool is_better_turned(const AccumulatorModel& model, int m, int n);
 
 /// One term of a fused sum: +-significand * 2^(exponent - fraction_bits).
 struct Term {
