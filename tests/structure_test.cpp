@@ -1,9 +1,9 @@
 // Rules about the project itself that a compiler does not check.
-#include <filesystem>
-#include <sstream>
-
 #include <fmt/format.h>
+
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "bench_case.hpp"
 #include "cli.hpp"
@@ -13,8 +13,11 @@
 using namespace bitmma;
 
 TEST_CASE("includes point down: core, formats, layout, descriptor, memory, arithmetic, instruction, io, gpu") {
-  const std::vector<std::string> layers{"core", "formats", "layout", "descriptor", "memory", "arithmetic", "instruction", "io", "gpu"};
-  const auto level = [&](const std::string& layer) { return std::find(layers.begin(), layers.end(), layer) - layers.begin(); };
+  const std::vector<std::string> layers{"core",       "formats",     "layout", "descriptor", "memory",
+                                        "arithmetic", "instruction", "io",     "gpu"};
+  const auto level = [&](const std::string& layer) {
+    return std::find(layers.begin(), layers.end(), layer) - layers.begin();
+  };
   const std::string include = "#include \"bitmma/";
   int files = 0;
   for (const char* root : {"include/bitmma", "sim"}) {
@@ -43,18 +46,22 @@ TEST_CASE("the table of instructions in README is what the tables say") {
 }
 
 TEST_CASE("the campaign's table in docs/evidence.md is what the campaign printed, and the README quotes its total") {
-  const auto campaign = nlohmann::json::parse(test::read_text(test::source_path("data/evidence/wgmma_campaign_h200.json")));
+  const auto campaign =
+      nlohmann::json::parse(test::read_text(test::source_path("data/evidence/wgmma_campaign_h200.json")));
   const std::string evidence = test::read_text(test::source_path("docs/evidence.md"));
   CHECK(campaign["rows"].size() == 34);
   for (const auto& row : campaign["rows"]) {
     CHECK(row["mismatches"] == 0);
-    CHECK_THAT(evidence, ContainsSubstring(fmt::format("| {} | {} | {} | {} | {} |\n", row["instruction"].get<std::string>(), row["cases"].get<int64_t>(), row["outputs"].get<int64_t>(),
-                                                       row["hard_outputs"].get<int64_t>(), row["mismatches"].get<int64_t>())));
+    CHECK_THAT(evidence,
+               ContainsSubstring(fmt::format("| {} | {} | {} | {} | {} |\n", row["instruction"].get<std::string>(),
+                                             row["cases"].get<int64_t>(), row["outputs"].get<int64_t>(),
+                                             row["hard_outputs"].get<int64_t>(), row["mismatches"].get<int64_t>())));
   }
   const auto total = campaign["rows"].back()["outputs"].get<int64_t>();
   CHECK(total >= 10'000'000'000);
   CHECK(campaign["rows"].back()["hard_outputs"].get<int64_t>() >= 100'000'000);
-  const std::string grouped = fmt::format("{},{:03},{:03},{:03}", total / 1'000'000'000, total / 1'000'000 % 1000, total / 1000 % 1000, total % 1000);
+  const std::string grouped = fmt::format("{},{:03},{:03},{:03}", total / 1'000'000'000, total / 1'000'000 % 1000,
+                                          total / 1000 % 1000, total % 1000);
   CHECK_THAT(test::read_text(test::source_path("README.md")), ContainsSubstring(grouped + " random outputs"));
 }
 

@@ -59,8 +59,8 @@ uint32_t finite_sum(const AccumulatorModel& model, int product_fraction, std::sp
                     const Decoded& c) {
   const FormatInfo& output = info(model.output);
   const Deviations& deviations = model.deviations;
-  const Aligned c_term{.negative = c.negative, .magnitude = c.significand, .exponent = c.exponent,
-                       .fraction = output.mantissa_bits};
+  const Aligned c_term{
+      .negative = c.negative, .magnitude = c.significand, .exponent = c.exponent, .fraction = output.mantissa_bits};
 
   std::vector<Aligned> products;
   bool all_negative_zero = c.negative;
@@ -125,11 +125,14 @@ uint32_t fused_sum(const AccumulatorModel& model, Format a, Format b, std::span<
   return finite_sum(model, info(a).mantissa_bits + info(b).mantissa_bits, terms, c_value);
 }
 
-uint32_t grouped_sum(const AccumulatorModel& model, std::span<const Term> terms, std::span<const GroupScales> scales, std::optional<uint32_t> c, int scale_input_d) {
+uint32_t grouped_sum(const AccumulatorModel& model, std::span<const Term> terms, std::span<const GroupScales> scales,
+                     std::optional<uint32_t> c, int scale_input_d) {
   const FormatInfo& output = info(model.output);
   Decoded c_value = decode(output, c.value_or(0));
   const auto is_nan = [](const Decoded& value) { return value.number == NumberClass::nan; };
-  if (is_nan(c_value) || std::ranges::any_of(scales, [&](const GroupScales& of) { return is_nan(of.a) || is_nan(of.b); })) return *output.canonical_nan();
+  if (is_nan(c_value) ||
+      std::ranges::any_of(scales, [&](const GroupScales& of) { return is_nan(of.a) || is_nan(of.b); }))
+    return *output.canonical_nan();
   if (c_value.number == NumberClass::infinity) return *c;
   c_value.exponent -= scale_input_d;
 
@@ -141,21 +144,30 @@ uint32_t grouped_sum(const AccumulatorModel& model, std::span<const Term> terms,
     int64_t quarters = 0;
     bool something = false;
     for (const Term& term : terms.subspan(g * group_size, group_size)) {
-      const auto product = static_cast<int64_t>(term.a.significand << term.a.exponent) * static_cast<int64_t>(term.b.significand << term.b.exponent);
+      const auto product = static_cast<int64_t>(term.a.significand << term.a.exponent) *
+                           static_cast<int64_t>(term.b.significand << term.b.exponent);
       something |= product != 0;
       quarters += term.a.negative != term.b.negative ? -product : product;
     }
     const Decoded &a = scales[g].a, &b = scales[g].b;
-    const Aligned group{.negative = quarters < 0, .magnitude = static_cast<uint64_t>(std::abs(quarters)) * a.significand * b.significand, .exponent = a.exponent + b.exponent,
+    const Aligned group{.negative = quarters < 0,
+                        .magnitude = static_cast<uint64_t>(std::abs(quarters)) * a.significand * b.significand,
+                        .exponent = a.exponent + b.exponent,
                         .fraction = 2 * value_fraction + scales[g].fraction_bits};
     // A group that cancels keeps its exponent; one with nothing in it has none.
     if (something && a.significand != 0 && b.significand != 0) max_exponent = std::max(max_exponent, group.exponent);
     groups.push_back(group);
   }
   const int quantum = max_exponent - model.fraction_bits;
-  int64_t sum = align({.negative = c_value.negative, .magnitude = c_value.significand, .exponent = c_value.exponent, .fraction = output.mantissa_bits}, quantum, false);
+  int64_t sum = align({.negative = c_value.negative,
+                       .magnitude = c_value.significand,
+                       .exponent = c_value.exponent,
+                       .fraction = output.mantissa_bits},
+                      quantum, false);
   for (const Aligned& group : groups) sum += align(group, quantum, false);
-  const uint32_t code = round_to(output, {.negative = sum < 0, .magnitude = static_cast<uint64_t>(std::abs(sum)), .exponent = quantum}, model.rounding, model.output_fraction_bits);
+  const uint32_t code =
+      round_to(output, {.negative = sum < 0, .magnitude = static_cast<uint64_t>(std::abs(sum)), .exponent = quantum},
+               model.rounding, model.output_fraction_bits);
   return (code & ~output.sign_bit()) == 0 ? 0 : code;
 }
 

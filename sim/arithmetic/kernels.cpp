@@ -1,8 +1,8 @@
-// One source for every instruction set. The bodies are templates on the bytes of a vector and are always inlined into the
-// functions of a table, which carry the name of the instruction set; the compiler maps GNU vectors to whatever registers
-// that has. What C++ cannot say has a builtin in a function of a few lines, with plain C++ beside it that the baseline runs:
-// multiply_pairs, shift_right, widen, sign_bits, normalise. No branches on data. Comparisons choose between numbers, never
-// between 0 and -1: that is the comparison itself, which GCC 12 takes apart, lane by lane.
+// One source for every instruction set. The bodies are templates on the bytes of a vector and are always inlined into
+// the functions of a table, which carry the name of the instruction set; the compiler maps GNU vectors to whatever
+// registers that has. What C++ cannot say has a builtin in a function of a few lines, with plain C++ beside it that the
+// baseline runs: multiply_pairs, shift_right, widen, sign_bits, normalise. No branches on data. Comparisons choose
+// between numbers, never between 0 and -1: that is the comparison itself, which GCC 12 takes apart, lane by lane.
 #include "kernels.hpp"
 
 #include <algorithm>
@@ -29,21 +29,33 @@
 namespace bitmma::kernels {
 
 DecodeConstants::DecodeConstants(const FormatInfo& format)
-    : ignored_bits(format.ignored_bits), mantissa_bits(format.mantissa_bits), bias(format.bias), hidden_bit(1 << format.mantissa_bits),
-      hidden_bit_of_zero(format.has_zero ? 0 : hidden_bit), exponent_of_zero_field(format.has_zero ? 1 : 0), exponent_mask(static_cast<int32_t>(format.exponent_mask())),
-      mantissa_mask(static_cast<int32_t>(format.mantissa_mask())), sign_shift(format.bits - 1),
+    : ignored_bits(format.ignored_bits),
+      mantissa_bits(format.mantissa_bits),
+      bias(format.bias),
+      hidden_bit(1 << format.mantissa_bits),
+      hidden_bit_of_zero(format.has_zero ? 0 : hidden_bit),
+      exponent_of_zero_field(format.has_zero ? 1 : 0),
+      exponent_mask(static_cast<int32_t>(format.exponent_mask())),
+      mantissa_mask(static_cast<int32_t>(format.mantissa_mask())),
+      sign_shift(format.bits - 1),
       // ieee: every code of the largest exponent; nan_only: the one with all mantissa bits too; none: no code is -1
-      special_mask(format.non_finite == NonFinite::nan_only ? exponent_mask << mantissa_bits | mantissa_mask : exponent_mask << mantissa_bits),
+      special_mask(format.non_finite == NonFinite::nan_only ? exponent_mask << mantissa_bits | mantissa_mask
+                                                            : exponent_mask << mantissa_bits),
       special_code(format.non_finite == NonFinite::none ? -1 : special_mask) {}
 
 OutputConstants::OutputConstants(const FormatInfo& format, int fraction_bits)
-    : mantissa_mask(static_cast<int32_t>(format.mantissa_mask())), exponent_mask(static_cast<int32_t>(format.exponent_mask())), hidden_bit(1 << format.mantissa_bits),
-      bias(format.bias), infinity(static_cast<int32_t>(*format.infinity())), sign_bit(static_cast<int32_t>(format.sign_bit())),
+    : mantissa_mask(static_cast<int32_t>(format.mantissa_mask())),
+      exponent_mask(static_cast<int32_t>(format.exponent_mask())),
+      hidden_bit(1 << format.mantissa_bits),
+      bias(format.bias),
+      infinity(static_cast<int32_t>(*format.infinity())),
+      sign_bit(static_cast<int32_t>(format.sign_bit())),
       kept_mask(~0u << (format.mantissa_bits - fraction_bits)) {}
 
 namespace {
 
-/// Vectors of `bytes` bytes, and of half as many. (A type with the attribute cannot be a template argument, a number can.)
+/// Vectors of `bytes` bytes, and of half as many. (A type with the attribute cannot be a template argument, a number
+/// can.)
 template <int bytes>
 struct Vectors {
   using I16 [[gnu::vector_size(bytes)]] = int16_t;
@@ -88,12 +100,14 @@ BITMMA_INLINE bool contains(const V& vector, int32_t number) {
 
 /// Sums of both 16-bit products: lower halves and upper halves.
 template <int bytes>
-BITMMA_INLINE void multiply_pairs(const typename Vectors<bytes>::I32& x, const typename Vectors<bytes>::I32& y, typename Vectors<bytes>::I32& sums) {
+BITMMA_INLINE void multiply_pairs(const typename Vectors<bytes>::I32& x, const typename Vectors<bytes>::I32& y,
+                                  typename Vectors<bytes>::I32& sums) {
 #if BITMMA_X86_BUILTINS
   using I16 = typename Vectors<bytes>::I16;
   using I32 = typename Vectors<bytes>::I32;
   if constexpr (bytes == 64) {
-    sums = reinterpret_cast<I32>(__builtin_ia32_pmaddwd512_mask(reinterpret_cast<I16>(x), reinterpret_cast<I16>(y), I32{}, static_cast<uint16_t>(~0)));
+    sums = reinterpret_cast<I32>(__builtin_ia32_pmaddwd512_mask(reinterpret_cast<I16>(x), reinterpret_cast<I16>(y),
+                                                                I32{}, static_cast<uint16_t>(~0)));
     return;
   } else if constexpr (bytes == 32) {
     sums = reinterpret_cast<I32>(__builtin_ia32_pmaddwd256(reinterpret_cast<I16>(x), reinterpret_cast<I16>(y)));
@@ -167,8 +181,10 @@ BITMMA_INLINE void widen(const typename Vectors<bytes>::Half32& narrow, typename
 template <int bytes>
 BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
 #if BITMMA_X86_BUILTINS
-  if constexpr (bytes == 64) return __builtin_ia32_cvtd2mask512(numbers);
-  else if constexpr (bytes == 32) return static_cast<uint32_t>(__builtin_ia32_movmskps256(reinterpret_cast<typename Vectors<bytes>::F32>(numbers)));
+  if constexpr (bytes == 64)
+    return __builtin_ia32_cvtd2mask512(numbers);
+  else if constexpr (bytes == 32)
+    return static_cast<uint32_t>(__builtin_ia32_movmskps256(reinterpret_cast<typename Vectors<bytes>::F32>(numbers)));
 #endif
   uint32_t bits = 0;
   for (int lane = 0; lane < bytes / 4; ++lane) bits |= static_cast<uint32_t>(numbers[lane] < 0) << lane;
@@ -192,7 +208,8 @@ BITMMA_INLINE void count_bits(V& words) {
 
 /// Codes [first, end) of a row, by whole vectors.
 template <int bytes>
-BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end, typename Vectors<bytes>::I32& largest) {
+BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end,
+                                typename Vectors<bytes>::I32& largest) {
   using I32 = typename Vectors<bytes>::I32;
   using U32 = typename Vectors<bytes>::U32;
   constexpr int lanes = bytes / 4;
@@ -221,13 +238,14 @@ BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end
       negative |= sign & static_cast<int32_t>(1u << row);
       store(negative, job.negative_of_col + first);
     }
-    if (job.negative_of_row && first < 32) job.negative_of_row[row] = (first == 0 ? 0 : job.negative_of_row[row]) | sign_bits<bytes>(sign) << first;
+    if (job.negative_of_row && first < 32)
+      job.negative_of_row[row] = (first == 0 ? 0 : job.negative_of_row[row]) | sign_bits<bytes>(sign) << first;
   }
 }
 
 template <int bytes>
 BITMMA_INLINE bool decode(const Decoding& given) {
-  const Decoding job = given;  // a copy: the stores cannot change it
+  const Decoding job = given;                                               // a copy: the stores cannot change it
   constexpr int lanes = bytes / 4, small_bytes = bytes == 64 ? 32 : bytes;  // eight codes, which no vector may pass
   const int whole_lanes = job.cols / lanes * lanes;
   typename Vectors<bytes>::I32 largest{};
@@ -247,7 +265,8 @@ struct C {
 };
 
 template <Format output, int bytes>
-BITMMA_INLINE void decode_c(const OutputConstants& format, const typename Vectors<bytes>::U32& word, int c_scale, C<bytes>& c, typename Vectors<bytes>::I32& largest_field) {
+BITMMA_INLINE void decode_c(const OutputConstants& format, const typename Vectors<bytes>::U32& word, int c_scale,
+                            C<bytes>& c, typename Vectors<bytes>::I32& largest_field) {
   using I32 = typename Vectors<bytes>::I32;
   constexpr int mantissa_bits = info(output).mantissa_bits, unused_bits = 32 - info(output).bits;
   const I32 code = reinterpret_cast<I32>(word), none{};
@@ -270,7 +289,8 @@ struct Sum {
 
 /// x + c, or x + y + c. The magnitude fits 32 bits, as the caller promises; the sign needs a 33rd.
 template <int bytes>
-BITMMA_INLINE void add_up(const typename Vectors<bytes>::I32& x, const typename Vectors<bytes>::I32* y, const typename Vectors<bytes>::I32& c, Sum<bytes>& sum) {
+BITMMA_INLINE void add_up(const typename Vectors<bytes>::I32& x, const typename Vectors<bytes>::I32* y,
+                          const typename Vectors<bytes>::I32& c, Sum<bytes>& sum) {
   using U32 = typename Vectors<bytes>::U32;
   U32 low = reinterpret_cast<U32>(x) + reinterpret_cast<U32>(c);
   if (y) {
@@ -329,14 +349,17 @@ BITMMA_INLINE void normalise(typename Vectors<bytes>::U64& number, typename Vect
 
 /// The sum rounded to a code of `output`: round_to spelled out for vectors; a test holds the two against each other.
 template <Format output, int bytes>
-BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& sum, const typename Vectors<bytes>::I32& max_exponent, int fraction_bits, typename Vectors<bytes>::U32& d) {
+BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& sum,
+                             const typename Vectors<bytes>::I32& max_exponent, int fraction_bits,
+                             typename Vectors<bytes>::U32& d) {
   using I32 = typename Vectors<bytes>::I32;
   using U32 = typename Vectors<bytes>::U32;
   constexpr int mantissa_bits = info(output).mantissa_bits;
   U32 magnitude = sum.magnitude;
   I32 zeros;
   normalise<bytes>(magnitude, zeros);
-  // How far the exponent of that bit is above the smallest one. Below it the last place stays where it is, and more bits go.
+  // How far the exponent of that bit is above the smallest one. Below it the last place stays where it is, and more
+  // bits go.
   const I32 over = max_exponent + (31 - fraction_bits + format.bias - 1) - zeros;
   const I32 none{};
   I32 below = none - over, normal = over;
@@ -344,7 +367,8 @@ BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& su
   raise_to(normal, none);
   I32 code;
   if constexpr (output == Format::f16) {
-    // One bit in place of the lowest eight says whether any of them is set. Ties to even; less than half of the last place is nothing.
+    // One bit in place of the lowest eight says whether any of them is set. Ties to even; less than half of the last
+    // place is nothing.
     const U32 sticky = (magnitude >> 8) | ((magnitude & 0xFF) == 0 ? U32{} : U32{} + 1);
     constexpr int normal_drop = 23 - mantissa_bits;
     limit_to(below, 25 - normal_drop);
@@ -356,7 +380,8 @@ BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& su
     shift_right<bytes>(code, below);
     code &= static_cast<int32_t>(format.kept_mask);
   }
-  // With the hidden bit inside, one addition makes normals, subnormals and carries alike. Exponents stay below 2^9, so that 32 bits hold it.
+  // With the hidden bit inside, one addition makes normals, subnormals and carries alike. Exponents stay below 2^9, so
+  // that 32 bits hold it.
   U32 finite = reinterpret_cast<U32>(code + (normal << mantissa_bits));
   limit_to(finite, static_cast<uint32_t>(format.infinity));
   d = code == 0 ? U32{} : finite | reinterpret_cast<U32>(sum.sign & format.sign_bit);  // a zero result is +0, always
@@ -365,27 +390,32 @@ BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& su
 /// How the signs of products are found: they cancel in pairs of words, a bit a term, or are taken from every product.
 enum class Signs { counted, each };
 
-/// One step of a sum for `rows` rows from `row` on and `vectors` vectors of columns from `first` on. What passes from step to
-/// step lies in job.scratch, `block` numbers a row: columns are outside, rows inside, so that a block of B and its
-/// sums stay in the nearest cache, and every step is a short loop whose constants stay in registers.
+/// One step of a sum for `rows` rows from `row` on and `vectors` vectors of columns from `first` on. What passes from
+/// step to step lies in job.scratch, `block` numbers a row: columns are outside, rows inside, so that a block of B and
+/// its sums stay in the nearest cache, and every step is a short loop whose constants stay in registers.
 template <int bytes, int vectors_, bool dense, bool two_parts, Signs signs, Format output>
 struct FusedSteps {
   using I32 = typename Vectors<bytes>::I32;
   using U32 = typename Vectors<bytes>::U32;
   static constexpr int vectors = vectors_, lanes = bytes / 4, block = vectors * lanes;
 
-  using Narrow = typename Vectors<2 * block>::I16;          // all columns of the block
-  using Half16 = typename Vectors<bytes>::Half16;          // those of one vector
+  using Narrow = typename Vectors<2 * block>::I16;  // all columns of the block
+  using Half16 = typename Vectors<bytes>::Half16;   // those of one vector
 
   enum Kept { of_products, of_more_products, of_c, max_exponent_plus_1 };
-  BITMMA_INLINE static int32_t* kept(const FusedSum& job, int row, Kept what) { return job.scratch + static_cast<size_t>(what * scratch_rows + row % scratch_rows) * block; }
+  BITMMA_INLINE static int32_t* kept(const FusedSum& job, int row, Kept what) {
+    return job.scratch + static_cast<size_t>(what * scratch_rows + row % scratch_rows) * block;
+  }
   BITMMA_INLINE static size_t row_of_b(const FusedSum& job, int row, int term) {
-    return static_cast<size_t>(dense ? term : job.selected_k[static_cast<size_t>(row) * job.terms + term]) * job.b.stride;
+    return static_cast<size_t>(dense ? term : job.selected_k[static_cast<size_t>(row) * job.terms + term]) *
+           job.b.stride;
   }
 
   /// C of one vector truncated to a multiple of 2^(e_max - F), when e_max is raised to what it asks.
-  BITMMA_INLINE static void align_c(const FusedSum& job, const uint32_t* from, I32& max_exponent, I32& aligned, I32& largest_field) {
-    const int up = std::max(0, job.fraction_bits - info(output).mantissa_bits), down = std::max(0, info(output).mantissa_bits - job.fraction_bits);
+  BITMMA_INLINE static void align_c(const FusedSum& job, const uint32_t* from, I32& max_exponent, I32& aligned,
+                                    I32& largest_field) {
+    const int up = std::max(0, job.fraction_bits - info(output).mantissa_bits),
+              down = std::max(0, info(output).mantissa_bits - job.fraction_bits);
     U32 word;
     load(word, from);
     C<bytes> c;
@@ -426,7 +456,8 @@ struct FusedSteps {
         raise_to(exponent, floor);
         if (job.c) {
           I32 aligned;
-          align_c(job, job.c + static_cast<size_t>(row + r) * job.d_stride + first + v * lanes, exponent, aligned, largest_field);
+          align_c(job, job.c + static_cast<size_t>(row + r) * job.d_stride + first + v * lanes, exponent, aligned,
+                  largest_field);
           store(aligned, kept(job, row + r, of_c) + v * lanes);
         }
         exponent += 1;
@@ -455,8 +486,8 @@ struct FusedSteps {
     }
   }
 
-  /// Every product truncated to a multiple of 2^(e_max - F), and added. The sum begins with what negative products lack: all of
-  /// them, whichever part they are in.
+  /// Every product truncated to a multiple of 2^(e_max - F), and added. The sum begins with what negative products
+  /// lack: all of them, whichever part they are in.
   template <int rows>
   BITMMA_INLINE static void add_products(const FusedSum& job, int row, int first, int begin, int end, Kept what) {
     I32 max_exponent[rows][vectors];
@@ -527,7 +558,9 @@ struct FusedSteps {
 
   /// All steps for the columns from `first` on, some rows at a time.
   BITMMA_INLINE static void run(const FusedSum& job, int first, I32& largest_field) {
-    constexpr int four = dense ? 4 : 1, together = !dense ? 1 : vectors == 1 ? 4 : 2;  // rows that meet the same rows of B
+    constexpr int four = dense ? 4 : 1, together = !dense         ? 1
+                                                   : vectors == 1 ? 4
+                                                                  : 2;  // rows that meet the same rows of B
     for (int begin = 0; begin < job.rows; begin += scratch_rows) {
       const int end = std::min(job.rows, begin + scratch_rows);
       int row = begin;
@@ -560,9 +593,14 @@ BITMMA_INLINE bool sum_fused(const FusedSum& given) {
 template <int bytes, Format output>
 BITMMA_INLINE bool sum_fused(const FusedSum& job) {
   const bool two_parts = job.terms_per_part < job.terms;
-  if (job.selected_k) return two_parts ? sum_fused<bytes, false, true, Signs::each, output>(job) : sum_fused<bytes, false, false, Signs::each, output>(job);
-  if (job.terms > 32) return two_parts ? sum_fused<bytes, true, true, Signs::each, output>(job) : sum_fused<bytes, true, false, Signs::each, output>(job);
-  return two_parts ? sum_fused<bytes, true, true, Signs::counted, output>(job) : sum_fused<bytes, true, false, Signs::counted, output>(job);
+  if (job.selected_k)
+    return two_parts ? sum_fused<bytes, false, true, Signs::each, output>(job)
+                     : sum_fused<bytes, false, false, Signs::each, output>(job);
+  if (job.terms > 32)
+    return two_parts ? sum_fused<bytes, true, true, Signs::each, output>(job)
+                     : sum_fused<bytes, true, false, Signs::each, output>(job);
+  return two_parts ? sum_fused<bytes, true, true, Signs::counted, output>(job)
+                   : sum_fused<bytes, true, false, Signs::counted, output>(job);
 }
 
 /// Outputs (row, first ...) of one vector of 16-bit numbers.
@@ -625,7 +663,8 @@ BITMMA_INLINE void sum_groups_at(const GroupSum& job, int row, int first, typena
     }
   }
 
-  // Times both scales, and the maximum of their exponents. A group that cancels keeps its exponent; one with nothing in it has none.
+  // Times both scales, and the maximum of their exponents. A group that cancels keeps its exponent; one with nothing in
+  // it has none.
   std::array<Row32, most_groups + 1> numbers, exponents;  // the last row is c
   Row32 max_exponents, lacking;
   const Scale* const a_scales = job.a_scales + static_cast<size_t>(row) * groups;
@@ -666,9 +705,9 @@ BITMMA_INLINE void sum_groups_at(const GroupSum& job, int row, int first, typena
     store(-negative, lacking.data() + at);
   }
 
-  // Like products of pairs, numbers count twice and a negative one is one less than that: shifts then truncate toward zero, and leave
-  // one less, which `lacking` makes up for.
-  // Every group truncated to a multiple of the last bit, and added in 64 bits; what f32 needs of the sum fits 32 again.
+  // Like products of pairs, numbers count twice and a negative one is one less than that: shifts then truncate toward
+  // zero, and leave one less, which `lacking` makes up for. Every group truncated to a multiple of the last bit, and
+  // added in 64 bits; what f32 needs of the sum fits 32 again.
   std::array<uint32_t, lanes> magnitudes;
   Row32 signs, leading;
   const auto take = [](I64& wide, const int32_t* from) BITMMA_INLINE_LAMBDA {
@@ -697,7 +736,8 @@ BITMMA_INLINE void sum_groups_at(const GroupSum& job, int row, int first, typena
     I64 moved;
     normalise<bytes>(left, moved);
     max_exponent -= moved;
-    const Half32 high = __builtin_convertvector(left >> 32, Half32), narrow_sign = __builtin_convertvector(sum_sign, Half32),
+    const Half32 high = __builtin_convertvector(left >> 32, Half32),
+                 narrow_sign = __builtin_convertvector(sum_sign, Half32),
                  narrow_exponent = __builtin_convertvector(max_exponent, Half32);
     store(high, magnitudes.data() + at);
     store(narrow_sign, signs.data() + at);
@@ -727,7 +767,8 @@ BITMMA_INLINE bool sum_groups(const GroupSum& given) {
 
 /// C added to an exact sum, wrapped or clamped once.
 template <int bytes>
-BITMMA_INLINE void finish_integers(const typename Vectors<bytes>::I32& sum, const uint32_t* c, bool saturate, uint32_t* d) {
+BITMMA_INLINE void finish_integers(const typename Vectors<bytes>::I32& sum, const uint32_t* c, bool saturate,
+                                   uint32_t* d) {
   using I32 = typename Vectors<bytes>::I32;
   using U32 = typename Vectors<bytes>::U32;
   U32 of_c{};
@@ -746,7 +787,8 @@ BITMMA_INLINE void sum_integers(const IntegerSum& given) {
   for (int first = 0; first < job.cols; first += lanes) {
     for (int row = 0; row < job.rows; ++row) {
       const int32_t* const a = job.a + static_cast<size_t>(row) * job.terms;
-      const uint16_t* const selected_k = job.selected_k ? job.selected_k + static_cast<size_t>(row) * job.terms : nullptr;
+      const uint16_t* const selected_k =
+          job.selected_k ? job.selected_k + static_cast<size_t>(row) * job.terms : nullptr;
       I32 sum{};
       for (int term = 0; term < job.terms; ++term) {
         I32 b;
@@ -804,17 +846,22 @@ BITMMA_INLINE void pack_row(const uint32_t* codes, int count, uint32_t* words) {
 }
 
 // The table of one instruction set: every body once more, in functions that may use it.
-#define BITMMA_KERNELS(space, name, target, bytes)                                                                              \
-  namespace space {                                                                                                             \
-  target bool decode(const Decoding& job) { return kernels::decode<bytes>(job); }                                               \
-  target bool sum_fused_f32(const FusedSum& job) { return sum_fused<bytes, Format::f32>(job); }                                 \
-  target bool sum_fused_f16(const FusedSum& job) { return sum_fused<bytes, Format::f16>(job); }                                 \
-  target bool sum_groups(const GroupSum& job) { return kernels::sum_groups<bytes>(job); }                                       \
-  target void sum_integers(const IntegerSum& job) { kernels::sum_integers<bytes>(job); }                                        \
-  target void sum_popcounts(const PopcountSum& job) { kernels::sum_popcounts<bytes>(job); }                                     \
-  target void pack_bits(const uint32_t* codes, int count, int bit, uint32_t* words) { kernels::pack_bits<bytes>(codes, count, bit, words); } \
-  target void pack_row(const uint32_t* codes, int count, uint32_t* words) { kernels::pack_row<bytes>(codes, count, words); }    \
-  constexpr Kernels table{name, decode, sum_fused_f32, sum_fused_f16, sum_groups, sum_integers, sum_popcounts, pack_bits, pack_row}; \
+#define BITMMA_KERNELS(space, name, target, bytes)                                               \
+  namespace space {                                                                              \
+  target bool decode(const Decoding& job) { return kernels::decode<bytes>(job); }                \
+  target bool sum_fused_f32(const FusedSum& job) { return sum_fused<bytes, Format::f32>(job); }  \
+  target bool sum_fused_f16(const FusedSum& job) { return sum_fused<bytes, Format::f16>(job); }  \
+  target bool sum_groups(const GroupSum& job) { return kernels::sum_groups<bytes>(job); }        \
+  target void sum_integers(const IntegerSum& job) { kernels::sum_integers<bytes>(job); }         \
+  target void sum_popcounts(const PopcountSum& job) { kernels::sum_popcounts<bytes>(job); }      \
+  target void pack_bits(const uint32_t* codes, int count, int bit, uint32_t* words) {            \
+    kernels::pack_bits<bytes>(codes, count, bit, words);                                         \
+  }                                                                                              \
+  target void pack_row(const uint32_t* codes, int count, uint32_t* words) {                      \
+    kernels::pack_row<bytes>(codes, count, words);                                               \
+  }                                                                                              \
+  constexpr Kernels table{name,         decode,        sum_fused_f32, sum_fused_f16, sum_groups, \
+                          sum_integers, sum_popcounts, pack_bits,     pack_row};                 \
   }
 
 #if defined(__x86_64__)

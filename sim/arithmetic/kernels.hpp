@@ -1,5 +1,5 @@
-// The hot loops, as one table of functions per instruction set. Operands come decoded, as arrays; NaN and infinity are not
-// known here: whoever calls replaces the outputs that they reach.
+// The hot loops, as one table of functions per instruction set. Operands come decoded, as arrays; NaN and infinity are
+// not known here: whoever calls replaces the outputs that they reach.
 #pragma once
 
 #include <array>
@@ -15,12 +15,13 @@ namespace bitmma::kernels {
 /// Exponent of a zero: far below every floor, so that a zero product never sets e_max.
 inline constexpr int32_t exponent_of_zero = -4096;
 
-/// Exponents fit 16 bits, and so must a floor: one that lies below everything, as a product of zeros with a scale does not.
+/// Exponents fit 16 bits, and so must a floor: one that lies below everything, as a product of zeros with a scale does
+/// not.
 inline constexpr int32_t lowest_floor = -16384;
 static_assert(lowest_floor < 2 * exponent_of_zero - 512);
 
-/// Whole vectors, what the loops read and write: decoding and fused sums take codes by eight, as every N of the hardware is, the
-/// other loops by sixteen. Rows of decoded numbers hold vectors of 32 16-bit numbers.
+/// Whole vectors, what the loops read and write: decoding and fused sums take codes by eight, as every N of the
+/// hardware is, the other loops by sixteen. Rows of decoded numbers hold vectors of 32 16-bit numbers.
 inline constexpr int fused_codes = 8, other_codes = 16, decoded_numbers = 32;
 constexpr int round_up(int cols, int multiple) { return (cols + multiple - 1) / multiple * multiple; }
 
@@ -64,13 +65,15 @@ struct OutputConstants {
   OutputConstants(const FormatInfo& format, int fraction_bits);
 };
 
-/// A number as the loops multiply it: its significand with its sign in the lower 16 bits, and 1 or -1 in the upper ones. A product of two
-/// such pairs, of the halves, is 2 x + 1 or -(2 x + 1) when one significand carries the factor two: shifting that right, arithmetically,
-/// truncates x toward zero, and leaves one less than that where the product is negative. How often it is, the signs say, a bit a term.
+/// A number as the loops multiply it: its significand with its sign in the lower 16 bits, and 1 or -1 in the upper
+/// ones. A product of two such pairs, of the halves, is 2 x + 1 or -(2 x + 1) when one significand carries the factor
+/// two: shifting that right, arithmetically, truncates x toward zero, and leaves one less than that where the product
+/// is negative. How often it is, the signs say, a bit a term.
 using Pair = int32_t;
 inline constexpr int pair_bits = 15;  // of a significand
 
-/// Codes -> pairs, significands moved up by `shift`, and exponents. Rows of the arrays are `stride` apart, whole vectors.
+/// Codes -> pairs, significands moved up by `shift`, and exponents. Rows of the arrays are `stride` apart, whole
+/// vectors.
 struct Decoding {
   DecodeConstants format;
   const uint32_t* codes;
@@ -79,7 +82,8 @@ struct Decoding {
   Pair* pair;
   int32_t* exponent;
   int16_t* narrow_exponent;  // the same exponents: the search for the largest takes twice as many at a time
-  uint32_t *negative_of_row, *negative_of_col;  // bit k: number k of the row or column is negative; the first 32; either may be nullptr
+  uint32_t *negative_of_row,
+      *negative_of_col;  // bit k: number k of the row or column is negative; the first 32; either may be nullptr
 };
 
 /// Returns whether any code is NaN or infinity.
@@ -99,14 +103,14 @@ struct FusedSum {
   Numbers a, b;
   const uint16_t* selected_k;  // rows x terms, or nullptr: term j meets row j of B
   int rows, cols, terms;
-  int terms_per_part;          // whose sum fits 31 bits; all of them make at most two parts
-  const uint32_t* c;           // codes of the output, or nullptr; rows d_stride apart like those of d
-  int c_scale;                 // c counts c * 2^-c_scale
+  int terms_per_part;  // whose sum fits 31 bits; all of them make at most two parts
+  const uint32_t* c;   // codes of the output, or nullptr; rows d_stride apart like those of d
+  int c_scale;         // c counts c * 2^-c_scale
   int fraction_bits, floor_exponent;
   OutputConstants output;
   uint32_t* d;
   int d_stride;
-  int32_t* scratch;            // scratch_numbers
+  int32_t* scratch;  // scratch_numbers
 };
 /// Rows that pass through the steps of a sum together, so that what is kept between steps stays in the nearest cache.
 inline constexpr int scratch_rows = 16, scratch_numbers = scratch_rows * 4 * 32;
@@ -123,9 +127,9 @@ struct Scale {
 
 /// Exact groups of 16 products of e2m1, in quarters, aligned by the exponents of their scales.
 struct GroupSum {
-  const int16_t* a;            // rows x terms, halves
-  const int16_t* b;            // K x b_stride, halves; with selected_k
-  const int32_t* b_pairs;      // K / 2 x b_stride, rows 2 j and 2 j + 1 in the lower and upper 16 bits; without
+  const int16_t* a;        // rows x terms, halves
+  const int16_t* b;        // K x b_stride, halves; with selected_k
+  const int32_t* b_pairs;  // K / 2 x b_stride, rows 2 j and 2 j + 1 in the lower and upper 16 bits; without
   int b_stride;
   const uint16_t* selected_k;  // rows x terms, or nullptr
   const int32_t* a_nonzero;    // rows x groups: bit j is set when term 16 g + j is not zero
@@ -149,8 +153,8 @@ inline constexpr int most_groups = 8;
 
 /// Exact integer sums: every term fits 17 bits, and 2^14 of them 31.
 struct IntegerSum {
-  const int32_t* a;            // rows x terms
-  const int32_t* b;            // K x b_stride
+  const int32_t* a;  // rows x terms
+  const int32_t* b;  // K x b_stride
   int b_stride;
   const uint16_t* selected_k;  // rows x terms, or nullptr
   int rows, cols, terms;

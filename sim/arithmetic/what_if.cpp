@@ -1,10 +1,10 @@
 #include "bitmma/arithmetic/what_if.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
-
-#include <fmt/format.h>
 
 #include "bitmma/formats/round.hpp"
 
@@ -15,7 +15,9 @@ __extension__ using Wide = unsigned __int128;
 
 /// A significand and where its point is.
 Exact value_of(Format format, const Decoded& value) {
-  return {.negative = value.negative, .magnitude = value.significand, .exponent = value.exponent - info(format).mantissa_bits};
+  return {.negative = value.negative,
+          .magnitude = value.significand,
+          .exponent = value.exponent - info(format).mantissa_bits};
 }
 
 }  // namespace
@@ -70,7 +72,8 @@ Exact ExactSum::rounded_source() const {
   const int leading = 64 * top + 63 - std::countl_zero(bits[static_cast<size_t>(top)]);
   const int lowest = std::max(leading - 62, 0);
   Exact exact{.negative = negative(), .magnitude = 0, .exponent = lowest + lowest_exponent};
-  for (int bit = leading; bit >= lowest; --bit) exact.magnitude = exact.magnitude << 1 | (bits[static_cast<size_t>(bit / 64)] >> bit % 64 & 1);
+  for (int bit = leading; bit >= lowest; --bit)
+    exact.magnitude = exact.magnitude << 1 | (bits[static_cast<size_t>(bit / 64)] >> bit % 64 & 1);
   for (int bit = 0; bit < lowest; ++bit) exact.magnitude |= bits[static_cast<size_t>(bit / 64)] >> bit % 64 & 1;
   return exact;
 }
@@ -98,7 +101,9 @@ std::string ExactSum::print() const {
 }
 
 bool ExactTerm::is_finite() const {
-  const auto finite = [](const std::optional<Decoded>& value) { return !value || value->number == NumberClass::finite; };
+  const auto finite = [](const std::optional<Decoded>& value) {
+    return !value || value->number == NumberClass::finite;
+  };
   return finite(a) && finite(b) && finite(scale_a) && finite(scale_b);
 }
 
@@ -107,7 +112,9 @@ std::vector<ExactTerm> exact_terms(const Operands& operands, int row, int col) {
   std::vector<ExactTerm> terms(static_cast<size_t>(stored));
   for (int j = 0; j < stored; ++j) {
     ExactTerm& term = terms[static_cast<size_t>(j)];
-    term.k = operands.selected_k.empty() ? j : operands.selected_k[static_cast<size_t>(row) * static_cast<size_t>(stored) + static_cast<size_t>(j)];
+    term.k = operands.selected_k.empty()
+                 ? j
+                 : operands.selected_k[static_cast<size_t>(row) * static_cast<size_t>(stored) + static_cast<size_t>(j)];
     term.a = decode(operands.a.format, operands.a(row, j));
     term.b_bits = operands.b(term.k, col);
   }
@@ -121,8 +128,10 @@ std::vector<ExactTerm> exact_terms(const Operands& operands, int row, int col) {
     term.b = decode(operands.b.format, term.b_bits);
     term.a.negative ^= operands.negate_a;
     term.b.negative ^= operands.negate_b;
-    term.product = {.negative = term.a.negative != term.b.negative, .magnitude = uint64_t{term.a.significand} * term.b.significand,
-                    .exponent = term.a.exponent + term.b.exponent - info(operands.a.format).mantissa_bits - info(operands.b.format).mantissa_bits};
+    term.product = {.negative = term.a.negative != term.b.negative,
+                    .magnitude = uint64_t{term.a.significand} * term.b.significand,
+                    .exponent = term.a.exponent + term.b.exponent - info(operands.a.format).mantissa_bits -
+                                info(operands.b.format).mantissa_bits};
     if (operands.scales) {
       const int chunk = j * operands.scales->a.cols() / stored;
       term.scale_a = decode(operands.scales->a.format, operands.scales->a(row, chunk));
@@ -144,14 +153,17 @@ std::optional<Decoded> exact_c(const Operands& operands, int row, int col) {
   return c;
 }
 
-std::optional<uint32_t> special_result(Format output, const std::vector<ExactTerm>& terms, const std::optional<Decoded>& c) {
+std::optional<uint32_t> special_result(Format output, const std::vector<ExactTerm>& terms,
+                                       const std::optional<Decoded>& c) {
   const FormatInfo& format = info(output);
   bool nan = c && c->number == NumberClass::nan;
-  bool positive = c && c->number == NumberClass::infinity && !c->negative, negative = c && c->number == NumberClass::infinity && c->negative;
+  bool positive = c && c->number == NumberClass::infinity && !c->negative,
+       negative = c && c->number == NumberClass::infinity && c->negative;
   for (const ExactTerm& term : terms) {
     const bool infinite = term.a.number == NumberClass::infinity || term.b.number == NumberClass::infinity;
     nan |= term.a.number == NumberClass::nan || term.b.number == NumberClass::nan;
-    nan |= (term.scale_a && term.scale_a->number == NumberClass::nan) || (term.scale_b && term.scale_b->number == NumberClass::nan);
+    nan |= (term.scale_a && term.scale_a->number == NumberClass::nan) ||
+           (term.scale_b && term.scale_b->number == NumberClass::nan);
     nan |= infinite && (term.a.is_zero() || term.b.is_zero());
     if (infinite) (term.a.negative != term.b.negative ? negative : positive) = true;
   }
@@ -172,12 +184,21 @@ std::vector<WhatIf> what_ifs(const AccumulatorModel& own, Format a, Format b) {
   std::vector<WhatIf> found;
   if (own.arithmetic != Arithmetic::fused_sum) return found;
   for (const AccumulatorModel& row : accumulator_models()) {
-    if (row.arithmetic != Arithmetic::fused_sum || row.family == own.family || row.output != own.output || row.scaling != own.scaling) continue;
+    if (row.arithmetic != Arithmetic::fused_sum || row.family == own.family || row.output != own.output ||
+        row.scaling != own.scaling)
+      continue;
     if (!row.inputs.contains(a) || !row.inputs.contains(b)) continue;
-    found.push_back({.kind = WhatIf::Kind::model, .name = fmt::format("{}: {}", row.family == Family::wgmma ? "wgmma of an H200" : row.family == Family::tcgen05 ? "tcgen05 of a B200" : "mma.sync of sm_120", print_rule(row)), .model = row});
+    found.push_back({.kind = WhatIf::Kind::model,
+                     .name = fmt::format("{}: {}",
+                                         row.family == Family::wgmma     ? "wgmma of an H200"
+                                         : row.family == Family::tcgen05 ? "tcgen05 of a B200"
+                                                                         : "mma.sync of sm_120",
+                                         print_rule(row)),
+                     .model = row});
   }
   found.push_back({.kind = WhatIf::Kind::fma_chain, .name = "fp32 FMA chain in order of k", .model = {}});
-  found.push_back({.kind = WhatIf::Kind::correctly_rounded, .name = "exact sum, rounded once to nearest even", .model = {}});
+  found.push_back(
+      {.kind = WhatIf::Kind::correctly_rounded, .name = "exact sum, rounded once to nearest even", .model = {}});
   return found;
 }
 
@@ -204,7 +225,8 @@ BitMatrix compute(const WhatIf& what_if, const Operands& operands, Format output
           step.add(term.product);
           sum = round_to(Format::f32, step.rounded_source(), Rounding::nearest_even);
         }
-        d(row, col) = output == Format::f32 ? sum : convert(Format::f32, sum, output, Rounding::nearest_even, Overflow::infinity);
+        d(row, col) =
+            output == Format::f32 ? sum : convert(Format::f32, sum, output, Rounding::nearest_even, Overflow::infinity);
       }
     }
   }

@@ -34,16 +34,24 @@ BITMMA_INLINE void store_words(const Halves& halves, uint32_t* to) {
 /// Sixteen bytes -> words.
 BITMMA_INLINE void store_words(const Bytes& bytes, uint32_t* to) {
   const Bytes none{};
-  store_words(reinterpret_cast<Halves>(__builtin_shufflevector(bytes, none, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)), to);
-  store_words(reinterpret_cast<Halves>(__builtin_shufflevector(bytes, none, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)), to + 8);
+  store_words(reinterpret_cast<Halves>(
+                  __builtin_shufflevector(bytes, none, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)),
+              to);
+  store_words(reinterpret_cast<Halves>(
+                  __builtin_shufflevector(bytes, none, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)),
+              to + 8);
 }
 
 /// Four rows of four words, transposed in place.
 BITMMA_INLINE void transpose(Words (&words)[4]) {
-  const Words low01 = __builtin_shufflevector(words[0], words[1], 0, 4, 1, 5), high01 = __builtin_shufflevector(words[0], words[1], 2, 6, 3, 7),
-              low23 = __builtin_shufflevector(words[2], words[3], 0, 4, 1, 5), high23 = __builtin_shufflevector(words[2], words[3], 2, 6, 3, 7);
-  words[0] = __builtin_shufflevector(low01, low23, 0, 1, 4, 5), words[1] = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
-  words[2] = __builtin_shufflevector(high01, high23, 0, 1, 4, 5), words[3] = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
+  const Words low01 = __builtin_shufflevector(words[0], words[1], 0, 4, 1, 5),
+              high01 = __builtin_shufflevector(words[0], words[1], 2, 6, 3, 7),
+              low23 = __builtin_shufflevector(words[2], words[3], 0, 4, 1, 5),
+              high23 = __builtin_shufflevector(words[2], words[3], 2, 6, 3, 7);
+  words[0] = __builtin_shufflevector(low01, low23, 0, 1, 4, 5),
+  words[1] = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+  words[2] = __builtin_shufflevector(high01, high23, 0, 1, 4, 5),
+  words[3] = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
 }
 
 }  // namespace bitmma

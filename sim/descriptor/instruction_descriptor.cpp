@@ -1,9 +1,9 @@
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
-
-#include <fmt/format.h>
 
 namespace bitmma {
 namespace {
@@ -64,20 +64,30 @@ struct TypeCode {
   Format format;
 };
 constexpr auto type_codes = std::to_array<TypeCode>({
-    {MmaKind::tf32, 'd', 1, Format::f32},    {MmaKind::tf32, 'a', 2, Format::tf32},
-    {MmaKind::f16, 'd', 0, Format::f16},     {MmaKind::f16, 'd', 1, Format::f32},
-    {MmaKind::f16, 'a', 0, Format::f16},     {MmaKind::f16, 'a', 1, Format::bf16},
-    {MmaKind::f8f6f4, 'd', 0, Format::f16},  {MmaKind::f8f6f4, 'd', 1, Format::f32},
-    {MmaKind::f8f6f4, 'a', 0, Format::e4m3}, {MmaKind::f8f6f4, 'a', 1, Format::e5m2},
-    {MmaKind::f8f6f4, 'a', 3, Format::e2m3}, {MmaKind::f8f6f4, 'a', 4, Format::e3m2},
+    {MmaKind::tf32, 'd', 1, Format::f32},
+    {MmaKind::tf32, 'a', 2, Format::tf32},
+    {MmaKind::f16, 'd', 0, Format::f16},
+    {MmaKind::f16, 'd', 1, Format::f32},
+    {MmaKind::f16, 'a', 0, Format::f16},
+    {MmaKind::f16, 'a', 1, Format::bf16},
+    {MmaKind::f8f6f4, 'd', 0, Format::f16},
+    {MmaKind::f8f6f4, 'd', 1, Format::f32},
+    {MmaKind::f8f6f4, 'a', 0, Format::e4m3},
+    {MmaKind::f8f6f4, 'a', 1, Format::e5m2},
+    {MmaKind::f8f6f4, 'a', 3, Format::e2m3},
+    {MmaKind::f8f6f4, 'a', 4, Format::e3m2},
     {MmaKind::f8f6f4, 'a', 5, Format::e2m1},
-    {MmaKind::i8, 'd', 2, Format::s32},      {MmaKind::i8, 'a', 0, Format::u8},
+    {MmaKind::i8, 'd', 2, Format::s32},
+    {MmaKind::i8, 'a', 0, Format::u8},
     {MmaKind::i8, 'a', 1, Format::s8},
-    {MmaKind::mxf8f6f4, 'a', 0, Format::e4m3}, {MmaKind::mxf8f6f4, 'a', 1, Format::e5m2},
-    {MmaKind::mxf8f6f4, 'a', 3, Format::e2m3}, {MmaKind::mxf8f6f4, 'a', 4, Format::e3m2},
+    {MmaKind::mxf8f6f4, 'a', 0, Format::e4m3},
+    {MmaKind::mxf8f6f4, 'a', 1, Format::e5m2},
+    {MmaKind::mxf8f6f4, 'a', 3, Format::e2m3},
+    {MmaKind::mxf8f6f4, 'a', 4, Format::e3m2},
     {MmaKind::mxf8f6f4, 'a', 5, Format::e2m1},
     // 1, not 5: the mxf4 kinds have a code of their own.
-    {MmaKind::mxf4, 'a', 1, Format::e2m1},     {MmaKind::mxf4nvf4, 'a', 1, Format::e2m1},
+    {MmaKind::mxf4, 'a', 1, Format::e2m1},
+    {MmaKind::mxf4nvf4, 'a', 1, Format::e2m1},
 });
 
 std::string section(MmaKind kind) { return fmt::format("PTX ISA 9.7.16.4.2, Table {}", info(kind).table); }
@@ -87,8 +97,11 @@ class Checker {
   explicit Checker(MmaKind kind) : kind_(kind) {}
   void require(bool holds, std::string_view field, auto seen, std::string legal, std::string fix = {}) {
     if (!holds) {
-      found_.push_back({.field = std::string(field), .seen = fmt::format("{}", seen), .legal = fmt::format("{} in kind::{}", legal, info(kind_).name),
-                        .fix = std::move(fix), .source = section(kind_)});
+      found_.push_back({.field = std::string(field),
+                        .seen = fmt::format("{}", seen),
+                        .legal = fmt::format("{} in kind::{}", legal, info(kind_).name),
+                        .fix = std::move(fix),
+                        .source = section(kind_)});
     }
   }
   void stop_if_violated() {
@@ -103,13 +116,15 @@ class Checker {
 std::string legal_types(MmaKind kind, char operand) {
   std::string text;
   for (const TypeCode& row : type_codes) {
-    if (row.kind == kind && row.operand == operand) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", info(row.format).name, row.code);
+    if (row.kind == kind && row.operand == operand)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", info(row.format).name, row.code);
   }
   return text;
 }
 
 std::optional<int> code_of(MmaKind kind, char operand, Format format) {
-  const auto row = std::ranges::find_if(type_codes, [&](const TypeCode& r) { return r.kind == kind && r.operand == operand && r.format == format; });
+  const auto row = std::ranges::find_if(
+      type_codes, [&](const TypeCode& r) { return r.kind == kind && r.operand == operand && r.format == format; });
   return row == type_codes.end() ? std::nullopt : std::optional(row->code);
 }
 
@@ -123,7 +138,8 @@ struct Binding {
 constexpr int m_unit(const InstructionDescriptor& d) { return info(d.kind).table == 42 ? 16 : 128; }
 
 constexpr auto bindings = std::to_array<Binding>({
-    {"sparsity_selector", [](const auto& d) { return d.sparsity_selector; }, [](auto& d, int v) { d.sparsity_selector = v; }},
+    {"sparsity_selector", [](const auto& d) { return d.sparsity_selector; },
+     [](auto& d, int v) { d.sparsity_selector = v; }},
     {"sparse", [](const auto& d) { return int{d.sparse}; }, [](auto& d, int v) { d.sparse = v != 0; }},
     {"saturate", [](const auto& d) { return int{d.saturate}; }, [](auto& d, int v) { d.saturate = v != 0; }},
     {"negate_a", [](const auto& d) { return int{d.negate_a}; }, [](auto& d, int v) { d.negate_a = v != 0; }},
@@ -144,7 +160,7 @@ constexpr auto bindings = std::to_array<Binding>({
 struct TypeBinding {
   std::string_view name;
   char operand;
-  Format InstructionDescriptor::* format;
+  Format InstructionDescriptor::*format;
 };
 constexpr auto type_bindings = std::to_array<TypeBinding>({
     {"d_type", 'd', &InstructionDescriptor::d},
@@ -162,9 +178,12 @@ consteval bool every_field_is_bound() {
     }
     return false;
   };
-  for (const auto& field : table_42) if (!bound(field.bits.name)) return false;
-  for (const auto& field : table_43) if (!bound(field.bits.name)) return false;
-  for (const auto& field : table_44) if (!bound(field.bits.name)) return false;
+  for (const auto& field : table_42)
+    if (!bound(field.bits.name)) return false;
+  for (const auto& field : table_43)
+    if (!bound(field.bits.name)) return false;
+  for (const auto& field : table_44)
+    if (!bound(field.bits.name)) return false;
   return true;
 }
 static_assert(every_field_is_bound());
@@ -174,15 +193,18 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
   const MmaKindInfo& kind = info(d.kind);
   const bool scaled = kind.table != 42;
   const bool m_legal = scaled ? d.m == 128 || d.m == 256 : d.m == 32 || d.m == 64 || d.m == 128 || d.m == 256;
-  check.require(m_legal, "m", d.m, scaled ? "128 or 256" : "32 (.ws), 64, 128 or 256", scaled ? "the field holds M >> 7" : "the field holds M >> 4; M >> 7 belongs to Tables 43 and 44");
+  check.require(m_legal, "m", d.m, scaled ? "128 or 256" : "32 (.ws), 64, 128 or 256",
+                scaled ? "the field holds M >> 7" : "the field holds M >> 4; M >> 7 belongs to Tables 43 and 44");
   check.require(d.n >= 8 && d.n <= 256 && d.n % 8 == 0, "n", d.n, "8..256 in steps of 8", "the field holds N >> 3");
   check.require(kind.has_negate || (!d.negate_a && !d.negate_b), "negate", "1", "0");
-  check.require(kind.has_transpose || (!d.transpose_a && !d.transpose_b), "transpose", "1", "0", "packed fp4 is K-major only");
+  check.require(kind.has_transpose || (!d.transpose_a && !d.transpose_b), "transpose", "1", "0",
+                "packed fp4 is K-major only");
   check.require(kind.has_saturate || !d.saturate, "saturate", "1", "0", "only integers saturate");
-  check.require(d.sparsity_selector >= 0 && d.sparsity_selector < kind.sparsity_selectors, "sparsity_selector", d.sparsity_selector,
-                kind.sparsity_selectors == 1 ? "0" : "0..3");
+  check.require(d.sparsity_selector >= 0 && d.sparsity_selector < kind.sparsity_selectors, "sparsity_selector",
+                d.sparsity_selector, kind.sparsity_selectors == 1 ? "0" : "0..3");
   if (d.kind == MmaKind::f16) {
-    check.require(d.a == d.b, "types", fmt::format("{} x {}", info(d.a).name, info(d.b).name), "f16 x f16 or bf16 x bf16", "no source allows the mix");
+    check.require(d.a == d.b, "types", fmt::format("{} x {}", info(d.a).name, info(d.b).name),
+                  "f16 x f16 or bf16 x bf16", "no source allows the mix");
     check.require(d.d == Format::f32 || d.a == Format::f16, "d_type", "f16 with bf16", "f32 for bf16");
   }
   if (d.kind == MmaKind::mxf8f6f4 || d.kind == MmaKind::mxf4) {
@@ -190,7 +212,8 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
   }
   if (kind.table == 44) {
     for (const auto& [name, id] : {std::pair("scale_a_id", d.scale_a_id), std::pair("scale_b_id", d.scale_b_id)}) {
-      check.require(d.k_96 || id % 2 == 0, name, id, "0 or 2 with K = 64", "two scales lie in a cell, from byte 0 or 2");
+      check.require(d.k_96 || id % 2 == 0, name, id, "0 or 2 with K = 64",
+                    "two scales lie in a cell, from byte 0 or 2");
     }
     check.require(!(d.k_96 && d.sparse), "k_96", "1 with sparse", "0 for sparse A");
   }
@@ -207,9 +230,12 @@ std::optional<MmaKind> mma_kind_named(std::string_view name) {
 
 std::span<const InstructionDescriptorField> instruction_descriptor_fields(MmaKind kind) {
   switch (info(kind).table) {
-    case 43: return table_43;
-    case 44: return table_44;
-    default: return table_42;
+    case 43:
+      return table_43;
+    case 44:
+      return table_44;
+    default:
+      return table_42;
   }
 }
 
@@ -225,10 +251,12 @@ InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word)
     }
     for (const TypeBinding& binding : type_bindings) {
       if (binding.name != field.bits.name) continue;
-      const auto row = std::ranges::find_if(
-          type_codes, [&](const TypeCode& code) { return code.kind == kind && code.operand == binding.operand && code.code == value; });
+      const auto row = std::ranges::find_if(type_codes, [&](const TypeCode& code) {
+        return code.kind == kind && code.operand == binding.operand && code.code == value;
+      });
       const bool code_of_42 = info(kind).table == 44 && value == 5;
-      check.require(row != type_codes.end(), binding.name, value, legal_types(kind, binding.operand), code_of_42 ? "5 is e2m1 in Tables 42 and 43 only" : "");
+      check.require(row != type_codes.end(), binding.name, value, legal_types(kind, binding.operand),
+                    code_of_42 ? "5 is e2m1 in Tables 42 and 43 only" : "");
       if (row != type_codes.end()) descriptor.*binding.format = row->format;
     }
   }
@@ -251,10 +279,12 @@ uint32_t encode(const InstructionDescriptor& descriptor) {
     for (const TypeBinding& binding : type_bindings) {
       if (binding.name != field.bits.name) continue;
       const std::optional<int> code = code_of(kind, binding.operand, descriptor.*binding.format);
-      check.require(code.has_value(), binding.name, info(descriptor.*binding.format).name, legal_types(kind, binding.operand));
+      check.require(code.has_value(), binding.name, info(descriptor.*binding.format).name,
+                    legal_types(kind, binding.operand));
       value = code.value_or(0);
     }
-    check.require(value >= 0 && static_cast<uint64_t>(value) <= field.bits.largest(), field.bits.name, value, fmt::format("0..{}", field.bits.largest()));
+    check.require(value >= 0 && static_cast<uint64_t>(value) <= field.bits.largest(), field.bits.name, value,
+                  fmt::format("0..{}", field.bits.largest()));
     word = insert(word, field.bits, static_cast<uint64_t>(value));
   }
   check.stop_if_violated();
@@ -265,17 +295,30 @@ std::vector<Violation> warnings(const InstructionDescriptor& descriptor) {
   std::vector<Violation> found;
   const std::string source = section(descriptor.kind);
   if (!descriptor.sparse && descriptor.sparsity_selector != 0) {
-    found.push_back({.field = "sparsity_selector", .seen = std::to_string(descriptor.sparsity_selector), .legal = "0 without sparse", .source = source});
+    found.push_back({.field = "sparsity_selector",
+                     .seen = std::to_string(descriptor.sparsity_selector),
+                     .legal = "0 without sparse",
+                     .source = source});
   }
   if (descriptor.max_shift_code != 0) {
-    found.push_back({.field = "max_shift", .seen = std::to_string(descriptor.max_shift_code), .legal = "0 unless the instruction is .ws", .source = source});
+    found.push_back({.field = "max_shift",
+                     .seen = std::to_string(descriptor.max_shift_code),
+                     .legal = "0 unless the instruction is .ws",
+                     .source = source});
   }
   if (descriptor.kind == MmaKind::mxf4nvf4 && descriptor.scale_type == Format::ue8m0) {
-    found.push_back({.field = "scale_type", .seen = "ue8m0 (1)", .legal = "ue4m3 (0) for NVFP4",
-                     .fix = "bit 23 is the type of the scales, not their number; ue8m0 is legal with 2X and 4X", .source = source});
+    found.push_back({.field = "scale_type",
+                     .seen = "ue8m0 (1)",
+                     .legal = "ue4m3 (0) for NVFP4",
+                     .fix = "bit 23 is the type of the scales, not their number; ue8m0 is legal with 2X and 4X",
+                     .source = source});
   }
   if (descriptor.kind == MmaKind::i8 && descriptor.n == 24) {
-    found.push_back({.field = "n", .seen = "24", .legal = "8, or a multiple of 16, in CUTLASS", .fix = "Table 39 allows 24; no hardware result is published", .source = "PTX ISA Table 39"});
+    found.push_back({.field = "n",
+                     .seen = "24",
+                     .legal = "8, or a multiple of 16, in CUTLASS",
+                     .fix = "Table 39 allows 24; no hardware result is published",
+                     .source = "PTX ISA Table 39"});
   }
   return found;
 }

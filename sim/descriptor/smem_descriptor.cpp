@@ -1,8 +1,8 @@
 #include "bitmma/descriptor/smem_descriptor.hpp"
 
-#include <array>
-
 #include <fmt/format.h>
+
+#include <array>
 
 namespace bitmma {
 namespace {
@@ -12,7 +12,9 @@ using Unit = DescriptorField::Unit;
 constexpr auto fields_sm_90a = std::to_array<DescriptorField>({
     {.bits = {"start_address", 0, 14}, .unit = Unit::bytes_16, .meaning = "first byte of the matrix in shared memory"},
     {.bits = {"leading_dim_byte_offset", 16, 14}, .unit = Unit::bytes_16, .meaning = "LBO"},
-    {.bits = {"stride_dim_byte_offset", 32, 14}, .unit = Unit::bytes_16, .meaning = "SBO, between groups of 8 rows in K-major"},
+    {.bits = {"stride_dim_byte_offset", 32, 14},
+     .unit = Unit::bytes_16,
+     .meaning = "SBO, between groups of 8 rows in K-major"},
     {.bits = {"base_offset", 49, 3}, .meaning = "row phase of the first row of the swizzle pattern"},
     {.bits = {"swizzle", 62, 2}, .meaning = "0 none, 1 128B, 2 64B, 3 32B"},
 });
@@ -21,7 +23,9 @@ static_assert(disjoint(fields_sm_90a, 64));
 constexpr auto fields_sm_100a = std::to_array<DescriptorField>({
     {.bits = {"start_address", 0, 14}, .unit = Unit::bytes_16, .meaning = "first byte of the matrix in shared memory"},
     {.bits = {"leading_dim_byte_offset", 16, 14}, .unit = Unit::bytes_16, .meaning = "LBO, or an address (mode 1)"},
-    {.bits = {"stride_dim_byte_offset", 32, 14}, .unit = Unit::bytes_16, .meaning = "SBO, between groups of 8 rows in K-major"},
+    {.bits = {"stride_dim_byte_offset", 32, 14},
+     .unit = Unit::bytes_16,
+     .meaning = "SBO, between groups of 8 rows in K-major"},
     {.bits = {"fixed_001", 46, 3}, .meaning = "must be 0b001"},
     {.bits = {"base_offset", 49, 3}, .meaning = "row phase of the first row of the swizzle pattern"},
     {.bits = {"leading_dim_mode", 52, 1}, .meaning = "0 byte offset, 1 absolute address (sm_103a)"},
@@ -102,9 +106,11 @@ uint64_t encode(const SmemDescriptor& descriptor) {
     const int64_t value = binding.get(descriptor);
     if (!field) {
       if (value != 0) {
-        violations.push_back({.field = std::string(binding.name), .seen = std::to_string(value),
+        violations.push_back({.field = std::string(binding.name),
+                              .seen = std::to_string(value),
                               .legal = fmt::format("0 on {}", print(descriptor.arch)),
-                              .fix = "only sm_100a has this field", .source = std::string(section(descriptor.arch))});
+                              .fix = "only sm_100a has this field",
+                              .source = std::string(section(descriptor.arch))});
       }
       continue;
     }
@@ -113,9 +119,12 @@ uint64_t encode(const SmemDescriptor& descriptor) {
     const auto largest = static_cast<int64_t>(field->bits.largest()) * unit;
     if (value < 0 || value > largest || value % unit != 0) {
       violations.push_back(
-          {.field = std::string(binding.name), .seen = std::to_string(value),
+          {.field = std::string(binding.name),
+           .seen = std::to_string(value),
            .legal = in_bytes ? fmt::format("a multiple of 16 bytes in 0..{}", largest) : fmt::format("0..{}", largest),
-           .fix = in_bytes ? "give bytes, not the encoded value; the field stores bytes >> 4, so 8 or 100 cannot be said" : "",
+           .fix = in_bytes
+                      ? "give bytes, not the encoded value; the field stores bytes >> 4, so 8 or 100 cannot be said"
+                      : "",
            .source = std::string(section(descriptor.arch))});
       continue;
     }
@@ -123,8 +132,10 @@ uint64_t encode(const SmemDescriptor& descriptor) {
   }
   const int code = info(descriptor.swizzle).code(descriptor.arch);
   if (code < 0) {
-    violations.push_back({.field = "swizzle", .seen = std::string(info(descriptor.swizzle).name),
-                          .legal = "none, 32, 64 or 128", .fix = "128-atom32 exists on sm_100a only",
+    violations.push_back({.field = "swizzle",
+                          .seen = std::string(info(descriptor.swizzle).name),
+                          .legal = "none, 32, 64 or 128",
+                          .fix = "128-atom32 exists on sm_100a only",
                           .source = std::string(section(descriptor.arch))});
   }
   if (!violations.empty()) throw Error(std::move(violations));
@@ -142,39 +153,48 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
     const uint64_t expected = field.bits.name == "fixed_001" ? 1 : 0;
     fixed |= field.bits.mask();
     if (extract(descriptor.reserved, field.bits) != expected) {
-      found.push_back({.field = fmt::format("bits {}-{}", field.bits.low_bit,
-                                            field.bits.low_bit + field.bits.width_bits - 1),
-                       .seen = fmt::format("{:#b}", extract(descriptor.reserved, field.bits)),
-                       .legal = fmt::format("{:#b}", expected),
-                       .fix = expected == 1 ? "a descriptor made for sm_90a lacks these bits"
-                                            : "eight zeros: Table 40's 0xb00000000 is a misprint of 0b00000000", .source = source});
+      found.push_back(
+          {.field = fmt::format("bits {}-{}", field.bits.low_bit, field.bits.low_bit + field.bits.width_bits - 1),
+           .seen = fmt::format("{:#b}", extract(descriptor.reserved, field.bits)),
+           .legal = fmt::format("{:#b}", expected),
+           .fix = expected == 1 ? "a descriptor made for sm_90a lacks these bits"
+                                : "eight zeros: Table 40's 0xb00000000 is a misprint of 0b00000000",
+           .source = source});
     }
   }
   if (const uint64_t stray = descriptor.reserved & ~fixed) {
-    found.push_back({.field = "reserved bits", .seen = fmt::format("{:#018x}", stray), .legal = "0",
-                     .fix = "check the shifts that built the descriptor", .source = source});
+    found.push_back({.field = "reserved bits",
+                     .seen = fmt::format("{:#018x}", stray),
+                     .legal = "0",
+                     .fix = "check the shifts that built the descriptor",
+                     .source = source});
   }
   if (swizzle.bits == 0 && descriptor.base_offset != 0) {
-    found.push_back({.field = "base_offset", .seen = std::to_string(descriptor.base_offset),
-                     .legal = "0 without swizzling", .fix = "it changes nothing there; clear it", .source = source});
+    found.push_back({.field = "base_offset",
+                     .seen = std::to_string(descriptor.base_offset),
+                     .legal = "0 without swizzling",
+                     .fix = "it changes nothing there; clear it",
+                     .source = source});
   }
   if (swizzle.bits != 0 && descriptor.start_address_bytes % swizzle.pattern_bytes() >= 128 &&
       descriptor.base_offset == 0) {
-    found.push_back({.field = "start_address", .seen = fmt::format("{:#x}", descriptor.start_address_bytes),
-                     .legal = fmt::format("within the first row of a {}-byte pattern, or a base offset",
-                                          swizzle.pattern_bytes()),
-                     .fix = fmt::format("rows start in phase {} of the pattern; if the data's phase 0 is here, set "
-                                        "base_offset = (start >> 7) & 7",
-                                        descriptor.start_address_bytes / 128 % (int64_t{1} << swizzle.bits)),
-                     .source = source});
+    found.push_back(
+        {.field = "start_address",
+         .seen = fmt::format("{:#x}", descriptor.start_address_bytes),
+         .legal = fmt::format("within the first row of a {}-byte pattern, or a base offset", swizzle.pattern_bytes()),
+         .fix = fmt::format("rows start in phase {} of the pattern; if the data's phase 0 is here, set "
+                            "base_offset = (start >> 7) & 7",
+                            descriptor.start_address_bytes / 128 % (int64_t{1} << swizzle.bits)),
+         .source = source});
   }
   const bool is_wider = swizzle.bits != 0 && row_bytes > swizzle.width_bytes;
   if (major == Major::k && is_wider && descriptor.strides.leading_dim_byte_offset <= 16) {
-    found.push_back({.field = "leading_dim_byte_offset",
-                     .seen = std::to_string(descriptor.strides.leading_dim_byte_offset),
-                     .legal = fmt::format("the distance to the next {} bytes of K", swizzle.width_bytes),
-                     .fix = fmt::format("a row of K has {} bytes and goes on at LBO; or use a wider swizzle", row_bytes),
-                     .source = "measured on an H200 (docs/evidence.md)"});
+    found.push_back(
+        {.field = "leading_dim_byte_offset",
+         .seen = std::to_string(descriptor.strides.leading_dim_byte_offset),
+         .legal = fmt::format("the distance to the next {} bytes of K", swizzle.width_bytes),
+         .fix = fmt::format("a row of K has {} bytes and goes on at LBO; or use a wider swizzle", row_bytes),
+         .source = "measured on an H200 (docs/evidence.md)"});
   }
   if (major == Major::k && swizzle.bits != 0 && !is_wider && descriptor.strides.leading_dim_byte_offset > 16 &&
       !descriptor.leading_dim_absolute) {
@@ -185,22 +205,33 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
                      .source = "measured on an H200 (docs/evidence.md)"});
   }
   if (swizzle.id == Swizzle::b128_atom32 && major != Major::mn) {
-    found.push_back({.field = "swizzle", .seen = "1 (128B with 32-byte atoms)", .legal = "2 for plain 128B",
-                     .fix = "code 1 is meant for MN-major tf32; no source shows it in K-major, and 2 is what kernels mean by 128B",
-                     .source = source});
+    found.push_back(
+        {.field = "swizzle",
+         .seen = "1 (128B with 32-byte atoms)",
+         .legal = "2 for plain 128B",
+         .fix = "code 1 is meant for MN-major tf32; no source shows it in K-major, and 2 is what kernels mean by 128B",
+         .source = source});
   }
   const int64_t group_bytes = int64_t{8} * swizzle.width_bytes, sbo = descriptor.strides.stride_dim_byte_offset;
   const bool groups_overlap = swizzle.bits != 0 && major != Major::mn && sbo > 0 && sbo < group_bytes;
   if (groups_overlap) {
     const bool of_plain_layout = sbo == 128 && descriptor.strides.leading_dim_byte_offset > 16;
-    found.push_back({.field = "stride_dim_byte_offset", .seen = std::to_string(sbo),
-                     .legal = fmt::format("{} or more: SBO steps over 8 rows of {} bytes", group_bytes, swizzle.width_bytes),
-                     .fix = of_plain_layout ? "LBO and SBO look like those of the layout without swizzle"
-                            : sbo * 16 % group_bytes == 0 ? "was the stride shifted right by 4 twice?" : "groups of 8 rows overlap, unless the matrix has 8 rows or fewer", .source = source});
+    found.push_back(
+        {.field = "stride_dim_byte_offset",
+         .seen = std::to_string(sbo),
+         .legal = fmt::format("{} or more: SBO steps over 8 rows of {} bytes", group_bytes, swizzle.width_bytes),
+         .fix = of_plain_layout               ? "LBO and SBO look like those of the layout without swizzle"
+                : sbo * 16 % group_bytes == 0 ? "was the stride shifted right by 4 twice?"
+                                              : "groups of 8 rows overlap, unless the matrix has 8 rows or fewer",
+         .source = source});
   }
-  if (descriptor.leading_dim_absolute && (descriptor.swizzle != Swizzle::b128 || descriptor.base_offset != 0 || major == Major::mn)) {
-    found.push_back({.field = "leading_dim_mode", .seen = "1 (absolute address)", .legal = "128B swizzle, K-major, base offset 0",
-                     .fix = "the mode is for the 48-byte rows of K = 96 on sm_103a", .source = "PTX ISA 9.7.16.3.1.2.1"});
+  if (descriptor.leading_dim_absolute &&
+      (descriptor.swizzle != Swizzle::b128 || descriptor.base_offset != 0 || major == Major::mn)) {
+    found.push_back({.field = "leading_dim_mode",
+                     .seen = "1 (absolute address)",
+                     .legal = "128B swizzle, K-major, base offset 0",
+                     .fix = "the mode is for the 48-byte rows of K = 96 on sm_103a",
+                     .source = "PTX ISA 9.7.16.3.1.2.1"});
   }
   // A stride that is sixteen times the natural one: bytes were put where bytes >> 4 belongs.
   const int64_t natural_stride = int64_t{8} * swizzle.width_bytes;
@@ -208,18 +239,20 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
     found.push_back({.field = "stride_dim_byte_offset",
                      .seen = std::to_string(descriptor.strides.stride_dim_byte_offset),
                      .legal = fmt::format("{} between dense groups of 8 rows", natural_stride),
-                     .fix = fmt::format("was {} written without the shift right by 4?", natural_stride), .source = source});
-  }
-  if (!groups_overlap && swizzle.bits != 0 && descriptor.strides.stride_dim_byte_offset % swizzle.pattern_bytes() != 0) {
-    found.push_back({.field = "stride_dim_byte_offset",
-                     .seen = std::to_string(descriptor.strides.stride_dim_byte_offset),
-                     .legal = fmt::format("a multiple of the {}-byte swizzle pattern in ordinary layouts",
-                                          swizzle.pattern_bytes()),
-                     .fix = descriptor.strides.stride_dim_byte_offset * 16 % swizzle.pattern_bytes() == 0 &&
-                                    descriptor.strides.stride_dim_byte_offset > 0
-                                ? "was the stride shifted right by 4 twice?"
-                                : "the XOR follows the address, so each group of rows then has another phase",
+                     .fix = fmt::format("was {} written without the shift right by 4?", natural_stride),
                      .source = source});
+  }
+  if (!groups_overlap && swizzle.bits != 0 &&
+      descriptor.strides.stride_dim_byte_offset % swizzle.pattern_bytes() != 0) {
+    found.push_back(
+        {.field = "stride_dim_byte_offset",
+         .seen = std::to_string(descriptor.strides.stride_dim_byte_offset),
+         .legal = fmt::format("a multiple of the {}-byte swizzle pattern in ordinary layouts", swizzle.pattern_bytes()),
+         .fix = descriptor.strides.stride_dim_byte_offset * 16 % swizzle.pattern_bytes() == 0 &&
+                        descriptor.strides.stride_dim_byte_offset > 0
+                    ? "was the stride shifted right by 4 twice?"
+                    : "the XOR follows the address, so each group of rows then has another phase",
+         .source = source});
   }
   return found;
 }

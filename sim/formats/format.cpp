@@ -1,9 +1,9 @@
 #include "bitmma/formats/format.hpp"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cmath>
-
-#include <fmt/format.h>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/formats/round.hpp"
@@ -35,10 +35,10 @@ uint32_t encode(Format format, const Decoded& value) {
     if (!row.canonical_nan()) refuse("a number: the format has no NaN");
     return sign | *row.canonical_nan();
   }
-  const uint32_t code = round_to(format, {.negative = value.negative,
-                                          .magnitude = value.significand,
-                                          .exponent = value.exponent - row.mantissa_bits},
-                                 Rounding::toward_zero, Overflow::saturate);
+  const uint32_t code = round_to(
+      format,
+      {.negative = value.negative, .magnitude = value.significand, .exponent = value.exponent - row.mantissa_bits},
+      Rounding::toward_zero, Overflow::saturate);
   const Decoded back = decode(row, code);
   const auto normalised = [](uint32_t significand, int exponent) {
     const int shift = significand == 0 ? 0 : std::countr_zero(significand);
@@ -67,10 +67,10 @@ uint32_t convert(Format from, uint32_t bits, Format to, Rounding rounding, Overf
     if (overflow == Overflow::infinity && target.canonical_nan()) return sign | *target.canonical_nan();
     return sign | target.max_finite();
   }
-  return round_to(to, {.negative = value.negative,
-                       .magnitude = value.significand,
-                       .exponent = value.exponent - source.mantissa_bits},
-                  rounding, overflow);
+  return round_to(
+      to,
+      {.negative = value.negative, .magnitude = value.significand, .exponent = value.exponent - source.mantissa_bits},
+      rounding, overflow);
 }
 
 std::string print_bits(Format format, uint32_t bits) {
@@ -85,7 +85,8 @@ std::string print_value(Format format, uint32_t bits) {
   if (value.number == NumberClass::nan) return fmt::format("{}nan", sign);
   if (value.number == NumberClass::infinity) return fmt::format("{}inf", sign);
   // Every code of every format is exact in a double, and fmt prints the shortest digits that read back.
-  return fmt::format("{}{}", sign, std::ldexp(static_cast<double>(value.significand), value.exponent - row.mantissa_bits));
+  return fmt::format("{}{}", sign,
+                     std::ldexp(static_cast<double>(value.significand), value.exponent - row.mantissa_bits));
 }
 
 }  // namespace bitmma

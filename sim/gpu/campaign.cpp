@@ -1,12 +1,12 @@
 #include "bitmma/gpu/campaign.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <mutex>
-
-#include <fmt/format.h>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
@@ -58,14 +58,16 @@ MachineState random_machine(const Instruction& instruction, const Operands& oper
     for (size_t byte = 0; byte < 4; ++byte) state.smem[i + byte] = static_cast<uint8_t>(word >> 8 * byte);
   }
   const auto image_bytes = static_cast<int64_t>(state.smem.size());
-  if (instruction.a_source == OperandSource::smem) state.a_desc = random_descriptor(instruction, true, image_bytes, random);
+  if (instruction.a_source == OperandSource::smem)
+    state.a_desc = random_descriptor(instruction, true, image_bytes, random);
   state.b_desc = random_descriptor(instruction, false, image_bytes, random);
   return state;
 }
 
 bool is_hard(const CampaignCase& one) {
-  return !one.random_descriptors && (one.distribution == Distribution::special || one.distribution == Distribution::subnormal ||
-                                     one.distribution == Distribution::ties);
+  return !one.random_descriptors &&
+         (one.distribution == Distribution::special || one.distribution == Distribution::subnormal ||
+          one.distribution == Distribution::ties);
 }
 
 }  // namespace
@@ -82,10 +84,11 @@ CampaignRow& CampaignRow::operator+=(const CampaignRow& other) {
 std::string instruction_group(const Instruction& instruction) {
   if (instruction.family == Family::mma_sync) return print(instruction);
   if (instruction.family == Family::tcgen05) {
-    return fmt::format("{} {}.{}.{}", print(instruction), info(instruction.d).name, info(instruction.a).name, info(instruction.b).name);
+    return fmt::format("{} {}.{}.{}", print(instruction), info(instruction.d).name, info(instruction.a).name,
+                       info(instruction.b).name);
   }
-  return fmt::format("{}.mma_async{} k{} {}.{}.{}", print(instruction.family), instruction.sparse ? ".sp" : "", instruction.k,
-                     info(instruction.d).name, info(instruction.a).name, info(instruction.b).name);
+  return fmt::format("{}.mma_async{} k{} {}.{}.{}", print(instruction.family), instruction.sparse ? ".sp" : "",
+                     instruction.k, info(instruction.d).name, info(instruction.a).name, info(instruction.b).name);
 }
 
 Instruction campaign_instruction(uint64_t seed, int64_t unit) {
@@ -105,7 +108,8 @@ Instruction campaign_instruction(uint64_t seed, int64_t unit) {
     instruction.imm_scale_b = random.one_in(3) ? -1 : 1;
   }
   instruction.scale_d = !random.one_in(8);
-  if (instruction.sparse) instruction.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(form.selectors)));
+  if (instruction.sparse)
+    instruction.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(form.selectors)));
   return instruction;
 }
 
@@ -115,7 +119,9 @@ CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs) {
   const int64_t count = std::max<int64_t>(12, outputs / (int64_t{instruction.m} * instruction.n));
   for (int64_t i = 0; i < count; ++i) {
     RandomStream random = unit_stream(seed, unit, static_cast<uint64_t>(1 + 2 * i));
-    CampaignCase one{.distribution = distributions[static_cast<size_t>(i) % distributions.size()].id, .random_descriptors = i % 5 == 4, .state = {}};
+    CampaignCase one{.distribution = distributions[static_cast<size_t>(i) % distributions.size()].id,
+                     .random_descriptors = i % 5 == 4,
+                     .state = {}};
     const uint64_t case_index = static_cast<uint64_t>(unit) * unit_streams + static_cast<uint64_t>(i);
     const Operands operands = random_operands(instruction, one.distribution, seed, case_index);
     if (one.random_descriptors) {
@@ -123,7 +129,8 @@ CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs) {
     } else {
       const OperandLayout a = random_layout(instruction.a_major(), random);
       const OperandLayout b = random_layout(instruction.b_major(), random);
-      one.state = place_operands(instruction, plan_placement(instruction, a, b), operands, unit_stream(seed, unit, static_cast<uint64_t>(2 + 2 * i)));
+      one.state = place_operands(instruction, plan_placement(instruction, a, b), operands,
+                                 unit_stream(seed, unit, static_cast<uint64_t>(2 + 2 * i)));
     }
     result.cases.push_back(std::move(one));
   }
@@ -133,7 +140,8 @@ CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs) {
 namespace {
 
 bool is_asked_for(const CampaignOptions& options, int64_t unit) {
-  return options.only.empty() || print(campaign_instruction(options.seed, unit)).find(options.only) != std::string::npos;
+  return options.only.empty() ||
+         print(campaign_instruction(options.seed, unit)).find(options.only) != std::string::npos;
 }
 
 void require_work(const CampaignOptions& options) {
@@ -141,7 +149,10 @@ void require_work(const CampaignOptions& options) {
   for (int64_t unit = options.first_unit; unit < options.first_unit + options.units; ++unit) {
     if (is_asked_for(options, unit)) return;
   }
-  throw Error({.field = "--only", .seen = options.only, .legal = fmt::format("text that a mnemonic of units {}..{} contains", options.first_unit, options.first_unit + options.units - 1),
+  throw Error({.field = "--only",
+               .seen = options.only,
+               .legal = fmt::format("text that a mnemonic of units {}..{} contains", options.first_unit,
+                                    options.first_unit + options.units - 1),
                .fix = fmt::format("{} units meet every mnemonic once", all_legal_instructions().size())});
 }
 
@@ -180,10 +191,16 @@ CampaignReport run_campaign(const CampaignOptions& options, const Executor& exec
       const std::lock_guard lock(mutex);
       if (static_cast<int64_t>(report.saved.size()) >= options.max_saved) continue;
       auto metadata = options.provenance;
-      metadata.insert(metadata.end(), {{"source", options.source}, {"seed", std::to_string(options.seed)}, {"campaign_unit", std::to_string(number)},
-                                       {"campaign_case", std::to_string(i)},
-                                       {"distribution", std::string(distributions[static_cast<size_t>(unit.cases[i].distribution)].name)}});
-      const std::string path = (std::filesystem::path(options.save_folder) / fmt::format("mismatch_{}_{}_{}.safetensors", options.seed, number, i)).string();
+      metadata.insert(
+          metadata.end(),
+          {{"source", options.source},
+           {"seed", std::to_string(options.seed)},
+           {"campaign_unit", std::to_string(number)},
+           {"campaign_case", std::to_string(i)},
+           {"distribution", std::string(distributions[static_cast<size_t>(unit.cases[i].distribution)].name)}});
+      const std::string path = (std::filesystem::path(options.save_folder) /
+                                fmt::format("mismatch_{}_{}_{}.safetensors", options.seed, number, i))
+                                   .string();
       write_tensor_file(path, single_case_file(instruction, unit.cases[i].state, actual, std::move(metadata)));
       report.saved.push_back(path);
     }
@@ -193,7 +210,9 @@ CampaignReport run_campaign(const CampaignOptions& options, const Executor& exec
     report.total += row;
     if (progress) progress(report.total);
   });
-  while (report.next_unit - options.first_unit < options.units && done[static_cast<size_t>(report.next_unit - options.first_unit)]) ++report.next_unit;
+  while (report.next_unit - options.first_unit < options.units &&
+         done[static_cast<size_t>(report.next_unit - options.first_unit)])
+    ++report.next_unit;
   return report;
 }
 

@@ -1,15 +1,14 @@
 #include "bitmma/gpu/device.hpp"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
 #include <sstream>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/instruction/ptx_kernel.hpp"
@@ -25,7 +24,11 @@ struct Module;
 struct Function;
 struct Stream;
 
-enum DeviceAttribute : int { max_shared_bytes_opt_in = 97, compute_capability_major = 75, compute_capability_minor = 76 };
+enum DeviceAttribute : int {
+  max_shared_bytes_opt_in = 97,
+  compute_capability_major = 75,
+  compute_capability_minor = 76
+};
 enum FunctionAttribute : int { max_dynamic_shared_bytes = 8 };
 enum JitOption : int { error_log_buffer = 5, error_log_buffer_bytes = 6 };
 
@@ -50,7 +53,8 @@ struct Api {
   Result (*stream_create)(Stream**, unsigned);
   Result (*stream_synchronize)(Stream*);
   Result (*stream_destroy)(Stream*);
-  Result (*launch)(Function*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream*, void**, void**);
+  Result (*launch)(Function*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream*, void**,
+                   void**);
   Result (*error_string)(Result, const char**);
 };
 
@@ -68,7 +72,9 @@ Api load_api() {
   Api api{};
   const auto load = [&](auto& function, const char* name) {
     void* const symbol = dlsym(library, name);
-    if (!symbol) refuse("GPU driver", fmt::format("no {} in libcuda.so.1", name), "a driver of CUDA 12.0 or newer", "update the driver");
+    if (!symbol)
+      refuse("GPU driver", fmt::format("no {} in libcuda.so.1", name), "a driver of CUDA 12.0 or newer",
+             "update the driver");
     std::memcpy(&function, &symbol, sizeof symbol);
   };
   load(api.init, "cuInit");
@@ -101,7 +107,8 @@ std::string read_driver_version() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string word;
   while (file >> word) {
-    const bool number = word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos;
+    const bool number =
+        word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos;
     if (number) return word;
   }
   return "unknown";
@@ -164,7 +171,8 @@ Gpu::Gpu(int ordinal) : state_(std::make_unique<State>()) {
   int count = 0;
   state.require(state.api.device_get_count(&count), "cuDeviceGetCount");
   if (ordinal < 0 || ordinal >= count) {
-    refuse("GPU device", std::to_string(ordinal), count > 0 ? fmt::format("0..{}", count - 1) : "a machine with an NVIDIA GPU", "");
+    refuse("GPU device", std::to_string(ordinal),
+           count > 0 ? fmt::format("0..{}", count - 1) : "a machine with an NVIDIA GPU", "");
   }
   state.require(state.api.device_get(&state.device, ordinal), "cuDeviceGet");
   std::array<char, 256> name{};
@@ -186,14 +194,17 @@ Gpu::~Gpu() {
 
 std::string Gpu::name() const { return state_->name; }
 std::string Gpu::driver_version() const { return read_driver_version(); }
-std::string Gpu::cuda_version() const { return fmt::format("{}.{}", state_->cuda_version / 1000, state_->cuda_version % 1000 / 10); }
+std::string Gpu::cuda_version() const {
+  return fmt::format("{}.{}", state_->cuda_version / 1000, state_->cuda_version % 1000 / 10);
+}
 
 std::string Gpu::own_target() const { return fmt::format("sm_{}a", state_->capability); }
 
 void Gpu::require_target(std::span<const std::string_view> targets, const std::string& name) const {
   // "a" targets run on exactly their own generation.
   if (std::ranges::find(targets, std::string_view(own_target())) != targets.end()) return;
-  refuse("GPU", fmt::format("{} (sm_{})", state_->name, state_->capability), fmt::format("{}", fmt::join(targets, " or ")), fmt::format("{} exists there only", name));
+  refuse("GPU", fmt::format("{} (sm_{})", state_->name, state_->capability),
+         fmt::format("{}", fmt::join(targets, " or ")), fmt::format("{} exists there only", name));
 }
 
 namespace {
@@ -218,7 +229,8 @@ std::vector<std::vector<uint32_t>> pieces_of(const std::vector<uint32_t>& words,
 
 }  // namespace
 
-std::vector<uint32_t> Gpu::launch(const std::string& ptx, size_t ctas, int64_t image_bytes, std::span<const std::span<const uint8_t>> inputs, size_t result_words) {
+std::vector<uint32_t> Gpu::launch(const std::string& ptx, size_t ctas, int64_t image_bytes,
+                                  std::span<const std::span<const uint8_t>> inputs, size_t result_words) {
   const State& state = *state_;
   const Api& api = state.api;
   const int64_t shared_bytes = kernel_shared_bytes(image_bytes);
@@ -234,21 +246,28 @@ std::vector<uint32_t> Gpu::launch(const std::string& ptx, size_t ctas, int64_t i
   const Result loaded = api.module_load_data(&run.module, ptx.c_str(), 2, options.data(), values.data());
   if (loaded != 0) refuse("GPU: PTX", log.data(), "PTX that the driver takes", "bitmma ptx prints it");
   Function* function = nullptr;
-  state.require(api.module_get_function(&function, run.module, std::string(kernel_name).c_str()), "cuModuleGetFunction");
-  state.require(api.function_set_attribute(function, max_dynamic_shared_bytes, static_cast<int>(shared_bytes)), "cuFuncSetAttribute");
+  state.require(api.module_get_function(&function, run.module, std::string(kernel_name).c_str()),
+                "cuModuleGetFunction");
+  state.require(api.function_set_attribute(function, max_dynamic_shared_bytes, static_cast<int>(shared_bytes)),
+                "cuFuncSetAttribute");
   state.require(api.stream_create(&run.stream, 1), "cuStreamCreate");
 
   std::vector<DevicePointer> pointers(inputs.size() + 1);
   for (size_t i = 0; i < inputs.size(); ++i) {
     state.require(run.allocate(pointers[i], inputs[i].size()), "cuMemAlloc");
-    if (!inputs[i].empty()) state.require(api.copy_to_device(pointers[i], inputs[i].data(), inputs[i].size(), run.stream), "cuMemcpyHtoDAsync");
+    if (!inputs[i].empty())
+      state.require(api.copy_to_device(pointers[i], inputs[i].data(), inputs[i].size(), run.stream),
+                    "cuMemcpyHtoDAsync");
   }
   std::vector<uint32_t> result(result_words);
   state.require(run.allocate(pointers.back(), result.size() * sizeof result[0]), "cuMemAlloc");
   std::vector<void*> parameters;
   for (DevicePointer& pointer : pointers) parameters.push_back(&pointer);
-  state.require(api.launch(function, static_cast<unsigned>(ctas), 1, 1, kernel_threads, 1, 1, static_cast<unsigned>(shared_bytes), run.stream, parameters.data(), nullptr), "cuLaunchKernel");
-  state.require(api.copy_to_host(result.data(), pointers.back(), result.size() * sizeof result[0], run.stream), "cuMemcpyDtoHAsync");
+  state.require(api.launch(function, static_cast<unsigned>(ctas), 1, 1, kernel_threads, 1, 1,
+                           static_cast<unsigned>(shared_bytes), run.stream, parameters.data(), nullptr),
+                "cuLaunchKernel");
+  state.require(api.copy_to_host(result.data(), pointers.back(), result.size() * sizeof result[0], run.stream),
+                "cuMemcpyDtoHAsync");
   state.require(api.stream_synchronize(run.stream), "the kernel");
   return result;
 }
@@ -276,16 +295,19 @@ std::vector<std::vector<uint32_t>> Gpu::run(const Instruction& instruction, std:
     std::copy(machine.c_regs.begin(), machine.c_regs.end(), c_regs.begin() + static_cast<std::ptrdiff_t>(d_words * i));
   }
   if (instruction.family == Family::mma_sync) {
-    const std::array of_warp{bytes_of(a_regs), bytes_of(b_regs), bytes_of(metadata), bytes_of(c_regs), bytes_of(scale_a), bytes_of(scale_b)};
+    const std::array of_warp{bytes_of(a_regs), bytes_of(b_regs),  bytes_of(metadata),
+                             bytes_of(c_regs), bytes_of(scale_a), bytes_of(scale_b)};
     return pieces_of(launch(ptx_kernel(instruction, 0), count, 0, of_warp, d_words * count), count);
   }
-  const std::array inputs{bytes_of(images), bytes_of(a_desc), bytes_of(b_desc), bytes_of(a_regs), bytes_of(metadata), bytes_of(c_regs)};
+  const std::array inputs{bytes_of(images), bytes_of(a_desc),   bytes_of(b_desc),
+                          bytes_of(a_regs), bytes_of(metadata), bytes_of(c_regs)};
   return pieces_of(launch(ptx_kernel(instruction, image_bytes), count, image_bytes, inputs, d_words * count), count);
 }
 
 namespace {
 
-/// The inputs of tcgen05_kernel, collected case by case. Tensor Memory is padded to the columns that the kernel allocates.
+/// The inputs of tcgen05_kernel, collected case by case. Tensor Memory is padded to the columns that the kernel
+/// allocates.
 struct Tcgen05Inputs {
   int ctas = 1, columns = 0;
   size_t stride = 0;
@@ -294,7 +316,9 @@ struct Tcgen05Inputs {
   std::vector<uint64_t> words64;
 
   Tcgen05Inputs(int ctas_, int columns_, int64_t image_bytes)
-      : ctas(ctas_), columns(kernel_tmem_columns(columns_)), stride(static_cast<size_t>(kernel_image_stride(image_bytes))) {}
+      : ctas(ctas_),
+        columns(kernel_tmem_columns(columns_)),
+        stride(static_cast<size_t>(kernel_image_stride(image_bytes))) {}
 
   void add(const std::array<std::span<const uint8_t>, 2>& smem, std::span<const uint32_t> cells, int case_columns) {
     for (int cta = 0; cta < ctas; ++cta) {
@@ -310,16 +334,23 @@ struct Tcgen05Inputs {
     words64.resize(words64.size() + tcgen05_words64);
     words32.resize(words32.size() + tcgen05_words32);
   }
-  uint64_t& word(Tcgen05Words64 which) { return words64[words64.size() - tcgen05_words64 + static_cast<size_t>(which)]; }
-  uint32_t& word(Tcgen05Words32 which, int index = 0) { return words32[words32.size() - tcgen05_words32 + static_cast<size_t>(which) + static_cast<size_t>(index)]; }
-  std::array<std::span<const uint8_t>, 5> inputs() const { return {bytes_of(images), bytes_of(tmem), bytes_of(words64), bytes_of(words32), bytes_of(regs)}; }
+  uint64_t& word(Tcgen05Words64 which) {
+    return words64[words64.size() - tcgen05_words64 + static_cast<size_t>(which)];
+  }
+  uint32_t& word(Tcgen05Words32 which, int index = 0) {
+    return words32[words32.size() - tcgen05_words32 + static_cast<size_t>(which) + static_cast<size_t>(index)];
+  }
+  std::array<std::span<const uint8_t>, 5> inputs() const {
+    return {bytes_of(images), bytes_of(tmem), bytes_of(words64), bytes_of(words32), bytes_of(regs)};
+  }
 };
 
 /// Without the padding of the columns.
 std::vector<uint32_t> without_padding(const std::vector<uint32_t>& tmem, int columns, int wanted) {
   std::vector<uint32_t> result;
   for (size_t first = 0; first < tmem.size(); first += static_cast<size_t>(columns)) {
-    result.insert(result.end(), tmem.begin() + static_cast<std::ptrdiff_t>(first), tmem.begin() + static_cast<std::ptrdiff_t>(first) + wanted);
+    result.insert(result.end(), tmem.begin() + static_cast<std::ptrdiff_t>(first),
+                  tmem.begin() + static_cast<std::ptrdiff_t>(first) + wanted);
   }
   return result;
 }
@@ -327,7 +358,9 @@ std::vector<uint32_t> without_padding(const std::vector<uint32_t>& tmem, int col
 template <typename Machine>
 int64_t largest_image(std::span<const Machine> cases) {
   int64_t bytes = 0;
-  for (const Machine& machine : cases) bytes = std::max({bytes, static_cast<int64_t>(machine.smem[0].size()), static_cast<int64_t>(machine.smem[1].size())});
+  for (const Machine& machine : cases)
+    bytes =
+        std::max({bytes, static_cast<int64_t>(machine.smem[0].size()), static_cast<int64_t>(machine.smem[1].size())});
   return bytes;
 }
 
@@ -354,7 +387,10 @@ std::vector<std::vector<uint32_t>> Gpu::run(const Instruction& instruction, std:
     for (int i = 0; i < 8; ++i) inputs.word(lane_masks, i) = registers.disable_output_lane[static_cast<size_t>(i)];
   }
   const std::string ptx = tcgen05_kernel(instruction, image_bytes, inputs.columns, own_target());
-  std::vector<std::vector<uint32_t>> results = pieces_of(launch(ptx, cases.size() * static_cast<size_t>(instruction.cta_group), image_bytes, inputs.inputs(), inputs.tmem.size()), cases.size());
+  std::vector<std::vector<uint32_t>> results =
+      pieces_of(launch(ptx, cases.size() * static_cast<size_t>(instruction.cta_group), image_bytes, inputs.inputs(),
+                       inputs.tmem.size()),
+                cases.size());
   for (std::vector<uint32_t>& result : results) result = without_padding(result, inputs.columns, cases.front().columns);
   return results;
 }
@@ -373,7 +409,9 @@ std::vector<std::vector<uint32_t>> Gpu::run(const TmemMove& move, std::span<cons
   const bool is_ld = move.kind == MoveKind::ld;
   const size_t words = is_ld ? cases.size() * 32 * static_cast<size_t>(move.ldst.registers()) : inputs.tmem.size();
   const std::string ptx = tcgen05_kernel(move, image_bytes, inputs.columns, own_target());
-  std::vector<std::vector<uint32_t>> results = pieces_of(launch(ptx, cases.size() * static_cast<size_t>(move.cta_group), image_bytes, inputs.inputs(), words), cases.size());
+  std::vector<std::vector<uint32_t>> results =
+      pieces_of(launch(ptx, cases.size() * static_cast<size_t>(move.cta_group), image_bytes, inputs.inputs(), words),
+                cases.size());
   for (std::vector<uint32_t>& result : results) {
     if (!is_ld) result = without_padding(result, inputs.columns, cases.front().columns);
   }

@@ -1,9 +1,9 @@
 #include "bitmma/instruction/place.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
-
-#include <fmt/format.h>
 
 #include "bitmma/core/bits.hpp"
 #include "bitmma/instruction/mma_sync.hpp"
@@ -18,8 +18,10 @@ SmemDescriptor plan_operand(std::string_view operand, const OperandLayout& layou
                             int64_t start, std::vector<Violation>& violations) {
   const SwizzleInfo& swizzle = info(layout.swizzle);
   if (layout.padding_bytes < 0 || layout.padding_bytes % 16 != 0) {
-    violations.push_back({.field = fmt::format("padding of {}", operand), .seen = std::to_string(layout.padding_bytes),
-                          .legal = "a multiple of 16 bytes, 0 or more", .fix = "strides are stored in units of 16 bytes"});
+    violations.push_back({.field = fmt::format("padding of {}", operand),
+                          .seen = std::to_string(layout.padding_bytes),
+                          .legal = "a multiple of 16 bytes, 0 or more",
+                          .fix = "strides are stored in units of 16 bytes"});
   }
   return {.start_address_bytes = start + layout.start_bytes,
           .strides = minimal_strides(layout.major, swizzle, element_bits, rows, cols, layout.padding_bytes),
@@ -30,7 +32,8 @@ SmemDescriptor plan_operand(std::string_view operand, const OperandLayout& layou
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 int64_t end_of(const SmemDescriptor& descriptor, Major major, int element_bits, int rows, int cols) {
-  return end_byte(SmemMap({.descriptor = descriptor, .major = major, .element_bits = element_bits, .rows = rows, .cols = cols}));
+  return end_byte(
+      SmemMap({.descriptor = descriptor, .major = major, .element_bits = element_bits, .rows = rows, .cols = cols}));
 }
 
 }  // namespace
@@ -38,17 +41,22 @@ int64_t end_of(const SmemDescriptor& descriptor, Major major, int element_bits, 
 OperandLayout parse_operand_layout(std::string_view text) {
   const size_t at = text.find('@'), colon = text.find(':');
   const std::string_view layout = text.substr(0, at), major = layout.substr(0, colon);
-  const std::optional<Swizzle> mode = swizzle_named(colon == std::string_view::npos ? "" : layout.substr(std::min(colon + 1, layout.size())));
+  const std::optional<Swizzle> mode =
+      swizzle_named(colon == std::string_view::npos ? "" : layout.substr(std::min(colon + 1, layout.size())));
   int64_t start = 0;
   bool start_is_number = true;
   if (at != std::string_view::npos) {
     const std::string_view number = text.substr(at + 1);
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), start);
-    start_is_number = error == std::errc{} && end == number.data() + number.size() && start >= 0 && start % 16 == 0 && start < window_bytes;
+    start_is_number = error == std::errc{} && end == number.data() + number.size() && start >= 0 && start % 16 == 0 &&
+                      start < window_bytes;
   }
   if ((major != "k-major" && major != "mn-major") || !mode || !start_is_number) {
-    throw Error({.field = "layout", .seen = std::string(text),
-                 .legal = "k-major or mn-major, a colon, then none, 32, 64, 128 or 128-atom32; then perhaps @ and a start in bytes, a multiple of 16", .fix = "for example k-major:128 or k-major:128@32"});
+    throw Error({.field = "layout",
+                 .seen = std::string(text),
+                 .legal = "k-major or mn-major, a colon, then none, 32, 64, 128 or 128-atom32; then perhaps @ and a "
+                          "start in bytes, a multiple of 16",
+                 .fix = "for example k-major:128 or k-major:128@32"});
   }
   return {.major = major == "k-major" ? Major::k : Major::mn, .swizzle = *mode, .start_bytes = start};
 }
@@ -74,7 +82,8 @@ Placement plan_placement(const Instruction& instruction, const OperandLayout& a,
   const int64_t b_end = end_of(placement.b, b.major, b_bits, instruction.n, instruction.k);
   placement.image_bytes = round_up(b_end, pattern_alignment);
   if (placement.image_bytes > window_bytes) {
-    violations.push_back({.field = "image", .seen = fmt::format("{} bytes", placement.image_bytes),
+    violations.push_back({.field = "image",
+                          .seen = fmt::format("{} bytes", placement.image_bytes),
                           .legal = fmt::format("at most {} bytes, the reach of a descriptor", window_bytes),
                           .fix = "use less padding"});
   }
@@ -87,9 +96,11 @@ namespace {
 /// Codes in their containers, with random padding bits around them.
 BitMatrix containers_of(BitMatrix codes, int container_bits, RandomStream& filler) {
   const FormatInfo& format = info(codes.format);
-  const auto all = static_cast<uint32_t>(low_mask(container_bits)), used = static_cast<uint32_t>(low_mask(format.bits)) << container_shift(format.id, container_bits);
+  const auto all = static_cast<uint32_t>(low_mask(container_bits)),
+             used = static_cast<uint32_t>(low_mask(format.bits)) << container_shift(format.id, container_bits);
   for (int row = 0; row < codes.rows(); ++row) {
-    for (int col = 0; col < codes.cols(); ++col) codes(row, col) = codes(row, col) << container_shift(format.id, container_bits) | (filler.word() & all & ~used);
+    for (int col = 0; col < codes.cols(); ++col)
+      codes(row, col) = codes(row, col) << container_shift(format.id, container_bits) | (filler.word() & all & ~used);
   }
   return codes;
 }
@@ -111,12 +122,16 @@ MachineState place_mma_sync(const Instruction& instruction, const Operands& oper
   fill(state.c_regs, d_fragment(instruction).words());
   fill(state.scale_a, 32);
   fill(state.scale_b, 32);
-  scatter(containers_of(operands.a, instruction.container_bits(instruction.a), filler), a_fragment(instruction), state.a_regs, "a_regs");
-  scatter(containers_of(transposed(operands.b), instruction.container_bits(instruction.b), filler), b_fragment(instruction), state.b_regs, "b_regs");
+  scatter(containers_of(operands.a, instruction.container_bits(instruction.a), filler), a_fragment(instruction),
+          state.a_regs, "a_regs");
+  scatter(containers_of(transposed(operands.b), instruction.container_bits(instruction.b), filler),
+          b_fragment(instruction), state.b_regs, "b_regs");
   scatter(*operands.c, d_fragment(instruction), state.c_regs, "c_regs");
   for (int j = 0; j < instruction.scale_count(); ++j) {
-    for (int row = 0; row < instruction.m; ++row) set_bits(state.scale_a, scale_a_place(instruction, row, j), 8, operands.scales->a(row, j));
-    for (int col = 0; col < instruction.n; ++col) set_bits(state.scale_b, scale_b_place(instruction, col, j), 8, operands.scales->b(j, col));
+    for (int row = 0; row < instruction.m; ++row)
+      set_bits(state.scale_a, scale_a_place(instruction, row, j), 8, operands.scales->a(row, j));
+    for (int col = 0; col < instruction.n; ++col)
+      set_bits(state.scale_b, scale_b_place(instruction, col, j), 8, operands.scales->b(j, col));
   }
   if (!instruction.sparse) return state;
   fill(state.metadata, 32);
@@ -124,8 +139,10 @@ MachineState place_mma_sync(const Instruction& instruction, const Operands& oper
   const auto per_chunk = static_cast<size_t>(pattern.stored_per_chunk);
   for (int row = 0; row < instruction.m; ++row) {
     for (int chunk = 0; chunk * pattern.chunk < instruction.k; ++chunk) {
-      const size_t first = static_cast<size_t>(row) * static_cast<size_t>(instruction.stored_k()) + static_cast<size_t>(chunk) * per_chunk;
-      set_bits(state.metadata, ordered_metadata_place(row, chunk), 4, nibble_of(pattern, std::span(operands.selected_k).subspan(first, per_chunk)));
+      const size_t first = static_cast<size_t>(row) * static_cast<size_t>(instruction.stored_k()) +
+                           static_cast<size_t>(chunk) * per_chunk;
+      set_bits(state.metadata, ordered_metadata_place(row, chunk), 4,
+               nibble_of(pattern, std::span(operands.selected_k).subspan(first, per_chunk)));
     }
   }
   return state;
@@ -190,13 +207,15 @@ void compress_a(const Instruction& instruction, const BitMatrix& logical, Operan
       const int first_k = chunk * pattern.chunk;
       std::vector<int> kept;
       for (int unit = 0; unit < units; ++unit) {
-        if ((logical.bits.row(row).segment(first_k + unit * pattern.unit, pattern.unit) != 0).any()) kept.push_back(unit);
+        if ((logical.bits.row(row).segment(first_k + unit * pattern.unit, pattern.unit) != 0).any())
+          kept.push_back(unit);
       }
       if (static_cast<int>(kept.size()) > kept_units) {
         throw Error({.field = fmt::format("a row {}, columns {}..{}", row, first_k, first_k + pattern.chunk - 1),
                      .seen = fmt::format("{} non-zero {}", kept.size(), pattern.unit == 1 ? "codes" : "pairs"),
                      .legal = fmt::format("at most {} of {}", kept_units, units),
-                     .fix = "prune A to the sparsity of this type", .source = "PTX ISA 9.7.15.6"});
+                     .fix = "prune A to the sparsity of this type",
+                     .source = "PTX ISA 9.7.15.6"});
       }
       // Fill up with the lowest free positions, then keep the order the metadata demands.
       for (int unit = 0; static_cast<int>(kept.size()) < kept_units; ++unit) {

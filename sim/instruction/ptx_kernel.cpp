@@ -69,7 +69,8 @@ std::string_view ptx_target(const Instruction& instruction) {
 
 std::string ptx_statement(const Instruction& instruction) {
   if (instruction.family == Family::tcgen05) {
-    std::string text = fmt::format("{} [d_tmem], {}, b_desc, ", print(instruction), instruction.a_source == OperandSource::tmem ? "[a_tmem]" : "a_desc");
+    std::string text = fmt::format("{} [d_tmem], {}, b_desc, ", print(instruction),
+                                   instruction.a_source == OperandSource::tmem ? "[a_tmem]" : "a_desc");
     if (instruction.sparse) text += "[metadata_tmem], ";
     text += "idesc, ";
     if (instruction.has_block_scales()) text += "[scale_a_tmem], [scale_b_tmem], ";
@@ -80,16 +81,21 @@ std::string ptx_statement(const Instruction& instruction) {
     return text + ";";
   }
   if (instruction.family == Family::mma_sync) {
-    std::string text = fmt::format("{} {}, {}, {}, {}", print(instruction), register_list("d", 4), register_list("a", 4), register_list("b", instruction.sparse ? 4 : 2), register_list("c", 4));
+    std::string text =
+        fmt::format("{} {}, {}, {}, {}", print(instruction), register_list("d", 4), register_list("a", 4),
+                    register_list("b", instruction.sparse ? 4 : 2), register_list("c", 4));
     if (instruction.sparse) text += fmt::format(", metadata0, {}", instruction.sparsity_selector);
-    return text + fmt::format(", scale_a0, {{{}, {}}}, scale_b0, {{{}, {}}};", instruction.scale_a_id, instruction.thread_a_id, instruction.scale_b_id, instruction.thread_b_id);
+    return text + fmt::format(", scale_a0, {{{}, {}}}, scale_b0, {{{}, {}}};", instruction.scale_a_id,
+                              instruction.thread_a_id, instruction.scale_b_id, instruction.thread_b_id);
   }
   const bool a_in_registers = instruction.a_source == OperandSource::registers;
-  std::string text = fmt::format("{} {}, {}, b_desc", print(instruction), register_list("d", d_register_count(instruction)),
-                                 a_in_registers ? register_list("a", 4) : "a_desc");
+  std::string text =
+      fmt::format("{} {}, {}, b_desc", print(instruction), register_list("d", d_register_count(instruction)),
+                  a_in_registers ? register_list("a", 4) : "a_desc");
   if (instruction.sparse) text += fmt::format(", metadata0, {}", instruction.sparsity_selector);
   text += ", scale_d";
-  if (has_scale_immediates(instruction)) text += fmt::format(", {}, {}", instruction.imm_scale_a, instruction.imm_scale_b);
+  if (has_scale_immediates(instruction))
+    text += fmt::format(", {}, {}", instruction.imm_scale_a, instruction.imm_scale_b);
   if (has_transpose_immediates(instruction)) {
     if (!a_in_registers) text += fmt::format(", {}", instruction.imm_trans_a);
     text += fmt::format(", {}", instruction.imm_trans_b);
@@ -124,10 +130,15 @@ std::string mma_sync_kernel(const Instruction& instruction) {
       "  mov.u32 case_index, %ctaid.x;\n"
       "  mad.lo.u32 flat_thread, case_index, 32, thread;\n",
       print(instruction), ptx_target(instruction), kernel_name);
-  text += load_registers("a_regs_in", "a", "b32", 4) + load_registers("b_regs_in", "b", "b32", instruction.sparse ? 4 : 2) + load_registers("c_regs_in", "c", "f32", 4);
+  text += load_registers("a_regs_in", "a", "b32", 4) +
+          load_registers("b_regs_in", "b", "b32", instruction.sparse ? 4 : 2) +
+          load_registers("c_regs_in", "c", "f32", 4);
   text += load_registers("scale_a_in", "scale_a", "b32", 1) + load_registers("scale_b_in", "scale_b", "b32", 1);
   if (instruction.sparse) text += load_registers("metadata_in", "metadata", "b32", 1);
-  text += fmt::format("\n  {}\n\n  ld.param.u64 pointer, [d_regs_out];\n  mul.wide.u32 offset, flat_thread, 16;\n  add.s64 pointer, pointer, offset;\n", ptx_statement(instruction));
+  text += fmt::format(
+      "\n  {}\n\n  ld.param.u64 pointer, [d_regs_out];\n  mul.wide.u32 offset, flat_thread, 16;\n  add.s64 pointer, "
+      "pointer, offset;\n",
+      ptx_statement(instruction));
   for (int i = 0; i < 4; ++i) text += fmt::format("  st.global.f32 [pointer+{}], d{};\n", 4 * i, i);
   return text + "  ret;\n}\n";
 }

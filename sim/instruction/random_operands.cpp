@@ -10,7 +10,15 @@ namespace bitmma {
 namespace {
 
 /// Streams of one case. Each operand has its own, so that the size of one never shifts the values of another.
-enum StreamId : uint64_t { stream_a, stream_b, stream_c, stream_positions, stream_filler, stream_scales, streams_per_case = 8 };
+enum StreamId : uint64_t {
+  stream_a,
+  stream_b,
+  stream_c,
+  stream_positions,
+  stream_filler,
+  stream_scales,
+  streams_per_case = 8
+};
 
 RandomStream stream_of(uint64_t seed, uint64_t case_index, StreamId id) {
   return {seed, case_index * streams_per_case + id};
@@ -20,8 +28,8 @@ RandomStream stream_of(uint64_t seed, uint64_t case_index, StreamId id) {
 uint32_t code_of(const FormatInfo& format, bool negative, int exponent, uint32_t mantissa) {
   const uint32_t top = format.max_finite() >> format.ignored_bits;
   const int field = std::max(exponent + format.bias, 0);
-  const uint32_t code =
-      static_cast<uint32_t>(std::min<uint64_t>(uint64_t(field) << format.mantissa_bits | (mantissa & format.mantissa_mask()), top));
+  const uint32_t code = static_cast<uint32_t>(
+      std::min<uint64_t>(uint64_t(field) << format.mantissa_bits | (mantissa & format.mantissa_mask()), top));
   return (negative ? format.sign_bit() : 0) | code << format.ignored_bits;
 }
 
@@ -36,7 +44,8 @@ int64_t normal_fixed_point(RandomStream& random) {
 }
 
 uint32_t round_fixed_point(const FormatInfo& format, int64_t value, int exponent) {
-  return round_to(format, {.negative = value < 0, .magnitude = static_cast<uint64_t>(std::abs(value)), .exponent = exponent},
+  return round_to(format,
+                  {.negative = value < 0, .magnitude = static_cast<uint64_t>(std::abs(value)), .exponent = exponent},
                   Rounding::nearest_even, format.mantissa_bits);
 }
 
@@ -44,12 +53,18 @@ uint32_t round_fixed_point(const FormatInfo& format, int64_t value, int exponent
 uint32_t sparse_mantissa(const FormatInfo& format, RandomStream& random) {
   const uint32_t all = format.mantissa_mask();
   switch (random.below(6)) {
-    case 0: return 0;
-    case 1: return 1;
-    case 2: return all ^ (all >> 1);
-    case 3: return all;
-    case 4: return all - 1;
-    default: return random.word();
+    case 0:
+      return 0;
+    case 1:
+      return 1;
+    case 2:
+      return all ^ (all >> 1);
+    case 3:
+      return all;
+    case 4:
+      return all - 1;
+    default:
+      return random.word();
   }
 }
 
@@ -60,16 +75,21 @@ uint32_t special_code(const FormatInfo& format, RandomStream& random, bool non_f
     if (format.canonical_nan()) return sign | *format.canonical_nan();
   }
   switch (random.below(4)) {
-    case 0: return sign;                             // zero
-    case 1: return sign | format.max_finite();
-    case 2: return sign | 1u << format.ignored_bits;  // smallest subnormal
-    default: return code_of(format, sign != 0, format.min_exponent(), 0);
+    case 0:
+      return sign;  // zero
+    case 1:
+      return sign | format.max_finite();
+    case 2:
+      return sign | 1u << format.ignored_bits;  // smallest subnormal
+    default:
+      return code_of(format, sign != 0, format.min_exponent(), 0);
   }
 }
 
 /// Exactly 2^exponent where the format has it, otherwise what is nearest.
 uint32_t power_code(const FormatInfo& format, bool negative, int exponent) {
-  return round_to(format, {.negative = negative, .magnitude = 1, .exponent = exponent}, Rounding::nearest_even, format.mantissa_bits);
+  return round_to(format, {.negative = negative, .magnitude = 1, .exponent = exponent}, Rounding::nearest_even,
+                  format.mantissa_bits);
 }
 
 /// Which element of a matrix is drawn. Some distributions give rows, columns or one k a part of their own.
@@ -92,10 +112,13 @@ struct FloatSource {
 
   /// Exponents at the bottom of D: a dominating power of two in the last place of D (or half of it), and others around
   /// the last bit that alignment keeps. Where the inputs cannot go so low, as low as they can.
-  struct Bottom { int large, small; };
+  struct Bottom {
+    int large, small;
+  };
   Bottom bottom() const {
     const FormatInfo& d = info(model.output);
-    const int lowest = format_a.min_exponent() - format_a.mantissa_bits + format_b.min_exponent() - format_b.mantissa_bits;
+    const int lowest =
+        format_a.min_exponent() - format_a.mantissa_bits + format_b.min_exponent() - format_b.mantissa_bits;
     const auto small = [&](int large) { return std::max(model.floor_exponent, large) - model.fraction_bits; };
     int large = d.min_exponent() - d.mantissa_bits;
     if (small(large) < lowest) large = lowest + model.fraction_bits;
@@ -116,8 +139,9 @@ struct FloatSource {
     const bool is_c = spot.operand == Spot::c;
     if (spot.operand == Spot::a && spot.outer % 8 == 1) return format.sign_bit();  // rows that make only zeros
     const uint32_t code = random.one_in(is_c ? 8 : 24) ? special_code(format, random, random.one_in(is_c ? 2 : 8))
-                          : is_c && random.one_in(4)   ? format.sign_bit()
-                                                       : code_of(format, random.one_in(2), random.between(-3, 3), random.word());
+                          : is_c && random.one_in(4)
+                              ? format.sign_bit()
+                              : code_of(format, random.one_in(2), random.between(-3, 3), random.word());
     // Columns of one sign, so that those zeros are all negative.
     return spot.operand == Spot::b && spot.outer % 4 == 1 ? code & ~format.sign_bit() : code;
   }
@@ -129,16 +153,21 @@ struct FloatSource {
     };
     const int emin = format.min_exponent(), emax = largest_exponent(format);
     switch (distribution) {
-      case Distribution::bits: return random.word() & static_cast<uint32_t>(low_mask(format.bits));
-      case Distribution::normal: return round_fixed_point(format, normal_fixed_point(random), -16);
+      case Distribution::bits:
+        return random.word() & static_cast<uint32_t>(low_mask(format.bits));
+      case Distribution::normal:
+        return round_fixed_point(format, normal_fixed_point(random), -16);
       case Distribution::wide:
         if (is_c && random.one_in(2)) {  // where the products are; f32 alone would hide most of them
-          const int low = format_a.min_exponent() + format_b.min_exponent(), high = largest_exponent(format_a) + largest_exponent(format_b);
-          return code_of(format, negative, random.between(std::max(low, emin - 1), std::min(high, emax)), random.word());
+          const int low = format_a.min_exponent() + format_b.min_exponent(),
+                    high = largest_exponent(format_a) + largest_exponent(format_b);
+          return code_of(format, negative, random.between(std::max(low, emin - 1), std::min(high, emax)),
+                         random.word());
         }
         return code_of(format, negative, random.between(emin - 1, emax), random.word());
       case Distribution::narrow:
-      case Distribution::cancel: return code_of(format, negative, random.between(-3, 3), random.word());
+      case Distribution::cancel:
+        return code_of(format, negative, random.between(-3, 3), random.word());
       case Distribution::subnormal: {
         if (case_index % 2 == 1) return at_floor(format, random, spot);
         if (random.one_in(4)) return code_of(format, negative, emin - 1, random.word());
@@ -151,12 +180,15 @@ struct FloatSource {
         if (spot.operand == Spot::a && !spot.large && spot.outer % 4 == 3) return 0;
         const int last_bit = random.one_in(2) ? model.output_fraction_bits : model.fraction_bits;
         const int operand_lift = spot.operand == Spot::a ? lift() / 2 : lift() - lift() / 2;
-        const int exponent = is_c ? lift() + (random.one_in(2) ? random.between(-1, 2) : -last_bit + random.between(-2, 6))
-                             : operand_lift + (spot.large ? random.between(0, 1) : -last_bit / 2 + random.between(-2, 1));
+        const int exponent =
+            is_c ? lift() + (random.one_in(2) ? random.between(-1, 2) : -last_bit + random.between(-2, 6))
+                 : operand_lift + (spot.large ? random.between(0, 1) : -last_bit / 2 + random.between(-2, 1));
         return code_of(format, negative, exponent, sparse_mantissa(format, random));
       }
-      case Distribution::special: return special(format, random, spot);
-      default: return round_fixed_point(format, random.between(is_c ? -64 : -4, is_c ? 64 : 4), 0);
+      case Distribution::special:
+        return special(format, random, spot);
+      default:
+        return round_fixed_point(format, random.between(is_c ? -64 : -4, is_c ? 64 : 4), 0);
     }
   }
 };
@@ -164,25 +196,31 @@ struct FloatSource {
 uint32_t integer_element(const FormatInfo& format, Distribution distribution, RandomStream& random) {
   const auto mask = static_cast<uint32_t>(low_mask(format.bits));
   switch (distribution) {
-    case Distribution::normal: return static_cast<uint32_t>(normal_fixed_point(random) >> 11) & mask;
+    case Distribution::normal:
+      return static_cast<uint32_t>(normal_fixed_point(random) >> 11) & mask;
     case Distribution::subnormal:
-    case Distribution::integers: return static_cast<uint32_t>(random.between(format.is_signed ? -4 : 0, 4)) & mask;
+    case Distribution::integers:
+      return static_cast<uint32_t>(random.between(format.is_signed ? -4 : 0, 4)) & mask;
     case Distribution::special:
     case Distribution::wide: {
       static constexpr std::array<uint32_t, 5> edges{0x00, 0x01, 0x7F, 0x80, 0xFF};
       return edges[random.below(5)];
     }
-    default: return random.word() & mask;
+    default:
+      return random.word() & mask;
   }
 }
 
 uint32_t bit_element(Distribution distribution, RandomStream& random) {
   switch (distribution) {
     case Distribution::wide:
-    case Distribution::special: return !random.one_in(16);
+    case Distribution::special:
+      return !random.one_in(16);
     case Distribution::subnormal:
-    case Distribution::integers: return random.one_in(16);
-    default: return random.word() & 1;
+    case Distribution::integers:
+      return random.one_in(16);
+    default:
+      return random.word() & 1;
   }
 }
 
@@ -191,8 +229,10 @@ uint32_t integer_accumulator(Distribution distribution, RandomStream& random) {
   switch (distribution) {
     case Distribution::normal:
     case Distribution::subnormal:
-    case Distribution::integers: return static_cast<uint32_t>(random.between(-1000, 1000));
-    case Distribution::bits: return random.word();
+    case Distribution::integers:
+      return static_cast<uint32_t>(random.between(-1000, 1000));
+    case Distribution::bits:
+      return random.word();
     default: {
       const uint32_t near = random.below(1u << 20);
       return random.one_in(2) ? 0x7FFFFFFFu - near : 0x80000000u + near;
@@ -221,30 +261,46 @@ std::vector<uint16_t> random_positions(const Instruction& instruction, RandomStr
 /// Scales that make the products matter to each other and to C, and in the wilder distributions extremes and NaN.
 uint32_t random_scale(const FormatInfo& format, Distribution distribution, RandomStream& random) {
   const int one = format.bias << format.mantissa_bits;
-  const auto clamped = [&](int code) { return static_cast<uint32_t>(std::clamp(code, 0, static_cast<int>(format.max_finite()))); };
+  const auto clamped = [&](int code) {
+    return static_cast<uint32_t>(std::clamp(code, 0, static_cast<int>(format.max_finite())));
+  };
   switch (distribution) {
-    case Distribution::bits: return random.word() & 0xFF;
-    case Distribution::wide: return random.below(format.max_finite() + 1);
-    case Distribution::subnormal: return random.below(format.mantissa_bits ? 16 : 8);  // the smallest powers
+    case Distribution::bits:
+      return random.word() & 0xFF;
+    case Distribution::wide:
+      return random.below(format.max_finite() + 1);
+    case Distribution::subnormal:
+      return random.below(format.mantissa_bits ? 16 : 8);  // the smallest powers
     case Distribution::special:
       switch (random.below(8)) {
-        case 0: return 0;
-        case 1: return format.max_finite();
-        case 2: return random.one_in(8) ? *format.canonical_nan() : 1;
-        case 3: return random.one_in(8) ? 0x80 | *format.canonical_nan() : clamped(one);
-        default: return clamped(one + random.between(-6, 6));
+        case 0:
+          return 0;
+        case 1:
+          return format.max_finite();
+        case 2:
+          return random.one_in(8) ? *format.canonical_nan() : 1;
+        case 3:
+          return random.one_in(8) ? 0x80 | *format.canonical_nan() : clamped(one);
+        default:
+          return clamped(one + random.between(-6, 6));
       }
-    case Distribution::integers: return clamped(one);
-    case Distribution::ties: return clamped(one + (random.between(-14, 14) << format.mantissa_bits));
-    case Distribution::cancel: return clamped(one + (random.between(-1, 1) << format.mantissa_bits));
-    default: return clamped(one + random.between(-(3 << format.mantissa_bits), 3 << format.mantissa_bits));
+    case Distribution::integers:
+      return clamped(one);
+    case Distribution::ties:
+      return clamped(one + (random.between(-14, 14) << format.mantissa_bits));
+    case Distribution::cancel:
+      return clamped(one + (random.between(-1, 1) << format.mantissa_bits));
+    default:
+      return clamped(one + random.between(-(3 << format.mantissa_bits), 3 << format.mantissa_bits));
   }
 }
 
-BitMatrix random_scales(const Instruction& instruction, int rows, int cols, Distribution distribution, RandomStream& random) {
+BitMatrix random_scales(const Instruction& instruction, int rows, int cols, Distribution distribution,
+                        RandomStream& random) {
   BitMatrix scales(instruction.scale_type, rows, cols);
   for (int row = 0; row < rows; ++row) {
-    for (int col = 0; col < cols; ++col) scales(row, col) = random_scale(info(instruction.scale_type), distribution, random);
+    for (int col = 0; col < cols; ++col)
+      scales(row, col) = random_scale(info(instruction.scale_type), distribution, random);
   }
   return scales;
 }
@@ -307,8 +363,9 @@ Operands random_operands(const Instruction& instruction, Distribution distributi
   if (instruction.sparse) operands.selected_k = random_positions(instruction, random_k);
   if (const int count = instruction.scale_count()) {
     RandomStream random_scale_words = stream_of(seed, case_index, stream_scales);
-    operands.scales = BlockScales{.a = random_scales(instruction, instruction.m, count, distribution, random_scale_words),
-                                  .b = random_scales(instruction, count, instruction.n, distribution, random_scale_words)};
+    operands.scales =
+        BlockScales{.a = random_scales(instruction, instruction.m, count, distribution, random_scale_words),
+                    .b = random_scales(instruction, count, instruction.n, distribution, random_scale_words)};
   }
 
   const FloatSource source{model, distribution, format_a, format_b, case_index};
@@ -325,12 +382,16 @@ Operands random_operands(const Instruction& instruction, Distribution distributi
   const int absent_chunk = (large_chunk + 1) % (instruction.k / chunk);
   for (int row = 0; row < operands.a.rows(); ++row) {
     for (int j = 0; j < operands.a.cols(); ++j) {
-      operands.a(row, j) = element(format_a, random_a, {.operand = Spot::a, .large = j == large_chunk * stored, .absent = j / stored == absent_chunk, .outer = row});
+      operands.a(row, j) = element(
+          format_a, random_a,
+          {.operand = Spot::a, .large = j == large_chunk * stored, .absent = j / stored == absent_chunk, .outer = row});
     }
   }
   for (int k = 0; k < operands.b.rows(); ++k) {
     for (int col = 0; col < operands.b.cols(); ++col) {
-      operands.b(k, col) = element(format_b, random_b, {.operand = Spot::b, .large = k / chunk == large_chunk, .absent = k / chunk == absent_chunk, .outer = col});
+      operands.b(k, col) = element(
+          format_b, random_b,
+          {.operand = Spot::b, .large = k / chunk == large_chunk, .absent = k / chunk == absent_chunk, .outer = col});
     }
   }
   if (distribution == Distribution::cancel && model.arithmetic == Arithmetic::fused_sum) {
@@ -350,8 +411,9 @@ Operands random_operands(const Instruction& instruction, Distribution distributi
   junk(operands.b, random_b);
   for (int row = 0; row < operands.a.rows(); ++row) {
     for (int col = 0; col < operands.b.cols(); ++col) {
-      (*operands.c)(row, col) = model.arithmetic == Arithmetic::fused_sum ? source(format_d, random_c, {.operand = Spot::c, .outer = row})
-                                                                          : integer_accumulator(distribution, random_c);
+      (*operands.c)(row, col) = model.arithmetic == Arithmetic::fused_sum
+                                    ? source(format_d, random_c, {.operand = Spot::c, .outer = row})
+                                    : integer_accumulator(distribution, random_c);
     }
   }
   if (distribution == Distribution::cancel && model.arithmetic == Arithmetic::fused_sum) {
@@ -359,7 +421,8 @@ Operands random_operands(const Instruction& instruction, Distribution distributi
   }
   if (instruction.scale_d == 0) operands.c.reset();
   // The last two of 32 lanes reach the instruction as the same row.
-  for (int row = 31; instruction.ashift && row < operands.a.rows(); row += 32) operands.a.bits.row(row) = operands.a.bits.row(row - 1);
+  for (int row = 31; instruction.ashift && row < operands.a.rows(); row += 32)
+    operands.a.bits.row(row) = operands.a.bits.row(row - 1);
   return operands;
 }
 

@@ -1,8 +1,8 @@
-// The kernel around one tcgen05 instruction: Tensor Memory allocated and filled, image copied, the instruction issued and
-// awaited, Tensor Memory (or the registers of an ld) written out, everything freed.
-#include <bit>
-
+// The kernel around one tcgen05 instruction: Tensor Memory allocated and filled, image copied, the instruction issued
+// and awaited, Tensor Memory (or the registers of an ld) written out, everything freed.
 #include <fmt/format.h>
+
+#include <bit>
 
 #include "bitmma/instruction/ptx_kernel.hpp"
 
@@ -23,8 +23,8 @@ std::string barrier(int cta_group) {
   return "  barrier.cluster.arrive.release.aligned;\n  barrier.cluster.wait.acquire.aligned;\n";
 }
 
-/// A 64-bit descriptor of this case with the image's address added to its start field, and to the leading dimension where
-/// that is an address too.
+/// A 64-bit descriptor of this case with the image's address added to its start field, and to the leading dimension
+/// where that is an address too.
 std::string load_descriptor(std::string_view name, int word) {
   return fmt::format(
       "  ld.global.u64 {0}, [words64+{1}];\n"
@@ -48,9 +48,13 @@ std::string load_address(std::string_view name, int word) {
 std::string load_operands(const Instruction& instruction) {
   using enum Tcgen05Words32;
   std::string text;
-  const auto address = [&](std::string_view name, Tcgen05Words32 word) { text += load_address(name, static_cast<int>(word)); };
-  if (instruction.a_source == OperandSource::tmem) address("a_tmem", a_tmem);
-  else text += load_descriptor("a_desc", static_cast<int>(Tcgen05Words64::a_desc));
+  const auto address = [&](std::string_view name, Tcgen05Words32 word) {
+    text += load_address(name, static_cast<int>(word));
+  };
+  if (instruction.a_source == OperandSource::tmem)
+    address("a_tmem", a_tmem);
+  else
+    text += load_descriptor("a_desc", static_cast<int>(Tcgen05Words64::a_desc));
   text += load_descriptor("b_desc", static_cast<int>(Tcgen05Words64::b_desc));
   address("d_tmem", d_tmem);
   if (instruction.sparse) address("metadata_tmem", metadata_tmem);
@@ -58,9 +62,15 @@ std::string load_operands(const Instruction& instruction) {
     address("scale_a_tmem", scale_a_tmem);
     address("scale_b_tmem", scale_b_tmem);
   }
-  text += fmt::format("  ld.global.u32 idesc, [words32+{}];\n  ld.global.u32 flag, [words32+{}];\n  setp.ne.u32 enable_input_d, flag, 0;\n", 4 * static_cast<int>(idesc), 4 * static_cast<int>(enable_input_d));
-  if (instruction.weight_stationary) text += fmt::format("  ld.global.u64 zero_column_mask, [words64+{}];\n", 8 * static_cast<int>(Tcgen05Words64::zero_column_mask));
-  for (int i = 0; has_lane_masks(instruction) && i < 4 * instruction.cta_group; ++i) text += fmt::format("  ld.global.u32 mask{}, [words32+{}];\n", i, 4 * (static_cast<int>(lane_masks) + i));
+  text += fmt::format(
+      "  ld.global.u32 idesc, [words32+{}];\n  ld.global.u32 flag, [words32+{}];\n  setp.ne.u32 enable_input_d, flag, "
+      "0;\n",
+      4 * static_cast<int>(idesc), 4 * static_cast<int>(enable_input_d));
+  if (instruction.weight_stationary)
+    text += fmt::format("  ld.global.u64 zero_column_mask, [words64+{}];\n",
+                        8 * static_cast<int>(Tcgen05Words64::zero_column_mask));
+  for (int i = 0; has_lane_masks(instruction) && i < 4 * instruction.cta_group; ++i)
+    text += fmt::format("  ld.global.u32 mask{}, [words32+{}];\n", i, 4 * (static_cast<int>(lane_masks) + i));
   return text;
 }
 
@@ -87,13 +97,15 @@ std::string kernel_around(const Body& body, std::string_view target, int64_t ima
       ".extern .shared .align 1024 .b8 shared[];\n"
       "\n"
       ".visible .entry {}(\n"
-      "    .param .u64 smem_in, .param .u64 tmem_in, .param .u64 words64_in, .param .u64 words32_in, .param .u64 regs_in,\n"
+      "    .param .u64 smem_in, .param .u64 tmem_in, .param .u64 words64_in, .param .u64 words32_in, .param .u64 "
+      "regs_in,\n"
       "    .param .u64 result_out)\n"
       ".reqntid 128, 1, 1\n"
       "{}"
       "{{\n"
       "  .reg .pred more, done, first_warp, issuer, enable_input_d;\n"
-      "  .reg .b32 thread, warp, case_index, rank, flat_cta, base, control, position, address, tmem_base, lane_address, column, flag;\n"
+      "  .reg .b32 thread, warp, case_index, rank, flat_cta, base, control, position, address, tmem_base, "
+      "lane_address, column, flag;\n"
       "  .reg .b32 d_tmem, a_tmem, metadata_tmem, scale_a_tmem, scale_b_tmem, taddr, idesc, mask<8>, w<{}>, v<128>;\n"
       "  .reg .b64 pointer, offset, field, base_units, words64, words32, a_desc, b_desc, zero_column_mask;\n"
       "  .reg .b16 both_ctas;\n"
@@ -101,8 +113,10 @@ std::string kernel_around(const Body& body, std::string_view target, int64_t ima
       "  mov.u32 thread, %tid.x;\n"
       "  shr.u32 warp, thread, 5;\n"
       "  mov.u32 flat_cta, %ctaid.x;\n",
-      body.comment, ctas == 2 ? "Two CTAs" : "One CTA", image_bytes, columns, target, kernel_name, ctas == 2 ? ".reqnctapercluster 2, 1, 1\n" : "", chunk_columns);
-  text += ctas == 2 ? "  mov.u32 rank, %cluster_ctarank;\n  shr.u32 case_index, flat_cta, 1;\n" : "  mov.u32 rank, 0;\n  mov.u32 case_index, flat_cta;\n";
+      body.comment, ctas == 2 ? "Two CTAs" : "One CTA", image_bytes, columns, target, kernel_name,
+      ctas == 2 ? ".reqnctapercluster 2, 1, 1\n" : "", chunk_columns);
+  text += ctas == 2 ? "  mov.u32 rank, %cluster_ctarank;\n  shr.u32 case_index, flat_cta, 1;\n"
+                    : "  mov.u32 rank, 0;\n  mov.u32 case_index, flat_cta;\n";
   text += fmt::format(
       "  mov.u32 base, shared;\n"
       "  add.u32 base, base, 1023;\n"
@@ -149,7 +163,8 @@ std::string kernel_around(const Body& body, std::string_view target, int64_t ima
       "  mov.u32 column, 0;\n"
       "fill:\n",
       stride, group, columns, barrier(ctas), 4 * columns);
-  for (int i = 0; i < chunk_columns; i += 4) text += fmt::format("  ld.global.v4.u32 {{w{}, w{}, w{}, w{}}}, [pointer+{}];\n", i, i + 1, i + 2, i + 3, 4 * i);
+  for (int i = 0; i < chunk_columns; i += 4)
+    text += fmt::format("  ld.global.v4.u32 {{w{}, w{}, w{}, w{}}}, [pointer+{}];\n", i, i + 1, i + 2, i + 3, 4 * i);
   text += fmt::format(
       "  add.u32 address, lane_address, column;\n"
       "  tcgen05.st.sync.aligned.32x32b.x{0}.b32 [address], {1};\n"
@@ -171,7 +186,8 @@ std::string kernel_around(const Body& body, std::string_view target, int64_t ima
       "  mul.wide.u32 offset, case_index, {6};\n"
       "  add.s64 words32, words32, offset;\n"
       "{7}",
-      chunk_columns, registers("w", chunk_columns), 4 * chunk_columns, columns, barrier(ctas), 8 * tcgen05_words64, 4 * tcgen05_words32, body.load);
+      chunk_columns, registers("w", chunk_columns), 4 * chunk_columns, columns, barrier(ctas), 8 * tcgen05_words64,
+      4 * tcgen05_words32, body.load);
   if (body.by_one_thread) {
     text += fmt::format(
         "  setp.eq.u32 issuer, thread, 0;\n"
@@ -179,8 +195,13 @@ std::string kernel_around(const Body& body, std::string_view target, int64_t ima
         "  @!issuer bra issued;\n"
         "  {}\n",
         body.statement);
-    if (ctas == 1) text += "  tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [control];\n";
-    else text += "  mov.u16 both_ctas, 3;\n  tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [control], both_ctas;\n";
+    if (ctas == 1)
+      text += "  tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [control];\n";
+    else
+      text +=
+          "  mov.u16 both_ctas, 3;\n  "
+          "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [control], "
+          "both_ctas;\n";
     text +=
         "issued:\n"
         "wait:\n"
@@ -214,7 +235,8 @@ std::string kernel_around(const Body& body, std::string_view target, int64_t ima
         "  tcgen05.ld.sync.aligned.32x32b.x{}.b32 {}, [address];\n"
         "  tcgen05.wait::ld.sync.aligned;\n",
         4 * columns, chunk_columns, registers("w", chunk_columns));
-    for (int i = 0; i < chunk_columns; i += 4) text += fmt::format("  st.global.v4.u32 [pointer+{}], {{w{}, w{}, w{}, w{}}};\n", 4 * i, i, i + 1, i + 2, i + 3);
+    for (int i = 0; i < chunk_columns; i += 4)
+      text += fmt::format("  st.global.v4.u32 [pointer+{}], {{w{}, w{}, w{}, w{}}};\n", 4 * i, i, i + 1, i + 2, i + 3);
     text += fmt::format(
         "  add.s64 pointer, pointer, {};\n"
         "  add.u32 column, column, {};\n"
@@ -245,13 +267,17 @@ std::string move_registers(std::string_view parameter, bool load, int count) {
       "  ld.param.u64 pointer, [{}];\n"
       "  add.s64 pointer, pointer, offset;\n",
       4 * count, parameter);
-  for (int i = 0; i < count; ++i) text += load ? fmt::format("  ld.global.u32 v{}, [pointer+{}];\n", i, 4 * i) : fmt::format("  st.global.u32 [pointer+{}], v{};\n", 4 * i, i);
+  for (int i = 0; i < count; ++i)
+    text += load ? fmt::format("  ld.global.u32 v{}, [pointer+{}];\n", i, 4 * i)
+                 : fmt::format("  st.global.u32 [pointer+{}], v{};\n", 4 * i, i);
   return text;
 }
 
 }  // namespace
 
-int kernel_tmem_columns(int columns) { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(columns, 32)))); }
+int kernel_tmem_columns(int columns) {
+  return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(columns, 32))));
+}
 
 bool has_lane_masks(const Instruction& instruction) {
   return instruction.family == Family::tcgen05 && !instruction.weight_stationary && !instruction.has_block_scales();
@@ -261,16 +287,23 @@ std::string ptx_statement(const TmemMove& move) {
   const std::string list = registers("v", move.ldst.registers());
   const std::string split = move.ldst.shape == LdStShape::s16x32bx2 ? fmt::format(", {}", move.half_split_offset) : "";
   switch (move.kind) {
-    case MoveKind::ld: return fmt::format("{} {}, [taddr]{};", print(move), list, split);
-    case MoveKind::st: return fmt::format("{} [taddr]{}, {};", print(move), split, list);
-    case MoveKind::cp: return fmt::format("{} [taddr], a_desc;", print(move));
-    default: return fmt::format("{} [taddr];", print(move));
+    case MoveKind::ld:
+      return fmt::format("{} {}, [taddr]{};", print(move), list, split);
+    case MoveKind::st:
+      return fmt::format("{} [taddr]{}, {};", print(move), split, list);
+    case MoveKind::cp:
+      return fmt::format("{} [taddr], a_desc;", print(move));
+    default:
+      return fmt::format("{} [taddr];", print(move));
   }
 }
 
 std::string tcgen05_kernel(const Instruction& instruction, int64_t image_bytes, int columns, std::string_view target) {
-  return kernel_around({.comment = print(instruction), .statement = ptx_statement(instruction), .load = load_operands(instruction), .cta_group = instruction.cta_group}, target, image_bytes,
-                       kernel_tmem_columns(columns));
+  return kernel_around({.comment = print(instruction),
+                        .statement = ptx_statement(instruction),
+                        .load = load_operands(instruction),
+                        .cta_group = instruction.cta_group},
+                       target, image_bytes, kernel_tmem_columns(columns));
 }
 
 std::string tcgen05_kernel(const TmemMove& move, int64_t image_bytes, int columns, std::string_view target) {
@@ -281,8 +314,11 @@ std::string tcgen05_kernel(const TmemMove& move, int64_t image_bytes, int column
     const bool is_ld = move.kind == MoveKind::ld;
     body.by_one_thread = false;
     body.result_is_tmem = !is_ld;
-    if (is_ld) body.after = "  tcgen05.wait::ld.sync.aligned;\n" + move_registers("result_out", false, move.ldst.registers());
-    else body.load += move_registers("regs_in", true, move.ldst.registers()), body.after = "  tcgen05.wait::st.sync.aligned;\n";
+    if (is_ld)
+      body.after = "  tcgen05.wait::ld.sync.aligned;\n" + move_registers("result_out", false, move.ldst.registers());
+    else
+      body.load += move_registers("regs_in", true, move.ldst.registers()),
+          body.after = "  tcgen05.wait::st.sync.aligned;\n";
   }
   return kernel_around(body, target, image_bytes, kernel_tmem_columns(columns));
 }

@@ -1,17 +1,19 @@
 #include "bitmma/io/draw.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <vector>
-
-#include <fmt/format.h>
 
 namespace bitmma {
 namespace {
 
 constexpr int line_bytes = 128, unit_bytes = 16, units_per_line = line_bytes / unit_bytes;
 
-std::string range(int first, int last) { return first == last ? std::to_string(first) : fmt::format("{}-{}", first, last); }
+std::string range(int first, int last) {
+  return first == last ? std::to_string(first) : fmt::format("{}-{}", first, last);
+}
 
 /// First and last row and column of what one place holds.
 struct Extent {
@@ -32,7 +34,8 @@ std::map<int64_t, Extent> units_of(std::span<const PlacedElement> elements) {
 }
 
 std::string text_of(const Extent& unit, int per_unit) {
-  return fmt::format("r{} k{}{}", range(unit.first_row, unit.last_row), range(unit.first_col, unit.last_col), unit.elements > per_unit ? "*" : "");
+  return fmt::format("r{} k{}{}", range(unit.first_row, unit.last_row), range(unit.first_col, unit.last_col),
+                     unit.elements > per_unit ? "*" : "");
 }
 
 struct Band {
@@ -46,7 +49,8 @@ std::map<std::pair<int, int>, Band> bands_of(std::span<const TmemElement> elemen
   for (const TmemElement& e : elements) {
     Band& band = bands[{e.place.cta, e.place.lane / 16}];
     band.matrix.add(e.row, e.col);
-    band.first_column = std::min(band.first_column, e.place.column), band.last_column = std::max(band.last_column, e.place.column);
+    band.first_column = std::min(band.first_column, e.place.column),
+    band.last_column = std::max(band.last_column, e.place.column);
   }
   return bands;
 }
@@ -83,7 +87,8 @@ std::string draw_smem(std::span<const PlacedElement> elements, int element_bits,
     cells[static_cast<size_t>(index % units_per_line)] = std::move(text);
   }
   std::string picture = fmt::format("{:>9} ", "byte");
-  for (int unit = 0; unit < units_per_line; ++unit) picture += fmt::format(" {:<{}}", fmt::format("+{}", unit * unit_bytes), width);
+  for (int unit = 0; unit < units_per_line; ++unit)
+    picture += fmt::format(" {:<{}}", fmt::format("+{}", unit * unit_bytes), width);
   while (picture.back() == ' ') picture.pop_back();
   picture += '\n';
   int drawn = 0;
@@ -104,10 +109,13 @@ std::string draw_smem(std::span<const PlacedElement> elements, int element_bits,
 Picture picture_of_smem(std::span<const PlacedElement> elements, int element_bits, int max_lines) {
   const int per_unit = 128 / element_bits;
   Picture picture{.corner = "byte"};
-  for (int unit = 0; unit < units_per_line; ++unit) picture.column_heads.push_back(fmt::format("+{} banks {}-{}", unit * unit_bytes, 4 * unit, 4 * unit + 3));
+  for (int unit = 0; unit < units_per_line; ++unit)
+    picture.column_heads.push_back(fmt::format("+{} banks {}-{}", unit * unit_bytes, 4 * unit, 4 * unit + 3));
   const auto units = units_of(elements);
   // The unit's place along its contiguous direction: k where a unit holds one row, otherwise rows.
-  const auto colour_of = [&](const Extent& unit) { return (unit.first_row == unit.last_row ? unit.first_col : unit.first_row) / per_unit % picture_colors; };
+  const auto colour_of = [&](const Extent& unit) {
+    return (unit.first_row == unit.last_row ? unit.first_col : unit.first_row) / per_unit % picture_colors;
+  };
   std::map<int64_t, std::vector<PictureCell>> lines;
   std::map<int, std::string> legend;
   for (const auto& [index, unit] : units) {
@@ -116,7 +124,8 @@ Picture picture_of_smem(std::span<const PlacedElement> elements, int element_bit
     const int color = colour_of(unit);
     cells[static_cast<size_t>(index % units_per_line)] = {text_of(unit, per_unit), color};
     const bool along_k = unit.first_row == unit.last_row;
-    legend.try_emplace(color, fmt::format("unit {} of {}: {} {} ...", color, along_k ? "a row" : "a column of k", along_k ? "k" : "rows", color * per_unit));
+    legend.try_emplace(color, fmt::format("unit {} of {}: {} {} ...", color, along_k ? "a row" : "a column of k",
+                                          along_k ? "k" : "rows", color * per_unit));
   }
   for (const auto& [line, cells] : lines) {
     if (static_cast<int>(picture.rows.size()) == max_lines) {
@@ -136,7 +145,8 @@ std::string draw_fragment(const Fragment& fragment, int max_cols) {
   const int cols = std::min(fragment.cols, std::max(max_cols, 8 * per_register));
   std::string picture = "       ";
   for (int col = 0; col < cols; col += per_register) {
-    picture += fmt::format(" {:<9}", per_register == 1 ? fmt::format("c{}", col) : fmt::format("c{}-{}", col, col + per_register - 1));
+    picture += fmt::format(
+        " {:<9}", per_register == 1 ? fmt::format("c{}", col) : fmt::format("c{}-{}", col, col + per_register - 1));
   }
   while (picture.back() == ' ') picture.pop_back();
   picture += '\n';
@@ -158,7 +168,9 @@ Picture picture_of_fragment(const Fragment& fragment, int max_cols) {
   const int rows = std::min(fragment.rows, 16), per_register = fragment.elements_per_register();
   const int cols = std::min(fragment.cols, std::max(max_cols, 8 * per_register));
   Picture picture{.corner = "row"};
-  for (int col = 0; col < cols; col += per_register) picture.column_heads.push_back(per_register == 1 ? std::to_string(col) : fmt::format("{}-{}", col, col + per_register - 1));
+  for (int col = 0; col < cols; col += per_register)
+    picture.column_heads.push_back(per_register == 1 ? std::to_string(col)
+                                                     : fmt::format("{}-{}", col, col + per_register - 1));
   for (int row = 0; row < rows; ++row) {
     std::vector<PictureCell> cells;
     for (int col = 0; col < cols; col += per_register) {
@@ -178,7 +190,8 @@ Picture picture_of_fragment(const Fragment& fragment, int max_cols) {
 
 std::string draw_tmem(std::span<const TmemElement> elements, int ctas) {
   const auto bands = bands_of(elements);
-  std::string text = fmt::format("{:<5}{:<9}{:<13}{:<13}{}\n", "cta", "lanes", "matrix rows", "matrix cols", "TMEM columns");
+  std::string text =
+      fmt::format("{:<5}{:<9}{:<13}{:<13}{}\n", "cta", "lanes", "matrix rows", "matrix cols", "TMEM columns");
   for (int cta = 0; cta < ctas; ++cta) {
     for (int block = 0; block < tmem_lanes / 16; ++block) {
       const auto found = bands.find({cta, block});
@@ -188,7 +201,9 @@ std::string draw_tmem(std::span<const TmemElement> elements, int ctas) {
         continue;
       }
       const Band& band = found->second;
-      text += fmt::format("{:>3}  {:<9}{:<13}{:<13}{}\n", cta, lanes, range(band.matrix.first_row, band.matrix.last_row), range(band.matrix.first_col, band.matrix.last_col), range(band.first_column, band.last_column));
+      text +=
+          fmt::format("{:>3}  {:<9}{:<13}{:<13}{}\n", cta, lanes, range(band.matrix.first_row, band.matrix.last_row),
+                      range(band.matrix.first_col, band.matrix.last_col), range(band.first_column, band.last_column));
     }
   }
   return text;
@@ -197,7 +212,8 @@ std::string draw_tmem(std::span<const TmemElement> elements, int ctas) {
 Picture picture_of_tmem(std::span<const TmemElement> elements, int ctas) {
   const auto bands = bands_of(elements);
   Picture picture{.corner = "lanes"};
-  for (int cta = 0; cta < ctas; ++cta) picture.column_heads.push_back(ctas == 1 ? "CTA" : cta == 0 ? "even CTA" : "odd CTA");
+  for (int cta = 0; cta < ctas; ++cta)
+    picture.column_heads.push_back(ctas == 1 ? "CTA" : cta == 0 ? "even CTA" : "odd CTA");
   std::map<int, std::string> legend;
   int last_row = 0;
   for (const TmemElement& e : elements) last_row = std::max(last_row, e.row);
@@ -211,8 +227,13 @@ Picture picture_of_tmem(std::span<const TmemElement> elements, int ctas) {
       }
       const Band& band = found->second;
       const int color = band.matrix.first_row / 16 % picture_colors;
-      cells.push_back({fmt::format("rows {}, cols {} in columns {}", range(band.matrix.first_row, band.matrix.last_row), range(band.matrix.first_col, band.matrix.last_col), range(band.first_column, band.last_column)), color});
-      legend.try_emplace(color, fmt::format("rows {}-{} of the matrix{}", 16 * color, 16 * color + 15, last_row >= 128 ? fmt::format(", and {}-{}", 128 + 16 * color, 143 + 16 * color) : ""));
+      cells.push_back(
+          {fmt::format("rows {}, cols {} in columns {}", range(band.matrix.first_row, band.matrix.last_row),
+                       range(band.matrix.first_col, band.matrix.last_col), range(band.first_column, band.last_column)),
+           color});
+      legend.try_emplace(
+          color, fmt::format("rows {}-{} of the matrix{}", 16 * color, 16 * color + 15,
+                             last_row >= 128 ? fmt::format(", and {}-{}", 128 + 16 * color, 143 + 16 * color) : ""));
     }
     picture.rows.emplace_back(range(16 * block, 16 * block + 15), std::move(cells));
   }

@@ -17,7 +17,8 @@ namespace bitmma {
 namespace {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what, std::string fix = {}) {
-  throw Error({.field = path, .seen = what, .legal = "a regular file that can be read and written", .fix = std::move(fix)});
+  throw Error(
+      {.field = path, .seen = what, .legal = "a regular file that can be read and written", .fix = std::move(fix)});
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include "bitmma/io/golden.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <mutex>
-
-#include <fmt/format.h>
 
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/version.hpp"
@@ -38,19 +38,25 @@ void make_in_order(int64_t cases, int threads, const Progress& progress, const s
 TensorFile make_golden(const GoldenRequest& request, int threads, const Progress& progress) {
   const Instruction instruction = with_majors(request.instruction, request.layout_a, request.layout_b);
   std::vector<Violation> violations = violations_of(instruction);
-  if (request.cases < 1) violations.push_back({.field = "cases", .seen = std::to_string(request.cases), .legal = "at least 1"});
+  if (request.cases < 1)
+    violations.push_back({.field = "cases", .seen = std::to_string(request.cases), .legal = "at least 1"});
   if (!violations.empty()) throw Error(std::move(violations));
   const bool is_tcgen05 = instruction.family == Family::tcgen05;
-  const Placement placement = is_tcgen05 ? Placement{} : plan_placement(instruction, request.layout_a, request.layout_b);
+  const Placement placement =
+      is_tcgen05 ? Placement{} : plan_placement(instruction, request.layout_a, request.layout_b);
   VectorBuilder builder(instruction);
   make_in_order(
       request.cases, threads, progress,
       [&](int64_t index) {
         const auto case_index = static_cast<uint64_t>(request.first_case + index);
-        Made made{.state = {}, .d = {}, .operands = random_operands(instruction, request.distribution, request.seed, case_index)};
+        Made made{.state = {},
+                  .d = {},
+                  .operands = random_operands(instruction, request.distribution, request.seed, case_index)};
         if (is_tcgen05) {
-          made.tcgen05 = place_tcgen05(instruction, request.layout_a, request.layout_b, made.operands, filler_stream(request.seed, case_index), request.zero_column_mask);
-          if (request.zero_column_mask) made.operands = gather_operands(instruction, made.tcgen05.view());  // with the columns that count as zero
+          made.tcgen05 = place_tcgen05(instruction, request.layout_a, request.layout_b, made.operands,
+                                       filler_stream(request.seed, case_index), request.zero_column_mask);
+          if (request.zero_column_mask)
+            made.operands = gather_operands(instruction, made.tcgen05.view());  // with the columns that count as zero
           made.tmem_after = simulate(instruction, made.tcgen05.view());
           made.d = gather_d(instruction, made.tcgen05.registers.d_tmem, made.tmem_after, made.tcgen05.columns);
           return made;
@@ -71,9 +77,13 @@ TensorFile make_golden(const GoldenRequest& request, int threads, const Progress
         }
         builder.add_logical_d(made.d);
       });
-  const auto name = std::find_if(distributions.begin(), distributions.end(),
-                                 [&](const DistributionInfo& row) { return row.id == request.distribution; })->name;
-  return std::move(builder).finish({{"source", version()}, {"seed", std::to_string(request.seed)}, {"first_case", std::to_string(request.first_case)}, {"distribution", std::string(name)}});
+  const auto name = std::find_if(distributions.begin(), distributions.end(), [&](const DistributionInfo& row) {
+                      return row.id == request.distribution;
+                    })->name;
+  return std::move(builder).finish({{"source", version()},
+                                    {"seed", std::to_string(request.seed)},
+                                    {"first_case", std::to_string(request.first_case)},
+                                    {"distribution", std::string(name)}});
 }
 
 TensorFile make_golden(const TmemMove& move, int64_t cases, uint64_t seed, Swizzle swizzle, int64_t first_case) {
@@ -107,7 +117,9 @@ void for_each_case(int64_t cases, int threads, const Progress& progress, const s
 
 TensorFile with_simulated_move(const VectorFile& vectors, int threads, const Progress& progress) {
   std::vector<TmemMoveResult> results(static_cast<size_t>(vectors.cases));
-  for_each_case(vectors.cases, threads, progress, [&](size_t i) { results[i] = simulate(*vectors.move, move_case_at(vectors, static_cast<int64_t>(i)).view()); });
+  for_each_case(vectors.cases, threads, progress, [&](size_t i) {
+    results[i] = simulate(*vectors.move, move_case_at(vectors, static_cast<int64_t>(i)).view());
+  });
   VectorBuilder builder(*vectors.move);
   for (const TmemMoveResult& result : results) {
     builder.begin_case();
@@ -190,12 +202,17 @@ void write_golden(const std::string& path, const GoldenRequest& request, int thr
 
 void write_golden(const std::string& path, const TmemMove& move, int64_t cases, uint64_t seed, Swizzle swizzle) {
   if (cases < 1) static_cast<void>(make_golden(move, cases, seed, swizzle));
-  write_case_batches(path, cases, [&](int64_t first) { return make_golden(move, std::min(batch_of(1), cases - first), seed, swizzle, first); });
+  write_case_batches(path, cases, [&](int64_t first) {
+    return make_golden(move, std::min(batch_of(1), cases - first), seed, swizzle, first);
+  });
 }
 
-void write_simulated(const std::string& path, const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b, int threads, const Progress& progress) {
+void write_simulated(const std::string& path, const VectorFile& vectors, const OperandLayout& layout_a,
+                     const OperandLayout& layout_b, int threads, const Progress& progress) {
   const auto make = [&](int64_t first) {
-    const TensorFile batch = with_simulated_d(cases_of(vectors, first, std::min(batch_of(threads), vectors.cases - first)), layout_a, layout_b, threads, from(progress, first));
+    const TensorFile batch =
+        with_simulated_d(cases_of(vectors, first, std::min(batch_of(threads), vectors.cases - first)), layout_a,
+                         layout_b, threads, from(progress, first));
     if (vectors.file.mapped) vectors.file.mapped->forget();
     return batch;
   };

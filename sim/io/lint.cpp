@@ -1,9 +1,9 @@
 #include "bitmma/io/lint.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
-
-#include <fmt/format.h>
 
 #include "bitmma/core/error.hpp"
 
@@ -22,11 +22,13 @@ std::vector<Operand> smem_operands(const VectorFile& vectors, int64_t index) {
   if (!vectors.has_images || vectors.move) return operands;
   if (vectors.is_tcgen05()) {
     const Tcgen05Case one = tcgen05_case_at(vectors, index);
-    if (one.instruction.a_source == OperandSource::smem) operands.push_back({"A", a_matrix(one.instruction, one.state.registers), one.instruction.a});
+    if (one.instruction.a_source == OperandSource::smem)
+      operands.push_back({"A", a_matrix(one.instruction, one.state.registers), one.instruction.a});
     operands.push_back({"B", b_matrix(one.instruction, one.state.registers), one.instruction.b});
   } else if (vectors.instruction.family == Family::wgmma) {
     const VectorCase one = case_at(vectors, index);
-    if (vectors.instruction.a_source == OperandSource::smem) operands.push_back({"A", a_matrix(vectors.instruction, one.registers.a_desc), vectors.instruction.a});
+    if (vectors.instruction.a_source == OperandSource::smem)
+      operands.push_back({"A", a_matrix(vectors.instruction, one.registers.a_desc), vectors.instruction.a});
     operands.push_back({"B", b_matrix(vectors.instruction, one.registers.b_desc), vectors.instruction.b});
   }
   return operands;
@@ -54,28 +56,41 @@ bool same_map(const SmemMatrix& x, const SmemMatrix& y) {
   return true;
 }
 
-void lint_operand(std::vector<Violation>& found, const Operand& operand, const std::set<int64_t>& bytes, int64_t image_bytes) {
+void lint_operand(std::vector<Violation>& found, const Operand& operand, const std::set<int64_t>& bytes,
+                  int64_t image_bytes) {
   const SmemMatrix& matrix = operand.matrix;
   const int64_t expected = int64_t{matrix.rows} * matrix.cols * matrix.element_bits / 8;
   const auto used = static_cast<int64_t>(bytes.size());
   if (used < expected) {
-    found.push_back({.field = fmt::format("{} bytes", operand.name), .seen = fmt::format("{} for {} bytes of elements", used, expected), .legal = "a byte of its own for every element",
-                     .fix = "rows overlap: a stride is too small", .source = "the map itself"});
+    found.push_back({.field = fmt::format("{} bytes", operand.name),
+                     .seen = fmt::format("{} for {} bytes of elements", used, expected),
+                     .legal = "a byte of its own for every element",
+                     .fix = "rows overlap: a stride is too small",
+                     .source = "the map itself"});
   }
   if (!bytes.empty() && *bytes.rbegin() >= image_bytes) {
     const auto beyond = std::distance(bytes.lower_bound(image_bytes), bytes.end());
-    found.push_back({.field = fmt::format("{} reads", operand.name), .seen = fmt::format("{} bytes past the image of {}", beyond, image_bytes), .legal = "inside the image",
-                     .fix = "a stride or the start address is too large, or the image too small", .source = "the map itself"});
+    found.push_back({.field = fmt::format("{} reads", operand.name),
+                     .seen = fmt::format("{} bytes past the image of {}", beyond, image_bytes),
+                     .legal = "inside the image",
+                     .fix = "a stride or the start address is too large, or the image too small",
+                     .source = "the map itself"});
   }
   const Strides strides = matrix.descriptor.strides;
-  const Strides natural = minimal_strides(matrix.major, info(matrix.descriptor.swizzle), matrix.element_bits, matrix.rows, matrix.cols);
-  for (const auto& [name, value, member] : {std::tuple("leading_dim_byte_offset", strides.leading_dim_byte_offset, &Strides::leading_dim_byte_offset),
-                                            std::tuple("stride_dim_byte_offset", strides.stride_dim_byte_offset, &Strides::stride_dim_byte_offset)}) {
+  const Strides natural =
+      minimal_strides(matrix.major, info(matrix.descriptor.swizzle), matrix.element_bits, matrix.rows, matrix.cols);
+  for (const auto& [name, value, member] :
+       {std::tuple("leading_dim_byte_offset", strides.leading_dim_byte_offset, &Strides::leading_dim_byte_offset),
+        std::tuple("stride_dim_byte_offset", strides.stride_dim_byte_offset, &Strides::stride_dim_byte_offset)}) {
     SmemMatrix other = matrix;
     other.descriptor.strides.*member = value + 4096;
-    if (value <= 16 || value == natural.*member || matrix.descriptor.leading_dim_absolute || !same_map(matrix, other)) continue;
-    found.push_back({.field = fmt::format("{} {}", operand.name, name), .seen = std::to_string(value), .legal = "anything: it changes nothing for this tile",
-                     .fix = "the tile has one step in that direction, or the mode ignores the field", .source = "the map itself"});
+    if (value <= 16 || value == natural.*member || matrix.descriptor.leading_dim_absolute || !same_map(matrix, other))
+      continue;
+    found.push_back({.field = fmt::format("{} {}", operand.name, name),
+                     .seen = std::to_string(value),
+                     .legal = "anything: it changes nothing for this tile",
+                     .fix = "the tile has one step in that direction, or the mode ignores the field",
+                     .source = "the map itself"});
   }
 }
 
@@ -89,8 +104,11 @@ void lint_numbers(std::vector<Violation>& found, const BitMatrix& matrix, std::s
     }
   }
   if (nan + infinite == 0) return;
-  found.push_back({.field = fmt::format("{} values", name), .seen = fmt::format("{} NaN, {} infinities", nan, infinite), .legal = "finite numbers, ordinarily",
-                   .fix = "uninitialised memory, or another type than the bits were written as", .source = "the values read"});
+  found.push_back({.field = fmt::format("{} values", name),
+                   .seen = fmt::format("{} NaN, {} infinities", nan, infinite),
+                   .legal = "finite numbers, ordinarily",
+                   .fix = "uninitialised memory, or another type than the bits were written as",
+                   .source = "the values read"});
 }
 
 void lint_scales(std::vector<Violation>& found, const BitMatrix& scales, std::string_view name) {
@@ -100,14 +118,23 @@ void lint_scales(std::vector<Violation>& found, const BitMatrix& scales, std::st
     for (int col = 0; col < scales.cols(); ++col) {
       const Decoded value = decode(format, scales(row, col));
       nan += value.number == NumberClass::nan;
-      tiny += value.number == NumberClass::finite && (format.has_zero ? value.significand < 1u << format.mantissa_bits : scales(row, col) == 0);
+      tiny += value.number == NumberClass::finite &&
+              (format.has_zero ? value.significand < 1u << format.mantissa_bits : scales(row, col) == 0);
     }
   }
   const auto count = static_cast<int64_t>(scales.bits.size());
-  if (nan > 0) found.push_back({.field = fmt::format("scales of {}", name), .seen = fmt::format("{} of {} NaN", nan, count), .legal = "numbers", .fix = "every product of their blocks is NaN", .source = "the values read"});
+  if (nan > 0)
+    found.push_back({.field = fmt::format("scales of {}", name),
+                     .seen = fmt::format("{} of {} NaN", nan, count),
+                     .legal = "numbers",
+                     .fix = "every product of their blocks is NaN",
+                     .source = "the values read"});
   if (tiny == count) {
-    found.push_back({.field = fmt::format("scales of {}", name), .seen = format.has_zero ? "all zero or subnormal" : "all 2^-127", .legal = "numbers around 1, ordinarily",
-                     .fix = "never written, or ue8m0 and ue4m3 confused", .source = "the values read"});
+    found.push_back({.field = fmt::format("scales of {}", name),
+                     .seen = format.has_zero ? "all zero or subnormal" : "all 2^-127",
+                     .legal = "numbers around 1, ordinarily",
+                     .fix = "never written, or ue8m0 and ue4m3 confused",
+                     .source = "the values read"});
   }
 }
 
@@ -138,8 +165,11 @@ std::vector<Violation> lint(const VectorFile& vectors, int64_t index) {
     std::vector<int64_t> both;
     std::ranges::set_intersection(bytes[0], bytes[1], std::back_inserter(both));
     if (!both.empty()) {
-      found.push_back({.field = "A and B", .seen = fmt::format("{} bytes read as both, from byte {:#x}", both.size(), both.front()), .legal = "separate tiles",
-                       .fix = "a start address is wrong, or one tile is larger than thought", .source = "the maps themselves"});
+      found.push_back({.field = "A and B",
+                       .seen = fmt::format("{} bytes read as both, from byte {:#x}", both.size(), both.front()),
+                       .legal = "separate tiles",
+                       .fix = "a start address is wrong, or one tile is larger than thought",
+                       .source = "the maps themselves"});
     }
   }
   try {

@@ -1,9 +1,9 @@
 #include "bitmma/io/picture.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
-
-#include <fmt/format.h>
 
 namespace bitmma {
 namespace {
@@ -11,15 +11,20 @@ namespace {
 constexpr int char_width = 7, line_height = 18, cell_height = 24, padding = 8, margin = 16;
 
 /// Backgrounds that dark text reads well on, told apart also without colour vision by their brightness.
-constexpr std::array<std::string_view, picture_colors> palette{"#9ecae9", "#ffbf79", "#88d27a", "#f2cf5b", "#b8a0dc", "#ff9d98", "#83bcb6", "#d8b5a5"};
+constexpr std::array<std::string_view, picture_colors> palette{"#9ecae9", "#ffbf79", "#88d27a", "#f2cf5b",
+                                                               "#b8a0dc", "#ff9d98", "#83bcb6", "#d8b5a5"};
 
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
-    if (c == '&') result += "&amp;";
-    else if (c == '<') result += "&lt;";
-    else if (c == '>') result += "&gt;";
-    else result += c;
+    if (c == '&')
+      result += "&amp;";
+    else if (c == '<')
+      result += "&lt;";
+    else if (c == '>')
+      result += "&gt;";
+    else
+      result += c;
   }
   return result;
 }
@@ -52,10 +57,13 @@ std::string to_svg(const Picture& picture) {
   const int height = top + table_height + 16 + line_height * static_cast<int>(picture.legend.size()) + margin;
 
   std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"11\">\n"
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
+      "font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"11\">\n"
       "<style>\n"
-      "  .page {{ fill: #ffffff; }} .ink {{ fill: #1a1a1a; }} .soft {{ fill: #555555; }} .line {{ stroke: #666666; fill: none; }} .empty {{ fill: #f2f2f2; }} .on {{ fill: #101010; }}\n"
-      "  @media (prefers-color-scheme: dark) {{ .page {{ fill: #1b1b1d; }} .ink {{ fill: #e8e8e8; }} .soft {{ fill: #b0b0b0; }} .line {{ stroke: #8a8a8a; }} .empty {{ fill: #2a2a2d; }} }}\n"
+      "  .page {{ fill: #ffffff; }} .ink {{ fill: #1a1a1a; }} .soft {{ fill: #555555; }} .line {{ stroke: #666666; "
+      "fill: none; }} .empty {{ fill: #f2f2f2; }} .on {{ fill: #101010; }}\n"
+      "  @media (prefers-color-scheme: dark) {{ .page {{ fill: #1b1b1d; }} .ink {{ fill: #e8e8e8; }} .soft {{ fill: "
+      "#b0b0b0; }} .line {{ stroke: #8a8a8a; }} .empty {{ fill: #2a2a2d; }} }}\n"
       "</style>\n"
       "<title>{2}</title>\n"
       "<rect class=\"page\" width=\"{0}\" height=\"{1}\"/>\n"
@@ -67,7 +75,8 @@ std::string to_svg(const Picture& picture) {
     y += line_height;
   }
   const auto text_at = [&](std::string_view style, int x, int cell_width, int row_top, std::string_view text) {
-    return fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", style, x + cell_width / 2, row_top + 16, escaped(text));
+    return fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", style,
+                       x + cell_width / 2, row_top + 16, escaped(text));
   };
   svg += text_at("soft", margin, head_width, top, picture.corner);
   int x = margin + head_width;
@@ -81,8 +90,13 @@ std::string to_svg(const Picture& picture) {
     x = margin + head_width;
     for (size_t i = 0; i < columns; ++i) {
       const PictureCell cell = i < cells.size() ? cells[i] : PictureCell{};
-      const std::string fill = cell.color < 0 ? "class=\"empty\"" : fmt::format("fill=\"{}\"", palette[static_cast<size_t>(cell.color) % palette.size()]);
-      svg += fmt::format("<rect {} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/><rect class=\"line\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n", fill, x, y, widths[i], cell_height, x, y, widths[i], cell_height);
+      const std::string fill =
+          cell.color < 0 ? "class=\"empty\""
+                         : fmt::format("fill=\"{}\"", palette[static_cast<size_t>(cell.color) % palette.size()]);
+      svg += fmt::format(
+          "<rect {} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/><rect class=\"line\" x=\"{}\" y=\"{}\" width=\"{}\" "
+          "height=\"{}\"/>\n",
+          fill, x, y, widths[i], cell_height, x, y, widths[i], cell_height);
       if (!cell.text.empty()) svg += text_at(cell.color < 0 ? "soft" : "on", x, widths[i], y, cell.text);
       x += widths[i];
     }
@@ -90,8 +104,10 @@ std::string to_svg(const Picture& picture) {
   }
   y += 12;
   for (const auto& [color, text] : picture.legend) {
-    svg += fmt::format("<rect fill=\"{}\" x=\"{}\" y=\"{}\" width=\"14\" height=\"12\"/><text class=\"ink\" x=\"{}\" y=\"{}\">{}</text>\n", palette[static_cast<size_t>(color) % palette.size()], margin, y,
-                       margin + 22, y + 10, escaped(text));
+    svg += fmt::format(
+        "<rect fill=\"{}\" x=\"{}\" y=\"{}\" width=\"14\" height=\"12\"/><text class=\"ink\" x=\"{}\" "
+        "y=\"{}\">{}</text>\n",
+        palette[static_cast<size_t>(color) % palette.size()], margin, y, margin + 22, y + 10, escaped(text));
     y += line_height;
   }
   return svg + "</svg>\n";

@@ -1,14 +1,14 @@
 #include "bitmma/io/tensor_file.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <limits>
-#include <set>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/io/file.hpp"
@@ -23,8 +23,22 @@ constexpr uint64_t largest_header = 100'000'000;  // the limit of the safetensor
 constexpr size_t largest_depth = 16;              // a header nests three deep
 
 constexpr auto dtypes = std::to_array<std::pair<std::string_view, int>>({
-    {"F64", 8}, {"I64", 8}, {"U64", 8}, {"F32", 4}, {"I32", 4}, {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2},
-    {"U16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"I8", 1}, {"U8", 1}, {"BOOL", 1},
+    {"F64", 8},
+    {"I64", 8},
+    {"U64", 8},
+    {"F32", 4},
+    {"I32", 4},
+    {"U32", 4},
+    {"F16", 2},
+    {"BF16", 2},
+    {"I16", 2},
+    {"U16", 2},
+    {"F8_E4M3", 1},
+    {"F8_E5M2", 1},
+    {"F8_E8M0", 1},
+    {"I8", 1},
+    {"U8", 1},
+    {"BOOL", 1},
 });
 
 class Reader {
@@ -33,12 +47,14 @@ class Reader {
 
   TensorFile read() {
     const auto bytes = file_->bytes();
-    if (bytes.size() < length_bytes) refuse("header length", fmt::format("a file of {} bytes", bytes.size()), "at least 8 bytes");
+    if (bytes.size() < length_bytes)
+      refuse("header length", fmt::format("a file of {} bytes", bytes.size()), "at least 8 bytes");
     uint64_t header_bytes = 0;
     for (size_t i = 0; i < length_bytes; ++i) header_bytes |= uint64_t{bytes[i]} << 8 * i;
     if (header_bytes > bytes.size() - length_bytes || header_bytes > largest_header) {
       refuse("header length", std::to_string(header_bytes),
-             fmt::format("at most {}, what the file holds after it", std::min<uint64_t>(bytes.size() - length_bytes, largest_header)));
+             fmt::format("at most {}, what the file holds after it",
+                         std::min<uint64_t>(bytes.size() - length_bytes, largest_header)));
     }
     data_ = bytes.subspan(length_bytes + header_bytes);
     const Json header = parse(bytes.subspan(length_bytes, header_bytes));
@@ -57,7 +73,9 @@ class Reader {
 
  private:
   [[noreturn]] void refuse(const std::string& field, const std::string& seen, const std::string& legal) const {
-    throw Error({.field = fmt::format("{}: {}", path_, field), .seen = seen.substr(0, 120), .legal = legal,
+    throw Error({.field = fmt::format("{}: {}", path_, field),
+                 .seen = seen.substr(0, 120),
+                 .legal = legal,
                  .source = "safetensors format"});
   }
 
@@ -96,7 +114,8 @@ class Reader {
   Tensor read_tensor(const std::string& name, const Json& value) const {
     const std::string field = fmt::format("tensor {}", name);
     if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") || !value.contains("data_offsets")) {
-      refuse(field, value.dump(-1, ' ', false, Json::error_handler_t::replace), "an object with dtype, shape and data_offsets");
+      refuse(field, value.dump(-1, ' ', false, Json::error_handler_t::replace),
+             "an object with dtype, shape and data_offsets");
     }
     const Json& dtype = value["dtype"];
     if (!dtype.is_string()) refuse(field + " dtype", dtype.dump(), "a string");
@@ -114,12 +133,14 @@ class Reader {
       }
     }
     const Json& offsets = value["data_offsets"];
-    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+        !offsets[1].is_number_unsigned()) {
       refuse(field + " data_offsets", offsets.dump(), "[begin, end]");
     }
     const auto begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
     if (begin > end || end > data_.size()) {
-      refuse(field + " data_offsets", offsets.dump(), fmt::format("begin <= end <= {}, the bytes after the header", data_.size()));
+      refuse(field + " data_offsets", offsets.dump(),
+             fmt::format("begin <= end <= {}, the bytes after the header", data_.size()));
     }
     if (element_bytes != 0 && end - begin != size) {
       refuse(field + " data_offsets", offsets.dump(),
@@ -159,8 +180,11 @@ class Reader {
 
 Tensor Tensor::from_bytes(std::string name, std::string dtype, std::vector<int64_t> shape, std::vector<uint8_t> data) {
   auto owned = std::make_shared<const std::vector<uint8_t>>(std::move(data));
-  return {.name = std::move(name), .dtype = std::move(dtype), .shape = std::move(shape),
-          .bytes = {owned->data(), owned->size()}, .owner = owned};
+  return {.name = std::move(name),
+          .dtype = std::move(dtype),
+          .shape = std::move(shape),
+          .bytes = {owned->data(), owned->size()},
+          .owner = owned};
 }
 
 std::string print_shape(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
@@ -176,7 +200,8 @@ const Tensor* TensorFile::find(std::string_view name) const {
 }
 
 const std::string* TensorFile::find_metadata(std::string_view key) const {
-  const auto row = std::find_if(metadata.begin(), metadata.end(), [&](const auto& entry) { return entry.first == key; });
+  const auto row =
+      std::find_if(metadata.begin(), metadata.end(), [&](const auto& entry) { return entry.first == key; });
   return row == metadata.end() ? nullptr : &row->second;
 }
 
@@ -210,7 +235,13 @@ struct Place {
   std::span<const uint8_t> bytes;
 };
 
-Place place_of(const Tensor& tensor) { return {.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .size = tensor.bytes.size(), .bytes = tensor.bytes}; }
+Place place_of(const Tensor& tensor) {
+  return {.name = tensor.name,
+          .dtype = tensor.dtype,
+          .shape = tensor.shape,
+          .size = tensor.bytes.size(),
+          .bytes = tensor.bytes};
+}
 
 /// Puts `places` into the order of the file, says where each begins, and gives all bytes before them.
 std::string header_of(std::vector<std::pair<std::string, std::string>> metadata, std::vector<Place>& places) {
@@ -248,11 +279,14 @@ void write_tensor_file(const std::string& path, const TensorFile& file) {
   });
 }
 
-void write_case_batches(const std::string& path, int64_t cases, const std::function<TensorFile(int64_t first)>& make, const std::vector<Tensor>& whole) {
+void write_case_batches(const std::string& path, int64_t cases, const std::function<TensorFile(int64_t first)>& make,
+                        const std::vector<Tensor>& whole) {
   write_whole(path, [&](std::ostream& stream) {
     std::string header;
     std::vector<Place> places;
-    const auto seek = [&](const Place& place, size_t skipped) { stream.seekp(static_cast<std::streamoff>(header.size() + place.offset + skipped)); };
+    const auto seek = [&](const Place& place, size_t skipped) {
+      stream.seekp(static_cast<std::streamoff>(header.size() + place.offset + skipped));
+    };
     for (int64_t first = 0; first < cases;) {
       const TensorFile batch = make(first);
       const int64_t count = batch.tensors.at(0).shape.at(0);
@@ -274,7 +308,8 @@ void write_case_batches(const std::string& path, int64_t cases, const std::funct
         expected[0] = count;
         if (!part || part->shape != expected || part->dtype != place.dtype) {
           throw Error({.field = fmt::format("{}: tensor {}", path, place.name),
-                       .seen = part ? fmt::format("{} {} from case {} on", part->dtype, print_shape(part->shape), first) : fmt::format("missing from case {} on", first),
+                       .seen = part ? fmt::format("{} {} from case {} on", part->dtype, print_shape(part->shape), first)
+                                    : fmt::format("missing from case {} on", first),
                        .legal = fmt::format("{} {}, as before", place.dtype, print_shape(expected))});
         }
         seek(place, part->bytes.size() / static_cast<size_t>(count) * static_cast<size_t>(first));

@@ -1,12 +1,12 @@
 #include "bitmma/io/vector_file.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
 #include <cstring>
-
-#include <fmt/format.h>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/instruction/legality.hpp"
@@ -17,7 +17,7 @@ namespace {
 /// Immediates as metadata keys.
 struct ImmediateKey {
   std::string_view key;
-  int Instruction::* member;
+  int Instruction::*member;
   bool of_mma_sync = false;  // it alone has it; the others are wgmma's
 };
 constexpr auto immediate_keys = std::to_array<ImmediateKey>({
@@ -44,23 +44,32 @@ struct TensorRule {
 /// The natural dtype first, then those that hold raw codes, for libraries that lack the natural one.
 std::vector<std::string_view> logical_dtypes(Format format) {
   switch (format) {
-    case Format::f16: return {"F16", "U16"};
-    case Format::bf16: return {"BF16", "U16"};
+    case Format::f16:
+      return {"F16", "U16"};
+    case Format::bf16:
+      return {"BF16", "U16"};
     case Format::tf32:
-    case Format::f32: return {"F32", "U32"};
-    case Format::e4m3: return {"F8_E4M3", "U8"};
-    case Format::e5m2: return {"F8_E5M2", "U8"};
-    case Format::s8: return {"I8"};
-    case Format::s32: return {"I32"};
-    case Format::b1: return {"U8", "BOOL"};
-    default: return {"U8"};
+    case Format::f32:
+      return {"F32", "U32"};
+    case Format::e4m3:
+      return {"F8_E4M3", "U8"};
+    case Format::e5m2:
+      return {"F8_E5M2", "U8"};
+    case Format::s8:
+      return {"I8"};
+    case Format::s32:
+      return {"I32"};
+    case Format::b1:
+      return {"U8", "BOOL"};
+    default:
+      return {"U8"};
   }
 }
 
 /// Tensor Memory addresses of tcgen05.mma as tensors, and which forms have them.
 struct AddressTensor {
   std::string_view name;
-  uint32_t Tcgen05Registers::* member;
+  uint32_t Tcgen05Registers::*member;
   bool (*needed)(const Instruction&);
 };
 constexpr auto address_tensors = std::to_array<AddressTensor>({
@@ -71,7 +80,9 @@ constexpr auto address_tensors = std::to_array<AddressTensor>({
     {"scale_b_tmem", &Tcgen05Registers::scale_b_tmem, [](const Instruction& i) { return i.has_block_scales(); }},
 });
 
-std::vector<int64_t> image_shape(int ctas, int64_t bytes) { return ctas == 2 ? std::vector<int64_t>{2, bytes} : std::vector<int64_t>{bytes}; }
+std::vector<int64_t> image_shape(int ctas, int64_t bytes) {
+  return ctas == 2 ? std::vector<int64_t>{2, bytes} : std::vector<int64_t>{bytes};
+}
 
 /// Tensors of a tcgen05.mma file.
 std::vector<TensorRule> tcgen05_rules(const Instruction& instruction) {
@@ -93,7 +104,8 @@ std::vector<TensorRule> tcgen05_rules(const Instruction& instruction) {
       {.name = "c", .dtypes = logical_dtypes(instruction.d), .shape = {instruction.m, instruction.n}},
       {.name = "d", .dtypes = logical_dtypes(instruction.d), .shape = {instruction.m, instruction.n}},
   };
-  for (const AddressTensor& row : address_tensors) rules.push_back({.name = row.name, .dtypes = {"U32"}, .required = row.needed(instruction)});
+  for (const AddressTensor& row : address_tensors)
+    rules.push_back({.name = row.name, .dtypes = {"U32"}, .required = row.needed(instruction)});
   if (scales > 0) {
     rules.push_back({.name = "sfa", .dtypes = {"U8"}, .shape = {instruction.m, scales}});
     rules.push_back({.name = "sfb", .dtypes = {"U8"}, .shape = {scales, instruction.n}});
@@ -114,9 +126,12 @@ std::vector<TensorRule> move_rules(const TmemMove& move) {
     rules.push_back({.name = "smem", .dtypes = {"U8"}, .shape = image_shape(move.cta_group, -1), .required = true});
   }
   if (move.has_registers()) rules.push_back({.name = "warp", .dtypes = {"U8"}, .required = true});
-  if (move.kind == MoveKind::st) rules.push_back({.name = "regs", .dtypes = {"U32"}, .shape = {32, registers}, .required = true});
-  if (is_ld) rules.push_back({.name = "d_regs", .dtypes = {"U32"}, .shape = {32, registers}});
-  else rules.push_back({.name = "tmem_after", .dtypes = {"U32"}, .shape = {ctas, lanes, -1}});
+  if (move.kind == MoveKind::st)
+    rules.push_back({.name = "regs", .dtypes = {"U32"}, .shape = {32, registers}, .required = true});
+  if (is_ld)
+    rules.push_back({.name = "d_regs", .dtypes = {"U32"}, .shape = {32, registers}});
+  else
+    rules.push_back({.name = "tmem_after", .dtypes = {"U32"}, .shape = {ctas, lanes, -1}});
   return rules;
 }
 
@@ -126,9 +141,18 @@ std::vector<TensorRule> tensor_rules(const Instruction& instruction, bool has_im
   const bool a_in_registers = instruction.a_source == OperandSource::registers;
   const bool reads_c = instruction.scale_d == 1;
   std::vector<TensorRule> rules{
-      {.name = "a", .dtypes = logical_dtypes(instruction.a), .shape = {instruction.m, instruction.k}, .required = !has_images},
-      {.name = "b", .dtypes = logical_dtypes(instruction.b), .shape = {instruction.k, instruction.n}, .required = !has_images},
-      {.name = "c", .dtypes = logical_dtypes(instruction.d), .shape = {instruction.m, instruction.n}, .required = !has_images && reads_c},
+      {.name = "a",
+       .dtypes = logical_dtypes(instruction.a),
+       .shape = {instruction.m, instruction.k},
+       .required = !has_images},
+      {.name = "b",
+       .dtypes = logical_dtypes(instruction.b),
+       .shape = {instruction.k, instruction.n},
+       .required = !has_images},
+      {.name = "c",
+       .dtypes = logical_dtypes(instruction.d),
+       .shape = {instruction.m, instruction.n},
+       .required = !has_images && reads_c},
       {.name = "d", .dtypes = logical_dtypes(instruction.d), .shape = {instruction.m, instruction.n}},
   };
   if (const int64_t scales = instruction.scale_count(); scales > 0) {
@@ -137,8 +161,10 @@ std::vector<TensorRule> tensor_rules(const Instruction& instruction, bool has_im
   }
   if (!has_images) return rules;
   if (instruction.family == Family::mma_sync) {
-    rules.push_back({.name = "a_regs", .dtypes = {"U32"}, .shape = {32, a_fragment(instruction).registers()}, .required = true});
-    rules.push_back({.name = "b_regs", .dtypes = {"U32"}, .shape = {32, b_fragment(instruction).registers()}, .required = true});
+    rules.push_back(
+        {.name = "a_regs", .dtypes = {"U32"}, .shape = {32, a_fragment(instruction).registers()}, .required = true});
+    rules.push_back(
+        {.name = "b_regs", .dtypes = {"U32"}, .shape = {32, b_fragment(instruction).registers()}, .required = true});
     rules.push_back({.name = "c_regs", .dtypes = {"U32"}, .shape = {32, d_registers}, .required = true});
     rules.push_back({.name = "d_regs", .dtypes = {"U32"}, .shape = {32, d_registers}});
     rules.push_back({.name = "scale_a", .dtypes = {"U32"}, .shape = {32, 1}, .required = true});
@@ -161,8 +187,11 @@ class Checker {
   explicit Checker(std::string path) : path_(std::move(path)) {}
 
   void refuse(std::string_view field, std::string seen, std::string legal, std::string fix = {}) {
-    violations_.push_back({.field = fmt::format("{}: {}", path_, field), .seen = std::move(seen), .legal = std::move(legal),
-                           .fix = std::move(fix), .source = fmt::format("format {}", vector_format)});
+    violations_.push_back({.field = fmt::format("{}: {}", path_, field),
+                           .seen = std::move(seen),
+                           .legal = std::move(legal),
+                           .fix = std::move(fix),
+                           .source = fmt::format("format {}", vector_format)});
   }
   void add(std::vector<Violation> violations) {
     for (Violation& violation : violations) {
@@ -214,10 +243,18 @@ BitMatrix logical_matrix(const VectorFile& vectors, std::string_view name, Forma
   };
   static_assert(std::endian::native == std::endian::little);
   switch (dtype_bytes(tensor.dtype)) {
-    case 1: read(uint8_t{}); break;
-    case 2: read(uint16_t{}); break;
-    case 4: read(uint32_t{}); break;
-    default: throw Error({.field = fmt::format("tensor {}", name), .seen = tensor.dtype, .legal = "elements of 1, 2 or 4 bytes"});
+    case 1:
+      read(uint8_t{});
+      break;
+    case 2:
+      read(uint16_t{});
+      break;
+    case 4:
+      read(uint32_t{});
+      break;
+    default:
+      throw Error(
+          {.field = fmt::format("tensor {}", name), .seen = tensor.dtype, .legal = "elements of 1, 2 or 4 bytes"});
   }
   return matrix;
 }
@@ -228,7 +265,8 @@ void read_mnemonic(VectorFile& vectors, std::string_view stand_in, Checker& chec
   Instruction& instruction = vectors.instruction;
   const std::string* format = file.find_metadata("format");
   if (!format) {
-    check.refuse("__metadata__ format", "(missing)", std::string(vector_format), "save the file with this metadata key");
+    check.refuse("__metadata__ format", "(missing)", std::string(vector_format),
+                 "save the file with this metadata key");
   } else if (*format != vector_format) {
     check.refuse("__metadata__ format", *format, std::string(vector_format));
   }
@@ -242,7 +280,8 @@ void read_mnemonic(VectorFile& vectors, std::string_view stand_in, Checker& chec
     const std::string* number = file.find_metadata(key);
     if (!number) return;
     const auto [end, error] = std::from_chars(number->data(), number->data() + number->size(), value);
-    if (error != std::errc{} || end != number->data() + number->size()) check.refuse(fmt::format("__metadata__ {}", key), *number, "a whole number");
+    if (error != std::errc{} || end != number->data() + number->size())
+      check.refuse(fmt::format("__metadata__ {}", key), *number, "a whole number");
   };
   try {
     if (is_tmem_move(text)) {
@@ -285,7 +324,8 @@ void check_tensor(const Tensor& tensor, const TensorRule& rule, int64_t cases, C
 template <typename Word>
 std::vector<Word> per_case(const TensorFile& file, std::string_view name, std::string_view dtype) {
   const Tensor* tensor = file.find(name);
-  return tensor && tensor->dtype == dtype && tensor->shape.size() == 1 ? words<Word>(tensor->bytes) : std::vector<Word>{};
+  return tensor && tensor->dtype == dtype && tensor->shape.size() == 1 ? words<Word>(tensor->bytes)
+                                                                       : std::vector<Word>{};
 }
 
 /// Every case's descriptor and immediates must be legal; the first case's stand for the file.
@@ -296,8 +336,8 @@ void read_tcgen05_descriptors(VectorFile& vectors, Checker& check) {
   }
   const Tensor* idesc = vectors.file.find("idesc");
   if (!idesc || idesc->dtype != "U32" || idesc->shape.size() != 1 || idesc->shape[0] < 1) {
-    check.refuse("tensor idesc", idesc ? fmt::format("{} {}", idesc->dtype, print_shape(idesc->shape)) : "(missing)", "U32 [cases], at least one",
-                 "the instruction descriptor says shape and types");
+    check.refuse("tensor idesc", idesc ? fmt::format("{} {}", idesc->dtype, print_shape(idesc->shape)) : "(missing)",
+                 "U32 [cases], at least one", "the instruction descriptor says shape and types");
     return;
   }
   const std::vector<uint32_t> descriptors = words<uint32_t>(idesc->bytes);
@@ -339,14 +379,43 @@ std::string_view natural_dtype(Format format) { return logical_dtypes(format).fr
 namespace {
 
 /// Every tensor of the format, in the order in which files are made.
-constexpr std::array<std::string_view, 32> known_tensors{
-    "smem", "idesc", "d_tmem", "a_tmem", "metadata_tmem", "scale_a_tmem", "scale_b_tmem", "taddr", "warp", "tmem", "tmem_after", "enable_input_d", "scale_input_d", "disable_output_lane", "zero_column_mask",
-    "s_desc", "a_desc", "b_desc", "regs", "a_regs", "b_regs", "metadata", "scale_a", "scale_b", "c_regs", "d_regs", "a", "b", "c", "d", "sfa", "sfb"};
+constexpr std::array<std::string_view, 32> known_tensors{"smem",
+                                                         "idesc",
+                                                         "d_tmem",
+                                                         "a_tmem",
+                                                         "metadata_tmem",
+                                                         "scale_a_tmem",
+                                                         "scale_b_tmem",
+                                                         "taddr",
+                                                         "warp",
+                                                         "tmem",
+                                                         "tmem_after",
+                                                         "enable_input_d",
+                                                         "scale_input_d",
+                                                         "disable_output_lane",
+                                                         "zero_column_mask",
+                                                         "s_desc",
+                                                         "a_desc",
+                                                         "b_desc",
+                                                         "regs",
+                                                         "a_regs",
+                                                         "b_regs",
+                                                         "metadata",
+                                                         "scale_a",
+                                                         "scale_b",
+                                                         "c_regs",
+                                                         "d_regs",
+                                                         "a",
+                                                         "b",
+                                                         "c",
+                                                         "d",
+                                                         "sfa",
+                                                         "sfb"};
 
 /// A tensor whose name another instruction uses is not checked: it may have any dtype and shape.
 bool comes_by_case(const Tensor& tensor, int64_t cases) {
-  return std::ranges::find(known_tensors, tensor.name) != known_tensors.end() && !tensor.shape.empty() && tensor.shape[0] == cases &&
-         tensor.bytes.size() % static_cast<size_t>(cases) == 0;
+  return std::ranges::find(known_tensors, tensor.name) != known_tensors.end() && !tensor.shape.empty() &&
+         tensor.shape[0] == cases && tensor.bytes.size() % static_cast<size_t>(cases) == 0;
 }
 
 }  // namespace
@@ -358,7 +427,8 @@ VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count) {
   std::erase_if(part.file.tensors, [&](const Tensor& tensor) { return !comes_by_case(tensor, vectors.cases); });
   for (Tensor& tensor : part.file.tensors) {
     const size_t bytes_per_case = tensor.bytes.size() / static_cast<size_t>(vectors.cases);
-    tensor.bytes = tensor.bytes.subspan(static_cast<size_t>(first) * bytes_per_case, static_cast<size_t>(count) * bytes_per_case);
+    tensor.bytes =
+        tensor.bytes.subspan(static_cast<size_t>(first) * bytes_per_case, static_cast<size_t>(count) * bytes_per_case);
     tensor.shape[0] = count;
   }
   return part;
@@ -366,7 +436,8 @@ VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count) {
 
 std::vector<Tensor> tensors_without_cases(const VectorFile& vectors) {
   std::vector<Tensor> tensors;
-  std::ranges::copy_if(vectors.file.tensors, std::back_inserter(tensors), [&](const Tensor& tensor) { return !comes_by_case(tensor, vectors.cases); });
+  std::ranges::copy_if(vectors.file.tensors, std::back_inserter(tensors),
+                       [&](const Tensor& tensor) { return !comes_by_case(tensor, vectors.cases); });
   return tensors;
 }
 
@@ -376,7 +447,8 @@ VectorFile read_vector_file(const std::string& path, std::string_view instructio
   read_mnemonic(vectors, instruction, check);
   const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
   constexpr std::array image_tensors{"smem", "a_desc", "b_desc", "a_regs", "b_regs", "metadata", "c_regs", "d_regs"};
-  vectors.has_images = vectors.move || vectors.is_tcgen05() || std::any_of(image_tensors.begin(), image_tensors.end(), has);
+  vectors.has_images =
+      vectors.move || vectors.is_tcgen05() || std::any_of(image_tensors.begin(), image_tensors.end(), has);
   if (!vectors.has_images && !has("a") && !has("b")) {
     check.refuse("tensors", "neither images nor logical matrices", "smem, a_desc, b_desc, c_regs, or a, b, c");
     check.stop_if_refused();
@@ -392,7 +464,8 @@ VectorFile read_vector_file(const std::string& path, std::string_view instructio
   }
   check.stop_if_refused();
 
-  const std::vector<TensorRule> rules = vectors.move ? move_rules(*vectors.move) : tensor_rules(vectors.instruction, vectors.has_images);
+  const std::vector<TensorRule> rules =
+      vectors.move ? move_rules(*vectors.move) : tensor_rules(vectors.instruction, vectors.has_images);
   vectors.cases = -1;
   for (const TensorRule& rule : rules) {
     const Tensor* tensor = vectors.file.find(rule.name);
@@ -474,7 +547,8 @@ Tcgen05Case tcgen05_case_at(const VectorFile& vectors, int64_t index) {
   for (const AddressTensor& row : address_tensors) registers.*row.member = reader.number<uint32_t>(row.name);
   const std::vector<uint32_t> lanes = words<uint32_t>(reader.bytes("disable_output_lane"));
   std::copy(lanes.begin(), lanes.end(), registers.disable_output_lane.begin());
-  if (vectors.file.find("zero_column_mask") && vectors.instruction.weight_stationary) registers.zero_column_mask = reader.number<uint64_t>("zero_column_mask");
+  if (vectors.file.find("zero_column_mask") && vectors.instruction.weight_stationary)
+    registers.zero_column_mask = reader.number<uint64_t>("zero_column_mask");
   result.state.tmem = words<uint32_t>(reader.bytes("tmem"));
   result.state.columns = reader.columns();
   return result;
@@ -484,15 +558,21 @@ TmemMoveCase move_case_at(const VectorFile& vectors, int64_t index) {
   const CaseReader reader(vectors, index);
   TmemMoveCase result;
   result.smem = reader.images(vectors.move->cta_group);
-  result.state.machine = {.taddr = reader.number<uint32_t>("taddr"), .s_desc = reader.number<uint64_t>("s_desc"), .warp = reader.number<uint8_t>("warp"), .columns = reader.columns()};
+  result.state.machine = {.taddr = reader.number<uint32_t>("taddr"),
+                          .s_desc = reader.number<uint64_t>("s_desc"),
+                          .warp = reader.number<uint8_t>("warp"),
+                          .columns = reader.columns()};
   result.state.regs = words<uint32_t>(reader.bytes("regs"));
   result.state.tmem = words<uint32_t>(reader.bytes("tmem"));
   return result;
 }
 
 OutputPlace output_place(const VectorFile& vectors, const BitMatrix& d, int64_t index, int row, int col) {
-  if (vectors.move && vectors.move->kind == MoveKind::ld) return {.reg = RegisterPlace{.thread = row, .reg = col, .bit = 0}, .cell = std::nullopt};
-  if (vectors.move) return {.reg = std::nullopt, .cell = TmemPlace{.cta = row / tmem_lanes, .lane = row % tmem_lanes, .column = col, .bit = 0}};
+  if (vectors.move && vectors.move->kind == MoveKind::ld)
+    return {.reg = RegisterPlace{.thread = row, .reg = col, .bit = 0}, .cell = std::nullopt};
+  if (vectors.move)
+    return {.reg = std::nullopt,
+            .cell = TmemPlace{.cta = row / tmem_lanes, .lane = row % tmem_lanes, .column = col, .bit = 0}};
   if (!vectors.is_tcgen05()) return {.reg = place_of(d_fragment(vectors.instruction), row, col), .cell = std::nullopt};
   const Instruction& one = vectors.has_images ? tcgen05_case_at(vectors, index).instruction : vectors.instruction;
   const TmemLayoutInfo& layout = find_tmem_layout(one.m, one.cta_group, one.weight_stationary, one.sparse);
@@ -502,7 +582,8 @@ OutputPlace output_place(const VectorFile& vectors, const BitMatrix& d, int64_t 
 BitMatrix result_words(const VectorFile& vectors, std::span<const uint32_t> result) {
   const int rows = vectors.move->kind == MoveKind::ld ? 32 : tmem_lanes * vectors.move->cta_group;
   BitMatrix matrix(Format::u32, rows, static_cast<int>(result.size()) / rows);
-  for (size_t i = 0; i < result.size(); ++i) matrix.bits(static_cast<Eigen::Index>(i) / matrix.cols(), static_cast<Eigen::Index>(i) % matrix.cols()) = result[i];
+  for (size_t i = 0; i < result.size(); ++i)
+    matrix.bits(static_cast<Eigen::Index>(i) / matrix.cols(), static_cast<Eigen::Index>(i) % matrix.cols()) = result[i];
   return matrix;
 }
 
@@ -525,8 +606,9 @@ Operands logical_operands(const VectorFile& vectors, int64_t index) {
                     .saturate = instruction.satfinite};
   compress_a(instruction, logical_matrix(vectors, "a", instruction.a, instruction.m, instruction.k, index), operands);
   if (const int scales = instruction.scale_count()) {
-    operands.scales = BlockScales{.a = logical_matrix(vectors, "sfa", instruction.scale_type, instruction.m, scales, index),
-                                  .b = logical_matrix(vectors, "sfb", instruction.scale_type, scales, instruction.n, index)};
+    operands.scales =
+        BlockScales{.a = logical_matrix(vectors, "sfa", instruction.scale_type, instruction.m, scales, index),
+                    .b = logical_matrix(vectors, "sfb", instruction.scale_type, scales, instruction.n, index)};
   }
   if (instruction.scale_d == 1) {
     operands.c = logical_matrix(vectors, "c", instruction.d, instruction.m, instruction.n, index);
@@ -541,9 +623,11 @@ BitMatrix recorded_d(const VectorFile& vectors, int64_t index) {
   if (vectors.is_tcgen05()) {
     const Tcgen05Case one = tcgen05_case_at(vectors, index);
     const Tensor& after = *vectors.file.find("tmem_after");
-    return gather_d(one.instruction, one.state.registers.d_tmem, words<uint32_t>(slice(after, index)), static_cast<int>(after.shape[3]));
+    return gather_d(one.instruction, one.state.registers.d_tmem, words<uint32_t>(slice(after, index)),
+                    static_cast<int>(after.shape[3]));
   }
-  return gather(words<uint32_t>(slice(*vectors.file.find("d_regs"), index)), d_fragment(instruction), instruction.d, "d_regs");
+  return gather(words<uint32_t>(slice(*vectors.file.find("d_regs"), index)), d_fragment(instruction), instruction.d,
+                "d_regs");
 }
 
 BitMatrix computed_d(const VectorFile& vectors, int64_t index, const AccumulatorModel* model) {
@@ -574,8 +658,10 @@ std::vector<std::pair<std::string, std::string>> instruction_metadata(const Inst
 }
 
 std::vector<std::pair<std::string, std::string>> instruction_metadata(const TmemMove& move) {
-  std::vector<std::pair<std::string, std::string>> metadata{{"format", std::string(vector_format)}, {"instruction", print(move)}};
-  if (move.has_registers() && move.ldst.shape == LdStShape::s16x32bx2) metadata.emplace_back("half_split_offset", std::to_string(move.half_split_offset));
+  std::vector<std::pair<std::string, std::string>> metadata{{"format", std::string(vector_format)},
+                                                            {"instruction", print(move)}};
+  if (move.has_registers() && move.ldst.shape == LdStShape::s16x32bx2)
+    metadata.emplace_back("half_split_offset", std::to_string(move.half_split_offset));
   return metadata;
 }
 
@@ -607,7 +693,9 @@ TensorFile with_d(const VectorFile& vectors, std::span<const BitMatrix> d, std::
 TensorFile with_results(const VectorFile& vectors, std::vector<Tensor> results, std::string source) {
   TensorFile result = vectors.file;
   for (Tensor& tensor : results) result.set(std::move(tensor));
-  for (auto& [key, value] : vectors.move ? instruction_metadata(*vectors.move) : instruction_metadata(vectors.instruction)) result.set_metadata(key, std::move(value));
+  for (auto& [key, value] :
+       vectors.move ? instruction_metadata(*vectors.move) : instruction_metadata(vectors.instruction))
+    result.set_metadata(key, std::move(value));
   result.set_metadata("source", std::move(source));
   for (const std::string_view of_the_source : {"driver", "cuda", "date"}) result.erase_metadata(of_the_source);
   return result;
@@ -615,13 +703,15 @@ TensorFile with_results(const VectorFile& vectors, std::vector<Tensor> results, 
 
 std::vector<uint8_t>& VectorBuilder::column(std::string_view name, std::string_view dtype, std::vector<int64_t> shape) {
   auto found = std::ranges::find(columns_, name, &Column::name);
-  if (found == columns_.end()) found = columns_.insert(columns_.end(), {.name = name, .dtype = dtype, .shape = std::move(shape), .bytes = {}});
+  if (found == columns_.end())
+    found = columns_.insert(columns_.end(), {.name = name, .dtype = dtype, .shape = std::move(shape), .bytes = {}});
   return found->bytes;
 }
 
 void VectorBuilder::add_images(const std::array<std::vector<uint8_t>, 2>& smem, int ctas) {
   std::vector<uint8_t>& bytes = column("smem", "U8", image_shape(ctas, static_cast<int64_t>(smem[0].size())));
-  for (int cta = 0; cta < ctas; ++cta) bytes.insert(bytes.end(), smem[static_cast<size_t>(cta)].begin(), smem[static_cast<size_t>(cta)].end());
+  for (int cta = 0; cta < ctas; ++cta)
+    bytes.insert(bytes.end(), smem[static_cast<size_t>(cta)].begin(), smem[static_cast<size_t>(cta)].end());
 }
 
 void VectorBuilder::add_words(std::string_view name, std::vector<int64_t> shape, std::span<const uint32_t> values) {
@@ -667,10 +757,12 @@ void VectorBuilder::add_machine(const Tcgen05State& state) {
   }
   add_words("tmem", {ctas, tmem_lanes, state.columns}, state.tmem);
   column("enable_input_d", "U8", {}).push_back(instruction_.scale_d == 1);
-  if (instruction_.scale_input_d != 0) column("scale_input_d", "U8", {}).push_back(static_cast<uint8_t>(instruction_.scale_input_d));
+  if (instruction_.scale_input_d != 0)
+    column("scale_input_d", "U8", {}).push_back(static_cast<uint8_t>(instruction_.scale_input_d));
   if (registers.zero_column_mask) append(column("zero_column_mask", "U64", {}), *registers.zero_column_mask);
   if (!instruction_.weight_stationary && !instruction_.has_block_scales()) {
-    add_words("disable_output_lane", {4 * ctas}, std::span(registers.disable_output_lane).first(static_cast<size_t>(4 * ctas)));
+    add_words("disable_output_lane", {4 * ctas},
+              std::span(registers.disable_output_lane).first(static_cast<size_t>(4 * ctas)));
   }
 }
 
@@ -690,8 +782,10 @@ void VectorBuilder::add_tmem_after(std::span<const uint32_t> tmem, int columns) 
 }
 
 void VectorBuilder::add_result(const TmemMoveResult& result, int columns) {
-  if (move_->kind == MoveKind::ld) add_words("d_regs", {32, move_->ldst.registers()}, result.regs);
-  else add_tmem_after(result.tmem, columns);
+  if (move_->kind == MoveKind::ld)
+    add_words("d_regs", {32, move_->ldst.registers()}, result.regs);
+  else
+    add_tmem_after(result.tmem, columns);
 }
 
 void VectorBuilder::add_logical(const Operands& operands) {
@@ -713,13 +807,17 @@ void VectorBuilder::add_d_regs(const BitMatrix& d) {
 void VectorBuilder::add_logical_d(const BitMatrix& d) { add_matrix("d", d); }
 
 TensorFile VectorBuilder::finish(std::vector<std::pair<std::string, std::string>> metadata) && {
-  TensorFile file{.path = {}, .metadata = move_ ? instruction_metadata(*move_) : instruction_metadata(instruction_), .tensors = {}};
+  TensorFile file{
+      .path = {}, .metadata = move_ ? instruction_metadata(*move_) : instruction_metadata(instruction_), .tensors = {}};
   for (auto& [key, value] : metadata) file.set_metadata(key, std::move(value));
   // Always the same order, however the parts came.
-  std::ranges::stable_sort(columns_, {}, [](const Column& one) { return std::ranges::find(known_tensors, one.name) - known_tensors.begin(); });
+  std::ranges::stable_sort(columns_, {}, [](const Column& one) {
+    return std::ranges::find(known_tensors, one.name) - known_tensors.begin();
+  });
   for (Column& one : columns_) {
     one.shape.insert(one.shape.begin(), cases_);
-    file.tensors.push_back(Tensor::from_bytes(std::string(one.name), std::string(one.dtype), std::move(one.shape), std::move(one.bytes)));
+    file.tensors.push_back(
+        Tensor::from_bytes(std::string(one.name), std::string(one.dtype), std::move(one.shape), std::move(one.bytes)));
   }
   return file;
 }

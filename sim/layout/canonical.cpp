@@ -11,8 +11,8 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 Layout canonical_layout(Major major, const SwizzleInfo& swizzle, const Strides& strides, int element_bits, int rows,
                         int cols) {
-  const int64_t unit = 128 / element_bits;            // T: elements in 16 bytes
-  const int64_t width = swizzle.width_bytes / 16;     // W: 16-byte units in a row of the pattern
+  const int64_t unit = 128 / element_bits;         // T: elements in 16 bytes
+  const int64_t width = swizzle.width_bytes / 16;  // W: 16-byte units in a row of the pattern
   const int64_t rows_per_atom = swizzle.rows_per_atom;
   const auto elements = [&](int64_t bytes) { return bytes * 8 / element_bits; };
   const int64_t leading = elements(strides.leading_dim_byte_offset);
@@ -33,7 +33,8 @@ Layout hardware_layout(Major major, const SwizzleInfo& swizzle, const Strides& s
   Layout layout = canonical_layout(major, swizzle, strides, element_bits, rows, cols);
   if (!is_wider_than_swizzle(major, swizzle, element_bits, cols)) return layout;
   const int64_t unit = 128 / element_bits, width = swizzle.width_bytes / 16;
-  layout.col = {{unit, 1}, {width, unit}, {ceil_div(cols, unit * width), strides.leading_dim_byte_offset * 8 / element_bits}};
+  layout.col = {
+      {unit, 1}, {width, unit}, {ceil_div(cols, unit * width), strides.leading_dim_byte_offset * 8 / element_bits}};
   return layout;
 }
 
@@ -46,7 +47,8 @@ Strides minimal_strides(Major major, const SwizzleInfo& swizzle, int element_bit
     if (swizzle.bits != 0) {
       const int64_t stride = atom_bytes + padding_bytes;
       const bool wider = is_wider_than_swizzle(major, swizzle, element_bits, cols);
-      return {.leading_dim_byte_offset = wider ? stride * ceil_div(rows, 8) + padding_bytes : 16, .stride_dim_byte_offset = stride};
+      return {.leading_dim_byte_offset = wider ? stride * ceil_div(rows, 8) + padding_bytes : 16,
+              .stride_dim_byte_offset = stride};
     }
     const int64_t leading = 128 + padding_bytes;
     return {.leading_dim_byte_offset = leading,

@@ -1,10 +1,10 @@
 #include "bitmma/layout/cute.hpp"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <charconv>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "bitmma/core/error.hpp"
 
@@ -24,7 +24,9 @@ class Reader {
 
   [[noreturn]] void refuse(std::string legal) const {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
-    throw Error({.field = fmt::format("CuTe layout, character {}", at_ + 1), .seen = rest.empty() ? "(the end)" : std::string(rest.substr(0, 20)), .legal = std::move(legal),
+    throw Error({.field = fmt::format("CuTe layout, character {}", at_ + 1),
+                 .seen = rest.empty() ? "(the end)" : std::string(rest.substr(0, 20)),
+                 .legal = std::move(legal),
                  .fix = "for example Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))"});
   }
   void skip_spaces() {
@@ -74,10 +76,13 @@ class Reader {
 /// The digits of one mode, outermost nesting flattened.
 void append_digits(const Tuple& shape, const Tuple& stride, LayoutMode& mode) {
   if (shape.is_number != stride.is_number || shape.children.size() != stride.children.size()) {
-    throw Error({.field = "CuTe layout", .seen = "shape and stride of different form", .legal = "a stride for every number of the shape"});
+    throw Error({.field = "CuTe layout",
+                 .seen = "shape and stride of different form",
+                 .legal = "a stride for every number of the shape"});
   }
   if (shape.is_number) {
-    if (shape.value < 1 || shape.value > 1 << 16) throw Error({.field = "CuTe shape", .seen = std::to_string(shape.value), .legal = "1..65536"});
+    if (shape.value < 1 || shape.value > 1 << 16)
+      throw Error({.field = "CuTe shape", .seen = std::to_string(shape.value), .legal = "1..65536"});
     mode.push_back({.extent = shape.value, .stride = stride.value});
     return;
   }
@@ -110,21 +115,34 @@ CuteLayout parse_cute(std::string_view text, int element_bits) {
     for (const SwizzleInfo& mode : swizzles) {
       if (mode.bits == bits && (bits == 0 || (mode.base == base && mode.shift == shift))) cute.swizzle = mode;
     }
-    if (cute.swizzle.bits != bits) cute.swizzle = {.id = Swizzle::none, .name = "other", .width_bytes = 16 << bits, .bits = static_cast<int>(bits), .base = static_cast<int>(base), .shift = static_cast<int>(shift)};
+    if (cute.swizzle.bits != bits)
+      cute.swizzle = {.id = Swizzle::none,
+                      .name = "other",
+                      .width_bytes = 16 << bits,
+                      .bits = static_cast<int>(bits),
+                      .base = static_cast<int>(base),
+                      .shift = static_cast<int>(shift)};
   }
   const Tuple shape = reader.tuple();
   reader.expect(":");
   const Tuple stride = reader.tuple();
   if (!reader.done()) reader.refuse("nothing more");
   if (shape.children.size() != 2) {
-    throw Error({.field = "CuTe layout", .seen = fmt::format("{} modes", shape.children.size()), .legal = "two modes: rows (M or N) and columns (K)"});
+    throw Error({.field = "CuTe layout",
+                 .seen = fmt::format("{} modes", shape.children.size()),
+                 .legal = "two modes: rows (M or N) and columns (K)"});
   }
-  if (stride.children.size() != 2) throw Error({.field = "CuTe layout", .seen = "shape and stride of different form", .legal = "a stride for every number of the shape"});
+  if (stride.children.size() != 2)
+    throw Error({.field = "CuTe layout",
+                 .seen = "shape and stride of different form",
+                 .legal = "a stride for every number of the shape"});
   append_digits(shape.children[0], stride.children[0], cute.layout.row);
   append_digits(shape.children[1], stride.children[1], cute.layout.col);
   cute.rows = extent_of(cute.layout.row), cute.cols = extent_of(cute.layout.col);
   if (cute.rows > 65536 || cute.cols > 65536 || cute.rows * cute.cols > 1 << 20) {
-    throw Error({.field = "CuTe layout", .seen = fmt::format("{} x {} elements", cute.rows, cute.cols), .legal = "at most 1048576 of them"});
+    throw Error({.field = "CuTe layout",
+                 .seen = fmt::format("{} x {} elements", cute.rows, cute.cols),
+                 .legal = "at most 1048576 of them"});
   }
   return cute;
 }

@@ -1,9 +1,9 @@
 #include "bitmma/layout/layout.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <algorithm>
 
 namespace bitmma {
 
@@ -24,7 +24,8 @@ std::vector<int64_t> offsets_of(const LayoutMode& mode, int64_t count) {
     const int64_t end = std::min(count, extent * before);
     while (done < end) {
       const int64_t more = std::min(before, end - done);
-      for (int64_t at = 0; at < more; ++at) offsets[static_cast<size_t>(done + at)] = offsets[static_cast<size_t>(done - before + at)] + mode[i].stride;
+      for (int64_t at = 0; at < more; ++at)
+        offsets[static_cast<size_t>(done + at)] = offsets[static_cast<size_t>(done - before + at)] + mode[i].stride;
       done += more;
     }
   }
@@ -36,7 +37,7 @@ int64_t offset_of(const Layout& layout, int64_t row, int64_t col) {
 }
 
 namespace {
-std::string print_mode(const LayoutMode& mode, int64_t LayoutDigit::* member) {
+std::string print_mode(const LayoutMode& mode, int64_t LayoutDigit::*member) {
   std::vector<int64_t> values;
   for (const LayoutDigit& digit : mode) values.push_back(digit.*member);
   return fmt::format("({})", fmt::join(values, ","));

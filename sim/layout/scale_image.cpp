@@ -10,9 +10,13 @@ namespace {
 void require_size(const ScaleImage& image, int64_t seen, int64_t expected, std::string_view what) {
   std::vector<Violation> violations;
   if (image.rows < 1 || image.blocks < 1 || image.rows > 1 << 24 || image.blocks > 1 << 20) {
-    violations.push_back({.field = "scale matrix", .seen = fmt::format("{} x {}", image.rows, image.blocks), .legal = "1..16777216 rows, 1..1048576 blocks"});
+    violations.push_back({.field = "scale matrix",
+                          .seen = fmt::format("{} x {}", image.rows, image.blocks),
+                          .legal = "1..16777216 rows, 1..1048576 blocks"});
   } else if (seen != expected) {
-    violations.push_back({.field = fmt::format("bytes of the {}", what), .seen = std::to_string(seen), .legal = fmt::format("{} for {} rows and {} blocks", expected, image.rows, image.blocks)});
+    violations.push_back({.field = fmt::format("bytes of the {}", what),
+                          .seen = std::to_string(seen),
+                          .legal = fmt::format("{} for {} rows and {} blocks", expected, image.rows, image.blocks)});
   }
   if (!violations.empty()) throw Error(std::move(violations));
 }
@@ -23,7 +27,9 @@ std::vector<uint8_t> pack_scales(const ScaleImage& image, std::span<const uint8_
   require_size(image, static_cast<int64_t>(scales.size()), image.rows * image.blocks, "row-major matrix");
   std::vector<uint8_t> packed(static_cast<size_t>(image.bytes()));
   for (int64_t row = 0; row < image.rows; ++row) {
-    for (int64_t block = 0; block < image.blocks; ++block) packed[static_cast<size_t>(image.offset_of(row, block))] = scales[static_cast<size_t>(row * image.blocks + block)];
+    for (int64_t block = 0; block < image.blocks; ++block)
+      packed[static_cast<size_t>(image.offset_of(row, block))] =
+          scales[static_cast<size_t>(row * image.blocks + block)];
   }
   return packed;
 }
@@ -32,7 +38,9 @@ std::vector<uint8_t> unpack_scales(const ScaleImage& image, std::span<const uint
   require_size(image, static_cast<int64_t>(packed.size()), image.bytes(), "image");
   std::vector<uint8_t> scales(static_cast<size_t>(image.rows * image.blocks));
   for (int64_t row = 0; row < image.rows; ++row) {
-    for (int64_t block = 0; block < image.blocks; ++block) scales[static_cast<size_t>(row * image.blocks + block)] = packed[static_cast<size_t>(image.offset_of(row, block))];
+    for (int64_t block = 0; block < image.blocks; ++block)
+      scales[static_cast<size_t>(row * image.blocks + block)] =
+          packed[static_cast<size_t>(image.offset_of(row, block))];
   }
   return scales;
 }

@@ -1,20 +1,21 @@
 #include "bitmma/memory/fragment.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
-
+#include "../core/words.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/layout/layout.hpp"
-#include "../core/words.hpp"
 
 namespace bitmma {
 namespace {
 
 void require_size(std::span<const uint32_t> registers, const Fragment& fragment, std::string_view operand) {
   if (static_cast<int64_t>(registers.size()) == fragment.words()) return;
-  throw Error({.field = fmt::format("{} registers", operand), .seen = std::to_string(registers.size()),
+  throw Error({.field = fmt::format("{} registers", operand),
+               .seen = std::to_string(registers.size()),
                .legal = fmt::format("{} threads of {} registers", fragment.threads, fragment.registers())});
 }
 
@@ -30,19 +31,23 @@ MatrixPlace element_of(FragmentRole role, int per_register, int thread, int reg,
   return {.row = 16 * warp + g + 8 * ((element >> 1) & 1), .col = 8 * (element >> 2) + 2 * q + (element & 1)};
 }
 
-// Accumulators are large and regular: in every 8 columns a thread holds two neighbours in row g and two in row g + 8, and the
-// four threads that share two rows fill 8 columns of both. They are moved four threads at a time, sixteen bytes of each.
+// Accumulators are large and regular: in every 8 columns a thread holds two neighbours in row g and two in row g + 8,
+// and the four threads that share two rows fill 8 columns of both. They are moved four threads at a time, sixteen bytes
+// of each.
 
-/// Calls body(registers of the first of four threads, their words of row g, their words of row g + 8) for each such four.
+/// Calls body(registers of the first of four threads, their words of row g, their words of row g + 8) for each such
+/// four.
 template <typename Register, typename Word, typename Body>
 void for_each_four(Register* registers, Word* values, const Fragment& fragment, const Body& body) {
   for (int four = 0; four < fragment.threads; four += 4) {
     Word* const upper = values + static_cast<size_t>(16 * (four / 32) + four % 32 / 4) * fragment.cols;
-    body(registers + static_cast<size_t>(four) * fragment.registers(), upper, upper + static_cast<size_t>(8) * fragment.cols);
+    body(registers + static_cast<size_t>(four) * fragment.registers(), upper,
+         upper + static_cast<size_t>(8) * fragment.cols);
   }
 }
 
-/// 32-bit accumulators: registers 4 j ... 4 j + 3 of a thread are two of columns 8 j ... 8 j + 7 in row g, then two in row g + 8.
+/// 32-bit accumulators: registers 4 j ... 4 j + 3 of a thread are two of columns 8 j ... 8 j + 7 in row g, then two in
+/// row g + 8.
 void gather_words(const uint32_t* registers, const Fragment& fragment, uint32_t* values) {
   const int count = fragment.registers();
   for_each_four(registers, values, fragment, [&](const uint32_t* four, uint32_t* upper, uint32_t* lower) {
@@ -71,8 +76,8 @@ void scatter_words(const uint32_t* values, const Fragment& fragment, uint32_t* r
   });
 }
 
-/// Calls body(registers of four threads, row, col) for four rows of D below each other and columns col, col + 1: each thread begins with
-/// both of its row, and goes on with both of eight rows below.
+/// Calls body(registers of four threads, row, col) for four rows of D below each other and columns col, col + 1: each
+/// thread begins with both of its row, and goes on with both of eight rows below.
 template <typename Register, typename Body>
 void for_each_square(Register* registers, const Fragment& fragment, const Body& body) {
   const int count = fragment.registers();
@@ -80,15 +85,17 @@ void for_each_square(Register* registers, const Fragment& fragment, const Body& 
     for (int thread = 0; thread < fragment.threads; thread += 16) {
       for (int q = 0; q < 4; ++q) {
         std::array<Register*, 4> of_thread;
-        for (int i = 0; i < 4; ++i) of_thread[static_cast<size_t>(i)] = registers + static_cast<size_t>(thread + 4 * i + q) * count + col / 2 / fragment.elements_per_register();
+        for (int i = 0; i < 4; ++i)
+          of_thread[static_cast<size_t>(i)] =
+              registers + static_cast<size_t>(thread + 4 * i + q) * count + col / 2 / fragment.elements_per_register();
         body(of_thread, 16 * (thread / 32) + thread % 32 / 4, col + 2 * q);
       }
     }
   }
 }
 
-/// 16-bit accumulators, two a register: registers 2 j and 2 j + 1 are columns 8 j ... of row g and of row g + 8. Four registers of
-/// four threads make sixteen columns; where eight are left over, two registers are read twice.
+/// 16-bit accumulators, two a register: registers 2 j and 2 j + 1 are columns 8 j ... of row g and of row g + 8. Four
+/// registers of four threads make sixteen columns; where eight are left over, two registers are read twice.
 void gather_halves(const uint32_t* registers, const Fragment& fragment, uint32_t* values) {
   const int count = fragment.registers();
   for_each_four(registers, values, fragment, [&](const uint32_t* four, uint32_t* upper, uint32_t* lower) {
@@ -121,12 +128,14 @@ void scatter_halves(const uint32_t* values, const Fragment& fragment, uint32_t* 
     };
     if (count < 4) {
       const Words above = take(upper), below = take(lower);
-      for (int thread = 0; thread < 4; ++thread) four[thread * count] = above[thread], four[thread * count + 1] = below[thread];
+      for (int thread = 0; thread < 4; ++thread)
+        four[thread * count] = above[thread], four[thread * count + 1] = below[thread];
       return;
     }
     for (int reg = 0; reg < count; reg += 4) {
       const int first = std::min(reg, count - 4);
-      Words words[4]{take(upper + 4 * first), take(lower + 4 * first), take(upper + 4 * first + 8), take(lower + 4 * first + 8)};
+      Words words[4]{take(upper + 4 * first), take(lower + 4 * first), take(upper + 4 * first + 8),
+                     take(lower + 4 * first + 8)};
       transpose(words);
       for (int thread = 0; thread < 4; ++thread) store(words[thread], four + thread * count + first);
     }
@@ -147,9 +156,13 @@ Fragment mma_a_fragment(int element_bits, int stored_k) {
   return {.role = FragmentRole::a, .rows = 16, .cols = stored_k, .element_bits = element_bits, .threads = 32};
 }
 
-Fragment mma_b_fragment(int element_bits, int k) { return {.role = FragmentRole::b, .rows = 8, .cols = k, .element_bits = element_bits, .threads = 32}; }
+Fragment mma_b_fragment(int element_bits, int k) {
+  return {.role = FragmentRole::b, .rows = 8, .cols = k, .element_bits = element_bits, .threads = 32};
+}
 
-Fragment mma_d_fragment() { return {.role = FragmentRole::d, .rows = 16, .cols = 8, .element_bits = 32, .threads = 32}; }
+Fragment mma_d_fragment() {
+  return {.role = FragmentRole::d, .rows = 16, .cols = 8, .element_bits = 32, .threads = 32};
+}
 
 MatrixPlace element_at(const Fragment& fragment, int thread, int reg, int bit) {
   return element_of(fragment.role, fragment.elements_per_register(), thread, reg, bit / fragment.element_bits);
@@ -159,15 +172,19 @@ RegisterPlace place_of(const Fragment& fragment, int row, int col) {
   const int per_register = fragment.elements_per_register();
   const int warp = row / 16, g = row % 8, upper_row = row / 8 % 2;
   if (fragment.role == FragmentRole::b) {
-    return {.thread = 4 * g + col / per_register % 4, .reg = col / (4 * per_register), .bit = col % per_register * fragment.element_bits};
+    return {.thread = 4 * g + col / per_register % 4,
+            .reg = col / (4 * per_register),
+            .bit = col % per_register * fragment.element_bits};
   }
   if (fragment.role == FragmentRole::a) {
     const int q = col / per_register % 4;
-    return {.thread = 32 * warp + 4 * g + q, .reg = upper_row + 2 * (col / (4 * per_register)),
+    return {.thread = 32 * warp + 4 * g + q,
+            .reg = upper_row + 2 * (col / (4 * per_register)),
             .bit = col % per_register * fragment.element_bits};
   }
   const int element = 4 * (col / 8) + 2 * upper_row + col % 2;
-  return {.thread = 32 * warp + 4 * g + col % 8 / 2, .reg = element / per_register,
+  return {.thread = 32 * warp + 4 * g + col % 8 / 2,
+          .reg = element / per_register,
           .bit = element % per_register * fragment.element_bits};
 }
 
@@ -192,8 +209,10 @@ BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, 
   require_size(registers, fragment, operand);
   BitMatrix values = BitMatrix::unfilled(format, fragment.rows, fragment.cols);
   if (fragment.role == FragmentRole::d) {
-    if (fragment.element_bits == 16) gather_halves(registers.data(), fragment, values.bits.data());
-    else gather_words(registers.data(), fragment, values.bits.data());
+    if (fragment.element_bits == 16)
+      gather_halves(registers.data(), fragment, values.bits.data());
+    else
+      gather_words(registers.data(), fragment, values.bits.data());
     return values;
   }
   const int count = fragment.registers(), per_register = fragment.elements_per_register();
@@ -214,8 +233,10 @@ void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32
              std::string_view operand) {
   require_size(registers, fragment, operand);
   if (fragment.role == FragmentRole::d) {
-    if (fragment.element_bits == 16) scatter_halves(values.bits.data(), fragment, registers.data());
-    else scatter_words(values.bits.data(), fragment, registers.data());
+    if (fragment.element_bits == 16)
+      scatter_halves(values.bits.data(), fragment, registers.data());
+    else
+      scatter_words(values.bits.data(), fragment, registers.data());
     return;
   }
   const int count = fragment.registers(), per_register = fragment.elements_per_register();
@@ -232,7 +253,8 @@ void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32
   }
 }
 
-BitMatrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fragment, Format format, std::string_view operand) {
+BitMatrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fragment, Format format,
+                            std::string_view operand) {
   if (fragment.role != FragmentRole::d) return transposed(gather(registers, fragment, format, operand));
   require_size(registers, fragment, operand);
   BitMatrix values = BitMatrix::unfilled(format, fragment.cols, fragment.rows);
@@ -253,13 +275,15 @@ BitMatrix gather_transposed(std::span<const uint32_t> registers, const Fragment&
   return values;
 }
 
-void scatter_transposed(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers, std::string_view operand) {
+void scatter_transposed(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers,
+                        std::string_view operand) {
   if (fragment.role != FragmentRole::d) return scatter(transposed(values), fragment, registers, operand);
   require_size(registers, fragment, operand);
   for_each_square(registers.data(), fragment, [&](const auto& of_thread, int row, int col) {
     if (fragment.element_bits == 16) {
       for (int i = 0; i < 2; ++i) {
-        const Words pairs = (load<Words>(&values.bits(col, row + 8 * i)) & 0xFFFF) | load<Words>(&values.bits(col + 1, row + 8 * i)) << 16;
+        const Words pairs = (load<Words>(&values.bits(col, row + 8 * i)) & 0xFFFF) |
+                            load<Words>(&values.bits(col + 1, row + 8 * i)) << 16;
         for (int thread = 0; thread < 4; ++thread) of_thread[static_cast<size_t>(thread)][i] = pairs[thread];
       }
       return;

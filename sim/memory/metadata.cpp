@@ -25,11 +25,13 @@ RegisterPlace metadata_place_of(const MetadataLayout& layout, int row, int store
   if (layout.selectors == 1) {  // 8-bit types: all four lanes of a quad supply metadata
     return {.thread = 32 * warp + 4 * g + upper_row + 2 * upper_k, .reg = 0, .bit = 2 * within};
   }
-  return {.thread = 32 * warp + 4 * g + 2 * selector + upper_k, .reg = 0,
+  return {.thread = 32 * warp + 4 * g + 2 * selector + upper_k,
+          .reg = 0,
           .bit = 16 * upper_row + layout.field_bits * within};
 }
 
-Selection select(const SparsePattern& pattern, int rows, int stored_k, const std::function<uint32_t(int, int)>& nibble) {
+Selection select(const SparsePattern& pattern, int rows, int stored_k,
+                 const std::function<uint32_t(int, int)>& nibble) {
   Selection selection;
   selection.k.reserve(static_cast<size_t>(rows) * stored_k);
   for (int row = 0; row < rows; ++row) {
@@ -40,7 +42,8 @@ Selection select(const SparsePattern& pattern, int rows, int stored_k, const std
         // Two 2-bit numbers of 16-bit halves: 0100 takes halves 0 and 1, the first element; 1110 halves 2 and 3.
         if (bits != 0x4 && bits != 0xE) {
           ++selection.undefined_chunks;
-          selection.mixed.push_back({.row = static_cast<uint16_t>(row), .stored = static_cast<uint16_t>(chunk),
+          selection.mixed.push_back({.row = static_cast<uint16_t>(row),
+                                     .stored = static_cast<uint16_t>(chunk),
                                      .low_half = static_cast<uint16_t>(2 * base + static_cast<int>(first)),
                                      .high_half = static_cast<uint16_t>(2 * base + static_cast<int>(second))});
         }
@@ -49,7 +52,8 @@ Selection select(const SparsePattern& pattern, int rows, int stored_k, const std
       }
       selection.undefined_chunks += second <= first;
       for (const uint32_t position : {first, second}) {
-        for (int i = 0; i < pattern.unit; ++i) selection.k.push_back(static_cast<uint16_t>(base + static_cast<int>(position) * pattern.unit + i));
+        for (int i = 0; i < pattern.unit; ++i)
+          selection.k.push_back(static_cast<uint16_t>(base + static_cast<int>(position) * pattern.unit + i));
       }
     }
   }
@@ -79,7 +83,9 @@ std::vector<uint32_t> encode_metadata(const MetadataLayout& layout, std::span<co
   for (int row = 0; row < rows; ++row) {
     for (int stored = 0; stored < layout.stored_k; stored += per_chunk) {
       const RegisterPlace place = metadata_place_of(layout, row, stored, selector);
-      metadata[place.thread] |= nibble_of(layout.pattern, k.subspan(static_cast<size_t>(row) * layout.stored_k + stored, static_cast<size_t>(per_chunk))) << place.bit;
+      metadata[place.thread] |= nibble_of(layout.pattern, k.subspan(static_cast<size_t>(row) * layout.stored_k + stored,
+                                                                    static_cast<size_t>(per_chunk)))
+                                << place.bit;
     }
   }
   return metadata;

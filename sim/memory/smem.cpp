@@ -1,11 +1,11 @@
 #include "bitmma/memory/smem.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
-
-#include <fmt/format.h>
 
 #include "../core/words.hpp"
 
@@ -17,12 +17,12 @@ int bytes_of_element(const SmemMatrix& matrix) { return std::max(1, matrix.eleme
 [[noreturn]] void refuse_outside(const SmemMap& map, int row, int col, size_t image_bytes, std::string_view operand) {
   const SmemDescriptor& descriptor = map.matrix().descriptor;
   const int64_t byte = map.place_of(row, col).byte;
-  throw Error({.field = fmt::format("{} element row {}, k {}", operand, row, col),
-               .seen = fmt::format("byte {:#x} ({})", byte, byte),
-               .legal = fmt::format("an address inside the shared-memory image of {} bytes", image_bytes),
-               .fix = fmt::format("check start address {:#x}, LBO {} and SBO {}", descriptor.start_address_bytes,
-                                  descriptor.strides.leading_dim_byte_offset,
-                                  descriptor.strides.stride_dim_byte_offset)});
+  throw Error(
+      {.field = fmt::format("{} element row {}, k {}", operand, row, col),
+       .seen = fmt::format("byte {:#x} ({})", byte, byte),
+       .legal = fmt::format("an address inside the shared-memory image of {} bytes", image_bytes),
+       .fix = fmt::format("check start address {:#x}, LBO {} and SBO {}", descriptor.start_address_bytes,
+                          descriptor.strides.leading_dim_byte_offset, descriptor.strides.stride_dim_byte_offset)});
 }
 
 }  // namespace
@@ -35,7 +35,8 @@ Layout layout_of(const SmemMatrix& matrix) {
 std::string print_cute(const SmemMatrix& matrix) {
   const SwizzleInfo& swizzle = info(matrix.descriptor.swizzle);
   return fmt::format("{} o {}", print(swizzle),
-                     print(canonical_layout(matrix.major, swizzle, matrix.descriptor.strides, matrix.element_bits, matrix.rows, matrix.cols)));
+                     print(canonical_layout(matrix.major, swizzle, matrix.descriptor.strides, matrix.element_bits,
+                                            matrix.rows, matrix.cols)));
 }
 
 std::string print_hardware_cute(const SmemMatrix& matrix) {
@@ -51,16 +52,20 @@ SmemMap::SmemMap(const SmemMatrix& matrix) : matrix_(matrix), swizzle_(info(matr
 SmemPlace SmemMap::absolute_place_of(int row, int col) const {
   constexpr int64_t line = 128;
   const SmemDescriptor& descriptor = matrix_.descriptor;
-  const int64_t col_bits = col_offset_[col] * matrix_.element_bits, row_bytes = row_offset_[row] * matrix_.element_bits / 8;
+  const int64_t col_bits = col_offset_[col] * matrix_.element_bits,
+                row_bytes = row_offset_[row] * matrix_.element_bits / 8;
   const int64_t position = descriptor.start_address_bytes % line + col_bits / 8;
-  const int64_t buffer = position < line ? descriptor.start_address_bytes / line * line : descriptor.strides.leading_dim_byte_offset;
-  return {.byte = apply(swizzle_, buffer + position % line + row_bytes, descriptor.base_offset), .bit = static_cast<int>(col_bits & 7)};
+  const int64_t buffer =
+      position < line ? descriptor.start_address_bytes / line * line : descriptor.strides.leading_dim_byte_offset;
+  return {.byte = apply(swizzle_, buffer + position % line + row_bytes, descriptor.base_offset),
+          .bit = static_cast<int>(col_bits & 7)};
 }
 
 std::optional<std::vector<uint32_t>> SmemMap::units(int per_unit) const {
   constexpr uint64_t unit_bits = 128;
   const bool along_k = matrix_.major == Major::k;
-  const std::vector<int64_t>&inner_offset = along_k ? col_offset_ : row_offset_, &outer_offset = along_k ? row_offset_ : col_offset_;
+  const std::vector<int64_t>&inner_offset = along_k ? col_offset_ : row_offset_,
+        &outer_offset = along_k ? row_offset_ : col_offset_;
   const SmemDescriptor& descriptor = matrix_.descriptor;
   std::vector<uint32_t> bytes(outer_offset.size() * (inner_offset.size() / static_cast<size_t>(per_unit)));
   uint32_t* to = bytes.data();
@@ -74,8 +79,8 @@ std::optional<std::vector<uint32_t>> SmemMap::units(int per_unit) const {
     }
     return bytes;
   }
-  // place_of in 32 bits, for many outer offsets at once: 64 rows of strides below 2^18 bytes are far from 2^32. Bytes of outer offsets
-  // wait where the last of them go.
+  // place_of in 32 bits, for many outer offsets at once: 64 rows of strides below 2^18 bytes are far from 2^32. Bytes
+  // of outer offsets wait where the last of them go.
   if (!std::has_single_bit(static_cast<uint32_t>(matrix_.element_bits))) return std::nullopt;
   const int bit_shift = std::countr_zero(static_cast<uint32_t>(matrix_.element_bits));
   const size_t outers = outer_offset.size();
@@ -156,7 +161,9 @@ BITMMA_INLINE void take_codes(const uint8_t* unit, int count, uint32_t* codes) {
   } else if constexpr (width == 4) {
     const auto bytes = load<Bytes>(unit), low = bytes & 15, high = bytes >> 4;
     store_words(__builtin_shufflevector(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), codes);
-    if (count > 16) store_words(__builtin_shufflevector(low, high, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), codes + 16);
+    if (count > 16)
+      store_words(__builtin_shufflevector(low, high, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31),
+                  codes + 16);
   } else if constexpr (width == 1) {
     for (int word = 0; word < 4; ++word) {
       uint32_t bits;
@@ -173,14 +180,15 @@ BITMMA_INLINE void take_codes(const uint8_t* unit, int count, uint32_t* codes) {
     std::memcpy(bytes.data(), unit, 16);
     for (int i = 0; i < count; ++i) {
       const int bit = i * width;
-      codes[i] = static_cast<uint32_t>((bytes[bit >> 3] | bytes[(bit >> 3) + 1] << 8) >> (bit & 7)) & static_cast<uint32_t>(low_mask(width));
+      codes[i] = static_cast<uint32_t>((bytes[bit >> 3] | bytes[(bit >> 3) + 1] << 8) >> (bit & 7)) &
+                 static_cast<uint32_t>(low_mask(width));
     }
   }
 }
 
-/// Sixteen bytes never come apart: the swizzle moves whole units, and strides are multiples of them. So elements are read a
-/// unit at a time, along K or along the rows; what is to be transposed, four units side by side. Returns false where units
-/// do not hold together or lie outside the image; the caller then reads element by element.
+/// Sixteen bytes never come apart: the swizzle moves whole units, and strides are multiples of them. So elements are
+/// read a unit at a time, along K or along the rows; what is to be transposed, four units side by side. Returns false
+/// where units do not hold together or lie outside the image; the caller then reads element by element.
 template <int width>
 bool gather_units(std::span<const uint8_t> image, const SmemMap& map, const Target& target) {
   static_assert(std::endian::native == std::endian::little);
@@ -188,16 +196,19 @@ bool gather_units(std::span<const uint8_t> image, const SmemMap& map, const Targ
   const int per_unit = width >= 8 ? 128 / width : 128 / matrix.element_bits;  // narrow codes may have wider containers
   const bool along_k = matrix.major == Major::k;
   const int inners = along_k ? matrix.cols : matrix.rows, outers = along_k ? matrix.rows : matrix.cols;
-  const std::ptrdiff_t inner_step = along_k ? target.col_step : target.row_step, outer_step = along_k ? target.row_step : target.col_step;
+  const std::ptrdiff_t inner_step = along_k ? target.col_step : target.row_step,
+                       outer_step = along_k ? target.row_step : target.col_step;
   constexpr int side_by_side = 4;
   const bool transposing = inner_step != 1;
   if (inners % per_unit != 0 || (transposing && outers % side_by_side != 0)) return false;
   const std::optional<std::vector<uint32_t>> units = map.units(per_unit);
-  if (!units || std::ranges::any_of(*units, [&](uint32_t byte) { return byte + uint64_t{16} > image.size(); })) return false;
+  if (!units || std::ranges::any_of(*units, [&](uint32_t byte) { return byte + uint64_t{16} > image.size(); }))
+    return false;
   const uint32_t* unit = units->data();
   if (!transposing) {
     for (int inner = 0; inner < inners; inner += per_unit) {
-      for (int outer = 0; outer < outers; ++outer) take_codes<width>(image.data() + *unit++, per_unit, target.codes + outer * outer_step + inner);
+      for (int outer = 0; outer < outers; ++outer)
+        take_codes<width>(image.data() + *unit++, per_unit, target.codes + outer * outer_step + inner);
     }
     return true;
   }
@@ -220,17 +231,25 @@ bool gather_units(std::span<const uint8_t> image, const SmemMap& map, const Targ
 
 bool gather_units(std::span<const uint8_t> image, const SmemMap& map, int code_bits, const Target& target) {
   switch (code_bits) {
-    case 32: return gather_units<32>(image, map, target);
-    case 16: return gather_units<16>(image, map, target);
-    case 8: return gather_units<8>(image, map, target);
-    case 6: return gather_units<6>(image, map, target);
-    case 4: return gather_units<4>(image, map, target);
-    case 1: return gather_units<1>(image, map, target);
-    default: return false;
+    case 32:
+      return gather_units<32>(image, map, target);
+    case 16:
+      return gather_units<16>(image, map, target);
+    case 8:
+      return gather_units<8>(image, map, target);
+    case 6:
+      return gather_units<6>(image, map, target);
+    case 4:
+      return gather_units<4>(image, map, target);
+    case 1:
+      return gather_units<1>(image, map, target);
+    default:
+      return false;
   }
 }
 
-void gather(std::span<const uint8_t> image, const SmemMap& map, int code_bits, std::string_view operand, const Target& target) {
+void gather(std::span<const uint8_t> image, const SmemMap& map, int code_bits, std::string_view operand,
+            const Target& target) {
   if (gather_units(image, map, code_bits, target)) return;
   const SmemMatrix& matrix = map.matrix();
   const uint32_t mask = static_cast<uint32_t>(low_mask(code_bits));
@@ -252,14 +271,17 @@ void gather(std::span<const uint8_t> image, const SmemMap& map, int code_bits, s
 BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand) {
   const SmemMatrix& matrix = map.matrix();
   BitMatrix values = BitMatrix::unfilled(format, matrix.rows, matrix.cols);
-  gather(image, map, std::min(matrix.element_bits, info(format).bits), operand, {.codes = values.bits.data(), .row_step = matrix.cols, .col_step = 1});
+  gather(image, map, std::min(matrix.element_bits, info(format).bits), operand,
+         {.codes = values.bits.data(), .row_step = matrix.cols, .col_step = 1});
   return values;
 }
 
-BitMatrix gather_transposed(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand) {
+BitMatrix gather_transposed(std::span<const uint8_t> image, const SmemMap& map, Format format,
+                            std::string_view operand) {
   const SmemMatrix& matrix = map.matrix();
   BitMatrix values = BitMatrix::unfilled(format, matrix.cols, matrix.rows);
-  gather(image, map, std::min(matrix.element_bits, info(format).bits), operand, {.codes = values.bits.data(), .row_step = 1, .col_step = matrix.rows});
+  gather(image, map, std::min(matrix.element_bits, info(format).bits), operand,
+         {.codes = values.bits.data(), .row_step = 1, .col_step = matrix.rows});
   return values;
 }
 

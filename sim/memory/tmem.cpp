@@ -1,10 +1,10 @@
 #include "bitmma/memory/tmem.hpp"
 
-#include <algorithm>
-#include <bit>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
 
 namespace bitmma {
 namespace {
@@ -13,12 +13,18 @@ void require_place(const TmemLayoutInfo& layout, const TmemAddress& address, int
   std::vector<Violation> violations;
   const bool lane_fits = address.lane == 0 || (layout.half_lanes && address.lane == 16);
   if (!lane_fits) {
-    violations.push_back({.field = fmt::format("{} lane", operand), .seen = std::to_string(address.lane), .legal = layout.half_lanes ? "0 or 16" : "0",
-                          .fix = fmt::format("layout {} begins there", layout.name), .source = "PTX ISA 9.7.16.10.5"});
+    violations.push_back({.field = fmt::format("{} lane", operand),
+                          .seen = std::to_string(address.lane),
+                          .legal = layout.half_lanes ? "0 or 16" : "0",
+                          .fix = fmt::format("layout {} begins there", layout.name),
+                          .source = "PTX ISA 9.7.16.10.5"});
   }
   if (address.column + columns > tmem_columns) {
-    violations.push_back({.field = fmt::format("{} columns", operand), .seen = fmt::format("{}..{}", address.column, address.column + columns - 1),
-                          .legal = fmt::format("0..{}", tmem_columns - 1), .fix = "allocate lower, or use a smaller N", .source = "PTX ISA 9.7.16.1"});
+    violations.push_back({.field = fmt::format("{} columns", operand),
+                          .seen = fmt::format("{}..{}", address.column, address.column + columns - 1),
+                          .legal = fmt::format("0..{}", tmem_columns - 1),
+                          .fix = "allocate lower, or use a smaller N",
+                          .source = "PTX ISA 9.7.16.1"});
   }
   if (!violations.empty()) throw Error(std::move(violations));
 }
@@ -28,8 +34,11 @@ void require_place(const TmemLayoutInfo& layout, const TmemAddress& address, int
 TmemAddress decode_tmem_address(uint32_t address) {
   const TmemAddress decoded{.lane = static_cast<int>(address >> 16), .column = static_cast<int>(address & 0xFFFF)};
   if (decoded.lane >= tmem_lanes || decoded.column >= tmem_columns) {
-    throw Error({.field = "Tensor Memory address", .seen = fmt::format("{:#010x} (lane {}, column {})", address, decoded.lane, decoded.column),
-                 .legal = "lane 0..127 in bits 31:16, column 0..511 in bits 15:0", .fix = "", .source = "PTX ISA 9.7.16.1"});
+    throw Error({.field = "Tensor Memory address",
+                 .seen = fmt::format("{:#010x} (lane {}, column {})", address, decoded.lane, decoded.column),
+                 .legal = "lane 0..127 in bits 31:16, column 0..511 in bits 15:0",
+                 .fix = "",
+                 .source = "PTX ISA 9.7.16.1"});
   }
   return decoded;
 }
@@ -40,9 +49,12 @@ const TmemLayoutInfo& find_tmem_layout(int m, int cta_group, bool ws, bool spars
     const bool sparse_fits = row.name == 'B' ? !sparse : row.name == 'C' ? sparse : true;
     if (row.m == m && row.cta_group == cta_group && ws_fits && sparse_fits) return row;
   }
-  std::vector<Violation> violations{{.field = "M", .seen = fmt::format("{} with cta_group::{}{}", m, cta_group, ws ? " and .ws" : ""),
-                                     .legal = ws ? "32, 64 or 128 with cta_group::1" : "64 or 128 with cta_group::1, 128 or 256 with cta_group::2",
-                                     .fix = "", .source = "PTX ISA 9.7.16.2.1, Table 39"}};
+  std::vector<Violation> violations{
+      {.field = "M",
+       .seen = fmt::format("{} with cta_group::{}{}", m, cta_group, ws ? " and .ws" : ""),
+       .legal = ws ? "32, 64 or 128 with cta_group::1" : "64 or 128 with cta_group::1, 128 or 256 with cta_group::2",
+       .fix = "",
+       .source = "PTX ISA 9.7.16.2.1, Table 39"}};
   throw Error(std::move(violations));
 }
 
@@ -50,30 +62,43 @@ std::string print_cute(const TmemD& d) {
   const TmemLayoutInfo& layout = d.layout;
   const int ctas = layout.m / layout.rows_per_cta;
   std::vector<std::string> shape, stride;
-  if (layout.half_lanes) shape = {"16", std::to_string(layout.rows_per_cta / 16)}, stride = {"1@lane", "32@lane"};
-  else shape = {std::to_string(layout.rows_per_cta)}, stride = {"1@lane"};
+  if (layout.half_lanes)
+    shape = {"16", std::to_string(layout.rows_per_cta / 16)}, stride = {"1@lane", "32@lane"};
+  else
+    shape = {std::to_string(layout.rows_per_cta)}, stride = {"1@lane"};
   if (ctas > 1) shape.push_back(std::to_string(ctas)), stride.push_back("1@cta");
-  const auto mode = [](const std::vector<std::string>& parts) { return parts.size() == 1 ? parts[0] : fmt::format("({})", fmt::join(parts, ",")); };
-  const std::string cols = layout.n_parts == 1 ? std::to_string(d.n) : fmt::format("({},{})", d.columns(), layout.n_parts);
-  const std::string col_strides = layout.n_parts == 1 ? "1@column" : fmt::format("(1@column,{}@lane)", layout.rows_per_cta);
+  const auto mode = [](const std::vector<std::string>& parts) {
+    return parts.size() == 1 ? parts[0] : fmt::format("({})", fmt::join(parts, ","));
+  };
+  const std::string cols =
+      layout.n_parts == 1 ? std::to_string(d.n) : fmt::format("({},{})", d.columns(), layout.n_parts);
+  const std::string col_strides =
+      layout.n_parts == 1 ? "1@column" : fmt::format("(1@column,{}@lane)", layout.rows_per_cta);
   return fmt::format("({},{}):({},{})", mode(shape), cols, mode(stride), col_strides);
 }
 
 TmemPlace TmemD::place_of(int row, int col) const {
   const int part = col / columns();
-  return {.cta = row / layout.rows_per_cta, .lane = address.lane + lane_of(layout, row % layout.rows_per_cta, part),
-          .column = address.column + col % columns(), .bit = 0};
+  return {.cta = row / layout.rows_per_cta,
+          .lane = address.lane + lane_of(layout, row % layout.rows_per_cta, part),
+          .column = address.column + col % columns(),
+          .bit = 0};
 }
 
 TmemPlace TmemA::place_of(int row, int k, int copy) const {
   const int bits = k * element_bits;
-  return {.cta = row / layout.rows_per_cta, .lane = address.lane + lane_of(layout, row % layout.rows_per_cta, copy),
-          .column = address.column + bits / 32, .bit = bits % 32};
+  return {.cta = row / layout.rows_per_cta,
+          .lane = address.lane + lane_of(layout, row % layout.rows_per_cta, copy),
+          .column = address.column + bits / 32,
+          .bit = bits % 32};
 }
 
 TmemPlace TmemMetadata::place_of(int row, int k, int copy) const {
   const int in_cta = row % layout.rows_per_cta;
-  TmemPlace place{.cta = row / layout.rows_per_cta, .lane = address.lane + lane_of(layout, in_cta, copy), .column = address.column, .bit = 0};
+  TmemPlace place{.cta = row / layout.rows_per_cta,
+                  .lane = address.lane + lane_of(layout, in_cta, copy),
+                  .column = address.column,
+                  .bit = 0};
   if (element_bits >= 16) {  // rows m and m + 8 share a cell, the halves of K are in lanes m % 8 and m % 8 + 8
     const int half_k = element_bits == 16 ? 16 : 8, bits_per_k = element_bits == 16 ? 1 : 2;
     place.lane += in_cta % 8 - in_cta % 16 + 8 * (k / half_k);
@@ -90,13 +115,19 @@ TmemPlace TmemMetadata::place_of(int row, int k, int copy) const {
 TmemPlace TmemScales::place_of(int row, int j, int replica) const {
   const int part = parts == 2 ? row / rows_per_part : 0, in_part = parts == 2 ? row % rows_per_part : row;
   const int byte = id + j;
-  return {.cta = 0, .lane = 64 * part + 32 * replica + in_part % 32, .column = address.column + in_part / 32 + group_columns * (byte / 4), .bit = 8 * (byte % 4)};
+  return {.cta = 0,
+          .lane = 64 * part + 32 * replica + in_part % 32,
+          .column = address.column + in_part / 32 + group_columns * (byte / 4),
+          .bit = 8 * (byte % 4)};
 }
 
 void require_fits(const TmemD& d) {
   if (d.n < 8 || d.n > 256 || d.n % (8 * d.layout.n_parts) != 0) {
-    throw Error({.field = "N", .seen = std::to_string(d.n), .legal = fmt::format("8..256 in steps of {} in layout {}", 8 * d.layout.n_parts, d.layout.name),
-                 .fix = "", .source = "PTX ISA 9.7.16.2.1, Table 39"});
+    throw Error({.field = "N",
+                 .seen = std::to_string(d.n),
+                 .legal = fmt::format("8..256 in steps of {} in layout {}", 8 * d.layout.n_parts, d.layout.name),
+                 .fix = "",
+                 .source = "PTX ISA 9.7.16.2.1, Table 39"});
   }
   require_place(d.layout, d.address, d.columns(), "D");
 }
@@ -111,11 +142,18 @@ void require_fits(const TmemScales& scales, int rows, int count, std::string_vie
   const TmemPlace last = scales.place_of(rows - 1, count - 1, 0);
   std::vector<Violation> violations;
   if (scales.address.lane != 0) {
-    violations.push_back({.field = fmt::format("{} lane", operand), .seen = std::to_string(scales.address.lane), .legal = "0", .fix = "scales stand in all 128 lanes", .source = "PTX ISA 9.7.16.10.7"});
+    violations.push_back({.field = fmt::format("{} lane", operand),
+                          .seen = std::to_string(scales.address.lane),
+                          .legal = "0",
+                          .fix = "scales stand in all 128 lanes",
+                          .source = "PTX ISA 9.7.16.10.7"});
   }
   if (last.column >= tmem_columns) {
-    violations.push_back({.field = fmt::format("{} columns", operand), .seen = fmt::format("{}..{}", scales.address.column, last.column),
-                          .legal = fmt::format("0..{}", tmem_columns - 1), .fix = "allocate lower", .source = "PTX ISA 9.7.16.1"});
+    violations.push_back({.field = fmt::format("{} columns", operand),
+                          .seen = fmt::format("{}..{}", scales.address.column, last.column),
+                          .legal = fmt::format("0..{}", tmem_columns - 1),
+                          .fix = "allocate lower",
+                          .source = "PTX ISA 9.7.16.1"});
   }
   if (!violations.empty()) throw Error(std::move(violations));
 }
@@ -126,10 +164,18 @@ TmemAddress LdSt::place_of(int thread, int reg, int half) const {
   TmemAddress place;
   int split = 0;
   switch (shape) {
-    case LdStShape::s32x32b: place = {thread, reg}; break;
-    case LdStShape::s16x64b: place = {thread / 4 + 8 * (thread % 2), thread / 2 % 2 + 2 * reg}; break;
-    case LdStShape::s16x128b: place = {thread / 4 + 8 * (reg % 2), thread % 4 + 4 * (reg / 2)}; break;
-    case LdStShape::s16x256b: place = {thread / 4 + 8 * (reg / 2 % 2), 2 * (thread % 4) + reg % 2 + 8 * (reg / 4)}; break;
+    case LdStShape::s32x32b:
+      place = {thread, reg};
+      break;
+    case LdStShape::s16x64b:
+      place = {thread / 4 + 8 * (thread % 2), thread / 2 % 2 + 2 * reg};
+      break;
+    case LdStShape::s16x128b:
+      place = {thread / 4 + 8 * (reg % 2), thread % 4 + 4 * (reg / 2)};
+      break;
+    case LdStShape::s16x256b:
+      place = {thread / 4 + 8 * (reg / 2 % 2), 2 * (thread % 4) + reg % 2 + 8 * (reg / 4)};
+      break;
     case LdStShape::s16x32bx2:
       place = {thread % 16, reg};
       split = thread >= 16 ? split_columns : 0;  // an address, so packing does not stretch it
@@ -143,8 +189,11 @@ TmemAddress LdSt::place_of(int thread, int reg, int half) const {
 void require_legal(const LdSt& move) {
   const LdStInfo& row = ldst_shapes[static_cast<size_t>(move.shape)];
   if (move.num < 1 || move.num > row.max_num || !std::has_single_bit(static_cast<unsigned>(move.num))) {
-    throw Error({.field = ".num", .seen = fmt::format("x{}", move.num), .legal = fmt::format("a power of two, x1..x{} for {}", row.max_num, row.name),
-                 .fix = "at most 128 registers a thread", .source = "PTX ISA 9.7.16.8; ptxas 13.0"});
+    throw Error({.field = ".num",
+                 .seen = fmt::format("x{}", move.num),
+                 .legal = fmt::format("a power of two, x1..x{} for {}", row.max_num, row.name),
+                 .fix = "at most 128 registers a thread",
+                 .source = "PTX ISA 9.7.16.8; ptxas 13.0"});
   }
 }
 

@@ -51,7 +51,12 @@ Word word_of(const std::vector<std::string>& cells, const std::string& family) {
   const int terms = static_cast<int>(a_words.size());
   const int shift = a == Format::bf16 ? 16 : 0;  // the list writes bf16 operands as the f32 words they were cut from
   Word word{.model = find_accumulator_model(Family::tcgen05, a, b, d, scaling),
-            .operands = {.a = BitMatrix(a, 1, terms), .b = BitMatrix(b, terms, 1), .c = BitMatrix(d, 1, 1), .selected_k = {}, .mixed = {}, .saturate = mode == "sat"},
+            .operands = {.a = BitMatrix(a, 1, terms),
+                         .b = BitMatrix(b, terms, 1),
+                         .c = BitMatrix(d, 1, 1),
+                         .selected_k = {},
+                         .mixed = {},
+                         .saturate = mode == "sat"},
             .d = hex_words(cells[7]).at(0)};
   for (int k = 0; k < terms; ++k) {
     word.operands.a(0, k) = a_words[static_cast<size_t>(k)] >> shift;

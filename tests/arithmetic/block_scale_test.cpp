@@ -1,4 +1,5 @@
-// Directed cases for block scales: every boundary of the rules with both its neighbours, by hand, and by the slow oracle.
+// Directed cases for block scales: every boundary of the rules with both its neighbours, by hand, and by the slow
+// oracle.
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "oracle/slow_dot.hpp"
 #include "support/catch.hpp"
@@ -28,7 +29,10 @@ struct Case {
 uint32_t f32(int exponent) { return static_cast<uint32_t>(exponent + 127) << 23; }
 
 Operands operands_of(const Case& one_case) {
-  Operands operands{.a = BitMatrix(Format::e2m1, 1, 64), .b = BitMatrix(Format::e2m1, 64, 1), .c = BitMatrix(Format::f32, 1, 1), .selected_k = {}};
+  Operands operands{.a = BitMatrix(Format::e2m1, 1, 64),
+                    .b = BitMatrix(Format::e2m1, 64, 1),
+                    .c = BitMatrix(Format::f32, 1, 1),
+                    .selected_k = {}};
   operands.scales = BlockScales{.a = BitMatrix(one_case.scale_type, 1, 4), .b = BitMatrix(one_case.scale_type, 4, 1)};
   const uint32_t unit = one_case.scale_type == Format::ue8m0 ? 127 : 0x38;
   for (int g = 0; g < 4; ++g) {
@@ -65,26 +69,53 @@ const std::vector<Case>& cases() {
       // 2^(e_max - 35) is the last bit that is kept. e_max = 35 by the scales, a sum of 2^35 that C takes away again.
       {"a term of one last bit is kept", {{{{one, one}}, 162, 127}, {{{one, one}}}}, f32(35) | 0x80000000, f32(0)},
       {"half of it is dropped", {{{{one, one}}, 162, 127}, {{{one, half}}}}, f32(35) | 0x80000000, 0},
-      {"three quarters of it too, toward zero", {{{{one, one}}, 162, 127}, {{{half | minus, 3}}}}, f32(35) | 0x80000000, 0},
+      {"three quarters of it too, toward zero",
+       {{{{one, one}}, 162, 127}, {{{half | minus, 3}}}},
+       f32(35) | 0x80000000,
+       0},
       {"one and a half keep one", {{{{one, one}}, 162, 127}, {{{one, 3}}}}, f32(35) | 0x80000000, f32(0)},
-      {"truncation is term by term: two halves are nothing", {{{{one, one}}, 162, 127}, {{{one, half}}}, {{{one, half}}}}, f32(35) | 0x80000000, 0},
-      {"but in one group they are summed first", {{{{one, one}}, 162, 127}, {{{one, half}, {one, half}}}}, f32(35) | 0x80000000, f32(0)},
+      {"truncation is term by term: two halves are nothing",
+       {{{{one, one}}, 162, 127}, {{{one, half}}}, {{{one, half}}}},
+       f32(35) | 0x80000000,
+       0},
+      {"but in one group they are summed first",
+       {{{{one, one}}, 162, 127}, {{{one, half}, {one, half}}}},
+       f32(35) | 0x80000000,
+       f32(0)},
       // Only the scales' exponents count: 36 in a group does not raise e_max.
-      {"products do not raise the exponent", {{{{six, six}}, 162, 127}, {{{one, one}}}, {{{six | minus, six}}, 162, 127}}, 0, f32(0)},
+      {"products do not raise the exponent",
+       {{{{six, six}}, 162, 127}, {{{one, one}}}, {{{six | minus, six}}, 162, 127}},
+       0,
+       f32(0)},
       {"a group that cancels keeps its exponent", {{{{one, one}, {one | minus, one}}, 163, 127}, {{{one, one}}}}, 0, 0},
-      {"... and one binade less lets the other through", {{{{one, one}, {one | minus, one}}, 162, 127}, {{{one, one}}}}, 0, f32(0)},
-      {"a group of zeros has no exponent, whatever its scale", {{{{one, 0}, {0, six}}, 0xFE, 0xFE}, {{{one, one}}}}, 0, f32(0)},
+      {"... and one binade less lets the other through",
+       {{{{one, one}, {one | minus, one}}, 162, 127}, {{{one, one}}}},
+       0,
+       f32(0)},
+      {"a group of zeros has no exponent, whatever its scale",
+       {{{{one, 0}, {0, six}}, 0xFE, 0xFE}, {{{one, one}}}},
+       0,
+       f32(0)},
       // C above and below the scales.
       {"C raises e_max: 2^36 drops 1", {{{{one, one}}}}, f32(36) | 1, f32(36) | 1},
       {"C of 2^35 keeps 1, and the f32 drops it", {{{{one | minus, one}}}}, f32(35), 0x50FFFFFF},
       {"C of 2^36 does not: nothing is taken away", {{{{one | minus, one}}}}, f32(36), f32(36)},
-      {"C below the scales loses what is under their last bit", {{{{one, one}}, 162, 127}, {{{one | minus, one}}, 162, 127}}, f32(-1), 0},
+      {"C below the scales loses what is under their last bit",
+       {{{{one, one}}, 162, 127}, {{{one | minus, one}}, 162, 127}},
+       f32(-1),
+       0},
       {"C of one last bit is kept", {{{{one, one}}, 162, 127}, {{{one | minus, one}}, 162, 127}}, f32(0), f32(0)},
-      {"C of one and a half keeps one", {{{{one, one}}, 162, 127}, {{{one | minus, one}}, 162, 127}}, f32(0) | 0x400000, f32(0)},
+      {"C of one and a half keeps one",
+       {{{{one, one}}, 162, 127}, {{{one | minus, one}}, 162, 127}},
+       f32(0) | 0x400000,
+       f32(0)},
       {"C that is subnormal counts with exponent -126", {{{{one, one}}, 1, 127}}, 1, f32(-126) | 1},
       // The exponent of nothing, -139, is a floor: 2^-174 is the last bit under it. 2^-149 is the smallest f32.
       {"a term under the floor's last bit is dropped", {{{{one, one}}, 0, 105}, {{{half, half | minus}}, 0, 81}}, 0, 1},
-      {"one of its last bit is kept, and truncation takes the f32", {{{{one, one}}, 0, 105}, {{{half, half | minus}}, 0, 82}}, 0, 0},
+      {"one of its last bit is kept, and truncation takes the f32",
+       {{{{one, one}}, 0, 105}, {{{half, half | minus}}, 0, 82}},
+       0,
+       0},
       // ue4m3: significand and subnormals live, bit 7 ignored.
       {"ue4m3 1.875 * 1.875", {{{{one, one}}, 0x3F, 0x3F}}, 0, 0x40610000, Format::ue4m3},
       {"ue4m3 bit 7 is ignored", {{{{one, one}}, 0xBF, 0x3F}}, 0, 0x40610000, Format::ue4m3},
@@ -92,16 +123,26 @@ const std::vector<Case>& cases() {
       {"ue4m3 0x7F is NaN", {{{{one, one}}, 0x7F, 0x38}}, 0, 0x7FFFFFFF, Format::ue4m3},
       {"ue4m3 0xFF is NaN", {{{{one, one}}, 0x38, 0xFF}}, 0, 0x7FFFFFFF, Format::ue4m3},
       {"ue4m3 448 * 448 * 36", {{{{six, six}}, 0x7E, 0x7E}}, 0, 0x4ADC8000, Format::ue4m3},
-      {"a zero scale makes the group vanish, exponent and all", {{{{six, six}}, 0x00, 0x7E}, {{{one, one}}, 0x38, 0x38}}, 0, f32(0), Format::ue4m3},
+      {"a zero scale makes the group vanish, exponent and all",
+       {{{{six, six}}, 0x00, 0x7E}, {{{one, one}}, 0x38, 0x38}},
+       0,
+       f32(0),
+       Format::ue4m3},
       {"-1 at a zero scale is +0", {{{{one | minus, one}}, 0x00, 0x38}}, 0, 0, Format::ue4m3},
   };
   return table;
 }
 
-const AccumulatorModel& grouped_row() { return *find_accumulator_model(Family::tcgen05, Format::e2m1, Format::e2m1, Format::f32, Scaling::groups_of_16); }
-const AccumulatorModel& whole_row() { return *find_accumulator_model(Family::tcgen05, Format::e5m2, Format::e5m2, Format::f32, Scaling::whole_k); }
+const AccumulatorModel& grouped_row() {
+  return *find_accumulator_model(Family::tcgen05, Format::e2m1, Format::e2m1, Format::f32, Scaling::groups_of_16);
+}
+const AccumulatorModel& whole_row() {
+  return *find_accumulator_model(Family::tcgen05, Format::e5m2, Format::e5m2, Format::f32, Scaling::whole_k);
+}
 
-std::vector<uint32_t> codes(const BitMatrix& matrix) { return {matrix.bits.data(), matrix.bits.data() + matrix.bits.size()}; }
+std::vector<uint32_t> codes(const BitMatrix& matrix) {
+  return {matrix.bits.data(), matrix.bits.data() + matrix.bits.size()};
+}
 
 /// One mxf8f6f4 output with e5m2: products of powers of two, 2^x * 2^y, negative where asked.
 struct WholeCase {
@@ -111,7 +152,10 @@ struct WholeCase {
 };
 
 Operands operands_of(const WholeCase& one_case) {
-  Operands operands{.a = BitMatrix(Format::e5m2, 1, 32), .b = BitMatrix(Format::e5m2, 32, 1), .c = BitMatrix(Format::f32, 1, 1), .selected_k = {}};
+  Operands operands{.a = BitMatrix(Format::e5m2, 1, 32),
+                    .b = BitMatrix(Format::e5m2, 32, 1),
+                    .c = BitMatrix(Format::f32, 1, 1),
+                    .selected_k = {}};
   operands.scales = BlockScales{.a = BitMatrix(Format::ue8m0, 1, 1), .b = BitMatrix(Format::ue8m0, 1, 1)};
   operands.scales->a(0, 0) = one_case.scale_a;
   operands.scales->b(0, 0) = one_case.scale_b;
@@ -152,8 +196,10 @@ TEST_CASE("fp4 with block scales: every boundary and both its neighbours, as com
   for (const Case& one_case : cases()) {
     INFO(one_case.what);
     const Operands operands = operands_of(one_case);
-    CHECK(print_bits(Format::f32, multiply_accumulate(grouped_row(), operands)(0, 0)) == print_bits(Format::f32, one_case.d));
-    CHECK(oracle::grouped_dot(std::string(info(one_case.scale_type).name), codes(operands.a), codes(operands.b), false, codes(operands.scales->a), codes(operands.scales->b), one_case.c) == one_case.d);
+    CHECK(print_bits(Format::f32, multiply_accumulate(grouped_row(), operands)(0, 0)) ==
+          print_bits(Format::f32, one_case.d));
+    CHECK(oracle::grouped_dot(std::string(info(one_case.scale_type).name), codes(operands.a), codes(operands.b), false,
+                              codes(operands.scales->a), codes(operands.scales->b), one_case.c) == one_case.d);
   }
 }
 
@@ -161,9 +207,12 @@ TEST_CASE("mxf8f6f4: every boundary and both its neighbours, as computed by hand
   for (const WholeCase& one_case : whole_cases()) {
     INFO(one_case.what);
     const Operands operands = operands_of(one_case);
-    CHECK(print_bits(Format::f32, multiply_accumulate(whole_row(), operands)(0, 0)) == print_bits(Format::f32, one_case.d));
-    const oracle::Scaling scaling{.power = static_cast<int>(one_case.scale_a + one_case.scale_b) - 254, .nan = one_case.scale_a == 255 || one_case.scale_b == 255};
-    CHECK(oracle::scaled_dot({25, -133, 23, false, false}, scaling, "e5m2", "e5m2", codes(operands.a), codes(operands.b), false, false, one_case.c) == one_case.d);
+    CHECK(print_bits(Format::f32, multiply_accumulate(whole_row(), operands)(0, 0)) ==
+          print_bits(Format::f32, one_case.d));
+    const oracle::Scaling scaling{.power = static_cast<int>(one_case.scale_a + one_case.scale_b) - 254,
+                                  .nan = one_case.scale_a == 255 || one_case.scale_b == 255};
+    CHECK(oracle::scaled_dot({25, -133, 23, false, false}, scaling, "e5m2", "e5m2", codes(operands.a),
+                             codes(operands.b), false, false, one_case.c) == one_case.d);
   }
 }
 
@@ -175,14 +224,21 @@ TEST_CASE("the directed cases refute every neighbouring rule of the block-scaled
     mutant->change(grouped);
     mutant->change(whole);
     INFO(name);
-    CHECK(std::ranges::any_of(cases(), [&](const Case& one_case) { return multiply_accumulate(grouped, operands_of(one_case))(0, 0) != one_case.d; }));
-    CHECK(std::ranges::any_of(whole_cases(), [&](const WholeCase& one_case) { return multiply_accumulate(whole, operands_of(one_case))(0, 0) != one_case.d; }));
+    CHECK(std::ranges::any_of(cases(), [&](const Case& one_case) {
+      return multiply_accumulate(grouped, operands_of(one_case))(0, 0) != one_case.d;
+    }));
+    CHECK(std::ranges::any_of(whole_cases(), [&](const WholeCase& one_case) {
+      return multiply_accumulate(whole, operands_of(one_case))(0, 0) != one_case.d;
+    }));
   }
 }
 
 TEST_CASE("scale-input-d: C counts C * 2^-s exactly, both sides of the last bit") {
   const AccumulatorModel& row = *find_accumulator_model(Family::tcgen05, Format::f16, Format::f16, Format::f32);
-  Operands operands{.a = BitMatrix(Format::f16, 1, 16), .b = BitMatrix(Format::f16, 16, 1), .c = BitMatrix(Format::f32, 1, 1), .selected_k = {}};
+  Operands operands{.a = BitMatrix(Format::f16, 1, 16),
+                    .b = BitMatrix(Format::f16, 16, 1),
+                    .c = BitMatrix(Format::f32, 1, 1),
+                    .selected_k = {}};
   const auto d = [&](uint32_t c, int scale) {
     (*operands.c)(0, 0) = c;
     operands.scale_input_d = scale;
@@ -193,8 +249,8 @@ TEST_CASE("scale-input-d: C counts C * 2^-s exactly, both sides of the last bit"
   CHECK(d(1, 1) == 0);
   CHECK(d(0x7F800000, 15) == 0x7F800000);
   CHECK(d(0x7F800001, 3) == 0x7FFFFFFF);
-  operands.a(0, 0) = 0x3C00, operands.b(0, 0) = 0x3C00;    // 1
-  operands.a(0, 1) = 0xBC00, operands.b(1, 0) = 0x3C00;    // -1
-  CHECK(d(f32(-10), 15) == f32(-25));  // the last bit under e_max = 0
+  operands.a(0, 0) = 0x3C00, operands.b(0, 0) = 0x3C00;  // 1
+  operands.a(0, 1) = 0xBC00, operands.b(1, 0) = 0x3C00;  // -1
+  CHECK(d(f32(-10), 15) == f32(-25));                    // the last bit under e_max = 0
   CHECK(d(f32(-11), 15) == 0);
 }

@@ -12,10 +12,13 @@ namespace {
 const AccumulatorModel& model(Format a, Format d) { return *find_accumulator_model(Family::wgmma, a, a, d); }
 
 /// One output of a 1 x L times L x 1 product.
-uint32_t dot(const AccumulatorModel& row, Format format, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, std::optional<uint32_t> c) {
+uint32_t dot(const AccumulatorModel& row, Format format, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
+             std::optional<uint32_t> c) {
   const int terms = static_cast<int>(a.size());
-  Operands operands{.a = BitMatrix(format, 1, terms), .b = BitMatrix(format, terms, 1), .c = std::nullopt, .selected_k = {}};
-  for (int k = 0; k < terms; ++k) operands.a(0, k) = a[static_cast<size_t>(k)], operands.b(k, 0) = b[static_cast<size_t>(k)];
+  Operands operands{
+      .a = BitMatrix(format, 1, terms), .b = BitMatrix(format, terms, 1), .c = std::nullopt, .selected_k = {}};
+  for (int k = 0; k < terms; ++k)
+    operands.a(0, k) = a[static_cast<size_t>(k)], operands.b(k, 0) = b[static_cast<size_t>(k)];
   if (c) {
     operands.c = BitMatrix(row.output, 1, 1);
     (*operands.c)(0, 0) = *c;
@@ -53,9 +56,11 @@ TEST_CASE("special values: NaN is canonical, infinity times zero and opposite in
 
 TEST_CASE("a product of 2 or more does not raise the alignment exponent, and every term is truncated alone") {
   const AccumulatorModel& f32 = model(Format::f16, Format::f32);
-  // 1.5 * 1.5 = 2.25 has exponent 0: 2^-25 still counts, and completes the last bit of f32 with a second one... four of them.
+  // 1.5 * 1.5 = 2.25 has exponent 0: 2^-25 still counts, and completes the last bit of f32 with a second one... four of
+  // them.
   const uint32_t tiny_a = 0x0200, tiny_b = 0x1800;  // 2^-15 (subnormal) and 2^-9: 2^-24, exponent -14 - 9 unnormalised
-  CHECK(dot(f32, Format::f16, {0x3E00, tiny_a, tiny_a, tiny_a, tiny_a}, {0x3E00, tiny_b, tiny_b, tiny_b, tiny_b}, 0) == 0x40100001);
+  CHECK(dot(f32, Format::f16, {0x3E00, tiny_a, tiny_a, tiny_a, tiny_a}, {0x3E00, tiny_b, tiny_b, tiny_b, tiny_b}, 0) ==
+        0x40100001);
   // 2^-26 against 1: gone one by one, though four of them would make 2^-24.
   const uint32_t small = 0x0800;  // 2^-13
   CHECK(dot(f32, Format::f16, {one, small, small, small, small}, {one, small, small, small, small}, 0) == 0x3F800000);
@@ -69,17 +74,21 @@ TEST_CASE("fp8 sums keep 13 fraction bits, also of a C that meets only zeros") {
 
 TEST_CASE("f32 results overflow only from 2^128 on") {
   const AccumulatorModel& bf16 = model(Format::bf16, Format::f32);
-  CHECK(dot(bf16, Format::bf16, {0x7F00}, {0x4000}, 0) == 0x7F800000);                        // 2^127 * 2
-  CHECK(dot(bf16, Format::bf16, {0x7F00, 0x7F00}, {0x3F80, 0x3F7F}, 0) == 0x7F7F8000);         // 2^127 + 2^127 * 0.996
-  CHECK(dot(bf16, Format::bf16, {0x7F7F, 0x7F7F}, {0x7F7F, 0xFF7F}, 0x3F800000) == 0);         // c far below a cancelled 2^254
+  CHECK(dot(bf16, Format::bf16, {0x7F00}, {0x4000}, 0) == 0x7F800000);                  // 2^127 * 2
+  CHECK(dot(bf16, Format::bf16, {0x7F00, 0x7F00}, {0x3F80, 0x3F7F}, 0) == 0x7F7F8000);  // 2^127 + 2^127 * 0.996
+  CHECK(dot(bf16, Format::bf16, {0x7F7F, 0x7F7F}, {0x7F7F, 0xFF7F}, 0x3F800000) == 0);  // c far below a cancelled 2^254
 }
 
 TEST_CASE("integers wrap or clamp once; b1 counts common bits") {
   const AccumulatorModel& s32 = *find_accumulator_model(Family::wgmma, Format::s8, Format::u8, Format::s32);
-  Operands operands{.a = BitMatrix(Format::s8, 1, 2), .b = BitMatrix(Format::u8, 2, 1), .c = BitMatrix(Format::s32, 1, 1), .selected_k = {}};
+  Operands operands{.a = BitMatrix(Format::s8, 1, 2),
+                    .b = BitMatrix(Format::u8, 2, 1),
+                    .c = BitMatrix(Format::s32, 1, 1),
+                    .selected_k = {}};
   operands.a(0, 0) = 0x7F, operands.a(0, 1) = 0x80, operands.b(0, 0) = 255, operands.b(1, 0) = 255;
   (*operands.c)(0, 0) = 0x7FFFFFFF;
-  CHECK(multiply_accumulate(s32, operands)(0, 0) == 0x7FFFFFFF - 255);  // the sum passes 2^31 and comes back: no clamp on the way
+  CHECK(multiply_accumulate(s32, operands)(0, 0) ==
+        0x7FFFFFFF - 255);  // the sum passes 2^31 and comes back: no clamp on the way
   operands.saturate = true;
   CHECK(multiply_accumulate(s32, operands)(0, 0) == 0x7FFFFFFF - 255);
   operands.a(0, 1) = 1;
@@ -95,8 +104,14 @@ TEST_CASE("the vector loop and the spelled-out rule agree on every row, distribu
     for (const DistributionInfo& distribution : distributions) {
       for (const bool sparse : {false, true}) {
         // n = 72: one whole block of lanes and a rest.
-        const Instruction instruction{.sparse = sparse, .n = 72, .k = sparse ? form.k_sparse : form.k_dense, .d = form.d, .a = form.a, .b = form.b,
-                                      .imm_scale_a = sparse ? -1 : 1, .imm_scale_b = distribution.id == Distribution::bits ? -1 : 1};
+        const Instruction instruction{.sparse = sparse,
+                                      .n = 72,
+                                      .k = sparse ? form.k_sparse : form.k_dense,
+                                      .d = form.d,
+                                      .a = form.a,
+                                      .b = form.b,
+                                      .imm_scale_a = sparse ? -1 : 1,
+                                      .imm_scale_b = distribution.id == Distribution::bits ? -1 : 1};
         const Operands operands = random_operands(instruction, distribution.id, 17, 0);
         const BitMatrix fast = multiply_accumulate(row, operands);
         for (int r = 0; r < 64; r += 5) {
@@ -122,14 +137,16 @@ TEST_CASE("every legal instruction has exactly one accumulator row, and every ro
   for (const AccumulatorModel& row : accumulator_models()) {
     if (row.family != Family::wgmma) continue;  // the forms of tcgen05.mma have no types; its tests are its own
     int users = 0;
-    for (const LegalForm& form : legal_forms()) users += find_accumulator_model(form.family, form.a, form.b, form.d) == &row;
+    for (const LegalForm& form : legal_forms())
+      users += find_accumulator_model(form.family, form.a, form.b, form.d) == &row;
     CHECK(users > 0);
     CHECK_FALSE(row.source.empty());
   }
   for (const LegalForm& form : legal_forms()) {
     int rows = 0;
     for (const AccumulatorModel& row : accumulator_models()) {
-      rows += row.family == form.family && row.output == form.d && row.inputs.contains(form.a) && row.inputs.contains(form.b);
+      rows += row.family == form.family && row.output == form.d && row.inputs.contains(form.a) &&
+              row.inputs.contains(form.b);
     }
     CHECK(rows == 1);
   }

@@ -1,5 +1,7 @@
-// Tests that can tell right from wrong: every neighbouring hypothesis about the arithmetic must be refuted by dumps of a
-// real GPU, and by random cases for every row where it can make a difference at all.
+// Tests that can tell right from wrong: every neighbouring hypothesis about the arithmetic must be refuted by dumps of
+// a real GPU, and by random cases for every row where it can make a difference at all.
+#include "support/mutants.hpp"
+
 #include <set>
 
 #include "bitmma/core/parallel.hpp"
@@ -8,7 +10,6 @@
 #include "bitmma/io/compare.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
-#include "support/mutants.hpp"
 
 using namespace bitmma;
 using test::name_of;
@@ -64,7 +65,8 @@ TEST_CASE("every wrong hypothesis is refuted by dumps of a real H200, in every r
     int64_t mismatches = 0;
     std::set<std::string> rows, expected_rows;
     for (const AccumulatorModel& row : accumulator_models()) {
-      if (row.family == Family::wgmma && row.arithmetic == Arithmetic::fused_sum && test::is_visible(row, mutant)) expected_rows.insert(name_of(row));
+      if (row.family == Family::wgmma && row.arithmetic == Arithmetic::fused_sum && test::is_visible(row, mutant))
+        expected_rows.insert(name_of(row));
     }
     for (const VectorFile& file : files) {
       const AccumulatorModel& row = model_for(file.instruction);

@@ -18,11 +18,13 @@ namespace {
 
 /// The rules again, typed a second time from the prose: F, floor, kept bits, nearest, f16 result.
 const std::map<std::string, oracle::Rule> rules = {
-    {"wgmma tf32 f32", {25, -133, 23, false, false}}, {"wgmma f16 f32", {25, -133, 23, false, false}}, {"wgmma bf16 f32", {25, -133, 23, false, false}},
-    {"wgmma f16 f16", {25, -21, 10, true, true}},     {"wgmma e4m3 f32", {13, -133, 13, false, false}}, {"wgmma e4m3 f16", {13, -21, 10, true, true}},
-    {"tcgen05 tf32 f32", {25, -133, 23, false, false}}, {"tcgen05 f16 f32", {25, -133, 23, false, false}},
-    {"tcgen05 bf16 f32", {25, -133, 23, false, false}}, {"tcgen05 f16 f16", {25, -21, 10, true, true}},
-    {"tcgen05 e4m3 f32", {25, -133, 23, false, false}}, {"tcgen05 e4m3 f16", {25, -21, 10, true, true}}, {"mma.sync e4m3 f32", {25, -133, 23, false, false}},
+    {"wgmma tf32 f32", {25, -133, 23, false, false}},    {"wgmma f16 f32", {25, -133, 23, false, false}},
+    {"wgmma bf16 f32", {25, -133, 23, false, false}},    {"wgmma f16 f16", {25, -21, 10, true, true}},
+    {"wgmma e4m3 f32", {13, -133, 13, false, false}},    {"wgmma e4m3 f16", {13, -21, 10, true, true}},
+    {"tcgen05 tf32 f32", {25, -133, 23, false, false}},  {"tcgen05 f16 f32", {25, -133, 23, false, false}},
+    {"tcgen05 bf16 f32", {25, -133, 23, false, false}},  {"tcgen05 f16 f16", {25, -21, 10, true, true}},
+    {"tcgen05 e4m3 f32", {25, -133, 23, false, false}},  {"tcgen05 e4m3 f16", {25, -21, 10, true, true}},
+    {"mma.sync e4m3 f32", {25, -133, 23, false, false}},
 };
 
 std::vector<uint32_t> codes_of(const BitMatrix& matrix) {
@@ -44,24 +46,28 @@ std::pair<std::vector<uint32_t>, std::vector<uint32_t>> scales_at(const BlockSca
 uint32_t expected(const Instruction& instruction, const Operands& operands, int row, int col) {
   std::vector<uint32_t> a, b;
   for (int j = 0; j < operands.a.cols(); ++j) {
-    const int k = operands.selected_k.empty() ? j : operands.selected_k[static_cast<size_t>(row * operands.a.cols() + j)];
+    const int k =
+        operands.selected_k.empty() ? j : operands.selected_k[static_cast<size_t>(row * operands.a.cols() + j)];
     a.push_back(operands.a(row, j));
     b.push_back(operands.b(k, col));
   }
   const std::optional<uint32_t> c = operands.c ? std::optional((*operands.c)(row, col)) : std::nullopt;
-  const std::string type_a(info(instruction.a).name), type_b(info(instruction.b).name), type_d(info(instruction.d).name);
+  const std::string type_a(info(instruction.a).name), type_b(info(instruction.b).name),
+      type_d(info(instruction.d).name);
   if (instruction.d == Format::s32) return oracle::integer_dot(type_a, type_b, a, b, operands.saturate, c);
   oracle::Scaling scaling{.c_shift = operands.scale_input_d};
   if (operands.scales) {
     const auto [scale_a, scale_b] = scales_at(*operands.scales, row, col);
     if (instruction.kind != MmaKind::mxf8f6f4) {
-      return oracle::grouped_dot(std::string(info(instruction.scale_type).name), a, b, operands.negate_a != operands.negate_b, scale_a, scale_b, c);
+      return oracle::grouped_dot(std::string(info(instruction.scale_type).name), a, b,
+                                 operands.negate_a != operands.negate_b, scale_a, scale_b, c);
     }
     scaling.power = static_cast<int>(scale_a[0]) - 127 + static_cast<int>(scale_b[0]) - 127;
     scaling.nan = scale_a[0] == 255 || scale_b[0] == 255;
   }
   const std::string inputs = info(instruction.a).bits <= 8 ? "e4m3" : type_a;
-  return oracle::scaled_dot(rules.at(std::string(print(instruction.family)) + " " + inputs + " " + type_d), scaling, type_a, type_b, a, b, operands.negate_a, operands.negate_b, c);
+  return oracle::scaled_dot(rules.at(std::string(print(instruction.family)) + " " + inputs + " " + type_d), scaling,
+                            type_a, type_b, a, b, operands.negate_a, operands.negate_b, c);
 }
 
 /// Instructions that use the row: every pair of its types, dense and (wgmma) sparse, signs, saturation, without C.
@@ -76,13 +82,27 @@ std::vector<Instruction> instructions_of(const AccumulatorModel& row) {
         const bool sparse = variant % 2 == 1 && a.kind != NumberKind::bits;
         const bool grouped = row.scaling == Scaling::groups_of_16, scaled = row.scaling != Scaling::none;
         const int k = grouped ? 64 : a.bits == 1 ? 256 : 256 / std::max(a.bits, 8);
-        Instruction instruction{.family = row.family, .sparse = sparse, .n = 16, .k = sparse ? 2 * k : k, .d = row.output, .a = a.id, .b = b.id,
+        Instruction instruction{.family = row.family,
+                                .sparse = sparse,
+                                .n = 16,
+                                .k = sparse ? 2 * k : k,
+                                .d = row.output,
+                                .a = a.id,
+                                .b = b.id,
                                 .satfinite = is_integer && variant >= 2,
-                                .imm_scale_a = is_float && variant % 4 == 1 ? -1 : 1, .imm_scale_b = is_float && variant % 4 == 2 ? -1 : 1,
+                                .imm_scale_a = is_float && variant % 4 == 1 ? -1 : 1,
+                                .imm_scale_b = is_float && variant % 4 == 2 ? -1 : 1,
                                 .scale_d = variant % 4 == 3 ? 0 : 1};
-        if (scaled) instruction.kind = grouped ? MmaKind::mxf4nvf4 : MmaKind::mxf8f6f4;
-        else if (row.family == Family::tcgen05) instruction.kind = a.bits == 32 ? MmaKind::tf32 : a.bits == 16 ? MmaKind::f16 : is_integer ? MmaKind::i8 : MmaKind::f8f6f4;
-        if (grouped) instruction.scale_vec = variant < 4 ? ".scale_vec::2X" : ".scale_vec::4X", instruction.scale_type = variant >= 6 || variant == 4 ? Format::ue4m3 : Format::ue8m0;
+        if (scaled)
+          instruction.kind = grouped ? MmaKind::mxf4nvf4 : MmaKind::mxf8f6f4;
+        else if (row.family == Family::tcgen05)
+          instruction.kind = a.bits == 32   ? MmaKind::tf32
+                             : a.bits == 16 ? MmaKind::f16
+                             : is_integer   ? MmaKind::i8
+                                            : MmaKind::f8f6f4;
+        if (grouped)
+          instruction.scale_vec = variant < 4 ? ".scale_vec::2X" : ".scale_vec::4X",
+          instruction.scale_type = variant >= 6 || variant == 4 ? Format::ue4m3 : Format::ue8m0;
         if (grouped && variant == 6) instruction.k = 96;
         if (row.family == Family::tcgen05 && a.bits >= 16 && variant >= 4) instruction.scale_input_d = 3 * variant - 9;
         instructions.push_back(instruction);
@@ -115,19 +135,25 @@ void require_row_agrees(const AccumulatorModel& row) {
 constexpr std::array widths{8, 16, 24, 40, 64, 72};
 
 /// Calls check(instruction, operands, index) for cases of every row, distribution and width.
-void for_each_case(int cases_per_row, const std::function<void(const AccumulatorModel&, const Instruction&, const Operands&, size_t)>& check) {
+void for_each_case(
+    int cases_per_row,
+    const std::function<void(const AccumulatorModel&, const Instruction&, const Operands&, size_t)>& check) {
   for (const AccumulatorModel& row : accumulator_models()) {
     const std::vector<Instruction> instructions = instructions_of(row);
     for (int index = 0; index < cases_per_row; ++index) {
       Instruction instruction = instructions[static_cast<size_t>(index) * 7 % instructions.size()];
       instruction.n = widths[static_cast<size_t>(index) % widths.size()];
-      const Distribution distribution = distributions[static_cast<size_t>(index) / widths.size() % distributions.size()].id;
-      check(row, instruction, random_operands(instruction, distribution, 77, static_cast<uint64_t>(index)), static_cast<size_t>(index));
+      const Distribution distribution =
+          distributions[static_cast<size_t>(index) / widths.size() % distributions.size()].id;
+      check(row, instruction, random_operands(instruction, distribution, 77, static_cast<uint64_t>(index)),
+            static_cast<size_t>(index));
     }
   }
 }
 
-const AccumulatorModel& row_of(Format a, Format d, Family family = Family::wgmma, Scaling scaling = Scaling::none) { return *find_accumulator_model(family, a, a, d, scaling); }
+const AccumulatorModel& row_of(Format a, Format d, Family family = Family::wgmma, Scaling scaling = Scaling::none) {
+  return *find_accumulator_model(family, a, a, d, scaling);
+}
 
 }  // namespace
 
@@ -140,20 +166,31 @@ TEST_CASE("oracle: wgmma fp8 to f16") { require_row_agrees(row_of(Format::e4m3, 
 TEST_CASE("oracle: wgmma s8 and u8") { require_row_agrees(row_of(Format::s8, Format::s32)); }
 TEST_CASE("oracle: wgmma b1") { require_row_agrees(row_of(Format::b1, Format::s32)); }
 TEST_CASE("oracle: tcgen05 tf32 to f32") { require_row_agrees(row_of(Format::tf32, Format::f32, Family::tcgen05)); }
-TEST_CASE("oracle: tcgen05 f16 and bf16 to f32") { require_row_agrees(row_of(Format::f16, Format::f32, Family::tcgen05)); }
+TEST_CASE("oracle: tcgen05 f16 and bf16 to f32") {
+  require_row_agrees(row_of(Format::f16, Format::f32, Family::tcgen05));
+}
 TEST_CASE("oracle: tcgen05 f16 to f16") { require_row_agrees(row_of(Format::f16, Format::f16, Family::tcgen05)); }
 TEST_CASE("oracle: tcgen05 f8f6f4 to f32") { require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05)); }
 TEST_CASE("oracle: tcgen05 f8f6f4 to f16") { require_row_agrees(row_of(Format::e2m1, Format::f16, Family::tcgen05)); }
 TEST_CASE("oracle: tcgen05 i8") { require_row_agrees(row_of(Format::s8, Format::s32, Family::tcgen05)); }
-TEST_CASE("oracle: tcgen05 mxf8f6f4") { require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05, Scaling::whole_k)); }
-TEST_CASE("oracle: tcgen05 mxf4 and mxf4nvf4") { require_row_agrees(row_of(Format::e2m1, Format::f32, Family::tcgen05, Scaling::groups_of_16)); }
-TEST_CASE("oracle: mma.sync mxf8f6f4") { require_row_agrees(row_of(Format::e2m3, Format::f32, Family::mma_sync, Scaling::whole_k)); }
-TEST_CASE("oracle: mma.sync mxf4 and mxf4nvf4") { require_row_agrees(row_of(Format::e2m1, Format::f32, Family::mma_sync, Scaling::groups_of_16)); }
+TEST_CASE("oracle: tcgen05 mxf8f6f4") {
+  require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05, Scaling::whole_k));
+}
+TEST_CASE("oracle: tcgen05 mxf4 and mxf4nvf4") {
+  require_row_agrees(row_of(Format::e2m1, Format::f32, Family::tcgen05, Scaling::groups_of_16));
+}
+TEST_CASE("oracle: mma.sync mxf8f6f4") {
+  require_row_agrees(row_of(Format::e2m3, Format::f32, Family::mma_sync, Scaling::whole_k));
+}
+TEST_CASE("oracle: mma.sync mxf4 and mxf4nvf4") {
+  require_row_agrees(row_of(Format::e2m1, Format::f32, Family::mma_sync, Scaling::groups_of_16));
+}
 TEST_CASE("every instruction set of the processor gives the bits of the slow oracle, for every row and width") {
   const std::string_view best = cpu_target();
   CHECK(best == cpu_targets().front());
   CHECK(cpu_targets().back() == "baseline");
-  for_each_case(BITMMA_ORACLE_OUTPUTS / 2500, [&](const AccumulatorModel& row, const Instruction& instruction, const Operands& operands, size_t index) {
+  for_each_case(BITMMA_ORACLE_OUTPUTS / 2500, [&](const AccumulatorModel& row, const Instruction& instruction,
+                                                  const Operands& operands, size_t index) {
     std::map<std::string_view, BitMatrix> computed;
     for (const std::string_view target : cpu_targets()) {
       use_cpu_target(target);

@@ -1,10 +1,10 @@
 #include "cli.hpp"
 
-#include <filesystem>
-#include <sstream>
-
 #include <fmt/format.h>
+
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/error.hpp"
@@ -46,8 +46,11 @@ const std::string one_golden = test::source_path("data/golden/sm_90a/misc/misc_f
 TEST_CASE("bad requests: message and exit code of each") {
   const test::TemporaryFolder folder;
   const std::string out = " -o " + folder.path("out");
-  const std::string w = "golden wgmma.mma_async.sync.aligned.", t = "golden tcgen05.mma.", m = "golden mma.sync.aligned.";
-  struct Row { std::string line, message; };
+  const std::string w = "golden wgmma.mma_async.sync.aligned.", t = "golden tcgen05.mma.",
+                    m = "golden mma.sync.aligned.";
+  struct Row {
+    std::string line, message;
+  };
   const std::vector<Row> rows = {
       {"", "subcommand"},
       {"frobnicate", "frobnicate"},
@@ -62,18 +65,25 @@ TEST_CASE("bad requests: message and exit code of each") {
       {"golden dp4a.u32" + out, "begins with wgmma.mma_async, tcgen05.mma or mma.sync"},
       {"golden mma.sync" + out, ".aligned here"},
       {m + "m16n8k16.row.col.f32.f16.f16.f32" + out, "only the block-scaled mma.sync is simulated"},
-      {m + "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue8m0" + out, "legal is .scale_vec::2X with ue8m0, .scale_vec::4X with ue4m3"},
+      {m + "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue8m0" + out,
+       "legal is .scale_vec::2X with ue8m0, .scale_vec::4X with ue4m3"},
       {m + "m16n8k64.row.col.kind::mxf4nvf4.block_scale.f32.e2m1.e2m1.f32.ue4m3" + out, "(none) with ue4m3"},
-      {m + "m16n8k32.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0" + out, "shape = m16n8k32: legal is m16n8k64"},
+      {m + "m16n8k32.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0" + out,
+       "shape = m16n8k32: legal is m16n8k64"},
       {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e4m3.e2m1.f32.ue8m0" + out, "atype = e4m3: legal is e2m1"},
       {m + "m16n8k64.col.row.kind::mxf4.block_scale.f32.e4m3.e2m1.f32.ue8m0" + out, "A row-major, B column-major"},
       {m + "m16n8k32.row.col.kind::mxf8f6f4.block_scale.f16.e4m3.e4m3.f16.ue8m0" + out, "dtype = f16: legal is f32"},
-      {m + "m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0 --byte-id-a 4" + out, "byte_id_a = 4: legal is 0..3"},
-      {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --byte-id-b 1" + out, "byte_id_b = 1: legal is 0 or 2"},
-      {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --thread-id-a 2" + out, "thread_id_a = 2: legal is 0..1"},
-      {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --layout-b mn-major:none" + out, ".row.col only"},
+      {m + "m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0 --byte-id-a 4" + out,
+       "byte_id_a = 4: legal is 0..3"},
+      {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --byte-id-b 1" + out,
+       "byte_id_b = 1: legal is 0 or 2"},
+      {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --thread-id-a 2" + out,
+       "thread_id_a = 2: legal is 0..1"},
+      {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --layout-b mn-major:none" + out,
+       ".row.col only"},
       {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --scale-d 0" + out, "C is always read"},
-      {"golden mma.sp.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0" + out, "qualifier"},
+      {"golden mma.sp.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0" + out,
+       "qualifier"},
       {"golden wgmma.sync.aligned.m64n8k16.f32.f16.f16" + out, ".mma_async after wgmma"},
       {"golden wgmma.mma_async.aligned.m64n8k16.f32.f16.f16" + out, ".sync here"},
       {"golden wgmma.mma_async.sync.m64n8k16.f32.f16.f16" + out, ".aligned here"},
@@ -107,7 +117,8 @@ TEST_CASE("bad requests: message and exit code of each") {
       {w + "m64n8k8.f32.tf32.tf32 --layout-b mn-major:128" + out, "these types are K-major only"},
       {"golden " + f16 + " --scale-d 2" + out, "scale_d = 2"},
       {"golden " + f16 + " --sparsity-selector 1" + out, "sparsity_selector = 1: legal is 0 without .sp"},
-      {"golden wgmma.mma_async.sp.sync.aligned.m64n8k64.f32.e4m3.e4m3 --sparsity-selector 1" + out, "0 for 8-bit types"},
+      {"golden wgmma.mma_async.sp.sync.aligned.m64n8k64.f32.e4m3.e4m3 --sparsity-selector 1" + out,
+       "0 for 8-bit types"},
       {"golden " + f16 + " --layout-a row-major:128" + out, "layout = row-major:128"},
       {"golden " + f16 + " --layout-a k-major:256" + out, "layout = k-major:256"},
       {"golden " + f16 + " --layout-b k-major" + out, "layout = k-major"},
@@ -168,30 +179,48 @@ TEST_CASE("bad requests: message and exit code of each") {
       {"layout fragment --instruction " + f16 + " --operand metadata", "the instruction is not sparse"},
       {"layout fragment --instruction " + f16 + " --thread 128 --register 0", "0..127, 0..3, 0..31"},
       {"golden tcgen05.mma.cta_group::1.kind::f16 --m 64 --n 12" + out, "n = 12"},
-      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 256 --n 16" + out, "M = 256: legal is 64 or 128 with cta_group::1"},
-      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 64 --n 16 --a e4m3" + out, "a_type = e4m3: legal is f16 0, bf16 1"},
-      {"golden tcgen05.mma.cta_group::1.kind::mxf4 --m 128 --n 16 --a e2m1 --b e2m1" + out, "kind::mxf4 always has scales"},
+      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 256 --n 16" + out,
+       "M = 256: legal is 64 or 128 with cta_group::1"},
+      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 64 --n 16 --a e4m3" + out,
+       "a_type = e4m3: legal is f16 0, bf16 1"},
+      {"golden tcgen05.mma.cta_group::1.kind::mxf4 --m 128 --n 16 --a e2m1 --b e2m1" + out,
+       "kind::mxf4 always has scales"},
       {t + "cta_group::1.kind::mxf4.block_scale --m 64 --n 16 --a e2m1 --b e2m1" + out, "m = 64: legal is 128 or 256"},
-      {t + "cta_group::1.kind::mxf4.block_scale --m 256 --n 16 --a e2m1 --b e2m1" + out, "M = 256: legal is 128 with cta_group::1 and block scales"},
-      {t + "cta_group::1.kind::mxf4.block_scale.scale_vec::4X --m 128 --n 16 --a e2m1 --b e2m1" + out, "legal is .scale_vec::2X, .block32 or nothing"},
+      {t + "cta_group::1.kind::mxf4.block_scale --m 256 --n 16 --a e2m1 --b e2m1" + out,
+       "M = 256: legal is 128 with cta_group::1 and block scales"},
+      {t + "cta_group::1.kind::mxf4.block_scale.scale_vec::4X --m 128 --n 16 --a e2m1 --b e2m1" + out,
+       "legal is .scale_vec::2X, .block32 or nothing"},
       {t + "cta_group::1.kind::mxf4nvf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1" + out, "it must be written"},
-      {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3" + out, "scale_type = ue4m3: legal is ue8m0 (1)"},
-      {t + "cta_group::1.kind::mxf4nvf4.block_scale.block32 --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3" + out, "scale type = ue4m3: legal is ue8m0; ue4m3 goes with mxf4nvf4"},
-      {t + "cta_group::1.kind::mxf4nvf4.block_scale.block16 --m 128 --n 16 --a e2m1 --b e2m1 --scale-a-id 2" + out, "scale_a_id = 2: legal is 0 with four scales"},
-      {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --scale-b-id 1" + out, "scale_b_id = 1: legal is 0 or 2"},
-      {t + "cta_group::1.kind::mxf8f6f4.block_scale --m 128 --n 16 --a e4m3 --b e4m3 --scale-b-id 4" + out, "scale_b_id = 4: legal is 0..3"},
-      {t + "sp.cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --k96" + out, "k_96 = 1 with sparse"},
-      {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --layout-a mn-major:128" + out, "transpose = 1"},
+      {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3" + out,
+       "scale_type = ue4m3: legal is ue8m0 (1)"},
+      {t + "cta_group::1.kind::mxf4nvf4.block_scale.block32 --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3" + out,
+       "scale type = ue4m3: legal is ue8m0; ue4m3 goes with mxf4nvf4"},
+      {t + "cta_group::1.kind::mxf4nvf4.block_scale.block16 --m 128 --n 16 --a e2m1 --b e2m1 --scale-a-id 2" + out,
+       "scale_a_id = 2: legal is 0 with four scales"},
+      {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --scale-b-id 1" + out,
+       "scale_b_id = 1: legal is 0 or 2"},
+      {t + "cta_group::1.kind::mxf8f6f4.block_scale --m 128 --n 16 --a e4m3 --b e4m3 --scale-b-id 4" + out,
+       "scale_b_id = 4: legal is 0..3"},
+      {t + "sp.cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --k96" + out,
+       "k_96 = 1 with sparse"},
+      {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --layout-a mn-major:128" + out,
+       "transpose = 1"},
       {t + "cta_group::1.kind::f16 --m 128 --n 16 --scale-input-d 16" + out, "scale_input_d = 16: legal is 0..15"},
-      {t + "cta_group::1.kind::f8f6f4 --m 128 --n 16 --a e4m3 --b e4m3 --scale-input-d 1" + out, "only kind::f16 and kind::tf32"},
-      {t + "cta_group::1.kind::f16.ashift --m 128 --n 16" + out, ".ashift = present: legal is absent unless A is in Tensor Memory"},
+      {t + "cta_group::1.kind::f8f6f4 --m 128 --n 16 --a e4m3 --b e4m3 --scale-input-d 1" + out,
+       "only kind::f16 and kind::tf32"},
+      {t + "cta_group::1.kind::f16.ashift --m 128 --n 16" + out,
+       ".ashift = present: legal is absent unless A is in Tensor Memory"},
       {t + "cta_group::1.kind::f16.ashift --m 64 --n 16 --a-source tmem" + out, "M = 128 or 256"},
-      {t + "cta_group::1.kind::f16.ashift.collector::a::fill --m 128 --n 16 --a-source tmem" + out, "lastuse, discard or none with .ashift"},
+      {t + "cta_group::1.kind::f16.ashift.collector::a::fill --m 128 --n 16 --a-source tmem" + out,
+       "lastuse, discard or none with .ashift"},
       {t + "cta_group::1.kind::f16 --m 128 --n 64 --zero-column-mask 0" + out, "absent without .ws"},
       {t + "cta_group::1.kind::f16 --m 128 --n 64 --max-shift 1" + out, "0 without .ws"},
-      {t + "ws.cta_group::1.kind::f16 --m 128 --n 64 --zero-column-mask 0x0800000000000000 --max-shift 0" + out, "column_shift = 8: legal is 0..0"},
-      {t + "ws.cta_group::1.kind::f16 --m 32 --n 64 --zero-column-mask 0x1100000000000000 --max-shift 3" + out, "column_shift = 17: legal is 0..16"},
-      {t + "ws.cta_group::1.kind::f16 --m 32 --n 64 --zero-column-mask 0xC000000000000000" + out, "reserved bits of the zero-column mask"},
+      {t + "ws.cta_group::1.kind::f16 --m 128 --n 64 --zero-column-mask 0x0800000000000000 --max-shift 0" + out,
+       "column_shift = 8: legal is 0..0"},
+      {t + "ws.cta_group::1.kind::f16 --m 32 --n 64 --zero-column-mask 0x1100000000000000 --max-shift 3" + out,
+       "column_shift = 17: legal is 0..16"},
+      {t + "ws.cta_group::1.kind::f16 --m 32 --n 64 --zero-column-mask 0xC000000000000000" + out,
+       "reserved bits of the zero-column mask"},
       {t + "ws.cta_group::1.kind::f16 --m 32 --n 64 --zero-column-mask x" + out, "encode mask"},
       {t + "ws.sp.cta_group::1.kind::f16 --m 32 --n 256" + out, "N = 256: legal is 64 or 128"},
       {"golden tcgen05.ld.sync.aligned.16x64b.x3.b32" + out, ".num = x3: legal is a power of two"},
@@ -199,18 +228,23 @@ TEST_CASE("bad requests: message and exit code of each") {
       {"golden tcgen05.ld.sync.aligned.16x32b.x1.b32" + out, "shape = 16x32b"},
       {"golden tcgen05.ld.16x64b.x1.b32" + out, ".sync.aligned after the name"},
       {"golden tcgen05.st.sync.aligned.16x64b.x1.pack::16b.b32" + out, "{.unpack::16b}.b32 at the end"},
-      {"golden tcgen05.ld.sync.aligned.16x32bx2.x1.b32 --half-split-offset 0x200000" + out, "half-split offset = 0x200000: legal is lanes of the same warp"},
+      {"golden tcgen05.ld.sync.aligned.16x32bx2.x1.b32 --half-split-offset 0x200000" + out,
+       "half-split offset = 0x200000: legal is lanes of the same warp"},
       {"golden tcgen05.cp.cta_group::1.32x128b" + out, "32x128b.warpx4"},
       {"golden tcgen05.cp.cta_group::1.128x128b.warpx4" + out, "shape = .128x128b.warpx4"},
       {"golden tcgen05.cp.128x128b" + out, "it is mandatory"},
       {"golden tcgen05.cp.cta_group::1.128x128b.b6x16_p32" + out, "nothing, .b8x16.b4x16_p64"},
       {"golden tcgen05.shift.cta_group::1.up" + out, ".cta_group::1.down or"},
       {"golden tcgen05.shift.cta_group::1.down --cases 0" + out, "cases = 0"},
-      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --imm-scale-a 2" + out, "--imm-scale-a = 2: legal is 1, or -1"},
-      {"golden tcgen05.mma.cta_group::1.kind::i8 --m 128 --n 16 --d s32 --a s8 --b s8 --imm-scale-b -1" + out, "negate = 1"},
-      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --a-source registers" + out, "smem or tmem for tcgen05.mma"},
+      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --imm-scale-a 2" + out,
+       "--imm-scale-a = 2: legal is 1, or -1"},
+      {"golden tcgen05.mma.cta_group::1.kind::i8 --m 128 --n 16 --d s32 --a s8 --b s8 --imm-scale-b -1" + out,
+       "negate = 1"},
+      {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --a-source registers" + out,
+       "smem or tmem for tcgen05.mma"},
       {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --d f99" + out, "--d = f99"},
-      {"golden tcgen05.mma.cta_group::1.kind::tf32 --m 128 --n 16 --a tf32 --b tf32 --layout-b mn-major:128" + out, "128-atom32 (code 1)"},
+      {"golden tcgen05.mma.cta_group::1.kind::tf32 --m 128 --n 16 --a tf32 --b tf32 --layout-b mn-major:128" + out,
+       "128-atom32 (code 1)"},
       {"golden " + f16 + " --a-source tmem" + out, "smem or registers for wgmma"},
       {"golden " + f16 + " --layout-a k-major:128-atom32" + out, "exists on sm_100a only"},
       {"ptx tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::use", "a mnemonic of bitmma list --mnemonics"},
@@ -258,39 +292,91 @@ TEST_CASE("bad vector files: message and exit code of each") {
     for (const int64_t extent : shape) size *= extent;
     file.set(Tensor::from_bytes(name, dtype, std::move(shape), std::vector<uint8_t>(static_cast<size_t>(size))));
   };
-  struct Row { std::function<void(TensorFile&)> change; std::string message; };
+  struct Row {
+    std::function<void(TensorFile&)> change;
+    std::string message;
+  };
   const std::vector<Row> rows = {
       {[](TensorFile& f) { f.erase_metadata("format"); }, "__metadata__ format = (missing)"},
       {[](TensorFile& f) { f.set_metadata("format", "bitmma-vectors-9"); }, "__metadata__ format = bitmma-vectors-9"},
       {[](TensorFile& f) { f.erase_metadata("instruction"); }, "give --instruction"},
-      {[](TensorFile& f) { f.set_metadata("instruction", "wgmma.mma_async.sync.aligned.m64n9k16.f32.f16.f16"); }, "n = 9"},
+      {[](TensorFile& f) { f.set_metadata("instruction", "wgmma.mma_async.sync.aligned.m64n9k16.f32.f16.f16"); },
+       "n = 9"},
       {[](TensorFile& f) { f.set_metadata("instruction", "nonsense"); }, "instruction = nonsense"},
       {[](TensorFile& f) { f.set_metadata("imm_scale_a", "one"); }, "__metadata__ imm_scale_a = one"},
       {[](TensorFile& f) { f.set_metadata("imm_scale_a", "2"); }, "imm_scale_a = 2"},
       {[](TensorFile& f) { f.set_metadata("imm_trans_b", "1x"); }, "__metadata__ imm_trans_b = 1x"},
       {[](TensorFile& f) { f.set_metadata("scale_d", ""); }, "__metadata__ scale_d"},
       {[](TensorFile& f) { f.set_metadata("sparsity_selector", "3"); }, "sparsity_selector = 3"},
-      {[](TensorFile& f) { f.set_metadata("scale_d", "1"); f.erase("c_regs"); }, "tensor c_regs = (missing)"},
+      {[](TensorFile& f) {
+         f.set_metadata("scale_d", "1");
+         f.erase("c_regs");
+       },
+       "tensor c_regs = (missing)"},
       {[](TensorFile& f) { f.erase("smem"); }, "tensor smem = (missing)"},
       {[](TensorFile& f) { f.erase("a_desc"); }, "tensor a_desc = (missing)"},
       {[](TensorFile& f) { f.erase("b_desc"); }, "tensor b_desc = (missing)"},
       {[](TensorFile& f) { f.erase("d_regs"); }, "a recorded D to compare with"},
-      {[](TensorFile& f) { for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name); }, "neither images nor logical matrices"},
-      {[&](TensorFile& f) { reshape(f, "a_regs", "U32", {2, 128, 4}); }, "both a_regs and a_desc"},
+      {[](TensorFile& f) {
+         for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
+       },
+       "neither images nor logical matrices"},
+      {[&](TensorFile& f) {
+         reshape(f, "a_regs", "U32", {2, 128, 4});
+       },
+       "both a_regs and a_desc"},
       {[&](TensorFile& f) { reshape(f, "a_desc", "U32", {2}); }, "tensor a_desc dtype = U32: legal is U64"},
       {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {3}); }, "tensor a_desc shape = [3]"},
-      {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {2, 1}); }, "tensor a_desc shape = [2, 1]"},
+      {[&](TensorFile& f) {
+         reshape(f, "a_desc", "U64", {2, 1});
+       },
+       "tensor a_desc shape = [2, 1]"},
       {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {}); }, "tensor a_desc shape = []"},
       {[&](TensorFile& f) { reshape(f, "smem", "U8", {2}); }, "tensor smem shape = [2]: legal is [2, ...]"},
-      {[&](TensorFile& f) { reshape(f, "smem", "I8", {2, 4096}); }, "tensor smem dtype = I8"},
-      {[&](TensorFile& f) { reshape(f, "smem", "U8", {2, 0}); }, "A element row 0, k 0"},
-      {[&](TensorFile& f) { reshape(f, "smem", "U8", {2, 100}); }, "shared-memory image of 100 bytes"},
-      {[&](TensorFile& f) { reshape(f, "d_regs", "U32", {2, 128, 5}); }, "tensor d_regs shape = [2, 128, 5]: legal is [2, 128, 4]"},
-      {[&](TensorFile& f) { reshape(f, "d_regs", "F32", {2, 128, 4}); }, "tensor d_regs dtype = F32"},
-      {[&](TensorFile& f) { for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name); reshape(f, "a", "F32", {1, 64, 16}); reshape(f, "b", "F16", {1, 16, 8}); }, "tensor a dtype = F32: legal is F16"},
-      {[&](TensorFile& f) { for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name); reshape(f, "a", "F16", {1, 64, 16}); }, "tensor b = (missing)"},
-      {[&](TensorFile& f) { for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name); f.set_metadata("scale_d", "1"); reshape(f, "a", "F16", {1, 64, 16}); reshape(f, "b", "F16", {1, 16, 8}); }, "without C, save scale_d = 0"},
-      {[&](TensorFile& f) { for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name); reshape(f, "a", "F16", {0, 64, 16}); reshape(f, "b", "F16", {0, 16, 8}); }, "an empty file proves nothing"},
+      {[&](TensorFile& f) {
+         reshape(f, "smem", "I8", {2, 4096});
+       },
+       "tensor smem dtype = I8"},
+      {[&](TensorFile& f) {
+         reshape(f, "smem", "U8", {2, 0});
+       },
+       "A element row 0, k 0"},
+      {[&](TensorFile& f) {
+         reshape(f, "smem", "U8", {2, 100});
+       },
+       "shared-memory image of 100 bytes"},
+      {[&](TensorFile& f) {
+         reshape(f, "d_regs", "U32", {2, 128, 5});
+       },
+       "tensor d_regs shape = [2, 128, 5]: legal is [2, 128, 4]"},
+      {[&](TensorFile& f) {
+         reshape(f, "d_regs", "F32", {2, 128, 4});
+       },
+       "tensor d_regs dtype = F32"},
+      {[&](TensorFile& f) {
+         for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
+         reshape(f, "a", "F32", {1, 64, 16});
+         reshape(f, "b", "F16", {1, 16, 8});
+       },
+       "tensor a dtype = F32: legal is F16"},
+      {[&](TensorFile& f) {
+         for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
+         reshape(f, "a", "F16", {1, 64, 16});
+       },
+       "tensor b = (missing)"},
+      {[&](TensorFile& f) {
+         for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
+         f.set_metadata("scale_d", "1");
+         reshape(f, "a", "F16", {1, 64, 16});
+         reshape(f, "b", "F16", {1, 16, 8});
+       },
+       "without C, save scale_d = 0"},
+      {[&](TensorFile& f) {
+         for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
+         reshape(f, "a", "F16", {0, 64, 16});
+         reshape(f, "b", "F16", {0, 16, 8});
+       },
+       "an empty file proves nothing"},
   };
   for (const Row& row : rows) {
     edit(row.change);
@@ -318,7 +404,8 @@ TEST_CASE("verify prints files, cases, outputs and mismatches, and how sure the 
 
 TEST_CASE("golden, simulate, compare: same is 0, one flipped bit is 1 and is shown") {
   const test::TemporaryFolder folder;
-  const std::string golden = folder.path("golden.safetensors"), out = folder.path("out.safetensors"), bad = folder.path("bad.safetensors");
+  const std::string golden = folder.path("golden.safetensors"), out = folder.path("out.safetensors"),
+                    bad = folder.path("bad.safetensors");
   CHECK(run({"golden", f16, "--cases", "3", "--seed", "4", "--distribution", "wide", "-o", golden}).code == 0);
   CHECK(run({"simulate", golden, "-o", out}).code == 0);
   const Outcome same = run({"compare", golden, out});
@@ -331,7 +418,8 @@ TEST_CASE("golden, simulate, compare: same is 0, one flipped bit is 1 and is sho
   write_tensor_file(bad, file);
   const Outcome differ = run({"compare", golden, bad});
   CHECK(differ.code == 1);
-  CHECK_THAT(differ.out, ContainsSubstring("differ: 1 of 1536 outputs in 1 of 3 cases") && ContainsSubstring("case 2, row 0, col 2 (thread 1, register 0, bit 0): expected 0x"));
+  CHECK_THAT(differ.out, ContainsSubstring("differ: 1 of 1536 outputs in 1 of 3 cases") &&
+                             ContainsSubstring("case 2, row 0, col 2 (thread 1, register 0, bit 0): expected 0x"));
   CHECK(run({"verify", bad}).code == 1);
   CHECK(run({"simulate", bad}).code == 1);
   const auto json = nlohmann::json::parse(run({"compare", "--json", golden, bad}).out);
@@ -342,7 +430,8 @@ TEST_CASE("golden, simulate, compare: same is 0, one flipped bit is 1 and is sho
 TEST_CASE("simulate shows D, the rule and its evidence, and whether the recorded D agrees") {
   const Outcome outcome = run({"simulate", one_golden, "--rows", "2", "--cols", "3", "--hex"});
   CHECK(outcome.code == 0);
-  CHECK_THAT(outcome.out, ContainsSubstring("F = 25, RZ-23") && ContainsSubstring("measured on an NVIDIA H200") && ContainsSubstring("row 1  0x") &&
+  CHECK_THAT(outcome.out, ContainsSubstring("F = 25, RZ-23") && ContainsSubstring("measured on an NVIDIA H200") &&
+                              ContainsSubstring("row 1  0x") &&
                               ContainsSubstring("all 1024 outputs of 2 cases match the recorded D (NVIDIA H200)"));
 }
 
@@ -357,16 +446,19 @@ TEST_CASE("simulate writes several files into a folder") {
 TEST_CASE("decode takes descriptors and mnemonics, encode is its inverse") {
   const Outcome text = run({"decode", "0x4000004000010080", "--major", "k"});
   CHECK(text.code == 0);
-  CHECK_THAT(text.out, ContainsSubstring("start_address") && ContainsSubstring("2048") && ContainsSubstring("128: Swizzle<3,4,3>"));
+  CHECK_THAT(text.out, ContainsSubstring("start_address") && ContainsSubstring("2048") &&
+                           ContainsSubstring("128: Swizzle<3,4,3>"));
   const auto json = nlohmann::json::parse(run({"decode", "--json", "0x4000004000010080"}).out);
   CHECK(json["fields"]["start_address"] == 2048);
   CHECK(json["fields"]["stride_dim_byte_offset"] == 1024);
   CHECK(json["swizzle_mode"] == "128");
   CHECK(json["warnings"].empty());
   CHECK(run_line("encode descriptor --start 2048 --lbo 16 --sbo 1024 --swizzle 128").out == "0x4000004000010080\n");
-  CHECK(run_line("encode descriptor --arch sm_100a --start 0x800 --lbo 16 --sbo 1024 --swizzle 128").out == "0x4000404000010080\n");
+  CHECK(run_line("encode descriptor --arch sm_100a --start 0x800 --lbo 16 --sbo 1024 --swizzle 128").out ==
+        "0x4000404000010080\n");
   CHECK_THAT(run({"decode", "0x4040004000010080"}).out, ContainsSubstring("warning: reserved bits"));
-  CHECK(run_line("encode instruction --n 128 --d f16 --a e4m3 --b e5m2 --sp").out == "wgmma.mma_async.sp.sync.aligned.m64n128k64.f16.e4m3.e5m2\n");
+  CHECK(run_line("encode instruction --n 128 --d f16 --a e4m3 --b e5m2 --sp").out ==
+        "wgmma.mma_async.sp.sync.aligned.m64n128k64.f16.e4m3.e5m2\n");
   CHECK_THAT(run({"decode", f16}).out, ContainsSubstring("64 x 8 f32, 4 registers a thread"));
   CHECK(nlohmann::json::parse(run({"decode", "--json", f16}).out)["evidence"] == "measured on an NVIDIA H200");
 }
@@ -378,11 +470,14 @@ TEST_CASE("layout smem answers in both directions, as CSV, JSON, CuTe notation a
   const std::string csv = run_line(descriptor + "--csv").out;
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 64 * 16 + 1);
   CHECK_THAT(csv, ContainsSubstring("\n9,8,1152,0\n"));
-  CHECK(nlohmann::json::parse(run_line(descriptor + "--json").out)["cute"] == "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))");
+  CHECK(nlohmann::json::parse(run_line(descriptor + "--json").out)["cute"] ==
+        "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))");
   const std::string picture = run_line(descriptor).out;
-  CHECK_THAT(picture, ContainsSubstring("Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))") && ContainsSubstring("0x80  r1 k8-15") && ContainsSubstring("more lines"));
+  CHECK_THAT(picture, ContainsSubstring("Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))") &&
+                          ContainsSubstring("0x80  r1 k8-15") && ContainsSubstring("more lines"));
   // The MN-major 64B example of PTX: LBO 512, SBO 1024 bytes.
-  CHECK_THAT(run_line("layout smem --descriptor 0x8000004000200000 --major mn --rows 64 --cols 16").out, ContainsSubstring("Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))"));
+  CHECK_THAT(run_line("layout smem --descriptor 0x8000004000200000 --major mn --rows 64 --cols 16").out,
+             ContainsSubstring("Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))"));
 }
 
 TEST_CASE("layout fragment answers in both directions, and draws") {
@@ -393,7 +488,8 @@ TEST_CASE("layout fragment answers in both directions, and draws") {
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 64 * 16 + 1);
   CHECK_THAT(run_line(d + "--operand a --thread 5 --register 2 --bit 20").out, ContainsSubstring("\n1,11,5,2,16\n"));
   CHECK_THAT(run_line(d).out, ContainsSubstring("row 9   T4:r2"));
-  const std::string sparse = "layout fragment --instruction wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 --operand metadata ";
+  const std::string sparse =
+      "layout fragment --instruction wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 --operand metadata ";
   CHECK(run_line(sparse + "--row 3 --col 1").out == "row,col,thread,register,bit\n3,1,12,0,2\n");
   CHECK(run_line(sparse + "--thread 12 --bit 3").out == "row,col,thread,register,bit\n3,1,12,0,2\n");
 }
@@ -429,15 +525,21 @@ TEST_CASE("bench measures what the filter names, on the instruction set asked fo
   const std::string best(cpu_target());
   const Outcome text = run({"bench", "mma.sync mxf4", "--seconds", "0.001", "--threads", "2"});
   CHECK(text.code == 0);
-  CHECK_THAT(text.out, ContainsSubstring("mma.sync mxf4nvf4 e2m1 -> f32 m16n8k64") && ContainsSubstring("2 threads 1e9 terms/s") && !ContainsSubstring("wgmma") && ContainsSubstring("Hot loops for " + best));
-  const auto json = nlohmann::json::parse(run({"bench", "^wgmma f16 -> f16 m64n8k16$", "--seconds", "0.001", "--cpu-target", "baseline", "--json"}).out);
+  CHECK_THAT(text.out, ContainsSubstring("mma.sync mxf4nvf4 e2m1 -> f32 m16n8k64") &&
+                           ContainsSubstring("2 threads 1e9 terms/s") && !ContainsSubstring("wgmma") &&
+                           ContainsSubstring("Hot loops for " + best));
+  const auto json = nlohmann::json::parse(
+      run({"bench", "^wgmma f16 -> f16 m64n8k16$", "--seconds", "0.001", "--cpu-target", "baseline", "--json"}).out);
   use_cpu_target(best);
   CHECK(json["cpu_target"] == "baseline");
   REQUIRE(json["results"].size() == 1);
   CHECK(json["results"][0]["terms"] == 64 * 8 * 16);
   CHECK(json["results"][0]["seconds"] > 0);
   for (const auto& [arguments, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"bench", "("}, "a regular expression"}, {{"bench", "wgmma f64"}, "that names a case"}, {{"bench", "--cpu-target", "x86-64-v9"}, "baseline"}, {{"bench", "--seconds", "0"}, "--seconds"}}) {
+           {{"bench", "("}, "a regular expression"},
+           {{"bench", "wgmma f64"}, "that names a case"},
+           {{"bench", "--cpu-target", "x86-64-v9"}, "baseline"},
+           {{"bench", "--seconds", "0"}, "--seconds"}}) {
     const Outcome bad = run(arguments);
     CHECK(bad.code == 2);
     CHECK_THAT(bad.err, ContainsSubstring(message));
@@ -446,15 +548,23 @@ TEST_CASE("bench measures what the filter names, on the instruction set asked fo
 
 TEST_CASE("tcgen05: golden, simulate, verify, compare; bad files get their message") {
   const test::TemporaryFolder folder;
-  const std::string golden = folder.path("golden.safetensors"), out = folder.path("out.safetensors"), bad = folder.path("bad.safetensors");
-  CHECK(run({"golden", "tcgen05.mma.cta_group::2.kind::f8f6f4", "--m", "128", "--n", "32", "--a", "e2m1", "--b", "e4m3", "--cases", "2", "-o", golden}).code == 0);
+  const std::string golden = folder.path("golden.safetensors"), out = folder.path("out.safetensors"),
+                    bad = folder.path("bad.safetensors");
+  CHECK(run({"golden", "tcgen05.mma.cta_group::2.kind::f8f6f4", "--m", "128", "--n", "32", "--a", "e2m1", "--b", "e4m3",
+             "--cases", "2", "-o", golden})
+            .code == 0);
   CHECK(run({"simulate", golden, "-o", out}).code == 0);
   CHECK(run({"compare", golden, out}).code == 0);
-  CHECK_THAT(run({"simulate", golden}).out, ContainsSubstring("M = 128, N = 32, K = 32; D f32, A e2m1, B e4m3") && ContainsSubstring("published hardware words"));
+  CHECK_THAT(run({"simulate", golden}).out, ContainsSubstring("M = 128, N = 32, K = 32; D f32, A e2m1, B e4m3") &&
+                                                ContainsSubstring("published hardware words"));
   CHECK_THAT(run({"verify", golden}).out, ContainsSubstring("tcgen05.mma.cta_group::2.kind::f8f6f4 f32.e2m1.e4m3"));
   CHECK_THAT(run({"decode", "tcgen05.mma.ws.cta_group::1.kind::i8"}).out, ContainsSubstring("weight-stationary"));
-  struct Row { std::function<void(TensorFile&)> change; std::string message; };
-  const auto replace = [](TensorFile& file, const char* name, const char* dtype, std::vector<int64_t> shape, uint8_t fill = 0) {
+  struct Row {
+    std::function<void(TensorFile&)> change;
+    std::string message;
+  };
+  const auto replace = [](TensorFile& file, const char* name, const char* dtype, std::vector<int64_t> shape,
+                          uint8_t fill = 0) {
     int64_t size = dtype_bytes(dtype);
     for (const int64_t extent : shape) size *= extent;
     file.set(Tensor::from_bytes(name, dtype, std::move(shape), std::vector<uint8_t>(static_cast<size_t>(size), fill)));
@@ -467,12 +577,27 @@ TEST_CASE("tcgen05: golden, simulate, verify, compare; bad files get their messa
       {[](TensorFile& f) { f.erase("tmem"); }, "tensor tmem = (missing)"},
       {[](TensorFile& f) { f.erase("d_tmem"); }, "tensor d_tmem = (missing)"},
       {[](TensorFile& f) { f.erase("enable_input_d"); }, "tensor enable_input_d = (missing)"},
-      {[&](TensorFile& f) { replace(f, "tmem", "U32", {2, 1, 128, 32}); }, "tensor tmem shape = [2, 1, 128, 32]: legal is [2, 2, 128, ...]"},
-      {[&](TensorFile& f) { replace(f, "tmem", "U32", {2, 2, 128, 8}); }, "inside the 8 columns"},
-      {[&](TensorFile& f) { replace(f, "smem", "U8", {2, 4096}); }, "tensor smem shape = [2, 4096]: legal is [2, 2, ...]"},
-      {[&](TensorFile& f) { replace(f, "smem", "U8", {2, 2, 64}); }, "image of 64 bytes"},
+      {[&](TensorFile& f) {
+         replace(f, "tmem", "U32", {2, 1, 128, 32});
+       },
+       "tensor tmem shape = [2, 1, 128, 32]: legal is [2, 2, 128, ...]"},
+      {[&](TensorFile& f) {
+         replace(f, "tmem", "U32", {2, 2, 128, 8});
+       },
+       "inside the 8 columns"},
+      {[&](TensorFile& f) {
+         replace(f, "smem", "U8", {2, 4096});
+       },
+       "tensor smem shape = [2, 4096]: legal is [2, 2, ...]"},
+      {[&](TensorFile& f) {
+         replace(f, "smem", "U8", {2, 2, 64});
+       },
+       "image of 64 bytes"},
       {[&](TensorFile& f) { replace(f, "d_tmem", "U32", {2}, 0x7F); }, "Tensor Memory address = 0x7f7f7f7f"},
-      {[&](TensorFile& f) { replace(f, "disable_output_lane", "U32", {2, 4}); }, "tensor disable_output_lane shape"},
+      {[&](TensorFile& f) {
+         replace(f, "disable_output_lane", "U32", {2, 4});
+       },
+       "tensor disable_output_lane shape"},
       {[&](TensorFile& f) { replace(f, "scale_input_d", "U8", {2}, 1); }, "only kind::f16 and kind::tf32"},
       {[&](TensorFile& f) { replace(f, "zero_column_mask", "U64", {2}, 1); }, "absent or 0 without .ws"},
       {[&](TensorFile& f) { replace(f, "a_tmem", "U32", {2}); }, "both a_tmem and a_desc"},
@@ -518,9 +643,11 @@ TEST_CASE("explain, diagnose, lint and --cute speak JSON and use the exit codes"
   const std::string cute = "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))";
   CHECK(run({"layout", "--cute", cute, "--descriptor", "0x4000004000010000"}).code == 0);
   CHECK(run({"layout", "--cute", cute, "--descriptor", "0x8000004000010000"}).code == 1);
-  CHECK(nlohmann::json::parse(run({"layout", "--cute", cute, "--descriptor", "0x8000004000010000", "--json"}).out)["first"]["row"] == 1);
-  for (const char* line : {"layout smem --descriptor 0x4000004000010000 --rows 64 --svg ", "layout fragment --instruction wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --svg ", "layout tmem --svg ", "layout scales --svg ",
-                           "layout --cute (8,16):(16,1) --svg "}) {
+  CHECK(nlohmann::json::parse(
+            run({"layout", "--cute", cute, "--descriptor", "0x8000004000010000", "--json"}).out)["first"]["row"] == 1);
+  for (const char* line : {"layout smem --descriptor 0x4000004000010000 --rows 64 --svg ",
+                           "layout fragment --instruction wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --svg ",
+                           "layout tmem --svg ", "layout scales --svg ", "layout --cute (8,16):(16,1) --svg "}) {
     const std::string path = folder.path("picture.svg");
     CHECK(run_line(line + path).code == 0);
     CHECK_THAT(test::read_text(path), ContainsSubstring("</svg>"));
@@ -529,7 +656,9 @@ TEST_CASE("explain, diagnose, lint and --cute speak JSON and use the exit codes"
 }
 
 TEST_CASE("decode answers what people get wrong about Blackwell's descriptors") {
-  struct Row { std::string line, answer; };
+  struct Row {
+    std::string line, answer;
+  };
   const std::vector<Row> rows = {
       // e2m1 is 1 in Table 44, 5 in Tables 42 and 43.
       {"decode 0x08040680 --kind mxf4nvf4", "5 is e2m1 in Tables 42 and 43 only"},
@@ -541,7 +670,8 @@ TEST_CASE("decode answers what people get wrong about Blackwell's descriptors") 
       // Scale ids name a byte of a cell, not a thread.
       {"decode 0x08040480 --kind mxf4nvf4", "byte of the Tensor Memory cell with A's first scale"},
       // LBO and SBO are multiples of 16 bytes.
-      {"encode descriptor --lbo 64 --sbo 8 --arch sm_100a", "stride_dim_byte_offset = 8: legal is a multiple of 16 bytes"},
+      {"encode descriptor --lbo 64 --sbo 8 --arch sm_100a",
+       "stride_dim_byte_offset = 8: legal is a multiple of 16 bytes"},
       // Strides of the layout without swizzle, in a 128B one.
       {"decode 0x4000400800800000 --arch sm_100a --major k", "look like those of the layout without swizzle"},
       {"decode 0x4000400800800000 --arch sm_100a --major k", "the hardware ignores it there"},
@@ -559,8 +689,10 @@ TEST_CASE("decode answers what people get wrong about Blackwell's descriptors") 
       // The eight zeros that Table 40 misprints.
       {"decode 0x4160404000010000 --arch sm_100a", "0xb00000000 is a misprint"},
       // mma.sync has registers, not descriptors or Tensor Memory addresses: 4 of A, 2 of B.
-      {"decode mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3", "no descriptors, no Tensor Memory"},
-      {"decode mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3", "64 x 8 e2m1, 2 registers"},
+      {"decode mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3",
+       "no descriptors, no Tensor Memory"},
+      {"decode mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3",
+       "64 x 8 e2m1, 2 registers"},
       // And other traps: missing fixed bits, codes that do not exist, strides not shifted, a start inside the pattern.
       {"decode 0x4000004000010000 --arch sm_100a", "a descriptor made for sm_90a lacks these bits"},
       {"decode 0xA000404000010000 --arch sm_100a", "swizzle of descriptor 0xa000404000010000 = 5"},
@@ -569,7 +701,8 @@ TEST_CASE("decode answers what people get wrong about Blackwell's descriptors") 
       {"decode 0x4000404000010008 --arch sm_100a", "set base_offset = (start >> 7) & 7"},
       {"decode 0xC010404000010000 --arch sm_100a", "leading_dim_mode = 1 (absolute address)"},
       {"decode 0x00ff078500030201 --zero-column-mask --m 64 --n 64", "use_span"},
-      {"decode tcgen05.cp.cta_group::1.64x128b.warpx2::02_13", "64 rows of 16 bytes of shared memory -> Tensor Memory, 2 lanes each"},
+      {"decode tcgen05.cp.cta_group::1.64x128b.warpx2::02_13",
+       "64 rows of 16 bytes of shared memory -> Tensor Memory, 2 lanes each"},
   };
   for (const Row& row : rows) {
     const Outcome outcome = run_line(row.line);
@@ -577,28 +710,54 @@ TEST_CASE("decode answers what people get wrong about Blackwell's descriptors") 
     CHECK_THAT(outcome.out + outcome.err, ContainsSubstring(row.answer));
   }
   CHECK(run_line("encode mask --use 3 --skip 2").out == "0x0003028000000000\n");
-  CHECK_THAT(run_line("decode 0x0003028000000000 --zero-column-mask --m 128 --n 64").out, ContainsSubstring("   0  0000111000011100001110000111"));
-  CHECK(nlohmann::json::parse(run_line("decode 0x0003028000000000 --zero-column-mask --m 128 --n 8 --json").out)["columns"] == "00001110");
+  CHECK_THAT(run_line("decode 0x0003028000000000 --zero-column-mask --m 128 --n 64").out,
+             ContainsSubstring("   0  0000111000011100001110000111"));
+  CHECK(nlohmann::json::parse(
+            run_line("decode 0x0003028000000000 --zero-column-mask --m 128 --n 8 --json").out)["columns"] ==
+        "00001110");
 }
 
 TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
   const auto json = nlohmann::json::parse(run({"list", "--json"}).out);
-  const auto others = std::ranges::count_if(accumulator_models(), [](const AccumulatorModel& model) { return model.family != Family::wgmma; });
+  const auto others = std::ranges::count_if(
+      accumulator_models(), [](const AccumulatorModel& model) { return model.family != Family::wgmma; });
   CHECK(json.size() == legal_forms().size() + static_cast<size_t>(others));
   for (const auto& row : json) CHECK_FALSE(row["evidence"].get<std::string>().empty());
   std::istringstream mnemonics(run({"list", "--mnemonics"}).out);
   size_t count = 0;
   for (std::string line; std::getline(mnemonics, line); ++count) {
     INFO(line);
-    if (is_tmem_move(line)) CHECK(print(parse_tmem_move(line)) == line);
-    else CHECK(print(parse_instruction(line)) == line);
+    if (is_tmem_move(line))
+      CHECK(print(parse_tmem_move(line)) == line);
+    else
+      CHECK(print(parse_instruction(line)) == line);
   }
-  CHECK(count == all_legal_instructions().size() + all_tcgen05_mnemonics().size() + all_mma_sync_instructions().size() + all_legal_moves().size());
+  CHECK(count == all_legal_instructions().size() + all_tcgen05_mnemonics().size() + all_mma_sync_instructions().size() +
+                     all_legal_moves().size());
 }
 
 TEST_CASE("help has examples, goes to stdout and is no error") {
-  for (const char* line : {"--help", "simulate --help", "golden --help", "verify --help", "compare --help", "decode --help", "encode descriptor --help",
-                           "encode instruction --help", "layout smem --help", "layout tmem --help", "layout ldst --help", "encode idesc --help", "layout fragment --help", "list --help", "layout --help", "layout scales --help", "explain --help", "diagnose --help", "encode mask --help", "ptx --help", "gpu --help"}) {
+  for (const char* line : {"--help",
+                           "simulate --help",
+                           "golden --help",
+                           "verify --help",
+                           "compare --help",
+                           "decode --help",
+                           "encode descriptor --help",
+                           "encode instruction --help",
+                           "layout smem --help",
+                           "layout tmem --help",
+                           "layout ldst --help",
+                           "encode idesc --help",
+                           "layout fragment --help",
+                           "list --help",
+                           "layout --help",
+                           "layout scales --help",
+                           "explain --help",
+                           "diagnose --help",
+                           "encode mask --help",
+                           "ptx --help",
+                           "gpu --help"}) {
     const Outcome outcome = run_line(line);
     INFO(line);
     CHECK(outcome.code == 0);
@@ -610,16 +769,22 @@ TEST_CASE("help has examples, goes to stdout and is no error") {
 
 TEST_CASE("instruction descriptors, Tensor Memory and ld/st maps answer in both directions") {
   CHECK(run_line("encode idesc --kind f16 --m 128 --n 64").out == "0x08100010\n");
-  CHECK_THAT(run_line("decode 0x08100010 --kind f16").out, ContainsSubstring("M = 128, N = 64; D f32, A f16, B f16; A K-major, B K-major"));
+  CHECK_THAT(run_line("decode 0x08100010 --kind f16").out,
+             ContainsSubstring("M = 128, N = 64; D f32, A f16, B f16; A K-major, B K-major"));
   CHECK(nlohmann::json::parse(run_line("decode 0x08100010 --kind f16 --json").out)["fields"]["n"] == 8);
   CHECK(run_line("layout tmem --m 64 --n 32 --row 17 --col 5").out == "row,col,cta,lane,column,bit\n17,5,0,33,5,0\n");
-  CHECK(run_line("layout tmem --m 64 --n 32 --lane 33 --column 5").out == "row,col,cta,lane,column,bit\n17,5,0,33,5,0\n");
-  CHECK(run_line("layout tmem --m 128 --n 64 --cta-group 2 --row 70 --col 40").out == "row,col,cta,lane,column,bit\n70,40,1,70,8,0\n");
+  CHECK(run_line("layout tmem --m 64 --n 32 --lane 33 --column 5").out ==
+        "row,col,cta,lane,column,bit\n17,5,0,33,5,0\n");
+  CHECK(run_line("layout tmem --m 128 --n 64 --cta-group 2 --row 70 --col 40").out ==
+        "row,col,cta,lane,column,bit\n70,40,1,70,8,0\n");
   const std::string a = run_line("layout tmem --operand a --m 64 --ws --csv").out;
   CHECK(std::count(a.begin(), a.end(), '\n') == 64 * 16 * 2 + 1);
   CHECK_THAT(run_line("layout tmem --m 64 --n 32").out, ContainsSubstring("layout F") && ContainsSubstring("32-47"));
-  CHECK(run_line("layout ldst --shape 16x64b --num 4 --thread 5 --register 3").out == "thread,register,half,lane,column\n5,3,0,9,6\n5,3,1,9,6\n");
-  CHECK(run_line("layout ldst --shape 16x64b --num 4 --lane 9 --column 6").out == "thread,register,half,lane,column\n5,3,0,9,6\n5,3,1,9,6\n");
-  CHECK_THAT(run_line("layout ldst --shape 16x64b --num 4 --pack --thread 5 --register 3").out, ContainsSubstring("5,3,0,9,12\n5,3,1,9,13\n"));
+  CHECK(run_line("layout ldst --shape 16x64b --num 4 --thread 5 --register 3").out ==
+        "thread,register,half,lane,column\n5,3,0,9,6\n5,3,1,9,6\n");
+  CHECK(run_line("layout ldst --shape 16x64b --num 4 --lane 9 --column 6").out ==
+        "thread,register,half,lane,column\n5,3,0,9,6\n5,3,1,9,6\n");
+  CHECK_THAT(run_line("layout ldst --shape 16x64b --num 4 --pack --thread 5 --register 3").out,
+             ContainsSubstring("5,3,0,9,12\n5,3,1,9,13\n"));
   CHECK_THAT(run_line("layout ldst --shape 32x32b --num 2").out, ContainsSubstring("T31:r1"));
 }

@@ -2,7 +2,8 @@
 // command, and what follows is its output, stdout before stderr. Commands run in an empty folder in which `data` is the
 // project's, one page after the other, so that a command may use what an earlier one of its page wrote.
 //
-// BITMMA_UPDATE_DOCS=1 in the environment writes the real output into the pages instead; read the diff before committing.
+// BITMMA_UPDATE_DOCS=1 in the environment writes the real output into the pages instead; read the diff before
+// committing.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -23,7 +24,8 @@ std::vector<std::string> shell_words(const std::string& line) {
   std::string word;
   bool quoted = false, any = false;
   for (const char c : line) {
-    if (c == '\'') quoted = !quoted, any = true;
+    if (c == '\'')
+      quoted = !quoted, any = true;
     else if (c == ' ' && !quoted) {
       if (any) words.push_back(word);
       word.clear(), any = false;
@@ -65,8 +67,10 @@ Page run_page(const std::string& text) {
     if (in_block && (fence || line.starts_with("$ "))) finish();
     if (fence) in_block = !in_block && line == "```console";
     if (in_block && line.starts_with("$ bitmma ")) command = line.substr(2);
-    if (!in_block || fence || line.starts_with("$ ")) page.rewritten += line + "\n";
-    else expected += line + "\n";
+    if (!in_block || fence || line.starts_with("$ "))
+      page.rewritten += line + "\n";
+    else
+      expected += line + "\n";
   }
   return page;
 }
@@ -86,7 +90,9 @@ TEST_CASE("every command in docs prints what stands there") {
     std::filesystem::current_path(before);
     commands += page.commands;
     if (update) test::write_text(entry.path().string(), page.rewritten);
-    INFO(entry.path().filename().string() << "\n" << page.differences << "run with BITMMA_UPDATE_DOCS=1 to write the real output there");
+    INFO(entry.path().filename().string()
+         << "\n"
+         << page.differences << "run with BITMMA_UPDATE_DOCS=1 to write the real output there");
     CHECK((update || page.differences.empty()));
   }
   CHECK(commands >= 10);

@@ -11,8 +11,9 @@
 using namespace bitmma;
 
 TEST_CASE("an error prints field, value, what is legal, what to do and the source, one violation a line") {
-  const Error error({{.field = "n", .seen = "12", .legal = "8..256 in steps of 8", .fix = "use n = 16", .source = "PTX"},
-                     {.field = "m", .seen = "63", .legal = "64"}});
+  const Error error(
+      {{.field = "n", .seen = "12", .legal = "8..256 in steps of 8", .fix = "use n = 16", .source = "PTX"},
+       {.field = "m", .seen = "63", .legal = "64"}});
   CHECK(std::string(error.what()) == "n = 12: legal is 8..256 in steps of 8; use n = 16 [PTX]\nm = 63: legal is 64");
   CHECK(error.violations().size() == 2);
 }
@@ -57,5 +58,9 @@ TEST_CASE("parallel_for visits every index once, for any number of threads") {
 }
 
 TEST_CASE("an exception in parallel work reaches the caller") {
-  CHECK_THROWS_AS(parallel_for(100, 4, [](size_t i) { if (i == 50) throw std::runtime_error("here"); }), std::runtime_error);
+  CHECK_THROWS_AS(parallel_for(100, 4,
+                               [](size_t i) {
+                                 if (i == 50) throw std::runtime_error("here");
+                               }),
+                  std::runtime_error);
 }

@@ -6,20 +6,33 @@
 
 using namespace bitmma;
 
-TEST_CASE("every instruction descriptor that CUTLASS makes decodes to its inputs and encodes back, or is refused with cause") {
+TEST_CASE(
+    "every instruction descriptor that CUTLASS makes decodes to its inputs and encodes back, or is refused with "
+    "cause") {
   int refused = 0;
   const int64_t rows = test::for_each_csv_row(test::oracle_path("umma_idesc.csv"), [&](const test::CsvRow& row) {
     const auto type = [&](const char* name) { return *format_named(row.at(name).substr(0, row.at(name).find('_'))); };
     const auto flag = [&](const char* name, const char* set = "1") { return row.at(name) == set; };
     const MmaKind kind = *mma_kind_named(row.at("kind"));
     const auto word = static_cast<uint32_t>(std::stoul(row.at("desc"), nullptr, 16));
-    const InstructionDescriptor expected{.kind = kind, .m = std::stoi(row.at("M")), .n = std::stoi(row.at("N")), .d = type("c"), .a = type("a"), .b = type("b"),
-                                         .sparse = flag("sparse"), .sparsity_selector = std::stoi(row.at("sparse_id2")), .saturate = flag("saturate"),
-                                         .negate_a = flag("a_negate"), .negate_b = flag("b_negate"), .transpose_a = flag("a_major", "MN"),
-                                         .transpose_b = flag("b_major", "MN"), .max_shift_code = std::stoi(row.at("max_shift"))};
+    const InstructionDescriptor expected{.kind = kind,
+                                         .m = std::stoi(row.at("M")),
+                                         .n = std::stoi(row.at("N")),
+                                         .d = type("c"),
+                                         .a = type("a"),
+                                         .b = type("b"),
+                                         .sparse = flag("sparse"),
+                                         .sparsity_selector = std::stoi(row.at("sparse_id2")),
+                                         .saturate = flag("saturate"),
+                                         .negate_a = flag("a_negate"),
+                                         .negate_b = flag("b_negate"),
+                                         .transpose_a = flag("a_major", "MN"),
+                                         .transpose_b = flag("b_major", "MN"),
+                                         .max_shift_code = std::stoi(row.at("max_shift"))};
     INFO(row.at("kind") << " " << row.at("desc"));
     // CUTLASS only encodes; these values no instruction takes.
-    const bool legal = (info(kind).has_saturate || !expected.saturate) && (info(kind).has_negate || (!expected.negate_a && !expected.negate_b)) &&
+    const bool legal = (info(kind).has_saturate || !expected.saturate) &&
+                       (info(kind).has_negate || (!expected.negate_a && !expected.negate_b)) &&
                        expected.sparsity_selector < info(kind).sparsity_selectors;
     if (!legal) {
       ++refused;
@@ -88,7 +101,8 @@ TEST_CASE("every bad value of an instruction descriptor is named") {
   CHECK_THAT(message(MmaKind::i8, 0x08100020 | 1u << 13), ContainsSubstring("negate = 1"));
   CHECK_THAT(message(MmaKind::f8f6f4, 0x08100010 | 1), ContainsSubstring("sparsity_selector = 1: legal is 0"));
   CHECK_THAT(message(MmaKind::mxf4, 0x08100080 | 1u << 10), ContainsSubstring("scale_type = ue4m3"));
-  CHECK_THAT(message(MmaKind::mxf4nvf4, 0x08100000 | 5u << 7 | 1u << 10), ContainsSubstring("a_type = 5: legal is e2m1 1"));
+  CHECK_THAT(message(MmaKind::mxf4nvf4, 0x08100000 | 5u << 7 | 1u << 10),
+             ContainsSubstring("a_type = 5: legal is e2m1 1"));
   CHECK_THAT(message(MmaKind::mxf4nvf4, 0x08100080 | 1u << 10 | 1u << 4), ContainsSubstring("scale_b_id = 1"));
   CHECK(warnings(decode_instruction_descriptor(MmaKind::f16, good | 1u << 30)).at(0).field == "max_shift");
   CHECK(warnings(decode_instruction_descriptor(MmaKind::f16, good | 2)).at(0).field == "sparsity_selector");

@@ -39,9 +39,12 @@ TEST_CASE("every descriptor that CUTLASS makes for Hopper decodes to its fields 
 }
 
 TEST_CASE("encode reports every bad field at once") {
-  const SmemDescriptor bad{.arch = Arch::sm_90a, .start_address_bytes = 8,
+  const SmemDescriptor bad{.arch = Arch::sm_90a,
+                           .start_address_bytes = 8,
                            .strides = {.leading_dim_byte_offset = -16, .stride_dim_byte_offset = 1 << 18},
-                           .base_offset = 8, .swizzle = Swizzle::b128_atom32, .leading_dim_absolute = true};
+                           .base_offset = 8,
+                           .swizzle = Swizzle::b128_atom32,
+                           .leading_dim_absolute = true};
   try {
     encode(bad);
     FAIL("legal?");

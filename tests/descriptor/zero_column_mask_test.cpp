@@ -24,21 +24,29 @@ TEST_CASE("the zero-column masks of the examples of PTX, lowest column first") {
   const ZeroColumnMask m64{.first_span = {1, 0, 0, 0}, .non_zero_mask = true, .skip_span = 2, .use_span = 3};
   CHECK(text_of(m64, 64, 64, 0, 10) == "1110000111");
   CHECK(text_of(m64, 64, 64, 32, 10) == "0000111000");
-  const ZeroColumnMask m32{.start_count = {0, 1, 2, 1}, .first_span = {1, 1, 0, 0}, .non_zero_mask = true, .skip_span = 2, .use_span = 3};
+  const ZeroColumnMask m32{
+      .start_count = {0, 1, 2, 1}, .first_span = {1, 1, 0, 0}, .non_zero_mask = true, .skip_span = 2, .use_span = 3};
   CHECK(text_of(m32, 32, 64, 0, 8) == "11100001");
   CHECK(text_of(m32, 32, 64, 16, 8) == "11000011");
   CHECK(text_of(m32, 32, 64, 32, 8) == "00111000");
   CHECK(text_of(m32, 32, 64, 48, 8) == "00011100");
-  CHECK(text_of({.skip_span = 2, .use_span = 3}, 128, 64, 0, 64) == std::string(64, '0'));  // non-zero mask 0: every column is used
+  CHECK(text_of({.skip_span = 2, .use_span = 3}, 128, 64, 0, 64) ==
+        std::string(64, '0'));  // non-zero mask 0: every column is used
 }
 
 TEST_CASE("zero-column masks decode and encode back; reserved bits and values that do not fit are refused") {
-  const ZeroColumnMask mask{.start_count = {1, 2, 3, 255}, .first_span = {1, 0, 1, 0}, .non_zero_mask = true, .skip_span = 7, .use_span = 255, .column_shift = 32};
+  const ZeroColumnMask mask{.start_count = {1, 2, 3, 255},
+                            .first_span = {1, 0, 1, 0},
+                            .non_zero_mask = true,
+                            .skip_span = 7,
+                            .use_span = 255,
+                            .column_shift = 32};
   const uint64_t word = encode(mask);
   CHECK(word == 0x20FF0785FF030201);
   CHECK(decode_zero_column_mask(word) == mask);
   CHECK_THROWS_WITH(decode_zero_column_mask(word | uint64_t{1} << 36), ContainsSubstring("reserved bits"));
   CHECK_THROWS_WITH(decode_zero_column_mask(word | uint64_t{1} << 63), ContainsSubstring("reserved bits"));
   CHECK_THROWS_WITH(encode(ZeroColumnMask{.skip_span = 256}), ContainsSubstring("skip_span = 256: legal is 0..255"));
-  CHECK_THROWS_WITH(encode(ZeroColumnMask{.first_span = {0, 0, 0, 2}, .column_shift = 64}), ContainsSubstring("first_span_3 = 2") && ContainsSubstring("column_shift = 64"));
+  CHECK_THROWS_WITH(encode(ZeroColumnMask{.first_span = {0, 0, 0, 2}, .column_shift = 64}),
+                    ContainsSubstring("first_span_3 = 2") && ContainsSubstring("column_shift = 64"));
 }

@@ -23,7 +23,8 @@ namespace {
 const OperandLayout tight{.major = Major::k, .swizzle = Swizzle::b32};
 
 std::string file_name(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return text + ".safetensors";
 }
 
@@ -41,10 +42,17 @@ void make_mutant_cases(const std::string& folder) {
       const auto find = [&] {
         for (int64_t case_index = 0; case_index < 2000; ++case_index) {
           for (const DistributionInfo& distribution : distributions) {
-            const Operands operands = random_operands(instruction, distribution.id, 1, static_cast<uint64_t>(case_index));
+            const Operands operands =
+                random_operands(instruction, distribution.id, 1, static_cast<uint64_t>(case_index));
             if (multiply_accumulate(row, operands) == multiply_accumulate(wrong, operands)) continue;
-            TensorFile images = make_golden({.instruction = instruction, .cases = 1, .first_case = case_index, .seed = 1, .distribution = distribution.id,
-                                             .layout_a = tight, .layout_b = tight}, 1);
+            TensorFile images = make_golden({.instruction = instruction,
+                                             .cases = 1,
+                                             .first_case = case_index,
+                                             .seed = 1,
+                                             .distribution = distribution.id,
+                                             .layout_a = tight,
+                                             .layout_b = tight},
+                                            1);
             for (const char* logical : {"a", "b", "c", "d"}) images.erase(logical);
             write_tensor_file(folder + "/" + file_name(test::name_of(row) + " " + mutant.name), images);
             return true;
@@ -65,18 +73,43 @@ void make_row_cases(const std::string& folder) {
       if (is_sparse && form.k_sparse == 0) continue;
       for (const DistributionInfo& distribution : distributions) {
         ++turn;
-        Instruction instruction{.sparse = is_sparse, .n = turn % 2 ? 8 : 24, .k = is_sparse ? form.k_sparse : form.k_dense, .d = form.d, .a = form.a, .b = form.b,
-                                .satfinite = form.satfinite && turn % 2 == 0, .bit_operation = std::string(form.bit_operation)};
+        Instruction instruction{.sparse = is_sparse,
+                                .n = turn % 2 ? 8 : 24,
+                                .k = is_sparse ? form.k_sparse : form.k_dense,
+                                .d = form.d,
+                                .a = form.a,
+                                .b = form.b,
+                                .satfinite = form.satfinite && turn % 2 == 0,
+                                .bit_operation = std::string(form.bit_operation)};
         instruction.a_source = turn % 3 == 0 ? OperandSource::registers : OperandSource::smem;
-        if (form.scale) instruction.imm_scale_a = turn % 4 == 1 ? -1 : 1, instruction.imm_scale_b = turn % 5 == 1 ? -1 : 1;
+        if (form.scale)
+          instruction.imm_scale_a = turn % 4 == 1 ? -1 : 1, instruction.imm_scale_b = turn % 5 == 1 ? -1 : 1;
         if (is_sparse) instruction.sparsity_selector = turn % form.selectors;
         const auto major = [&](int period) { return form.transpose && turn % period == 0 ? Major::mn : Major::k; };
-        const OperandLayout a{.major = major(2), .swizzle = modes[static_cast<size_t>(turn) % 4], .padding_bytes = 16 * (turn % 3), .start_bytes = 16 * (turn % 7), .base_offset = turn % 8};
-        const OperandLayout b{.major = major(5), .swizzle = modes[static_cast<size_t>(turn) / 4 % 4], .padding_bytes = 16 * (turn % 2), .start_bytes = 16 * (turn % 11), .base_offset = turn / 3 % 8};
-        const std::string name = std::string(is_sparse ? "sp " : "") + std::string(info(form.d).name) + " " + std::string(info(form.a).name) + " " + std::string(info(form.b).name) + " " + std::string(distribution.name);
-        const TensorFile file = make_golden({.instruction = instruction, .cases = 1, .first_case = turn % 6, .seed = 11, .distribution = distribution.id, .layout_a = a, .layout_b = b}, 1);
+        const OperandLayout a{.major = major(2),
+                              .swizzle = modes[static_cast<size_t>(turn) % 4],
+                              .padding_bytes = 16 * (turn % 3),
+                              .start_bytes = 16 * (turn % 7),
+                              .base_offset = turn % 8};
+        const OperandLayout b{.major = major(5),
+                              .swizzle = modes[static_cast<size_t>(turn) / 4 % 4],
+                              .padding_bytes = 16 * (turn % 2),
+                              .start_bytes = 16 * (turn % 11),
+                              .base_offset = turn / 3 % 8};
+        const std::string name = std::string(is_sparse ? "sp " : "") + std::string(info(form.d).name) + " " +
+                                 std::string(info(form.a).name) + " " + std::string(info(form.b).name) + " " +
+                                 std::string(distribution.name);
+        const TensorFile file = make_golden({.instruction = instruction,
+                                             .cases = 1,
+                                             .first_case = turn % 6,
+                                             .seed = 11,
+                                             .distribution = distribution.id,
+                                             .layout_a = a,
+                                             .layout_b = b},
+                                            1);
         TensorFile images = file;
-        for (const char* logical : {"a", "b", "c", "d"}) images.erase(logical);  // the images decide, and the repository stays small
+        for (const char* logical : {"a", "b", "c", "d"})
+          images.erase(logical);  // the images decide, and the repository stays small
         write_tensor_file(folder + "/" + file_name(name), images);
       }
     }
@@ -84,8 +117,10 @@ void make_row_cases(const std::string& folder) {
 }
 
 /// Cases of one instruction whose machines a function has changed; D is what the model makes of them, if it does.
-void write_probe(const std::string& path, const Instruction& instruction, Distribution distribution, int cases, const OperandLayout& a, const OperandLayout& b,
-                 const std::function<void(MachineState&, RandomStream&, int)>& change, const std::function<void(Operands&, RandomStream&)>& change_operands = {}) {
+void write_probe(const std::string& path, const Instruction& instruction, Distribution distribution, int cases,
+                 const OperandLayout& a, const OperandLayout& b,
+                 const std::function<void(MachineState&, RandomStream&, int)>& change,
+                 const std::function<void(Operands&, RandomStream&)>& change_operands = {}) {
   const Instruction with = with_majors(instruction, a, b);
   const Placement placement = plan_placement(with, a, b);
   VectorBuilder builder(with);
@@ -127,10 +162,13 @@ void make_probes(const std::string& folder) {
       state.a_desc |= random.word64() & reserved;
       state.b_desc |= random.word64() & reserved;
     };
-    write_probe(folder + "/reserved_bits_k_major_" + name + ".safetensors", dense(Format::f32, Format::e4m3, 8), Distribution::integers, 8, k_major, k_major, set_reserved);
-    write_probe(folder + "/reserved_bits_mn_major_" + name + ".safetensors", dense(Format::f32, Format::f16, 8), Distribution::integers, 8, mn_major, mn_major, set_reserved);
+    write_probe(folder + "/reserved_bits_k_major_" + name + ".safetensors", dense(Format::f32, Format::e4m3, 8),
+                Distribution::integers, 8, k_major, k_major, set_reserved);
+    write_probe(folder + "/reserved_bits_mn_major_" + name + ".safetensors", dense(Format::f32, Format::f16, 8),
+                Distribution::integers, 8, mn_major, mn_major, set_reserved);
 
-    // A stride of 2^18 - s goes back by s if addresses wrap at 2^18 bytes. Start far enough in to stay inside the image.
+    // A stride of 2^18 - s goes back by s if addresses wrap at 2^18 bytes. Start far enough in to stay inside the
+    // image.
     const auto wrap = [&](MachineState& state, RandomStream& random, int i) {
       state.smem.resize(24576);
       for (uint8_t& byte : state.smem) byte = static_cast<uint8_t>(random.word() & 0xBB);
@@ -143,8 +181,10 @@ void make_probes(const std::string& folder) {
         *word = encode(descriptor);
       }
     };
-    write_probe(folder + "/wrap_k_major_" + name + ".safetensors", dense(Format::f32, Format::f16, 16), Distribution::integers, 4, k_major, k_major, wrap);
-    write_probe(folder + "/wrap_mn_major_" + name + ".safetensors", dense(Format::f32, Format::f16, 64), Distribution::integers, 4, mn_major, mn_major, wrap);
+    write_probe(folder + "/wrap_k_major_" + name + ".safetensors", dense(Format::f32, Format::f16, 16),
+                Distribution::integers, 4, k_major, k_major, wrap);
+    write_probe(folder + "/wrap_mn_major_" + name + ".safetensors", dense(Format::f32, Format::f16, 64),
+                Distribution::integers, 4, mn_major, mn_major, wrap);
 
     const auto zero = [&](MachineState& state, RandomStream&, int i) {
       for (uint64_t* const word : {&state.a_desc, &state.b_desc}) {
@@ -154,17 +194,21 @@ void make_probes(const std::string& folder) {
         *word = encode(descriptor);
       }
     };
-    write_probe(folder + "/zero_strides_k_major_" + name + ".safetensors", dense(Format::f32, Format::bf16, 24), Distribution::integers, 3, k_major, k_major, zero);
-    write_probe(folder + "/zero_strides_mn_major_" + name + ".safetensors", dense(Format::f32, Format::bf16, 24), Distribution::integers, 3, mn_major, mn_major, zero);
+    write_probe(folder + "/zero_strides_k_major_" + name + ".safetensors", dense(Format::f32, Format::bf16, 24),
+                Distribution::integers, 3, k_major, k_major, zero);
+    write_probe(folder + "/zero_strides_mn_major_" + name + ".safetensors", dense(Format::f32, Format::bf16, 24),
+                Distribution::integers, 3, mn_major, mn_major, zero);
   }
 
   // Random metadata, legal or not. Every row of A has a single one, and B(k, n) = k + 1: D says which k was met.
   const OperandLayout k128{.major = Major::k, .swizzle = Swizzle::b128};
-  for (const auto& [d, a] : {std::pair(Format::f32, Format::f16), std::pair(Format::f32, Format::tf32), std::pair(Format::f16, Format::e5m2), std::pair(Format::s32, Format::s8)}) {
+  for (const auto& [d, a] : {std::pair(Format::f32, Format::f16), std::pair(Format::f32, Format::tf32),
+                             std::pair(Format::f16, Format::e5m2), std::pair(Format::s32, Format::s8)}) {
     const Instruction instruction = sparse(d, a, 8);
     const auto code = [&, format = a](int value) {
-      return info(format).kind == NumberKind::integer ? static_cast<uint32_t>(value)
-                                                      : round_to(format, {.magnitude = static_cast<uint64_t>(value)}, Rounding::toward_zero);
+      return info(format).kind == NumberKind::integer
+                 ? static_cast<uint32_t>(value)
+                 : round_to(format, {.magnitude = static_cast<uint64_t>(value)}, Rounding::toward_zero);
     };
     int next = 0;
     const auto one_hot = [&](Operands& operands, RandomStream&) {
@@ -183,8 +227,10 @@ void make_probes(const std::string& folder) {
       for (uint32_t& word : state.metadata) word = random.word();
     };
     const std::string name(info(a).name);
-    write_probe(folder + "/metadata_one_hot_" + name + ".safetensors", instruction, Distribution::integers, instruction.stored_k(), k128, k128, random_metadata, one_hot);
-    write_probe(folder + "/metadata_random_" + name + ".safetensors", instruction, Distribution::integers, 4, k128, k128, random_metadata);
+    write_probe(folder + "/metadata_one_hot_" + name + ".safetensors", instruction, Distribution::integers,
+                instruction.stored_k(), k128, k128, random_metadata, one_hot);
+    write_probe(folder + "/metadata_random_" + name + ".safetensors", instruction, Distribution::integers, 4, k128,
+                k128, random_metadata);
   }
 
   // Where a sparse B is read: row r of A meets k = r alone, and every 16-byte unit of the image holds its own number,
@@ -198,7 +244,9 @@ void make_probes(const std::string& folder) {
       for (int row = 0; row < 64; ++row) {
         for (int chunk = 0; chunk < 16; ++chunk) {
           const bool last = chunk == row / 4 && row % 4 == 3;
-          const auto at = [&](int slot) -> uint16_t& { return operands.selected_k[static_cast<size_t>(row * 32 + 2 * chunk + slot)]; };
+          const auto at = [&](int slot) -> uint16_t& {
+            return operands.selected_k[static_cast<size_t>(row * 32 + 2 * chunk + slot)];
+          };
           at(0) = static_cast<uint16_t>(4 * chunk + (chunk == row / 4 && !last ? row % 4 : 0));
           at(1) = static_cast<uint16_t>(4 * chunk + 3);
           if (chunk == row / 4) operands.a(row, 2 * chunk + last) = 1;
@@ -208,24 +256,33 @@ void make_probes(const std::string& folder) {
     const auto number_units = [&](MachineState& state, RandomStream&, int i) {
       RandomStream random(78, static_cast<uint64_t>(i / 2));
       state.smem.resize(32768);
-      for (size_t byte = 0; byte < state.smem.size(); ++byte) state.smem[byte] = static_cast<uint8_t>(byte / 16 >> (i % 2 ? 8 : 0));
+      for (size_t byte = 0; byte < state.smem.size(); ++byte)
+        state.smem[byte] = static_cast<uint8_t>(byte / 16 >> (i % 2 ? 8 : 0));
       state.b_desc = encode({.start_address_bytes = 16 * random.below(256),
                              .strides = {16 * random.below(256), 16 * random.below(256)},
                              .base_offset = static_cast<int>(random.below(8)),
                              .swizzle = mode});
     };
-    write_probe(folder + "/sparse_b_" + std::string(info(mode).name) + ".safetensors", instruction, Distribution::integers, 12, k128, k128, number_units, single_k);
+    write_probe(folder + "/sparse_b_" + std::string(info(mode).name) + ".safetensors", instruction,
+                Distribution::integers, 12, k128, k128, number_units, single_k);
   }
 
-  for (const auto& [d, a] : {std::pair(Format::f32, Format::f16), std::pair(Format::f16, Format::e4m3), std::pair(Format::f32, Format::tf32)}) {
+  for (const auto& [d, a] : {std::pair(Format::f32, Format::f16), std::pair(Format::f16, Format::e4m3),
+                             std::pair(Format::f32, Format::tf32)}) {
     for (const auto& [scale_a, scale_b] : {std::pair(-1, 1), std::pair(1, -1), std::pair(-1, -1)}) {
       Instruction instruction = dense(d, a, 8);
       instruction.imm_scale_a = scale_a, instruction.imm_scale_b = scale_b;
       for (const Distribution distribution : {Distribution::special, Distribution::bits}) {
-        const std::string name = std::string(info(a).name) + "_" + std::string(info(d).name) + "_" + (scale_a < 0 ? "a" : "") + (scale_b < 0 ? "b" : "") +
+        const std::string name = std::string(info(a).name) + "_" + std::string(info(d).name) + "_" +
+                                 (scale_a < 0 ? "a" : "") + (scale_b < 0 ? "b" : "") +
                                  (distribution == Distribution::bits ? "_bits" : "_special");
-        write_tensor_file(folder + "/imm_scale_" + name + ".safetensors",
-                          make_golden({.instruction = instruction, .cases = 2, .seed = 3, .distribution = distribution, .layout_a = tight, .layout_b = tight}, 1));
+        write_tensor_file(folder + "/imm_scale_" + name + ".safetensors", make_golden({.instruction = instruction,
+                                                                                       .cases = 2,
+                                                                                       .seed = 3,
+                                                                                       .distribution = distribution,
+                                                                                       .layout_a = tight,
+                                                                                       .layout_b = tight},
+                                                                                      1));
       }
     }
   }

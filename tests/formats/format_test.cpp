@@ -42,20 +42,25 @@ std::vector<uint32_t> every_code(const FormatInfo& format) {
 // The whole value tables of the OCP Microscaling specification.
 TEST_CASE("every code of e2m1, e3m2 and e2m3 has the published value") {
   require_values(Format::e2m1, {0, 0.5, 1, 1.5, 2, 3, 4, 6});
-  require_values(Format::e3m2, {0,    .0625, .125, .1875, .25, .3125, .375, .4375, .5, .625, .75, .875, 1,  1.25, 1.5, 1.75,
-                                2,    2.5,   3,    3.5,   4,   5,     6,    7,     8,  10,   12,  14,   16, 20,   24,  28});
+  require_values(Format::e3m2,
+                 {0, .0625, .125, .1875, .25, .3125, .375, .4375, .5, .625, .75, .875, 1,  1.25, 1.5, 1.75,
+                  2, 2.5,   3,    3.5,   4,   5,     6,    7,     8,  10,   12,  14,   16, 20,   24,  28});
   require_values(Format::e2m3, {0, .125, .25, .375, .5, .625, .75, .875, 1, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875,
-                                2, 2.25, 2.5, 2.75, 3, 3.25, 3.5, 3.75, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5});
+                                2, 2.25, 2.5, 2.75, 3,  3.25, 3.5, 3.75, 4, 4.5,   5,    5.5,   6,   6.5,   7,    7.5});
 }
 
 TEST_CASE("every code of e4m3 and e5m2 follows its formula, with its own NaNs and infinities") {
   for (uint32_t code = 0; code < 128; ++code) {
     const uint32_t e4 = code >> 3, m3 = code & 7;
-    if (code == 0x7F) CHECK(std::isnan(value_of(Format::e4m3, code)));
-    else CHECK(value_of(Format::e4m3, code) == (e4 ? std::ldexp(8 + m3, int(e4) - 10) : std::ldexp(m3, -9)));
+    if (code == 0x7F)
+      CHECK(std::isnan(value_of(Format::e4m3, code)));
+    else
+      CHECK(value_of(Format::e4m3, code) == (e4 ? std::ldexp(8 + m3, int(e4) - 10) : std::ldexp(m3, -9)));
     const uint32_t e5 = code >> 2, m2 = code & 3;
-    if (e5 == 31) CHECK((m2 ? std::isnan(value_of(Format::e5m2, code)) : std::isinf(value_of(Format::e5m2, code))));
-    else CHECK(value_of(Format::e5m2, code) == (e5 ? std::ldexp(4 + m2, int(e5) - 17) : std::ldexp(m2, -16)));
+    if (e5 == 31)
+      CHECK((m2 ? std::isnan(value_of(Format::e5m2, code)) : std::isinf(value_of(Format::e5m2, code))));
+    else
+      CHECK(value_of(Format::e5m2, code) == (e5 ? std::ldexp(4 + m2, int(e5) - 17) : std::ldexp(m2, -16)));
   }
   CHECK(value_of(Format::e4m3, 0x7E) == 448);
   CHECK(value_of(Format::e5m2, 0x7B) == 57344);
@@ -111,19 +116,24 @@ TEST_CASE("encode is the inverse of decode for every number of every format") {
 TEST_CASE("encode refuses what no code has") {
   CHECK_THROWS_AS(encode(Format::e2m1, {.number = NumberClass::nan}), Error);
   CHECK_THROWS_AS(encode(Format::e4m3, {.number = NumberClass::infinity}), Error);
-  CHECK_THROWS_AS(encode(Format::e4m3, {.significand = 15, .exponent = 8}), Error);   // 480
-  CHECK_THROWS_AS(encode(Format::e4m3, {.significand = 1, .exponent = -7}), Error);   // 2^-10
+  CHECK_THROWS_AS(encode(Format::e4m3, {.significand = 15, .exponent = 8}), Error);    // 480
+  CHECK_THROWS_AS(encode(Format::e4m3, {.significand = 1, .exponent = -7}), Error);    // 2^-10
   CHECK_THROWS_AS(encode(Format::f16, {.significand = 0xFFF, .exponent = 0}), Error);  // 12 bits
   CHECK(encode(Format::f16, {.significand = 0x800, .exponent = 0}) == 0x4000);         // 2.0, written denormalised
 }
 
 TEST_CASE("the table's largest, smallest and special codes are the published ones") {
-  struct Row { Format format; uint32_t max_finite; int64_t infinity, nan; };
-  for (const Row& row : {Row{Format::f16, 0x7BFF, 0x7C00, 0x7FFF}, Row{Format::bf16, 0x7F7F, 0x7F80, 0x7FFF},
-                         Row{Format::tf32, 0x7F7FE000, 0x7F800000, 0x7FFFFFFF}, Row{Format::f32, 0x7F7FFFFF, 0x7F800000, 0x7FFFFFFF},
-                         Row{Format::e4m3, 0x7E, -1, 0x7F}, Row{Format::e5m2, 0x7B, 0x7C, 0x7F}, Row{Format::e2m3, 0x1F, -1, -1},
-                         Row{Format::e3m2, 0x1F, -1, -1}, Row{Format::e2m1, 0x7, -1, -1}, Row{Format::ue8m0, 0xFE, -1, 0xFF},
-                         Row{Format::ue4m3, 0x7E, -1, 0x7F}}) {
+  struct Row {
+    Format format;
+    uint32_t max_finite;
+    int64_t infinity, nan;
+  };
+  for (const Row& row :
+       {Row{Format::f16, 0x7BFF, 0x7C00, 0x7FFF}, Row{Format::bf16, 0x7F7F, 0x7F80, 0x7FFF},
+        Row{Format::tf32, 0x7F7FE000, 0x7F800000, 0x7FFFFFFF}, Row{Format::f32, 0x7F7FFFFF, 0x7F800000, 0x7FFFFFFF},
+        Row{Format::e4m3, 0x7E, -1, 0x7F}, Row{Format::e5m2, 0x7B, 0x7C, 0x7F}, Row{Format::e2m3, 0x1F, -1, -1},
+        Row{Format::e3m2, 0x1F, -1, -1}, Row{Format::e2m1, 0x7, -1, -1}, Row{Format::ue8m0, 0xFE, -1, 0xFF},
+        Row{Format::ue4m3, 0x7E, -1, 0x7F}}) {
     INFO(info(row.format).name);
     CHECK(info(row.format).max_finite() == row.max_finite);
     CHECK(int64_t{info(row.format).infinity().value_or(0)} == (row.infinity < 0 ? 0 : row.infinity));

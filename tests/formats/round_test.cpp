@@ -12,7 +12,8 @@ namespace {
 
 Exact exact_of(const FormatInfo& format, uint32_t code) {
   const Decoded value = decode(format, code);
-  return {.negative = value.negative, .magnitude = value.significand, .exponent = value.exponent - format.mantissa_bits};
+  return {
+      .negative = value.negative, .magnitude = value.significand, .exponent = value.exponent - format.mantissa_bits};
 }
 
 /// Non-negative finite codes with a finite successor: all of the small formats, a sample and the edges of the large.
@@ -45,8 +46,8 @@ TEST_CASE("a code rounds to itself in every mode") {
   for (const FormatInfo& format : formats) {
     if (format.kind != NumberKind::floating) continue;
     for (const uint32_t code : codes_with_successor(format)) {
-      for (const Rounding mode : {Rounding::toward_zero, Rounding::nearest_even, Rounding::nearest_away, Rounding::toward_positive,
-                                  Rounding::toward_negative}) {
+      for (const Rounding mode : {Rounding::toward_zero, Rounding::nearest_even, Rounding::nearest_away,
+                                  Rounding::toward_positive, Rounding::toward_negative}) {
         REQUIRE(round_to(format.id, exact_of(format, code), mode) == code);
       }
     }
@@ -68,7 +69,8 @@ TEST_CASE("midpoints and their neighbours go where each mode says, in every form
         REQUIRE(round_to(format.id, point, Rounding::toward_positive) == next);
         REQUIRE(round_to(format.id, point, Rounding::nearest_away) == (eighths < 4 ? code : next));
         if (format.has_zero) {
-          REQUIRE(round_to(format.id, point, Rounding::nearest_even) == (eighths < 4 || (eighths == 4 && !odd) ? code : next));
+          REQUIRE(round_to(format.id, point, Rounding::nearest_even) ==
+                  (eighths < 4 || (eighths == 4 && !odd) ? code : next));
         }
         if (!format.is_signed) continue;
         const Exact mirrored{.negative = true, .magnitude = point.magnitude, .exponent = point.exponent};
@@ -96,8 +98,10 @@ TEST_CASE("overflow: truncation keeps the largest finite value up to the next po
   CHECK(round_to(Format::f32, just_below, Rounding::toward_zero) == 0x7F7FFFFF);
   CHECK(round_to(Format::f32, just_below, Rounding::nearest_even) == 0x7F800000);
   CHECK(round_to(Format::f32, {.magnitude = 1, .exponent = 128}, Rounding::toward_zero) == 0x7F800000);
-  CHECK(round_to(Format::f32, {.negative = true, .magnitude = 1, .exponent = 300}, Rounding::toward_zero) == 0xFF800000);
-  CHECK(round_to(Format::f32, {.magnitude = 1, .exponent = 128}, Rounding::toward_zero, Overflow::saturate) == 0x7F7FFFFF);
+  CHECK(round_to(Format::f32, {.negative = true, .magnitude = 1, .exponent = 300}, Rounding::toward_zero) ==
+        0xFF800000);
+  CHECK(round_to(Format::f32, {.magnitude = 1, .exponent = 128}, Rounding::toward_zero, Overflow::saturate) ==
+        0x7F7FFFFF);
   CHECK(round_to(Format::f16, {.magnitude = 65519}, Rounding::nearest_even) == 0x7BFF);
   CHECK(round_to(Format::f16, {.magnitude = 65520}, Rounding::nearest_even) == 0x7C00);
   CHECK(round_to(Format::f32, {.magnitude = 1, .exponent = 100000}, Rounding::toward_zero) == 0x7F800000);
@@ -109,12 +113,14 @@ TEST_CASE("underflow: subnormals are produced, and far below them only the direc
   CHECK(round_to(Format::f32, {.magnitude = 3, .exponent = -151}, Rounding::nearest_even) == 1);
   CHECK(round_to(Format::f32, {.magnitude = ~uint64_t{0}, .exponent = -5000}, Rounding::nearest_even) == 0);
   CHECK(round_to(Format::f32, {.magnitude = ~uint64_t{0}, .exponent = -5000}, Rounding::toward_positive) == 1);
-  CHECK(round_to(Format::f32, {.negative = true, .magnitude = 1, .exponent = -5000}, Rounding::toward_zero) == 0x80000000);
+  CHECK(round_to(Format::f32, {.negative = true, .magnitude = 1, .exponent = -5000}, Rounding::toward_zero) ==
+        0x80000000);
 }
 
 TEST_CASE("thirteen of 23 fraction bits leave the low ten of f32 zero") {
   CHECK(round_to(info(Format::f32), {.magnitude = 0xFFFFFF, .exponent = -23}, Rounding::toward_zero, 13) == 0x3FFFFC00);
-  CHECK(round_to(info(Format::f32), {.magnitude = (1 << 13) + 1, .exponent = -13}, Rounding::toward_zero, 13) == 0x3F800400);
+  CHECK(round_to(info(Format::f32), {.magnitude = (1 << 13) + 1, .exponent = -13}, Rounding::toward_zero, 13) ==
+        0x3F800400);
 }
 
 // PTX ISA 9.7.9.21 and the host conversions of CUDA 13.0.
@@ -124,7 +130,10 @@ TEST_CASE("conversions to the narrow formats give the documented codes") {
     return convert(Format::f32, f32(value), format, Rounding::nearest_even, overflow);
   };
   const float infinity = INFINITY;
-  struct Row { Format format; uint32_t large, minus_large, nan, minus_zero; };
+  struct Row {
+    Format format;
+    uint32_t large, minus_large, nan, minus_zero;
+  };
   for (const Row& row : {Row{Format::e4m3, 0x7E, 0xFE, 0x7F, 0x80}, Row{Format::e5m2, 0x7B, 0xFB, 0x7F, 0x80},
                          Row{Format::e2m3, 0x1F, 0x3F, 0x1F, 0x20}, Row{Format::e3m2, 0x1F, 0x3F, 0x1F, 0x20},
                          Row{Format::e2m1, 0x7, 0xF, 0x7, 0x8}}) {
@@ -150,7 +159,9 @@ TEST_CASE("conversions to the narrow formats give the documented codes") {
   CHECK(to(Format::e5m2, 61439, Overflow::infinity) == 0x7B);
   CHECK(to(Format::e5m2, 61440, Overflow::infinity) == 0x7C);
   // ue8m0: the sign is ignored.
-  const auto ue8m0 = [&](float value, Rounding mode, Overflow overflow) { return convert(Format::f32, f32(value), Format::ue8m0, mode, overflow); };
+  const auto ue8m0 = [&](float value, Rounding mode, Overflow overflow) {
+    return convert(Format::f32, f32(value), Format::ue8m0, mode, overflow);
+  };
   CHECK(ue8m0(0, Rounding::toward_zero, Overflow::saturate) == 0x00);
   CHECK(ue8m0(1e-44f, Rounding::toward_positive, Overflow::saturate) == 0x00);
   CHECK(ue8m0(1.5f, Rounding::toward_zero, Overflow::saturate) == 0x7F);

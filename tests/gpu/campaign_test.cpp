@@ -28,7 +28,8 @@ std::vector<std::vector<uint32_t>> model_device(const Instruction& instruction, 
 TEST_CASE("eight rounds of units cover every mnemonic, source and major-ness") {
   std::set<std::string> seen, expected;
   const auto name = [](const Instruction& i) {
-    return print(i) + (i.a_source == OperandSource::smem ? " smem" : " registers") + std::to_string(i.imm_trans_a) + std::to_string(i.imm_trans_b);
+    return print(i) + (i.a_source == OperandSource::smem ? " smem" : " registers") + std::to_string(i.imm_trans_a) +
+           std::to_string(i.imm_trans_b);
   };
   const auto mnemonics = all_legal_instructions();
   for (const Instruction& mnemonic : mnemonics) {
@@ -66,7 +67,8 @@ TEST_CASE("a unit is the same every time, and its cases can be simulated") {
 }
 
 TEST_CASE("a right device ends without mismatches, and the report counts everything") {
-  const CampaignReport report = run_campaign({.seed = 3, .first_unit = 100, .units = 6, .outputs_per_unit = 5000, .threads = 2}, model_device);
+  const CampaignReport report =
+      run_campaign({.seed = 3, .first_unit = 100, .units = 6, .outputs_per_unit = 5000, .threads = 2}, model_device);
   CHECK(report.total.units == 6);
   CHECK(report.total.mismatches == 0);
   CHECK(report.total.outputs >= 6 * 5000);
@@ -75,7 +77,8 @@ TEST_CASE("a right device ends without mismatches, and the report counts everyth
   int64_t outputs = 0;
   for (const auto& [name, row] : report.rows) outputs += row.outputs;
   CHECK(outputs == report.total.outputs);
-  CHECK_THROWS_WITH(run_campaign({.seed = 3, .units = 40, .only = ".b1."}, model_device), ContainsSubstring("units 0..39") && ContainsSubstring("1074 units meet every mnemonic once"));
+  CHECK_THROWS_WITH(run_campaign({.seed = 3, .units = 40, .only = ".b1."}, model_device),
+                    ContainsSubstring("units 0..39") && ContainsSubstring("1074 units meet every mnemonic once"));
 }
 
 TEST_CASE("a wrong device is caught, and every mismatching case is saved as a file that shows it") {
@@ -87,7 +90,14 @@ TEST_CASE("a wrong device is caught, and every mismatching case is saved as a fi
     d_regs[7][0] ^= 1;
     return d_regs;
   };
-  const CampaignReport report = run_campaign({.seed = 4, .units = 2, .outputs_per_unit = 5000, .save_folder = folder.path("save"), .max_saved = 3, .source = "a wrong device", .threads = 2}, wrong_device);
+  const CampaignReport report = run_campaign({.seed = 4,
+                                              .units = 2,
+                                              .outputs_per_unit = 5000,
+                                              .save_folder = folder.path("save"),
+                                              .max_saved = 3,
+                                              .source = "a wrong device",
+                                              .threads = 2},
+                                             wrong_device);
   CHECK(report.total.mismatches == 4);
   REQUIRE(report.saved.size() == 3);
   for (const std::string& path : report.saved) {
@@ -100,7 +110,9 @@ TEST_CASE("a wrong device is caught, and every mismatching case is saved as a fi
 }
 
 TEST_CASE("a device that fails ends the campaign with its error") {
-  const auto broken = [](const Instruction&, std::span<const Machine>) -> std::vector<std::vector<uint32_t>> { throw Error(Violation{.field = "GPU", .seen = "gone"}); };
+  const auto broken = [](const Instruction&, std::span<const Machine>) -> std::vector<std::vector<uint32_t>> {
+    throw Error(Violation{.field = "GPU", .seen = "gone"});
+  };
   CHECK_THROWS_WITH(run_campaign({.units = 3, .outputs_per_unit = 1000}, broken), ContainsSubstring("GPU = gone"));
 }
 
@@ -108,7 +120,9 @@ TEST_CASE("the help of gpu knows how many units meet every mnemonic, and no unit
   std::ostringstream out, err;
   CHECK(cli::run({"gpu", "--help"}, {.out = out, .err = err}) == 0);
   std::string words = out.str();
-  words.erase(std::unique(words.begin(), words.end(), [](char a, char b) { return std::isspace(a) && std::isspace(b); }), words.end());
+  words.erase(
+      std::unique(words.begin(), words.end(), [](char a, char b) { return std::isspace(a) && std::isspace(b); }),
+      words.end());
   std::ranges::replace(words, '\n', ' ');
   CHECK_THAT(words, ContainsSubstring(std::to_string(all_legal_instructions().size()) + " meet every mnemonic once"));
   CHECK(run_campaign({.units = 0}, model_device).total.units == 0);
@@ -129,7 +143,9 @@ TEST_CASE("without a GPU, gpu says so and exits with 2") {
     const Gpu gpu;
     WARN("this machine has " << gpu.name() << ": the message without a GPU was NOT checked");
   } catch (const Error&) {
-    for (const auto& arguments : {std::vector<std::string>{"gpu", file, "-o", folder.path("out")}, std::vector<std::string>{"gpu", "--campaign", "--units", "1", "--save", folder.path(".")}}) {
+    for (const auto& arguments :
+         {std::vector<std::string>{"gpu", file, "-o", folder.path("out")},
+          std::vector<std::string>{"gpu", "--campaign", "--units", "1", "--save", folder.path(".")}}) {
       const auto [code, message] = run(arguments);
       CHECK(code == 2);
       CHECK_THAT(message, ContainsSubstring("error: GPU") && ContainsSubstring("NVIDIA"));

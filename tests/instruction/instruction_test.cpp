@@ -30,7 +30,8 @@ TEST_CASE(".satfinite is taken in both places") {
 
 TEST_CASE("the legal values of N are the documented lists") {
   int of_8 = 0, of_16 = 0;
-  for (int n = -8; n <= 512; ++n) of_8 += contains(NumberList::multiples_of_8, n), of_16 += contains(NumberList::multiples_of_16_or_24, n);
+  for (int n = -8; n <= 512; ++n)
+    of_8 += contains(NumberList::multiples_of_8, n), of_16 += contains(NumberList::multiples_of_16_or_24, n);
   CHECK(of_8 == 32);
   CHECK(of_16 == 18);
   for (const int n : {8, 16, 24, 32, 48, 240, 256}) CHECK(contains(NumberList::multiples_of_16_or_24, n));
@@ -39,10 +40,12 @@ TEST_CASE("the legal values of N are the documented lists") {
 
 TEST_CASE("an illegal request gets every violation at once") {
   Instruction bad = parse_instruction("wgmma.mma_async.sync.aligned.m128n12k8.f32.f16.f16.and.popc.satfinite");
-  bad.imm_scale_a = 2, bad.imm_scale_b = 0, bad.imm_trans_a = -1, bad.imm_trans_b = 7, bad.scale_d = 3, bad.sparsity_selector = 1;
+  bad.imm_scale_a = 2, bad.imm_scale_b = 0, bad.imm_trans_a = -1, bad.imm_trans_b = 7, bad.scale_d = 3,
+  bad.sparsity_selector = 1;
   std::set<std::string> fields;
   for (const Violation& violation : violations_of(bad)) fields.insert(violation.field);
-  CHECK(fields == std::set<std::string>{"m", "n", "k", "operation", ".satfinite", "imm_scale_a", "imm_scale_b", "imm_trans_a", "imm_trans_b", "scale_d", "sparsity_selector"});
+  CHECK(fields == std::set<std::string>{"m", "n", "k", "operation", ".satfinite", "imm_scale_a", "imm_scale_b",
+                                        "imm_trans_a", "imm_trans_b", "scale_d", "sparsity_selector"});
 }
 
 TEST_CASE("gather reads back what place_operands laid out: every type, layout, source and padding") {
@@ -50,17 +53,27 @@ TEST_CASE("gather reads back what place_operands laid out: every type, layout, s
     for (const bool sparse : {false, true}) {
       if (sparse && !form.k_sparse) continue;
       for (const OperandSource source : {OperandSource::smem, OperandSource::registers}) {
-        for (const char* layout_a : {"k-major:none", "k-major:32", "k-major:64", "k-major:128", "mn-major:none", "mn-major:32", "mn-major:64", "mn-major:128"}) {
-          for (const char* layout_b : {"k-major:none", "k-major:32", "k-major:64", "k-major:128", "mn-major:none", "mn-major:32", "mn-major:128"}) {
+        for (const char* layout_a : {"k-major:none", "k-major:32", "k-major:64", "k-major:128", "mn-major:none",
+                                     "mn-major:32", "mn-major:64", "mn-major:128"}) {
+          for (const char* layout_b : {"k-major:none", "k-major:32", "k-major:64", "k-major:128", "mn-major:none",
+                                       "mn-major:32", "mn-major:128"}) {
             for (const int64_t padding : {0, 48}) {
               OperandLayout a = parse_operand_layout(layout_a), b = parse_operand_layout(layout_b);
               if (!form.transpose && (a.major == Major::mn || b.major == Major::mn)) continue;
               a.padding_bytes = b.padding_bytes = padding;
-              const Instruction instruction = with_majors({.sparse = sparse, .n = 24, .k = sparse ? form.k_sparse : form.k_dense, .d = form.d, .a = form.a, .b = form.b,
-                                                           .bit_operation = std::string(form.bit_operation), .a_source = source,
-                                                           .sparsity_selector = sparse ? form.selectors - 1 : 0}, a, b);
+              const Instruction instruction = with_majors({.sparse = sparse,
+                                                           .n = 24,
+                                                           .k = sparse ? form.k_sparse : form.k_dense,
+                                                           .d = form.d,
+                                                           .a = form.a,
+                                                           .b = form.b,
+                                                           .bit_operation = std::string(form.bit_operation),
+                                                           .a_source = source,
+                                                           .sparsity_selector = sparse ? form.selectors - 1 : 0},
+                                                          a, b);
               const Operands operands = random_operands(instruction, Distribution::bits, 9, 1);
-              const MachineState state = place_operands(instruction, plan_placement(instruction, a, b), operands, filler_stream(9, 1));
+              const MachineState state =
+                  place_operands(instruction, plan_placement(instruction, a, b), operands, filler_stream(9, 1));
               const Operands back = gather_operands(instruction, state.view());
               INFO(print(instruction) << " " << layout_a << " " << layout_b << " padding " << padding);
               REQUIRE(back.a == operands.a);
@@ -94,7 +107,8 @@ TEST_CASE("a sparse A survives the trip through its logical matrix") {
 TEST_CASE("operands depend on seed and case alone") {
   const Instruction instruction{.n = 8, .k = 16, .d = Format::f32, .a = Format::f16, .b = Format::f16};
   for (const DistributionInfo& distribution : distributions) {
-    const Operands first = random_operands(instruction, distribution.id, 1, 2), again = random_operands(instruction, distribution.id, 1, 2);
+    const Operands first = random_operands(instruction, distribution.id, 1, 2),
+                   again = random_operands(instruction, distribution.id, 1, 2);
     CHECK(first.a == again.a);
     CHECK(*first.c == *again.c);
     CHECK(first.a != random_operands(instruction, distribution.id, 1, 3).a);
@@ -105,7 +119,8 @@ TEST_CASE("operands depend on seed and case alone") {
 TEST_CASE("outside C is not read when scale_d is 0, NaN there included") {
   const Instruction instruction{.n = 8, .k = 16, .d = Format::f32, .a = Format::f16, .b = Format::f16, .scale_d = 0};
   const OperandLayout layout;
-  MachineState state = place_operands(instruction, plan_placement(instruction, layout, layout), random_operands(instruction, Distribution::integers, 1, 0), filler_stream(1, 0));
+  MachineState state = place_operands(instruction, plan_placement(instruction, layout, layout),
+                                      random_operands(instruction, Distribution::integers, 1, 0), filler_stream(1, 0));
   const std::vector<uint32_t> d = simulate(instruction, state.view());
   for (uint32_t& word : state.c_regs) word = 0x7FC00000;
   CHECK(simulate(instruction, state.view()) == d);
@@ -124,7 +139,9 @@ TEST_CASE("registers after the instruction are D as simulate_d has it, for every
         if (find_legal_form(one)->scale) one.imm_scale_a = index % 2 ? -1 : 1, one.imm_scale_b = index % 3 ? 1 : -1;
         one.scale_d = index % 5 != 0;
         const Distribution distribution = distributions[static_cast<size_t>(index) % distributions.size()].id;
-        const MachineState state = place_operands(one, plan_placement(one, a_layout, layout), random_operands(one, distribution, 9, static_cast<uint64_t>(index)), filler_stream(9, static_cast<uint64_t>(index)));
+        const MachineState state = place_operands(one, plan_placement(one, a_layout, layout),
+                                                  random_operands(one, distribution, 9, static_cast<uint64_t>(index)),
+                                                  filler_stream(9, static_cast<uint64_t>(index)));
         INFO(print(one));
         REQUIRE(gather(simulate(one, state.view()), d_fragment(one), one.d, "d_regs") == simulate_d(one, state.view()));
         ++index;

@@ -1,13 +1,13 @@
 // The generated kernels against ptxas, where there is one: what we accept assembles, what we refuse does not.
 #include "bitmma/instruction/ptx_kernel.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <set>
-
-#include <fmt/format.h>
 
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/instruction/legality.hpp"
@@ -93,13 +93,18 @@ int64_t expected_variants() {
 TEST_CASE("the kernel has the instruction with its operands, in the order of PTX") {
   Instruction instruction = parse_instruction("wgmma.mma_async.sp.sync.aligned.m64n8k32.f16.f16.f16");
   instruction.imm_scale_b = -1, instruction.imm_trans_b = 1, instruction.sparsity_selector = 1;
-  CHECK(ptx_statement(instruction) == "wgmma.mma_async.sp.sync.aligned.m64n8k32.f16.f16.f16 {d0, d1}, a_desc, b_desc, metadata0, 1, scale_d, 1, -1, 0, 1;");
+  CHECK(ptx_statement(instruction) ==
+        "wgmma.mma_async.sp.sync.aligned.m64n8k32.f16.f16.f16 {d0, d1}, a_desc, b_desc, metadata0, 1, scale_d, 1, -1, "
+        "0, 1;");
   instruction.a_source = OperandSource::registers;
-  CHECK(ptx_statement(instruction) == "wgmma.mma_async.sp.sync.aligned.m64n8k32.f16.f16.f16 {d0, d1}, {a0, a1, a2, a3}, b_desc, metadata0, 1, scale_d, 1, -1, 1;");
+  CHECK(ptx_statement(instruction) ==
+        "wgmma.mma_async.sp.sync.aligned.m64n8k32.f16.f16.f16 {d0, d1}, {a0, a1, a2, a3}, b_desc, metadata0, 1, "
+        "scale_d, 1, -1, 1;");
   CHECK(ptx_statement(parse_instruction("wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc")) ==
         "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {d0, d1, d2, d3}, a_desc, b_desc, scale_d;");
   const std::string kernel = ptx_kernel(instruction, 5000);
-  CHECK_THAT(kernel, ContainsSubstring(".target sm_90a") && ContainsSubstring("fence.proxy.async") && ContainsSubstring("wgmma.wait_group.sync.aligned 0;") &&
+  CHECK_THAT(kernel, ContainsSubstring(".target sm_90a") && ContainsSubstring("fence.proxy.async") &&
+                         ContainsSubstring("wgmma.wait_group.sync.aligned 0;") &&
                          ContainsSubstring("mul.wide.u32 offset, case_index, 5008;"));
 }
 
@@ -140,13 +145,19 @@ TEST_CASE("ptxas and the legality table agree on a grid of types, N, K and near 
       for (const Format b : {f16, bf16, tf32, e4m3, e5m2, s8, u8, b1, e2m1}) {
         for (const bool sparse : {false, true}) {
           const int k = 256 / (a == e2m1 ? 8 : info(a).bits) * (sparse ? 2 : 1);
-          grid.push_back({.sparse = sparse, .n = 16, .k = k, .d = d, .a = a, .b = b, .bit_operation = a == b1 ? ".and.popc" : ""});
+          grid.push_back(
+              {.sparse = sparse, .n = 16, .k = k, .d = d, .a = a, .b = b, .bit_operation = a == b1 ? ".and.popc" : ""});
         }
       }
     }
   }
   for (const LegalForm& form : legal_forms()) {
-    const Instruction plain{.n = 16, .k = form.k_dense, .d = form.d, .a = form.a, .b = form.b, .bit_operation = std::string(form.bit_operation)};
+    const Instruction plain{.n = 16,
+                            .k = form.k_dense,
+                            .d = form.d,
+                            .a = form.a,
+                            .b = form.b,
+                            .bit_operation = std::string(form.bit_operation)};
     const auto add = [&](auto change) {
       Instruction miss = plain;
       change(miss);
@@ -171,7 +182,8 @@ TEST_CASE("ptxas and the legality table agree on a grid of types, N, K and near 
       add([](Instruction& i) { i.imm_scale_b = 2; });
     }
     for (const int selector : {1, 2, 3}) {
-      if (form.k_sparse) add([&](Instruction& i) { i.sparse = true, i.k = form.k_sparse, i.sparsity_selector = selector; });
+      if (form.k_sparse)
+        add([&](Instruction& i) { i.sparse = true, i.k = form.k_sparse, i.sparsity_selector = selector; });
     }
   }
   const test::TemporaryFolder folder;
@@ -185,7 +197,8 @@ TEST_CASE("ptxas and the legality table agree on a grid of types, N, K and near 
     const bool unwritable = grid[i].a_source == OperandSource::registers && grid[i].imm_trans_a != 0;
     if (legal == ok || unwritable) return;
     const std::lock_guard lock(mutex);
-    disagreements += fmt::format("{} ({}): legal here {}, ptxas {}\n", print(grid[i]), ptx_statement(grid[i]), legal, ok);
+    disagreements +=
+        fmt::format("{} ({}): legal here {}, ptxas {}\n", print(grid[i]), ptx_statement(grid[i]), legal, ok);
   });
   CHECK(disagreements == "");
   CHECK(accepted > 250);

@@ -1,7 +1,6 @@
-#include "bitmma/instruction/tcgen05_machine.hpp"
-
 #include "bitmma/instruction/legality.hpp"
 #include "bitmma/instruction/random_operands.hpp"
+#include "bitmma/instruction/tcgen05_machine.hpp"
 #include "bitmma/io/golden.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -19,20 +18,39 @@ struct Types {
 };
 
 const std::vector<Types> types = {
-    {MmaKind::f16, Format::f32, Format::f16, Format::f16},   {MmaKind::f16, Format::f16, Format::f16, Format::f16},
-    {MmaKind::f16, Format::f32, Format::bf16, Format::bf16}, {MmaKind::tf32, Format::f32, Format::tf32, Format::tf32},
-    {MmaKind::f8f6f4, Format::f32, Format::e4m3, Format::e5m2}, {MmaKind::f8f6f4, Format::f16, Format::e2m3, Format::e3m2},
-    {MmaKind::f8f6f4, Format::f32, Format::e2m1, Format::e4m3}, {MmaKind::f8f6f4, Format::f32, Format::e3m2, Format::e2m1},
+    {MmaKind::f16, Format::f32, Format::f16, Format::f16},
+    {MmaKind::f16, Format::f16, Format::f16, Format::f16},
+    {MmaKind::f16, Format::f32, Format::bf16, Format::bf16},
+    {MmaKind::tf32, Format::f32, Format::tf32, Format::tf32},
+    {MmaKind::f8f6f4, Format::f32, Format::e4m3, Format::e5m2},
+    {MmaKind::f8f6f4, Format::f16, Format::e2m3, Format::e3m2},
+    {MmaKind::f8f6f4, Format::f32, Format::e2m1, Format::e4m3},
+    {MmaKind::f8f6f4, Format::f32, Format::e3m2, Format::e2m1},
     {MmaKind::i8, Format::s32, Format::s8, Format::u8},
-    {MmaKind::mxf8f6f4, Format::f32, Format::e4m3, Format::e5m2}, {MmaKind::mxf8f6f4, Format::f32, Format::e2m1, Format::e3m2, ".block32"},
-    {MmaKind::mxf4, Format::f32, Format::e2m1, Format::e2m1}, {MmaKind::mxf4nvf4, Format::f32, Format::e2m1, Format::e2m1, ".scale_vec::2X"},
-    {MmaKind::mxf4nvf4, Format::f32, Format::e2m1, Format::e2m1, ".scale_vec::4X", Format::ue4m3}, {MmaKind::mxf4nvf4, Format::f32, Format::e2m1, Format::e2m1, ".block16"},
-    {MmaKind::mxf4, Format::f32, Format::e2m1, Format::e2m1, ".block32", Format::ue8m0, 96}, {MmaKind::mxf4nvf4, Format::f32, Format::e2m1, Format::e2m1, ".block16", Format::ue4m3, 96},
+    {MmaKind::mxf8f6f4, Format::f32, Format::e4m3, Format::e5m2},
+    {MmaKind::mxf8f6f4, Format::f32, Format::e2m1, Format::e3m2, ".block32"},
+    {MmaKind::mxf4, Format::f32, Format::e2m1, Format::e2m1},
+    {MmaKind::mxf4nvf4, Format::f32, Format::e2m1, Format::e2m1, ".scale_vec::2X"},
+    {MmaKind::mxf4nvf4, Format::f32, Format::e2m1, Format::e2m1, ".scale_vec::4X", Format::ue4m3},
+    {MmaKind::mxf4nvf4, Format::f32, Format::e2m1, Format::e2m1, ".block16"},
+    {MmaKind::mxf4, Format::f32, Format::e2m1, Format::e2m1, ".block32", Format::ue8m0, 96},
+    {MmaKind::mxf4nvf4, Format::f32, Format::e2m1, Format::e2m1, ".block16", Format::ue4m3, 96},
 };
 
 Instruction instruction_of(const Types& t, int m, int n, int cta_group, bool ws, bool sparse = false) {
-  Instruction instruction{.family = Family::tcgen05, .sparse = sparse, .m = m, .n = n, .k = t.k, .d = t.d, .a = t.a, .b = t.b, .kind = t.kind, .cta_group = cta_group, .weight_stationary = ws,
-                          .scale_vec = t.scale_vec, .scale_type = t.scale_type};
+  Instruction instruction{.family = Family::tcgen05,
+                          .sparse = sparse,
+                          .m = m,
+                          .n = n,
+                          .k = t.k,
+                          .d = t.d,
+                          .a = t.a,
+                          .b = t.b,
+                          .kind = t.kind,
+                          .cta_group = cta_group,
+                          .weight_stationary = ws,
+                          .scale_vec = t.scale_vec,
+                          .scale_type = t.scale_type};
   return with_idesc(instruction, idesc_of(instruction));
 }
 
@@ -64,23 +82,31 @@ std::vector<Instruction> legal_instructions() {
 }  // namespace
 
 TEST_CASE("tcgen05 mnemonics print and parse back, and wrong ones are refused") {
-  for (const char* text : {"tcgen05.mma.cta_group::1.kind::f16", "tcgen05.mma.cta_group::2.kind::tf32", "tcgen05.mma.ws.cta_group::1.kind::i8.collector::b2::fill",
-                           "tcgen05.mma.sp.cta_group::1.kind::f8f6f4", "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X",
-                           "tcgen05.mma.sp.cta_group::2.kind::mxf8f6f4.block_scale.block32.collector::a::use", "tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::lastuse",
-                           "tcgen05.mma.cta_group::1.kind::f16.collector::a::lastuse"}) {
+  for (const char* text :
+       {"tcgen05.mma.cta_group::1.kind::f16", "tcgen05.mma.cta_group::2.kind::tf32",
+        "tcgen05.mma.ws.cta_group::1.kind::i8.collector::b2::fill", "tcgen05.mma.sp.cta_group::1.kind::f8f6f4",
+        "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X",
+        "tcgen05.mma.sp.cta_group::2.kind::mxf8f6f4.block_scale.block32.collector::a::use",
+        "tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::lastuse",
+        "tcgen05.mma.cta_group::1.kind::f16.collector::a::lastuse"}) {
     CHECK(print(parse_instruction(text)) == text);
   }
-  for (const auto& [text, message] : {std::pair("tcgen05.wait", ".mma, .ld, .st, .cp or .shift after tcgen05"), std::pair("tcgen05.mma.kind::f16", "it is mandatory"),
-                                      std::pair("tcgen05.mma.cta_group::3.kind::f16", "cta_group::3"), std::pair("tcgen05.mma.cta_group::1.kind::bf16", "kind = kind::bf16"),
-                                      std::pair("tcgen05.mma.cta_group::1.kind::mxf4", "always has scales"), std::pair("tcgen05.mma.cta_group::1.kind::f16.block_scale", "only the mx kinds have scales"),
-                                      std::pair("tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::3X", "nothing more here"),
-                                      std::pair("tcgen05.mma.cta_group::1.kind::f16.collector::b0::fill", "collector::a::fill")}) {
+  for (const auto& [text, message] :
+       {std::pair("tcgen05.wait", ".mma, .ld, .st, .cp or .shift after tcgen05"),
+        std::pair("tcgen05.mma.kind::f16", "it is mandatory"),
+        std::pair("tcgen05.mma.cta_group::3.kind::f16", "cta_group::3"),
+        std::pair("tcgen05.mma.cta_group::1.kind::bf16", "kind = kind::bf16"),
+        std::pair("tcgen05.mma.cta_group::1.kind::mxf4", "always has scales"),
+        std::pair("tcgen05.mma.cta_group::1.kind::f16.block_scale", "only the mx kinds have scales"),
+        std::pair("tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::3X", "nothing more here"),
+        std::pair("tcgen05.mma.cta_group::1.kind::f16.collector::b0::fill", "collector::a::fill")}) {
     CHECK_THROWS_WITH(parse_instruction(text), ContainsSubstring(message));
   }
 }
 
 TEST_CASE("M and N of every form are those of Table 39") {
-  const Types f16{MmaKind::f16, Format::f32, Format::f16, Format::f16}, i8{MmaKind::i8, Format::s32, Format::s8, Format::s8};
+  const Types f16{MmaKind::f16, Format::f32, Format::f16, Format::f16},
+      i8{MmaKind::i8, Format::s32, Format::s8, Format::s8};
   const auto count = [](const Types& t, int m, int cta_group, bool ws) {
     int legal = 0;
     for (int n = 8; n <= 256; n += 8) legal += tcgen05_violations(instruction_of(t, m, n, cta_group, ws)).empty();
@@ -94,7 +120,8 @@ TEST_CASE("M and N of every form are those of Table 39") {
   CHECK(count(f16, 128, 2, true) == 0);
   CHECK(count(i8, 128, 1, false) == 18);
   CHECK(count(i8, 256, 2, false) == 8);
-  Instruction transposed = instruction_of({MmaKind::f8f6f4, Format::f32, Format::e4m3, Format::e4m3}, 128, 24, 1, false);
+  Instruction transposed =
+      instruction_of({MmaKind::f8f6f4, Format::f32, Format::e4m3, Format::e4m3}, 128, 24, 1, false);
   transposed.imm_trans_b = 1;
   CHECK_THAT(tcgen05_violations(transposed).at(0).legal, ContainsSubstring("a multiple of 16"));
   transposed.a = Format::e2m1, transposed.imm_trans_a = 1;
@@ -110,31 +137,48 @@ TEST_CASE("what place_tcgen05 lays out is read back, and D is the product: every
       instruction.a_source = source;
       instruction.scale_d = index % 3 != 0;
       const int scales = instruction.scale_count(), step = scales == 4 ? 4 : scales == 2 || scales == 6 ? 2 : 1;
-      if (scales > 0) instruction.scale_a_id = index % (4 / step) * step, instruction.scale_b_id = index / 2 % (4 / step) * step;
-      if (plain.sparse && (plain.kind == MmaKind::f16 || plain.kind == MmaKind::tf32)) instruction.sparsity_selector = index % 4;
+      if (scales > 0)
+        instruction.scale_a_id = index % (4 / step) * step, instruction.scale_b_id = index / 2 % (4 / step) * step;
+      if (plain.sparse && (plain.kind == MmaKind::f16 || plain.kind == MmaKind::tf32))
+        instruction.sparsity_selector = index % 4;
       const bool scales_d = (plain.kind == MmaKind::f16 || plain.kind == MmaKind::tf32) && !plain.weight_stationary;
       if (scales_d && index % 2 == 0) instruction.scale_input_d = index % 16;
       const bool layout_c = plain.sparse && plain.m == 128 && plain.cta_group == 2;
-      if (source == OperandSource::tmem && plain.m >= 128 && !plain.weight_stationary && scales == 0 && !layout_c) instruction.ashift = index % 4 == 0;
+      if (source == OperandSource::tmem && plain.m >= 128 && !plain.weight_stationary && scales == 0 && !layout_c)
+        instruction.ashift = index % 4 == 0;
       std::optional<uint64_t> mask;
       if (plain.weight_stationary && index % 2 == 0) {
         instruction.max_shift_code = index % 4;
         const int limit = std::min(max_shift_columns(instruction.max_shift_code), plain.m == 32 ? 16 : 32);
-        mask = encode(ZeroColumnMask{.start_count = {index % 7, 3, 0, 1}, .first_span = {index % 2, 1, 0, 1}, .non_zero_mask = index % 4 != 0, .skip_span = index % 5, .use_span = index % 9, .column_shift = index % (limit + 1)});
+        mask = encode(ZeroColumnMask{.start_count = {index % 7, 3, 0, 1},
+                                     .first_span = {index % 2, 1, 0, 1},
+                                     .non_zero_mask = index % 4 != 0,
+                                     .skip_span = index % 5,
+                                     .use_span = index % 9,
+                                     .column_shift = index % (limit + 1)});
       }
       constexpr std::array modes{Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
       const bool may_transpose = info(plain.a).bits >= 8 && info(plain.b).bits >= 8 && index % 2 == 0;
       const auto layout = [&](int turn) {
         const Major major = may_transpose && turn % 4 >= 2 ? Major::mn : Major::k;
-        return OperandLayout{.major = major, .swizzle = major == Major::mn && plain.kind == MmaKind::tf32 ? Swizzle::b128_atom32 : modes[static_cast<size_t>(turn) % 4],
-                             .padding_bytes = turn % 3 * 16, .start_bytes = turn % 5 * 16, .base_offset = turn % 8};
+        return OperandLayout{.major = major,
+                             .swizzle = major == Major::mn && plain.kind == MmaKind::tf32
+                                            ? Swizzle::b128_atom32
+                                            : modes[static_cast<size_t>(turn) % 4],
+                             .padding_bytes = turn % 3 * 16,
+                             .start_bytes = turn % 5 * 16,
+                             .base_offset = turn % 8};
       };
       const OperandLayout a = source == OperandSource::tmem ? OperandLayout{} : layout(index), b = layout(index / 3);
       instruction = with_majors(instruction, a, b);
       if (!tcgen05_violations(instruction).empty()) continue;  // an N that an N-major 8-bit B cannot have
-      INFO(print(instruction) << " M " << instruction.m << " N " << instruction.n << " " << info(instruction.a).name << " x " << info(instruction.b).name);
-      Operands operands = random_operands(instruction, distributions[static_cast<size_t>(index) % distributions.size()].id, 6, static_cast<uint64_t>(index));
-      const Tcgen05State state = place_tcgen05(instruction, a, b, operands, filler_stream(6, static_cast<uint64_t>(index)), mask);
+      INFO(print(instruction) << " M " << instruction.m << " N " << instruction.n << " " << info(instruction.a).name
+                              << " x " << info(instruction.b).name);
+      Operands operands =
+          random_operands(instruction, distributions[static_cast<size_t>(index) % distributions.size()].id, 6,
+                          static_cast<uint64_t>(index));
+      const Tcgen05State state =
+          place_tcgen05(instruction, a, b, operands, filler_stream(6, static_cast<uint64_t>(index)), mask);
       if (mask) {
         const std::vector<bool> zeroed = zeroed_columns(decode_zero_column_mask(*mask), instruction.m, instruction.n);
         for (int col = 0; col < instruction.n; ++col) {
@@ -150,7 +194,8 @@ TEST_CASE("what place_tcgen05 lays out is read back, and D is the product: every
       REQUIRE(back.c.has_value() == operands.c.has_value());
       if (operands.c) REQUIRE(*back.c == *operands.c);
       const std::vector<uint32_t> after = simulate(instruction, state.view());
-      REQUIRE(gather_d(instruction, state.registers.d_tmem, after, state.columns) == multiply_accumulate(model_for(instruction), operands));
+      REQUIRE(gather_d(instruction, state.registers.d_tmem, after, state.columns) ==
+              multiply_accumulate(model_for(instruction), operands));
       Tcgen05State in_place = state;
       simulate_in_place(instruction, in_place.view(), in_place.tmem);
       REQUIRE(in_place.tmem == after);
@@ -170,7 +215,9 @@ TEST_CASE("st, mma, ld: A*B+C comes back through registers") {
       for (int thread = 0; thread < 32; ++thread) {
         for (int reg = 0; reg < move.registers(); ++reg) {
           const TmemAddress place = move.place_of(thread, reg, 0);
-          body(32 * warp + thread, reg, static_cast<size_t>(32 * warp + place.lane) * static_cast<size_t>(state.columns) + static_cast<size_t>(place.column));
+          body(32 * warp + thread, reg,
+               static_cast<size_t>(32 * warp + place.lane) * static_cast<size_t>(state.columns) +
+                   static_cast<size_t>(place.column));
         }
       }
     }
@@ -179,7 +226,8 @@ TEST_CASE("st, mma, ld: A*B+C comes back through registers") {
   for (int row = 0; row < 128; ++row) {
     for (int col = 0; col < 16; ++col) registers[static_cast<size_t>(row * 16 + col)] = (*operands.c)(row, col);
   }
-  each_register([&](int thread, int reg, size_t cell) { state.tmem[cell] = registers[static_cast<size_t>(thread * 16 + reg)]; });
+  each_register(
+      [&](int thread, int reg, size_t cell) { state.tmem[cell] = registers[static_cast<size_t>(thread * 16 + reg)]; });
   const std::vector<uint32_t> after = simulate(instruction, state.view());
   const BitMatrix expected = multiply_accumulate(model_for(instruction), operands);
   each_register([&](int thread, int reg, size_t cell) { REQUIRE(after[cell] == expected(thread, reg)); });
@@ -212,14 +260,17 @@ TEST_CASE("unequal copies of A feed their own part of N") {
   second.a = random_operands(instruction, Distribution::normal, 10, 1).a;
   Tcgen05State state = place_tcgen05(instruction, {}, {}, first, filler_stream(10, 0));
   const Tcgen05State other = place_tcgen05(instruction, {}, {}, second, filler_stream(10, 0));
-  std::copy(other.tmem.begin() + 64 * state.columns, other.tmem.end(), state.tmem.begin() + 64 * state.columns);  // lanes 64..127: copy 1, and D there (the same)
+  std::copy(other.tmem.begin() + 64 * state.columns, other.tmem.end(),
+            state.tmem.begin() + 64 * state.columns);  // lanes 64..127: copy 1, and D there (the same)
   const BitMatrix d = gather_d(instruction, state.registers.d_tmem, simulate(instruction, state.view()), state.columns);
-  const BitMatrix left = multiply_accumulate(model_for(instruction), first), right = multiply_accumulate(model_for(instruction), second);
+  const BitMatrix left = multiply_accumulate(model_for(instruction), first),
+                  right = multiply_accumulate(model_for(instruction), second);
   CHECK((d.bits.leftCols(32) == left.bits.leftCols(32)).all());
   CHECK((d.bits.rightCols(32) == right.bits.rightCols(32)).all());
 }
 
-TEST_CASE("K = 96: rows of 48 bytes that pass the end of their 128 go on in a second buffer, from every start CUTLASS uses") {
+TEST_CASE(
+    "K = 96: rows of 48 bytes that pass the end of their 128 go on in a second buffer, from every start CUTLASS uses") {
   for (const int64_t start : {0, 48, 96, 16, 64, 112, 32, 80}) {
     const Instruction instruction = instruction_of(types.back(), 128, 64, 1, false);
     REQUIRE(instruction.k == 96);
@@ -231,16 +282,19 @@ TEST_CASE("K = 96: rows of 48 bytes that pass the end of their 128 go on in a se
     const Operands back = gather_operands(instruction, state.view());
     CHECK(back.a == operands.a);
     CHECK(back.b == operands.b);
-    // Row 9 by hand: byte kb of its 48 at start + kb of line 9, or past 128 at the beginning of line 9 of the second buffer; then the XOR.
+    // Row 9 by hand: byte kb of its 48 at start + kb of line 9, or past 128 at the beginning of line 9 of the second
+    // buffer; then the XOR.
     const SmemMap map(a);
     for (int k = 0; k < 96; k += 2) {
       const int64_t position = start + k / 2, line = 9 % 8 * 128 + 9 / 8 * 1024;
-      const int64_t linear = position < 128 ? position + line : a.descriptor.strides.leading_dim_byte_offset + position - 128 + line;
+      const int64_t linear =
+          position < 128 ? position + line : a.descriptor.strides.leading_dim_byte_offset + position - 128 + line;
       REQUIRE(map.place_of(9, k) == SmemPlace{linear ^ (linear >> 7 & 7) << 4, 0});
     }
   }
   Instruction other = instruction_of(types[0], 128, 64, 1, false);
-  Tcgen05State state = place_tcgen05(other, {}, {.swizzle = Swizzle::b64}, random_operands(other, Distribution::normal, 1, 0), filler_stream(1, 0));
+  Tcgen05State state = place_tcgen05(other, {}, {.swizzle = Swizzle::b64},
+                                     random_operands(other, Distribution::normal, 1, 0), filler_stream(1, 0));
   state.registers.b_desc |= uint64_t{1} << 52;
   CHECK_THROWS_WITH(simulate(other, state.view()), ContainsSubstring("B leading_dim_mode = 1 (absolute address)"));
 }
@@ -254,7 +308,8 @@ TEST_CASE("replicas of scales that differ feed their own lanes, and are warned a
   const TmemPlace place = scale_b_in_tmem(instruction, state.registers.scale_b_tmem).place_of(5, 0, 2);
   const std::vector<uint32_t> before = simulate(instruction, state.view());
   state.tmem[static_cast<size_t>(place.lane * state.columns + place.column)] += 1u << place.bit;
-  const BitMatrix was = gather_d(instruction, 0, before, state.columns), is = gather_d(instruction, 0, simulate(instruction, state.view()), state.columns);
+  const BitMatrix was = gather_d(instruction, 0, before, state.columns),
+                  is = gather_d(instruction, 0, simulate(instruction, state.view()), state.columns);
   Operands doubled = operands;
   doubled.scales->b(0, 5) += 1;
   const BitMatrix other = multiply_accumulate(model_for(instruction), doubled);
@@ -266,7 +321,8 @@ TEST_CASE("replicas of scales that differ feed their own lanes, and are warned a
 
 TEST_CASE("bad tcgen05 machines get their message") {
   const Instruction instruction = instruction_of(types[3], 128, 16, 1, false);  // tf32
-  const Tcgen05State good = place_tcgen05(instruction, {}, {}, random_operands(instruction, Distribution::normal, 1, 0), filler_stream(1, 0));
+  const Tcgen05State good =
+      place_tcgen05(instruction, {}, {}, random_operands(instruction, Distribution::normal, 1, 0), filler_stream(1, 0));
   const auto message = [&](auto change, Instruction with) -> std::string {
     Tcgen05State bad = good;
     change(bad);
@@ -278,12 +334,19 @@ TEST_CASE("bad tcgen05 machines get their message") {
     return "fine";
   };
   CHECK(message([](Tcgen05State&) {}, instruction) == "fine");
-  CHECK_THAT(message([](Tcgen05State& s) { s.registers.d_tmem = 0x00100000; }, instruction), ContainsSubstring("D lane = 16"));
+  CHECK_THAT(message([](Tcgen05State& s) { s.registers.d_tmem = 0x00100000; }, instruction),
+             ContainsSubstring("D lane = 16"));
   CHECK_THAT(message([](Tcgen05State& s) { s.registers.d_tmem = 500; }, instruction), ContainsSubstring("500..515"));
-  CHECK_THAT(message([](Tcgen05State& s) { s.registers.d_tmem = 20; }, instruction), ContainsSubstring("inside the 32 columns"));
+  CHECK_THAT(message([](Tcgen05State& s) { s.registers.d_tmem = 20; }, instruction),
+             ContainsSubstring("inside the 32 columns"));
   CHECK_THAT(message([](Tcgen05State& s) { s.columns = 31; }, instruction), ContainsSubstring("Tensor Memory"));
-  CHECK_THAT(message([](Tcgen05State& s) { s.smem[0].resize(100); }, instruction), ContainsSubstring("shared-memory image of 100 bytes"));
-  CHECK_THAT(message([](Tcgen05State& s) { s.registers.a_desc = (s.registers.a_desc & ~(uint64_t{7} << 61)) | uint64_t{1} << 61; }, instruction), ContainsSubstring("A swizzle = 128-atom32"));
+  CHECK_THAT(message([](Tcgen05State& s) { s.smem[0].resize(100); }, instruction),
+             ContainsSubstring("shared-memory image of 100 bytes"));
+  CHECK_THAT(
+      message(
+          [](Tcgen05State& s) { s.registers.a_desc = (s.registers.a_desc & ~(uint64_t{7} << 61)) | uint64_t{1} << 61; },
+          instruction),
+      ContainsSubstring("A swizzle = 128-atom32"));
   Instruction n_major = instruction;
   n_major.imm_trans_b = 1;
   CHECK_THAT(message([](Tcgen05State&) {}, n_major), ContainsSubstring("128-atom32 (code 1)"));
@@ -296,7 +359,8 @@ TEST_CASE("golden then verify round-trips for every form of tcgen05.mma, through
   int index = 0;
   for (const Instruction& plain : legal_instructions()) {
     if (++index % 3 != 1) continue;  // the first N of each; the others differ in N alone
-    GoldenRequest request{.instruction = plain, .cases = 2, .seed = static_cast<uint64_t>(index), .distribution = Distribution::narrow};
+    GoldenRequest request{
+        .instruction = plain, .cases = 2, .seed = static_cast<uint64_t>(index), .distribution = Distribution::narrow};
     request.instruction.a_source = index % 2 ? OperandSource::smem : OperandSource::tmem;
     INFO(print(plain) << " M " << plain.m << " N " << plain.n);
     write_tensor_file(path, make_golden(request, 2));

@@ -28,7 +28,8 @@ TEST_CASE("every legal move prints and parses back, and golden, verify and simul
     parsed.half_split_offset = move.half_split_offset;
     REQUIRE(parsed == move);
     constexpr std::array modes{Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
-    write_tensor_file(folder.path("x"), make_golden(move, 2, static_cast<uint64_t>(count), modes[static_cast<size_t>(count) % 4]));
+    write_tensor_file(folder.path("x"),
+                      make_golden(move, 2, static_cast<uint64_t>(count), modes[static_cast<size_t>(count) % 4]));
     const VectorFile vectors = read_vector_file(folder.path("x"));
     REQUIRE(vectors.move == move);
     REQUIRE(verify(vectors, 1).mismatches == 0);
@@ -78,8 +79,16 @@ TEST_CASE("st and then ld give the registers back, in every shape, from every wa
 }
 
 TEST_CASE("smem -> cp -> Tensor Memory -> mma -> ld: A*B + C through the instructions themselves") {
-  // A (128 x 16 f16, 32 bytes a row) comes through shared memory and cp 128x256b, as TMEM wants it; C through st, D through ld.
-  Instruction instruction{.family = Family::tcgen05, .m = 128, .n = 32, .d = Format::f32, .a = Format::f16, .b = Format::f16, .kind = MmaKind::f16, .a_source = OperandSource::tmem};
+  // A (128 x 16 f16, 32 bytes a row) comes through shared memory and cp 128x256b, as TMEM wants it; C through st, D
+  // through ld.
+  Instruction instruction{.family = Family::tcgen05,
+                          .m = 128,
+                          .n = 32,
+                          .d = Format::f32,
+                          .a = Format::f16,
+                          .b = Format::f16,
+                          .kind = MmaKind::f16,
+                          .a_source = OperandSource::tmem};
   instruction = with_idesc(instruction, idesc_of(instruction));
   const Operands operands = random_operands(instruction, Distribution::normal, 21, 0);
   Tcgen05State state = place_tcgen05(instruction, {}, {}, operands, filler_stream(21, 0));
@@ -99,10 +108,19 @@ TEST_CASE("smem -> cp -> Tensor Memory -> mma -> ld: A*B + C through the instruc
       image[byte + 1] = static_cast<uint8_t>(operands.a(row, k) >> 8);
     }
   }
-  const uint64_t s_desc = encode(SmemDescriptor{.arch = Arch::sm_100a, .strides = {.leading_dim_byte_offset = 128, .stride_dim_byte_offset = 256}, .reserved = uint64_t{1} << 46});
+  const uint64_t s_desc =
+      encode(SmemDescriptor{.arch = Arch::sm_100a,
+                            .strides = {.leading_dim_byte_offset = 128, .stride_dim_byte_offset = 256},
+                            .reserved = uint64_t{1} << 46});
   const TmemMove cp = parse_tmem_move("tcgen05.cp.cta_group::1.128x256b");
-  state.tmem = simulate(cp, {.taddr = state.registers.a_tmem, .s_desc = s_desc, .smem = {std::span<const uint8_t>(image), {}}, .tmem = state.tmem, .columns = state.columns}).tmem;
-  const TmemMove st = parse_tmem_move("tcgen05.st.sync.aligned.32x32b.x32.b32"), ld = parse_tmem_move("tcgen05.ld.sync.aligned.32x32b.x32.b32");
+  state.tmem = simulate(cp, {.taddr = state.registers.a_tmem,
+                             .s_desc = s_desc,
+                             .smem = {std::span<const uint8_t>(image), {}},
+                             .tmem = state.tmem,
+                             .columns = state.columns})
+                   .tmem;
+  const TmemMove st = parse_tmem_move("tcgen05.st.sync.aligned.32x32b.x32.b32"),
+                 ld = parse_tmem_move("tcgen05.ld.sync.aligned.32x32b.x32.b32");
   for (int warp = 0; warp < 4; ++warp) {
     std::vector<uint32_t> regs;
     for (int thread = 0; thread < 32; ++thread) {
@@ -116,25 +134,39 @@ TEST_CASE("smem -> cp -> Tensor Memory -> mma -> ld: A*B + C through the instruc
   const std::vector<uint32_t> after = simulate(instruction, state.view());
   const BitMatrix d = multiply_accumulate(model_for(instruction), operands);
   for (int warp = 0; warp < 4; ++warp) {
-    const TmemMoveResult loaded = simulate(ld, machine_of(after, state.columns, warp, encode(TmemAddress{32 * warp, 0})));
+    const TmemMoveResult loaded =
+        simulate(ld, machine_of(after, state.columns, warp, encode(TmemAddress{32 * warp, 0})));
     for (int thread = 0; thread < 32; ++thread) {
-      for (int col = 0; col < 32; ++col) REQUIRE(loaded.regs[static_cast<size_t>(32 * thread + col)] == d(32 * warp + thread, col));
+      for (int col = 0; col < 32; ++col)
+        REQUIRE(loaded.regs[static_cast<size_t>(32 * thread + col)] == d(32 * warp + thread, col));
     }
   }
 }
 
 TEST_CASE("cp puts every row into the lanes of its multicast, and unpacks 4- and 6-bit codes") {
   std::vector<uint8_t> image(8192);
-  for (size_t i = 0; i < image.size(); ++i) image[i] = static_cast<uint8_t>(i / 16 * 7 + i % 16);  // no swizzle: unit u begins with 7 u
-  const uint64_t s_desc = encode(SmemDescriptor{.arch = Arch::sm_100a, .strides = {.leading_dim_byte_offset = 128, .stride_dim_byte_offset = 256}, .reserved = uint64_t{1} << 46});
+  for (size_t i = 0; i < image.size(); ++i)
+    image[i] = static_cast<uint8_t>(i / 16 * 7 + i % 16);  // no swizzle: unit u begins with 7 u
+  const uint64_t s_desc =
+      encode(SmemDescriptor{.arch = Arch::sm_100a,
+                            .strides = {.leading_dim_byte_offset = 128, .stride_dim_byte_offset = 256},
+                            .reserved = uint64_t{1} << 46});
   const std::vector<uint32_t> zero(128 * 32);
   const auto run = [&](const char* text) {
-    return simulate(parse_tmem_move(text), {.taddr = 4, .s_desc = s_desc, .smem = {std::span<const uint8_t>(image), {}}, .tmem = zero, .columns = 32}).tmem;
+    return simulate(parse_tmem_move(text), {.taddr = 4,
+                                            .s_desc = s_desc,
+                                            .smem = {std::span<const uint8_t>(image), {}},
+                                            .tmem = zero,
+                                            .columns = 32})
+        .tmem;
   };
-  const auto first_byte = [&](const std::vector<uint32_t>& tmem, int lane) { return tmem[static_cast<size_t>(lane * 32 + 4)] & 0xFF; };
+  const auto first_byte = [&](const std::vector<uint32_t>& tmem, int lane) {
+    return tmem[static_cast<size_t>(lane * 32 + 4)] & 0xFF;
+  };
   const auto byte_of_row = [&](int row) { return static_cast<uint32_t>((row % 8 + row / 8 * 16) * 7 & 0xFF); };
-  const auto x4 = run("tcgen05.cp.cta_group::1.32x128b.warpx4"), x02 = run("tcgen05.cp.cta_group::1.64x128b.warpx2::02_13"), x01 = run("tcgen05.cp.cta_group::1.64x128b.warpx2::01_23"),
-             four = run("tcgen05.cp.cta_group::1.4x256b");
+  const auto x4 = run("tcgen05.cp.cta_group::1.32x128b.warpx4"),
+             x02 = run("tcgen05.cp.cta_group::1.64x128b.warpx2::02_13"),
+             x01 = run("tcgen05.cp.cta_group::1.64x128b.warpx2::01_23"), four = run("tcgen05.cp.cta_group::1.4x256b");
   for (int lane = 0; lane < 128; ++lane) {
     CHECK(first_byte(x4, lane) == byte_of_row(lane % 32));
     CHECK(first_byte(x02, lane) == byte_of_row(lane % 64));
@@ -162,23 +194,37 @@ TEST_CASE("cp puts every row into the lanes of its multicast, and unpacks 4- and
 
 TEST_CASE("shift moves 31 lanes of one partition down, in eight columns, and .ashift reads A as after it") {
   const TmemMove shift = parse_tmem_move("tcgen05.shift.cta_group::1.down");
-  Instruction instruction{.family = Family::tcgen05, .m = 128, .n = 16, .d = Format::f32, .a = Format::bf16, .b = Format::bf16, .kind = MmaKind::f16, .a_source = OperandSource::tmem};
+  Instruction instruction{.family = Family::tcgen05,
+                          .m = 128,
+                          .n = 16,
+                          .d = Format::f32,
+                          .a = Format::bf16,
+                          .b = Format::bf16,
+                          .kind = MmaKind::f16,
+                          .a_source = OperandSource::tmem};
   instruction = with_idesc(instruction, idesc_of(instruction));
-  Tcgen05State state = place_tcgen05(instruction, {}, {}, random_operands(instruction, Distribution::normal, 5, 0), filler_stream(5, 0));
+  Tcgen05State state =
+      place_tcgen05(instruction, {}, {}, random_operands(instruction, Distribution::normal, 5, 0), filler_stream(5, 0));
   Instruction ashift = instruction;
   ashift.ashift = true;
   const std::vector<uint32_t> on_the_fly = simulate(ashift, state.view());
   const std::vector<uint32_t> before = state.tmem;
   for (int warp = 0; warp < 4; ++warp) {
-    state.tmem = simulate(shift, {.taddr = state.registers.a_tmem | static_cast<uint32_t>(32 * warp) << 16, .tmem = state.tmem, .columns = state.columns}).tmem;
+    state.tmem = simulate(shift, {.taddr = state.registers.a_tmem | static_cast<uint32_t>(32 * warp) << 16,
+                                  .tmem = state.tmem,
+                                  .columns = state.columns})
+                     .tmem;
   }
   const int column = decode_tmem_address(state.registers.a_tmem).column;
   for (int lane = 0; lane < 128; ++lane) {
     const int from = lane % 32 == 31 ? lane : lane + 1;
-    CHECK(state.tmem[static_cast<size_t>(lane * state.columns + column + 7)] == before[static_cast<size_t>(from * state.columns + column + 7)]);
-    CHECK(state.tmem[static_cast<size_t>(lane * state.columns + column - 1)] == before[static_cast<size_t>(lane * state.columns + column - 1)]);
+    CHECK(state.tmem[static_cast<size_t>(lane * state.columns + column + 7)] ==
+          before[static_cast<size_t>(from * state.columns + column + 7)]);
+    CHECK(state.tmem[static_cast<size_t>(lane * state.columns + column - 1)] ==
+          before[static_cast<size_t>(lane * state.columns + column - 1)]);
   }
-  CHECK(gather_d(instruction, state.registers.d_tmem, simulate(instruction, state.view()), state.columns) == gather_d(instruction, state.registers.d_tmem, on_the_fly, state.columns));
+  CHECK(gather_d(instruction, state.registers.d_tmem, simulate(instruction, state.view()), state.columns) ==
+        gather_d(instruction, state.registers.d_tmem, on_the_fly, state.columns));
 }
 
 TEST_CASE("moves outside what a warp, Tensor Memory or the image has are refused") {
@@ -195,17 +241,29 @@ TEST_CASE("moves outside what a warp, Tensor Memory or the image has are refused
     return "fine";
   };
   CHECK(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00200000, .warp = 1}) == "fine");
-  CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00200000, .warp = 0}), ContainsSubstring("warp 0 of a warpgroup reaches these lanes only"));
-  CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00100000, .warp = 0}), ContainsSubstring("taddr lane = 16: legal is a multiple of 32"));
-  CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x1.b32", {.taddr = 0x00080000, .warp = 0}), ContainsSubstring("taddr lane = 8: legal is a multiple of 16"));
-  CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x32.b32", {.taddr = 0, .warp = 0}), ContainsSubstring("columns = 0..63"));
-  CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x1.b32", {.taddr = 0, .warp = 4}), ContainsSubstring("warp = 4: legal is 0..3"));
-  CHECK_THAT(message("tcgen05.st.sync.aligned.16x64b.x1.b32", {.taddr = 0, .warp = 0}), ContainsSubstring("regs = 0: legal is 32"));
-  CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0x00010000, .s_desc = uint64_t{1} << 46}), ContainsSubstring("taddr lane = 1: legal is 0"));
-  CHECK_THAT(message("tcgen05.cp.cta_group::1.4x256b", {.taddr = 0x00200000, .s_desc = uint64_t{1} << 46}), ContainsSubstring("legal is 0..31"));
-  CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 30, .s_desc = uint64_t{1} << 46}), ContainsSubstring("columns = 30..33"));
-  CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0, .s_desc = uint64_t{1} << 46, .smem = {std::span<const uint8_t>(image), {}}}), ContainsSubstring("image of 100 bytes"));
-  CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0, .s_desc = uint64_t{3} << 61}), ContainsSubstring("swizzle of descriptor"));
+  CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00200000, .warp = 0}),
+             ContainsSubstring("warp 0 of a warpgroup reaches these lanes only"));
+  CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00100000, .warp = 0}),
+             ContainsSubstring("taddr lane = 16: legal is a multiple of 32"));
+  CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x1.b32", {.taddr = 0x00080000, .warp = 0}),
+             ContainsSubstring("taddr lane = 8: legal is a multiple of 16"));
+  CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x32.b32", {.taddr = 0, .warp = 0}),
+             ContainsSubstring("columns = 0..63"));
+  CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x1.b32", {.taddr = 0, .warp = 4}),
+             ContainsSubstring("warp = 4: legal is 0..3"));
+  CHECK_THAT(message("tcgen05.st.sync.aligned.16x64b.x1.b32", {.taddr = 0, .warp = 0}),
+             ContainsSubstring("regs = 0: legal is 32"));
+  CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0x00010000, .s_desc = uint64_t{1} << 46}),
+             ContainsSubstring("taddr lane = 1: legal is 0"));
+  CHECK_THAT(message("tcgen05.cp.cta_group::1.4x256b", {.taddr = 0x00200000, .s_desc = uint64_t{1} << 46}),
+             ContainsSubstring("legal is 0..31"));
+  CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 30, .s_desc = uint64_t{1} << 46}),
+             ContainsSubstring("columns = 30..33"));
+  CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b",
+                     {.taddr = 0, .s_desc = uint64_t{1} << 46, .smem = {std::span<const uint8_t>(image), {}}}),
+             ContainsSubstring("image of 100 bytes"));
+  CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0, .s_desc = uint64_t{3} << 61}),
+             ContainsSubstring("swizzle of descriptor"));
   CHECK_THAT(message("tcgen05.shift.cta_group::1.down", {.taddr = 0x00010000}), ContainsSubstring("a multiple of 32"));
   CHECK_THAT(message("tcgen05.shift.cta_group::1.down", {.taddr = 25}), ContainsSubstring("columns = 25..32"));
   CHECK_THAT(message("tcgen05.shift.cta_group::2.down", {.taddr = 0}), ContainsSubstring("2 CTAs of 128 lanes"));

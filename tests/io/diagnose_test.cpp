@@ -26,28 +26,50 @@ std::vector<GoldenRequest> subjects() {
   const auto wgmma = [](const char* text) { return parse_instruction(text); };
   const auto tcgen05 = [](const char* text, int m, int n, Format d, Format a, Format b, Format scale = Format::ue8m0) {
     Instruction instruction = parse_instruction(text);
-    instruction.m = m, instruction.n = n, instruction.d = d, instruction.a = a, instruction.b = b, instruction.scale_type = scale;
+    instruction.m = m, instruction.n = n, instruction.d = d, instruction.a = a, instruction.b = b,
+    instruction.scale_type = scale;
     return with_idesc(instruction, idesc_of(instruction));
   };
-  add({.instruction = wgmma("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16"), .distribution = Distribution::normal});
-  add({.instruction = wgmma("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"), .distribution = Distribution::wide, .layout_a = {.swizzle = Swizzle::b64, .padding_bytes = 32, .start_bytes = 32}, .layout_b = {.major = Major::mn, .swizzle = Swizzle::b32}});
+  add({.instruction = wgmma("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16"),
+       .distribution = Distribution::normal});
+  add({.instruction = wgmma("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"),
+       .distribution = Distribution::wide,
+       .layout_a = {.swizzle = Swizzle::b64, .padding_bytes = 32, .start_bytes = 32},
+       .layout_b = {.major = Major::mn, .swizzle = Swizzle::b32}});
   Instruction registers = wgmma("wgmma.mma_async.sp.sync.aligned.m64n32k64.f32.e4m3.e5m2");
   registers.a_source = OperandSource::registers;
-  add({.instruction = registers, .distribution = Distribution::normal, .layout_b = {.start_bytes = 128, .base_offset = 3}});
+  add({.instruction = registers,
+       .distribution = Distribution::normal,
+       .layout_b = {.start_bytes = 128, .base_offset = 3}});
   Instruction cleared = wgmma("wgmma.mma_async.sync.aligned.m64n16k32.s32.s8.u8");
   cleared.scale_d = 0;
-  add({.instruction = cleared, .distribution = Distribution::bits, .layout_a = {.swizzle = Swizzle::none}, .layout_b = {.swizzle = Swizzle::b32}});
+  add({.instruction = cleared,
+       .distribution = Distribution::bits,
+       .layout_a = {.swizzle = Swizzle::none},
+       .layout_b = {.swizzle = Swizzle::b32}});
   Instruction scaled_d = tcgen05("tcgen05.mma.cta_group::2.kind::f16", 256, 32, Format::f32, Format::f16, Format::f16);
   scaled_d.scale_input_d = 3;
   add({.instruction = scaled_d, .distribution = Distribution::normal});
-  add({.instruction = tcgen05("tcgen05.mma.sp.cta_group::1.kind::f8f6f4", 128, 32, Format::f16, Format::e2m3, Format::e3m2), .distribution = Distribution::normal});
-  add({.instruction = tcgen05("tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale", 128, 128, Format::f32, Format::e4m3, Format::e5m2), .distribution = Distribution::normal});
-  add({.instruction = tcgen05("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X", 128, 64, Format::f32, Format::e2m1, Format::e2m1, Format::ue4m3), .distribution = Distribution::normal});
-  add({.instruction = wgmma("mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0"), .distribution = Distribution::normal});
+  add({.instruction =
+           tcgen05("tcgen05.mma.sp.cta_group::1.kind::f8f6f4", 128, 32, Format::f16, Format::e2m3, Format::e3m2),
+       .distribution = Distribution::normal});
+  add({.instruction = tcgen05("tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale", 128, 128, Format::f32,
+                              Format::e4m3, Format::e5m2),
+       .distribution = Distribution::normal});
+  add({.instruction = tcgen05("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X", 128, 64, Format::f32,
+                              Format::e2m1, Format::e2m1, Format::ue4m3),
+       .distribution = Distribution::normal});
+  add({.instruction = wgmma("mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0"),
+       .distribution = Distribution::normal});
   Instruction ws = tcgen05("tcgen05.mma.ws.cta_group::1.kind::tf32", 64, 64, Format::f32, Format::tf32, Format::tf32);
   ws.max_shift_code = 2;
-  add({.instruction = ws, .distribution = Distribution::normal, .layout_b = {.major = Major::mn, .swizzle = Swizzle::b128_atom32}, .zero_column_mask = encode(ZeroColumnMask{.non_zero_mask = true, .skip_span = 2, .use_span = 3, .column_shift = 4})});
-  Instruction ashift = tcgen05("tcgen05.mma.cta_group::1.kind::f16.ashift", 128, 16, Format::f32, Format::bf16, Format::bf16);
+  add({.instruction = ws,
+       .distribution = Distribution::normal,
+       .layout_b = {.major = Major::mn, .swizzle = Swizzle::b128_atom32},
+       .zero_column_mask =
+           encode(ZeroColumnMask{.non_zero_mask = true, .skip_span = 2, .use_span = 3, .column_shift = 4})});
+  Instruction ashift =
+      tcgen05("tcgen05.mma.cta_group::1.kind::f16.ashift", 128, 16, Format::f32, Format::bf16, Format::bf16);
   ashift.a_source = OperandSource::tmem;
   add({.instruction = ashift, .distribution = Distribution::normal});
   return requests;
@@ -70,7 +92,9 @@ std::vector<BitMatrix> truth_of(const VectorFile& vectors) {
   return truth;
 }
 
-bool names(const Finding& finding, const std::string& id) { return finding.faults.size() == 1 && finding.faults[0].id == id; }
+bool names(const Finding& finding, const std::string& id) {
+  return finding.faults.size() == 1 && finding.faults[0].id == id;
+}
 
 /// The rank of the planted fault: findings that fit exactly as well share a rank, as nothing can tell them apart.
 int rank_of(const Diagnosis& diagnosis, const std::string& id) {
@@ -103,7 +127,8 @@ TEST_CASE("every fault of the catalogue, planted in random cases, is found") {
       if (++number_of_fault % every != 0) continue;
       std::vector<BitMatrix> planted;
       try {
-        for (int64_t index = 0; index < vectors.cases; ++index) planted.push_back(faulty_d(vectors, index, std::array{fault.id}));
+        for (int64_t index = 0; index < vectors.cases; ++index)
+          planted.push_back(faulty_d(vectors, index, std::array{fault.id}));
       } catch (const Error&) {
         continue;  // a case cannot have it, such as a start before the image
       }
@@ -121,10 +146,12 @@ TEST_CASE("every fault of the catalogue, planted in random cases, is found") {
       kinds.insert(fault.id.substr(0, fault.id.find_last_of('.')));
     }
     const std::lock_guard lock(mutex);
-    total.planted += score.planted, total.invisible += score.invisible, total.first += score.first, total.top_3 += score.top_3, total.missed += score.missed;
+    total.planted += score.planted, total.invisible += score.invisible, total.first += score.first,
+        total.top_3 += score.top_3, total.missed += score.missed;
   });
   const int visible = total.planted - total.invisible;
-  INFO(total.planted << " planted, " << total.invisible << " change nothing, " << total.first << " found first\n" << total.missed);
+  INFO(total.planted << " planted, " << total.invisible << " change nothing, " << total.first << " found first\n"
+                     << total.missed);
   CHECK(total.first >= visible * 95 / 100 - (every > 1));
   CHECK(total.top_3 == visible);
   CHECK(visible > 400 / every);
@@ -145,9 +172,20 @@ TEST_CASE("clean data has no fault, whatever it is") {
 
 TEST_CASE("two faults together are found where one does not explain") {
   const test::TemporaryFolder folder;
-  struct Planted { size_t subject; std::string first, second; };
-  const std::vector<Planted> table = {{0, "b.swizzle.64", "d.rows_8"}, {0, "a.negate", "c.cleared"}, {0, "a.start.+32", "b.type.bf16"}, {0, "b.rows_8", "adder.fma_chain"}, {1, "a.xor_on_offset", "c.cleared"},
-                                      {0, "b.strides_exchanged", "d.cols_1"}, {2, "metadata.reversed", "b.base_offset.0"}, {4, "d.rows_128", "c.no_scale"}, {7, "scale_a.type", "b.nibbles"}, {7, "a.layout.64", "scale_b.blocks_reversed"}};
+  struct Planted {
+    size_t subject;
+    std::string first, second;
+  };
+  const std::vector<Planted> table = {{0, "b.swizzle.64", "d.rows_8"},
+                                      {0, "a.negate", "c.cleared"},
+                                      {0, "a.start.+32", "b.type.bf16"},
+                                      {0, "b.rows_8", "adder.fma_chain"},
+                                      {1, "a.xor_on_offset", "c.cleared"},
+                                      {0, "b.strides_exchanged", "d.cols_1"},
+                                      {2, "metadata.reversed", "b.base_offset.0"},
+                                      {4, "d.rows_128", "c.no_scale"},
+                                      {7, "scale_a.type", "b.nibbles"},
+                                      {7, "a.layout.64", "scale_b.blocks_reversed"}};
   for (const Planted& pair : table) {
     const VectorFile vectors = file_of(folder, subjects()[pair.subject], pair.subject);
     const std::array ids{pair.first, pair.second};

@@ -23,7 +23,9 @@ std::string with_header(const std::string& header, const std::string& data = "")
 TEST_CASE("hostile tensor files are refused with the file and the field, and never crash") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("bad.safetensors");
-  struct Row { std::string text, message; };
+  struct Row {
+    std::string text, message;
+  };
   const std::string big(200, '[');
   for (const Row& row : {
            Row{"", "header length"},
@@ -45,16 +47,28 @@ TEST_CASE("hostile tensor files are refused with the file and the field, and nev
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":1,\"data_offsets\":[0,1]}}", "1"), "tensor x shape"},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]}}", "1"), "tensor x shape"},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1.5],\"data_offsets\":[0,1]}}", "1"), "tensor x shape"},
-           Row{with_header("{\"x\":{\"dtype\":\"U64\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,1]}}", "1"), "tensor x shape"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,1]}}", "1"), "2 bytes for U8 [2]"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}", "1"), "tensor x data_offsets"},
+           Row{with_header("{\"x\":{\"dtype\":\"U64\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,1]}}", "1"),
+               "tensor x shape"},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,1]}}", "1"),
+               "2 bytes for U8 [2]"},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}", "1"),
+               "tensor x data_offsets"},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,0]}}", "1"), "begin <= end"},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[5,6]}}", "1"), "begin <= end"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,18446744073709551615]}}", "1"), "begin <= end"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "1"), "twice"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"y\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", "123"), "must not overlap"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", "12"), "must leave no hole"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "12"), "after the last tensor"},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,18446744073709551615]}}", "1"),
+               "begin <= end"},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"x\":{\"dtype\":\"U8\","
+                           "\"shape\":[1],\"data_offsets\":[0,1]}}",
+                           "1"),
+               "twice"},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"y\":{\"dtype\":\"U8\","
+                           "\"shape\":[2],\"data_offsets\":[1,3]}}",
+                           "123"),
+               "must not overlap"},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", "12"),
+               "must leave no hole"},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "12"),
+               "after the last tensor"},
            Row{with_header("{\"\xff\":1}"), "header"},
        }) {
     test::write_text(path, row.text);
@@ -73,8 +87,10 @@ TEST_CASE("a real file with any byte changed or cut off is read or refused, neve
   int refused = 0;
   for (int i = 0; i < 600; ++i) {
     std::string bad = good;
-    if (i % 3 == 0) bad.resize(random.below(static_cast<uint32_t>(good.size())));
-    else bad[random.below(700)] = static_cast<char>(random.word());
+    if (i % 3 == 0)
+      bad.resize(random.below(static_cast<uint32_t>(good.size())));
+    else
+      bad[random.below(700)] = static_cast<char>(random.word());
     test::write_text(path, bad);
     try {
       read_tensor_file(path);
@@ -113,10 +129,12 @@ TEST_CASE("a failed write leaves the old file and nothing else") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("file");
   test::write_text(path, "old");
-  CHECK_THROWS_AS(write_whole(path, [](std::ostream& stream) {
-    stream << "half";
-    throw Error({.field = "x"});
-  }), Error);
+  CHECK_THROWS_AS(write_whole(path,
+                              [](std::ostream& stream) {
+                                stream << "half";
+                                throw Error({.field = "x"});
+                              }),
+                  Error);
   CHECK(test::read_text(path) == "old");
   CHECK_THROWS_AS(write_whole(folder.path("no/such/folder"), [](std::ostream&) {}), Error);
   CHECK_THROWS_AS(write_whole(folder.path("."), [](std::ostream&) {}), Error);

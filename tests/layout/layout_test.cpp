@@ -1,7 +1,6 @@
-#include "bitmma/layout/canonical.hpp"
-
 #include <set>
 
+#include "bitmma/layout/canonical.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
@@ -60,20 +59,27 @@ struct Example {
 // The five worked examples of PTX ISA 9.7.15.5.1.2.1.3, with their strides in bytes.
 TEST_CASE("canonical layouts print the exact layouts of the PTX examples") {
   for (const Example& example : {
-           Example{"Swizzle<0,4,3> o ((8,2),(4,4)):((4,32),(1,64))", Major::k, Swizzle::none, 32, 16, 16, 64 * 4, 32 * 4},
+           Example{"Swizzle<0,4,3> o ((8,2),(4,4)):((4,32),(1,64))", Major::k, Swizzle::none, 32, 16, 16, 64 * 4,
+                   32 * 4},
            Example{"Swizzle<1,4,3> o ((8,2),(4,4)):((8,64),(1,4))", Major::k, Swizzle::b32, 32, 16, 16, 16, 64 * 4},
-           Example{"Swizzle<0,4,3> o ((8,1,2),(8,2)):((1,8,64),(8,128))", Major::mn, Swizzle::none, 16, 16, 16, 128 * 2, 64 * 2},
-           Example{"Swizzle<1,4,3> o ((8,2,2),(8,2)):((1,8,128),(16,256))", Major::mn, Swizzle::b32, 16, 32, 16, 128 * 2, 256 * 2},
-           Example{"Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))", Major::mn, Swizzle::b64, 16, 64, 16, 256 * 2, 512 * 2},
+           Example{"Swizzle<0,4,3> o ((8,1,2),(8,2)):((1,8,64),(8,128))", Major::mn, Swizzle::none, 16, 16, 16, 128 * 2,
+                   64 * 2},
+           Example{"Swizzle<1,4,3> o ((8,2,2),(8,2)):((1,8,128),(16,256))", Major::mn, Swizzle::b32, 16, 32, 16,
+                   128 * 2, 256 * 2},
+           Example{"Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))", Major::mn, Swizzle::b64, 16, 64, 16,
+                   256 * 2, 512 * 2},
        }) {
     INFO(example.cute);
     const SwizzleInfo& swizzle = info(example.swizzle);
-    const Layout layout = canonical_layout(example.major, swizzle, {example.lbo, example.sbo}, example.element_bits, example.rows, example.cols);
+    const Layout layout = canonical_layout(example.major, swizzle, {example.lbo, example.sbo}, example.element_bits,
+                                           example.rows, example.cols);
     CHECK(print(swizzle) + " o " + print(layout) == example.cute);
     // One-to-one, but for the 32B example, where a row of 64 bytes runs over the 32-byte rows of its neighbours.
-    const int one_to_one_cols = is_wider_than_swizzle(example.major, swizzle, example.element_bits, example.cols) ? 8 : example.cols;
+    const int one_to_one_cols =
+        is_wider_than_swizzle(example.major, swizzle, example.element_bits, example.cols) ? 8 : example.cols;
     CHECK((one_to_one_cols == example.cols) == (example.swizzle != Swizzle::b32 || example.major == Major::mn));
-    const Layout hardware = hardware_layout(example.major, swizzle, {example.lbo, example.sbo}, example.element_bits, example.rows, one_to_one_cols);
+    const Layout hardware = hardware_layout(example.major, swizzle, {example.lbo, example.sbo}, example.element_bits,
+                                            example.rows, one_to_one_cols);
     std::set<int64_t> offsets;
     for (int row = 0; row < example.rows; ++row) {
       for (int col = 0; col < one_to_one_cols; ++col) {
@@ -98,7 +104,8 @@ TEST_CASE("minimal strides keep all elements apart, in every mode, major-ness, w
             for (int row = 0; row < rows; ++row) {
               for (int col = 0; col < cols; ++col) offsets.insert(offset_of(layout, row, col));
             }
-            INFO(swizzle.name << " " << print(major) << " " << bits << " bits, " << rows << " rows, padding " << padding);
+            INFO(swizzle.name << " " << print(major) << " " << bits << " bits, " << rows << " rows, padding "
+                              << padding);
             REQUIRE(offsets.size() == static_cast<size_t>(rows) * static_cast<size_t>(cols));
           }
         }
@@ -113,5 +120,6 @@ TEST_CASE("a row of K wider than the swizzle goes on at LBO, as an H200 reads it
   CHECK(print(layout) == "((8,2),(16,2,2)):((32,3872),(1,16,3904))");
   CHECK(offset_of(layout, 7, 48) == 4144);
   CHECK(offset_of(layout, 8, 32) == 7776);
-  CHECK(hardware_layout(Major::k, info(Swizzle::b64), {3904, 3872}, 8, 16, 64) == canonical_layout(Major::k, info(Swizzle::b64), {3904, 3872}, 8, 16, 64));
+  CHECK(hardware_layout(Major::k, info(Swizzle::b64), {3904, 3872}, 8, 16, 64) ==
+        canonical_layout(Major::k, info(Swizzle::b64), {3904, 3872}, 8, 16, 64));
 }

@@ -32,15 +32,27 @@ TEST_CASE("packing and unpacking scales are inverses, and padding is zero") {
     CHECK(static_cast<int64_t>(packed.size()) == image.bytes());
     CHECK(unpack_scales(image, packed) == scales);
     CHECK(static_cast<size_t>(std::count(packed.begin(), packed.end(), 0)) == packed.size() - scales.size());
-    CHECK_THROWS_WITH(pack_scales(image, std::span(scales).first(scales.size() - 1)), ContainsSubstring("bytes of the row-major matrix"));
-    CHECK_THROWS_WITH(unpack_scales(image, std::span(packed).first(packed.size() - 1)), ContainsSubstring("bytes of the image"));
+    CHECK_THROWS_WITH(pack_scales(image, std::span(scales).first(scales.size() - 1)),
+                      ContainsSubstring("bytes of the row-major matrix"));
+    CHECK_THROWS_WITH(unpack_scales(image, std::span(packed).first(packed.size() - 1)),
+                      ContainsSubstring("bytes of the image"));
   }
   CHECK_THROWS_WITH(pack_scales({0, 4}, {}), ContainsSubstring("scale matrix = 0 x 4"));
 }
 
-TEST_CASE("row-major -> image -> cp .32x128b.warpx4 -> Tensor Memory is what the instruction reads, for A and for any N of B") {
+TEST_CASE(
+    "row-major -> image -> cp .32x128b.warpx4 -> Tensor Memory is what the instruction reads, for A and for any N of "
+    "B") {
   for (const int n : {8, 64, 128, 136, 256}) {
-    Instruction instruction{.family = Family::tcgen05, .m = 128, .n = n, .d = Format::f32, .a = Format::e2m1, .b = Format::e2m1, .kind = MmaKind::mxf4nvf4, .scale_vec = ".scale_vec::4X", .scale_type = Format::ue4m3};
+    Instruction instruction{.family = Family::tcgen05,
+                            .m = 128,
+                            .n = n,
+                            .d = Format::f32,
+                            .a = Format::e2m1,
+                            .b = Format::e2m1,
+                            .kind = MmaKind::mxf4nvf4,
+                            .scale_vec = ".scale_vec::4X",
+                            .scale_type = Format::ue4m3};
     instruction = with_idesc(instruction, idesc_of(instruction));
     const Operands operands = random_operands(instruction, Distribution::bits, 4, static_cast<uint64_t>(n));
     Tcgen05State state = place_tcgen05(instruction, {}, {}, operands, filler_stream(4, 0));
@@ -54,15 +66,25 @@ TEST_CASE("row-major -> image -> cp .32x128b.warpx4 -> Tensor Memory is what the
       const std::vector<uint8_t> packed = pack_scales(image, row_major);
       // Lines of 16 bytes: rows of the source without swizzle, 8 of them a group of 128 bytes.
       for (int64_t tile = 0; tile < image.row_tiles(); ++tile) {
-        const uint64_t s_desc = encode(SmemDescriptor{.arch = Arch::sm_100a, .start_address_bytes = 512 * tile, .strides = {.leading_dim_byte_offset = 16, .stride_dim_byte_offset = 128}, .reserved = uint64_t{1} << 46});
+        const uint64_t s_desc =
+            encode(SmemDescriptor{.arch = Arch::sm_100a,
+                                  .start_address_bytes = 512 * tile,
+                                  .strides = {.leading_dim_byte_offset = 16, .stride_dim_byte_offset = 128},
+                                  .reserved = uint64_t{1} << 46});
         const TmemMove cp = parse_tmem_move("tcgen05.cp.cta_group::1.32x128b.warpx4");
-        state.tmem = simulate(cp, {.taddr = address + static_cast<uint32_t>(4 * tile), .s_desc = s_desc, .smem = {std::span<const uint8_t>(packed), {}}, .tmem = state.tmem, .columns = state.columns}).tmem;
+        state.tmem = simulate(cp, {.taddr = address + static_cast<uint32_t>(4 * tile),
+                                   .s_desc = s_desc,
+                                   .smem = {std::span<const uint8_t>(packed), {}},
+                                   .tmem = state.tmem,
+                                   .columns = state.columns})
+                         .tmem;
       }
     };
     // Forget the scales, then bring them the usual way.
     const TmemScales map_b = scale_b_in_tmem(instruction, state.registers.scale_b_tmem);
     for (int lane = 0; lane < 128; ++lane) {
-      for (int column = decode_tmem_address(state.registers.scale_a_tmem).column; column < state.columns; ++column) state.tmem[static_cast<size_t>(lane * state.columns + column)] = 0;
+      for (int column = decode_tmem_address(state.registers.scale_a_tmem).column; column < state.columns; ++column)
+        state.tmem[static_cast<size_t>(lane * state.columns + column)] = 0;
     }
     deliver(operands.scales->a, state.registers.scale_a_tmem);
     deliver(transposed(operands.scales->b), state.registers.scale_b_tmem);

@@ -14,7 +14,8 @@ TEST_CASE("every accumulator element is where CUTLASS puts it") {
     const auto number = [&](const char* name) { return std::stoi(row.at(name)); };
     const Fragment f32 = wgmma_d_fragment(Format::f32, number("N")), f16 = wgmma_d_fragment(Format::f16, number("N"));
     const MatrixPlace element{number("row"), number("col")};
-    const RegisterPlace in_f32{number("thread"), number("reg_f32"), 0}, in_f16{number("thread"), number("reg_f16"), 16 * (number("value") & 1)};
+    const RegisterPlace in_f32{number("thread"), number("reg_f32"), 0},
+        in_f16{number("thread"), number("reg_f16"), 16 * (number("value") & 1)};
     REQUIRE(element_at(f32, in_f32.thread, in_f32.reg, 0) == element);
     REQUIRE(element_at(f16, in_f16.thread, in_f16.reg, in_f16.bit) == element);
     REQUIRE(place_of(f32, element.row, element.col) == in_f32);
@@ -27,7 +28,7 @@ TEST_CASE("every element of A in registers is where CUTLASS puts it") {
   const int64_t rows = test::for_each_csv_row(test::oracle_path("gmma_fragment_A.csv"), [](const test::CsvRow& row) {
     const auto number = [&](const char* name) { return std::stoi(row.at(name)); };
     const std::string& instruction = row.at("instr");
-    const Fragment fragment = instruction.starts_with("m64k16") ? wgmma_a_fragment(Format::f16, 16)
+    const Fragment fragment = instruction.starts_with("m64k16")  ? wgmma_a_fragment(Format::f16, 16)
                               : instruction.starts_with("m64k8") ? wgmma_a_fragment(Format::tf32, 8)
                                                                  : wgmma_a_fragment(Format::e4m3, 32);
     const RegisterPlace place{number("thread"), number("reg"), number("sub") * fragment.element_bits};
@@ -40,7 +41,8 @@ TEST_CASE("every element of A in registers is where CUTLASS puts it") {
 
 TEST_CASE("both directions of every fragment are inverse, and gather reads what scatter wrote") {
   RandomStream random(5, 0);
-  std::vector<Fragment> fragments{wgmma_a_fragment(Format::tf32, 8), wgmma_a_fragment(Format::bf16, 16), wgmma_a_fragment(Format::s8, 32), wgmma_a_fragment(Format::b1, 256)};
+  std::vector<Fragment> fragments{wgmma_a_fragment(Format::tf32, 8), wgmma_a_fragment(Format::bf16, 16),
+                                  wgmma_a_fragment(Format::s8, 32), wgmma_a_fragment(Format::b1, 256)};
   for (int n = 8; n <= 256; n += 8) {
     fragments.push_back(wgmma_d_fragment(Format::s32, n));
     fragments.push_back(wgmma_d_fragment(Format::f16, n));
@@ -70,7 +72,8 @@ TEST_CASE("both directions of every fragment are inverse, and gather reads what 
 
 TEST_CASE("a transposed matrix has element (row, col) at (col, row), whatever its size") {
   RandomStream random(6, 0);
-  for (const auto& [rows, cols] : {std::pair(1, 1), std::pair(3, 9), std::pair(4, 8), std::pair(7, 64), std::pair(64, 6), std::pair(0, 5)}) {
+  for (const auto& [rows, cols] :
+       {std::pair(1, 1), std::pair(3, 9), std::pair(4, 8), std::pair(7, 64), std::pair(64, 6), std::pair(0, 5)}) {
     BitMatrix matrix(Format::u8, rows, cols);
     for (int row = 0; row < rows; ++row) {
       for (int col = 0; col < cols; ++col) matrix(row, col) = random.word() & 0xFF;

@@ -16,15 +16,18 @@ TEST_CASE("metadata fields are in the nibbles of the PTX figures") {
         const MetadataLayout& f16 = metadata_layout(16);
         const int chunk16 = (4 * (nibble & 3) + 16 * (q & 1)) / 4;
         for (int index = 0; index < 2; ++index) {
-          CHECK(metadata_place_of(f16, 16 * warp + g + 8 * (nibble >> 2), 2 * chunk16 + index, q / 2) == RegisterPlace{thread, 0, 4 * nibble + 2 * index});
+          CHECK(metadata_place_of(f16, 16 * warp + g + 8 * (nibble >> 2), 2 * chunk16 + index, q / 2) ==
+                RegisterPlace{thread, 0, 4 * nibble + 2 * index});
         }
         const MetadataLayout& tf32 = metadata_layout(32);
         const int chunk32 = (2 * (nibble & 3) + 8 * (q & 1)) / 2;
-        CHECK(metadata_place_of(tf32, 16 * warp + g + 8 * (nibble >> 2), chunk32, q / 2) == RegisterPlace{thread, 0, 4 * nibble});
+        CHECK(metadata_place_of(tf32, 16 * warp + g + 8 * (nibble >> 2), chunk32, q / 2) ==
+              RegisterPlace{thread, 0, 4 * nibble});
         const MetadataLayout& fp8 = metadata_layout(8);
         const int chunk8 = (4 * nibble + 32 * (q >> 1)) / 4;
         for (int index = 0; index < 2; ++index) {
-          CHECK(metadata_place_of(fp8, 16 * warp + g + 8 * (q & 1), 2 * chunk8 + index, 0) == RegisterPlace{thread, 0, 4 * nibble + 2 * index});
+          CHECK(metadata_place_of(fp8, 16 * warp + g + 8 * (q & 1), 2 * chunk8 + index, 0) ==
+                RegisterPlace{thread, 0, 4 * nibble + 2 * index});
         }
       }
     }
@@ -39,9 +42,11 @@ TEST_CASE("selected positions survive a trip through the registers, for every se
       std::vector<uint16_t> k;
       for (int row = 0; row < 64; ++row) {
         for (int chunk = 0; chunk < layout.stored_k / layout.pattern.stored_per_chunk; ++chunk) {
-          const int first = static_cast<int>(random.below(static_cast<uint32_t>(layout.pattern.chunk - layout.pattern.stored_per_chunk + 1)));
+          const int first = static_cast<int>(
+              random.below(static_cast<uint32_t>(layout.pattern.chunk - layout.pattern.stored_per_chunk + 1)));
           k.push_back(static_cast<uint16_t>(chunk * layout.pattern.chunk + first));
-          if (layout.pattern.stored_per_chunk == 2) k.push_back(static_cast<uint16_t>(chunk * layout.pattern.chunk + random.between(first + 1, 3)));
+          if (layout.pattern.stored_per_chunk == 2)
+            k.push_back(static_cast<uint16_t>(chunk * layout.pattern.chunk + random.between(first + 1, 3)));
         }
       }
       const Selection selection = select(layout, encode_metadata(layout, k, 64, selector), 64, selector);

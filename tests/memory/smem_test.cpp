@@ -36,11 +36,12 @@ TEST_CASE("every element of every Hopper tile is where CUTLASS puts it") {
   const std::map<std::string, Tile> tiles = read_tiles();
   int64_t elements = 0, mapped = 0, first_only = 0;
   const int64_t rows = test::for_each_csv_row(test::oracle_path("gmma_desc.csv"), [&](const test::CsvRow& row) {
-    const SmemMatrix matrix{.descriptor = decode_smem_descriptor(Arch::sm_90a, std::stoull(row.at("desc"), nullptr, 16)),
-                            .major = row.at("major") == "K" ? Major::k : Major::mn,
-                            .element_bits = std::stoi(row.at("bits")),
-                            .rows = std::stoi(row.at("inst_mn")),
-                            .cols = std::stoi(row.at("inst_k"))};
+    const SmemMatrix matrix{
+        .descriptor = decode_smem_descriptor(Arch::sm_90a, std::stoull(row.at("desc"), nullptr, 16)),
+        .major = row.at("major") == "K" ? Major::k : Major::mn,
+        .element_bits = std::stoi(row.at("bits")),
+        .rows = std::stoi(row.at("inst_mn")),
+        .cols = std::stoi(row.at("inst_k"))};
     const SmemMap map(matrix);
     REQUIRE(map.place_of(0, 0).byte == std::stoll(row.at("first_elem_byte")));
     const auto tile = tiles.find(row.at("case"));
@@ -48,7 +49,8 @@ TEST_CASE("every element of every Hopper tile is where CUTLASS puts it") {
       ++first_only;
       return;
     }
-    const int first_row = std::stoi(row.at("mn_blk")) * matrix.rows, first_col = std::stoi(row.at("k_blk")) * matrix.cols;
+    const int first_row = std::stoi(row.at("mn_blk")) * matrix.rows,
+              first_col = std::stoi(row.at("k_blk")) * matrix.cols;
     ++mapped;
     bool same = true;
     for (int r = 0; r < matrix.rows; ++r) {
@@ -71,11 +73,18 @@ TEST_CASE("gather reads what scatter wrote, in every mode and width, and touches
   for (const SwizzleInfo& swizzle : swizzles) {
     if (swizzle.code_sm_90a < 0) continue;
     for (const Major major : {Major::k, Major::mn}) {
-      for (const auto& [format, bits] : {std::pair(Format::b1, 1), std::pair(Format::e4m3, 8), std::pair(Format::f16, 16), std::pair(Format::tf32, 32)}) {
+      for (const auto& [format, bits] : {std::pair(Format::b1, 1), std::pair(Format::e4m3, 8),
+                                         std::pair(Format::f16, 16), std::pair(Format::tf32, 32)}) {
         const int rows = 64, cols = 256 / bits;
         const Strides strides = minimal_strides(major, swizzle, bits, rows, cols, 16);
-        const SmemMap map({.descriptor = {.start_address_bytes = 1024 + 48, .strides = strides, .base_offset = 3, .swizzle = swizzle.id},
-                           .major = major, .element_bits = bits, .rows = rows, .cols = cols});
+        const SmemMap map({.descriptor = {.start_address_bytes = 1024 + 48,
+                                          .strides = strides,
+                                          .base_offset = 3,
+                                          .swizzle = swizzle.id},
+                           .major = major,
+                           .element_bits = bits,
+                           .rows = rows,
+                           .cols = cols});
         BitMatrix values(format, rows, cols);
         for (int row = 0; row < rows; ++row) {
           for (int col = 0; col < cols; ++col) values(row, col) = random.word() & static_cast<uint32_t>(low_mask(bits));
@@ -98,7 +107,8 @@ TEST_CASE("gather reads what scatter wrote, in every mode and width, and touches
 }
 
 TEST_CASE("the reverse map finds exactly the elements whose bits a byte holds") {
-  const SmemMap map({.descriptor = {.strides = {16, 1024}, .swizzle = Swizzle::b128}, .element_bits = 16, .rows = 16, .cols = 16});
+  const SmemMap map(
+      {.descriptor = {.strides = {16, 1024}, .swizzle = Swizzle::b128}, .element_bits = 16, .rows = 16, .cols = 16});
   for (int row = 0; row < 16; ++row) {
     for (int col = 0; col < 16; ++col) {
       const SmemPlace place = map.place_of(row, col);
@@ -114,7 +124,10 @@ TEST_CASE("the reverse map finds exactly the elements whose bits a byte holds") 
 }
 
 TEST_CASE("reading outside the image names operand, row, k, address and size") {
-  const SmemMap map({.descriptor = {.start_address_bytes = 512, .strides = {16, 1024}, .swizzle = Swizzle::b128}, .element_bits = 16, .rows = 16, .cols = 16});
+  const SmemMap map({.descriptor = {.start_address_bytes = 512, .strides = {16, 1024}, .swizzle = Swizzle::b128},
+                     .element_bits = 16,
+                     .rows = 16,
+                     .cols = 16});
   std::vector<uint8_t> image(1536);
   try {
     gather(image, map, Format::f16, "B");

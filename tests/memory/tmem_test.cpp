@@ -17,8 +17,11 @@ TEST_CASE("every accumulator element in Tensor Memory is where CUTLASS puts it")
       ++without_form;
       return;
     }
-    const TmemD d{.layout = find_tmem_layout(number("M"), variant.starts_with("2sm") ? 2 : 1, variant.starts_with("ws"), false), .n = number("N")};
-    REQUIRE(d.place_of(number("m"), number("n")) == TmemPlace{number("cta"), number("lane"), number("col"), number("bit")});
+    const TmemD d{
+        .layout = find_tmem_layout(number("M"), variant.starts_with("2sm") ? 2 : 1, variant.starts_with("ws"), false),
+        .n = number("N")};
+    REQUIRE(d.place_of(number("m"), number("n")) ==
+            TmemPlace{number("cta"), number("lane"), number("col"), number("bit")});
   });
   CHECK(rows == 415232);
   CHECK(without_form == 4096);
@@ -36,7 +39,11 @@ TEST_CASE("every Blackwell descriptor of CUTLASS decodes, encodes back and begin
     REQUIRE(encode(descriptor) == word);
     for (const Violation& warning : warnings(descriptor)) REQUIRE(warning.field != "bits 46-48");
     const Major major = row.at("major") == "K" ? Major::k : Major::mn;
-    const SmemMap map({.descriptor = descriptor, .major = major, .element_bits = static_cast<int>(number("bits")), .rows = 8, .cols = 8});
+    const SmemMap map({.descriptor = descriptor,
+                       .major = major,
+                       .element_bits = static_cast<int>(number("bits")),
+                       .rows = 8,
+                       .cols = 8});
     REQUIRE(map.place_of(0, 0).byte == number("first_elem_byte"));
     ++compared;
   });
@@ -92,8 +99,10 @@ TEST_CASE("addresses and forms outside Tensor Memory are refused") {
   CHECK_THROWS_WITH(find_tmem_layout(32, 1, false, false), ContainsSubstring("64 or 128 with cta_group::1"));
   CHECK_THROWS_AS(find_tmem_layout(256, 1, false, false), Error);
   CHECK_THROWS_AS(find_tmem_layout(64, 2, false, false), Error);
-  CHECK_THROWS_WITH(require_fits(TmemD{.layout = find_tmem_layout(128, 1, false, false), .n = 64, .address = {16, 0}}), ContainsSubstring("D lane = 16: legal is 0"));
-  CHECK_THROWS_WITH(require_fits(TmemD{.layout = find_tmem_layout(128, 1, false, false), .n = 64, .address = {0, 449}}), ContainsSubstring("449..512"));
+  CHECK_THROWS_WITH(require_fits(TmemD{.layout = find_tmem_layout(128, 1, false, false), .n = 64, .address = {16, 0}}),
+                    ContainsSubstring("D lane = 16: legal is 0"));
+  CHECK_THROWS_WITH(require_fits(TmemD{.layout = find_tmem_layout(128, 1, false, false), .n = 64, .address = {0, 449}}),
+                    ContainsSubstring("449..512"));
   CHECK_THROWS_AS(require_fits(TmemD{.layout = find_tmem_layout(32, 1, true, false), .n = 24}), Error);
 }
 

@@ -90,8 +90,9 @@ uint32_t write(const Rule& rule, const mpz_class& total, int quantum) {
 
 }  // namespace
 
-uint32_t fused_dot(const Rule& rule, const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
-                   const std::vector<uint32_t>& b, bool negate_a, bool negate_b, std::optional<uint32_t> c) {
+uint32_t fused_dot(const Rule& rule, const std::string& type_a, const std::string& type_b,
+                   const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, bool negate_a, bool negate_b,
+                   std::optional<uint32_t> c) {
   return scaled_dot(rule, {}, type_a, type_b, a, b, negate_a, negate_b, c);
 }
 
@@ -108,8 +109,9 @@ mpz_class times_power(const mpz_class& value, int power) {
 
 }  // namespace
 
-uint32_t grouped_dot(const std::string& scale_type, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, bool negate,
-                     const std::vector<uint32_t>& scale_a, const std::vector<uint32_t>& scale_b, std::optional<uint32_t> c) {
+uint32_t grouped_dot(const std::string& scale_type, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
+                     bool negate, const std::vector<uint32_t>& scale_a, const std::vector<uint32_t>& scale_b,
+                     std::optional<uint32_t> c) {
   constexpr int absent = -139;  // exponent of what is zero
   constexpr Rule rule{35, absent, 23, false, false};
   static const int e2m1_halves[8] = {0, 1, 2, 3, 4, 6, 8, 12};
@@ -157,14 +159,17 @@ uint32_t grouped_dot(const std::string& scale_type, const std::vector<uint32_t>&
   const int quantum = highest - rule.fraction_bits;
   for (const mpz_class& value : values) {
     const mpz_class kept = abs(value) >> (quantum + scale_bits);
-    if (sgn(value) < 0) total -= kept;
-    else total += kept;
+    if (sgn(value) < 0)
+      total -= kept;
+    else
+      total += kept;
   }
   return write(rule, total, quantum);
 }
 
-uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
-                    const std::vector<uint32_t>& b, bool negate_a, bool negate_b, std::optional<uint32_t> c) {
+uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string& type_a, const std::string& type_b,
+                    const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, bool negate_a, bool negate_b,
+                    std::optional<uint32_t> c) {
   const uint32_t nan_code = rule.f16_result ? 0x7FFF : 0x7FFFFFFF;
   const uint32_t infinity = rule.f16_result ? 0x7C00 : 0x7F800000, minus = rule.f16_result ? 0x8000 : 0x80000000;
   bool nan = scaling.nan, up = false, down = false;
@@ -174,17 +179,22 @@ uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string&
   for (size_t k = 0; k < a.size(); ++k) {
     const Number x = read(type_a, a[k]), y = read(type_b, b[k]);
     const bool minus_sign = (x.negative != negate_a) != (y.negative != negate_b);
-    if (x.nan || y.nan || (x.infinite && y.zero) || (x.zero && y.infinite)) nan = true;
-    else if (x.infinite || y.infinite) (minus_sign ? down : up) = true;
+    if (x.nan || y.nan || (x.infinite && y.zero) || (x.zero && y.infinite))
+      nan = true;
+    else if (x.infinite || y.infinite)
+      (minus_sign ? down : up) = true;
     if (x.nan || y.nan || x.infinite || y.infinite || x.zero || y.zero) continue;
     if (x.align + y.align + scaling.power > highest) highest = x.align + y.align + scaling.power;
-    values.push_back(times_power((x.scaled * y.scaled) >> scale_bits, scaling.power));  // exact: both factors end far above 2^-200
+    values.push_back(
+        times_power((x.scaled * y.scaled) >> scale_bits, scaling.power));  // exact: both factors end far above 2^-200
     negative.push_back(minus_sign);
   }
   if (c) {
     const Number z = read(rule.f16_result ? "f16" : "f32", *c);
-    if (z.nan) nan = true;
-    else if (z.infinite) (z.negative ? down : up) = true;
+    if (z.nan)
+      nan = true;
+    else if (z.infinite)
+      (z.negative ? down : up) = true;
     else if (!z.zero) {
       if (z.align - scaling.c_shift > highest) highest = z.align - scaling.c_shift;
       values.push_back(times_power(z.scaled, -scaling.c_shift));
@@ -199,14 +209,17 @@ uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string&
   if (quantum + scale_bits < 0) throw std::logic_error("the scale of the oracle is too small");
   for (size_t i = 0; i < values.size(); ++i) {
     const mpz_class kept = values[i] >> (quantum + scale_bits);  // magnitudes, so this is toward zero
-    if (negative[i]) total -= kept;
-    else total += kept;
+    if (negative[i])
+      total -= kept;
+    else
+      total += kept;
   }
   return write(rule, total, quantum);
 }
 
-std::string exact_dot(const Scaling& scaling, const std::string& type_a, const std::string& type_b, const std::string& type_c, const std::vector<uint32_t>& a,
-                      const std::vector<uint32_t>& b, bool negate_a, bool negate_b, std::optional<uint32_t> c) {
+std::string exact_dot(const Scaling& scaling, const std::string& type_a, const std::string& type_b,
+                      const std::string& type_c, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
+                      bool negate_a, bool negate_b, std::optional<uint32_t> c) {
   mpz_class total = 0;
   for (size_t k = 0; k < a.size(); ++k) {
     const Number x = read(type_a, a[k]), y = read(type_b, b[k]);
@@ -221,7 +234,8 @@ std::string exact_dot(const Scaling& scaling, const std::string& type_a, const s
   if (total == 0) return "0";
   const auto zeros = mpz_scan1(total.get_mpz_t(), 0);
   const mpz_class odd = abs(total) >> zeros;
-  return (sgn(total) < 0 ? "-0x" : "0x") + odd.get_str(16) + " * 2^" + std::to_string(static_cast<long>(zeros) - scale_bits);
+  return (sgn(total) < 0 ? "-0x" : "0x") + odd.get_str(16) + " * 2^" +
+         std::to_string(static_cast<long>(zeros) - scale_bits);
 }
 
 uint32_t integer_dot(const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,

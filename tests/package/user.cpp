@@ -1,9 +1,8 @@
 // A user of the installed library: one instruction on a shared-memory image made by hand.
+#include <bitmma/instruction/simulate.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <vector>
-
-#include <bitmma/instruction/simulate.hpp>
 
 int main() {
   const auto instruction = bitmma::parse_instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16");

@@ -35,7 +35,8 @@ void write_text(const std::string& path, std::string_view text) {
 
 TemporaryFolder::TemporaryFolder() {
   static std::atomic<int> count{0};
-  folder_ = std::filesystem::temp_directory_path() / ("bitmma-test-" + std::to_string(getpid()) + "-" + std::to_string(count++));
+  folder_ = std::filesystem::temp_directory_path() /
+            ("bitmma-test-" + std::to_string(getpid()) + "-" + std::to_string(count++));
   std::filesystem::create_directories(folder_);
 }
 
@@ -46,9 +47,12 @@ std::vector<std::string> split_csv(const std::string& line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (const char c : line) {
-    if (c == '"') quoted = !quoted;
-    else if (c == ',' && !quoted) cells.emplace_back();
-    else if (c != '\r') cells.back() += c;
+    if (c == '"')
+      quoted = !quoted;
+    else if (c == ',' && !quoted)
+      cells.emplace_back();
+    else if (c != '\r')
+      cells.back() += c;
   }
   return cells;
 }

@@ -10,21 +10,22 @@ bool truncates(const AccumulatorModel& row) { return row.rounding == Rounding::t
 
 const std::vector<Mutant>& mutants() {
   static const std::vector<Mutant> table = {
-    {"F-1", [](AccumulatorModel& m) { --m.fraction_bits; }},
-    {"F+1", [](AccumulatorModel& m) { ++m.fraction_bits; }},
-    {"floor-1", [](AccumulatorModel& m) { --m.floor_exponent; }},
-    {"floor+1", [](AccumulatorModel& m) { ++m.floor_exponent; }},
-    {"no floor", [](AccumulatorModel& m) { m.floor_exponent = no_floor; }},
-    {"product normalised", [](AccumulatorModel& m) { m.deviations.product_normalised = true; }},
-    {"other rounding", [](AccumulatorModel& m) { m.rounding = truncates(m) ? Rounding::nearest_even : Rounding::toward_zero; }},
-    {"all mantissa bits kept", [](AccumulatorModel& m) { m.output_fraction_bits = info(m.output).mantissa_bits; }},
-    {"two chained halves", [](AccumulatorModel& m) { m.deviations.two_chained_halves = true; }},
-    {"aligned toward minus infinity", [](AccumulatorModel& m) { m.deviations.align_toward_negative = true; }},
-    {"zero keeps sign", [](AccumulatorModel& m) { m.deviations.zero_keeps_sign = true; }},
-    {"NaN payload of c passed", [](AccumulatorModel& m) { m.deviations.c_nan_payload_passed = true; }},
-    {"f16 through f32", [](AccumulatorModel& m) { m.deviations.f16_through_f32 = true; }},
-    {"zero product has an exponent", [](AccumulatorModel& m) { m.deviations.zero_product_has_exponent = true; }},
-    {"c truncated after the sum", [](AccumulatorModel& m) { m.deviations.c_after_sum = true; }},
+      {"F-1", [](AccumulatorModel& m) { --m.fraction_bits; }},
+      {"F+1", [](AccumulatorModel& m) { ++m.fraction_bits; }},
+      {"floor-1", [](AccumulatorModel& m) { --m.floor_exponent; }},
+      {"floor+1", [](AccumulatorModel& m) { ++m.floor_exponent; }},
+      {"no floor", [](AccumulatorModel& m) { m.floor_exponent = no_floor; }},
+      {"product normalised", [](AccumulatorModel& m) { m.deviations.product_normalised = true; }},
+      {"other rounding",
+       [](AccumulatorModel& m) { m.rounding = truncates(m) ? Rounding::nearest_even : Rounding::toward_zero; }},
+      {"all mantissa bits kept", [](AccumulatorModel& m) { m.output_fraction_bits = info(m.output).mantissa_bits; }},
+      {"two chained halves", [](AccumulatorModel& m) { m.deviations.two_chained_halves = true; }},
+      {"aligned toward minus infinity", [](AccumulatorModel& m) { m.deviations.align_toward_negative = true; }},
+      {"zero keeps sign", [](AccumulatorModel& m) { m.deviations.zero_keeps_sign = true; }},
+      {"NaN payload of c passed", [](AccumulatorModel& m) { m.deviations.c_nan_payload_passed = true; }},
+      {"f16 through f32", [](AccumulatorModel& m) { m.deviations.f16_through_f32 = true; }},
+      {"zero product has an exponent", [](AccumulatorModel& m) { m.deviations.zero_product_has_exponent = true; }},
+      {"c truncated after the sum", [](AccumulatorModel& m) { m.deviations.c_after_sum = true; }},
   };
   return table;
 }
@@ -33,21 +34,36 @@ namespace {
 /// Hypotheses that no input of the row can tell from the hardware's rule, each with its reason.
 const std::set<std::pair<std::string, std::string>> invisible = {
     // No product of f16, and none of fp8, lies anywhere near 2^-133, and c brings its own exponent from -126 on.
-    {"f16 f32", "floor-1"}, {"f16 f32", "floor+1"}, {"f16 f32", "no floor"},
-    {"e4m3 f32", "floor-1"}, {"e4m3 f32", "floor+1"}, {"e4m3 f32", "no floor"},
+    {"f16 f32", "floor-1"},
+    {"f16 f32", "floor+1"},
+    {"f16 f32", "no floor"},
+    {"e4m3 f32", "floor-1"},
+    {"e4m3 f32", "floor+1"},
+    {"e4m3 f32", "no floor"},
     // The lowest bit of an fp8 product is 2^-32, the lowest of c 2^-24: floors up to -19 drop nothing (13 below it).
-    {"e4m3 f16", "floor-1"}, {"e4m3 f16", "floor+1"}, {"e4m3 f16", "no floor"},
+    {"e4m3 f16", "floor-1"},
+    {"e4m3 f16", "floor+1"},
+    {"e4m3 f16", "no floor"},
     // They have all 23 mantissa bits already.
-    {"tf32 f32", "all mantissa bits kept"}, {"f16 f32", "all mantissa bits kept"}, {"bf16 f32", "all mantissa bits kept"},
-    {"f16 f16", "all mantissa bits kept"}, {"e4m3 f16", "all mantissa bits kept"},
-    // Only f16 results can be rounded through f32. A sum aligned to 13 fraction bits mostly fits f32 and rounds the same.
-    {"tf32 f32", "f16 through f32"}, {"f16 f32", "f16 through f32"}, {"bf16 f32", "f16 through f32"}, {"e4m3 f32", "f16 through f32"},
+    {"tf32 f32", "all mantissa bits kept"},
+    {"f16 f32", "all mantissa bits kept"},
+    {"bf16 f32", "all mantissa bits kept"},
+    {"f16 f16", "all mantissa bits kept"},
+    {"e4m3 f16", "all mantissa bits kept"},
+    // Only f16 results can be rounded through f32. A sum aligned to 13 fraction bits mostly fits f32 and rounds the
+    // same.
+    {"tf32 f32", "f16 through f32"},
+    {"f16 f32", "f16 through f32"},
+    {"bf16 f32", "f16 through f32"},
+    {"e4m3 f32", "f16 through f32"},
     {"e4m3 f16", "f16 through f32"},
 };
 
 }  // namespace
 
-bool is_visible(const AccumulatorModel& row, const Mutant& mutant) { return !invisible.contains({name_of(row), mutant.name}); }
+bool is_visible(const AccumulatorModel& row, const Mutant& mutant) {
+  return !invisible.contains({name_of(row), mutant.name});
+}
 
 std::string name_of(const AccumulatorModel& row) {
   const std::string_view input = row.inputs.contains(Format::e4m3)   ? "e4m3"

@@ -1,15 +1,15 @@
-// How long one case takes in memory, whole and in parts, for a small and the largest shape of every accumulator row; beside it
-// Eigen's float product of the same shape, built for this processor, and for integers a plain integer product.
+// How long one case takes in memory, whole and in parts, for a small and the largest shape of every accumulator row;
+// beside it Eigen's float product of the same shape, built for this processor, and for integers a plain integer
+// product.
 //   --table   after the measurement: one line a case, as docs/performance.md has it
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
-
-#include <benchmark/benchmark.h>
-#include <fmt/format.h>
 
 #include "bench_case.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
@@ -41,9 +41,14 @@ void yardstick(State& state, const cli::BenchCase& one) {
 
 /// A file of 64 of the largest wgmma, from mapped bytes to the comparison.
 void verify_file(State& state) {
-  const std::string path = std::filesystem::temp_directory_path() / fmt::format("bitmma_bench_{}.safetensors", getpid());
+  const std::string path =
+      std::filesystem::temp_directory_path() / fmt::format("bitmma_bench_{}.safetensors", getpid());
   constexpr int cases = 64;
-  write_golden(path, {.instruction = parse_instruction("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"), .cases = cases, .distribution = Distribution::normal}, 1);
+  write_golden(path,
+               {.instruction = parse_instruction("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"),
+                .cases = cases,
+                .distribution = Distribution::normal},
+               1);
   const auto bytes = static_cast<double>(std::filesystem::file_size(path));
   for (auto _ : state) benchmark::DoNotOptimize(verify(read_vector_file(path), 1));
   std::filesystem::remove(path);
@@ -69,12 +74,15 @@ class Table : public benchmark::ConsoleReporter {
       const auto found = seconds_.find(fmt::format("{}/{}", one.name, part));
       return found == seconds_.end() ? 0.0 : found->second;
     };
-    fmt::print("\n| case | us | ns/output | 1e9 terms/s | gather us | multiply us | Eigen us | of Eigen | of linear |\n|---|---|---|---|---|---|---|---|---|\n");
+    fmt::print(
+        "\n| case | us | ns/output | 1e9 terms/s | gather us | multiply us | Eigen us | of Eigen | of linear "
+        "|\n|---|---|---|---|---|---|---|---|---|\n");
     for (const cli::BenchCase& one : cli::bench_cases()) {
       const double whole = seconds(one, "simulate"), eigen = seconds(one, "eigen"), all = seconds(one, "all_threads");
       if (whole == 0) continue;
-      fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.2f} |\n", one.name, whole * 1e6, whole * 1e9 / one.outputs(), one.terms() / whole / 1e9,
-                 seconds(one, "gather") * 1e6, seconds(one, "multiply") * 1e6, eigen * 1e6, whole / eigen, whole / all / hardware_threads());
+      fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.2f} |\n", one.name,
+                 whole * 1e6, whole * 1e9 / one.outputs(), one.terms() / whole / 1e9, seconds(one, "gather") * 1e6,
+                 seconds(one, "multiply") * 1e6, eigen * 1e6, whole / eigen, whole / all / hardware_threads());
     }
     fmt::print("\nHot loops for {}, {} threads.\n", cpu_target(), hardware_threads());
   }
@@ -94,7 +102,9 @@ int main(int argc, char** argv) {
   argc = static_cast<int>(end - argv);
   for (const cli::BenchCase& one : cli::bench_cases()) {
     const auto add = [&](std::string_view part, auto function) {
-      return benchmark::RegisterBenchmark(fmt::format("{}/{}", one.name, part).c_str(), function)->Unit(benchmark::kMicrosecond)->UseRealTime();
+      return benchmark::RegisterBenchmark(fmt::format("{}/{}", one.name, part).c_str(), function)
+          ->Unit(benchmark::kMicrosecond)
+          ->UseRealTime();
     };
     add("simulate", [one](State& state) { simulate_case(state, one); });
     add("all_threads", [one](State& state) { simulate_case(state, one); })->Threads(hardware_threads());
@@ -107,9 +117,12 @@ int main(int argc, char** argv) {
       for (auto _ : state) machine.multiply();
     });
     add("eigen", [one](State& state) { yardstick<EigenProduct>(state, one); });
-    if (one.instruction.d == Format::s32) add("plain_integer", [one](State& state) { yardstick<PlainIntegerProduct>(state, one); });
+    if (one.instruction.d == Format::s32)
+      add("plain_integer", [one](State& state) { yardstick<PlainIntegerProduct>(state, one); });
   }
-  benchmark::RegisterBenchmark("verify a file of m64n256k16 f16", verify_file)->Unit(benchmark::kMillisecond)->UseRealTime();
+  benchmark::RegisterBenchmark("verify a file of m64n256k16 f16", verify_file)
+      ->Unit(benchmark::kMillisecond)
+      ->UseRealTime();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   Table table;

@@ -1,7 +1,8 @@
 #include "yardstick.hpp"
 
-#include <Eigen/Core>
 #include <benchmark/benchmark.h>
+
+#include <Eigen/Core>
 
 namespace bitmma {
 
@@ -10,7 +11,8 @@ struct EigenProduct::Matrices {
 };
 
 EigenProduct::EigenProduct(int m, int n, int k)
-    : matrices_(new Matrices{.a = Eigen::MatrixXf::Random(m, k), .b = Eigen::MatrixXf::Random(k, n), .d = Eigen::MatrixXf::Zero(m, n)}) {}
+    : matrices_(new Matrices{
+          .a = Eigen::MatrixXf::Random(m, k), .b = Eigen::MatrixXf::Random(k, n), .d = Eigen::MatrixXf::Zero(m, n)}) {}
 EigenProduct::~EigenProduct() { delete matrices_; }
 
 void EigenProduct::run() {
@@ -25,7 +27,9 @@ struct PlainIntegerProduct::Matrices {
 };
 
 PlainIntegerProduct::PlainIntegerProduct(int m, int n, int k)
-    : matrices_(new Matrices{.a = Matrices::Matrix::Random(m, k), .b = Matrices::Matrix::Random(k, n), .d = Matrices::Matrix::Zero(m, n)}) {}
+    : matrices_(new Matrices{.a = Matrices::Matrix::Random(m, k),
+                             .b = Matrices::Matrix::Random(k, n),
+                             .d = Matrices::Matrix::Zero(m, n)}) {}
 PlainIntegerProduct::~PlainIntegerProduct() { delete matrices_; }
 
 void PlainIntegerProduct::run() {
@@ -35,7 +39,8 @@ void PlainIntegerProduct::run() {
       const auto factor = static_cast<uint32_t>(a(row, k));
       const int32_t* const of_b = &b(k, 0);
       int32_t* const of_d = &d(row, 0);
-      for (Eigen::Index col = 0; col < b.cols(); ++col) of_d[col] = static_cast<int32_t>(static_cast<uint32_t>(of_d[col]) + factor * static_cast<uint32_t>(of_b[col]));
+      for (Eigen::Index col = 0; col < b.cols(); ++col)
+        of_d[col] = static_cast<int32_t>(static_cast<uint32_t>(of_d[col]) + factor * static_cast<uint32_t>(of_b[col]));
     }
   }
   benchmark::DoNotOptimize(d.data());

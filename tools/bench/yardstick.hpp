@@ -1,4 +1,5 @@
-// The yardstick: Eigen's float product, compiled for the processor that measures, in a file of its own so that nothing else is.
+// The yardstick: Eigen's float product, compiled for the processor that measures, in a file of its own so that nothing
+// else is.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
+#include <fmt/format.h>
+
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <thread>
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "bench_case.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
@@ -76,26 +76,42 @@ void run_bench(Context& context, const BenchFlags& flags) {
   for (BenchCase& one : bench_cases()) {
     if (std::regex_search(one.name, filter)) cases.push_back(std::move(one));
   }
-  if (cases.empty()) throw Error({.field = "filter", .seen = flags.filter, .legal = "a regular expression that names a case", .fix = "bitmma bench without it shows them all"});
+  if (cases.empty())
+    throw Error({.field = "filter",
+                 .seen = flags.filter,
+                 .legal = "a regular expression that names a case",
+                 .fix = "bitmma bench without it shows them all"});
 
   const std::string all = fmt::format("{} threads", flags.threads);
-  std::vector<std::vector<std::string>> table{{"case", "us", "ns/output", "1e9 terms/s", "gather us", "multiply us", "rest us", all + " 1e9 terms/s", "of linear"}};
+  std::vector<std::vector<std::string>> table{{"case", "us", "ns/output", "1e9 terms/s", "gather us", "multiply us",
+                                               "rest us", all + " 1e9 terms/s", "of linear"}};
   Json results = Json::array();
   {
     ProgressLine progress(context, "bench", static_cast<int64_t>(cases.size()));
     for (size_t i = 0; i < cases.size(); ++i) {
       const BenchCase& one = cases[i];
       const BenchMachine machine(one.instruction);
-      const double whole = time_of(flags.seconds, [&] { machine.simulate(); }), gather = time_of(flags.seconds, [&] { machine.gather(); }),
-                   multiply = time_of(flags.seconds, [&] { machine.multiply(); }), rest = std::max(0.0, whole - gather - multiply);
+      const double whole = time_of(flags.seconds, [&] { machine.simulate(); }),
+                   gather = time_of(flags.seconds, [&] { machine.gather(); }),
+                   multiply = time_of(flags.seconds, [&] { machine.multiply(); }),
+                   rest = std::max(0.0, whole - gather - multiply);
       // Alone and together by the same rule, so that their ratio means something.
-      const double alone = rate_of(one.instruction, 1, flags.seconds), together = rate_of(one.instruction, flags.threads, flags.seconds);
+      const double alone = rate_of(one.instruction, 1, flags.seconds),
+                   together = rate_of(one.instruction, flags.threads, flags.seconds);
       const double linear = together / alone / flags.threads;
-      table.push_back({one.name, fmt::format("{:.2f}", whole * 1e6), fmt::format("{:.2f}", whole / one.outputs() * 1e9), fmt::format("{:.2f}", one.terms() / whole / 1e9),
-                       fmt::format("{:.2f}", gather * 1e6), fmt::format("{:.2f}", multiply * 1e6), fmt::format("{:.2f}", rest * 1e6),
+      table.push_back({one.name, fmt::format("{:.2f}", whole * 1e6), fmt::format("{:.2f}", whole / one.outputs() * 1e9),
+                       fmt::format("{:.2f}", one.terms() / whole / 1e9), fmt::format("{:.2f}", gather * 1e6),
+                       fmt::format("{:.2f}", multiply * 1e6), fmt::format("{:.2f}", rest * 1e6),
                        fmt::format("{:.2f}", together * one.terms() / 1e9), fmt::format("{:.2f}", linear)});
-      results.push_back({{"case", one.name}, {"seconds", whole}, {"outputs", one.outputs()}, {"terms", one.terms()}, {"gather_seconds", gather}, {"multiply_seconds", multiply},
-                         {"threads", flags.threads}, {"cases_per_second_all_threads", together}, {"of_linear", linear}});
+      results.push_back({{"case", one.name},
+                         {"seconds", whole},
+                         {"outputs", one.outputs()},
+                         {"terms", one.terms()},
+                         {"gather_seconds", gather},
+                         {"multiply_seconds", multiply},
+                         {"threads", flags.threads},
+                         {"cases_per_second_all_threads", together},
+                         {"of_linear", linear}});
       progress.update(static_cast<int64_t>(i + 1));
     }
   }
@@ -103,7 +119,8 @@ void run_bench(Context& context, const BenchFlags& flags) {
     context.terminal.out << Json{{"cpu_target", cpu_target()}, {"results", results}}.dump(2) << '\n';
     return;
   }
-  context.terminal.out << print_table(table) << fmt::format("\nHot loops for {}. Times of one thread are the fastest seen.\n", cpu_target());
+  context.terminal.out << print_table(table)
+                       << fmt::format("\nHot loops for {}. Times of one thread are the fastest seen.\n", cpu_target());
 }
 
 }  // namespace
@@ -111,14 +128,20 @@ void run_bench(Context& context, const BenchFlags& flags) {
 void add_bench(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("bench", "how fast this machine simulates every accumulator row");
   const auto flags = std::make_shared<BenchFlags>();
-  command->add_option("filter", flags->filter, "a regular expression over the names of the cases")->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "for each figure")->check(CLI::Range(0.001, 60.0))->capture_default_str();
+  command->add_option("filter", flags->filter, "a regular expression over the names of the cases")
+      ->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "for each figure")
+      ->check(CLI::Range(0.001, 60.0))
+      ->capture_default_str();
   std::string targets;
-  for (const std::string_view target : cpu_targets()) targets += fmt::format("{}{}", targets.empty() ? "" : ", ", target);
-  command->add_option("--cpu-target", flags->cpu_target, "instruction set of the hot loops; this processor has " + targets);
+  for (const std::string_view target : cpu_targets())
+    targets += fmt::format("{}{}", targets.empty() ? "" : ", ", target);
+  command->add_option("--cpu-target", flags->cpu_target,
+                      "instruction set of the hot loops; this processor has " + targets);
   add_threads(*command, flags->threads);
   command->add_flag("--json", flags->json, "the result as JSON");
-  command->footer("Examples:\n  bitmma bench\n  bitmma bench 'n256.*' --seconds 0.5\n  bitmma bench f16 --cpu-target x86-64-v3");
+  command->footer(
+      "Examples:\n  bitmma bench\n  bitmma bench 'n256.*' --seconds 0.5\n  bitmma bench f16 --cpu-target x86-64-v3");
   command->callback([flags, &context] { run_bench(context, *flags); });
 }
 

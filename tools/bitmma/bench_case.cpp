@@ -15,7 +15,10 @@ constexpr Swizzle layout_swizzle = Swizzle::b128;
 OperandLayout layout_for(const Instruction& instruction) {
   OperandLayout layout;
   const int row_bytes = instruction.k * info(instruction.b).bits / 8;
-  layout.swizzle = row_bytes >= 128 ? layout_swizzle : row_bytes == 64 ? Swizzle::b64 : row_bytes == 32 ? Swizzle::b32 : Swizzle::none;
+  layout.swizzle = row_bytes >= 128  ? layout_swizzle
+                   : row_bytes == 64 ? Swizzle::b64
+                   : row_bytes == 32 ? Swizzle::b32
+                                     : Swizzle::none;
   return layout;
 }
 
@@ -28,12 +31,12 @@ Instruction wgmma(const AccumulatorModel& row, Format input, int n) {
 
 Instruction tcgen05(const AccumulatorModel& row, Format input, int n) {
   const bool grouped = row.scaling == Scaling::groups_of_16;
-  const std::string kind = grouped                             ? "mxf4nvf4.block_scale.scale_vec::4X"
-                           : row.scaling == Scaling::whole_k   ? "mxf8f6f4.block_scale.scale_vec::1X"
-                           : row.output == Format::s32         ? "i8"
-                           : info(input).bits == 32            ? "tf32"
-                           : info(input).bits == 16            ? "f16"
-                                                               : "f8f6f4";
+  const std::string kind = grouped                           ? "mxf4nvf4.block_scale.scale_vec::4X"
+                           : row.scaling == Scaling::whole_k ? "mxf8f6f4.block_scale.scale_vec::1X"
+                           : row.output == Format::s32       ? "i8"
+                           : info(input).bits == 32          ? "tf32"
+                           : info(input).bits == 16          ? "f16"
+                                                             : "f8f6f4";
   Instruction instruction = parse_instruction("tcgen05.mma.cta_group::1.kind::" + kind);
   instruction.m = 128, instruction.n = n, instruction.d = row.output, instruction.a = instruction.b = input;
   if (grouped) instruction.scale_type = Format::ue4m3;
@@ -41,8 +44,10 @@ Instruction tcgen05(const AccumulatorModel& row, Format input, int n) {
 }
 
 Instruction mma_sync(const AccumulatorModel& row) {
-  return parse_instruction(row.scaling == Scaling::groups_of_16 ? "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3"
-                                                                : "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0");
+  return parse_instruction(
+      row.scaling == Scaling::groups_of_16
+          ? "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3"
+          : "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0");
 }
 
 }  // namespace
@@ -58,9 +63,14 @@ std::vector<BenchCase> bench_cases() {
     }
     for (const int n : {row.family == Family::tcgen05 ? 16 : 8, 256}) {
       if (row.family == Family::mma_sync && n != 8) continue;
-      const Instruction instruction = row.family == Family::wgmma ? wgmma(row, input, n) : row.family == Family::tcgen05 ? tcgen05(row, input, n) : mma_sync(row);
-      std::string scaling = row.scaling == Scaling::groups_of_16 ? " mxf4nvf4" : row.scaling == Scaling::whole_k ? " mxf8f6f4" : "";
-      cases.push_back({.name = fmt::format("{}{} {} -> {} m{}n{}k{}", print(row.family), scaling, info(input).name, info(row.output).name, instruction.m, instruction.n, instruction.k),
+      const Instruction instruction = row.family == Family::wgmma     ? wgmma(row, input, n)
+                                      : row.family == Family::tcgen05 ? tcgen05(row, input, n)
+                                                                      : mma_sync(row);
+      std::string scaling = row.scaling == Scaling::groups_of_16 ? " mxf4nvf4"
+                            : row.scaling == Scaling::whole_k    ? " mxf8f6f4"
+                                                                 : "";
+      cases.push_back({.name = fmt::format("{}{} {} -> {} m{}n{}k{}", print(row.family), scaling, info(input).name,
+                                           info(row.output).name, instruction.m, instruction.n, instruction.k),
                        .instruction = instruction});
     }
   }
@@ -79,13 +89,17 @@ BenchMachine::BenchMachine(const Instruction& instruction)
 }
 
 void BenchMachine::simulate() const {
-  if (instruction_.family == Family::tcgen05) simulate_in_place(instruction_, tcgen05_.view(), tmem_after_);
-  else static_cast<void>(bitmma::simulate(instruction_, state_.view()));
+  if (instruction_.family == Family::tcgen05)
+    simulate_in_place(instruction_, tcgen05_.view(), tmem_after_);
+  else
+    static_cast<void>(bitmma::simulate(instruction_, state_.view()));
 }
 
 void BenchMachine::gather() const {
-  if (instruction_.family == Family::tcgen05) static_cast<void>(gather_operands(instruction_, tcgen05_.view()));
-  else static_cast<void>(gather_operands(instruction_, state_.view()));
+  if (instruction_.family == Family::tcgen05)
+    static_cast<void>(gather_operands(instruction_, tcgen05_.view()));
+  else
+    static_cast<void>(gather_operands(instruction_, state_.view()));
 }
 
 void BenchMachine::multiply() const { static_cast<void>(multiply_accumulate(model_for(instruction_), operands_)); }

@@ -1,4 +1,5 @@
-// What benchmarks measure: for every accumulator row a small and the largest shape, as one machine that holds random operands.
+// What benchmarks measure: for every accumulator row a small and the largest shape, as one machine that holds random
+// operands.
 #pragma once
 
 #include <string>

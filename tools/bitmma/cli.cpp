@@ -1,10 +1,10 @@
 #include "cli.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-
-#include <fmt/format.h>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/version.hpp"
@@ -44,7 +44,8 @@ void ProgressLine::update(int64_t done) {
   drawn_ = now;
   const double rate = static_cast<double>(done) / (now - started_);
   const double left = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
-  context_.terminal.err << fmt::format("\r\033[K{}: {} of {} cases, {:.0f} cases/s, {:.0f} s left", what_, done, total_, rate, left)
+  context_.terminal.err << fmt::format("\r\033[K{}: {} of {} cases, {:.0f} cases/s, {:.0f} s left", what_, done, total_,
+                                       rate, left)
                         << std::flush;
 }
 
@@ -56,7 +57,10 @@ void add_immediates(CLI::App& command, Instruction& instruction) {
 }
 
 void LayoutFlags::add(CLI::App& command) {
-  command.add_option("--layout-a", a, "k-major or mn-major, then :none, :32, :64 or :128 bytes of swizzle; :128-atom32 for MN-major tf32 of tcgen05; then @BYTES to begin inside the pattern")
+  command
+      .add_option("--layout-a", a,
+                  "k-major or mn-major, then :none, :32, :64 or :128 bytes of swizzle; :128-atom32 for MN-major tf32 "
+                  "of tcgen05; then @BYTES to begin inside the pattern")
       ->capture_default_str();
   command.add_option("--layout-b", b, "the same for B")->capture_default_str();
   command.add_option("--padding", padding_bytes, "bytes added to the smallest strides, a multiple of 16")
@@ -64,7 +68,9 @@ void LayoutFlags::add(CLI::App& command) {
 }
 
 std::string print_arithmetic(const VectorFile& vectors) {
-  if (vectors.move) return fmt::format("moves bits; {}", bitmma::choices_of(*vectors.move).empty() ? "as PTX documents it" : "model choice");
+  if (vectors.move)
+    return fmt::format("moves bits; {}",
+                       bitmma::choices_of(*vectors.move).empty() ? "as PTX documents it" : "model choice");
   return fmt::format("{}; {}", print_rule(model_for(vectors.instruction)), print(evidence_of(vectors.instruction)));
 }
 
@@ -74,7 +80,8 @@ std::vector<Choice> choices_of(const VectorFile& vectors) {
   bool has_base_offset = false;
   for (int64_t index = 0; vectors.is_tcgen05() && index < vectors.cases; ++index) {
     const Tcgen05Case one = tcgen05_case_at(vectors, index);
-    for (const uint64_t word : {one.state.registers.a_desc, one.state.registers.b_desc}) has_base_offset |= decode_smem_descriptor(Arch::sm_100a, word).base_offset != 0;
+    for (const uint64_t word : {one.state.registers.a_desc, one.state.registers.b_desc})
+      has_base_offset |= decode_smem_descriptor(Arch::sm_100a, word).base_offset != 0;
   }
   if (has_base_offset) choices.push_back({"base offset acts as measured on Hopper"});
   return choices;
@@ -91,7 +98,8 @@ std::string print_table(const std::vector<std::vector<std::string>>& rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       const bool right = rows.size() > 1 && i < rows[1].size() && is_number(rows[1][i]);
-      line += (i ? "  " : "") + (right ? fmt::format("{:>{}}", row[i], widths[i]) : fmt::format("{:<{}}", row[i], widths[i]));
+      line += (i ? "  " : "") +
+              (right ? fmt::format("{:>{}}", row[i], widths[i]) : fmt::format("{:<{}}", row[i], widths[i]));
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();
     text += line + '\n';
@@ -113,7 +121,10 @@ std::optional<uint64_t> parse_word(const std::string& text) {
 std::string target_of(const std::string& input, const std::string& output, size_t files) {
   const bool folder = std::filesystem::is_directory(output);
   if (files > 1 && !folder) {
-    throw Error({.field = "-o", .seen = output, .legal = "an existing folder when there are several files", .fix = fmt::format("mkdir {}", output)});
+    throw Error({.field = "-o",
+                 .seen = output,
+                 .legal = "an existing folder when there are several files",
+                 .fix = fmt::format("mkdir {}", output)});
   }
   return folder ? (std::filesystem::path(output) / std::filesystem::path(input).filename()).string() : output;
 }
@@ -171,7 +182,8 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
       verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
       known |= !arguments.empty() && verb->get_name() == arguments[0];
     }
-    if (!known) throw Error({.field = "command", .seen = arguments[0], .legal = verbs, .fix = "bitmma --help shows examples"});
+    if (!known)
+      throw Error({.field = "command", .seen = arguments[0], .legal = verbs, .fix = "bitmma --help shows examples"});
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {

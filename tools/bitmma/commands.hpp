@@ -1,11 +1,10 @@
 // One function per verb: adds the subcommand to the app. Flags become values, values one library call, then print.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/instruction/evidence.hpp"

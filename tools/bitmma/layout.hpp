@@ -1,10 +1,10 @@
 // What the maps of `bitmma layout` share.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <string>
-
-#include <fmt/format.h>
 
 #include "bitmma/io/file.hpp"
 #include "bitmma/io/picture.hpp"
@@ -28,7 +28,9 @@ struct Query {
       throw Error({.field = row ? "--col" : "--row", .seen = "(missing)", .legal = "both --row and --col"});
     }
     if (row && (*row < 0 || *row >= rows || *col < 0 || *col >= cols)) {
-      throw Error({.field = "--row, --col", .seen = fmt::format("{}, {}", *row, *col), .legal = fmt::format("0..{}, 0..{}", rows - 1, cols - 1)});
+      throw Error({.field = "--row, --col",
+                   .seen = fmt::format("{}, {}", *row, *col),
+                   .legal = fmt::format("0..{}, 0..{}", rows - 1, cols - 1)});
     }
     return row.has_value();
   }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 
 #include "bitmma/instruction/legality.hpp"
@@ -54,19 +55,31 @@ ListedRow listed(const AccumulatorModel& model) {
   for (const FormatInfo& format : formats) {
     if (!model.inputs.contains(format.id)) continue;
     row.inputs += fmt::format("{}{}", row.inputs.empty() ? "" : " ", format.name);
-    integer |= format.kind == NumberKind::integer, word |= format.bits == 32, half |= format.bits == 16, bytes |= format.bits == 8;
+    integer |= format.kind == NumberKind::integer, word |= format.bits == 32, half |= format.bits == 16,
+        bytes |= format.bits == 8;
   }
-  const bool grouped = model.scaling == Scaling::groups_of_16, scaled = model.scaling != Scaling::none, tcgen05 = model.family == Family::tcgen05;
-  const std::string_view kind = grouped ? "mxf4, mxf4nvf4" : scaled ? "mxf8f6f4" : integer ? "i8" : word ? "tf32" : half ? "f16" : bytes ? "f8f6f4" : "";
+  const bool grouped = model.scaling == Scaling::groups_of_16, scaled = model.scaling != Scaling::none,
+             tcgen05 = model.family == Family::tcgen05;
+  const std::string_view kind = grouped   ? "mxf4, mxf4nvf4"
+                                : scaled  ? "mxf8f6f4"
+                                : integer ? "i8"
+                                : word    ? "tf32"
+                                : half    ? "f16"
+                                : bytes   ? "f8f6f4"
+                                          : "";
   row.name = tcgen05 ? fmt::format("tcgen05.mma kind::{}", kind) : fmt::format("mma.sync kind::{}", kind);
   const int k = grouped ? 64 : word ? 8 : half ? 16 : 32;
   row.k = grouped && tcgen05 ? "64, 96" : std::to_string(k);
   row.k_sparse = std::to_string(2 * k);
   row.m = tcgen05 ? scaled ? "128, 256 by form" : "32, 64, 128, 256 by form" : "16";
   row.n = tcgen05 ? integer ? "by form; i8 list" : "by form" : "8";
-  if (!tcgen05) row.options = grouped ? "2X ue8m0, 4X ue4m3" : "1X ue8m0";
-  else if (scaled) row.options = grouped ? "negate, 2X ue8m0, 4X ue8m0 ue4m3, cta_group 1 and 2" : "negate, transpose, 1X ue8m0, cta_group 1 and 2";
-  else row.options = integer ? "saturate, transpose, .ws, cta_group 1 and 2" : "negate, transpose, .ws, cta_group 1 and 2";
+  if (!tcgen05)
+    row.options = grouped ? "2X ue8m0, 4X ue4m3" : "1X ue8m0";
+  else if (scaled)
+    row.options = grouped ? "negate, 2X ue8m0, 4X ue8m0 ue4m3, cta_group 1 and 2"
+                          : "negate, transpose, 1X ue8m0, cta_group 1 and 2";
+  else
+    row.options = integer ? "saturate, transpose, .ws, cta_group 1 and 2" : "negate, transpose, .ws, cta_group 1 and 2";
   return row;
 }
 
@@ -80,29 +93,54 @@ void run_list(Context& context, const ListFlags& flags) {
     return;
   }
   Json json = Json::array();
-  std::vector<std::vector<std::string>> table{{"instruction", "D", "A", "B", "K", "K .sp", "N", "options", "arithmetic", "evidence"}};
+  std::vector<std::vector<std::string>> table{
+      {"instruction", "D", "A", "B", "K", "K .sp", "N", "options", "arithmetic", "evidence"}};
   for (const LegalForm& form : legal_forms()) {
     const AccumulatorModel& model = *find_accumulator_model(form.family, form.a, form.b, form.d);
     const std::string name = fmt::format("{}.mma_async", print(form.family));
-    json.push_back({{"instruction", name}, {"d", info(form.d).name}, {"a", info(form.a).name}, {"b", info(form.b).name}, {"m", form.m},
-                    {"k", form.k_dense}, {"k_sparse", form.k_sparse ? Json(form.k_sparse) : Json()}, {"n", print(form.n)},
-                    {"options", options_of(form)}, {"arithmetic", print_rule(model)}, {"evidence", print(model.evidence)},
-                    {"evidence_source", model.source}, {"legality_source", form.source}});
-    table.push_back({name, std::string(info(form.d).name), std::string(info(form.a).name), std::string(info(form.b).name),
-                     std::to_string(form.k_dense), form.k_sparse ? std::to_string(form.k_sparse) : "-", std::string(print(form.n)),
-                     options_of(form), print_rule(model), std::string(print(model.evidence))});
+    json.push_back({{"instruction", name},
+                    {"d", info(form.d).name},
+                    {"a", info(form.a).name},
+                    {"b", info(form.b).name},
+                    {"m", form.m},
+                    {"k", form.k_dense},
+                    {"k_sparse", form.k_sparse ? Json(form.k_sparse) : Json()},
+                    {"n", print(form.n)},
+                    {"options", options_of(form)},
+                    {"arithmetic", print_rule(model)},
+                    {"evidence", print(model.evidence)},
+                    {"evidence_source", model.source},
+                    {"legality_source", form.source}});
+    table.push_back({name, std::string(info(form.d).name), std::string(info(form.a).name),
+                     std::string(info(form.b).name), std::to_string(form.k_dense),
+                     form.k_sparse ? std::to_string(form.k_sparse) : "-", std::string(print(form.n)), options_of(form),
+                     print_rule(model), std::string(print(model.evidence))});
   }
   // tcgen05 and mma.sync have one mnemonic for many types; a row per accumulator. M and N go by form, not by type.
   for (const AccumulatorModel& model : accumulator_models()) {
     if (model.family == Family::wgmma) continue;
     const ListedRow row = listed(model);
-    json.push_back({{"instruction", row.name}, {"d", info(model.output).name}, {"a", row.inputs}, {"b", row.inputs}, {"m", row.m}, {"k", row.k}, {"k_sparse", row.k_sparse}, {"n", row.n},
-                    {"options", row.options}, {"arithmetic", print_rule(model)}, {"evidence", print(model.evidence)}, {"evidence_source", model.source},
-                    {"legality_source", model.family == Family::tcgen05 ? "PTX ISA 9.7.16.2.1, Table 39; ptxas 13.0" : "PTX ISA 9.7.14.3; ptxas 13.0"}});
-    table.push_back({row.name, std::string(info(model.output).name), row.inputs, row.inputs, row.k, row.k_sparse, row.n, row.options, print_rule(model), std::string(print(model.evidence))});
+    json.push_back({{"instruction", row.name},
+                    {"d", info(model.output).name},
+                    {"a", row.inputs},
+                    {"b", row.inputs},
+                    {"m", row.m},
+                    {"k", row.k},
+                    {"k_sparse", row.k_sparse},
+                    {"n", row.n},
+                    {"options", row.options},
+                    {"arithmetic", print_rule(model)},
+                    {"evidence", print(model.evidence)},
+                    {"evidence_source", model.source},
+                    {"legality_source", model.family == Family::tcgen05 ? "PTX ISA 9.7.16.2.1, Table 39; ptxas 13.0"
+                                                                        : "PTX ISA 9.7.14.3; ptxas 13.0"}});
+    table.push_back({row.name, std::string(info(model.output).name), row.inputs, row.inputs, row.k, row.k_sparse, row.n,
+                     row.options, print_rule(model), std::string(print(model.evidence))});
   }
-  if (flags.json) out << json.dump(2) << '\n';
-  else out << (flags.markdown ? print_markdown(table) : print_table(table));
+  if (flags.json)
+    out << json.dump(2) << '\n';
+  else
+    out << (flags.markdown ? print_markdown(table) : print_table(table));
 }
 
 }  // namespace

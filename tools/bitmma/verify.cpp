@@ -1,6 +1,6 @@
-#include <map>
-
 #include <fmt/format.h>
+
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "bitmma/gpu/campaign.hpp"
@@ -21,9 +21,12 @@ struct VerifyFlags {
 Json to_json(const Mismatch& mismatch) {
   Json json{{"case", mismatch.case_index}, {"row", mismatch.row}, {"col", mismatch.col}};
   const auto& [reg, cell] = mismatch.place;
-  if (cell) json.update(Json{{"cta", cell->cta}, {"lane", cell->lane}, {"column", cell->column}});
-  else json.update(Json{{"thread", reg->thread}, {"register", reg->reg}, {"bit", reg->bit}});
-  json.update(Json{{"expected", print_bits(mismatch.format, mismatch.expected)}, {"actual", print_bits(mismatch.format, mismatch.actual)}});
+  if (cell)
+    json.update(Json{{"cta", cell->cta}, {"lane", cell->lane}, {"column", cell->column}});
+  else
+    json.update(Json{{"thread", reg->thread}, {"register", reg->reg}, {"bit", reg->bit}});
+  json.update(Json{{"expected", print_bits(mismatch.format, mismatch.expected)},
+                   {"actual", print_bits(mismatch.format, mismatch.actual)}});
   return json;
 }
 
@@ -62,28 +65,35 @@ void run_verify(Context& context, const VerifyFlags& flags) {
     json_file["file"] = path;
     json_file["instruction"] = vectors.name();
     json_file["source"] = vectors.source();
-    json_file["evidence"] = vectors.move ? "documented move of bits" : std::string(print(evidence_of(vectors.instruction)));
+    json_file["evidence"] =
+        vectors.move ? "documented move of bits" : std::string(print(evidence_of(vectors.instruction)));
     json_file["choices"] = Json::array();
     for (const Choice& choice : choices_of(vectors)) json_file["choices"].push_back(choice.what);
     json_files.push_back(std::move(json_file));
     if (one.mismatches > 0) {
-      failures += fmt::format("{}: {} of {} outputs differ in {} of {} cases, first {}\n", path, one.mismatches, one.outputs,
-                              one.cases_with_mismatches, one.cases, print(*one.first));
+      failures += fmt::format("{}: {} of {} outputs differ in {} of {} cases, first {}\n", path, one.mismatches,
+                              one.outputs, one.cases_with_mismatches, one.cases, print(*one.first));
     }
   }
   context.exit_code = total.mismatches == 0 ? exit_same : exit_differs;
   if (flags.json) {
-    Json json{{"files", files.size()}, {"cases", total.cases}, {"outputs", total.outputs}, {"mismatches", total.mismatches}, {"results", json_files}};
+    Json json{{"files", files.size()},
+              {"cases", total.cases},
+              {"outputs", total.outputs},
+              {"mismatches", total.mismatches},
+              {"results", json_files}};
     out << json.dump(2) << '\n';
     return;
   }
   std::vector<std::vector<std::string>> table{{"instruction", "files", "cases", "outputs", "mismatches", "arithmetic"}};
   for (const auto& [name, group] : groups) {
-    table.push_back({name, std::to_string(group.files), std::to_string(group.comparison.cases), std::to_string(group.comparison.outputs),
-                     std::to_string(group.comparison.mismatches), group.arithmetic});
+    table.push_back({name, std::to_string(group.files), std::to_string(group.comparison.cases),
+                     std::to_string(group.comparison.outputs), std::to_string(group.comparison.mismatches),
+                     group.arithmetic});
   }
   out << print_table(table) << '\n' << failures;
-  const std::string line = fmt::format("files {}, cases {}, outputs {}, mismatches {}", files.size(), total.cases, total.outputs, total.mismatches);
+  const std::string line = fmt::format("files {}, cases {}, outputs {}, mismatches {}", files.size(), total.cases,
+                                       total.outputs, total.mismatches);
   out << colored(context, total.mismatches == 0 ? 32 : 31, line) << '\n';
 }
 
@@ -105,11 +115,16 @@ void run_compare(Context& context, const CompareFlags& flags) {
     return;
   }
   if (comparison.mismatches == 0) {
-    out << colored(context, 32, fmt::format("same: {} outputs of {} cases ({} and {})", comparison.outputs, comparison.cases, expected.source(), actual.source())) << '\n';
+    out << colored(context, 32,
+                   fmt::format("same: {} outputs of {} cases ({} and {})", comparison.outputs, comparison.cases,
+                               expected.source(), actual.source()))
+        << '\n';
     return;
   }
-  out << colored(context, 31, fmt::format("differ: {} of {} outputs in {} of {} cases (expected {}, actual {})", comparison.mismatches, comparison.outputs,
-                                          comparison.cases_with_mismatches, comparison.cases, expected.source(), actual.source()))
+  out << colored(context, 31,
+                 fmt::format("differ: {} of {} outputs in {} of {} cases (expected {}, actual {})",
+                             comparison.mismatches, comparison.outputs, comparison.cases_with_mismatches,
+                             comparison.cases, expected.source(), actual.source()))
       << "\nfirst: " << print(*comparison.first) << '\n';
 }
 
@@ -122,7 +137,9 @@ void add_verify(CLI::App& app, Context& context) {
   command->add_option("--instruction", flags->instruction, "the mnemonic, for files that do not say");
   command->add_flag("--json", flags->json, "the result as JSON");
   add_threads(*command, flags->threads);
-  command->footer("Examples:\n  bitmma verify data/golden/sm_90a\n  bitmma verify dump.safetensors --json\nExit code 1 when any bit differs.");
+  command->footer(
+      "Examples:\n  bitmma verify data/golden/sm_90a\n  bitmma verify dump.safetensors --json\nExit code 1 when any "
+      "bit differs.");
   command->callback([flags, &context] { run_verify(context, *flags); });
 }
 
@@ -132,7 +149,8 @@ void add_compare(CLI::App& app, Context& context) {
   command->add_option("expected", flags->expected, "vector file")->required();
   command->add_option("actual", flags->actual, "vector file of the same instruction and cases")->required();
   command->add_flag("--json", flags->json, "the result as JSON");
-  command->footer("Example:\n  bitmma compare golden.safetensors from_gpu.safetensors\nExit code 1 when any bit differs.");
+  command->footer(
+      "Example:\n  bitmma compare golden.safetensors from_gpu.safetensors\nExit code 1 when any bit differs.");
   command->callback([flags, &context] { run_compare(context, *flags); });
 }
 

@@ -4,8 +4,10 @@
 //   wgmma f16 -> f32:  e_max = max over non-zero products and c of their exponents, and the floor
 //                      every product and c truncated toward zero to a multiple of 2^(e_max - 25), added exactly,
 //                      the sum truncated once to f32
-//   mxf4nvf4:          groups of 16 products summed exactly, T = sum * significands of both scales, its exponent that of
-//                      the scales; every T and c truncated to a multiple of 2^(e_max - 35), added, truncated once to f32
+//   mxf4nvf4:          groups of 16 products summed exactly, T = sum * significands of both scales, its exponent that
+//   of
+//                      the scales; every T and c truncated to a multiple of 2^(e_max - 35), added, truncated once to
+//                      f32
 #pragma once
 
 #include <array>
@@ -42,21 +44,21 @@ enum class Arithmetic : uint8_t {
 /// How block scales enter a fused sum.
 enum class Scaling : uint8_t {
   none,
-  whole_k,   // mxf8f6f4: one scale a row of A and a column of B; its exponent is part of every product's
+  whole_k,       // mxf8f6f4: one scale a row of A and a column of B; its exponent is part of every product's
   groups_of_16,  // mxf4, mxf4nvf4: 16 products are summed exactly, times both scales; only the scales' exponents align
 };
 
 /// Hypotheses that were tested and refuted. Hardware has none of them set; a row with one set computes what a wrong
 /// model would, for tests that must tell the difference and for explaining other people's results.
 struct Deviations {
-  bool product_normalised = false;        // a product >= 2 raises its alignment exponent
+  bool product_normalised = false;  // a product >= 2 raises its alignment exponent
   bool zero_product_has_exponent = false;
-  bool align_toward_negative = false;     // terms rounded toward minus infinity instead of toward zero
-  bool c_after_sum = false;               // c is added exactly and the sum truncated, instead of c alone
-  bool two_chained_halves = false;        // two instructions of half the terms, the first one's D being the second's C
-  bool zero_keeps_sign = false;           // a zero result has the sign of what was rounded, or of all-negative zeros
+  bool align_toward_negative = false;  // terms rounded toward minus infinity instead of toward zero
+  bool c_after_sum = false;            // c is added exactly and the sum truncated, instead of c alone
+  bool two_chained_halves = false;     // two instructions of half the terms, the first one's D being the second's C
+  bool zero_keeps_sign = false;        // a zero result has the sign of what was rounded, or of all-negative zeros
   bool c_nan_payload_passed = false;
-  bool f16_through_f32 = false;           // an f16 result is truncated to f32 first
+  bool f16_through_f32 = false;  // an f16 result is truncated to f32 first
 
   bool operator==(const Deviations&) const = default;
 };
@@ -70,8 +72,8 @@ struct AccumulatorModel {
   Format output = Format::f32;
   Arithmetic arithmetic = Arithmetic::fused_sum;
   Scaling scaling = Scaling::none;
-  int fraction_bits = 0;         // F: terms are multiples of 2^(e_max - F)
-  int floor_exponent = no_floor; // e_max is at least this
+  int fraction_bits = 0;          // F: terms are multiples of 2^(e_max - F)
+  int floor_exponent = no_floor;  // e_max is at least this
   Rounding rounding = Rounding::toward_zero;
   int output_fraction_bits = 0;  // kept of the output's mantissa bits
   Deviations deviations;
@@ -85,7 +87,8 @@ struct AccumulatorModel {
 std::span<const AccumulatorModel> accumulator_models();
 
 /// The row for these types, or nullptr when no instruction of the family has them.
-const AccumulatorModel* find_accumulator_model(Family family, Format a, Format b, Format d, Scaling scaling = Scaling::none);
+const AccumulatorModel* find_accumulator_model(Family family, Format a, Format b, Format d,
+                                               Scaling scaling = Scaling::none);
 
 /// "F = 25, RZ-23, floor -133": the rule in a few words.
 std::string print_rule(const AccumulatorModel& model);

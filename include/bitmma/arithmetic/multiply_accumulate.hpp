@@ -29,7 +29,7 @@ struct Operands {
   std::vector<MixedTerm> mixed;      // sparse tf32 with undefined metadata, by row; the halves replace selected_k
   bool negate_a = false;
   bool negate_b = false;
-  bool saturate = false;  // integers: clamp the exact final sum to int32 once
+  bool saturate = false;              // integers: clamp the exact final sum to int32 once
   std::optional<BlockScales> scales;  // models with scaling, and only those
   int scale_input_d = 0;  // c counts c * 2^-scale_input_d, exactly (model choice: no source says how it rounds)
 };
@@ -38,8 +38,9 @@ struct Operands {
 /// and their formats belong to the model; both are checked by require_legal and gather before. Source: model.source.
 BitMatrix multiply_accumulate(const AccumulatorModel& model, const Operands& operands);
 
-/// Whether D^T = B^T A^T + C^T is faster: sums treat A and B alike, and the loops run along the columns, so that few of them are slow.
-/// multiply_accumulate turns dense operands by itself; who gathers them for one product may have them turned from the start.
+/// Whether D^T = B^T A^T + C^T is faster: sums treat A and B alike, and the loops run along the columns, so that few of
+/// them are slow. multiply_accumulate turns dense operands by itself; who gathers them for one product may have them
+/// turned from the start.
 bool is_better_turned(const AccumulatorModel& model, int m, int n);
 
 /// One term of a fused sum: +-significand * 2^(exponent - fraction_bits).

@@ -1,5 +1,5 @@
-// The exact real result of an output, and what other adders would have made of the same operands: other GPUs, a chain of
-// fp32 FMAs, the correctly rounded sum. For explaining and diagnosing; the model itself is multiply_accumulate.
+// The exact real result of an output, and what other adders would have made of the same operands: other GPUs, a chain
+// of fp32 FMAs, the correctly rounded sum. For explaining and diagnosing; the model itself is multiply_accumulate.
 #pragma once
 
 #include <array>
@@ -37,10 +37,10 @@ class ExactSum {
 /// One factor pair of an output with its scales, as exact numbers.
 struct ExactTerm {
   Decoded a, b;
-  uint32_t b_bits = 0;                  // as read; halves put together where metadata mixes them
-  int k = 0;                            // row of B
+  uint32_t b_bits = 0;  // as read; halves put together where metadata mixes them
+  int k = 0;            // row of B
   std::optional<Decoded> scale_a, scale_b;
-  Exact product;                        // with scales; magnitude 0 when something is not finite
+  Exact product;  // with scales; magnitude 0 when something is not finite
 
   bool is_finite() const;
 };
@@ -52,7 +52,8 @@ std::vector<ExactTerm> exact_terms(const Operands& operands, int row, int col);
 std::optional<Decoded> exact_c(const Operands& operands, int row, int col);
 
 /// NaN or infinity that special operands force, as a code of `output`.
-std::optional<uint32_t> special_result(Format output, const std::vector<ExactTerm>& terms, const std::optional<Decoded>& c);
+std::optional<uint32_t> special_result(Format output, const std::vector<ExactTerm>& terms,
+                                       const std::optional<Decoded>& c);
 
 /// The exact sum of all terms and C. Only where nothing is special.
 ExactSum exact_sum(Format output, const std::vector<ExactTerm>& terms, const std::optional<Decoded>& c);
@@ -64,8 +65,8 @@ struct WhatIf {
   AccumulatorModel model;  // of Kind::model
 };
 
-/// Other adders for operands that `own` sums: every other GPU's row for the same formats, the fp32 FMA chain in order of
-/// k, and the correctly rounded exact sum. Empty for integers.
+/// Other adders for operands that `own` sums: every other GPU's row for the same formats, the fp32 FMA chain in order
+/// of k, and the correctly rounded exact sum. Empty for integers.
 std::vector<WhatIf> what_ifs(const AccumulatorModel& own, Format a, Format b);
 
 /// D as `what_if` computes it.

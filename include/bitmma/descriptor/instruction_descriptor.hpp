@@ -1,7 +1,7 @@
 // Instruction descriptors of tcgen05.mma: the 32-bit word that says shape, types, signs and major-ness at run time.
 //
-//   kind::f16   31..30 shift | 28..24 M>>4 | 22..17 N>>3 | 16 tB | 15 tA | 14 -B | 13 -A | 12..10 B | 9..7 A | 5..4 D | 3 sat | 2 sp | 1..0 sel
-//   0x08100010  M = 128, N = 64, A and B f16 K-major, D f32
+//   kind::f16   31..30 shift | 28..24 M>>4 | 22..17 N>>3 | 16 tB | 15 tA | 14 -B | 13 -A | 12..10 B | 9..7 A | 5..4 D |
+//   3 sat | 2 sp | 1..0 sel 0x08100010  M = 128, N = 64, A and B f16 K-major, D f32
 //
 // Three tables by kind: Table 42 (f16, tf32, f8f6f4, i8), 43 (mxf8f6f4), 44 (mxf4, mxf4nvf4). One description serves
 // encode, decode and print. Source: PTX ISA 9.7.16.4.2; checked against CUTLASS in data/oracle.
@@ -57,7 +57,7 @@ struct InstructionDescriptor {
   int max_shift_code = 0;                         // .ws: 0 none, 1, 2, 3 = shift of B by up to 8, 16, 32 columns
   Format scale_type = Format::ue8m0;              // block-scaled kinds
   int scale_a_id = 0, scale_b_id = 0;
-  bool k_96 = false;                              // mxf4 kinds on sm_103a: dense K = 96 instead of 64
+  bool k_96 = false;  // mxf4 kinds on sm_103a: dense K = 96 instead of 64
 
   bool operator==(const InstructionDescriptor&) const = default;
 };
@@ -70,8 +70,8 @@ struct InstructionDescriptorField {
 /// The rows of the kind's table, lowest bits first. Bits in no row are reserved and must be 0.
 std::span<const InstructionDescriptorField> instruction_descriptor_fields(MmaKind kind);
 
-/// Takes the word apart. Throws Error with every violation: reserved bits, reserved type codes, values the kind does not
-/// allow. Which M and N go with a cta_group or .ws is not in the descriptor and not checked here.
+/// Takes the word apart. Throws Error with every violation: reserved bits, reserved type codes, values the kind does
+/// not allow. Which M and N go with a cta_group or .ws is not in the descriptor and not checked here.
 InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word);
 
 /// Puts the word together; the inverse of decode, and throws like it.

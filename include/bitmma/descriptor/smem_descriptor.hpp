@@ -1,4 +1,5 @@
-// Shared-memory matrix descriptors: the 64-bit word that tells wgmma (sm_90a) and tcgen05.mma (sm_100a) where a matrix is.
+// Shared-memory matrix descriptors: the 64-bit word that tells wgmma (sm_90a) and tcgen05.mma (sm_100a) where a matrix
+// is.
 //
 //   sm_90a   63..62 swizzle | 51..49 base offset | 45..32 stride | 29..16 leading | 13..0 start       (all >> 4)
 //   sm_100a  63..61 swizzle | 52 leading mode | 51..49 base offset | 48..46 = 0b001 | 45..32 | 29..16 | 13..0
@@ -51,7 +52,8 @@ SmemDescriptor decode_smem_descriptor(Arch arch, uint64_t word);
 uint64_t encode(const SmemDescriptor& descriptor);
 
 /// What is legal but looks wrong: reserved bits, fixed bits, a start inside the swizzle pattern, ignored fields.
-/// With `major` unknown, only what holds for both is reported. `row_bytes`: bytes of K the instruction reads, 0 unknown.
+/// With `major` unknown, only what holds for both is reported. `row_bytes`: bytes of K the instruction reads, 0
+/// unknown.
 std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major = std::nullopt,
                                 int row_bytes = 0);
 

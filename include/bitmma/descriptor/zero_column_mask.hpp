@@ -1,11 +1,14 @@
 // The zero-column-mask descriptor of tcgen05.mma.ws: which columns of B count as zero, and where its columns begin.
 //
-//   61..56 column shift | 55..48 use span | 47..40 skip span | 39 non-zero mask | 35..32 first spans | 31..0 start counts
+//   61..56 column shift | 55..48 use span | 47..40 skip span | 39 non-zero mask | 35..32 first spans | 31..0 start
+//   counts
 //
-//   skip span 2, use span 3, non-zero mask 1:  ... 111 0000 111 0000   (1: the column is taken as zero; lowest bit first)
+//   skip span 2, use span 3, non-zero mask 1:  ... 111 0000 111 0000   (1: the column is taken as zero; lowest bit
+//   first)
 //
-// The mask repeats runs of use_span + 1 used and skip_span + 1 zeroed columns. Source: PTX ISA 9.7.16.4.3, Table 45, and
-// its examples; the table's wording has the two spans the other way round, and its examples and CUTLASS agree with this.
+// The mask repeats runs of use_span + 1 used and skip_span + 1 zeroed columns. Source: PTX ISA 9.7.16.4.3, Table 45,
+// and its examples; the table's wording has the two spans the other way round, and its examples and CUTLASS agree with
+// this.
 #pragma once
 
 #include <array>

@@ -1,9 +1,8 @@
 // A matrix of raw codes with the format that gives them meaning. Nothing converts them but formats/.
 #pragma once
 
-#include <cstdint>
-
 #include <Eigen/Core>
+#include <cstdint>
 
 #include "bitmma/formats/format.hpp"
 

@@ -17,7 +17,22 @@
 namespace bitmma {
 
 enum class Format : uint8_t {
-  f16, bf16, tf32, f32, e4m3, e5m2, e2m3, e3m2, e2m1, ue8m0, ue4m3, s8, u8, b1, s32, u32,
+  f16,
+  bf16,
+  tf32,
+  f32,
+  e4m3,
+  e5m2,
+  e2m3,
+  e3m2,
+  e2m1,
+  ue8m0,
+  ue4m3,
+  s8,
+  u8,
+  b1,
+  s32,
+  u32,
 };
 
 enum class NumberKind : uint8_t { floating, integer, bits };
@@ -67,32 +82,80 @@ struct FormatInfo {
 };
 
 inline constexpr auto formats = std::to_array<FormatInfo>({
-    {.id = Format::f16, .name = "f16", .bits = 16, .exponent_bits = 5, .mantissa_bits = 10, .bias = 15,
+    {.id = Format::f16,
+     .name = "f16",
+     .bits = 16,
+     .exponent_bits = 5,
+     .mantissa_bits = 10,
+     .bias = 15,
      .non_finite = NonFinite::ieee},
-    {.id = Format::bf16, .name = "bf16", .bits = 16, .exponent_bits = 8, .mantissa_bits = 7, .bias = 127,
+    {.id = Format::bf16,
+     .name = "bf16",
+     .bits = 16,
+     .exponent_bits = 8,
+     .mantissa_bits = 7,
+     .bias = 127,
      .non_finite = NonFinite::ieee},
     // An f32 word whose low 13 bits are dropped before Inf and NaN are told apart: 0x7F800001 is Inf. Measured, H200.
-    {.id = Format::tf32, .name = "tf32", .bits = 32, .ignored_bits = 13, .exponent_bits = 8, .mantissa_bits = 10,
-     .bias = 127, .non_finite = NonFinite::ieee},
-    {.id = Format::f32, .name = "f32", .bits = 32, .exponent_bits = 8, .mantissa_bits = 23, .bias = 127,
+    {.id = Format::tf32,
+     .name = "tf32",
+     .bits = 32,
+     .ignored_bits = 13,
+     .exponent_bits = 8,
+     .mantissa_bits = 10,
+     .bias = 127,
      .non_finite = NonFinite::ieee},
-    {.id = Format::e4m3, .name = "e4m3", .bits = 8, .exponent_bits = 4, .mantissa_bits = 3, .bias = 7,
+    {.id = Format::f32,
+     .name = "f32",
+     .bits = 32,
+     .exponent_bits = 8,
+     .mantissa_bits = 23,
+     .bias = 127,
+     .non_finite = NonFinite::ieee},
+    {.id = Format::e4m3,
+     .name = "e4m3",
+     .bits = 8,
+     .exponent_bits = 4,
+     .mantissa_bits = 3,
+     .bias = 7,
      .non_finite = NonFinite::nan_only},
-    {.id = Format::e5m2, .name = "e5m2", .bits = 8, .exponent_bits = 5, .mantissa_bits = 2, .bias = 15,
+    {.id = Format::e5m2,
+     .name = "e5m2",
+     .bits = 8,
+     .exponent_bits = 5,
+     .mantissa_bits = 2,
+     .bias = 15,
      .non_finite = NonFinite::ieee},
     {.id = Format::e2m3, .name = "e2m3", .bits = 6, .exponent_bits = 2, .mantissa_bits = 3, .bias = 1},
     {.id = Format::e3m2, .name = "e3m2", .bits = 6, .exponent_bits = 3, .mantissa_bits = 2, .bias = 3},
     {.id = Format::e2m1, .name = "e2m1", .bits = 4, .exponent_bits = 2, .mantissa_bits = 1, .bias = 1},
-    {.id = Format::ue8m0, .name = "ue8m0", .bits = 8, .exponent_bits = 8, .mantissa_bits = 0, .bias = 127,
-     .non_finite = NonFinite::nan_only, .is_signed = false, .has_zero = false},
+    {.id = Format::ue8m0,
+     .name = "ue8m0",
+     .bits = 8,
+     .exponent_bits = 8,
+     .mantissa_bits = 0,
+     .bias = 127,
+     .non_finite = NonFinite::nan_only,
+     .is_signed = false,
+     .has_zero = false},
     // Seven bits in a byte; bit 7 is ignored (B200 words), so 0x7F and 0xFF are both NaN.
-    {.id = Format::ue4m3, .name = "ue4m3", .bits = 8, .exponent_bits = 4, .mantissa_bits = 3, .bias = 7,
-     .non_finite = NonFinite::nan_only, .is_signed = false},
+    {.id = Format::ue4m3,
+     .name = "ue4m3",
+     .bits = 8,
+     .exponent_bits = 4,
+     .mantissa_bits = 3,
+     .bias = 7,
+     .non_finite = NonFinite::nan_only,
+     .is_signed = false},
     {.id = Format::s8, .name = "s8", .kind = NumberKind::integer, .bits = 8},
     {.id = Format::u8, .name = "u8", .kind = NumberKind::integer, .bits = 8, .is_signed = false},
     {.id = Format::b1, .name = "b1", .kind = NumberKind::bits, .bits = 1, .is_signed = false},
     {.id = Format::s32, .name = "s32", .kind = NumberKind::integer, .bits = 32},
-    {.id = Format::u32, .name = "u32", .kind = NumberKind::integer, .bits = 32, .is_signed = false},  // words that are moved, not computed with
+    {.id = Format::u32,
+     .name = "u32",
+     .kind = NumberKind::integer,
+     .bits = 32,
+     .is_signed = false},  // words that are moved, not computed with
 });
 
 constexpr const FormatInfo& info(Format format) { return formats[static_cast<size_t>(format)]; }
@@ -163,11 +226,16 @@ uint32_t encode(Format format, const Decoded& value);
 /// The value of an integer or bit code: s8, u8, b1, s32, u32.
 constexpr int64_t decode_integer(Format format, uint32_t bits) {
   switch (format) {
-    case Format::s8: return static_cast<int8_t>(bits);
-    case Format::u8: return static_cast<uint8_t>(bits);
-    case Format::b1: return bits & 1;
-    case Format::u32: return bits;
-    default: return static_cast<int32_t>(bits);
+    case Format::s8:
+      return static_cast<int8_t>(bits);
+    case Format::u8:
+      return static_cast<uint8_t>(bits);
+    case Format::b1:
+      return bits & 1;
+    case Format::u32:
+      return bits;
+    default:
+      return static_cast<int32_t>(bits);
   }
 }
 

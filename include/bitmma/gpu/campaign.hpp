@@ -26,7 +26,7 @@ struct CampaignOptions {
   std::string only;                      // units whose mnemonic contains this text; the others are passed over
   std::string save_folder;               // where mismatching cases go; empty: nowhere
   int64_t max_saved = 100;
-  std::string source;                    // who computes D, for saved files
+  std::string source;                                           // who computes D, for saved files
   std::vector<std::pair<std::string, std::string>> provenance;  // further metadata of saved files
   int threads = 1;
 };
@@ -68,6 +68,7 @@ std::string instruction_group(const Instruction& instruction);
 using CampaignProgress = std::function<void(const CampaignRow& total)>;
 
 /// Runs the units. An Error of `execute` ends the campaign and is thrown; mismatches do not end it.
-CampaignReport run_campaign(const CampaignOptions& options, const Executor& execute, const CampaignProgress& progress = {});
+CampaignReport run_campaign(const CampaignOptions& options, const Executor& execute,
+                            const CampaignProgress& progress = {});
 
 }  // namespace bitmma

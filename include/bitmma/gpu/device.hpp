@@ -44,7 +44,8 @@ class Gpu {
  private:
   /// Launches `ptx` with one CTA of kernel_threads for each of `ctas`. The last parameter is a buffer of `result_words`
   /// words, which comes back.
-  std::vector<uint32_t> launch(const std::string& ptx, size_t ctas, int64_t image_bytes, std::span<const std::span<const uint8_t>> inputs, size_t result_words);
+  std::vector<uint32_t> launch(const std::string& ptx, size_t ctas, int64_t image_bytes,
+                               std::span<const std::span<const uint8_t>> inputs, size_t result_words);
   void require_target(std::span<const std::string_view> targets, const std::string& name) const;
   std::string own_target() const;
 

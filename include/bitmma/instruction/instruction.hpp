@@ -52,7 +52,8 @@ struct Instruction {
   /// Columns of A that are stored: k, or k/2 when sparse.
   int stored_k() const { return sparse ? k / 2 : k; }
   bool has_block_scales() const { return family != Family::wgmma && info(kind).table != 42; }
-  /// Bits of an element in shared memory, Tensor Memory or registers: the f8f6f4 kinds keep 4- and 6-bit types in bytes.
+  /// Bits of an element in shared memory, Tensor Memory or registers: the f8f6f4 kinds keep 4- and 6-bit types in
+  /// bytes.
   int container_bits(Format format) const {
     const bool in_bytes = family != Family::wgmma && (kind == MmaKind::f8f6f4 || kind == MmaKind::mxf8f6f4);
     return in_bytes ? 8 : info(format).bits;
@@ -63,9 +64,11 @@ struct Instruction {
   Major b_major() const { return imm_trans_b == 1 ? Major::mn : Major::k; }
 };
 
-/// Lowest bit of a code in its container in registers or Tensor Memory: e2m1 sits in bits 5:2 of its byte, the others from
-/// bit 0. PTX ISA 9.7.14.5.14 says so of registers; for Tensor Memory it is a model choice.
-constexpr int container_shift(Format format, int container_bits) { return format == Format::e2m1 && container_bits == 8 ? 2 : 0; }
+/// Lowest bit of a code in its container in registers or Tensor Memory: e2m1 sits in bits 5:2 of its byte, the others
+/// from bit 0. PTX ISA 9.7.14.5.14 says so of registers; for Tensor Memory it is a model choice.
+constexpr int container_shift(Format format, int container_bits) {
+  return format == Format::e2m1 && container_bits == 8 ? 2 : 0;
+}
 
 /// The mnemonic with all qualifiers, without operands.
 std::string print(const Instruction& instruction);

@@ -28,7 +28,7 @@ struct LegalForm {
   Format d, a, b;
   int m = 64;
   int k_dense = 0;
-  int k_sparse = 0;   // 0: no .sp form
+  int k_sparse = 0;  // 0: no .sp form
   NumberList n = NumberList::multiples_of_8;
   bool scale = false;      // imm-scale-a, imm-scale-b
   bool transpose = false;  // imm-trans-a, imm-trans-b

@@ -27,7 +27,7 @@ struct MmaSyncForm {
   std::string_view scale_vec;       // as it may be written
   bool scale_vec_optional = false;  // it may be left out
   Format scale_type = Format::ue8m0;
-  int scales = 1;                   // of a row of A and a column of B
+  int scales = 1;  // of a row of A and a column of B
 };
 std::span<const MmaSyncForm> mma_sync_forms();
 

@@ -15,9 +15,10 @@ struct OperandLayout {
   Major major = Major::k;
   Swizzle swizzle = Swizzle::b128;
   int64_t padding_bytes = 0;  // a multiple of 16
-  int64_t start_bytes = 0;    // added to the 1024-aligned start address: data inside a swizzle pattern. Rows of K = 96 that
-                              // then pass the end of their 128 bytes go on in a second buffer (absolute leading dimension)
-  int base_offset = 0;        // of the descriptor, as it is
+  int64_t start_bytes =
+      0;                // added to the 1024-aligned start address: data inside a swizzle pattern. Rows of K = 96 that
+                        // then pass the end of their 128 bytes go on in a second buffer (absolute leading dimension)
+  int base_offset = 0;  // of the descriptor, as it is
 
   bool operator==(const OperandLayout&) const = default;
 };
@@ -32,7 +33,15 @@ struct MachineState {
   std::vector<uint32_t> a_regs, metadata, c_regs, b_regs, scale_a, scale_b;
 
   Machine view() const {
-    return {.smem = smem, .a_desc = a_desc, .b_desc = b_desc, .a_regs = a_regs, .metadata = metadata, .c_regs = c_regs, .b_regs = b_regs, .scale_a = scale_a, .scale_b = scale_b};
+    return {.smem = smem,
+            .a_desc = a_desc,
+            .b_desc = b_desc,
+            .a_regs = a_regs,
+            .metadata = metadata,
+            .c_regs = c_regs,
+            .b_regs = b_regs,
+            .scale_a = scale_a,
+            .scale_b = scale_b};
   }
 };
 
@@ -49,8 +58,8 @@ Placement plan_placement(const Instruction& instruction, const OperandLayout& a,
 /// The instruction with imm_trans_a and imm_trans_b as the layouts need them.
 Instruction with_majors(Instruction instruction, const OperandLayout& a, const OperandLayout& b);
 
-/// One machine that holds `operands`. Bytes that no element uses are drawn from `filler`, so that wrong reads show; so are
-/// padding bits and registers that mma.sync does not read. mma.sync has no use for `placement`.
+/// One machine that holds `operands`. Bytes that no element uses are drawn from `filler`, so that wrong reads show; so
+/// are padding bits and registers that mma.sync does not read. mma.sync has no use for `placement`.
 MachineState place_operands(const Instruction& instruction, const Placement& placement, const Operands& operands,
                             RandomStream filler);
 

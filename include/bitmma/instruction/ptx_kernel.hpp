@@ -29,16 +29,16 @@ std::string_view ptx_target(const Instruction& instruction);
 std::string ptx_statement(const Instruction& instruction);
 std::string ptx_statement(const TmemMove& move);
 
-/// The whole kernel of a wgmma or mma.sync, ready for ptxas or the driver. Does not check legality, so that ptxas can be
-/// asked about it. mma.sync has no image, a warp a case, and the parameters
+/// The whole kernel of a wgmma or mma.sync, ready for ptxas or the driver. Does not check legality, so that ptxas can
+/// be asked about it. mma.sync has no image, a warp a case, and the parameters
 ///   a_regs, b_regs, metadata, c_regs, scale_a, scale_b, d_regs
 std::string ptx_kernel(const Instruction& instruction, int64_t image_bytes);
 
 /// The kernel of a tcgen05 instruction: one CTA of 128 threads a case, or a cluster of two with cta_group::2. It
 /// allocates Tensor Memory, fills it, issues the instruction, waits and drains it. No Blackwell GPU has run it for this
 /// project; ptxas 13.0 assembles it. Parameters are global addresses:
-///   smem_in [cases, ctas, image stride]   tmem_in, result_out [cases, ctas, 128, columns]   words64_in, words32_in below
-///   regs_in [cases, 32, registers] (st)   result_out of an ld: [cases, 32, registers]
+///   smem_in [cases, ctas, image stride]   tmem_in, result_out [cases, ctas, 128, columns]   words64_in, words32_in
+///   below regs_in [cases, 32, registers] (st)   result_out of an ld: [cases, 32, registers]
 std::string tcgen05_kernel(const Instruction& instruction, int64_t image_bytes, int columns, std::string_view target);
 std::string tcgen05_kernel(const TmemMove& move, int64_t image_bytes, int columns, std::string_view target);
 
@@ -47,7 +47,18 @@ int kernel_tmem_columns(int columns);
 
 /// The operands of one case, as the kernel's words64_in and words32_in hold them.
 enum class Tcgen05Words64 : int { a_desc, b_desc, zero_column_mask };  // a_desc is also the source of cp
-enum class Tcgen05Words32 : int { idesc, d_tmem, a_tmem, metadata_tmem, scale_a_tmem, scale_b_tmem, enable_input_d, taddr, warp, lane_masks };
+enum class Tcgen05Words32 : int {
+  idesc,
+  d_tmem,
+  a_tmem,
+  metadata_tmem,
+  scale_a_tmem,
+  scale_b_tmem,
+  enable_input_d,
+  taddr,
+  warp,
+  lane_masks
+};
 inline constexpr int tcgen05_words64 = 4, tcgen05_words32 = 20;
 
 /// Whether the statement names disable-output-lane registers: neither .ws nor block-scaled kinds have them.

@@ -15,16 +15,16 @@
 
 namespace bitmma {
 
-/// What a wgmma.mma_async or mma.sync can read. T threads: 128 of a warpgroup, or 32 of a warp. Views; the owner outlives
-/// the call.
+/// What a wgmma.mma_async or mma.sync can read. T threads: 128 of a warpgroup, or 32 of a warp. Views; the owner
+/// outlives the call.
 struct Machine {
-  std::span<const uint8_t> smem;        // the CTA's shared memory from address 0
-  uint64_t a_desc = 0;                  // unless A is in registers
+  std::span<const uint8_t> smem;  // the CTA's shared memory from address 0
+  uint64_t a_desc = 0;            // unless A is in registers
   uint64_t b_desc = 0;
-  std::span<const uint32_t> a_regs;     // [T][4], thread-major
-  std::span<const uint32_t> metadata;   // [T], sparse only
-  std::span<const uint32_t> c_regs;     // [T][R], the accumulator before
-  std::span<const uint32_t> b_regs;     // [32][2 or 4], mma.sync
+  std::span<const uint32_t> a_regs;            // [T][4], thread-major
+  std::span<const uint32_t> metadata;          // [T], sparse only
+  std::span<const uint32_t> c_regs;            // [T][R], the accumulator before
+  std::span<const uint32_t> b_regs;            // [32][2 or 4], mma.sync
   std::span<const uint32_t> scale_a, scale_b;  // [32], mma.sync
 };
 

@@ -1,5 +1,5 @@
-// tcgen05.mma as a value: what its instruction descriptor says, and which forms are legal. What it reads and writes is in
-// tcgen05_machine.hpp.
+// tcgen05.mma as a value: what its instruction descriptor says, and which forms are legal. What it reads and writes is
+// in tcgen05_machine.hpp.
 //
 //   tcgen05.mma.cta_group::2.kind::f16  +  idesc 0x10100010  =  M 256, N 64, K 16, D f32, A and B f16
 //
@@ -17,8 +17,8 @@
 
 namespace bitmma {
 
-/// The instruction with everything its descriptor says: m, n, k, types, signs, major-ness, saturation, scale ids. Throws
-/// Error when the word is not a legal descriptor of the instruction's kind.
+/// The instruction with everything its descriptor says: m, n, k, types, signs, major-ness, saturation, scale ids.
+/// Throws Error when the word is not a legal descriptor of the instruction's kind.
 Instruction with_idesc(Instruction instruction, uint32_t idesc);
 
 /// The inverse: the descriptor that says what `instruction` is.
@@ -53,7 +53,8 @@ std::span<const Tcgen05Form> tcgen05_forms();
 /// All violations of a tcgen05.mma instruction, none when it is legal.
 std::vector<Violation> tcgen05_violations(const Instruction& instruction);
 
-/// Every legal mnemonic, with one shape, types and source of A that go with it; A in Tensor Memory where .ashift needs it.
+/// Every legal mnemonic, with one shape, types and source of A that go with it; A in Tensor Memory where .ashift needs
+/// it.
 std::vector<Instruction> all_tcgen05_mnemonics();
 
 /// The PTX targets that have it, "sm_100a" or "sm_103a" first: integers are on sm_100a only, K = 96 on sm_103a only.

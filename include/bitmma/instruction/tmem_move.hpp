@@ -37,11 +37,12 @@ int lane_of(const CpShape& shape, int row, int copy);
 
 struct TmemMove {
   MoveKind kind = MoveKind::ld;
-  int cta_group = 1;               // cp and shift
-  LdSt ldst;                       // ld and st
-  uint32_t half_split_offset = 0;  // 16x32bx2: added to the address of threads 16..31: lanes in bits 31:16, columns below
-  int cp_shape = 0;                // cp: index into cp_shapes()
-  std::string source_format;       // cp: "b4x16_p64" or "b6x16_p32": unpacked into bytes on the way
+  int cta_group = 1;  // cp and shift
+  LdSt ldst;          // ld and st
+  uint32_t half_split_offset =
+      0;                      // 16x32bx2: added to the address of threads 16..31: lanes in bits 31:16, columns below
+  int cp_shape = 0;           // cp: index into cp_shapes()
+  std::string source_format;  // cp: "b4x16_p64" or "b6x16_p32": unpacked into bytes on the way
 
   bool operator==(const TmemMove&) const;
   const CpShape& shape() const { return cp_shapes()[static_cast<size_t>(cp_shape)]; }
@@ -78,7 +79,8 @@ struct TmemMoveResult {
 };
 
 /// Throws Error when the address, the warp or the descriptor reaches outside what it may.
-/// .unpack::16b keeps the upper halves of its cells, and .shift moves the 32 lanes of its address alone (model choices).
+/// .unpack::16b keeps the upper halves of its cells, and .shift moves the 32 lanes of its address alone (model
+/// choices).
 TmemMoveResult simulate(const TmemMove& move, const TmemMoveMachine& machine);
 
 /// Legal but suspicious.

@@ -33,8 +33,10 @@ struct Comparison {
 };
 
 /// Every output of one case; the first mismatch says where it is, by `place_of`.
-Comparison compare_case(int64_t case_index, const BitMatrix& expected, const BitMatrix& actual, const std::function<OutputPlace(int row, int col)>& place_of);
-Comparison compare_case(const VectorFile& vectors, int64_t case_index, const BitMatrix& expected, const BitMatrix& actual);
+Comparison compare_case(int64_t case_index, const BitMatrix& expected, const BitMatrix& actual,
+                        const std::function<OutputPlace(int row, int col)>& place_of);
+Comparison compare_case(const VectorFile& vectors, int64_t case_index, const BitMatrix& expected,
+                        const BitMatrix& actual);
 
 /// Called now and then with cases done, from one thread at a time.
 using Progress = std::function<void(int64_t cases_done)>;

@@ -1,5 +1,5 @@
-// One output, term by term: where every factor was read, what it is worth, which bits of its product are kept, the sum, the
-// rounding; beside it the exact result and what other adders would give.
+// One output, term by term: where every factor was read, what it is worth, which bits of its product are kept, the sum,
+// the rounding; beside it the exact result and what other adders would give.
 #pragma once
 
 #include <cstdint>
@@ -34,19 +34,19 @@ struct ExplainedTerm {
   int k = 0;
   uint32_t a_bits = 0, b_bits = 0;  // as read, before negation
   std::optional<ReadPlace> a_place, b_place;
-  bool special = false;       // NaN or infinity takes part
-  Exact product;              // exact, signs and scales applied
+  bool special = false;         // NaN or infinity takes part
+  Exact product;                // exact, signs and scales applied
   std::optional<int> exponent;  // e_k, by which it is aligned; nothing for a zero. In groups of 16, of the group
-  int64_t kept = 0;           // in units of 2^quantum; in groups the group's first term carries it
+  int64_t kept = 0;             // in units of 2^quantum; in groups the group's first term carries it
   bool loses_bits = false;
 };
 
 /// A group of 16 fp4 products.
 struct ExplainedGroup {
   int first_term = 0;
-  int64_t sum_quarters = 0;             // P_g, in quarters
-  uint32_t scale_a = 0, scale_b = 0;    // codes
-  std::optional<int> exponent;          // of both scales; nothing when the group counts as nothing
+  int64_t sum_quarters = 0;           // P_g, in quarters
+  uint32_t scale_a = 0, scale_b = 0;  // codes
+  std::optional<int> exponent;        // of both scales; nothing when the group counts as nothing
   int64_t kept = 0;
   bool loses_bits = false;
 };
@@ -73,21 +73,21 @@ struct Explanation {
   int64_t c_kept = 0;
   bool c_loses_bits = false;
 
-  std::optional<uint32_t> special;     // the code that NaN and infinity force; then the rest is left at zero
-  bool integer = false;                // exact integers: `sum` is all there is to say
+  std::optional<uint32_t> special;  // the code that NaN and infinity force; then the rest is left at zero
+  bool integer = false;             // exact integers: `sum` is all there is to say
   int max_exponent = 0, quantum = 0;
-  std::string max_exponent_by;         // "k = 3", "C", "group 2", "the floor"
-  int64_t sum = 0;                     // of what is kept, in units of 2^quantum
+  std::string max_exponent_by;  // "k = 3", "C", "group 2", "the floor"
+  int64_t sum = 0;              // of what is kept, in units of 2^quantum
   uint32_t d = 0;
   std::optional<uint32_t> recorded_d;  // where the file has one
   std::string exact;                   // the exact real result as hex * 2^e
   double exact_value = 0;
-  std::optional<double> error_ulp;     // of D, in units of its last place
+  std::optional<double> error_ulp;  // of D, in units of its last place
   std::vector<Alternative> alternatives;
 };
 
-/// Explains output (row, col) of case `index`. Throws Error when there is no such case, row or column, or the file is of a
-/// move, which computes nothing.
+/// Explains output (row, col) of case `index`. Throws Error when there is no such case, row or column, or the file is
+/// of a move, which computes nothing.
 Explanation explain(const VectorFile& vectors, int64_t index, int row, int col);
 
 /// As text for people.

@@ -25,7 +25,8 @@ struct GoldenRequest {
 /// for any number of threads. Throws Error when the instruction or a layout is illegal.
 TensorFile make_golden(const GoldenRequest& request, int threads, const Progress& progress = {});
 
-/// The same for tcgen05.ld, .st, .cp and .shift: random Tensor Memory, registers and addresses; `swizzle` of cp's source.
+/// The same for tcgen05.ld, .st, .cp and .shift: random Tensor Memory, registers and addresses; `swizzle` of cp's
+/// source.
 TensorFile make_golden(const TmemMove& move, int64_t cases, uint64_t seed, Swizzle swizzle, int64_t first_case = 0);
 
 /// The same files, written to `path` a few cases at a time: memory does not grow with the file.
@@ -41,7 +42,7 @@ TensorFile with_simulated_d(const VectorFile& vectors, const OperandLayout& layo
                             int threads, const Progress& progress = {});
 
 /// The same file, written to `path` a few cases at a time.
-void write_simulated(const std::string& path, const VectorFile& vectors, const OperandLayout& layout_a, const OperandLayout& layout_b, int threads,
-                     const Progress& progress = {});
+void write_simulated(const std::string& path, const VectorFile& vectors, const OperandLayout& layout_a,
+                     const OperandLayout& layout_b, int threads, const Progress& progress = {});
 
 }  // namespace bitmma

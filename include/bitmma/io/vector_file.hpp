@@ -26,7 +26,7 @@ inline constexpr std::string_view vector_format = "bitmma-vectors-1";
 /// A checked file: the instruction is legal and every tensor it needs has the right dtype and shape.
 struct VectorFile {
   TensorFile file;
-  Instruction instruction;  // tcgen05: with the instruction descriptor of case 0
+  Instruction instruction;       // tcgen05: with the instruction descriptor of case 0
   std::optional<TmemMove> move;  // the file is of one of these; then `instruction` means nothing
   int64_t cases = 0;
   int64_t first_case = 0;  // of a part of a file: which case of the whole its case 0 is
@@ -49,8 +49,8 @@ struct VectorFile {
 /// violations, naming the file and the field.
 VectorFile read_vector_file(const std::string& path, std::string_view instruction = {});
 
-/// Cases first .. first + count - 1 as a file of their own, which looks into this one. Tensors that this program does not
-/// know, and which may not come by case, are left out: they are `tensors_without_cases`.
+/// Cases first .. first + count - 1 as a file of their own, which looks into this one. Tensors that this program does
+/// not know, and which may not come by case, are left out: they are `tensors_without_cases`.
 VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count);
 std::vector<Tensor> tensors_without_cases(const VectorFile& vectors);
 

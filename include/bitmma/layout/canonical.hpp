@@ -7,9 +7,9 @@
 //   MN-major  none      ((T,1,m),(8,k)): ((1,T,SBO),(T,LBO))        SBO steps along M/N, LBO along K
 //   MN-major  swizzled  ((T,W,m),(8,k)): ((1,T,LBO),(W*T,SBO))      LBO steps along M/N, SBO along K
 //
-// One thing PTX does not say, measured on an H200 (data/golden/sm_90a/probes/sparse_b_32): in K-major a row of K that is
-// wider than the swizzle goes on at LBO, ((8,m),(T,W,k)):((W*T,SBO),(1,T,LBO)). wgmma meets it in one place only, the 64
-// bytes of K of a sparse B under the 32B swizzle. Everywhere else LBO has no effect in swizzled K-major.
+// One thing PTX does not say, measured on an H200 (data/golden/sm_90a/probes/sparse_b_32): in K-major a row of K that
+// is wider than the swizzle goes on at LBO, ((8,m),(T,W,k)):((W*T,SBO),(1,T,LBO)). wgmma meets it in one place only,
+// the 64 bytes of K of a sparse B under the 32B swizzle. Everywhere else LBO has no effect in swizzled K-major.
 //
 // Source: PTX ISA 9.7.15.5.1.2.1.3 and 9.7.16.3.3; checked against CUTLASS in data/oracle and measured on an H200.
 #pragma once

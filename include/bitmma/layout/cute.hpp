@@ -1,7 +1,8 @@
 // CuTe notation, read: what people have on screen when they ask whether their descriptor means it.
 //
 //   Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))       rows 64, columns 16, strides in elements, XOR on bytes
-//   Swizzle<2,3,3> o ...                                        the same for 16-bit elements, as CuTe has it after recast
+//   Swizzle<2,3,3> o ...                                        the same for 16-bit elements, as CuTe has it after
+//   recast
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@
 namespace bitmma {
 
 struct CuteLayout {
-  SwizzleInfo swizzle;  // base counts bytes, whatever the text counted; `id` and `name` only where it is one of the modes
+  SwizzleInfo
+      swizzle;  // base counts bytes, whatever the text counted; `id` and `name` only where it is one of the modes
   Layout layout;
   int64_t rows = 1, cols = 1;
 
@@ -24,8 +26,9 @@ struct CuteLayout {
   }
 };
 
-/// Reads "[Swizzle<B,M,S> o] SHAPE:STRIDE" with two modes, each a number or a tuple, nested at will. Swizzles that count
-/// elements (M + log2 of the element's bytes = 4 or 5) are taken as such. Throws Error with the place of what is wrong.
+/// Reads "[Swizzle<B,M,S> o] SHAPE:STRIDE" with two modes, each a number or a tuple, nested at will. Swizzles that
+/// count elements (M + log2 of the element's bytes = 4 or 5) are taken as such. Throws Error with the place of what is
+/// wrong.
 CuteLayout parse_cute(std::string_view text, int element_bits);
 
 /// "Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))", the swizzle in bytes.

@@ -1,5 +1,5 @@
-// Scale factors on their way to tcgen05.mma: a row-major matrix of bytes (row of A or column of B, block along K), and the
-// image that CUTLASS and cuBLAS keep in global and shared memory: tiles of 128 rows x 4 blocks, 512 bytes each.
+// Scale factors on their way to tcgen05.mma: a row-major matrix of bytes (row of A or column of B, block along K), and
+// the image that CUTLASS and cuBLAS keep in global and shared memory: tiles of 128 rows x 4 blocks, 512 bytes each.
 //
 //   row 37, block 2: tile 0, byte 16 * (37 % 32) + 4 * (37 / 32) + 2 = 86        32 lines of 16 bytes, 4 rows a line
 //
@@ -23,10 +23,13 @@ struct ScaleImage {
   /// The tile of (row, block): tiles along K first, then along the rows.
   int64_t tile_of(int64_t row, int64_t block) const { return row / 128 * block_tiles() + block / 4; }
   /// Byte of (row, block) in the image.
-  int64_t offset_of(int64_t row, int64_t block) const { return 512 * tile_of(row, block) + 16 * (row % 32) + 4 * (row / 32 % 4) + block % 4; }
+  int64_t offset_of(int64_t row, int64_t block) const {
+    return 512 * tile_of(row, block) + 16 * (row % 32) + 4 * (row / 32 % 4) + block % 4;
+  }
 };
 
-/// The image of a row-major matrix; bytes of no scale are zero. Throws Error when `scales` has another size than rows * blocks.
+/// The image of a row-major matrix; bytes of no scale are zero. Throws Error when `scales` has another size than rows *
+/// blocks.
 std::vector<uint8_t> pack_scales(const ScaleImage& image, std::span<const uint8_t> scales);
 
 /// The inverse. Throws Error when `packed` has another size than the image.

@@ -43,8 +43,14 @@ inline constexpr auto swizzles = std::to_array<SwizzleInfo>({
     {.id = Swizzle::b32, .name = "32", .width_bytes = 32, .bits = 1, .code_sm_90a = 3, .code_sm_100a = 6},
     {.id = Swizzle::b64, .name = "64", .width_bytes = 64, .bits = 2, .code_sm_90a = 2, .code_sm_100a = 4},
     {.id = Swizzle::b128, .name = "128", .width_bytes = 128, .bits = 3, .code_sm_90a = 1, .code_sm_100a = 2},
-    {.id = Swizzle::b128_atom32, .name = "128-atom32", .width_bytes = 128, .bits = 2, .base = 5, .shift = 2,
-     .code_sm_100a = 1, .rows_per_atom = 4},
+    {.id = Swizzle::b128_atom32,
+     .name = "128-atom32",
+     .width_bytes = 128,
+     .bits = 2,
+     .base = 5,
+     .shift = 2,
+     .code_sm_100a = 1,
+     .rows_per_atom = 4},
 });
 
 constexpr const SwizzleInfo& info(Swizzle swizzle) { return swizzles[static_cast<size_t>(swizzle)]; }

@@ -70,14 +70,19 @@ MatrixPlace element_at(const Fragment& fragment, int thread, int reg, int bit);
 /// CuTe's notation, (thread, value) -> row + rows * col: "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))".
 std::string print_cute(const Fragment& fragment);
 
-/// Reads the matrix from `registers`, thread-major, fragment.words() of them. Throws Error when there are fewer or more.
-BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format, std::string_view operand);
+/// Reads the matrix from `registers`, thread-major, fragment.words() of them. Throws Error when there are fewer or
+/// more.
+BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format,
+                 std::string_view operand);
 
 /// Writes the matrix to `registers`; the inverse of gather, and throws like it.
-void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers, std::string_view operand);
+void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers,
+             std::string_view operand);
 
 /// The same with rows and columns exchanged.
-BitMatrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fragment, Format format, std::string_view operand);
-void scatter_transposed(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers, std::string_view operand);
+BitMatrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fragment, Format format,
+                            std::string_view operand);
+void scatter_transposed(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers,
+                        std::string_view operand);
 
 }  // namespace bitmma

@@ -1,5 +1,5 @@
-// Sparse metadata: which columns of a chunk the stored elements of A came from. Four bits say it for every chunk of a row,
-// in every instruction; only where the four bits lie differs.
+// Sparse metadata: which columns of a chunk the stored elements of A came from. Four bits say it for every chunk of a
+// row, in every instruction; only where the four bits lie differs.
 //
 //   0b11'01: of a chunk of 4, columns 1 and 3 are stored; of a chunk of 8 fp4 codes, the pairs 2,3 and 6,7
 //   wgmma, f16, row 3, chunk 0: lane 4*3 + 2*selector, bits 3:0
@@ -27,10 +27,11 @@ struct SparsePattern {
 
   bool operator==(const SparsePattern&) const = default;
 };
-inline constexpr SparsePattern one_of_two{.chunk = 2, .stored_per_chunk = 1}, two_of_four{.chunk = 4, .stored_per_chunk = 2},
-    two_pairs_of_eight{.chunk = 8, .stored_per_chunk = 4, .unit = 2};
+inline constexpr SparsePattern one_of_two{.chunk = 2, .stored_per_chunk = 1},
+    two_of_four{.chunk = 4, .stored_per_chunk = 2}, two_pairs_of_eight{.chunk = 8, .stored_per_chunk = 4, .unit = 2};
 
-/// The pattern of A in shared memory or registers in containers of `container_bits`: tf32 1:2, packed fp4 pairs, others 2:4.
+/// The pattern of A in shared memory or registers in containers of `container_bits`: tf32 1:2, packed fp4 pairs, others
+/// 2:4.
 constexpr const SparsePattern& sparse_pattern(int container_bits) {
   return container_bits == 32 ? one_of_two : container_bits == 4 ? two_pairs_of_eight : two_of_four;
 }
@@ -65,9 +66,10 @@ struct Selection {
 };
 
 /// What the nibbles select in `rows` rows of `stored_k` stored elements; nibble(row, chunk) has four bits. Undefined
-/// ones do what an H200 does with them (docs/evidence.md): the positions of 2:4 types count one by one, in any order and
-/// also twice the same; a tf32 nibble names two halves. (On Blackwell that is a model choice.)
-Selection select(const SparsePattern& pattern, int rows, int stored_k, const std::function<uint32_t(int row, int chunk)>& nibble);
+/// ones do what an H200 does with them (docs/evidence.md): the positions of 2:4 types count one by one, in any order
+/// and also twice the same; a tf32 nibble names two halves. (On Blackwell that is a model choice.)
+Selection select(const SparsePattern& pattern, int rows, int stored_k,
+                 const std::function<uint32_t(int row, int chunk)>& nibble);
 
 /// The nibble of the chunk whose stored elements meet the columns `k`, stored_per_chunk of them.
 uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k);

@@ -60,17 +60,20 @@ class SmemMap {
   }
   /// The byte before the swizzle acts on it.
   int64_t linear_of(int row, int col) const {
-    return matrix_.descriptor.start_address_bytes + (((row_offset_[row] + col_offset_[col]) * matrix_.element_bits) >> 3);
+    return matrix_.descriptor.start_address_bytes +
+           (((row_offset_[row] + col_offset_[col]) * matrix_.element_bits) >> 3);
   }
-  /// First bytes of the units of 16 bytes, `per_unit` elements of a row (K-major) or of a column (MN-major) each: those of all rows
-  /// or columns, then the next ones of each. Nothing when some unit's elements do not begin a unit of shared memory.
+  /// First bytes of the units of 16 bytes, `per_unit` elements of a row (K-major) or of a column (MN-major) each: those
+  /// of all rows or columns, then the next ones of each. Nothing when some unit's elements do not begin a unit of
+  /// shared memory.
   std::optional<std::vector<uint32_t>> units(int per_unit) const;
   /// All elements that byte `byte` holds a part of, by row then column. Empty when the matrix does not use it.
   std::vector<std::pair<int, int>> elements_at(int64_t byte) const;
 
  private:
-  /// With an absolute leading dimension a row that passes the end of its 128 bytes goes on at the row of the same number
-  /// in a second buffer, at the address in the LBO field. Source: PTX ISA 9.7.16.3.1.2 and how CUTLASS sets the fields.
+  /// With an absolute leading dimension a row that passes the end of its 128 bytes goes on at the row of the same
+  /// number in a second buffer, at the address in the LBO field. Source: PTX ISA 9.7.16.3.1.2 and how CUTLASS sets the
+  /// fields.
   SmemPlace absolute_place_of(int row, int col) const;
 
   SmemMatrix matrix_;
@@ -78,17 +81,20 @@ class SmemMap {
   std::vector<int64_t> row_offset_, col_offset_;  // in elements
 };
 
-/// Where a code of `code_bits` bits begins in the element at `place`: codes narrower than their 8-bit container lie packed
-/// at the start of their 16-byte group, lowest bits first.
+/// Where a code of `code_bits` bits begins in the element at `place`: codes narrower than their 8-bit container lie
+/// packed at the start of their 16-byte group, lowest bits first.
 SmemPlace code_place(const SmemPlace& place, int element_bits, int code_bits);
 
-/// Reads the matrix. Throws Error naming `operand`, row, k, address and image size when an element lies outside `image`.
+/// Reads the matrix. Throws Error naming `operand`, row, k, address and image size when an element lies outside
+/// `image`.
 BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand);
 
 /// The same with rows and columns exchanged: B, which lies in memory as N x K, as the K x N that it is multiplied as.
-BitMatrix gather_transposed(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand);
+BitMatrix gather_transposed(std::span<const uint8_t> image, const SmemMap& map, Format format,
+                            std::string_view operand);
 
-/// Writes the matrix into `image`; the inverse of gather where the map is one-to-one. Throws like gather, before it writes.
+/// Writes the matrix into `image`; the inverse of gather where the map is one-to-one. Throws like gather, before it
+/// writes.
 void scatter(const BitMatrix& values, const SmemMap& map, std::span<uint8_t> image, std::string_view operand);
 
 /// Adds what looks suspicious in the matrix's descriptor, each line naming `operand`.

@@ -2,10 +2,10 @@
 //
 //   address 0x0010'0020: lane 16, column 32
 //
-// Six ways to lay out D, by M, cta_group and .ws (PTX calls them layouts A to G; C is sparse). All are one rule: rows of
-// a CTA go to lanes one by one, or 16 by 16 into the lower halves of the four 32-lane partitions; N is cut into 1, 2 or 4
-// parts that lie side by side in lanes. Sources: PTX ISA 9.7.16.10.5 and CUTLASS, checked in data/oracle; layout C and A
-// of layouts E, F and G as TVM and the PTX text have them.
+// Six ways to lay out D, by M, cta_group and .ws (PTX calls them layouts A to G; C is sparse). All are one rule: rows
+// of a CTA go to lanes one by one, or 16 by 16 into the lower halves of the four 32-lane partitions; N is cut into 1, 2
+// or 4 parts that lie side by side in lanes. Sources: PTX ISA 9.7.16.10.5 and CUTLASS, checked in data/oracle; layout C
+// and A of layouts E, F and G as TVM and the PTX text have them.
 #pragma once
 
 #include <array>
@@ -21,7 +21,8 @@ namespace bitmma {
 
 inline constexpr int tmem_lanes = 128, tmem_columns = 512;
 
-/// The bits of an address that name a lane and a column. CUTLASS leaves other numbers above them in addresses of scales.
+/// The bits of an address that name a lane and a column. CUTLASS leaves other numbers above them in addresses of
+/// scales.
 inline constexpr uint32_t tmem_address_mask = 0x007F01FF;
 
 struct TmemAddress {
@@ -32,7 +33,9 @@ struct TmemAddress {
 };
 
 /// Bits 31:16 lane, 15:0 column.
-constexpr uint32_t encode(const TmemAddress& address) { return static_cast<uint32_t>(address.lane) << 16 | static_cast<uint32_t>(address.column); }
+constexpr uint32_t encode(const TmemAddress& address) {
+  return static_cast<uint32_t>(address.lane) << 16 | static_cast<uint32_t>(address.column);
+}
 /// Throws Error when lane or column lies outside Tensor Memory; what hardware does then is not known.
 TmemAddress decode_tmem_address(uint32_t address);
 
@@ -86,7 +89,8 @@ struct TmemD {
   TmemPlace place_of(int row, int col) const;
 };
 
-/// CuTe's notation of D, (row, col) -> lane, column and CTA as basis vectors: "((16,4),32):((1@lane,32@lane),1@column)".
+/// CuTe's notation of D, (row, col) -> lane, column and CTA as basis vectors:
+/// "((16,4),32):((1@lane,32@lane),1@column)".
 std::string print_cute(const TmemD& d);
 
 /// A (m x k, stored k) at `address`, always row-major, `element_bits` wide containers packed into cells. Layouts with
@@ -100,9 +104,9 @@ struct TmemA {
   TmemPlace place_of(int row, int k, int copy = 0) const;
 };
 
-/// Sparse metadata of A at `address`: the four bits of every chunk. In f16 and tf32 rows m and m + 8 share a cell and the
-/// selector picks the column; in 8- and 4-bit types a row has two cells. Copies as for A.
-/// Sources: CUTLASS (layouts A, D, E, G); C and F by extension (model choice).
+/// Sparse metadata of A at `address`: the four bits of every chunk. In f16 and tf32 rows m and m + 8 share a cell and
+/// the selector picks the column; in 8- and 4-bit types a row has two cells. Copies as for A. Sources: CUTLASS (layouts
+/// A, D, E, G); C and F by extension (model choice).
 struct TmemMetadata {
   TmemLayoutInfo layout;
   int element_bits = 16;  // of A's container
@@ -136,8 +140,8 @@ void require_fits(const TmemMetadata& metadata);
 /// `count` scales of `rows` rows.
 void require_fits(const TmemScales& scales, int rows, int count, std::string_view operand);
 
-/// The lane that tcgen05.shift moves into `lane`, and .ashift reads instead of it: rows go down by one in every 32 lanes,
-/// and the last one stays. (Model choice: the sources say "all rows except the last".)
+/// The lane that tcgen05.shift moves into `lane`, and .ashift reads instead of it: rows go down by one in every 32
+/// lanes, and the last one stays. (Model choice: the sources say "all rows except the last".)
 constexpr int shifted_lane(int lane) { return lane % 32 == 31 ? lane : lane + 1; }
 
 /// Shapes of tcgen05.ld and .st. One row each; the lanes and columns are one formula in the .cpp.
@@ -162,12 +166,12 @@ inline constexpr auto ldst_shapes = std::to_array<LdStInfo>({
 struct LdSt {
   LdStShape shape = LdStShape::s32x32b;
   int num = 1;
-  bool pack_16b = false;    // .pack::16b of ld, .unpack::16b of st: two 16-bit cells a register
-  int split_columns = 0;    // 16x32bx2: columns from the first to the second piece
+  bool pack_16b = false;  // .pack::16b of ld, .unpack::16b of st: two 16-bit cells a register
+  int split_columns = 0;  // 16x32bx2: columns from the first to the second piece
 
   int registers() const;
-  /// The cell whose lower half (no packing: whole) is bits 16*half and up of register `reg` of `thread`, relative to the
-  /// address: lane 0..31 of the warp's partition, column from 0.
+  /// The cell whose lower half (no packing: whole) is bits 16*half and up of register `reg` of `thread`, relative to
+  /// the address: lane 0..31 of the warp's partition, column from 0.
   TmemAddress place_of(int thread, int reg, int half) const;
 };
 
