@@ -1,4 +1,4 @@
-#include "bitmma/arithmetic/what_if.hpp"
+#include "what_if.hpp"
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "bitmma/formats/round.hpp"
+#include "product.hpp"
 
 namespace bitmma {
 namespace {
@@ -18,6 +19,49 @@ Exact value_of(Format format, const Decoded& value) {
   return {.negative = value.negative,
           .magnitude = value.significand,
           .exponent = value.exponent - info(format).mantissa_bits};
+}
+
+uint32_t round_nearest(Format format, const ExactSum& sum) {
+  return static_cast<uint32_t>(round_to(format, sum.rounded_source(), Rounding::nearest_even));
+}
+
+/// c and one product after the other, each sum rounded to f32.
+uint32_t fma_chain(Format output, std::span<const ExactTerm> terms, const std::optional<Decoded>& c) {
+  ExactSum start;
+  if (c) start.add(value_of(output, *c));
+  uint32_t sum = round_nearest(Format::f32, start);
+  for (const ExactTerm& term : terms) {
+    const Decoded before = decode(Format::f32, sum);
+    if (before.number != NumberClass::finite) break;
+    ExactSum step;
+    step.add(value_of(Format::f32, before));
+    step.add(term.product);
+    sum = round_nearest(Format::f32, step);
+  }
+  if (output == Format::f32) return sum;
+  return static_cast<uint32_t>(convert(Format::f32, sum, output, Rounding::nearest_even, Overflow::infinity));
+}
+
+/// What people call the GPUs whose rows there are. No card of sm_120 has been asked.
+struct GpuName {
+  Target target;
+  std::string_view name;
+};
+constexpr auto gpu_names = std::to_array<GpuName>({
+    {Target::sm_70, "a V100"},
+    {Target::sm_75, "a T4"},
+    {Target::sm_80, "an A100"},
+    {Target::sm_89, "an L40S"},
+    {Target::sm_90a, "an H200"},
+    {Target::sm_100a, "a B200"},
+    {Target::sm_120a, "sm_120"},
+});
+
+/// "wgmma of an H200".
+std::string adder_of(const AccumulatorModel& row) {
+  const Target target = row.targets.first();
+  const auto* const found = std::ranges::find(gpu_names, target, &GpuName::target);
+  return fmt::format("{} of {}", print(row.family), found == gpu_names.end() ? print(target) : found->name);
 }
 
 }  // namespace
@@ -100,80 +144,7 @@ std::string ExactSum::print() const {
   return fmt::format("{}0x{} * 2^{}", negative() ? "-" : "", digits, first + lowest_exponent);
 }
 
-bool ExactTerm::is_finite() const {
-  const auto finite = [](const std::optional<Decoded>& value) {
-    return !value || value->number == NumberClass::finite;
-  };
-  return finite(a) && finite(b) && finite(scale_a) && finite(scale_b);
-}
-
-std::vector<ExactTerm> exact_terms(const Operands& operands, int row, int col) {
-  const int stored = operands.a.cols();
-  std::vector<ExactTerm> terms(static_cast<size_t>(stored));
-  for (int j = 0; j < stored; ++j) {
-    ExactTerm& term = terms[static_cast<size_t>(j)];
-    term.k = operands.selected_k.empty()
-                 ? j
-                 : operands.selected_k[static_cast<size_t>(row) * static_cast<size_t>(stored) + static_cast<size_t>(j)];
-    term.a = decode(operands.a.format, operands.a(row, j));
-    term.b_bits = operands.b(term.k, col);
-  }
-  const auto [first, last] = std::ranges::equal_range(operands.mixed, row, {}, &MixedTerm::row);
-  for (auto mixed = first; mixed != last; ++mixed) {
-    const auto half = [&](int h) { return operands.b(h / 2, col) >> 16 * (h % 2) & 0xFFFF; };
-    terms[mixed->stored].b_bits = half(mixed->high_half) << 16 | half(mixed->low_half);
-  }
-  for (int j = 0; j < stored; ++j) {
-    ExactTerm& term = terms[static_cast<size_t>(j)];
-    term.b = decode(operands.b.format, term.b_bits);
-    term.a.negative ^= operands.negate_a;
-    term.b.negative ^= operands.negate_b;
-    term.product = {.negative = term.a.negative != term.b.negative,
-                    .magnitude = uint64_t{term.a.significand} * term.b.significand,
-                    .exponent = term.a.exponent + term.b.exponent - info(operands.a.format).mantissa_bits -
-                                info(operands.b.format).mantissa_bits};
-    if (operands.scales) {
-      const int chunk = j * operands.scales->a.cols() / stored;
-      term.scale_a = decode(operands.scales->a.format, operands.scales->a(row, chunk));
-      term.scale_b = decode(operands.scales->b.format, operands.scales->b(chunk, col));
-      for (const auto& scale : {*term.scale_a, *term.scale_b}) {
-        term.product.magnitude *= scale.significand;
-        term.product.exponent += scale.exponent - info(operands.scales->a.format).mantissa_bits;
-      }
-    }
-    if (!term.is_finite()) term.product.magnitude = 0;
-  }
-  return terms;
-}
-
-std::optional<Decoded> exact_c(const Operands& operands, int row, int col) {
-  if (!operands.c) return std::nullopt;
-  Decoded c = decode(operands.c->format, (*operands.c)(row, col));
-  c.exponent -= operands.scale_input_d;
-  return c;
-}
-
-std::optional<uint32_t> special_result(Format output, const std::vector<ExactTerm>& terms,
-                                       const std::optional<Decoded>& c) {
-  const FormatInfo& format = info(output);
-  bool nan = c && c->number == NumberClass::nan;
-  bool positive = c && c->number == NumberClass::infinity && !c->negative,
-       negative = c && c->number == NumberClass::infinity && c->negative;
-  for (const ExactTerm& term : terms) {
-    const bool infinite = term.a.number == NumberClass::infinity || term.b.number == NumberClass::infinity;
-    nan |= term.a.number == NumberClass::nan || term.b.number == NumberClass::nan;
-    nan |= (term.scale_a && term.scale_a->number == NumberClass::nan) ||
-           (term.scale_b && term.scale_b->number == NumberClass::nan);
-    nan |= infinite && (term.a.is_zero() || term.b.is_zero());
-    if (infinite) (term.a.negative != term.b.negative ? negative : positive) = true;
-  }
-  if (nan || (positive && negative)) return format.canonical_nan();
-  if (positive) return format.infinity();
-  if (negative) return format.sign_bit() | *format.infinity();
-  return std::nullopt;
-}
-
-ExactSum exact_sum(Format output, const std::vector<ExactTerm>& terms, const std::optional<Decoded>& c) {
+ExactSum exact_sum(Format output, std::span<const ExactTerm> terms, const std::optional<Decoded>& c) {
   ExactSum sum;
   for (const ExactTerm& term : terms) sum.add(term.product);
   if (c) sum.add(value_of(output, *c));
@@ -184,49 +155,33 @@ std::vector<WhatIf> what_ifs(const AccumulatorModel& own, Format a, Format b) {
   std::vector<WhatIf> found;
   if (own.arithmetic != Arithmetic::fused_sum) return found;
   for (const AccumulatorModel& row : accumulator_models()) {
-    if (row.arithmetic != Arithmetic::fused_sum || row.family == own.family || row.output != own.output ||
-        row.scaling != own.scaling)
-      continue;
-    if (!row.inputs.contains(a) || !row.inputs.contains(b)) continue;
-    found.push_back({.kind = WhatIf::Kind::model,
-                     .name = fmt::format("{}: {}",
-                                         row.family == Family::wgmma     ? "wgmma of an H200"
-                                         : row.family == Family::tcgen05 ? "tcgen05 of a B200"
-                                                                         : "mma.sync of sm_120",
-                                         print_rule(row)),
-                     .model = row});
+    const bool same_sum = row.arithmetic == own.arithmetic && row.output == own.output && row.scaling == own.scaling &&
+                          row.inputs.contains(a) && row.inputs.contains(b);
+    const bool is_own = row.family == own.family && row.targets == own.targets;
+    if (same_sum && !is_own)
+      found.push_back(
+          {.kind = WhatIf::Kind::model, .name = fmt::format("{}: {}", adder_of(row), print_rule(row)), .model = row});
   }
-  found.push_back({.kind = WhatIf::Kind::fma_chain, .name = "fp32 FMA chain in order of k", .model = {}});
-  found.push_back(
-      {.kind = WhatIf::Kind::correctly_rounded, .name = "exact sum, rounded once to nearest even", .model = {}});
+  found.push_back({.kind = WhatIf::Kind::fma_chain, .name = "fp32 FMA chain in order of k"});
+  found.push_back({.kind = WhatIf::Kind::correctly_rounded, .name = "exact sum, rounded once to nearest even"});
   return found;
 }
 
-BitMatrix compute(const WhatIf& what_if, const Operands& operands, Format output) {
-  if (what_if.kind == WhatIf::Kind::model) return multiply_accumulate(what_if.model, operands);
-  BitMatrix d(output, operands.a.rows(), operands.b.cols());
+Matrix compute(const WhatIf& what_if, const Operands& operands, Format output) {
+  if (what_if.kind == WhatIf::Kind::model) return multiply_accumulate_unchecked(what_if.model, operands);
+  Matrix d(output, operands.a.rows(), operands.b.cols());
+  const Factors factors(operands);
+  std::vector<ExactTerm> terms;
   for (int row = 0; row < d.rows(); ++row) {
     for (int col = 0; col < d.cols(); ++col) {
-      const std::vector<ExactTerm> terms = exact_terms(operands, row, col);
+      factors.find_terms(row, col, terms);
       const std::optional<Decoded> c = exact_c(operands, row, col);
       if (const auto special = special_result(output, terms, c)) {
         d(row, col) = *special;
       } else if (what_if.kind == WhatIf::Kind::correctly_rounded) {
-        d(row, col) = round_to(output, exact_sum(output, terms, c).rounded_source(), Rounding::nearest_even);
+        d(row, col) = round_nearest(output, exact_sum(output, terms, c));
       } else {
-        ExactSum start;
-        if (c) start.add(value_of(output, *c));
-        uint32_t sum = round_to(Format::f32, start.rounded_source(), Rounding::nearest_even);
-        for (const ExactTerm& term : terms) {
-          const Decoded before = decode(Format::f32, sum);
-          if (before.number != NumberClass::finite) break;
-          ExactSum step;
-          step.add(value_of(Format::f32, before));
-          step.add(term.product);
-          sum = round_to(Format::f32, step.rounded_source(), Rounding::nearest_even);
-        }
-        d(row, col) =
-            output == Format::f32 ? sum : convert(Format::f32, sum, output, Rounding::nearest_even, Overflow::infinity);
+        d(row, col) = fma_chain(output, terms, c);
       }
     }
   }

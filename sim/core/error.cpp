@@ -5,10 +5,17 @@ namespace bitmma {
 std::string print(const Violation& violation) {
   std::string text = violation.field;
   if (!violation.seen.empty()) text += " = " + violation.seen;
-  if (!violation.legal.empty()) text += ": legal is " + violation.legal;
+  if (!violation.expected.empty()) {
+    text += (violation.severity == Severity::error ? ": legal is " : ": expected ") + violation.expected;
+  }
   if (!violation.fix.empty()) text += "; " + violation.fix;
   if (!violation.source.empty()) text += " [" + violation.source + "]";
   return text;
+}
+
+std::vector<Violation> as_warnings(std::vector<Violation> violations) {
+  for (Violation& violation : violations) violation.severity = Severity::warning;
+  return violations;
 }
 
 Error::Error(Violation violation) : Error(std::vector<Violation>{std::move(violation)}) {}

@@ -99,7 +99,7 @@ class Checker {
     if (!holds) {
       found_.push_back({.field = std::string(field),
                         .seen = fmt::format("{}", seen),
-                        .legal = fmt::format("{} in kind::{}", legal, info(kind_).name),
+                        .expected = fmt::format("{} in kind::{}", legal, info(kind_).name),
                         .fix = std::move(fix),
                         .source = section(kind_)});
     }
@@ -210,6 +210,11 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
   if (d.kind == MmaKind::mxf8f6f4 || d.kind == MmaKind::mxf4) {
     check.require(d.scale_type == Format::ue8m0, "scale_type", info(d.scale_type).name, "ue8m0 (1)");
   }
+  if (d.kind == MmaKind::mxf4nvf4) {
+    check.require(d.scale_type == Format::ue8m0 || d.scale_type == Format::ue4m3, "scale_type", info(d.scale_type).name,
+                  "ue8m0 (1) or ue4m3 (0)");
+  }
+  check.require(kind.table == 44 || !d.k_96, "k_96", "1", "0: only the mxf4 kinds have K = 96");
   if (kind.table == 44) {
     for (const auto& [name, id] : {std::pair("scale_a_id", d.scale_a_id), std::pair("scale_b_id", d.scale_b_id)}) {
       check.require(d.k_96 || id % 2 == 0, name, id, "0 or 2 with K = 64",
@@ -230,12 +235,9 @@ std::optional<MmaKind> mma_kind_named(std::string_view name) {
 
 std::span<const InstructionDescriptorField> instruction_descriptor_fields(MmaKind kind) {
   switch (info(kind).table) {
-    case 43:
-      return table_43;
-    case 44:
-      return table_44;
-    default:
-      return table_42;
+    case 43: return table_43;
+    case 44: return table_44;
+    default: return table_42;
   }
 }
 
@@ -297,26 +299,26 @@ std::vector<Violation> warnings(const InstructionDescriptor& descriptor) {
   if (!descriptor.sparse && descriptor.sparsity_selector != 0) {
     found.push_back({.field = "sparsity_selector",
                      .seen = std::to_string(descriptor.sparsity_selector),
-                     .legal = "0 without sparse",
+                     .expected = "0 without sparse",
                      .source = source});
   }
   if (descriptor.max_shift_code != 0) {
     found.push_back({.field = "max_shift",
                      .seen = std::to_string(descriptor.max_shift_code),
-                     .legal = "0 unless the instruction is .ws",
+                     .expected = "0 unless the instruction is .ws",
                      .source = source});
   }
   if (descriptor.kind == MmaKind::mxf4nvf4 && descriptor.scale_type == Format::ue8m0) {
     found.push_back({.field = "scale_type",
                      .seen = "ue8m0 (1)",
-                     .legal = "ue4m3 (0) for NVFP4",
+                     .expected = "ue4m3 (0) for NVFP4",
                      .fix = "bit 23 is the type of the scales, not their number; ue8m0 is legal with 2X and 4X",
                      .source = source});
   }
   if (descriptor.kind == MmaKind::i8 && descriptor.n == 24) {
     found.push_back({.field = "n",
                      .seen = "24",
-                     .legal = "8, or a multiple of 16, in CUTLASS",
+                     .expected = "8, or a multiple of 16, in CUTLASS",
                      .fix = "Table 39 allows 24; no hardware result is published",
                      .source = "PTX ISA Table 39"});
   }

@@ -26,16 +26,17 @@ constexpr auto fields_sm_100a = std::to_array<DescriptorField>({
     {.bits = {"stride_dim_byte_offset", 32, 14},
      .unit = Unit::bytes_16,
      .meaning = "SBO, between groups of 8 rows in K-major"},
-    {.bits = {"fixed_001", 46, 3}, .meaning = "must be 0b001"},
+    {.bits = {"fixed_001", 46, 3}, .meaning = "must be 0b001", .fixed = 1},
     {.bits = {"base_offset", 49, 3}, .meaning = "row phase of the first row of the swizzle pattern"},
     {.bits = {"leading_dim_mode", 52, 1}, .meaning = "0 byte offset, 1 absolute address (sm_103a)"},
-    {.bits = {"fixed_0", 53, 8}, .meaning = "must be 0"},
+    {.bits = {"fixed_0", 53, 8}, .meaning = "must be 0", .fixed = 0},
     {.bits = {"swizzle", 61, 3}, .meaning = "0 none, 1 128B with 32B atoms, 2 128B, 4 64B, 6 32B"},
 });
 static_assert(disjoint(fields_sm_100a, 64));
 
-constexpr std::string_view section(Arch arch) {
-  return arch == Arch::sm_90a ? "PTX ISA 9.7.15.5.1.2.2" : "PTX ISA 9.7.16.4.1, Table 40";
+constexpr std::string_view section(Target target) {
+  return info(target).smem_descriptor == SmemDescriptorVersion::sm_90 ? "PTX ISA 9.7.15.5.1.2.2"
+                                                                      : "PTX ISA 9.7.16.4.1, Table 40";
 }
 
 constexpr const DescriptorField* find(std::span<const DescriptorField> fields, std::string_view name) {
@@ -67,14 +68,21 @@ constexpr auto bindings = std::to_array<Binding>({
 
 }  // namespace
 
-std::span<const DescriptorField> smem_descriptor_fields(Arch arch) {
-  if (arch == Arch::sm_90a) return fields_sm_90a;
-  return fields_sm_100a;
+std::span<const DescriptorField> smem_descriptor_fields(Target target) {
+  switch (info(target).smem_descriptor) {
+    case SmemDescriptorVersion::sm_90: return fields_sm_90a;
+    case SmemDescriptorVersion::sm_100: return fields_sm_100a;
+    default: break;
+  }
+  throw Error({.field = "target",
+               .seen = std::string(print(target)),
+               .expected = "a target with shared-memory descriptors",
+               .fix = "sm_90a for wgmma, sm_100a or sm_103a for tcgen05"});
 }
 
-SmemDescriptor decode_smem_descriptor(Arch arch, uint64_t word) {
-  const auto fields = smem_descriptor_fields(arch);
-  SmemDescriptor descriptor{.arch = arch, .reserved = word};
+SmemDescriptor decode_smem_descriptor(Target target, uint64_t word) {
+  const auto fields = smem_descriptor_fields(target);
+  SmemDescriptor descriptor{.target = target, .reserved = word};
   for (const Binding& binding : bindings) {
     const DescriptorField* field = find(fields, binding.name);
     if (!field) continue;
@@ -84,13 +92,13 @@ SmemDescriptor decode_smem_descriptor(Arch arch, uint64_t word) {
   }
   const DescriptorField& swizzle_field = *find(fields, "swizzle");
   const int code = static_cast<int>(extract(word, swizzle_field.bits));
-  const std::optional<Swizzle> swizzle = swizzle_of_code(arch, code);
+  const std::optional<Swizzle> swizzle = swizzle_of_code(target, code);
   if (!swizzle) {
     throw Error({.field = fmt::format("swizzle of descriptor {:#018x}", word),
                  .seen = std::to_string(code),
-                 .legal = std::string(swizzle_field.meaning),
+                 .expected = std::string(swizzle_field.meaning),
                  .fix = "codes of sm_90a and sm_100a differ; check which architecture made it",
-                 .source = std::string(section(arch))});
+                 .source = std::string(section(target))});
   }
   descriptor.swizzle = *swizzle;
   descriptor.reserved &= ~swizzle_field.bits.mask();
@@ -98,7 +106,7 @@ SmemDescriptor decode_smem_descriptor(Arch arch, uint64_t word) {
 }
 
 uint64_t encode(const SmemDescriptor& descriptor) {
-  const auto fields = smem_descriptor_fields(descriptor.arch);
+  const auto fields = smem_descriptor_fields(descriptor.target);
   std::vector<Violation> violations;
   uint64_t word = descriptor.reserved;
   for (const Binding& binding : bindings) {
@@ -108,9 +116,9 @@ uint64_t encode(const SmemDescriptor& descriptor) {
       if (value != 0) {
         violations.push_back({.field = std::string(binding.name),
                               .seen = std::to_string(value),
-                              .legal = fmt::format("0 on {}", print(descriptor.arch)),
+                              .expected = fmt::format("0 on {}", print(descriptor.target)),
                               .fix = "only sm_100a has this field",
-                              .source = std::string(section(descriptor.arch))});
+                              .source = std::string(section(descriptor.target))});
       }
       continue;
     }
@@ -121,22 +129,23 @@ uint64_t encode(const SmemDescriptor& descriptor) {
       violations.push_back(
           {.field = std::string(binding.name),
            .seen = std::to_string(value),
-           .legal = in_bytes ? fmt::format("a multiple of 16 bytes in 0..{}", largest) : fmt::format("0..{}", largest),
+           .expected =
+               in_bytes ? fmt::format("a multiple of 16 bytes in 0..{}", largest) : fmt::format("0..{}", largest),
            .fix = in_bytes
                       ? "give bytes, not the encoded value; the field stores bytes >> 4, so 8 or 100 cannot be said"
                       : "",
-           .source = std::string(section(descriptor.arch))});
+           .source = std::string(section(descriptor.target))});
       continue;
     }
     word = insert(word, field->bits, static_cast<uint64_t>(value / unit));
   }
-  const int code = info(descriptor.swizzle).code(descriptor.arch);
+  const int code = info(descriptor.swizzle).code(descriptor.target);
   if (code < 0) {
     violations.push_back({.field = "swizzle",
                           .seen = std::string(info(descriptor.swizzle).name),
-                          .legal = "none, 32, 64 or 128",
+                          .expected = "none, 32, 64 or 128",
                           .fix = "128-atom32 exists on sm_100a only",
-                          .source = std::string(section(descriptor.arch))});
+                          .source = std::string(section(descriptor.target))});
   }
   if (!violations.empty()) throw Error(std::move(violations));
   return insert(word, find(fields, "swizzle")->bits, static_cast<uint64_t>(code));
@@ -144,19 +153,19 @@ uint64_t encode(const SmemDescriptor& descriptor) {
 
 std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major, int row_bytes) {
   std::vector<Violation> found;
-  const std::string source(section(descriptor.arch));
+  const std::string source(section(descriptor.target));
   const SwizzleInfo& swizzle = info(descriptor.swizzle);
-  const auto fields = smem_descriptor_fields(descriptor.arch);
+  const auto fields = smem_descriptor_fields(descriptor.target);
   uint64_t fixed = 0;
   for (const DescriptorField& field : fields) {
-    if (!field.bits.name.starts_with("fixed_")) continue;
-    const uint64_t expected = field.bits.name == "fixed_001" ? 1 : 0;
+    if (field.fixed < 0) continue;
+    const auto expected = static_cast<uint64_t>(field.fixed);
     fixed |= field.bits.mask();
     if (extract(descriptor.reserved, field.bits) != expected) {
       found.push_back(
           {.field = fmt::format("bits {}-{}", field.bits.low_bit, field.bits.low_bit + field.bits.width_bits - 1),
            .seen = fmt::format("{:#b}", extract(descriptor.reserved, field.bits)),
-           .legal = fmt::format("{:#b}", expected),
+           .expected = fmt::format("{:#b}", expected),
            .fix = expected == 1 ? "a descriptor made for sm_90a lacks these bits"
                                 : "eight zeros: Table 40's 0xb00000000 is a misprint of 0b00000000",
            .source = source});
@@ -165,34 +174,34 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
   if (const uint64_t stray = descriptor.reserved & ~fixed) {
     found.push_back({.field = "reserved bits",
                      .seen = fmt::format("{:#018x}", stray),
-                     .legal = "0",
+                     .expected = "0",
                      .fix = "check the shifts that built the descriptor",
                      .source = source});
   }
   if (swizzle.bits == 0 && descriptor.base_offset != 0) {
     found.push_back({.field = "base_offset",
                      .seen = std::to_string(descriptor.base_offset),
-                     .legal = "0 without swizzling",
+                     .expected = "0 without swizzling",
                      .fix = "it changes nothing there; clear it",
                      .source = source});
   }
   if (swizzle.bits != 0 && descriptor.start_address_bytes % swizzle.pattern_bytes() >= 128 &&
       descriptor.base_offset == 0) {
-    found.push_back(
-        {.field = "start_address",
-         .seen = fmt::format("{:#x}", descriptor.start_address_bytes),
-         .legal = fmt::format("within the first row of a {}-byte pattern, or a base offset", swizzle.pattern_bytes()),
-         .fix = fmt::format("rows start in phase {} of the pattern; if the data's phase 0 is here, set "
-                            "base_offset = (start >> 7) & 7",
-                            descriptor.start_address_bytes / 128 % (int64_t{1} << swizzle.bits)),
-         .source = source});
+    found.push_back({.field = "start_address",
+                     .seen = fmt::format("{:#x}", descriptor.start_address_bytes),
+                     .expected = fmt::format("within the first row of a {}-byte pattern, or a base offset",
+                                             swizzle.pattern_bytes()),
+                     .fix = fmt::format("rows start in phase {} of the pattern; if the data's phase 0 is here, set "
+                                        "base_offset = (start >> 7) & 7",
+                                        descriptor.start_address_bytes / 128 % (int64_t{1} << swizzle.bits)),
+                     .source = source});
   }
   const bool is_wider = swizzle.bits != 0 && row_bytes > swizzle.width_bytes;
   if (major == Major::k && is_wider && descriptor.strides.leading_dim_byte_offset <= 16) {
     found.push_back(
         {.field = "leading_dim_byte_offset",
          .seen = std::to_string(descriptor.strides.leading_dim_byte_offset),
-         .legal = fmt::format("the distance to the next {} bytes of K", swizzle.width_bytes),
+         .expected = fmt::format("the distance to the next {} bytes of K", swizzle.width_bytes),
          .fix = fmt::format("a row of K has {} bytes and goes on at LBO; or use a wider swizzle", row_bytes),
          .source = "measured on an H200 (docs/evidence.md)"});
   }
@@ -200,7 +209,7 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
       !descriptor.leading_dim_absolute) {
     found.push_back({.field = "leading_dim_byte_offset",
                      .seen = std::to_string(descriptor.strides.leading_dim_byte_offset),
-                     .legal = "16 (encoded 1) by convention in swizzled K-major",
+                     .expected = "16 (encoded 1) by convention in swizzled K-major",
                      .fix = "the hardware ignores it there; K advances by moving the start address",
                      .source = "measured on an H200 (docs/evidence.md)"});
   }
@@ -208,7 +217,7 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
     found.push_back(
         {.field = "swizzle",
          .seen = "1 (128B with 32-byte atoms)",
-         .legal = "2 for plain 128B",
+         .expected = "2 for plain 128B",
          .fix = "code 1 is meant for MN-major tf32; no source shows it in K-major, and 2 is what kernels mean by 128B",
          .source = source});
   }
@@ -219,7 +228,7 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
     found.push_back(
         {.field = "stride_dim_byte_offset",
          .seen = std::to_string(sbo),
-         .legal = fmt::format("{} or more: SBO steps over 8 rows of {} bytes", group_bytes, swizzle.width_bytes),
+         .expected = fmt::format("{} or more: SBO steps over 8 rows of {} bytes", group_bytes, swizzle.width_bytes),
          .fix = of_plain_layout               ? "LBO and SBO look like those of the layout without swizzle"
                 : sbo * 16 % group_bytes == 0 ? "was the stride shifted right by 4 twice?"
                                               : "groups of 8 rows overlap, unless the matrix has 8 rows or fewer",
@@ -229,7 +238,7 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
       (descriptor.swizzle != Swizzle::b128 || descriptor.base_offset != 0 || major == Major::mn)) {
     found.push_back({.field = "leading_dim_mode",
                      .seen = "1 (absolute address)",
-                     .legal = "128B swizzle, K-major, base offset 0",
+                     .expected = "128B swizzle, K-major, base offset 0",
                      .fix = "the mode is for the 48-byte rows of K = 96 on sm_103a",
                      .source = "PTX ISA 9.7.16.3.1.2.1"});
   }
@@ -238,21 +247,21 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
   if (swizzle.bits != 0 && major != Major::mn && descriptor.strides.stride_dim_byte_offset == 16 * natural_stride) {
     found.push_back({.field = "stride_dim_byte_offset",
                      .seen = std::to_string(descriptor.strides.stride_dim_byte_offset),
-                     .legal = fmt::format("{} between dense groups of 8 rows", natural_stride),
+                     .expected = fmt::format("{} between dense groups of 8 rows", natural_stride),
                      .fix = fmt::format("was {} written without the shift right by 4?", natural_stride),
                      .source = source});
   }
   if (!groups_overlap && swizzle.bits != 0 &&
       descriptor.strides.stride_dim_byte_offset % swizzle.pattern_bytes() != 0) {
-    found.push_back(
-        {.field = "stride_dim_byte_offset",
-         .seen = std::to_string(descriptor.strides.stride_dim_byte_offset),
-         .legal = fmt::format("a multiple of the {}-byte swizzle pattern in ordinary layouts", swizzle.pattern_bytes()),
-         .fix = descriptor.strides.stride_dim_byte_offset * 16 % swizzle.pattern_bytes() == 0 &&
-                        descriptor.strides.stride_dim_byte_offset > 0
-                    ? "was the stride shifted right by 4 twice?"
-                    : "the XOR follows the address, so each group of rows then has another phase",
-         .source = source});
+    found.push_back({.field = "stride_dim_byte_offset",
+                     .seen = std::to_string(descriptor.strides.stride_dim_byte_offset),
+                     .expected = fmt::format("a multiple of the {}-byte swizzle pattern in ordinary layouts",
+                                             swizzle.pattern_bytes()),
+                     .fix = descriptor.strides.stride_dim_byte_offset * 16 % swizzle.pattern_bytes() == 0 &&
+                                    descriptor.strides.stride_dim_byte_offset > 0
+                                ? "was the stride shifted right by 4 twice?"
+                                : "the XOR follows the address, so each group of rows then has another phase",
+                     .source = source});
   }
   return found;
 }

@@ -41,15 +41,13 @@ ZeroColumnMask decode_zero_column_mask(uint64_t word) {
   for (const ZeroColumnMaskField& field : fields) {
     const auto value = static_cast<int>(extract(word, field.bits));
     reserved &= ~field.bits.mask();
-    if (field.bits.name == "non_zero_mask")
-      mask.non_zero_mask = value != 0;
-    else
-      member(mask, field.bits.name) = value;
+    if (field.bits.name == "non_zero_mask") mask.non_zero_mask = value != 0;
+    else member(mask, field.bits.name) = value;
   }
   if (reserved != 0) {
     throw Error({.field = "reserved bits of the zero-column mask",
                  .seen = fmt::format("{:#018x}", reserved),
-                 .legal = "0",
+                 .expected = "0",
                  .fix = "",
                  .source = std::string(section)});
   }
@@ -64,7 +62,7 @@ uint64_t encode(const ZeroColumnMask& mask) {
     if (value < 0 || static_cast<uint64_t>(value) > field.bits.largest()) {
       violations.push_back({.field = std::string(field.bits.name),
                             .seen = std::to_string(value),
-                            .legal = fmt::format("0..{}", field.bits.largest()),
+                            .expected = fmt::format("0..{}", field.bits.largest()),
                             .fix = "",
                             .source = std::string(section)});
     }

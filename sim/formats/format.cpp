@@ -17,14 +17,14 @@ std::optional<Format> format_named(std::string_view name) {
   return std::nullopt;
 }
 
-uint32_t encode(Format format, const Decoded& value) {
+uint64_t encode(Format format, const Decoded& value) {
   const FormatInfo& row = info(format);
-  const uint32_t sign = value.negative ? row.sign_bit() : 0;
+  const uint64_t sign = value.negative ? row.sign_bit() : 0;
   const auto refuse = [&](std::string_view what) {
     throw Error({.field = fmt::format("value for {}", row.name),
                  .seen = fmt::format("{}{} * 2^{}", value.negative ? "-" : "", value.significand,
                                      value.exponent - row.mantissa_bits),
-                 .legal = std::string(what),
+                 .expected = std::string(what),
                  .fix = "round it with round_to first"});
   };
   if (value.number == NumberClass::infinity) {
@@ -35,12 +35,12 @@ uint32_t encode(Format format, const Decoded& value) {
     if (!row.canonical_nan()) refuse("a number: the format has no NaN");
     return sign | *row.canonical_nan();
   }
-  const uint32_t code = round_to(
+  const uint64_t code = round_to(
       format,
       {.negative = value.negative, .magnitude = value.significand, .exponent = value.exponent - row.mantissa_bits},
       Rounding::toward_zero, Overflow::saturate);
   const Decoded back = decode(row, code);
-  const auto normalised = [](uint32_t significand, int exponent) {
+  const auto normalised = [](uint64_t significand, int exponent) {
     const int shift = significand == 0 ? 0 : std::countr_zero(significand);
     return std::pair(significand >> shift, significand == 0 ? 0 : exponent + shift);
   };
@@ -51,11 +51,11 @@ uint32_t encode(Format format, const Decoded& value) {
   return code;
 }
 
-uint32_t convert(Format from, uint32_t bits, Format to, Rounding rounding, Overflow overflow) {
+uint64_t convert(Format from, uint64_t bits, Format to, Rounding rounding, Overflow overflow) {
   const FormatInfo& source = info(from);
   const FormatInfo& target = info(to);
   const Decoded value = decode(source, bits);
-  const uint32_t sign = value.negative ? target.sign_bit() : 0;
+  const uint64_t sign = value.negative ? target.sign_bit() : 0;
   if (value.number == NumberClass::nan) {
     // cvt gives the NaN without its sign; without saturation the host conversions of CUDA keep the sign.
     const bool keep_sign = overflow == Overflow::infinity && target.bits == 8 && target.is_signed;
@@ -73,11 +73,11 @@ uint32_t convert(Format from, uint32_t bits, Format to, Rounding rounding, Overf
       rounding, overflow);
 }
 
-std::string print_bits(Format format, uint32_t bits) {
+std::string print_bits(Format format, uint64_t bits) {
   return fmt::format("{:#0{}x}", bits, 2 + (info(format).bits + 3) / 4);
 }
 
-std::string print_value(Format format, uint32_t bits) {
+std::string print_value(Format format, uint64_t bits) {
   const FormatInfo& row = info(format);
   if (row.kind != NumberKind::floating) return fmt::format("{}", decode_integer(format, bits));
   const Decoded value = decode(row, bits);

@@ -26,7 +26,7 @@ class Reader {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
     throw Error({.field = fmt::format("CuTe layout, character {}", at_ + 1),
                  .seen = rest.empty() ? "(the end)" : std::string(rest.substr(0, 20)),
-                 .legal = std::move(legal),
+                 .expected = std::move(legal),
                  .fix = "for example Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))"});
   }
   void skip_spaces() {
@@ -78,20 +78,22 @@ void append_digits(const Tuple& shape, const Tuple& stride, LayoutMode& mode) {
   if (shape.is_number != stride.is_number || shape.children.size() != stride.children.size()) {
     throw Error({.field = "CuTe layout",
                  .seen = "shape and stride of different form",
-                 .legal = "a stride for every number of the shape"});
+                 .expected = "a stride for every number of the shape"});
   }
   if (shape.is_number) {
     if (shape.value < 1 || shape.value > 1 << 16)
-      throw Error({.field = "CuTe shape", .seen = std::to_string(shape.value), .legal = "1..65536"});
+      throw Error({.field = "CuTe shape", .seen = std::to_string(shape.value), .expected = "1..65536"});
     mode.push_back({.extent = shape.value, .stride = stride.value});
     return;
   }
   for (size_t i = 0; i < shape.children.size(); ++i) append_digits(shape.children[i], stride.children[i], mode);
 }
 
+/// Elements of a mode; what cannot be counted is more than any limit.
 int64_t extent_of(const LayoutMode& mode) {
+  constexpr int64_t most = int64_t{1} << 40;
   int64_t extent = 1;
-  for (const LayoutDigit& digit : mode) extent *= digit.extent;
+  for (const LayoutDigit& digit : mode) extent = digit.extent > most / extent ? most : extent * digit.extent;
   return extent;
 }
 
@@ -130,19 +132,19 @@ CuteLayout parse_cute(std::string_view text, int element_bits) {
   if (shape.children.size() != 2) {
     throw Error({.field = "CuTe layout",
                  .seen = fmt::format("{} modes", shape.children.size()),
-                 .legal = "two modes: rows (M or N) and columns (K)"});
+                 .expected = "two modes: rows (M or N) and columns (K)"});
   }
   if (stride.children.size() != 2)
     throw Error({.field = "CuTe layout",
                  .seen = "shape and stride of different form",
-                 .legal = "a stride for every number of the shape"});
+                 .expected = "a stride for every number of the shape"});
   append_digits(shape.children[0], stride.children[0], cute.layout.row);
   append_digits(shape.children[1], stride.children[1], cute.layout.col);
   cute.rows = extent_of(cute.layout.row), cute.cols = extent_of(cute.layout.col);
   if (cute.rows > 65536 || cute.cols > 65536 || cute.rows * cute.cols > 1 << 20) {
     throw Error({.field = "CuTe layout",
                  .seen = fmt::format("{} x {} elements", cute.rows, cute.cols),
-                 .legal = "at most 1048576 of them"});
+                 .expected = "at most 1048576 of them"});
   }
   return cute;
 }

@@ -12,11 +12,11 @@ void require_size(const ScaleImage& image, int64_t seen, int64_t expected, std::
   if (image.rows < 1 || image.blocks < 1 || image.rows > 1 << 24 || image.blocks > 1 << 20) {
     violations.push_back({.field = "scale matrix",
                           .seen = fmt::format("{} x {}", image.rows, image.blocks),
-                          .legal = "1..16777216 rows, 1..1048576 blocks"});
+                          .expected = "1..16777216 rows, 1..1048576 blocks"});
   } else if (seen != expected) {
     violations.push_back({.field = fmt::format("bytes of the {}", what),
                           .seen = std::to_string(seen),
-                          .legal = fmt::format("{} for {} rows and {} blocks", expected, image.rows, image.blocks)});
+                          .expected = fmt::format("{} for {} rows and {} blocks", expected, image.rows, image.blocks)});
   }
   if (!violations.empty()) throw Error(std::move(violations));
 }

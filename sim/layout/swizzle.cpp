@@ -4,17 +4,9 @@
 
 namespace bitmma {
 
-std::string_view print(Arch arch) { return arch == Arch::sm_90a ? "sm_90a" : "sm_100a"; }
-
-std::optional<Arch> arch_named(std::string_view name) {
-  if (name == "sm_90a") return Arch::sm_90a;
-  if (name == "sm_100a" || name == "sm_103a") return Arch::sm_100a;
-  return std::nullopt;
-}
-
-std::optional<Swizzle> swizzle_of_code(Arch arch, int code) {
+std::optional<Swizzle> swizzle_of_code(Target target, int code) {
   for (const SwizzleInfo& row : swizzles) {
-    if (row.code(arch) == code) return row.id;
+    if (row.code(target) == code && code >= 0) return row.id;
   }
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "../core/words.hpp"
+#include "../formats/matrix_inside.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/layout/layout.hpp"
 
@@ -16,7 +17,7 @@ void require_size(std::span<const uint32_t> registers, const Fragment& fragment,
   if (static_cast<int64_t>(registers.size()) == fragment.words()) return;
   throw Error({.field = fmt::format("{} registers", operand),
                .seen = std::to_string(registers.size()),
-               .legal = fmt::format("{} threads of {} registers", fragment.threads, fragment.registers())});
+               .expected = fmt::format("{} threads of {} registers", fragment.threads, fragment.registers())});
 }
 
 /// The element at position `position` of a register. The public functions speak of bits; dividing by the width of an
@@ -204,15 +205,12 @@ std::string print_cute(const Fragment& fragment) {
   return print(Layout{.row = thread, .col = value});
 }
 
-BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format,
-                 std::string_view operand) {
+Matrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format, std::string_view operand) {
   require_size(registers, fragment, operand);
-  BitMatrix values = BitMatrix::unfilled(format, fragment.rows, fragment.cols);
+  Matrix values = unfilled_matrix(format, fragment.rows, fragment.cols);
   if (fragment.role == FragmentRole::d) {
-    if (fragment.element_bits == 16)
-      gather_halves(registers.data(), fragment, values.bits.data());
-    else
-      gather_words(registers.data(), fragment, values.bits.data());
+    if (fragment.element_bits == 16) gather_halves(registers.data(), fragment, values.words().data());
+    else gather_words(registers.data(), fragment, values.words().data());
     return values;
   }
   const int count = fragment.registers(), per_register = fragment.elements_per_register();
@@ -229,14 +227,11 @@ BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, 
   return values;
 }
 
-void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers,
-             std::string_view operand) {
+void scatter(const Matrix& values, const Fragment& fragment, std::span<uint32_t> registers, std::string_view operand) {
   require_size(registers, fragment, operand);
   if (fragment.role == FragmentRole::d) {
-    if (fragment.element_bits == 16)
-      scatter_halves(values.bits.data(), fragment, registers.data());
-    else
-      scatter_words(values.bits.data(), fragment, registers.data());
+    if (fragment.element_bits == 16) scatter_halves(values.words().data(), fragment, registers.data());
+    else scatter_words(values.words().data(), fragment, registers.data());
     return;
   }
   const int count = fragment.registers(), per_register = fragment.elements_per_register();
@@ -253,43 +248,43 @@ void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32
   }
 }
 
-BitMatrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fragment, Format format,
-                            std::string_view operand) {
+Matrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fragment, Format format,
+                         std::string_view operand) {
   if (fragment.role != FragmentRole::d) return transposed(gather(registers, fragment, format, operand));
   require_size(registers, fragment, operand);
-  BitMatrix values = BitMatrix::unfilled(format, fragment.cols, fragment.rows);
+  Matrix values = unfilled_matrix(format, fragment.cols, fragment.rows);
   for_each_square(registers.data(), fragment, [&](const auto& of_thread, int row, int col) {
     if (fragment.element_bits == 16) {
       for (int i = 0; i < 2; ++i) {
         const Words pairs{of_thread[0][i], of_thread[1][i], of_thread[2][i], of_thread[3][i]};
-        store(pairs & 0xFFFF, &values.bits(col, row + 8 * i));
-        store(pairs >> 16, &values.bits(col + 1, row + 8 * i));
+        store(pairs & 0xFFFF, &values(col, row + 8 * i));
+        store(pairs >> 16, &values(col + 1, row + 8 * i));
       }
       return;
     }
     Words words[4];
     for (size_t i = 0; i < 4; ++i) words[i] = load<Words>(of_thread[i]);
     transpose(words);
-    for (int i = 0; i < 4; ++i) store(words[i], &values.bits(col + i % 2, row + 8 * (i / 2)));
+    for (int i = 0; i < 4; ++i) store(words[i], &values(col + i % 2, row + 8 * (i / 2)));
   });
   return values;
 }
 
-void scatter_transposed(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers,
+void scatter_transposed(const Matrix& values, const Fragment& fragment, std::span<uint32_t> registers,
                         std::string_view operand) {
   if (fragment.role != FragmentRole::d) return scatter(transposed(values), fragment, registers, operand);
   require_size(registers, fragment, operand);
   for_each_square(registers.data(), fragment, [&](const auto& of_thread, int row, int col) {
     if (fragment.element_bits == 16) {
       for (int i = 0; i < 2; ++i) {
-        const Words pairs = (load<Words>(&values.bits(col, row + 8 * i)) & 0xFFFF) |
-                            load<Words>(&values.bits(col + 1, row + 8 * i)) << 16;
+        const Words pairs =
+            (load<Words>(&values(col, row + 8 * i)) & 0xFFFF) | load<Words>(&values(col + 1, row + 8 * i)) << 16;
         for (int thread = 0; thread < 4; ++thread) of_thread[static_cast<size_t>(thread)][i] = pairs[thread];
       }
       return;
     }
     Words words[4];
-    for (int i = 0; i < 4; ++i) words[i] = load<Words>(&values.bits(col + i % 2, row + 8 * (i / 2)));
+    for (int i = 0; i < 4; ++i) words[i] = load<Words>(&values(col + i % 2, row + 8 * (i / 2)));
     transpose(words);
     for (size_t i = 0; i < 4; ++i) store(words[i], of_thread[i]);
   });

@@ -68,7 +68,8 @@ uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k) {
 
 Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector) {
   if (metadata.size() != 128) {
-    throw Error({.field = "metadata registers", .seen = std::to_string(metadata.size()), .legal = "128, one a thread"});
+    throw Error(
+        {.field = "metadata registers", .seen = std::to_string(metadata.size()), .expected = "128, one a thread"});
   }
   return select(layout.pattern, rows, layout.stored_k, [&](int row, int chunk) {
     const RegisterPlace place = metadata_place_of(layout, row, chunk * layout.pattern.stored_per_chunk, selector);

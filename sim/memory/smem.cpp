@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "../core/words.hpp"
+#include "../formats/matrix_inside.hpp"
 
 namespace bitmma {
 namespace {
@@ -20,7 +21,7 @@ int bytes_of_element(const SmemMatrix& matrix) { return std::max(1, matrix.eleme
   throw Error(
       {.field = fmt::format("{} element row {}, k {}", operand, row, col),
        .seen = fmt::format("byte {:#x} ({})", byte, byte),
-       .legal = fmt::format("an address inside the shared-memory image of {} bytes", image_bytes),
+       .expected = fmt::format("an address inside the shared-memory image of {} bytes", image_bytes),
        .fix = fmt::format("check start address {:#x}, LBO {} and SBO {}", descriptor.start_address_bytes,
                           descriptor.strides.leading_dim_byte_offset, descriptor.strides.stride_dim_byte_offset)});
 }
@@ -144,7 +145,7 @@ SmemPlace code_place(const SmemPlace& place, int element_bits, int code_bits) {
 namespace {
 
 /// Where gather puts element (row, col): codes[row * row_step + col * col_step]. One of the steps is 1.
-struct Target {
+struct Destination {
   uint32_t* codes;
   std::ptrdiff_t row_step, col_step;
 };
@@ -190,7 +191,7 @@ BITMMA_INLINE void take_codes(const uint8_t* unit, int count, uint32_t* codes) {
 /// read a unit at a time, along K or along the rows; what is to be transposed, four units side by side. Returns false
 /// where units do not hold together or lie outside the image; the caller then reads element by element.
 template <int width>
-bool gather_units(std::span<const uint8_t> image, const SmemMap& map, const Target& target) {
+bool gather_units(std::span<const uint8_t> image, const SmemMap& map, const Destination& target) {
   static_assert(std::endian::native == std::endian::little);
   const SmemMatrix& matrix = map.matrix();
   const int per_unit = width >= 8 ? 128 / width : 128 / matrix.element_bits;  // narrow codes may have wider containers
@@ -229,27 +230,30 @@ bool gather_units(std::span<const uint8_t> image, const SmemMap& map, const Targ
   return true;
 }
 
-bool gather_units(std::span<const uint8_t> image, const SmemMap& map, int code_bits, const Target& target) {
+bool gather_units(std::span<const uint8_t> image, const SmemMap& map, int code_bits, const Destination& target) {
   switch (code_bits) {
-    case 32:
-      return gather_units<32>(image, map, target);
-    case 16:
-      return gather_units<16>(image, map, target);
-    case 8:
-      return gather_units<8>(image, map, target);
-    case 6:
-      return gather_units<6>(image, map, target);
-    case 4:
-      return gather_units<4>(image, map, target);
-    case 1:
-      return gather_units<1>(image, map, target);
-    default:
-      return false;
+    case 32: return gather_units<32>(image, map, target);
+    case 16: return gather_units<16>(image, map, target);
+    case 8: return gather_units<8>(image, map, target);
+    case 6: return gather_units<6>(image, map, target);
+    case 4: return gather_units<4>(image, map, target);
+    case 1: return gather_units<1>(image, map, target);
+    default: return false;
   }
 }
 
+/// Bits of a code in its element. Codes narrower than a byte may lie packed in groups of bytes; nothing else differs.
+int code_bits_of(const SmemMap& map, Format format, std::string_view operand) {
+  const int code_bits = info(format).bits, element_bits = map.matrix().element_bits;
+  if (element_bits == code_bits || (element_bits == 8 && code_bits < 8)) return code_bits;
+  throw Error(
+      {.field = fmt::format("{} elements", operand),
+       .seen = fmt::format("{} bits", element_bits),
+       .expected = fmt::format("{} bits for {}{}", code_bits, info(format).name, code_bits < 8 ? ", or 8" : "")});
+}
+
 void gather(std::span<const uint8_t> image, const SmemMap& map, int code_bits, std::string_view operand,
-            const Target& target) {
+            const Destination& target) {
   if (gather_units(image, map, code_bits, target)) return;
   const SmemMatrix& matrix = map.matrix();
   const uint32_t mask = static_cast<uint32_t>(low_mask(code_bits));
@@ -268,26 +272,25 @@ void gather(std::span<const uint8_t> image, const SmemMap& map, int code_bits, s
 
 }  // namespace
 
-BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand) {
+Matrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand) {
   const SmemMatrix& matrix = map.matrix();
-  BitMatrix values = BitMatrix::unfilled(format, matrix.rows, matrix.cols);
-  gather(image, map, std::min(matrix.element_bits, info(format).bits), operand,
-         {.codes = values.bits.data(), .row_step = matrix.cols, .col_step = 1});
+  Matrix values = unfilled_matrix(format, matrix.rows, matrix.cols);
+  gather(image, map, code_bits_of(map, format, operand), operand,
+         {.codes = values.words().data(), .row_step = matrix.cols, .col_step = 1});
   return values;
 }
 
-BitMatrix gather_transposed(std::span<const uint8_t> image, const SmemMap& map, Format format,
-                            std::string_view operand) {
+Matrix gather_transposed(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand) {
   const SmemMatrix& matrix = map.matrix();
-  BitMatrix values = BitMatrix::unfilled(format, matrix.cols, matrix.rows);
-  gather(image, map, std::min(matrix.element_bits, info(format).bits), operand,
-         {.codes = values.bits.data(), .row_step = 1, .col_step = matrix.rows});
+  Matrix values = unfilled_matrix(format, matrix.cols, matrix.rows);
+  gather(image, map, code_bits_of(map, format, operand), operand,
+         {.codes = values.words().data(), .row_step = 1, .col_step = matrix.rows});
   return values;
 }
 
-void scatter(const BitMatrix& values, const SmemMap& map, std::span<uint8_t> image, std::string_view operand) {
+void scatter(const Matrix& values, const SmemMap& map, std::span<uint8_t> image, std::string_view operand) {
   const SmemMatrix& matrix = map.matrix();
-  const int code_bits = std::min(matrix.element_bits, info(values.format).bits);
+  const int code_bits = code_bits_of(map, values.format(), operand);
   const uint64_t mask = low_mask(code_bits);
   const int bytes = bytes_of_element(matrix);
   for (int row = 0; row < matrix.rows; ++row) {

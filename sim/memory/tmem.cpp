@@ -15,14 +15,14 @@ void require_place(const TmemLayoutInfo& layout, const TmemAddress& address, int
   if (!lane_fits) {
     violations.push_back({.field = fmt::format("{} lane", operand),
                           .seen = std::to_string(address.lane),
-                          .legal = layout.half_lanes ? "0 or 16" : "0",
+                          .expected = layout.half_lanes ? "0 or 16" : "0",
                           .fix = fmt::format("layout {} begins there", layout.name),
                           .source = "PTX ISA 9.7.16.10.5"});
   }
   if (address.column + columns > tmem_columns) {
     violations.push_back({.field = fmt::format("{} columns", operand),
                           .seen = fmt::format("{}..{}", address.column, address.column + columns - 1),
-                          .legal = fmt::format("0..{}", tmem_columns - 1),
+                          .expected = fmt::format("0..{}", tmem_columns - 1),
                           .fix = "allocate lower, or use a smaller N",
                           .source = "PTX ISA 9.7.16.1"});
   }
@@ -36,7 +36,7 @@ TmemAddress decode_tmem_address(uint32_t address) {
   if (decoded.lane >= tmem_lanes || decoded.column >= tmem_columns) {
     throw Error({.field = "Tensor Memory address",
                  .seen = fmt::format("{:#010x} (lane {}, column {})", address, decoded.lane, decoded.column),
-                 .legal = "lane 0..127 in bits 31:16, column 0..511 in bits 15:0",
+                 .expected = "lane 0..127 in bits 31:16, column 0..511 in bits 15:0",
                  .fix = "",
                  .source = "PTX ISA 9.7.16.1"});
   }
@@ -45,14 +45,13 @@ TmemAddress decode_tmem_address(uint32_t address) {
 
 const TmemLayoutInfo& find_tmem_layout(int m, int cta_group, bool ws, bool sparse) {
   for (const TmemLayoutInfo& row : tmem_layouts) {
-    const bool ws_fits = row.ws == ws || row.name == 'D';
-    const bool sparse_fits = row.name == 'B' ? !sparse : row.name == 'C' ? sparse : true;
-    if (row.m == m && row.cta_group == cta_group && ws_fits && sparse_fits) return row;
+    const bool fits = (ws ? row.ws : row.plain) && (sparse ? row.sparse : row.dense);
+    if (row.m == m && row.cta_group == cta_group && fits) return row;
   }
   std::vector<Violation> violations{
       {.field = "M",
        .seen = fmt::format("{} with cta_group::{}{}", m, cta_group, ws ? " and .ws" : ""),
-       .legal = ws ? "32, 64 or 128 with cta_group::1" : "64 or 128 with cta_group::1, 128 or 256 with cta_group::2",
+       .expected = ws ? "32, 64 or 128 with cta_group::1" : "64 or 128 with cta_group::1, 128 or 256 with cta_group::2",
        .fix = "",
        .source = "PTX ISA 9.7.16.2.1, Table 39"}};
   throw Error(std::move(violations));
@@ -62,10 +61,8 @@ std::string print_cute(const TmemD& d) {
   const TmemLayoutInfo& layout = d.layout;
   const int ctas = layout.m / layout.rows_per_cta;
   std::vector<std::string> shape, stride;
-  if (layout.half_lanes)
-    shape = {"16", std::to_string(layout.rows_per_cta / 16)}, stride = {"1@lane", "32@lane"};
-  else
-    shape = {std::to_string(layout.rows_per_cta)}, stride = {"1@lane"};
+  if (layout.half_lanes) shape = {"16", std::to_string(layout.rows_per_cta / 16)}, stride = {"1@lane", "32@lane"};
+  else shape = {std::to_string(layout.rows_per_cta)}, stride = {"1@lane"};
   if (ctas > 1) shape.push_back(std::to_string(ctas)), stride.push_back("1@cta");
   const auto mode = [](const std::vector<std::string>& parts) {
     return parts.size() == 1 ? parts[0] : fmt::format("({})", fmt::join(parts, ","));
@@ -121,11 +118,34 @@ TmemPlace TmemScales::place_of(int row, int j, int replica) const {
           .bit = 8 * (byte % 4)};
 }
 
+TmemScales scales_of_a(const TmemLayoutInfo& layout, uint32_t address, int id) {
+  return {
+      .address = decode_tmem_address(address & tmem_address_mask), .id = id, .group_columns = layout.rows_per_cta / 32};
+}
+
+TmemScales scales_of_b(const TmemLayoutInfo& layout, int n, uint32_t address, int id) {
+  TmemScales scales{
+      .address = decode_tmem_address(address & tmem_address_mask), .id = id, .group_columns = n <= 128 ? 4 : 8};
+  if (layout.n_parts == 2) {
+    const int half = n / 2;
+    scales.parts = 2, scales.rows_per_part = half, scales.group_columns = (half + 31) / 32;
+  }
+  return scales;
+}
+
+int lane_of(const CpShape& shape, int row, int copy) {
+  constexpr int partition_lanes = 32;
+  if (shape.rows == 4) return partition_lanes * row;
+  if (shape.multicast == ".warpx2::02_13") return row + 64 * copy;
+  if (shape.multicast == ".warpx2::01_23") return 64 * (row / 32) + row % 32 + 32 * copy;
+  return row + 32 * copy;  // .warpx4; without multicast there is copy 0 alone
+}
+
 void require_fits(const TmemD& d) {
   if (d.n < 8 || d.n > 256 || d.n % (8 * d.layout.n_parts) != 0) {
     throw Error({.field = "N",
                  .seen = std::to_string(d.n),
-                 .legal = fmt::format("8..256 in steps of {} in layout {}", 8 * d.layout.n_parts, d.layout.name),
+                 .expected = fmt::format("8..256 in steps of {} in layout {}", 8 * d.layout.n_parts, d.layout.name),
                  .fix = "",
                  .source = "PTX ISA 9.7.16.2.1, Table 39"});
   }
@@ -144,14 +164,14 @@ void require_fits(const TmemScales& scales, int rows, int count, std::string_vie
   if (scales.address.lane != 0) {
     violations.push_back({.field = fmt::format("{} lane", operand),
                           .seen = std::to_string(scales.address.lane),
-                          .legal = "0",
+                          .expected = "0",
                           .fix = "scales stand in all 128 lanes",
                           .source = "PTX ISA 9.7.16.10.7"});
   }
   if (last.column >= tmem_columns) {
     violations.push_back({.field = fmt::format("{} columns", operand),
                           .seen = fmt::format("{}..{}", scales.address.column, last.column),
-                          .legal = fmt::format("0..{}", tmem_columns - 1),
+                          .expected = fmt::format("0..{}", tmem_columns - 1),
                           .fix = "allocate lower",
                           .source = "PTX ISA 9.7.16.1"});
   }
@@ -164,15 +184,9 @@ TmemAddress LdSt::place_of(int thread, int reg, int half) const {
   TmemAddress place;
   int split = 0;
   switch (shape) {
-    case LdStShape::s32x32b:
-      place = {thread, reg};
-      break;
-    case LdStShape::s16x64b:
-      place = {thread / 4 + 8 * (thread % 2), thread / 2 % 2 + 2 * reg};
-      break;
-    case LdStShape::s16x128b:
-      place = {thread / 4 + 8 * (reg % 2), thread % 4 + 4 * (reg / 2)};
-      break;
+    case LdStShape::s32x32b: place = {thread, reg}; break;
+    case LdStShape::s16x64b: place = {thread / 4 + 8 * (thread % 2), thread / 2 % 2 + 2 * reg}; break;
+    case LdStShape::s16x128b: place = {thread / 4 + 8 * (reg % 2), thread % 4 + 4 * (reg / 2)}; break;
     case LdStShape::s16x256b:
       place = {thread / 4 + 8 * (reg / 2 % 2), 2 * (thread % 4) + reg % 2 + 8 * (reg / 4)};
       break;
@@ -191,7 +205,7 @@ void require_legal(const LdSt& move) {
   if (move.num < 1 || move.num > row.max_num || !std::has_single_bit(static_cast<unsigned>(move.num))) {
     throw Error({.field = ".num",
                  .seen = fmt::format("x{}", move.num),
-                 .legal = fmt::format("a power of two, x1..x{} for {}", row.max_num, row.name),
+                 .expected = fmt::format("a power of two, x1..x{} for {}", row.max_num, row.name),
                  .fix = "at most 128 registers a thread",
                  .source = "PTX ISA 9.7.16.8; ptxas 13.0"});
   }

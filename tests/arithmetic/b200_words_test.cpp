@@ -28,10 +28,6 @@ std::vector<uint32_t> hex_words(const std::string& text) {
   return words;
 }
 
-}  // namespace
-
-namespace {
-
 /// One line of the list as operands. `family` is the list's first word.
 struct Word {
   const AccumulatorModel* model = nullptr;
@@ -50,14 +46,10 @@ Word word_of(const std::vector<std::string>& cells, const std::string& family) {
   const std::vector<uint32_t> a_words = hex_words(cells[2]), b_words = hex_words(cells[3]);
   const int terms = static_cast<int>(a_words.size());
   const int shift = a == Format::bf16 ? 16 : 0;  // the list writes bf16 operands as the f32 words they were cut from
-  Word word{.model = find_accumulator_model(Family::tcgen05, a, b, d, scaling),
-            .operands = {.a = BitMatrix(a, 1, terms),
-                         .b = BitMatrix(b, terms, 1),
-                         .c = BitMatrix(d, 1, 1),
-                         .selected_k = {},
-                         .mixed = {},
-                         .saturate = mode == "sat"},
-            .d = hex_words(cells[7]).at(0)};
+  Word word{
+      .model = find_accumulator_model(Target::sm_100a, Family::tcgen05, a, b, d, scaling),
+      .operands = {.a = Matrix(a, 1, terms), .b = Matrix(b, terms, 1), .c = Matrix(d, 1, 1), .saturate = mode == "sat"},
+      .d = hex_words(cells[7]).at(0)};
   for (int k = 0; k < terms; ++k) {
     word.operands.a(0, k) = a_words[static_cast<size_t>(k)] >> shift;
     word.operands.b(k, 0) = b_words[static_cast<size_t>(k)] >> shift;
@@ -67,7 +59,7 @@ Word word_of(const std::vector<std::string>& cells, const std::string& family) {
     const Format type = *format_named(fp4 ? second : third);
     const std::vector<uint32_t> scale_a = hex_words(cells[5]), scale_b = hex_words(cells[6]);
     const int chunks = static_cast<int>(scale_a.size());
-    word.operands.scales = BlockScales{.a = BitMatrix(type, 1, chunks), .b = BitMatrix(type, chunks, 1)};
+    word.operands.scales = BlockScales{.a = Matrix(type, 1, chunks), .b = Matrix(type, chunks, 1)};
     for (int j = 0; j < chunks; ++j) {
       word.operands.scales->a(0, j) = scale_a[static_cast<size_t>(j)];
       word.operands.scales->b(j, 0) = scale_b[static_cast<size_t>(j)];
@@ -78,20 +70,22 @@ Word word_of(const std::vector<std::string>& cells, const std::string& family) {
 
 }  // namespace
 
-TEST_CASE("every published word of a B200 is reproduced") {
+TEST_CASE("every published word of a B200 is reproduced",
+          "[rule:fused-sum][rule:whole-k-scales][rule:groups-of-16][rule:tensor-memory]") {
   std::ifstream file(test::source_path("data/b200/tcgen05_words.txt"));
-  std::map<std::string, int> count;
+  std::map<std::string, int> words_of;
   for (std::string line; std::getline(file, line);) {
     if (line.empty() || line.front() == '#') continue;
     const std::vector<std::string> cells = split(line);
-    REQUIRE(cells.size() == 8);
+    REQUIRE(cells.size() == 8);  // columns of the list
     const std::string family = cells[1].substr(0, cells[1].find(' '));
     const Word word = word_of(cells, family);
     INFO(line);
     REQUIRE(word.model);
-    CHECK(word.model->evidence == Evidence::published_words);
+    CHECK(evidence_of(*word.model, Target::sm_100a) == Evidence::published_words);
     CHECK(multiply_accumulate(*word.model, word.operands)(0, 0) == word.d);
-    ++count[family];
+    ++words_of[family];
   }
-  CHECK(count == std::map<std::string, int>{{"dense", 41}, {"i8", 8}, {"mxf8f6f4", 2}, {"mxf4", 1}, {"mxf4nvf4", 6}});
+  CHECK(words_of ==
+        std::map<std::string, int>{{"dense", 41}, {"i8", 8}, {"mxf8f6f4", 2}, {"mxf4", 1}, {"mxf4nvf4", 6}});
 }

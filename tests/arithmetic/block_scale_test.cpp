@@ -9,7 +9,7 @@ using namespace bitmma;
 
 namespace {
 
-/// Codes of e2m1.
+/// Codes of e2m1, and the bit of its sign.
 constexpr uint32_t half = 1, one = 2, two = 4, six = 7, minus = 8;
 
 /// One fp4 output: four groups of 16, each with one product (a, b) or two, and scales. What is not named is zero.
@@ -18,7 +18,7 @@ struct Group {
   uint32_t scale_a = 127, scale_b = 127;  // ue8m0: 2^0
 };
 
-struct Case {
+struct GroupedCase {
   const char* what;
   std::vector<Group> groups;
   uint32_t c = 0;
@@ -28,12 +28,9 @@ struct Case {
 
 uint32_t f32(int exponent) { return static_cast<uint32_t>(exponent + 127) << 23; }
 
-Operands operands_of(const Case& one_case) {
-  Operands operands{.a = BitMatrix(Format::e2m1, 1, 64),
-                    .b = BitMatrix(Format::e2m1, 64, 1),
-                    .c = BitMatrix(Format::f32, 1, 1),
-                    .selected_k = {}};
-  operands.scales = BlockScales{.a = BitMatrix(one_case.scale_type, 1, 4), .b = BitMatrix(one_case.scale_type, 4, 1)};
+Operands operands_of(const GroupedCase& one_case) {
+  Operands operands{.a = Matrix(Format::e2m1, 1, 64), .b = Matrix(Format::e2m1, 64, 1), .c = Matrix(Format::f32, 1, 1)};
+  operands.scales = BlockScales{.a = Matrix(one_case.scale_type, 1, 4), .b = Matrix(one_case.scale_type, 4, 1)};
   const uint32_t unit = one_case.scale_type == Format::ue8m0 ? 127 : 0x38;
   for (int g = 0; g < 4; ++g) {
     operands.scales->a(0, g) = operands.scales->b(g, 0) = unit;
@@ -50,8 +47,8 @@ Operands operands_of(const Case& one_case) {
   return operands;
 }
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> table = {
+const std::vector<GroupedCase>& cases() {
+  static const std::vector<GroupedCase> table = {
       {"nothing at all is +0", {}, 0, 0},
       {"-0 in C is +0", {}, 0x80000000, 0},
       {"one product", {{{{two, six}}}}, 0, f32(3) | 0x400000},
@@ -134,15 +131,15 @@ const std::vector<Case>& cases() {
 }
 
 const AccumulatorModel& grouped_row() {
-  return *find_accumulator_model(Family::tcgen05, Format::e2m1, Format::e2m1, Format::f32, Scaling::groups_of_16);
+  return *find_accumulator_model(Target::sm_100a, Family::tcgen05, Format::e2m1, Format::e2m1, Format::f32,
+                                 Scaling::groups_of_16);
 }
 const AccumulatorModel& whole_row() {
-  return *find_accumulator_model(Family::tcgen05, Format::e5m2, Format::e5m2, Format::f32, Scaling::whole_k);
+  return *find_accumulator_model(Target::sm_100a, Family::tcgen05, Format::e5m2, Format::e5m2, Format::f32,
+                                 Scaling::whole_k);
 }
 
-std::vector<uint32_t> codes(const BitMatrix& matrix) {
-  return {matrix.bits.data(), matrix.bits.data() + matrix.bits.size()};
-}
+std::vector<uint32_t> codes(const Matrix& matrix) { return {matrix.words().begin(), matrix.words().end()}; }
 
 /// One mxf8f6f4 output with e5m2: products of powers of two, 2^x * 2^y, negative where asked.
 struct WholeCase {
@@ -152,11 +149,8 @@ struct WholeCase {
 };
 
 Operands operands_of(const WholeCase& one_case) {
-  Operands operands{.a = BitMatrix(Format::e5m2, 1, 32),
-                    .b = BitMatrix(Format::e5m2, 32, 1),
-                    .c = BitMatrix(Format::f32, 1, 1),
-                    .selected_k = {}};
-  operands.scales = BlockScales{.a = BitMatrix(Format::ue8m0, 1, 1), .b = BitMatrix(Format::ue8m0, 1, 1)};
+  Operands operands{.a = Matrix(Format::e5m2, 1, 32), .b = Matrix(Format::e5m2, 32, 1), .c = Matrix(Format::f32, 1, 1)};
+  operands.scales = BlockScales{.a = Matrix(Format::ue8m0, 1, 1), .b = Matrix(Format::ue8m0, 1, 1)};
   operands.scales->a(0, 0) = one_case.scale_a;
   operands.scales->b(0, 0) = one_case.scale_b;
   for (size_t i = 0; i < one_case.products.size(); ++i) {
@@ -192,8 +186,9 @@ const std::vector<WholeCase>& whole_cases() {
 
 }  // namespace
 
-TEST_CASE("fp4 with block scales: every boundary and both its neighbours, as computed by hand and by the oracle") {
-  for (const Case& one_case : cases()) {
+TEST_CASE("fp4 with block scales: every boundary and both its neighbours, as computed by hand and by the oracle",
+          "[rule:groups-of-16]") {
+  for (const GroupedCase& one_case : cases()) {
     INFO(one_case.what);
     const Operands operands = operands_of(one_case);
     CHECK(print_bits(Format::f32, multiply_accumulate(grouped_row(), operands)(0, 0)) ==
@@ -203,7 +198,8 @@ TEST_CASE("fp4 with block scales: every boundary and both its neighbours, as com
   }
 }
 
-TEST_CASE("mxf8f6f4: every boundary and both its neighbours, as computed by hand and by the oracle") {
+TEST_CASE("mxf8f6f4: every boundary and both its neighbours, as computed by hand and by the oracle",
+          "[rule:whole-k-scales]") {
   for (const WholeCase& one_case : whole_cases()) {
     INFO(one_case.what);
     const Operands operands = operands_of(one_case);
@@ -224,7 +220,7 @@ TEST_CASE("the directed cases refute every neighbouring rule of the block-scaled
     mutant->change(grouped);
     mutant->change(whole);
     INFO(name);
-    CHECK(std::ranges::any_of(cases(), [&](const Case& one_case) {
+    CHECK(std::ranges::any_of(cases(), [&](const GroupedCase& one_case) {
       return multiply_accumulate(grouped, operands_of(one_case))(0, 0) != one_case.d;
     }));
     CHECK(std::ranges::any_of(whole_cases(), [&](const WholeCase& one_case) {
@@ -233,12 +229,10 @@ TEST_CASE("the directed cases refute every neighbouring rule of the block-scaled
   }
 }
 
-TEST_CASE("scale-input-d: C counts C * 2^-s exactly, both sides of the last bit") {
-  const AccumulatorModel& row = *find_accumulator_model(Family::tcgen05, Format::f16, Format::f16, Format::f32);
-  Operands operands{.a = BitMatrix(Format::f16, 1, 16),
-                    .b = BitMatrix(Format::f16, 16, 1),
-                    .c = BitMatrix(Format::f32, 1, 1),
-                    .selected_k = {}};
+TEST_CASE("scale-input-d: C counts C * 2^-s exactly, both sides of the last bit", "[rule:scale-input-d]") {
+  const AccumulatorModel& row =
+      *find_accumulator_model(Target::sm_100a, Family::tcgen05, Format::f16, Format::f16, Format::f32);
+  Operands operands{.a = Matrix(Format::f16, 1, 16), .b = Matrix(Format::f16, 16, 1), .c = Matrix(Format::f32, 1, 1)};
   const auto d = [&](uint32_t c, int scale) {
     (*operands.c)(0, 0) = c;
     operands.scale_input_d = scale;

@@ -1,13 +1,13 @@
 #include "bitmma/arithmetic/cpu_target.hpp"
 
-#include "bitmma/io/compare.hpp"
-#include "bitmma/io/vector_file.hpp"
+#include "bitmma/files/compare.hpp"
+#include "bitmma/files/vector_file.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
 using namespace bitmma;
 
-TEST_CASE("every instruction set and thread count reproduces the dumps of a real H200") {
+TEST_CASE("every instruction set and thread count reproduces the dumps of a real H200", "[rule:fused-sum]") {
   const std::string_view best = cpu_target();
   for (const std::string_view target : cpu_targets()) {
     use_cpu_target(target);

@@ -1,26 +1,40 @@
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 
-#include "bitmma/instruction/legality.hpp"
-#include "bitmma/instruction/random_operands.hpp"
-#include "bitmma/instruction/simulate.hpp"
+#include <fmt/format.h>
+
+#include <functional>
+#include <numeric>
+
+#include "../../sim/arithmetic/fused_sum.hpp"
+#include "../../sim/arithmetic/product.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/random.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/stimulus/random_operands.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
 
 namespace {
 
-const AccumulatorModel& model(Format a, Format d) { return *find_accumulator_model(Family::wgmma, a, a, d); }
+constexpr Target hopper = Target::sm_90a;
+
+const AccumulatorModel& model(Format a, Format d) { return *find_accumulator_model(hopper, Family::wgmma, a, a, d); }
+
+const AccumulatorModel& grouped_model() {
+  return *find_accumulator_model(Target::sm_100a, Family::tcgen05, Format::e2m1, Format::e2m1, Format::f32,
+                                 Scaling::groups_of_16);
+}
 
 /// One output of a 1 x L times L x 1 product.
 uint32_t dot(const AccumulatorModel& row, Format format, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
              std::optional<uint32_t> c) {
   const int terms = static_cast<int>(a.size());
-  Operands operands{
-      .a = BitMatrix(format, 1, terms), .b = BitMatrix(format, terms, 1), .c = std::nullopt, .selected_k = {}};
+  Operands operands{.a = Matrix(format, 1, terms), .b = Matrix(format, terms, 1)};
   for (int k = 0; k < terms; ++k)
     operands.a(0, k) = a[static_cast<size_t>(k)], operands.b(k, 0) = b[static_cast<size_t>(k)];
   if (c) {
-    operands.c = BitMatrix(row.output, 1, 1);
+    operands.c = Matrix(row.output, 1, 1);
     (*operands.c)(0, 0) = *c;
   }
   return multiply_accumulate(row, operands)(0, 0);
@@ -28,9 +42,97 @@ uint32_t dot(const AccumulatorModel& row, Format format, const std::vector<uint3
 
 constexpr uint32_t one = 0x3C00, minus_one = 0xBC00, infinity = 0x7C00, not_a_number = 0x7C01;  // f16
 
+/// Any codes at all; every eighth number is near 1, so that sums have something to lose.
+Matrix random_matrix(Format format, int rows, int cols, RandomStream& random) {
+  const FormatInfo& row = info(format);
+  Matrix matrix(format, rows, cols);
+  for (uint32_t& word : matrix.words()) {
+    word = random.word() & static_cast<uint32_t>(low_mask(row.bits));
+    if (row.kind == NumberKind::floating && row.is_signed && random.one_in(2)) {
+      const uint32_t near_one = static_cast<uint32_t>(row.bias) << (row.mantissa_bits + row.ignored_bits);
+      word = near_one ^ (word & static_cast<uint32_t>(row.sign_bit() | row.mantissa_mask() << row.ignored_bits));
+    }
+  }
+  return matrix;
+}
+
+struct Shape {
+  int m = 0, n = 0, terms = 0;
+  bool sparse = false;
+};
+
+Operands random_product(const AccumulatorModel& row, Format a, Format b, const Shape& shape, RandomStream& random) {
+  const int k = shape.sparse ? 2 * shape.terms : shape.terms;
+  const bool is_float = row.arithmetic == Arithmetic::fused_sum;
+  Operands operands{.a = random_matrix(a, shape.m, shape.terms, random),
+                    .b = random_matrix(b, k, shape.n, random),
+                    .negate_a = is_float && random.one_in(2),
+                    .negate_b = is_float && random.one_in(2),
+                    .saturate = !is_float && random.one_in(2),
+                    .scale_input_d = is_float && random.one_in(2) ? random.between(0, 15) : 0};
+  if (!random.one_in(4)) operands.c = random_matrix(row.output, shape.m, shape.n, random);
+  for (size_t i = 0; i < operands.a.size() && shape.sparse; ++i)
+    operands.selected_k.push_back(static_cast<uint16_t>(random.between(0, k - 1)));
+  for (int r = 0; r < shape.m && shape.sparse && a == Format::tf32; r += 3) {
+    operands.mixed.push_back({.row = static_cast<uint16_t>(r),
+                              .stored = static_cast<uint16_t>(random.between(0, shape.terms - 1)),
+                              .low_half = static_cast<uint16_t>(random.between(0, 2 * k - 1)),
+                              .high_half = static_cast<uint16_t>(random.between(0, 2 * k - 1))});
+  }
+  if (row.scaling == Scaling::none) return operands;
+  const bool whole_k = row.scaling == Scaling::whole_k;
+  const Format type = !whole_k && random.one_in(2) ? Format::ue4m3 : Format::ue8m0;
+  const int chunks = whole_k ? 1 : shape.terms / 16;
+  operands.scales =
+      BlockScales{.a = random_matrix(type, shape.m, chunks, random), .b = random_matrix(type, chunks, shape.n, random)};
+  return operands;
+}
+
+/// Calls check(row, operands) with products of every row and pair of its types, of shapes that fill vectors and shapes
+/// that do not.
+void for_each_product(const std::function<void(const AccumulatorModel&, const Operands&)>& check) {
+  uint64_t stream = 0;
+  for (const AccumulatorModel& row : accumulator_models()) {
+    const bool grouped = row.scaling == Scaling::groups_of_16;
+    for (const FormatInfo& a : formats) {
+      for (const FormatInfo& b : formats) {
+        if (!row.inputs.contains(a.id) || !row.inputs.contains(b.id)) continue;
+        RandomStream random(5, ++stream);
+        for (const Shape& shape : {Shape{.m = 20, .n = 24, .terms = 8}, Shape{.m = 40, .n = 3, .terms = 5},
+                                   Shape{.m = 3, .n = 17, .terms = 31}, Shape{.m = 5, .n = 40, .terms = 70},
+                                   Shape{.m = 17, .n = 9, .terms = 20, .sparse = true}}) {
+          if (shape.sparse && row.arithmetic == Arithmetic::popcount) continue;
+          Shape fitting = shape;
+          if (grouped) fitting.terms = (shape.terms + 15) / 16 * 16;
+          const Operands operands = random_product(row, a.id, b.id, fitting, random);
+          INFO(print(row.family) << " " << a.name << " " << b.name << ", m " << shape.m << " n " << shape.n << " terms "
+                                 << fitting.terms << (shape.sparse ? " sparse" : ""));
+          check(row, operands);
+        }
+      }
+    }
+  }
+}
+
+std::vector<int> numbers_to(int end) {
+  std::vector<int> numbers(static_cast<size_t>(end));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+/// What multiply_accumulate says of operands that are refused.
+std::string complaint(const AccumulatorModel& row, const Operands& operands) {
+  try {
+    multiply_accumulate(row, operands);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
 }  // namespace
 
-TEST_CASE("a zero result is +0, always") {
+TEST_CASE("a zero result is +0, always", "[rule:zero]") {
   const AccumulatorModel& f32 = model(Format::f16, Format::f32);
   CHECK(dot(f32, Format::f16, {0x8000, 0x8000}, {one, one}, 0x80000000) == 0);
   CHECK(dot(f32, Format::f16, {one, minus_one}, {one, one}, std::nullopt) == 0);
@@ -40,7 +142,7 @@ TEST_CASE("a zero result is +0, always") {
   CHECK(dot(model(Format::f16, Format::f16), Format::f16, {0x8001}, {0x3801}, 0) == 0x8001);
 }
 
-TEST_CASE("special values: NaN is canonical, infinity times zero and opposite infinities are NaN") {
+TEST_CASE("special values: NaN is canonical, infinity times zero and opposite infinities are NaN", "[rule:nan]") {
   const AccumulatorModel& f32 = model(Format::f16, Format::f32);
   CHECK(dot(f32, Format::f16, {not_a_number, one}, {one, one}, 0) == 0x7FFFFFFF);
   CHECK(dot(f32, Format::f16, {one}, {one}, 0xFFC12345) == 0x7FFFFFFF);
@@ -54,10 +156,10 @@ TEST_CASE("special values: NaN is canonical, infinity times zero and opposite in
   CHECK(dot(model(Format::f16, Format::f16), Format::f16, {0x7BFF}, {0x7BFF}, 0) == 0x7C00);
 }
 
-TEST_CASE("a product of 2 or more does not raise the alignment exponent, and every term is truncated alone") {
+TEST_CASE("a product of 2 or more does not raise the alignment exponent, and every term is truncated alone",
+          "[rule:product-exponent][rule:fused-sum]") {
   const AccumulatorModel& f32 = model(Format::f16, Format::f32);
-  // 1.5 * 1.5 = 2.25 has exponent 0: 2^-25 still counts, and completes the last bit of f32 with a second one... four of
-  // them.
+  // 1.5 * 1.5 = 2.25 has exponent 0, so that 2^-24 counts: four of them make the last bit of f32 at 2.25.
   const uint32_t tiny_a = 0x0200, tiny_b = 0x1800;  // 2^-15 (subnormal) and 2^-9: 2^-24, exponent -14 - 9 unnormalised
   CHECK(dot(f32, Format::f16, {0x3E00, tiny_a, tiny_a, tiny_a, tiny_a}, {0x3E00, tiny_b, tiny_b, tiny_b, tiny_b}, 0) ==
         0x40100001);
@@ -67,24 +169,21 @@ TEST_CASE("a product of 2 or more does not raise the alignment exponent, and eve
   CHECK(dot(f32, Format::f16, {small, small, small, small}, {small, small, small, small}, 0) == 0x33800000);
 }
 
-TEST_CASE("fp8 sums keep 13 fraction bits, also of a C that meets only zeros") {
+TEST_CASE("fp8 sums keep 13 fraction bits, also of a C that meets only zeros", "[rule:fp8-13-bits]") {
   CHECK(dot(model(Format::e4m3, Format::f32), Format::e4m3, {0}, {0}, 0x3FFFFFFF) == 0x3FFFFC00);
   CHECK(dot(model(Format::e4m3, Format::f32), Format::e4m3, {0x38, 0x38}, {0x38, 0x01}, 0) == 0x3F804000);
 }
 
-TEST_CASE("f32 results overflow only from 2^128 on") {
+TEST_CASE("f32 results overflow only from 2^128 on", "[rule:output-rounding]") {
   const AccumulatorModel& bf16 = model(Format::bf16, Format::f32);
   CHECK(dot(bf16, Format::bf16, {0x7F00}, {0x4000}, 0) == 0x7F800000);                  // 2^127 * 2
   CHECK(dot(bf16, Format::bf16, {0x7F00, 0x7F00}, {0x3F80, 0x3F7F}, 0) == 0x7F7F8000);  // 2^127 + 2^127 * 0.996
   CHECK(dot(bf16, Format::bf16, {0x7F7F, 0x7F7F}, {0x7F7F, 0xFF7F}, 0x3F800000) == 0);  // c far below a cancelled 2^254
 }
 
-TEST_CASE("integers wrap or clamp once; b1 counts common bits") {
-  const AccumulatorModel& s32 = *find_accumulator_model(Family::wgmma, Format::s8, Format::u8, Format::s32);
-  Operands operands{.a = BitMatrix(Format::s8, 1, 2),
-                    .b = BitMatrix(Format::u8, 2, 1),
-                    .c = BitMatrix(Format::s32, 1, 1),
-                    .selected_k = {}};
+TEST_CASE("integers wrap or clamp once", "[rule:integers][rule:popcount]") {
+  const AccumulatorModel& s32 = *find_accumulator_model(hopper, Family::wgmma, Format::s8, Format::u8, Format::s32);
+  Operands operands{.a = Matrix(Format::s8, 1, 2), .b = Matrix(Format::u8, 2, 1), .c = Matrix(Format::s32, 1, 1)};
   operands.a(0, 0) = 0x7F, operands.a(0, 1) = 0x80, operands.b(0, 0) = 255, operands.b(1, 0) = 255;
   (*operands.c)(0, 0) = 0x7FFFFFFF;
   CHECK(multiply_accumulate(s32, operands)(0, 0) ==
@@ -97,35 +196,50 @@ TEST_CASE("integers wrap or clamp once; b1 counts common bits") {
   CHECK(multiply_accumulate(s32, operands)(0, 0) == 0x7FFFFFFFu + 128 * 255);
 }
 
-TEST_CASE("the vector loop and the spelled-out rule agree on every row, distribution, sign and sparsity") {
-  for (const LegalForm& form : legal_forms()) {
-    const AccumulatorModel& row = *find_accumulator_model(form.family, form.a, form.b, form.d);
-    if (row.arithmetic != Arithmetic::fused_sum) continue;
-    for (const DistributionInfo& distribution : distributions) {
-      for (const bool sparse : {false, true}) {
-        // n = 72: one whole block of lanes and a rest.
-        const Instruction instruction{.sparse = sparse,
-                                      .n = 72,
-                                      .k = sparse ? form.k_sparse : form.k_dense,
-                                      .d = form.d,
-                                      .a = form.a,
-                                      .b = form.b,
-                                      .imm_scale_a = sparse ? -1 : 1,
-                                      .imm_scale_b = distribution.id == Distribution::bits ? -1 : 1};
-        const Operands operands = random_operands(instruction, distribution.id, 17, 0);
-        const BitMatrix fast = multiply_accumulate(row, operands);
-        for (int r = 0; r < 64; r += 5) {
-          for (int col = 0; col < 72; ++col) {
-            std::vector<Term> terms;
-            for (int j = 0; j < operands.a.cols(); ++j) {
-              const int k = sparse ? operands.selected_k[static_cast<size_t>(r * operands.a.cols() + j)] : j;
-              Term term{decode(form.a, operands.a(r, j)), decode(form.b, operands.b(k, col))};
-              term.a.negative ^= operands.negate_a;
-              term.b.negative ^= operands.negate_b;
-              terms.push_back(term);
+TEST_CASE("b1 counts positions where both bits are set, behind word boundaries too", "[rule:popcount]") {
+  Operands operands{.a = Matrix(Format::b1, 1, 70), .b = Matrix(Format::b1, 70, 1), .c = Matrix(Format::s32, 1, 1)};
+  operands.a.fill(1);
+  for (int k = 0; k < 70; k += 3) operands.b(k, 0) = 1;
+  (*operands.c)(0, 0) = 100;
+  CHECK(multiply_accumulate(model(Format::b1, Format::s32), operands)(0, 0) == 124);
+}
+
+TEST_CASE("the vector loops and the rule spelled out agree on every row, type, shape and option") {
+  for_each_product([](const AccumulatorModel& row, const Operands& operands) {
+    if (row.arithmetic != Arithmetic::fused_sum) return;
+    const Matrix fast = multiply_accumulate(row, operands);
+    for (int r = 0; r < fast.rows(); ++r) {
+      for (int col = 0; col < fast.cols(); ++col) {
+        const std::optional<uint32_t> c = operands.c ? std::optional((*operands.c)(r, col)) : std::nullopt;
+        INFO("row " << r << " col " << col);
+        REQUIRE(fast(r, col) == fused_sum(row, exact_terms(operands, r, col), c, operands.scale_input_d));
+      }
+    }
+  });
+}
+
+TEST_CASE("the vector loops and the rule spelled out agree on every distribution") {
+  for (const AccumulatorModel& row : accumulator_models()) {
+    if (row.family != Family::wgmma || row.arithmetic != Arithmetic::fused_sum) continue;
+    for (const FormatInfo& type : formats) {
+      if (!row.inputs.contains(type.id)) continue;
+      for (const DistributionInfo& distribution : distributions) {
+        for (const bool sparse : {false, true}) {
+          // n = 72: one whole block of vectors and a rest.
+          const Instruction instruction = Wgmma{.n = 72,
+                                                .d = row.output,
+                                                .a = type.id,
+                                                .b = type.id,
+                                                .sparse = sparse,
+                                                .negate_a = sparse,
+                                                .negate_b = distribution.id == Distribution::bits};
+          const Operands operands = random_operands(instruction, hopper, distribution.id, 17, 0);
+          const Matrix fast = multiply_accumulate(row, operands);
+          for (int r = 0; r < 64; r += 5) {
+            for (int col = 0; col < 72; ++col) {
+              INFO(type.name << " " << distribution.name << " row " << r << " col " << col);
+              REQUIRE(fast(r, col) == fused_sum(row, exact_terms(operands, r, col), (*operands.c)(r, col)));
             }
-            INFO(print(instruction) << " " << distribution.name << " row " << r << " col " << col);
-            REQUIRE(fast(r, col) == fused_sum(row, form.a, form.b, terms, (*operands.c)(r, col)));
           }
         }
       }
@@ -133,21 +247,185 @@ TEST_CASE("the vector loop and the spelled-out rule agree on every row, distribu
   }
 }
 
-TEST_CASE("every legal instruction has exactly one accumulator row, and every row an instruction") {
-  for (const AccumulatorModel& row : accumulator_models()) {
-    if (row.family != Family::wgmma) continue;  // the forms of tcgen05.mma have no types; its tests are its own
-    int users = 0;
-    for (const LegalForm& form : legal_forms())
-      users += find_accumulator_model(form.family, form.a, form.b, form.d) == &row;
-    CHECK(users > 0);
-    CHECK_FALSE(row.source.empty());
-  }
-  for (const LegalForm& form : legal_forms()) {
-    int rows = 0;
-    for (const AccumulatorModel& row : accumulator_models()) {
-      rows += row.family == form.family && row.output == form.d && row.inputs.contains(form.a) &&
-              row.inputs.contains(form.b);
+TEST_CASE("D of a step of K is C of the next: the same as one product after the other", "[rule:steps]") {
+  for_each_product([](const AccumulatorModel& row, const Operands& operands) {
+    if (row.arithmetic != Arithmetic::fused_sum) return;
+    const int terms = operands.a.cols();
+    for (const int step : {4, 16, 32}) {
+      if (row.scaling == Scaling::groups_of_16 && step % 16 != 0) continue;
+      AccumulatorModel in_steps = row;
+      in_steps.terms_per_step = step;
+      const Matrix d = multiply_accumulate(in_steps, operands);
+      std::optional<Matrix> c = operands.c;
+      for (int first = 0; first < terms; first += step) {
+        Operands of_step = step_of(operands, first, std::min(step, terms - first));
+        of_step.c = c;
+        of_step.scale_input_d = first == 0 ? operands.scale_input_d : 0;
+        c = multiply_accumulate(row, of_step);
+      }
+      INFO("steps of " << step);
+      REQUIRE(d == *c);
+      for (int col = 0; col < d.cols(); ++col) {
+        const std::optional<uint32_t> first_c = operands.c ? std::optional((*operands.c)(0, col)) : std::nullopt;
+        REQUIRE(d(0, col) == fused_sum(in_steps, exact_terms(operands, 0, col), first_c, operands.scale_input_d));
+      }
     }
-    CHECK(rows == 1);
+  });
+}
+
+TEST_CASE("steps change results: what the first one rounds away is gone, and NaN and infinity pass on",
+          "[rule:steps]") {
+  AccumulatorModel in_steps = model(Format::f16, Format::f32);
+  in_steps.terms_per_step = 1;
+  // 2^-13 squared is 2^-26: kept beside 2^-13 alone, dropped beside 1.
+  CHECK(dot(in_steps, Format::f16, {one, 0x0800, minus_one}, {one, 0x0800, one}, std::nullopt) == 0);
+  CHECK(dot(in_steps, Format::f16, {one, minus_one, 0x0800}, {one, one, 0x0800}, std::nullopt) == 0x32800000);
+  CHECK(dot(in_steps, Format::f16, {infinity, one}, {one, one}, 0) == 0x7F800000);
+  CHECK(dot(in_steps, Format::f16, {infinity, infinity}, {one, minus_one}, 0) == 0x7FFFFFFF);
+  CHECK(dot(in_steps, Format::f16, {not_a_number, one}, {one, one}, 0) == 0x7FFFFFFF);
+}
+
+TEST_CASE("swapped operands give D transposed, whatever the shape") {
+  for_each_product([](const AccumulatorModel& row, const Operands& operands) {
+    if (!operands.selected_k.empty()) return;
+    const Operands other_way = swapped(operands);
+    CHECK(other_way.swapped);
+    REQUIRE(multiply_accumulate(row, other_way) == transposed(multiply_accumulate(row, operands)));
+  });
+}
+
+TEST_CASE("products of few columns prefer A and B swapped") {
+  const AccumulatorModel& f16 = model(Format::f16, Format::f32);
+  CHECK(prefers_swapped(f16, 64, 8));
+  CHECK_FALSE(prefers_swapped(f16, 64, 16));
+  CHECK_FALSE(prefers_swapped(f16, 8, 8));
+  CHECK(prefers_swapped(grouped_model(), 128, 16));
+  CHECK_FALSE(prefers_swapped(model(Format::b1, Format::s32), 64, 8));
+}
+
+TEST_CASE("a block of operands gives the block of D") {
+  for_each_product([](const AccumulatorModel& row, const Operands& operands) {
+    const Matrix d = multiply_accumulate(row, operands);
+    const std::vector<int> rows{2, 0, 2}, cols{1, 2};
+    const Matrix picked = multiply_accumulate(row, block_of(operands, rows, cols));
+    for (int i = 0; i < 3; ++i) {
+      for (int j = 0; j < 2; ++j)
+        REQUIRE(picked(i, j) == d(rows[static_cast<size_t>(i)], cols[static_cast<size_t>(j)]));
+    }
+    REQUIRE(multiply_accumulate(row, block_of(operands, 1, 2, 1, 2)) == block_of(d, 1, 2, 1, 2));
+    REQUIRE(block_of(operands, numbers_to(d.rows()), numbers_to(d.cols())) == operands);
+  });
+}
+
+TEST_CASE("a block of operands that reaches outside is refused") {
+  const Operands operands{.a = Matrix(Format::f16, 4, 8), .b = Matrix(Format::f16, 8, 6)};
+  CHECK_THROWS_WITH(block_of(operands, 2, 3, 0, 6), ContainsSubstring("row of a block of D = 4: legal is inside 0..3"));
+  CHECK_THROWS_WITH(block_of(operands, 0, 4, -1, 2),
+                    ContainsSubstring("column of a block of D = -1: legal is inside 0..5"));
+}
+
+TEST_CASE("multiply_accumulate refuses what does not agree, with everything that is wrong") {
+  const AccumulatorModel& f16 = model(Format::f16, Format::f32);
+  const Operands good{.a = Matrix(Format::f16, 4, 16), .b = Matrix(Format::f16, 16, 8), .c = Matrix(Format::f32, 4, 8)};
+  CHECK(complaint(f16, good) == "none");
+  const auto with = [&](const std::function<void(Operands&)>& change) {
+    Operands operands = good;
+    change(operands);
+    return complaint(f16, operands);
+  };
+  CHECK(with([](Operands& o) { o.b = Matrix(Format::f16, 8, 8); }) ==
+        "B = 8 x 8: legal is 16 rows, as A has columns; or selected_k, when A is sparse");
+  CHECK(
+      with([](Operands& o) { o.a = {}; }).starts_with("format of A = f32: legal is f16\nA = 0 x 0: legal is at least"));
+  CHECK(with([](Operands& o) { o.a = Matrix(Format::bf16, 4, 16); }) == "format of A = bf16: legal is f16");
+  CHECK(with([](Operands& o) { o.b = Matrix(Format::s8, 16, 8); }) == "format of B = s8: legal is f16");
+  CHECK(with([](Operands& o) { o.c = Matrix(Format::f32, 8, 4); }) == "C = 8 x 4: legal is 4 x 8");
+  CHECK(with([](Operands& o) { o.c = Matrix(Format::f16, 4, 8); }) == "format of C = f16: legal is f32");
+  CHECK(with([](Operands& o) { o.scale_input_d = 16; }) == "scale_input_d = 16: legal is 0..15");
+  CHECK(with([](Operands& o) { o.scales.emplace(); }) == "scales = given: legal is none: the model has no scaling");
+  CHECK(with([](Operands& o) { o.selected_k = {1, 2}; }) == "selected_k = 2 entries: legal is 64, one an element of A");
+  CHECK(with([](Operands& o) { o.selected_k.assign(64, 16); }) == "selected_k = 16: legal is 0..15");
+  CHECK(with([](Operands& o) { o.selected_k.assign(64, 0), o.swapped = true; }) ==
+        "selected_k = given: legal is none with swapped operands");
+  CHECK(with([](Operands& o) { o.mixed.emplace_back(); }) == "mixed = 1 terms: legal is none but with sparse tf32");
+  CHECK(with([](Operands& o) { o.a = Matrix(Format::e4m3, 4, 8), o.scale_input_d = -1; }) ==
+        "format of A = e4m3: legal is f16\n"
+        "B = 16 x 8: legal is 8 rows, as A has columns; or selected_k, when A is sparse\n"
+        "scale_input_d = -1: legal is 0..15");
+}
+
+TEST_CASE("sparse tf32 is refused when a mixed term lies outside") {
+  Operands operands{.a = Matrix(Format::tf32, 2, 4), .b = Matrix(Format::tf32, 8, 3)};
+  operands.selected_k.assign(8, 7);
+  const AccumulatorModel& tf32 = model(Format::tf32, Format::f32);
+  operands.mixed = {{.row = 1, .stored = 3, .low_half = 15, .high_half = 0}};
+  CHECK(complaint(tf32, operands) == "none");
+  operands.mixed.push_back({.row = 0, .stored = 0, .low_half = 0, .high_half = 16});
+  CHECK(complaint(tf32, operands) ==
+        "mixed = another order: legal is terms ordered by row\n"
+        "mixed = row 0, stored 0, halves 0 and 16: legal is inside 2 x 4, halves inside 0..15");
+}
+
+TEST_CASE("scales are refused when they do not fit") {
+  Operands operands{.a = Matrix(Format::e2m1, 4, 64), .b = Matrix(Format::e2m1, 64, 8)};
+  const auto scaled = [&](Format type, int a_rows, int chunks, int b_chunks, int cols) {
+    operands.scales = BlockScales{.a = Matrix(type, a_rows, chunks), .b = Matrix(type, b_chunks, cols)};
+    return complaint(grouped_model(), operands);
+  };
+  CHECK(complaint(grouped_model(), operands) == "scales = none: legal is given: the model scales its terms");
+  CHECK(scaled(Format::ue8m0, 4, 4, 4, 8) == "none");
+  CHECK(scaled(Format::ue4m3, 4, 2, 2, 8) == "none");
+  CHECK(scaled(Format::ue4m3, 4, 3, 3, 8) ==
+        "scales of A = 4 x 3: legal is 4 rows, as A has, and columns that divide 4");
+  CHECK(scaled(Format::ue4m3, 4, 4, 2, 8) == "scales of B = 2 x 8: legal is 4 x 8");
+  CHECK(scaled(Format::e4m3, 4, 4, 4, 8) ==
+        "format of the scales of A = e4m3: legal is ue8m0 or ue4m3\n"
+        "format of the scales of B = e4m3: legal is ue8m0 or ue4m3");
+  operands.a = Matrix(Format::e2m1, 4, 24), operands.b = Matrix(Format::e2m1, 24, 8);
+  CHECK_THAT(scaled(Format::ue8m0, 4, 1, 1, 8), ContainsSubstring("A = 4 x 24: legal is a multiple of 16 columns"));
+  const AccumulatorModel& whole_k = *find_accumulator_model(Target::sm_100a, Family::tcgen05, Format::e4m3,
+                                                            Format::e4m3, Format::f32, Scaling::whole_k);
+  operands = {.a = Matrix(Format::e4m3, 4, 32), .b = Matrix(Format::e4m3, 32, 8)};
+  operands.scales = BlockScales{.a = Matrix(Format::ue4m3, 4, 2), .b = Matrix(Format::ue8m0, 2, 8)};
+  CHECK(complaint(whole_k, operands) ==
+        "format of the scales of A = ue4m3: legal is ue8m0\n"
+        "scales of A = 4 x 2: legal is 4 rows, as A has, and 1 column");
+}
+
+TEST_CASE("models that somebody changed are refused when nothing can compute them") {
+  const Operands operands{.a = Matrix(Format::f16, 4, 16), .b = Matrix(Format::f16, 16, 8)};
+  AccumulatorModel changed = model(Format::f16, Format::f32);
+  changed.output = Format::s32, changed.output_fraction_bits = 0;
+  CHECK(complaint(changed, operands) == "output of the model = s32: legal is f32 or f16");
+  changed = model(Format::f16, Format::f16);
+  changed.output_fraction_bits = 11, changed.terms_per_step = -1;
+  CHECK(complaint(changed, operands) ==
+        "output_fraction_bits of the model = 11: legal is 0..10\nterms_per_step of the model = -1: legal is 0 or more");
+}
+
+TEST_CASE("types that a row lacks are computed only by the unchecked entry, for what-if questions") {
+  const Operands operands{.a = Matrix(Format::bf16, 4, 16), .b = Matrix(Format::f16, 16, 8)};
+  const AccumulatorModel& f16 = model(Format::f16, Format::f32);
+  CHECK_THROWS_AS(multiply_accumulate(f16, operands), Error);
+  CHECK_NOTHROW(multiply_accumulate_unchecked(f16, operands));
+  CHECK_THROWS_AS(multiply_accumulate_unchecked(f16, {.a = Matrix(Format::s8, 4, 16), .b = operands.b}), Error);
+  CHECK_THROWS_AS(multiply_accumulate_unchecked(f16, {.a = operands.a, .b = Matrix(Format::f16, 8, 8)}), Error);
+}
+
+TEST_CASE("every wgmma form has an accumulator row for each of its types, and every row of wgmma a form") {
+  std::vector<const AccumulatorModel*> used;
+  for (const Form& form : forms()) {
+    if (form.family != Family::wgmma) continue;
+    for (const FormatInfo& a : formats) {
+      for (const FormatInfo& b : formats) {
+        if (!form.a.contains(a.id) || !form.b.contains(b.id)) continue;
+        used.push_back(find_accumulator_model(hopper, form.family, a.id, b.id, form.d));
+        INFO(form.name << " " << a.name << " " << b.name);
+        CHECK(used.back());
+      }
+    }
+  }
+  for (const AccumulatorModel& row : accumulator_models()) {
+    if (row.family == Family::wgmma) CHECK(std::ranges::find(used, &row) != used.end());
   }
 }

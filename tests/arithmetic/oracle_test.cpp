@@ -6,9 +6,10 @@
 #include <map>
 
 #include "bitmma/arithmetic/cpu_target.hpp"
+#include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "bitmma/core/parallel.hpp"
-#include "bitmma/instruction/random_operands.hpp"
-#include "bitmma/instruction/simulate.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "bitmma/stimulus/random_operands.hpp"
 #include "oracle/slow_dot.hpp"
 #include "support/catch.hpp"
 
@@ -27,20 +28,12 @@ const std::map<std::string, oracle::Rule> rules = {
     {"mma.sync e4m3 f32", {25, -133, 23, false, false}},
 };
 
-std::vector<uint32_t> codes_of(const BitMatrix& matrix) {
-  std::vector<uint32_t> codes;
-  for (int row = 0; row < matrix.rows(); ++row) {
-    for (int col = 0; col < matrix.cols(); ++col) codes.push_back(matrix(row, col));
-  }
-  return codes;
-}
-
 /// Row `row` of the scales of A, and column `col` of those of B.
 std::pair<std::vector<uint32_t>, std::vector<uint32_t>> scales_at(const BlockScales& scales, int row, int col) {
-  BitMatrix a(scales.a.format, 1, scales.a.cols()), b(scales.b.format, scales.b.rows(), 1);
-  a.bits = scales.a.bits.row(row);
-  b.bits = scales.b.bits.col(col);
-  return {codes_of(a), codes_of(b)};
+  std::vector<uint32_t> a, b;
+  for (int j = 0; j < scales.a.cols(); ++j) a.push_back(scales.a(row, j));
+  for (int j = 0; j < scales.b.rows(); ++j) b.push_back(scales.b(j, col));
+  return {a, b};
 }
 
 uint32_t expected(const Instruction& instruction, const Operands& operands, int row, int col) {
@@ -52,78 +45,130 @@ uint32_t expected(const Instruction& instruction, const Operands& operands, int 
     b.push_back(operands.b(k, col));
   }
   const std::optional<uint32_t> c = operands.c ? std::optional((*operands.c)(row, col)) : std::nullopt;
-  const std::string type_a(info(instruction.a).name), type_b(info(instruction.b).name),
-      type_d(info(instruction.d).name);
-  if (instruction.d == Format::s32) return oracle::integer_dot(type_a, type_b, a, b, operands.saturate, c);
+  const Mma mma = mma_of(instruction);
+  const std::string type_a(info(mma.a).name), type_b(info(mma.b).name), type_d(info(mma.d).name);
+  if (mma.d == Format::s32) return oracle::integer_dot(type_a, type_b, a, b, operands.saturate, c);
   oracle::Scaling scaling{.c_shift = operands.scale_input_d};
   if (operands.scales) {
     const auto [scale_a, scale_b] = scales_at(*operands.scales, row, col);
-    if (instruction.kind != MmaKind::mxf8f6f4) {
-      return oracle::grouped_dot(std::string(info(instruction.scale_type).name), a, b,
-                                 operands.negate_a != operands.negate_b, scale_a, scale_b, c);
+    if (mma.scaling == Scaling::groups_of_16) {
+      return oracle::grouped_dot(std::string(info(mma.scale_type).name), a, b, operands.negate_a != operands.negate_b,
+                                 scale_a, scale_b, c);
     }
     scaling.power = static_cast<int>(scale_a[0]) - 127 + static_cast<int>(scale_b[0]) - 127;
     scaling.nan = scale_a[0] == 255 || scale_b[0] == 255;
   }
-  const std::string inputs = info(instruction.a).bits <= 8 ? "e4m3" : type_a;
-  return oracle::scaled_dot(rules.at(std::string(print(instruction.family)) + " " + inputs + " " + type_d), scaling,
-                            type_a, type_b, a, b, operands.negate_a, operands.negate_b, c);
+  const std::string inputs = info(mma.a).bits <= 8 ? "e4m3" : type_a;
+  return oracle::scaled_dot(rules.at(std::string(print(mma.family)) + " " + inputs + " " + type_d), scaling, type_a,
+                            type_b, a, b, operands.negate_a, operands.negate_b, c);
 }
 
-/// Instructions that use the row: every pair of its types, dense and (wgmma) sparse, signs, saturation, without C.
-std::vector<Instruction> instructions_of(const AccumulatorModel& row) {
-  std::vector<Instruction> instructions;
+/// A product that a row computes. Signs, and whether C is read, stand beside the instruction: mma.sync has neither, but
+/// its rows compute with them.
+struct Product {
+  Instruction instruction;
+  bool negate_a = false, negate_b = false, reads_c = true;
+
+  Operands operands(Target target, Distribution distribution, uint64_t seed, uint64_t index) const {
+    Operands random = random_operands(instruction, target, distribution, seed, index);
+    random.negate_a = negate_a, random.negate_b = negate_b;
+    if (!reads_c) random.c.reset();
+    return random;
+  }
+};
+
+/// Variant 0..7 of the products of two types: dense and sparse, signs, saturation, without C, sizes and types of
+/// scales.
+Product product_of(const AccumulatorModel& row, const FormatInfo& a, const FormatInfo& b, int variant) {
+  const bool is_float = a.kind == NumberKind::floating, is_integer = a.kind == NumberKind::integer;
+  const bool sparse = variant % 2 == 1 && a.kind != NumberKind::bits;
+  const bool grouped = row.scaling == Scaling::groups_of_16, scaled = row.scaling != Scaling::none;
+  const int natural = grouped ? 64 : a.bits == 1 ? 256 : 256 / std::max(a.bits, 8);
+  const int k = grouped && variant == 6 ? 96 : sparse ? 2 * natural : natural;
+  const MmaKind kind = grouped        ? MmaKind::mxf4nvf4
+                       : scaled       ? MmaKind::mxf8f6f4
+                       : a.bits == 32 ? MmaKind::tf32
+                       : a.bits == 16 ? MmaKind::f16
+                       : is_integer   ? MmaKind::i8
+                                      : MmaKind::f8f6f4;
+  const ScaleVec scale_vec = !grouped ? ScaleVec::unwritten : variant < 4 ? ScaleVec::x2 : ScaleVec::x4;
+  const Format scale_type = grouped && (variant >= 6 || variant == 4) ? Format::ue4m3 : Format::ue8m0;
+  const bool saturate = is_integer && variant >= 2;
+  Product product{.instruction = {},
+                  .negate_a = is_float && variant % 4 == 1,
+                  .negate_b = is_float && variant % 4 == 2,
+                  .reads_c = variant % 4 != 3};
+  switch (row.family) {
+    case Family::wgmma:
+      product.instruction = Wgmma{.n = 16,
+                                  .d = row.output,
+                                  .a = a.id,
+                                  .b = b.id,
+                                  .sparse = sparse,
+                                  .k = k,
+                                  .saturate = saturate,
+                                  .enable_input_d = product.reads_c,
+                                  .negate_a = product.negate_a,
+                                  .negate_b = product.negate_b};
+      break;
+    case Family::tcgen05:
+      product.instruction = Tcgen05Mma{.kind = kind,
+                                       .m = 64,
+                                       .n = 16,
+                                       .d = row.output,
+                                       .a = a.id,
+                                       .b = b.id,
+                                       .sparse = sparse,
+                                       .k = k,
+                                       .saturate = saturate,
+                                       .enable_input_d = product.reads_c,
+                                       .scale_input_d = a.bits >= 16 && variant >= 4 ? 3 * variant - 9 : 0,
+                                       .negate_a = product.negate_a,
+                                       .negate_b = product.negate_b,
+                                       .scale_vec = scale_vec,
+                                       .scale_type = scale_type};
+      break;
+    default:
+      product.instruction = MmaSync{.kind = kind,
+                                    .m = 64,
+                                    .n = 16,
+                                    .d = row.output,
+                                    .a = a.id,
+                                    .b = b.id,
+                                    .sparse = sparse,
+                                    .k = k,
+                                    .scale_vec = scale_vec,
+                                    .scale_type = scale_type};
+  }
+  return product;
+}
+
+/// Products that use the row: every pair of its types, in every variant.
+std::vector<Product> products_of(const AccumulatorModel& row) {
+  std::vector<Product> products;
   for (const FormatInfo& a : formats) {
     for (const FormatInfo& b : formats) {
       // A and B have the same width, but for the 8-, 6- and 4-bit types of f8f6f4.
       if (!row.inputs.contains(a.id) || !row.inputs.contains(b.id) || (a.bits > 8 && a.id != b.id)) continue;
-      for (int variant = 0; variant < 8; ++variant) {
-        const bool is_float = a.kind == NumberKind::floating, is_integer = a.kind == NumberKind::integer;
-        const bool sparse = variant % 2 == 1 && a.kind != NumberKind::bits;
-        const bool grouped = row.scaling == Scaling::groups_of_16, scaled = row.scaling != Scaling::none;
-        const int k = grouped ? 64 : a.bits == 1 ? 256 : 256 / std::max(a.bits, 8);
-        Instruction instruction{.family = row.family,
-                                .sparse = sparse,
-                                .n = 16,
-                                .k = sparse ? 2 * k : k,
-                                .d = row.output,
-                                .a = a.id,
-                                .b = b.id,
-                                .satfinite = is_integer && variant >= 2,
-                                .imm_scale_a = is_float && variant % 4 == 1 ? -1 : 1,
-                                .imm_scale_b = is_float && variant % 4 == 2 ? -1 : 1,
-                                .scale_d = variant % 4 == 3 ? 0 : 1};
-        if (scaled)
-          instruction.kind = grouped ? MmaKind::mxf4nvf4 : MmaKind::mxf8f6f4;
-        else if (row.family == Family::tcgen05)
-          instruction.kind = a.bits == 32   ? MmaKind::tf32
-                             : a.bits == 16 ? MmaKind::f16
-                             : is_integer   ? MmaKind::i8
-                                            : MmaKind::f8f6f4;
-        if (grouped)
-          instruction.scale_vec = variant < 4 ? ".scale_vec::2X" : ".scale_vec::4X",
-          instruction.scale_type = variant >= 6 || variant == 4 ? Format::ue4m3 : Format::ue8m0;
-        if (grouped && variant == 6) instruction.k = 96;
-        if (row.family == Family::tcgen05 && a.bits >= 16 && variant >= 4) instruction.scale_input_d = 3 * variant - 9;
-        instructions.push_back(instruction);
-      }
+      for (int variant = 0; variant < 8; ++variant) products.push_back(product_of(row, a, b, variant));
     }
   }
-  return instructions;
+  return products;
 }
 
 void require_row_agrees(const AccumulatorModel& row) {
-  const std::vector<Instruction> instructions = instructions_of(row);
+  const std::vector<Product> products = products_of(row);
+  const Target target = row.targets.first();
   const int64_t outputs_per_case = 64 * 16;
   const int64_t cases = BITMMA_ORACLE_OUTPUTS / outputs_per_case + 1;
   std::atomic<int64_t> outputs{0}, wrong{0};
   parallel_for(static_cast<size_t>(cases), hardware_threads(), [&](size_t index) {
-    const Instruction& instruction = instructions[index % instructions.size()];
-    const Distribution distribution = distributions[index / instructions.size() % distributions.size()].id;
-    const Operands operands = random_operands(instruction, distribution, 2026, index);
-    const BitMatrix d = multiply_accumulate(row, operands);
+    const Product& product = products[index % products.size()];
+    const Distribution distribution = distributions[index / products.size() % distributions.size()].id;
+    const Operands operands = product.operands(target, distribution, 2026, index);
+    const Matrix d = multiply_accumulate(row, operands);
     for (int r = 0; r < d.rows(); ++r) {
-      for (int col = 0; col < d.cols(); ++col) wrong += d(r, col) != expected(instruction, operands, r, col);
+      for (int col = 0; col < d.cols(); ++col) wrong += d(r, col) != expected(product.instruction, operands, r, col);
     }
     outputs += d.rows() * d.cols();
   });
@@ -139,50 +184,84 @@ void for_each_case(
     int cases_per_row,
     const std::function<void(const AccumulatorModel&, const Instruction&, const Operands&, size_t)>& check) {
   for (const AccumulatorModel& row : accumulator_models()) {
-    const std::vector<Instruction> instructions = instructions_of(row);
+    const std::vector<Product> products = products_of(row);
     for (int index = 0; index < cases_per_row; ++index) {
-      Instruction instruction = instructions[static_cast<size_t>(index) * 7 % instructions.size()];
-      instruction.n = widths[static_cast<size_t>(index) % widths.size()];
+      Product product = products[static_cast<size_t>(index) * 7 % products.size()];
+      std::visit(
+          [&](auto& one) {
+            if constexpr (requires { one.n; }) one.n = widths[static_cast<size_t>(index) % widths.size()];
+          },
+          product.instruction);
       const Distribution distribution =
           distributions[static_cast<size_t>(index) / widths.size() % distributions.size()].id;
-      check(row, instruction, random_operands(instruction, distribution, 77, static_cast<uint64_t>(index)),
+      check(row, product.instruction,
+            product.operands(row.targets.first(), distribution, 77, static_cast<uint64_t>(index)),
             static_cast<size_t>(index));
     }
   }
 }
 
 const AccumulatorModel& row_of(Format a, Format d, Family family = Family::wgmma, Scaling scaling = Scaling::none) {
-  return *find_accumulator_model(family, a, a, d, scaling);
+  const Target target = family == Family::wgmma     ? Target::sm_90a
+                        : family == Family::tcgen05 ? Target::sm_100a
+                                                    : Target::sm_120a;
+  return *find_accumulator_model(target, family, a, a, d, scaling);
 }
 
 }  // namespace
 
-TEST_CASE("oracle: wgmma tf32 to f32") { require_row_agrees(row_of(Format::tf32, Format::f32)); }
-TEST_CASE("oracle: wgmma f16 to f32") { require_row_agrees(row_of(Format::f16, Format::f32)); }
-TEST_CASE("oracle: wgmma bf16 to f32") { require_row_agrees(row_of(Format::bf16, Format::f32)); }
-TEST_CASE("oracle: wgmma f16 to f16") { require_row_agrees(row_of(Format::f16, Format::f16)); }
-TEST_CASE("oracle: wgmma fp8 to f32") { require_row_agrees(row_of(Format::e4m3, Format::f32)); }
-TEST_CASE("oracle: wgmma fp8 to f16") { require_row_agrees(row_of(Format::e4m3, Format::f16)); }
-TEST_CASE("oracle: wgmma s8 and u8") { require_row_agrees(row_of(Format::s8, Format::s32)); }
-TEST_CASE("oracle: wgmma b1") { require_row_agrees(row_of(Format::b1, Format::s32)); }
-TEST_CASE("oracle: tcgen05 tf32 to f32") { require_row_agrees(row_of(Format::tf32, Format::f32, Family::tcgen05)); }
-TEST_CASE("oracle: tcgen05 f16 and bf16 to f32") {
+TEST_CASE("oracle: wgmma tf32 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::tf32, Format::f32));
+}
+TEST_CASE("oracle: wgmma f16 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::f16, Format::f32));
+}
+TEST_CASE("oracle: wgmma bf16 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::bf16, Format::f32));
+}
+TEST_CASE("oracle: wgmma f16 to f16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::f16, Format::f16));
+}
+TEST_CASE("oracle: wgmma fp8 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::e4m3, Format::f32));
+}
+TEST_CASE("oracle: wgmma fp8 to f16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::e4m3, Format::f16));
+}
+TEST_CASE("oracle: wgmma s8 and u8", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::s8, Format::s32));
+}
+TEST_CASE("oracle: wgmma b1", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::b1, Format::s32));
+}
+TEST_CASE("oracle: tcgen05 tf32 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::tf32, Format::f32, Family::tcgen05));
+}
+TEST_CASE("oracle: tcgen05 f16 and bf16 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
   require_row_agrees(row_of(Format::f16, Format::f32, Family::tcgen05));
 }
-TEST_CASE("oracle: tcgen05 f16 to f16") { require_row_agrees(row_of(Format::f16, Format::f16, Family::tcgen05)); }
-TEST_CASE("oracle: tcgen05 f8f6f4 to f32") { require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05)); }
-TEST_CASE("oracle: tcgen05 f8f6f4 to f16") { require_row_agrees(row_of(Format::e2m1, Format::f16, Family::tcgen05)); }
-TEST_CASE("oracle: tcgen05 i8") { require_row_agrees(row_of(Format::s8, Format::s32, Family::tcgen05)); }
-TEST_CASE("oracle: tcgen05 mxf8f6f4") {
+TEST_CASE("oracle: tcgen05 f16 to f16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::f16, Format::f16, Family::tcgen05));
+}
+TEST_CASE("oracle: tcgen05 f8f6f4 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05));
+}
+TEST_CASE("oracle: tcgen05 f8f6f4 to f16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::e2m1, Format::f16, Family::tcgen05));
+}
+TEST_CASE("oracle: tcgen05 i8", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::s8, Format::s32, Family::tcgen05));
+}
+TEST_CASE("oracle: tcgen05 mxf8f6f4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
   require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05, Scaling::whole_k));
 }
-TEST_CASE("oracle: tcgen05 mxf4 and mxf4nvf4") {
+TEST_CASE("oracle: tcgen05 mxf4 and mxf4nvf4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
   require_row_agrees(row_of(Format::e2m1, Format::f32, Family::tcgen05, Scaling::groups_of_16));
 }
-TEST_CASE("oracle: mma.sync mxf8f6f4") {
+TEST_CASE("oracle: mma.sync mxf8f6f4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
   require_row_agrees(row_of(Format::e2m3, Format::f32, Family::mma_sync, Scaling::whole_k));
 }
-TEST_CASE("oracle: mma.sync mxf4 and mxf4nvf4") {
+TEST_CASE("oracle: mma.sync mxf4 and mxf4nvf4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
   require_row_agrees(row_of(Format::e2m1, Format::f32, Family::mma_sync, Scaling::groups_of_16));
 }
 TEST_CASE("every instruction set of the processor gives the bits of the slow oracle, for every row and width") {
@@ -191,19 +270,19 @@ TEST_CASE("every instruction set of the processor gives the bits of the slow ora
   CHECK(cpu_targets().back() == "baseline");
   for_each_case(BITMMA_ORACLE_OUTPUTS / 2500, [&](const AccumulatorModel& row, const Instruction& instruction,
                                                   const Operands& operands, size_t index) {
-    std::map<std::string_view, BitMatrix> computed;
+    std::map<std::string_view, Matrix> computed;
     for (const std::string_view target : cpu_targets()) {
       use_cpu_target(target);
       computed[target] = multiply_accumulate(row, operands);
     }
     use_cpu_target(best);
-    INFO(print(instruction) << ", n " << instruction.n << ", case " << index);
+    INFO(print(instruction) << ", n " << mma_of(instruction).n << ", case " << index);
     for (const auto& [target, d] : computed) {
       INFO(target);
       CHECK(d == computed.at(best));
     }
     // The oracle is slow: one row of D in turn, whole.
-    const BitMatrix& d = computed.at(best);
+    const Matrix& d = computed.at(best);
     const auto r = static_cast<int>(index % static_cast<size_t>(d.rows()));
     int wrong = 0;
     for (int col = 0; col < d.cols(); ++col) wrong += d(r, col) != expected(instruction, operands, r, col);
@@ -216,4 +295,7 @@ TEST_CASE("an instruction set that the processor lacks is refused") {
   CHECK(cpu_target() == cpu_targets().front());
 }
 
-TEST_CASE("oracle: these are all accumulator rows") { CHECK(accumulator_models().size() == 18); }
+TEST_CASE("oracle: these are all accumulator rows", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  constexpr size_t rows_above = 18;
+  CHECK(accumulator_models().size() == rows_above);
+}

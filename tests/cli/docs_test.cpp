@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "cli.hpp"
+#include "run.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
@@ -18,27 +19,8 @@ using namespace bitmma;
 
 namespace {
 
-/// Words of a command as a shell would split them, with single quotes.
-std::vector<std::string> shell_words(const std::string& line) {
-  std::vector<std::string> words;
-  std::string word;
-  bool quoted = false, any = false;
-  for (const char c : line) {
-    if (c == '\'')
-      quoted = !quoted, any = true;
-    else if (c == ' ' && !quoted) {
-      if (any) words.push_back(word);
-      word.clear(), any = false;
-    } else {
-      word += c, any = true;
-    }
-  }
-  if (any) words.push_back(word);
-  return words;
-}
-
 std::string output_of(const std::string& command) {
-  std::vector<std::string> words = shell_words(command);
+  std::vector<std::string> words = test::shell_words(command);
   std::ostringstream out, err;
   cli::run({words.begin() + 1, words.end()}, {.out = out, .err = err});
   return out.str() + err.str();
@@ -67,10 +49,8 @@ Page run_page(const std::string& text) {
     if (in_block && (fence || line.starts_with("$ "))) finish();
     if (fence) in_block = !in_block && line == "```console";
     if (in_block && line.starts_with("$ bitmma ")) command = line.substr(2);
-    if (!in_block || fence || line.starts_with("$ "))
-      page.rewritten += line + "\n";
-    else
-      expected += line + "\n";
+    if (!in_block || fence || line.starts_with("$ ")) page.rewritten += line + "\n";
+    else expected += line + "\n";
   }
   return page;
 }

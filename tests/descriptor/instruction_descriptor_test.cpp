@@ -10,7 +10,7 @@ TEST_CASE(
     "every instruction descriptor that CUTLASS makes decodes to its inputs and encodes back, or is refused with "
     "cause") {
   int refused = 0;
-  const int64_t rows = test::for_each_csv_row(test::oracle_path("umma_idesc.csv"), [&](const test::CsvRow& row) {
+  const int64_t descriptors = test::for_each_csv_row(test::oracle_path("umma_idesc.csv"), [&](const test::CsvRow& row) {
     const auto type = [&](const char* name) { return *format_named(row.at(name).substr(0, row.at(name).find('_'))); };
     const auto flag = [&](const char* name, const char* set = "1") { return row.at(name) == set; };
     const MmaKind kind = *mma_kind_named(row.at("kind"));
@@ -42,11 +42,12 @@ TEST_CASE(
     REQUIRE(decode_instruction_descriptor(kind, word) == expected);
     REQUIRE(encode(expected) == word);
   });
-  CHECK(rows == 1419);
+  CHECK(descriptors == 1419);
   CHECK(refused < 200);
 }
 
-TEST_CASE("whatever decodes encodes back to the same word, in every kind; everything else is refused") {
+TEST_CASE("whatever decodes encodes back to the same word, in every kind; everything else is refused",
+          "[rule:instruction-descriptor]") {
   RandomStream random(21, 0);
   for (const MmaKindInfo& kind : mma_kinds) {
     int decoded = 0;
@@ -106,4 +107,38 @@ TEST_CASE("every bad value of an instruction descriptor is named") {
   CHECK_THAT(message(MmaKind::mxf4nvf4, 0x08100080 | 1u << 10 | 1u << 4), ContainsSubstring("scale_b_id = 1"));
   CHECK(warnings(decode_instruction_descriptor(MmaKind::f16, good | 1u << 30)).at(0).field == "max_shift");
   CHECK(warnings(decode_instruction_descriptor(MmaKind::f16, good | 2)).at(0).field == "sparsity_selector");
+}
+
+TEST_CASE("a scale type that the kind does not have is refused, not written as another one") {
+  for (const FormatInfo& format : formats) {
+    const auto encoded = [&](MmaKind kind, Format input) {
+      return encode(InstructionDescriptor{.kind = kind, .a = input, .b = input, .scale_type = format.id});
+    };
+    INFO(format.name);
+    const bool is_power = format.id == Format::ue8m0, is_scale = is_power || format.id == Format::ue4m3;
+    if (is_scale) CHECK((encoded(MmaKind::mxf4nvf4, Format::e2m1) >> 23 & 1) == (is_power ? 1 : 0));
+    else CHECK_THROWS_WITH(encoded(MmaKind::mxf4nvf4, Format::e2m1), ContainsSubstring("scale_type"));
+    for (const auto& [kind, input] :
+         {std::pair(MmaKind::mxf4, Format::e2m1), std::pair(MmaKind::mxf8f6f4, Format::e4m3)}) {
+      if (is_power) CHECK_NOTHROW(encoded(kind, input));
+      else CHECK_THROWS_WITH(encoded(kind, input), ContainsSubstring("scale_type"));
+    }
+  }
+}
+
+TEST_CASE("K = 96 is a bit of the mxf4 kinds, and of no other") {
+  for (const MmaKindInfo& kind : mma_kinds) {
+    const Format input = natural_input(kind.id);
+    InstructionDescriptor descriptor{
+        .kind = kind.id, .d = kind.id == MmaKind::i8 ? Format::s32 : Format::f32, .a = input, .b = input};
+    const uint32_t natural = encode(descriptor);
+    descriptor.k_96 = true;
+    INFO(kind.name);
+    if (kind.table == 44) {
+      CHECK(encode(descriptor) == (natural | uint32_t{1} << 31));
+      CHECK(decode_instruction_descriptor(kind.id, encode(descriptor)) == descriptor);
+    } else {
+      CHECK_THROWS_AS(encode(descriptor), Error);
+    }
+  }
 }

@@ -8,25 +8,26 @@ using namespace bitmma;
 
 TEST_CASE("decode and encode are inverse for random words, reserved bits included") {
   RandomStream random(1, 0);
-  for (const Arch arch : {Arch::sm_90a, Arch::sm_100a}) {
+  for (const Target target : {Target::sm_90a, Target::sm_100a}) {
     int decoded = 0;
     for (int i = 0; i < 20000; ++i) {
       const uint64_t word = random.word64();
-      if (!swizzle_of_code(arch, static_cast<int>(word >> (arch == Arch::sm_90a ? 62 : 61)))) {
-        REQUIRE_THROWS_WITH(decode_smem_descriptor(arch, word), ContainsSubstring("swizzle"));
+      if (!swizzle_of_code(target, static_cast<int>(word >> (target == Target::sm_90a ? 62 : 61)))) {
+        REQUIRE_THROWS_WITH(decode_smem_descriptor(target, word), ContainsSubstring("swizzle"));
         continue;
       }
-      REQUIRE(encode(decode_smem_descriptor(arch, word)) == word);
+      REQUIRE(encode(decode_smem_descriptor(target, word)) == word);
       ++decoded;
     }
-    CHECK((arch == Arch::sm_90a ? decoded == 20000 : decoded > 10000));
+    CHECK((target == Target::sm_90a ? decoded == 20000 : decoded > 10000));
   }
 }
 
-TEST_CASE("every descriptor that CUTLASS makes for Hopper decodes to its fields and encodes back") {
-  const int64_t rows = test::for_each_csv_row(test::oracle_path("gmma_desc.csv"), [](const test::CsvRow& row) {
+TEST_CASE("every descriptor that CUTLASS makes for Hopper decodes to its fields and encodes back",
+          "[rule:smem-descriptor][rule:canonical]") {
+  const int64_t descriptors = test::for_each_csv_row(test::oracle_path("gmma_desc.csv"), [](const test::CsvRow& row) {
     const uint64_t word = std::stoull(row.at("desc"), nullptr, 16);
-    const SmemDescriptor descriptor = decode_smem_descriptor(Arch::sm_90a, word);
+    const SmemDescriptor descriptor = decode_smem_descriptor(Target::sm_90a, word);
     REQUIRE(descriptor.start_address_bytes == 16 * std::stoll(row.at("start")));
     REQUIRE(descriptor.strides.leading_dim_byte_offset == 16 * std::stoll(row.at("lbo")));
     REQUIRE(descriptor.strides.stride_dim_byte_offset == 16 * std::stoll(row.at("sbo")));
@@ -35,11 +36,55 @@ TEST_CASE("every descriptor that CUTLASS makes for Hopper decodes to its fields 
     REQUIRE(descriptor.reserved == 0);
     REQUIRE(encode(descriptor) == word);
   });
-  CHECK(rows == 12246);
+  CHECK(descriptors == 12246);
+}
+
+TEST_CASE("every descriptor that CUTLASS makes for Blackwell decodes to its fields and encodes back",
+          "[rule:smem-descriptor]") {
+  const int64_t descriptors = test::for_each_csv_row(test::oracle_path("umma_desc.csv"), [](const test::CsvRow& row) {
+    const auto number = [&](const char* name) { return std::stoll(row.at(name)); };
+    const uint64_t word = std::stoull(row.at("desc"), nullptr, 16);
+    const SmemDescriptor descriptor = decode_smem_descriptor(Target::sm_100a, word);
+    REQUIRE(descriptor.start_address_bytes == 16 * number("start"));
+    REQUIRE(descriptor.strides == Strides{16 * number("lbo"), 16 * number("sbo")});
+    REQUIRE(info(descriptor.swizzle).code_sm_100a == number("layout_type"));
+    REQUIRE(encode(descriptor) == word);
+    for (const Violation& warning : warnings(descriptor)) REQUIRE(warning.field != "bits 46-48");
+  });
+  CHECK(descriptors == 17110);
+}
+
+TEST_CASE("a descriptor made for tcgen05 has bits 46 to 48 set to 0b001 without asking, and one for wgmma has none") {
+  for (const Target target : {Target::sm_100a, Target::sm_103a, Target::sm_101f, Target::sm_110a}) {
+    const SmemDescriptor made{.target = target, .strides = {16, 1024}, .swizzle = Swizzle::b128};
+    const uint64_t word = encode(made);
+    INFO(print(target));
+    CHECK(word == 0x4000'4040'0001'0000);
+    CHECK((word >> 46 & 0b111) == 0b001);
+    CHECK(decode_smem_descriptor(target, word) == made);
+    CHECK(warnings(made).empty());
+  }
+  const SmemDescriptor hopper{.strides = {16, 1024}, .swizzle = Swizzle::b128};
+  CHECK(encode(hopper) == 0x4000'0040'0001'0000);
+}
+
+TEST_CASE("targets whose instructions have no shared-memory descriptors are refused by name") {
+  for (const TargetInfo& row : targets) {
+    INFO(row.name);
+    if (row.smem_descriptor != SmemDescriptorVersion::none) {
+      CHECK_NOTHROW(decode_smem_descriptor(row.id, 0));
+      continue;
+    }
+    const std::string seen = "target = " + std::string(row.name) + ":";
+    CHECK_THROWS_WITH(decode_smem_descriptor(row.id, 0), ContainsSubstring(seen) && ContainsSubstring("sm_90a"));
+    CHECK_THROWS_WITH(smem_descriptor_fields(row.id), ContainsSubstring(seen));
+    CHECK_THROWS_WITH(encode(SmemDescriptor{.target = row.id}), ContainsSubstring(seen));
+    CHECK_THROWS_WITH(warnings(SmemDescriptor{.target = row.id}), ContainsSubstring(seen));
+  }
 }
 
 TEST_CASE("encode reports every bad field at once") {
-  const SmemDescriptor bad{.arch = Arch::sm_90a,
+  const SmemDescriptor bad{.target = Target::sm_90a,
                            .start_address_bytes = 8,
                            .strides = {.leading_dim_byte_offset = -16, .stride_dim_byte_offset = 1 << 18},
                            .base_offset = 8,
@@ -87,10 +132,10 @@ TEST_CASE("what looks wrong is warned about, and what is ordinary is not") {
   d = good, d.strides.stride_dim_byte_offset = 16384;  // 1024 bytes, not shifted
   CHECK(fields(d, Major::k) == "stride_dim_byte_offset;");
   CHECK(fields(d, Major::mn).empty());
-  d = good, d.arch = Arch::sm_100a, d.reserved = uint64_t{1} << 46, d.swizzle = Swizzle::b128_atom32;
+  d = good, d.target = Target::sm_100a, d.reserved = uint64_t{1} << 46, d.swizzle = Swizzle::b128_atom32;
   CHECK(fields(d, Major::k) == "swizzle;");
   CHECK(fields(d, Major::mn).empty());
-  d = good, d.arch = Arch::sm_100a;
+  d = good, d.target = Target::sm_100a;
   CHECK(fields(d) == "bits 46-48;");
   d.reserved = uint64_t{1} << 46;
   CHECK(fields(d).empty());

@@ -18,7 +18,7 @@ std::string text_of(const ZeroColumnMask& mask, int m, int n, int first, int cou
 
 }  // namespace
 
-TEST_CASE("the zero-column masks of the examples of PTX, lowest column first") {
+TEST_CASE("the zero-column masks of the examples of PTX, lowest column first", "[rule:zero-column-mask]") {
   const ZeroColumnMask m128{.non_zero_mask = true, .skip_span = 2, .use_span = 3};
   CHECK(text_of(m128, 128, 256, 0, 14) == "00001110000111");
   const ZeroColumnMask m64{.first_span = {1, 0, 0, 0}, .non_zero_mask = true, .skip_span = 2, .use_span = 3};

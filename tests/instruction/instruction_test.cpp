@@ -1,152 +1,198 @@
 #include "bitmma/instruction/instruction.hpp"
 
-#include <set>
-
-#include "bitmma/instruction/legality.hpp"
-#include "bitmma/instruction/place.hpp"
-#include "bitmma/instruction/random_operands.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "support/catch.hpp"
+#include "support/instructions.hpp"
 
 using namespace bitmma;
 
-TEST_CASE("every legal mnemonic prints, parses back to itself and is legal") {
-  std::set<std::string> seen;
-  for (const Instruction& instruction : all_legal_instructions()) {
-    const std::string text = print(instruction);
-    REQUIRE(seen.insert(text).second);
-    REQUIRE(parse_instruction(text) == instruction);
-    REQUIRE(violations_of(instruction).empty());
-  }
-  // 12 float rows of 32 N, dense and sparse; 4 integer rows of 18 N, dense and sparse, with and without .satfinite; b1.
-  CHECK(seen.size() == 12 * 32 * 2 + 4 * 18 * 4 + 18);
+namespace {
+
+void require_complete(const Instruction& instruction) {
+  INFO(print(instruction));
+  REQUIRE(violations_of(instruction, default_target(instruction)).empty());
+  REQUIRE(find_form(instruction) != nullptr);
 }
 
-TEST_CASE(".satfinite is taken in both places") {
-  const Instruction after_types = parse_instruction("wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.u8.satfinite");
-  CHECK(after_types.satfinite);
-  CHECK(parse_instruction("wgmma.mma_async.sync.aligned.m64n8k32.satfinite.s32.s8.u8") == after_types);
-  CHECK_THROWS_AS(parse_instruction("wgmma.mma_async.sync.aligned.m64n8k32.satfinite.s32.s8.u8.satfinite"), Error);
-}
+}  // namespace
 
-TEST_CASE("the legal values of N are the documented lists") {
-  int of_8 = 0, of_16 = 0;
-  for (int n = -8; n <= 512; ++n)
-    of_8 += contains(NumberList::multiples_of_8, n), of_16 += contains(NumberList::multiples_of_16_or_24, n);
-  CHECK(of_8 == 32);
-  CHECK(of_16 == 18);
-  for (const int n : {8, 16, 24, 32, 48, 240, 256}) CHECK(contains(NumberList::multiples_of_16_or_24, n));
-  for (const int n : {0, 40, 56, 72, 248, 264}) CHECK_FALSE(contains(NumberList::multiples_of_16_or_24, n));
-}
-
-TEST_CASE("an illegal request gets every violation at once") {
-  Instruction bad = parse_instruction("wgmma.mma_async.sync.aligned.m128n12k8.f32.f16.f16.and.popc.satfinite");
-  bad.imm_scale_a = 2, bad.imm_scale_b = 0, bad.imm_trans_a = -1, bad.imm_trans_b = 7, bad.scale_d = 3,
-  bad.sparsity_selector = 1;
-  std::set<std::string> fields;
-  for (const Violation& violation : violations_of(bad)) fields.insert(violation.field);
-  CHECK(fields == std::set<std::string>{"m", "n", "k", "operation", ".satfinite", "imm_scale_a", "imm_scale_b",
-                                        "imm_trans_a", "imm_trans_b", "scale_d", "sparsity_selector"});
-}
-
-TEST_CASE("gather reads back what place_operands laid out: every type, layout, source and padding") {
-  for (const LegalForm& form : legal_forms()) {
-    for (const bool sparse : {false, true}) {
-      if (sparse && !form.k_sparse) continue;
-      for (const OperandSource source : {OperandSource::smem, OperandSource::registers}) {
-        for (const char* layout_a : {"k-major:none", "k-major:32", "k-major:64", "k-major:128", "mn-major:none",
-                                     "mn-major:32", "mn-major:64", "mn-major:128"}) {
-          for (const char* layout_b : {"k-major:none", "k-major:32", "k-major:64", "k-major:128", "mn-major:none",
-                                       "mn-major:32", "mn-major:128"}) {
-            for (const int64_t padding : {0, 48}) {
-              OperandLayout a = parse_operand_layout(layout_a), b = parse_operand_layout(layout_b);
-              if (!form.transpose && (a.major == Major::mn || b.major == Major::mn)) continue;
-              a.padding_bytes = b.padding_bytes = padding;
-              const Instruction instruction = with_majors({.sparse = sparse,
-                                                           .n = 24,
-                                                           .k = sparse ? form.k_sparse : form.k_dense,
-                                                           .d = form.d,
-                                                           .a = form.a,
-                                                           .b = form.b,
-                                                           .bit_operation = std::string(form.bit_operation),
-                                                           .a_source = source,
-                                                           .sparsity_selector = sparse ? form.selectors - 1 : 0},
-                                                          a, b);
-              const Operands operands = random_operands(instruction, Distribution::bits, 9, 1);
-              const MachineState state =
-                  place_operands(instruction, plan_placement(instruction, a, b), operands, filler_stream(9, 1));
-              const Operands back = gather_operands(instruction, state.view());
-              INFO(print(instruction) << " " << layout_a << " " << layout_b << " padding " << padding);
-              REQUIRE(back.a == operands.a);
-              REQUIRE(back.b == operands.b);
-              REQUIRE(*back.c == *operands.c);
-              REQUIRE(back.selected_k == operands.selected_k);
-              REQUIRE(warnings(instruction, state.view()).size() <= (padding ? 2u : 0u));
-            }
-          }
+TEST_CASE("a wgmma that names its types alone is complete and legal") {
+  using enum Format;
+  require_complete(Wgmma{});
+  require_complete(Wgmma{.a = e4m3, .b = e4m3});
+  require_complete(Wgmma{.n = 256, .d = f16});
+  CHECK(Wgmma{}.k == 16);
+  CHECK(Wgmma{.a = e4m3, .b = e4m3}.k == 32);
+  CHECK(Wgmma{.a = tf32, .b = tf32, .sparse = true}.k == 16);
+  CHECK(Wgmma{.d = s32, .a = b1, .b = b1}.k == 256);
+  CHECK(Wgmma{.d = s32, .a = b1, .b = b1}.bit_operation == BitOperation::and_popc);
+  int count = 0;
+  for (const Form& form : forms()) {
+    if (form.family != Family::wgmma) continue;
+    for (const FormatInfo& a : formats) {
+      for (const FormatInfo& b : formats) {
+        if (!form.a.contains(a.id) || !form.b.contains(b.id)) continue;
+        for (const bool sparse : {false, true}) {
+          if (sparse && form.k_sparse == 0) continue;
+          require_complete(Wgmma{.d = form.d, .a = a.id, .b = b.id, .sparse = sparse});
+          ++count;
         }
       }
     }
   }
+  CHECK(count == 17 * 2 - 1);
 }
 
-TEST_CASE("a sparse A survives the trip through its logical matrix") {
-  for (const Format format : {Format::f16, Format::tf32, Format::e4m3}) {
-    const int k = format == Format::f16 ? 32 : format == Format::tf32 ? 16 : 64;
-    const Instruction instruction{.sparse = true, .n = 8, .k = k, .d = Format::f32, .a = format, .b = format};
-    Operands operands = random_operands(instruction, Distribution::narrow, 4, 0), back;
-    const BitMatrix logical = logical_a(instruction, operands);
-    compress_a(instruction, logical, back);
-    CHECK(logical_a(instruction, back) == logical);
-    CHECK(back.a.cols() == k / 2);
-    BitMatrix dense = logical;
-    dense.bits.setOnes();
-    CHECK_THROWS_AS(compress_a(instruction, dense, back), Error);
+TEST_CASE("an mma.sync that names its kind alone is complete and legal") {
+  require_complete(MmaSync{});
+  for (const MmaKind kind : {MmaKind::mxf8f6f4, MmaKind::mxf4, MmaKind::mxf4nvf4}) {
+    for (const bool sparse : {false, true}) require_complete(MmaSync{.kind = kind, .sparse = sparse});
   }
+  CHECK(MmaSync{.kind = MmaKind::mxf4}.k == 64);
+  CHECK(MmaSync{.kind = MmaKind::mxf4nvf4}.scale_type == Format::ue4m3);
+  require_complete(MmaSync{.kind = MmaKind::mxf4nvf4, .scale_vec = ScaleVec::x2});
+  require_complete(MmaSync{.a = Format::e2m1});
+  require_complete(MmaSync{.a = Format::e3m2, .b = Format::e2m1, .sparse = true});
 }
 
-TEST_CASE("operands depend on seed and case alone") {
-  const Instruction instruction{.n = 8, .k = 16, .d = Format::f32, .a = Format::f16, .b = Format::f16};
-  for (const DistributionInfo& distribution : distributions) {
-    const Operands first = random_operands(instruction, distribution.id, 1, 2),
-                   again = random_operands(instruction, distribution.id, 1, 2);
-    CHECK(first.a == again.a);
-    CHECK(*first.c == *again.c);
-    CHECK(first.a != random_operands(instruction, distribution.id, 1, 3).a);
-    CHECK(first.b != random_operands(instruction, distribution.id, 2, 2).b);
-  }
-}
-
-TEST_CASE("outside C is not read when scale_d is 0, NaN there included") {
-  const Instruction instruction{.n = 8, .k = 16, .d = Format::f32, .a = Format::f16, .b = Format::f16, .scale_d = 0};
-  const OperandLayout layout;
-  MachineState state = place_operands(instruction, plan_placement(instruction, layout, layout),
-                                      random_operands(instruction, Distribution::integers, 1, 0), filler_stream(1, 0));
-  const std::vector<uint32_t> d = simulate(instruction, state.view());
-  for (uint32_t& word : state.c_regs) word = 0x7FC00000;
-  CHECK(simulate(instruction, state.view()) == d);
-}
-
-TEST_CASE("registers after the instruction are D as simulate_d has it, for every type, width, source and direction") {
-  int index = 0;
-  for (Instruction instruction : all_legal_instructions()) {
-    if (instruction.n > 24) continue;
-    for (const OperandSource source : {OperandSource::smem, OperandSource::registers}) {
-      for (const Major major : {Major::k, Major::mn}) {
-        instruction.a_source = source;
-        if (major == Major::mn && !find_legal_form(instruction)->transpose) continue;
-        const OperandLayout layout{.major = major}, a_layout{.major = source == OperandSource::smem ? major : Major::k};
-        Instruction one = with_majors(instruction, a_layout, layout);
-        if (find_legal_form(one)->scale) one.imm_scale_a = index % 2 ? -1 : 1, one.imm_scale_b = index % 3 ? 1 : -1;
-        one.scale_d = index % 5 != 0;
-        const Distribution distribution = distributions[static_cast<size_t>(index) % distributions.size()].id;
-        const MachineState state = place_operands(one, plan_placement(one, a_layout, layout),
-                                                  random_operands(one, distribution, 9, static_cast<uint64_t>(index)),
-                                                  filler_stream(9, static_cast<uint64_t>(index)));
-        INFO(print(one));
-        REQUIRE(gather(simulate(one, state.view()), d_fragment(one), one.d, "d_regs") == simulate_d(one, state.view()));
-        ++index;
+TEST_CASE("a tcgen05.mma that names its kind and form alone is complete and legal") {
+  require_complete(Tcgen05Mma{});
+  int count = 0;
+  for (const MmaKindInfo& kind : mma_kinds) {
+    for (const bool sparse : {false, true}) {
+      for (const int cta_group : {1, 2}) {
+        require_complete(Tcgen05Mma{.kind = kind.id, .cta_group = cta_group, .sparse = sparse});
+        require_complete(
+            Tcgen05Mma{.kind = kind.id, .cta_group = cta_group, .sparse = sparse, .a_source = OperandSource::tmem});
+        ++count;
       }
+      if (!kind.has_block_scales())
+        require_complete(Tcgen05Mma{.kind = kind.id, .weight_stationary = true, .sparse = sparse});
     }
   }
-  CHECK(index > 250);
+  CHECK(count == 7 * 4);
+  for (const Format a : {Format::e4m3, Format::e5m2, Format::e2m3, Format::e3m2, Format::e2m1}) {
+    require_complete(Tcgen05Mma{.kind = MmaKind::f8f6f4, .a = a});
+    require_complete(Tcgen05Mma{.kind = MmaKind::mxf8f6f4, .a = a, .sparse = true});
+  }
+  require_complete(Tcgen05Mma{.a = Format::bf16});
+  require_complete(Tcgen05Mma{.d = Format::f16});
+  require_complete(Tcgen05Mma{.kind = MmaKind::mxf4, .k = 96});
+  require_complete(Tcgen05Mma{.kind = MmaKind::mxf4nvf4, .k = 96});
+}
+
+TEST_CASE("a move that names its kind and shape alone is complete and legal") {
+  require_complete(TmemMove{});
+  for (const MoveKind kind : {MoveKind::ld, MoveKind::st, MoveKind::cp, MoveKind::shift})
+    require_complete(TmemMove{.kind = kind});
+  for (const LdStInfo& shape : ldst_shapes) {
+    require_complete(TmemMove{.ldst = {.shape = shape.id}});
+    require_complete(
+        TmemMove{.kind = MoveKind::st, .ldst = {.shape = shape.id, .num = shape.max_num, .pack_16b = true}});
+  }
+  // The second piece of 16x32bx2 lies directly behind the first.
+  CHECK(TmemMove{.ldst = {.shape = LdStShape::s16x32bx2, .num = 4}}.half_split_offset == 4);
+  CHECK(TmemMove{.ldst = {.shape = LdStShape::s16x32bx2, .num = 4, .pack_16b = true}}.half_split_offset == 8);
+  CHECK(TmemMove{.ldst = {.shape = LdStShape::s32x32b, .num = 4}}.half_split_offset == 0);
+  for (int shape = 0; shape < static_cast<int>(cp_shapes.size()); ++shape)
+    require_complete(TmemMove{.kind = MoveKind::cp, .cp_shape = shape});
+}
+
+TEST_CASE("the factories give what they are given, or throw every violation") {
+  CHECK(wgmma({.n = 16}) == Instruction(Wgmma{.n = 16}));
+  CHECK(mma_sync({.kind = MmaKind::mxf4}) == Instruction(MmaSync{.kind = MmaKind::mxf4}));
+  CHECK(tcgen05({.kind = MmaKind::i8}) == Instruction(Tcgen05Mma{.kind = MmaKind::i8}));
+  CHECK(tmem_move({.kind = MoveKind::shift}) == Instruction(TmemMove{.kind = MoveKind::shift}));
+  const auto violations = [](const auto& make) {
+    try {
+      make();
+    } catch (const Error& error) {
+      return error.violations().size();
+    }
+    return size_t{0};
+  };
+  CHECK(violations([] { wgmma({.m = 128, .n = 12}); }) == 2);
+  CHECK(violations([] { mma_sync({.m = 32, .byte_id_a = 4}); }) == 2);
+  CHECK(violations([] { tcgen05({.cta_group = 2, .n = 24, .scale_input_d = 16}); }) == 2);
+  CHECK(violations([] { tmem_move({.kind = MoveKind::cp, .cta_group = 3, .cp_shape = 6}); }) == 2);
+}
+
+TEST_CASE("what the families have in common is the same, however it is asked") {
+  for (const Instruction& instruction : test::sample_instructions()) {
+    CHECK(is_mma(instruction) == (family_of(instruction) != Family::tmem_move));
+    if (!is_mma(instruction)) {
+      CHECK_THROWS_AS(mma_of(instruction), Error);
+      continue;
+    }
+    const Mma mma = mma_of(instruction);
+    INFO(print(instruction));
+    CHECK(mma.family == family_of(instruction));
+    CHECK(mma.stored_k() == (mma.sparse ? mma.k / 2 : mma.k));
+    CHECK((mma.scale_count > 0) == (mma.scaling != Scaling::none));
+    CHECK(mma.k * mma.a_container_bits == (mma.sparse ? 512 : 256));
+    std::visit(
+        [&](const auto& one) {
+          if constexpr (requires { one.m; }) {
+            CHECK(std::tuple(mma.m, mma.n, mma.k, mma.d, mma.a, mma.b, mma.sparse) ==
+                  std::tuple(one.m, one.n, one.k, one.d, one.a, one.b, one.sparse));
+          }
+        },
+        instruction);
+  }
+}
+
+TEST_CASE("changes that a family has are made, others leave it as it was") {
+  for (const Instruction& instruction : test::sample_instructions()) {
+    INFO(print(instruction));
+    const Family family = family_of(instruction);
+    const bool has_smem = family == Family::wgmma || family == Family::tcgen05;
+    for (const bool enable : {false, true}) {
+      const Instruction changed = with_enable_input_d(instruction, enable);
+      if (has_smem) CHECK(mma_of(changed).enable_input_d == enable);
+      else CHECK(changed == instruction);
+      CHECK(with_enable_input_d(changed, true) == with_enable_input_d(instruction, true));
+    }
+    const Instruction mn = with_majors(instruction, Major::mn, Major::mn);
+    if (!has_smem) CHECK(mn == instruction);
+    else {
+      CHECK(mma_of(mn).b_major == Major::mn);
+      CHECK((mma_of(mn).a_major == Major::mn) == (mma_of(instruction).a_source == OperandSource::smem));
+      CHECK(with_majors(mn, Major::k, Major::k) == instruction);
+    }
+    const Instruction in_smem = with_a_source(instruction, OperandSource::smem);
+    if (has_smem) CHECK(mma_of(in_smem).a_source == OperandSource::smem);
+    else CHECK(in_smem == instruction);
+    if (is_mma(instruction)) CHECK(mma_of(with_sparsity_selector(instruction, 3)).sparsity_selector == 3);
+    else CHECK(with_sparsity_selector(instruction, 3) == instruction);
+  }
+}
+
+TEST_CASE("a K-major matrix in registers or Tensor Memory stays so") {
+  const Instruction registers = Wgmma{.a_source = OperandSource::registers};
+  CHECK(mma_of(with_majors(registers, Major::mn, Major::mn)).a_major == Major::k);
+  const Instruction tmem = Tcgen05Mma{.a_source = OperandSource::tmem};
+  CHECK(mma_of(with_majors(tmem, Major::mn, Major::mn)).a_major == Major::k);
+}
+
+TEST_CASE("e2m1 sits in bits 5:2 of a byte, and everything else at the bottom of its container") {
+  for (const FormatInfo& format : formats) {
+    CHECK(container_shift(format.id, 8) == (format.id == Format::e2m1 ? 2 : 0));
+    CHECK(container_shift(format.id, 4) == 0);
+  }
+}
+
+TEST_CASE("the number of scales of a row follows from the kind, the size of their vector and K") {
+  using enum ScaleVec;
+  CHECK(scale_count_of(MmaKind::f16, unwritten, 16, false) == 0);
+  for (const bool sparse : {false, true}) {
+    const int twice = sparse ? 2 : 1;
+    for (const ScaleVec size : {unwritten, x1, block32})
+      CHECK(scale_count_of(MmaKind::mxf8f6f4, size, 32 * twice, sparse) == 1);
+    for (const ScaleVec size : {unwritten, x2, block32})
+      CHECK(scale_count_of(MmaKind::mxf4, size, 64 * twice, sparse) == 2);
+    for (const ScaleVec size : {x4, block16}) CHECK(scale_count_of(MmaKind::mxf4nvf4, size, 64 * twice, sparse) == 4);
+  }
+  CHECK(scale_count_of(MmaKind::mxf4, unwritten, 96, false) == 3);
+  CHECK(scale_count_of(MmaKind::mxf4nvf4, block16, 96, false) == 6);
 }

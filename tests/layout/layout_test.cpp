@@ -1,125 +1,38 @@
-#include <set>
+#include "bitmma/layout/layout.hpp"
 
-#include "bitmma/layout/canonical.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
 
-TEST_CASE("the XOR takes address bits, permutes 16-byte units and repeats with the pattern") {
-  for (const SwizzleInfo& swizzle : swizzles) {
-    INFO(swizzle.name);
-    std::set<int64_t> seen;
-    for (int64_t address = 0; address < 4096; ++address) {
-      const int64_t physical = apply(swizzle, address);
-      CHECK(physical % 16 == address % 16);
-      CHECK(physical / 128 == address / 128);
-      CHECK(apply(swizzle, address + 8192) == physical + 8192);
-      CHECK(apply(swizzle, address + swizzle.pattern_bytes()) == physical + swizzle.pattern_bytes());
-      seen.insert(physical);
-    }
-    CHECK(seen.size() == 4096);
-  }
-  CHECK(apply(info(Swizzle::b128), 0x390) == (0x390 ^ 0x70));
-  CHECK(apply(info(Swizzle::b64), 0x390) == (0x390 ^ 0x30));
-  CHECK(apply(info(Swizzle::b32), 0x390) == (0x390 ^ 0x10));
-  CHECK(apply(info(Swizzle::b128_atom32), 0x390) == (0x390 ^ 0x60));
-}
-
-TEST_CASE("the base offset is subtracted from the row phase") {
-  const SwizzleInfo& swizzle = info(Swizzle::b128);
-  for (int base_offset = 0; base_offset < 8; ++base_offset) {
-    for (int row = 0; row < 8; ++row) {
-      const int64_t address = (base_offset + row) * 128;  // a pattern that starts at row base_offset
-      CHECK(apply(swizzle, address, base_offset) == address + row * 16);
-    }
-  }
-}
-
-TEST_CASE("descriptor codes of the modes differ between architectures") {
-  CHECK(swizzle_of_code(Arch::sm_90a, 1) == Swizzle::b128);
-  CHECK(swizzle_of_code(Arch::sm_90a, 2) == Swizzle::b64);
-  CHECK(swizzle_of_code(Arch::sm_90a, 3) == Swizzle::b32);
-  CHECK(swizzle_of_code(Arch::sm_100a, 1) == Swizzle::b128_atom32);
-  CHECK(swizzle_of_code(Arch::sm_100a, 2) == Swizzle::b128);
-  CHECK(swizzle_of_code(Arch::sm_100a, 4) == Swizzle::b64);
-  CHECK(swizzle_of_code(Arch::sm_100a, 6) == Swizzle::b32);
-  for (const int reserved : {3, 5, 7}) CHECK_FALSE(swizzle_of_code(Arch::sm_100a, reserved));
-}
-
 namespace {
-struct Example {
-  const char* cute;
-  Major major;
-  Swizzle swizzle;
-  int element_bits, rows, cols;
-  int64_t lbo, sbo;
-};
+const Layout example{.row = {{8, 4}, {2, 32}}, .col = {{4, 1}, {4, 64}}};
 }  // namespace
 
-// The five worked examples of PTX ISA 9.7.15.5.1.2.1.3, with their strides in bytes.
-TEST_CASE("canonical layouts print the exact layouts of the PTX examples") {
-  for (const Example& example : {
-           Example{"Swizzle<0,4,3> o ((8,2),(4,4)):((4,32),(1,64))", Major::k, Swizzle::none, 32, 16, 16, 64 * 4,
-                   32 * 4},
-           Example{"Swizzle<1,4,3> o ((8,2),(4,4)):((8,64),(1,4))", Major::k, Swizzle::b32, 32, 16, 16, 16, 64 * 4},
-           Example{"Swizzle<0,4,3> o ((8,1,2),(8,2)):((1,8,64),(8,128))", Major::mn, Swizzle::none, 16, 16, 16, 128 * 2,
-                   64 * 2},
-           Example{"Swizzle<1,4,3> o ((8,2,2),(8,2)):((1,8,128),(16,256))", Major::mn, Swizzle::b32, 16, 32, 16,
-                   128 * 2, 256 * 2},
-           Example{"Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))", Major::mn, Swizzle::b64, 16, 64, 16,
-                   256 * 2, 512 * 2},
-       }) {
-    INFO(example.cute);
-    const SwizzleInfo& swizzle = info(example.swizzle);
-    const Layout layout = canonical_layout(example.major, swizzle, {example.lbo, example.sbo}, example.element_bits,
-                                           example.rows, example.cols);
-    CHECK(print(swizzle) + " o " + print(layout) == example.cute);
-    // One-to-one, but for the 32B example, where a row of 64 bytes runs over the 32-byte rows of its neighbours.
-    const int one_to_one_cols =
-        is_wider_than_swizzle(example.major, swizzle, example.element_bits, example.cols) ? 8 : example.cols;
-    CHECK((one_to_one_cols == example.cols) == (example.swizzle != Swizzle::b32 || example.major == Major::mn));
-    const Layout hardware = hardware_layout(example.major, swizzle, {example.lbo, example.sbo}, example.element_bits,
-                                            example.rows, one_to_one_cols);
-    std::set<int64_t> offsets;
-    for (int row = 0; row < example.rows; ++row) {
-      for (int col = 0; col < one_to_one_cols; ++col) {
-        offsets.insert(offset_of(layout, row, col));
-        CHECK(offset_of(hardware, row, col) == offset_of(layout, row, col));
-      }
-    }
-    CHECK(offsets.size() == static_cast<size_t>(example.rows * one_to_one_cols));
-  }
-}
-
-TEST_CASE("minimal strides keep all elements apart, in every mode, major-ness, width and padding") {
-  for (const SwizzleInfo& swizzle : swizzles) {
-    for (const Major major : {Major::k, Major::mn}) {
-      for (const int bits : {1, 8, 16, 32}) {
-        for (const int rows : {8, 24, 64, 256}) {
-          for (const int64_t padding : {0, 16, 272}) {
-            const int cols = (padding == 16 ? 512 : 256) / bits;  // 64 or 32 bytes of K
-            const Strides strides = minimal_strides(major, swizzle, bits, rows, cols, padding);
-            const Layout layout = hardware_layout(major, swizzle, strides, bits, rows, cols);
-            std::set<int64_t> offsets;
-            for (int row = 0; row < rows; ++row) {
-              for (int col = 0; col < cols; ++col) offsets.insert(offset_of(layout, row, col));
-            }
-            INFO(swizzle.name << " " << print(major) << " " << bits << " bits, " << rows << " rows, padding "
-                              << padding);
-            REQUIRE(offsets.size() == static_cast<size_t>(rows) * static_cast<size_t>(cols));
-          }
-        }
-      }
+TEST_CASE("a coordinate is split into digits, the first running fastest: row 9, column 6 of the header's example") {
+  CHECK(print(example) == "((8,2),(4,4)):((4,32),(1,64))");
+  CHECK(offset_of(example, 9, 6) == 102);
+  for (int row = 0; row < 16; ++row) {
+    for (int col = 0; col < 16; ++col) {
+      CHECK(offset_of(example, row, col) == row % 8 * 4 + row / 8 * 32 + col % 4 + col / 4 * 64);
     }
   }
 }
 
-TEST_CASE("a row of K wider than the swizzle goes on at LBO, as an H200 reads it") {
-  // 64 bytes of K of a sparse e4m3 B under the 32B swizzle: LBO 3904, SBO 3872 (data/golden/sm_90a/probes/sparse_b_32).
-  const Layout layout = hardware_layout(Major::k, info(Swizzle::b32), {3904, 3872}, 8, 16, 64);
-  CHECK(print(layout) == "((8,2),(16,2,2)):((32,3872),(1,16,3904))");
-  CHECK(offset_of(layout, 7, 48) == 4144);
-  CHECK(offset_of(layout, 8, 32) == 7776);
-  CHECK(hardware_layout(Major::k, info(Swizzle::b64), {3904, 3872}, 8, 16, 64) ==
-        canonical_layout(Major::k, info(Swizzle::b64), {3904, 3872}, 8, 16, 64));
+TEST_CASE("the last digit takes what is left, so coordinates beyond the extent have an offset, too") {
+  CHECK(offset_of(example, 16, 0) == 2 * 32);
+  CHECK(offset_of(example, 0, 21) == 1 + 5 * 64);
+  CHECK(offset_of(LayoutMode{{8, 3}}, 100) == 300);
+}
+
+TEST_CASE("the offsets of a mode are those of its coordinates one by one") {
+  for (const LayoutMode& mode : {LayoutMode{}, LayoutMode{{8, 4}}, LayoutMode{{8, 4}, {2, 32}},
+                                 LayoutMode{{2, 1}, {4, 16}, {2, 2}}, LayoutMode{{1, 7}, {4, 0}}}) {
+    const std::vector<int64_t> offsets = offsets_of(mode, 40);
+    REQUIRE(offsets.size() == 40);
+    for (int64_t index = 0; index < 40; ++index) {
+      INFO(index);
+      CHECK(offsets[static_cast<size_t>(index)] == offset_of(mode, index));
+    }
+  }
+  CHECK(offsets_of(LayoutMode{{8, 4}}, 0).empty());
 }

@@ -8,7 +8,7 @@
 using namespace bitmma;
 
 // PTX ISA 9.7.15.6.2, written as the figures show it: nibble n of the thread with g = lane / 4, q = lane % 4.
-TEST_CASE("metadata fields are in the nibbles of the PTX figures") {
+TEST_CASE("metadata fields are in the nibbles of the PTX figures", "[rule:metadata-registers]") {
   for (int warp = 0; warp < 4; ++warp) {
     for (int lane = 0; lane < 32; ++lane) {
       const int g = lane / 4, q = lane % 4, thread = 32 * warp + lane;
@@ -34,7 +34,8 @@ TEST_CASE("metadata fields are in the nibbles of the PTX figures") {
   }
 }
 
-TEST_CASE("selected positions survive a trip through the registers, for every selector") {
+TEST_CASE("selected positions survive a trip through the registers, for every selector",
+          "[rule:metadata-registers][rule:selection]") {
   RandomStream random(11, 0);
   for (const int bits : {8, 16, 32}) {
     const MetadataLayout& layout = metadata_layout(bits);
@@ -57,7 +58,7 @@ TEST_CASE("selected positions survive a trip through the registers, for every se
   }
 }
 
-TEST_CASE("undefined metadata is counted, and selects what an H200 takes") {
+TEST_CASE("undefined metadata is counted, and selects what an H200 takes", "[rule:selection]") {
   CHECK(select(metadata_layout(32), std::vector<uint32_t>(128, 0), 64, 0).undefined_chunks == 512);
   const Selection pairs = select(metadata_layout(16), std::vector<uint32_t>(128, 0x11111111), 64, 0);  // positions 1, 0
   CHECK(pairs.undefined_chunks == 64 * 8);

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "bitmma/core/random.hpp"
+#include "bitmma/layout/cute.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
@@ -34,10 +35,10 @@ std::map<std::string, Tile> read_tiles() {
 
 TEST_CASE("every element of every Hopper tile is where CUTLASS puts it") {
   const std::map<std::string, Tile> tiles = read_tiles();
-  int64_t elements = 0, mapped = 0, first_only = 0;
-  const int64_t rows = test::for_each_csv_row(test::oracle_path("gmma_desc.csv"), [&](const test::CsvRow& row) {
+  int64_t elements = 0, whole_tiles = 0, first_bytes_only = 0;
+  const int64_t descriptors = test::for_each_csv_row(test::oracle_path("gmma_desc.csv"), [&](const test::CsvRow& row) {
     const SmemMatrix matrix{
-        .descriptor = decode_smem_descriptor(Arch::sm_90a, std::stoull(row.at("desc"), nullptr, 16)),
+        .descriptor = decode_smem_descriptor(Target::sm_90a, std::stoull(row.at("desc"), nullptr, 16)),
         .major = row.at("major") == "K" ? Major::k : Major::mn,
         .element_bits = std::stoi(row.at("bits")),
         .rows = std::stoi(row.at("inst_mn")),
@@ -46,12 +47,12 @@ TEST_CASE("every element of every Hopper tile is where CUTLASS puts it") {
     REQUIRE(map.place_of(0, 0).byte == std::stoll(row.at("first_elem_byte")));
     const auto tile = tiles.find(row.at("case"));
     if (tile == tiles.end()) {
-      ++first_only;
+      ++first_bytes_only;
       return;
     }
     const int first_row = std::stoi(row.at("mn_blk")) * matrix.rows,
               first_col = std::stoi(row.at("k_blk")) * matrix.cols;
-    ++mapped;
+    ++whole_tiles;
     bool same = true;
     for (int r = 0; r < matrix.rows; ++r) {
       for (int c = 0; c < matrix.cols; ++c) {
@@ -62,10 +63,22 @@ TEST_CASE("every element of every Hopper tile is where CUTLASS puts it") {
     INFO(row.at("case") << " " << row.at("desc"));
     REQUIRE(same);
   });
-  CHECK(rows == 12246);
-  CHECK(mapped > 1000);
-  CHECK(mapped + first_only == rows);
+  CHECK(descriptors == 12246);
+  CHECK(whole_tiles > 1000);
+  CHECK(whole_tiles + first_bytes_only == descriptors);
   CHECK(elements > 1000000);
+}
+
+TEST_CASE("every Blackwell matrix begins at CUTLASS's byte") {
+  const int64_t descriptors = test::for_each_csv_row(test::oracle_path("umma_desc.csv"), [](const test::CsvRow& row) {
+    const SmemMap map({.descriptor = decode_smem_descriptor(Target::sm_100a, std::stoull(row.at("desc"), nullptr, 16)),
+                       .major = row.at("major") == "K" ? Major::k : Major::mn,
+                       .element_bits = std::stoi(row.at("bits")),
+                       .rows = 8,
+                       .cols = 8});
+    REQUIRE(map.place_of(0, 0).byte == std::stoll(row.at("first_elem_byte")));
+  });
+  CHECK(descriptors == 17110);
 }
 
 TEST_CASE("gather reads what scatter wrote, in every mode and width, and touches nothing else") {
@@ -85,7 +98,7 @@ TEST_CASE("gather reads what scatter wrote, in every mode and width, and touches
                            .element_bits = bits,
                            .rows = rows,
                            .cols = cols});
-        BitMatrix values(format, rows, cols);
+        Matrix values(format, rows, cols);
         for (int row = 0; row < rows; ++row) {
           for (int col = 0; col < cols; ++col) values(row, col) = random.word() & static_cast<uint32_t>(low_mask(bits));
         }
@@ -136,9 +149,51 @@ TEST_CASE("reading outside the image names operand, row, k, address and size") {
     const Violation& violation = error.violations().at(0);
     CHECK(violation.field == "B element row 8, k 0");
     CHECK(violation.seen == "byte 0x640 (1600)");
-    CHECK_THAT(violation.legal, ContainsSubstring("1536 bytes"));
+    CHECK_THAT(violation.expected, ContainsSubstring("1536 bytes"));
   }
   const std::vector<uint8_t> before = image;
-  CHECK_THROWS_AS(scatter(BitMatrix(Format::f16, 16, 16), map, image, "B"), Error);
+  CHECK_THROWS_AS(scatter(Matrix(Format::f16, 16, 16), map, image, "B"), Error);
   CHECK(image == before);
+}
+
+TEST_CASE("what print_cute writes, parse_cute reads, and it is the same layout: every mode, major-ness and width") {
+  int layouts = 0;
+  for (const Swizzle mode : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128, Swizzle::b128_atom32}) {
+    for (const Major major : {Major::k, Major::mn}) {
+      for (const int bits : {4, 8, 16, 32}) {
+        const int cols = 256 / bits;
+        SmemMatrix matrix{.descriptor = {.target = Target::sm_100a,
+                                         .strides = minimal_strides(major, info(mode), bits, 64, cols, 16),
+                                         .swizzle = mode},
+                          .major = major,
+                          .element_bits = bits,
+                          .rows = 64,
+                          .cols = cols};
+        const CuteLayout cute = parse_cute(print_hardware_cute(matrix), bits);
+        INFO(print_hardware_cute(matrix));
+        REQUIRE(print(cute) == print_hardware_cute(matrix));
+        const SmemMap map(matrix);
+        for (int row = 0; row < 64; ++row) {
+          for (int col = 0; col < cols; ++col) REQUIRE(cute.byte_of(row, col, bits) == map.place_of(row, col).byte);
+        }
+        ++layouts;
+      }
+    }
+  }
+  CHECK(layouts == 5 * 2 * 4);  // modes, major-nesses, widths
+}
+
+TEST_CASE("a matrix whose elements are too wide or too narrow for the format is refused") {
+  std::vector<uint8_t> image(4096);
+  const auto map = [](int element_bits) {
+    return SmemMap({.descriptor = {.strides = {128, 256}}, .element_bits = element_bits, .rows = 8, .cols = 16});
+  };
+  for (const auto& [element_bits, format] : {std::pair(16, Format::e2m1), std::pair(32, Format::f16),
+                                             std::pair(8, Format::f16), std::pair(16, Format::f32)}) {
+    INFO(element_bits << " bits, " << info(format).name);
+    CHECK_THROWS_AS(gather(image, map(element_bits), format, "A"), Error);
+    CHECK_THROWS_AS(gather_transposed(image, map(element_bits), format, "A"), Error);
+    CHECK_THROWS_AS(scatter(Matrix(format, 8, 16), map(element_bits), image, "A"), Error);
+  }
+  CHECK_NOTHROW(gather(image, map(8), Format::e2m1, "A"));  // as the f8f6f4 kinds keep it
 }

@@ -2,19 +2,18 @@
 
 #include <set>
 
-#include "bitmma/memory/smem.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
 using namespace bitmma;
 
-TEST_CASE("every accumulator element in Tensor Memory is where CUTLASS puts it") {
-  int64_t without_form = 0;
-  const int64_t rows = test::for_each_csv_row(test::oracle_path("tmem_c.csv"), [&](const test::CsvRow& row) {
+TEST_CASE("every accumulator element in Tensor Memory is where CUTLASS puts it", "[rule:tensor-memory]") {
+  int64_t elements_without_form = 0;
+  const int64_t elements = test::for_each_csv_row(test::oracle_path("tmem_c.csv"), [&](const test::CsvRow& row) {
     const auto number = [&](const char* name) { return std::stoi(row.at(name)); };
     const std::string& variant = row.at("variant");
     if (variant == "2sm_m64_noatom") {  // CUTLASS's function called with a shape that no instruction has
-      ++without_form;
+      ++elements_without_form;
       return;
     }
     const TmemD d{
@@ -23,32 +22,8 @@ TEST_CASE("every accumulator element in Tensor Memory is where CUTLASS puts it")
     REQUIRE(d.place_of(number("m"), number("n")) ==
             TmemPlace{number("cta"), number("lane"), number("col"), number("bit")});
   });
-  CHECK(rows == 415232);
-  CHECK(without_form == 4096);
-}
-
-TEST_CASE("every Blackwell descriptor of CUTLASS decodes, encodes back and begins at CUTLASS's byte") {
-  int64_t compared = 0;
-  const int64_t rows = test::for_each_csv_row(test::oracle_path("umma_desc.csv"), [&](const test::CsvRow& row) {
-    const auto number = [&](const char* name) { return std::stoll(row.at(name)); };
-    const uint64_t word = std::stoull(row.at("desc"), nullptr, 16);
-    const SmemDescriptor descriptor = decode_smem_descriptor(Arch::sm_100a, word);
-    REQUIRE(descriptor.start_address_bytes == 16 * number("start"));
-    REQUIRE(descriptor.strides == Strides{16 * number("lbo"), 16 * number("sbo")});
-    REQUIRE(info(descriptor.swizzle).code_sm_100a == number("layout_type"));
-    REQUIRE(encode(descriptor) == word);
-    for (const Violation& warning : warnings(descriptor)) REQUIRE(warning.field != "bits 46-48");
-    const Major major = row.at("major") == "K" ? Major::k : Major::mn;
-    const SmemMap map({.descriptor = descriptor,
-                       .major = major,
-                       .element_bits = static_cast<int>(number("bits")),
-                       .rows = 8,
-                       .cols = 8});
-    REQUIRE(map.place_of(0, 0).byte == number("first_elem_byte"));
-    ++compared;
-  });
-  CHECK(rows == 17110);
-  CHECK(compared == rows);
+  CHECK(elements == 415232);
+  CHECK(elements_without_form == 4096);
 }
 
 TEST_CASE("no two elements share a cell, and f16 takes a cell of its own") {
@@ -68,7 +43,7 @@ TEST_CASE("no two elements share a cell, and f16 takes a cell of its own") {
   }
 }
 
-TEST_CASE("each part of N finds its copy of A in the lanes of its own part of D") {
+TEST_CASE("each part of N finds its copy of A in the lanes of its own part of D", "[rule:tensor-memory]") {
   for (const TmemLayoutInfo& layout : tmem_layouts) {
     const TmemD d{.layout = layout, .n = 64};
     const TmemA a{.layout = layout, .element_bits = 16};
@@ -106,7 +81,7 @@ TEST_CASE("addresses and forms outside Tensor Memory are refused") {
   CHECK_THROWS_AS(require_fits(TmemD{.layout = find_tmem_layout(32, 1, true, false), .n = 24}), Error);
 }
 
-TEST_CASE("ld and st move every cell of their block once, in every shape and number, packed or not") {
+TEST_CASE("ld and st move every cell of their block once, in every shape and number, packed or not", "[rule:ldst]") {
   for (const LdStInfo& shape : ldst_shapes) {
     for (int num = 1; num <= shape.max_num; num *= 2) {
       for (const bool pack : {false, true}) {
@@ -132,4 +107,13 @@ TEST_CASE("ld and st move every cell of their block once, in every shape and num
   CHECK(LdSt{.shape = LdStShape::s16x64b}.place_of(5, 3, 0) == TmemAddress{9, 6});
   CHECK(LdSt{.shape = LdStShape::s16x128b, .num = 2}.place_of(6, 3, 0) == TmemAddress{9, 6});
   CHECK(LdSt{.shape = LdStShape::s16x256b, .num = 2}.place_of(5, 6, 0) == TmemAddress{9, 10});
+}
+
+TEST_CASE("the CuTe notation of D in Tensor Memory has lanes, columns and CTAs as basis vectors") {
+  CHECK(print_cute(TmemD{.layout = find_tmem_layout(64, 1, false, false), .n = 32}) ==
+        "((16,4),32):((1@lane,32@lane),1@column)");
+  CHECK(print_cute(TmemD{.layout = find_tmem_layout(128, 2, false, false), .n = 32}) ==
+        "((64,2),(16,2)):((1@lane,1@cta),(1@column,64@lane))");
+  CHECK(print_cute(TmemD{.layout = find_tmem_layout(32, 1, true, false), .n = 64}) ==
+        "(32,(16,4)):(1@lane,(1@column,32@lane))");
 }

@@ -159,10 +159,8 @@ uint32_t grouped_dot(const std::string& scale_type, const std::vector<uint32_t>&
   const int quantum = highest - rule.fraction_bits;
   for (const mpz_class& value : values) {
     const mpz_class kept = abs(value) >> (quantum + scale_bits);
-    if (sgn(value) < 0)
-      total -= kept;
-    else
-      total += kept;
+    if (sgn(value) < 0) total -= kept;
+    else total += kept;
   }
   return write(rule, total, quantum);
 }
@@ -179,10 +177,8 @@ uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string&
   for (size_t k = 0; k < a.size(); ++k) {
     const Number x = read(type_a, a[k]), y = read(type_b, b[k]);
     const bool minus_sign = (x.negative != negate_a) != (y.negative != negate_b);
-    if (x.nan || y.nan || (x.infinite && y.zero) || (x.zero && y.infinite))
-      nan = true;
-    else if (x.infinite || y.infinite)
-      (minus_sign ? down : up) = true;
+    if (x.nan || y.nan || (x.infinite && y.zero) || (x.zero && y.infinite)) nan = true;
+    else if (x.infinite || y.infinite) (minus_sign ? down : up) = true;
     if (x.nan || y.nan || x.infinite || y.infinite || x.zero || y.zero) continue;
     if (x.align + y.align + scaling.power > highest) highest = x.align + y.align + scaling.power;
     values.push_back(
@@ -191,10 +187,8 @@ uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string&
   }
   if (c) {
     const Number z = read(rule.f16_result ? "f16" : "f32", *c);
-    if (z.nan)
-      nan = true;
-    else if (z.infinite)
-      (z.negative ? down : up) = true;
+    if (z.nan) nan = true;
+    else if (z.infinite) (z.negative ? down : up) = true;
     else if (!z.zero) {
       if (z.align - scaling.c_shift > highest) highest = z.align - scaling.c_shift;
       values.push_back(times_power(z.scaled, -scaling.c_shift));
@@ -209,10 +203,8 @@ uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string&
   if (quantum + scale_bits < 0) throw std::logic_error("the scale of the oracle is too small");
   for (size_t i = 0; i < values.size(); ++i) {
     const mpz_class kept = values[i] >> (quantum + scale_bits);  // magnitudes, so this is toward zero
-    if (negative[i])
-      total -= kept;
-    else
-      total += kept;
+    if (negative[i]) total -= kept;
+    else total += kept;
   }
   return write(rule, total, quantum);
 }

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdio>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -47,12 +49,9 @@ std::vector<std::string> split_csv(const std::string& line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (const char c : line) {
-    if (c == '"')
-      quoted = !quoted;
-    else if (c == ',' && !quoted)
-      cells.emplace_back();
-    else if (c != '\r')
-      cells.back() += c;
+    if (c == '"') quoted = !quoted;
+    else if (c == ',' && !quoted) cells.emplace_back();
+    else if (c != '\r') cells.back() += c;
   }
   return cells;
 }
@@ -76,6 +75,17 @@ int64_t for_each_csv_row(const std::string& path, const std::function<void(const
     ++count;
   }
   return count;
+}
+
+std::string output_of_command(const std::string& command) {
+  std::string output;
+  FILE* const pipe = popen(command.c_str(), "r");
+  if (!pipe) return output;
+  std::array<char, 4096> buffer{};
+  for (size_t count = 0; (count = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+    output.append(buffer.data(), count);
+  pclose(pipe);
+  return output;
 }
 
 }  // namespace bitmma::test

@@ -19,6 +19,9 @@ std::vector<std::string> golden_files();
 std::string read_text(const std::string& path);
 void write_text(const std::string& path, std::string_view text);
 
+/// What a shell command prints to stdout; empty when it cannot be run.
+std::string output_of_command(const std::string& command);
+
 /// A folder that disappears with the object.
 class TemporaryFolder {
  public:

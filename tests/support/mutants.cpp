@@ -1,11 +1,19 @@
 #include "support/mutants.hpp"
 
+#include <algorithm>
 #include <set>
 
 namespace bitmma::test {
 
 namespace {
 bool truncates(const AccumulatorModel& row) { return row.rounding == Rounding::toward_zero; }
+
+/// Half of the terms that one instruction sums: A has 32 bytes of K, of types that all have the same width.
+int half_of_terms(const AccumulatorModel& row) {
+  const auto* const input =
+      std::ranges::find_if(formats, [&](const FormatInfo& f) { return row.inputs.contains(f.id); });
+  return 32 * 8 / input->bits / 2;
+}
 }  // namespace
 
 const std::vector<Mutant>& mutants() {
@@ -19,7 +27,7 @@ const std::vector<Mutant>& mutants() {
       {"other rounding",
        [](AccumulatorModel& m) { m.rounding = truncates(m) ? Rounding::nearest_even : Rounding::toward_zero; }},
       {"all mantissa bits kept", [](AccumulatorModel& m) { m.output_fraction_bits = info(m.output).mantissa_bits; }},
-      {"two chained halves", [](AccumulatorModel& m) { m.deviations.two_chained_halves = true; }},
+      {"two chained halves", [](AccumulatorModel& m) { m.terms_per_step = half_of_terms(m); }},
       {"aligned toward minus infinity", [](AccumulatorModel& m) { m.deviations.align_toward_negative = true; }},
       {"zero keeps sign", [](AccumulatorModel& m) { m.deviations.zero_keeps_sign = true; }},
       {"NaN payload of c passed", [](AccumulatorModel& m) { m.deviations.c_nan_payload_passed = true; }},

@@ -14,33 +14,34 @@
 #include "bench_case.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/parallel.hpp"
-#include "bitmma/io/golden.hpp"
+#include "bitmma/files/golden.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "yardstick.hpp"
 
 namespace {
 
 using namespace bitmma;
-using benchmark::State;
 
-void count(State& state, const cli::BenchCase& one) {
+void count(benchmark::State& state, const cli::BenchCase& one) {
   state.counters["terms/s"] = benchmark::Counter(one.terms(), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void simulate_case(State& state, const cli::BenchCase& one) {
-  const cli::BenchMachine machine(one.instruction);
+void simulate_case(benchmark::State& state, const cli::BenchCase& one) {
+  cli::BenchMachine machine(one);
   for (auto _ : state) machine.simulate();
   count(state, one);
 }
 
 template <typename Product>
-void yardstick(State& state, const cli::BenchCase& one) {
-  Product product(one.instruction.m, one.instruction.n, one.instruction.stored_k());
+void yardstick(benchmark::State& state, const cli::BenchCase& one) {
+  const Mma mma = mma_of(one.instruction);
+  Product product(mma.m, mma.n, mma.stored_k());
   for (auto _ : state) product.run();
   count(state, one);
 }
 
 /// A file of 64 of the largest wgmma, from mapped bytes to the comparison.
-void verify_file(State& state) {
+void verify_file(benchmark::State& state) {
   const std::string path =
       std::filesystem::temp_directory_path() / fmt::format("bitmma_bench_{}.safetensors", getpid());
   constexpr int cases = 64;
@@ -106,19 +107,19 @@ int main(int argc, char** argv) {
           ->Unit(benchmark::kMicrosecond)
           ->UseRealTime();
     };
-    add("simulate", [one](State& state) { simulate_case(state, one); });
-    add("all_threads", [one](State& state) { simulate_case(state, one); })->Threads(hardware_threads());
-    add("gather", [one](State& state) {
-      const cli::BenchMachine machine(one.instruction);
+    add("simulate", [one](benchmark::State& state) { simulate_case(state, one); });
+    add("all_threads", [one](benchmark::State& state) { simulate_case(state, one); })->Threads(hardware_threads());
+    add("gather", [one](benchmark::State& state) {
+      const cli::BenchMachine machine(one);
       for (auto _ : state) machine.gather();
     });
-    add("multiply", [one](State& state) {
-      const cli::BenchMachine machine(one.instruction);
+    add("multiply", [one](benchmark::State& state) {
+      const cli::BenchMachine machine(one);
       for (auto _ : state) machine.multiply();
     });
-    add("eigen", [one](State& state) { yardstick<EigenProduct>(state, one); });
-    if (one.instruction.d == Format::s32)
-      add("plain_integer", [one](State& state) { yardstick<PlainIntegerProduct>(state, one); });
+    add("eigen", [one](benchmark::State& state) { yardstick<EigenProduct>(state, one); });
+    if (mma_of(one.instruction).d == Format::s32)
+      add("plain_integer", [one](benchmark::State& state) { yardstick<PlainIntegerProduct>(state, one); });
   }
   benchmark::RegisterBenchmark("verify a file of m64n256k16 f16", verify_file)
       ->Unit(benchmark::kMillisecond)

@@ -1,18 +1,17 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <thread>
 
 #include "bench_case.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
-#include "commands.hpp"
+#include "flags.hpp"
+#include "output.hpp"
 
 namespace bitmma::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 struct BenchFlags {
@@ -42,13 +41,13 @@ double time_of(double seconds, const Body& body) {
 }
 
 /// Cases a second of `threads` threads together, each with a machine of its own.
-double rate_of(const Instruction& instruction, int threads, double seconds) {
+double rate_of(const BenchCase& one, int threads, double seconds) {
   std::vector<double> rates(static_cast<size_t>(threads));
   {
     std::vector<std::jthread> pool;
     for (double& rate : rates) {
       pool.emplace_back([&] {
-        const BenchMachine machine(instruction);
+        BenchMachine machine(one);
         machine.simulate();
         const Clock::time_point start = Clock::now();
         int64_t done = 0;
@@ -70,19 +69,20 @@ void run_bench(Context& context, const BenchFlags& flags) {
   try {
     filter = std::regex(flags.filter);
   } catch (const std::regex_error& error) {
-    throw Error({.field = "filter", .seen = flags.filter, .legal = "a regular expression", .fix = error.what()});
+    throw Error({.field = "filter", .seen = flags.filter, .expected = "a regular expression", .fix = error.what()});
   }
   std::vector<BenchCase> cases;
   for (BenchCase& one : bench_cases()) {
     if (std::regex_search(one.name, filter)) cases.push_back(std::move(one));
   }
-  if (cases.empty())
+  if (cases.empty()) {
     throw Error({.field = "filter",
                  .seen = flags.filter,
-                 .legal = "a regular expression that names a case",
+                 .expected = "a regular expression that names a case",
                  .fix = "bitmma bench without it shows them all"});
+  }
 
-  const std::string all = fmt::format("{} threads", flags.threads);
+  const std::string all = counted(flags.threads, "thread");
   std::vector<std::vector<std::string>> table{{"case", "us", "ns/output", "1e9 terms/s", "gather us", "multiply us",
                                                "rest us", all + " 1e9 terms/s", "of linear"}};
   Json results = Json::array();
@@ -90,20 +90,20 @@ void run_bench(Context& context, const BenchFlags& flags) {
     ProgressLine progress(context, "bench", static_cast<int64_t>(cases.size()));
     for (size_t i = 0; i < cases.size(); ++i) {
       const BenchCase& one = cases[i];
-      const BenchMachine machine(one.instruction);
+      BenchMachine machine(one);
       const double whole = time_of(flags.seconds, [&] { machine.simulate(); }),
                    gather = time_of(flags.seconds, [&] { machine.gather(); }),
                    multiply = time_of(flags.seconds, [&] { machine.multiply(); }),
                    rest = std::max(0.0, whole - gather - multiply);
       // Alone and together by the same rule, so that their ratio means something.
-      const double alone = rate_of(one.instruction, 1, flags.seconds),
-                   together = rate_of(one.instruction, flags.threads, flags.seconds);
+      const double alone = rate_of(one, 1, flags.seconds), together = rate_of(one, flags.threads, flags.seconds);
       const double linear = together / alone / flags.threads;
       table.push_back({one.name, fmt::format("{:.2f}", whole * 1e6), fmt::format("{:.2f}", whole / one.outputs() * 1e9),
                        fmt::format("{:.2f}", one.terms() / whole / 1e9), fmt::format("{:.2f}", gather * 1e6),
                        fmt::format("{:.2f}", multiply * 1e6), fmt::format("{:.2f}", rest * 1e6),
                        fmt::format("{:.2f}", together * one.terms() / 1e9), fmt::format("{:.2f}", linear)});
       results.push_back({{"case", one.name},
+                         {"target", print(one.target)},
                          {"seconds", whole},
                          {"outputs", one.outputs()},
                          {"terms", one.terms()},
@@ -134,8 +134,9 @@ void add_bench(CLI::App& app, Context& context) {
       ->check(CLI::Range(0.001, 60.0))
       ->capture_default_str();
   std::string targets;
-  for (const std::string_view target : cpu_targets())
+  for (const std::string_view target : cpu_targets()) {
     targets += fmt::format("{}{}", targets.empty() ? "" : ", ", target);
+  }
   command->add_option("--cpu-target", flags->cpu_target,
                       "instruction set of the hot loops; this processor has " + targets);
   add_threads(*command, flags->threads);

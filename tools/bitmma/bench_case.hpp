@@ -1,21 +1,24 @@
-// What benchmarks measure: for every accumulator row a small and the largest shape, as one machine that holds random
+// What benchmarks measure: for every accumulator row a small and the largest shape, as one state that holds random
 // operands.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "bitmma/instruction/simulate.hpp"
-#include "bitmma/instruction/tcgen05_machine.hpp"
+#include "bitmma/instruction/execute.hpp"
 
 namespace bitmma::cli {
 
 struct BenchCase {
-  std::string name;  // "wgmma f16.f16 -> f32 m64n256k16"
-  Instruction instruction;
+  std::string name = {};  // "wgmma f16 -> f32 m64n256k16"
+  Instruction instruction = Wgmma{};
+  Target target = Target::sm_90a;
 
-  double outputs() const { return static_cast<double>(instruction.m) * instruction.n; }
-  double terms() const { return outputs() * instruction.stored_k(); }
+  double outputs() const {
+    const Mma mma = mma_of(instruction);
+    return static_cast<double>(mma.m) * mma.n;
+  }
+  double terms() const { return outputs() * mma_of(instruction).stored_k(); }
 };
 
 std::vector<BenchCase> bench_cases();
@@ -23,18 +26,23 @@ std::vector<BenchCase> bench_cases();
 /// One case in memory, and the steps of its simulation.
 class BenchMachine {
  public:
+  explicit BenchMachine(const BenchCase& one) : BenchMachine(one.instruction, one.target) {}
   explicit BenchMachine(const Instruction& instruction);
+  BenchMachine(const Instruction& instruction, Target target);
 
-  void simulate() const;  // everything: gather, decode, dot products, rounding, scatter
+  void simulate();        // everything: gather, decode, dot products, rounding, scatter
   void gather() const;    // images, registers and Tensor Memory -> logical operands
   void multiply() const;  // decode, dot products, rounding
 
  private:
   Instruction instruction_;
-  MachineState state_;
-  Tcgen05State tcgen05_;
-  mutable std::vector<uint32_t> tmem_after_;  // every simulate() writes the same D into it
+  Target target_;
+  const AccumulatorModel& model_;
   Operands operands_;
+  State before_;  // as it was placed
+  State state_;   // that simulate() acts on
+  std::vector<Field> written_ = {};
+  int simulated_ = 0;
 };
 
 }  // namespace bitmma::cli

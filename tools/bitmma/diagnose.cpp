@@ -1,21 +1,83 @@
-#include "bitmma/io/diagnose.hpp"
+#include "bitmma/analysis/diagnose.hpp"
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
-#include "commands.hpp"
+#include "flags.hpp"
+#include "output.hpp"
 
 namespace bitmma::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct DiagnoseFlags {
   std::string expected, actual;
+  FileFlags file;
   DiagnoseOptions options;
   bool json = false, list = false, no_pairs = false;
 };
+
+/// The first `count` cases, the one behind them and the last one: faults look at the neighbours of a case.
+std::vector<Case> cases_with_neighbours(const VectorFile& vectors, int64_t count) {
+  std::vector<Case> cases;
+  const int64_t last = vectors.cases - 1;
+  for (int64_t index = 0; index <= std::min(count, last); ++index) cases.push_back(case_at(vectors, index));
+  if (count < last) cases.push_back(case_at(vectors, last));
+  return cases;
+}
+
+/// D of the first `count` cases of the file that records the wrong one. Throws Error when it is not a file of the same
+/// cases as `vectors`.
+std::vector<Matrix> wrong_d(const VectorFile& vectors, const VectorFile& other, int64_t count) {
+  const auto refuse = [&](std::string_view field, std::string seen, std::string expected, std::string fix) {
+    throw Error({.field = fmt::format("{}: {}", other.file.path, field),
+                 .seen = std::move(seen),
+                 .expected = std::move(expected),
+                 .fix = std::move(fix)});
+  };
+  if (!other.has_recorded_d())
+    refuse(fmt::format("tensor {}", other.d_tensor()), "(missing)", "the D that is wrong", "");
+  if (other.name() != vectors.name()) {
+    refuse("instruction", other.name(), vectors.name(), "both files must be of one instruction");
+  }
+  if (other.cases != vectors.cases) {
+    refuse("cases", std::to_string(other.cases), std::to_string(vectors.cases), "both files must be of the same cases");
+  }
+  std::vector<Matrix> all;
+  for (int64_t index = 0; index < std::min(count, other.cases); ++index) {
+    all.push_back(recorded_d(case_at(other, index)));
+  }
+  return all;
+}
+
+Json fault_json(const Fault& fault) {
+  return {{"id", fault.id}, {"stage", print(fault.stage)}, {"what", fault.what}, {"fix", fault.fix}};
+}
+
+void list_faults(Context& context, const DiagnoseFlags& flags, std::span<const Case> cases) {
+  std::vector<std::vector<std::string>> table{{"id", "stage", "what the wrong program does", "what to look at"}};
+  Json json = Json::array();
+  for (const Fault& fault : fault_catalogue(cases)) {
+    table.push_back({fault.id, std::string(print(fault.stage)), fault.what, fault.fix});
+    json.push_back(fault_json(fault));
+  }
+  context.terminal.out << (flags.json ? json.dump(2) + "\n" : print_table(table));
+}
+
+Json diagnosis_json(const VectorFile& vectors, const Diagnosis& diagnosis) {
+  Json findings = Json::array();
+  for (const Finding& finding : diagnosis.findings) {
+    Json faults = Json::array();
+    for (const Fault& fault : finding.faults) faults.push_back(fault_json(fault));
+    findings.push_back({{"faults", faults},
+                        {"explains_all", finding.explains_all},
+                        {"wrong_explained", finding.wrong_explained},
+                        {"right_broken", finding.right_broken}});
+  }
+  return {{"instruction", vectors.name()}, {"target", print(vectors.target)}, {"cases", diagnosis.cases},
+          {"outputs", diagnosis.outputs},  {"wrong", diagnosis.wrong},        {"tried", diagnosis.tried},
+          {"findings", findings}};
+}
 
 std::string what_of(const Finding& finding) {
   std::string text;
@@ -23,67 +85,18 @@ std::string what_of(const Finding& finding) {
   return text;
 }
 
-void list_faults(Context& context, const DiagnoseFlags& flags, const VectorFile& vectors) {
-  std::vector<std::vector<std::string>> table{{"id", "stage", "what the wrong program does", "what to look at"}};
-  Json json = Json::array();
-  for (const Fault& fault : fault_catalogue(vectors)) {
-    table.push_back({fault.id, std::string(print(fault.stage)), fault.what, fault.fix});
-    json.push_back({{"id", fault.id}, {"stage", print(fault.stage)}, {"what", fault.what}, {"fix", fault.fix}});
-  }
-  context.terminal.out << (flags.json ? json.dump(2) + "\n" : print_table(table));
-}
-
-void run_diagnose(Context& context, DiagnoseFlags flags) {
-  const VectorFile vectors = read_vector_file(flags.expected);
-  if (flags.list) {
-    list_faults(context, flags, vectors);
-    return;
-  }
-  const VectorFile other = read_vector_file(flags.actual.empty() ? flags.expected : flags.actual);
-  if (!other.has_recorded_d()) {
-    throw Error({.field = fmt::format("{}: tensor {}", other.file.path, other.d_tensor()),
-                 .seen = "(missing)",
-                 .legal = "the D that is wrong"});
-  }
-  if (other.name() != vectors.name()) {
-    throw Error({.field = fmt::format("{}: instruction", other.file.path),
-                 .seen = other.name(),
-                 .legal = vectors.name(),
-                 .fix = "both files must be of one instruction"});
-  }
-  std::vector<BitMatrix> actual;
-  for (int64_t index = 0; index < other.cases; ++index) actual.push_back(recorded_d(other, index));
-  flags.options.pairs = !flags.no_pairs;
-  const Diagnosis diagnosis = diagnose(vectors, actual, flags.options);
-  context.exit_code = diagnosis.wrong == 0 ? exit_same : exit_differs;
+void print_diagnosis(const Context& context, const VectorFile& vectors, const Diagnosis& diagnosis) {
   std::ostream& out = context.terminal.out;
-  if (flags.json) {
-    Json findings = Json::array();
-    for (const Finding& finding : diagnosis.findings) {
-      Json faults = Json::array();
-      for (const Fault& fault : finding.faults)
-        faults.push_back({{"id", fault.id}, {"stage", print(fault.stage)}, {"what", fault.what}, {"fix", fault.fix}});
-      findings.push_back({{"faults", faults},
-                          {"explains_all", finding.explains_all},
-                          {"wrong_explained", finding.wrong_explained},
-                          {"right_broken", finding.right_broken}});
-    }
-    out << Json{{"instruction", vectors.name()}, {"cases", diagnosis.cases}, {"outputs", diagnosis.outputs},
-                {"wrong", diagnosis.wrong},      {"tried", diagnosis.tried}, {"findings", findings}}
-               .dump(2)
-        << '\n';
-    return;
-  }
+  out << fmt::format("{}\ntarget: {}\n", vectors.name(), print(vectors.target));
+  const std::string outputs = counted(diagnosis.outputs, "output"), cases = counted(diagnosis.cases, "case");
   if (diagnosis.wrong == 0) {
-    out << colored(context, 32,
-                   fmt::format("nothing is wrong: all {} outputs of {} cases are what they should be",
-                               diagnosis.outputs, diagnosis.cases))
+    out << colored(context, 32, fmt::format("nothing is wrong: all {} of {} are what they should be", outputs, cases))
         << '\n';
     return;
   }
   out << colored(context, 31,
-                 fmt::format("{} of {} outputs of {} cases are wrong ({:.1f} %)", diagnosis.wrong, diagnosis.outputs,
-                             diagnosis.cases, 100 * diagnosis.wrong_share()))
+                 fmt::format("{} of {} of {} are wrong ({:.1f} %)", diagnosis.wrong, outputs, cases,
+                             100 * diagnosis.wrong_share()))
       << '\n';
   if (diagnosis.findings.empty()) {
     out << fmt::format(
@@ -103,6 +116,23 @@ void run_diagnose(Context& context, DiagnoseFlags flags) {
   out << fmt::format("{} faults and pairs tried\n", diagnosis.tried);
 }
 
+void run_diagnose(Context& context, const DiagnoseFlags& flags) {
+  DiagnoseOptions options = flags.options;
+  options.pairs = !flags.no_pairs;
+  const VectorFile vectors = flags.file.read(flags.expected);
+  require_mma(vectors.instruction, "bitmma verify names the first cell that differs");
+  const std::vector<Case> cases = cases_with_neighbours(vectors, options.max_cases);
+  if (flags.list) {
+    list_faults(context, flags, cases);
+    return;
+  }
+  const VectorFile other = flags.file.read(flags.actual.empty() ? flags.expected : flags.actual);
+  const Diagnosis diagnosis = diagnose(cases, wrong_d(vectors, other, options.max_cases), options);
+  context.exit_code = diagnosis.wrong == 0 ? exit_same : exit_differs;
+  if (flags.json) context.terminal.out << diagnosis_json(vectors, diagnosis).dump(2) << '\n';
+  else print_diagnosis(context, vectors, diagnosis);
+}
+
 }  // namespace
 
 void add_diagnose(CLI::App& app, Context& context) {
@@ -113,6 +143,7 @@ void add_diagnose(CLI::App& app, Context& context) {
   command->add_option(
       "actual", flags->actual,
       "vector file of the same cases with the wrong D; without it, the D of the first file is the wrong one");
+  flags->file.add(*command);
   command->add_option("--cases", flags->options.max_cases, "compare at most so many cases")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();

@@ -1,116 +1,204 @@
-#include "bitmma/io/golden.hpp"
+#include "bitmma/files/golden.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "commands.hpp"
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <map>
+
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "flags.hpp"
+#include "output.hpp"
 
 namespace bitmma::cli {
 namespace {
 
+/// An immediate as a flag. tcgen05.mma says some of them in its instruction descriptor.
+struct ImmediateFlag {
+  std::string_view name;  // of the immediate
+  const char* flags;
+  const char* meaning;
+};
+
+constexpr auto immediate_flags = std::to_array<ImmediateFlag>({
+    {"imm_scale_a", "--imm-scale-a", "1, or -1 to negate A"},
+    {"imm_scale_b", "--imm-scale-b", "1, or -1 to negate B"},
+    {"scale_d", "--scale-d", "1: D = A*B + C; 0: D = A*B, C is not read"},
+    {"sparsity_selector", "--sparsity-selector", "sp-sel of .sp forms"},
+    {"scale_input_d", "--scale-input-d", "tcgen05 kind::f16 and tf32: D counts D * 2^-s, s = 0..15"},
+    {"byte_id_a", "--scale-a-id,--byte-id-a", "block scales: byte of the cell or register with A's first scale"},
+    {"byte_id_b", "--scale-b-id,--byte-id-b", "block scales: the same for B"},
+    {"thread_id_a", "--thread-id-a", "mma.sync: which pair of a quad's threads has A's scales, 0 or 1"},
+    {"thread_id_b", "--thread-id-b", "mma.sync: which thread of a quad has B's scales, 0..3"},
+    {"half_split_offset", "--half-split-offset",
+     "ld and st of 16x32bx2: added to the address of threads 16..31; default directly behind"},
+});
+
 struct GoldenFlags {
-  std::string mnemonic, out, distribution = "bits", a_source = "smem";
-  Instruction immediates;
-  int m = 0, n = 0;
-  std::string d = "f32", a = "f16", b = "f16";
+  std::string mnemonic, out, distribution = "bits";
+  TargetFlag target;
+  std::map<std::string_view, int64_t> immediates;  // those that are given
+  std::string a_source, d, a, b, scale_type, zero_column_mask;
+  std::optional<int> m, n;
   bool satfinite = false, k_96 = false;
-  std::string scale_type = "ue8m0", zero_column_mask;
-  std::optional<uint32_t> half_split_offset;
+  int max_shift = 0;
+  std::vector<CLI::Option*> of_descriptor;  // those that say what an instruction descriptor says
   int64_t cases = 4;
   uint64_t seed = 0;
   LayoutFlags layouts;
   int threads = 1;
 };
 
-/// tcgen05's mnemonic has neither shape nor types; they come as flags and go into the instruction descriptor.
-void set_tcgen05_shape(const GoldenFlags& flags, GoldenRequest& request) {
-  Instruction& instruction = request.instruction;
+/// What the instruction descriptor of a tcgen05.mma says comes as flags: the mnemonic has neither shape nor types.
+/// Takes the immediates that belong to the descriptor out of `immediates`.
+void set_descriptor_fields(const GoldenFlags& flags, std::map<std::string_view, int64_t>& immediates,
+                           Tcgen05Mma& instruction) {
   std::vector<Violation> violations;
-  if (instruction.a_source == OperandSource::registers)
-    violations.push_back({.field = "--a-source", .seen = "registers", .legal = "smem or tmem for tcgen05.mma"});
-  for (const auto& [name, text, format] :
+  for (const auto& [flag, name, format] :
        {std::tuple("--d", &flags.d, &instruction.d), std::tuple("--a", &flags.a, &instruction.a),
         std::tuple("--b", &flags.b, &instruction.b),
         std::tuple("--scale-type", &flags.scale_type, &instruction.scale_type)}) {
-    const auto found = format_named(*text);
-    if (found)
-      *format = *found;
-    else
-      violations.push_back({.field = name, .seen = *text, .legal = "the name of a format, as PTX spells it"});
+    if (name->empty()) continue;
+    if (const auto found = format_named(*name)) *format = *found;
+    else violations.push_back({.field = flag, .seen = *name, .expected = "the name of a format, as PTX spells it"});
   }
-  for (const auto& [name, value] :
-       {std::pair("--imm-scale-a", instruction.imm_scale_a), std::pair("--imm-scale-b", instruction.imm_scale_b)}) {
-    if (value != 1 && value != -1)
-      violations.push_back({.field = name,
-                            .seen = std::to_string(value),
-                            .legal = "1, or -1: the negate bit of the instruction descriptor"});
-  }
-  if (!flags.zero_column_mask.empty()) {
-    request.zero_column_mask = parse_word(flags.zero_column_mask);
-    if (!request.zero_column_mask)
-      violations.push_back({.field = "--zero-column-mask",
-                            .seen = flags.zero_column_mask,
-                            .legal = "a 64-bit number, as bitmma encode mask prints it"});
-    else if (!instruction.weight_stationary)
-      violations.push_back(
-          {.field = "--zero-column-mask", .seen = flags.zero_column_mask, .legal = "absent without .ws"});
+  // What no int can hold is illegal in any case.
+  const auto take = [&](std::string_view name, int64_t usual) {
+    const auto given = immediates.extract(name);
+    return static_cast<int>(std::clamp<int64_t>(given ? given.mapped() : usual, INT_MIN, INT_MAX));
+  };
+  for (const auto& [flag, name, negate] : {std::tuple("--imm-scale-a", "imm_scale_a", &instruction.negate_a),
+                                           std::tuple("--imm-scale-b", "imm_scale_b", &instruction.negate_b)}) {
+    const int scale = take(name, 1);
+    *negate = scale == -1;
+    if (scale == 1 || scale == -1) continue;
+    violations.push_back({.field = flag,
+                          .seen = std::to_string(scale),
+                          .expected = "1, or -1: the negate bit of the instruction descriptor"});
   }
   if (!violations.empty()) throw Error(std::move(violations));
-  instruction.m = flags.m, instruction.n = flags.n, instruction.satfinite = flags.satfinite,
-  instruction.k = flags.k_96 ? 96 : 0;
-  instruction.scale_a_id = flags.immediates.scale_a_id, instruction.scale_b_id = flags.immediates.scale_b_id;
-  instruction.scale_input_d = flags.immediates.scale_input_d,
-  instruction.max_shift_code = flags.immediates.max_shift_code;
-  instruction = with_majors(instruction, request.layout_a, request.layout_b);
-  instruction = with_idesc(instruction, idesc_of(instruction));  // refuses what the kind does not have
-  instruction.scale_d = flags.immediates.scale_d;
+  instruction.m = flags.m.value_or(instruction.m), instruction.n = flags.n.value_or(instruction.n);
+  if (flags.k_96) instruction.k = 96;
+  instruction.saturate = flags.satfinite;
+  instruction.max_shift_code = flags.max_shift;
+  instruction.sparsity_selector = take("sparsity_selector", 0);
+  instruction.scale_a_id = take("byte_id_a", 0);
+  instruction.scale_b_id = take("byte_id_b", 0);
+}
+
+/// Refuses what only an instruction descriptor could say.
+void refuse_descriptor_flags(const GoldenFlags& flags, const Instruction& instruction) {
+  std::vector<Violation> violations;
+  for (const CLI::Option* option : flags.of_descriptor) {
+    if (option->count() == 0) continue;
+    violations.push_back({.field = option->get_name(),
+                          .seen = "given",
+                          .expected = "absent: it goes into an instruction descriptor",
+                          .fix = print(instruction) + " has none"});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+}
+
+/// Throws Error unless enable-input-d can be as asked.
+Instruction with_input_d(const Instruction& instruction, int64_t scale_d) {
+  const Instruction changed = with_enable_input_d(instruction, scale_d == 1);
+  const bool is_taken = is_mma(changed) && mma_of(changed).enable_input_d == (scale_d == 1);
+  if (is_taken && (scale_d == 0 || scale_d == 1)) return changed;
+  throw Error({.field = "scale_d",
+               .seen = std::to_string(scale_d),
+               .expected = scale_d != 0          ? "0 or 1"
+                           : is_mma(instruction) ? "1: C is always read"
+                                                 : "absent: the instruction moves data"});
+}
+
+Instruction with_flags(const GoldenFlags& flags, Instruction instruction) {
+  std::map<std::string_view, int64_t> immediates = flags.immediates;
+  if (Tcgen05Mma* mma = std::get_if<Tcgen05Mma>(&instruction)) set_descriptor_fields(flags, immediates, *mma);
+  else refuse_descriptor_flags(flags, instruction);
+  if (const auto scale_d = immediates.extract("scale_d")) instruction = with_input_d(instruction, scale_d.mapped());
+  for (const auto& [name, value] : immediates) instruction = with_immediate(instruction, name, value);
+  return instruction;
+}
+
+struct SourceName {
+  OperandSource source;
+  std::string_view name;
+};
+constexpr auto source_names = std::to_array<SourceName>(
+    {{OperandSource::smem, "smem"}, {OperandSource::registers, "registers"}, {OperandSource::tmem, "tmem"}});
+
+/// Throws Error when the instruction cannot read A from there.
+Instruction with_source_of_a(const Instruction& instruction, Target target, const std::string& name) {
+  std::vector<std::string_view> legal;
+  for (const SourceName& row : source_names) {
+    const Instruction changed = with_a_source(instruction, row.source);
+    const bool is_taken = is_mma(changed) && mma_of(changed).a_source == row.source;
+    const auto violations = violations_of(changed, target);
+    if (!is_taken || std::ranges::find(violations, "A", &Violation::field) != violations.end()) continue;
+    if (row.name == name) return changed;
+    legal.push_back(row.name);
+  }
+  const Form* form = find_form(instruction);
+  throw Error({.field = "--a-source",
+               .seen = name,
+               .expected = legal.empty() ? "absent: the instruction has no A"
+                                         : fmt::format("{} for {}", fmt::join(legal, " or "),
+                                                       form ? std::string(form->name) : print(instruction))});
+}
+
+/// Fragments in registers have one order each: only matrices in shared memory can be M- or N-major.
+void require_layouts(const Instruction& instruction, const Placement& placement) {
+  if (!is_mma(instruction)) return;
+  const Mma mma = mma_of(instruction);
+  const bool in_registers = mma.a_source == OperandSource::registers && mma.b_source == OperandSource::registers;
+  if (!in_registers || (placement.a.major == Major::k && placement.b.major == Major::k)) return;
+  throw Error({.field = "major", .seen = "mn-major", .expected = "k-major: .row.col only"});
+}
+
+Distribution require_distribution(const std::string& name) {
+  if (const auto found = distribution_named(name)) return *found;
+  std::vector<std::string_view> names;
+  for (const DistributionInfo& row : distributions) names.push_back(row.name);
+  throw Error({.field = "--distribution", .seen = name, .expected = fmt::format("{}", fmt::join(names, ", "))});
+}
+
+uint64_t require_mask(const Instruction& instruction, const std::string& text) {
+  const std::optional<uint64_t> word = parse_word(text);
+  if (!word) {
+    throw Error(
+        {.field = "--zero-column-mask", .seen = text, .expected = "a 64-bit number, as bitmma encode mask prints it"});
+  }
+  if (print(instruction).find(".ws.") == std::string::npos) {
+    throw Error({.field = "--zero-column-mask", .seen = text, .expected = "absent without .ws"});
+  }
+  return *word;
 }
 
 void run_golden(Context& context, const GoldenFlags& flags) {
-  if (is_tmem_move(flags.mnemonic)) {
-    TmemMove move = parse_tmem_move(flags.mnemonic);
-    if (flags.half_split_offset)
-      move.half_split_offset = *flags.half_split_offset;
-    else if (move.has_registers() && move.ldst.shape == LdStShape::s16x32bx2)
-      move.half_split_offset = static_cast<uint32_t>(move.ldst.num * (move.ldst.pack_16b ? 2 : 1));
-    write_golden(flags.out, move, flags.cases, flags.seed, flags.layouts.layout_a().swizzle);
-    context.terminal.err << fmt::format("{}: {} cases of {}\n", flags.out, flags.cases, print(move));
-    return;
-  }
-  GoldenRequest request{.instruction = parse_instruction(flags.mnemonic),
+  GoldenRequest request{.instruction = with_flags(flags, parse_instruction(flags.mnemonic)),
                         .cases = flags.cases,
                         .seed = flags.seed,
-                        .layout_a = flags.layouts.layout_a(),
-                        .layout_b = flags.layouts.layout_b()};
-  request.instruction.imm_scale_a = flags.immediates.imm_scale_a;
-  request.instruction.imm_scale_b = flags.immediates.imm_scale_b;
-  request.instruction.scale_d = flags.immediates.scale_d;
-  request.instruction.sparsity_selector = flags.immediates.sparsity_selector;
-  request.instruction.a_source = flags.a_source == "registers" ? OperandSource::registers
-                                 : flags.a_source == "tmem"    ? OperandSource::tmem
-                                                               : OperandSource::smem;
-  if (request.instruction.family == Family::mma_sync) {
-    Instruction& instruction = request.instruction;
-    instruction.a_source = OperandSource::registers;
-    instruction.scale_a_id = flags.immediates.scale_a_id, instruction.scale_b_id = flags.immediates.scale_b_id;
-    instruction.thread_a_id = flags.immediates.thread_a_id, instruction.thread_b_id = flags.immediates.thread_b_id;
-  } else if (request.instruction.family == Family::tcgen05) {
-    set_tcgen05_shape(flags, request);
-  } else if (request.instruction.a_source == OperandSource::tmem) {
-    throw Error({.field = "--a-source", .seen = "tmem", .legal = "smem or registers for wgmma"});
+                        .distribution = require_distribution(flags.distribution),
+                        .placement = flags.layouts.placement()};
+  request.target = flags.target.of(request.instruction);
+  if (!flags.a_source.empty()) {
+    request.instruction = with_source_of_a(request.instruction, *request.target, flags.a_source);
   }
-  const std::optional<Distribution> distribution = distribution_named(flags.distribution);
-  if (!distribution) {
-    std::vector<std::string_view> names;
-    for (const DistributionInfo& row : distributions) names.push_back(row.name);
-    throw Error(
-        {.field = "--distribution", .seen = flags.distribution, .legal = fmt::format("{}", fmt::join(names, ", "))});
+  require_layouts(request.instruction, request.placement);
+  if (!flags.zero_column_mask.empty()) {
+    request.placement.zero_column_mask = require_mask(request.instruction, flags.zero_column_mask);
   }
-  request.distribution = *distribution;
-  ProgressLine progress(context, "golden", flags.cases);
-  write_golden(flags.out, request, flags.threads, progress.from(0));
-  context.terminal.err << fmt::format("{}: {} cases of {}, seed {}, {}\n", flags.out, flags.cases,
-                                      print(request.instruction), flags.seed, flags.distribution);
+  {
+    ProgressLine progress(context, "golden", flags.cases);
+    write_golden(flags.out, request, flags.threads, progress.from(0));
+  }
+  context.terminal.err << fmt::format("{}: {} of {}, target {}, seed {}{}\n", flags.out, counted(flags.cases, "case"),
+                                      print(request.instruction), print(*request.target), flags.seed,
+                                      is_mma(request.instruction) ? ", " + flags.distribution : "");
 }
 
 }  // namespace
@@ -120,39 +208,33 @@ void add_golden(CLI::App& app, Context& context) {
   const auto flags = std::make_shared<GoldenFlags>();
   command->add_option("instruction", flags->mnemonic, "PTX mnemonic with all qualifiers")->required();
   command->add_option("-o,--output", flags->out, "file to write")->required();
+  flags->target.add(*command, "the GPU by its PTX name; default the first that has the instruction");
   command->add_option("--cases", flags->cases, "how many")->capture_default_str();
   command->add_option("--seed", flags->seed, "same seed, same file, on any machine")->capture_default_str();
   std::string meaning = "what to draw from:";
   for (const DistributionInfo& row : distributions) meaning += fmt::format("\n    {:<10} {}", row.name, row.meaning);
   command->add_option("--distribution", flags->distribution, meaning)->capture_default_str();
-  command->add_option("--m", flags->m, "tcgen05: rows of D, over the CTA group");
-  command->add_option("--n", flags->n, "tcgen05: columns of D");
-  command->add_option("--d", flags->d, "tcgen05: type of D")->capture_default_str();
-  command->add_option("--a", flags->a, "tcgen05: type of A")->capture_default_str();
-  command->add_option("--b", flags->b, "tcgen05: type of B")->capture_default_str();
-  command->add_flag("--satfinite", flags->satfinite, "tcgen05 kind::i8: the saturate bit");
-  command->add_option("--scale-input-d", flags->immediates.scale_input_d,
-                      "tcgen05 kind::f16 and tf32: D counts D * 2^-s, s = 0..15");
-  command->add_option("--scale-type", flags->scale_type, "block scales: ue8m0 or ue4m3")->capture_default_str();
-  command->add_option("--scale-a-id,--byte-id-a", flags->immediates.scale_a_id,
-                      "block scales: byte of the cell or register with A's first scale");
-  command->add_option("--scale-b-id,--byte-id-b", flags->immediates.scale_b_id, "block scales: the same for B");
-  command->add_option("--thread-id-a", flags->immediates.thread_a_id,
-                      "mma.sync: which pair of a quad's threads has A's scales, 0 or 1");
-  command->add_option("--thread-id-b", flags->immediates.thread_b_id,
-                      "mma.sync: which thread of a quad has B's scales, 0..3");
-  command->add_flag("--k96", flags->k_96, "mxf4 kinds: K = 96 (sm_103a)");
-  command->add_option("--max-shift", flags->immediates.max_shift_code,
-                      "tcgen05 .ws: B may be shifted by 0: 0, 1: 8, 2: 16, 3: 32 columns");
+  flags->of_descriptor = {
+      command->add_option("--m", flags->m, "tcgen05: rows of D, over the CTA group; default 128, of two CTAs 256"),
+      command->add_option("--n", flags->n, "tcgen05: columns of D; default 64"),
+      command->add_option("--d", flags->d, "tcgen05: type of D; default f32, of kind::i8 s32"),
+      command->add_option("--a", flags->a, "tcgen05: type of A; default a type of the kind"),
+      command->add_option("--b", flags->b, "tcgen05: type of B; default a type of the kind"),
+      command->add_flag("--satfinite", flags->satfinite, "tcgen05 kind::i8: the saturate bit"),
+      command->add_option("--scale-type", flags->scale_type, "tcgen05, block scales: ue8m0 or ue4m3; default ue8m0"),
+      command->add_flag("--k96", flags->k_96, "mxf4 kinds: K = 96 (sm_103a)"),
+      command->add_option("--max-shift", flags->max_shift,
+                          "tcgen05 .ws: B may be shifted by 0: 0, 1: 8, 2: 16, 3: 32 columns"),
+  };
   command->add_option("--zero-column-mask", flags->zero_column_mask,
                       "tcgen05 .ws: the mask descriptor; encode mask makes one");
-  command->add_option("--half-split-offset", flags->half_split_offset,
-                      "ld and st of 16x32bx2: added to the address of threads 16..31; default directly behind");
-  command->add_option("--a-source", flags->a_source, "smem, registers (wgmma) or tmem (tcgen05)")
-      ->check(CLI::IsMember({"smem", "registers", "tmem"}))
-      ->capture_default_str();
+  command->add_option("--a-source", flags->a_source, "smem, registers (wgmma) or tmem (tcgen05); default smem")
+      ->check(CLI::IsMember({"smem", "registers", "tmem"}));
   flags->layouts.add(*command);
-  add_immediates(*command, flags->immediates);
+  for (const ImmediateFlag& row : immediate_flags) {
+    command->add_option_function<int64_t>(
+        row.flags, [&given = flags->immediates, name = row.name](int64_t value) { given[name] = value; }, row.meaning);
+  }
   add_threads(*command, flags->threads);
   command->footer(
       "Examples:\n"
@@ -161,9 +243,8 @@ void add_golden(CLI::App& app, Context& context) {
       "      --distribution ties --a-source registers --layout-b k-major:64 -o sparse.safetensors\n"
       "  bitmma golden tcgen05.mma.cta_group::2.kind::f8f6f4 --m 256 --n 64 --a e2m1 --b e4m3 -o "
       "blackwell.safetensors\n"
-      "  bitmma golden tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X --m 128 --n 64 --a e2m1 --b "
-      "e2m1 \\\n"
-      "      --scale-type ue4m3 -o nvfp4.safetensors\n"
+      "  bitmma golden tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X --m 128 --n 64 \\\n"
+      "      --scale-type ue4m3 --target sm_103a -o nvfp4.safetensors\n"
       "  bitmma golden "
       "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 -o "
       "mma.safetensors\n"

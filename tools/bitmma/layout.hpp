@@ -1,39 +1,22 @@
 // What the maps of `bitmma layout` share.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <optional>
 #include <string>
 
-#include "bitmma/io/file.hpp"
-#include "bitmma/io/picture.hpp"
+#include "bitmma/analysis/picture.hpp"
 #include "commands.hpp"
 
 namespace bitmma::cli {
 
-/// What both maps can be asked: everything, one element, or the reverse.
+/// What a map can be asked: everything, or one element.
 struct Query {
   bool csv = false, json = false;
   std::optional<int> row, col;
 
-  void add(CLI::App& command) {
-    command.add_flag("--csv", csv, "the whole map as CSV");
-    command.add_flag("--json", json, "the answer as JSON");
-    command.add_option("--row", row, "row of one element");
-    command.add_option("--col", col, "column of one element");
-  }
-  bool one_element(int rows, int cols) const {
-    if (row.has_value() != col.has_value()) {
-      throw Error({.field = row ? "--col" : "--row", .seen = "(missing)", .legal = "both --row and --col"});
-    }
-    if (row && (*row < 0 || *row >= rows || *col < 0 || *col >= cols)) {
-      throw Error({.field = "--row, --col",
-                   .seen = fmt::format("{}, {}", *row, *col),
-                   .legal = fmt::format("0..{}, 0..{}", rows - 1, cols - 1)});
-    }
-    return row.has_value();
-  }
+  void add(CLI::App& command);
+  /// True when one element is asked for. Throws Error when half of it is, or it lies outside.
+  bool one_element(int rows, int cols) const;
 };
 
 /// --svg: a picture of what the command otherwise prints as text.
@@ -42,13 +25,14 @@ struct SvgFlag {
 
   void add(CLI::App& command) { command.add_option("--svg", path, "write a picture to this file instead"); }
   bool asked() const { return !path.empty(); }
-  void write(const Context& context, const Picture& picture) const {
-    write_whole(path, [&](std::ostream& stream) { stream << to_svg(picture); });
-    context.terminal.err << fmt::format("{}: {}\n", path, picture.title);
-  }
+  void write(const Context& context, const Picture& picture) const;
 };
 
-/// tmem, scales and ldst.
-void add_tmem_layouts(CLI::App& layout, Context& context);
+// One function per map.
+void add_smem_layout(CLI::App& layout, Context& context);
+void add_fragment_layout(CLI::App& layout, Context& context);
+void add_tmem_layout(CLI::App& layout, Context& context);
+void add_scales_layout(CLI::App& layout, Context& context);
+void add_ldst_layout(CLI::App& layout, Context& context);
 
 }  // namespace bitmma::cli

@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "bitmma/io/golden.hpp"
-#include "bitmma/io/lint.hpp"
-#include "commands.hpp"
+#include "bitmma/analysis/lint.hpp"
+#include "bitmma/files/golden.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "flags.hpp"
+#include "output.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 struct SimulateFlags {
   std::vector<std::string> files;
   std::string out;
-  std::string instruction;
+  FileFlags file;
   LayoutFlags layouts;
   int64_t show_case = 0;
   int rows = 8, cols = 8;
@@ -21,24 +22,31 @@ struct SimulateFlags {
   int threads = 1;
 };
 
-void show_d(const Context& context, const SimulateFlags& flags, const VectorFile& vectors) {
-  const BitMatrix d = computed_d(vectors, flags.show_case);
-  // Results that are moved are words in registers or lanes.
-  const bool registers = vectors.move && vectors.move->kind == MoveKind::ld;
-  const std::string_view row_name = registers      ? "thread"
-                                    : vectors.move ? "lane"
-                                                   : "row",
-                         col_name = registers      ? "register"
-                                    : vectors.move ? "column"
-                                                   : "col";
+/// What rows and columns of a result are: of a matrix, or of the words that a move leaves in registers or Tensor
+/// Memory.
+struct AxisNames {
+  std::string_view row = "row", col = "col";
+};
+
+AxisNames axis_names(const Case& one) {
+  if (is_mma(one.instruction)) return {};
+  const Place first = PlaceMap(one.instruction, one.target, one.before, Role::d).place_of(0, 0);
+  if (std::holds_alternative<RegisterPlace>(first)) return {.row = "thread", .col = "register"};
+  return {.row = "lane", .col = "column"};
+}
+
+void show_d(const Context& context, const SimulateFlags& flags, const Case& one) {
+  const Matrix d = computed_d(one);
+  const AxisNames names = axis_names(one);
+  const bool is_words = !is_mma(one.instruction);
   const int rows = std::min(flags.rows, d.rows()), cols = std::min(flags.cols, d.cols());
-  std::vector<std::vector<std::string>> table(1, {vectors.move ? "" : "D"});
-  for (int col = 0; col < cols; ++col) table[0].push_back(fmt::format("{} {}", col_name, col));
+  std::vector<std::vector<std::string>> table(1, {is_words ? "" : "D"});
+  for (int col = 0; col < cols; ++col) table[0].push_back(fmt::format("{} {}", names.col, col));
   for (int row = 0; row < rows; ++row) {
-    std::vector<std::string> line{fmt::format("{} {}", row_name, row)};
+    std::vector<std::string> line{fmt::format("{} {}", names.row, row)};
     for (int col = 0; col < cols; ++col) {
-      line.push_back(flags.hex || vectors.move ? print_bits(d.format, d(row, col))
-                                               : print_value(d.format, d(row, col)));
+      const uint64_t code = d.code(row, col);
+      line.push_back(flags.hex || is_words ? print_bits(d.format(), code) : print_value(d.format(), code));
     }
     table.push_back(std::move(line));
   }
@@ -49,115 +57,107 @@ void show_d(const Context& context, const SimulateFlags& flags, const VectorFile
   }
 }
 
-void warn(const Context& context, const VectorFile& vectors, int64_t index) {
-  print_warnings(context, warnings_at(vectors, index));
+/// The operands of a case that are numbers: descriptors, addresses, and immediates that may differ from case to case.
+std::string print_operands(const Case& one) {
+  std::string text;
+  const auto add = [&](std::string_view name, ElementType type, uint64_t number) {
+    const std::string digits =
+        type == ElementType::u8 ? fmt::format("{}", number) : fmt::format("{:#0{}x}", number, 2 * bytes_of(type) + 2);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, digits);
+  };
+  if (!one.has_state()) return text;
+  for (const FieldRule& rule : fields_of(one.instruction)) {
+    const FieldInfo& row = info(rule.field);
+    if (row.is_number && one.before.has(rule.field)) add(row.name, row.type, one.before.number(rule.field));
+  }
+  for (const ImmediateInfo& row : immediates_of(one.instruction)) {
+    if (!row.by_case) continue;
+    add(row.name, row.type, static_cast<uint64_t>(immediate_of(one.instruction, row.name)));
+  }
+  return text;
 }
 
-/// The operands that are words: descriptors, addresses, scalars.
-std::string print_operands(const VectorFile& vectors, int64_t index) {
+/// Shape and types, where the mnemonic does not say them, and scales.
+std::string print_shape_and_types(const Instruction& instruction) {
+  if (!is_mma(instruction)) return "";
+  const Mma mma = mma_of(instruction);
   std::string text;
-  const auto add = [&](std::string_view name, uint64_t word, int digits) {
-    text += fmt::format("{}{} {:#0{}x}", text.empty() ? "" : ", ", name, word, digits + 2);
-  };
-  if (vectors.move) {
-    const TmemMoveMachine machine = move_case_at(vectors, index).view();
-    add("taddr", machine.taddr, 8);
-    if (vectors.move->kind == MoveKind::cp) add("s_desc", machine.s_desc, 16);
-    if (vectors.move->has_registers()) text += fmt::format(", warp {}", machine.warp);
-  } else if (vectors.is_tcgen05()) {
-    const Tcgen05Case one = tcgen05_case_at(vectors, index);
-    const Tcgen05Registers& registers = one.state.registers;
-    if (one.instruction.a_source == OperandSource::tmem)
-      add("a_tmem", registers.a_tmem, 8);
-    else
-      add("a_desc", registers.a_desc, 16);
-    add("b_desc", registers.b_desc, 16);
-    add("idesc", idesc_of(one.instruction), 8);
-    add("d_tmem", registers.d_tmem, 8);
-    if (one.instruction.sparse) add("metadata_tmem", registers.metadata_tmem, 8);
-    if (one.instruction.has_block_scales())
-      add("scale_a_tmem", registers.scale_a_tmem, 8), add("scale_b_tmem", registers.scale_b_tmem, 8);
-    if (registers.zero_column_mask) add("zero_column_mask", *registers.zero_column_mask, 16);
-  } else if (vectors.has_images && vectors.instruction.family == Family::wgmma) {
-    const VectorCase one = case_at(vectors, index);
-    if (vectors.instruction.a_source == OperandSource::smem) add("a_desc", one.registers.a_desc, 16);
-    add("b_desc", one.registers.b_desc, 16);
+  if (has_descriptor(instruction)) {
+    text = fmt::format("M = {}, N = {}, K = {}; D {}, A {}, B {}\n", mma.m, mma.n, mma.k, info(mma.d).name,
+                       info(mma.a).name, info(mma.b).name);
+  }
+  if (mma.scale_count > 0) {
+    text +=
+        fmt::format("scales: {} {} for each row of A and column of B\n", mma.scale_count, info(mma.scale_type).name);
   }
   return text;
 }
 
 void show(Context& context, const SimulateFlags& flags, const VectorFile& vectors) {
-  if (flags.show_case < 0 || flags.show_case >= vectors.cases) {
-    throw Error(
-        {.field = "--case", .seen = std::to_string(flags.show_case), .legal = fmt::format("0..{}", vectors.cases - 1)});
-  }
+  require_case(vectors, flags.show_case);
+  const Case one = case_at(vectors, flags.show_case);
   std::ostream& out = context.terminal.out;
-  out << fmt::format("{}, case {} of {}\n", vectors.name(), flags.show_case, vectors.cases);
-  if (vectors.is_tcgen05()) {
-    const Instruction one = tcgen05_case_at(vectors, flags.show_case).instruction;
-    out << fmt::format("M = {}, N = {}, K = {}; D {}, A {}, B {}\n", one.m, one.n, one.k, info(one.d).name,
-                       info(one.a).name, info(one.b).name);
-    if (one.has_block_scales())
-      out << fmt::format("scales: {} {} for each row of A and column of B\n", one.scale_count(),
-                         info(one.scale_type).name);
-  }
-  if (const std::string operands = print_operands(vectors, flags.show_case); !operands.empty()) out << operands << '\n';
-  out << fmt::format("arithmetic: {}\n", print_arithmetic(vectors));
+  out << fmt::format("{}, case {} of {}\ntarget: {}\n", vectors.name(), flags.show_case, vectors.cases,
+                     print(vectors.target))
+      << print_shape_and_types(one.instruction);
+  if (const std::string operands = print_operands(one); !operands.empty()) out << operands << '\n';
+  out << fmt::format("arithmetic: {}\n", print_arithmetic(vectors.instruction, vectors.target));
   for (const Choice& choice : choices_of(vectors)) out << fmt::format("chosen: {}\n", choice.what);
-  warn(context, vectors, flags.show_case);
-  show_d(context, flags, vectors);
+  print_warnings(context, warnings_of(one));
+  show_d(context, flags, one);
   if (!vectors.has_recorded_d()) return;
   ProgressLine progress(context, vectors.file.path, vectors.cases);
   const Comparison comparison = verify(vectors, flags.threads, progress.from(0));
   if (comparison.mismatches == 0) {
     out << colored(context, 32,
-                   fmt::format("all {} outputs of {} cases match the recorded D ({})", comparison.outputs,
-                               comparison.cases, vectors.source()))
+                   fmt::format("all {} of {} match the recorded D ({})", counted(comparison.outputs, "output"),
+                               counted(comparison.cases, "case"), vectors.source()))
         << '\n';
   } else {
     out << colored(context, 31,
-                   fmt::format("{} of {} outputs differ from the recorded D ({})", comparison.mismatches,
-                               comparison.outputs, vectors.source()))
-        << '\n';
-    out << print(*comparison.first) << '\n';
+                   fmt::format("{} of {} differ from the recorded D ({})", comparison.mismatches,
+                               counted(comparison.outputs, "output"), vectors.source()))
+        << '\n'
+        << print(*comparison.first) << '\n';
     context.exit_code = exit_differs;
   }
 }
 
 /// What is suspicious in any case, each said once with the number of cases it is in.
-void run_lint(Context& context, const SimulateFlags& flags, const std::vector<std::string>& files) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const std::string& path : files) {
-    const VectorFile vectors = read_vector_file(path, flags.instruction);
-    std::vector<std::pair<Violation, int64_t>> found;
-    for (int64_t index = 0; index < vectors.cases; ++index) {
-      for (Violation& finding : lint(vectors, index)) {
-        const auto same = std::ranges::find_if(found, [&](const auto& entry) {
-          return entry.first.field == finding.field && entry.first.fix == finding.fix;
-        });
-        if (same == found.end())
-          found.emplace_back(std::move(finding), 1);
-        else
-          ++same->second;
-      }
+std::vector<std::pair<Violation, int64_t>> lint_findings(const VectorFile& vectors) {
+  std::vector<std::pair<Violation, int64_t>> found;
+  for (int64_t index = 0; index < vectors.cases; ++index) {
+    for (Violation& finding : lint(case_at(vectors, index))) {
+      const auto same = std::ranges::find_if(found, [&](const auto& entry) {
+        return entry.first.field == finding.field && entry.first.fix == finding.fix;
+      });
+      if (same == found.end()) found.emplace_back(std::move(finding), 1);
+      else ++same->second;
     }
+  }
+  return found;
+}
+
+void run_lint(Context& context, const SimulateFlags& flags, const std::vector<std::string>& files) {
+  std::ostream& out = context.terminal.out;
+  Json json = Json::array();
+  for (const std::string& path : files) {
+    const VectorFile vectors = flags.file.read(path);
+    const auto found = lint_findings(vectors);
     for (const auto& [finding, cases] : found) {
       context.exit_code = exit_differs;
-      json.push_back({{"file", path},
-                      {"cases", cases},
-                      {"field", finding.field},
-                      {"seen", finding.seen},
-                      {"legal", finding.legal},
-                      {"fix", finding.fix},
-                      {"source", finding.source}});
-      if (!flags.json)
-        context.terminal.out << path << ": " << colored(context, 33, "suspicious: ") << print(finding)
-                             << fmt::format(" ({} of {} cases)\n", cases, vectors.cases);
+      Json one{{"file", path}, {"target", print(vectors.target)}, {"cases", cases}};
+      one.update(to_json(finding));
+      json.push_back(std::move(one));
+      if (flags.json) continue;
+      out << path << ": " << colored(context, 33, "suspicious: ") << print(finding)
+          << fmt::format(" ({} of {})\n", cases, counted(vectors.cases, "case"));
     }
-    if (found.empty() && !flags.json)
-      context.terminal.out << path << ": nothing suspicious in " << fmt::format("{} cases\n", vectors.cases);
+    if (found.empty() && !flags.json) {
+      out << fmt::format("{}: nothing suspicious in {}\n", path, counted(vectors.cases, "case"));
+    }
   }
-  if (flags.json) context.terminal.out << json.dump(2) << '\n';
+  if (flags.json) out << json.dump(2) << '\n';
 }
 
 void run_simulate(Context& context, const SimulateFlags& flags) {
@@ -167,19 +167,21 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
     return;
   }
   for (const std::string& path : files) {
-    const VectorFile vectors = read_vector_file(path, flags.instruction);
+    const VectorFile vectors = flags.file.read(path);
     if (flags.out.empty()) {
       if (files.size() > 1) context.terminal.out << path << '\n';
       show(context, flags, vectors);
       continue;
     }
-    const std::string target = target_of(path, flags.out, files.size());
-    warn(context, vectors, 0);
-    ProgressLine progress(context, path, vectors.cases);
-    write_simulated(target, vectors, flags.layouts.layout_a(), flags.layouts.layout_b(), flags.threads,
-                    progress.from(0));
-    context.terminal.err << fmt::format("{}: {} cases, D by {} ({})\n", target, vectors.cases, vectors.name(),
-                                        print_arithmetic(vectors));
+    const std::string output = output_path(path, flags.out, files.size());
+    print_warnings(context, warnings_of(case_at(vectors, 0)));
+    {
+      ProgressLine progress(context, path, vectors.cases);
+      write_simulated(output, vectors, flags.layouts.placement(), flags.threads, progress.from(0));
+    }
+    context.terminal.err << fmt::format("{}: {}, D by {} on {} ({})\n", output, counted(vectors.cases, "case"),
+                                        vectors.name(), print(vectors.target),
+                                        print_arithmetic(vectors.instruction, vectors.target));
   }
 }
 
@@ -191,7 +193,7 @@ void add_simulate(CLI::App& app, Context& context) {
   command->add_option("files", flags->files, "vector files: images and descriptors, or logical matrices a, b, c")
       ->required();
   command->add_option("-o,--output", flags->out, "file to write, or folder for several; without it D is shown");
-  command->add_option("--instruction", flags->instruction, "the mnemonic, for files that do not say");
+  flags->file.add(*command);
   flags->layouts.add(*command);
   command->add_option("--case", flags->show_case, "case to show")->capture_default_str();
   command->add_option("--rows", flags->rows, "rows of D to show")->capture_default_str();

@@ -1,13 +1,11 @@
 // What the tensor cores compute, one row per instruction group. These are *measured* facts, each with its evidence;
-// what is *documented* as legal is in instruction/legality.hpp, and the two are never mixed.
+// what is *documented* as legal is in instruction/form.hpp, and the two are never mixed.
 //
 //   wgmma f16 -> f32:  e_max = max over non-zero products and c of their exponents, and the floor
 //                      every product and c truncated toward zero to a multiple of 2^(e_max - 25), added exactly,
 //                      the sum truncated once to f32
 //   mxf4nvf4:          groups of 16 products summed exactly, T = sum * significands of both scales, its exponent that
-//   of
-//                      the scales; every T and c truncated to a multiple of 2^(e_max - 35), added, truncated once to
-//                      f32
+//                      of the scales; every T and c truncated to a multiple of 2^(e_max - 35), added, truncated once
 #pragma once
 
 #include <array>
@@ -16,12 +14,14 @@
 #include <string>
 #include <string_view>
 
+#include "bitmma/core/target.hpp"
 #include "bitmma/formats/format.hpp"
 #include "bitmma/formats/round.hpp"
 
 namespace bitmma {
 
-enum class Family : uint8_t { wgmma, tcgen05, mma_sync };
+/// The families of instructions. The last computes nothing: it moves data to, from and inside Tensor Memory.
+enum class Family : uint8_t { wgmma, tcgen05, mma_sync, tmem_move };
 
 std::string_view print(Family family);
 
@@ -48,14 +48,13 @@ enum class Scaling : uint8_t {
   groups_of_16,  // mxf4, mxf4nvf4: 16 products are summed exactly, times both scales; only the scales' exponents align
 };
 
-/// Hypotheses that were tested and refuted. Hardware has none of them set; a row with one set computes what a wrong
-/// model would, for tests that must tell the difference and for explaining other people's results.
+/// Hypotheses that were tested and refuted. No row of real hardware has one of them set; a row with one set computes
+/// what a wrong model would, for tests that must tell the difference and for explaining other people's results.
 struct Deviations {
   bool product_normalised = false;  // a product >= 2 raises its alignment exponent
   bool zero_product_has_exponent = false;
   bool align_toward_negative = false;  // terms rounded toward minus infinity instead of toward zero
   bool c_after_sum = false;            // c is added exactly and the sum truncated, instead of c alone
-  bool two_chained_halves = false;     // two instructions of half the terms, the first one's D being the second's C
   bool zero_keeps_sign = false;        // a zero result has the sign of what was rounded, or of all-negative zeros
   bool c_nan_payload_passed = false;
   bool f16_through_f32 = false;  // an f16 result is truncated to f32 first
@@ -67,18 +66,21 @@ struct Deviations {
 inline constexpr int no_floor = -100000;
 
 struct AccumulatorModel {
+  TargetSet targets = {};  // that add by this row; others add as one of them (core/target.hpp)
   Family family = Family::wgmma;
-  FormatSet inputs;  // A and B may be any two of these
+  FormatSet inputs = {};  // A and B may be any two of these
   Format output = Format::f32;
   Arithmetic arithmetic = Arithmetic::fused_sum;
   Scaling scaling = Scaling::none;
-  int fraction_bits = 0;          // F: terms are multiples of 2^(e_max - F)
+  int terms_per_step = 0;  // of K that are fused; D of a step is C of the next. 0: all of the instruction's at once
+  int fraction_bits = 0;   // F: terms are multiples of 2^(e_max - F)
   int floor_exponent = no_floor;  // e_max is at least this
   Rounding rounding = Rounding::toward_zero;
   int output_fraction_bits = 0;  // kept of the output's mantissa bits
-  Deviations deviations;
+  Deviations deviations = {};
   Evidence evidence = Evidence::model_choice;
-  std::string_view source;
+  TargetSet proven_on = {};  // the targets that `evidence` speaks of; for the others of `targets` the row is a choice
+  std::string_view source = {};
 
   bool operator==(const AccumulatorModel&) const = default;
 };
@@ -86,11 +88,14 @@ struct AccumulatorModel {
 /// Every row, hardware as measured.
 std::span<const AccumulatorModel> accumulator_models();
 
-/// The row for these types, or nullptr when no instruction of the family has them.
-const AccumulatorModel* find_accumulator_model(Family family, Format a, Format b, Format d,
+/// The row for these types on `target`, or nullptr when no instruction of the family has them there.
+const AccumulatorModel* find_accumulator_model(Target target, Family family, Format a, Format b, Format d,
                                                Scaling scaling = Scaling::none);
 
-/// "F = 25, RZ-23, floor -133": the rule in a few words.
+/// How sure the row is on `target`: its evidence where that was found, model_choice on the others.
+Evidence evidence_of(const AccumulatorModel& model, Target target);
+
+/// "F = 25, RZ-23, floor -133": the rule in a few words. Steps of K are named where there are several.
 std::string print_rule(const AccumulatorModel& model);
 
 }  // namespace bitmma

@@ -15,6 +15,9 @@ constexpr uint64_t low_mask(int width_bits) {
   return width_bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << width_bits) - 1;
 }
 
+/// The smallest multiple of `unit` that is not below `value`.
+constexpr int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
 struct BitField {
   std::string_view name;
   int low_bit = 0;

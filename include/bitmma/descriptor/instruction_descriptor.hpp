@@ -24,12 +24,14 @@ enum class MmaKind : uint8_t { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 }
 
 struct MmaKindInfo {
   MmaKind id;
-  std::string_view name;  // as in kind::NAME
-  int table = 42;         // of the PTX ISA, which has its descriptor
+  std::string_view name = {};  // as in kind::NAME
+  int table = 42;              // of the PTX ISA, which has its descriptor
   bool has_negate = true;
   bool has_transpose = true;
   bool has_saturate = false;
   int sparsity_selectors = 1;
+
+  constexpr bool has_block_scales() const { return table != 42; }
 };
 
 inline constexpr auto mma_kinds = std::to_array<MmaKindInfo>({
@@ -44,6 +46,23 @@ inline constexpr auto mma_kinds = std::to_array<MmaKindInfo>({
 
 constexpr const MmaKindInfo& info(MmaKind kind) { return mma_kinds[static_cast<size_t>(kind)]; }
 std::optional<MmaKind> mma_kind_named(std::string_view name);
+
+/// Bits of an element in shared memory, Tensor Memory or registers: the f8f6f4 kinds keep 4- and 6-bit types in bytes.
+constexpr int kind_container_bits(MmaKind kind, Format format) {
+  return kind == MmaKind::f8f6f4 || kind == MmaKind::mxf8f6f4 ? 8 : info(format).bits;
+}
+
+/// A type of A and B that the kind takes.
+constexpr Format natural_input(MmaKind kind) {
+  switch (kind) {
+    case MmaKind::f16: return Format::f16;
+    case MmaKind::tf32: return Format::tf32;
+    case MmaKind::i8: return Format::s8;
+    case MmaKind::mxf4:
+    case MmaKind::mxf4nvf4: return Format::e2m1;
+    default: return Format::e4m3;
+  }
+}
 
 struct InstructionDescriptor {
   MmaKind kind = MmaKind::f16;
@@ -63,8 +82,8 @@ struct InstructionDescriptor {
 };
 
 struct InstructionDescriptorField {
-  BitField bits;
-  std::string_view meaning;
+  BitField bits = {};
+  std::string_view meaning = {};
 };
 
 /// The rows of the kind's table, lowest bits first. Bits in no row are reserved and must be 0.

@@ -21,31 +21,33 @@
 
 namespace bitmma {
 
-/// A descriptor with its byte quantities decoded. `reserved` keeps every bit that belongs to no field, in place.
+/// A descriptor with its byte quantities decoded.
 struct SmemDescriptor {
-  Arch arch = Arch::sm_90a;
+  Target target = Target::sm_90a;
   int64_t start_address_bytes = 0;
-  Strides strides;
+  Strides strides = {};
   int base_offset = 0;
   Swizzle swizzle = Swizzle::none;
   bool leading_dim_absolute = false;  // sm_100a bit 52: the leading field is an address
-  uint64_t reserved = 0;
+  /// Every bit that belongs to no field, in place; by default the bits that must be set.
+  uint64_t reserved = info(target).smem_descriptor == SmemDescriptorVersion::sm_100 ? uint64_t{1} << 46 : 0;
 
   bool operator==(const SmemDescriptor&) const = default;
 };
 
 /// One row of a descriptor's field table. Sizes in bytes are stored in units of 16.
 struct DescriptorField {
-  BitField bits;
+  BitField bits = {};
   enum class Unit : uint8_t { plain, bytes_16 } unit = Unit::plain;
-  std::string_view meaning;
+  std::string_view meaning = {};
+  int fixed = -1;  // the only value it may have; -1: any
 };
 
-/// The rows of `arch`'s descriptor, lowest bits first.
-std::span<const DescriptorField> smem_descriptor_fields(Arch arch);
+/// The rows of the target's descriptor, lowest bits first. Throws Error for a target without such descriptors.
+std::span<const DescriptorField> smem_descriptor_fields(Target target);
 
 /// Takes the word apart. Throws Error when the swizzle code is one the architecture reserves.
-SmemDescriptor decode_smem_descriptor(Arch arch, uint64_t word);
+SmemDescriptor decode_smem_descriptor(Target target, uint64_t word);
 
 /// Puts the word together; the inverse of decode. Throws Error, with every violation, when an address or stride is not
 /// a multiple of 16 bytes in [0, 2^18), the base offset is not in 0..7 or the architecture lacks the swizzle mode.

@@ -32,8 +32,8 @@ struct ZeroColumnMask {
 };
 
 struct ZeroColumnMaskField {
-  BitField bits;
-  std::string_view meaning;
+  BitField bits = {};
+  std::string_view meaning = {};
 };
 std::span<const ZeroColumnMaskField> zero_column_mask_fields();
 

@@ -21,6 +21,7 @@ enum class Format : uint8_t {
   bf16,
   tf32,
   f32,
+  f64,
   e4m3,
   e5m2,
   e2m3,
@@ -55,32 +56,37 @@ struct FormatInfo {
   int bias = 0;
   NonFinite non_finite = NonFinite::none;
   bool is_signed = true;
-  bool has_zero = true;  // ue8m0 has none, and its code 0 is the power 2^-127
+  bool has_zero = true;             // ue8m0 has none, and its code 0 is the power 2^-127
+  bool is_operand = true;           // A and B can have it; false for scales, accumulators and words
+  std::string_view dtype = {};      // in which NumPy, PyTorch and safetensors keep such a matrix
+  std::string_view raw_dtype = {};  // the same as raw codes, for libraries that lack `dtype`; empty: none but dtype
 
   constexpr int min_exponent() const { return has_zero ? 1 - bias : -bias; }
-  constexpr uint32_t exponent_mask() const { return (1u << exponent_bits) - 1; }
-  constexpr uint32_t mantissa_mask() const { return (1u << mantissa_bits) - 1; }
-  constexpr uint32_t sign_bit() const { return is_signed ? 1u << (bits - 1) : 0; }
+  constexpr uint64_t exponent_mask() const { return (uint64_t{1} << exponent_bits) - 1; }
+  constexpr uint64_t mantissa_mask() const { return (uint64_t{1} << mantissa_bits) - 1; }
+  constexpr uint64_t sign_bit() const { return is_signed ? uint64_t{1} << (bits - 1) : 0; }
   /// Code of the largest finite magnitude, sign clear, ignored bits zero.
-  constexpr uint32_t max_finite() const {
-    const uint32_t all = (1u << (exponent_bits + mantissa_bits)) - 1;
-    const uint32_t code = non_finite == NonFinite::ieee       ? all - mantissa_mask() - 1
+  constexpr uint64_t max_finite() const {
+    const uint64_t all = (uint64_t{1} << (exponent_bits + mantissa_bits)) - 1;
+    const uint64_t code = non_finite == NonFinite::ieee       ? all - mantissa_mask() - 1
                           : non_finite == NonFinite::nan_only ? all - 1
                                                               : all;
     return code << ignored_bits;
   }
   /// Code of infinity, or nothing when the format has none.
-  constexpr std::optional<uint32_t> infinity() const {
+  constexpr std::optional<uint64_t> infinity() const {
     if (non_finite != NonFinite::ieee) return std::nullopt;
     return exponent_mask() << (mantissa_bits + ignored_bits);
   }
   /// The NaN that tensor cores and cvt produce: all exponent and mantissa bits set, sign clear.
-  constexpr std::optional<uint32_t> canonical_nan() const {
+  constexpr std::optional<uint64_t> canonical_nan() const {
     if (non_finite == NonFinite::none) return std::nullopt;
-    return bits == 32 ? 0x7FFFFFFFu : (1u << (exponent_bits + mantissa_bits)) - 1;
+    return bits == 32 ? 0x7FFFFFFFu : (uint64_t{1} << (exponent_bits + mantissa_bits)) - 1;
   }
 };
 
+// one row a format
+// clang-format off
 inline constexpr auto formats = std::to_array<FormatInfo>({
     {.id = Format::f16,
      .name = "f16",
@@ -88,14 +94,18 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
      .exponent_bits = 5,
      .mantissa_bits = 10,
      .bias = 15,
-     .non_finite = NonFinite::ieee},
+     .non_finite = NonFinite::ieee,
+     .dtype = "F16",
+     .raw_dtype = "U16"},
     {.id = Format::bf16,
      .name = "bf16",
      .bits = 16,
      .exponent_bits = 8,
      .mantissa_bits = 7,
      .bias = 127,
-     .non_finite = NonFinite::ieee},
+     .non_finite = NonFinite::ieee,
+     .dtype = "BF16",
+     .raw_dtype = "U16"},
     // An f32 word whose low 13 bits are dropped before Inf and NaN are told apart: 0x7F800001 is Inf. Measured, H200.
     {.id = Format::tf32,
      .name = "tf32",
@@ -104,40 +114,59 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
      .exponent_bits = 8,
      .mantissa_bits = 10,
      .bias = 127,
-     .non_finite = NonFinite::ieee},
+     .non_finite = NonFinite::ieee,
+     .dtype = "F32",
+     .raw_dtype = "U32"},
     {.id = Format::f32,
      .name = "f32",
      .bits = 32,
      .exponent_bits = 8,
      .mantissa_bits = 23,
      .bias = 127,
-     .non_finite = NonFinite::ieee},
+     .non_finite = NonFinite::ieee,
+     .dtype = "F32",
+     .raw_dtype = "U32"},
+    // Its canonical NaN as a result of an instruction is not measured.
+    {.id = Format::f64,
+     .name = "f64",
+     .bits = 64,
+     .exponent_bits = 11,
+     .mantissa_bits = 52,
+     .bias = 1023,
+     .non_finite = NonFinite::ieee,
+     .dtype = "F64",
+     .raw_dtype = "U64"},
     {.id = Format::e4m3,
      .name = "e4m3",
      .bits = 8,
      .exponent_bits = 4,
      .mantissa_bits = 3,
      .bias = 7,
-     .non_finite = NonFinite::nan_only},
+     .non_finite = NonFinite::nan_only,
+     .dtype = "F8_E4M3",
+     .raw_dtype = "U8"},
     {.id = Format::e5m2,
      .name = "e5m2",
      .bits = 8,
      .exponent_bits = 5,
      .mantissa_bits = 2,
      .bias = 15,
-     .non_finite = NonFinite::ieee},
-    {.id = Format::e2m3, .name = "e2m3", .bits = 6, .exponent_bits = 2, .mantissa_bits = 3, .bias = 1},
-    {.id = Format::e3m2, .name = "e3m2", .bits = 6, .exponent_bits = 3, .mantissa_bits = 2, .bias = 3},
-    {.id = Format::e2m1, .name = "e2m1", .bits = 4, .exponent_bits = 2, .mantissa_bits = 1, .bias = 1},
+     .non_finite = NonFinite::ieee,
+     .dtype = "F8_E5M2",
+     .raw_dtype = "U8"},
+    {.id = Format::e2m3, .name = "e2m3", .bits = 6, .exponent_bits = 2, .mantissa_bits = 3, .bias = 1, .dtype = "U8"},
+    {.id = Format::e3m2, .name = "e3m2", .bits = 6, .exponent_bits = 3, .mantissa_bits = 2, .bias = 3, .dtype = "U8"},
+    {.id = Format::e2m1, .name = "e2m1", .bits = 4, .exponent_bits = 2, .mantissa_bits = 1, .bias = 1, .dtype = "U8"},
     {.id = Format::ue8m0,
      .name = "ue8m0",
      .bits = 8,
      .exponent_bits = 8,
-     .mantissa_bits = 0,
      .bias = 127,
      .non_finite = NonFinite::nan_only,
      .is_signed = false,
-     .has_zero = false},
+     .has_zero = false,
+     .is_operand = false,
+     .dtype = "U8"},
     // Seven bits in a byte; bit 7 is ignored (B200 words), so 0x7F and 0xFF are both NaN.
     {.id = Format::ue4m3,
      .name = "ue4m3",
@@ -146,17 +175,29 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
      .mantissa_bits = 3,
      .bias = 7,
      .non_finite = NonFinite::nan_only,
-     .is_signed = false},
-    {.id = Format::s8, .name = "s8", .kind = NumberKind::integer, .bits = 8},
-    {.id = Format::u8, .name = "u8", .kind = NumberKind::integer, .bits = 8, .is_signed = false},
-    {.id = Format::b1, .name = "b1", .kind = NumberKind::bits, .bits = 1, .is_signed = false},
-    {.id = Format::s32, .name = "s32", .kind = NumberKind::integer, .bits = 32},
+     .is_signed = false,
+     .is_operand = false,
+     .dtype = "U8"},
+    {.id = Format::s8, .name = "s8", .kind = NumberKind::integer, .bits = 8, .dtype = "I8"},
+    {.id = Format::u8, .name = "u8", .kind = NumberKind::integer, .bits = 8, .is_signed = false, .dtype = "U8"},
+    {.id = Format::b1,
+     .name = "b1",
+     .kind = NumberKind::bits,
+     .bits = 1,
+     .is_signed = false,
+     .dtype = "U8",
+     .raw_dtype = "BOOL"},
+    {.id = Format::s32, .name = "s32", .kind = NumberKind::integer, .bits = 32, .is_operand = false, .dtype = "I32"},
+    // Words that are moved, not computed with.
     {.id = Format::u32,
      .name = "u32",
      .kind = NumberKind::integer,
      .bits = 32,
-     .is_signed = false},  // words that are moved, not computed with
+     .is_signed = false,
+     .is_operand = false,
+     .dtype = "U32"},
 });
+// clang-format on
 
 constexpr const FormatInfo& info(Format format) { return formats[static_cast<size_t>(format)]; }
 
@@ -179,6 +220,7 @@ class FormatSet {
     for (const Format member : members) mask_ |= 1u << static_cast<int>(member);
   }
   constexpr bool contains(Format format) const { return mask_ >> static_cast<int>(format) & 1; }
+  constexpr bool intersects(const FormatSet& other) const { return (mask_ & other.mask_) != 0; }
   bool operator==(const FormatSet&) const = default;
 
  private:
@@ -191,7 +233,7 @@ enum class NumberClass : uint8_t { finite, infinity, nan };
 struct Decoded {
   NumberClass number = NumberClass::finite;
   bool negative = false;
-  uint32_t significand = 0;  // at most mantissa_bits + 1 bits; 0 for a zero
+  uint64_t significand = 0;  // at most mantissa_bits + 1 bits; 0 for a zero
   int exponent = 0;          // value = +-significand * 2^(exponent - mantissa_bits); a zero has min_exponent()
 
   bool is_zero() const { return number == NumberClass::finite && significand == 0; }
@@ -199,10 +241,10 @@ struct Decoded {
 };
 
 /// Takes a floating-point code apart. Bits above the container are ignored. `format` must be of kind floating.
-constexpr Decoded decode(const FormatInfo& format, uint32_t bits) {
-  const uint32_t code = bits >> format.ignored_bits;
-  const uint32_t mantissa = code & format.mantissa_mask();
-  const uint32_t field = (code >> format.mantissa_bits) & format.exponent_mask();
+constexpr Decoded decode(const FormatInfo& format, uint64_t bits) {
+  const uint64_t code = bits >> format.ignored_bits;
+  const uint64_t mantissa = code & format.mantissa_mask();
+  const uint64_t field = (code >> format.mantissa_bits) & format.exponent_mask();
   const bool negative = (bits & format.sign_bit()) != 0;
   if (field == format.exponent_mask()) {
     if (format.non_finite == NonFinite::ieee) {
@@ -214,35 +256,30 @@ constexpr Decoded decode(const FormatInfo& format, uint32_t bits) {
   }
   const bool hidden_bit = field != 0 || !format.has_zero;
   return {.negative = negative,
-          .significand = mantissa | (hidden_bit ? 1u << format.mantissa_bits : 0),
+          .significand = mantissa | (hidden_bit ? uint64_t{1} << format.mantissa_bits : 0),
           .exponent = (hidden_bit ? static_cast<int>(field) : 1) - format.bias};
 }
-constexpr Decoded decode(Format format, uint32_t bits) { return decode(info(format), bits); }
+constexpr Decoded decode(Format format, uint64_t bits) { return decode(info(format), bits); }
 
 /// The code that `decode` takes apart into `value`; a NaN gives the canonical one. The inverse of decode but for NaN
 /// payloads and ignored bits. Throws Error when no code has exactly this value.
-uint32_t encode(Format format, const Decoded& value);
+uint64_t encode(Format format, const Decoded& value);
 
 /// The value of an integer or bit code: s8, u8, b1, s32, u32.
-constexpr int64_t decode_integer(Format format, uint32_t bits) {
+constexpr int64_t decode_integer(Format format, uint64_t bits) {
   switch (format) {
-    case Format::s8:
-      return static_cast<int8_t>(bits);
-    case Format::u8:
-      return static_cast<uint8_t>(bits);
-    case Format::b1:
-      return bits & 1;
-    case Format::u32:
-      return bits;
-    default:
-      return static_cast<int32_t>(bits);
+    case Format::s8: return static_cast<int8_t>(bits);
+    case Format::u8: return static_cast<uint8_t>(bits);
+    case Format::b1: return static_cast<int64_t>(bits & 1);
+    case Format::u32: return static_cast<uint32_t>(bits);
+    default: return static_cast<int32_t>(bits);
   }
 }
 
 /// The exact value as people read it: "-1.75", "2^-133 * 3", "nan (0x7fc00001)", "inf".
-std::string print_value(Format format, uint32_t bits);
+std::string print_value(Format format, uint64_t bits);
 
 /// The bits in hex, as wide as the container: "0x3c00".
-std::string print_bits(Format format, uint32_t bits);
+std::string print_bits(Format format, uint64_t bits);
 
 }  // namespace bitmma

@@ -30,12 +30,12 @@ struct Exact {
 /// `value` rounded once to `format`. Only `fraction_bits` of the format's mantissa bits are kept; the others are zero
 /// (fp8 sums of Hopper keep 13 of 23). Subnormal results are produced, never flushed. Overflow is decided after the
 /// rounding, so toward_zero overflows only from 2^(emax+1) on, as the tensor cores do (measured, H200).
-constexpr uint32_t round_to(const FormatInfo& format, const Exact& value, Rounding rounding, int fraction_bits,
+constexpr uint64_t round_to(const FormatInfo& format, const Exact& value, Rounding rounding, int fraction_bits,
                             Overflow overflow = Overflow::infinity) {
   const bool negative = value.negative && format.is_signed;
-  const uint32_t sign = negative ? format.sign_bit() : 0;
+  const uint64_t sign = negative ? format.sign_bit() : 0;
   const int mantissa_bits = format.mantissa_bits;
-  const uint32_t max_finite = format.max_finite() >> format.ignored_bits;
+  const uint64_t max_finite = format.max_finite() >> format.ignored_bits;
   uint64_t code = 0;
   if (value.magnitude != 0) {
     const int leading = 63 - std::countl_zero(value.magnitude) + value.exponent;
@@ -62,7 +62,7 @@ constexpr uint32_t round_to(const FormatInfo& format, const Exact& value, Roundi
     if (format.has_zero) {
       const uint64_t biased = static_cast<uint64_t>(exponent + format.bias);
       if (biased > 2 * format.exponent_mask()) {
-        code = uint64_t{1} << 40;  // beyond any exponent of the format
+        code = ~uint64_t{0};  // beyond any exponent of the format
       } else {
         code = ((biased - 1) << mantissa_bits) + kept;
       }
@@ -75,10 +75,10 @@ constexpr uint32_t round_to(const FormatInfo& format, const Exact& value, Roundi
     if (overflow == Overflow::infinity && format.canonical_nan()) return sign | *format.canonical_nan();
     code = max_finite;
   }
-  return sign | static_cast<uint32_t>(code) << format.ignored_bits;
+  return sign | code << format.ignored_bits;
 }
 
-constexpr uint32_t round_to(Format format, const Exact& value, Rounding rounding,
+constexpr uint64_t round_to(Format format, const Exact& value, Rounding rounding,
                             Overflow overflow = Overflow::infinity) {
   return round_to(info(format), value, rounding, info(format).mantissa_bits, overflow);
 }
@@ -86,6 +86,6 @@ constexpr uint32_t round_to(Format format, const Exact& value, Rounding rounding
 /// A code of one floating format as a code of another, with PTX cvt's rules: a NaN gives the canonical NaN, or with
 /// saturate in a format that has none (e2m3, e3m2, e2m1) the largest value; infinity saturates or overflows like any
 /// value that is too large. Source: PTX ISA 9.7.9.21.
-uint32_t convert(Format from, uint32_t bits, Format to, Rounding rounding, Overflow overflow);
+uint64_t convert(Format from, uint64_t bits, Format to, Rounding rounding, Overflow overflow);
 
 }  // namespace bitmma

@@ -1,68 +1,195 @@
-// One matrix instruction as a value: everything that is fixed before it runs. Text stops at the parser below.
+// One instruction as a value: a variant of four families, each with its own fields and complete by construction.
 //
-//   wgmma.mma_async.sp.sync.aligned.m64n128k32.f32.bf16.bf16
-//                   ^ sparse        ^ m  n   k  ^ d  ^ a  ^ b
+//   Wgmma{.n = 128, .d = Format::f32, .a = Format::e4m3, .b = Format::e5m2}     K = 32 follows from the types
+//   Tcgen05Mma{.kind = MmaKind::f16, .m = 128, .n = 64}                         D f32, A and B f16, K = 16
+//
+// Everything that is fixed before it runs is in the value: qualifiers, shape, types, immediates, and of tcgen05.mma
+// what the instruction descriptor says. What it reads and writes is in a State (state.hpp). Text stops at
+// statement.hpp.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "bitmma/arithmetic/accumulator_model.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/formats/format.hpp"
 #include "bitmma/layout/canonical.hpp"
+#include "bitmma/memory/tmem.hpp"
 
 namespace bitmma {
 
 enum class OperandSource : uint8_t { smem, registers, tmem };
 
-struct Instruction {
-  Family family = Family::wgmma;
-  bool sparse = false;
-  int m = 64, n = 0, k = 0;  // k is logical: twice the stored columns when sparse
-  Format d = Format::f32, a = Format::f16, b = Format::f16;
-  bool satfinite = false;
-  std::string bit_operation;  // ".and.popc" for b1, else empty
+/// What b1 products are: `.and.popc` or `.xor.popc`. Other types have none.
+enum class BitOperation : uint8_t { none, and_popc, xor_popc };
 
-  // tcgen05.mma: shape, types, signs and major-ness below and above come from the instruction descriptor.
+/// The size of a scale vector as it is written; unwritten where it need not be.
+enum class ScaleVec : uint8_t { unwritten, x1, x2, x4, block16, block32 };
+
+/// ".and.popc", ".scale_vec::4X"; empty where nothing is written.
+constexpr std::string_view print(BitOperation operation) {
+  return operation == BitOperation::none ? "" : operation == BitOperation::and_popc ? ".and.popc" : ".xor.popc";
+}
+inline constexpr std::array<std::string_view, 6> scale_vec_spellings{
+    "", ".scale_vec::1X", ".scale_vec::2X", ".scale_vec::4X", ".block16", ".block32"};
+constexpr std::string_view print(ScaleVec scale_vec) {
+  return scale_vec_spellings[static_cast<std::size_t>(scale_vec)];
+}
+
+/// tcgen05's collector buffers and what happens to them: a hint, which changes no result.
+enum class CollectorBuffer : uint8_t { a, b0, b1, b2, b3 };
+enum class CollectorOperation : uint8_t { fill, use, lastuse, discard };
+struct Collector {
+  CollectorBuffer buffer = CollectorBuffer::a;
+  CollectorOperation operation = CollectorOperation::fill;
+
+  bool operator==(const Collector&) const = default;
+};
+
+/// K of one instruction over 32 bytes of a dense A of containers of `container_bits`: 16 for f16, 256 for b1.
+constexpr int natural_k(int container_bits, bool sparse) { return 256 / container_bits * (sparse ? 2 : 1); }
+
+/// wgmma.mma_async: a warpgroup, A in shared memory or registers, B in shared memory, D in registers.
+struct Wgmma {
+  int m = 64, n = 8;
+  Format d = Format::f32, a = Format::f16, b = Format::f16;
+  bool sparse = false;
+  int k = natural_k(info(a).bits, sparse);  // logical: twice the stored columns of a sparse A
+  BitOperation bit_operation = a == Format::b1 ? BitOperation::and_popc : BitOperation::none;
+  bool saturate = false;
+  OperandSource a_source = OperandSource::smem;
+  bool enable_input_d = true;  // false: D = A * B, C is not read. PTX calls it scale-d
+  bool negate_a = false, negate_b = false;
+  bool transpose_a = false, transpose_b = false;  // true: MN-major
+  int sparsity_selector = 0;
+
+  bool operator==(const Wgmma&) const = default;
+};
+
+/// mma.sync with block scales: a warp, everything in registers. Forms without scales are not here yet.
+struct MmaSync {
+  MmaKind kind = MmaKind::mxf8f6f4;
+  int m = 16, n = 8;
+  Format d = Format::f32;
+  Format a = info(kind).table == 44 ? Format::e2m1 : Format::e4m3, b = a;
+  bool sparse = false;
+  int k = natural_k(kind_container_bits(kind, a), sparse);
+  ScaleVec scale_vec = kind == MmaKind::mxf4nvf4 ? ScaleVec::x4 : ScaleVec::unwritten;
+  Format scale_type = scale_vec == ScaleVec::x4 ? Format::ue4m3 : Format::ue8m0;
+  int byte_id_a = 0, thread_id_a = 0;  // which byte of which threads' registers holds the first scale
+  int byte_id_b = 0, thread_id_b = 0;
+  int sparsity_selector = 0;
+
+  bool operator==(const MmaSync&) const = default;
+};
+
+/// tcgen05.mma: D in Tensor Memory, A in shared or Tensor Memory, B in shared memory.
+struct Tcgen05Mma {
   MmaKind kind = MmaKind::f16;
   int cta_group = 1;
   bool weight_stationary = false;  // .ws
-  std::string collector;           // ".collector::a::fill": a hint, kept for printing
-  bool ashift = false;             // A in Tensor Memory is read one row further down
-  int scale_input_d = 0;           // D counts D * 2^-scale_input_d
-  int max_shift_code = 0;          // .ws: 0 none, 1, 2, 3 = B may be shifted by up to 8, 16, 32 columns
-
-  // Block scales, of tcgen05.mma and mma.sync.
-  std::string scale_vec;  // ".scale_vec::4X", ".block16", ... as written, or empty
-  Format scale_type = Format::ue8m0;
-  int scale_a_id = 0, scale_b_id = 0;    // byte of the first scale in its cell or register
-  int thread_a_id = 0, thread_b_id = 0;  // mma.sync: which threads of a quad supply scales
-
-  // Immediates and operand forms, which PTX writes after the mnemonic.
+  int m = cta_group == 2 ? 256 : 128, n = 64;
+  Format d = kind == MmaKind::i8 ? Format::s32 : Format::f32;
+  Format a = natural_input(kind), b = a;
+  bool sparse = false;
+  int k = natural_k(kind_container_bits(kind, a), sparse);  // or 96
+  bool saturate = false;
   OperandSource a_source = OperandSource::smem;
-  int imm_scale_a = 1, imm_scale_b = 1;  // -1 negates
-  int imm_trans_a = 0, imm_trans_b = 0;  // 1 = MN-major
-  int scale_d = 1;                       // 0: C is not read; enable-input-d of tcgen05
+  bool enable_input_d = true;  // false: D = A * B, D is not read
+  int scale_input_d = 0;       // D counts D * 2^-scale_input_d
+  bool negate_a = false, negate_b = false;
+  bool transpose_a = false, transpose_b = false;  // true: MN-major
   int sparsity_selector = 0;
+  int max_shift_code = 0;  // .ws: 0 none, 1, 2, 3 = B may be shifted by up to 8, 16, 32 columns
+  ScaleVec scale_vec = kind == MmaKind::mxf4nvf4 ? ScaleVec::x4 : ScaleVec::unwritten;
+  Format scale_type = Format::ue8m0;
+  int scale_a_id = 0, scale_b_id = 0;  // byte of the cell that holds the first scale
+  bool ashift = false;                 // A in Tensor Memory is read one row further down
+  std::optional<Collector> collector = {};
 
-  bool operator==(const Instruction&) const = default;
+  bool operator==(const Tcgen05Mma&) const = default;
+};
 
+enum class MoveKind : uint8_t { ld, st, cp, shift };
+
+/// How tcgen05.cp unpacks 4- or 6-bit codes into bytes on the way.
+enum class CpSourceFormat : uint8_t { none, b4x16_p64, b6x16_p32 };
+
+/// tcgen05.ld, .st, .cp and .shift: data to, from and inside Tensor Memory. Not here: tcgen05.ld.red.
+struct TmemMove {
+  MoveKind kind = MoveKind::ld;
+  int cta_group = 1;  // cp and shift
+  LdSt ldst = {};     // ld and st
+  /// 16x32bx2: added to the address of threads 16..31, lanes in bits 31:16 and columns below; directly behind by
+  /// default.
+  uint32_t half_split_offset =
+      ldst.shape == LdStShape::s16x32bx2 ? static_cast<uint32_t>(ldst.num << ldst.pack_16b) : 0;
+  int cp_shape = 0;  // cp: index into cp_shapes
+  CpSourceFormat source_format = CpSourceFormat::none;
+
+  bool operator==(const TmemMove&) const = default;
+  const CpShape& shape() const { return cp_shapes.at(static_cast<std::size_t>(cp_shape)); }
+  bool has_registers() const { return kind == MoveKind::ld || kind == MoveKind::st; }
+};
+
+/// A new family is a new alternative here and a folder in sim/instruction; sim/instruction/family.hpp lists what it
+/// supplies.
+using Instruction = std::variant<Wgmma, MmaSync, Tcgen05Mma, TmemMove>;
+
+/// Complete and legal instructions. Throw Error with every violation; `fields` that are left out follow from the
+/// others.
+Instruction wgmma(const Wgmma& fields);
+Instruction mma_sync(const MmaSync& fields);
+Instruction tcgen05(const Tcgen05Mma& fields);
+Instruction tmem_move(const TmemMove& fields);
+
+/// What the matrix instructions of all families have in common: D[m x n] = A[m x k] * B[k x n] + C.
+struct Mma {
+  Family family = Family::wgmma;
+  int m = 0, n = 0, k = 0;
+  Format d = Format::f32, a = Format::f16, b = Format::f16;
+  bool sparse = false;
+  OperandSource a_source = OperandSource::smem, b_source = OperandSource::smem;
+  int a_container_bits = 16,
+      b_container_bits = 16;  // of an element in memory or registers: f8f6f4 kinds keep all in bytes
+  Major a_major = Major::k, b_major = Major::k;
+  bool enable_input_d = true;
+  bool negate_a = false, negate_b = false;
+  bool saturate = false;
+  int scale_input_d = 0;
+  int sparsity_selector = 0;
+  BitOperation bit_operation = BitOperation::none;
+  Scaling scaling = Scaling::none;
+  int scale_count = 0;  // scales of a row of A and of a column of B
+  Format scale_type = Format::ue8m0;
+  int cta_group = 1;
+  /// Rows of A that reach the instruction as copies of the row before: the last of every 32 with .ashift.
+  bool repeats_last_rows = false;
+
+  bool operator==(const Mma&) const = default;
   /// Columns of A that are stored: k, or k/2 when sparse.
   int stored_k() const { return sparse ? k / 2 : k; }
-  bool has_block_scales() const { return family != Family::wgmma && info(kind).table != 42; }
-  /// Bits of an element in shared memory, Tensor Memory or registers: the f8f6f4 kinds keep 4- and 6-bit types in
-  /// bytes.
-  int container_bits(Format format) const {
-    const bool in_bytes = family != Family::wgmma && (kind == MmaKind::f8f6f4 || kind == MmaKind::mxf8f6f4);
-    return in_bytes ? 8 : info(format).bits;
-  }
-  /// Scales of a row of A or a column of B; 0 without block scales.
-  int scale_count() const;
-  Major a_major() const { return imm_trans_a == 1 ? Major::mn : Major::k; }
-  Major b_major() const { return imm_trans_b == 1 ? Major::mn : Major::k; }
 };
+
+/// The common description of a matrix instruction. Throws Error for one that moves data.
+Mma mma_of(const Instruction& instruction);
+/// True for matrix instructions, false for those that move data.
+bool is_mma(const Instruction& instruction);
+Family family_of(const Instruction& instruction);
+
+/// The instruction with its matrices K-major or MN-major as asked, where it reads them from shared memory.
+Instruction with_majors(const Instruction& instruction, Major a, Major b);
+/// The instruction with A from another source, where its family has the choice.
+Instruction with_a_source(const Instruction& instruction, OperandSource source);
+/// The instruction with enable-input-d as asked, where it has one: mma.sync always reads C.
+Instruction with_enable_input_d(const Instruction& instruction, bool enable);
+/// The instruction with another sparsity selector, legal or not.
+Instruction with_sparsity_selector(const Instruction& instruction, int selector);
 
 /// Lowest bit of a code in its container in registers or Tensor Memory: e2m1 sits in bits 5:2 of its byte, the others
 /// from bit 0. PTX ISA 9.7.14.5.14 says so of registers; for Tensor Memory it is a model choice.
@@ -70,12 +197,21 @@ constexpr int container_shift(Format format, int container_bits) {
   return format == Format::e2m1 && container_bits == 8 ? 2 : 0;
 }
 
-/// The mnemonic with all qualifiers, without operands.
-std::string print(const Instruction& instruction);
+/// Scales of a row of A for a kind with block scales, by the size of their vector.
+constexpr int scale_count_of(MmaKind kind, ScaleVec scale_vec, int k, bool sparse) {
+  if (!info(kind).has_block_scales()) return 0;
+  if (kind == MmaKind::mxf8f6f4) return 1;
+  const int dense_k = sparse ? k / 2 : k;  // a sparse chunk is twice as long
+  return dense_k / (scale_vec == ScaleVec::x4 || scale_vec == ScaleVec::block16 ? 16 : 32);
+}
 
-/// Reads a mnemonic. `.satfinite` may stand after the shape or after the types, as ptxas takes it. Throws Error naming
-/// every qualifier that is unknown, missing or out of place; numbers and type pairs that are merely illegal are left to
-/// require_legal. Immediates keep their defaults.
-Instruction parse_instruction(std::string_view text);
+/// tcgen05: everything its instruction descriptor says put into `instruction`: m, n, k, types, signs, major-ness,
+/// saturation, scale ids. Throws Error when the word is not a legal descriptor of the instruction's kind.
+Tcgen05Mma with_idesc(Tcgen05Mma instruction, uint32_t idesc);
+/// The inverse: the descriptor that says what `instruction` is.
+uint32_t idesc_of(const Tcgen05Mma& instruction);
+
+/// The instruction that reads A of Tensor Memory where it lies: no row further down. Others have nothing to leave out.
+Instruction without_ashift(const Instruction& instruction);
 
 }  // namespace bitmma

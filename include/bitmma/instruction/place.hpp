@@ -1,73 +1,62 @@
-// Laying logical matrices out: the shared-memory image, descriptors and registers from which an instruction reads them
-// back. The inverse of gather_operands.
+// Where the instruction finds an operand: a byte of shared memory, bits of a register, a cell of Tensor Memory. One
+// vocabulary over all families.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
 #include <vector>
 
-#include "bitmma/core/random.hpp"
-#include "bitmma/instruction/simulate.hpp"
+#include "bitmma/instruction/state.hpp"
+#include "bitmma/memory/fragment.hpp"
+#include "bitmma/memory/smem.hpp"
+#include "bitmma/memory/tmem.hpp"
 
 namespace bitmma {
 
-/// How a matrix is to lie in shared memory. The strides are the smallest that fit, each grown by the padding.
-struct OperandLayout {
-  Major major = Major::k;
-  Swizzle swizzle = Swizzle::b128;
-  int64_t padding_bytes = 0;  // a multiple of 16
-  int64_t start_bytes =
-      0;                // added to the 1024-aligned start address: data inside a swizzle pattern. Rows of K = 96 that
-                        // then pass the end of their 128 bytes go on in a second buffer (absolute leading dimension)
-  int base_offset = 0;  // of the descriptor, as it is
+/// A byte of a CTA's shared memory, and the address before the swizzle acted on it.
+struct SmemRead {
+  int cta = 0;
+  int64_t linear = 0;
+  SmemPlace place = {};
 
-  bool operator==(const OperandLayout&) const = default;
+  bool operator==(const SmemRead&) const = default;
 };
 
-/// Reads "k-major:128", "mn-major:none", or with start_bytes "k-major:128@96". Throws Error.
-OperandLayout parse_operand_layout(std::string_view text);
+/// Where a code of `code_bits` bits of element (row, col) is read.
+inline SmemRead smem_read(const SmemMap& map, int cta, int row, int col, int code_bits) {
+  return {.cta = cta,
+          .linear = map.linear_of(row, col),
+          .place = code_place(map.place_of(row, col), map.matrix().element_bits, code_bits)};
+}
 
-/// Owner of what a Machine looks at.
-struct MachineState {
-  std::vector<uint8_t> smem;
-  uint64_t a_desc = 0, b_desc = 0;
-  std::vector<uint32_t> a_regs, metadata, c_regs, b_regs, scale_a, scale_b;
+using Place = std::variant<SmemRead, RegisterPlace, TmemPlace>;
+/// "byte 0x480 (unswizzled 0x400)", "thread 38 register 3 bit 0", "lane 17 column 5 bit 0".
+std::string print(const Place& place);
 
-  Machine view() const {
-    return {.smem = smem,
-            .a_desc = a_desc,
-            .b_desc = b_desc,
-            .a_regs = a_regs,
-            .metadata = metadata,
-            .c_regs = c_regs,
-            .b_regs = b_regs,
-            .scale_a = scale_a,
-            .scale_b = scale_b};
-  }
+/// A, B or the accumulator (C before, D after), or the words that a move leaves.
+enum class Role : uint8_t { a, b, d };
+
+/// Where all elements of one operand are; made once, asked often. Element (row, stored column) of A, (k, col) of B,
+/// (row, col) of C and D, (thread or lane, register or column) of a move's result.
+class PlaceMap {
+ public:
+  /// Throws Error when a descriptor or an address is illegal.
+  PlaceMap(const Instruction& instruction, Target target, const State& state, Role role);
+
+  Place place_of(int row, int col) const { return place_of_(row, col); }
+
+ private:
+  std::function<Place(int, int)> place_of_;
 };
 
-/// Where both matrices go; the same for every case. A starts at 0 (unless it is in registers), B on the next 1024.
-struct Placement {
-  SmemDescriptor a, b;
-  int64_t image_bytes = 0;  // a multiple of 1024
+/// An operand in shared memory as the instruction's descriptor says it lies.
+struct SmemOperand {
+  Role role = Role::a;
+  SmemMatrix matrix = {};
 };
-
-/// Throws Error when a layout cannot hold its matrix one-to-one, the instruction cannot read that major-ness, a padding
-/// is no multiple of 16 or the image passes 2^18 bytes. `instruction` must carry the layouts' major-ness already.
-Placement plan_placement(const Instruction& instruction, const OperandLayout& a, const OperandLayout& b);
-
-/// The instruction with imm_trans_a and imm_trans_b as the layouts need them.
-Instruction with_majors(Instruction instruction, const OperandLayout& a, const OperandLayout& b);
-
-/// One machine that holds `operands`. Bytes that no element uses are drawn from `filler`, so that wrong reads show; so
-/// are padding bits and registers that mma.sync does not read. mma.sync has no use for `placement`.
-MachineState place_operands(const Instruction& instruction, const Placement& placement, const Operands& operands,
-                            RandomStream filler);
-
-/// The logical M x K matrix of a sparse A: zeros where nothing is stored. Dense operands: A itself.
-BitMatrix logical_a(const Instruction& instruction, const Operands& operands);
-
-/// Stored elements and their positions from a logical M x K matrix that has at most the allowed non-zero codes in each
-/// chunk. Throws Error naming row and chunk otherwise. Dense: A itself and no positions.
-void compress_a(const Instruction& instruction, const BitMatrix& logical, Operands& operands);
+/// The operands that the instruction reads from shared memory. Throws Error when a descriptor is illegal.
+std::vector<SmemOperand> smem_operands(const Instruction& instruction, Target target, const State& state);
 
 }  // namespace bitmma

@@ -17,7 +17,7 @@ namespace bitmma {
 struct CuteLayout {
   SwizzleInfo
       swizzle;  // base counts bytes, whatever the text counted; `id` and `name` only where it is one of the modes
-  Layout layout;
+  Layout layout = {};
   int64_t rows = 1, cols = 1;
 
   /// Byte of element (row, col), `start` bytes from where the pattern begins.

@@ -29,8 +29,8 @@ int64_t offset_of(const LayoutMode& mode, int64_t index);
 std::vector<int64_t> offsets_of(const LayoutMode& mode, int64_t count);
 
 struct Layout {
-  LayoutMode row;  // M or N
-  LayoutMode col;  // K
+  LayoutMode row = {};  // M or N
+  LayoutMode col = {};  // K
 
   bool operator==(const Layout&) const = default;
 };

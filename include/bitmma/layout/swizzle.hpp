@@ -13,14 +13,9 @@
 #include <string>
 #include <string_view>
 
+#include "bitmma/core/target.hpp"
+
 namespace bitmma {
-
-/// Which architecture's descriptors and instructions are meant; the names of PTX targets.
-enum class Arch : uint8_t { sm_90a, sm_100a };
-
-std::string_view print(Arch arch);
-/// The architecture PTX calls `name`; sm_103a has the descriptors of sm_100a.
-std::optional<Arch> arch_named(std::string_view name);
 
 enum class Swizzle : uint8_t { none, b32, b64, b128, b128_atom32 };
 
@@ -35,7 +30,13 @@ struct SwizzleInfo {
 
   /// Bytes after which the XOR pattern repeats; patterns that start on such an address have base offset 0.
   constexpr int pattern_bytes() const { return bits == 0 ? 16 : 128 << bits; }
-  constexpr int code(Arch arch) const { return arch == Arch::sm_90a ? code_sm_90a : code_sm_100a; }
+  /// The code of this mode in the target's shared-memory descriptors, -1 when they have no such mode.
+  constexpr int code(Target target) const {
+    const SmemDescriptorVersion version = bitmma::info(target).smem_descriptor;
+    return version == SmemDescriptorVersion::sm_90    ? code_sm_90a
+           : version == SmemDescriptorVersion::sm_100 ? code_sm_100a
+                                                      : -1;
+  }
 };
 
 inline constexpr auto swizzles = std::to_array<SwizzleInfo>({
@@ -71,7 +72,7 @@ static_assert(is_involution(swizzles[0]) && is_involution(swizzles[1]) && is_inv
               is_involution(swizzles[3]) && is_involution(swizzles[4]));
 
 /// The mode with this descriptor code, or nothing when the code is reserved.
-std::optional<Swizzle> swizzle_of_code(Arch arch, int code);
+std::optional<Swizzle> swizzle_of_code(Target target, int code);
 std::optional<Swizzle> swizzle_named(std::string_view name);
 
 /// "Swizzle<3,4,3>".

@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "bitmma/core/error.hpp"
-#include "bitmma/formats/bit_matrix.hpp"
+#include "bitmma/formats/matrix.hpp"
 
 namespace bitmma {
 
@@ -61,6 +61,17 @@ struct MatrixPlace {
   bool operator==(const MatrixPlace&) const = default;
 };
 
+/// Block scales of mma.sync: the byte of the scale register of a lane that holds scale `j` of row `row` of A. The
+/// thread id picks the pair of a quad's threads that supply them, the byte id the first byte. Source: PTX
+/// ISA 9.7.14.5.14.
+constexpr RegisterPlace mma_scale_a_place(int row, int j, int byte_id, int thread_id) {
+  return {.thread = 4 * (row % 8) + 2 * thread_id + row / 8, .reg = 0, .bit = 8 * (byte_id + j)};
+}
+/// The same for scale `j` of column `col` of B; the thread id picks one thread of a quad.
+constexpr RegisterPlace mma_scale_b_place(int col, int j, int byte_id, int thread_id) {
+  return {.thread = 4 * col + thread_id, .reg = 0, .bit = 8 * (byte_id + j)};
+}
+
 /// Where element (row, col) is.
 RegisterPlace place_of(const Fragment& fragment, int row, int col);
 
@@ -72,17 +83,15 @@ std::string print_cute(const Fragment& fragment);
 
 /// Reads the matrix from `registers`, thread-major, fragment.words() of them. Throws Error when there are fewer or
 /// more.
-BitMatrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format,
-                 std::string_view operand);
+Matrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format, std::string_view operand);
 
 /// Writes the matrix to `registers`; the inverse of gather, and throws like it.
-void scatter(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers,
-             std::string_view operand);
+void scatter(const Matrix& values, const Fragment& fragment, std::span<uint32_t> registers, std::string_view operand);
 
 /// The same with rows and columns exchanged.
-BitMatrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fragment, Format format,
-                            std::string_view operand);
-void scatter_transposed(const BitMatrix& values, const Fragment& fragment, std::span<uint32_t> registers,
+Matrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fragment, Format format,
+                         std::string_view operand);
+void scatter_transposed(const Matrix& values, const Fragment& fragment, std::span<uint32_t> registers,
                         std::string_view operand);
 
 }  // namespace bitmma

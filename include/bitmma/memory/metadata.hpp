@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "bitmma/arithmetic/operands.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/formats/format.hpp"
 #include "bitmma/memory/fragment.hpp"
@@ -50,19 +51,10 @@ const MetadataLayout& metadata_layout(int element_bits);
 /// Where the field of stored element `stored` of `row` begins: thread of the warpgroup, register 0, lowest bit.
 RegisterPlace metadata_place_of(const MetadataLayout& layout, int row, int stored, int selector);
 
-/// A stored tf32 element that meets a word put together from two 16-bit halves of B, because its metadata nibble is one
-/// PTX leaves undefined. Half h of a column of B is bits 16*(h%2) and up of element k = h / 2.
-struct MixedTerm {
-  uint16_t row = 0, stored = 0;
-  uint16_t low_half = 0, high_half = 0;
-
-  bool operator==(const MixedTerm&) const = default;
-};
-
 struct Selection {
-  std::vector<uint16_t> k;       // entry row * stored_k + stored: the row of B that a stored element meets
-  std::vector<MixedTerm> mixed;  // by row, then stored: these meet two halves instead
-  int64_t undefined_chunks = 0;  // chunks whose metadata PTX does not define
+  std::vector<uint16_t> k = {};       // entry row * stored_k + stored: the row of B that a stored element meets
+  std::vector<MixedTerm> mixed = {};  // by row, then stored: these meet two halves instead
+  int64_t undefined_chunks = 0;       // chunks whose metadata PTX does not define
 };
 
 /// What the nibbles select in `rows` rows of `stored_k` stored elements; nibble(row, chunk) has four bits. Undefined
@@ -73,6 +65,11 @@ Selection select(const SparsePattern& pattern, int rows, int stored_k,
 
 /// The nibble of the chunk whose stored elements meet the columns `k`, stored_per_chunk of them.
 uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k);
+
+/// mma.sync with ordered metadata: where the four bits of a chunk of a row are, in the one register of a lane.
+constexpr RegisterPlace ordered_metadata_place(int row, int chunk) {
+  return {.thread = 4 * (row % 8) + row / 8 + 2 * (chunk / 8), .reg = 0, .bit = 4 * (chunk % 8)};
+}
 
 /// What wgmma's metadata registers select.
 Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector);

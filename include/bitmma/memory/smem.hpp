@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "bitmma/descriptor/smem_descriptor.hpp"
-#include "bitmma/formats/bit_matrix.hpp"
+#include "bitmma/formats/matrix.hpp"
 
 namespace bitmma {
 
 /// A rows x cols matrix (M or N by K) in a CTA's shared memory, as one instruction reads it.
 struct SmemMatrix {
-  SmemDescriptor descriptor;
+  SmemDescriptor descriptor = {};
   Major major = Major::k;
   int element_bits = 16;  // of the container in memory
   int rows = 0;
@@ -53,7 +53,9 @@ class SmemMap {
   const SmemMatrix& matrix() const { return matrix_; }
   /// Place of element (row, col), 0 <= row < rows, 0 <= col < cols.
   SmemPlace place_of(int row, int col) const {
-    const int64_t offset_bits = (row_offset_[row] + col_offset_[col]) * matrix_.element_bits;
+    const int64_t offset_bits =
+        (row_offset_[static_cast<std::size_t>(row)] + col_offset_[static_cast<std::size_t>(col)]) *
+        matrix_.element_bits;
     if (matrix_.descriptor.leading_dim_absolute) return absolute_place_of(row, col);
     const int64_t linear = matrix_.descriptor.start_address_bytes + (offset_bits >> 3);
     return {.byte = apply(swizzle_, linear, matrix_.descriptor.base_offset), .bit = static_cast<int>(offset_bits & 7)};
@@ -61,7 +63,9 @@ class SmemMap {
   /// The byte before the swizzle acts on it.
   int64_t linear_of(int row, int col) const {
     return matrix_.descriptor.start_address_bytes +
-           (((row_offset_[row] + col_offset_[col]) * matrix_.element_bits) >> 3);
+           (((row_offset_[static_cast<std::size_t>(row)] + col_offset_[static_cast<std::size_t>(col)]) *
+             matrix_.element_bits) >>
+            3);
   }
   /// First bytes of the units of 16 bytes, `per_unit` elements of a row (K-major) or of a column (MN-major) each: those
   /// of all rows or columns, then the next ones of each. Nothing when some unit's elements do not begin a unit of
@@ -87,15 +91,14 @@ SmemPlace code_place(const SmemPlace& place, int element_bits, int code_bits);
 
 /// Reads the matrix. Throws Error naming `operand`, row, k, address and image size when an element lies outside
 /// `image`.
-BitMatrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand);
+Matrix gather(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand);
 
 /// The same with rows and columns exchanged: B, which lies in memory as N x K, as the K x N that it is multiplied as.
-BitMatrix gather_transposed(std::span<const uint8_t> image, const SmemMap& map, Format format,
-                            std::string_view operand);
+Matrix gather_transposed(std::span<const uint8_t> image, const SmemMap& map, Format format, std::string_view operand);
 
 /// Writes the matrix into `image`; the inverse of gather where the map is one-to-one. Throws like gather, before it
 /// writes.
-void scatter(const BitMatrix& values, const SmemMap& map, std::span<uint8_t> image, std::string_view operand);
+void scatter(const Matrix& values, const SmemMap& map, std::span<uint8_t> image, std::string_view operand);
 
 /// Adds what looks suspicious in the matrix's descriptor, each line naming `operand`.
 void append_warnings(std::vector<Violation>& found, std::string_view operand, const SmemMatrix& matrix);

@@ -41,27 +41,30 @@ TmemAddress decode_tmem_address(uint32_t address);
 
 /// One of PTX's data path layouts.
 struct TmemLayoutInfo {
-  char name;
+  char name = 0;
   int m = 0;
   int cta_group = 1;
-  bool ws = false;
-  bool sparse = false;
+  bool plain = true, ws = false;     // which of the two mnemonics it serves
+  bool dense = true, sparse = true;  // and which A
   int rows_per_cta = 0;
   bool half_lanes = false;  // 16 rows in each 32-lane partition, from lane base 0 or 16
   int n_parts = 1;          // parts of N side by side in lanes
 };
 
+// one row a layout
+// clang-format off
 inline constexpr auto tmem_layouts = std::to_array<TmemLayoutInfo>({
     {.name = 'A', .m = 256, .cta_group = 2, .rows_per_cta = 128},
-    {.name = 'B', .m = 128, .cta_group = 2, .rows_per_cta = 64, .n_parts = 2},
-    {.name = 'C', .m = 128, .cta_group = 2, .sparse = true, .rows_per_cta = 64, .half_lanes = true},
-    {.name = 'D', .m = 128, .cta_group = 1, .rows_per_cta = 128},
-    {.name = 'E', .m = 64, .cta_group = 1, .ws = true, .rows_per_cta = 64, .n_parts = 2},
+    {.name = 'B', .m = 128, .cta_group = 2, .sparse = false, .rows_per_cta = 64, .n_parts = 2},
+    {.name = 'C', .m = 128, .cta_group = 2, .dense = false, .rows_per_cta = 64, .half_lanes = true},
+    {.name = 'D', .m = 128, .cta_group = 1, .ws = true, .rows_per_cta = 128},
+    {.name = 'E', .m = 64, .cta_group = 1, .plain = false, .ws = true, .rows_per_cta = 64, .n_parts = 2},
     {.name = 'F', .m = 64, .cta_group = 1, .rows_per_cta = 64, .half_lanes = true},
-    {.name = 'G', .m = 32, .cta_group = 1, .ws = true, .rows_per_cta = 32, .n_parts = 4},
+    {.name = 'G', .m = 32, .cta_group = 1, .plain = false, .ws = true, .rows_per_cta = 32, .n_parts = 4},
 });
+// clang-format on
 
-/// The layout of D for a form. Throws Error when there is none. Layouts A and D serve dense and sparse, D also .ws.
+/// The layout of D for a form. Throws Error when there is none.
 const TmemLayoutInfo& find_tmem_layout(int m, int cta_group, bool ws, bool sparse);
 
 /// A cell, or a part of one, relative to column 0: `cta` 0 is the even CTA of a pair.
@@ -81,9 +84,9 @@ constexpr int lane_of(const TmemLayoutInfo& layout, int row_of_cta, int part) {
 
 /// D (m x n) at `address`. f16 is not packed: one element a cell, in its lower half.
 struct TmemD {
-  TmemLayoutInfo layout;
+  TmemLayoutInfo layout = tmem_layouts[0];
   int n = 0;
-  TmemAddress address;
+  TmemAddress address = {};
 
   int columns() const { return n / layout.n_parts; }
   TmemPlace place_of(int row, int col) const;
@@ -96,9 +99,9 @@ std::string print_cute(const TmemD& d);
 /// A (m x k, stored k) at `address`, always row-major, `element_bits` wide containers packed into cells. Layouts with
 /// several parts of N need a copy for each: copy p feeds the p-th part.
 struct TmemA {
-  TmemLayoutInfo layout;
+  TmemLayoutInfo layout = tmem_layouts[0];
   int element_bits = 16;
-  TmemAddress address;
+  TmemAddress address = {};
 
   int copies() const { return layout.n_parts; }
   TmemPlace place_of(int row, int k, int copy = 0) const;
@@ -108,9 +111,9 @@ struct TmemA {
 /// the selector picks the column; in 8- and 4-bit types a row has two cells. Copies as for A. Sources: CUTLASS (layouts
 /// A, D, E, G); C and F by extension (model choice).
 struct TmemMetadata {
-  TmemLayoutInfo layout;
+  TmemLayoutInfo layout = tmem_layouts[0];
   int element_bits = 16;  // of A's container
-  TmemAddress address;
+  TmemAddress address = {};
   int selector = 0;
 
   int columns() const { return element_bits >= 16 ? 1 : 2; }
@@ -122,7 +125,7 @@ struct TmemMetadata {
 /// partition (in half of them with two_by_two: B of layout B); D's lanes read the replica of their own partition.
 /// Sources: PTX ISA 9.7.16.10.7 and CUTLASS; checked in data/oracle as far as CUTLASS prints them.
 struct TmemScales {
-  TmemAddress address;
+  TmemAddress address = {};
   int id = 0;             // byte of the first scale, from the instruction descriptor
   int group_columns = 4;  // from four scales of all rows to the next four
   int parts = 1;          // 2: columns n >= half are in lanes 64 and up
@@ -132,6 +135,12 @@ struct TmemScales {
   /// The byte of scale `j` of row `row`: `bit` is 0, 8, 16 or 24.
   TmemPlace place_of(int row, int j, int replica) const;
 };
+
+/// Scales of A: those of the rows of one CTA. `address` may carry other bits above lane and column, as CUTLASS leaves
+/// them.
+TmemScales scales_of_a(const TmemLayoutInfo& layout, uint32_t address, int id);
+/// Scales of B: those of all n columns, in each CTA. Layout B keeps the halves of N in different lanes.
+TmemScales scales_of_b(const TmemLayoutInfo& layout, int n, uint32_t address, int id);
 
 /// Throws Error unless N, lane base and columns fit: lane 0, or 0 and 16 for half-lane layouts; 512 columns.
 void require_fits(const TmemD& d);
@@ -162,6 +171,25 @@ inline constexpr auto ldst_shapes = std::to_array<LdStInfo>({
     {LdStShape::s16x32bx2, "16x32bx2", 1, 128},
 });
 
+/// A shape of tcgen05.cp: `rows` rows of `row_bytes` bytes. Row r goes to lane lane_of(row) and its copies.
+struct CpShape {
+  std::string_view name;       // "64x128b"
+  std::string_view multicast;  // ".warpx2::02_13", mandatory where it stands
+  int rows = 0, row_bytes = 0;
+  int copies = 1;
+};
+inline constexpr auto cp_shapes = std::to_array<CpShape>({
+    {.name = "128x256b", .multicast = "", .rows = 128, .row_bytes = 32},
+    {.name = "128x128b", .multicast = "", .rows = 128, .row_bytes = 16},
+    {.name = "4x256b", .multicast = "", .rows = 4, .row_bytes = 32},
+    {.name = "64x128b", .multicast = ".warpx2::02_13", .rows = 64, .row_bytes = 16, .copies = 2},
+    {.name = "64x128b", .multicast = ".warpx2::01_23", .rows = 64, .row_bytes = 16, .copies = 2},
+    {.name = "32x128b", .multicast = ".warpx4", .rows = 32, .row_bytes = 16, .copies = 4},
+});
+
+/// Lane of copy `copy` of row `row`, relative to the address.
+int lane_of(const CpShape& shape, int row, int copy);
+
 /// What one tcgen05.ld or .st of one warp moves.
 struct LdSt {
   LdStShape shape = LdStShape::s32x32b;
@@ -169,6 +197,7 @@ struct LdSt {
   bool pack_16b = false;  // .pack::16b of ld, .unpack::16b of st: two 16-bit cells a register
   int split_columns = 0;  // 16x32bx2: columns from the first to the second piece
 
+  bool operator==(const LdSt&) const = default;
   int registers() const;
   /// The cell whose lower half (no packing: whole) is bits 16*half and up of register `reg` of `thread`, relative to
   /// the address: lane 0..31 of the warp's partition, column from 0.

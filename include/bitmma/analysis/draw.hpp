@@ -1,0 +1,48 @@
+// Pictures of layouts: as text for a terminal, and as tables of coloured cells for SVG.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bitmma/analysis/picture.hpp"
+#include "bitmma/layout/cute.hpp"
+#include "bitmma/memory/fragment.hpp"
+#include "bitmma/memory/smem.hpp"
+#include "bitmma/memory/tmem.hpp"
+
+namespace bitmma {
+
+/// An element of a matrix and the byte of shared memory where it begins.
+struct PlacedElement {
+  int row = 0, col = 0;
+  int64_t byte = 0;
+};
+std::vector<PlacedElement> placed_elements(const SmemMap& map);
+std::vector<PlacedElement> placed_elements(const CuteLayout& cute, int element_bits);
+
+/// Shared memory in lines of 128 bytes, eight 16-byte units each: which row and which k (or the other way round in
+/// MN-major) every unit holds. At most `max_lines` lines, with a note when there are more.
+std::string draw_smem(std::span<const PlacedElement> elements, int element_bits, int max_lines = 32);
+/// The same for SVG, with the banks of every unit; coloured by the unit's place in its row before the swizzle.
+Picture picture_of_smem(std::span<const PlacedElement> elements, int element_bits, int max_lines = 32);
+
+/// The matrix, rows down and columns across: thread and register of every element, neighbours of one register drawn
+/// together. The first 16 rows, which the other warps repeat, and at most `max_cols` columns.
+std::string draw_fragment(const Fragment& fragment, int max_cols = 16);
+/// Coloured by thread of the quad.
+Picture picture_of_fragment(const Fragment& fragment, int max_cols = 16);
+
+/// An element of a matrix and its cell of Tensor Memory.
+struct TmemElement {
+  int row = 0, col = 0;
+  TmemPlace place = {};
+};
+
+/// Lanes down, 16 at a time: which rows and columns of the matrix they hold, in which columns of Tensor Memory.
+std::string draw_tmem(std::span<const TmemElement> elements, int ctas);
+/// Coloured by block of 16 rows of the matrix.
+Picture picture_of_tmem(std::span<const TmemElement> elements, int ctas);
+
+}  // namespace bitmma

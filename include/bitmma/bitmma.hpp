@@ -1,0 +1,37 @@
+// Where a user begins. One include for everything that most programs need.
+//
+//   using namespace bitmma;
+//   const Instruction mma = wgmma({.n = 8, .d = Format::f32, .a = Format::f16, .b = Format::f16});   K = 16 follows
+//   const Matrix d = multiply(mma, from_floats(Format::f16, 64, 16, a), from_floats(Format::f16, 16, 8, b));
+//   for (const float value : to_floats(d)) ...
+//
+// The functions to know, by what you have:
+//   two matrices        multiply(instruction, a, b)                       the plain product, bit for bit
+//   a machine's state   execute(instruction, target, state)               descriptors, images, registers, Tensor Memory
+//   PTX text            parse_instruction, parse_statement, print         mnemonics; statements with operands
+//   a descriptor        decode_smem_descriptor, decode_instruction_descriptor, encode
+//   an instruction      wgmma, mma_sync, tcgen05, tmem_move; require_legal, violations_of, all_instructions
+//   a result            evidence_of, choices_of                           how sure it is
+//   a vector file       read_vector_file, case_at, verify, compare, write_golden
+//   wrong bits          explain, diagnose, lint (bitmma/analysis)
+//
+// Every function that takes data checks it and throws Error, which holds all violations. Nothing is global but the
+// choice of an instruction set (bitmma/arithmetic/cpu_target.hpp); all functions may be called from many threads at
+// once.
+#pragma once
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/target.hpp"
+#include "bitmma/descriptor/instruction_descriptor.hpp"
+#include "bitmma/descriptor/smem_descriptor.hpp"
+#include "bitmma/files/compare.hpp"
+#include "bitmma/files/golden.hpp"
+#include "bitmma/files/vector_file.hpp"
+#include "bitmma/formats/format.hpp"
+#include "bitmma/formats/matrix.hpp"
+#include "bitmma/instruction/case.hpp"
+#include "bitmma/instruction/evidence.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/instruction.hpp"
+#include "bitmma/instruction/statement.hpp"

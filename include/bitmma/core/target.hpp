@@ -1,0 +1,131 @@
+// Targets: the GPUs by their PTX names, one row each. The same mnemonic on another target gives other bits, so a target
+// is the key of legality and of arithmetic, and files, results and evidence name theirs.
+//
+//   sm_86 adds as sm_80: the rows of arithmetic of a target that has none of its own are those of another.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace bitmma {
+
+enum class Target : uint8_t {
+  // clang-format off
+  sm_70, sm_72, sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a,
+  sm_100, sm_100a, sm_100f, sm_101, sm_101a, sm_101f, sm_103, sm_103a, sm_103f, sm_107, sm_107a, sm_107f,
+  sm_110, sm_110a, sm_110f, sm_120, sm_120a, sm_120f, sm_121, sm_121a, sm_121f,
+  // clang-format on
+};
+
+/// Which 64-bit word describes a matrix in shared memory, if any.
+enum class SmemDescriptorVersion : uint8_t { none, sm_90, sm_100 };
+
+struct TargetInfo {
+  Target id;
+  std::string_view name;  // as PTX spells it
+  Target adds_as;         // whose rows of arithmetic it uses
+  std::string_view gpu;   // a card that has it
+  SmemDescriptorVersion smem_descriptor = SmemDescriptorVersion::none;
+};
+
+inline constexpr auto targets = [] {
+  using enum Target;
+  constexpr auto smem_90 = SmemDescriptorVersion::sm_90, smem_100 = SmemDescriptorVersion::sm_100;
+  return std::to_array<TargetInfo>({
+      // one row a target
+      // clang-format off
+      {.id = sm_70, .name = "sm_70", .adds_as = sm_70, .gpu = "V100"},
+      {.id = sm_72, .name = "sm_72", .adds_as = sm_70, .gpu = "Xavier"},
+      {.id = sm_75, .name = "sm_75", .adds_as = sm_75, .gpu = "T4, RTX 20"},
+      {.id = sm_80, .name = "sm_80", .adds_as = sm_80, .gpu = "A100"},
+      {.id = sm_86, .name = "sm_86", .adds_as = sm_80, .gpu = "A2, A40, RTX 30"},
+      {.id = sm_87, .name = "sm_87", .adds_as = sm_80, .gpu = "Orin"},
+      {.id = sm_88, .name = "sm_88", .adds_as = sm_80, .gpu = ""},
+      {.id = sm_89, .name = "sm_89", .adds_as = sm_89, .gpu = "L40S, RTX 40"},
+      {.id = sm_90, .name = "sm_90", .adds_as = sm_90a, .gpu = "H100, H200"},
+      {.id = sm_90a, .name = "sm_90a", .adds_as = sm_90a, .gpu = "H100, H200", .smem_descriptor = smem_90},
+      {.id = sm_100, .name = "sm_100", .adds_as = sm_100a, .gpu = "B200"},
+      {.id = sm_100a, .name = "sm_100a", .adds_as = sm_100a, .gpu = "B200", .smem_descriptor = smem_100},
+      {.id = sm_100f, .name = "sm_100f", .adds_as = sm_100a, .gpu = "B200", .smem_descriptor = smem_100},
+      {.id = sm_101, .name = "sm_101", .adds_as = sm_110a, .gpu = "Thor"},
+      {.id = sm_101a, .name = "sm_101a", .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
+      {.id = sm_101f, .name = "sm_101f", .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
+      {.id = sm_103, .name = "sm_103", .adds_as = sm_103a, .gpu = "B300"},
+      {.id = sm_103a, .name = "sm_103a", .adds_as = sm_103a, .gpu = "B300", .smem_descriptor = smem_100},
+      {.id = sm_103f, .name = "sm_103f", .adds_as = sm_103a, .gpu = "B300", .smem_descriptor = smem_100},
+      {.id = sm_107, .name = "sm_107", .adds_as = sm_107a, .gpu = "Rubin"},
+      {.id = sm_107a, .name = "sm_107a", .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_100},
+      {.id = sm_107f, .name = "sm_107f", .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_100},
+      {.id = sm_110, .name = "sm_110", .adds_as = sm_110a, .gpu = "Thor"},
+      {.id = sm_110a, .name = "sm_110a", .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
+      {.id = sm_110f, .name = "sm_110f", .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
+      {.id = sm_120, .name = "sm_120", .adds_as = sm_120a, .gpu = "RTX 50"},
+      {.id = sm_120a, .name = "sm_120a", .adds_as = sm_120a, .gpu = "RTX 50"},
+      {.id = sm_120f, .name = "sm_120f", .adds_as = sm_120a, .gpu = "RTX 50"},
+      {.id = sm_121, .name = "sm_121", .adds_as = sm_120a, .gpu = "GB10"},
+      {.id = sm_121a, .name = "sm_121a", .adds_as = sm_120a, .gpu = "GB10"},
+      {.id = sm_121f, .name = "sm_121f", .adds_as = sm_120a, .gpu = "GB10"},
+      // clang-format on
+  });
+}();
+
+constexpr const TargetInfo& info(Target target) { return targets[static_cast<std::size_t>(target)]; }
+
+consteval bool targets_are_in_enum_order() {
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const TargetInfo& row = targets[i];
+    if (static_cast<std::size_t>(row.id) != i || info(row.adds_as).adds_as != row.adds_as) return false;
+  }
+  return true;
+}
+static_assert(targets_are_in_enum_order());
+
+/// "sm_90a".
+constexpr std::string_view print(Target target) { return info(target).name; }
+
+/// The target PTX calls `name`, or nothing.
+std::optional<Target> target_named(std::string_view name);
+/// The same, with an Error that lists the names.
+Target parse_target(std::string_view name);
+
+/// A set of targets as a value that tables can hold.
+class TargetSet {
+ public:
+  constexpr TargetSet() = default;
+  constexpr TargetSet(std::initializer_list<Target> members) {
+    for (const Target member : members) mask_ |= uint64_t{1} << static_cast<int>(member);
+  }
+  constexpr bool contains(Target target) const { return (mask_ >> static_cast<int>(target) & 1) != 0; }
+  constexpr bool empty() const { return mask_ == 0; }
+  /// The first member in the order of the table.
+  constexpr Target first() const {
+    for (const TargetInfo& row : targets) {
+      if (contains(row.id)) return row.id;
+    }
+    return Target::sm_70;
+  }
+  constexpr TargetSet operator|(const TargetSet& other) const {
+    TargetSet both;
+    both.mask_ = mask_ | other.mask_;
+    return both;
+  }
+  constexpr TargetSet operator&(const TargetSet& other) const {
+    TargetSet common;
+    common.mask_ = mask_ & other.mask_;
+    return common;
+  }
+  bool operator==(const TargetSet&) const = default;
+
+ private:
+  uint64_t mask_ = 0;
+};
+
+/// "sm_100a or sm_103a".
+std::string print(const TargetSet& set);
+
+}  // namespace bitmma

@@ -1,0 +1,52 @@
+// Bit for bit: what a file records against what the model computes, and one file against another. No tolerance.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "bitmma/files/vector_file.hpp"
+#include "bitmma/instruction/place.hpp"
+
+namespace bitmma {
+
+/// One output that differs.
+struct Mismatch {
+  int64_t case_index = 0;
+  int row = 0, col = 0;
+  Place place = RegisterPlace{};
+  bool relative_to_d = false;  // the place counts from D's address in Tensor Memory
+  Format format = Format::f32;
+  uint64_t expected = 0, actual = 0;
+};
+
+/// "case 3, row 17, col 5 (thread 38, register 3, bit 0): expected 0x3f800000 (1), actual 0x3f800001 (1.0000001)".
+std::string print(const Mismatch& mismatch);
+
+struct Comparison {
+  int64_t cases = 0;
+  int64_t outputs = 0;
+  int64_t mismatches = 0;
+  int64_t cases_with_mismatches = 0;
+  std::optional<Mismatch> first = {};  // the lowest case, then row, then column
+
+  Comparison& operator+=(const Comparison& other);
+};
+
+/// Every output of one case of `instruction`. Throws Error when the matrices have other shapes or formats.
+Comparison compare_case(const Instruction& instruction, int64_t case_index, const Matrix& expected,
+                        const Matrix& actual);
+
+/// Called now and then with cases done, from one thread at a time.
+using Progress = std::function<void(int64_t cases_done)>;
+
+/// Recomputes every case and compares with the recorded D, and a logical d beside it with the same. Throws Error when
+/// the file records no D. `model` replaces the hardware's row.
+Comparison verify(const VectorFile& vectors, int threads, const Progress& progress = {},
+                  const AccumulatorModel* model = nullptr);
+
+/// The recorded D of two files. Throws Error when they hold another instruction, number of cases, or no D.
+Comparison compare(const VectorFile& expected, const VectorFile& actual);
+
+}  // namespace bitmma

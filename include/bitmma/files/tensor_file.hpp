@@ -1,0 +1,68 @@
+// safetensors files: 8 bytes little-endian header length, a JSON header, raw little-endian tensors.
+//
+//   10 00 00 00 00 00 00 00  {"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}  07 2a
+//
+// The reader trusts nothing: every length, offset, dtype and shape is checked against the file before use.
+// Source: the format section of github.com/huggingface/safetensors.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bitmma/files/file.hpp"
+
+namespace bitmma {
+
+struct Tensor {
+  std::string name = {};
+  std::string dtype = {};  // as the header spells it: U8, F16, F8_E4M3, ...
+  std::vector<int64_t> shape = {};
+  std::span<const uint8_t> bytes = {};
+  std::shared_ptr<const void> owner = {};  // keeps `bytes` alive
+
+  /// A tensor that owns `data`.
+  static Tensor from_bytes(std::string name, std::string dtype, std::vector<int64_t> shape, std::vector<uint8_t> data);
+};
+
+/// "[2, 128, 4]".
+std::string print_shape(std::span<const int64_t> shape);
+
+/// Bytes of one element of a known dtype, 0 for a dtype this program does not know.
+int dtype_bytes(std::string_view dtype);
+
+struct TensorFile {
+  std::string path = {};  // where it was read from, for messages
+  std::vector<std::pair<std::string, std::string>> metadata = {};
+  std::vector<Tensor> tensors = {};
+  std::shared_ptr<const MappedFile> mapped = {};  // what was read; nothing for a file made in memory
+
+  const Tensor* find(std::string_view name) const;
+  /// Value of a metadata key, or nullptr.
+  const std::string* find_metadata(std::string_view key) const;
+  void set_metadata(std::string_view key, std::string value);
+  void erase_metadata(std::string_view key);
+  /// Replaces the tensor of the same name or adds it.
+  void set(Tensor tensor);
+  void erase(std::string_view name);
+};
+
+/// Reads and checks a file. Throws Error naming the file and the field.
+TensorFile read_tensor_file(const std::string& path);
+
+/// Writes the file whole or not at all. Tensors go in falling order of element size, so that each is aligned.
+void write_tensor_file(const std::string& path, const TensorFile& file);
+
+/// Writes a file of `cases` cases that nobody holds whole: make(first) gives tensors of some cases from `first` on,
+/// their first extent counting them, until there are all. The first batch gives the metadata and says what there is.
+/// `whole` are tensors that do not come by case. The bytes are those of write_tensor_file. Throws Error when a batch is
+/// unlike the first.
+void write_case_batches(const std::string& path, int64_t cases, const std::function<TensorFile(int64_t first)>& make,
+                        const std::vector<Tensor>& whole = {});
+
+}  // namespace bitmma

@@ -1,0 +1,54 @@
+// A real GPU, through the CUDA driver loaded at run time: the program builds and runs where there is none.
+//
+//   Gpu gpu;
+//   std::vector<State> after = gpu.run(instruction, Target::sm_90a, cases);    what the instruction wrote, case by case
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bitmma/hardware/ptx_kernel.hpp"
+
+namespace bitmma {
+
+/// Executes cases of one instruction and returns the states after it; only what the instruction writes need be in them.
+/// A GPU, or a stand-in in tests. May be called from several threads at once.
+using Executor = std::function<std::vector<State>(const Instruction&, Target, std::span<const State>)>;
+
+class Gpu {
+ public:
+  /// Opens device `ordinal`. Throws Error when there is no driver, no such device, or the driver fails.
+  explicit Gpu(int ordinal = 0);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  std::string name() const;            // "NVIDIA H200"
+  std::string driver_version() const;  // "580.159.04", or "unknown"
+  std::string cuda_version() const;    // "13.0"
+  int capability() const;              // 90 of sm_90a
+
+  /// Runs every case in one launch and returns what the instruction wrote: the accumulator, Tensor Memory with as many
+  /// columns as the case had, or the registers of an ld. Images may differ in size. Throws Error when the instruction
+  /// is illegal on the target, the GPU is not of the target, a state lacks what the instruction needs, an image is
+  /// larger than a CTA can have, the driver refuses the PTX or the launch fails; after a failed launch the Gpu cannot
+  /// be used any more. No Blackwell GPU has run tcgen05 for this project.
+  std::vector<State> run(const Instruction& instruction, Target target, std::span<const State> cases) const;
+
+  /// The same as a function; the Gpu must outlive it.
+  Executor executor() const;
+
+ private:
+  struct Device;
+  std::unique_ptr<Device> device_;
+};
+
+/// What files keep of who computed their results: driver, cuda and date.
+std::vector<std::pair<std::string, std::string>> provenance_of(const Gpu& gpu);
+
+}  // namespace bitmma

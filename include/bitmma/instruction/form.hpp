@@ -1,0 +1,99 @@
+// Which instructions exist: *documented* facts, one row per form over all families, each citing PTX and keyed by
+// target. What they compute is measured and stands in arithmetic/accumulator_model.hpp.
+//
+//   wgmma.mma_async  sm_90a  D f32, A e4m3, B e5m2, K = 32 (64 .sp), M = 64, N = 8..256 in steps of 8, negate
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/target.hpp"
+#include "bitmma/instruction/instruction.hpp"
+
+namespace bitmma {
+
+/// Legal values of N.
+struct LegalN {
+  int first = 0, last = 0, step = 0;  // first, first + step, ... last
+  bool i8_list = false;               // of these, those of PTX's integer list: 8, 16, 24, then steps of 16
+  bool powers_of_2 = false;           // of these, the powers of two
+  std::string_view text = {};         // "8..256 in steps of 8"
+
+  constexpr bool contains(int n) const {
+    if (n < first || n > last || (n - first) % step != 0) return false;
+    if (i8_list && n > 24 && n % 16 != 0) return false;
+    return !powers_of_2 || (n & (n - 1)) == 0;
+  }
+};
+
+/// Which M and N go together; a form has one or more. The first three columns tell tcgen05's apart.
+struct LegalShape {
+  bool weight_stationary = false;
+  int cta_group = 1;
+  bool dense = true, sparse = true;  // which A the row is for
+  std::array<int, 3> m = {};         // 0 fills up
+  LegalN n = {};
+};
+
+/// A size of scale vector with the types of scales that go with it.
+struct LegalScales {
+  ScaleVec scale_vec = ScaleVec::unwritten;
+  FormatSet types = {};
+  int id_step = 1, last_id = 3;  // the first scale may be in byte 0, id_step, ... last_id of its cell or register
+};
+
+struct Form {
+  Family family = Family::wgmma;
+  std::string_view name = {};  // "wgmma.mma_async", "tcgen05.mma kind::f16", "tcgen05.cp"
+  TargetSet targets = {};
+  MmaKind kind = MmaKind::f16;  // tcgen05.mma and mma.sync with kind
+  Format d = Format::f32;
+  FormatSet a = {}, b = {};
+  int k_dense = 0;
+  int k_sparse = 0;  // 0: no .sp form
+  std::span<const LegalShape> shapes = {};
+  std::span<const LegalScales> scales = {};
+  bool negate = false, transpose = false, saturate = false;
+  BitOperation bit_operation = BitOperation::none;
+  int selectors = 1;              // of a sparse A: 0 .. selectors-1
+  MoveKind move = MoveKind::ld;   // of the moves
+  std::string_view further = {};  // options that no column says
+  std::string_view source = {};
+  std::vector<Instruction> (*instances)(const Form&) = nullptr;  // every legal mnemonic of the form
+};
+
+/// Every row. No instruction fits two.
+std::span<const Form> forms();
+
+/// The row for the instruction's family, kind, types and K, on any target; nullptr when there is none.
+const Form* find_form(const Instruction& instruction);
+
+/// All violations of `instruction` on `target`, none when it is legal there.
+std::vector<Violation> violations_of(const Instruction& instruction, Target target);
+/// Throws Error with every violation at once.
+void require_legal(const Instruction& instruction, Target target);
+
+/// The targets that have the instruction's form; empty when it has none.
+TargetSet targets_of(const Instruction& instruction);
+/// The target that is meant where none is named: sm_90a for wgmma, sm_100a for tcgen05 (sm_103a for what it alone has),
+/// sm_120a for mma.sync with block scales.
+Target default_target(const Instruction& instruction);
+
+/// Every legal mnemonic of a form, with the shapes, types and operand sources that go with it.
+inline std::vector<Instruction> instructions_of(const Form& form) { return form.instances(form); }
+/// Every legal mnemonic of all forms, each once.
+std::vector<Instruction> all_instructions();
+/// The same of one family.
+std::vector<Instruction> all_instructions(Family family);
+
+/// What `list` prints of a form: "negate, transpose, .ws, cta_group 1 and 2".
+std::string print_options(const Form& form);
+/// "8..256 in steps of 8", "by form".
+std::string print_n(const Form& form);
+
+}  // namespace bitmma

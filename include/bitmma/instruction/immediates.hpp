@@ -1,0 +1,40 @@
+// Numbers that are part of an instruction but not of its mnemonic, by name: what vector files, flags and other programs
+// set.
+//
+//   wgmma         imm_scale_a = -1, imm_trans_b = 1, scale_d = 0, sparsity_selector = 1     PTX's names and numbers
+//   tcgen05.mma   idesc = 0x08100010, enable_input_d = 1                                     they may differ from case
+//   to case
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/instruction/state.hpp"
+
+namespace bitmma {
+
+struct ImmediateInfo {
+  std::string_view name = {};
+  int64_t first = 0, last = 1;   // the range
+  int64_t usual = 0;             // where nobody says anything
+  std::string_view legal = {};   // the range in words: "1 or -1"
+  std::string_view absent = {};  // what is legal where an instruction has no such immediate: "0 without .sp"
+  bool by_case = false;          // vector files keep it as a tensor, a number a case; the others are metadata keys
+  ElementType type = ElementType::u32;  // of that tensor
+  bool required = false;                // the tensor must be there
+};
+
+/// The immediates that the instruction has, in the order in which files name them.
+std::vector<ImmediateInfo> immediates_of(const Instruction& instruction);
+/// Every immediate of any instruction, each name once.
+std::vector<ImmediateInfo> all_immediates();
+
+/// The value of an immediate; its usual one when the instruction has no such.
+int64_t immediate_of(const Instruction& instruction, std::string_view name);
+
+/// The instruction with another value. Throws Error when it has no such immediate (and the value is not the usual one)
+/// or the value is out of its range. Whether the result is legal is for violations_of to say.
+Instruction with_immediate(const Instruction& instruction, std::string_view name, int64_t value);
+
+}  // namespace bitmma

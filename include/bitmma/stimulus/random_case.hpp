@@ -1,0 +1,21 @@
+// Whole random cases: operands laid out in a state, and states for the instructions that move data.
+#pragma once
+
+#include <cstdint>
+
+#include "bitmma/instruction/case.hpp"
+#include "bitmma/instruction/place_operands.hpp"
+#include "bitmma/stimulus/random_operands.hpp"
+
+namespace bitmma {
+
+/// Case `case_index` of a seed: the same on every machine. A matrix instruction gets random operands, laid out, with
+/// its logical matrices; a move gets random Tensor Memory, registers and addresses. The case has no state after it.
+/// Throws Error when the instruction or a layout is illegal.
+Case random_case(const Instruction& instruction, Target target, const Placement& placement, Distribution distribution,
+                 uint64_t seed, uint64_t case_index);
+
+/// A random state for a move: every warp, lane base and column that it may have; cp reads its source with `swizzle`.
+State random_state(const TmemMove& move, Swizzle swizzle, RandomStream random);
+
+}  // namespace bitmma

@@ -1,0 +1,39 @@
+// How the catalogue is written: a function for every group of faults, which appends the rows that a case can have.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "catalogue.hpp"
+
+namespace bitmma::faults {
+
+using Rows = std::vector<FaultRow>;
+using Apply = std::function<bool(const Subject&, Parts&)>;
+
+/// Reads of A or B through another descriptor.
+void add_descriptor_faults(Rows& rows, const Subject& s, Role x);
+/// Types, signs, elements in other places, an operand that is not there.
+void add_operand_faults(Rows& rows, const Subject& s, Role x);
+void add_accumulator_faults(Rows& rows, const Subject& s);
+void add_scale_faults(Rows& rows, const Subject& s);
+void add_metadata_faults(Rows& rows, const Subject& s);
+void add_adder_faults(Rows& rows, const Subject& s);
+void add_output_faults(Rows& rows, const Subject& s);
+
+inline void add(Rows& rows, std::string id, FaultStage stage, std::string what, std::string_view fix, Apply apply) {
+  rows.push_back({.fault = {.id = std::move(id), .stage = stage, .what = std::move(what), .fix = std::string(fix)},
+                  .apply = std::move(apply)});
+}
+
+// A or B.
+inline FaultStage stage_of(Role x) { return x == Role::a ? FaultStage::a : FaultStage::b; }
+inline char letter(Role x) { return x == Role::a ? 'a' : 'b'; }
+inline char upper(Role x) { return x == Role::a ? 'A' : 'B'; }
+
+}  // namespace bitmma::faults

@@ -1,0 +1,98 @@
+// Sparse metadata.
+#include <algorithm>
+#include <array>
+
+#include "bitmma/memory/metadata.hpp"
+#include "fault_rows.hpp"
+
+namespace bitmma::faults {
+namespace {
+
+/// Stored elements of one chunk: the rows of B that they meet, from `base` on.
+using ChunkChange = void (*)(std::span<uint16_t> chunk, int base, int chunk_columns);
+
+void change_chunks(Operands& operands, const SparsePattern& pattern, ChunkChange change) {
+  const auto stored = static_cast<size_t>(pattern.stored_per_chunk);
+  for (size_t first = 0; first < operands.selected_k.size(); first += stored) {
+    const std::span<uint16_t> chunk = std::span(operands.selected_k).subspan(first, stored);
+    change(chunk, chunk[0] / pattern.chunk * pattern.chunk, pattern.chunk);
+  }
+  operands.mixed.clear();
+}
+
+struct MetadataRow {
+  std::string_view id, what, fix;
+  bool (*change)(const Mma&, Operands&);
+};
+
+constexpr auto metadata_rows = std::to_array<MetadataRow>({
+    {.id = "metadata.ignored",
+     .what = "metadata ignored: the first elements of every chunk",
+     .fix = "the metadata operand was never written",
+     .change =
+         [](const Mma& mma, Operands& operands) {
+           change_chunks(operands, sparse_pattern(mma.a_container_bits), [](std::span<uint16_t> chunk, int base, int) {
+             for (size_t i = 0; i < chunk.size(); ++i) chunk[i] = static_cast<uint16_t>(base + static_cast<int>(i));
+           });
+           return true;
+         }},
+    {.id = "metadata.reversed",
+     .what = "positions counted from the other end of the chunk",
+     .fix = "the lowest bits of a nibble are the first stored element",
+     .change =
+         [](const Mma& mma, Operands& operands) {
+           change_chunks(operands, sparse_pattern(mma.a_container_bits),
+                         [](std::span<uint16_t> chunk, int base, int columns) {
+                           for (uint16_t& k : chunk) k = static_cast<uint16_t>(base + (columns - 1 - (k - base)));
+                         });
+           return true;
+         }},
+    {.id = "metadata.next_row",
+     .what = "metadata of the next row",
+     .fix = "which thread or lane supplies a row's metadata",
+     .change =
+         [](const Mma& mma, Operands& operands) {
+           std::rotate(operands.selected_k.begin(), operands.selected_k.begin() + mma.stored_k(),
+                       operands.selected_k.end());
+           return operands.mixed.empty();
+         }},
+    {.id = "metadata.rows_8",
+     .what = "metadata of rows r and r + 8 exchanged",
+     .fix = "rows r and r + 8 share a register or cell in 16-bit types",
+     .change =
+         [](const Mma& mma, Operands& operands) {
+           const auto stored = static_cast<size_t>(mma.stored_k());
+           const std::vector<uint16_t> before = operands.selected_k;
+           for (size_t i = 0; i < before.size(); ++i) {
+             operands.selected_k[i] = before[((i / stored) ^ 8) * stored + i % stored];
+           }
+           return operands.mixed.empty();
+         }},
+});
+
+}  // namespace
+
+void add_metadata_faults(Rows& rows, const Subject& s) {
+  if (!s.mma().sparse) return;
+  for (const MetadataRow& row : metadata_rows) {
+    add(rows, std::string(row.id), FaultStage::metadata, std::string(row.what), row.fix,
+        [change = row.change](const Subject& subject, Parts& parts) { return change(subject.mma(), parts.operands); });
+  }
+  const int own = s.mma().sparsity_selector;
+  for (int selector = 0; selector < 4 && s.one().has_state(); ++selector) {
+    const Instruction other = with_sparsity_selector(s.instruction(), selector);
+    if (selector == own || !violations_of(other, s.one().target).empty()) continue;
+    add(rows, fmt::format("metadata.selector.{}", selector), FaultStage::metadata,
+        fmt::format("sparsity selector {} instead of {}", selector, own),
+        "sp-sel, or bits 0-1 of the instruction descriptor", [selector](const Subject& subject, Parts& parts) {
+          std::optional<Operands> read =
+              subject.read_as(with_sparsity_selector(subject.instruction(), selector), subject.one().before);
+          if (!read) return false;
+          parts.operands.selected_k = std::move(read->selected_k);
+          parts.operands.mixed = std::move(read->mixed);
+          return true;
+        });
+  }
+}
+
+}  // namespace bitmma::faults

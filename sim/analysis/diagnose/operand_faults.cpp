@@ -1,0 +1,218 @@
+// A and B wherever they are: types, signs, elements in other places, an operand that is not there.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+#include "bitmma/descriptor/zero_column_mask.hpp"
+#include "fault_rows.hpp"
+
+namespace bitmma::faults {
+namespace {
+
+/// An operand as lines along K: rows of A, columns of B.
+struct Lines {
+  int count = 0, k = 0;
+  int code_bits = 0;
+  bool sparse = false;
+};
+struct LineElement {
+  int line = 0, k = 0;
+};
+
+bool can_exchange_k(const Lines& lines, int flip) { return lines.k % (2 * flip) == 0 && !lines.sparse; }
+bool is_power_of_2(int number) { return (number & (number - 1)) == 0; }
+
+struct MoveRow {
+  std::string_view id, what, fix;  // {} in `what` stands for what the lines are
+  bool (*applies)(const Lines&);
+  LineElement (*from)(const Lines&, LineElement);
+};
+
+constexpr std::string_view order_of_rows = "the order in which rows were written",
+                           order_of_k = "the order along K must be the same in A and B";
+constexpr auto move_rows = std::to_array<MoveRow>({
+    {.id = "nibbles",
+     .what = "the two nibbles of every byte exchanged",
+     .fix = "element 2j is the low nibble of byte j",
+     .applies = [](const Lines& lines) { return lines.code_bits == 4; },
+     .from = [](const Lines&, LineElement e) -> LineElement {
+       return {e.line, e.k ^ 1};
+     }},
+    {.id = "transposed",
+     .what = "transposed",
+     .fix = "which of its two extents runs along K?",
+     .applies = [](const Lines& lines) { return lines.count == lines.k; },
+     .from = [](const Lines&, LineElement e) -> LineElement {
+       return {e.k, e.line};
+     }},
+    {.id = "rows_8",
+     .what = "{} r and r + 8 of every 16 exchanged",
+     .fix = order_of_rows,
+     .applies = [](const Lines& lines) { return lines.count % 16 == 0; },
+     .from = [](const Lines&, LineElement e) -> LineElement {
+       return {e.line ^ 8, e.k};
+     }},
+    {.id = "rows_1",
+     .what = "neighbouring {} exchanged",
+     .fix = order_of_rows,
+     .applies = [](const Lines& lines) { return lines.count % 2 == 0; },
+     .from = [](const Lines&, LineElement e) -> LineElement {
+       return {e.line ^ 1, e.k};
+     }},
+    {.id = "rows_64",
+     .what = "{} in blocks of 64 exchanged",
+     .fix = order_of_rows,
+     .applies = [](const Lines& lines) { return lines.count % 128 == 0; },
+     .from = [](const Lines&, LineElement e) -> LineElement {
+       return {e.line ^ 64, e.k};
+     }},
+    {.id = "k_pairs",
+     .what = "neighbouring elements of K exchanged",
+     .fix = order_of_k,
+     .applies = [](const Lines& lines) { return lines.code_bits != 4 && can_exchange_k(lines, 1); },
+     .from = [](const Lines&, LineElement e) -> LineElement {
+       return {e.line, e.k ^ 1};
+     }},
+    {.id = "k_halves",
+     .what = "the two halves of K exchanged",
+     .fix = order_of_k,
+     .applies = [](const Lines& lines) { return is_power_of_2(lines.k / 2) && can_exchange_k(lines, lines.k / 2); },
+     .from = [](const Lines& lines, LineElement e) -> LineElement {
+       return {e.line, e.k ^ (lines.k / 2)};
+     }},
+});
+
+/// Elements moved within an operand. Applies nowhere when one comes from outside.
+void add_moved(Rows& rows, Role x, std::string_view id, std::string_view what, std::string_view fix,
+               std::function<Position(Position)> from) {
+  add(rows, fmt::format("{}.{}", letter(x), id), stage_of(x), fmt::format("{}: {}", upper(x), what), fix,
+      [x, from = std::move(from)](const Subject&, Parts& parts) {
+        Matrix& operand = operand_of(parts, x);
+        const Matrix before = operand;
+        for (int row = 0; row < before.rows(); ++row) {
+          for (int col = 0; col < before.cols(); ++col) {
+            const auto [r, c] = from({row, col});
+            if (r < 0 || c < 0 || r >= before.rows() || c >= before.cols()) return false;
+            operand(row, col) = before(r, c);
+          }
+        }
+        return true;
+      });
+}
+
+void add_types(Rows& rows, Role x, const FormatInfo& own) {
+  for (const FormatInfo& other : formats) {
+    const bool can_be_taken_for_it = other.is_operand && other.bits == own.bits && other.id != own.id &&
+                                     other.kind != NumberKind::bits &&
+                                     (other.kind == NumberKind::integer) == (own.kind == NumberKind::integer);
+    if (!can_be_taken_for_it) continue;
+    add(rows, fmt::format("{}.type.{}", letter(x), other.name), stage_of(x),
+        fmt::format("{}: {} taken for {}", upper(x), own.name, other.name),
+        "the type in the mnemonic or the instruction descriptor", [x, id = other.id](const Subject&, Parts& parts) {
+          operand_of(parts, x) = operand_of(parts, x).as(id);
+          return true;
+        });
+  }
+}
+
+void add_sign(Rows& rows, Role x) {
+  add(rows, fmt::format("{}.negate", letter(x)), stage_of(x),
+      fmt::format("{}: its sign is not flipped, or flipped where it should not be", upper(x)),
+      "imm-scale, or the negate bit of the instruction descriptor", [x](const Subject&, Parts& parts) {
+        bool& negate = x == Role::a ? parts.operands.negate_a : parts.operands.negate_b;
+        negate = !negate;
+        return true;
+      });
+}
+
+void add_moves(Rows& rows, Role x, const Mma& mma, const FormatInfo& format) {
+  const bool is_a = x == Role::a;
+  const Lines lines{.count = is_a ? mma.m : mma.n,
+                    .k = is_a ? mma.stored_k() : mma.k,
+                    .code_bits = format.bits,
+                    .sparse = mma.sparse};
+  for (const MoveRow& row : move_rows) {
+    if (!row.applies(lines)) continue;
+    add_moved(rows, x, row.id, fmt::format(fmt::runtime(row.what), is_a ? "rows" : "columns"), row.fix,
+              [is_a, lines, from = row.from](Position at) {
+                const LineElement e = from(lines, is_a ? LineElement{at.row, at.col} : LineElement{at.col, at.row});
+                return is_a ? Position{e.line, e.k} : Position{e.k, e.line};
+              });
+  }
+}
+
+/// A in registers, two of them exchanged.
+void add_exchanged_registers(Rows& rows, const Subject& s) {
+  const Mma& mma = s.mma();
+  if (mma.a_source != OperandSource::registers) return;
+  const PlaceMap places(s.instruction(), s.one().target, s.one().before, Role::a);
+  const auto place_of = [places](int row, int col) {
+    const RegisterPlace place = std::get<RegisterPlace>(places.place_of(row, col));
+    return std::tuple(place.thread, place.reg, place.bit);
+  };
+  std::map<std::tuple<int, int, int>, Position> elements;
+  for (int row = 0; row < mma.m; ++row) {
+    for (int col = 0; col < mma.stored_k(); ++col) elements[place_of(row, col)] = {row, col};
+  }
+  add_moved(rows, Role::a, "registers_1_2", "registers 1 and 2 exchanged",
+            "register 1 is row + 8, register 2 is the second half of K", [place_of, elements](Position at) {
+              auto [thread, reg, bit] = place_of(at.row, at.col);
+              if (reg == 1 || reg == 2) reg = 3 - reg;
+              const auto found = elements.find({thread, reg, bit});
+              return found == elements.end() ? Position{-1, -1} : found->second;
+            });
+}
+
+void add_absent(Rows& rows, const Subject& s, Role x) {
+  add(rows, fmt::format("{}.zero", letter(x)), stage_of(x),
+      fmt::format("{}: all zero: not loaded yet, or waited for the wrong barrier", upper(x)),
+      "the wait before the instruction",
+      [x](const Subject&, Parts& parts) { return operand_of(parts, x).fill(0), true; });
+  if (s.cases() < 2) return;
+  add(rows, fmt::format("{}.other_case", letter(x)), stage_of(x),
+      fmt::format("{}: that of the next case: another stage or iteration", upper(x)), "the index of the pipeline stage",
+      [x](const Subject& subject, Parts& parts) {
+        std::optional<Operands> next = subject.next_operands();
+        if (next) operand_of(parts, x) = std::move(x == Role::a ? next->a : next->b);
+        return next.has_value();
+      });
+}
+
+/// What the instruction does to an operand on its way, left out.
+void add_left_out(Rows& rows, const Subject& s, Role x) {
+  if (x == Role::a && s.one().has_state() && s.mma().repeats_last_rows) {
+    add(rows, "a.no_ashift", FaultStage::a, "A: .ashift left out", "the qualifier",
+        [](const Subject& subject, Parts& parts) {
+          std::optional<Operands> read = subject.read_as(without_ashift(subject.instruction()), subject.one().before);
+          if (read) parts.operands.a = std::move(read->a);
+          return read.has_value();
+        });
+  }
+  if (x == Role::b && s.one().before.has(Field::zero_column_mask)) {
+    add(rows, "b.no_mask", FaultStage::b, "B: the zero-column mask left out", "bit 39 of the mask descriptor",
+        [](const Subject& subject, Parts& parts) {
+          State state = subject.one().before;
+          ZeroColumnMask mask = decode_zero_column_mask(state.number(Field::zero_column_mask));
+          mask.non_zero_mask = false;
+          state.set(Field::zero_column_mask, encode(mask));
+          std::optional<Operands> read = subject.read_as(subject.instruction(), state);
+          if (read) parts.operands.b = std::move(read->b);
+          return read.has_value();
+        });
+  }
+}
+
+}  // namespace
+
+void add_operand_faults(Rows& rows, const Subject& s, Role x) {
+  const FormatInfo& format = info(x == Role::a ? s.mma().a : s.mma().b);
+  add_types(rows, x, format);
+  if (format.kind == NumberKind::floating) add_sign(rows, x);
+  add_moves(rows, x, s.mma(), format);
+  if (x == Role::a) add_exchanged_registers(rows, s);
+  add_absent(rows, s, x);
+  add_left_out(rows, s, x);
+}
+
+}  // namespace bitmma::faults

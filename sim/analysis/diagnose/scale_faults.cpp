@@ -1,0 +1,154 @@
+// Block scales.
+#include <algorithm>
+#include <array>
+
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "fault_rows.hpp"
+
+namespace bitmma::faults {
+namespace {
+
+struct ScaleRow {
+  std::string_view id, what, fix;
+  bool along_k = false;  // from one block of K to another; otherwise along rows of A or columns of B
+  int (*from)(int position, int extent);
+};
+
+constexpr auto scale_rows = std::to_array<ScaleRow>({
+    {.id = "next_row",
+     .what = "those of the next row",
+     .fix = "the row that a scale belongs to",
+     .from = [](int p, int n) { return (p + 1) % n; }},
+    {.id = "rows_32",
+     .what = "blocks of 32 rows exchanged",
+     .fix = "row / 32 picks the 4-byte word of a line, or the column",
+     .from = [](int p, int n) { return (p ^ 32) < n ? p ^ 32 : p; }},
+    {.id = "rows_untiled",
+     .what = "the image is row-major, not in tiles of 128 x 4",
+     .fix = "pack them into tiles, as tcgen05.cp wants them",
+     .from = [](int p, int n) { return n == 128 ? p % 32 * 4 + p / 32 : p; }},
+    {.id = "first_row",
+     .what = "those of row 0 for all",
+     .fix = "a broadcast that should not be",
+     .from = [](int, int) { return 0; }},
+    {.id = "first_block",
+     .what = "that of the first block for all of K",
+     .fix = "the ids, or the size of the scale vector",
+     .along_k = true,
+     .from = [](int, int) { return 0; }},
+    {.id = "next_block",
+     .what = "those of the next block",
+     .fix = "the id in the instruction descriptor",
+     .along_k = true,
+     .from = [](int p, int n) { return (p + 1) % n; }},
+    {.id = "blocks_reversed",
+     .what = "blocks in the other order",
+     .fix = "byte 0 of a cell is the first block",
+     .along_k = true,
+     .from = [](int p, int n) { return n - 1 - p; }},
+    {.id = "blocks_of_32",
+     .what = "one scale for two blocks: a vector of 32 where 16 is meant",
+     .fix = "scale_vec::4X or block16 has a scale for every 16",
+     .along_k = true,
+     .from = [](int p, int) { return p / 2 * 2; }},
+});
+
+/// The scales of A, M x blocks, or of B, blocks x N.
+Matrix& scales_of(Operands& operands, Role x) { return x == Role::a ? operands.scales->a : operands.scales->b; }
+
+void add_scale_fault(Rows& rows, Role x, std::string_view id, std::string_view what, std::string_view fix,
+                     std::function<bool(Matrix&)> change) {
+  add(rows, fmt::format("scale_{}.{}", letter(x), id), FaultStage::scales,
+      fmt::format("scales of {}: {}", upper(x), what), fix,
+      [x, change = std::move(change)](const Subject&, Parts& parts) { return change(scales_of(parts.operands, x)); });
+}
+
+/// True when the form takes scales of more than one type.
+bool has_choice_of_scale_types(const Instruction& instruction) {
+  const Form* const form = find_form(instruction);
+  const auto takes = [&](Format type) {
+    return form && std::ranges::any_of(form->scales, [&](const LegalScales& row) { return row.types.contains(type); });
+  };
+  return takes(Format::ue8m0) && takes(Format::ue4m3);
+}
+
+/// The instruction with another id of the scales of A or B; nothing where its descriptor cannot say so.
+std::optional<Instruction> with_scale_id(const Subject& s, Role x, int id) {
+  const Form* const form = find_form(s.instruction());
+  if (!form) return std::nullopt;
+  const auto fields = instruction_descriptor_fields(form->kind);
+  const auto field = std::ranges::find(fields, x == Role::a ? "scale_a_id" : "scale_b_id",
+                                       [](const InstructionDescriptorField& one) { return one.bits.name; });
+  if (field == fields.end()) return std::nullopt;
+  const auto before = static_cast<uint64_t>(immediate_of(s.instruction(), "idesc"));
+  const uint64_t after = insert(before, field->bits, static_cast<uint64_t>(id));
+  if (after == before) return std::nullopt;
+  try {
+    Instruction changed = with_immediate(s.instruction(), "idesc", static_cast<int64_t>(after));
+    return violations_of(changed, s.one().target).empty() ? std::optional(std::move(changed)) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+void add_scale_ids(Rows& rows, const Subject& s, Role x) {
+  if (!s.one().has_state()) return;
+  for (int id = 0; id < 4; ++id) {
+    if (!with_scale_id(s, x, id)) continue;
+    add(rows, fmt::format("scale_{}.id.{}", letter(x), id), FaultStage::scales,
+        fmt::format("scales of {}: data id {}", upper(x), id), "bits 29-30 and 4-5 of the instruction descriptor",
+        [x, id](const Subject& subject, Parts& parts) {
+          const std::optional<Instruction> other = with_scale_id(subject, x, id);
+          std::optional<Operands> read = other ? subject.read_as(*other, subject.one().before) : std::nullopt;
+          if (read) scales_of(parts.operands, x) = std::move(scales_of(*read, x));
+          return read.has_value();  // not behind the last column that there is
+        });
+  }
+}
+
+void add_scale_faults_of(Rows& rows, const Subject& s, Role x) {
+  add_scale_fault(rows, x, "ignored", "not applied", "the scales were never copied to Tensor Memory", [](Matrix& m) {
+    const FormatInfo& format = info(m.format());
+    return m.fill(static_cast<uint64_t>(format.bias) << format.mantissa_bits), true;
+  });
+  if (has_choice_of_scale_types(s.instruction())) {
+    add_scale_fault(rows, x, "type", "ue8m0 taken for ue4m3, or the other way round",
+                    "bit 23 of the instruction descriptor", [](Matrix& m) {
+                      m = m.as(m.format() == Format::ue8m0 ? Format::ue4m3 : Format::ue8m0);
+                      return true;
+                    });
+  }
+  for (const ScaleRow& row : scale_rows) {
+    if (row.along_k && s.mma().scale_count < 2) continue;
+    add_scale_fault(rows, x, row.id, row.what, row.fix, [x, row](Matrix& m) {
+      const Matrix before = m;
+      const bool along_rows = row.along_k == (x == Role::b);
+      for (int r = 0; r < m.rows(); ++r) {
+        for (int c = 0; c < m.cols(); ++c) {
+          m(r, c) = along_rows ? before(row.from(r, m.rows()), c) : before(r, row.from(c, m.cols()));
+        }
+      }
+      return m != before;
+    });
+  }
+  add_scale_ids(rows, s, x);
+}
+
+}  // namespace
+
+void add_scale_faults(Rows& rows, const Subject& s) {
+  if (s.mma().scale_count == 0) return;
+  add_scale_faults_of(rows, s, Role::a);
+  add_scale_faults_of(rows, s, Role::b);
+  if (s.mma().m != s.mma().n) return;
+  add(rows, "scales.exchanged", FaultStage::scales, "scales of A and B exchanged", "the order of the two addresses",
+      [](const Subject&, Parts& parts) {
+        BlockScales& scales = *parts.operands.scales;
+        scales = {.a = transposed(scales.b), .b = transposed(scales.a)};
+        return true;
+      });
+}
+
+}  // namespace bitmma::faults

@@ -1,0 +1,216 @@
+#include "search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bitmma/core/error.hpp"
+
+namespace bitmma {
+namespace {
+
+/// D does not depend on the operands.
+bool is_replaced(const Parts& parts) {
+  return std::holds_alternative<Unwritten>(parts.outcome) || std::holds_alternative<OtherCase>(parts.outcome);
+}
+
+std::string shape_of(const Matrix& matrix) {
+  return fmt::format("{} x {} {}", matrix.rows(), matrix.cols(), info(matrix.format()).name);
+}
+
+/// Rows, or columns, that have a wrong output: at most `most`, at least `distance` apart.
+template <typename Differs>
+std::vector<int> spread_out(int extent, size_t most, int distance, const Differs& differs) {
+  std::vector<int> picked;
+  for (int i = 0; i < extent && picked.size() < most; ++i) {
+    if ((picked.empty() || i >= picked.back() + distance) && differs(i)) picked.push_back(i);
+  }
+  return picked;
+}
+
+}  // namespace
+
+void Tally::add(const Matrix& truth, const Matrix& actual, const Matrix& faulty) {
+  const std::span<const uint32_t> right = truth.words(), found = actual.words(), guess = faulty.words();
+  for (size_t i = 0; i < right.size(); ++i) {
+    const bool was_wrong = right[i] != found[i], fits = guess[i] == found[i];
+    wrong += was_wrong;
+    wrong_explained += was_wrong && fits;
+    right_broken += !was_wrong && !fits;
+  }
+  outputs += static_cast<int64_t>(right.size());
+}
+
+Search::Search(std::span<const Case> cases, std::span<const Matrix> actual, int64_t compared,
+               const DiagnoseOptions& options)
+    : actual_(actual), options_(options), compared_(compared) {
+  const auto count = static_cast<int64_t>(cases.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const bool is_neighbour = i == compared || i == count - 1;
+    if (i >= compared && !is_neighbour) continue;
+    const Subject& subject = subjects_.emplace(i, Subject(cases, i)).first->second;
+    truth_.emplace(i, evaluate(subject, true_parts(subject)));
+    if (i < compared) catalogues_.push_back(catalogue_of(subject));
+  }
+}
+
+Matrix Search::faulty(const Parts& parts, int64_t index) const {
+  const Subject& subject = subjects_.at(index);
+  const auto* const other = std::get_if<OtherCase>(&parts.outcome);
+  return other ? truth_.at(subject.neighbour(other->distance)) : evaluate(subject, parts);
+}
+
+Tally Search::tally_of(const std::vector<Parts>& parts) const {
+  Tally tally;
+  for (int64_t i = 0; i < compared_; ++i) {
+    const auto at = static_cast<size_t>(i);
+    tally.add(truth_.at(i), actual_[at], faulty(parts[at], i));
+  }
+  return tally;
+}
+
+std::optional<Candidate> Search::candidate_of(const FaultRow& row) const {
+  Candidate candidate{.faults = {&row.fault}};
+  for (int64_t i = 0; i < compared_; ++i) {
+    const Subject& subject = subjects_.at(i);
+    const FaultRow* const mine = find_fault(catalogues_[static_cast<size_t>(i)], row.fault.id);
+    Parts parts = true_parts(subject);
+    if (!mine || !mine->apply(subject, parts) || !computable(parts)) return std::nullopt;
+    candidate.parts.push_back(std::move(parts));
+  }
+  return candidate;
+}
+
+std::vector<Candidate> Search::single_faults(const Sample& sample) const {
+  std::vector<Candidate> candidates;
+  for (const FaultRow& row : catalogues_.front()) {
+    std::optional<Candidate> candidate = candidate_of(row);
+    if (!candidate) continue;
+    // Adders without a fast path are computed whole only where a sample of them fits.
+    const Parts& first = candidate->parts.front();
+    const bool is_slow = first.adder.kind != WhatIf::Kind::model;
+    if (!is_slow || fits(sample, first)) candidate->tally = tally_of(candidate->parts);
+    candidates.push_back(std::move(*candidate));
+  }
+  return candidates;
+}
+
+Search::Sample Search::take_sample() const {
+  const Matrix &truth = truth_.at(0), &actual = actual_.front();
+  const int rows = truth.rows(), cols = truth.cols();
+  const auto row_differs = [&](int row) { return !std::ranges::equal(truth.row(row), actual.row(row)); };
+  const auto col_differs = [&](int col) {
+    for (int row = 0; row < rows; ++row) {
+      if (truth(row, col) != actual(row, col)) return true;
+    }
+    return false;
+  };
+  return {.rows = spread_out(rows, 6, std::max(1, rows / 12), row_differs),
+          .cols = spread_out(cols, 8, std::max(1, cols / 16), col_differs)};
+}
+
+bool Search::fits(const Sample& sample, const Parts& parts) const {
+  const Matrix &truth = truth_.at(0), &actual = actual_.front();
+  size_t fitting = 0, wrong_fitting = 0;
+  const auto count = [&](uint32_t code, int row, int col) {
+    fitting += code == actual(row, col);
+    wrong_fitting += code == actual(row, col) && code != truth(row, col);
+  };
+  if (const auto* const moved = std::get_if<Moved>(&parts.outcome)) {
+    for (const int row : sample.rows) {
+      for (const int col : sample.cols) {
+        const auto [r, c] = moved->from({row, col});
+        count(compute(parts.adder, block_of(parts.operands, r, 1, c, 1), truth.format())(0, 0), row, col);
+      }
+    }
+  } else if (!sample.rows.empty() && !sample.cols.empty()) {
+    const Matrix d = compute(parts.adder, block_of(parts.operands, sample.rows, sample.cols), truth.format());
+    for (size_t i = 0; i < sample.rows.size(); ++i) {
+      for (size_t j = 0; j < sample.cols.size(); ++j) {
+        count(d(static_cast<int>(i), static_cast<int>(j)), sample.rows[i], sample.cols[j]);
+      }
+    }
+  }
+  return fitting * 10 >= 9 * sample.rows.size() * sample.cols.size() && wrong_fitting > 0;
+}
+
+std::vector<Candidate> Search::pairs_of(const std::vector<Candidate>& singles, const Sample& sample,
+                                        int64_t& tried) const {
+  std::vector<Candidate> found;
+  for (size_t x = 0; x < singles.size(); ++x) {
+    for (size_t y = x + 1; y < singles.size(); ++y) {
+      const Candidate &first = singles[x], &second = singles[y];
+      const FaultStage stage = second.faults.front()->stage;
+      if (first.faults.front()->stage == stage) continue;
+      if (is_replaced(second.parts.front())) continue;  // what came before does not matter
+      ++tried;
+      Parts both = first.parts.front();
+      take_stage(both, second.parts.front(), stage);
+      if (!computable(both) || !fits(sample, both)) continue;
+      Candidate pair{.faults = {first.faults.front(), second.faults.front()}, .parts = first.parts};
+      for (size_t i = 0; i < pair.parts.size(); ++i) take_stage(pair.parts[i], second.parts[i], stage);
+      pair.tally = tally_of(pair.parts);
+      pair.parts.clear();
+      found.push_back(std::move(pair));
+    }
+  }
+  return found;
+}
+
+Diagnosis Search::run() {
+  Diagnosis diagnosis{.cases = compared_};
+  Tally nothing;
+  for (int64_t i = 0; i < compared_; ++i) nothing.add(truth_.at(i), actual_[static_cast<size_t>(i)], truth_.at(i));
+  diagnosis.outputs = nothing.outputs;
+  diagnosis.wrong = nothing.wrong;
+  if (nothing.wrong == 0) return diagnosis;
+  const Sample sample = take_sample();
+  std::vector<Candidate> found = single_faults(sample);
+  diagnosis.tried = static_cast<int64_t>(found.size());
+  const bool one_explains =
+      std::ranges::any_of(found, [](const Candidate& candidate) { return candidate.tally.explains_all(); });
+  if (!one_explains && options_.pairs) {
+    std::ranges::move(pairs_of(found, sample, diagnosis.tried), std::back_inserter(found));
+  }
+  // More explained first; then one fault before two; then the order of the catalogue.
+  std::ranges::stable_sort(found, [](const Candidate& x, const Candidate& y) {
+    if (x.tally.score() != y.tally.score()) return x.tally.score() > y.tally.score();
+    return x.faults.size() < y.faults.size();
+  });
+  for (const auto& [faults, parts, tally] : found) {
+    // What explains nothing, or no more than it breaks, is no finding.
+    if (tally.score() <= 0 || tally.wrong_explained * 50 < tally.wrong) break;
+    if (static_cast<int>(diagnosis.findings.size()) == options_.max_findings) break;
+    Finding finding{.wrong_explained = tally.wrong_explained,
+                    .right_broken = tally.right_broken,
+                    .explains_all = tally.explains_all()};
+    for (const Fault* fault : faults) finding.faults.push_back(*fault);
+    diagnosis.findings.push_back(std::move(finding));
+  }
+  return diagnosis;
+}
+
+Diagnosis diagnose(std::span<const Case> cases, std::span<const Matrix> actual, const DiagnoseOptions& options) {
+  const auto compared = std::min(options.max_cases, static_cast<int64_t>(cases.size()));
+  if (compared < 1) {
+    throw Error({.field = "cases to compare", .seen = std::to_string(compared), .expected = "1 or more"});
+  }
+  if (static_cast<int64_t>(actual.size()) < compared) {
+    throw Error({.field = "cases",
+                 .seen = std::to_string(actual.size()),
+                 .expected = fmt::format("{}, a matrix for each case that is compared", compared)});
+  }
+  std::vector<Violation> violations;
+  for (int64_t i = 0; i < compared; ++i) {
+    const Matrix& one = actual[static_cast<size_t>(i)];
+    const Mma mma = mma_of(cases[static_cast<size_t>(i)].instruction);
+    if (one.rows() == mma.m && one.cols() == mma.n && one.format() == mma.d) continue;
+    violations.push_back({.field = fmt::format("D of case {}", i),
+                          .seen = shape_of(one),
+                          .expected = fmt::format("{} x {} {}", mma.m, mma.n, info(mma.d).name)});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+  return Search(cases, actual, compared, options).run();
+}
+
+}  // namespace bitmma

@@ -1,0 +1,462 @@
+#include "bitmma/analysis/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "../arithmetic/budget.hpp"
+#include "../arithmetic/product.hpp"
+#include "../arithmetic/special_values.hpp"
+#include "../arithmetic/terms.hpp"
+#include "../arithmetic/what_if.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/instruction/evidence.hpp"
+#include "bitmma/instruction/statement.hpp"
+
+namespace bitmma {
+namespace {
+
+/// The value whole in units of 2^quantum, the rest dropped.
+AlignedNumber align(const Exact& value, std::optional<int> exponent, int quantum) {
+  AlignedNumber aligned{.exponent = exponent};
+  if (value.magnitude == 0) return aligned;
+  const int shift = value.exponent - quantum;
+  uint64_t units = 0;
+  if (shift >= 0) {
+    units = value.magnitude << shift;
+  } else {
+    units = -shift > 63 ? 0 : value.magnitude >> -shift;
+    aligned.loses_bits = -shift > 63 || (units << -shift) != value.magnitude;
+  }
+  const auto kept = static_cast<int64_t>(units);
+  aligned.kept = value.negative ? -kept : kept;
+  return aligned;
+}
+
+/// Finds what has the largest exponent.
+class Aligner {
+ public:
+  Aligner(const AccumulatorModel& model, const std::optional<Decoded>& c)
+      : model_(model), c_(c), alignment_{.max_exponent = model.floor_exponent, .by = "the floor"} {
+    if (c_ && c_->significand != 0) c_exponent_ = c_->exponent;
+    take(c_exponent_, "C");
+  }
+
+  void take(std::optional<int> exponent, std::string by) {
+    if (exponent && *exponent > alignment_.max_exponent) {
+      alignment_.max_exponent = *exponent, alignment_.by = std::move(by);
+    }
+  }
+  /// All exponents have been taken.
+  Alignment alignment() const {
+    Alignment result = alignment_;
+    result.quantum = result.max_exponent - model_.fraction_bits;
+    return result;
+  }
+  AlignedNumber aligned_c(const Alignment& alignment) const {
+    if (!c_) return {};
+    const Exact value{.negative = c_->negative,
+                      .magnitude = c_->significand,
+                      .exponent = c_->exponent - info(model_.output).mantissa_bits};
+    return align(value, c_exponent_, alignment.quantum);
+  }
+
+ private:
+  const AccumulatorModel& model_;
+  const std::optional<Decoded>& c_;
+  std::optional<int> c_exponent_;
+  Alignment alignment_;
+};
+
+SumOfProducts sum_of_products(const AccumulatorModel& model, std::span<const ExactTerm> terms,
+                              const std::optional<Decoded>& c) {
+  const auto exponent_of = [](const ExactTerm& term) {
+    return term.product.magnitude == 0 ? std::nullopt : std::optional(term.exponent());
+  };
+  Aligner aligner(model, c);
+  for (const ExactTerm& term : terms) aligner.take(exponent_of(term), fmt::format("k = {}", term.k));
+  SumOfProducts sum{.alignment = aligner.alignment()};
+  sum.c = aligner.aligned_c(sum.alignment);
+  sum.sum = sum.c.kept;
+  for (const ExactTerm& term : terms) {
+    sum.terms.push_back(align(term.product, exponent_of(term), sum.alignment.quantum));
+    sum.sum += sum.terms.back().kept;
+  }
+  return sum;
+}
+
+/// e2m1 products are whole quarters.
+int64_t quarters(const ExactTerm& term) {
+  const auto magnitude =
+      static_cast<int64_t>((term.a.significand << term.a.exponent) * (term.b.significand << term.b.exponent));
+  return term.a.negative != term.b.negative ? -magnitude : magnitude;
+}
+
+SumOfGroups sum_of_groups(const AccumulatorModel& model, const BlockScales& scales, std::span<const ExactTerm> terms,
+                          const std::optional<Decoded>& c) {
+  const auto groups = static_cast<int>(terms.size()) / group_size;
+  SumOfGroups sum;
+  std::vector<Exact> totals;
+  Aligner aligner(model, c);
+  for (int g = 0; g < groups; ++g) {
+    const int chunk = g * scales.a.cols() / groups, first = g * group_size;
+    const Decoded a = *terms[static_cast<size_t>(first)].scale_a, b = *terms[static_cast<size_t>(first)].scale_b;
+    ExplainedGroup group{.first_term = first,
+                         .scales = {.format = scales.a.format(), .a = scales.a(0, chunk), .b = scales.b(chunk, 0)}};
+    bool something = false;
+    for (const ExactTerm& term : terms.subspan(static_cast<size_t>(first), group_size)) {
+      something |= quarters(term) != 0;
+      group.sum_quarters += quarters(term);
+    }
+    if (something && a.significand != 0 && b.significand != 0) group.aligned.exponent = a.exponent + b.exponent;
+    aligner.take(group.aligned.exponent, fmt::format("the scales of group {}", g));
+    const int fraction_bits = info(scales.a.format()).mantissa_bits + info(scales.b.format()).mantissa_bits;
+    totals.push_back({.negative = group.sum_quarters < 0,
+                      .magnitude = static_cast<uint64_t>(std::abs(group.sum_quarters)) * a.significand * b.significand,
+                      .exponent = a.exponent + b.exponent - 2 - fraction_bits});
+    sum.groups.push_back(group);
+  }
+  sum.alignment = aligner.alignment();
+  sum.c = aligner.aligned_c(sum.alignment);
+  sum.sum = sum.c.kept;
+  for (size_t g = 0; g < sum.groups.size(); ++g) {
+    AlignedNumber& aligned = sum.groups[g].aligned;
+    aligned = align(totals[g], aligned.exponent, sum.alignment.quantum);
+    sum.sum += aligned.kept;
+  }
+  return sum;
+}
+
+SumOfIntegers sum_of_integers(const AccumulatorModel& model, const Operands& one,
+                              std::span<const ExplainedTerm> terms) {
+  SumOfIntegers sum{.c = one.c ? decode_integer(model.output, (*one.c)(0, 0)) : 0};
+  sum.sum = sum.c;
+  for (const ExplainedTerm& term : terms) {
+    sum.products.push_back(model.arithmetic == Arithmetic::popcount ? int64_t{term.a_bits & term.b_bits & 1}
+                                                                    : decode_integer(one.a.format(), term.a_bits) *
+                                                                          decode_integer(one.b.format(), term.b_bits));
+    sum.sum += sum.products.back();
+  }
+  return sum;
+}
+
+ExplainedSum sum_of_floats(const AccumulatorModel& model, const Operands& one, std::span<const ExactTerm> terms) {
+  const std::optional<Decoded> c = exact_c(one, 0, 0);
+  if (const std::optional<uint32_t> code = special_result(model.output, terms, c)) return SpecialResult{*code};
+  if (model.scaling == Scaling::groups_of_16) return sum_of_groups(model, *one.scales, terms, c);
+  return sum_of_products(model, terms, c);
+}
+
+/// (code - exact) in units of the last place of `code`.
+std::optional<double> error_in_ulp(Format format, uint32_t code, const ExactSum& exact) {
+  const FormatInfo& row = info(format);
+  const Decoded value = decode(row, code);
+  if (value.number != NumberClass::finite) return std::nullopt;
+  ExactSum difference;
+  difference.add(
+      {.negative = value.negative, .magnitude = value.significand, .exponent = value.exponent - row.mantissa_bits});
+  difference -= exact;
+  return std::ldexp(difference.approximate(), row.mantissa_bits - value.exponent);
+}
+
+/// The upper half of a 32-bit element.
+struct UpperHalf {
+  Place operator()(SmemRead place) const {
+    place.linear += 2, place.place.byte += 2;
+    return place;
+  }
+  template <typename P>
+  Place operator()(P place) const {
+    place.bit += 16;
+    return place;
+  }
+};
+
+/// Where the operands of a case are.
+struct Places {
+  PlaceMap a, b, c;
+
+  explicit Places(const Case& one)
+      : a(one.instruction, one.target, one.before, Role::a),
+        b(one.instruction, one.target, one.before, Role::b),
+        c(one.instruction, one.target, one.before, Role::d) {}
+
+  /// Half `half` of a column of B; see MixedTerm.
+  Place half_of_b(int half, int col) const {
+    const Place place = b.place_of(half / 2, col);
+    return half % 2 ? std::visit(UpperHalf{}, place) : place;
+  }
+};
+
+/// Explains one output, step by step.
+class Explainer {
+ public:
+  /// `one` has the operands of output (row, col) alone.
+  Explainer(const Case& of, const AccumulatorModel& model, const Operands& one, int row, int col)
+      : model_(model), one_(one), row_(row), col_(col) {
+    if (of.has_state()) places_.emplace(of);
+  }
+
+  std::vector<ExplainedStep> steps() const {
+    const int stored = one_.a.cols();
+    const bool by_steps = is_floating() && model_.terms_per_step != 0;
+    const int per_step = by_steps ? model_.terms_per_step : stored;
+    std::vector<ExplainedStep> steps;
+    for (int first = 0; first < stored; first += per_step) {
+      Operands operands = one_;
+      if (by_steps) {
+        operands = step_of(one_, first, std::min(per_step, stored - first));
+        operands.c = one_.c;
+        if (first == 0) operands.scale_input_d = one_.scale_input_d;
+        else operands.c = code_of_d(steps.back().d);
+      }
+      steps.push_back(explain_step(operands, first));
+    }
+    return steps;
+  }
+
+ private:
+  bool is_floating() const { return model_.arithmetic == Arithmetic::fused_sum; }
+  Matrix code_of_d(uint32_t d) const {
+    Matrix c(model_.output, 1, 1);
+    c(0, 0) = d;
+    return c;
+  }
+
+  /// Terms first, first + 1, ... of the output: `step` has them alone.
+  ExplainedStep explain_step(const Operands& step, int first) const {
+    AccumulatorModel at_once = model_;
+    at_once.terms_per_step = 0;
+    ExplainedStep explained{.d = multiply_accumulate(at_once, step)(0, 0)};
+    if (step.c) explained.c_bits = (*step.c)(0, 0);
+    if (step.c && places_ && first == 0) explained.c_place = places_->c.place_of(row_, col_);
+    const std::vector<ExactTerm> exact = is_floating() ? exact_terms(step, 0, 0) : std::vector<ExactTerm>{};
+    for (int j = 0; j < step.a.cols(); ++j) {
+      const auto at = static_cast<size_t>(first) + static_cast<size_t>(j);
+      const int k = one_.selected_k.empty() ? first + j : one_.selected_k[at];
+      ExplainedTerm term{.k = k, .a_bits = one_.a(0, first + j), .b_bits = one_.b(k, 0)};
+      if (is_floating()) {
+        const ExactTerm& factors = exact[static_cast<size_t>(j)];
+        term.b_bits = factors.b_bits;
+        term.product = factors.product;
+        term.special = !factors.is_finite();
+      }
+      if (places_) put_places(term, first + j);
+      explained.terms.push_back(std::move(term));
+    }
+    if (is_floating()) explained.sum = sum_of_floats(model_, step, with_k_of(exact, explained.terms));
+    else explained.sum = sum_of_integers(model_, step, explained.terms);
+    return explained;
+  }
+
+  /// Terms of a step count k from its first one.
+  static std::vector<ExactTerm> with_k_of(std::vector<ExactTerm> exact, std::span<const ExplainedTerm> terms) {
+    for (size_t j = 0; j < exact.size(); ++j) exact[j].k = terms[j].k;
+    return exact;
+  }
+
+  void put_places(ExplainedTerm& term, int stored) const {
+    term.a_place = places_->a.place_of(row_, stored);
+    const auto mixed = std::ranges::find(one_.mixed, stored, &MixedTerm::stored);
+    if (mixed == one_.mixed.end()) {
+      term.b_place = places_->b.place_of(term.k, col_);
+    } else {
+      term.b_place = places_->half_of_b(mixed->low_half, col_);
+      term.b_high_place = places_->half_of_b(mixed->high_half, col_);
+    }
+  }
+
+  const AccumulatorModel& model_;
+  const Operands& one_;
+  int row_, col_;
+  std::optional<Places> places_;
+};
+
+/// Puts the real result, and what others make of the operands, beside D.
+void compare(Explanation& e, const AccumulatorModel& model, const Operands& one) {
+  const std::vector<ExactTerm> terms = exact_terms(one, 0, 0);
+  const std::optional<Decoded> c = exact_c(one, 0, 0);
+  std::optional<ExactSum> exact;
+  if (!special_result(model.output, terms, c)) {
+    exact = exact_sum(model.output, terms, c);
+    e.exact = ExactResult{
+        .text = exact->print(), .value = exact->approximate(), .error_ulp = error_in_ulp(model.output, e.d, *exact)};
+  }
+  for (const WhatIf& what_if : what_ifs(model, one.a.format(), one.b.format())) {
+    const uint32_t d = compute(what_if, one, model.output)(0, 0);
+    e.alternatives.push_back({.name = what_if.name,
+                              .d = d,
+                              .same = d == e.d,
+                              .error_ulp = exact ? error_in_ulp(model.output, d, *exact) : std::nullopt});
+  }
+}
+
+std::string ulp_text(const std::optional<double>& error) {
+  return error ? fmt::format("{:+.4g} ulp", *error) : "not finite";
+}
+
+std::string kept_text(const AlignedNumber& number) {
+  return fmt::format("kept {}{}", number.kept, number.loses_bits ? " (bits dropped)" : "");
+}
+
+std::string aligned_text(const AlignedNumber& number) {
+  return fmt::format("{}  {}", number.exponent ? fmt::format("  e {}", *number.exponent) : "", kept_text(number));
+}
+
+std::string sum_text(const Alignment& alignment, int64_t sum) {
+  return fmt::format("largest exponent {} by {}; terms are multiples of 2^{}\nsum of what is kept: {} * 2^{}\n",
+                     alignment.max_exponent, alignment.by, alignment.quantum, sum, alignment.quantum);
+}
+
+/// A zero changes nothing and is not shown.
+struct ShowsTerm {
+  const ExplainedTerm& term;
+  size_t j;
+
+  bool operator()(const SumOfIntegers& sum) const { return sum.products[j] != 0; }
+  template <typename Sum>
+  bool operator()(const Sum&) const {
+    return term.product.magnitude != 0 || term.special;
+  }
+};
+
+struct AboveTerm {
+  size_t j;
+
+  std::string operator()(const SumOfGroups& sum) const {
+    if (j % group_size != 0) return "";
+    const ExplainedGroup& group = sum.groups[j / group_size];
+    const auto& [format, a, b] = group.scales;
+    return fmt::format("group {}: sum {} exactly, scales {} ({}) and {} ({}), {}\n", j / group_size,
+                       static_cast<double>(group.sum_quarters) / 4, print_bits(format, a), print_value(format, a),
+                       print_bits(format, b), print_value(format, b),
+                       group.aligned.exponent
+                           ? fmt::format("exponent {}, {}", *group.aligned.exponent, kept_text(group.aligned))
+                           : "counts as nothing");
+  }
+  template <typename Sum>
+  std::string operator()(const Sum&) const {
+    return "";
+  }
+};
+
+struct BesideTerm {
+  size_t j;
+
+  std::string operator()(const SumOfProducts& sum) const { return aligned_text(sum.terms[j]); }
+  std::string operator()(const SumOfIntegers& sum) const { return fmt::format("  kept {}", sum.products[j]); }
+  template <typename Sum>
+  std::string operator()(const Sum&) const {
+    return "";
+  }
+};
+
+struct BesideC {
+  std::string operator()(const SumOfIntegers& sum) const { return fmt::format("  kept {}", sum.c); }
+  std::string operator()(const SpecialResult&) const { return ""; }
+  template <typename Sum>
+  std::string operator()(const Sum& sum) const {
+    return aligned_text(sum.c);
+  }
+};
+
+struct BelowTerms {
+  Format d;
+
+  std::string operator()(const SpecialResult& special) const {
+    return fmt::format("NaN or infinity among the operands decides: {}\n", print_value(d, special.code));
+  }
+  std::string operator()(const SumOfIntegers& sum) const { return fmt::format("sum {}\n", sum.sum); }
+  template <typename Sum>
+  std::string operator()(const Sum& sum) const {
+    return sum_text(sum.alignment, sum.sum);
+  }
+};
+
+std::string places_text(const ExplainedTerm& term) {
+  if (!term.a_place || !term.b_place) return "";
+  const std::string b = term.b_high_place ? fmt::format("{} (lower half) and {} (upper half)", print(*term.b_place),
+                                                        print(*term.b_high_place))
+                                          : print(*term.b_place);
+  return fmt::format("         a from {}; b from {}\n", print(*term.a_place), b);
+}
+
+std::string print_step(const Explanation& e, const ExplainedStep& step) {
+  std::string text;
+  for (size_t j = 0; j < step.terms.size(); ++j) {
+    const ExplainedTerm& term = step.terms[j];
+    text += std::visit(AboveTerm{j}, step.sum);
+    if (!std::visit(ShowsTerm{term, j}, step.sum)) continue;
+    text += fmt::format("  k {:>3}  a {} ({}) x b {} ({}){}\n", term.k, print_bits(e.a, term.a_bits),
+                        print_value(e.a, term.a_bits), print_bits(e.b, term.b_bits), print_value(e.b, term.b_bits),
+                        std::visit(BesideTerm{j}, step.sum));
+    text += places_text(term);
+  }
+  if (step.c_bits) {
+    text += fmt::format("  C      {} ({}){}\n", print_bits(e.d_format, *step.c_bits),
+                        print_value(e.d_format, *step.c_bits), std::visit(BesideC{}, step.sum));
+    if (step.c_place) text += fmt::format("         from {}\n", print(*step.c_place));
+  }
+  return text + "terms that are zero are not shown\n\n" + std::visit(BelowTerms{e.d_format}, step.sum);
+}
+
+}  // namespace
+
+Explanation explain(const Case& one, int row, int col, const AccumulatorModel* replacement) {
+  const Mma mma = mma_of(one.instruction);
+  if (row < 0 || row >= mma.m || col < 0 || col >= mma.n) {
+    throw Error({.field = "row, col",
+                 .seen = fmt::format("{}, {}", row, col),
+                 .expected = fmt::format("0..{}, 0..{}", mma.m - 1, mma.n - 1)});
+  }
+  const AccumulatorModel& model = replacement ? *replacement : model_for(one.instruction, one.target);
+  const Operands operands = block_of(operands_of(one), row, 1, col, 1);
+  Explanation e{.instruction = print(one.instruction),
+                .rule = print_rule(model),
+                .evidence = replacement ? evidence_of(model, one.target) : evidence_of(one.instruction, one.target),
+                .a = mma.a,
+                .b = mma.b,
+                .d_format = mma.d,
+                .row = row,
+                .col = col,
+                .steps = Explainer(one, model, operands, row, col).steps()};
+  if (model.scaling == Scaling::whole_k) {
+    const BlockScales& scales = *operands.scales;
+    e.scales = ExplainedScales{.format = scales.a.format(), .a = scales.a(0, 0), .b = scales.b(0, 0)};
+  }
+  e.d = e.steps.back().d;
+  if (one.has_recorded_d()) e.recorded_d = recorded_d(one)(row, col);
+  if (model.arithmetic == Arithmetic::fused_sum) compare(e, model, operands);
+  return e;
+}
+
+std::string print(const Explanation& e) {
+  std::string text =
+      fmt::format("{}, row {}, col {}\nrule: {}; {}\n\n", e.instruction, e.row, e.col, e.rule, print(e.evidence));
+  for (size_t i = 0; i < e.steps.size(); ++i) {
+    const ExplainedStep& step = e.steps[i];
+    if (e.steps.size() > 1) text += fmt::format("step {} of {}\n", i + 1, e.steps.size());
+    text += print_step(e, step);
+    text += fmt::format("D = {} ({})\n", print_bits(e.d_format, step.d), print_value(e.d_format, step.d));
+    if (i + 1 < e.steps.size()) text += "which is C of the next step\n\n";
+  }
+  if (e.recorded_d) {
+    text += *e.recorded_d == e.d ? "the recorded D is the same\n"
+                                 : fmt::format("the recorded D is {} ({})\n", print_bits(e.d_format, *e.recorded_d),
+                                               print_value(e.d_format, *e.recorded_d));
+  }
+  if (e.exact) {
+    text += fmt::format("exact: {} = {:.17g}; D is off by {}\n", e.exact->text, e.exact->value,
+                        ulp_text(e.exact->error_ulp));
+  }
+  for (const Alternative& other : e.alternatives) {
+    text +=
+        fmt::format("{}: {} ({}){}{}\n", other.name, print_bits(e.d_format, other.d), print_value(e.d_format, other.d),
+                    e.exact ? ", " + ulp_text(other.error_ulp) : "", other.same ? ", the same" : "");
+  }
+  return text;
+}
+
+}  // namespace bitmma

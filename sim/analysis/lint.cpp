@@ -1,0 +1,201 @@
+#include "bitmma/analysis/lint.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/instruction/place.hpp"
+
+namespace bitmma {
+namespace {
+
+constexpr std::string_view from_map = "the map itself", from_values = "the values read";
+
+std::string count(int64_t number, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", number, number == 1 ? one : many);
+}
+std::string count_bytes(int64_t number) { return count(number, "byte", "bytes"); }
+
+std::string_view name_of(Role role) { return role == Role::a ? "A" : "B"; }
+
+std::set<int64_t> bytes_of(const SmemMatrix& matrix) {
+  const SmemMap map(matrix);
+  std::set<int64_t> bytes;
+  const int width = std::max(1, matrix.element_bits / 8);
+  for (int row = 0; row < matrix.rows; ++row) {
+    for (int col = 0; col < matrix.cols; ++col) {
+      for (int i = 0; i < width; ++i) bytes.insert(map.place_of(row, col).byte + i);
+    }
+  }
+  return bytes;
+}
+
+bool same_map(const SmemMatrix& x, const SmemMatrix& y) {
+  const SmemMap a(x), b(y);
+  for (int row = 0; row < x.rows; ++row) {
+    for (int col = 0; col < x.cols; ++col) {
+      if (!(a.place_of(row, col) == b.place_of(row, col))) return false;
+    }
+  }
+  return true;
+}
+
+/// Everything found so far.
+class Findings {
+ public:
+  void advise(std::string field, std::string seen, std::string expected, std::string fix, std::string_view source) {
+    add({.field = std::move(field),
+         .seen = std::move(seen),
+         .expected = std::move(expected),
+         .fix = std::move(fix),
+         .source = std::string(source),
+         .severity = Severity::warning});
+  }
+  /// Says nothing twice.
+  void add(const Violation& violation) {
+    if (std::ranges::find(found_, violation) == found_.end()) found_.push_back(violation);
+  }
+  void add_all(std::span<const Violation> violations) {
+    for (const Violation& violation : violations) add(violation);
+  }
+  std::vector<Violation> take() && { return std::move(found_); }
+
+ private:
+  std::vector<Violation> found_;
+};
+
+void lint_strides(Findings& found, std::string_view name, const SmemMatrix& matrix) {
+  struct Row {
+    std::string_view field;
+    int64_t Strides::*member;
+  };
+  constexpr Row rows[]{{"leading_dim_byte_offset", &Strides::leading_dim_byte_offset},
+                       {"stride_dim_byte_offset", &Strides::stride_dim_byte_offset}};
+  if (matrix.descriptor.leading_dim_absolute) return;
+  const Strides natural =
+      minimal_strides(matrix.major, info(matrix.descriptor.swizzle), matrix.element_bits, matrix.rows, matrix.cols);
+  for (const auto& [field, member] : rows) {
+    const int64_t value = matrix.descriptor.strides.*member;
+    SmemMatrix other = matrix;
+    other.descriptor.strides.*member = value + 4096;
+    if (value <= 16 || value == natural.*member || !same_map(matrix, other)) continue;
+    found.advise(fmt::format("{} {}", name, field), std::to_string(value),
+                 natural.*member > 16 ? fmt::format("{} or at most 16", natural.*member) : "at most 16",
+                 "it changes nothing here: the tile has one step in that direction, or the mode ignores the field",
+                 from_map);
+  }
+}
+
+void lint_operand(Findings& found, std::string_view name, const SmemMatrix& matrix, const std::set<int64_t>& bytes,
+                  int64_t image_bytes) {
+  const int64_t needed = int64_t{matrix.rows} * matrix.cols * matrix.element_bits / 8;
+  const auto used = static_cast<int64_t>(bytes.size());
+  if (used < needed) {
+    found.advise(fmt::format("{} bytes", name), fmt::format("{} for {} of elements", used, count_bytes(needed)),
+                 "a byte of its own for every element", "rows overlap: a stride is too small", from_map);
+  }
+  if (!bytes.empty() && *bytes.rbegin() >= image_bytes) {
+    const auto beyond = std::distance(bytes.lower_bound(image_bytes), bytes.end());
+    found.add({.field = fmt::format("{} reads", name),
+               .seen = fmt::format("{} past the image of {}", count_bytes(beyond), image_bytes),
+               .expected = "inside the image",
+               .fix = "a stride or the start address is too large, or the image too small",
+               .source = std::string(from_map)});
+  }
+  lint_strides(found, name, matrix);
+}
+
+void lint_smem(Findings& found, const Case& one) {
+  const int64_t image_bytes = one.before.extent(Field::smem, -1);
+  std::vector<std::set<int64_t>> bytes;
+  for (const SmemOperand& operand : smem_operands(one.instruction, one.target, one.before)) {
+    bytes.push_back(bytes_of(operand.matrix));
+    lint_operand(found, name_of(operand.role), operand.matrix, bytes.back(), image_bytes);
+  }
+  if (bytes.size() < 2) return;
+  std::vector<int64_t> both;
+  std::ranges::set_intersection(bytes[0], bytes[1], std::back_inserter(both));
+  if (both.empty()) return;
+  found.advise(
+      "A and B",
+      fmt::format("{} read as both, from byte {:#x}", count_bytes(static_cast<int64_t>(both.size())), both.front()),
+      "separate tiles", "a start address is wrong, or one tile is larger than thought", "the maps themselves");
+}
+
+void lint_numbers(Findings& found, const Matrix& matrix, std::string_view name) {
+  if (info(matrix.format()).kind != NumberKind::floating) return;
+  int64_t nan = 0, infinite = 0;
+  for (int row = 0; row < matrix.rows(); ++row) {
+    for (int col = 0; col < matrix.cols(); ++col) {
+      const NumberClass number = decode(matrix.format(), matrix(row, col)).number;
+      nan += number == NumberClass::nan, infinite += number == NumberClass::infinity;
+    }
+  }
+  if (nan + infinite == 0) return;
+  found.advise(fmt::format("{} values", name),
+               fmt::format("{} NaN, {}", nan, count(infinite, "infinity", "infinities")), "finite numbers",
+               "uninitialised memory, or another type than the bits were written as", from_values);
+}
+
+void lint_scales(Findings& found, const Matrix& scales, std::string_view name) {
+  const FormatInfo& format = info(scales.format());
+  int64_t nan = 0, tiny = 0;
+  for (int row = 0; row < scales.rows(); ++row) {
+    for (int col = 0; col < scales.cols(); ++col) {
+      const Decoded value = decode(format, scales(row, col));
+      nan += value.number == NumberClass::nan;
+      tiny += value.number == NumberClass::finite &&
+              (format.has_zero ? value.significand < 1u << format.mantissa_bits : scales(row, col) == 0);
+    }
+  }
+  const auto all = static_cast<int64_t>(scales.size());
+  const std::string field = fmt::format("scales of {}", name);
+  if (nan > 0) {
+    found.advise(field, fmt::format("{} of {} NaN", nan, all), "numbers", "every product of their blocks is NaN",
+                 from_values);
+  }
+  if (tiny == all) {
+    found.advise(field, format.has_zero ? "all zero or subnormal" : "all 2^-127", "numbers around 1",
+                 "never written, or ue8m0 and ue4m3 confused", from_values);
+  }
+}
+
+void lint_values(Findings& found, const Operands& operands) {
+  lint_numbers(found, operands.a, "A");
+  lint_numbers(found, operands.b, "B");
+  if (operands.c) lint_numbers(found, *operands.c, "C");
+  if (!operands.scales) return;
+  lint_scales(found, operands.scales->a, "A");
+  lint_scales(found, operands.scales->b, "B");
+}
+
+bool has_every_buffer(const Case& one) {
+  return std::ranges::all_of(fields_of(one.instruction), [&](const FieldRule& rule) {
+    return !rule.required || rule.access == Access::write || one.before.has(rule.field);
+  });
+}
+
+}  // namespace
+
+std::vector<Violation> lint(const Case& one) {
+  if (std::vector<Violation> illegal = violations_of(one.instruction, one.target); !illegal.empty()) return illegal;
+  Findings found;
+  const auto try_to = [&](const auto& look) {
+    try {
+      look();
+    } catch (const Error& error) {
+      found.add_all(error.violations());
+    }
+  };
+  try_to([&] { found.add_all(warnings_of(one)); });
+  if (is_mma(one.instruction)) {
+    if (one.has_state() && has_every_buffer(one)) try_to([&] { lint_smem(found, one); });
+    try_to([&] { lint_values(found, operands_of(one)); });
+  }
+  return std::move(found).take();
+}
+
+}  // namespace bitmma

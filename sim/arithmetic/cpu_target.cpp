@@ -1,0 +1,32 @@
+#include "bitmma/arithmetic/cpu_target.hpp"
+
+#include <string>
+#include <vector>
+
+#include "bitmma/core/error.hpp"
+#include "kernels/kernels.hpp"
+
+namespace bitmma {
+
+std::span<const std::string_view> cpu_targets() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> found;
+    for (const kernels::Kernels* table : kernels::supported_kernels()) found.push_back(table->name);
+    return found;
+  }();
+  return names;
+}
+
+std::string_view cpu_target() { return kernels::kernels().name; }
+
+void use_cpu_target(std::string_view name) {
+  std::string names;
+  for (const kernels::Kernels* table : kernels::supported_kernels()) {
+    if (table->name == name) return kernels::use_kernels(*table);
+    names += (names.empty() ? "" : ", ") + std::string(table->name);
+  }
+  throw Error(
+      {.field = "cpu target", .seen = std::string(name), .expected = names, .fix = "this processor has no other"});
+}
+
+}  // namespace bitmma

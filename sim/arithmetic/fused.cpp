@@ -1,0 +1,149 @@
+// Fused sums of products. A and B are decoded into arrays once, and the hot loop (kernels/fused.hpp) does the rest.
+#include <algorithm>
+#include <cassert>
+
+#include "bitmma/core/bits.hpp"
+#include "budget.hpp"
+#include "product.hpp"
+#include "slow_path.hpp"
+#include "whole_rows.hpp"
+
+namespace bitmma {
+namespace {
+
+/// An operand decoded once, as arrays, row by row. Rows are padded with zeros.
+struct DecodedMatrix {
+  int stride = 0;
+  kernels::Array<kernels::Pair> pair;
+  kernels::Array<int32_t> exponent;         // exponent_of_zero for zeros, scale included
+  kernels::Array<int16_t> narrow_exponent;  // the same
+  kernels::Array<uint32_t> negative;        // a word a row of A, a column of B
+  bool any_special = false;                 // NaN or infinity, or a scale that is NaN
+
+  size_t at(int row) const { return static_cast<size_t>(row) * stride; }
+  kernels::Numbers numbers() const {
+    return {.pair = pair.data(),
+            .exponent = exponent.data(),
+            .narrow_exponent = narrow_exponent.data(),
+            .negative = negative.data(),
+            .stride = stride};
+  }
+};
+
+enum class Side : uint8_t { a, b };
+
+void decode_matrix(Side side, const Matrix& matrix, int shift, bool negate, DecodedMatrix& decoded) {
+  assert(info(matrix.format()).is_signed);
+  const int rows = matrix.rows(), cols = matrix.cols();
+  decoded.stride = kernels::round_up(cols, kernels::decoded_numbers);
+  const size_t count = decoded.at(rows);
+  decoded.pair.resize(count);
+  decoded.exponent.resize(count);
+  decoded.narrow_exponent.resize(count);
+  decoded.negative.resize(static_cast<size_t>(side == Side::a ? rows : decoded.stride));
+  const WholeRows whole(matrix, kernels::fused_codes);
+  decoded.any_special =
+      kernels::kernels().decode({.format = kernels::DecodeConstants(info(matrix.format())),
+                                 .codes = whole.codes(),
+                                 .codes_stride = whole.stride(),
+                                 .rows = rows,
+                                 .cols = cols,
+                                 .stride = decoded.stride,
+                                 .shift = shift,
+                                 .flip = negate ? -1 : 0,
+                                 .pair = decoded.pair.data(),
+                                 .exponent = decoded.exponent.data(),
+                                 .narrow_exponent = decoded.narrow_exponent.data(),
+                                 .negative_of_row = side == Side::a ? decoded.negative.data() : nullptr,
+                                 .negative_of_col = side == Side::b ? decoded.negative.data() : nullptr});
+  // Codes are decoded by eight, and what stands behind the last column is negative where everything is negated.
+  if (side == Side::b || cols >= 32 || cols % kernels::fused_codes == 0) return;
+  for (uint32_t& word : decoded.negative) word &= static_cast<uint32_t>(low_mask(cols));
+}
+
+/// One power of two a row.
+void scale_rows(DecodedMatrix& decoded, const Matrix& scales) {
+  for (int row = 0; row < scales.rows(); ++row) {
+    const Decoded scale = decode(scales.format(), scales(row, 0));
+    decoded.any_special |= scale.number == NumberClass::nan;
+    int32_t* const exponent = decoded.exponent.data() + decoded.at(row);
+    int16_t* const narrow = decoded.narrow_exponent.data() + decoded.at(row);
+    for (int col = 0; col < decoded.stride; ++col)
+      exponent[col] += scale.exponent, narrow[col] = static_cast<int16_t>(narrow[col] + scale.exponent);
+  }
+}
+
+/// One power of two a column.
+void scale_cols(DecodedMatrix& decoded, const Matrix& scales, int rows) {
+  kernels::Array<int16_t> raise(static_cast<size_t>(decoded.stride), 0);
+  for (int col = 0; col < scales.cols(); ++col) {
+    const Decoded scale = decode(scales.format(), scales(0, col));
+    decoded.any_special |= scale.number == NumberClass::nan;
+    raise[static_cast<size_t>(col)] = static_cast<int16_t>(scale.exponent);
+  }
+  const int16_t* const by = raise.data();
+  for (int row = 0; row < rows; ++row) {
+    int32_t* const exponent = decoded.exponent.data() + decoded.at(row);
+    int16_t* const narrow = decoded.narrow_exponent.data() + decoded.at(row);
+    for (int col = 0; col < decoded.stride; ++col) exponent[col] += by[col];
+    for (int col = 0; col < decoded.stride; ++col) narrow[col] = static_cast<int16_t>(narrow[col] + by[col]);
+  }
+}
+
+/// Returns the loop for the model's rounding, or nullptr: hypotheses that hardware has refuted take the slow path.
+kernels::SumFused find_loop(const AccumulatorModel& model) {
+  if (model.deviations != Deviations{}) return nullptr;
+  if (model.output == Format::f32 && model.rounding == Rounding::toward_zero) return kernels::kernels().sum_fused_f32;
+  if (model.output == Format::f16 && model.rounding == Rounding::nearest_even && model.output_fraction_bits == 10)
+    return kernels::kernels().sum_fused_f16;
+  return nullptr;
+}
+
+/// What one product after the other needs, of every thread its own: nothing is allocated for a case of a shape seen
+/// before.
+struct Workspace {
+  DecodedMatrix a, b;
+  kernels::Array<int32_t> scratch;
+};
+
+}  // namespace
+
+Matrix fused_product(const AccumulatorModel& model, const Operands& operands) {
+  const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols();
+  const kernels::SumFused loop = find_loop(model);
+  const std::optional<Budget> budget =
+      find_budget(model.fraction_bits, operands.a.format(), operands.b.format(), terms);
+  if (!loop || !budget) return slow_product(model, operands);
+
+  thread_local Workspace workspace;
+  auto& [a, b, scratch] = workspace;
+  decode_matrix(Side::a, operands.a, budget->a_shift, operands.negate_a, a);
+  decode_matrix(Side::b, operands.b, budget->b_shift, operands.negate_b, b);
+  if (operands.scales) {
+    scale_rows(a, operands.scales->a);
+    scale_cols(b, operands.scales->b, operands.b.rows());
+  }
+  Accumulator accumulator(model.output, rows, cols, operands.c, kernels::fused_codes);
+  scratch.resize(kernels::scratch_numbers);
+  const bool c_special = loop({.a = a.numbers(),
+                               .b = b.numbers(),
+                               .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
+                               .rows = rows,
+                               .cols = cols,
+                               .terms = terms,
+                               .terms_per_part = budget->terms_per_part,
+                               .c = accumulator.c(),
+                               .c_scale = operands.scale_input_d,
+                               .fraction_bits = model.fraction_bits,
+                               .floor_exponent = std::max(model.floor_exponent, kernels::lowest_floor),
+                               .output = kernels::OutputConstants(info(model.output), model.output_fraction_bits),
+                               .d = accumulator.d(),
+                               .d_stride = accumulator.stride(),
+                               .scratch = scratch.data()});
+  Matrix d = accumulator.take_d();
+  if (a.any_special || b.any_special || c_special || !operands.mixed.empty())
+    replace_special_outputs(model, operands, d);
+  return d;
+}
+
+}  // namespace bitmma

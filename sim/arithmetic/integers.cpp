@@ -1,0 +1,79 @@
+// Exact sums: integers as arrays of 32-bit numbers, bits packed into words. The hot loops are in kernels/integers.hpp.
+#include <algorithm>
+#include <cassert>
+
+#include "product.hpp"
+#include "whole_rows.hpp"
+
+namespace bitmma {
+namespace {
+
+/// Integers as they are multiplied; rows padded with zeros.
+void take_values(const Matrix& matrix, int stride, kernels::Array<int32_t>& values) {
+  values.resize(static_cast<size_t>(matrix.rows()) * stride);
+  const int cols = matrix.cols(), unused_bits = matrix.format() == Format::s8 ? 24 : 0;  // of signed numbers
+  assert(matrix.format() == Format::s8 || matrix.format() == Format::u8);
+  for (int row = 0; row < matrix.rows(); ++row) {
+    const uint32_t* const codes = matrix.row(row).data();
+    int32_t* const to = values.data() + static_cast<size_t>(row) * stride;
+    for (int col = 0; col < cols; ++col)
+      to[col] = static_cast<int32_t>((codes[col] & 0xFF) << unused_bits) >> unused_bits;
+    std::fill(to + cols, to + stride, 0);
+  }
+}
+
+/// Bits of rows of A and of columns of B as words: rows x words and words x cols.
+Matrix sum_words(const Matrix& a, const Matrix& b, const std::optional<Matrix>& c, bool saturate) {
+  const WholeRows whole_b(b, kernels::other_codes);
+  Accumulator accumulator(Format::s32, a.rows(), b.cols(), c, kernels::other_codes);
+  kernels::kernels().sum_popcounts({.a = a.words().data(),
+                                    .b = whole_b.codes(),
+                                    .b_stride = whole_b.stride(),
+                                    .rows = a.rows(),
+                                    .cols = b.cols(),
+                                    .words = a.cols(),
+                                    .c = accumulator.c(),
+                                    .saturate = saturate,
+                                    .d = accumulator.d(),
+                                    .d_stride = accumulator.stride()});
+  return accumulator.take_d();
+}
+
+}  // namespace
+
+Matrix integer_product(const Operands& operands) {
+  const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(),
+            stride = kernels::round_up(cols, kernels::decoded_numbers);
+  assert(terms <= kernels::most_integer_terms);
+  Accumulator accumulator(Format::s32, rows, cols, operands.c, kernels::other_codes);
+  thread_local kernels::Array<int32_t> a, b;
+  take_values(operands.a, terms, a);
+  take_values(operands.b, stride, b);
+  kernels::kernels().sum_integers({.a = a.data(),
+                                   .b = b.data(),
+                                   .b_stride = stride,
+                                   .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
+                                   .rows = rows,
+                                   .cols = cols,
+                                   .terms = terms,
+                                   .c = accumulator.c(),
+                                   .saturate = operands.saturate,
+                                   .d = accumulator.d(),
+                                   .d_stride = accumulator.stride()});
+  return accumulator.take_d();
+}
+
+Matrix popcount_product(const Operands& operands) {
+  const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(), words = (terms + 31) / 32;
+  Matrix a = unfilled_matrix(Format::s32, rows, words), b(Format::s32, words, cols);
+  for (int row = 0; row < rows; ++row)
+    kernels::kernels().pack_row(operands.a.row(row).data(), terms, a.row(row).data());
+  for (int k = 0; k < terms; ++k)
+    kernels::kernels().pack_bits(operands.b.row(k).data(), cols, k % 32, b.row(k / 32).data());
+  if (!fills_better_swapped(rows, cols, kernels::other_codes)) return sum_words(a, b, operands.c, operands.saturate);
+  // Words are transposed instead of bits: there are 32 times fewer.
+  return transposed(sum_words(transposed(b), transposed(a),
+                              operands.c ? std::optional(transposed(*operands.c)) : std::nullopt, operands.saturate));
+}
+
+}  // namespace bitmma

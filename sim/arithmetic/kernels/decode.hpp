@@ -1,0 +1,90 @@
+// Codes -> numbers, without branches:
+//
+//   decode      A and B once a product, as pairs and exponents in arrays
+//   decode_c    C, where it is added
+//
+// NaN and infinity become some number. The loops remember the largest exponent field, which tells that there were any.
+#pragma once
+
+#include "kernels.hpp"
+#include "vector.hpp"
+
+namespace bitmma::kernels {
+namespace {
+
+/// Codes [first, end) of a row, by whole vectors.
+template <int bytes>
+BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end,
+                                typename Vectors<bytes>::I32& largest) {
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  constexpr int lanes = bytes / 4;
+  const DecodeConstants& format = job.format;
+  const uint32_t* const codes = job.codes + static_cast<size_t>(row) * job.codes_stride;
+  const size_t at = static_cast<size_t>(row) * job.stride;
+  const I32 none{};
+  for (; first < end; first += lanes) {
+    U32 word;
+    load(word, codes + first);
+    const I32 code = reinterpret_cast<I32>(word >> format.ignored_bits);
+    const I32 mantissa = code & format.mantissa_mask, field = (code >> format.mantissa_bits) & format.exponent_mask;
+    raise_to<I32>(largest, code & format.special_mask);
+    const I32 whole = mantissa | (field == 0 ? none + format.hidden_bit_of_zero : none + format.hidden_bit);
+    const I32 sign = -(reinterpret_cast<I32>(word >> format.sign_shift) & 1) ^ job.flip;
+    const I32 significand = ((whole << job.shift) ^ sign) - sign;
+    const I32 pair = (significand & 0xFFFF) | ((sign | 1) << 16);
+    const I32 finite = (field == 0 ? none + format.exponent_of_zero_field : field) - format.bias;
+    const I32 exponent = whole == 0 ? none + exponent_of_zero : finite;
+    store(pair, job.pair + at + first);
+    store(exponent, job.exponent + at + first);
+    store(__builtin_convertvector(exponent, typename Vectors<bytes>::Half16), job.narrow_exponent + at + first);
+    if (job.negative_of_col && row < 32) {
+      I32 negative{};
+      if (row > 0) load(negative, job.negative_of_col + first);
+      negative |= sign & static_cast<int32_t>(1u << row);
+      store(negative, job.negative_of_col + first);
+    }
+    if (job.negative_of_row && first < 32)
+      job.negative_of_row[row] = (first == 0 ? 0 : job.negative_of_row[row]) | sign_bits<bytes>(sign) << first;
+  }
+}
+
+template <int bytes>
+BITMMA_INLINE bool decode(const Decoding& given) {
+  const Decoding job = given;                                               // a copy: the stores cannot change it
+  constexpr int lanes = bytes / 4, small_bytes = bytes == 64 ? 32 : bytes;  // eight codes, which no vector may pass
+  const int whole_lanes = job.cols / lanes * lanes;
+  typename Vectors<bytes>::I32 largest{};
+  typename Vectors<small_bytes>::I32 small_largest{};
+  for (int row = 0; row < job.rows; ++row) {
+    decode_codes<bytes>(job, row, 0, whole_lanes, largest);
+    decode_codes<small_bytes>(job, row, whole_lanes, job.cols, small_largest);
+  }
+  return contains(largest, job.format.special_code) || contains(small_largest, job.format.special_code);
+}
+
+/// C of some columns, decoded: what aligns and what it is worth.
+template <int bytes>
+struct C {
+  using I32 = typename Vectors<bytes>::I32;
+  I32 magnitude{}, sign{}, exponent = I32{} + exponent_of_zero;
+};
+
+template <Format output, int bytes>
+BITMMA_INLINE void decode_c(const OutputConstants& format, const typename Vectors<bytes>::U32& word, int c_scale,
+                            C<bytes>& c, typename Vectors<bytes>::I32& largest_field) {
+  using I32 = typename Vectors<bytes>::I32;
+  constexpr int mantissa_bits = info(output).mantissa_bits, unused_bits = 32 - info(output).bits;
+  const I32 code = reinterpret_cast<I32>(word), none{};
+  const I32 mantissa = code & format.mantissa_mask, field = (code >> mantissa_bits) & format.exponent_mask;
+  raise_to(largest_field, field);
+  c.magnitude = field == 0 ? mantissa : mantissa | format.hidden_bit;
+  c.sign = (code << unused_bits) >> 31;
+  I32 finite = field;
+  raise_to(finite, none + 1);
+  finite -= format.bias + c_scale;
+  c.exponent = c.magnitude == 0 ? none + exponent_of_zero : finite;
+}
+
+}  // namespace
+}  // namespace bitmma::kernels

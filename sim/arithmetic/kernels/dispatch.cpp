@@ -1,0 +1,65 @@
+// One table of loops for every instruction set, all from one source, and the table in use. Only this file includes the
+// bodies (decode.hpp, fused.hpp, groups.hpp, integers.hpp), which therefore stand in an unnamed namespace.
+#include <atomic>
+#include <vector>
+
+#include "decode.hpp"
+#include "fused.hpp"
+#include "groups.hpp"
+#include "integers.hpp"
+#include "kernels.hpp"
+
+namespace bitmma::kernels {
+namespace {
+
+// The table of one instruction set: every body once more, in functions that may use it.
+#define BITMMA_KERNELS(space, name, target, bytes)                                               \
+  namespace space {                                                                              \
+  target bool decode(const Decoding& job) { return kernels::decode<bytes>(job); }                \
+  target bool sum_fused_f32(const FusedSum& job) { return sum_fused<bytes, Format::f32>(job); }  \
+  target bool sum_fused_f16(const FusedSum& job) { return sum_fused<bytes, Format::f16>(job); }  \
+  target bool sum_groups(const GroupSum& job) { return kernels::sum_groups<bytes>(job); }        \
+  target void sum_integers(const IntegerSum& job) { kernels::sum_integers<bytes>(job); }         \
+  target void sum_popcounts(const PopcountSum& job) { kernels::sum_popcounts<bytes>(job); }      \
+  target void pack_bits(const uint32_t* codes, int count, int bit, uint32_t* words) {            \
+    kernels::pack_bits<bytes>(codes, count, bit, words);                                         \
+  }                                                                                              \
+  target void pack_row(const uint32_t* codes, int count, uint32_t* words) {                      \
+    kernels::pack_row<bytes>(codes, count, words);                                               \
+  }                                                                                              \
+  constexpr Kernels table{name,         decode,        sum_fused_f32, sum_fused_f16, sum_groups, \
+                          sum_integers, sum_popcounts, pack_bits,     pack_row};                 \
+  }
+
+#if defined(__x86_64__)
+BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64)
+BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32)
+#endif
+BITMMA_KERNELS(baseline, "baseline", , 16)
+
+std::atomic<const Kernels*>& in_use() {
+  static std::atomic<const Kernels*> table{supported_kernels().front()};
+  return table;
+}
+
+}  // namespace
+
+std::span<const Kernels* const> supported_kernels() {
+  static const std::vector<const Kernels*> tables = [] {
+    std::vector<const Kernels*> found;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("x86-64-v4")) found.push_back(&v4::table);
+    if (__builtin_cpu_supports("x86-64-v3")) found.push_back(&v3::table);
+#endif
+    found.push_back(&baseline::table);
+    return found;
+  }();
+  return tables;
+}
+
+const Kernels& kernels() { return *in_use().load(std::memory_order_relaxed); }
+
+void use_kernels(const Kernels& kernels) { in_use().store(&kernels); }
+
+}  // namespace bitmma::kernels

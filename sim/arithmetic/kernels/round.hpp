@@ -1,0 +1,108 @@
+// A sum -> a code: round_to (formats/round.hpp) spelled out for vectors, for the two roundings that hardware has, f32
+// toward zero and f16 to nearest even.
+//
+//   1. Move the sum up until its leading one is the highest bit.
+//   2. Drop what lies below the last place; of a subnormal result that is more.
+//   3. Add exponent and mantissa: the hidden bit inside makes normals, subnormals and carries alike.
+#pragma once
+
+#include <array>
+
+#include "kernels.hpp"
+#include "vector.hpp"
+
+namespace bitmma::kernels {
+namespace {
+
+/// A sum in units of 2^(max_exponent - fraction_bits), kept as what fits 32 bits: its magnitude and its sign.
+template <int bytes>
+struct Sum {
+  typename Vectors<bytes>::U32 magnitude;
+  typename Vectors<bytes>::I32 sign;  // 0 or -1
+};
+
+/// `number` moved up until its leading one is bit 31, and by how much. A zero stays one, wherever it is moved.
+template <int bytes>
+BITMMA_INLINE void normalise(typename Vectors<bytes>::U32& number, typename Vectors<bytes>::I32& moved) {
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  if constexpr (bytes == 64) {  // AVX-512 counts leading zeros, and the compiler knows this loop
+    std::array<uint32_t, bytes / 4> in;
+    std::array<int32_t, bytes / 4> out;
+    store(number | 1, in.data());
+    for (size_t i = 0; i < in.size(); ++i) out[i] = __builtin_clz(in[i]);
+    load(moved, out.data());
+    number <<= reinterpret_cast<U32>(moved);
+  } else {
+    moved = I32{};
+    for (const int step : {16, 8, 4, 2, 1}) {
+      const I32 by = reinterpret_cast<I32>(number & ~(~0u >> step)) == 0 ? I32{} + step : I32{};
+      number <<= reinterpret_cast<U32>(by);
+      moved += by;
+    }
+  }
+}
+
+/// The same of 64-bit numbers, and roughly: bit 63 of those below 2^56 is not promised, one of the upper 32 is.
+template <int bytes>
+BITMMA_INLINE void normalise(typename Vectors<bytes>::U64& number, typename Vectors<bytes>::I64& moved) {
+  using I64 = typename Vectors<bytes>::I64;
+  using U64 = typename Vectors<bytes>::U64;
+#if BITMMA_X86_BUILTINS
+  if constexpr (bytes == 64) {
+    const auto one = reinterpret_cast<I64>(number | 1);  // so that the count stays below 64
+    moved = __builtin_ia32_vplzcntq_512_mask(one, one, static_cast<uint8_t>(~0));
+    number <<= reinterpret_cast<U64>(moved);
+    return;
+  }
+#endif
+  moved = I64{};
+  for (const int step : {32, 16, 8}) {
+    const I64 by = (number & ~(~uint64_t{0} >> step)) == 0 ? I64{} + step : I64{};
+    number <<= reinterpret_cast<U64>(by);
+    moved += by;
+  }
+}
+
+/// The sum rounded to a code of `output`: round_to spelled out for vectors; a test holds the two against each other.
+template <Format output, int bytes>
+BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& sum,
+                             const typename Vectors<bytes>::I32& max_exponent, int fraction_bits,
+                             typename Vectors<bytes>::U32& d) {
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  constexpr int mantissa_bits = info(output).mantissa_bits;
+  U32 magnitude = sum.magnitude;
+  I32 zeros;
+  normalise<bytes>(magnitude, zeros);
+  // How far the exponent of that bit is above the smallest one. Below it the last place stays where it is, and more
+  // bits go.
+  const I32 over = max_exponent + (31 - fraction_bits + format.bias - 1) - zeros;
+  const I32 none{};
+  I32 below = none - over, normal = over;
+  raise_to(below, none);
+  raise_to(normal, none);
+  I32 code;
+  if constexpr (output == Format::f16) {
+    // One bit in place of the lowest eight says whether any of them is set. Ties to even; less than half of the last
+    // place is nothing.
+    const U32 sticky = (magnitude >> 8) | ((magnitude & 0xFF) == 0 ? U32{} : U32{} + 1);
+    constexpr int normal_drop = 23 - mantissa_bits;
+    limit_to(below, 25 - normal_drop);
+    const U32 drop = reinterpret_cast<U32>(below + normal_drop);
+    const U32 one = (U32{} + 1) << drop;
+    code = reinterpret_cast<I32>((sticky + (one >> 1) - 1 + ((sticky >> drop) & 1)) >> drop);
+  } else {
+    code = reinterpret_cast<I32>(magnitude >> (31 - mantissa_bits));
+    shift_right<bytes>(code, below);
+    code &= static_cast<int32_t>(format.kept_mask);
+  }
+  // With the hidden bit inside, one addition makes normals, subnormals and carries alike. Exponents stay below 2^9, so
+  // that 32 bits hold it.
+  U32 finite = reinterpret_cast<U32>(code + (normal << mantissa_bits));
+  limit_to(finite, static_cast<uint32_t>(format.infinity));
+  d = code == 0 ? U32{} : finite | reinterpret_cast<U32>(sum.sign & format.sign_bit);  // a zero result is +0, always
+}
+
+}  // namespace
+}  // namespace bitmma::kernels

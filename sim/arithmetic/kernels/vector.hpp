@@ -1,0 +1,176 @@
+// Vectors of any instruction set, and what the loops do with them. The bodies are templates on the bytes of a vector
+// and are always inlined into the functions of a table (dispatch.cpp), which carry the name of the instruction set; the
+// compiler maps GNU vectors to whatever registers that has. Three habits keep the machine code good.
+//
+//   1. What GNU vectors cannot say has a builtin, in a function of a few lines with plain C++ beside it that the
+//      baseline runs: multiply_pairs, shift_right, widen, sign_bits, and normalise (round.hpp).
+//   2. There are no branches on data.
+//   3. Comparisons choose between numbers, never between 0 and -1: that is the comparison itself, which GCC 12 takes
+//      apart, lane by lane.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include "../../core/words.hpp"
+
+#if defined(__x86_64__) && !defined(__clang__)
+#include <immintrin.h>  // makes GCC know the builtins of instruction sets that this file is not compiled for
+#define BITMMA_X86_BUILTINS 1
+#pragma GCC diagnostic ignored "-Wpsabi"  // templates that are only ever inlined pass no vectors
+#endif
+
+namespace bitmma::kernels {
+namespace {
+
+/// Vectors of `bytes` bytes, and of half as many. (A type with the attribute cannot be a template argument, a number
+/// can.)
+template <int bytes>
+struct Vectors {
+  using I16 [[gnu::vector_size(bytes)]] = int16_t;
+  using I32 [[gnu::vector_size(bytes)]] = int32_t;
+  using U32 [[gnu::vector_size(bytes)]] = uint32_t;
+  using I64 [[gnu::vector_size(bytes)]] = long long;  // as the instructions have it
+  using U64 [[gnu::vector_size(bytes)]] = unsigned long long;
+  using F32 [[gnu::vector_size(bytes)]] = float;  // as some instructions see them; nothing computes with it
+  using Half16 [[gnu::vector_size(bytes / 2)]] = int16_t;
+  using Half32 [[gnu::vector_size(bytes / 2)]] = int32_t;
+};
+
+/// By reference, unlike that of core/words.hpp: no function that is compiled for the baseline may return such a vector.
+template <typename V>
+BITMMA_INLINE void load(V& vector, const void* from) {
+  std::memcpy(&vector, from, sizeof vector);
+}
+
+/// The larger of every number and its neighbour in `other`.
+template <typename V>
+BITMMA_INLINE void raise_to(V& vector, const V& other) {
+  vector = other > vector ? other : vector;
+}
+
+/// The smaller of every number and `limit`.
+template <typename V, typename Number>
+BITMMA_INLINE void limit_to(V& vector, Number limit) {
+  const V limits = V{} + limit;
+  vector = vector < limits ? vector : limits;
+}
+
+template <typename V>
+BITMMA_INLINE bool contains(const V& vector, int32_t number) {
+  std::array<int32_t, sizeof(V) / 4> numbers;
+  store(vector, numbers.data());
+  return std::ranges::find(numbers, number) != numbers.end();
+}
+
+/// Sums of both 16-bit products: lower halves and upper halves.
+template <int bytes>
+BITMMA_INLINE void multiply_pairs(const typename Vectors<bytes>::I32& x, const typename Vectors<bytes>::I32& y,
+                                  typename Vectors<bytes>::I32& sums) {
+#if BITMMA_X86_BUILTINS
+  using I16 = typename Vectors<bytes>::I16;
+  using I32 = typename Vectors<bytes>::I32;
+  if constexpr (bytes == 64) {
+    sums = reinterpret_cast<I32>(__builtin_ia32_pmaddwd512_mask(reinterpret_cast<I16>(x), reinterpret_cast<I16>(y),
+                                                                I32{}, static_cast<uint16_t>(~0)));
+    return;
+  } else if constexpr (bytes == 32) {
+    sums = reinterpret_cast<I32>(__builtin_ia32_pmaddwd256(reinterpret_cast<I16>(x), reinterpret_cast<I16>(y)));
+    return;
+  }
+#endif
+  sums = (x << 16 >> 16) * (y << 16 >> 16) + (x >> 16) * (y >> 16);
+}
+
+/// Numbers shifted right by counts from 0 on, arithmetically: a count of 32 or more leaves 0 or -1.
+template <int bytes>
+BITMMA_INLINE void shift_right(typename Vectors<bytes>::I32& numbers, const typename Vectors<bytes>::I32& counts) {
+#if BITMMA_X86_BUILTINS
+  if constexpr (bytes == 64) {
+    numbers = __builtin_ia32_psrav16si_mask(numbers, counts, numbers, static_cast<uint16_t>(~0));
+    return;
+  } else if constexpr (bytes == 32) {
+    numbers = __builtin_ia32_psrav8si(numbers, counts);
+    return;
+  }
+#endif
+  auto limited = counts;
+  limit_to(limited, 31);
+  numbers >>= limited;
+}
+
+/// The same of 64-bit numbers, whose counts may also be negative: those, and counts of 64 or more, leave 0 or -1.
+template <int bytes>
+BITMMA_INLINE void shift_right(typename Vectors<bytes>::I64& numbers, const typename Vectors<bytes>::I64& counts) {
+  using I64 = typename Vectors<bytes>::I64;
+#if BITMMA_X86_BUILTINS
+  if constexpr (bytes == 64) {
+    numbers = __builtin_ia32_psrav8di_mask(numbers, counts, numbers, static_cast<uint8_t>(~0));
+    return;
+  } else if constexpr (bytes == 32) {
+    const I64 sign = numbers >> 63;
+    numbers = __builtin_ia32_psrlv4di(numbers ^ sign, counts) ^ sign;
+    return;
+  }
+#endif
+  const I64 most = I64{} + 63;
+  numbers >>= (counts < 0 ? most : counts > most ? most : counts);
+}
+
+/// Sixteen bits -> 32.
+template <int bytes>
+BITMMA_INLINE void widen(const typename Vectors<bytes>::Half16& narrow, typename Vectors<bytes>::I32& wide) {
+#if BITMMA_X86_BUILTINS
+  using I32 = typename Vectors<bytes>::I32;
+  if constexpr (bytes == 64) {
+    wide = __builtin_ia32_pmovsxwd512_mask(narrow, I32{}, static_cast<uint16_t>(~0));
+    return;
+  }
+#endif
+  wide = __builtin_convertvector(narrow, typename Vectors<bytes>::I32);
+}
+
+/// 32 bits -> 64.
+template <int bytes>
+BITMMA_INLINE void widen(const typename Vectors<bytes>::Half32& narrow, typename Vectors<bytes>::I64& wide) {
+#if BITMMA_X86_BUILTINS
+  if constexpr (bytes == 64) {
+    wide = __builtin_ia32_pmovsxdq512_mask(narrow, typename Vectors<bytes>::I64{}, static_cast<uint8_t>(~0));
+    return;
+  }
+#endif
+  wide = __builtin_convertvector(narrow, typename Vectors<bytes>::I64);
+}
+
+/// The sign of every number as a bit.
+template <int bytes>
+BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
+#if BITMMA_X86_BUILTINS
+  if constexpr (bytes == 64) return __builtin_ia32_cvtd2mask512(numbers);
+  else if constexpr (bytes == 32)
+    return static_cast<uint32_t>(__builtin_ia32_movmskps256(reinterpret_cast<typename Vectors<bytes>::F32>(numbers)));
+#endif
+  uint32_t bits = 0;
+  for (int lane = 0; lane < bytes / 4; ++lane) bits |= static_cast<uint32_t>(numbers[lane] < 0) << lane;
+  return bits;
+}
+
+/// Bits set, counted in every byte: neighbours added, pairs and then fours.
+template <typename V>
+BITMMA_INLINE void count_in_bytes(V& bits) {
+  bits -= (bits >> 1) & 0x55555555u;
+  bits = (bits & 0x33333333u) + ((bits >> 2) & 0x33333333u);
+  bits = (bits + (bits >> 4)) & 0x0F0F0F0Fu;
+}
+
+/// Bits set in every word.
+template <typename V>
+BITMMA_INLINE void count_bits(V& words) {
+  count_in_bytes(words);
+  words = (words * 0x01010101u) >> 24;
+}
+
+}  // namespace
+}  // namespace bitmma::kernels

@@ -1,0 +1,33 @@
+// What multiply_accumulate is made of: its checks, its steps, and one function for every arithmetic.
+//
+//   multiply_accumulate -> checks -> A and B swapped, where N is small -> steps of K -> fused, groups, integers, bits
+#pragma once
+
+#include "bitmma/arithmetic/multiply_accumulate.hpp"
+
+namespace bitmma {
+
+/// multiply_accumulate for inputs that the model's row does not have, but which its arithmetic can take: for what
+/// another type would have given. Everything else is checked.
+Matrix multiply_accumulate_unchecked(const AccumulatorModel& model, const Operands& operands);
+
+// One arithmetic each, A and B as they are. Shapes and formats are known good.
+
+/// Products aligned and summed at once (fused.cpp).
+Matrix fused_product(const AccumulatorModel& model, const Operands& operands);
+/// Exact groups of 16, aligned and summed at once (groups.cpp).
+Matrix grouped_product(const AccumulatorModel& model, const Operands& operands);
+/// Exact sums of integers, and of bits that both have (integers.cpp).
+Matrix integer_product(const Operands& operands);
+Matrix popcount_product(const Operands& operands);
+
+/// True when M fills vectors of so many numbers and N does not.
+inline bool fills_better_swapped(int m, int n, int numbers) { return n < numbers && m >= numbers; }
+
+/// The same product as D^T.
+Operands swapped(const Operands& operands);
+
+/// Columns [first, first + terms) of A and what they meet, without C.
+Operands step_of(const Operands& operands, int first, int terms);
+
+}  // namespace bitmma

@@ -1,0 +1,29 @@
+#include "bitmma/core/target.hpp"
+
+#include "bitmma/core/error.hpp"
+
+namespace bitmma {
+
+std::optional<Target> target_named(std::string_view name) {
+  for (const TargetInfo& row : targets) {
+    if (row.name == name) return row.id;
+  }
+  return std::nullopt;
+}
+
+Target parse_target(std::string_view name) {
+  if (const std::optional<Target> target = target_named(name)) return *target;
+  std::string names;
+  for (const TargetInfo& row : targets) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  throw Error({.field = "target", .seen = std::string(name.substr(0, 80)), .expected = names});
+}
+
+std::string print(const TargetSet& set) {
+  std::string text;
+  for (const TargetInfo& row : targets) {
+    if (set.contains(row.id)) text += (text.empty() ? "" : " or ") + std::string(row.name);
+  }
+  return text;
+}
+
+}  // namespace bitmma

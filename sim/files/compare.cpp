@@ -1,0 +1,160 @@
+#include "bitmma/files/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "vector_parts.hpp"
+
+namespace bitmma {
+namespace {
+
+void require_recorded(const VectorFile& vectors) {
+  if (vectors.has_recorded_d()) return;
+  throw Error({.field = fmt::format("{}: tensor {}", vectors.file.path, vectors.d_tensor()),
+               .seen = "(missing)",
+               .expected = "a recorded D to compare with",
+               .fix = "simulate the file to compute one"});
+}
+
+std::string shape_of(const Matrix& matrix) {
+  return fmt::format("{} x {} {}", matrix.rows(), matrix.cols(), info(matrix.format()).name);
+}
+
+/// Where the first differing output is. Cells of D count from D's own address, whatever it is in the case.
+PlaceMap output_places(const Instruction& instruction) {
+  State nowhere;
+  for (const FieldRule& rule : fields_of(instruction)) {
+    if (info(rule.field).is_number) nowhere.set(rule.field, 0);
+  }
+  return {instruction, default_target(instruction), nowhere, Role::d};
+}
+
+struct PlacePrinter {
+  bool relative_to_d = false;
+
+  std::string operator()(const RegisterPlace& place) const {
+    return fmt::format("thread {}, register {}, bit {}", place.thread, place.reg, place.bit);
+  }
+  std::string operator()(const TmemPlace& place) const {
+    return fmt::format("cta {}, lane {}, column {}{}", place.cta, place.lane, place.column,
+                       relative_to_d ? " of D" : "");
+  }
+  std::string operator()(const SmemRead& place) const { return print(Place(place)); }
+};
+
+}  // namespace
+
+std::string print(const Mismatch& mismatch) {
+  return fmt::format("case {}, row {}, col {} ({}): expected {} ({}), actual {} ({})", mismatch.case_index,
+                     mismatch.row, mismatch.col, std::visit(PlacePrinter{mismatch.relative_to_d}, mismatch.place),
+                     print_bits(mismatch.format, mismatch.expected), print_value(mismatch.format, mismatch.expected),
+                     print_bits(mismatch.format, mismatch.actual), print_value(mismatch.format, mismatch.actual));
+}
+
+Comparison& Comparison::operator+=(const Comparison& other) {
+  cases += other.cases;
+  outputs += other.outputs;
+  mismatches += other.mismatches;
+  cases_with_mismatches += other.cases_with_mismatches;
+  if (other.first && (!first || other.first->case_index < first->case_index)) first = other.first;
+  return *this;
+}
+
+Comparison compare_case(const Instruction& instruction, int64_t case_index, const Matrix& expected,
+                        const Matrix& actual) {
+  if (expected.rows() != actual.rows() || expected.cols() != actual.cols() || expected.format() != actual.format()) {
+    throw Error(
+        {.field = fmt::format("case {}", case_index), .seen = shape_of(actual), .expected = shape_of(expected)});
+  }
+  Comparison result{.cases = 1, .outputs = static_cast<int64_t>(expected.size())};
+  if (std::ranges::equal(expected.words(), actual.words())) return result;
+  for (int row = 0; row < expected.rows(); ++row) {
+    for (int col = 0; col < expected.cols(); ++col) {
+      if (expected.code(row, col) == actual.code(row, col)) continue;
+      ++result.mismatches;
+      if (result.first) continue;
+      result.first = Mismatch{.case_index = case_index,
+                              .row = row,
+                              .col = col,
+                              .place = output_places(instruction).place_of(row, col),
+                              .relative_to_d = is_mma(instruction),
+                              .format = expected.format(),
+                              .expected = expected.code(row, col),
+                              .actual = actual.code(row, col)};
+    }
+  }
+  result.cases_with_mismatches = 1;
+  return result;
+}
+
+Comparison verify(const VectorFile& vectors, int threads, const Progress& progress, const AccumulatorModel* model) {
+  require_recorded(vectors);
+  // What was read is given back every so often, so that memory does not grow with the file.
+  constexpr int64_t kept_bytes = 64 << 20;
+  size_t file_bytes = 0;
+  for (const Tensor& tensor : vectors.file.tensors) file_bytes += tensor.bytes.size();
+  const int64_t case_bytes = static_cast<int64_t>(file_bytes) / std::max<int64_t>(1, vectors.cases);
+  const int64_t kept_cases = std::max<int64_t>(1, kept_bytes / std::max<int64_t>(1, case_bytes));
+  const bool logical_d_too = vectors.has_state && wants_logical_d(vectors) && vectors.file.find("d") != nullptr;
+  Comparison total;
+  std::mutex mutex;
+  parallel_for(static_cast<size_t>(vectors.cases), threads, [&](size_t i) {
+    const auto index = static_cast<int64_t>(i);
+    const Instruction instruction = instruction_at(vectors, index);
+    Matrix computed, recorded;
+    if (vectors.has_state) {
+      computed = result_of(instruction, vectors.target, state_before_at(vectors, instruction, index), model);
+      recorded = recorded_result(instruction, state_after_at(vectors, instruction, index));
+    } else {
+      const Case one = case_at(vectors, index);
+      computed = computed_d(one, model), recorded = recorded_d(one);
+    }
+    Comparison one = compare_case(instruction, index, recorded, computed);
+    if (logical_d_too && one.mismatches == 0) {
+      one = compare_case(instruction, index, *logical_at(vectors, instruction, index).d, computed);
+    }
+    const std::lock_guard lock(mutex);
+    total += one;
+    if (vectors.file.mapped && total.cases % kept_cases == 0) vectors.file.mapped->forget();
+    if (progress) progress(total.cases);
+  });
+  return total;
+}
+
+Comparison compare(const VectorFile& expected, const VectorFile& actual) {
+  require_recorded(expected);
+  require_recorded(actual);
+  std::vector<Violation> violations;
+  if (expected.name() != actual.name()) {
+    violations.push_back({.field = fmt::format("{}: instruction", actual.file.path),
+                          .seen = actual.name(),
+                          .expected = expected.name(),
+                          .fix = "compare files of one instruction"});
+  }
+  if (expected.cases != actual.cases) {
+    violations.push_back({.field = fmt::format("{}: cases", actual.file.path),
+                          .seen = std::to_string(actual.cases),
+                          .expected = std::to_string(expected.cases)});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+  Comparison total;
+  for (int64_t index = 0; index < expected.cases; ++index) {
+    const Case x = case_at(expected, index), y = case_at(actual, index);
+    const Matrix d = recorded_d(x), other = recorded_d(y);
+    if (d.rows() != other.rows() || d.cols() != other.cols() || d.format() != other.format()) {
+      throw Error({.field = fmt::format("{}: case {}", actual.file.path, index),
+                   .seen = shape_of(other),
+                   .expected = shape_of(d),
+                   .fix = is_mma(x.instruction) ? "the instruction descriptors differ" : ""});
+    }
+    total += compare_case(x.instruction, index, d, other);
+  }
+  return total;
+}
+
+}  // namespace bitmma

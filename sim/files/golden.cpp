@@ -1,0 +1,146 @@
+#include "bitmma/files/golden.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/core/version.hpp"
+#include "vector_parts.hpp"
+
+namespace bitmma {
+namespace {
+
+/// Cases that are held at once: enough for all threads, and few megabytes.
+int64_t batch_of(int threads) { return std::max(1, threads) * int64_t{16}; }
+
+/// `progress` of a part that begins at case `first`.
+Progress from(const Progress& progress, int64_t first) {
+  if (!progress) return {};
+  return [&progress, first](int64_t done) { progress(first + done); };
+}
+
+/// Calls compute(i) for every case on all threads, and reports how many are done.
+void for_each_case(int64_t cases, int threads, const Progress& progress, const std::function<void(size_t)>& compute) {
+  std::mutex mutex;
+  int64_t done = 0;
+  parallel_for(static_cast<size_t>(cases), threads, [&](size_t i) {
+    compute(i);
+    const std::lock_guard lock(mutex);
+    if (progress) progress(++done);
+  });
+}
+
+/// What the instruction writes of `state`, and nothing else.
+State written_part(const Instruction& instruction, State state) {
+  const FieldRules rules = fields_of(instruction);
+  for (const FieldInfo& row : state_fields) {
+    const bool written = std::ranges::any_of(
+        rules, [&](const FieldRule& rule) { return rule.field == row.id && rule.access != Access::read; });
+    if (!written) state.erase(row.id);
+  }
+  return state;
+}
+
+/// Runs the case: the state after, and D among its logical matrices where they are wanted.
+void execute_case(Case& one, bool logical_d_too) {
+  State after = one.before;
+  execute(one.instruction, one.target, after);
+  if (logical_d_too && is_mma(one.instruction)) one.logical.d = recorded_result(one.instruction, after);
+  one.after = written_part(one.instruction, std::move(after));
+}
+
+GoldenRequest completed(GoldenRequest request) {
+  request.instruction = with_majors(request.instruction, request.placement.a, request.placement.b);
+  if (!request.target) request.target = default_target(request.instruction);
+  std::vector<Violation> violations = violations_of(request.instruction, *request.target);
+  if (request.cases < 1) {
+    violations.push_back({.field = "cases", .seen = std::to_string(request.cases), .expected = "at least 1"});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+  return request;
+}
+
+}  // namespace
+
+TensorFile make_golden(const GoldenRequest& asked, int threads, const Progress& progress) {
+  const GoldenRequest request = completed(asked);
+  std::vector<Case> cases(static_cast<size_t>(request.cases));
+  for_each_case(request.cases, threads, progress, [&](size_t i) {
+    cases[i] = random_case(request.instruction, *request.target, request.placement, request.distribution, request.seed,
+                           static_cast<uint64_t>(request.first_case) + i);
+    execute_case(cases[i], true);
+  });
+  VectorBuilder builder(request.instruction, *request.target);
+  for (const Case& one : cases) builder.add(one);
+  std::vector<std::pair<std::string, std::string>> metadata{{"source", version()},
+                                                            {"seed", std::to_string(request.seed)},
+                                                            {"first_case", std::to_string(request.first_case)}};
+  if (is_mma(request.instruction)) {
+    const auto row = std::ranges::find(distributions, request.distribution, &DistributionInfo::id);
+    metadata.emplace_back("distribution", row->name);
+  }
+  return std::move(builder).finish(std::move(metadata));
+}
+
+void write_golden(const std::string& path, const GoldenRequest& asked, int threads, const Progress& progress) {
+  const GoldenRequest request = completed(asked);
+  write_case_batches(path, request.cases, [&](int64_t first) {
+    GoldenRequest part = request;
+    part.first_case += first;
+    part.cases = std::min(batch_of(threads), request.cases - first);
+    return make_golden(part, threads, from(progress, first));
+  });
+}
+
+VectorFile laid_out(const VectorFile& vectors, const Placement& placement) {
+  if (vectors.has_state) return vectors;
+  VectorFile result = vectors;
+  result.instruction = with_majors(vectors.instruction, placement.a, placement.b);
+  result.has_state = true;
+  require_legal(result.instruction, result.target);
+  VectorBuilder builder(result.instruction, result.target);
+  for (int64_t index = 0; index < vectors.cases; ++index) {
+    const Operands operands = operands_of(result.instruction, logical_at(vectors, result.instruction, index));
+    builder.add({.instruction = result.instruction,
+                 .target = result.target,
+                 .before = place_operands(result.instruction, placement, operands,
+                                          filler_stream(0, static_cast<uint64_t>(vectors.first_case + index)))});
+  }
+  for (Tensor& tensor : std::move(builder).finish({}).tensors) result.file.set(std::move(tensor));
+  for (auto& [key, value] : instruction_metadata(result.instruction, result.target)) {
+    result.file.set_metadata(key, std::move(value));
+  }
+  return result;
+}
+
+TensorFile with_simulated_d(const VectorFile& vectors, const Placement& placement, int threads,
+                            const Progress& progress) {
+  const VectorFile states = laid_out(vectors, placement);
+  const bool logical_d_too = wants_logical_d(vectors);
+  std::vector<Case> cases(static_cast<size_t>(states.cases));
+  for_each_case(states.cases, threads, progress, [&](size_t i) {
+    const auto index = static_cast<int64_t>(i);
+    Case one{.instruction = instruction_at(states, index), .target = states.target};
+    one.before = state_before_at(states, one.instruction, index);
+    execute_case(one, logical_d_too);
+    one.before = {};
+    cases[i] = std::move(one);
+  });
+  return with_results(states, cases, version());
+}
+
+void write_simulated(const std::string& path, const VectorFile& vectors, const Placement& placement, int threads,
+                     const Progress& progress) {
+  const auto make = [&](int64_t first) {
+    const int64_t count = std::min(batch_of(threads), vectors.cases - first);
+    const TensorFile batch =
+        with_simulated_d(cases_of(vectors, first, count), placement, threads, from(progress, first));
+    if (vectors.file.mapped) vectors.file.mapped->forget();
+    return batch;
+  };
+  write_case_batches(path, vectors.cases, make, tensors_without_cases(vectors));
+}
+
+}  // namespace bitmma

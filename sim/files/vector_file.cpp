@@ -1,0 +1,628 @@
+#include "bitmma/files/vector_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <set>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "vector_parts.hpp"
+
+namespace bitmma {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+/// Every tensor of the format, in the order in which files are made.
+constexpr auto known_tensors = std::to_array<std::string_view>({
+    // clang-format off
+    "smem", "idesc", "d_tmem", "a_tmem", "metadata_tmem", "scale_a_tmem", "scale_b_tmem", "taddr", "warp", "tmem",
+    "tmem_after", "enable_input_d", "scale_input_d", "disable_output_lane", "zero_column_mask", "s_desc", "a_desc",
+    "b_desc", "regs", "a_regs", "b_regs", "metadata", "scale_a", "scale_b", "c_regs", "d_regs", "a", "b", "c", "d",
+    "sfa", "sfb",
+    // clang-format on
+});
+
+std::string_view dtype_of(ElementType type) {
+  return type == ElementType::u8 ? "U8" : type == ElementType::u32 ? "U32" : "U64";
+}
+
+std::vector<std::string_view> dtypes_of(Format format) {
+  const FormatInfo& row = info(format);
+  if (row.raw_dtype.empty()) return {row.dtype};
+  return {row.dtype, row.raw_dtype};
+}
+
+/// The logical matrices of an instruction, with where a LogicalMatrices has them.
+struct LogicalTensor {
+  std::string_view name;
+  std::optional<Matrix> LogicalMatrices::*member;
+  Format format;
+  int rows, cols;
+  bool required;  // in a file without a state
+};
+
+std::vector<LogicalTensor> logical_tensors(const Instruction& instruction) {
+  if (!is_mma(instruction)) return {};
+  const Mma mma = mma_of(instruction);
+  std::vector<LogicalTensor> tensors{
+      {"a", &LogicalMatrices::a, mma.a, mma.m, mma.k, true},
+      {"b", &LogicalMatrices::b, mma.b, mma.k, mma.n, true},
+      {"c", &LogicalMatrices::c, mma.d, mma.m, mma.n, mma.enable_input_d},
+      {"d", &LogicalMatrices::d, mma.d, mma.m, mma.n, false},
+  };
+  if (mma.scale_count > 0) {
+    tensors.push_back({"sfa", &LogicalMatrices::scale_a, mma.scale_type, mma.m, mma.scale_count, true});
+    tensors.push_back({"sfb", &LogicalMatrices::scale_b, mma.scale_type, mma.scale_count, mma.n, true});
+  }
+  return tensors;
+}
+
+class Checker {
+ public:
+  explicit Checker(std::string path) : path_(std::move(path)) {}
+
+  void refuse(std::string_view field, std::string seen, std::string expected, std::string fix = {}) {
+    violations_.push_back({.field = named(field),
+                           .seen = std::move(seen),
+                           .expected = std::move(expected),
+                           .fix = std::move(fix),
+                           .source = fmt::format("format {}", vector_format)});
+  }
+  void add(std::vector<Violation> violations) {
+    for (Violation& violation : violations) {
+      violation.field = named(violation.field);
+      violations_.push_back(std::move(violation));
+    }
+  }
+  bool refused() const { return !violations_.empty(); }
+  void stop_if_refused() {
+    if (!violations_.empty()) throw Error(std::move(violations_));
+  }
+
+ private:
+  std::string named(std::string_view field) const {
+    return path_.empty() ? std::string(field) : fmt::format("{}: {}", path_, field);
+  }
+
+  std::string path_;
+  std::vector<Violation> violations_;
+};
+
+/// Elements of case `index`, as bytes. Only of tensors that a rule has checked.
+std::span<const uint8_t> slice(const Tensor& tensor, int64_t index) {
+  const size_t size = tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]);
+  return tensor.bytes.subspan(size * static_cast<size_t>(index), size);
+}
+
+bool has_field(const Instruction& instruction, Field field) {
+  return std::ranges::any_of(fields_of(instruction), [&](const FieldRule& rule) { return rule.field == field; });
+}
+
+uint64_t number_in(std::span<const uint8_t> bytes) {
+  uint64_t number = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) number |= uint64_t{bytes[i]} << 8 * i;
+  return number;
+}
+
+Matrix logical_matrix(const Tensor& tensor, const LogicalTensor& row, int64_t index) {
+  const std::span<const uint8_t> bytes = slice(tensor, index);
+  Matrix matrix(row.format, row.rows, row.cols);
+  const size_t size = bytes.size() / std::max<size_t>(1, matrix.size());
+  if (matrix.is_wide()) {
+    std::memcpy(matrix.words().data(), bytes.data(), bytes.size());
+    return matrix;
+  }
+  const auto read = [&]<typename Word>(Word) {
+    uint32_t* code = matrix.words().data();
+    for (size_t i = 0; i < matrix.size(); ++i) {
+      Word word;
+      std::memcpy(&word, bytes.data() + i * sizeof word, sizeof word);
+      *code++ = row.format == Format::b1 ? word != 0 : word;
+    }
+  };
+  switch (size) {
+    case 1: read(uint8_t{}); break;
+    case 2: read(uint16_t{}); break;
+    default: read(uint32_t{}); break;
+  }
+  return matrix;
+}
+
+/// The extents of a tensor without its cases; a last extent of 1 may have been left out.
+Extents extents_of(const Tensor& tensor, const Extents& rule) {
+  const auto shape = std::span(tensor.shape).subspan(1);
+  if (shape.size() == rule.size()) return Extents(shape);
+  std::vector<int64_t> extents(shape.begin(), shape.end());
+  extents.push_back(1);
+  return Extents(extents);
+}
+
+void add_to(State& state, const FieldRule& rule, const Tensor& tensor, int64_t index) {
+  const FieldInfo& row = info(rule.field);
+  const std::span<const uint8_t> bytes = slice(tensor, index);
+  if (row.is_number) {
+    state.set(rule.field, number_in(bytes));
+  } else if (row.type == ElementType::u8) {
+    state.borrow(rule.field, bytes, extents_of(tensor, rule.extents));
+  } else if (rule.wide) {
+    std::vector<uint64_t> elements(bytes.size() / 8);
+    std::memcpy(elements.data(), bytes.data(), bytes.size());
+    state.set(rule.field, elements, extents_of(tensor, rule.extents));
+  } else if (reinterpret_cast<uintptr_t>(bytes.data()) % alignof(uint32_t) == 0) {
+    state.borrow(rule.field, {reinterpret_cast<const uint32_t*>(bytes.data()), bytes.size() / 4},
+                 extents_of(tensor, rule.extents));
+  } else {
+    std::vector<uint32_t> words(bytes.size() / 4);
+    std::memcpy(words.data(), bytes.data(), bytes.size());
+    state.set(rule.field, std::move(words), extents_of(tensor, rule.extents));
+  }
+}
+
+/// The mnemonic, the target and the immediates that are metadata keys.
+void read_instruction(VectorFile& vectors, const VectorFileDefaults& defaults, Checker& check) {
+  const TensorFile& file = vectors.file;
+  const std::string* format = file.find_metadata("format");
+  if (!format) {
+    check.refuse("__metadata__ format", "(missing)", std::string(vector_format),
+                 "save the file with this metadata key");
+  } else if (*format != vector_format) {
+    check.refuse("__metadata__ format", *format, std::string(vector_format));
+  }
+  const std::string* mnemonic = file.find_metadata("instruction");
+  if (!mnemonic && defaults.instruction.empty()) {
+    check.refuse("__metadata__ instruction", "(missing)", "a PTX mnemonic", "save the key, or give the instruction");
+  }
+  check.stop_if_refused();
+  try {
+    vectors.instruction = parse_instruction(mnemonic ? std::string_view(*mnemonic) : defaults.instruction);
+  } catch (const Error& error) {
+    check.add(error.violations());
+    check.stop_if_refused();
+  }
+  for (const ImmediateInfo& immediate : all_immediates()) {
+    const std::string* text = immediate.by_case ? nullptr : file.find_metadata(immediate.name);
+    if (!text) continue;
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (error != std::errc{} || end != text->data() + text->size()) {
+      check.refuse(fmt::format("__metadata__ {}", immediate.name), *text, "a whole number");
+      continue;
+    }
+    try {
+      vectors.instruction = with_immediate(vectors.instruction, immediate.name, value);
+    } catch (const Error& refused) {
+      check.add(refused.violations());
+    }
+  }
+  const auto has = [&](std::string_view name) { return file.find(name) != nullptr; };
+  // A tensor of another family's operand means nothing.
+  for (const auto& [field, source] :
+       {std::pair(Field::a_regs, OperandSource::registers), std::pair(Field::a_tmem, OperandSource::tmem)}) {
+    const Instruction other = with_a_source(vectors.instruction, source);
+    if (!has(info(field).name) || !has_field(other, field) || other == vectors.instruction) continue;
+    if (has("a_desc")) {
+      check.refuse("tensors", fmt::format("both {} and a_desc", info(field).name),
+                   fmt::format("one of them: A is in {} or in shared memory",
+                               source == OperandSource::registers ? "registers" : "Tensor Memory"));
+    }
+    vectors.instruction = other;
+  }
+  check.stop_if_refused();
+}
+
+/// The target that the file or the caller names, or else the first one that has every case.
+void read_target(VectorFile& vectors, const std::vector<Instruction>& instructions, const VectorFileDefaults& defaults,
+                 Checker& check) {
+  TargetSet common = targets_of(instructions.front());
+  for (const Instruction& one : instructions) common = common & targets_of(one);
+  vectors.target = common.empty() ? default_target(instructions.front()) : common.first();
+  if (defaults.target) vectors.target = *defaults.target;
+  const std::string* name = vectors.file.find_metadata("target");
+  if (!name) return;
+  const std::optional<Target> target = target_named(*name);
+  if (!target) {
+    check.refuse("__metadata__ target", *name, "a PTX target, such as sm_90a");
+  } else if (defaults.target && *defaults.target != *target) {
+    check.refuse("__metadata__ target", *name, std::string(print(*defaults.target)), "another target was asked for");
+  } else {
+    vectors.target = *target;
+  }
+}
+
+void check_tensor(const Tensor& tensor, const TensorRule& rule, int64_t cases, Checker& check) {
+  if (std::ranges::find(rule.dtypes, std::string_view(tensor.dtype)) == rule.dtypes.end()) {
+    check.refuse(fmt::format("tensor {} dtype", rule.name), tensor.dtype, std::string(rule.dtypes.front()));
+  }
+  std::vector<int64_t> expected{cases};
+  expected.insert(expected.end(), rule.shape.begin(), rule.shape.end());
+  const bool any_last = expected.back() == -1;
+  // A last extent of 1 may be left out.
+  const bool without_one = expected.back() == 1 && expected.size() > 2 && tensor.shape.size() + 1 == expected.size();
+  const bool same = (tensor.shape.size() == expected.size() || without_one) &&
+                    std::equal(expected.begin(), expected.end() - (any_last || without_one), tensor.shape.begin()) &&
+                    (!any_last || tensor.shape.back() > 0);
+  if (same) return;
+  std::string legal = print_shape(expected);
+  if (any_last) legal = fmt::format("{}...]", legal.substr(0, legal.size() - 3));
+  check.refuse(fmt::format("tensor {} shape", rule.name), print_shape(tensor.shape), legal,
+               "the first extent is the number of cases");
+}
+
+/// The instructions of all cases, each once, that of case 0 first: immediates may differ from case to case.
+std::vector<Instruction> distinct_instructions(const VectorFile& vectors, Checker& check) {
+  std::vector<std::pair<ImmediateInfo, const Tensor*>> by_case;
+  for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
+    if (!immediate.by_case) continue;
+    const Tensor* tensor = vectors.file.find(immediate.name);
+    const bool readable =
+        tensor && tensor->dtype == dtype_of(immediate.type) && tensor->shape.size() == 1 && tensor->shape[0] >= 1;
+    if (tensor ? !readable : immediate.required) {
+      check.refuse(fmt::format("tensor {}", immediate.name),
+                   tensor ? fmt::format("{} {}", tensor->dtype, print_shape(tensor->shape)) : "(missing)",
+                   fmt::format("{} [cases], at least one", dtype_of(immediate.type)),
+                   immediate.name == "idesc" ? "the instruction descriptor says shape and types" : "");
+    }
+    if (readable) by_case.emplace_back(immediate, tensor);
+  }
+  std::vector<Instruction> instructions;
+  if (check.refused()) return instructions;
+  std::set<std::vector<uint64_t>> seen;
+  const int64_t cases = by_case.empty() ? 1 : by_case.front().second->shape[0];
+  for (int64_t index = 0; index < cases && !check.refused(); ++index) {
+    std::vector<uint64_t> values;
+    for (const auto& [immediate, tensor] : by_case) {
+      if (index < tensor->shape[0]) values.push_back(number_in(slice(*tensor, index)));
+    }
+    if (!seen.insert(values).second) continue;
+    try {
+      Instruction one = vectors.instruction;
+      for (size_t i = 0; i < values.size(); ++i) {
+        one = with_immediate(one, by_case[i].first.name, static_cast<int64_t>(values[i]));
+      }
+      instructions.push_back(one);
+    } catch (const Error& error) {
+      check.add(error.violations());
+    }
+  }
+  return instructions;
+}
+
+/// A tensor whose name another instruction uses is not checked: it may have any dtype and shape.
+bool comes_by_case(const Tensor& tensor, int64_t cases) {
+  return std::ranges::find(known_tensors, tensor.name) != known_tensors.end() && !tensor.shape.empty() &&
+         tensor.shape[0] == cases && tensor.bytes.size() % static_cast<size_t>(cases) == 0;
+}
+
+/// The tensor that a field is recorded in after the instruction; empty when it is only read.
+std::string_view after_name(const FieldRule& rule) {
+  return rule.access == Access::read ? std::string_view{} : info(rule.field).after;
+}
+
+void append_number(std::vector<uint8_t>& bytes, uint64_t number, int size) {
+  for (int byte = 0; byte < size; ++byte) bytes.push_back(static_cast<uint8_t>(number >> 8 * byte));
+}
+
+}  // namespace
+
+std::vector<TensorRule> tensor_rules(const Instruction& instruction, bool has_state) {
+  std::vector<TensorRule> rules;
+  for (const LogicalTensor& row : logical_tensors(instruction)) {
+    rules.push_back({.name = row.name,
+                     .dtypes = dtypes_of(row.format),
+                     .shape = {row.rows, row.cols},
+                     .required = row.required && !has_state,
+                     .meaning = "a logical matrix, for people; the state decides"});
+  }
+  if (!has_state) return rules;
+  for (const FieldRule& field : fields_of(instruction)) {
+    const FieldInfo& row = info(field.field);
+    const std::string_view dtype = field.wide ? "U64" : dtype_of(row.type);
+    if (field.access != Access::write) {
+      rules.push_back({.name = row.name,
+                       .dtypes = {dtype},
+                       .shape = field.extents,
+                       .required = field.required,
+                       .meaning = field.meaning});
+    }
+    if (!after_name(field).empty()) {
+      rules.push_back(
+          {.name = after_name(field), .dtypes = {dtype}, .shape = field.extents, .meaning = "the same after it"});
+    }
+  }
+  for (const ImmediateInfo& immediate : immediates_of(instruction)) {
+    if (!immediate.by_case) continue;
+    rules.push_back({.name = immediate.name,
+                     .dtypes = {dtype_of(immediate.type)},
+                     .required = immediate.required,
+                     .meaning = immediate.legal});
+  }
+  return rules;
+}
+
+std::string VectorFile::name() const { return print(instruction); }
+
+std::string_view VectorFile::d_tensor() const {
+  if (!has_state) return "d";
+  for (const FieldRule& rule : fields_of(instruction)) {
+    if (!after_name(rule).empty()) return after_name(rule);
+  }
+  return "d";
+}
+
+std::string VectorFile::source() const {
+  const std::string* source = file.find_metadata("source");
+  return source ? *source : "unknown";
+}
+
+VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count) {
+  VectorFile part = vectors;
+  part.cases = count;
+  part.first_case = vectors.first_case + first;
+  std::erase_if(part.file.tensors, [&](const Tensor& tensor) { return !comes_by_case(tensor, vectors.cases); });
+  for (Tensor& tensor : part.file.tensors) {
+    const size_t bytes_per_case = tensor.bytes.size() / static_cast<size_t>(vectors.cases);
+    tensor.bytes =
+        tensor.bytes.subspan(static_cast<size_t>(first) * bytes_per_case, static_cast<size_t>(count) * bytes_per_case);
+    tensor.shape[0] = count;
+  }
+  return part;
+}
+
+std::vector<Tensor> tensors_without_cases(const VectorFile& vectors) {
+  std::vector<Tensor> tensors;
+  std::ranges::copy_if(vectors.file.tensors, std::back_inserter(tensors),
+                       [&](const Tensor& tensor) { return !comes_by_case(tensor, vectors.cases); });
+  return tensors;
+}
+
+VectorFile read_vector_file(const std::string& path, const VectorFileDefaults& defaults) {
+  return as_vector_file(read_tensor_file(path), defaults);
+}
+
+VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults) {
+  VectorFile vectors{.file = std::move(file)};
+  Checker check(vectors.file.path);
+  read_instruction(vectors, defaults, check);
+  const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
+  // A file of logical matrices alone has none of the fields. Descriptors and moves cannot do without.
+  vectors.has_state = !is_mma(vectors.instruction);
+  for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) vectors.has_state |= immediate.required;
+  for (const FieldRule& rule : fields_of(vectors.instruction)) {
+    vectors.has_state |= has(info(rule.field).name) || (!after_name(rule).empty() && has(after_name(rule)));
+  }
+  if (!vectors.has_state && !has("a") && !has("b")) {
+    check.refuse("tensors", "neither images nor logical matrices", "smem, a_desc, b_desc, c_regs, or a, b, c");
+    check.stop_if_refused();
+  }
+  const std::vector<Instruction> instructions = distinct_instructions(vectors, check);
+  check.stop_if_refused();
+  vectors.instruction = instructions.front();
+  read_target(vectors, instructions, defaults, check);
+  check.stop_if_refused();
+  for (const Instruction& one : instructions) {
+    check.add(violations_of(one, vectors.target));
+    check.stop_if_refused();
+  }
+
+  const std::vector<TensorRule> rules = tensor_rules(vectors.instruction, vectors.has_state);
+  vectors.cases = -1;
+  for (const TensorRule& rule : rules) {
+    const Tensor* tensor = vectors.file.find(rule.name);
+    if (tensor && !tensor->shape.empty() && vectors.cases < 0) vectors.cases = tensor->shape[0];
+    if (!tensor && rule.required) {
+      const bool is_c = rule.name == "c" || rule.name == "c_regs";
+      check.refuse(fmt::format("tensor {}", rule.name), "(missing)", fmt::format("required by {}", vectors.name()),
+                   is_c ? "without C, save scale_d = 0 in the metadata" : "");
+    }
+  }
+  if (vectors.cases == 0) check.refuse("cases", "0", "at least 1", "an empty file proves nothing");
+  for (const TensorRule& rule : rules) {
+    if (const Tensor* tensor = vectors.file.find(rule.name)) check_tensor(*tensor, rule, vectors.cases, check);
+  }
+  check.stop_if_refused();
+  // Cases of other shapes and types have the same tensors, as far as the file has them.
+  for (const Instruction& one : instructions) {
+    for (const TensorRule& rule : tensor_rules(one, vectors.has_state)) {
+      if (const Tensor* tensor = vectors.file.find(rule.name)) check_tensor(*tensor, rule, vectors.cases, check);
+    }
+    check.stop_if_refused();
+  }
+  return vectors;
+}
+
+Instruction instruction_at(const VectorFile& vectors, int64_t index) {
+  Instruction instruction = vectors.instruction;
+  for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
+    const Tensor* tensor = immediate.by_case && vectors.has_state ? vectors.file.find(immediate.name) : nullptr;
+    if (!tensor) continue;
+    instruction = with_immediate(instruction, immediate.name, static_cast<int64_t>(number_in(slice(*tensor, index))));
+  }
+  return instruction;
+}
+
+State state_before_at(const VectorFile& vectors, const Instruction& instruction, int64_t index) {
+  State state;
+  for (const FieldRule& rule : fields_of(instruction)) {
+    const Tensor* tensor = rule.access == Access::write ? nullptr : vectors.file.find(info(rule.field).name);
+    if (tensor) add_to(state, rule, *tensor, index);
+  }
+  return state;
+}
+
+State state_after_at(const VectorFile& vectors, const Instruction& instruction, int64_t index) {
+  State state;
+  for (const FieldRule& rule : fields_of(instruction)) {
+    const bool is_number = info(rule.field).is_number;
+    const std::string_view name = is_number ? info(rule.field).name : after_name(rule);
+    const Tensor* tensor = name.empty() ? nullptr : vectors.file.find(name);
+    if (tensor) add_to(state, rule, *tensor, index);
+  }
+  return state;
+}
+
+LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruction, int64_t index) {
+  LogicalMatrices logical;
+  for (const LogicalTensor& row : logical_tensors(instruction)) {
+    if (const Tensor* tensor = vectors.file.find(row.name)) logical.*row.member = logical_matrix(*tensor, row, index);
+  }
+  return logical;
+}
+
+Case case_at(const VectorFile& vectors, int64_t index) {
+  if (index < 0 || index >= vectors.cases) {
+    throw Error({.field = "case", .seen = std::to_string(index), .expected = fmt::format("0..{}", vectors.cases - 1)});
+  }
+  Case one{.instruction = instruction_at(vectors, index), .target = vectors.target};
+  one.logical = logical_at(vectors, one.instruction, index);
+  if (!vectors.has_state) return one;
+  one.before = state_before_at(vectors, one.instruction, index);
+  if (vectors.has_recorded_d()) one.after = state_after_at(vectors, one.instruction, index);
+  return one;
+}
+
+std::vector<std::pair<std::string, std::string>> instruction_metadata(const Instruction& instruction, Target target) {
+  std::vector<std::pair<std::string, std::string>> metadata{{"format", std::string(vector_format)},
+                                                            {"instruction", print(instruction)},
+                                                            {"target", std::string(print(target))}};
+  for (const ImmediateInfo& immediate : immediates_of(instruction)) {
+    if (!immediate.by_case) {
+      metadata.emplace_back(immediate.name, std::to_string(immediate_of(instruction, immediate.name)));
+    }
+  }
+  return metadata;
+}
+
+TensorFile single_case_file(const Case& one, std::vector<std::pair<std::string, std::string>> metadata) {
+  VectorBuilder builder(one.instruction, one.target);
+  builder.add(one);
+  return std::move(builder).finish(std::move(metadata));
+}
+
+bool wants_logical_d(const VectorFile& vectors) {
+  const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
+  return is_mma(vectors.instruction) && (has("d") || (has("a") && has("b")));
+}
+
+TensorFile with_results(const VectorFile& vectors, std::vector<Tensor> results, std::string source) {
+  TensorFile result = vectors.file;
+  for (Tensor& tensor : results) result.set(std::move(tensor));
+  for (auto& [key, value] : instruction_metadata(vectors.instruction, vectors.target)) {
+    result.set_metadata(key, std::move(value));
+  }
+  result.set_metadata("source", std::move(source));
+  for (const std::string_view of_the_source : {"driver", "cuda", "date"}) result.erase_metadata(of_the_source);
+  return result;
+}
+
+TensorFile with_results(const VectorFile& vectors, const std::vector<Case>& cases, std::string source) {
+  const bool logical_d_too = wants_logical_d(vectors);
+  VectorBuilder builder(vectors.instruction, vectors.target);
+  for (const Case& one : cases) {
+    Case result{.instruction = one.instruction, .target = one.target, .after = one.after};
+    if (logical_d_too) result.logical.d = one.logical.d;
+    builder.add(result);
+  }
+  TensorFile built = std::move(builder).finish({});
+  // The immediates that come by case are the file's own already.
+  for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
+    if (immediate.by_case) built.erase(immediate.name);
+  }
+  return with_results(vectors, std::move(built.tensors), std::move(source));
+}
+
+VectorBuilder::VectorBuilder(const Instruction& instruction, Target target)
+    : instruction_(instruction), target_(target) {}
+
+VectorBuilder::Column& VectorBuilder::column(std::string_view name, std::string_view dtype,
+                                             std::vector<int64_t> shape) {
+  const auto found = std::ranges::find(columns_, name, &Column::name);
+  if (found != columns_.end()) return *found;
+  columns_.push_back({.name = std::string(name), .dtype = std::string(dtype), .shape = std::move(shape), .bytes = {}});
+  return columns_.back();
+}
+
+void VectorBuilder::add_buffer(std::string_view name, const Buffer& buffer) {
+  const FieldInfo& row = info(buffer.field());
+  std::vector<uint8_t>& bytes =
+      column(name, buffer.is_wide() ? "U64" : dtype_of(row.type), {buffer.extents().begin(), buffer.extents().end()})
+          .bytes;
+  if (row.is_number) {
+    append_number(bytes, buffer.number(), bytes_of(row.type));
+  } else if (row.type == ElementType::u8) {
+    bytes.insert(bytes.end(), buffer.bytes().begin(), buffer.bytes().end());
+  } else {
+    const auto* first = reinterpret_cast<const uint8_t*>(buffer.words().data());
+    bytes.insert(bytes.end(), first, first + buffer.words().size_bytes());
+  }
+}
+
+void VectorBuilder::add_matrix(std::string_view name, const std::optional<Matrix>& matrix) {
+  if (!matrix) return;
+  const std::string_view dtype = info(matrix->format()).dtype;
+  const int size = dtype_bytes(dtype);
+  std::vector<uint8_t>& bytes = column(name, dtype, {matrix->rows(), matrix->cols()}).bytes;
+  bytes.reserve(bytes.size() + matrix->size() * static_cast<size_t>(size));
+  if (matrix->is_wide()) {
+    for (const uint32_t word : matrix->words()) append_number(bytes, word, 4);
+    return;
+  }
+  for (const uint32_t code : matrix->words()) append_number(bytes, code, size);
+}
+
+void VectorBuilder::add(const Case& one) {
+  for (const FieldRule& rule : fields_of(one.instruction)) {
+    for (const Buffer& buffer : one.before.buffers()) {
+      if (buffer.field() == rule.field) add_buffer(info(rule.field).name, buffer);
+    }
+    if (!one.after || after_name(rule).empty()) continue;
+    for (const Buffer& buffer : one.after->buffers()) {
+      if (buffer.field() == rule.field) add_buffer(after_name(rule), buffer);
+    }
+  }
+  for (const ImmediateInfo& immediate : immediates_of(one.instruction)) {
+    if (!immediate.by_case) continue;
+    const int64_t value = immediate_of(one.instruction, immediate.name);
+    const bool known = std::ranges::find(columns_, immediate.name, &Column::name) != columns_.end();
+    if (!immediate.required && !known && value == immediate.usual) continue;
+    std::vector<uint8_t>& bytes = column(immediate.name, dtype_of(immediate.type), {}).bytes;
+    const int size = bytes_of(immediate.type);
+    // Earlier cases had the usual value.
+    while (static_cast<int64_t>(bytes.size()) < cases_ * size) {
+      append_number(bytes, static_cast<uint64_t>(immediate.usual), size);
+    }
+    append_number(bytes, static_cast<uint64_t>(value), size);
+  }
+  for (const LogicalTensor& row : logical_tensors(one.instruction)) add_matrix(row.name, one.logical.*row.member);
+  ++cases_;
+}
+
+TensorFile VectorBuilder::finish(std::vector<std::pair<std::string, std::string>> metadata) && {
+  TensorFile file{.path = {}, .metadata = instruction_metadata(instruction_, target_), .tensors = {}};
+  for (auto& [key, value] : metadata) file.set_metadata(key, std::move(value));
+  // Always the same order, however the parts came.
+  std::ranges::stable_sort(columns_, {}, [](const Column& one) {
+    return std::ranges::find(known_tensors, std::string_view(one.name)) - known_tensors.begin();
+  });
+  for (Column& one : columns_) {
+    one.shape.insert(one.shape.begin(), cases_);
+    int64_t expected = dtype_bytes(one.dtype);
+    for (const int64_t extent : one.shape) expected *= extent;
+    if (expected != static_cast<int64_t>(one.bytes.size())) {
+      throw Error({.field = fmt::format("tensor {}", one.name),
+                   .seen = fmt::format("{} bytes for {} cases", one.bytes.size(), cases_),
+                   .expected = "the same parts of the same shape in every case"});
+    }
+    file.tensors.push_back(
+        Tensor::from_bytes(std::move(one.name), std::move(one.dtype), std::move(one.shape), std::move(one.bytes)));
+  }
+  return file;
+}
+
+}  // namespace bitmma

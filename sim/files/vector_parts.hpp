@@ -1,0 +1,15 @@
+// Parts of a case of a vector file, for those who do not need the whole of it.
+#pragma once
+
+#include "bitmma/files/vector_file.hpp"
+
+namespace bitmma {
+
+/// What the instruction reads of case `index`: views of the file where its bytes are aligned.
+State state_before_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
+/// What the file records of the state after case `index`, with the addresses of the state before it.
+State state_after_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
+/// The logical matrices that the file has.
+LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
+
+}  // namespace bitmma

@@ -1,0 +1,159 @@
+#include "bitmma/formats/matrix.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "../core/words.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/formats/round.hpp"
+#include "matrix_inside.hpp"
+
+namespace bitmma {
+namespace {
+
+void require_inside(const Matrix& matrix, int row, int rows, int col, int cols) {
+  const bool inside = row >= 0 && rows >= 0 && col >= 0 && cols >= 0 && int64_t{row} + rows <= matrix.rows() &&
+                      int64_t{col} + cols <= matrix.cols();
+  if (inside) return;
+  throw Error({.field = "block of a matrix",
+               .seen = fmt::format("{} x {} from ({}, {})", rows, cols, row, col),
+               .expected = fmt::format("inside {} x {}", matrix.rows(), matrix.cols())});
+}
+
+constexpr Format f32 = Format::f32;
+
+/// A float as a code of `format`.
+uint64_t code_of(Format format, float value) {
+  const FormatInfo& row = info(format);
+  if (row.kind == NumberKind::floating) {
+    return convert(f32, std::bit_cast<uint32_t>(value), format, Rounding::nearest_even, Overflow::infinity);
+  }
+  const int64_t low = row.is_signed ? -(int64_t{1} << (row.bits - 1)) : 0;
+  const int64_t high = row.is_signed ? -low - 1 : (int64_t{1} << row.bits) - 1;
+  const bool whole = std::nearbyint(value) == value;  // false for NaN
+  if (!whole || static_cast<double>(value) < static_cast<double>(low) ||
+      static_cast<double>(value) > static_cast<double>(high)) {
+    throw Error({.field = fmt::format("value for {}", row.name),
+                 .seen = fmt::format("{}", value),
+                 .expected = fmt::format("a whole number in {}..{}", low, high)});
+  }
+  return static_cast<uint64_t>(static_cast<int64_t>(value)) & low_mask(row.bits);
+}
+
+float value_of(Format format, uint64_t code) {
+  const FormatInfo& row = info(format);
+  if (row.kind != NumberKind::floating) return static_cast<float>(decode_integer(format, code));
+  if (decode(row, code).number == NumberClass::nan) return std::bit_cast<float>(0x7FFFFFFFu);
+  const uint64_t bits = convert(format, code, f32, Rounding::nearest_even, Overflow::infinity);
+  return std::bit_cast<float>(static_cast<uint32_t>(bits));
+}
+
+}  // namespace
+
+Matrix::Matrix(Format format, int rows, int cols, Unfilled) : format_(format), rows_(rows), cols_(cols) {
+  if (rows < 0 || cols < 0) {
+    throw Error({.field = "matrix", .seen = fmt::format("{} x {}", rows, cols), .expected = "extents of 0 or more"});
+  }
+  words_.resize(size() * (is_wide() ? 2 : 1));
+}
+
+uint64_t Matrix::code(int row, int col) const {
+  const std::size_t i = index(row, col);
+  return is_wide() ? words_[2 * i] | uint64_t{words_[2 * i + 1]} << 32 : words_[i];
+}
+
+void Matrix::set_code(int row, int col, uint64_t code) {
+  const std::size_t i = index(row, col);
+  words_[is_wide() ? 2 * i : i] = static_cast<uint32_t>(code);
+  if (is_wide()) words_[2 * i + 1] = static_cast<uint32_t>(code >> 32);
+}
+
+void Matrix::fill(uint64_t code) {
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    words_[i] = static_cast<uint32_t>(is_wide() && i % 2 == 1 ? code >> 32 : code);
+  }
+}
+
+Matrix Matrix::as(Format format) const {
+  if (info(format).bits != info(format_).bits) {
+    throw Error({.field = "format",
+                 .seen = std::string(info(format).name),
+                 .expected = fmt::format("a format of {} bits", info(format_).bits)});
+  }
+  Matrix result = *this;
+  result.format_ = format;
+  return result;
+}
+
+Matrix transposed(const Matrix& matrix) {
+  const int rows = matrix.rows(), cols = matrix.cols();
+  Matrix result = unfilled_matrix(matrix.format(), cols, rows);
+  if (matrix.is_wide()) {
+    for (int row = 0; row < rows; ++row) {
+      for (int col = 0; col < cols; ++col) result.set_code(col, row, matrix.code(row, col));
+    }
+    return result;
+  }
+  const int whole_rows = rows / 4 * 4, whole_cols = cols / 4 * 4;
+  const uint32_t* const from = matrix.words().data();
+  uint32_t* const to = result.words().data();
+  for (int row = 0; row < whole_rows; row += 4) {
+    for (int col = 0; col < whole_cols; col += 4) {
+      Words words[4];
+      for (int i = 0; i < 4; ++i) words[i] = load<Words>(from + int64_t{row + i} * cols + col);
+      transpose(words);
+      for (int i = 0; i < 4; ++i) store(words[i], to + int64_t{col + i} * rows + row);
+    }
+  }
+  // Eigen takes what no block of four holds.
+  view(result).rightCols(rows - whole_rows) = view(matrix).bottomRows(rows - whole_rows).transpose();
+  view(result).bottomRows(cols - whole_cols) = view(matrix).rightCols(cols - whole_cols).transpose();
+  return result;
+}
+
+Matrix block_of(const Matrix& matrix, int row, int rows, int col, int cols) {
+  require_inside(matrix, row, rows, col, cols);
+  Matrix block = unfilled_matrix(matrix.format(), rows, cols);
+  const int width = matrix.is_wide() ? 2 : 1;
+  view(block) = view(matrix).block(row, width * col, rows, width * cols);
+  return block;
+}
+
+void set_block(Matrix& matrix, int row, int col, const Matrix& block) {
+  require_inside(matrix, row, block.rows(), col, block.cols());
+  if (matrix.format() != block.format()) {
+    throw Error({.field = "format of a block",
+                 .seen = std::string(info(block.format()).name),
+                 .expected = std::string(info(matrix.format()).name)});
+  }
+  const int width = matrix.is_wide() ? 2 : 1;
+  view(matrix).block(row, width * col, block.rows(), width * block.cols()) = view(block);
+}
+
+Matrix from_floats(Format format, int rows, int cols, std::span<const float> values) {
+  Matrix matrix(format, rows, cols);
+  if (values.size() != matrix.size()) {
+    throw Error({.field = "values",
+                 .seen = std::to_string(values.size()),
+                 .expected = fmt::format("{} for {} x {}", matrix.size(), rows, cols)});
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const int index = static_cast<int>(i);
+    matrix.set_code(index / cols, index % cols, code_of(format, values[i]));
+  }
+  return matrix;
+}
+
+std::vector<float> to_floats(const Matrix& matrix) {
+  std::vector<float> values;
+  values.reserve(matrix.size());
+  for (int row = 0; row < matrix.rows(); ++row) {
+    for (int col = 0; col < matrix.cols(); ++col) values.push_back(value_of(matrix.format(), matrix.code(row, col)));
+  }
+  return values;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,27 @@
+// What the library does with matrices and users do not: matrices without zeros first, and Eigen's view of the codes.
+#pragma once
+
+#include <Eigen/Core>
+
+#include "bitmma/formats/matrix.hpp"
+
+namespace bitmma {
+
+struct MatrixAccess {
+  static Matrix unfilled(Format format, int rows, int cols) { return Matrix(format, rows, cols, Matrix::Unfilled{}); }
+};
+
+/// A matrix of which every code is written next.
+inline Matrix unfilled_matrix(Format format, int rows, int cols) { return MatrixAccess::unfilled(format, rows, cols); }
+
+using EigenCodes = Eigen::Array<uint32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// The words as an array of Eigen's: one column a code, two where the matrix is wide.
+inline Eigen::Map<EigenCodes> view(Matrix& matrix) {
+  return {matrix.words().data(), matrix.rows(), matrix.cols() * (matrix.is_wide() ? 2 : 1)};
+}
+inline Eigen::Map<const EigenCodes> view(const Matrix& matrix) {
+  return {matrix.words().data(), matrix.rows(), matrix.cols() * (matrix.is_wide() ? 2 : 1)};
+}
+
+}  // namespace bitmma

@@ -1,0 +1,157 @@
+#include "bitmma/hardware/device.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <ctime>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "driver.hpp"
+
+namespace bitmma {
+
+struct Gpu::Device {
+  driver::Api api = driver::load_api();
+  int number = 0;
+  driver::Context* context = nullptr;
+  std::string name;
+  int cuda_version = 0;
+  int capability = 0;
+  int64_t max_shared_bytes = 0;
+
+  void require(driver::Result result, std::string_view what) const { driver::require(api, result, what); }
+  int attribute(driver::DeviceAttribute which) const {
+    int value = 0;
+    require(api.device_get_attribute(&value, which, number), "cuDeviceGetAttribute");
+    return value;
+  }
+};
+
+Gpu::Gpu(int ordinal) : device_(std::make_unique<Device>()) {
+  Device& device = *device_;
+  device.require(device.api.init(0), "cuInit");
+  int count = 0;
+  device.require(device.api.device_get_count(&count), "cuDeviceGetCount");
+  if (ordinal < 0 || ordinal >= count) {
+    throw Error({.field = "GPU device",
+                 .seen = std::to_string(ordinal),
+                 .expected = count > 0 ? fmt::format("0..{}", count - 1) : "a machine with an NVIDIA GPU"});
+  }
+  device.require(device.api.device_get(&device.number, ordinal), "cuDeviceGet");
+  std::array<char, 256> name{};
+  device.require(device.api.device_get_name(name.data(), static_cast<int>(name.size()), device.number),
+                 "cuDeviceGetName");
+  device.name = name.data();
+  device.require(device.api.driver_get_version(&device.cuda_version), "cuDriverGetVersion");
+  device.capability =
+      10 * device.attribute(driver::compute_capability_major) + device.attribute(driver::compute_capability_minor);
+  device.max_shared_bytes = device.attribute(driver::max_shared_bytes_opt_in);
+  device.require(device.api.primary_context_retain(&device.context, device.number), "cuDevicePrimaryCtxRetain");
+}
+
+Gpu::~Gpu() {
+  if (device_->context) device_->api.primary_context_release(device_->number);
+}
+
+std::string Gpu::name() const { return device_->name; }
+std::string Gpu::driver_version() const { return driver::read_version(); }
+std::string Gpu::cuda_version() const {
+  return fmt::format("{}.{}", device_->cuda_version / 1000, device_->cuda_version % 1000 / 10);
+}
+int Gpu::capability() const { return device_->capability; }
+Executor Gpu::executor() const {
+  return [this](const Instruction& instruction, Target target, std::span<const State> cases) {
+    return run(instruction, target, cases);
+  };
+}
+
+namespace {
+
+/// "sm_90" of sm_90a.
+std::string_view without_letter(Target target) {
+  const std::string_view name = print(target);
+  return name.substr(0, name.find_last_of("0123456789") + 1);
+}
+
+/// A target means one generation: on another the same instruction may not exist, or compute other bits.
+void require_target(const Gpu& gpu, const Instruction& instruction, Target target) {
+  const std::string own = fmt::format("sm_{}", gpu.capability());
+  if (without_letter(target) == own) return;
+  const TargetSet targets = targets_of(instruction);
+  const std::optional<Target> of_gpu = target_named(own + "a");
+  const bool exists = of_gpu && targets.contains(*of_gpu);
+  throw Error({.field = "GPU",
+               .seen = fmt::format("{} ({})", gpu.name(), own),
+               .expected = exists ? std::string(print(target)) : print(targets),
+               .fix = exists ? "the cases are for that target" : print(instruction) + " exists there only"});
+}
+
+}  // namespace
+
+std::vector<State> Gpu::run(const Instruction& instruction, Target target, std::span<const State> cases) const {
+  require_legal(instruction, target);
+  require_target(*this, instruction, target);
+  if (cases.empty()) return {};
+  KernelShape shape = kernel_shape_of(cases);
+  shape.target = target;
+  const Kernel kernel = ptx_kernel(instruction, shape);
+  const std::vector<std::vector<uint8_t>> inputs = launch_inputs(kernel, cases);
+
+  const Device& device = *device_;
+  const driver::Api& api = device.api;
+  const int64_t image_bytes = kernel.shape.image_bytes, shared_bytes = kernel_shared_bytes(image_bytes);
+  if (shared_bytes > device.max_shared_bytes) {
+    throw Error(
+        {.field = "shared-memory image",
+         .seen = fmt::format("{} bytes", image_bytes),
+         .expected = fmt::format("at most {} bytes on this GPU", device.max_shared_bytes - kernel_shared_bytes(0))});
+  }
+  device.require(api.context_set_current(device.context), "cuCtxSetCurrent");
+  driver::Launch launch(api);
+  std::array<char, 4096> log{};
+  std::array<int, 2> options{driver::error_log_buffer, driver::error_log_buffer_bytes};
+  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
+  if (api.module_load_data(&launch.module, kernel.text.c_str(), 2, options.data(), values.data()) != 0) {
+    throw Error({.field = "GPU: PTX",
+                 .seen = log.data(),
+                 .expected = "PTX that the driver takes",
+                 .fix = fmt::format("look at the kernel of {}", print(instruction))});
+  }
+  driver::Function* function = nullptr;
+  device.require(api.module_get_function(&function, launch.module, std::string(kernel_name).c_str()),
+                 "cuModuleGetFunction");
+  device.require(api.function_set_attribute(function, driver::max_dynamic_shared_bytes, static_cast<int>(shared_bytes)),
+                 "cuFuncSetAttribute");
+  device.require(api.stream_create(&launch.stream, 1), "cuStreamCreate");
+
+  std::vector<driver::DevicePointer> pointers;
+  for (const std::vector<uint8_t>& input : inputs) {
+    pointers.push_back(launch.allocate(input.size()));
+    if (input.empty()) continue;
+    device.require(api.copy_to_device(pointers.back(), input.data(), input.size(), launch.stream), "cuMemcpyHtoDAsync");
+  }
+  std::vector<uint8_t> output(static_cast<size_t>(kernel.output.bytes_per_case) * cases.size());
+  pointers.push_back(launch.allocate(output.size()));
+  std::vector<void*> parameters;
+  for (driver::DevicePointer& pointer : pointers) parameters.push_back(&pointer);
+  device.require(
+      api.launch(function, static_cast<unsigned>(cases.size()) * static_cast<unsigned>(kernel.ctas), 1, 1,
+                 kernel_threads, 1, 1, static_cast<unsigned>(shared_bytes), launch.stream, parameters.data(), nullptr),
+      "cuLaunchKernel");
+  device.require(api.copy_to_host(output.data(), pointers.back(), output.size(), launch.stream), "cuMemcpyDtoHAsync");
+  device.require(api.stream_synchronize(launch.stream), "the kernel");
+  return launch_results(kernel, cases, output);
+}
+
+std::vector<std::pair<std::string, std::string>> provenance_of(const Gpu& gpu) {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  return {{"driver", gpu.driver_version()},
+          {"cuda", gpu.cuda_version()},
+          {"date", fmt::format("{:04}-{:02}-{:02}", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday)}};
+}
+
+}  // namespace bitmma

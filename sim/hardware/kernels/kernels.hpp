@@ -1,0 +1,24 @@
+// What a family of instructions supplies here: its kernel. ptx_kernel visits the variant once and ends in these.
+#pragma once
+
+#include "bitmma/hardware/ptx_kernel.hpp"
+#include "bitmma/instruction/statement.hpp"
+
+namespace bitmma::kernels {
+
+/// What every generator is given.
+struct Request {
+  const Instruction& instruction;
+  std::string mnemonic;
+  Statement statement;
+  FieldRules fields;
+  KernelShape shape;
+  std::string_view target;
+};
+
+Kernel kernel_of(const Wgmma& instruction, const Request& request);
+Kernel kernel_of(const MmaSync& instruction, const Request& request);
+Kernel kernel_of(const Tcgen05Mma& instruction, const Request& request);
+Kernel kernel_of(const TmemMove& instruction, const Request& request);
+
+}  // namespace bitmma::kernels

@@ -1,0 +1,34 @@
+// Pieces of PTX that kernels of several families share.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "kernels.hpp"
+
+namespace bitmma::kernels {
+
+/// "{d0, d1, d2}".
+std::string register_list(std::string_view prefix, int count);
+
+/// Registers of the statement's operand `name`, 0 where it has none such.
+int registers_of(const Statement& statement, std::string_view name);
+
+/// The entry with its parameters, up to the closing parenthesis.
+std::string entry_text(const Kernel& kernel);
+
+/// Puts the address of the image into `base`: the first 1024-byte boundary of dynamic shared memory.
+std::string align_image();
+
+/// Copies the image, 16 bytes a thread and round; `index` is the register that counts images.
+std::string copy_image(std::string_view index, int64_t stride);
+
+/// Loads or stores registers prefix0, prefix1 ... of this thread from `pointer` on.
+std::string load_lines(std::string_view prefix, std::string_view type, int count);
+std::string store_lines(std::string_view prefix, std::string_view type, int count);
+
+/// The same from and to a [cases, threads, count] parameter, by `flat_thread`.
+std::string load_registers(std::string_view parameter, std::string_view prefix, std::string_view type, int count);
+std::string store_registers(std::string_view parameter, std::string_view prefix, std::string_view type, int count);
+
+}  // namespace bitmma::kernels

@@ -1,0 +1,103 @@
+// States <-> the arrays that a kernel's parameters point to. A slot of an array holds its rows one behind the other;
+// rows of images and of Tensor Memory may be shorter in the state than in the kernel.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/hardware/ptx_kernel.hpp"
+
+namespace bitmma {
+namespace {
+
+/// The buffer's elements as bytes, in this machine's order, which is the GPU's.
+std::span<const uint8_t> bytes_of(const State& state, Field field) {
+  if (info(field).type == ElementType::u8) return state.bytes(field);
+  const std::span<const uint32_t> words = state.words(field);
+  return {reinterpret_cast<const uint8_t*>(words.data()), words.size_bytes()};
+}
+
+/// Rows of the last extent.
+int64_t rows_of(const FieldRule& rule) {
+  int64_t rows = 1;
+  for (size_t axis = 0; axis + 1 < rule.extents.size(); ++axis) rows *= rule.extents[axis];
+  return rows;
+}
+
+/// Bytes of a row of the state's buffer. Throws Error when it is not the buffer that the kernel has room for.
+int64_t state_row_bytes(const KernelSlot& slot, const State& state) {
+  const FieldRule& rule = slot.rule;
+  const bool free = rule.extents[rule.extents.size() - 1] == -1;
+  const int64_t bytes = static_cast<int64_t>(bytes_of(state, rule.field).size()), rows = rows_of(rule);
+  const int64_t row = bytes / rows;
+  if (bytes % rows == 0 && (free ? row <= slot.row_bytes : row == slot.row_bytes)) return row;
+  throw Error({.field = std::string(info(rule.field).name),
+               .seen = fmt::format("{} bytes", bytes),
+               .expected = fmt::format("{}{} bytes", free ? "up to " : "", rows * slot.row_bytes),
+               .fix = fmt::format("its extents are [{}]", fmt::join(rule.extents, ", "))});
+}
+
+void write(const KernelSlot& slot, const State& state, uint8_t* to) {
+  const FieldRule& rule = slot.rule;
+  const FieldInfo& field = info(rule.field);
+  if (!state.has(rule.field)) {
+    if (!rule.required) return;
+    throw Error({.field = std::string(field.name), .seen = "(missing)", .expected = std::string(rule.meaning)});
+  }
+  if (field.is_number) {
+    const uint64_t number = state.number(rule.field);
+    std::memcpy(to, &number, static_cast<size_t>(bytes_of(field.type)));  // the low bytes
+    return;
+  }
+  const std::span<const uint8_t> bytes = bytes_of(state, rule.field);
+  const auto row = static_cast<size_t>(state_row_bytes(slot, state));
+  for (int64_t i = 0; i < rows_of(rule); ++i) {
+    const auto from = bytes.subspan(static_cast<size_t>(i) * row, row);
+    std::ranges::copy(from, to + i * slot.row_bytes);
+  }
+}
+
+}  // namespace
+
+std::vector<std::vector<uint8_t>> launch_inputs(const Kernel& kernel, std::span<const State> cases) {
+  std::vector<std::vector<uint8_t>> inputs;
+  for (const KernelParameter& parameter : kernel.inputs) {
+    const auto stride = static_cast<size_t>(parameter.bytes_per_case);
+    std::vector<uint8_t>& bytes = inputs.emplace_back(stride * cases.size());
+    for (size_t i = 0; i < cases.size(); ++i) {
+      uint8_t* to = bytes.data() + i * stride;
+      for (const KernelSlot& slot : parameter.slots) write(slot, cases[i], to + slot.offset_bytes);
+      for (const auto& [number, offset_bytes] : parameter.numbers)
+        std::memcpy(to + offset_bytes, &number, sizeof number);
+    }
+  }
+  return inputs;
+}
+
+std::vector<State> launch_results(const Kernel& kernel, std::span<const State> cases, std::span<const uint8_t> output) {
+  const KernelSlot& slot = kernel.output.slots.front();
+  const FieldRule& rule = slot.rule;
+  const auto stride = static_cast<size_t>(kernel.output.bytes_per_case);
+  if (output.size() != stride * cases.size()) {
+    throw Error({.field = kernel.output.name,
+                 .seen = fmt::format("{} bytes", output.size()),
+                 .expected = fmt::format("{} bytes", stride * cases.size())});
+  }
+  std::vector<State> results;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    std::vector<int64_t> extents(rule.extents.begin(), rule.extents.end());
+    if (extents.back() == -1) extents.back() = state_row_bytes(slot, cases[i]) / 4;  // as before
+    const auto row_words = static_cast<size_t>(extents.back());
+    std::vector<uint32_t> words(static_cast<size_t>(rows_of(rule)) * row_words);
+    for (size_t row = 0; row * row_words < words.size(); ++row) {
+      const auto from = output.subspan(i * stride + row * static_cast<size_t>(slot.row_bytes), 4 * row_words);
+      std::memcpy(words.data() + row * row_words, from.data(), from.size());
+    }
+    results.emplace_back().set(rule.field, std::move(words), Extents(std::span<const int64_t>(extents)));
+  }
+  return results;
+}
+
+}  // namespace bitmma

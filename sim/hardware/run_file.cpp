@@ -1,0 +1,41 @@
+#include "bitmma/hardware/run_file.hpp"
+
+#include <algorithm>
+
+#include "bitmma/files/golden.hpp"
+
+namespace bitmma {
+
+TensorFile run_file(const VectorFile& vectors, const Executor& execute, std::string source) {
+  const VectorFile file = laid_out(vectors, {});
+  std::vector<Case> cases;
+  for (int64_t index = 0; index < file.cases; ++index) cases.push_back(case_at(file, index));
+  const bool logical_d_too = wants_logical_d(file);
+  std::vector<bool> done(cases.size());
+  for (size_t first = 0; first < cases.size(); ++first) {
+    if (done[first]) continue;
+    std::vector<size_t> same;
+    std::vector<State> states;
+    for (size_t i = first; i < cases.size(); ++i) {
+      if (done[i] || cases[i].instruction != cases[first].instruction) continue;
+      same.push_back(i);
+      states.push_back(cases[i].before);
+      done[i] = true;
+    }
+    std::vector<State> after = execute(cases[first].instruction, file.target, states);
+    for (size_t i = 0; i < same.size(); ++i) {
+      Case& one = cases[same[i]];
+      one.after = std::move(after.at(i));
+      if (logical_d_too) one.logical.d = recorded_d(one);
+    }
+  }
+  return with_results(file, cases, std::move(source));
+}
+
+TensorFile run_file(const VectorFile& vectors, const Gpu& gpu) {
+  TensorFile result = run_file(vectors, gpu.executor(), gpu.name());
+  for (auto& [key, value] : provenance_of(gpu)) result.set_metadata(key, std::move(value));
+  return result;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,79 @@
+#include "bitmma/instruction/case.hpp"
+
+#include <fmt/format.h>
+
+#include "bitmma/instruction/place_operands.hpp"
+#include "bitmma/instruction/statement.hpp"
+
+namespace bitmma {
+namespace {
+
+/// The matrix called `name`, of the shape and format that the instruction needs.
+const Matrix& require_matrix(const std::optional<Matrix>& matrix, std::string_view name, Format format, int rows,
+                             int cols) {
+  const std::string expected = fmt::format("{} x {} {}", rows, cols, info(format).name);
+  if (!matrix) throw Error({.field = std::string(name), .seen = "(missing)", .expected = expected});
+  if (matrix->rows() != rows || matrix->cols() != cols || matrix->format() != format) {
+    throw Error({.field = std::string(name),
+                 .seen = fmt::format("{} x {} {}", matrix->rows(), matrix->cols(), info(matrix->format()).name),
+                 .expected = expected});
+  }
+  return *matrix;
+}
+
+}  // namespace
+
+Operands operands_of(const Instruction& instruction, const LogicalMatrices& logical) {
+  const Mma mma = mma_of(instruction);
+  Operands operands{.b = require_matrix(logical.b, "b", mma.b, mma.k, mma.n),
+                    .negate_a = mma.negate_a,
+                    .negate_b = mma.negate_b,
+                    .saturate = mma.saturate,
+                    .scale_input_d = mma.scale_input_d};
+  compress_a(instruction, require_matrix(logical.a, "a", mma.a, mma.m, mma.k), operands);
+  if (mma.scale_count > 0) {
+    operands.scales = BlockScales{.a = require_matrix(logical.scale_a, "sfa", mma.scale_type, mma.m, mma.scale_count),
+                                  .b = require_matrix(logical.scale_b, "sfb", mma.scale_type, mma.scale_count, mma.n)};
+  }
+  if (mma.enable_input_d) {
+    operands.c = require_matrix(logical.c, "c", mma.d, mma.m, mma.n);
+  }
+  return operands;
+}
+
+LogicalMatrices logical_of(const Instruction& instruction, const Operands& operands) {
+  LogicalMatrices logical{.a = logical_a(instruction, operands), .b = operands.b, .c = operands.c};
+  if (operands.scales) logical.scale_a = operands.scales->a, logical.scale_b = operands.scales->b;
+  return logical;
+}
+
+Operands operands_of(const Case& one) {
+  return one.has_state() ? gather_operands(one.instruction, one.target, one.before)
+                         : operands_of(one.instruction, one.logical);
+}
+
+Matrix computed_d(const Case& one, const AccumulatorModel* model) {
+  if (one.has_state()) return result_of(one.instruction, one.target, one.before, model);
+  return multiply_accumulate(model ? *model : model_for(one.instruction, one.target),
+                             operands_of(one.instruction, one.logical));
+}
+
+Matrix recorded_d(const Case& one) {
+  if (!one.has_recorded_d()) {
+    throw Error({.field = "d", .seen = "(missing)", .expected = "a recorded D"});
+  }
+  if (!one.has_state()) return *one.logical.d;
+  // Addresses and other numbers are the same before and after.
+  State after = *one.after;
+  for (const Buffer& buffer : one.before.buffers()) {
+    if (info(buffer.field()).is_number && !after.has(buffer.field())) after.set(buffer.field(), buffer.number());
+  }
+  return recorded_result(one.instruction, after);
+}
+
+std::vector<Violation> warnings_of(const Case& one) {
+  if (!one.has_state()) return {};
+  return warnings_of(one.instruction, one.target, one.before);
+}
+
+}  // namespace bitmma

@@ -1,0 +1,111 @@
+#include "bitmma/instruction/execute.hpp"
+
+#include <fmt/format.h>
+
+#include "bitmma/instruction/case.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "family.hpp"
+
+namespace bitmma {
+namespace {
+
+/// The door: the instruction is legal on the target, and the state has what it reads.
+void require_runnable(const Instruction& instruction, Target target, const State& state) {
+  require_legal(instruction, target);
+  std::vector<Violation> violations = violations_of(instruction, state);
+  if (!violations.empty()) throw Error(std::move(violations));
+}
+
+/// Everything is read and multiplied before anything is written.
+template <typename I>
+void run(const I& instruction, const AccumulatorModel& model, State& state) {
+  const std::vector<family::Tile> tiles = family::gather(instruction, state, &model);
+  if (tiles.size() == 1) {
+    family::scatter(instruction, tiles.front(), multiply_accumulate(model, tiles.front().operands), state);
+    return;
+  }
+  std::vector<Matrix> results;
+  for (const family::Tile& tile : tiles) results.push_back(multiply_accumulate(model, tile.operands));
+  for (size_t i = 0; i < tiles.size(); ++i) family::scatter(instruction, tiles[i], results[i], state);
+}
+
+}  // namespace
+
+void execute(const Instruction& instruction, Target target, State& state, const AccumulatorModel* model) {
+  require_runnable(instruction, target, state);
+  family::dispatch(
+      [&](const auto& one) {
+        if constexpr (requires { family::move(one, state); }) family::move(one, state);
+        else run(one, model ? *model : model_for(instruction, target), state);
+      },
+      instruction);
+}
+
+Matrix result_of(const Instruction& instruction, Target target, const State& state, const AccumulatorModel* model) {
+  require_runnable(instruction, target, state);
+  const AccumulatorModel* row = model || !is_mma(instruction) ? model : &model_for(instruction, target);
+  return family::dispatch(
+      [&](const auto& one) -> Matrix {
+        if constexpr (requires { family::gather(one, state, row); }) {
+          // In registers D is what is multiplied. In Tensor Memory lanes may be disabled, and keep what they had.
+          if (!state.has(Field::tmem)) {
+            return multiply_accumulate(*row, family::gather(one, state, nullptr).front().operands);
+          }
+        }
+        State after = state;
+        if constexpr (requires { family::move(one, after); }) family::move(one, after);
+        else run(one, *row, after);
+        return family::recorded(one, after);
+      },
+      instruction);
+}
+
+Matrix recorded_result(const Instruction& instruction, const State& state) {
+  std::vector<Violation> violations = family::violations_of_written(instruction, state);
+  if (!violations.empty()) throw Error(std::move(violations));
+  return family::dispatch([&](const auto& one) { return family::recorded(one, state); }, instruction);
+}
+
+Operands gather_operands(const Instruction& instruction, Target target, const State& state) {
+  require_runnable(instruction, target, state);
+  return family::dispatch(
+      [&](const auto& one) -> Operands {
+        if constexpr (requires { family::gather_whole(one, state); }) return family::gather_whole(one, state);
+        throw Error({.field = "instruction", .seen = print(instruction), .expected = "a matrix instruction"});
+      },
+      instruction);
+}
+
+Matrix multiply(const Instruction& instruction, const Matrix& a, const Matrix& b) {
+  return multiply(instruction, default_target(instruction), a, b);
+}
+
+Matrix multiply(const Instruction& instruction, Target target, const Matrix& a, const Matrix& b, const Matrix* c,
+                const BlockScales* scales) {
+  require_legal(instruction, target);
+  LogicalMatrices logical{.a = a, .b = b};
+  const Instruction one = with_enable_input_d(instruction, c != nullptr);
+  const Mma mma = mma_of(one);
+  if (c) logical.c = *c;
+  else if (mma.enable_input_d) logical.c = Matrix(mma.d, mma.m, mma.n);  // always read: +0 adds nothing
+  if (scales) logical.scale_a = scales->a, logical.scale_b = scales->b;
+  return multiply_accumulate(model_for(instruction, target), operands_of(one, logical));
+}
+
+const AccumulatorModel& model_for(const Instruction& instruction, Target target) {
+  const Mma mma = mma_of(instruction);
+  const AccumulatorModel* model = find_accumulator_model(target, mma.family, mma.a, mma.b, mma.d, mma.scaling);
+  if (!model) {
+    throw Error({.field = "accumulator model",
+                 .seen = fmt::format("{} on {}", print(instruction), print(target)),
+                 .expected = "an instruction with a model row on this target"});
+  }
+  return *model;
+}
+
+std::vector<Violation> warnings_of(const Instruction& instruction, Target target, const State& state) {
+  require_runnable(instruction, target, state);
+  return as_warnings(family::dispatch([&](const auto& one) { return family::warnings(one, state); }, instruction));
+}
+
+}  // namespace bitmma

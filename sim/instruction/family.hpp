@@ -1,0 +1,178 @@
+// What a family of instructions supplies: one overload of each of these functions, in the folder of that name. The
+// public functions of the layer visit the variant once and end here; nothing else asks which family an instruction is
+// of.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "bitmma/core/random.hpp"
+#include "bitmma/instruction/evidence.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/instruction.hpp"
+#include "bitmma/instruction/place.hpp"
+#include "bitmma/instruction/place_operands.hpp"
+#include "bitmma/instruction/state.hpp"
+
+namespace bitmma::family {
+
+/// Calls body with the instruction as its own type. This is the one place that takes an Instruction apart: bodies call
+/// a function that every family supplies, and never ask which family it is.
+template <typename Body, typename AnyInstruction>
+decltype(auto) dispatch(Body&& body, AnyInstruction&& instruction) {
+  return std::visit(std::forward<Body>(body), std::forward<AnyInstruction>(instruction));
+}
+
+/// A block of D and what its outputs read: one for all of D, but where copies in Tensor Memory differ.
+struct Tile {
+  int row = 0, col = 0;
+  Operands operands = {};
+};
+
+/// One immediate of a family: its name, and the meeting point of the number and the value.
+template <typename I>
+struct ImmediateRow {
+  ImmediateInfo info = {};
+  int64_t (*get)(const I&) = nullptr;
+  void (*set)(I&, int64_t) = nullptr;
+  bool (*has)(const I&) = nullptr;  // nullptr: always
+};
+
+/// Calls refuse(field, seen, legal, fix, source) and collects.
+class Checker {
+ public:
+  explicit Checker(std::string_view source) : source_(source) {}
+
+  void refuse(std::string_view field, std::string seen, std::string expected, std::string fix = {},
+              std::optional<std::string_view> source = std::nullopt) {
+    found_.push_back({.field = std::string(field),
+                      .seen = std::move(seen),
+                      .expected = std::move(expected),
+                      .fix = std::move(fix),
+                      .source = std::string(source.value_or(source_))});
+  }
+  void require(bool holds, std::string_view field, std::string seen, std::string expected, std::string fix = {},
+               std::optional<std::string_view> source = std::nullopt) {
+    if (!holds) refuse(field, std::move(seen), std::move(expected), std::move(fix), source);
+  }
+  std::vector<Violation> take() { return std::move(found_); }
+  void throw_if_refused() {
+    if (!found_.empty()) throw Error(std::move(found_));
+  }
+
+ private:
+  std::string_view source_;
+  std::vector<Violation> found_;
+};
+
+/// What the state lacks of the buffers that the instruction writes.
+std::vector<Violation> violations_of_written(const Instruction& instruction, const State& state);
+
+// The instruction as a value.
+Mma describe(const Wgmma& instruction);
+Mma describe(const MmaSync& instruction);
+Mma describe(const Tcgen05Mma& instruction);
+
+/// What no form table says: all violations on a target that has the family.
+std::vector<Violation> violations(const Wgmma& instruction, Target target);
+std::vector<Violation> violations(const MmaSync& instruction, Target target);
+std::vector<Violation> violations(const Tcgen05Mma& instruction, Target target);
+std::vector<Violation> violations(const TmemMove& instruction, Target target);
+
+/// The form whose row the instruction is of, or nullptr.
+const Form* find(const Wgmma& instruction);
+const Form* find(const MmaSync& instruction);
+const Form* find(const Tcgen05Mma& instruction);
+const Form* find(const TmemMove& instruction);
+
+/// The buffers it reads and writes.
+FieldRules fields(const Wgmma& instruction);
+FieldRules fields(const MmaSync& instruction);
+FieldRules fields(const Tcgen05Mma& instruction);
+FieldRules fields(const TmemMove& instruction);
+
+/// Operands of every block of D. A model that prefers them swapped gets them so where that saves work.
+std::vector<Tile> gather(const Wgmma& instruction, const State& state, const AccumulatorModel* model);
+std::vector<Tile> gather(const MmaSync& instruction, const State& state, const AccumulatorModel* model);
+std::vector<Tile> gather(const Tcgen05Mma& instruction, const State& state, const AccumulatorModel* model);
+
+/// Operands of all of D; where copies differ, as its first rows and columns see them.
+Operands gather_whole(const Wgmma& instruction, const State& state);
+Operands gather_whole(const MmaSync& instruction, const State& state);
+Operands gather_whole(const Tcgen05Mma& instruction, const State& state);
+
+/// The immediates' table; see immediates.hpp.
+std::span<const ImmediateRow<Wgmma>> immediates(const Wgmma&);
+std::span<const ImmediateRow<MmaSync>> immediates(const MmaSync&);
+std::span<const ImmediateRow<Tcgen05Mma>> immediates(const Tcgen05Mma&);
+std::span<const ImmediateRow<TmemMove>> immediates(const TmemMove&);
+
+/// Writes D of a tile.
+void scatter(const Wgmma& instruction, const Tile& tile, const Matrix& d, State& state);
+void scatter(const MmaSync& instruction, const Tile& tile, const Matrix& d, State& state);
+void scatter(const Tcgen05Mma& instruction, const Tile& tile, const Matrix& d, State& state);
+
+/// D as the state has it, of a move the words it leaves there.
+Matrix recorded(const Wgmma& instruction, const State& state);
+Matrix recorded(const MmaSync& instruction, const State& state);
+Matrix recorded(const Tcgen05Mma& instruction, const State& state);
+Matrix recorded(const TmemMove& instruction, const State& state);
+
+/// Moves the data.
+void move(const TmemMove& instruction, State& state);
+
+/// What descriptors, addresses and immediates in the state must be, beyond the sizes of buffers.
+std::vector<Violation> state_violations(const Wgmma& instruction, const State& state);
+std::vector<Violation> state_violations(const MmaSync& instruction, const State& state);
+std::vector<Violation> state_violations(const Tcgen05Mma& instruction, const State& state);
+std::vector<Violation> state_violations(const TmemMove& instruction, const State& state);
+
+std::vector<Violation> warnings(const Wgmma& instruction, const State& state);
+std::vector<Violation> warnings(const MmaSync& instruction, const State& state);
+std::vector<Violation> warnings(const Tcgen05Mma& instruction, const State& state);
+std::vector<Violation> warnings(const TmemMove& instruction, const State& state);
+
+/// Points that no source settles; `state` may be nullptr.
+std::vector<Choice> choices(const Wgmma& instruction, const State* state);
+std::vector<Choice> choices(const MmaSync& instruction, const State* state);
+std::vector<Choice> choices(const Tcgen05Mma& instruction, const State* state);
+std::vector<Choice> choices(const TmemMove& instruction, const State* state);
+
+/// Where elements of an operand are.
+using Places = std::function<Place(int row, int col)>;
+Places places(const Wgmma& instruction, const State& state, Role role);
+Places places(const MmaSync& instruction, const State& state, Role role);
+Places places(const Tcgen05Mma& instruction, const State& state, Role role);
+Places places(const TmemMove& instruction, const State& state, Role role);
+
+std::vector<SmemOperand> smem_operands(const Wgmma& instruction, const State& state);
+std::vector<SmemOperand> smem_operands(const MmaSync& instruction, const State& state);
+std::vector<SmemOperand> smem_operands(const Tcgen05Mma& instruction, const State& state);
+std::vector<SmemOperand> smem_operands(const TmemMove& instruction, const State& state);
+
+/// A state that holds the operands.
+State place(const Wgmma& instruction, const Placement& placement, const Operands& operands, RandomStream& filler);
+State place(const MmaSync& instruction, const Placement& placement, const Operands& operands, RandomStream& filler);
+State place(const Tcgen05Mma& instruction, const Placement& placement, const Operands& operands, RandomStream& filler);
+
+/// Every mnemonic of a form, given one of its shapes.
+std::vector<Instruction> instances_of_wgmma(const Form& form);
+std::vector<Instruction> instances_of_mma_sync(const Form& form);
+std::vector<Instruction> instances_of_tcgen05(const Form& form);
+std::vector<Instruction> instances_of_tmem_move(const Form& form);
+
+/// Codes out of their containers, and back with random padding bits around them: e2m1 sits in the middle of its byte,
+/// the others at the bottom.
+Matrix codes_of(Matrix containers, int container_bits);
+Matrix containers_of(Matrix codes, int container_bits, RandomStream& filler);
+/// Writes `width_bits` bits of a register.
+void set_bits(std::span<uint32_t> words, const RegisterPlace& place, int width_bits, uint32_t value);
+/// `count` words drawn from `filler`.
+std::vector<uint32_t> filled(int64_t count, RandomStream& filler);
+
+}  // namespace bitmma::family

@@ -1,0 +1,80 @@
+#include "bitmma/instruction/immediates.hpp"
+
+#include <algorithm>
+
+#include "bitmma/instruction/statement.hpp"
+#include "family.hpp"
+
+namespace bitmma {
+namespace {
+
+/// Calls body(value, row) for every immediate of the instruction's family.
+template <typename AnyInstruction, typename Body>
+void for_each_row(AnyInstruction& instruction, const Body& body) {
+  family::dispatch(
+      [&](auto& one) {
+        for (const auto& row : family::immediates(one)) body(one, row);
+      },
+      instruction);
+}
+
+}  // namespace
+
+std::vector<ImmediateInfo> immediates_of(const Instruction& instruction) {
+  std::vector<ImmediateInfo> found;
+  for_each_row(instruction, [&](const auto& one, const auto& row) {
+    if (!row.has || row.has(one)) found.push_back(row.info);
+  });
+  return found;
+}
+
+std::vector<ImmediateInfo> all_immediates() {
+  std::vector<ImmediateInfo> all;
+  const Instruction of_each_family[]{Wgmma{}, MmaSync{}, Tcgen05Mma{}, TmemMove{}};
+  static_assert(std::size(of_each_family) == std::variant_size_v<Instruction>);
+  for (const Instruction& instruction : of_each_family) {
+    for_each_row(instruction, [&](const auto&, const auto& row) {
+      if (std::ranges::find(all, row.info.name, &ImmediateInfo::name) == all.end()) all.push_back(row.info);
+    });
+  }
+  return all;
+}
+
+int64_t immediate_of(const Instruction& instruction, std::string_view name) {
+  std::optional<int64_t> value;
+  for_each_row(instruction, [&](const auto& one, const auto& row) {
+    if (row.info.name == name) value = row.get(one);
+  });
+  if (value) return *value;
+  const std::vector<ImmediateInfo> all = all_immediates();
+  const auto row = std::ranges::find(all, name, &ImmediateInfo::name);
+  return row == all.end() ? 0 : row->usual;
+}
+
+Instruction with_immediate(const Instruction& instruction, std::string_view name, int64_t value) {
+  Instruction changed = instruction;
+  bool known = false;
+  for_each_row(changed, [&](auto& one, const auto& row) {
+    if (row.info.name != name || (row.has && !row.has(one))) return;
+    known = true;
+    const bool between = row.info.first == -1 && value == 0;  // of 1 or -1
+    if (value < row.info.first || value > row.info.last || between) {
+      throw Error({.field = std::string(name), .seen = std::to_string(value), .expected = std::string(row.info.legal)});
+    }
+    row.set(one, value);
+  });
+  if (known) return changed;
+  const std::vector<ImmediateInfo> all = all_immediates();
+  const auto row = std::ranges::find(all, name, &ImmediateInfo::name);
+  if (row == all.end()) {
+    throw Error(
+        {.field = "immediate", .seen = std::string(name.substr(0, 80)), .expected = "a name that PTX or bitmma knows"});
+  }
+  if (value == row->usual) return changed;
+  throw Error({.field = std::string(name),
+               .seen = std::to_string(value),
+               .expected = row->absent.empty() ? std::to_string(row->usual) : std::string(row->absent),
+               .fix = print(instruction) + " has no such immediate"});
+}
+
+}  // namespace bitmma

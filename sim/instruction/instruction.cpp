@@ -1,0 +1,88 @@
+#include "bitmma/instruction/instruction.hpp"
+
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "family.hpp"
+
+namespace bitmma {
+namespace {
+
+Instruction legal(Instruction instruction) {
+  require_legal(instruction, default_target(instruction));
+  return instruction;
+}
+
+/// A copy of the instruction changed by `change`, an overload for each family that has what is changed.
+template <typename Change>
+Instruction changed(Instruction instruction, const Change& change) {
+  family::dispatch([&](auto& one) { change(one); }, instruction);
+  return instruction;
+}
+
+}  // namespace
+
+Instruction wgmma(const Wgmma& fields) { return legal(fields); }
+Instruction mma_sync(const MmaSync& fields) { return legal(fields); }
+Instruction tcgen05(const Tcgen05Mma& fields) { return legal(fields); }
+Instruction tmem_move(const TmemMove& fields) { return legal(fields); }
+
+bool is_mma(const Instruction& instruction) {
+  return family::dispatch(
+      [](const auto& one) {
+        return requires { family::describe(one); };
+      },
+      instruction);
+}
+
+Family family_of(const Instruction& instruction) {
+  static constexpr std::array order{Family::wgmma, Family::mma_sync, Family::tcgen05, Family::tmem_move};
+  static_assert(order.size() == std::variant_size_v<Instruction>);
+  return order[instruction.index()];
+}
+
+Mma mma_of(const Instruction& instruction) {
+  return family::dispatch(
+      [&](const auto& one) -> Mma {
+        if constexpr (requires { family::describe(one); }) return family::describe(one);
+        throw Error({.field = "instruction",
+                     .seen = print(instruction),
+                     .expected = "a matrix instruction",
+                     .fix = "it moves bits and computes nothing"});
+      },
+      instruction);
+}
+
+Instruction with_majors(const Instruction& instruction, Major a, Major b) {
+  return changed(instruction, [&](auto& one) {
+    if constexpr (requires { one.transpose_a; }) {
+      if (one.a_source == OperandSource::smem) one.transpose_a = a == Major::mn;
+      one.transpose_b = b == Major::mn;
+    }
+  });
+}
+
+Instruction with_a_source(const Instruction& instruction, OperandSource source) {
+  return changed(instruction, [&](auto& one) {
+    if constexpr (requires { one.a_source; }) one.a_source = source;
+  });
+}
+
+Instruction with_enable_input_d(const Instruction& instruction, bool enable) {
+  return changed(instruction, [&](auto& one) {
+    if constexpr (requires { one.enable_input_d; }) one.enable_input_d = enable;
+  });
+}
+
+Instruction with_sparsity_selector(const Instruction& instruction, int selector) {
+  return changed(instruction, [&](auto& one) {
+    if constexpr (requires { one.sparsity_selector; }) one.sparsity_selector = selector;
+  });
+}
+
+Instruction without_ashift(const Instruction& instruction) {
+  return changed(instruction, [&](auto& one) {
+    if constexpr (requires { one.ashift; }) one.ashift = false;
+  });
+}
+
+}  // namespace bitmma

@@ -1,0 +1,141 @@
+#include "bitmma/instruction/place_operands.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "bitmma/core/bits.hpp"
+#include "bitmma/memory/metadata.hpp"
+#include "family.hpp"
+#include "image_plan.hpp"
+
+namespace bitmma {
+
+OperandLayout parse_operand_layout(std::string_view text) {
+  const size_t at = text.find('@'), colon = text.find(':');
+  const std::string_view layout = text.substr(0, at), major = layout.substr(0, colon);
+  const std::optional<Swizzle> mode =
+      swizzle_named(colon == std::string_view::npos ? "" : layout.substr(std::min(colon + 1, layout.size())));
+  int64_t start = 0;
+  bool start_is_number = true;
+  if (at != std::string_view::npos) {
+    const std::string_view number = text.substr(at + 1);
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), start);
+    start_is_number = error == std::errc{} && end == number.data() + number.size() && start >= 0 && start % 16 == 0 &&
+                      start < ImagePlan::window_bytes;
+  }
+  if ((major != "k-major" && major != "mn-major") || !mode || !start_is_number) {
+    throw Error({.field = "layout",
+                 .seen = std::string(text.substr(0, 80)),
+                 .expected = "k-major or mn-major, a colon, then none, 32, 64, 128 or 128-atom32; then perhaps @ and a "
+                             "start in bytes, a multiple of 16",
+                 .fix = "for example k-major:128 or k-major:128@32"});
+  }
+  return {.major = major == "k-major" ? Major::k : Major::mn, .swizzle = *mode, .start_bytes = start};
+}
+
+Instruction with_majors(const Instruction& instruction, const OperandLayout& a, const OperandLayout& b) {
+  return with_majors(instruction, a.major, b.major);
+}
+
+State place_operands(const Instruction& instruction, const Placement& placement, const Operands& operands,
+                     RandomStream filler) {
+  return family::dispatch(
+      [&](const auto& one) -> State {
+        if constexpr (requires { family::place(one, placement, operands, filler); }) {
+          return family::place(one, placement, operands, filler);
+        }
+        throw Error({.field = "instruction", .seen = "a move", .expected = "a matrix instruction"});
+      },
+      instruction);
+}
+
+Matrix logical_a(const Instruction& instruction, const Operands& operands) {
+  const Mma mma = mma_of(instruction);
+  if (!mma.sparse) return operands.a;
+  Matrix logical(mma.a, mma.m, mma.k);
+  const int stored_k = mma.stored_k();
+  for (int row = 0; row < mma.m; ++row) {
+    for (int j = 0; j < stored_k; ++j) {
+      logical(row,
+              operands.selected_k[static_cast<size_t>(row) * static_cast<size_t>(stored_k) + static_cast<size_t>(j)]) =
+          operands.a(row, j);
+    }
+  }
+  return logical;
+}
+
+void compress_a(const Instruction& instruction, const Matrix& logical, Operands& operands) {
+  const Mma mma = mma_of(instruction);
+  operands.selected_k.clear();
+  if (!mma.sparse) {
+    operands.a = logical;
+    return;
+  }
+  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
+  const int kept_units = pattern.stored_per_chunk / pattern.unit, units = pattern.chunk / pattern.unit;
+  operands.a = Matrix(mma.a, mma.m, mma.stored_k());
+  for (int row = 0; row < mma.m; ++row) {
+    for (int chunk = 0; chunk < mma.k / pattern.chunk; ++chunk) {
+      const int first_k = chunk * pattern.chunk;
+      std::vector<int> kept;
+      for (int unit = 0; unit < units; ++unit) {
+        bool has_code = false;
+        for (int i = 0; i < pattern.unit; ++i) has_code |= logical(row, first_k + unit * pattern.unit + i) != 0;
+        if (has_code) kept.push_back(unit);
+      }
+      if (static_cast<int>(kept.size()) > kept_units) {
+        throw Error({.field = fmt::format("a row {}, columns {}..{}", row, first_k, first_k + pattern.chunk - 1),
+                     .seen = fmt::format("{} non-zero {}", kept.size(), pattern.unit == 1 ? "codes" : "pairs"),
+                     .expected = fmt::format("at most {} of {}", kept_units, units),
+                     .fix = "prune A to the sparsity of this type",
+                     .source = "PTX ISA 9.7.15.6"});
+      }
+      // Fill up with the lowest free positions, then keep the order the metadata demands.
+      for (int unit = 0; static_cast<int>(kept.size()) < kept_units; ++unit) {
+        if (std::ranges::find(kept, unit) == kept.end()) kept.push_back(unit);
+      }
+      std::ranges::sort(kept);
+      for (int i = 0; i < pattern.stored_per_chunk; ++i) {
+        const int k = first_k + kept[static_cast<size_t>(i / pattern.unit)] * pattern.unit + i % pattern.unit;
+        operands.a(row, chunk * pattern.stored_per_chunk + i) = logical(row, k);
+        operands.selected_k.push_back(static_cast<uint16_t>(k));
+      }
+    }
+  }
+}
+
+namespace family {
+
+Matrix codes_of(Matrix containers, int container_bits) {
+  const FormatInfo& format = info(containers.format());
+  const int shift = container_shift(format.id, container_bits);
+  const auto mask = static_cast<uint32_t>(low_mask(format.bits));
+  for (uint32_t& word : containers.words()) word = word >> shift & mask;
+  return containers;
+}
+
+Matrix containers_of(Matrix codes, int container_bits, RandomStream& filler) {
+  const FormatInfo& format = info(codes.format());
+  const int shift = container_shift(format.id, container_bits);
+  const auto all = static_cast<uint32_t>(low_mask(container_bits)), used = static_cast<uint32_t>(low_mask(format.bits))
+                                                                           << shift;
+  for (uint32_t& word : codes.words()) word = word << shift | (filler.word() & all & ~used);
+  return codes;
+}
+
+void set_bits(std::span<uint32_t> words, const RegisterPlace& place, int width_bits, uint32_t value) {
+  uint32_t& word = words[static_cast<size_t>(place.thread)];
+  const auto mask = static_cast<uint32_t>(low_mask(width_bits)) << place.bit;
+  word = (word & ~mask) | (value << place.bit & mask);
+}
+
+std::vector<uint32_t> filled(int64_t count, RandomStream& filler) {
+  std::vector<uint32_t> words(static_cast<size_t>(count));
+  for (uint32_t& word : words) word = filler.word();
+  return words;
+}
+
+}  // namespace family
+}  // namespace bitmma

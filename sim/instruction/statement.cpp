@@ -1,0 +1,104 @@
+#include "bitmma/instruction/statement.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+
+#include "bitmma/core/error.hpp"
+#include "text/syntax.hpp"
+#include "text/words.hpp"
+
+namespace bitmma {
+namespace {
+
+using syntax::Grammar;
+
+const Grammar& grammar_of(const Wgmma&) { return syntax::wgmma_grammar; }
+const Grammar& grammar_of(const MmaSync&) { return syntax::mma_sync_grammar; }
+const Grammar& grammar_of(const Tcgen05Mma&) { return syntax::tcgen05_grammar; }
+const Grammar& grammar_of(const TmemMove&) { return syntax::tmem_move_grammar; }
+const Grammar& grammar_of(const Instruction& instruction) {
+  return std::visit([](const auto& one) -> const Grammar& { return grammar_of(one); }, instruction);
+}
+
+/// The grammar whose first words the mnemonic has, else one whose first word it has, which then says what is wrong with
+/// the second. Throws Error when there is none.
+const Grammar& find_grammar(std::string_view mnemonic) {
+  static constexpr std::array grammars{&syntax::tmem_move_grammar, &syntax::wgmma_grammar, &syntax::mma_sync_grammar,
+                                       &syntax::tcgen05_grammar};
+  const std::string_view word = mnemonic.substr(0, mnemonic.find('.'));
+  const Grammar* found = nullptr;
+  for (const Grammar* grammar : grammars) {
+    if (syntax::begins(*grammar, mnemonic)) return *grammar;
+    if (grammar->head == word) found = grammar;
+  }
+  if (found) return *found;
+  const Instruction example = Wgmma{};
+  throw Error({.field = "instruction",
+               .seen = syntax::shown(word),
+               .expected = "a mnemonic that begins with wgmma.mma_async, tcgen05.mma or mma.sync",
+               .fix = "write " + syntax::wgmma_grammar.form(example),
+               .source = syntax::wgmma_grammar.source(example)});
+}
+
+}  // namespace
+
+std::string print(const Instruction& instruction) {
+  return syntax::print_mnemonic(grammar_of(instruction), instruction);
+}
+
+Instruction parse_instruction(std::string_view mnemonic) {
+  std::vector<Violation> violations;
+  Instruction instruction = syntax::parse_mnemonic(find_grammar(mnemonic), mnemonic, violations);
+  if (!violations.empty()) throw Error(std::move(violations));
+  return instruction;
+}
+
+Statement parse_statement(std::string_view text) {
+  std::vector<Violation> violations;
+  const auto refuse = [&](std::string field, std::string_view seen, std::string expected) {
+    violations.push_back({.field = std::move(field), .seen = syntax::shown(seen), .expected = std::move(expected)});
+  };
+  constexpr std::string_view spaces = " \t\n\v\f\r";
+  Statement statement;
+  text = syntax::trimmed(text);
+  if (const size_t end = text.find(';'); end != std::string_view::npos) {
+    if (const std::string_view more = syntax::trimmed(text.substr(end + 1)); !more.empty())
+      refuse("text behind the semicolon", more, "nothing: a single statement");
+    text = text.substr(0, end);
+  }
+  if (text.starts_with('@')) {
+    const std::string_view guard = text.substr(0, text.find_first_of(spaces));
+    const std::string_view name = guard.substr(guard.starts_with("@!") ? 2 : 1);
+    if (!syntax::is_name(name)) refuse("guard", guard, "@ or @! and a predicate register");
+    statement.guard = std::string(guard);
+    text = syntax::trimmed(text.substr(guard.size()));
+  }
+  const std::string_view mnemonic = text.substr(0, text.find_first_of(std::string(spaces) + "{[,"));
+  const Grammar& grammar = find_grammar(mnemonic);
+  const size_t before = violations.size();
+  statement.instruction = syntax::parse_mnemonic(grammar, mnemonic, violations);
+  const auto operands = syntax::split_list(text.substr(mnemonic.size()));
+  if (!operands) {
+    refuse("operands", syntax::trimmed(text.substr(mnemonic.size())), "a partner of each brace and bracket");
+  } else if (violations.size() == before) {  // else which operands there are is not known
+    statement.operands = syntax::parse_operands(grammar, *operands, statement.instruction, violations);
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+  return statement;
+}
+
+std::string print(const Statement& statement) {
+  std::string text = statement.guard.empty() ? "" : statement.guard + " ";
+  text += print(statement.instruction);
+  for (size_t i = 0; i < statement.operands.size(); ++i) text += (i == 0 ? " " : ", ") + statement.operands[i].text;
+  return text + ";";
+}
+
+Statement statement_of(const Instruction& instruction) {
+  return {
+      .guard = {}, .instruction = instruction, .operands = syntax::operands_of(grammar_of(instruction), instruction)};
+}
+
+}  // namespace bitmma

@@ -1,0 +1,336 @@
+// tcgen05.mma: its instruction descriptor, which rows of the form table are its own, what else must hold, what nobody
+// has published, every mnemonic.
+//
+//   tcgen05.mma.cta_group::2.kind::f16  +  idesc 0x10100010  =  M 256, N 64, K 16, D f32, A and B f16
+//
+// Sources: PTX ISA 9.7.16; ptxas 13.0 for what stands in the mnemonic.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "../family.hpp"
+
+namespace bitmma {
+
+Tcgen05Mma with_idesc(Tcgen05Mma instruction, uint32_t idesc) {
+  const InstructionDescriptor d = decode_instruction_descriptor(instruction.kind, idesc);
+  if (d.sparse != instruction.sparse) {
+    throw Error({.field = "sparse bit of the instruction descriptor",
+                 .seen = d.sparse ? "1" : "0",
+                 .expected = instruction.sparse ? "1, as the mnemonic has .sp" : "0, as the mnemonic has no .sp",
+                 .source = "PTX ISA 9.7.16.4.2"});
+  }
+  instruction.m = d.m, instruction.n = d.n;
+  instruction.d = d.d, instruction.a = d.a, instruction.b = d.b;
+  instruction.k = d.k_96 ? 96 : natural_k(kind_container_bits(instruction.kind, d.a), instruction.sparse);
+  instruction.saturate = d.saturate;
+  instruction.negate_a = d.negate_a, instruction.negate_b = d.negate_b;
+  instruction.transpose_a = d.transpose_a, instruction.transpose_b = d.transpose_b;
+  instruction.sparsity_selector = d.sparsity_selector;
+  instruction.max_shift_code = d.max_shift_code;
+  instruction.scale_type = d.scale_type;
+  instruction.scale_a_id = d.scale_a_id, instruction.scale_b_id = d.scale_b_id;
+  return instruction;
+}
+
+uint32_t idesc_of(const Tcgen05Mma& instruction) {
+  return encode(InstructionDescriptor{.kind = instruction.kind,
+                                      .m = instruction.m,
+                                      .n = instruction.n,
+                                      .d = instruction.d,
+                                      .a = instruction.a,
+                                      .b = instruction.b,
+                                      .sparse = instruction.sparse,
+                                      .sparsity_selector = instruction.sparsity_selector,
+                                      .saturate = instruction.saturate,
+                                      .negate_a = instruction.negate_a,
+                                      .negate_b = instruction.negate_b,
+                                      .transpose_a = instruction.transpose_a,
+                                      .transpose_b = instruction.transpose_b,
+                                      .max_shift_code = instruction.max_shift_code,
+                                      .scale_type = instruction.scale_type,
+                                      .scale_a_id = instruction.scale_a_id,
+                                      .scale_b_id = instruction.scale_b_id,
+                                      .k_96 = instruction.k == 96});
+}
+
+namespace family {
+namespace {
+
+constexpr std::string_view table_39 = "PTX ISA 9.7.16.2.1, Table 39", syntax = "PTX ISA 9.7.16.10.9; ptxas 13.0";
+
+bool is_scaled(const Tcgen05Mma& instruction) { return info(instruction.kind).has_block_scales(); }
+
+/// Any row of the kind, for what all of them share.
+const Form* find_kind(MmaKind kind, int k) {
+  const Form* found = nullptr;
+  for (const Form& form : forms()) {
+    if (form.family != Family::tcgen05 || form.kind != kind) continue;
+    if (!found || form.k_dense == k) found = &form;
+  }
+  return found;
+}
+
+void check_shape(const Tcgen05Mma& instruction, const Form& form, Checker& check) {
+  const auto shape = std::ranges::find_if(form.shapes, [&](const LegalShape& row) {
+    return row.weight_stationary == instruction.weight_stationary && row.cta_group == instruction.cta_group &&
+           (instruction.sparse ? row.sparse : row.dense);
+  });
+  if (shape == form.shapes.end()) return;  // .ws with two CTAs or with scales: refused by check_qualifiers
+  if (std::ranges::find(shape->m, instruction.m) == shape->m.end() || instruction.m == 0) {
+    std::vector<int> legal;
+    std::ranges::copy_if(shape->m, std::back_inserter(legal), [](int m) { return m != 0; });
+    check.refuse("M", std::to_string(instruction.m),
+                 fmt::format("{} with cta_group::{}{}{}", fmt::join(legal, " or "), instruction.cta_group,
+                             instruction.weight_stationary ? " and .ws" : "",
+                             is_scaled(instruction) ? " and block scales" : ""));
+  }
+  if (!shape->n.contains(instruction.n)) check.refuse("N", std::to_string(instruction.n), std::string(shape->n.text));
+  const int transposed_step = 16 * instruction.cta_group;
+  const bool in_bytes = kind_container_bits(instruction.kind, instruction.b) == 8;
+  if (in_bytes && instruction.transpose_b && instruction.n % transposed_step != 0) {
+    check.refuse("N", std::to_string(instruction.n),
+                 fmt::format("a multiple of {} when an 8-bit B is N-major", transposed_step), "",
+                 "PTX ISA 9.7.16.10, Table 52");
+  }
+  const int k = instruction.k == 96 && !instruction.sparse ? form.k_dense
+                : instruction.sparse                       ? form.k_sparse
+                                                           : form.k_dense;
+  if (instruction.k != k) {
+    check.refuse("K", std::to_string(instruction.k), std::to_string(k),
+                 instruction.k == 96 ? "K = 96 goes with the dense mxf4 kinds" : "", syntax);
+  }
+}
+
+void check_qualifiers(const Tcgen05Mma& instruction, Checker& check) {
+  if (instruction.weight_stationary && instruction.cta_group != 1) {
+    check.refuse("cta_group", std::to_string(instruction.cta_group), "1 with .ws", "", table_39);
+  }
+  if (instruction.cta_group != 1 && instruction.cta_group != 2) {
+    check.refuse("cta_group", std::to_string(instruction.cta_group), "1 or 2", "", table_39);
+  }
+  if (instruction.weight_stationary && is_scaled(instruction)) {
+    check.refuse(".ws", "present", "absent with block scales", "", syntax);
+  }
+  if (instruction.collector && (instruction.collector->buffer == CollectorBuffer::a) == instruction.weight_stationary) {
+    check.refuse("collector", instruction.weight_stationary ? "a" : "b0..b3",
+                 instruction.weight_stationary ? "b0..b3 with .ws" : "a without .ws", "", syntax);
+  }
+  if (instruction.ashift) {
+    if (instruction.a_source != OperandSource::tmem) {
+      check.refuse(".ashift", "present", "absent unless A is in Tensor Memory", "", syntax);
+    }
+    if (instruction.weight_stationary || is_scaled(instruction)) {
+      check.refuse(".ashift", "present", "absent with .ws or block scales", "", syntax);
+    }
+    if (instruction.m != 128 && instruction.m != 256) {
+      check.refuse(".ashift", fmt::format("M = {}", instruction.m), "M = 128 or 256", "", syntax);
+    }
+    if (instruction.collector && (instruction.collector->operation == CollectorOperation::fill ||
+                                  instruction.collector->operation == CollectorOperation::use)) {
+      check.refuse("collector", instruction.collector->operation == CollectorOperation::fill ? "fill" : "use",
+                   "lastuse, discard or none with .ashift", "", syntax);
+    }
+    if (instruction.sparse && instruction.m == 128 && instruction.cta_group == 2) {
+      check.refuse(".ashift", "rows in halves of 32 lanes (layout C)", "dense, M = 256 or cta_group::1",
+                   "legal PTX, but no source says which rows move there; bitmma does not guess", "");
+    }
+  }
+  const bool may_scale_d =
+      (instruction.kind == MmaKind::f16 || instruction.kind == MmaKind::tf32) && !instruction.weight_stationary;
+  if (instruction.scale_input_d != 0 && !may_scale_d) {
+    check.refuse("scale_input_d", std::to_string(instruction.scale_input_d),
+                 "0: only kind::f16 and kind::tf32 without .ws scale D", "", "PTX ISA 9.7.16.10.9");
+  } else if (instruction.scale_input_d < 0 || instruction.scale_input_d > 15) {
+    check.refuse("scale_input_d", std::to_string(instruction.scale_input_d), "0..15", "", syntax);
+  }
+  if (instruction.max_shift_code != 0 && !instruction.weight_stationary) {
+    check.refuse("max_shift", std::to_string(instruction.max_shift_code), "0 without .ws", "",
+                 "PTX ISA 9.7.16.4.2, Table 42");
+  }
+}
+
+/// ".scale_vec::1X, .block32 or nothing".
+std::string print_sizes(const Form& form) {
+  std::vector<std::string_view> names;
+  bool optional = false;
+  for (const LegalScales& row : form.scales) {
+    if (row.scale_vec == ScaleVec::unwritten) optional = true;
+    else names.push_back(print(row.scale_vec));
+  }
+  if (optional) return fmt::format("{} or nothing", fmt::join(names, ", "));
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("{} or {}; it must be written", fmt::join(names, ", "), last);
+}
+
+void check_scales(const Tcgen05Mma& instruction, const Form& form, Checker& check) {
+  constexpr std::string_view source = "PTX ISA 9.7.16.10.7, Tables 56 and 57";
+  if (form.scales.empty()) {
+    if (instruction.scale_vec != ScaleVec::unwritten) {
+      check.refuse("size of the scale vector", std::string(print(instruction.scale_vec)),
+                   "none: the kind has no scales");
+    }
+    return;
+  }
+  const auto row = std::ranges::find(form.scales, instruction.scale_vec, &LegalScales::scale_vec);
+  if (row == form.scales.end()) {
+    check.refuse("size of the scale vector",
+                 instruction.scale_vec == ScaleVec::unwritten ? "(none)" : std::string(print(instruction.scale_vec)),
+                 print_sizes(form), "", source);
+    return;
+  }
+  if (!row->types.contains(instruction.scale_type)) {
+    check.refuse("scale type", std::string(info(instruction.scale_type).name),
+                 "ue8m0; ue4m3 goes with mxf4nvf4 and a scale for every 16 (.scale_vec::4X, .block16)",
+                 "bit 23 of the instruction descriptor", source);
+  }
+  for (const auto& [name, id] :
+       {std::pair("scale_a_id", instruction.scale_a_id), std::pair("scale_b_id", instruction.scale_b_id)}) {
+    const bool is_byte = id >= 0 && id <= 3;  // the descriptor refuses others
+    if (!is_byte || (id % row->id_step == 0 && id <= row->last_id)) continue;
+    check.refuse(name, std::to_string(id), row->id_step == 4 ? "0 with four scales" : "0 or 2",
+                 "it is the byte of the cell that holds the first scale", source);
+  }
+}
+
+void check_operands(const Tcgen05Mma& instruction, Checker& check) {
+  for (const auto& [name, format, transpose] : {std::tuple("transpose_a", instruction.a, instruction.transpose_a),
+                                                std::tuple("transpose_b", instruction.b, instruction.transpose_b)}) {
+    if (transpose && info(format).bits < 8) {
+      check.refuse(name, "1", fmt::format("0 for {}", info(format).name),
+                   "the sources disagree about MN-major 4- and 6-bit types", "PTX ISA Table 54");
+    }
+  }
+  if (instruction.a_source == OperandSource::registers) {
+    check.refuse("A", "in registers", "in shared or Tensor Memory", "", "PTX ISA 9.7.16.10.9");
+  }
+  if (instruction.a_source == OperandSource::tmem && instruction.transpose_a) {
+    check.refuse("transpose_a", "1", "0 when A is in Tensor Memory", "", "PTX ISA 9.7.16.10.4");
+  }
+}
+
+}  // namespace
+
+const Form* find(const Tcgen05Mma& instruction) {
+  const Form* found = nullptr;
+  for (const Form& form : forms()) {
+    const bool fits = form.family == Family::tcgen05 && form.kind == instruction.kind && form.d == instruction.d &&
+                      form.a.contains(instruction.a) && form.b.contains(instruction.b);
+    // K = 96 has rows of its own; any other K belongs to the ordinary row.
+    if (fits && (form.k_dense == 96) == (instruction.k == 96 && !instruction.sparse)) found = &form;
+  }
+  return found;
+}
+
+std::vector<Violation> violations(const Tcgen05Mma& instruction, Target) {
+  // First what the descriptor cannot say: types, signs, numbers that do not fit.
+  std::vector<Violation> found;
+  try {
+    static_cast<void>(idesc_of(instruction));
+  } catch (const Error& error) {
+    found = error.violations();
+  }
+  const Form* form = find_kind(instruction.kind, instruction.k);
+  Checker check(table_39);
+  check_qualifiers(instruction, check);
+  check_shape(instruction, *form, check);
+  check_scales(instruction, *form, check);
+  check_operands(instruction, check);
+  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  const std::vector<Violation> of_descriptor = found;
+  for (Violation& violation : check.take()) {
+    const bool said = std::ranges::any_of(of_descriptor, [&](const Violation& one) {
+      return std::ranges::equal(one.field, violation.field, {}, lower, lower);
+    });
+    if (!said) found.push_back(std::move(violation));
+  }
+  return found;
+}
+
+std::vector<Choice> choices(const Tcgen05Mma& instruction, const State* state) {
+  const Mma mma = describe(instruction);
+  const bool scaled = mma.scale_count > 0;
+  const bool half_lanes = (mma.m == 64 && !instruction.weight_stationary) || (mma.m == 128 && mma.cta_group == 2);
+  const bool unpacked_fp4 = mma.a_source == OperandSource::tmem && mma.a == Format::e2m1 && mma.a_container_bits == 8;
+  bool has_base_offset = false;
+  for (const Field field : {Field::a_desc, Field::b_desc}) {
+    if (!state || !state->has(field)) continue;
+    has_base_offset |= decode_smem_descriptor(Target::sm_100a, state->number(field)).base_offset != 0;
+  }
+  // Layout C, D of a sparse M = 128 over two CTAs, is TVM's and the ISA's; what CUTLASS lacks there is not our choice.
+  const std::pair<bool, Choice> rows[]{
+      {mma.sparse, {"sparse tcgen05 sums the selected products as the dense instruction does", true}},
+      {mma.scale_input_d != 0, {"scale_input_d: D * 2^-s enters the sum exactly", true}},
+      {mma.k == 96 && scaled, {"K = 96: six groups by the rule of K = 64", true}},
+      {scaled && mma.scaling == Scaling::groups_of_16,
+       {"fp4 groups: two published models differ where C's exponent lies between the scales' and the products' with a "
+        "group 23 binades lower",
+        false}},
+      {mma.sparse, {"undefined metadata selects as on an H200"}},
+      {mma.d == Format::f16, {"the upper half of a cell with an f16 element of D is kept"}},
+      {unpacked_fp4, {"e2m1 of A in Tensor Memory sits in bits 5:2 of its byte"}},
+      {instruction.ashift, {".ashift moves rows within each 32 lanes, the last one stays"}},
+      {instruction.weight_stationary,
+       {"the zero-column mask covers the columns of D, after the shift, and a zeroed column still makes NaN of "
+        "infinity"}},
+      {mma.sparse && (half_lanes || mma.sparsity_selector >= 2),
+       {"sparse metadata of rows in half partitions, and of tf32 and f16 selectors 2 and 3, by extension"}},
+      {scaled && mma.m == 128 && mma.cta_group == 2, {"two-by-two scales of B over two CTAs as CUTLASS lays them out"}},
+      {has_base_offset, {"base offset acts as measured on Hopper"}},
+  };
+  std::vector<Choice> found;
+  for (const auto& [applies, choice] : rows) {
+    if (applies) found.push_back(choice);
+  }
+  return found;
+}
+
+std::vector<Instruction> instances_of_tcgen05(const Form& form) {
+  std::vector<Instruction> all;
+  std::vector<std::optional<Collector>> collectors{std::nullopt};
+  for (const auto buffer :
+       {CollectorBuffer::a, CollectorBuffer::b0, CollectorBuffer::b1, CollectorBuffer::b2, CollectorBuffer::b3}) {
+    for (const auto operation : {CollectorOperation::fill, CollectorOperation::use, CollectorOperation::lastuse,
+                                 CollectorOperation::discard}) {
+      collectors.push_back(Collector{buffer, operation});
+    }
+  }
+  std::vector<ScaleVec> sizes;
+  for (const LegalScales& row : form.scales) sizes.push_back(row.scale_vec);
+  if (sizes.empty()) sizes.push_back(ScaleVec::unwritten);
+  const auto first_of = [](const FormatSet& set) {
+    for (const Format format : {Format::tf32, Format::s8, Format::e4m3, Format::e2m1}) {
+      if (set.contains(format)) return format;
+    }
+    return Format::f16;
+  };
+  // ws, sp, cta_group::2 and .ashift in every combination; what is illegal falls out below.
+  for (int bits = 0; bits < 16; ++bits) {
+    const bool sparse = (bits & 2) != 0, two = (bits & 4) != 0, ashift = (bits & 8) != 0;
+    if (sparse && form.k_sparse == 0) continue;
+    for (const ScaleVec size : sizes) {
+      for (const std::optional<Collector>& collector : collectors) {
+        const Tcgen05Mma one{.kind = form.kind,
+                             .cta_group = two ? 2 : 1,
+                             .weight_stationary = (bits & 1) != 0,
+                             .d = form.d,
+                             .a = first_of(form.a),
+                             .b = first_of(form.b),
+                             .sparse = sparse,
+                             .k = sparse ? form.k_sparse : form.k_dense,
+                             .a_source = ashift ? OperandSource::tmem : OperandSource::smem,
+                             .scale_vec = size,
+                             .ashift = ashift,
+                             .collector = collector};
+        if (violations(one, form.targets.first()).empty()) all.push_back(one);
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace family
+}  // namespace bitmma

@@ -1,0 +1,468 @@
+// tcgen05.mma: what it reads from shared and Tensor Memory, and where D goes.
+//
+//   D[m x n] = A[m x k] * B[k x n] (+ D * 2^-scale_input_d)
+//
+// With cta_group::2 each CTA of the pair holds its half of the rows of A and of the columns of B, under the same
+// descriptor values, its own scales of A and metadata, and all scales of B. Several parts of D may read copies of A,
+// metadata and scales of their own; D is cut into tiles that read the same ones, which is one tile unless somebody's
+// copies differ. Evidence: PTX ISA 9.7.16.10, CUTLASS; no Blackwell GPU was measured for this project.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "../../formats/matrix_inside.hpp"
+#include "../family.hpp"
+#include "bitmma/core/bits.hpp"
+#include "bitmma/memory/metadata.hpp"
+#include "operands.hpp"
+
+namespace bitmma::family {
+namespace {
+
+/// Calls body(row, col, count, place) for every run of columns of a block of D that lie side by side in one lane:
+/// TmemD::place_of, with the divisions outside.
+template <typename Body>
+void for_each_run(const TmemD& map, int first_row, int rows, int first_col, int cols, const Body& body) {
+  const int columns = map.columns(), rows_per_cta = map.layout.rows_per_cta;
+  for (int col = first_col; col < first_col + cols;) {
+    const int part = col / columns, count = std::min(first_col + cols - col, columns - col % columns);
+    for (int row = first_row; row < first_row + rows;) {
+      const int cta = row / rows_per_cta, end = std::min(first_row + rows, (cta + 1) * rows_per_cta);
+      for (; row < end; ++row) {
+        body(row, col, count,
+             TmemPlace{.cta = cta,
+                       .lane = map.address.lane + lane_of(map.layout, row - cta * rows_per_cta, part),
+                       .column = map.address.column + col % columns,
+                       .bit = 0});
+      }
+    }
+    col += count;
+  }
+}
+
+/// The operands of one instruction in one state, part by part.
+class Reader {
+ public:
+  Reader(const Tcgen05Mma& instruction, const State& state)
+      : instruction_(instruction),
+        mma_(describe(instruction)),
+        state_(state),
+        tmem_(state.words(Field::tmem)),
+        columns_(state.columns()) {}
+
+  Matrix a(int copy) const {
+    if (instruction_.a_source == OperandSource::tmem) return a_of_tmem(copy);
+    const SmemMatrix part = a_matrix(instruction_, state_);
+    if (instruction_.cta_group == 1) return bitmma::gather(image(0), SmemMap(part), instruction_.a, "A");
+    Matrix whole = unfilled_matrix(instruction_.a, mma_.m, mma_.stored_k());
+    for (int cta = 0; cta < instruction_.cta_group; ++cta) {
+      set_block(whole, cta * part.rows, 0,
+                bitmma::gather(image(cta), SmemMap(part), instruction_.a, cta ? "A (odd CTA)" : "A"));
+    }
+    return whole;
+  }
+
+  Matrix b() const {
+    const SmemMatrix part = b_matrix(instruction_, state_);
+    const ZeroColumnMask mask = mask_of(instruction_, state_);
+    const int columns = mma_.n / instruction_.cta_group;
+    const SmemMap map(part);
+    Matrix whole;
+    for (int cta = 0; cta < instruction_.cta_group; ++cta) {
+      Matrix stored = gather_transposed(image(cta), map, instruction_.b, cta ? "B (odd CTA)" : "B");
+      if (instruction_.cta_group == 1 && mask.column_shift == 0) {
+        whole = std::move(stored);
+        break;
+      }
+      if (cta == 0) whole = unfilled_matrix(instruction_.b, mma_.k, mma_.n);
+      set_block(whole, 0, cta * columns, block_of(stored, 0, mma_.k, mask.column_shift, columns));
+    }
+    const std::vector<bool> zeroed = zeroed_columns(mask, mma_.m, mma_.n);
+    for (int col = 0; col < mma_.n; ++col) {
+      if (zeroed[static_cast<size_t>(col)]) view(whole).col(col).setZero();
+    }
+    return whole;
+  }
+
+  Selection selection(int copy) const {
+    if (!mma_.sparse) return {};
+    const TmemMetadata map = metadata_in_tmem(instruction_, state_.word(Field::metadata_tmem));
+    const SparsePattern& pattern = sparse_pattern(map.element_bits);
+    return select(pattern, mma_.m, mma_.stored_k(),
+                  [&](int row, int chunk) { return read_bits(map.place_of(row, chunk * pattern.chunk, copy), 4); });
+  }
+
+  /// Scales of A for the rows of D in part `part` of N: each row reads the replica in its own 32 lanes.
+  Matrix scale_a(int part) const {
+    const TmemScales map = scale_a_in_tmem(instruction_, state_.word(Field::scale_a_tmem));
+    const TmemLayoutInfo& layout = layout_of(instruction_);
+    const TmemD d{.layout = layout, .n = mma_.n};
+    Matrix scales(mma_.scale_type, mma_.m, mma_.scale_count);
+    for (int row = 0; row < mma_.m; ++row) {
+      const TmemPlace of_d = d.place_of(row, part * d.columns());
+      take_scales(map, row % layout.rows_per_cta, of_d.lane / 32, of_d.cta,
+                  [&](int j, uint32_t code) { scales(row, j) = code; });
+    }
+    return scales;
+  }
+
+  /// Scales of B as the rows of D see them that share a CTA and 32 lanes with `row`.
+  Matrix scale_b(int row) const {
+    const TmemScales map = scale_b_in_tmem(instruction_, state_.word(Field::scale_b_tmem));
+    const TmemD d{.layout = layout_of(instruction_), .n = mma_.n};
+    const TmemPlace of_d = d.place_of(row, 0);
+    Matrix scales(mma_.scale_type, mma_.scale_count, mma_.n);
+    for (int lane = 0; lane < 32; ++lane) {  // columns n and n + 32 are neighbours in a lane
+      for (int col = lane; col < mma_.n; col += 32) {
+        take_scales(map, col, of_d.lane / 32 % map.replicas(), of_d.cta,
+                    [&](int j, uint32_t code) { scales(j, col) = code; });
+      }
+    }
+    return scales;
+  }
+
+ private:
+  std::span<const uint8_t> image(int cta) const { return state_.image(cta, instruction_.cta_group); }
+  uint32_t read_bits(const TmemPlace& place, int width_bits) const {
+    return tmem_[cell_index(place, columns_)] >> place.bit & static_cast<uint32_t>(low_mask(width_bits));
+  }
+
+  Matrix a_of_tmem(int copy) const {
+    const TmemA map = a_in_tmem(instruction_, state_.word(Field::a_tmem));
+    Matrix whole = unfilled_matrix(instruction_.a, mma_.m, mma_.stored_k());
+    const int code_bits = info(instruction_.a).bits;
+    for (int row = 0; row < mma_.m; ++row) {
+      for (int k = 0; k < mma_.stored_k(); ++k) {
+        TmemPlace place = map.place_of(row, k, copy);
+        if (instruction_.ashift) place.lane = shifted_lane(place.lane);
+        place.bit += container_shift(instruction_.a, map.element_bits);
+        whole(row, k) = read_bits(place, code_bits);
+      }
+    }
+    return whole;
+  }
+
+  /// All scales of one row or column: four stand in a cell, which is looked up once. put(j, code) takes them.
+  template <typename Put>
+  void take_scales(const TmemScales& map, int row, int replica, int cta, const Put& put) const {
+    uint32_t word = 0;
+    for (int j = 0; j < mma_.scale_count; ++j) {
+      const int byte = (map.id + j) % 4;
+      if (j == 0 || byte == 0) {
+        TmemPlace place = map.place_of(row, j, replica);
+        place.cta = cta, place.bit = 0;
+        word = read_bits(place, 32);
+      }
+      put(j, word >> (8 * byte) & 0xFF);
+    }
+  }
+
+  const Tcgen05Mma& instruction_;
+  Mma mma_;
+  const State& state_;
+  std::span<const uint32_t> tmem_;
+  int columns_;
+};
+
+/// What the columns of one part of N read.
+struct PartOperands {
+  Matrix a;
+  Selection selection;
+  Matrix scale_a;
+
+  bool operator==(const PartOperands& other) const {
+    return a == other.a && selection.k == other.selection.k && selection.mixed == other.selection.mixed &&
+           scale_a == other.scale_a;
+  }
+};
+
+/// Ranges [first, end) of equal neighbours.
+template <typename T>
+std::vector<std::pair<int, int>> equal_runs(const std::vector<T>& values) {
+  std::vector<std::pair<int, int>> runs;
+  for (int i = 0; i < static_cast<int>(values.size()); ++i) {
+    const bool same = i > 0 && values[static_cast<size_t>(i)] == values[static_cast<size_t>(i) - 1];
+    if (same) runs.back().second = i + 1;
+    else runs.emplace_back(i, i + 1);
+  }
+  return runs;
+}
+
+bool has_scales(const Tcgen05Mma& instruction) { return info(instruction.kind).has_block_scales(); }
+
+}  // namespace
+
+Mma describe(const Tcgen05Mma& instruction) {
+  const Scaling scaling = !has_scales(instruction)                ? Scaling::none
+                          : instruction.kind == MmaKind::mxf8f6f4 ? Scaling::whole_k
+                                                                  : Scaling::groups_of_16;
+  return {.family = Family::tcgen05,
+          .m = instruction.m,
+          .n = instruction.n,
+          .k = instruction.k,
+          .d = instruction.d,
+          .a = instruction.a,
+          .b = instruction.b,
+          .sparse = instruction.sparse,
+          .a_source = instruction.a_source,
+          .b_source = OperandSource::smem,
+          .a_container_bits = kind_container_bits(instruction.kind, instruction.a),
+          .b_container_bits = kind_container_bits(instruction.kind, instruction.b),
+          .a_major = instruction.transpose_a ? Major::mn : Major::k,
+          .b_major = instruction.transpose_b ? Major::mn : Major::k,
+          .enable_input_d = instruction.enable_input_d,
+          .negate_a = instruction.negate_a,
+          .negate_b = instruction.negate_b,
+          .saturate = instruction.saturate,
+          .scale_input_d = instruction.scale_input_d,
+          .sparsity_selector = instruction.sparsity_selector,
+          .scaling = scaling,
+          .scale_count = scale_count_of(instruction.kind, instruction.scale_vec, instruction.k, instruction.sparse),
+          .scale_type = instruction.scale_type,
+          .cta_group = instruction.cta_group,
+          .repeats_last_rows = instruction.ashift};
+}
+
+FieldRules fields(const Tcgen05Mma& instruction) {
+  const int64_t ctas = instruction.cta_group;
+  FieldRules rules{{.field = Field::smem,
+                    .extents = ctas == 2 ? Extents{2, -1} : Extents{-1},
+                    .meaning = "shared memory of the CTA from address 0, or of the even and the odd CTA"}};
+  if (instruction.a_source == OperandSource::tmem) {
+    rules.push_back({.field = Field::a_tmem, .meaning = "the Tensor Memory address of A"});
+  } else {
+    rules.push_back({.field = Field::a_desc, .meaning = "the shared-memory descriptor of A"});
+  }
+  rules.push_back({.field = Field::b_desc, .meaning = "the shared-memory descriptor of B"});
+  rules.push_back({.field = Field::d_tmem, .meaning = "the Tensor Memory address of D"});
+  if (instruction.sparse) {
+    rules.push_back({.field = Field::metadata_tmem, .meaning = "the Tensor Memory address of the sparse metadata"});
+  }
+  if (has_scales(instruction)) {
+    rules.push_back({.field = Field::scale_a_tmem, .meaning = "the Tensor Memory address of the scales of A"});
+    rules.push_back({.field = Field::scale_b_tmem, .meaning = "the Tensor Memory address of the scales of B"});
+  }
+  rules.push_back({.field = Field::tmem,
+                   .access = Access::read_write,
+                   .extents = {ctas, tmem_lanes, -1},
+                   .meaning = "Tensor Memory of the CTAs: 128 lanes of 1..512 columns"});
+  rules.push_back({.field = Field::disable_output_lane,
+                   .required = false,
+                   .extents = {4 * ctas},
+                   .meaning = "bit j of word i: lane 32 i + j of D is not written, words 4..7 of the odd CTA"});
+  rules.push_back(
+      {.field = Field::zero_column_mask, .required = false, .meaning = ".ws: which columns of B count as 0"});
+  return rules;
+}
+
+std::vector<Violation> state_violations(const Tcgen05Mma& instruction, const State& state) {
+  Checker check("PTX ISA 9.7.16.1");
+  const int columns = state.columns();
+  const auto require_columns = [&](std::string_view operand, int first, int count) {
+    if (first + count <= columns) return;
+    check.refuse(fmt::format("{} columns", operand), fmt::format("{}..{}", first, first + count - 1),
+                 fmt::format("inside the {} columns of Tensor Memory that are given", columns), "give more columns");
+  };
+  if (columns > tmem_columns) check.refuse("Tensor Memory", fmt::format("{} columns", columns), "1..512 columns");
+  const bool lanes_disabled =
+      std::ranges::any_of(state.words(Field::disable_output_lane), [](uint32_t word) { return word != 0; });
+  if (lanes_disabled && !has_lane_masks(instruction)) {
+    check.refuse("disable_output_lane", "not zero", "absent with .ws or block scales", "",
+                 "PTX ISA 9.7.16.10.9; ptxas 13.0");
+  }
+  try {
+    const TmemD d = d_in_tmem(instruction, state.word(Field::d_tmem));
+    require_columns("D", d.address.column, d.columns());
+    const Mma mma = describe(instruction);
+    if (instruction.a_source == OperandSource::tmem) {
+      const TmemA a = a_in_tmem(instruction, state.word(Field::a_tmem));
+      require_columns("A", a.address.column, mma.stored_k() * a.element_bits / 32);
+    }
+    if (mma.sparse) {
+      const TmemMetadata metadata = metadata_in_tmem(instruction, state.word(Field::metadata_tmem));
+      require_columns("sparse metadata", metadata.address.column, metadata.selector + metadata.columns());
+    }
+    if (mma.scale_count > 0) {
+      const TmemScales a = scale_a_in_tmem(instruction, state.word(Field::scale_a_tmem)),
+                       b = scale_b_in_tmem(instruction, state.word(Field::scale_b_tmem));
+      const auto last_column = [&](const TmemScales& scales, int rows) {
+        int last = 0;
+        for (int row = rows - 1; row >= 0 && row >= rows - 32; --row) {
+          last = std::max(last, scales.place_of(row, mma.scale_count - 1, 0).column);
+        }
+        return last;
+      };
+      require_columns("scale_A", a.address.column, last_column(a, d.layout.rows_per_cta) - a.address.column + 1);
+      require_columns("scale_B", b.address.column, last_column(b, mma.n) - b.address.column + 1);
+    }
+    mask_of(instruction, state);
+  } catch (const Error& error) {
+    std::vector<Violation> found = check.take();
+    found.insert(found.end(), error.violations().begin(), error.violations().end());
+    return found;
+  }
+  return check.take();
+}
+
+std::vector<Tile> gather(const Tcgen05Mma& instruction, const State& state, const AccumulatorModel*) {
+  const Reader reader(instruction, state);
+  const Mma mma = describe(instruction);
+  const bool scaled = mma.scale_count > 0;
+  const bool has_copies = instruction.a_source == OperandSource::tmem || mma.sparse || scaled;
+  const int n_parts = has_copies ? layout_of(instruction).n_parts : 1;
+  std::vector<PartOperands> parts;
+  for (int part = 0; part < n_parts; ++part) {
+    parts.push_back({.a = reader.a(part),
+                     .selection = reader.selection(part),
+                     .scale_a = scaled ? reader.scale_a(part) : Matrix{}});
+  }
+  constexpr int rows_of_group = 32;
+  std::vector<Matrix> scale_b;
+  for (int row = 0; row < mma.m && scaled; row += rows_of_group) scale_b.push_back(reader.scale_b(row));
+  const auto col_runs = equal_runs(parts);
+  const auto row_runs = scaled ? equal_runs(scale_b) : std::vector<std::pair<int, int>>{{0, 0}};
+
+  Operands common{.b = reader.b(),
+                  .negate_a = mma.negate_a,
+                  .negate_b = mma.negate_b,
+                  .saturate = mma.saturate,
+                  .scale_input_d = mma.scale_input_d};
+  if (mma.enable_input_d) common.c = recorded(instruction, state);
+  const bool alone = col_runs.size() == 1 && row_runs.size() == 1;  // as it should be: then nothing is copied
+  const int part_columns = mma.n / n_parts;
+  std::vector<Tile> tiles;
+  for (const auto& [first_part, end_part] : col_runs) {
+    for (const auto& [first_group, end_group] : row_runs) {
+      Tile tile{.operands = alone ? std::move(common) : common};
+      PartOperands& part = parts[static_cast<size_t>(first_part)];
+      tile.operands.a = alone ? std::move(part.a) : part.a;
+      tile.operands.selected_k = part.selection.k;
+      tile.operands.mixed = part.selection.mixed;
+      if (scaled) tile.operands.scales = BlockScales{.a = part.scale_a, .b = scale_b[static_cast<size_t>(first_group)]};
+      if (!alone) {
+        tile.row = first_group * rows_of_group, tile.col = first_part * part_columns;
+        const int rows = scaled ? (end_group - first_group) * rows_of_group : mma.m;
+        tile.operands = block_of(tile.operands, tile.row, rows, tile.col, (end_part - first_part) * part_columns);
+      }
+      tiles.push_back(std::move(tile));
+    }
+  }
+  return tiles;
+}
+
+Operands gather_whole(const Tcgen05Mma& instruction, const State& state) {
+  std::vector<Tile> tiles = gather(instruction, state, nullptr);
+  if (tiles.size() == 1) return std::move(tiles.front().operands);
+  // Copies differ: A, metadata and scales as the first rows and columns of D see them, B and C whole.
+  const Reader reader(instruction, state);
+  Selection selection = reader.selection(0);
+  Operands operands = std::move(tiles.front().operands);
+  operands.a = reader.a(0);
+  operands.b = reader.b();
+  if (operands.c) operands.c = recorded(instruction, state);
+  operands.selected_k = std::move(selection.k);
+  operands.mixed = std::move(selection.mixed);
+  if (operands.scales) operands.scales = BlockScales{.a = reader.scale_a(0), .b = reader.scale_b(0)};
+  return operands;
+}
+
+void scatter(const Tcgen05Mma& instruction, const Tile& tile, const Matrix& d, State& state) {
+  const TmemD map = d_in_tmem(instruction, state.word(Field::d_tmem));
+  const int columns = state.columns();
+  const std::vector<uint32_t> disabled(state.words(Field::disable_output_lane).begin(),
+                                       state.words(Field::disable_output_lane).end());
+  const std::span<uint32_t> tmem = state.writable_words(Field::tmem);
+  // f16 results replace the lower half of a cell and keep the upper one (model choice: no source says).
+  const uint32_t kept = ~static_cast<uint32_t>(low_mask(info(instruction.d).bits));
+  for_each_run(map, tile.row, d.rows(), tile.col, d.cols(), [&](int row, int col, int count, const TmemPlace& place) {
+    if (is_disabled(disabled, place)) return;
+    uint32_t* const cells = tmem.data() + cell_index(place, columns);
+    const uint32_t* const codes = &d(row - tile.row, col - tile.col);
+    if (kept == 0) std::copy_n(codes, count, cells);
+    else
+      std::transform(codes, codes + count, cells, cells,
+                     [kept](uint32_t code, uint32_t word) { return (word & kept) | code; });
+  });
+}
+
+Matrix recorded(const Tcgen05Mma& instruction, const State& state) {
+  const TmemD map = d_in_tmem(instruction, state.word(Field::d_tmem));
+  const int columns = state.columns();
+  const std::span<const uint32_t> tmem = state.words(Field::tmem);
+  if (map.address.column + map.columns() > columns) {
+    throw Error({.field = "D columns",
+                 .seen = fmt::format("{}..{}", map.address.column, map.address.column + map.columns() - 1),
+                 .expected = fmt::format("inside the {} columns of Tensor Memory that are given", columns)});
+  }
+  Matrix d = unfilled_matrix(instruction.d, instruction.m, instruction.n);
+  const auto mask = static_cast<uint32_t>(low_mask(info(instruction.d).bits));
+  for_each_run(map, 0, instruction.m, 0, instruction.n, [&](int row, int col, int count, const TmemPlace& place) {
+    const uint32_t* const cells = tmem.data() + cell_index(place, columns);
+    uint32_t* const codes = &d(row, col);
+    if (mask == ~0u) std::copy_n(cells, count, codes);
+    else std::transform(cells, cells + count, codes, [mask](uint32_t word) { return word & mask; });
+  });
+  return d;
+}
+
+std::vector<Violation> warnings(const Tcgen05Mma& instruction, const State& state) {
+  std::vector<Violation> found;
+  for (Violation& warning : bitmma::warnings(decode_instruction_descriptor(instruction.kind, idesc_of(instruction)))) {
+    if (warning.field != "max_shift" || !instruction.weight_stationary) found.push_back(std::move(warning));
+  }
+  for (const SmemOperand& operand : smem_operands(instruction, state)) {
+    append_warnings(found, operand.role == Role::a ? "A" : "B", operand.matrix);
+  }
+  if (gather(instruction, state, nullptr).size() > 1) {
+    found.push_back({.field = "copies",
+                     .seen = "different",
+                     .expected = "equal copies of A, metadata and scales in all lanes that need them",
+                     .fix = "each part of D reads its own copy; write all of them",
+                     .source = "PTX ISA 9.7.16.10.4 and 9.7.16.10.7"});
+  }
+  if (const int64_t undefined = Reader(instruction, state).selection(0).undefined_chunks; undefined > 0) {
+    found.push_back({.field = "metadata",
+                     .seen = fmt::format("{} undefined {}", undefined, undefined == 1 ? "chunk" : "chunks"),
+                     .expected = instruction.kind == MmaKind::tf32 ? "0x4 and 0xE" : "two rising positions per chunk",
+                     .fix = "the result is what an H200 would do with them, not what PTX promises",
+                     .source = "PTX ISA 9.7.16.10.8; docs/evidence.md"});
+  }
+  return found;
+}
+
+Places places(const Tcgen05Mma& instruction, const State& state, Role role) {
+  const Mma mma = describe(instruction);
+  if (role == Role::d) {
+    return [map = d_in_tmem(instruction, state.word(Field::d_tmem))](int row, int col) {
+      return Place(map.place_of(row, col));
+    };
+  }
+  if (role == Role::a && instruction.a_source == OperandSource::tmem) {
+    const TmemA map = a_in_tmem(instruction, state.word(Field::a_tmem));
+    return [map, format = mma.a, ashift = instruction.ashift](int row, int stored) {
+      TmemPlace place = map.place_of(row, stored);
+      if (ashift) place.lane = shifted_lane(place.lane);
+      place.bit += container_shift(format, map.element_bits);
+      return Place(place);
+    };
+  }
+  const bool is_a = role == Role::a;
+  const SmemMap map(is_a ? a_matrix(instruction, state) : b_matrix(instruction, state));
+  const int rows = (is_a ? mma.m : mma.n) / mma.cta_group;
+  const int shift = map.matrix().rows - rows;  // columns of B before the column shift
+  return [=, bits = info(is_a ? mma.a : mma.b).bits](int row, int col) {
+    const int outer = is_a ? row : col, k = is_a ? col : row;
+    return Place(smem_read(map, outer / rows, outer % rows + shift, k, bits));
+  };
+}
+
+std::vector<SmemOperand> smem_operands(const Tcgen05Mma& instruction, const State& state) {
+  std::vector<SmemOperand> operands;
+  if (instruction.a_source == OperandSource::smem) {
+    operands.push_back({.role = Role::a, .matrix = a_matrix(instruction, state)});
+  }
+  operands.push_back({.role = Role::b, .matrix = b_matrix(instruction, state)});
+  return operands;
+}
+
+}  // namespace bitmma::family

@@ -1,0 +1,119 @@
+#include "bitmma/stimulus/random_case.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "bitmma/core/bits.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "bitmma/memory/smem.hpp"
+#include "bitmma/memory/tmem.hpp"
+
+namespace bitmma {
+namespace {
+
+constexpr int partition_lanes = 32, warp_threads = 32, shift_columns = 8;
+
+std::vector<uint32_t> random_words(int64_t count, RandomStream& random) {
+  std::vector<uint32_t> words(static_cast<size_t>(count));
+  for (uint32_t& word : words) word = random.word();
+  return words;
+}
+
+/// Columns that an ld or st of the shape touches, counted from its address.
+int columns_of(const TmemMove& move) {
+  int columns = 0;
+  for (int thread = 0; thread < warp_threads; ++thread) {
+    for (int reg = 0; reg < move.ldst.registers(); ++reg) {
+      columns = std::max(columns, move.ldst.place_of(thread, reg, move.ldst.pack_16b).column + 1);
+    }
+  }
+  return columns + static_cast<int>(move.half_split_offset & 0xFFFF);
+}
+
+/// The source of a cp: somewhere inside the swizzle pattern, with or without padding between its rows of eight.
+void set_source(const TmemMove& move, Swizzle swizzle, RandomStream& random, State& state) {
+  const CpShape& shape = move.shape();
+  SmemMatrix matrix{.major = Major::k, .element_bits = 8, .rows = shape.rows, .cols = shape.row_bytes};
+  const int64_t start = 16 * static_cast<int64_t>(random.below(8));
+  const int64_t padding = 16 * static_cast<int64_t>(random.below(2));
+  matrix.descriptor = {
+      .target = Target::sm_100a,
+      .start_address_bytes = start,
+      .strides = minimal_strides(Major::k, info(swizzle), 8, std::max(matrix.rows, 8), matrix.cols, padding),
+      .swizzle = swizzle};
+  state.set(Field::s_desc, encode(matrix.descriptor));
+  const int64_t image_bytes = round_up(end_byte(SmemMap(matrix)), 1024);
+  std::vector<uint8_t> images(static_cast<size_t>(move.cta_group * image_bytes));
+  for (uint8_t& byte : images) byte = static_cast<uint8_t>(random.word());
+  state.set(Field::smem, std::move(images), move.cta_group == 2 ? Extents{2, image_bytes} : Extents{image_bytes});
+}
+
+/// A case of an instruction that moves data. One file has images of one size: the start address inside the pattern is
+/// that of the seed's first case.
+State random_move_state(const TmemMove& move, const Placement& placement, uint64_t seed, uint64_t case_index) {
+  State state = random_state(move, placement.a.swizzle, filler_stream(seed, case_index));
+  if (move.kind != MoveKind::cp) return state;
+  const State first = random_state(move, placement.a.swizzle, filler_stream(seed, 0));
+  state.set(Field::s_desc, first.number(Field::s_desc));
+  const size_t ctas = static_cast<size_t>(move.cta_group), size = first.bytes(Field::smem).size() / ctas,
+               own_size = state.bytes(Field::smem).size() / ctas;
+  std::vector<uint8_t> images(size * ctas);
+  for (size_t cta = 0; cta < ctas; ++cta) {
+    const auto image = state.bytes(Field::smem).subspan(cta * own_size, std::min(size, own_size));
+    std::ranges::copy(image, images.begin() + static_cast<std::ptrdiff_t>(cta * size));
+  }
+  const auto bytes = static_cast<int64_t>(size);
+  state.set(Field::smem, std::move(images), ctas == 2 ? Extents{2, bytes} : Extents{bytes});
+  return state;
+}
+
+}  // namespace
+
+State random_state(const TmemMove& move, Swizzle swizzle, RandomStream random) {
+  State state;
+  TmemAddress base;
+  int span = shift_columns;
+  if (move.has_registers()) {
+    const auto warp = static_cast<int>(random.below(4));
+    state.set(Field::warp, static_cast<uint64_t>(warp));
+    const bool whole = move.ldst.shape == LdStShape::s32x32b;
+    base.lane = partition_lanes * warp + (whole ? 0 : 16 * static_cast<int>(random.below(2)));
+    span = columns_of(move);
+  } else if (move.kind == MoveKind::cp) {
+    span = move.shape().row_bytes / 4;
+    if (move.shape().rows == 4) base.lane = static_cast<int>(random.below(partition_lanes));
+    set_source(move, swizzle, random, state);
+  } else {
+    base.lane = partition_lanes * static_cast<int>(random.below(4));
+  }
+  const int step = move.kind == MoveKind::cp ? 4 : 1;
+  const int columns =
+      static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(32, std::min(span + 8, tmem_columns)))));
+  base.column = step * static_cast<int>(random.below(static_cast<uint32_t>((columns - span) / step + 1)));
+  state.set(Field::taddr, encode(base));
+  state.set(Field::tmem, random_words(int64_t{move.cta_group} * tmem_lanes * columns, random),
+            {move.cta_group, tmem_lanes, columns});
+  if (move.kind == MoveKind::st) {
+    state.set(Field::regs, random_words(int64_t{warp_threads} * move.ldst.registers(), random),
+              {warp_threads, move.ldst.registers()});
+  }
+  return state;
+}
+
+Case random_case(const Instruction& instruction, Target target, const Placement& placement, Distribution distribution,
+                 uint64_t seed, uint64_t case_index) {
+  require_legal(instruction, target);
+  Case one{.instruction = instruction, .target = target};
+  if (const TmemMove* move = std::get_if<TmemMove>(&instruction)) {
+    one.before = random_move_state(*move, placement, seed, case_index);
+    return one;
+  }
+  Operands operands = random_operands(instruction, target, distribution, seed, case_index);
+  one.before = place_operands(instruction, placement, operands, filler_stream(seed, case_index));
+  // With the columns that count as zero.
+  if (placement.zero_column_mask) operands = gather_operands(instruction, target, one.before);
+  one.logical = logical_of(instruction, operands);
+  return one;
+}
+
+}  // namespace bitmma

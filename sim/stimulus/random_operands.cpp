@@ -1,0 +1,405 @@
+#include "bitmma/stimulus/random_operands.hpp"
+
+#include <algorithm>
+
+#include "bitmma/formats/round.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/memory/metadata.hpp"
+
+namespace bitmma {
+namespace {
+
+/// Streams of one case. Each operand has its own, so that the size of one never shifts the values of another.
+enum StreamId : uint64_t {
+  stream_a,
+  stream_b,
+  stream_c,
+  stream_positions,
+  stream_filler,
+  stream_scales,
+  streams_per_case = 8
+};
+
+RandomStream stream_of(uint64_t seed, uint64_t case_index, StreamId id) {
+  return {seed, case_index * streams_per_case + id};
+}
+
+/// A code with the given unbiased exponent, clamped to the format's finite range; below it, a subnormal.
+uint32_t code_of(const FormatInfo& format, bool negative, int exponent, uint32_t mantissa) {
+  const uint64_t top = format.max_finite() >> format.ignored_bits;
+  const int field = std::max(exponent + format.bias, 0);
+  const uint32_t code = static_cast<uint32_t>(
+      std::min<uint64_t>(uint64_t(field) << format.mantissa_bits | (mantissa & format.mantissa_mask()), top));
+  return (negative ? format.sign_bit() : 0) | code << format.ignored_bits;
+}
+
+/// A code with random mantissa and an exponent in [low, high]. The draws are statements, mantissa before exponent:
+/// seeds mean the same on every compiler only where the language orders them.
+uint32_t random_code(const FormatInfo& format, bool negative, int low, int high, RandomStream& random) {
+  const uint32_t mantissa = random.word();
+  const int exponent = random.between(low, high);
+  return code_of(format, negative, exponent, mantissa);
+}
+
+/// The same with a random sign, drawn last.
+uint32_t random_code(const FormatInfo& format, int low, int high, RandomStream& random) {
+  const uint32_t mantissa = random.word();
+  const int exponent = random.between(low, high);
+  const bool negative = random.one_in(2);
+  return code_of(format, negative, exponent, mantissa);
+}
+
+/// Integer approximation of N(0,1): twelve uniform numbers, summed exactly (Irwin-Hall), in units of 2^-16.
+int64_t normal_fixed_point(RandomStream& random) {
+  int64_t sum = -6 * 65536;
+  for (int i = 0; i < 6; ++i) {
+    const uint32_t word = random.word();
+    sum += (word & 0xFFFF) + (word >> 16);
+  }
+  return sum;
+}
+
+uint32_t round_fixed_point(const FormatInfo& format, int64_t value, int exponent) {
+  return round_to(format,
+                  {.negative = value < 0, .magnitude = static_cast<uint64_t>(std::abs(value)), .exponent = exponent},
+                  Rounding::nearest_even, format.mantissa_bits);
+}
+
+/// Mantissas near the edges: none, lowest bit, highest bit, all, or random.
+uint32_t sparse_mantissa(const FormatInfo& format, RandomStream& random) {
+  const uint32_t all = format.mantissa_mask();
+  switch (random.below(6)) {
+    case 0: return 0;
+    case 1: return 1;
+    case 2: return all ^ (all >> 1);
+    case 3: return all;
+    case 4: return all - 1;
+    default: return random.word();
+  }
+}
+
+uint32_t special_code(const FormatInfo& format, RandomStream& random, bool non_finite) {
+  const uint32_t sign = random.one_in(2) ? format.sign_bit() : 0;
+  if (non_finite) {
+    if (format.infinity() && !random.one_in(3)) return sign | *format.infinity();
+    if (format.canonical_nan()) return sign | *format.canonical_nan();
+  }
+  switch (random.below(4)) {
+    case 0: return sign;  // zero
+    case 1: return sign | format.max_finite();
+    case 2: return sign | 1u << format.ignored_bits;  // smallest subnormal
+    default: return code_of(format, sign != 0, format.min_exponent(), 0);
+  }
+}
+
+/// Exactly 2^exponent where the format has it, otherwise what is nearest.
+uint32_t power_code(const FormatInfo& format, bool negative, int exponent) {
+  return round_to(format, {.negative = negative, .magnitude = 1, .exponent = exponent}, Rounding::nearest_even,
+                  format.mantissa_bits);
+}
+
+/// Which element of a matrix is drawn. Some distributions give rows, columns or one k a part of their own.
+struct Spot {
+  enum Operand : uint8_t { a, b, c } operand = a;
+  bool large = false;   // the k whose product dominates
+  bool absent = false;  // the k where A is zero and B is large
+  int outer = 0;        // row of A or C, column of B
+};
+
+/// What floating-point elements are drawn from.
+struct FloatSource {
+  const AccumulatorModel& model;
+  Distribution distribution;
+  FormatInfo format_a, format_b;
+  uint64_t case_index;
+
+  /// ties: everything is lifted in some cases, so that the low bits of a small C fall below what alignment keeps.
+  int lift() const { return static_cast<int>(case_index % 3) * 5; }
+
+  /// Exponents at the bottom of D: a dominating power of two in the last place of D (or half of it), and others around
+  /// the last bit that alignment keeps. Where the inputs cannot go so low, as low as they can.
+  struct Bottom {
+    int large, small;
+  };
+  Bottom bottom() const {
+    const FormatInfo& d = info(model.output);
+    const int lowest =
+        format_a.min_exponent() - format_a.mantissa_bits + format_b.min_exponent() - format_b.mantissa_bits;
+    const auto small = [&](int large) { return std::max(model.floor_exponent, large) - model.fraction_bits; };
+    int large = d.min_exponent() - d.mantissa_bits;
+    if (small(large) < lowest) large = lowest + model.fraction_bits;
+    return {large, small(large)};
+  }
+
+  uint32_t at_floor(const FormatInfo& format, RandomStream& random, const Spot& spot) const {
+    if (spot.operand == Spot::c) return random.one_in(8) ? format.sign_bit() : 0;
+    if (spot.absent) return spot.operand == Spot::a ? 0 : format.max_finite();
+    const Bottom exponents = bottom();
+    const int product = spot.large ? exponents.large : exponents.small;
+    if (spot.operand == Spot::b) return power_code(format, random.one_in(2), product - product / 2);
+    const int shift = spot.large ? -(spot.outer % 2) : random.between(-1, 1);  // half a last place in odd rows: a tie
+    return power_code(format, random.one_in(2), product / 2 + shift);
+  }
+
+  uint32_t special(const FormatInfo& format, RandomStream& random, const Spot& spot) const {
+    const bool is_c = spot.operand == Spot::c;
+    if (spot.operand == Spot::a && spot.outer % 8 == 1) return format.sign_bit();  // rows that make only zeros
+    const uint32_t code = random.one_in(is_c ? 8 : 24) ? special_code(format, random, random.one_in(is_c ? 2 : 8))
+                          : is_c && random.one_in(4)   ? format.sign_bit()
+                                                       : random_code(format, -3, 3, random);
+    // Columns of one sign, so that those zeros are all negative.
+    return spot.operand == Spot::b && spot.outer % 4 == 1 ? code & ~format.sign_bit() : code;
+  }
+
+  uint32_t operator()(const FormatInfo& format, RandomStream& random, const Spot& spot) const {
+    const bool negative = random.one_in(2), is_c = spot.operand == Spot::c;
+    const auto largest_exponent = [](const FormatInfo& f) {
+      return static_cast<int>(f.exponent_mask()) - f.bias - (f.non_finite == NonFinite::ieee);
+    };
+    const int emin = format.min_exponent(), emax = largest_exponent(format);
+    switch (distribution) {
+      case Distribution::bits: return random.word() & static_cast<uint32_t>(low_mask(format.bits));
+      case Distribution::normal: return round_fixed_point(format, normal_fixed_point(random), -16);
+      case Distribution::wide:
+        if (is_c && random.one_in(2)) {  // where the products are; f32 alone would hide most of them
+          const int low = format_a.min_exponent() + format_b.min_exponent(),
+                    high = largest_exponent(format_a) + largest_exponent(format_b);
+          return random_code(format, negative, std::max(low, emin - 1), std::min(high, emax), random);
+        }
+        return random_code(format, negative, emin - 1, emax, random);
+      case Distribution::narrow:
+      case Distribution::cancel: return random_code(format, negative, -3, 3, random);
+      case Distribution::subnormal: {
+        if (case_index % 2 == 1) return at_floor(format, random, spot);
+        if (random.one_in(4)) return code_of(format, negative, emin - 1, random.word());
+        const int smallest = info(model.output).min_exponent();
+        const int center = is_c ? smallest : smallest / 2;
+        return random_code(format, negative, center - 9, center + 6, random);
+      }
+      case Distribution::ties: {
+        // Rows with the large term alone: its products end in exact ties, which only what is dropped of C could break.
+        if (spot.operand == Spot::a && !spot.large && spot.outer % 4 == 3) return 0;
+        const int last_bit = random.one_in(2) ? model.output_fraction_bits : model.fraction_bits;
+        const int operand_lift = spot.operand == Spot::a ? lift() / 2 : lift() - lift() / 2;
+        const int exponent =
+            is_c ? lift() + (random.one_in(2) ? random.between(-1, 2) : -last_bit + random.between(-2, 6))
+                 : operand_lift + (spot.large ? random.between(0, 1) : -last_bit / 2 + random.between(-2, 1));
+        return code_of(format, negative, exponent, sparse_mantissa(format, random));
+      }
+      case Distribution::special: return special(format, random, spot);
+      default: return round_fixed_point(format, random.between(is_c ? -64 : -4, is_c ? 64 : 4), 0);
+    }
+  }
+};
+
+uint32_t integer_element(const FormatInfo& format, Distribution distribution, RandomStream& random) {
+  const auto mask = static_cast<uint32_t>(low_mask(format.bits));
+  switch (distribution) {
+    case Distribution::normal: return static_cast<uint32_t>(normal_fixed_point(random) >> 11) & mask;
+    case Distribution::subnormal:
+    case Distribution::integers: return static_cast<uint32_t>(random.between(format.is_signed ? -4 : 0, 4)) & mask;
+    case Distribution::special:
+    case Distribution::wide: {
+      static constexpr std::array<uint32_t, 5> edges{0x00, 0x01, 0x7F, 0x80, 0xFF};
+      return edges[random.below(5)];
+    }
+    default: return random.word() & mask;
+  }
+}
+
+uint32_t bit_element(Distribution distribution, RandomStream& random) {
+  switch (distribution) {
+    case Distribution::wide:
+    case Distribution::special: return !random.one_in(16);
+    case Distribution::subnormal:
+    case Distribution::integers: return random.one_in(16);
+    default: return random.word() & 1;
+  }
+}
+
+/// Accumulators that overflow in either direction half of the time, unless the distribution is tame.
+uint32_t integer_accumulator(Distribution distribution, RandomStream& random) {
+  switch (distribution) {
+    case Distribution::normal:
+    case Distribution::subnormal:
+    case Distribution::integers: return static_cast<uint32_t>(random.between(-1000, 1000));
+    case Distribution::bits: return random.word();
+    default: {
+      const uint32_t near = random.below(1u << 20);
+      return random.one_in(2) ? 0x7FFFFFFFu - near : 0x80000000u + near;
+    }
+  }
+}
+
+std::vector<uint16_t> random_positions(const Mma& mma, RandomStream& random) {
+  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
+  static constexpr std::array<std::array<int, 2>, 6> pairs{{{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}}};
+  std::vector<uint16_t> k;
+  for (int row = 0; row < mma.m; ++row) {
+    for (int chunk = 0; chunk < mma.k; chunk += pattern.chunk) {
+      if (pattern.stored_per_chunk == 1) {
+        k.push_back(static_cast<uint16_t>(chunk + static_cast<int>(random.below(2))));
+        continue;
+      }
+      for (const int position : pairs[random.below(6)]) {
+        for (int i = 0; i < pattern.unit; ++i) k.push_back(static_cast<uint16_t>(chunk + position * pattern.unit + i));
+      }
+    }
+  }
+  return k;
+}
+
+/// Scales that make the products matter to each other and to C, and in the wilder distributions extremes and NaN.
+uint32_t random_scale(const FormatInfo& format, Distribution distribution, RandomStream& random) {
+  const int one = format.bias << format.mantissa_bits;
+  const auto clamped = [&](int code) {
+    return static_cast<uint32_t>(std::clamp(code, 0, static_cast<int>(format.max_finite())));
+  };
+  switch (distribution) {
+    case Distribution::bits: return random.word() & 0xFF;
+    case Distribution::wide: return random.below(format.max_finite() + 1);
+    case Distribution::subnormal: return random.below(format.mantissa_bits ? 16 : 8);  // the smallest powers
+    case Distribution::special:
+      switch (random.below(8)) {
+        case 0: return 0;
+        case 1: return format.max_finite();
+        case 2: return random.one_in(8) ? *format.canonical_nan() : 1;
+        case 3: return random.one_in(8) ? 0x80 | *format.canonical_nan() : clamped(one);
+        default: return clamped(one + random.between(-6, 6));
+      }
+    case Distribution::integers: return clamped(one);
+    case Distribution::ties: return clamped(one + (random.between(-14, 14) << format.mantissa_bits));
+    case Distribution::cancel: return clamped(one + (random.between(-1, 1) << format.mantissa_bits));
+    default: return clamped(one + random.between(-(3 << format.mantissa_bits), 3 << format.mantissa_bits));
+  }
+}
+
+Matrix random_scales(Format type, int rows, int cols, Distribution distribution, RandomStream& random) {
+  Matrix scales(type, rows, cols);
+  for (int row = 0; row < rows; ++row) {
+    for (int col = 0; col < cols; ++col) scales(row, col) = random_scale(info(type), distribution, random);
+  }
+  return scales;
+}
+
+/// Turns neighbouring terms of the even columns into opposites, but for a last bit here and there.
+void pair_opposites(Operands& operands, RandomStream& random) {
+  const FormatInfo format_a = info(operands.a.format()), format_b = info(operands.b.format());
+  for (int row = 0; row < operands.a.rows(); ++row) {
+    for (int j = 0; j + 1 < operands.a.cols(); j += 2) {
+      operands.a(row, j + 1) = operands.a(row, j) ^ (random.one_in(8) ? 1u << format_a.ignored_bits : 0);
+    }
+  }
+  for (int col = 0; col < operands.b.cols(); col += 2) {
+    for (int k = 0; k + 1 < operands.b.rows(); k += 2) {
+      operands.b(k + 1, col) =
+          operands.b(k, col) ^ format_b.sign_bit() ^ (random.one_in(8) ? 1u << format_b.ignored_bits : 0);
+    }
+  }
+}
+
+/// In the odd columns, C is what the products sum to, with the other sign and now and then a last bit more.
+void oppose_c(const AccumulatorModel& model, Operands& operands, RandomStream& random) {
+  Operands products = operands;
+  products.c.reset();
+  const Matrix sums = multiply_accumulate(model, products);
+  for (int row = 0; row < sums.rows(); ++row) {
+    for (int col = 1; col < sums.cols(); col += 2) {
+      (*operands.c)(row, col) = sums(row, col) ^ info(model.output).sign_bit() ^ (random.word() & 3 & random.word());
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<Distribution> distribution_named(std::string_view name) {
+  for (const DistributionInfo& row : distributions) {
+    if (row.name == name) return row.id;
+  }
+  return std::nullopt;
+}
+
+RandomStream filler_stream(uint64_t seed, uint64_t case_index) { return stream_of(seed, case_index, stream_filler); }
+
+Operands random_operands(const Instruction& instruction, Target target, Distribution distribution, uint64_t seed,
+                         uint64_t case_index) {
+  const AccumulatorModel& model = model_for(instruction, target);
+  const Mma mma = mma_of(instruction);
+  const FormatInfo format_a = info(mma.a), format_b = info(mma.b), format_d = info(mma.d);
+  RandomStream random_a = stream_of(seed, case_index, stream_a);
+  RandomStream random_b = stream_of(seed, case_index, stream_b);
+  RandomStream random_c = stream_of(seed, case_index, stream_c);
+  RandomStream random_k = stream_of(seed, case_index, stream_positions);
+  Operands operands{.a = Matrix(mma.a, mma.m, mma.stored_k()),
+                    .b = Matrix(mma.b, mma.k, mma.n),
+                    .c = Matrix(mma.d, mma.m, mma.n),
+                    .negate_a = mma.negate_a,
+                    .negate_b = mma.negate_b,
+                    .saturate = mma.saturate};
+  operands.scale_input_d = mma.scale_input_d;
+  if (mma.sparse) operands.selected_k = random_positions(mma, random_k);
+  if (const int count = mma.scale_count) {
+    RandomStream random_scale_words = stream_of(seed, case_index, stream_scales);
+    operands.scales = BlockScales{.a = random_scales(mma.scale_type, mma.m, count, distribution, random_scale_words),
+                                  .b = random_scales(mma.scale_type, count, mma.n, distribution, random_scale_words)};
+  }
+
+  const FloatSource source{model, distribution, format_a, format_b, case_index};
+  const auto element = [&](const FormatInfo& format, RandomStream& random, const Spot& spot) {
+    if (format.kind == NumberKind::bits) return bit_element(distribution, random);
+    if (format.kind == NumberKind::integer) return integer_element(format, distribution, random);
+    return source(format, random, spot);
+  };
+  // The dominating k differs from case to case. In a sparse row a stored element meets one k of its chunk, so the whole
+  // chunk of B dominates.
+  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
+  const int chunk = mma.sparse ? pattern.chunk : 1, stored = mma.sparse ? pattern.stored_per_chunk : 1;
+  const int large_chunk = static_cast<int>(random_k.below(static_cast<uint32_t>(mma.k / chunk)));
+  const int absent_chunk = (large_chunk + 1) % (mma.k / chunk);
+  for (int row = 0; row < operands.a.rows(); ++row) {
+    for (int j = 0; j < operands.a.cols(); ++j) {
+      operands.a(row, j) = element(
+          format_a, random_a,
+          {.operand = Spot::a, .large = j == large_chunk * stored, .absent = j / stored == absent_chunk, .outer = row});
+    }
+  }
+  for (int k = 0; k < operands.b.rows(); ++k) {
+    for (int col = 0; col < operands.b.cols(); ++col) {
+      operands.b(k, col) = element(
+          format_b, random_b,
+          {.operand = Spot::b, .large = k / chunk == large_chunk, .absent = k / chunk == absent_chunk, .outer = col});
+    }
+  }
+  if (distribution == Distribution::cancel && model.arithmetic == Arithmetic::fused_sum) {
+    pair_opposites(operands, random_k);
+  }
+  // tf32 elements always carry junk in the 13 bits that must not matter.
+  const auto junk = [&](Matrix& matrix, RandomStream& random) {
+    if (const int ignored = info(matrix.format()).ignored_bits) {
+      for (int row = 0; row < matrix.rows(); ++row) {
+        for (int col = 0; col < matrix.cols(); ++col) {
+          matrix(row, col) |= random.word() & static_cast<uint32_t>(low_mask(ignored));
+        }
+      }
+    }
+  };
+  junk(operands.a, random_a);
+  junk(operands.b, random_b);
+  for (int row = 0; row < operands.a.rows(); ++row) {
+    for (int col = 0; col < operands.b.cols(); ++col) {
+      (*operands.c)(row, col) = model.arithmetic == Arithmetic::fused_sum
+                                    ? source(format_d, random_c, {.operand = Spot::c, .outer = row})
+                                    : integer_accumulator(distribution, random_c);
+    }
+  }
+  if (distribution == Distribution::cancel && model.arithmetic == Arithmetic::fused_sum) {
+    oppose_c(model, operands, random_c);
+  }
+  if (!mma.enable_input_d) operands.c.reset();
+  // The last two of 32 lanes reach the instruction as the same row.
+  for (int row = 31; mma.repeats_last_rows && row < operands.a.rows(); row += 32)
+    std::ranges::copy(operands.a.row(row - 1), operands.a.row(row).begin());
+  return operands;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,95 @@
+#include "bitmma/analysis/lint.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "bitmma/stimulus/random_case.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+struct Subject {
+  Instruction instruction = Wgmma{};
+  Distribution distribution = Distribution::normal;
+  Placement placement = {};
+};
+
+Case case_of(const Subject& subject) {
+  return random_case(subject.instruction, default_target(subject.instruction), subject.placement, subject.distribution,
+                     0, 0);
+}
+
+/// The fields that lint names, after `change` to a good state.
+std::string fields(const Subject& subject, const std::function<void(State&)>& change) {
+  Case one = case_of(subject);
+  change(one.before);
+  std::string names;
+  for (const Violation& finding : lint(one)) names += finding.field + ";";
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("lint says what is suspicious, and nothing of what is not") {
+  const Subject f16{.instruction = wgmma({.n = 16})};
+  const auto nothing = [](State&) {};
+  CHECK(fields(f16, nothing).empty());
+  const auto with_a = [&](uint64_t word) {
+    return fields(f16, [word](State& state) { state.set(Field::a_desc, word); });
+  };
+  CHECK_THAT(with_a(0x4000000400010000), ContainsSubstring("A bytes;"));  // SBO 64: rows overlap
+  CHECK_THAT(with_a(0x4000004000010200), ContainsSubstring("A and B;"));  // A begins where B does
+  CHECK_THAT(with_a(0x4000004000010208), ContainsSubstring("A reads;"));  // and runs past the image
+  CHECK_THAT(
+      with_a(0x4000004001000000),
+      ContainsSubstring("A leading_dim_byte_offset;A leading_dim_byte_offset;"));  // ignored, and changes nothing
+  CHECK_THAT(with_a(0x4000004000010008),
+             ContainsSubstring("A start_address;"));  // inside the pattern without base offset
+  Subject special = f16;
+  special.distribution = Distribution::special;
+  CHECK_THAT(fields(special, nothing), ContainsSubstring("A values;") && ContainsSubstring("B values;"));
+  Subject eight{.instruction = wgmma({.n = 8})};
+  CHECK(fields(eight, nothing).empty());  // 8 rows have no second group, and 1024 is what everybody writes there
+  eight.placement.b = {.swizzle = Swizzle::b128, .padding_bytes = 1024};
+  CHECK_THAT(fields(eight, nothing), ContainsSubstring("B stride_dim_byte_offset;"));
+  Subject nvfp4{.instruction = tcgen05({.kind = MmaKind::mxf4nvf4, .n = 16, .scale_type = Format::ue4m3})};
+  CHECK(fields(nvfp4, nothing).empty());
+  CHECK_THAT(fields(nvfp4, [](State& state) { std::ranges::fill(state.writable_words(Field::tmem), 0); }),
+             ContainsSubstring("scales of A;scales of B;"));
+  nvfp4.distribution = Distribution::special;
+  CHECK_THAT(fields(nvfp4, nothing), ContainsSubstring("scales of A;"));
+}
+
+TEST_CASE("lint's advice says what is expected, and what cannot run what is legal") {
+  Case one = case_of({.instruction = wgmma({.n = 16}), .distribution = Distribution::special});
+  one.before.set(Field::a_desc, 0x4000004000010208);
+  std::string all;
+  for (const Violation& finding : lint(one)) {
+    const bool is_advice = finding.field != "A reads" && !finding.field.starts_with("A element");
+    INFO(print(finding));
+    CHECK((finding.severity == Severity::warning) == is_advice);
+    all += print(finding) + "\n";
+  }
+  CHECK_THAT(all, ContainsSubstring("past the image of 10240: legal is inside the image"));
+  one.before.set(Field::a_desc, 0x4000004000010000);
+  all.clear();
+  for (const Violation& finding : lint(one)) all += print(finding) + "\n";
+  CHECK_THAT(all, ContainsSubstring("A values = ") && ContainsSubstring(": expected finite numbers; uninitialised"));
+}
+
+TEST_CASE("lint of a case that lacks something says so, and of plain matrices looks at the values") {
+  Case one = case_of({.instruction = wgmma({.n = 16}), .distribution = Distribution::special});
+  const Case plain{.instruction = one.instruction, .target = one.target, .logical = one.logical};
+  REQUIRE(!lint(plain).empty());
+  CHECK(lint(plain).front().field == "A values");
+  one.before.erase(Field::b_desc);
+  REQUIRE(lint(one).size() == 1);
+  CHECK(lint(one).front().field == "b_desc");
+  one.instruction = Wgmma{.n = 12};
+  REQUIRE(!lint(one).empty());
+  CHECK_THAT(print(lint(one).front()), ContainsSubstring("= 12: legal is"));
+  const Case move{.instruction = tmem_move({.kind = MoveKind::shift}), .target = Target::sm_100a};
+  CHECK_NOTHROW(lint(move));
+}

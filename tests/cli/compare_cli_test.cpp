@@ -1,0 +1,53 @@
+#include <nlohmann/json.hpp>
+
+#include "bitmma/files/tensor_file.hpp"
+#include "run.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+using test::f16, test::Outcome, test::run;
+
+namespace {
+
+const test::BadRequests bad_requests({
+    {"compare one", "actual is required"},
+    {"compare $GOLDEN $OTHER", "compare files of one instruction"},
+});
+
+}  // namespace
+
+TEST_CASE("compare refuses bad requests: message and exit code of each") { bad_requests.check(); }
+
+TEST_CASE("golden, simulate, compare: same is 0, one flipped bit is 1 and is shown") {
+  const test::TemporaryFolder folder;
+  const std::string golden = folder.path("golden.safetensors"), out = folder.path("out.safetensors"),
+                    bad = folder.path("bad.safetensors");
+  CHECK(run({"golden", f16, "--cases", "3", "--seed", "4", "--distribution", "wide", "-o", golden}).code == 0);
+  CHECK(run({"simulate", golden, "-o", out}).code == 0);
+  const Outcome same = run({"compare", golden, out});
+  CHECK(same.code == 0);
+  CHECK_THAT(same.out, ContainsSubstring("same: 1536 outputs of 3 cases"));
+  TensorFile file = read_tensor_file(out);
+  std::vector<uint8_t> d(file.find("d_regs")->bytes.begin(), file.find("d_regs")->bytes.end());
+  d[(2 * 128 * 4 + 4) * 4] ^= 1;  // case 2, thread 1, register 0
+  file.set(Tensor::from_bytes("d_regs", "U32", {3, 128, 4}, d));
+  write_tensor_file(bad, file);
+  const Outcome differ = run({"compare", golden, bad});
+  CHECK(differ.code == 1);
+  CHECK_THAT(differ.out, ContainsSubstring("differ: 1 of 1536 outputs in 1 of 3 cases") &&
+                             ContainsSubstring("case 2, row 0, col 2 (thread 1, register 0, bit 0): expected 0x"));
+  CHECK(run({"verify", bad}).code == 1);
+  CHECK(run({"simulate", bad}).code == 1);
+  const auto json = nlohmann::json::parse(run({"compare", "--json", golden, bad}).out);
+  CHECK(json["mismatches"] == 1);
+  CHECK(json["first_mismatch"]["thread"] == 1);
+  CHECK(json["expected"]["target"] == "sm_90a");
+}
+
+TEST_CASE("compare counts one case as one, and names the target") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("golden.safetensors");
+  REQUIRE(run({"golden", f16, "--cases", "1", "-o", path}).code == 0);
+  CHECK_THAT(run({"compare", path, path}).out,
+             ContainsSubstring("same: 512 outputs of 1 case (") && ContainsSubstring("), target sm_90a\n"));
+}

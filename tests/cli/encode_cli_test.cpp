@@ -1,0 +1,39 @@
+#include <nlohmann/json.hpp>
+
+#include "run.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+using test::f16, test::run_line;
+
+namespace {
+
+const test::BadRequests bad_requests({
+    {"encode", "subcommand"},
+    {"encode descriptor --start 8", "start_address = 8"},
+    {"encode descriptor --lbo 262144", "leading_dim_byte_offset = 262144"},
+    {"encode descriptor --base-offset 8", "base_offset = 8"},
+    {"encode descriptor --swizzle 256", "--swizzle = 256"},
+    {"encode descriptor --swizzle 128-atom32", "exists on sm_100a only"},
+    {"encode instruction --n 8 --d f33", "--d = f33"},
+    {"encode instruction --n 8 --a s8", "types = .f32.s8.f16"},
+    {"encode mask --use 256", "use_span = 256: legal is 0..255"},
+    {"encode idesc --kind f16 --m 128 --n 12", "n = 12: legal is 8..256 in steps of 8"},
+    {"encode idesc --kind mxf4 --m 64 --n 8 --a e2m1 --b e2m1", "m = 64: legal is 128 or 256"},
+    {"encode idesc --kind f16 --m 128 --n 8 --d f99", "--d = f99"},
+    {"encode descriptor --target sm_120a", "no descriptors of shared memory"},
+});
+
+}  // namespace
+
+TEST_CASE("encode refuses bad requests: message and exit code of each") { bad_requests.check(); }
+
+TEST_CASE("encode puts descriptors, masks and mnemonics together, as text and as JSON") {
+  CHECK(run_line("encode descriptor --target sm_90a --start 2048 --lbo 16 --sbo 1024 --swizzle 128").out ==
+        "0x4000004000010080\n");
+  CHECK(run_line("encode descriptor --target sm_103a --start 0x800 --lbo 16 --sbo 1024 --swizzle 128").out ==
+        "0x4000404000010080\n");
+  CHECK(nlohmann::json::parse(run_line("encode descriptor --lbo 16 --json").out)["descriptor"] == "0x0000000000010000");
+  CHECK(nlohmann::json::parse(run_line("encode idesc --kind f16 --m 128 --n 64 --json").out)["idesc"] == "0x08100010");
+  CHECK(nlohmann::json::parse(run_line("encode instruction --n 8 --json").out)["instruction"] == f16);
+}

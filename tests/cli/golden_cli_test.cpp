@@ -1,0 +1,200 @@
+#include "bitmma/files/vector_file.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "run.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+using test::f16, test::Outcome, test::run;
+
+namespace {
+
+const std::string w = "golden wgmma.mma_async.sync.aligned.", t = "golden tcgen05.mma.", m = "golden mma.sync.aligned.";
+
+const test::BadRequests bad_requests({
+    {"golden", "instruction is required"},
+    {"golden " + f16, "--output is required"},
+    {"golden dp4a.u32 $OUT", "begins with wgmma.mma_async, tcgen05.mma or mma.sync"},
+    {"golden mma.sync $OUT", ".aligned here"},
+    {m + "m16n8k16.row.col.f32.f16.f16.f32 $OUT", "only the block-scaled mma.sync is simulated"},
+    {m + "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue8m0 $OUT",
+     "legal is .scale_vec::2X with ue8m0, .scale_vec::4X with ue4m3"},
+    {m + "m16n8k64.row.col.kind::mxf4nvf4.block_scale.f32.e2m1.e2m1.f32.ue4m3 $OUT", "(none) with ue4m3"},
+    {m + "m16n8k32.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 $OUT", "shape = m16n8k32: legal is m16n8k64"},
+    {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e4m3.e2m1.f32.ue8m0 $OUT", "atype = e4m3: legal is e2m1"},
+    {m + "m16n8k64.col.row.kind::mxf4.block_scale.f32.e4m3.e2m1.f32.ue8m0 $OUT", "A row-major, B column-major"},
+    {m + "m16n8k32.row.col.kind::mxf8f6f4.block_scale.f16.e4m3.e4m3.f16.ue8m0 $OUT", "dtype = f16: legal is f32"},
+    {m + "m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0 --byte-id-a 4 $OUT",
+     "byte_id_a = 4: legal is 0..3"},
+    {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --byte-id-b 1 $OUT",
+     "byte_id_b = 1: legal is 0 or 2"},
+    {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --thread-id-a 2 $OUT",
+     "thread_id_a = 2: legal is 0..1"},
+    {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --layout-b mn-major:none $OUT",
+     ".row.col only"},
+    {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --scale-d 0 $OUT", "C is always read"},
+    {"golden mma.sp.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 $OUT", "qualifier"},
+    {"golden wgmma.sync.aligned.m64n8k16.f32.f16.f16 $OUT", ".mma_async after wgmma"},
+    {"golden wgmma.mma_async.aligned.m64n8k16.f32.f16.f16 $OUT", ".sync here"},
+    {"golden wgmma.mma_async.sync.m64n8k16.f32.f16.f16 $OUT", ".aligned here"},
+    {w + "f32.f16.f16 $OUT", "shape = f32"},
+    {w + "m64n8.f32.f16.f16 $OUT", "shape = m64n8"},
+    {w + "m64n8k16x.f32.f16.f16 $OUT", "shape = m64n8k16x"},
+    {w + "m64n99999999999k16.f32.f16.f16 $OUT", "shape = "},
+    {w + "m64n8k16.f32.f16 $OUT", "btype = (nothing)"},
+    {w + "m64n8k16.f64.f16.f16 $OUT", "dtype = f64"},
+    {w + "m64n8k16.f32.f16.f16.relu $OUT", "qualifier = relu"},
+    {w + "m32n8k16.f32.f16.f16 $OUT", "m = 32: legal is 64"},
+    {w + "m64n12k16.f32.f16.f16 $OUT", "use n = 16 and zero the extra columns of B"},
+    {w + "m64n0k16.f32.f16.f16 $OUT", "n = 0: legal is 8..256 in steps of 8"},
+    {w + "m64n264k16.f32.f16.f16 $OUT", "split the tile"},
+    {w + "m64n2147483647k16.f32.f16.f16 $OUT", "n = 2147483647"},
+    {w + "m64n40k32.s32.s8.s8 $OUT", "use n = 48"},
+    {w + "m64n8k32.f32.f16.f16 $OUT", "k = 32: legal is 16"},
+    {"golden wgmma.mma_async.sp.sync.aligned.m64n8k16.f32.f16.f16 $OUT", "k = 16: legal is 32"},
+    {"golden wgmma.mma_async.sp.sync.aligned.m64n8k512.s32.b1.b1.and.popc $OUT", "no sparse form for .b1"},
+    {w + "m64n8k16.f16.bf16.bf16 $OUT", "types = .f16.bf16.bf16: legal is .f32.bf16.bf16"},
+    {w + "m64n8k16.f32.f16.bf16 $OUT", "types = .f32.f16.bf16"},
+    {w + "m64n8k32.s32.s8.e4m3 $OUT", "types = .s32.s8.e4m3"},
+    {w + "m64n8k16.f32.e2m1.e2m1 $OUT", "types = .f32.e2m1.e2m1"},
+    {w + "m64n8k256.s32.b1.b1 $OUT", "operation = (none): legal is .and.popc"},
+    {w + "m64n8k256.s32.b1.b1.xor.popc $OUT", "operation = .xor.popc"},
+    {w + "m64n8k16.f32.f16.f16.satfinite $OUT", ".satfinite = present"},
+    {w + "m64n8k256.s32.b1.b1.and.popc.satfinite $OUT", ".satfinite = present"},
+    {"golden " + f16 + " --imm-scale-a 2 $OUT", "imm_scale_a = 2: legal is 1 or -1"},
+    {"golden " + f16 + " --imm-scale-b 0 $OUT", "imm_scale_b = 0"},
+    {w + "m64n8k32.s32.s8.s8 --imm-scale-a -1 $OUT", "these types have no such immediate"},
+    {w + "m64n8k8.f32.tf32.tf32 --layout-b mn-major:128 $OUT", "these types are K-major only"},
+    {"golden " + f16 + " --scale-d 2 $OUT", "scale_d = 2"},
+    {"golden " + f16 + " --sparsity-selector 1 $OUT", "sparsity_selector = 1: legal is 0 without .sp"},
+    {"golden wgmma.mma_async.sp.sync.aligned.m64n8k64.f32.e4m3.e4m3 --sparsity-selector 1 $OUT", "0 for 8-bit types"},
+    {"golden " + f16 + " --layout-a row-major:128 $OUT", "layout = row-major:128"},
+    {"golden " + f16 + " --layout-a k-major:256 $OUT", "layout = k-major:256"},
+    {"golden " + f16 + " --layout-b k-major $OUT", "layout = k-major"},
+    {"golden " + f16 + " --layout-b k-major:128@8 $OUT", "layout = k-major:128@8"},
+    {"golden " + f16 + " --layout-b k-major:128@x $OUT", "layout = k-major:128@x"},
+    {"golden " + f16 + " --padding 8 $OUT", "padding of A = 8"},
+    {"golden " + f16 + " --padding -16 $OUT", "padding of A = -16"},
+    {"golden " + f16 + " --padding 65536 $OUT", "the reach of a descriptor"},
+    {"golden " + f16 + " --cases 0 $OUT", "cases = 0: legal is at least 1"},
+    {"golden " + f16 + " --distribution gauss $OUT", "--distribution = gauss"},
+    {"golden " + f16 + " --a-source global $OUT", "global"},
+    {"golden " + f16 + " --threads 0 $OUT", "--threads"},
+    {"golden " + f16 + " -o $FOLDER/no/such/out", "its folder does not exist"},
+    {"golden tcgen05.mma.cta_group::1.kind::f16 --m 64 --n 12 $OUT", "n = 12"},
+    {"golden tcgen05.mma.cta_group::1.kind::f16 --m 256 --n 16 $OUT", "M = 256: legal is 64 or 128 with cta_group::1"},
+    {"golden tcgen05.mma.cta_group::1.kind::f16 --m 64 --n 16 --a e4m3 $OUT", "a_type = e4m3: legal is f16 0, bf16 1"},
+    {"golden tcgen05.mma.cta_group::1.kind::mxf4 --m 128 --n 16 --a e2m1 --b e2m1 $OUT",
+     "kind::mxf4 always has scales"},
+    {t + "cta_group::1.kind::mxf4.block_scale --m 64 --n 16 --a e2m1 --b e2m1 $OUT", "m = 64: legal is 128 or 256"},
+    {t + "cta_group::1.kind::mxf4.block_scale --m 256 --n 16 --a e2m1 --b e2m1 $OUT",
+     "M = 256: legal is 128 with cta_group::1 and block scales"},
+    {t + "cta_group::1.kind::mxf4.block_scale.scale_vec::4X --m 128 --n 16 --a e2m1 --b e2m1 $OUT",
+     "legal is .scale_vec::2X, .block32 or nothing"},
+    {t + "cta_group::1.kind::mxf4nvf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 $OUT", "it must be written"},
+    {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3 $OUT",
+     "scale_type = ue4m3: legal is ue8m0 (1)"},
+    {t + "cta_group::1.kind::mxf4nvf4.block_scale.block32 --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3 $OUT",
+     "scale type = ue4m3: legal is ue8m0; ue4m3 goes with mxf4nvf4"},
+    {t + "cta_group::1.kind::mxf4nvf4.block_scale.block16 --m 128 --n 16 --a e2m1 --b e2m1 --scale-a-id 2 $OUT",
+     "scale_a_id = 2: legal is 0 with four scales"},
+    {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --scale-b-id 1 $OUT",
+     "scale_b_id = 1: legal is 0 or 2"},
+    {t + "cta_group::1.kind::mxf8f6f4.block_scale --m 128 --n 16 --a e4m3 --b e4m3 --scale-b-id 4 $OUT",
+     "scale_b_id = 4: legal is 0..3"},
+    {t + "sp.cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --k96 $OUT", "k_96 = 1 with sparse"},
+    {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --layout-a mn-major:128 $OUT",
+     "transpose = 1"},
+    {t + "cta_group::1.kind::f16 --m 128 --n 16 --scale-input-d 16 $OUT", "scale_input_d = 16: legal is 0..15"},
+    {t + "cta_group::1.kind::f8f6f4 --m 128 --n 16 --a e4m3 --b e4m3 --scale-input-d 1 $OUT",
+     "only kind::f16 and kind::tf32"},
+    {t + "cta_group::1.kind::f16.ashift --m 128 --n 16 $OUT",
+     ".ashift = present: legal is absent unless A is in Tensor Memory"},
+    {t + "cta_group::1.kind::f16.ashift --m 64 --n 16 --a-source tmem $OUT", "M = 128 or 256"},
+    {t + "cta_group::1.kind::f16.ashift.collector::a::fill --m 128 --n 16 --a-source tmem $OUT",
+     "lastuse, discard or none with .ashift"},
+    {t + "cta_group::1.kind::f16 --m 128 --n 64 --zero-column-mask 0 $OUT", "absent without .ws"},
+    {t + "cta_group::1.kind::f16 --m 128 --n 64 --max-shift 1 $OUT", "0 without .ws"},
+    {t + "ws.cta_group::1.kind::f16 --m 128 --n 64 --zero-column-mask 0x0800000000000000 --max-shift 0 $OUT",
+     "column_shift = 8: legal is 0..0"},
+    {t + "ws.cta_group::1.kind::f16 --m 32 --n 64 --zero-column-mask 0x1100000000000000 --max-shift 3 $OUT",
+     "column_shift = 17: legal is 0..16"},
+    {t + "ws.cta_group::1.kind::f16 --m 32 --n 64 --zero-column-mask 0xC000000000000000 $OUT",
+     "reserved bits of the zero-column mask"},
+    {t + "ws.cta_group::1.kind::f16 --m 32 --n 64 --zero-column-mask x $OUT", "encode mask"},
+    {t + "ws.sp.cta_group::1.kind::f16 --m 32 --n 256 $OUT", "N = 256: legal is 64 or 128"},
+    {"golden tcgen05.ld.sync.aligned.16x64b.x3.b32 $OUT", ".num = x3: legal is a power of two"},
+    {"golden tcgen05.ld.sync.aligned.16x256b.x64.b32 $OUT", "x1..x32 for 16x256b"},
+    {"golden tcgen05.ld.sync.aligned.16x32b.x1.b32 $OUT", "shape = 16x32b"},
+    {"golden tcgen05.ld.16x64b.x1.b32 $OUT", ".sync.aligned after the name"},
+    {"golden tcgen05.st.sync.aligned.16x64b.x1.pack::16b.b32 $OUT", "{.unpack::16b}.b32 at the end"},
+    {"golden tcgen05.ld.sync.aligned.16x32bx2.x1.b32 --half-split-offset 0x200000 $OUT",
+     "half-split offset = 0x200000: legal is lanes of the same warp"},
+    {"golden tcgen05.cp.cta_group::1.32x128b $OUT", "32x128b.warpx4"},
+    {"golden tcgen05.cp.cta_group::1.128x128b.warpx4 $OUT", "shape = .128x128b.warpx4"},
+    {"golden tcgen05.cp.128x128b $OUT", "it is mandatory"},
+    {"golden tcgen05.cp.cta_group::1.128x128b.b6x16_p32 $OUT", "nothing, .b8x16.b4x16_p64"},
+    {"golden tcgen05.shift.cta_group::1.up $OUT", ".cta_group::1.down or"},
+    {"golden tcgen05.shift.cta_group::1.down --cases 0 $OUT", "cases = 0"},
+    {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --imm-scale-a 2 $OUT",
+     "--imm-scale-a = 2: legal is 1, or -1"},
+    {"golden tcgen05.mma.cta_group::1.kind::i8 --m 128 --n 16 --d s32 --a s8 --b s8 --imm-scale-b -1 $OUT",
+     "negate = 1"},
+    {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --a-source registers $OUT",
+     "smem or tmem for tcgen05.mma"},
+    {"golden tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 16 --d f99 $OUT", "--d = f99"},
+    {"golden tcgen05.mma.cta_group::1.kind::tf32 --m 128 --n 16 --a tf32 --b tf32 --layout-b mn-major:128 $OUT",
+     "128-atom32 (code 1)"},
+    {"golden " + f16 + " --a-source tmem $OUT", "smem or registers for wgmma"},
+    {"golden " + f16 + " --layout-a k-major:128-atom32 $OUT", "exists on sm_100a only"},
+    {"golden wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --target sm_100a $OUT",
+     "target = sm_100a: legal is sm_90a"},
+    {"golden wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --target sm_99 $OUT",
+     "--target = sm_99: legal is sm_70"},
+    {"golden wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --m 64 $OUT", "--m = given: legal is absent"},
+    {"golden wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --thread-id-a 1 $OUT", "has no such immediate"},
+    {"golden tcgen05.mma.cta_group::1.kind::i8 --target sm_103a $OUT", "target = sm_103a: legal is sm_100a"},
+    {"golden tcgen05.mma.cta_group::1.kind::mxf4.block_scale --k96 --target sm_100a $OUT",
+     "target = sm_100a: legal is sm_103a"},
+    {"golden tcgen05.ld.sync.aligned.16x64b.x4.b32 --scale-d 0 $OUT", "the instruction moves data"},
+});
+
+}  // namespace
+
+TEST_CASE("golden refuses bad requests: message and exit code of each") { bad_requests.check(); }
+
+TEST_CASE("golden names the target it computes for: the one asked for, or the first that has the instruction") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("golden.safetensors"), kind = "tcgen05.mma.cta_group::1.kind::";
+  struct Row {
+    std::vector<std::string> arguments;
+    Target target;
+  };
+  const std::vector<Row> rows = {
+      {{f16}, Target::sm_90a},
+      {{kind + "f16"}, Target::sm_100a},
+      {{kind + "f16", "--target", "sm_103a"}, Target::sm_103a},
+      {{kind + "mxf4.block_scale", "--k96"}, Target::sm_103a},
+      {{"tcgen05.shift.cta_group::1.down"}, Target::sm_100a},
+  };
+  for (const Row& row : rows) {
+    std::vector<std::string> arguments = {"golden", "--cases", "1", "-o", path};
+    arguments.insert(arguments.end(), row.arguments.begin(), row.arguments.end());
+    const Outcome outcome = run(arguments);
+    INFO(row.arguments.front() << "\n" << outcome.err);
+    REQUIRE(outcome.code == 0);
+    CHECK_THAT(outcome.err, ContainsSubstring(": 1 case of " + row.arguments.front() + ", target " +
+                                              std::string(print(row.target)) + ", seed 0"));
+    CHECK(read_vector_file(path).target == row.target);
+  }
+}
+
+TEST_CASE("golden takes shape and types of tcgen05 from the kind where no flag says them") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("golden.safetensors");
+  REQUIRE(run({"golden", "tcgen05.mma.cta_group::2.kind::i8", "--cases", "1", "-o", path}).code == 0);
+  const Mma mma = mma_of(read_vector_file(path).instruction);
+  CHECK(mma.m == 256);
+  CHECK(mma.n == 64);
+  CHECK(mma.d == Format::s32);
+  CHECK(mma.a == Format::s8);
+}

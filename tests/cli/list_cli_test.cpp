@@ -1,0 +1,59 @@
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "run.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+using test::run;
+
+namespace {
+
+const test::BadRequests bad_requests({
+    {"list --target sm_70", "--target = sm_70: legal is sm_90a"},
+    {"list --target Hopper", "--target = Hopper"},
+});
+
+}  // namespace
+
+TEST_CASE("list refuses bad requests: message and exit code of each") { bad_requests.check(); }
+
+TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
+  const auto json = nlohmann::json::parse(run({"list", "--json"}).out);
+  CHECK(json.size() == forms().size());
+  for (const auto& row : json) CHECK_FALSE(row["evidence"].get<std::string>().empty());
+  std::istringstream mnemonics(run({"list", "--mnemonics"}).out);
+  size_t count = 0;
+  for (std::string line; std::getline(mnemonics, line); ++count) {
+    INFO(line);
+    CHECK(print(parse_instruction(line)) == line);
+  }
+  CHECK(count == all_instructions().size());
+  // wgmma, tcgen05.mma, mma.sync, and the moves
+  CHECK(count >= 1074 + 464 + 108 + 186);
+}
+
+TEST_CASE("list names the targets of a form, the evidence on each, and shows one target alone") {
+  const auto json = nlohmann::json::parse(run({"list", "--json"}).out);
+  size_t of_b300 = 0, moves = 0;
+  for (const auto& row : json) {
+    INFO(row.dump());
+    REQUIRE_FALSE(row["targets"].empty());
+    CHECK(row["targets"].size() == row["evidence_by_target"].size());
+    for (const auto& target : row["targets"]) of_b300 += target == "sm_103a";
+    moves += row["arithmetic"] == "-";
+  }
+  CHECK(moves == 4);  // ld, st, cp, shift
+  const auto filtered = nlohmann::json::parse(run({"list", "--target", "sm_103a", "--json"}).out);
+  CHECK(filtered.size() == of_b300);
+  for (const auto& row : filtered) CHECK(row["targets"] == nlohmann::json::array({"sm_103a"}));
+  const std::string table = run({"list"}).out;
+  CHECK_THAT(table, ContainsSubstring("instruction") && ContainsSubstring("target") &&
+                        ContainsSubstring("measured on an NVIDIA H200") &&
+                        ContainsSubstring("published hardware words; model choice on sm_103a"));
+  CHECK_THAT(run({"list", "--markdown"}).out, ContainsSubstring("| instruction | target | D | A | B | K | K .sp |"));
+  CHECK_THAT(run({"list", "--target", "sm_120a", "--mnemonics"}).out,
+             ContainsSubstring("mma.sync") && !ContainsSubstring("tcgen05"));
+}

@@ -1,0 +1,33 @@
+#include <sstream>
+
+#include "run.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+using test::Outcome, test::run;
+
+TEST_CASE("every command in README runs, in order, in an empty folder") {
+  const test::TemporaryFolder folder;
+  std::istringstream readme(test::read_text(test::source_path("README.md")));
+  std::string line;
+  int commands = 0;
+  bool in_block = false;
+  while (std::getline(readme, line)) {
+    if (line.starts_with("```")) in_block = !in_block;
+    if (!in_block || !line.starts_with("bitmma ")) continue;
+    line = line.substr(7, line.find(" #") == std::string::npos ? std::string::npos : line.find(" #") - 7);
+    if (line.starts_with("gpu ")) continue;  // needs one; `bitmma gpu` has its own tests
+    std::vector<std::string> arguments;
+    for (std::string word : test::shell_words(line)) {
+      if (word.ends_with(".safetensors") || word.ends_with(".ptx") || word.ends_with(".svg")) word = folder.path(word);
+      if (word.starts_with("data/")) word = test::source_path(word);
+      arguments.push_back(word);
+    }
+    const Outcome outcome = run(arguments);
+    INFO(line << "\n" << outcome.err);
+    CHECK(outcome.code == 0);
+    CHECK_FALSE((outcome.out.empty() && outcome.err.empty() && arguments[0] != "ptx"));
+    ++commands;
+  }
+  CHECK(commands >= 14);
+}

@@ -1,0 +1,30 @@
+#include "bitmma/core/error.hpp"
+
+#include "support/catch.hpp"
+
+using namespace bitmma;
+
+TEST_CASE("an error prints field, value, what is legal, what to do and the source, one violation a line") {
+  const Error error(
+      {{.field = "n", .seen = "12", .expected = "8..256 in steps of 8", .fix = "use n = 16", .source = "PTX"},
+       {.field = "m", .seen = "63", .expected = "64"}});
+  CHECK(std::string(error.what()) == "n = 12: legal is 8..256 in steps of 8; use n = 16 [PTX]\nm = 63: legal is 64");
+  CHECK(error.violations().size() == 2);
+}
+
+TEST_CASE("a warning says what was expected, not what is legal, and is otherwise the same line") {
+  const std::vector<Violation> found{
+      {.field = "start_address", .seen = "0x80", .expected = "0x0", .fix = "move it", .source = "PTX"}};
+  CHECK(found[0].severity == Severity::error);
+  const std::vector<Violation> advice = as_warnings(found);
+  REQUIRE(advice.size() == 1);
+  CHECK(advice[0].severity == Severity::warning);
+  CHECK(print(advice[0]) == "start_address = 0x80: expected 0x0; move it [PTX]");
+  CHECK(print(found[0]) == "start_address = 0x80: legal is 0x0; move it [PTX]");
+}
+
+TEST_CASE("parts that a violation does not have leave no punctuation behind") {
+  CHECK(print(Violation{.field = "file"}) == "file");
+  CHECK(print(Violation{.field = "file", .seen = "empty"}) == "file = empty");
+  CHECK(print(Violation{.field = "file", .fix = "write one"}) == "file; write one");
+}

@@ -1,0 +1,129 @@
+#include "bitmma/instruction/form.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "support/catch.hpp"
+#include "support/instructions.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+/// Whether the row is for the instruction's family, kind, types and K, read from its columns alone.
+bool fits(const Form& form, const Instruction& instruction) {
+  if (form.family != family_of(instruction)) return false;
+  if (const auto* move = std::get_if<TmemMove>(&instruction)) return form.move == move->kind;
+  if (const auto* mma = std::get_if<Tcgen05Mma>(&instruction); mma && mma->kind != form.kind) return false;
+  if (const auto* mma = std::get_if<MmaSync>(&instruction); mma && mma->kind != form.kind) return false;
+  const Mma mma = mma_of(instruction);
+  return form.d == mma.d && form.a.contains(mma.a) && form.b.contains(mma.b) &&
+         mma.k == (mma.sparse ? form.k_sparse : form.k_dense);
+}
+
+/// Instructions with every pair of types of the form, dense and sparse: legal in their types and K.
+std::vector<Instruction> with_all_types(const Form& form) {
+  std::vector<Instruction> all;
+  for (const FormatInfo& a : formats) {
+    for (const FormatInfo& b : formats) {
+      if (!form.a.contains(a.id) || !form.b.contains(b.id)) continue;
+      for (const bool sparse : {false, true}) {
+        const int k = sparse ? form.k_sparse : form.k_dense;
+        if (k == 0) continue;
+        if (form.family == Family::wgmma)
+          all.push_back(Wgmma{.d = form.d, .a = a.id, .b = b.id, .sparse = sparse, .k = k});
+        if (form.family == Family::mma_sync)
+          all.push_back(MmaSync{.kind = form.kind, .d = form.d, .a = a.id, .b = b.id, .sparse = sparse, .k = k});
+        if (form.family == Family::tcgen05)
+          all.push_back(Tcgen05Mma{.kind = form.kind, .d = form.d, .a = a.id, .b = b.id, .sparse = sparse, .k = k});
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("there are 1074 wgmma, 464 tcgen05.mma, 108 mma.sync and 186 moves, and all are these") {
+  CHECK(all_instructions(Family::wgmma).size() == 1074);
+  CHECK(all_instructions(Family::tcgen05).size() == 464);
+  CHECK(all_instructions(Family::mma_sync).size() == 108);
+  CHECK(all_instructions(Family::tmem_move).size() == 186);
+  CHECK(all_instructions().size() == 1074 + 464 + 108 + 186);
+  std::set<std::string> mnemonics;
+  for (const Instruction& instruction : all_instructions()) CHECK(mnemonics.insert(print(instruction)).second);
+}
+
+TEST_CASE("no instruction fits two rows, whatever its types") {
+  int count = 0;
+  for (const Form& form : forms()) {
+    std::vector<Instruction> instructions = instructions_of(form);
+    for (const Instruction& one : with_all_types(form)) instructions.push_back(one);
+    for (const Instruction& instruction : instructions) {
+      INFO(form.name << " " << print(instruction));
+      REQUIRE(fits(form, instruction));
+      REQUIRE(std::ranges::count_if(forms(), [&](const Form& other) { return fits(other, instruction); }) == 1);
+      REQUIRE(find_form(instruction) == &form);
+      ++count;
+    }
+  }
+  CHECK(count > 2000);
+}
+
+TEST_CASE("every instruction of a row is legal on each of the row's targets, and on no other") {
+  for (const Form& form : forms()) {
+    REQUIRE_FALSE(form.targets.empty());
+    REQUIRE_FALSE(instructions_of(form).empty());
+    for (const Instruction& instruction : instructions_of(form)) {
+      INFO(print(instruction));
+      REQUIRE(targets_of(instruction) == form.targets);
+      REQUIRE(form.targets.contains(default_target(instruction)));
+      for (const TargetInfo& target : targets) {
+        const std::vector<Violation> violations = violations_of(instruction, target.id);
+        if (form.targets.contains(target.id)) {
+          REQUIRE(violations.empty());
+          if (is_mma(instruction)) REQUIRE_NOTHROW(model_for(instruction, target.id));
+        } else {
+          REQUIRE(violations.size() == 1);
+          REQUIRE(violations[0].field == "target");
+          REQUIRE(violations[0].seen == target.name);
+          REQUIRE(violations[0].expected == print(form.targets));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "where no target is named it is sm_90a for wgmma, sm_100a for tcgen05, sm_103a for K = 96, sm_120a for mma.sync") {
+  CHECK(default_target(Wgmma{}) == Target::sm_90a);
+  CHECK(default_target(Tcgen05Mma{}) == Target::sm_100a);
+  CHECK(default_target(Tcgen05Mma{.kind = MmaKind::i8}) == Target::sm_100a);
+  CHECK(default_target(Tcgen05Mma{.kind = MmaKind::mxf4, .k = 96}) == Target::sm_103a);
+  CHECK(default_target(MmaSync{}) == Target::sm_120a);
+  CHECK(default_target(TmemMove{}) == Target::sm_100a);
+  // One that has no row is asked about where its family is.
+  CHECK(targets_of(Wgmma{.d = Format::s32}).empty());
+  CHECK(default_target(Wgmma{.d = Format::s32}) == Target::sm_90a);
+  CHECK(find_form(Wgmma{.d = Format::s32}) == nullptr);
+}
+
+TEST_CASE("the targets of an integer tcgen05.mma and of K = 96 are their own") {
+  const Instruction integer = Tcgen05Mma{.kind = MmaKind::i8}, wide = Tcgen05Mma{.kind = MmaKind::mxf4nvf4, .k = 96};
+  CHECK(targets_of(integer) == TargetSet{Target::sm_100a});
+  CHECK(targets_of(wide) == TargetSet{Target::sm_103a});
+  CHECK(targets_of(Tcgen05Mma{}) == TargetSet{Target::sm_100a, Target::sm_103a});
+  CHECK_THAT(violations_of(wide, Target::sm_100a).at(0).fix, ContainsSubstring("K = 96"));
+}
+
+TEST_CASE("every row says where it is written") {
+  for (const Form& form : forms()) {
+    CHECK_THAT(std::string(form.source), ContainsSubstring("PTX ISA"));
+    CHECK_FALSE(form.name.empty());
+    CHECK(form.shapes.empty() == (form.family == Family::tmem_move));
+    CHECK(form.scales.empty() ==
+          (form.family == Family::wgmma || form.family == Family::tmem_move || !info(form.kind).has_block_scales()));
+  }
+}

@@ -1,0 +1,97 @@
+#include "bitmma/instruction/place_operands.hpp"
+
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/stimulus/random_operands.hpp"
+#include "support/catch.hpp"
+#include "support/instructions.hpp"
+
+using namespace bitmma;
+using test::message_of;
+
+TEST_CASE("a layout reads as it is written, and nothing else is one") {
+  CHECK(parse_operand_layout("k-major:128") == OperandLayout{});
+  CHECK(parse_operand_layout("mn-major:none") == OperandLayout{.major = Major::mn, .swizzle = Swizzle::none});
+  CHECK(parse_operand_layout("mn-major:128-atom32").swizzle == Swizzle::b128_atom32);
+  CHECK(parse_operand_layout("k-major:128@96").start_bytes == 96);
+  for (const char* text : {"", "k-major", "k-major:", "k-major:16", "n-major:128", "k-major:128@", "k-major:128@8",
+                           "k-major:128@-16", "k-major:128@262144", "k-major:128@16x", " k-major:128", ":128"}) {
+    INFO(text);
+    CHECK_THROWS_AS(parse_operand_layout(text), Error);
+  }
+}
+
+TEST_CASE("what place_operands lays out gather reads back, for every sample, and spare bits are the filler's") {
+  uint64_t seed = 0;
+  for (const Instruction& instruction : test::sample_instructions()) {
+    if (!is_mma(instruction)) continue;
+    const Target target = default_target(instruction);
+    const Operands operands = random_operands(instruction, target, Distribution::bits, 3, seed++);
+    const State state = place_operands(instruction, {}, operands, filler_stream(3, 0));
+    CHECK(violations_of(instruction, state).empty());
+    CHECK(gather_operands(instruction, target, state) == operands);
+    CHECK(state == place_operands(instruction, {}, operands, filler_stream(3, 0)));
+    // Other filler, other state, same operands.
+    const State other = place_operands(instruction, {}, operands, filler_stream(3, 1));
+    CHECK(gather_operands(instruction, target, other) == operands);
+    // wgmma of samples without spare bytes have none to fill.
+    if (family_of(instruction) != Family::wgmma) CHECK(other != state);
+  }
+}
+
+TEST_CASE("without C the accumulator is filler") {
+  for (Instruction instruction : {Instruction(Wgmma{}), Instruction(Tcgen05Mma{.n = 16})}) {
+    instruction = with_enable_input_d(instruction, false);
+    const Target target = default_target(instruction);
+    const Operands operands = random_operands(instruction, target, Distribution::bits, 3, 0);
+    REQUIRE_FALSE(operands.c);
+    const Matrix one = recorded_result(instruction, place_operands(instruction, {}, operands, filler_stream(3, 0))),
+                 other = recorded_result(instruction, place_operands(instruction, {}, operands, filler_stream(3, 1)));
+    CHECK(one != other);
+    CHECK(one != Matrix(Format::f32, one.rows(), one.cols()));
+  }
+}
+
+TEST_CASE("layouts that cannot hold a matrix or cannot be read are refused") {
+  const Instruction instruction = Wgmma{};
+  const Operands operands = random_operands(instruction, Target::sm_90a, Distribution::normal, 1, 0);
+  const auto message = [&](const Placement& placement) {
+    return message_of([&] { place_operands(instruction, placement, operands, filler_stream(1, 0)); });
+  };
+  CHECK(message({}) == "fine");
+  CHECK_THAT(message({.a = {.padding_bytes = 8}}), ContainsSubstring("padding of A = 8: legal is a multiple of 16"));
+  CHECK_THAT(message({.b = {.padding_bytes = -16}}), ContainsSubstring("padding of B = -16"));
+  CHECK_THAT(message({.a = {.padding_bytes = 1 << 18}}), ContainsSubstring("= "));
+  CHECK_THROWS_AS(place_operands(TmemMove{}, {}, operands, filler_stream(1, 0)), Error);
+}
+
+TEST_CASE("a sparse A survives the trip through its logical matrix") {
+  for (const Format format : {Format::f16, Format::tf32, Format::e4m3}) {
+    const Instruction instruction = Wgmma{.a = format, .b = format, .sparse = true};
+    const int k = mma_of(instruction).k;
+    Operands operands = random_operands(instruction, Target::sm_90a, Distribution::narrow, 4, 0), back;
+    const Matrix logical = logical_a(instruction, operands);
+    compress_a(instruction, logical, back);
+    CHECK(logical_a(instruction, back) == logical);
+    CHECK(back.a.cols() == k / 2);
+    Matrix dense = logical;
+    dense.fill(1);
+    CHECK_THAT(message_of([&] { compress_a(instruction, dense, back); }), ContainsSubstring("a row 0, columns 0.."));
+  }
+}
+
+TEST_CASE("a sparse A of every family survives the trip, and a dense one is its own logical matrix") {
+  uint64_t seed = 0;
+  for (const Instruction& instruction : test::sample_instructions()) {
+    if (!is_mma(instruction)) continue;
+    const Operands operands = random_operands(instruction, default_target(instruction), Distribution::bits, 8, seed++);
+    const Matrix logical = logical_a(instruction, operands);
+    CHECK(logical.cols() == mma_of(instruction).k);
+    Operands back;
+    compress_a(instruction, logical, back);
+    CHECK(logical_a(instruction, back) == logical);
+    if (!mma_of(instruction).sparse) {
+      CHECK(back.a == operands.a);
+      CHECK(back.selected_k.empty());
+    }
+  }
+}

@@ -1,0 +1,428 @@
+#include "bitmma/instruction/statement.hpp"
+
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+const std::string wgmma_f16 = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16";
+const std::string mx = "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e5m2.f32.ue8m0";
+
+/// What is wrong with a mnemonic or statement, "" when nothing is.
+std::string message_of(std::string_view text, auto parse) {
+  try {
+    parse(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+std::string mnemonic_message(std::string_view text) { return message_of(text, parse_instruction); }
+std::string statement_message(std::string_view text) { return message_of(text, parse_statement); }
+
+/// The part of an instruction that a statement says: what tcgen05's instruction descriptor says is as parsing leaves
+/// it.
+Instruction written_part(const Instruction& instruction) {
+  const auto* one = std::get_if<Tcgen05Mma>(&instruction);
+  if (!one) return instruction;
+  Tcgen05Mma part = std::get<Tcgen05Mma>(parse_instruction(print(instruction)));
+  part.a_source = one->a_source;
+  part.scale_input_d = one->scale_input_d;
+  return part;
+}
+
+/// `instruction` with operands and immediates that `number` picks: numbers in a row meet every value of each.
+Instruction variant(const Instruction& instruction, unsigned number) {
+  const auto bit = [&](unsigned index) { return (number >> index & 1) != 0; };
+  const auto change = [&](auto one) -> Instruction {
+    using T = decltype(one);
+    if constexpr (std::is_same_v<T, Wgmma>) {
+      if (bit(0)) one.a_source = OperandSource::registers;
+      if (info(one.a).kind == NumberKind::floating) one.negate_a = bit(1), one.negate_b = bit(2);
+      if (info(one.a).bits == 16) one.transpose_a = bit(3) && !bit(0), one.transpose_b = bit(4);
+      if (one.sparse) one.sparsity_selector = bit(5);
+    } else if constexpr (std::is_same_v<T, MmaSync>) {
+      one.byte_id_a = static_cast<int>(number % 4), one.thread_id_a = bit(2);
+      one.byte_id_b = static_cast<int>(number / 8 % 4), one.thread_id_b = static_cast<int>(number / 32 % 4);
+    } else if constexpr (std::is_same_v<T, Tcgen05Mma>) {
+      if (bit(0)) one.a_source = OperandSource::tmem;
+      if ((one.kind == MmaKind::f16 || one.kind == MmaKind::tf32) && !one.weight_stationary)
+        one.scale_input_d = static_cast<int>(number / 2 % 16);
+    } else if (one.has_registers() && one.ldst.shape == LdStShape::s16x32bx2 && bit(0)) {
+      one.half_split_offset = number << 16 | number;
+    }
+    return one;
+  };
+  return std::visit(change, instruction);
+}
+
+}  // namespace
+
+TEST_CASE("every legal mnemonic reads back as the instruction it was printed from", "[rule:ptx-text]") {
+  int count = 0;
+  for (const Instruction& instruction : all_instructions()) {
+    const std::string text = print(instruction);
+    INFO(text);
+    const Instruction parsed = parse_instruction(text);
+    REQUIRE(print(parsed) == text);
+    if (const auto* one = std::get_if<Tcgen05Mma>(&instruction)) {
+      const Tcgen05Mma& read = std::get<Tcgen05Mma>(parsed);
+      REQUIRE(std::tuple(read.kind, read.cta_group, read.weight_stationary, read.sparse, read.scale_vec, read.ashift) ==
+              std::tuple(one->kind, one->cta_group, one->weight_stationary, one->sparse, one->scale_vec, one->ashift));
+      REQUIRE(read.collector == one->collector);
+    } else {
+      REQUIRE(parsed == instruction);
+    }
+    ++count;
+  }
+  CHECK(count > 1800);
+}
+
+TEST_CASE("every statement reads back as itself, with every operand and immediate", "[rule:ptx-text]") {
+  unsigned number = 0;
+  for (const Instruction& legal : all_instructions()) {
+    for (int round = 0; round < 4; ++round, number += 13) {
+      const Instruction instruction = variant(legal, number);
+      Statement statement = statement_of(instruction);
+      const std::string text = print(statement);
+      INFO(text);
+      const Statement parsed = parse_statement(text);
+      statement.instruction = written_part(instruction);
+      REQUIRE(parsed == statement);
+      REQUIRE(print(parsed) == text);
+    }
+  }
+}
+
+TEST_CASE("what a mnemonic does not say follows from what it says") {
+  const auto tcgen05 = [](std::string_view text) { return std::get<Tcgen05Mma>(parse_instruction(text)); };
+  CHECK(tcgen05("tcgen05.mma.cta_group::1.kind::f16") == Tcgen05Mma{});
+  CHECK(tcgen05("tcgen05.mma.sp.cta_group::2.kind::i8") ==
+        Tcgen05Mma{
+            .kind = MmaKind::i8, .cta_group = 2, .m = 256, .d = Format::s32, .a = Format::s8, .sparse = true, .k = 64});
+  CHECK(tcgen05("tcgen05.mma.cta_group::1.kind::mxf4.block_scale").k == 64);
+  CHECK(tcgen05("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale").scale_vec == ScaleVec::unwritten);
+  CHECK(tcgen05("tcgen05.mma.ws.cta_group::1.kind::tf32.collector::b2::lastuse").collector ==
+        Collector{.buffer = CollectorBuffer::b2, .operation = CollectorOperation::lastuse});
+  CHECK(std::get<TmemMove>(parse_instruction("tcgen05.ld.sync.aligned.16x32bx2.x4.pack::16b.b32")).half_split_offset ==
+        8);
+  CHECK(std::get<Wgmma>(parse_instruction("wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1")).bit_operation ==
+        BitOperation::none);
+}
+
+TEST_CASE("numbers that are merely illegal are read and printed as they stand") {
+  for (const char* text : {"wgmma.mma_async.sync.aligned.m128n12k8.f32.f16.bf16.xor.popc.satfinite",
+                           "wgmma.mma_async.sync.aligned.m0n2147483647k1.f32.e2m1.e2m1",
+                           "mma.sync.aligned.m16n16k7.row.col.kind::mxf4.block_scale.block16.f16.e4m3.s8.f16.f32"}) {
+    CHECK(print(parse_instruction(text)) == text);
+  }
+}
+
+TEST_CASE("qualifiers are taken in any order behind the name, as ptxas takes them, and print in one") {
+  const std::string saturated = "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.u8.satfinite";
+  for (const auto& [text, canonical] : std::vector<std::pair<std::string, std::string>>{
+           {"wgmma.mma_async.sync.aligned.m64n8k32.satfinite.s32.s8.u8", saturated},
+           {"wgmma.mma_async.satfinite.s32.m64n8k32.aligned.s8.sync.u8", saturated},
+           {"wgmma.mma_async.sync.aligned.and.popc.s32.b1.b1.m64n8k256",
+            "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc"},
+           {"tcgen05.shift.down.cta_group::2", "tcgen05.shift.cta_group::2.down"},
+           {"tcgen05.ld.b32.x2.sync.pack::16b.16x64b.aligned", "tcgen05.ld.sync.aligned.16x64b.x2.pack::16b.b32"},
+           {"tcgen05.cp.b8x16.b4x16_p64.64x128b.warpx2::02_13.cta_group::1",
+            "tcgen05.cp.cta_group::1.64x128b.warpx2::02_13.b8x16.b4x16_p64"},
+           {"tcgen05.mma.ws.collector::b1::use.kind::i8.cta_group::1.sp",
+            "tcgen05.mma.ws.sp.cta_group::1.kind::i8.collector::b1::use"},
+           {"tcgen05.mma.cta_group::1.scale_vec::2X.block_scale.kind::mxf4",
+            "tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::2X"},
+           // as CUTLASS writes it
+           {"mma.sync.aligned.kind::mxf8f6f4.sp::ordered_metadata.block_scale.scale_vec::1X.m16n8k64.row.col.f32.e4m3."
+            "e5m2."
+            "f32.ue8m0",
+            "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3."
+            "e5m2."
+            "f32.ue8m0"},
+       }) {
+    INFO(text);
+    CHECK(print(parse_instruction(text)) == canonical);
+  }
+  // But for the name, types, and layouts.
+  for (const char* text : {"wgmma.sync.mma_async.aligned.m64n8k16.f32.f16.f16", "tcgen05.mma.cta_group::1.ws.kind::f16",
+                           "mma.sync.aligned.m16n8k64.col.row.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0",
+                           "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.ue8m0.f32"}) {
+    CHECK_THROWS_AS(parse_instruction(text), Error);
+  }
+  CHECK_THAT(mnemonic_message(saturated + ".satfinite"),
+             ContainsSubstring("qualifier = satfinite: legal is one .satfinite"));
+  CHECK_THAT(mnemonic_message("tcgen05.shift.down.cta_group::2.down"), ContainsSubstring("one .down"));
+}
+
+TEST_CASE("a mnemonic that is not one is told by name what is wrong") {
+  const std::string w = "wgmma.mma_async.sync.aligned.", t = "tcgen05.mma.cta_group::1.", m = "mma.sync.aligned.";
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"",
+            "instruction = (nothing): legal is a mnemonic that begins with wgmma.mma_async, tcgen05.mma or mma.sync"},
+           {"dp4a.u32", "instruction = dp4a"},
+           {"wgmma", "instruction = (nothing): legal is .mma_async after wgmma"},
+           {"wgmma.mma_async.aligned.m64n8k16.f32.f16.f16",
+            "qualifier = aligned: legal is .sync here; it is mandatory"},
+           {w + "f32.f16.f16", "shape = f32: legal is mMnNkK, such as m64n128k16"},
+           {w + "m64n8.f32.f16.f16", "shape = m64n8:"},
+           {w + "m64n8k16x.f32.f16.f16", "shape = m64n8k16x:"},
+           {w + "m64n08k16.f32.f16.f16", "shape = m64n08k16:"},
+           {w + "m64n99999999999k16.f32.f16.f16", "shape = m64n99999999999k16:"},
+           {w + "m64n8k16.f32.f16", "btype = (nothing): legal is f16, bf16, tf32"},
+           {w + "m64n8k16.f64.f16.f16", "dtype = f64:"},
+           {w + "m64n8k16.f32.f16.f16.relu", "qualifier = relu: legal is nothing more here"},
+           {w + "m64n8k16.f32.f16.f16.", "qualifier = (nothing): legal is nothing more here"},
+           {w + "m64n8k256.s32.b1.b1.and", "operation = and: legal is .and.popc, .xor.popc or nothing"},
+           {"tcgen05.wait", "instruction = wait: legal is .mma, .ld, .st, .cp or .shift after tcgen05"},
+           {"tcgen05.mma.kind::f16",
+            "qualifier = kind::f16: legal is .cta_group::1 or .cta_group::2 here; it is mandatory"},
+           {"tcgen05.mma.sp.ws.cta_group::1.kind::f16", "qualifier = ws"},
+           {"tcgen05.mma.cta_group::3.kind::f16", "qualifier = cta_group::3"},
+           {t + "kind::bf16", "kind = kind::bf16: legal is .kind::f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4"},
+           {t + "kind::mxf4", ".block_scale = absent: legal is present: kind::mxf4 always has scales"},
+           {t + "kind::f16.block_scale", ".block_scale = present: legal is absent: only the mx kinds have scales"},
+           {t + "kind::mxf4.block_scale.scale_vec::3X", "qualifier = scale_vec::3X: legal is nothing more here"},
+           {t + "kind::f16.collector::b0::fill", "collector = collector::b0::fill: legal is collector::a::fill, use"},
+           {"tcgen05.mma.ws.cta_group::1.kind::f16.collector::a::fill", "legal is collector::b0..b3::fill, use"},
+           {"mma.sync", "qualifier = (nothing): legal is .aligned here"},
+           {"mma.sp.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0", "qualifier = sp"},
+           {m + "m16n8k16.row.col.f32.f16.f16.f32", "only the block-scaled mma.sync is simulated"},
+           {m + "m16n8k32.row.col.kind::f8f6f4.f32.e4m3.e4m3.f32", "kind = kind::f8f6f4: legal is .kind::mxf8f6f4"},
+           {m + "m16n8k64.col.row.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0", "A row-major, B column-major"},
+           {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f16.ue8m0",
+            "ctype = f16: legal is the type of D"},
+           {"tcgen05.ld.16x64b.x1.b32", "qualifier = .16x64b.x1.b32: legal is .sync.aligned after the name"},
+           {"tcgen05.ld.sync.aligned.16x32b.x1.b32", "shape = 16x32b: legal is 32x32b, 16x64b"},
+           {"tcgen05.ld.sync.aligned.16x64b.b32", ".num = .b32: legal is .x1 .. .x128"},
+           {"tcgen05.ld.sync.aligned.16x64b.x3.b32", ".num = x3: legal is a power of two, x1..x128 for 16x64b"},
+           {"tcgen05.ld.sync.aligned.16x256b.x64.b32", "x1..x32 for 16x256b"},
+           {"tcgen05.ld.sync.aligned.16x64b.x2147483647.b32", ".num = x2147483647"},
+           {"tcgen05.st.sync.aligned.16x64b.x1.pack::16b.b32", "legal is {.unpack::16b}.b32 at the end"},
+           {"tcgen05.cp.128x128b", "it is mandatory"},
+           {"tcgen05.cp.cta_group::1.32x128b", "32x128b.warpx4"},
+           {"tcgen05.cp.cta_group::1.128x128b.warpx4", "shape = .128x128b.warpx4"},
+           {"tcgen05.cp.cta_group::1.128x128b.b6x16_p32", "legal is nothing, .b8x16.b4x16_p64 or .b8x16.b6x16_p32"},
+           {"tcgen05.shift.cta_group::1.up", "legal is .cta_group::1.down or .cta_group::2.down"},
+       }) {
+    INFO(text);
+    CHECK_THAT(mnemonic_message(text), ContainsSubstring(message));
+  }
+  // All violations at once.
+  CHECK_THAT(mnemonic_message(w + "f32.f99.f16.relu"),
+             ContainsSubstring("shape = f32") && ContainsSubstring("dtype = f99") && ContainsSubstring("btype = relu"));
+}
+
+TEST_CASE("a statement of wgmma has every operand and immediate by name") {
+  const Statement statement = parse_statement(
+      "@!%p7 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, p, 1, -1, 0, 1;");
+  CHECK(statement.guard == "@!%p7");
+  CHECK(statement.instruction == Instruction(Wgmma{.negate_b = true, .transpose_b = true}));
+  using enum OperandKind;
+  CHECK(statement.operands ==
+        std::vector<StatementOperand>{
+            {.name = "d", .kind = registers, .text = "{%f1, %f2, %f3, %f4}", .registers = {"%f1", "%f2", "%f3", "%f4"}},
+            {.name = "a-desc", .kind = descriptor, .text = "%rd1"},
+            {.name = "b-desc", .kind = descriptor, .text = "%rd2"},
+            {.name = "scale-d", .kind = predicate, .text = "p"},
+            {.name = "imm-scale-a", .kind = immediate, .text = "1", .value = 1},
+            {.name = "imm-scale-b", .kind = immediate, .text = "-1", .value = -1},
+            {.name = "imm-trans-a", .kind = immediate, .text = "0", .value = 0},
+            {.name = "imm-trans-b", .kind = immediate, .text = "1", .value = 1}});
+  CHECK(print(statement) ==
+        "@!%p7 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, p, 1, -1, 0, 1;");
+}
+
+TEST_CASE("how an operand is written says where it is") {
+  const auto wgmma = [](std::string_view rest) {
+    return std::get<Wgmma>(parse_statement(wgmma_f16 + std::string(rest)).instruction);
+  };
+  CHECK(wgmma("{%0,%1,%2,%3},%4,%5,p,1,1,0,0").a_source == OperandSource::smem);
+  CHECK(wgmma("{%0,%1,%2,%3},{%4,%5,%6,%7},%8,p,1,1,1") ==
+        Wgmma{.a_source = OperandSource::registers, .transpose_b = true});
+  CHECK(wgmma(" {a, b, c, d},\n\tx, y, 0, 0x1, 01, 0b1, 1U ; ") ==
+        Wgmma{.enable_input_d = false, .transpose_a = true, .transpose_b = true});
+  CHECK(wgmma(" {a, b, c, d}, x, y, 1, 1, 1, 0, 0").enable_input_d);
+  CHECK(parse_statement(wgmma_f16 + " {a, b, c, d}, x, y, !p, 1, 1, 0, 0").operands[3].text == "!p");
+  const auto tcgen05 = [](std::string_view text) { return std::get<Tcgen05Mma>(parse_statement(text).instruction); };
+  CHECK(tcgen05("tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;") == Tcgen05Mma{});
+  CHECK(tcgen05("tcgen05.mma.cta_group::1.kind::f16 [%0], [%1 + 8], %2, %3, {%5, %6, %7, %8}, 0, 15;") ==
+        Tcgen05Mma{.a_source = OperandSource::tmem, .enable_input_d = false, .scale_input_d = 15});
+  CHECK(tcgen05("tcgen05.mma.ws.sp.cta_group::1.kind::f16 [%0], %1, %2, [%3], %4, p, 0;").weight_stationary);
+  const auto mma_sync = [](std::string_view text) {
+    return std::get<MmaSync>(parse_statement(mx + std::string(text)).instruction);
+  };
+  const MmaSync ids = mma_sync("{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13}, {%14}, {3, 1}, %15, {2, 3};");
+  CHECK(std::tuple(ids.byte_id_a, ids.thread_id_a, ids.byte_id_b, ids.thread_id_b) == std::tuple(3, 1, 2, 3));
+  CHECK(std::get<TmemMove>(
+            parse_statement("tcgen05.st.sync.aligned.16x32bx2.x2.b32 [%1], 0x100002, {%2, %3};").instruction)
+            .half_split_offset == 0x100002);
+  CHECK(parse_statement("tcgen05.shift.cta_group::1.down [0x40];").operands.front().text == "[0x40]");
+}
+
+TEST_CASE("a statement with wrong operands is told by name which") {
+  const std::string w = wgmma_f16 + " {a, b, c, d}, x, y, ",
+                    e4m3 = "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 ",
+                    s8 = "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {a, b, c, d}, x, y, ",
+                    sp = "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {a, b, c, d}, x, y, ",
+                    t = "tcgen05.mma.cta_group::1.kind::f16 [d], a, b, i, ",
+                    two = "tcgen05.mma.cta_group::2.kind::f16 [d], a, b, i, ",
+                    f8 = "tcgen05.mma.cta_group::1.kind::f8f6f4 [d], a, b, ",
+                    ws = "tcgen05.mma.ws.cta_group::1.kind::f16 [d], a, b, i, ",
+                    m = mx + " {a,b,c,d}, {a,b,c,d}, {a,b}, {a,b,c,d}, s, ";
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           // registers
+           {wgmma_f16 + " {a, b, c}, x, y, p, 1, 1, 0, 0",
+            "d = 3 registers: legal is 4 registers; N / 2 registers for f32"},
+           {wgmma_f16 + " {a}, x, y, p, 1, 1, 0, 0", "d = 1 register: legal is 4 registers"},
+           {wgmma_f16 + " {a, b, c, d}, {a, b}, y, p, 1, 1, 0", "a = 2 registers: legal is 4 registers"},
+           {wgmma_f16 + " {a, , c, d}, x, y, p, 1, 1, 0, 0", "d = (nothing): legal is 4 registers in braces"},
+           {wgmma_f16 + " {a, 7, c, d}, x, y, p, 1, 1, 0, 0", "d = 7: legal is 4 registers in braces"},
+           {wgmma_f16 + " a, x, y, p, 1, 1, 0, 0", "d = a: legal is 4 registers in braces"},
+           {two + "{a, b, c, d}, p", "disable-output-lane = 4 registers: legal is 8 registers"},
+           {mx + " {a,b,c,d}, {a,b,c,d}, {a,b,c,d}, {a,b,c,d}, s, {0, 0}, s, {0, 0}",
+            "b = 4 registers: legal is 2 registers"},
+           {"tcgen05.ld.sync.aligned.32x32b.x1.b32 a, [t]", "r = a: legal is 1 register in braces"},
+           {"tcgen05.ld.sync.aligned.16x128b.x2.b32 {a, b}, [t]", "r = 2 registers: legal is 4 registers"},
+           // immediates outside their range
+           {w + "p, 2, 1, 0, 0", "imm-scale-a = 2: legal is 1 or -1"},
+           {w + "p, 1, 0, 0, 0", "imm-scale-b = 0: legal is 1 or -1"},
+           {w + "p, 1, 1, -1, 0", "imm-trans-a = -1: legal is 0 or 1"},
+           {w + "p, 1, 1, 0, 99999999999999999999", "imm-trans-b = 99999999999999999999: legal is 0 or 1"},
+           {w + "p, 1, %r1, 0, 0", "imm-scale-b = %r1: legal is 1 or -1; write the number"},
+           {w + "2, 1, 1, 0, 0", "scale-d = 2: legal is a predicate register, 0 or 1"},
+           {sp + "e, 4, p, 1, 1, 0, 0", "sp-sel = 4: legal is 0..3"},
+           {t + "p, 16", "scale-input-d = 16: legal is 0..15"},
+           {m + "{4, 0}, s, {0, 0}", "byte-id-a = 4: legal is 0..3"},
+           {m + "{0, 2}, s, {0, 0}", "thread-id-a = 2: legal is 0 or 1"},
+           {m + "{0, 0}, s, {0, 4}", "thread-id-b = 4: legal is 0..3"},
+           {m + "{0, 0}, s, {0}", "{byte-id-b, thread-id-b} = {0}: legal is {0..3, 0..3}"},
+           {m + "{%r1, 0}, s, {0, 0}", "byte-id-a = %r1: legal is 0..3; write the number"},
+           {"tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {a}, [t], -1", "immHalfSplitoff = -1: legal is 0..4294967295"},
+           // immediates and operands that the instruction does not have
+           {s8 + "p, 1", "imm-scale-a = 1: legal is absent for integers and b1"},
+           {e4m3 + "{a, b, c, d}, x, y, p, 1, 1, 0, 0",
+            "imm-trans-a = 0: legal is absent for all types but f16 and bf16"},
+           {wgmma_f16 + " {a, b, c, d}, {a, b, c, d}, y, p, 1, 1, 0, 0", "imm-trans-a = 0: legal is absent"},
+           {w + "e, 0, p, 1, 1, 0, 0", "sp-meta = e: legal is absent without .sp"},
+           {w + "p, 1, 1, 0, 0, 5, 6, 7",
+            "operand = 5 and 2 more: legal is nothing there; the operands are d, a-desc, b-desc"},
+           {f8 + "[m], i, p", "sp-meta-tmem = [m]: legal is absent without .sp"},
+           {f8 + "i, p, 1", "scale-input-d = 1: legal is absent but for kind::f16 and kind::tf32 without .ws"},
+           {ws + "{a, b, c, d}, p", "disable-output-lane = {a, b, c, d}: legal is absent with .ws"},
+           {ws + "p, mask, 3", "scale-input-d = 3: legal is absent"},
+           {t + "[a], [b], p", "scale-A-tmem = [a]: legal is absent without block scales"},
+           {t + "p, mask", "zero-column-mask-desc = mask: legal is absent without .ws"},
+           {"tcgen05.st.sync.aligned.32x32b.x2.b32 [t], 2, {a, b}",
+            "immHalfSplitoff = 2: legal is absent but for 16x32bx2"},
+           // operands that are missing
+           {wgmma_f16,
+            "d = (nothing): legal is 4 registers in braces; the operands are d, a-desc, b-desc, scale-d, imm-scale-a"},
+           {w + "p, 1, 1, 0", "imm-trans-b = (nothing): legal is 0 or 1"},
+           {"tcgen05.mma.sp.cta_group::1.kind::f16 [d], a, b, i, p",
+            "sp-meta-tmem = (nothing): legal is an address in brackets"},
+           {"tcgen05.mma.cta_group::1.kind::mxf4.block_scale [d], a, b, i, p", "scale-B-tmem = (nothing)"},
+           {"tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {a}, [t]", "immHalfSplitoff = (nothing)"},
+           {"tcgen05.cp.cta_group::1.4x256b [t]", "s-desc = (nothing): legal is a register"},
+           {"tcgen05.shift.cta_group::1.down", "taddr = (nothing): legal is an address in brackets"},
+           // operands of another form
+           {wgmma_f16 + " {a, b, c, d}, [x], y, p, 1, 1, 0, 0", "a-desc = [x]: legal is a register"},
+           {"tcgen05.shift.cta_group::1.down t", "taddr = t: legal is an address in brackets"},
+           {"tcgen05.shift.cta_group::1.down [t][u]", "taddr = [t][u]: legal is an address in brackets"},
+           // and what stands around them
+           {wgmma_f16 + " {a, b", "operands = {a, b: legal is a partner of each brace and bracket"},
+           {w + "p, 1, 1, 0, 0; ret;", "text behind the semicolon = ret;: legal is nothing: a single statement"},
+           {"@ " + w + "p, 1, 1, 0, 0;", "guard = @: legal is @ or @! and a predicate register"},
+           {"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16 {a, b}, x", "btype = (nothing)"},
+       }) {
+    INFO(text);
+    CHECK_THAT(statement_message(text), ContainsSubstring(message));
+  }
+  CHECK(statement_message(s8 + "p, 1").find('\n') == std::string::npos);
+  CHECK_THAT(statement_message(w + "p, 2, 0, 2, 2"),
+             ContainsSubstring("imm-scale-a") && ContainsSubstring("imm-scale-b") && ContainsSubstring("imm-trans-a") &&
+                 ContainsSubstring("imm-trans-b"));
+}
+
+TEST_CASE("registers of a statement are named after what they hold") {
+  const auto text = [](const Instruction& instruction) { return print(statement_of(instruction)); };
+  const std::string sparse = "wgmma.mma_async.sp.sync.aligned.m64n8k32.f16.f16.f16";
+  Wgmma half{.d = Format::f16, .sparse = true, .negate_b = true, .transpose_b = true, .sparsity_selector = 1};
+  CHECK(text(half) == sparse + " {d0, d1}, a_desc, b_desc, metadata0, 1, scale_d, 1, -1, 0, 1;");
+  half.a_source = OperandSource::registers;
+  CHECK(text(half) == sparse + " {d0, d1}, {a0, a1, a2, a3}, b_desc, metadata0, 1, scale_d, 1, -1, 1;");
+  CHECK(text(Wgmma{.d = Format::s32, .a = Format::b1, .b = Format::b1}) ==
+        "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {d0, d1, d2, d3}, a_desc, b_desc, scale_d;");
+  CHECK(text(MmaSync{.a = Format::e4m3, .b = Format::e5m2, .byte_id_a = 3, .thread_id_a = 1, .thread_id_b = 2}) ==
+        mx + " {d0, d1, d2, d3}, {a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, scale_a0, {3, 1}, scale_b0, {0, 2};");
+  CHECK(text(Tcgen05Mma{.scale_input_d = 3}) ==
+        "tcgen05.mma.cta_group::1.kind::f16 [d_tmem], a_desc, b_desc, idesc, {mask0, mask1, mask2, mask3}, "
+        "enable_input_d, 3;");
+  CHECK(text(Tcgen05Mma{
+            .kind = MmaKind::i8, .weight_stationary = true, .sparse = true, .a_source = OperandSource::tmem}) ==
+        "tcgen05.mma.ws.sp.cta_group::1.kind::i8 [d_tmem], [a_tmem], b_desc, [metadata_tmem], idesc, enable_input_d, "
+        "zero_column_mask;");
+  CHECK(text(Tcgen05Mma{.kind = MmaKind::mxf4, .cta_group = 2}) ==
+        "tcgen05.mma.cta_group::2.kind::mxf4.block_scale [d_tmem], a_desc, b_desc, idesc, [scale_a_tmem], "
+        "[scale_b_tmem], "
+        "enable_input_d;");
+  CHECK(text(TmemMove{.ldst = {.shape = LdStShape::s16x32bx2, .num = 2}}) ==
+        "tcgen05.ld.sync.aligned.16x32bx2.x2.b32 {v0, v1}, [taddr], 2;");
+  CHECK(text(TmemMove{.kind = MoveKind::st, .ldst = {.pack_16b = true}}) ==
+        "tcgen05.st.sync.aligned.32x32b.x1.unpack::16b.b32 [taddr], {v0};");
+  CHECK(text(TmemMove{.kind = MoveKind::cp, .cp_shape = 5, .source_format = CpSourceFormat::b6x16_p32}) ==
+        "tcgen05.cp.cta_group::1.32x128b.warpx4.b8x16.b6x16_p32 [taddr], a_desc;");
+  CHECK(text(TmemMove{.kind = MoveKind::shift, .cta_group = 2}) == "tcgen05.shift.cta_group::2.down [taddr];");
+}
+
+TEST_CASE("statements of illegal instructions can be written, for ptxas to judge") {
+  const auto text = [](const Instruction& instruction) { return print(statement_of(instruction)); };
+  CHECK(text(Wgmma{.n = 4, .a = Format::tf32, .b = Format::tf32, .transpose_b = true}) ==
+        "wgmma.mma_async.sync.aligned.m64n4k8.f32.tf32.tf32 {d0, d1}, a_desc, b_desc, scale_d, 1, 1, 0, 1;");
+  CHECK(statement_of(Wgmma{.n = 272}).operands.front().registers.size() == 136);
+  CHECK(text(Tcgen05Mma{.kind = MmaKind::f8f6f4, .cta_group = 3, .scale_input_d = 16})
+            .starts_with("tcgen05.mma.cta_group::3.kind::f8f6f4 [d_tmem], a_desc, b_desc, idesc, {mask0"));
+  CHECK(text(Tcgen05Mma{.kind = MmaKind::f8f6f4, .scale_input_d = 16}).ends_with("enable_input_d, 16;"));
+  CHECK(print(Tcgen05Mma{.collector = Collector{.buffer = CollectorBuffer::b1}}) ==
+        "tcgen05.mma.cta_group::1.kind::f16.collector::b1::fill");
+  // As many registers as anybody asks about, not as many as a number can say.
+  CHECK(statement_of(Wgmma{.n = 2147483647}).operands.front().registers.size() < 10000);
+}
+
+TEST_CASE("hostile text is refused, and what messages show of it is short and printable") {
+  const auto repeat = [](std::string_view piece, int times) {
+    std::string text;
+    for (int i = 0; i < times; ++i) text += piece;
+    return text;
+  };
+  const std::string h = wgmma_f16 + " ";
+  for (const std::string& text :
+       {repeat("a", 100000), repeat(".", 100000), "wgmma" + repeat(".", 100000), std::string(1000, '\0'),
+        wgmma_f16 + std::string(3, '\0'), h + repeat("{", 100000), h + repeat("}", 100000),
+        h + repeat("{", 50000) + repeat("}", 50000), h + "{" + repeat("]", 10), h + repeat("a, ", 100000),
+        h + "{" + repeat("a, ", 100000) + "a}, x, y, p, 1, 1, 0, 0",
+        h + "{a, b, c, d}, x, y, p, " + repeat("9", 100000) + ", 1, 0, 0", h + "{a, b, c, d}, x, y, p, 0x, 0b, -, +",
+        h + "{a, b, c, d}, \x1b[31m, \x7f, \xff, 1, 1, 0, 0", std::string("@"), std::string(";;;"),
+        "@" + repeat("!", 1000), h + repeat("[", 1000) + repeat("]", 1000)}) {
+    INFO(text.substr(0, 100));
+    try {
+      parse_statement(text);
+      FAIL("accepted");
+    } catch (const Error& error) {
+      CHECK(error.violations().size() < 20);
+      for (const Violation& violation : error.violations()) {
+        CHECK(violation.seen.size() < 120);
+        CHECK(violation.seen.find_first_of(std::string("\0\x1b\x7f\n", 4)) == std::string::npos);
+      }
+    }
+  }
+}

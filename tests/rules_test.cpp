@@ -1,0 +1,158 @@
+// docs/rules.md: every rule that the program follows, the row or function that holds it, where it is known from, and
+// the tests that would notice if it broke. Tests name their rules with a tag: TEST_CASE("...", "[rule:floor]").
+//
+// BITMMA_UPDATE_DOCS=1 in the environment writes the page anew.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+struct Rule {
+  std::string_view id, what, where, source;
+};
+
+constexpr std::string_view h200 = "measured on an H200: data/golden/sm_90a",
+                           words = "published words of a B200: data/b200", cutlass = "CUTLASS: data/oracle",
+                           choice = "model choice";
+
+// one row a rule
+// clang-format off
+constexpr auto rules = std::to_array<Rule>({
+    {"decode", "A code is sign, exponent and mantissa; subnormals are not normalised; tf32 drops 13 bits first",
+     "formats/format.hpp", "IEEE 754-2019; OCP 8-bit and MX 1.0; PTX ISA 5.2.3"},
+    {"rounding", "An exact value becomes a code by one rounding; subnormals are produced, overflow is decided after it",
+     "formats/round.hpp", "IEEE 754-2019; PTX ISA 9.7.9.21; H200"},
+    {"fused-sum", "All products and C are truncated to a multiple of 2^(e_max - F), added exactly, rounded once",
+     "arithmetic/accumulator_model.cpp: fraction_bits", h200},
+    {"product-exponent", "A product has the sum of its factors' exponents, also when it is 2 or more; a zero has none",
+     "arithmetic/fused_sum.cpp", h200},
+    {"floor", "e_max is at least emin(D) - 7", "arithmetic/accumulator_model.cpp: floor_exponent", h200},
+    {"output-rounding", "f32 results are truncated, f16 results rounded to nearest even, from the sum itself",
+     "arithmetic/accumulator_model.cpp: rounding", h200},
+    {"fp8-13-bits", "Hopper's fp8 keeps 13 fraction bits inside and in the result",
+     "arithmetic/accumulator_model.cpp: fraction_bits, output_fraction_bits", h200},
+    {"zero", "A zero result is +0", "arithmetic/fused_sum.cpp", h200},
+    {"nan", "NaN is 0x7FFFFFFF or 0x7FFF; infinity times zero and opposite infinities are NaN",
+     "arithmetic/special_values.cpp", h200},
+    {"integers", "Integers are summed exactly, then wrap, or with .satfinite are clamped once",
+     "arithmetic/accumulator_model.cpp: integer", h200},
+    {"popcount", "b1 counts positions where both bits are set", "arithmetic/accumulator_model.cpp: popcount", h200},
+    {"steps", "D of a step of K is C of the next, where a row has steps",
+     "arithmetic/accumulator_model.cpp: terms_per_step", "no row has steps yet; tested on made rows"},
+    {"whole-k-scales", "mxf8f6f4: both scales' exponents are added to every product's",
+     "arithmetic/accumulator_model.cpp: whole_k", words},
+    {"groups-of-16", "mxf4 kinds: groups of 16 products exactly, aligned by their scales alone, F = 35, floor -139",
+     "arithmetic/accumulator_model.cpp: groups_of_16", words},
+    {"scale-input-d", "tcgen05: C counts C * 2^-s exactly", "arithmetic/terms.cpp", choice},
+    {"selection",
+     "A stored element of a sparse A meets the column that its metadata names; undefined metadata as an H200 takes it",
+     "memory/metadata.cpp", h200},
+    {"swizzle", "The XOR takes bits of the absolute address, 16-byte units move", "layout/swizzle.hpp", h200},
+    {"base-offset", "The base offset is subtracted from the row phase", "layout/swizzle.hpp", h200},
+    {"canonical", "What LBO and SBO mean, by major-ness and swizzle", "layout/canonical.cpp",
+     "PTX ISA 9.7.15.5.1.2.1.3; CUTLASS: data/oracle; H200"},
+    {"lbo-of-wide-rows", "A row of K wider than the swizzle goes on at LBO", "layout/canonical.cpp: hardware_layout",
+     h200},
+    {"cute", "CuTe's notation means what CuTe means by it", "layout/cute.cpp", cutlass},
+    {"scale-image", "Scales in tiles of 128 x 4", "layout/scale_image.hpp", cutlass},
+    {"smem-descriptor", "The fields of shared-memory descriptors", "descriptor/smem_descriptor.cpp",
+     "PTX ISA 9.7.15.5.1.2.2 and 9.7.16.4.1; CUTLASS: data/oracle"},
+    {"instruction-descriptor", "The fields of tcgen05's instruction descriptors, by kind",
+     "descriptor/instruction_descriptor.cpp", "PTX ISA 9.7.16.4.2; CUTLASS: data/oracle"},
+    {"zero-column-mask", "Which columns of B count as zero", "descriptor/zero_column_mask.cpp",
+     "PTX ISA 9.7.16.4.3 and its examples"},
+    {"fragments", "Which thread holds which element in which register", "memory/fragment.cpp",
+     "PTX ISA figures 148-155; CUTLASS: data/oracle"},
+    {"metadata-registers", "Which register bits name the columns of a sparse A", "memory/metadata.cpp", h200},
+    {"tensor-memory", "Layouts A to G of D, copies of A, metadata and scales in Tensor Memory",
+     "memory/tmem.hpp: tmem_layouts", cutlass},
+    {"ldst", "Which lanes and columns tcgen05.ld and .st move", "memory/tmem.hpp: ldst_shapes",
+     "PTX ISA 9.7.16.8; CUTLASS"},
+    {"cp", "Where tcgen05.cp puts its rows, and how it unpacks", "memory/tmem.hpp: cp_shapes",
+     "PTX ISA 9.7.16.9.1; TVM"},
+    {"shift", "tcgen05.shift and .ashift move lanes down by one in every 32", "memory/tmem.hpp: shifted_lane", choice},
+    {"forms", "Which instructions exist, on which targets", "instruction/form.cpp",
+     "PTX ISA 9.7.14 to 9.7.16; ptxas 13.0"},
+    {"ptx-text", "How an instruction and its operands are written", "instruction/FAMILY/text.cpp",
+     "PTX ISA 9.7.14 to 9.7.16; ptxas 13.0"},
+    {"state", "Which buffers an instruction reads and writes, and that nothing else is touched",
+     "instruction/FAMILY: fields", "PTX ISA 9.7.14 to 9.7.16"},
+    {"lane-masks", "Disabled lanes and upper halves of f16 cells keep what they had",
+     "instruction/tcgen05/tcgen05.cpp: scatter", "PTX ISA 9.7.16.10.9; the upper half is a model choice"},
+    {"seed", "The same seed makes the same cases, on any machine", "stimulus/random_operands.cpp",
+     "Salmon et al., SC 2011 (Philox); tests/stimulus/golden_hashes.csv"},
+    {"evidence", "Nothing is called surer than its evidence, per target",
+     "arithmetic/accumulator_model.cpp: evidence, proven_on", "docs/evidence.md"},
+});
+// clang-format on
+
+/// Test names by the rules that their tags name.
+std::map<std::string, std::set<std::string>> tests_by_rule() {
+  std::map<std::string, std::set<std::string>> found;
+  const std::regex test_case(R"re(TEST_CASE\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+),\s*((?:"(?:\[[^\]]*\])+"\s*)+)\))re");
+  const std::regex literal(R"re("((?:[^"\\]|\\.)*)")re"), tag(R"re(\[rule:([^\]]+)\])re");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source_path("tests"))) {
+    if (entry.path().extension() != ".cpp" || entry.path().filename() == "rules_test.cpp") continue;
+    const std::string text = test::read_text(entry.path().string());
+    const std::string file = std::filesystem::relative(entry.path(), test::source_path("tests")).string();
+    for (std::sregex_iterator at(text.begin(), text.end(), test_case), end; at != end; ++at) {
+      const std::string names = (*at)[1], quoted_tags = (*at)[2];
+      std::string name, tags;
+      for (std::sregex_iterator part(quoted_tags.begin(), quoted_tags.end(), literal); part != end; ++part) {
+        tags += (*part)[1];
+      }
+      for (std::sregex_iterator part(names.begin(), names.end(), literal); part != end; ++part) name += (*part)[1];
+      for (std::sregex_iterator one(tags.begin(), tags.end(), tag); one != end; ++one) {
+        found[(*one)[1]].insert(fmt::format("{} ({})", name, file));
+      }
+    }
+  }
+  return found;
+}
+
+std::string page(const std::map<std::string, std::set<std::string>>& tests) {
+  std::string text =
+      "# Rules\n\n"
+      "Every rule that bitmma follows: the row or function that holds it (below `sim` or `include/bitmma`), where it "
+      "is known "
+      "from, and the tests that\nwould notice if it broke. Generated from `tests/rules_test.cpp` and the tags of the "
+      "tests.\n";
+  for (const Rule& rule : rules) {
+    text += fmt::format("\n## {}\n\n{}.\n\n- in {}\n- source: {}\n", rule.id, rule.what, rule.where, rule.source);
+    if (const auto found = tests.find(std::string(rule.id)); found != tests.end()) {
+      for (const std::string& name : found->second) text += fmt::format("- test: {}\n", name);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("docs/rules.md names every rule with its row, its source and its tests") {
+  const auto tests = tests_by_rule();
+  for (const Rule& rule : rules) {
+    INFO("rule " << rule.id);
+    CHECK(tests.contains(std::string(rule.id)));
+  }
+  for (const auto& [id, names] : tests) {
+    INFO("tag [rule:" << id << "] of " << *names.begin());
+    CHECK(std::ranges::find(rules, std::string_view(id), &Rule::id) != rules.end());
+  }
+  const std::string path = test::source_path("docs/rules.md");
+  if (std::getenv("BITMMA_UPDATE_DOCS")) test::write_text(path, page(tests));
+  INFO("BITMMA_UPDATE_DOCS=1 writes the page anew");
+  CHECK(test::read_text(path) == page(tests));
+}

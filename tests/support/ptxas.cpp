@@ -1,0 +1,85 @@
+#include "support/ptxas.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <numeric>
+
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/hardware/ptx_kernel.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+namespace bitmma::test {
+namespace {
+
+bool assembles(const std::string& path, const std::string& ptx, Target target) {
+  write_text(path, ptx);
+  const std::string command = fmt::format("ptxas -arch={} -o /dev/null {} > /dev/null 2>&1", print(target), path);
+  const bool ok = std::system(command.c_str()) == 0;
+  std::filesystem::remove(path);
+  return ok;
+}
+
+/// One module with all kernels, each under its own name.
+std::string joined(std::span<const PtxModule> modules, std::span<const size_t> members) {
+  std::string text;
+  for (const size_t i : members) {
+    const std::string& module = modules[i].text;
+    const size_t entry = module.find(".visible .entry ");
+    if (text.empty()) text = module.substr(0, entry);
+    std::string body = module.substr(entry);
+    text += body.replace(body.find(kernel_name), kernel_name.size(), fmt::format("{}_{}", kernel_name, i));
+  }
+  return text;
+}
+
+}  // namespace
+
+bool require_ptxas(std::string_view what) {
+  static const bool here = std::system("ptxas --version > /dev/null 2>&1") == 0;
+  if (!here) WARN("ptxas is not installed: " << what << " was NOT checked against it");
+  return here;
+}
+
+std::vector<char> ptxas_takes(std::span<const PtxModule> modules, size_t at_once) {
+  std::vector<size_t> order(modules.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return modules[i].target; });
+  std::vector<std::vector<size_t>> groups;
+  for (const size_t i : order) {
+    if (groups.empty() || groups.back().size() == at_once ||
+        modules[groups.back().front()].target != modules[i].target) {
+      groups.emplace_back();
+    }
+    groups.back().push_back(i);
+  }
+  std::vector<char> taken(modules.size());
+  const TemporaryFolder folder;
+  parallel_for(groups.size(), hardware_threads(), [&](size_t g) {
+    const std::vector<size_t>& group = groups[g];
+    const std::string path = folder.path(fmt::format("{}.ptx", g));
+    const bool all = assembles(path, joined(modules, group), modules[group.front()].target);
+    for (const size_t i : group) {
+      taken[i] = all || (group.size() > 1 && assembles(path, modules[i].text, modules[i].target));
+    }
+  });
+  return taken;
+}
+
+std::string kernel_with(const Instruction& instruction, std::string_view statements) {
+  std::string text = ptx_kernel(instruction, {.image_bytes = 4096}).text;
+  const std::string own = print(statement_of(instruction));
+  return text.replace(text.find(own), own.size(), statements);
+}
+
+std::string kernel_with(std::span<const Instruction> instructions) {
+  std::string statements;
+  for (const Instruction& one : instructions) statements += print(statement_of(one)) + "\n";
+  return kernel_with(instructions.front(), statements);
+}
+
+}  // namespace bitmma::test

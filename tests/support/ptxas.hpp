@@ -1,0 +1,33 @@
+// ptxas as a judge of PTX, where it is installed.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/core/target.hpp"
+#include "bitmma/instruction/instruction.hpp"
+
+namespace bitmma::test {
+
+/// True where ptxas is installed. Otherwise says aloud that `what` was NOT checked against it.
+bool require_ptxas(std::string_view what);
+
+/// A module of one kernel called kernel_name, and the target to assemble it for.
+struct PtxModule {
+  std::string text;
+  Target target = Target::sm_90a;
+};
+
+/// Whether ptxas takes each. Up to `at_once` modules of one target are joined, and assembled one by one only where
+/// ptxas refuses them together.
+std::vector<char> ptxas_takes(std::span<const PtxModule> modules, std::size_t at_once = 1);
+
+/// The kernel of `instruction` with other statements in the place of its own.
+std::string kernel_with(const Instruction& instruction, std::string_view statements);
+/// The same with the statements of `instructions`, which differ in immediates alone.
+std::string kernel_with(std::span<const Instruction> instructions);
+
+}  // namespace bitmma::test

@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include "bitmma/descriptor/instruction_descriptor.hpp"
+#include "bitmma/descriptor/smem_descriptor.hpp"
+#include "bitmma/descriptor/zero_column_mask.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "flags.hpp"
+#include "output.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+Swizzle require_swizzle(const std::string& name) {
+  if (const auto swizzle = swizzle_named(name)) return *swizzle;
+  throw Error({.field = "--swizzle", .seen = name, .expected = "none, 32, 64, 128 or 128-atom32"});
+}
+
+/// Prints a word or mnemonic: as a line, or as JSON under `key`.
+void print_encoded(Context& context, bool as_json, std::string_view key, const std::string& text) {
+  context.terminal.out << (as_json ? Json{{std::string(key), text}}.dump() : text) << '\n';
+}
+
+struct DescriptorFlags {
+  TargetFlag target;
+  std::string swizzle = "none";
+  int64_t start = 0, lbo = 0, sbo = 0;
+  int base_offset = 0;
+  bool json = false;
+};
+
+void encode_descriptor(Context& context, const DescriptorFlags& flags) {
+  const SmemDescriptor descriptor{
+      .target = flags.target.of_smem_descriptor(),
+      .start_address_bytes = flags.start,
+      .strides = {.leading_dim_byte_offset = flags.lbo, .stride_dim_byte_offset = flags.sbo},
+      .base_offset = flags.base_offset,
+      .swizzle = require_swizzle(flags.swizzle)};
+  const uint64_t word = encode(descriptor);
+  print_warnings(context, warnings(descriptor));
+  print_encoded(context, flags.json, "descriptor", fmt::format("{:#018x}", word));
+}
+
+void add_descriptor(CLI::App& command, Context& context) {
+  const auto flags = std::make_shared<DescriptorFlags>();
+  CLI::App* descriptor = command.add_subcommand("descriptor", "a shared-memory descriptor, from bytes");
+  flags->target.add(*descriptor, "the GPU by its PTX name; default sm_90a", true);
+  descriptor->add_option("--start", flags->start, "start address in bytes");
+  descriptor->add_option("--lbo", flags->lbo, "leading dimension byte offset, in bytes");
+  descriptor->add_option("--sbo", flags->sbo, "stride dimension byte offset, in bytes");
+  descriptor->add_option("--swizzle", flags->swizzle, "none, 32, 64, 128, or on sm_100a 128-atom32")
+      ->capture_default_str();
+  descriptor->add_option("--base-offset", flags->base_offset, "0..7");
+  descriptor->add_flag("--json", flags->json, "the result as JSON");
+  descriptor->footer("Example:\n  bitmma encode descriptor --start 0x800 --lbo 16 --sbo 1024 --swizzle 128");
+  descriptor->callback([flags, &context] { encode_descriptor(context, *flags); });
+}
+
+struct IdescFlags {
+  std::string kind, d = "f32", a = "f16", b = "f16", scale_type = "ue8m0";
+  InstructionDescriptor idesc;
+  bool json = false;
+};
+
+void encode_idesc(Context& context, const IdescFlags& flags) {
+  InstructionDescriptor idesc = flags.idesc;
+  idesc.kind = require_kind(flags.kind);
+  idesc.d = require_format("--d", flags.d);
+  idesc.a = require_format("--a", flags.a);
+  idesc.b = require_format("--b", flags.b);
+  idesc.scale_type = require_format("--scale-type", flags.scale_type);
+  const uint32_t word = encode(idesc);
+  print_warnings(context, warnings(idesc));
+  print_encoded(context, flags.json, "idesc", fmt::format("{:#010x}", word));
+}
+
+void add_idesc(CLI::App& command, Context& context) {
+  const auto flags = std::make_shared<IdescFlags>();
+  CLI::App* idesc = command.add_subcommand("idesc", "an instruction descriptor of tcgen05.mma");
+  idesc->add_option("--kind", flags->kind, "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4")->required();
+  idesc->add_option("--m", flags->idesc.m, "rows of D, over the CTA group")->required();
+  idesc->add_option("--n", flags->idesc.n, "columns of D")->required();
+  idesc->add_option("--d", flags->d, "type of D; the block-scaled kinds have f32 only")->capture_default_str();
+  idesc->add_option("--a", flags->a, "type of A")->capture_default_str();
+  idesc->add_option("--b", flags->b, "type of B")->capture_default_str();
+  idesc->add_flag("--negate-a", flags->idesc.negate_a, "-A");
+  idesc->add_flag("--negate-b", flags->idesc.negate_b, "-B");
+  idesc->add_flag("--transpose-a", flags->idesc.transpose_a, "A is M-major");
+  idesc->add_flag("--transpose-b", flags->idesc.transpose_b, "B is N-major");
+  idesc->add_flag("--sparse", flags->idesc.sparse, "A is sparse");
+  idesc->add_option("--sparsity-selector", flags->idesc.sparsity_selector, "0..3");
+  idesc->add_flag("--saturate", flags->idesc.saturate, "clamp integers");
+  idesc->add_option("--max-shift", flags->idesc.max_shift_code, ".ws: 0 none, 1 = 8, 2 = 16, 3 = 32 columns");
+  idesc->add_option("--scale-type", flags->scale_type, "ue8m0 or ue4m3")->capture_default_str();
+  idesc->add_option("--scale-a-id", flags->idesc.scale_a_id, "0..3");
+  idesc->add_option("--scale-b-id", flags->idesc.scale_b_id, "0..3");
+  idesc->add_flag("--k96", flags->idesc.k_96, "K = 96 (sm_103a)");
+  idesc->add_flag("--json", flags->json, "the result as JSON");
+  idesc->footer("Example:\n  bitmma encode idesc --kind f16 --m 128 --n 64 --d f32 --a bf16 --b bf16");
+  idesc->callback([flags, &context] { encode_idesc(context, *flags); });
+}
+
+void add_mask(CLI::App& command, Context& context) {
+  const auto mask = std::make_shared<ZeroColumnMask>();
+  CLI::App* columns = command.add_subcommand("mask", "a zero-column mask of tcgen05.mma.ws");
+  columns->add_option("--use", mask->use_span, "used columns in a run, less one");
+  columns->add_option("--skip", mask->skip_span, "zeroed columns in a run, less one");
+  for (size_t i = 0; i < 4; ++i) {
+    columns->add_option(fmt::format("--start-{}", i), mask->start_count[i],
+                        fmt::format("columns of the pattern skipped before sub-mask {}", i));
+    columns->add_option(fmt::format("--first-{}", i), mask->first_span[i],
+                        fmt::format("1: sub-mask {} begins with zeroed columns", i));
+  }
+  columns->add_option("--column-shift", mask->column_shift, "first column of the stored B that is used");
+  columns->add_flag("!--no-mask", mask->non_zero_mask, "every column is used; the shift alone counts")
+      ->default_val(true);
+  columns->footer(
+      "Example:\n  bitmma encode mask --use 3 --skip 2        0000 111 0000 111 ..., 1 for a zeroed column");
+  columns->callback([mask, &context] { context.terminal.out << fmt::format("{:#018x}\n", encode(*mask)); });
+}
+
+struct MnemonicFlags {
+  std::string d = "f32", a = "f16", b = "f16";
+  int n = 0;
+  bool sparse = false, satfinite = false, json = false;
+};
+
+void encode_mnemonic(Context& context, const MnemonicFlags& flags) {
+  Format d{}, a{}, b{};
+  std::vector<Violation> violations;
+  for (const auto& [name, text, format] :
+       {std::tuple("--d", &flags.d, &d), std::tuple("--a", &flags.a, &a), std::tuple("--b", &flags.b, &b)}) {
+    if (const auto found = format_named(*text)) {
+      *format = *found;
+      continue;
+    }
+    violations.push_back(
+        {.field = name, .seen = *text, .expected = "f16, bf16, tf32, f32, e4m3, e5m2, s8, u8, b1 or s32"});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+  const Instruction instruction =
+      wgmma({.n = flags.n, .d = d, .a = a, .b = b, .sparse = flags.sparse, .saturate = flags.satfinite});
+  print_encoded(context, flags.json, "instruction", print(instruction));
+}
+
+void add_mnemonic(CLI::App& command, Context& context) {
+  const auto flags = std::make_shared<MnemonicFlags>();
+  CLI::App* instruction = command.add_subcommand("instruction", "a wgmma mnemonic; m and k follow from the types");
+  instruction->add_option("--n", flags->n, "columns of D")->required();
+  instruction->add_option("--d", flags->d, "type of D")->capture_default_str();
+  instruction->add_option("--a", flags->a, "type of A")->capture_default_str();
+  instruction->add_option("--b", flags->b, "type of B")->capture_default_str();
+  instruction->add_flag("--sp", flags->sparse, "sparse A");
+  instruction->add_flag("--satfinite", flags->satfinite, "clamp integer results");
+  instruction->add_flag("--json", flags->json, "the result as JSON");
+  instruction->footer("Example:\n  bitmma encode instruction --n 128 --d f16 --a e4m3 --b e5m2 --sp");
+  instruction->callback([flags, &context] { encode_mnemonic(context, *flags); });
+}
+
+}  // namespace
+
+void add_encode(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("encode", "put descriptors and mnemonics together");
+  command->require_subcommand(1);
+  add_descriptor(*command, context);
+  add_idesc(*command, context);
+  add_mask(*command, context);
+  add_mnemonic(*command, context);
+}
+
+}  // namespace bitmma::cli

@@ -1,0 +1,174 @@
+#include "flags.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/statement.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+/// "sm_90a, sm_100a, ...": those for which `has` is true.
+template <typename Has>
+std::string target_names(const Has& has) {
+  std::string names;
+  for (const TargetInfo& row : targets) {
+    if (has(row)) names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+void TargetFlag::add(CLI::App& command, const std::string& meaning, bool and_arch) {
+  flags = and_arch ? "--target, --arch" : "--target";
+  command.add_option(and_arch ? "--target,--arch" : "--target", name, meaning);
+}
+
+std::optional<Target> TargetFlag::asked() const {
+  if (name.empty()) return std::nullopt;
+  if (const std::optional<Target> target = target_named(name)) return target;
+  throw Error({.field = flags, .seen = name, .expected = target_names([](const TargetInfo&) { return true; })});
+}
+
+Target TargetFlag::of(const Instruction& instruction) const {
+  const std::optional<Target> target = asked();
+  return target ? *target : default_target(instruction);
+}
+
+Target TargetFlag::of_smem_descriptor() const {
+  const Target target = asked().value_or(Target::sm_90a);
+  const auto has_descriptors = [](const TargetInfo& row) { return row.smem_descriptor != SmemDescriptorVersion::none; };
+  if (has_descriptors(info(target))) return target;
+  throw Error({.field = flags,
+               .seen = name,
+               .expected = target_names(has_descriptors),
+               .fix = "the others have no descriptors of shared memory"});
+}
+
+void FileFlags::add(CLI::App& command) {
+  command.add_option("--instruction", instruction, "the mnemonic, for files that do not say");
+  target.add(command,
+             "the GPU by its PTX name, for files that do not say; by default the first that has the instruction");
+}
+
+VectorFile FileFlags::read(const std::string& path) const {
+  const std::optional<Target> asked = target.asked();
+  try {
+    return read_vector_file(path, {.instruction = instruction, .target = asked});
+  } catch (const Error& error) {
+    std::vector<Violation> violations = error.violations();
+    for (Violation& violation : violations) {
+      if (violation.field.ends_with("__metadata__ instruction") && violation.seen == "(missing)") {
+        violation.fix = "save the key, or give --instruction";
+      }
+      if (violation.field.ends_with("__metadata__ target") && asked && violation.expected == print(*asked)) {
+        violation.fix = fmt::format("--target {} asks for another target than the file is of", print(*asked));
+      }
+    }
+    throw Error(std::move(violations));
+  }
+}
+
+void LayoutFlags::add(CLI::App& command) {
+  command
+      .add_option("--layout-a", a,
+                  "k-major or mn-major, then :none, :32, :64 or :128 bytes of swizzle; :128-atom32 for MN-major tf32 "
+                  "of tcgen05; then @BYTES to begin inside the pattern")
+      ->capture_default_str();
+  command.add_option("--layout-b", b, "the same for B")->capture_default_str();
+  command.add_option("--padding", padding_bytes, "bytes added to the smallest strides, a multiple of 16")
+      ->capture_default_str();
+}
+
+Placement LayoutFlags::placement() const {
+  Placement placement{.a = parse_operand_layout(a), .b = parse_operand_layout(b)};
+  placement.a.padding_bytes = placement.b.padding_bytes = padding_bytes;
+  return placement;
+}
+
+void add_threads(CLI::App& command, int& threads) {
+  threads = hardware_threads();
+  command.add_option("--threads", threads, "threads to use; the bits are the same for any number")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+}
+
+Format require_format(std::string_view flag, const std::string& name) {
+  if (const auto format = format_named(name)) return *format;
+  throw Error({.field = std::string(flag), .seen = name, .expected = "the name of a format, as PTX spells it"});
+}
+
+MmaKind require_kind(const std::string& name) {
+  if (const auto kind = mma_kind_named(name)) return *kind;
+  throw Error({.field = "--kind", .seen = name, .expected = "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4"});
+}
+
+bool has_descriptor(const Instruction& instruction) {
+  const std::vector<ImmediateInfo> immediates = immediates_of(instruction);
+  return std::ranges::find(immediates, "idesc", &ImmediateInfo::name) != immediates.end();
+}
+
+void require_mma(const Instruction& instruction, std::string fix) {
+  if (is_mma(instruction)) return;
+  throw Error(
+      {.field = "instruction", .seen = print(instruction), .expected = "a matrix instruction", .fix = std::move(fix)});
+}
+
+void require_case(const VectorFile& vectors, int64_t index) {
+  if (index >= 0 && index < vectors.cases) return;
+  throw Error({.field = "--case", .seen = std::to_string(index), .expected = fmt::format("0..{}", vectors.cases - 1)});
+}
+
+std::optional<uint64_t> parse_word(const std::string& text) {
+  if (text.starts_with("-")) return std::nullopt;
+  try {
+    size_t used = 0;
+    const uint64_t word = std::stoull(text, &used, 0);
+    return used == text.size() ? std::optional(word) : std::nullopt;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+uint64_t require_word(std::string_view field, const std::string& text) {
+  if (const auto word = parse_word(text)) return *word;
+  throw Error({.field = std::string(field), .seen = text, .expected = "a 64-bit number such as 0x4000004000010000"});
+}
+
+std::string output_path(const std::string& input, const std::string& output, size_t files) {
+  const bool folder = std::filesystem::is_directory(output);
+  if (files > 1 && !folder) {
+    throw Error({.field = "-o",
+                 .seen = output,
+                 .expected = "an existing folder when there are several files",
+                 .fix = fmt::format("mkdir {}", output)});
+  }
+  return folder ? (std::filesystem::path(output) / std::filesystem::path(input).filename()).string() : output;
+}
+
+std::vector<std::string> vector_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    if (!std::filesystem::is_directory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
+      if (entry.is_regular_file() && entry.path().extension() == ".safetensors") found.push_back(entry.path().string());
+    }
+    if (found.empty()) {
+      throw Error({.field = path, .seen = "a folder without vector files", .expected = "*.safetensors in it or below"});
+    }
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+}  // namespace bitmma::cli

@@ -1,0 +1,95 @@
+// Flags that several verbs have. The library does not know their names, so what is wrong with one is said here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/core/target.hpp"
+#include "bitmma/files/vector_file.hpp"
+#include "bitmma/instruction/place_operands.hpp"
+#include "commands.hpp"
+
+namespace bitmma::cli {
+
+/// --target: the GPU, by its PTX name.
+struct TargetFlag {
+  std::string name = {};
+  std::string flags = "--target";  // all spellings
+
+  /// With `and_arch`, --arch is another spelling.
+  void add(CLI::App& command, const std::string& meaning, bool and_arch = false);
+  /// Nothing when the flag is not given. Throws Error when no target has this name.
+  std::optional<Target> asked() const;
+  /// The target asked for, or the one that the instruction means by itself.
+  Target of(const Instruction& instruction) const;
+  /// The target asked for, or sm_90a. Throws Error when it has no descriptors of shared memory.
+  Target of_smem_descriptor() const;
+};
+
+/// --instruction and --target: what stands in where a vector file does not say it.
+struct FileFlags {
+  std::string instruction = {};
+  TargetFlag target = {};
+
+  void add(CLI::App& command);
+  /// Throws Error when the file is bad, or says another target than the one asked for.
+  VectorFile read(const std::string& path) const;
+};
+
+/// --layout-a, --layout-b and --padding.
+struct LayoutFlags {
+  std::string a = "k-major:128", b = "k-major:128";
+  int64_t padding_bytes = 0;
+
+  void add(CLI::App& command);
+  Placement placement() const;
+};
+
+/// Calls `body`. Where the library refuses `field`, the message names the flag instead.
+template <typename Body>
+auto naming_flag(std::string_view field, std::string_view flag, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    std::vector<Violation> violations = error.violations();
+    for (Violation& violation : violations) {
+      if (violation.field == field) violation.field = std::string(flag);
+    }
+    throw Error(std::move(violations));
+  }
+}
+
+/// --threads, all cores by default.
+void add_threads(CLI::App& command, int& threads);
+
+/// The format called `name`. Throws Error naming the flag.
+Format require_format(std::string_view flag, const std::string& name);
+
+/// The kind called `name`. Throws Error naming --kind.
+MmaKind require_kind(const std::string& name);
+
+/// True where an instruction descriptor says shape, types and signs, and the mnemonic does not.
+bool has_descriptor(const Instruction& instruction);
+
+/// Throws Error, with `fix`, for an instruction that moves data.
+void require_mma(const Instruction& instruction, std::string fix);
+
+/// Throws Error naming --case unless the file has such a case.
+void require_case(const VectorFile& vectors, int64_t index);
+
+/// A 64-bit number, 0x... or decimal; nothing when `text` is none.
+std::optional<uint64_t> parse_word(const std::string& text);
+/// The same for a descriptor. Throws Error naming the field.
+uint64_t require_word(std::string_view field, const std::string& text);
+
+/// Where the result of `input` goes: `output` itself for one file, a name inside it for several or when it is a folder.
+/// Throws Error when several files meet an `output` that is no folder.
+std::string output_path(const std::string& input, const std::string& output, size_t files);
+
+/// Files named, and all *.safetensors below folders named, in order. Throws Error when a folder holds none.
+std::vector<std::string> vector_files(const std::vector<std::string>& paths);
+
+}  // namespace bitmma::cli

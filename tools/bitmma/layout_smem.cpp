@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include "bitmma/analysis/draw.hpp"
+#include "bitmma/descriptor/smem_descriptor.hpp"
+#include "bitmma/memory/smem.hpp"
+#include "flags.hpp"
+#include "layout.hpp"
+#include "output.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct SmemFlags {
+  std::string descriptor, major = "k";
+  TargetFlag target;
+  int element_bits = 16, rows = 8, cols = 16, max_lines = 32;
+  std::optional<int64_t> byte;
+  Query query;
+  SvgFlag svg;
+};
+
+SmemMatrix require_matrix(const SmemFlags& flags) {
+  std::vector<Violation> violations;
+  const bool power =
+      flags.element_bits >= 1 && flags.element_bits <= 32 && (flags.element_bits & (flags.element_bits - 1)) == 0;
+  if (!power) {
+    violations.push_back(
+        {.field = "--element-bits", .seen = std::to_string(flags.element_bits), .expected = "1, 2, 4, 8, 16 or 32"});
+  }
+  for (const auto& [name, value] : {std::pair("--rows", flags.rows), std::pair("--cols", flags.cols)}) {
+    if (value >= 1 && value <= 4096) continue;
+    violations.push_back({.field = name, .seen = std::to_string(value), .expected = "1..4096"});
+  }
+  if (!parse_word(flags.descriptor)) {
+    violations.push_back(
+        {.field = "--descriptor", .seen = flags.descriptor, .expected = "a 64-bit number such as 0x4000004000010000"});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+  return {.descriptor = decode_smem_descriptor(flags.target.of_smem_descriptor(), *parse_word(flags.descriptor)),
+          .major = flags.major == "mn" ? Major::mn : Major::k,
+          .element_bits = flags.element_bits,
+          .rows = flags.rows,
+          .cols = flags.cols};
+}
+
+Json smem_json(const SmemMap& map, int row, int col) {
+  const SmemPlace place = map.place_of(row, col);
+  return {{"row", row}, {"col", col}, {"byte", place.byte}, {"bit", place.bit}};
+}
+
+constexpr std::string_view smem_heading = "row,col,byte,bit\n";
+
+std::string smem_line(const SmemMap& map, int row, int col) {
+  const SmemPlace place = map.place_of(row, col);
+  return fmt::format("{},{},{},{}\n", row, col, place.byte, place.bit);
+}
+
+/// The reverse: which elements does a byte hold?
+void answer_byte(Context& context, const SmemFlags& flags, const SmemMap& map) {
+  const auto elements = map.elements_at(*flags.byte);
+  std::ostream& out = context.terminal.out;
+  if (flags.query.json) {
+    Json json = Json::array();
+    for (const auto& [row, col] : elements) json.push_back(smem_json(map, row, col));
+    out << json.dump(2) << '\n';
+    return;
+  }
+  out << smem_heading;
+  for (const auto& [row, col] : elements) out << smem_line(map, row, col);
+  if (elements.empty()) context.terminal.err << fmt::format("byte {} holds no element of this matrix\n", *flags.byte);
+}
+
+void write_svg(const Context& context, const SmemFlags& flags, const SmemMap& map) {
+  const SmemMatrix& matrix = map.matrix();
+  Picture picture = picture_of_smem(placed_elements(map), flags.element_bits, flags.max_lines);
+  picture.title = fmt::format("{} shared memory, {} x {} elements of {} bits", print(matrix.major), flags.rows,
+                              flags.cols, flags.element_bits);
+  picture.notes.insert(picture.notes.begin(),
+                       {fmt::format("{} (descriptor {:#018x} of {}, start {:#x})", print_hardware_cute(matrix),
+                                    *parse_word(flags.descriptor), print(matrix.descriptor.target),
+                                    matrix.descriptor.start_address_bytes),
+                        "a line is 128 bytes, 32 banks; r rows of M or N, k columns of K, as the canonical layouts "
+                        "of the PTX ISA (9.7.15.5.1.2, 9.7.16.3)"});
+  flags.svg.write(context, picture);
+}
+
+void draw(Context& context, const SmemFlags& flags, const SmemMap& map) {
+  const SmemMatrix& matrix = map.matrix();
+  std::ostream& out = context.terminal.out;
+  out << fmt::format("{}, {} x {} elements of {} bits\n", print(matrix.major), flags.rows, flags.cols,
+                     flags.element_bits)
+      << fmt::format("{}   (in elements, from byte {:#x}; the swizzle acts on the byte address)\n", print_cute(matrix),
+                     matrix.descriptor.start_address_bytes);
+  if (print_cute(matrix) != print_hardware_cute(matrix)) {
+    out << fmt::format(
+        "{}   (what the hardware reads, measured on an NVIDIA H200: K goes on at LBO; the maps follow it)\n",
+        print_hardware_cute(matrix));
+  }
+  out << '\n' << draw_smem(placed_elements(map), flags.element_bits, flags.max_lines);
+  const int row_bytes = matrix.cols * matrix.element_bits / 8;
+  print_warnings(context, as_warnings(warnings(matrix.descriptor, matrix.major, row_bytes)));
+}
+
+void run_smem(Context& context, const SmemFlags& flags) {
+  const SmemMap map(require_matrix(flags));
+  const SmemMatrix& matrix = map.matrix();
+  std::ostream& out = context.terminal.out;
+  if (flags.byte) {
+    answer_byte(context, flags, map);
+    return;
+  }
+  if (flags.query.one_element(flags.rows, flags.cols)) {
+    const int row = *flags.query.row, col = *flags.query.col;
+    if (flags.query.json) out << smem_json(map, row, col).dump(2) << '\n';
+    else out << smem_heading << smem_line(map, row, col);
+    return;
+  }
+  if (flags.query.csv) {
+    out << smem_heading;
+    for (int row = 0; row < flags.rows; ++row) {
+      for (int col = 0; col < flags.cols; ++col) out << smem_line(map, row, col);
+    }
+    return;
+  }
+  if (flags.svg.asked()) {
+    write_svg(context, flags, map);
+    return;
+  }
+  if (!flags.query.json) {
+    draw(context, flags, map);
+    return;
+  }
+  Json elements = Json::array();
+  for (int row = 0; row < flags.rows; ++row) {
+    for (int col = 0; col < flags.cols; ++col) elements.push_back(smem_json(map, row, col));
+  }
+  out << Json{{"target", print(matrix.descriptor.target)},
+              {"cute", print_cute(matrix)},
+              {"hardware_cute", print_hardware_cute(matrix)},
+              {"start_address", matrix.descriptor.start_address_bytes},
+              {"elements", elements}}
+             .dump(2)
+      << '\n';
+}
+
+}  // namespace
+
+void add_smem_layout(CLI::App& layout, Context& context) {
+  const auto flags = std::make_shared<SmemFlags>();
+  CLI::App* smem = layout.add_subcommand("smem", "shared memory, by descriptor");
+  smem->add_option("--descriptor", flags->descriptor, "64-bit matrix descriptor")->required();
+  flags->target.add(*smem, "the GPU by its PTX name; default sm_90a", true);
+  smem->add_option("--major", flags->major, "k, or mn for transposed operands")
+      ->check(CLI::IsMember({"k", "mn"}))
+      ->capture_default_str();
+  smem->add_option("--element-bits", flags->element_bits, "bits of an element in memory")->capture_default_str();
+  smem->add_option("--rows", flags->rows, "extent along M or N")->capture_default_str();
+  smem->add_option("--cols", flags->cols, "extent along K")->capture_default_str();
+  smem->add_option("--byte", flags->byte, "the reverse: which elements does this byte hold?");
+  smem->add_option("--max-lines", flags->max_lines, "lines of the picture")->capture_default_str();
+  flags->query.add(*smem);
+  flags->svg.add(*smem);
+  smem->footer(
+      "Examples:\n"
+      "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --cols 16\n"
+      "  bitmma layout smem --descriptor 0x4000004000010000 --row 9 --col 8\n"
+      "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --byte 1184");
+  smem->callback([flags, &context] { run_smem(context, *flags); });
+}
+
+}  // namespace bitmma::cli

@@ -1,0 +1,145 @@
+#include "output.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "bitmma/instruction/execute.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+struct PlaceJson {
+  Json operator()(const SmemRead& read) const {
+    return {{"cta", read.cta}, {"unswizzled_byte", read.linear}, {"byte", read.place.byte}, {"bit", read.place.bit}};
+  }
+  Json operator()(const RegisterPlace& place) const {
+    return {{"thread", place.thread}, {"register", place.reg}, {"bit", place.bit}};
+  }
+  Json operator()(const TmemPlace& place) const {
+    return {{"cta", place.cta}, {"lane", place.lane}, {"column", place.column}, {"bit", place.bit}};
+  }
+};
+
+}  // namespace
+
+std::string counted(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string colored(const Context& context, int code, const std::string& text) {
+  return context.terminal.color ? fmt::format("\033[{}m{}\033[0m", code, text) : text;
+}
+
+void print_warnings(const Context& context, const std::vector<Violation>& warnings) {
+  for (const Violation& warning : warnings) context.terminal.err << "warning: " << print(warning) << '\n';
+}
+
+std::string print_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const bool right = rows.size() > 1 && i < rows[1].size() && is_number(rows[1][i]);
+      line += i ? "  " : "";
+      line += right ? fmt::format("{:>{}}", row[i], widths[i]) : fmt::format("{:<{}}", row[i], widths[i]);
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    text += line + '\n';
+  }
+  return text;
+}
+
+Json to_json(const Violation& violation) {
+  return {{"field", violation.field},    {"seen", violation.seen},
+          {"legal", violation.expected}, {"fix", violation.fix},
+          {"source", violation.source},  {"severity", violation.severity == Severity::error ? "error" : "warning"}};
+}
+
+Json to_json(const std::vector<Violation>& violations) {
+  Json json = Json::array();
+  for (const Violation& violation : violations) json.push_back(to_json(violation));
+  return json;
+}
+
+Json to_json(const Place& place) { return std::visit(PlaceJson{}, place); }
+
+Json to_json(const Comparison& comparison) {
+  Json json{{"cases", comparison.cases}, {"outputs", comparison.outputs}, {"mismatches", comparison.mismatches}};
+  if (!comparison.first) return json;
+  const Mismatch& first = *comparison.first;
+  Json mismatch{{"case", first.case_index}, {"row", first.row}, {"col", first.col}};
+  mismatch.update(to_json(first.place));
+  mismatch["expected"] = print_bits(first.format, first.expected);
+  mismatch["actual"] = print_bits(first.format, first.actual);
+  json["first_mismatch"] = std::move(mismatch);
+  return json;
+}
+
+Json to_json(const std::vector<Choice>& choices) {
+  Json json = Json::array();
+  for (const Choice& choice : choices) json.push_back(choice.what);
+  return json;
+}
+
+std::string print_arithmetic(const Instruction& instruction, Target target) {
+  if (is_mma(instruction)) {
+    return fmt::format("{}; {}", print_rule(model_for(instruction, target)), print(evidence_of(instruction, target)));
+  }
+  const bool is_documented = choices_of(instruction, target).empty();
+  return fmt::format("moves bits; {}", is_documented ? "as PTX documents it" : "model choice");
+}
+
+std::string print_evidence(const Instruction& instruction, Target target) {
+  return is_mma(instruction) ? std::string(print(evidence_of(instruction, target))) : "documented move of bits";
+}
+
+std::vector<Choice> choices_of(const VectorFile& vectors) {
+  // No choice depends on the logical matrices beside a state, which take long to read.
+  VectorFile states = vectors;
+  for (const std::string_view name : {"a", "b", "c", "d", "sfa", "sfb"}) {
+    if (vectors.has_state) states.file.erase(name);
+  }
+  std::vector<Choice> all;
+  for (int64_t index = 0; index < states.cases; ++index) {
+    const Case one = case_at(states, index);
+    for (const Choice& choice : choices_of(one.instruction, one.target, one.before)) {
+      if (std::ranges::find(all, choice) == all.end()) all.push_back(choice);
+    }
+  }
+  return all;
+}
+
+ProgressLine::ProgressLine(const Context& context, std::string what, int64_t total)
+    : context_(context), what_(std::move(what)), total_(total), started_(seconds_now()) {}
+
+ProgressLine::~ProgressLine() {
+  if (drawn_ > 0) context_.terminal.err << "\r\033[K" << std::flush;
+}
+
+void ProgressLine::update(int64_t done) {
+  const double now = seconds_now();
+  if (!context_.terminal.progress || now - started_ < 0.5 || now - drawn_ < 0.2) return;
+  drawn_ = now;
+  const double rate = static_cast<double>(done) / (now - started_);
+  const double left = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
+  context_.terminal.err << fmt::format("\r\033[K{}: {} of {}, {:.0f} cases/s, {:.0f} s left", what_, done,
+                                       counted(total_, "case"), rate, left)
+                        << std::flush;
+}
+
+}  // namespace bitmma::cli

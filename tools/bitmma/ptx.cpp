@@ -1,0 +1,84 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "bitmma/files/file.hpp"
+#include "bitmma/files/golden.hpp"
+#include "bitmma/hardware/ptx_kernel.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "flags.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct PtxFlags {
+  std::string what, out;
+  FileFlags file;
+  int64_t image_bytes = 0;
+  int columns = 128;
+};
+
+/// A legal instruction of the mnemonic: where it leaves shape, types or the place of A open, any that are legal will
+/// do, for they are operands of the kernel. Throws Error when there is none.
+Instruction require_mnemonic(const std::string& text, const TargetFlag& target) {
+  const Instruction instruction = parse_instruction(text);
+  std::vector<Violation> violations = violations_of(instruction, target.of(instruction));
+  if (violations.empty()) return instruction;
+  const std::string mnemonic = print(instruction);
+  for (const Instruction& legal : all_instructions(family_of(instruction))) {
+    if (print(legal) == mnemonic && violations_of(legal, target.of(legal)).empty()) return legal;
+  }
+  if (std::ranges::find(violations, "target", &Violation::field) == violations.end()) {
+    violations.push_back(
+        {.field = "instruction", .seen = mnemonic, .expected = "a mnemonic of bitmma list --mnemonics"});
+  }
+  throw Error(std::move(violations));
+}
+
+/// The kernel of a file's instruction, or of a mnemonic with what flags say about memory.
+Kernel kernel_of(const PtxFlags& flags) {
+  if (!std::filesystem::exists(flags.what)) {
+    const Instruction instruction = require_mnemonic(flags.what, flags.file.target);
+    return ptx_kernel(
+        instruction,
+        {.image_bytes = flags.image_bytes, .columns = flags.columns, .target = flags.file.target.of(instruction)});
+  }
+  const VectorFile vectors = laid_out(flags.file.read(flags.what), {});
+  const Case one = case_at(vectors, 0);  // the others are of the same size
+  KernelShape shape = kernel_shape_of(std::span(&one.before, 1));
+  shape.target = vectors.target;
+  return ptx_kernel(one.instruction, shape);
+}
+
+void run_ptx(Context& context, const PtxFlags& flags) {
+  const std::string text = kernel_of(flags).text;
+  if (flags.out.empty()) context.terminal.out << text;
+  else write_whole(flags.out, [&](std::ostream& stream) { stream << text; });
+}
+
+}  // namespace
+
+void add_ptx(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("ptx", "the PTX kernel that executes a file's instruction on hardware");
+  const auto flags = std::make_shared<PtxFlags>();
+  command->add_option("what", flags->what, "vector file, or PTX mnemonic")->required();
+  command->add_option("-o,--output", flags->out, "file to write; without it the kernel is printed");
+  flags->file.target.add(*command,
+                         "the GPU by its PTX name; default the file's, or the first that has the instruction");
+  command->add_option("--columns", flags->columns, "tcgen05: columns of Tensor Memory, for mnemonics")
+      ->check(CLI::Range(1, 512))
+      ->capture_default_str();
+  command->add_option("--image-bytes", flags->image_bytes, "shared-memory image, for mnemonics")
+      ->check(CLI::Range(0, 231424))
+      ->capture_default_str();
+  command->footer(
+      "Examples:\n"
+      "  bitmma ptx case.safetensors -o case.ptx && ptxas -arch=sm_90a case.ptx\n"
+      "  bitmma ptx wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16\n"
+      "  bitmma ptx tcgen05.mma.cta_group::2.kind::f16 --image-bytes 65536 --columns 256 --target sm_103a");
+  command->callback([flags, &context] { run_ptx(context, *flags); });
+}
+
+}  // namespace bitmma::cli
