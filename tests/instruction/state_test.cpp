@@ -228,6 +228,31 @@ TEST_CASE("a buffer that is not there cannot be written, and one that is set aga
   CHECK(state.words(Field::regs).empty());
 }
 
+TEST_CASE("an array of 64-bit elements has two words an element, the low one first, and is not an array of words") {
+  const std::vector<uint64_t> elements{0x1122334455667788, 0x99AABBCCDDEEFF00};
+  State wide, narrow;
+  wide.set(Field::accumulator, elements, {2});
+  CHECK(wide.buffers()[0].is_wide());
+  CHECK(test::words_of(wide, Field::accumulator) ==
+        std::vector<uint32_t>{0x55667788, 0x11223344, 0xDDEEFF00, 0x99AABBCC});
+  narrow.set(Field::accumulator, test::words_of(wide, Field::accumulator), {4});
+  CHECK_FALSE(narrow.buffers()[0].is_wide());
+  CHECK(wide != narrow);
+  CHECK_THROWS_AS(wide.set(Field::accumulator, elements, {4}), Error);
+  CHECK_THROWS_AS(wide.set(Field::smem, elements, {2}), Error);
+  CHECK_THROWS_AS(wide.set(Field::taddr, elements, {2}), Error);
+  wide.set(Field::accumulator, test::words_of(narrow, Field::accumulator), {4});
+  CHECK(wide == narrow);
+  // An instruction whose accumulator is of 32 bits refuses one of 64, and says which it is.
+  const Instruction instruction = MmaSync{};
+  State state = test::sample_case(instruction, 0).before;
+  state.set(Field::accumulator, std::vector<uint64_t>(32 * 4), {32, 4});
+  const std::vector<Violation> violations = refusal_of(instruction, state);
+  REQUIRE(violations.size() == 1);
+  CHECK(violations[0].field == "c_regs");
+  CHECK(violations[0].seen != violations[0].expected);
+}
+
 TEST_CASE("names of fields are those of tensors: before and after, each once but d_regs") {
   std::set<std::string_view> names;
   for (const FieldInfo& row : state_fields) CHECK(names.insert(row.name).second);

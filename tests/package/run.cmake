@@ -7,12 +7,33 @@ function(must_run)
 endfunction()
 
 file(REMOVE_RECURSE ${WORK_DIR})
+
+# The C++ of README as a program: its lines stand in a main with what they speak of.
+file(READ ${SOURCE_DIR}/../../README.md readme)
+string(REGEX MATCH "```cpp\n(.*)\n```\n\n## What it knows" block "${readme}")
+set(block "${CMAKE_MATCH_1}")
+string(FIND "${block}" "// Two matrices" start)
+if(start LESS 0)
+  message(FATAL_ERROR "README has no C++ program that begins with two matrices")
+endif()
+string(SUBSTRING "${block}" 0 ${start} includes)
+string(SUBSTRING "${block}" ${start} -1 statements)
+file(WRITE ${WORK_DIR}/readme.cpp "#include <cstdint>\n#include <cstdio>\n#include <vector>\n${includes}
+int main() {
+  const std::vector<float> a(64 * 16, 1), b(16 * 8, 1);
+  const std::vector<uint8_t> image(4096);
+  const std::vector<uint32_t> c_regs(128 * 4);
+  const uint64_t a_desc = 0, b_desc = 128;
+  ${statements}
+}
+")
 must_run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/prefix)
 foreach(flags "-O2" "-march=native -O2" "-fsanitize=address -O1")
   string(MAKE_C_IDENTIFIER "build${flags}" folder)
   must_run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE_DIR} -B ${WORK_DIR}/${folder} -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix
-           -DCMAKE_CXX_COMPILER=${CXX} -DUSER_FLAGS=${flags})
+           -DCMAKE_CXX_COMPILER=${CXX} -DUSER_FLAGS=${flags} -DREADME_PROGRAM=${WORK_DIR}/readme.cpp)
   must_run(${CMAKE_COMMAND} --build ${WORK_DIR}/${folder})
   must_run(${WORK_DIR}/${folder}/user)
+  must_run(${WORK_DIR}/${folder}/readme)
 endforeach()
 must_run(${WORK_DIR}/prefix/bin/bitmma --version)

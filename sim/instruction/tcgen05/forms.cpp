@@ -225,7 +225,29 @@ const Form* find(const Tcgen05Mma& instruction) {
   return found;
 }
 
+/// Whether the instruction descriptor might refuse a value that the checks above do not look at. Encoding it to find
+/// out costs as much as a small product, so it is asked only then.
+bool descriptor_might_refuse(const Tcgen05Mma& instruction, const Form& form) {
+  const auto is_id = [](int id) { return id >= 0 && id <= 3; };
+  return !find(instruction) || (instruction.kind == MmaKind::f16 && instruction.a != instruction.b) ||
+         ((instruction.negate_a || instruction.negate_b) && !form.negate) ||
+         ((instruction.transpose_a || instruction.transpose_b) && !form.transpose) ||
+         (instruction.saturate && !form.saturate) || instruction.sparsity_selector < 0 ||
+         instruction.sparsity_selector >= form.selectors || !is_id(instruction.scale_a_id) ||
+         !is_id(instruction.scale_b_id) || !is_id(instruction.max_shift_code) ||
+         (form.scales.empty() &&
+          (instruction.scale_type != Format::ue8m0 || instruction.scale_a_id != 0 || instruction.scale_b_id != 0));
+}
+
 std::vector<Violation> violations(const Tcgen05Mma& instruction, Target) {
+  const Form* form = find_kind(instruction.kind, instruction.k);
+  Checker check(table_39);
+  check_qualifiers(instruction, check);
+  check_shape(instruction, *form, check);
+  check_scales(instruction, *form, check);
+  check_operands(instruction, check);
+  std::vector<Violation> of_form = check.take();
+  if (of_form.empty() && !descriptor_might_refuse(instruction, *form)) return of_form;
   // First what the descriptor cannot say: types, signs, numbers that do not fit.
   std::vector<Violation> found;
   try {
@@ -233,15 +255,9 @@ std::vector<Violation> violations(const Tcgen05Mma& instruction, Target) {
   } catch (const Error& error) {
     found = error.violations();
   }
-  const Form* form = find_kind(instruction.kind, instruction.k);
-  Checker check(table_39);
-  check_qualifiers(instruction, check);
-  check_shape(instruction, *form, check);
-  check_scales(instruction, *form, check);
-  check_operands(instruction, check);
   const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
   const std::vector<Violation> of_descriptor = found;
-  for (Violation& violation : check.take()) {
+  for (Violation& violation : of_form) {
     const bool said = std::ranges::any_of(of_descriptor, [&](const Violation& one) {
       return std::ranges::equal(one.field, violation.field, {}, lower, lower);
     });

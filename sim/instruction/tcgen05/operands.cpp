@@ -107,7 +107,7 @@ ZeroColumnMask mask_of(const Tcgen05Mma& instruction, const State& state) {
   const int allowed = std::min(max_shift_columns(instruction.max_shift_code), instruction.m == 32 ? 16 : 32);
   Checker check("PTX ISA 9.7.16.4.3, Table 45");
   if (!instruction.weight_stationary && word != 0) {
-    check.refuse("zero_column_mask", "present", "absent without .ws", "", "PTX ISA 9.7.16.10.9");
+    check.refuse("zero_column_mask", "present", "absent or 0 without .ws", "", "PTX ISA 9.7.16.10.9");
   }
   if (mask.column_shift > allowed) {
     check.refuse("column_shift", std::to_string(mask.column_shift), fmt::format("0..{}", allowed),
