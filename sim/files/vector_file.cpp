@@ -277,14 +277,17 @@ std::vector<Instruction> distinct_instructions(const VectorFile& vectors, Checke
   const int64_t cases = by_case.empty() ? 1 : by_case.front().second->shape[0];
   for (int64_t index = 0; index < cases && !check.refused(); ++index) {
     std::vector<uint64_t> values;
+    std::vector<std::string_view> names;
     for (const auto& [immediate, tensor] : by_case) {
-      if (index < tensor->shape[0]) values.push_back(number_in(slice(*tensor, index)));
+      if (index >= tensor->shape[0]) continue;  // too short: said when shapes are checked
+      values.push_back(number_in(slice(*tensor, index)));
+      names.push_back(immediate.name);
     }
     if (!seen.insert(values).second) continue;
     try {
       Instruction one = vectors.instruction;
       for (size_t i = 0; i < values.size(); ++i) {
-        one = with_immediate(one, by_case[i].first.name, static_cast<int64_t>(values[i]));
+        one = with_immediate(one, names[i], static_cast<int64_t>(values[i]));
       }
       instructions.push_back(one);
     } catch (const Error& error) {

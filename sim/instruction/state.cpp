@@ -55,8 +55,8 @@ void check_buffer(const FieldRule& rule, bool required, const State& state, std:
         {.field = std::string(info(rule.field).name), .seen = "(missing)", .expected = std::string(rule.meaning)});
   } else if (!fits(rule, *buffer)) {
     found.push_back({.field = std::string(info(rule.field).name),
-                     .seen = print(buffer->extents()),
-                     .expected = print(rule.extents),
+                     .seen = print(buffer->extents()) + (buffer->is_wide() ? " of 64 bits" : ""),
+                     .expected = print(rule.extents) + (rule.wide ? " of 64 bits" : ""),
                      .fix = std::ranges::count(rule.extents, -1) ? "-1 stands for any positive number" : ""});
   }
 }

@@ -37,7 +37,7 @@ void encode_descriptor(Context& context, const DescriptorFlags& flags) {
       .base_offset = flags.base_offset,
       .swizzle = require_swizzle(flags.swizzle)};
   const uint64_t word = encode(descriptor);
-  print_warnings(context, warnings(descriptor));
+  print_warnings(context, as_warnings(warnings(descriptor)));
   print_encoded(context, flags.json, "descriptor", fmt::format("{:#018x}", word));
 }
 
@@ -70,7 +70,7 @@ void encode_idesc(Context& context, const IdescFlags& flags) {
   idesc.b = require_format("--b", flags.b);
   idesc.scale_type = require_format("--scale-type", flags.scale_type);
   const uint32_t word = encode(idesc);
-  print_warnings(context, warnings(idesc));
+  print_warnings(context, as_warnings(warnings(idesc)));
   print_encoded(context, flags.json, "idesc", fmt::format("{:#010x}", word));
 }
 
