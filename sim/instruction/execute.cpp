@@ -88,6 +88,9 @@ Matrix multiply(const Instruction& instruction, Target target, const Matrix& a, 
   const Mma mma = mma_of(one);
   if (c) logical.c = *c;
   else if (mma.enable_input_d) logical.c = Matrix(mma.d, mma.m, mma.n);  // always read: +0 adds nothing
+  if (scales && mma.scale_count == 0) {
+    throw Error({.field = "scales", .seen = "given", .expected = "none: " + print(one) + " has no block scales"});
+  }
   if (scales) logical.scale_a = scales->a, logical.scale_b = scales->b;
   return multiply_accumulate(model_for(instruction, target), operands_of(one, logical));
 }

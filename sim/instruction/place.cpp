@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "bitmma/instruction/form.hpp"
 #include "family.hpp"
 
 namespace bitmma {
@@ -25,10 +26,13 @@ struct Printer {
 
 std::string print(const Place& place) { return std::visit(Printer{}, place); }
 
-PlaceMap::PlaceMap(const Instruction& instruction, Target, const State& state, Role role)
-    : place_of_(family::dispatch([&](const auto& one) { return family::places(one, state, role); }, instruction)) {}
+PlaceMap::PlaceMap(const Instruction& instruction, Target target, const State& state, Role role) {
+  require_legal(instruction, target);
+  place_of_ = family::dispatch([&](const auto& one) { return family::places(one, state, role); }, instruction);
+}
 
-std::vector<SmemOperand> smem_operands(const Instruction& instruction, Target, const State& state) {
+std::vector<SmemOperand> smem_operands(const Instruction& instruction, Target target, const State& state) {
+  require_legal(instruction, target);
   return family::dispatch([&](const auto& one) { return family::smem_operands(one, state); }, instruction);
 }
 

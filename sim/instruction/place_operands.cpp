@@ -6,11 +6,60 @@
 #include <charconv>
 
 #include "bitmma/core/bits.hpp"
+#include "bitmma/instruction/form.hpp"
 #include "bitmma/memory/metadata.hpp"
 #include "family.hpp"
 #include "image_plan.hpp"
 
 namespace bitmma {
+namespace {
+
+std::string shape_of(Format format, int rows, int cols) {
+  return fmt::format("{} x {} {}", rows, cols, info(format).name);
+}
+
+void require_shape(family::Checker& check, std::string_view name, const Matrix& matrix, Format format, int rows,
+                   int cols) {
+  check.require(matrix.format() == format && matrix.rows() == rows && matrix.cols() == cols, name,
+                shape_of(matrix.format(), matrix.rows(), matrix.cols()), shape_of(format, rows, cols));
+}
+
+/// Metadata can say only positions inside the chunk that the stored element belongs to.
+void require_selection(family::Checker& check, const Mma& mma, std::span<const uint16_t> selected_k) {
+  const size_t stored_k = mma.sparse ? static_cast<size_t>(mma.stored_k()) : 0;
+  const size_t entries = static_cast<size_t>(mma.m) * stored_k;
+  if (selected_k.size() != entries) {
+    check.refuse("selected_k", fmt::format("{} entries", selected_k.size()),
+                 mma.sparse ? fmt::format("{}, one a stored element of A", entries) : "none: the instruction is dense");
+    return;
+  }
+  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
+  for (size_t i = 0; i < entries; ++i) {
+    const int first = static_cast<int>(i % stored_k) / pattern.stored_per_chunk * pattern.chunk;
+    if (selected_k[i] >= first && selected_k[i] < first + pattern.chunk) continue;
+    check.refuse(fmt::format("selected_k[{}]", i), std::to_string(selected_k[i]),
+                 fmt::format("{}..{}, the chunk of this element", first, first + pattern.chunk - 1));
+    return;
+  }
+}
+
+void require_operands(const Mma& mma, const Operands& operands) {
+  family::Checker check("shapes of the instruction");
+  require_shape(check, "a", operands.a, mma.a, mma.m, mma.stored_k());
+  require_shape(check, "b", operands.b, mma.b, mma.k, mma.n);
+  if (operands.c) require_shape(check, "c", *operands.c, mma.d, mma.m, mma.n);
+  check.require(operands.scales.has_value() == (mma.scale_count > 0), "scales", operands.scales ? "given" : "(missing)",
+                mma.scale_count > 0 ? "scales of A and B" : "none: the instruction has no block scales");
+  if (operands.scales && mma.scale_count > 0) {
+    require_shape(check, "sfa", operands.scales->a, mma.scale_type, mma.m, mma.scale_count);
+    require_shape(check, "sfb", operands.scales->b, mma.scale_type, mma.scale_count, mma.n);
+  }
+  require_selection(check, mma, operands.selected_k);
+  check.require(!operands.swapped, "swapped", "true", "false: a and b as the instruction names them");
+  check.throw_if_refused();
+}
+
+}  // namespace
 
 OperandLayout parse_operand_layout(std::string_view text) {
   const size_t at = text.find('@'), colon = text.find(':');
@@ -44,6 +93,8 @@ State place_operands(const Instruction& instruction, const Placement& placement,
   return family::dispatch(
       [&](const auto& one) -> State {
         if constexpr (requires { family::place(one, placement, operands, filler); }) {
+          require_legal(instruction, default_target(instruction));
+          require_operands(family::describe(one), operands);
           return family::place(one, placement, operands, filler);
         }
         throw Error({.field = "instruction", .seen = "a move", .expected = "a matrix instruction"});
@@ -53,6 +104,10 @@ State place_operands(const Instruction& instruction, const Placement& placement,
 
 Matrix logical_a(const Instruction& instruction, const Operands& operands) {
   const Mma mma = mma_of(instruction);
+  family::Checker check("shapes of the instruction");
+  require_shape(check, "a", operands.a, mma.a, mma.m, mma.stored_k());
+  require_selection(check, mma, operands.selected_k);
+  check.throw_if_refused();
   if (!mma.sparse) return operands.a;
   Matrix logical(mma.a, mma.m, mma.k);
   const int stored_k = mma.stored_k();
@@ -68,6 +123,9 @@ Matrix logical_a(const Instruction& instruction, const Operands& operands) {
 
 void compress_a(const Instruction& instruction, const Matrix& logical, Operands& operands) {
   const Mma mma = mma_of(instruction);
+  family::Checker check("shapes of the instruction");
+  require_shape(check, "a", logical, mma.a, mma.m, mma.k);
+  check.throw_if_refused();
   operands.selected_k.clear();
   if (!mma.sparse) {
     operands.a = logical;

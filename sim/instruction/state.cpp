@@ -187,7 +187,9 @@ FieldRules fields_of(const Instruction& instruction) {
 }
 
 std::vector<Violation> violations_of(const Instruction& instruction, const State& state) {
-  std::vector<Violation> found;
+  // The buffers' sizes are those of a legal instruction.
+  std::vector<Violation> found = violations_of(instruction, default_target(instruction));
+  if (!found.empty()) return found;
   for (const FieldRule& rule : fields_of(instruction)) {
     if (rule.access != Access::write) check_buffer(rule, rule.required, state, found);
   }

@@ -4,6 +4,7 @@
 
 #include "bitmma/formats/round.hpp"
 #include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/form.hpp"
 #include "bitmma/memory/metadata.hpp"
 
 namespace bitmma {
@@ -310,6 +311,14 @@ void oppose_c(const AccumulatorModel& model, Operands& operands, RandomStream& r
   }
 }
 
+/// What is drawn depends on types and extents alone; which of them a form lists makes no difference here.
+void require_extents(const Instruction& instruction, Target target, const Mma& mma) {
+  constexpr int most = 4096;
+  const int chunk = mma.sparse ? sparse_pattern(mma.a_container_bits).chunk : 1;
+  const auto fits = [](int extent) { return extent > 0 && extent <= most; };
+  if (mma.k % chunk != 0 || !fits(mma.k) || !fits(mma.m) || !fits(mma.n)) require_legal(instruction, target);
+}
+
 }  // namespace
 
 std::optional<Distribution> distribution_named(std::string_view name) {
@@ -323,8 +332,9 @@ RandomStream filler_stream(uint64_t seed, uint64_t case_index) { return stream_o
 
 Operands random_operands(const Instruction& instruction, Target target, Distribution distribution, uint64_t seed,
                          uint64_t case_index) {
-  const AccumulatorModel& model = model_for(instruction, target);
   const Mma mma = mma_of(instruction);
+  require_extents(instruction, target, mma);
+  const AccumulatorModel& model = model_for(instruction, target);
   const FormatInfo format_a = info(mma.a), format_b = info(mma.b), format_d = info(mma.d);
   RandomStream random_a = stream_of(seed, case_index, stream_a);
   RandomStream random_b = stream_of(seed, case_index, stream_b);

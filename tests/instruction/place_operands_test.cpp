@@ -1,6 +1,8 @@
 #include "bitmma/instruction/place_operands.hpp"
 
 #include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/place.hpp"
 #include "bitmma/stimulus/random_operands.hpp"
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
@@ -62,6 +64,61 @@ TEST_CASE("layouts that cannot hold a matrix or cannot be read are refused") {
   CHECK_THAT(message({.b = {.padding_bytes = -16}}), ContainsSubstring("padding of B = -16"));
   CHECK_THAT(message({.a = {.padding_bytes = 1 << 18}}), ContainsSubstring("= "));
   CHECK_THROWS_AS(place_operands(TmemMove{}, {}, operands, filler_stream(1, 0)), Error);
+}
+
+TEST_CASE("operands that are not the instruction's are refused, and nothing is read past their ends") {
+  const auto placed = [](const Instruction& instruction, const Operands& operands) {
+    return message_of([&] { place_operands(instruction, {}, operands, filler_stream(1, 0)); });
+  };
+  uint64_t seed = 0;
+  for (const Instruction& instruction : test::sample_instructions()) {
+    if (!is_mma(instruction)) continue;
+    const Operands good = random_operands(instruction, default_target(instruction), Distribution::bits, 9, seed++);
+    CHECK(placed(instruction, good) == "fine");
+    CHECK_THAT(placed(instruction, {}), ContainsSubstring("a = 0 x 0 f32: legal is "));
+    Operands bad = good;
+    bad.b = Matrix(good.b.format(), good.b.rows() - 1, good.b.cols());
+    CHECK_THAT(placed(instruction, bad), ContainsSubstring("b = "));
+    bad = good;
+    bad.c = Matrix(Format::e4m3, good.a.rows(), good.b.cols());
+    CHECK_THAT(placed(instruction, bad), ContainsSubstring("c = "));
+    bad = good;
+    if (bad.scales) bad.scales.reset();
+    else bad.scales.emplace();
+    CHECK_THAT(placed(instruction, bad), ContainsSubstring("scales = "));
+    bad = good;
+    bad.selected_k.push_back(0);
+    CHECK_THAT(placed(instruction, bad), ContainsSubstring("selected_k = "));
+    CHECK_THROWS_AS(logical_a(instruction, bad), Error);
+    if (!good.selected_k.empty()) {
+      bad = good;
+      bad.selected_k.back() = 0;
+      CHECK_THAT(placed(instruction, bad), ContainsSubstring("the chunk of this element"));
+      CHECK_THROWS_AS(logical_a(instruction, bad), Error);
+    }
+    CHECK_THROWS_AS(logical_a(instruction, {}), Error);
+    bad = good;
+    CHECK_THROWS_AS(compress_a(instruction, Matrix(good.a.format(), 1, 1), bad), Error);
+    CHECK(bad == good);
+  }
+}
+
+TEST_CASE("an illegal instruction is refused before its operands are drawn, placed or sought") {
+  const Instruction flat = Wgmma{.k = 0}, copy = TmemMove{.kind = MoveKind::cp, .cp_shape = 99};
+  CHECK_THAT(message_of([&] { random_operands(flat, Target::sm_90a, Distribution::normal, 1, 0); }),
+             ContainsSubstring("k = 0"));
+  CHECK_THAT(message_of([&] { place_operands(flat, {}, {}, filler_stream(1, 0)); }), ContainsSubstring("k = 0"));
+  CHECK_FALSE(violations_of(flat, State{}).empty());
+  CHECK_FALSE(violations_of(copy, State{}).empty());
+  CHECK_THROWS_AS(PlaceMap(flat, Target::sm_90a, State{}, Role::d), Error);
+  CHECK_THROWS_AS(smem_operands(Wgmma{}, Target::sm_80, State{}), Error);
+}
+
+TEST_CASE("multiply refuses scales where the instruction has none") {
+  const Matrix a(Format::f16, 64, 16), b(Format::f16, 16, 8);
+  const BlockScales scales;
+  CHECK_THAT(message_of([&] { multiply(Wgmma{}, Target::sm_90a, a, b, nullptr, &scales); }),
+             ContainsSubstring("scales = given: legal is none"));
 }
 
 TEST_CASE("a sparse A survives the trip through its logical matrix") {
