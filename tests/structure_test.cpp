@@ -10,6 +10,8 @@
 #include <sstream>
 
 #include "bench_case.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "cli.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -157,11 +159,79 @@ TEST_CASE("every source is laid out as .clang-format says") {
   CHECK(complaints == "");
 }
 
-TEST_CASE("the table of instructions in README is what the tables say") {
+namespace {
+
+/// The text between two marks of a document, which a test writes when BITMMA_UPDATE_DOCS is set and checks otherwise.
+void check_generated(const std::string& path, const std::string& begin, const std::string& end,
+                     const std::string& generated) {
+  const std::string file = test::source_path(path), text = test::read_text(file);
+  const size_t first = text.find(begin), last = text.find(end);
+  INFO(path << ": BITMMA_UPDATE_DOCS=1 writes what stands between the marks");
+  REQUIRE(first != std::string::npos);
+  REQUIRE(last != std::string::npos);
+  const std::string wanted = text.substr(0, first + begin.size()) + "\n" + generated + text.substr(last);
+  if (std::getenv("BITMMA_UPDATE_DOCS")) test::write_text(file, wanted);
+  else CHECK(text == wanted);
+}
+
+/// Lines of `bitmma list --markdown`, with its heading, of instructions that begin with `name` or that do not.
+std::string listed(const std::string& name, bool begins) {
   std::ostringstream out, err;
   REQUIRE(cli::run({"list", "--markdown"}, {.out = out, .err = err}) == 0);
-  INFO("write the output of `bitmma list --markdown` there");
-  CHECK_THAT(test::read_text(test::source_path("README.md")), ContainsSubstring(out.str()));
+  std::istringstream lines(out.str());
+  std::string text;
+  int number = 0;
+  for (std::string line; std::getline(lines, line); ++number) {
+    if (number < 2 || line.starts_with("| " + name) == begins) text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the tables of instructions in README and docs/mma_sync.md are what the tables say") {
+  CHECK_THAT(test::read_text(test::source_path("README.md")), ContainsSubstring(listed("mma.s", false)));
+  check_generated("docs/mma_sync.md", "<!-- table of forms -->", "<!-- end of the table -->", listed("mma.s", true));
+}
+
+TEST_CASE("the campaigns' table of mma.sync in docs/evidence.md is what the campaigns printed") {
+  struct Row {
+    int64_t outputs[2] = {0, 0}, hard = 0, mismatches = 0;
+  };
+  std::map<std::string, Row> rows;
+  Row total;
+  int gpu = 0;
+  for (const char* path : {"data/evidence/mma_sync_campaign_h200.json", "data/evidence/mma_sync_campaign_h100.json"}) {
+    const auto campaign = nlohmann::json::parse(test::read_text(test::source_path(path)));
+    CHECK(campaign["rows"].size() == 198 + 1);
+    for (const auto& one : campaign["rows"]) {
+      const std::string name = one["instruction"].get<std::string>();
+      const auto add = [&](Row& row) {
+        row.outputs[gpu] += one["outputs"].get<int64_t>();
+        row.hard += one["hard_outputs"].get<int64_t>();
+        row.mismatches += one["mismatches"].get<int64_t>();
+      };
+      if (name == "total") {
+        add(total);
+        continue;
+      }
+      const Instruction instruction = parse_instruction(name);
+      const Mma mma = mma_of(instruction);
+      add(rows[fmt::format("{} {}.{}.{}", find_form(instruction)->name, info(mma.d).name, info(mma.a).name,
+                           info(mma.b).name)]);
+    }
+    ++gpu;
+  }
+  std::string text =
+      "| instruction | outputs, H200 | outputs, H100 | of both special, subnormal, ties | mismatches |\n"
+      "|---|---|---|---|---|\n";
+  rows["total"] = total;
+  for (const auto& [name, row] : rows)
+    text += fmt::format("| {} | {} | {} | {} | {} |\n", name, row.outputs[0], row.outputs[1], row.hard, row.mismatches);
+  CHECK(total.mismatches == 0);
+  CHECK(total.outputs[0] >= 2'000'000'000);
+  CHECK(total.outputs[1] >= 2'000'000'000);
+  check_generated("docs/evidence.md", "<!-- mma.sync campaign -->", "<!-- end of the campaign -->", text);
 }
 
 TEST_CASE("the campaign's table in docs/evidence.md is what the campaign printed, and the README quotes its total") {
@@ -192,5 +262,5 @@ TEST_CASE("docs/performance.md has a line for every case that the benchmark meas
     CHECK_NOTHROW(cli::BenchMachine(one.instruction).simulate());
     ++lines;
   }
-  CHECK(lines == 34);
+  CHECK(lines == 34 + 40);  // mma.sync without scales: a line for every row
 }

@@ -139,7 +139,7 @@ Picture picture_of_smem(std::span<const PlacedElement> elements, int element_bit
 }
 
 std::string draw_fragment(const Fragment& fragment, int max_cols) {
-  const int rows = std::min(fragment.rows, 16);
+  const int rows = fragment.threads > 32 ? 16 : fragment.rows;  // of a warp
   const int per_register = fragment.elements_per_register();
   // As many columns as stay readable: eight registers across, at least what was asked for.
   const int cols = std::min(fragment.cols, std::max(max_cols, 8 * per_register));
@@ -165,7 +165,7 @@ std::string draw_fragment(const Fragment& fragment, int max_cols) {
 }
 
 Picture picture_of_fragment(const Fragment& fragment, int max_cols) {
-  const int rows = std::min(fragment.rows, 16), per_register = fragment.elements_per_register();
+  const int rows = fragment.threads > 32 ? 16 : fragment.rows, per_register = fragment.elements_per_register();
   const int cols = std::min(fragment.cols, std::max(max_cols, 8 * per_register));
   Picture picture{.corner = "row"};
   for (int col = 0; col < cols; col += per_register)

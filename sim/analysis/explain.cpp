@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "../arithmetic/budget.hpp"
+#include "../arithmetic/fma.hpp"
 #include "../arithmetic/product.hpp"
 #include "../arithmetic/special_values.hpp"
 #include "../arithmetic/terms.hpp"
@@ -134,7 +135,8 @@ SumOfIntegers sum_of_integers(const AccumulatorModel& model, const Operands& one
   SumOfIntegers sum{.c = one.c ? decode_integer(model.output, (*one.c)(0, 0)) : 0};
   sum.sum = sum.c;
   for (const ExplainedTerm& term : terms) {
-    sum.products.push_back(model.arithmetic == Arithmetic::popcount ? int64_t{term.a_bits & term.b_bits & 1}
+    const uint64_t bits = one.exclusive_or ? term.a_bits ^ term.b_bits : term.a_bits & term.b_bits;
+    sum.products.push_back(model.arithmetic == Arithmetic::popcount ? static_cast<int64_t>(bits & 1)
                                                                     : decode_integer(one.a.format(), term.a_bits) *
                                                                           decode_integer(one.b.format(), term.b_bits));
     sum.sum += sum.products.back();
@@ -150,7 +152,7 @@ ExplainedSum sum_of_floats(const AccumulatorModel& model, const Operands& one, s
 }
 
 /// (code - exact) in units of the last place of `code`.
-std::optional<double> error_in_ulp(Format format, uint32_t code, const ExactSum& exact) {
+std::optional<double> error_in_ulp(Format format, uint64_t code, const ExactSum& exact) {
   const FormatInfo& row = info(format);
   const Decoded value = decode(row, code);
   if (value.number != NumberClass::finite) return std::nullopt;
@@ -200,61 +202,108 @@ class Explainer {
   }
 
   std::vector<ExplainedStep> steps() const {
+    if (model_.arithmetic == Arithmetic::fma_chain || model_.arithmetic == Arithmetic::fma_pairs) return operations();
     const int stored = one_.a.cols();
-    const bool by_steps = is_floating() && model_.terms_per_step != 0;
-    const int per_step = by_steps ? model_.terms_per_step : stored;
+    const auto all = steps_of(model_, stored);
+    if (!is_chained(model_, stored)) return {explain_step(one_, all.front(), true)};
     std::vector<ExplainedStep> steps;
-    for (int first = 0; first < stored; first += per_step) {
-      Operands operands = one_;
-      if (by_steps) {
-        operands = step_of(one_, first, std::min(per_step, stored - first));
-        operands.c = one_.c;
-        if (first == 0) operands.scale_input_d = one_.scale_input_d;
-        else operands.c = code_of_d(steps.back().d);
-      }
-      steps.push_back(explain_step(operands, first));
+    for (const std::vector<int>& columns : all) {
+      Operands operands = step_of(model_, one_, columns);
+      const bool has_own_c = steps.empty() && !model_.c_last;
+      if (has_own_c) operands.c = one_.c, operands.scale_input_d = one_.scale_input_d;
+      else if (!steps.empty()) operands.c = code_of_d(steps.back().d);
+      steps.push_back(explain_step(operands, columns, has_own_c));
     }
+    if (model_.c_last && one_.c) steps.push_back(c_at_last(steps.back().d));
     return steps;
   }
 
  private:
   bool is_floating() const { return model_.arithmetic == Arithmetic::fused_sum; }
-  Matrix code_of_d(uint32_t d) const {
+  Matrix code_of_d(uint64_t d) const {
     Matrix c(model_.output, 1, 1);
-    c(0, 0) = d;
+    c.set_code(0, 0, d);
     return c;
   }
 
-  /// Terms first, first + 1, ... of the output: `step` has them alone.
-  ExplainedStep explain_step(const Operands& step, int first) const {
-    AccumulatorModel at_once = model_;
-    at_once.terms_per_step = 0;
-    ExplainedStep explained{.d = multiply_accumulate(at_once, step)(0, 0)};
-    if (step.c) explained.c_bits = (*step.c)(0, 0);
-    if (step.c && places_ && first == 0) explained.c_place = places_->c.place_of(row_, col_);
-    const std::vector<ExactTerm> exact = is_floating() ? exact_terms(step, 0, 0) : std::vector<ExactTerm>{};
-    for (int j = 0; j < step.a.cols(); ++j) {
-      const auto at = static_cast<size_t>(first) + static_cast<size_t>(j);
-      const int k = one_.selected_k.empty() ? first + j : one_.selected_k[at];
-      ExplainedTerm term{.k = k, .a_bits = one_.a(0, first + j), .b_bits = one_.b(k, 0)};
-      if (is_floating()) {
-        const ExactTerm& factors = exact[static_cast<size_t>(j)];
-        term.b_bits = factors.b_bits;
-        term.product = factors.product;
-        term.special = !factors.is_finite();
-      }
-      if (places_) put_places(term, first + j);
-      explained.terms.push_back(std::move(term));
-    }
-    if (is_floating()) explained.sum = sum_of_floats(model_, step, with_k_of(exact, explained.terms));
-    else explained.sum = sum_of_integers(model_, step, explained.terms);
-    return explained;
+  void put_c(ExplainedStep& step) const {
+    step.c_bits = one_.c->code(0, 0), step.c_format = one_.c->format();
+    // C of f16 with D of f32 lies in other registers than D.
+    if (places_ && one_.c->format() == model_.output) step.c_place = places_->c.place_of(row_, col_);
   }
 
-  /// Terms of a step count k from its first one.
-  static std::vector<ExactTerm> with_k_of(std::vector<ExactTerm> exact, std::span<const ExplainedTerm> terms) {
-    for (size_t j = 0; j < exact.size(); ++j) exact[j].k = terms[j].k;
-    return exact;
+  ExplainedStep c_at_last(uint64_t sum) const {
+    const Matrix d = with_c_last(code_of_d(sum), one_.c);
+    ExplainedStep step{.d_format = model_.output,
+                       .sum = IeeeOperation{.what = "add, to nearest even", .other = sum},
+                       .d = d.code(0, 0)};
+    put_c(step);
+    return step;
+  }
+
+  /// Rows that are chains of IEEE operations, one a step.
+  std::vector<ExplainedStep> operations() const {
+    std::vector<ExplainedStep> steps;
+    const Format inside = model_.arithmetic == Arithmetic::fma_pairs ? Format::f32 : model_.output;
+    for (const FmaStep& one : fma_steps(model_, one_, 0, 0)) {
+      ExplainedStep step{.c_bits = one.addend, .c_format = inside, .d_format = inside, .d = one.result};
+      switch (one.kind) {
+        case FmaStep::Kind::fma:
+          step.terms.push_back(term_of(one.term));
+          step.sum = IeeeOperation{.what = "fma" + rounding_text()};
+          break;
+        case FmaStep::Kind::add: step.sum = IeeeOperation{.what = "add" + rounding_text(), .other = one.first}; break;
+        case FmaStep::Kind::convert:
+          step.sum = IeeeOperation{.what = "converted, to nearest even", .other = one.first};
+          step.c_bits.reset(), step.d_format = model_.output;
+          break;
+      }
+      if (steps.empty() && model_.arithmetic == Arithmetic::fma_chain && one_.c) put_c(step);
+      steps.push_back(std::move(step));
+    }
+    return steps;
+  }
+
+  std::string rounding_text() const {
+    switch (one_.rounding) {
+      case Rounding::toward_zero: return ", toward zero";
+      case Rounding::toward_positive: return ", toward plus infinity";
+      case Rounding::toward_negative: return ", toward minus infinity";
+      default: return ", to nearest even";
+    }
+  }
+
+  ExplainedTerm term_of(int stored) const {
+    const int k = one_.selected_k.empty() ? stored : one_.selected_k[static_cast<size_t>(stored)];
+    ExplainedTerm term{.k = k, .a_bits = one_.a.code(0, stored), .b_bits = one_.b.code(k, 0)};
+    if (places_) put_places(term, stored);
+    return term;
+  }
+
+  /// A step of these stored columns: `step` has them alone.
+  ExplainedStep explain_step(const Operands& step, std::span<const int> columns, bool has_own_c) const {
+    AccumulatorModel at_once = model_;
+    at_once.terms_per_step = 0, at_once.step_order = StepOrder::ascending, at_once.c_last = false;
+    ExplainedStep explained{.c_format = model_.output,
+                            .d_format = model_.output,
+                            .d = multiply_accumulate_unchecked(at_once, step).code(0, 0)};
+    if (has_own_c && one_.c) put_c(explained);
+    else if (step.c) explained.c_bits = step.c->code(0, 0);
+    std::vector<ExactTerm> exact = is_floating() ? exact_terms(step, 0, 0) : std::vector<ExactTerm>{};
+    for (size_t j = 0; j < columns.size(); ++j) {
+      ExplainedTerm term = term_of(columns[j]);
+      if (is_floating()) {
+        ExactTerm& factors = exact[j];
+        if (step.b.format() == one_.b.format()) term.b_bits = factors.b_bits;
+        term.product = factors.product;
+        term.special = !factors.is_finite();
+        factors.k = term.k;
+      }
+      explained.terms.push_back(std::move(term));
+    }
+    if (is_floating()) explained.sum = sum_of_floats(model_, step, exact);
+    else explained.sum = sum_of_integers(model_, step, explained.terms);
+    return explained;
   }
 
   void put_places(ExplainedTerm& term, int stored) const {
@@ -285,7 +334,7 @@ void compare(Explanation& e, const AccumulatorModel& model, const Operands& one)
         .text = exact->print(), .value = exact->approximate(), .error_ulp = error_in_ulp(model.output, e.d, *exact)};
   }
   for (const WhatIf& what_if : what_ifs(model, one.a.format(), one.b.format())) {
-    const uint32_t d = compute(what_if, one, model.output)(0, 0);
+    const uint64_t d = compute(what_if, one, model.output).code(0, 0);
     e.alternatives.push_back({.name = what_if.name,
                               .d = d,
                               .same = d == e.d,
@@ -315,6 +364,7 @@ struct ShowsTerm {
   const ExplainedTerm& term;
   size_t j;
 
+  bool operator()(const IeeeOperation&) const { return true; }
   bool operator()(const SumOfIntegers& sum) const { return sum.products[j] != 0; }
   template <typename Sum>
   bool operator()(const Sum&) const {
@@ -354,6 +404,7 @@ struct BesideTerm {
 };
 
 struct BesideC {
+  std::string operator()(const IeeeOperation&) const { return ""; }
   std::string operator()(const SumOfIntegers& sum) const { return fmt::format("  kept {}", sum.c); }
   std::string operator()(const SpecialResult&) const { return ""; }
   template <typename Sum>
@@ -363,8 +414,14 @@ struct BesideC {
 };
 
 struct BelowTerms {
-  Format d;
+  Format d, c;
 
+  std::string operator()(const IeeeOperation& operation) const {
+    const std::string other =
+        operation.other ? fmt::format("{} ({}) ", print_bits(c, *operation.other), print_value(c, *operation.other))
+                        : "";
+    return fmt::format("{}{}\n", other, operation.what);
+  }
   std::string operator()(const SpecialResult& special) const {
     return fmt::format("NaN or infinity among the operands decides: {}\n", print_value(d, special.code));
   }
@@ -395,11 +452,12 @@ std::string print_step(const Explanation& e, const ExplainedStep& step) {
     text += places_text(term);
   }
   if (step.c_bits) {
-    text += fmt::format("  C      {} ({}){}\n", print_bits(e.d_format, *step.c_bits),
-                        print_value(e.d_format, *step.c_bits), std::visit(BesideC{}, step.sum));
+    text += fmt::format("  C      {} ({}){}\n", print_bits(step.c_format, *step.c_bits),
+                        print_value(step.c_format, *step.c_bits), std::visit(BesideC{}, step.sum));
     if (step.c_place) text += fmt::format("         from {}\n", print(*step.c_place));
   }
-  return text + "terms that are zero are not shown\n\n" + std::visit(BelowTerms{e.d_format}, step.sum);
+  if (!std::holds_alternative<IeeeOperation>(step.sum)) text += "terms that are zero are not shown\n\n";
+  return text + std::visit(BelowTerms{e.d_format, step.c_format}, step.sum);
 }
 
 }  // namespace
@@ -416,8 +474,8 @@ Explanation explain(const Case& one, int row, int col, const AccumulatorModel* r
   Explanation e{.instruction = print(one.instruction),
                 .rule = print_rule(model),
                 .evidence = replacement ? evidence_of(model, one.target) : evidence_of(one.instruction, one.target),
-                .a = mma.a,
-                .b = mma.b,
+                .a = operands.a.format(),
+                .b = operands.b.format(),
                 .d_format = mma.d,
                 .row = row,
                 .col = col,
@@ -427,8 +485,10 @@ Explanation explain(const Case& one, int row, int col, const AccumulatorModel* r
     e.scales = ExplainedScales{.format = scales.a.format(), .a = scales.a(0, 0), .b = scales.b(0, 0)};
   }
   e.d = e.steps.back().d;
-  if (one.has_recorded_d()) e.recorded_d = recorded_d(one)(row, col);
-  if (model.arithmetic == Arithmetic::fused_sum) compare(e, model, operands);
+  if (one.has_recorded_d()) e.recorded_d = recorded_d(one).code(row, col);
+  // Sums of f64 are too wide for the comparison.
+  if (model.arithmetic == Arithmetic::fused_sum || model.arithmetic == Arithmetic::fma_pairs)
+    compare(e, model, operands);
   return e;
 }
 
@@ -439,8 +499,11 @@ std::string print(const Explanation& e) {
     const ExplainedStep& step = e.steps[i];
     if (e.steps.size() > 1) text += fmt::format("step {} of {}\n", i + 1, e.steps.size());
     text += print_step(e, step);
-    text += fmt::format("D = {} ({})\n", print_bits(e.d_format, step.d), print_value(e.d_format, step.d));
-    if (i + 1 < e.steps.size()) text += "which is C of the next step\n\n";
+    text += fmt::format("D = {} ({})\n", print_bits(step.d_format, step.d), print_value(step.d_format, step.d));
+    if (i + 1 < e.steps.size()) {
+      const ExplainedStep& next = e.steps[i + 1];
+      text += next.c_bits == step.d && !next.terms.empty() ? "which is C of the next step\n\n" : "\n";
+    }
   }
   if (e.recorded_d) {
     text += *e.recorded_d == e.d ? "the recorded D is the same\n"

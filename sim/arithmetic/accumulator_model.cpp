@@ -20,6 +20,74 @@ constexpr std::string_view h200 = "NVIDIA H200, data/golden/sm_90a";
 constexpr TargetSet hopper{Target::sm_90a}, blackwell{Target::sm_100a, Target::sm_103a}, b200_only{Target::sm_100a},
     consumer_blackwell{Target::sm_120a};
 
+constexpr TargetSet volta{Target::sm_70}, turing{Target::sm_75}, ada{Target::sm_89},
+    ampere_ada{Target::sm_80, Target::sm_89},
+    blackwell_all{Target::sm_100a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
+    but_hopper = ampere_ada | blackwell_all | consumer_blackwell;
+constexpr FormatSet integers{Format::s8, Format::u8, Format::s4, Format::u4};
+
+constexpr std::string_view h100 = "NVIDIA H100 and H200, data/golden/sm_90a/mma_sync",
+                           v100 = "V100 outputs of MATLAB-tensor-core, data/published",
+                           a100 = "A100, A2, L40S and RTX Ada outputs of MATLAB-tensor-core, data/published",
+                           l40s = "L40S and RTX Ada outputs of MATLAB-tensor-core, data/published",
+                           b200_rows = "B200 outputs of MATLAB-tensor-core, data/published",
+                           rtx50 = "RTX 5070 Ti and 5090 words, data/published", mmasim = "MMA-Sim, arXiv 2511.10909",
+                           mmasim_f64 = "MMA-Sim, arXiv 2511.10909, Algorithm 4",
+                           sass = "SASS that ptxas 12.9, 13.0 and 13.5 write",
+                           isa = "PTX ISA 9.7.14.5.14: an exact sum; where it is clamped is not written";
+
+/// mma.sync: products and C fused, `terms` at a time, 0 for all.
+constexpr AccumulatorModel fused(TargetSet targets, FormatSet inputs, Format output, int terms, int fraction_bits,
+                                 int floor, Evidence evidence, TargetSet proven_on, std::string_view source,
+                                 Evidence chaining = Evidence::measured) {
+  const bool to_f16 = output == Format::f16;
+  return {.targets = targets,
+          .family = Family::mma_sync,
+          .inputs = inputs,
+          .output = output,
+          .terms_per_step = terms,
+          .fraction_bits = fraction_bits,
+          .floor_exponent = floor,
+          .rounding = to_f16 ? Rounding::nearest_even : Rounding::toward_zero,
+          .output_fraction_bits = info(output).mantissa_bits,
+          .evidence = evidence,
+          .chaining_evidence = chaining,
+          .proven_on = proven_on,
+          .source = source};
+}
+
+/// mma.sync: everything else.
+constexpr AccumulatorModel other(TargetSet targets, FormatSet inputs, Format output, Arithmetic arithmetic,
+                                 Evidence evidence, std::string_view source) {
+  return {.targets = targets,
+          .family = Family::mma_sync,
+          .inputs = inputs,
+          .output = output,
+          .arithmetic = arithmetic,
+          .rounding = Rounding::nearest_even,
+          .output_fraction_bits = info(output).mantissa_bits,
+          .nan = output == Format::f64 ? NanRule::payload : NanRule::canonical,
+          .evidence = evidence,
+          .proven_on = targets,
+          .source = source};
+}
+
+constexpr AccumulatorModel in_quad_pairs(AccumulatorModel model) {
+  model.quad_pairs = true;
+  return model;
+}
+
+constexpr AccumulatorModel in_byte_pairs(AccumulatorModel model) {
+  model.step_order = StepOrder::byte_pairs;
+  model.c_last = true;
+  return model;
+}
+
+constexpr AccumulatorModel with_output_bits(AccumulatorModel model, int bits) {
+  model.output_fraction_bits = bits;
+  return model;
+}
+
 // one row a rule
 // clang-format off
 constexpr auto models = std::to_array<AccumulatorModel>({
@@ -30,7 +98,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .fraction_bits = 25,
      .floor_exponent = -133,
      .output_fraction_bits = 23,
-     .evidence = Evidence::measured_h200,
+     .evidence = Evidence::measured,
      .proven_on = hopper,
      .source = h200},
     // Floor not observable: no f16 product lies below 2^-28.
@@ -41,7 +109,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .fraction_bits = 25,
      .floor_exponent = -133,
      .output_fraction_bits = 23,
-     .evidence = Evidence::measured_h200,
+     .evidence = Evidence::measured,
      .proven_on = hopper,
      .source = h200},
     {.targets = hopper,
@@ -51,7 +119,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .fraction_bits = 25,
      .floor_exponent = -133,
      .output_fraction_bits = 23,
-     .evidence = Evidence::measured_h200,
+     .evidence = Evidence::measured,
      .proven_on = hopper,
      .source = h200},
     {.targets = hopper,
@@ -62,7 +130,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .floor_exponent = -21,
      .rounding = Rounding::nearest_even,
      .output_fraction_bits = 10,
-     .evidence = Evidence::measured_h200,
+     .evidence = Evidence::measured,
      .proven_on = hopper,
      .source = h200},
     // "e8m13": 13 fraction bits inside and in the result, so the low 10 bits of D are zero. Floor not observable.
@@ -73,7 +141,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .fraction_bits = 13,
      .floor_exponent = -133,
      .output_fraction_bits = 13,
-     .evidence = Evidence::measured_h200,
+     .evidence = Evidence::measured,
      .proven_on = hopper,
      .source = h200},
     // Any floor up to -19 gives the same bits.
@@ -85,7 +153,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .floor_exponent = -21,
      .rounding = Rounding::nearest_even,
      .output_fraction_bits = 10,
-     .evidence = Evidence::measured_h200,
+     .evidence = Evidence::measured,
      .proven_on = hopper,
      .source = h200},
     {.targets = hopper,
@@ -93,7 +161,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .inputs = int8,
      .output = Format::s32,
      .arithmetic = Arithmetic::integer,
-     .evidence = Evidence::measured_h200,
+     .evidence = Evidence::measured,
      .proven_on = hopper,
      .source = h200},
     {.targets = hopper,
@@ -101,7 +169,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .inputs = {Format::b1},
      .output = Format::s32,
      .arithmetic = Arithmetic::popcount,
-     .evidence = Evidence::measured_h200,
+     .evidence = Evidence::measured,
      .proven_on = hopper,
      .source = h200},
 
@@ -214,6 +282,75 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .output_fraction_bits = 23,
      .evidence = Evidence::model_choice,
      .source = "as tcgen05.mma"},
+
+    // mma.sync without scales. A row of fused sums: targets, inputs, D, terms per step, F, floor, evidence.
+    //
+    // Volta and Turing, f16. The fraction bits of m8n8k4 on Turing are mmasim's.
+    in_quad_pairs(fused(volta, {Format::f16}, Format::f32, 4, 23, -131, Evidence::published_words, volta, v100)),
+    in_quad_pairs(fused(volta, {Format::f16}, Format::f16, 4, 23, -19, Evidence::published_words, volta, v100)),
+    in_quad_pairs(fused(turing, {Format::f16}, Format::f32, 4, 23, -131, Evidence::published_model, turing, mmasim)),
+    in_quad_pairs(fused(turing, {Format::f16}, Format::f16, 4, 23, -19, Evidence::published_model, turing, mmasim)),
+    fused(turing, {Format::f16}, Format::f32, 8, 24, -132, Evidence::published_model, turing, mmasim),
+    fused(turing, {Format::f16}, Format::f16, 8, 24, -20, Evidence::published_model, turing, mmasim),
+
+    // Ampere and Ada: k16 of 16-bit types is two chained k8, k8 of tf32 two chained k4. The published outputs fill one
+    // step, so that the chaining itself is a published model's; for fp8 they fill both.
+    fused(ampere_ada, {Format::f16}, Format::f32, 8, 24, -132, Evidence::published_words, ampere_ada, a100,
+          Evidence::published_model),
+    fused(ampere_ada, {Format::f16}, Format::f16, 8, 24, -20, Evidence::published_words, ampere_ada, a100,
+          Evidence::published_model),
+    fused(ampere_ada, {Format::bf16}, Format::f32, 8, 24, -132, Evidence::published_words, ampere_ada, a100,
+          Evidence::published_model),
+    fused(ampere_ada, {Format::tf32}, Format::f32, 4, 24, -132, Evidence::published_words, ampere_ada, a100,
+          Evidence::published_model),
+    with_output_bits(fused(ada, fp8, Format::f32, 16, 13, -133, Evidence::published_words, ada, l40s,
+                           Evidence::published_words),
+                     13),
+    fused(ada, fp8, Format::f16, 16, 13, -21, Evidence::published_words, ada, l40s, Evidence::published_words),
+
+    // Hopper: the whole K at once.
+    fused(hopper, {Format::f16}, Format::f32, 0, 25, -133, Evidence::measured, hopper, h100),
+    fused(hopper, {Format::f16}, Format::f16, 0, 25, -21, Evidence::measured, hopper, h100),
+    fused(hopper, {Format::bf16}, Format::f32, 0, 25, -133, Evidence::measured, hopper, h100),
+    fused(hopper, {Format::tf32}, Format::f32, 0, 25, -133, Evidence::measured, hopper, h100),
+    // No fp8 tensor core for mma.sync: ptxas widens to f16, two HMMA, and adds C with FADD or HADD2.
+    in_byte_pairs(fused(hopper, fp8, Format::f32, 0, 25, -133, Evidence::measured, hopper, h100)),
+    in_byte_pairs(fused(hopper, fp8, Format::f16, 0, 25, -21, Evidence::measured, hopper, h100)),
+
+    // Blackwell of data centres.
+    fused(blackwell_all, {Format::f16}, Format::f32, 0, 25, -133, Evidence::published_words, b200_only, b200_rows),
+    fused(blackwell_all, {Format::f16}, Format::f16, 0, 25, -21, Evidence::published_words, b200_only, b200_rows),
+    fused(blackwell_all, {Format::bf16}, Format::f32, 0, 25, -133, Evidence::published_words, b200_only, b200_rows),
+    // The published outputs fill four of eight terms.
+    fused(blackwell_all, {Format::tf32}, Format::f32, 0, 25, -133, Evidence::published_model, b200_only, mmasim),
+    in_byte_pairs(fused(blackwell_all, fp8, Format::f32, 0, 25, -133, Evidence::published_words, b200_only, b200_rows,
+                        Evidence::published_words)),
+    in_byte_pairs(fused(blackwell_all, fp8, Format::f16, 0, 25, -21, Evidence::published_words, b200_only, b200_rows,
+                        Evidence::published_words)),
+
+    // Blackwell of consumers.
+    fused(consumer_blackwell, {Format::f16}, Format::f32, 0, 25, -133, Evidence::published_model, consumer_blackwell,
+          mmasim),
+    fused(consumer_blackwell, {Format::f16}, Format::f16, 0, 25, -21, Evidence::published_model, consumer_blackwell,
+          mmasim),
+    fused(consumer_blackwell, {Format::bf16}, Format::f32, 0, 25, -133, Evidence::published_model, consumer_blackwell,
+          mmasim),
+    fused(consumer_blackwell, {Format::tf32}, Format::f32, 0, 25, -133, Evidence::published_words, consumer_blackwell,
+          rtx50),
+    fused(consumer_blackwell, f8f6f4, Format::f32, 0, 25, -133, Evidence::published_words, consumer_blackwell, rtx50),
+    fused(consumer_blackwell, f8f6f4, Format::f16, 0, 25, -21, Evidence::published_model, consumer_blackwell, mmasim),
+
+    // m8n8k4 of f16 where no tensor core has it, f64, integers and bits: one rule for all.
+    in_quad_pairs(other(hopper, {Format::f16}, Format::f32, Arithmetic::fma_pairs, Evidence::measured, h100)),
+    in_quad_pairs(other(hopper, {Format::f16}, Format::f16, Arithmetic::fma_pairs, Evidence::measured, h100)),
+    in_quad_pairs(other(but_hopper, {Format::f16}, Format::f32, Arithmetic::fma_pairs, Evidence::published_model, sass)),
+    in_quad_pairs(other(but_hopper, {Format::f16}, Format::f16, Arithmetic::fma_pairs, Evidence::published_model, sass)),
+    other(hopper, {Format::f64}, Format::f64, Arithmetic::fma_chain, Evidence::measured, h100),
+    other(but_hopper, {Format::f64}, Format::f64, Arithmetic::fma_chain, Evidence::published_model, mmasim_f64),
+    other(hopper, integers, Format::s32, Arithmetic::integer, Evidence::measured, h100),
+    other(but_hopper | turing, integers, Format::s32, Arithmetic::integer, Evidence::published_model, isa),
+    other(hopper, {Format::b1}, Format::s32, Arithmetic::popcount, Evidence::measured, h100),
+    other(but_hopper | turing, {Format::b1}, Format::s32, Arithmetic::popcount, Evidence::published_model, isa),
 });
 // clang-format on
 
@@ -254,7 +391,7 @@ std::string_view print(Family family) {
 
 std::string_view print(Evidence evidence) {
   switch (evidence) {
-    case Evidence::measured_h200: return "measured on an NVIDIA H200";
+    case Evidence::measured: return "measured on an NVIDIA H200";
     case Evidence::published_words: return "published hardware words";
     case Evidence::published_model: return "published model";
     default: return "model choice";
@@ -264,29 +401,41 @@ std::string_view print(Evidence evidence) {
 std::span<const AccumulatorModel> accumulator_models() { return models; }
 
 const AccumulatorModel* find_accumulator_model(Target target, Family family, Format a, Format b, Format d,
-                                               Scaling scaling) {
+                                               Scaling scaling, bool quad_pairs) {
   const Target adds_as = info(target).adds_as;
   for (const AccumulatorModel& model : models) {
-    if (model.targets.contains(adds_as) && model.family == family && model.scaling == scaling && model.output == d &&
-        model.inputs.contains(a) && model.inputs.contains(b)) {
+    if (model.targets.contains(adds_as) && model.family == family && model.scaling == scaling &&
+        model.quad_pairs == quad_pairs && model.output == d && model.inputs.contains(a) && model.inputs.contains(b)) {
       return &model;
     }
   }
   return nullptr;
 }
 
-Evidence evidence_of(const AccumulatorModel& model, Target target) {
-  return model.proven_on.contains(info(target).adds_as) ? model.evidence : Evidence::model_choice;
+bool is_chained(const AccumulatorModel& model, int terms) {
+  return model.step_order == StepOrder::byte_pairs || (model.terms_per_step > 0 && terms > model.terms_per_step);
+}
+
+Evidence evidence_of(const AccumulatorModel& model, Target target, int terms) {
+  if (!model.proven_on.contains(info(target).adds_as)) return Evidence::model_choice;
+  return is_chained(model, terms) ? std::max(model.evidence, model.chaining_evidence) : model.evidence;
 }
 
 std::string print_rule(const AccumulatorModel& model) {
   if (model.arithmetic == Arithmetic::integer) return "exact sum, wrap or one clamp";
-  if (model.arithmetic == Arithmetic::popcount) return "popcount(a and b), exact sum, wrap";
+  if (model.arithmetic == Arithmetic::popcount) return "popcount, exact sum, wrap";
+  if (model.arithmetic == Arithmetic::fma_chain) return "c, then IEEE fma k by k";
+  if (model.arithmetic == Arithmetic::fma_pairs)
+    return model.output == Format::f32 ? "f32 fma of k = 0..3 from zero, then f32 add of c"
+                                       : "f32: c + (a0b0 + a1b1), + (a2b2 + a3b3), then f16";
   const std::string floor = model.floor_exponent == no_floor ? "none" : std::to_string(model.floor_exponent);
   const std::string_view scaling = model.scaling == Scaling::groups_of_16 ? "exact groups of 16, " : "";
   const std::string steps = model.terms_per_step == 0 ? "" : fmt::format("steps of {}, ", model.terms_per_step);
-  return fmt::format("{}{}F = {}, {}-{}, floor {}", steps, scaling, model.fraction_bits,
-                     model.rounding == Rounding::toward_zero ? "RZ" : "RNE", model.output_fraction_bits, floor);
+  const std::string_view order =
+      model.step_order == StepOrder::byte_pairs ? "as f16, two steps: k % 4 < 2, then the others; " : "";
+  return fmt::format("{}{}{}F = {}, {}-{}, floor {}{}", order, steps, scaling, model.fraction_bits,
+                     model.rounding == Rounding::toward_zero ? "RZ" : "RNE", model.output_fraction_bits, floor,
+                     model.c_last ? fmt::format("; then + c, IEEE {}", info(model.output).name) : "");
 }
 
 }  // namespace bitmma

@@ -19,8 +19,11 @@ constexpr int most_fraction_bits = 45;
 
 /// True when the functions of the model's arithmetic can read the format.
 bool can_read(const AccumulatorModel& model, Format format) {
-  if (model.arithmetic == Arithmetic::integer) return format == Format::s8 || format == Format::u8;
+  if (model.arithmetic == Arithmetic::integer)
+    return info(format).kind == NumberKind::integer && info(format).is_operand;
   if (model.arithmetic == Arithmetic::popcount) return format == Format::b1;
+  if (model.arithmetic == Arithmetic::fma_chain) return format == model.output;
+  if (model.arithmetic == Arithmetic::fma_pairs) return format == Format::f16;
   if (model.scaling == Scaling::groups_of_16) return format == Format::e2m1;
   const FormatInfo& row = info(format);
   return row.kind == NumberKind::floating && row.is_signed && row.bits <= 32;
@@ -65,8 +68,11 @@ class Agreement {
   /// Rows of the table are right; this is about models that somebody changed.
   void check_model() {
     const FormatInfo& output = info(model_.output);
-    const bool fits = is_fused() ? output.infinity() && output.bits <= 32 : model_.output == Format::s32;
-    if (!fits) refuse("output of the model", name_of(model_.output), is_fused() ? "f32 or f16" : "s32");
+    const bool is_chain = model_.arithmetic == Arithmetic::fma_chain || model_.arithmetic == Arithmetic::fma_pairs;
+    const bool fits = is_fused() ? output.infinity() && output.bits <= 32
+                      : is_chain ? output.infinity().has_value()
+                                 : model_.output == Format::s32;
+    if (!fits) refuse("output of the model", name_of(model_.output), is_fused() || is_chain ? "f32 or f16" : "s32");
     if (is_fused() && (model_.output_fraction_bits < 0 || model_.output_fraction_bits > output.mantissa_bits))
       refuse("output_fraction_bits of the model", std::to_string(model_.output_fraction_bits),
              fmt::format("0..{}", output.mantissa_bits));
@@ -84,7 +90,8 @@ class Agreement {
       if (!is_legal(matrix->format()))
         refuse(fmt::format("format of {}", name), name_of(matrix->format()), legal_formats());
     }
-    if (operands_.c && operands_.c->format() != model_.output)
+    const bool is_narrow_c = model_.quad_pairs && operands_.c && operands_.c->format() == Format::f16;
+    if (operands_.c && operands_.c->format() != model_.output && !is_narrow_c)
       refuse("format of C", name_of(operands_.c->format()), name_of(model_.output));
   }
 
@@ -96,6 +103,8 @@ class Agreement {
       refuse("B", extents(b), fmt::format("{} rows, as A has columns", a.cols()), "or selected_k, when A is sparse");
     if (operands_.c && (operands_.c->rows() != a.rows() || operands_.c->cols() != b.cols()))
       refuse("C", extents(*operands_.c), fmt::format("{} x {}", a.rows(), b.cols()));
+    if (model_.arithmetic == Arithmetic::fma_pairs && a.cols() != 4)
+      refuse("A", extents(a), "4 columns: the row is of m8n8k4");
     if (is_grouped() && a.cols() % group_size != 0)
       refuse("A", extents(a), fmt::format("a multiple of {} columns", group_size), "pad it with zeros");
     if (model_.arithmetic == Arithmetic::integer && a.cols() > kernels::most_integer_terms)
@@ -163,6 +172,10 @@ class Agreement {
     const int largest = is_fused() ? 15 : 0;
     if (operands_.scale_input_d < 0 || operands_.scale_input_d > largest)
       refuse("scale_input_d", std::to_string(operands_.scale_input_d), is_fused() ? "0..15" : "0 for integers");
+    if (operands_.exclusive_or && model_.arithmetic != Arithmetic::popcount)
+      refuse("exclusive_or", "true", "false but for b1");
+    if (operands_.rounding != Rounding::nearest_even && model_.arithmetic != Arithmetic::fma_chain)
+      refuse("rounding", "another", "nearest_even but for f64");
   }
 
   const AccumulatorModel& model_;

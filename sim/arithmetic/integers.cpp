@@ -11,19 +11,23 @@ namespace {
 /// Integers as they are multiplied; rows padded with zeros.
 void take_values(const Matrix& matrix, int stride, kernels::Array<int32_t>& values) {
   values.resize(static_cast<size_t>(matrix.rows()) * stride);
-  const int cols = matrix.cols(), unused_bits = matrix.format() == Format::s8 ? 24 : 0;  // of signed numbers
-  assert(matrix.format() == Format::s8 || matrix.format() == Format::u8);
+  const int cols = matrix.cols(), unused_bits = 32 - info(matrix.format()).bits;
+  const bool is_signed = info(matrix.format()).is_signed;
+  assert(info(matrix.format()).kind == NumberKind::integer && unused_bits >= 24);
   for (int row = 0; row < matrix.rows(); ++row) {
     const uint32_t* const codes = matrix.row(row).data();
     int32_t* const to = values.data() + static_cast<size_t>(row) * stride;
-    for (int col = 0; col < cols; ++col)
-      to[col] = static_cast<int32_t>((codes[col] & 0xFF) << unused_bits) >> unused_bits;
+    if (is_signed) {
+      for (int col = 0; col < cols; ++col) to[col] = static_cast<int32_t>(codes[col] << unused_bits) >> unused_bits;
+    } else {
+      for (int col = 0; col < cols; ++col) to[col] = static_cast<int32_t>(codes[col] << unused_bits >> unused_bits);
+    }
     std::fill(to + cols, to + stride, 0);
   }
 }
 
 /// Bits of rows of A and of columns of B as words: rows x words and words x cols.
-Matrix sum_words(const Matrix& a, const Matrix& b, const std::optional<Matrix>& c, bool saturate) {
+Matrix sum_words(const Matrix& a, const Matrix& b, const std::optional<Matrix>& c, const Operands& options) {
   const WholeRows whole_b(b, kernels::other_codes);
   Accumulator accumulator(Format::s32, a.rows(), b.cols(), c, kernels::other_codes);
   kernels::kernels().sum_popcounts({.a = a.words().data(),
@@ -33,7 +37,8 @@ Matrix sum_words(const Matrix& a, const Matrix& b, const std::optional<Matrix>& 
                                     .cols = b.cols(),
                                     .words = a.cols(),
                                     .c = accumulator.c(),
-                                    .saturate = saturate,
+                                    .saturate = options.saturate,
+                                    .exclusive_or = options.exclusive_or,
                                     .d = accumulator.d(),
                                     .d_stride = accumulator.stride()});
   return accumulator.take_d();
@@ -70,10 +75,10 @@ Matrix popcount_product(const Operands& operands) {
     kernels::kernels().pack_row(operands.a.row(row).data(), terms, a.row(row).data());
   for (int k = 0; k < terms; ++k)
     kernels::kernels().pack_bits(operands.b.row(k).data(), cols, k % 32, b.row(k / 32).data());
-  if (!fills_better_swapped(rows, cols, kernels::other_codes)) return sum_words(a, b, operands.c, operands.saturate);
+  if (!fills_better_swapped(rows, cols, kernels::other_codes)) return sum_words(a, b, operands.c, operands);
   // Words are transposed instead of bits: there are 32 times fewer.
   return transposed(sum_words(transposed(b), transposed(a),
-                              operands.c ? std::optional(transposed(*operands.c)) : std::nullopt, operands.saturate));
+                              operands.c ? std::optional(transposed(*operands.c)) : std::nullopt, operands));
 }
 
 }  // namespace bitmma

@@ -55,6 +55,8 @@ Operands block_of(const Operands& operands, std::span<const int> rows, std::span
                  .negate_a = operands.negate_a,
                  .negate_b = operands.negate_b,
                  .saturate = operands.saturate,
+                 .exclusive_or = operands.exclusive_or,
+                 .rounding = operands.rounding,
                  .scale_input_d = operands.scale_input_d,
                  .swapped = operands.swapped};
   if (operands.c) block.c = pick(*operands.c, rows, cols);

@@ -1,6 +1,7 @@
 // What multiply_accumulate is made of: its checks, its steps, and one function for every arithmetic.
 //
-//   multiply_accumulate -> checks -> A and B swapped, where N is small -> steps of K -> fused, groups, integers, bits
+//   multiply_accumulate -> checks -> A and B swapped, where N is small -> steps of K -> fused, groups, integers, bits,
+//   fma
 #pragma once
 
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
@@ -17,7 +18,9 @@ Matrix multiply_accumulate_unchecked(const AccumulatorModel& model, const Operan
 Matrix fused_product(const AccumulatorModel& model, const Operands& operands);
 /// Exact groups of 16, aligned and summed at once (groups.cpp).
 Matrix grouped_product(const AccumulatorModel& model, const Operands& operands);
-/// Exact sums of integers, and of bits that both have (integers.cpp).
+/// Chains of IEEE operations (fma.cpp).
+Matrix fma_product(const AccumulatorModel& model, const Operands& operands);
+/// Exact sums of integers, and of bits that both have or that differ (integers.cpp).
 Matrix integer_product(const Operands& operands);
 Matrix popcount_product(const Operands& operands);
 
@@ -27,7 +30,11 @@ inline bool fills_better_swapped(int m, int n, int numbers) { return n < numbers
 /// The same product as D^T.
 Operands swapped(const Operands& operands);
 
-/// Columns [first, first + terms) of A and what they meet, without C.
-Operands step_of(const Operands& operands, int first, int terms);
+/// The columns of A that each step of the model takes, in the order in which it does.
+std::vector<std::vector<int>> steps_of(const AccumulatorModel& model, int terms);
+/// These columns of A and what they meet, without C: as the model multiplies them.
+Operands step_of(const AccumulatorModel& model, const Operands& operands, std::span<const int> columns);
+/// Where a row adds C last: sum + C, one IEEE addition an element.
+Matrix with_c_last(const Matrix& sum, const std::optional<Matrix>& c);
 
 }  // namespace bitmma

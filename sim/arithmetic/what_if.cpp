@@ -153,14 +153,20 @@ ExactSum exact_sum(Format output, std::span<const ExactTerm> terms, const std::o
 
 std::vector<WhatIf> what_ifs(const AccumulatorModel& own, Format a, Format b) {
   std::vector<WhatIf> found;
-  if (own.arithmetic != Arithmetic::fused_sum) return found;
+  const auto is_sum = [](const AccumulatorModel& row) {
+    return row.arithmetic == Arithmetic::fused_sum || row.arithmetic == Arithmetic::fma_pairs;
+  };
+  if (!is_sum(own)) return found;
   for (const AccumulatorModel& row : accumulator_models()) {
-    const bool same_sum = row.arithmetic == own.arithmetic && row.output == own.output && row.scaling == own.scaling &&
-                          row.inputs.contains(a) && row.inputs.contains(b);
+    const bool same_sum = is_sum(row) && row.output == own.output && row.scaling == own.scaling &&
+                          row.quad_pairs == own.quad_pairs && row.inputs.contains(a) && row.inputs.contains(b);
     const bool is_own = row.family == own.family && row.targets == own.targets;
-    if (same_sum && !is_own)
-      found.push_back(
-          {.kind = WhatIf::Kind::model, .name = fmt::format("{}: {}", adder_of(row), print_rule(row)), .model = row});
+    // Many GPUs add alike: each rule once, and by the first that has it.
+    const bool is_known =
+        std::ranges::any_of(found, [&](const WhatIf& other) { return print_rule(other.model) == print_rule(row); });
+    if (!same_sum || is_own || is_known) continue;
+    found.push_back(
+        {.kind = WhatIf::Kind::model, .name = fmt::format("{}: {}", adder_of(row), print_rule(row)), .model = row});
   }
   found.push_back({.kind = WhatIf::Kind::fma_chain, .name = "fp32 FMA chain in order of k"});
   found.push_back({.kind = WhatIf::Kind::correctly_rounded, .name = "exact sum, rounded once to nearest even"});

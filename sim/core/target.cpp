@@ -19,6 +19,8 @@ Target parse_target(std::string_view name) {
 }
 
 std::string print(const TargetSet& set) {
+  if (!set.empty() && set == TargetSet::from(set.first()) && set.first() != targets.back().id)
+    return std::string(print(set.first())) + " and later";
   std::string text;
   for (const TargetInfo& row : targets) {
     if (set.contains(row.id)) text += (text.empty() ? "" : " or ") + std::string(row.name);

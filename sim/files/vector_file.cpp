@@ -45,17 +45,20 @@ struct LogicalTensor {
   std::optional<Matrix> LogicalMatrices::*member;
   Format format;
   int rows, cols;
-  bool required;  // in a file without a state
+  bool required;     // in a file without a state
+  int products = 1;  // stacked; in files they have an extent of their own
+
+  Extents extents() const { return products == 1 ? Extents{rows, cols} : Extents{products, rows / products, cols}; }
 };
 
 std::vector<LogicalTensor> logical_tensors(const Instruction& instruction) {
   if (!is_mma(instruction)) return {};
   const Mma mma = mma_of(instruction);
   std::vector<LogicalTensor> tensors{
-      {"a", &LogicalMatrices::a, mma.a, mma.m, mma.k, true},
-      {"b", &LogicalMatrices::b, mma.b, mma.k, mma.n, true},
-      {"c", &LogicalMatrices::c, mma.d, mma.m, mma.n, mma.enable_input_d},
-      {"d", &LogicalMatrices::d, mma.d, mma.m, mma.n, false},
+      {"a", &LogicalMatrices::a, mma.a, mma.m, mma.a_cols(), true, mma.products},
+      {"b", &LogicalMatrices::b, mma.b, mma.k, mma.n, true, mma.products},
+      {"c", &LogicalMatrices::c, mma.c, mma.m, mma.n, mma.enable_input_d, mma.products},
+      {"d", &LogicalMatrices::d, mma.d, mma.m, mma.n, false, mma.products},
   };
   if (mma.scale_count > 0) {
     tensors.push_back({"sfa", &LogicalMatrices::scale_a, mma.scale_type, mma.m, mma.scale_count, true});
@@ -124,7 +127,8 @@ Matrix logical_matrix(const Tensor& tensor, const LogicalTensor& row, int64_t in
     for (size_t i = 0; i < matrix.size(); ++i) {
       Word word;
       std::memcpy(&word, bytes.data() + i * sizeof word, sizeof word);
-      *code++ = row.format == Format::b1 ? word != 0 : word;
+      // A code of 4 bits may come as a number of 8: -3 is 0xFD, its code 0xD.
+      *code++ = row.format == Format::b1 ? word != 0 : row.format == Format::s4 ? word & 0xF : word;
     }
   };
   switch (size) {
@@ -151,13 +155,13 @@ void add_to(State& state, const FieldRule& rule, const Tensor& tensor, int64_t i
     state.set(rule.field, number_in(bytes));
   } else if (row.type == ElementType::u8) {
     state.borrow(rule.field, bytes, extents_of(tensor, rule.extents));
+  } else if (reinterpret_cast<uintptr_t>(bytes.data()) % alignof(uint32_t) == 0) {
+    state.borrow(rule.field, {reinterpret_cast<const uint32_t*>(bytes.data()), bytes.size() / 4},
+                 extents_of(tensor, rule.extents), rule.wide);
   } else if (rule.wide) {
     std::vector<uint64_t> elements(bytes.size() / 8);
     std::memcpy(elements.data(), bytes.data(), bytes.size());
     state.set(rule.field, elements, extents_of(tensor, rule.extents));
-  } else if (reinterpret_cast<uintptr_t>(bytes.data()) % alignof(uint32_t) == 0) {
-    state.borrow(rule.field, {reinterpret_cast<const uint32_t*>(bytes.data()), bytes.size() / 4},
-                 extents_of(tensor, rule.extents));
   } else {
     std::vector<uint32_t> words(bytes.size() / 4);
     std::memcpy(words.data(), bytes.data(), bytes.size());
@@ -222,7 +226,8 @@ void read_target(VectorFile& vectors, const std::vector<Instruction>& instructio
                  Checker& check) {
   TargetSet common = targets_of(instructions.front());
   for (const Instruction& one : instructions) common = common & targets_of(one);
-  vectors.target = common.empty() ? default_target(instructions.front()) : common.first();
+  const Target usual = default_target(instructions.front());
+  vectors.target = common.empty() || common.contains(usual) ? usual : common.first();
   if (defaults.target) vectors.target = *defaults.target;
   const std::string* name = vectors.file.find_metadata("target");
   if (!name) return;
@@ -319,7 +324,7 @@ std::vector<TensorRule> tensor_rules(const Instruction& instruction, bool has_st
   for (const LogicalTensor& row : logical_tensors(instruction)) {
     rules.push_back({.name = row.name,
                      .dtypes = dtypes_of(row.format),
-                     .shape = {row.rows, row.cols},
+                     .shape = row.extents(),
                      .required = row.required && !has_state,
                      .meaning = "a logical matrix, for people; the state decides"});
   }
@@ -566,11 +571,11 @@ void VectorBuilder::add_buffer(std::string_view name, const Buffer& buffer) {
   }
 }
 
-void VectorBuilder::add_matrix(std::string_view name, const std::optional<Matrix>& matrix) {
+void VectorBuilder::add_matrix(std::string_view name, const std::optional<Matrix>& matrix, const Extents& extents) {
   if (!matrix) return;
   const std::string_view dtype = info(matrix->format()).dtype;
   const int size = dtype_bytes(dtype);
-  std::vector<uint8_t>& bytes = column(name, dtype, {matrix->rows(), matrix->cols()}).bytes;
+  std::vector<uint8_t>& bytes = column(name, dtype, {extents.begin(), extents.end()}).bytes;
   bytes.reserve(bytes.size() + matrix->size() * static_cast<size_t>(size));
   if (matrix->is_wide()) {
     for (const uint32_t word : matrix->words()) append_number(bytes, word, 4);
@@ -582,7 +587,7 @@ void VectorBuilder::add_matrix(std::string_view name, const std::optional<Matrix
 void VectorBuilder::add(const Case& one) {
   for (const FieldRule& rule : fields_of(one.instruction)) {
     for (const Buffer& buffer : one.before.buffers()) {
-      if (buffer.field() == rule.field) add_buffer(info(rule.field).name, buffer);
+      if (buffer.field() == rule.field && rule.access != Access::write) add_buffer(info(rule.field).name, buffer);
     }
     if (!one.after || after_name(rule).empty()) continue;
     for (const Buffer& buffer : one.after->buffers()) {
@@ -602,7 +607,8 @@ void VectorBuilder::add(const Case& one) {
     }
     append_number(bytes, static_cast<uint64_t>(value), size);
   }
-  for (const LogicalTensor& row : logical_tensors(one.instruction)) add_matrix(row.name, one.logical.*row.member);
+  for (const LogicalTensor& row : logical_tensors(one.instruction))
+    add_matrix(row.name, one.logical.*row.member, row.extents());
   ++cases_;
 }
 

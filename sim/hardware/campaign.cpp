@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "../instruction/family.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/files/compare.hpp"
@@ -87,6 +88,11 @@ State random_image_state(const Instruction& instruction, Target target, const Op
   return state;
 }
 
+/// Metadata that PTX leaves undefined: any bits.
+void use_any_metadata(State& state, RandomStream& random) {
+  for (uint32_t& word : state.writable_words(Field::metadata)) word = random.word();
+}
+
 bool is_hard(const CampaignCase& one) {
   return !one.random_descriptors &&
          (one.distribution == Distribution::special || one.distribution == Distribution::subnormal ||
@@ -117,41 +123,74 @@ std::string instruction_group(const Instruction& instruction) {
   return one_n ? mnemonic : fmt::format("{} k{} {}", mnemonic.substr(0, mnemonic.find(".sync")), mma.k, types);
 }
 
-Instruction campaign_instruction(uint64_t seed, int64_t unit) {
-  static const std::vector<Instruction> mnemonics = all_instructions(Family::wgmma);
+namespace {
+
+/// What the device has of the family.
+const std::vector<Instruction>& campaign_mnemonics(Family family, Target target) {
+  static std::mutex mutex;
+  static std::map<std::pair<Family, Target>, std::vector<Instruction>> known;
+  const std::lock_guard lock(mutex);
+  std::vector<Instruction>& found = known[{family, target}];
+  if (found.empty()) {
+    found = all_instructions(family);
+    std::erase_if(found, [&](const Instruction& one) { return !targets_of(one).contains(target); });
+  }
+  if (found.empty())
+    throw Error({.field = "family",
+                 .seen = fmt::format("{} on {}", print(family), print(target)),
+                 .expected = "instructions that the device has"});
+  return found;
+}
+
+}  // namespace
+
+Instruction campaign_instruction(uint64_t seed, int64_t unit, Family family, Target target) {
+  const std::vector<Instruction>& mnemonics = campaign_mnemonics(family, target);
   const auto count = static_cast<int64_t>(mnemonics.size());
   const Instruction& mnemonic = mnemonics[static_cast<size_t>(unit % count)];
   const Form& form = *find_form(mnemonic);
   const int64_t round = unit / count;
   RandomStream random = unit_stream(seed, unit, 0);
-  Wgmma one = std::get<Wgmma>(mnemonic);
-  one.a_source = round % 2 == 0 ? OperandSource::smem : OperandSource::registers;
-  if (form.transpose) {
-    one.transpose_b = round / 2 % 2 != 0;
-    if (one.a_source == OperandSource::smem) one.transpose_a = round / 4 % 2 != 0;
-  }
-  if (form.negate) {
-    one.negate_a = random.one_in(3);
-    one.negate_b = random.one_in(3);
-  }
-  one.enable_input_d = !random.one_in(8);
-  if (one.sparse) one.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(form.selectors)));
-  return one;
+  Instruction instruction = mnemonic;
+  family::dispatch(
+      [&](auto& one) {
+        if constexpr (requires { one.transpose_a; }) {
+          one.a_source = round % 2 == 0 ? OperandSource::smem : OperandSource::registers;
+          if (form.transpose) {
+            one.transpose_b = round / 2 % 2 != 0;
+            if (one.a_source == OperandSource::smem) one.transpose_a = round / 4 % 2 != 0;
+          }
+          if (form.negate) {
+            one.negate_a = random.one_in(3);
+            one.negate_b = random.one_in(3);
+          }
+          one.enable_input_d = !random.one_in(8);
+        }
+        if constexpr (requires { one.sparsity_selector; }) {
+          if (one.sparse) one.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(form.selectors)));
+        }
+      },
+      instruction);
+  return instruction;
 }
 
-CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs) {
-  CampaignUnit result{.instruction = campaign_instruction(seed, unit)};
+CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs, Family family, Target target) {
+  CampaignUnit result{.instruction = campaign_instruction(seed, unit, family, target), .target = target};
   const Instruction& instruction = result.instruction;
-  result.target = default_target(instruction);
   const Mma mma = mma_of(instruction);
+  const bool in_registers = mma.b_source == OperandSource::registers;
   const int64_t count = std::max<int64_t>(12, outputs / (int64_t{mma.m} * mma.n));
   for (int64_t i = 0; i < count; ++i) {
     RandomStream random = unit_stream(seed, unit, static_cast<uint64_t>(1 + 2 * i));
     CampaignCase one{.distribution = distributions[static_cast<size_t>(i) % distributions.size()].id,
-                     .random_descriptors = i % 5 == 4};
+                     .random_descriptors = !in_registers && i % 5 == 4};
     const uint64_t case_index = static_cast<uint64_t>(unit) * unit_streams + static_cast<uint64_t>(i);
     const Operands operands = random_operands(instruction, result.target, one.distribution, seed, case_index);
-    if (one.random_descriptors) {
+    if (in_registers) {
+      RandomStream filler = unit_stream(seed, unit, static_cast<uint64_t>(2 + 2 * i));
+      one.state = place_operands(instruction, {}, operands, filler);
+      if (mma.sparse && i % 8 == 7) use_any_metadata(one.state, filler);
+    } else if (one.random_descriptors) {
       one.state = random_image_state(instruction, result.target, operands, random);
     } else {
       const OperandLayout a = random_layout(mma.a_major, random);
@@ -168,7 +207,8 @@ namespace {
 
 bool is_asked_for(const CampaignOptions& options, int64_t unit) {
   return options.only.empty() ||
-         print(campaign_instruction(options.seed, unit)).find(options.only) != std::string::npos;
+         print(campaign_instruction(options.seed, unit, options.family, options.target)).find(options.only) !=
+             std::string::npos;
 }
 
 void require_work(const CampaignOptions& options) {
@@ -180,7 +220,8 @@ void require_work(const CampaignOptions& options) {
                .seen = options.only,
                .expected = fmt::format("text that a mnemonic of units {}..{} contains", options.first_unit,
                                        options.first_unit + options.units - 1),
-               .fix = fmt::format("{} units meet every mnemonic once", all_instructions(Family::wgmma).size())});
+               .fix = fmt::format("{} units meet every mnemonic once",
+                                  campaign_mnemonics(options.family, options.target).size())});
 }
 
 /// What was found in one unit: its row, and cases whose bits differ, each with its number in the unit.
@@ -245,7 +286,7 @@ CampaignReport run_campaign(const CampaignOptions& options, const Executor& exec
       done[index] = 1;
       return;
     }
-    CampaignUnit unit = campaign_unit(options.seed, number, options.outputs_per_unit);
+    CampaignUnit unit = campaign_unit(options.seed, number, options.outputs_per_unit, options.family, options.target);
     const UnitResult result = run_unit(unit, execute, most_saved);
     const std::lock_guard lock(mutex);
     for (const auto& [i, one] : result.mismatching) {

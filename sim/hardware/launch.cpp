@@ -89,13 +89,20 @@ std::vector<State> launch_results(const Kernel& kernel, std::span<const State> c
   for (size_t i = 0; i < cases.size(); ++i) {
     std::vector<int64_t> extents(rule.extents.begin(), rule.extents.end());
     if (extents.back() == -1) extents.back() = state_row_bytes(slot, cases[i]) / 4;  // as before
-    const auto row_words = static_cast<size_t>(extents.back());
+    const auto row_words = static_cast<size_t>(extents.back()) * (rule.wide ? 2 : 1);
     std::vector<uint32_t> words(static_cast<size_t>(rows_of(rule)) * row_words);
     for (size_t row = 0; row * row_words < words.size(); ++row) {
       const auto from = output.subspan(i * stride + row * static_cast<size_t>(slot.row_bytes), 4 * row_words);
       std::memcpy(words.data() + row * row_words, from.data(), from.size());
     }
-    results.emplace_back().set(rule.field, std::move(words), Extents(std::span<const int64_t>(extents)));
+    const Extents shape{std::span<const int64_t>(extents)};
+    if (!rule.wide) {
+      results.emplace_back().set(rule.field, std::move(words), shape);
+      continue;
+    }
+    std::vector<uint64_t> elements(words.size() / 2);
+    std::memcpy(elements.data(), words.data(), 8 * elements.size());
+    results.emplace_back().set(rule.field, elements, shape);
   }
   return results;
 }

@@ -29,7 +29,8 @@ Kernel ptx_kernel(const Instruction& instruction, const KernelShape& shape) {
       .statement = statement_of(instruction),
       .fields = fields_of(instruction),
       .shape = {.image_bytes = shape.image_bytes, .columns = shape.columns, .target = target},
-      .target = print(target)};
+      .target = print(target),
+      .version = ptx_version_of(instruction, target)};
   return std::visit([&](const auto& one) { return kernels::kernel_of(one, request); }, instruction);
 }
 

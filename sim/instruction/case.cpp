@@ -29,14 +29,16 @@ Operands operands_of(const Instruction& instruction, const LogicalMatrices& logi
                     .negate_a = mma.negate_a,
                     .negate_b = mma.negate_b,
                     .saturate = mma.saturate,
+                    .exclusive_or = mma.bit_operation == BitOperation::xor_popc,
+                    .rounding = mma.rounding,
                     .scale_input_d = mma.scale_input_d};
-  compress_a(instruction, require_matrix(logical.a, "a", mma.a, mma.m, mma.k), operands);
+  compress_a(instruction, require_matrix(logical.a, "a", mma.a, mma.m, mma.a_cols()), operands);
   if (mma.scale_count > 0) {
     operands.scales = BlockScales{.a = require_matrix(logical.scale_a, "sfa", mma.scale_type, mma.m, mma.scale_count),
                                   .b = require_matrix(logical.scale_b, "sfb", mma.scale_type, mma.scale_count, mma.n)};
   }
   if (mma.enable_input_d) {
-    operands.c = require_matrix(logical.c, "c", mma.d, mma.m, mma.n);
+    operands.c = require_matrix(logical.c, "c", mma.c, mma.m, mma.n);
   }
   return operands;
 }

@@ -8,22 +8,24 @@
 namespace bitmma {
 namespace {
 
-std::vector<Choice> choices_in(const Instruction& instruction, const State* state) {
-  return family::dispatch([&](const auto& one) { return family::choices(one, state); }, instruction);
+std::vector<Choice> choices_in(const Instruction& instruction, Target target, const State* state) {
+  return family::dispatch([&](const auto& one) { return family::choices(one, target, state); }, instruction);
 }
 
 }  // namespace
 
-std::vector<Choice> choices_of(const Instruction& instruction, Target) { return choices_in(instruction, nullptr); }
+std::vector<Choice> choices_of(const Instruction& instruction, Target target) {
+  return choices_in(instruction, target, nullptr);
+}
 
-std::vector<Choice> choices_of(const Instruction& instruction, Target, const State& state) {
-  return choices_in(instruction, &state);
+std::vector<Choice> choices_of(const Instruction& instruction, Target target, const State& state) {
+  return choices_in(instruction, target, &state);
 }
 
 Evidence evidence_of(const Instruction& instruction, Target target) {
   const std::vector<Choice> choices = choices_of(instruction, target);
   if (std::ranges::any_of(choices, &Choice::is_arithmetic)) return Evidence::model_choice;
-  return evidence_of(model_for(instruction, target), target);
+  return evidence_of(model_for(instruction, target), target, mma_of(instruction).stored_k());
 }
 
 }  // namespace bitmma

@@ -87,7 +87,7 @@ Matrix multiply(const Instruction& instruction, Target target, const Matrix& a, 
   const Instruction one = with_enable_input_d(instruction, c != nullptr);
   const Mma mma = mma_of(one);
   if (c) logical.c = *c;
-  else if (mma.enable_input_d) logical.c = Matrix(mma.d, mma.m, mma.n);  // always read: +0 adds nothing
+  else if (mma.enable_input_d) logical.c = Matrix(mma.c, mma.m, mma.n);  // always read: +0 adds nothing
   if (scales && mma.scale_count == 0) {
     throw Error({.field = "scales", .seen = "given", .expected = "none: " + print(one) + " has no block scales"});
   }
@@ -97,7 +97,8 @@ Matrix multiply(const Instruction& instruction, Target target, const Matrix& a, 
 
 const AccumulatorModel& model_for(const Instruction& instruction, Target target) {
   const Mma mma = mma_of(instruction);
-  const AccumulatorModel* model = find_accumulator_model(target, mma.family, mma.a, mma.b, mma.d, mma.scaling);
+  const AccumulatorModel* model =
+      find_accumulator_model(target, mma.family, mma.a, mma.b, mma.d, mma.scaling, mma.products > 1);
   if (!model) {
     throw Error({.field = "accumulator model",
                  .seen = fmt::format("{} on {}", print(instruction), print(target)),

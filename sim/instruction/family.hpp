@@ -84,6 +84,14 @@ std::vector<Violation> violations(const MmaSync& instruction, Target target);
 std::vector<Violation> violations(const Tcgen05Mma& instruction, Target target);
 std::vector<Violation> violations(const TmemMove& instruction, Target target);
 
+/// The PTX version that the instruction needs beyond that of its form, where something in it came later.
+template <typename I>
+PtxVersion ptx_version(const I&, const Form*) {
+  return {};
+}
+template <>
+PtxVersion ptx_version(const MmaSync& instruction, const Form* form);
+
 /// The form whose row the instruction is of, or nullptr.
 const Form* find(const Wgmma& instruction);
 const Form* find(const MmaSync& instruction);
@@ -138,10 +146,10 @@ std::vector<Violation> warnings(const Tcgen05Mma& instruction, const State& stat
 std::vector<Violation> warnings(const TmemMove& instruction, const State& state);
 
 /// Points that no source settles; `state` may be nullptr.
-std::vector<Choice> choices(const Wgmma& instruction, const State* state);
-std::vector<Choice> choices(const MmaSync& instruction, const State* state);
-std::vector<Choice> choices(const Tcgen05Mma& instruction, const State* state);
-std::vector<Choice> choices(const TmemMove& instruction, const State* state);
+std::vector<Choice> choices(const Wgmma& instruction, Target target, const State* state);
+std::vector<Choice> choices(const MmaSync& instruction, Target target, const State* state);
+std::vector<Choice> choices(const Tcgen05Mma& instruction, Target target, const State* state);
+std::vector<Choice> choices(const TmemMove& instruction, Target target, const State* state);
 
 /// Where elements of an operand are.
 using Places = std::function<Place(int row, int col)>;
@@ -170,6 +178,8 @@ std::vector<Instruction> instances_of_tmem_move(const Form& form);
 /// the others at the bottom.
 Matrix codes_of(Matrix containers, int container_bits);
 Matrix containers_of(Matrix codes, int container_bits, RandomStream& filler);
+/// Of several products: the row of B that each stored element of A meets, as Operands::selected_k has it.
+std::vector<uint16_t> positions_of_products(const Mma& mma);
 /// Writes `width_bits` bits of a register.
 void set_bits(std::span<uint32_t> words, const RegisterPlace& place, int width_bits, uint32_t value);
 /// `count` words drawn from `filler`.

@@ -15,7 +15,16 @@ namespace {
 using enum Format;
 
 constexpr TargetSet hopper{Target::sm_90a}, blackwell{Target::sm_100a, Target::sm_103a}, b200{Target::sm_100a},
-    b300{Target::sm_103a}, consumer_blackwell{Target::sm_120a};
+    b300{Target::sm_103a};
+// For mma.sync every target counts by itself: PTX's "sm_80 or higher", or the ones with an a or an f behind.
+constexpr TargetSet from_70 = TargetSet::from(Target::sm_70), from_75 = TargetSet::from(Target::sm_75),
+                    from_80 = TargetSet::from(Target::sm_80), from_89 = TargetSet::from(Target::sm_89),
+                    from_90 = TargetSet::from(Target::sm_90),
+                    consumer_blackwell{Target::sm_120a, Target::sm_120f, Target::sm_121a, Target::sm_121f},
+                    every_blackwell =
+                        consumer_blackwell |
+                        TargetSet{Target::sm_100a, Target::sm_100f, Target::sm_101a, Target::sm_101f, Target::sm_103a,
+                                  Target::sm_103f, Target::sm_107a, Target::sm_107f, Target::sm_110a, Target::sm_110f};
 
 constexpr FormatSet f8f6f4{e4m3, e5m2, e2m3, e3m2, e2m1};
 
@@ -31,6 +40,7 @@ constexpr LegalN eight{.first = 8, .last = 8, .step = 8, .text = "8"};
 constexpr std::array float_wgmma{LegalShape{.m = {64}, .n = multiples_of_8}};
 constexpr std::array integer_wgmma{LegalShape{.m = {64}, .n = i8_list}};
 constexpr std::array warp_shape{LegalShape{.m = {16}, .n = eight}};
+constexpr std::array small_warp_shape{LegalShape{.m = {8}, .n = eight}};
 // PTX ISA 9.7.16.2.1, Table 39.
 constexpr LegalShape ws_dense_shape{.weight_stationary = true, .sparse = false, .m = {32, 64, 128}, .n = ws_dense};
 constexpr LegalShape ws_sparse_shape{.weight_stationary = true, .dense = false, .m = {32, 64, 128}, .n = ws_sparse};
@@ -65,12 +75,15 @@ constexpr std::array warp_mxf8f6f4_scales{LegalScales{ScaleVec::unwritten, power
                                           LegalScales{ScaleVec::x1, powers, 1, 3}};
 constexpr std::array warp_mxf4_scales{LegalScales{ScaleVec::unwritten, powers, 2, 2},
                                       LegalScales{ScaleVec::x2, powers, 2, 2}};
-// PTX's table also has 4X with ue8m0; ptxas 13.0 refuses it on every target, and so does this table.
+// 4X with ue8m0 came with ISA 9.1: ptxas 13.0 refuses it, 13.5 takes it.
 constexpr std::array warp_nvf4_scales{LegalScales{ScaleVec::x2, powers, 2, 2},
-                                      LegalScales{ScaleVec::x4, fractions, 1, 0}};
+                                      LegalScales{ScaleVec::x4, fractions, 1, 0},
+                                      LegalScales{ScaleVec::x4, powers, 1, 0, {9, 1}}};
 
 constexpr std::string_view wgmma_shapes = "PTX ISA 9.7.15.2", table_39 = "PTX ISA 9.7.16.2.1, Table 39; ptxas 13.0",
                            warp_source = "PTX ISA 9.7.14.3; ptxas 13.0",
+                           dense_source = "PTX ISA 9.7.14.5.14; ptxas 13.5",
+                           sparse_source = "PTX ISA 9.7.14.6.3; ptxas 13.5",
                            move_source = "PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.0";
 
 // What the forms of a group share. A row then adds its types and K.
@@ -211,6 +224,9 @@ constexpr Form warp_mxf8f6f4{.family = Family::mma_sync,
                              .kind = MmaKind::mxf8f6f4,
                              .shapes = warp_shape,
                              .scales = warp_mxf8f6f4_scales,
+                             .ordered_only = true,
+                             .usual_target = Target::sm_120a,
+                             .ptx = {8, 7},
                              .source = warp_source,
                              .instances = family::instances_of_mma_sync};
 constexpr Form warp_mxf4{.family = Family::mma_sync,
@@ -219,6 +235,9 @@ constexpr Form warp_mxf4{.family = Family::mma_sync,
                          .kind = MmaKind::mxf4,
                          .shapes = warp_shape,
                          .scales = warp_mxf4_scales,
+                         .ordered_only = true,
+                         .usual_target = Target::sm_120a,
+                         .ptx = {8, 7},
                          .source = warp_source,
                          .instances = family::instances_of_mma_sync};
 constexpr Form warp_nvf4{.family = Family::mma_sync,
@@ -227,13 +246,69 @@ constexpr Form warp_nvf4{.family = Family::mma_sync,
                          .kind = MmaKind::mxf4nvf4,
                          .shapes = warp_shape,
                          .scales = warp_nvf4_scales,
+                         .ordered_only = true,
+                         .usual_target = Target::sm_120a,
+                         .ptx = {8, 7},
                          .source = warp_source,
                          .instances = family::instances_of_mma_sync};
 
 constexpr Form row(Form group, Format d, FormatSet a, FormatSet b, int k_dense, int k_sparse) {
-  group.d = d, group.a = a, group.b = b, group.k_dense = k_dense, group.k_sparse = k_sparse;
+  group.d = group.c = d, group.a = a, group.b = b, group.k_dense = k_dense, group.k_sparse = k_sparse;
   return group;
 }
+/// mma.sync without scales: D and C alike, A and B of any two types of the sets.
+constexpr Form warp(std::string_view name, TargetSet targets, PtxVersion ptx, Format d, FormatSet a, FormatSet b,
+                    int k) {
+  return {.family = Family::mma_sync,
+          .name = name,
+          .targets = targets,
+          .d = d,
+          .a = a,
+          .b = b,
+          .k_dense = k,
+          .shapes = warp_shape,
+          .usual_target = targets.contains(Target::sm_90a) ? Target::sm_90a : Target::sm_120a,
+          .ptx = ptx,
+          .source = dense_source,
+          .instances = family::instances_of_mma_sync};
+}
+constexpr Form small(Form form) {
+  form.shapes = small_warp_shape;
+  return form;
+}
+constexpr Form with_c(Form form, Format c) {
+  form.c = c, form.any_layout = true;
+  return small(form);
+}
+constexpr Form saturating(Form form) {
+  form.saturate = true;
+  return form;
+}
+constexpr Form rounding(Form form) {
+  form.rounds = true;
+  return form;
+}
+constexpr Form bits(Form form, BitOperation operation) {
+  form.bit_operation = operation;
+  return form;
+}
+constexpr Form with_kind(Form form) {
+  form.kind = MmaKind::f8f6f4, form.usual_target = Target::sm_120a;
+  return form;
+}
+/// mma.sp: `k` is that of the logical A.
+constexpr Form sparse(Form form, int selectors) {
+  form.k_sparse = form.k_dense, form.k_dense = 0;
+  form.selectors = selectors, form.source = sparse_source;
+  return form;
+}
+constexpr Form ordered(Form form) {
+  form.ordered_only = true;
+  return form;
+}
+constexpr FormatSet eights{s8, u8}, fours{s4, u4}, fp8{e4m3, e5m2}, below_fp8{e2m3, e3m2, e2m1};
+constexpr auto and_popc = BitOperation::and_popc, xor_popc = BitOperation::xor_popc;
+
 constexpr Form move_row(std::string_view name, MoveKind kind, std::string_view further) {
   return {.family = Family::tmem_move,
           .name = name,
@@ -278,6 +353,65 @@ constexpr std::array rows{
     row(warp_mxf8f6f4, f32, f8f6f4, f8f6f4, 32, 64),
     row(warp_mxf4, f32, {e2m1}, {e2m1}, 64, 128),
     row(warp_nvf4, f32, {e2m1}, {e2m1}, 64, 128),
+    //          name                  targets  PTX     D    A       B       K
+    with_c(warp("mma.sync m8n8k4", from_70, {6, 4}, f16, {f16}, {f16}, 4), f16),
+    with_c(warp("mma.sync m8n8k4", from_70, {6, 4}, f32, {f16}, {f16}, 4), f32),
+    with_c(warp("mma.sync m8n8k4", from_70, {6, 4}, f32, {f16}, {f16}, 4), f16),
+    warp("mma.sync m16n8k8", from_75, {6, 5}, f16, {f16}, {f16}, 8),
+    warp("mma.sync m16n8k8", from_75, {6, 5}, f32, {f16}, {f16}, 8),
+    warp("mma.sync m16n8k16", from_80, {7, 0}, f16, {f16}, {f16}, 16),
+    warp("mma.sync m16n8k16", from_80, {7, 0}, f32, {f16}, {f16}, 16),
+    warp("mma.sync m16n8k8", from_80, {7, 0}, f32, {bf16}, {bf16}, 8),
+    warp("mma.sync m16n8k16", from_80, {7, 0}, f32, {bf16}, {bf16}, 16),
+    warp("mma.sync m16n8k4", from_80, {7, 0}, f32, {tf32}, {tf32}, 4),
+    warp("mma.sync m16n8k8", from_80, {7, 0}, f32, {tf32}, {tf32}, 8),
+    warp("mma.sync m16n8k16", from_89, {8, 7}, f32, fp8, fp8, 16),
+    warp("mma.sync m16n8k16", from_89, {8, 7}, f16, fp8, fp8, 16),
+    warp("mma.sync m16n8k32", from_89, {8, 4}, f32, fp8, fp8, 32),
+    warp("mma.sync m16n8k32", from_89, {8, 7}, f16, fp8, fp8, 32),
+    small(rounding(warp("mma.sync m8n8k4", from_80, {7, 0}, f64, {f64}, {f64}, 4))),
+    rounding(warp("mma.sync m16n8k4", from_90, {7, 8}, f64, {f64}, {f64}, 4)),
+    rounding(warp("mma.sync m16n8k8", from_90, {7, 8}, f64, {f64}, {f64}, 8)),
+    rounding(warp("mma.sync m16n8k16", from_90, {7, 8}, f64, {f64}, {f64}, 16)),
+    small(saturating(warp("mma.sync m8n8k16", from_75, {6, 5}, s32, eights, eights, 16))),
+    saturating(warp("mma.sync m16n8k16", from_80, {7, 0}, s32, eights, eights, 16)),
+    saturating(warp("mma.sync m16n8k32", from_80, {7, 0}, s32, eights, eights, 32)),
+    // 9.7.14.2 asks for equal types; the syntax and ptxas take all four mixes.
+    small(saturating(warp("mma.sync m8n8k32", from_75, {6, 5}, s32, fours, fours, 32))),
+    saturating(warp("mma.sync m16n8k32", from_80, {7, 0}, s32, fours, fours, 32)),
+    saturating(warp("mma.sync m16n8k64", from_80, {7, 0}, s32, fours, fours, 64)),
+    small(bits(warp("mma.sync m8n8k128", from_75, {7, 0}, s32, {b1}, {b1}, 128), xor_popc)),
+    small(bits(warp("mma.sync m8n8k128", from_80, {7, 1}, s32, {b1}, {b1}, 128), and_popc)),
+    bits(warp("mma.sync m16n8k128", from_80, {7, 0}, s32, {b1}, {b1}, 128), xor_popc),
+    bits(warp("mma.sync m16n8k128", from_80, {7, 1}, s32, {b1}, {b1}, 128), and_popc),
+    bits(warp("mma.sync m16n8k256", from_80, {7, 0}, s32, {b1}, {b1}, 256), xor_popc),
+    bits(warp("mma.sync m16n8k256", from_80, {7, 1}, s32, {b1}, {b1}, 256), and_popc),
+    with_kind(warp("mma.sync kind::f8f6f4", every_blackwell, {8, 7}, f32, fp8, fp8, 32)),
+    with_kind(warp("mma.sync kind::f8f6f4", every_blackwell, {8, 7}, f16, fp8, fp8, 32)),
+    with_kind(warp("mma.sync kind::f8f6f4", consumer_blackwell, {8, 7}, f32, below_fp8, f8f6f4, 32)),
+    with_kind(warp("mma.sync kind::f8f6f4", consumer_blackwell, {8, 7}, f16, below_fp8, f8f6f4, 32)),
+    with_kind(warp("mma.sync kind::f8f6f4", consumer_blackwell, {8, 7}, f32, fp8, below_fp8, 32)),
+    with_kind(warp("mma.sync kind::f8f6f4", consumer_blackwell, {8, 7}, f16, fp8, below_fp8, 32)),
+    sparse(warp("mma.sp m16n8k16", from_80, {7, 1}, f16, {f16}, {f16}, 16), 4),
+    sparse(warp("mma.sp m16n8k16", from_80, {7, 1}, f32, {f16}, {f16}, 16), 4),
+    sparse(warp("mma.sp m16n8k32", from_80, {7, 1}, f16, {f16}, {f16}, 32), 2),
+    sparse(warp("mma.sp m16n8k32", from_80, {7, 1}, f32, {f16}, {f16}, 32), 2),
+    sparse(warp("mma.sp m16n8k16", from_80, {7, 1}, f32, {bf16}, {bf16}, 16), 4),
+    sparse(warp("mma.sp m16n8k32", from_80, {7, 1}, f32, {bf16}, {bf16}, 32), 2),
+    sparse(warp("mma.sp m16n8k8", from_80, {7, 1}, f32, {tf32}, {tf32}, 8), 4),
+    sparse(warp("mma.sp m16n8k16", from_80, {7, 1}, f32, {tf32}, {tf32}, 16), 2),
+    sparse(warp("mma.sp m16n8k64", from_89, {8, 4}, f32, fp8, fp8, 64), 1),
+    ordered(sparse(warp("mma.sp m16n8k64", consumer_blackwell, {8, 7}, f16, fp8, fp8, 64), 1)),
+    sparse(saturating(warp("mma.sp m16n8k32", from_80, {7, 1}, s32, eights, eights, 32)), 2),
+    sparse(saturating(warp("mma.sp m16n8k64", from_80, {7, 1}, s32, eights, eights, 64)), 1),
+    sparse(saturating(warp("mma.sp m16n8k64", from_80, {7, 1}, s32, fours, fours, 64)), 2),
+    sparse(saturating(warp("mma.sp m16n8k128", from_80, {7, 1}, s32, fours, fours, 128)), 1),
+    ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", every_blackwell, {8, 7}, f32, fp8, fp8, 64)), 1)),
+    ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f16, fp8, fp8, 64)), 1)),
+    ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f32, below_fp8, f8f6f4, 64)), 1)),
+    ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f16, below_fp8, f8f6f4, 64)), 1)),
+    ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f32, fp8, below_fp8, 64)), 1)),
+    ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f16, fp8, below_fp8, 64)), 1)),
     move_row("tcgen05.ld", MoveKind::ld, ".pack::16b"),
     move_row("tcgen05.st", MoveKind::st, ".unpack::16b"),
     move_row("tcgen05.cp", MoveKind::cp, "cta_group 1 and 2, .b8x16.b4x16_p64, .b8x16.b6x16_p32"),
@@ -288,8 +422,10 @@ consteval bool no_instruction_fits_two_rows() {
   for (size_t i = 0; i < rows.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       const Form &x = rows[i], &y = rows[j];
-      const bool same = x.family == y.family && x.kind == y.kind && x.move == y.move && x.d == y.d &&
-                        x.k_dense == y.k_dense && x.a.intersects(y.a) && x.b.intersects(y.b);
+      const bool same_shape = x.shapes.empty() || y.shapes.empty() || x.shapes.front().m == y.shapes.front().m;
+      const bool same = x.family == y.family && x.kind == y.kind && x.move == y.move && x.d == y.d && x.c == y.c &&
+                        x.k_dense == y.k_dense && (x.k_dense != 0 || x.k_sparse == y.k_sparse) && same_shape &&
+                        x.bit_operation == y.bit_operation && x.a.intersects(y.a) && x.b.intersects(y.b);
       if (same) return false;
     }
   }
@@ -331,12 +467,20 @@ TargetSet targets_of(const Instruction& instruction) {
 }
 
 Target default_target(const Instruction& instruction) {
-  if (const TargetSet set = targets_of(instruction); !set.empty()) return set.first();
-  // An instruction without a form is illegal; its family still says where to ask.
-  for (const Form& form : rows) {
-    if (form.family == family_of(instruction)) return form.targets.first();
+  const Form* form = find_form(instruction);
+  if (!form) {  // it is illegal; its family still says where to ask
+    const auto row = std::ranges::find(rows, family_of(instruction), &Form::family);
+    form = row == rows.end() ? nullptr : &*row;
   }
-  return Target::sm_90a;
+  if (!form) return Target::sm_90a;
+  return form->usual_target.value_or(form->targets.first());
+}
+
+PtxVersion ptx_version_of(const Instruction& instruction, Target target) {
+  const Form* form = find_form(instruction);
+  PtxVersion version = std::max(info(target).ptx, form ? form->ptx : PtxVersion{});
+  return family::dispatch([&](const auto& one) { return std::max(version, family::ptx_version(one, form)); },
+                          instruction);
 }
 
 std::vector<Instruction> all_instructions(Family family) {
@@ -365,6 +509,13 @@ std::string print_options(const Form& form) {
   if (form.transpose) options.emplace_back("transpose");
   if (form.saturate) options.emplace_back("saturate");
   if (form.bit_operation != BitOperation::none) options.emplace_back(print(form.bit_operation));
+  if (form.any_layout) options.emplace_back("row and col");
+  if (form.c != form.d) options.push_back(fmt::format("C {}", info(form.c).name));
+  if (form.rounds) options.emplace_back(".rn .rz .rm .rp");
+  if (form.k_dense == 0 && form.k_sparse != 0) {
+    options.emplace_back(form.ordered_only ? ".sp::ordered_metadata" : ".sp and .sp::ordered_metadata");
+    if (form.selectors > 1) options.push_back(fmt::format("selector 0..{}", form.selectors - 1));
+  }
   for (const LegalScales& scales : form.scales) {
     std::string types;
     for (const FormatInfo& format : formats) {

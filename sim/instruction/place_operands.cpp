@@ -26,6 +26,11 @@ void require_shape(family::Checker& check, std::string_view name, const Matrix& 
 
 /// Metadata can say only positions inside the chunk that the stored element belongs to.
 void require_selection(family::Checker& check, const Mma& mma, std::span<const uint16_t> selected_k) {
+  if (mma.products > 1) {
+    check.require(std::ranges::equal(selected_k, family::positions_of_products(mma)), "selected_k", "other positions",
+                  "those of four products");
+    return;
+  }
   const size_t stored_k = mma.sparse ? static_cast<size_t>(mma.stored_k()) : 0;
   const size_t entries = static_cast<size_t>(mma.m) * stored_k;
   if (selected_k.size() != entries) {
@@ -47,7 +52,7 @@ void require_operands(const Mma& mma, const Operands& operands) {
   family::Checker check("shapes of the instruction");
   require_shape(check, "a", operands.a, mma.a, mma.m, mma.stored_k());
   require_shape(check, "b", operands.b, mma.b, mma.k, mma.n);
-  if (operands.c) require_shape(check, "c", *operands.c, mma.d, mma.m, mma.n);
+  if (operands.c) require_shape(check, "c", *operands.c, mma.c, mma.m, mma.n);
   check.require(operands.scales.has_value() == (mma.scale_count > 0), "scales", operands.scales ? "given" : "(missing)",
                 mma.scale_count > 0 ? "scales of A and B" : "none: the instruction has no block scales");
   if (operands.scales && mma.scale_count > 0) {
@@ -124,11 +129,12 @@ Matrix logical_a(const Instruction& instruction, const Operands& operands) {
 void compress_a(const Instruction& instruction, const Matrix& logical, Operands& operands) {
   const Mma mma = mma_of(instruction);
   family::Checker check("shapes of the instruction");
-  require_shape(check, "a", logical, mma.a, mma.m, mma.k);
+  require_shape(check, "a", logical, mma.a, mma.m, mma.a_cols());
   check.throw_if_refused();
   operands.selected_k.clear();
   if (!mma.sparse) {
     operands.a = logical;
+    if (mma.products > 1) operands.selected_k = family::positions_of_products(mma);
     return;
   }
   const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
@@ -181,6 +187,15 @@ Matrix containers_of(Matrix codes, int container_bits, RandomStream& filler) {
                                                                            << shift;
   for (uint32_t& word : codes.words()) word = word << shift | (filler.word() & all & ~used);
   return codes;
+}
+
+std::vector<uint16_t> positions_of_products(const Mma& mma) {
+  std::vector<uint16_t> k;
+  const int rows = mma.m / mma.products, depth = mma.k / mma.products;
+  for (int row = 0; row < mma.m; ++row) {
+    for (int j = 0; j < depth; ++j) k.push_back(static_cast<uint16_t>(row / rows * depth + j));
+  }
+  return k;
 }
 
 void set_bits(std::span<uint32_t> words, const RegisterPlace& place, int width_bits, uint32_t value) {

@@ -107,10 +107,10 @@ void State::borrow(Field field, std::span<const uint8_t> bytes, Extents extents)
   buffer.own_bytes_.clear(), buffer.bytes_ = bytes, buffer.extents_ = std::move(extents);
 }
 
-void State::borrow(Field field, std::span<const uint32_t> words, Extents extents) {
-  require_array(field, false, words.size(), extents);
+void State::borrow(Field field, std::span<const uint32_t> words, Extents extents, bool wide) {
+  require_array(field, false, wide && words.size() % 2 == 0 ? words.size() / 2 : words.size(), extents);
   Buffer& buffer = find_or_add(field);
-  buffer.own_words_.clear(), buffer.words_ = words, buffer.extents_ = extents, buffer.wide_ = false;
+  buffer.own_words_.clear(), buffer.words_ = words, buffer.extents_ = extents, buffer.wide_ = wide;
 }
 
 void State::erase(Field field) {

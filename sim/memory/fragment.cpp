@@ -20,11 +20,51 @@ void require_size(std::span<const uint32_t> registers, const Fragment& fragment,
                .expected = fmt::format("{} threads of {} registers", fragment.threads, fragment.registers())});
 }
 
+bool is_quad(FragmentRole role) { return role > FragmentRole::d; }
+
+/// Element `i` of a thread; see FragmentRole.
+MatrixPlace quad_element_of(FragmentRole role, int thread, int i) {
+  const int product = thread % 16 / 4, t = thread % 4, upper = 4 * (thread / 16);
+  switch (role) {
+    case FragmentRole::quad_cols: return {.row = 8 * product + i + upper, .col = t};
+    case FragmentRole::quad_rows_b: return {.row = t + upper, .col = 4 * product + i};
+    case FragmentRole::quad_cols_b: return {.row = i + upper, .col = 4 * product + t};
+    case FragmentRole::quad_d_f32:
+      return {.row = 8 * product + (thread & 1) + (i & 2) + upper, .col = (i & 4) + (thread & 2) + (i & 1)};
+    default: return {.row = 8 * product + t + upper, .col = i};
+  }
+}
+
+struct QuadPlace {
+  int thread = 0, i = 0;
+};
+/// The inverse.
+QuadPlace quad_place_of(FragmentRole role, int row, int col) {
+  const bool is_b = role == FragmentRole::quad_rows_b || role == FragmentRole::quad_cols_b;
+  const int product = is_b ? col / 4 : row / 8, upper = 16 * (row % 8 / 4), first = upper + 4 * product;
+  switch (role) {
+    case FragmentRole::quad_cols:
+    case FragmentRole::quad_cols_b: return {first + col % 4, row % 4};
+    case FragmentRole::quad_rows_b: return {first + row % 4, col % 4};
+    case FragmentRole::quad_d_f32: return {first + (row & 1) + (col & 2), (col & 4) + (row & 2) + (col & 1)};
+    default: return {first + row % 4, col};
+  }
+}
+
+/// True for accumulators that the loops below move sixteen bytes at a time: 16 rows a warp, 16 or 32 bits.
+bool is_regular(const Fragment& fragment) {
+  return fragment.role == FragmentRole::d && fragment.rows % 16 == 0 && !fragment.is_wide();
+}
+
 /// The element at position `position` of a register. The public functions speak of bits; dividing by the width of an
 /// element is left to them, the loops below count positions.
-MatrixPlace element_of(FragmentRole role, int per_register, int thread, int reg, int position) {
+MatrixPlace element_of(const Fragment& fragment, int per_register, int thread, int reg, int position) {
+  const FragmentRole role = fragment.role;
   const int warp = thread / 32, g = thread % 32 / 4, q = thread % 4;
+  if (is_quad(role)) return quad_element_of(role, thread, reg * per_register + position);
   if (role == FragmentRole::b) return {.row = g, .col = per_register * q + position + 4 * per_register * reg};
+  if (role == FragmentRole::a && fragment.rows == 8)
+    return {.row = g, .col = per_register * q + position + 4 * per_register * reg};
   if (role == FragmentRole::a) {
     return {.row = 16 * warp + g + 8 * (reg & 1), .col = per_register * q + position + 4 * per_register * (reg >> 1)};
   }
@@ -153,24 +193,43 @@ Fragment wgmma_d_fragment(Format d, int n) {
   return {.role = FragmentRole::d, .rows = 64, .cols = n, .element_bits = info(d).bits};
 }
 
-Fragment mma_a_fragment(int element_bits, int stored_k) {
-  return {.role = FragmentRole::a, .rows = 16, .cols = stored_k, .element_bits = element_bits, .threads = 32};
+Fragment mma_a_fragment(int element_bits, int stored_k, int m) {
+  return {.role = FragmentRole::a, .rows = m, .cols = stored_k, .element_bits = element_bits, .threads = 32};
 }
 
 Fragment mma_b_fragment(int element_bits, int k) {
   return {.role = FragmentRole::b, .rows = 8, .cols = k, .element_bits = element_bits, .threads = 32};
 }
 
-Fragment mma_d_fragment() {
-  return {.role = FragmentRole::d, .rows = 16, .cols = 8, .element_bits = 32, .threads = 32};
+Fragment mma_d_fragment(int element_bits, int m) {
+  return {.role = FragmentRole::d, .rows = m, .cols = 8, .element_bits = element_bits, .threads = 32};
+}
+
+Fragment quad_a_fragment(bool column_major) {
+  const FragmentRole role = column_major ? FragmentRole::quad_cols : FragmentRole::quad_rows;
+  return {.role = role, .rows = 32, .cols = 4, .element_bits = 16, .threads = 32};
+}
+
+Fragment quad_b_fragment(bool row_major) {
+  const FragmentRole role = row_major ? FragmentRole::quad_cols_b : FragmentRole::quad_rows_b;
+  return {.role = role, .rows = 8, .cols = 16, .element_bits = 16, .threads = 32};
+}
+
+Fragment quad_d_fragment(Format d) {
+  const FragmentRole role = d == Format::f16 ? FragmentRole::quad_rows : FragmentRole::quad_d_f32;
+  return {.role = role, .rows = 32, .cols = 8, .element_bits = info(d).bits, .threads = 32};
 }
 
 MatrixPlace element_at(const Fragment& fragment, int thread, int reg, int bit) {
-  return element_of(fragment.role, fragment.elements_per_register(), thread, reg, bit / fragment.element_bits);
+  return element_of(fragment, fragment.elements_per_register(), thread, reg, bit / fragment.element_bits);
 }
 
 RegisterPlace place_of(const Fragment& fragment, int row, int col) {
   const int per_register = fragment.elements_per_register();
+  if (is_quad(fragment.role)) {
+    const auto [thread, i] = quad_place_of(fragment.role, row, col);
+    return {.thread = thread, .reg = i / per_register, .bit = i % per_register * fragment.element_bits};
+  }
   const int warp = row / 16, g = row % 8, upper_row = row / 8 % 2;
   if (fragment.role == FragmentRole::b) {
     return {.thread = 4 * g + col / per_register % 4,
@@ -180,10 +239,10 @@ RegisterPlace place_of(const Fragment& fragment, int row, int col) {
   if (fragment.role == FragmentRole::a) {
     const int q = col / per_register % 4;
     return {.thread = 32 * warp + 4 * g + q,
-            .reg = upper_row + 2 * (col / (4 * per_register)),
+            .reg = fragment.rows == 8 ? col / (4 * per_register) : upper_row + 2 * (col / (4 * per_register)),
             .bit = col % per_register * fragment.element_bits};
   }
-  const int element = 4 * (col / 8) + 2 * upper_row + col % 2;
+  const int element = (fragment.rows == 8 ? 2 : 4) * (col / 8) + 2 * upper_row + col % 2;
   return {.thread = 32 * warp + 4 * g + col % 8 / 2,
           .reg = element / per_register,
           .bit = element % per_register * fragment.element_bits};
@@ -192,14 +251,26 @@ RegisterPlace place_of(const Fragment& fragment, int row, int col) {
 std::string print_cute(const Fragment& fragment) {
   const int rows = fragment.rows, per_register = fragment.elements_per_register(), warps = fragment.threads / 32;
   LayoutMode thread{{4, int64_t{per_register} * rows}, {8, 1}}, value{{per_register, rows}};
-  if (fragment.role == FragmentRole::d) {
-    thread[0].stride = 2 * rows;
-    value = {{2, rows}, {2, 8}, {fragment.cols / 8, 8 * rows}};
-  } else if (fragment.role == FragmentRole::a) {
-    value.push_back({2, 8});
-    value.push_back({2, int64_t{4} * per_register * rows});
-  } else {
-    value.push_back({fragment.registers(), int64_t{4} * per_register * rows});
+  switch (fragment.role) {
+    case FragmentRole::d:
+      thread[0].stride = 2 * rows;
+      value = {{2, rows}};
+      if (rows > 8) value.push_back({2, 8});
+      if (fragment.cols > 8 || rows > 8) value.push_back({fragment.cols / 8, 8 * rows});
+      break;
+    case FragmentRole::a:
+      if (rows > 8) value.push_back({2, 8});
+      value.push_back({fragment.registers() / (rows > 8 ? 2 : 1), int64_t{4} * per_register * rows});
+      break;
+    case FragmentRole::b: value.push_back({fragment.registers(), int64_t{4} * per_register * rows}); break;
+    // Threads of a quad, quad pairs, the upper half of the warp.
+    case FragmentRole::quad_rows: thread = {{4, 1}, {4, 8}, {2, 4}}, value = {{fragment.cols, rows}}; break;
+    case FragmentRole::quad_cols: thread = {{4, rows}, {4, 8}, {2, 4}}, value = {{4, 1}}; break;
+    case FragmentRole::quad_rows_b: thread = {{4, 1}, {4, 4 * rows}, {2, 4}}, value = {{4, rows}}; break;
+    case FragmentRole::quad_cols_b: thread = {{4, rows}, {4, 4 * rows}, {2, 4}}, value = {{4, 1}}; break;
+    case FragmentRole::quad_d_f32:
+      thread = {{2, 1}, {2, 2 * rows}, {4, 8}, {2, 4}}, value = {{2, rows}, {2, 2}, {2, 4 * rows}};
+      break;
   }
   if (warps > 1) thread.push_back({warps, 16});
   return print(Layout{.row = thread, .col = value});
@@ -208,18 +279,26 @@ std::string print_cute(const Fragment& fragment) {
 Matrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format, std::string_view operand) {
   require_size(registers, fragment, operand);
   Matrix values = unfilled_matrix(format, fragment.rows, fragment.cols);
-  if (fragment.role == FragmentRole::d) {
+  if (is_regular(fragment)) {
     if (fragment.element_bits == 16) gather_halves(registers.data(), fragment, values.words().data());
     else gather_words(registers.data(), fragment, values.words().data());
     return values;
   }
   const int count = fragment.registers(), per_register = fragment.elements_per_register();
+  if (fragment.is_wide()) {
+    for (int at = 0; at < fragment.threads * count; ++at) {
+      const MatrixPlace place = element_of(fragment, 1, at / count, at % count, 0);
+      const auto i = static_cast<size_t>(2 * at);
+      values.set_code(place.row, place.col, registers[i] | uint64_t{registers[i + 1]} << 32);
+    }
+    return values;
+  }
   const auto mask = static_cast<uint32_t>(low_mask(fragment.element_bits));
   for (int thread = 0; thread < fragment.threads; ++thread) {
     for (int reg = 0; reg < count; ++reg) {
       const uint32_t word = registers[static_cast<size_t>(thread) * count + reg];
       for (int position = 0; position < per_register; ++position) {
-        const MatrixPlace place = element_of(fragment.role, per_register, thread, reg, position);
+        const MatrixPlace place = element_of(fragment, per_register, thread, reg, position);
         values(place.row, place.col) = (word >> position * fragment.element_bits) & mask;
       }
     }
@@ -229,18 +308,27 @@ Matrix gather(std::span<const uint32_t> registers, const Fragment& fragment, For
 
 void scatter(const Matrix& values, const Fragment& fragment, std::span<uint32_t> registers, std::string_view operand) {
   require_size(registers, fragment, operand);
-  if (fragment.role == FragmentRole::d) {
+  if (is_regular(fragment)) {
     if (fragment.element_bits == 16) scatter_halves(values.words().data(), fragment, registers.data());
     else scatter_words(values.words().data(), fragment, registers.data());
     return;
   }
   const int count = fragment.registers(), per_register = fragment.elements_per_register();
+  if (fragment.is_wide()) {
+    for (int at = 0; at < fragment.threads * count; ++at) {
+      const MatrixPlace place = element_of(fragment, 1, at / count, at % count, 0);
+      const uint64_t code = values.code(place.row, place.col);
+      const auto i = static_cast<size_t>(2 * at);
+      registers[i] = static_cast<uint32_t>(code), registers[i + 1] = static_cast<uint32_t>(code >> 32);
+    }
+    return;
+  }
   const auto mask = static_cast<uint32_t>(low_mask(fragment.element_bits));
   for (int thread = 0; thread < fragment.threads; ++thread) {
     for (int reg = 0; reg < count; ++reg) {
       uint32_t word = 0;
       for (int position = 0; position < per_register; ++position) {
-        const MatrixPlace place = element_of(fragment.role, per_register, thread, reg, position);
+        const MatrixPlace place = element_of(fragment, per_register, thread, reg, position);
         word |= (values(place.row, place.col) & mask) << position * fragment.element_bits;
       }
       registers[static_cast<size_t>(thread) * count + reg] = word;
@@ -250,7 +338,7 @@ void scatter(const Matrix& values, const Fragment& fragment, std::span<uint32_t>
 
 Matrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fragment, Format format,
                          std::string_view operand) {
-  if (fragment.role != FragmentRole::d) return transposed(gather(registers, fragment, format, operand));
+  if (!is_regular(fragment)) return transposed(gather(registers, fragment, format, operand));
   require_size(registers, fragment, operand);
   Matrix values = unfilled_matrix(format, fragment.cols, fragment.rows);
   for_each_square(registers.data(), fragment, [&](const auto& of_thread, int row, int col) {
@@ -272,7 +360,7 @@ Matrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fr
 
 void scatter_transposed(const Matrix& values, const Fragment& fragment, std::span<uint32_t> registers,
                         std::string_view operand) {
-  if (fragment.role != FragmentRole::d) return scatter(transposed(values), fragment, registers, operand);
+  if (!is_regular(fragment)) return scatter(transposed(values), fragment, registers, operand);
   require_size(registers, fragment, operand);
   for_each_square(registers.data(), fragment, [&](const auto& of_thread, int row, int col) {
     if (fragment.element_bits == 16) {

@@ -1,37 +1,37 @@
 #include "bitmma/memory/metadata.hpp"
 
-#include <array>
+#include <algorithm>
 #include <string>
 
 namespace bitmma {
 namespace {
 
-constexpr auto layouts = std::to_array<MetadataLayout>({
-    {.pattern = one_of_two, .stored_k = 8, .field_bits = 4, .selectors = 2},    // tf32, k16
-    {.pattern = two_of_four, .stored_k = 16, .field_bits = 2, .selectors = 2},  // f16, bf16, k32
-    {.pattern = two_of_four, .stored_k = 32, .field_bits = 2, .selectors = 1},  // 8-bit, k64
-});
+/// Registers of as many warps as have the rows.
+size_t registers_for(int rows) { return static_cast<size_t>(rows) * 2; }
 
 }  // namespace
-
-const MetadataLayout& metadata_layout(int element_bits) {
-  return element_bits == 32 ? layouts[0] : element_bits == 16 ? layouts[1] : layouts[2];
+MetadataLayout metadata_layout(int container_bits, int stored_k) {
+  MetadataLayout layout{.pattern = sparse_pattern(container_bits),
+                        .stored_k = stored_k,
+                        .field_bits = container_bits == 32 ? 4 : 2,
+                        .by_halves = container_bits >= 16};
+  // Four threads of a quad; each row takes one or two registers of a selector, and 8-bit rows do not share theirs.
+  const int registers = std::max(1, stored_k / layout.pattern.unit / layout.fields_per_register());
+  layout.selectors = (layout.by_halves ? 4 : 2) / registers;
+  return layout;
 }
 
 RegisterPlace metadata_place_of(const MetadataLayout& layout, int row, int stored, int selector) {
   const int warp = row / 16, g = row % 8, upper_row = row / 8 % 2;
-  const int upper_k = stored >= layout.stored_k / 2;
-  const int within = stored % (layout.stored_k / 2);
-  if (layout.selectors == 1) {  // 8-bit types: all four lanes of a quad supply metadata
-    return {.thread = 32 * warp + 4 * g + upper_row + 2 * upper_k, .reg = 0, .bit = 2 * within};
-  }
-  return {.thread = 32 * warp + 4 * g + 2 * selector + upper_k,
-          .reg = 0,
-          .bit = 16 * upper_row + layout.field_bits * within};
+  const int field = stored / layout.pattern.unit, per_register = layout.fields_per_register();
+  const int registers = (layout.by_halves ? 4 : 2) / layout.selectors;
+  const int which = selector * registers + field / per_register, bit = layout.field_bits * (field % per_register);
+  if (layout.by_halves) return {.thread = 32 * warp + 4 * g + which, .reg = 0, .bit = 16 * upper_row + bit};
+  return {.thread = 32 * warp + 4 * g + 2 * which + upper_row, .reg = 0, .bit = bit};
 }
 
-Selection select(const SparsePattern& pattern, int rows, int stored_k,
-                 const std::function<uint32_t(int, int)>& nibble) {
+Selection select(const SparsePattern& pattern, int rows, int stored_k, const std::function<uint32_t(int, int)>& nibble,
+                 bool ordered) {
   Selection selection;
   selection.k.reserve(static_cast<size_t>(rows) * stored_k);
   for (int row = 0; row < rows; ++row) {
@@ -50,7 +50,7 @@ Selection select(const SparsePattern& pattern, int rows, int stored_k,
         selection.k.push_back(static_cast<uint16_t>(base + static_cast<int>(second / 2)));
         continue;
       }
-      selection.undefined_chunks += second <= first;
+      selection.undefined_chunks += ordered ? second <= first : second == first;
       for (const uint32_t position : {first, second}) {
         for (int i = 0; i < pattern.unit; ++i)
           selection.k.push_back(static_cast<uint16_t>(base + static_cast<int>(position) * pattern.unit + i));
@@ -66,20 +66,25 @@ uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k) {
   return position(0) | position(static_cast<size_t>(pattern.unit)) << 2;
 }
 
-Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector) {
-  if (metadata.size() != 128) {
-    throw Error(
-        {.field = "metadata registers", .seen = std::to_string(metadata.size()), .expected = "128, one a thread"});
+Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector,
+                 bool ordered) {
+  if (metadata.size() != registers_for(rows)) {
+    throw Error({.field = "metadata registers",
+                 .seen = std::to_string(metadata.size()),
+                 .expected = std::to_string(registers_for(rows)) + ", one a thread"});
   }
-  return select(layout.pattern, rows, layout.stored_k, [&](int row, int chunk) {
-    const RegisterPlace place = metadata_place_of(layout, row, chunk * layout.pattern.stored_per_chunk, selector);
-    return metadata[place.thread] >> place.bit & 0xF;
-  });
+  return select(
+      layout.pattern, rows, layout.stored_k,
+      [&](int row, int chunk) {
+        const RegisterPlace place = metadata_place_of(layout, row, chunk * layout.pattern.stored_per_chunk, selector);
+        return metadata[place.thread] >> place.bit & 0xF;
+      },
+      ordered);
 }
 
 std::vector<uint32_t> encode_metadata(const MetadataLayout& layout, std::span<const uint16_t> k, int rows,
                                       int selector) {
-  std::vector<uint32_t> metadata(128, 0);
+  std::vector<uint32_t> metadata(registers_for(rows), 0);
   const int per_chunk = layout.pattern.stored_per_chunk;
   for (int row = 0; row < rows; ++row) {
     for (int stored = 0; stored < layout.stored_k; stored += per_chunk) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "../instruction/family.hpp"
 #include "bitmma/formats/round.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -26,25 +27,30 @@ RandomStream stream_of(uint64_t seed, uint64_t case_index, StreamId id) {
 }
 
 /// A code with the given unbiased exponent, clamped to the format's finite range; below it, a subnormal.
-uint32_t code_of(const FormatInfo& format, bool negative, int exponent, uint32_t mantissa) {
+uint64_t code_of(const FormatInfo& format, bool negative, int exponent, uint64_t mantissa) {
   const uint64_t top = format.max_finite() >> format.ignored_bits;
   const int field = std::max(exponent + format.bias, 0);
-  const uint32_t code = static_cast<uint32_t>(
-      std::min<uint64_t>(uint64_t(field) << format.mantissa_bits | (mantissa & format.mantissa_mask()), top));
+  const uint64_t code =
+      std::min<uint64_t>(uint64_t(field) << format.mantissa_bits | (mantissa & format.mantissa_mask()), top);
   return (negative ? format.sign_bit() : 0) | code << format.ignored_bits;
+}
+
+/// Enough random bits for a mantissa or a whole code.
+uint64_t random_bits(const FormatInfo& format, RandomStream& random) {
+  return format.bits > 32 ? random.word64() : random.word();
 }
 
 /// A code with random mantissa and an exponent in [low, high]. The draws are statements, mantissa before exponent:
 /// seeds mean the same on every compiler only where the language orders them.
-uint32_t random_code(const FormatInfo& format, bool negative, int low, int high, RandomStream& random) {
-  const uint32_t mantissa = random.word();
+uint64_t random_code(const FormatInfo& format, bool negative, int low, int high, RandomStream& random) {
+  const uint64_t mantissa = random_bits(format, random);
   const int exponent = random.between(low, high);
   return code_of(format, negative, exponent, mantissa);
 }
 
 /// The same with a random sign, drawn last.
-uint32_t random_code(const FormatInfo& format, int low, int high, RandomStream& random) {
-  const uint32_t mantissa = random.word();
+uint64_t random_code(const FormatInfo& format, int low, int high, RandomStream& random) {
+  const uint64_t mantissa = random_bits(format, random);
   const int exponent = random.between(low, high);
   const bool negative = random.one_in(2);
   return code_of(format, negative, exponent, mantissa);
@@ -60,27 +66,27 @@ int64_t normal_fixed_point(RandomStream& random) {
   return sum;
 }
 
-uint32_t round_fixed_point(const FormatInfo& format, int64_t value, int exponent) {
+uint64_t round_fixed_point(const FormatInfo& format, int64_t value, int exponent) {
   return round_to(format,
                   {.negative = value < 0, .magnitude = static_cast<uint64_t>(std::abs(value)), .exponent = exponent},
                   Rounding::nearest_even, format.mantissa_bits);
 }
 
 /// Mantissas near the edges: none, lowest bit, highest bit, all, or random.
-uint32_t sparse_mantissa(const FormatInfo& format, RandomStream& random) {
-  const uint32_t all = format.mantissa_mask();
+uint64_t sparse_mantissa(const FormatInfo& format, RandomStream& random) {
+  const uint64_t all = format.mantissa_mask();
   switch (random.below(6)) {
     case 0: return 0;
     case 1: return 1;
     case 2: return all ^ (all >> 1);
     case 3: return all;
     case 4: return all - 1;
-    default: return random.word();
+    default: return random_bits(format, random);
   }
 }
 
-uint32_t special_code(const FormatInfo& format, RandomStream& random, bool non_finite) {
-  const uint32_t sign = random.one_in(2) ? format.sign_bit() : 0;
+uint64_t special_code(const FormatInfo& format, RandomStream& random, bool non_finite) {
+  const uint64_t sign = random.one_in(2) ? format.sign_bit() : 0;
   if (non_finite) {
     if (format.infinity() && !random.one_in(3)) return sign | *format.infinity();
     if (format.canonical_nan()) return sign | *format.canonical_nan();
@@ -94,7 +100,7 @@ uint32_t special_code(const FormatInfo& format, RandomStream& random, bool non_f
 }
 
 /// Exactly 2^exponent where the format has it, otherwise what is nearest.
-uint32_t power_code(const FormatInfo& format, bool negative, int exponent) {
+uint64_t power_code(const FormatInfo& format, bool negative, int exponent) {
   return round_to(format, {.negative = negative, .magnitude = 1, .exponent = exponent}, Rounding::nearest_even,
                   format.mantissa_bits);
 }
@@ -132,7 +138,7 @@ struct FloatSource {
     return {large, small(large)};
   }
 
-  uint32_t at_floor(const FormatInfo& format, RandomStream& random, const Spot& spot) const {
+  uint64_t at_floor(const FormatInfo& format, RandomStream& random, const Spot& spot) const {
     if (spot.operand == Spot::c) return random.one_in(8) ? format.sign_bit() : 0;
     if (spot.absent) return spot.operand == Spot::a ? 0 : format.max_finite();
     const Bottom exponents = bottom();
@@ -142,24 +148,24 @@ struct FloatSource {
     return power_code(format, random.one_in(2), product / 2 + shift);
   }
 
-  uint32_t special(const FormatInfo& format, RandomStream& random, const Spot& spot) const {
+  uint64_t special(const FormatInfo& format, RandomStream& random, const Spot& spot) const {
     const bool is_c = spot.operand == Spot::c;
     if (spot.operand == Spot::a && spot.outer % 8 == 1) return format.sign_bit();  // rows that make only zeros
-    const uint32_t code = random.one_in(is_c ? 8 : 24) ? special_code(format, random, random.one_in(is_c ? 2 : 8))
+    const uint64_t code = random.one_in(is_c ? 8 : 24) ? special_code(format, random, random.one_in(is_c ? 2 : 8))
                           : is_c && random.one_in(4)   ? format.sign_bit()
                                                        : random_code(format, -3, 3, random);
     // Columns of one sign, so that those zeros are all negative.
     return spot.operand == Spot::b && spot.outer % 4 == 1 ? code & ~format.sign_bit() : code;
   }
 
-  uint32_t operator()(const FormatInfo& format, RandomStream& random, const Spot& spot) const {
+  uint64_t operator()(const FormatInfo& format, RandomStream& random, const Spot& spot) const {
     const bool negative = random.one_in(2), is_c = spot.operand == Spot::c;
     const auto largest_exponent = [](const FormatInfo& f) {
       return static_cast<int>(f.exponent_mask()) - f.bias - (f.non_finite == NonFinite::ieee);
     };
     const int emin = format.min_exponent(), emax = largest_exponent(format);
     switch (distribution) {
-      case Distribution::bits: return random.word() & static_cast<uint32_t>(low_mask(format.bits));
+      case Distribution::bits: return random_bits(format, random) & low_mask(format.bits);
       case Distribution::normal: return round_fixed_point(format, normal_fixed_point(random), -16);
       case Distribution::wide:
         if (is_c && random.one_in(2)) {  // where the products are; f32 alone would hide most of them
@@ -172,7 +178,7 @@ struct FloatSource {
       case Distribution::cancel: return random_code(format, negative, -3, 3, random);
       case Distribution::subnormal: {
         if (case_index % 2 == 1) return at_floor(format, random, spot);
-        if (random.one_in(4)) return code_of(format, negative, emin - 1, random.word());
+        if (random.one_in(4)) return code_of(format, negative, emin - 1, random_bits(format, random));
         const int smallest = info(model.output).min_exponent();
         const int center = is_c ? smallest : smallest / 2;
         return random_code(format, negative, center - 9, center + 6, random);
@@ -201,7 +207,7 @@ uint32_t integer_element(const FormatInfo& format, Distribution distribution, Ra
     case Distribution::integers: return static_cast<uint32_t>(random.between(format.is_signed ? -4 : 0, 4)) & mask;
     case Distribution::special:
     case Distribution::wide: {
-      static constexpr std::array<uint32_t, 5> edges{0x00, 0x01, 0x7F, 0x80, 0xFF};
+      const std::array<uint32_t, 5> edges{0, 1, mask >> 1, mask ^ mask >> 1, mask};
       return edges[random.below(5)];
     }
     default: return random.word() & mask;
@@ -288,13 +294,14 @@ void pair_opposites(Operands& operands, RandomStream& random) {
   const FormatInfo format_a = info(operands.a.format()), format_b = info(operands.b.format());
   for (int row = 0; row < operands.a.rows(); ++row) {
     for (int j = 0; j + 1 < operands.a.cols(); j += 2) {
-      operands.a(row, j + 1) = operands.a(row, j) ^ (random.one_in(8) ? 1u << format_a.ignored_bits : 0);
+      const uint64_t last_bit = random.one_in(8) ? uint64_t{1} << format_a.ignored_bits : 0;
+      operands.a.set_code(row, j + 1, operands.a.code(row, j) ^ last_bit);
     }
   }
   for (int col = 0; col < operands.b.cols(); col += 2) {
     for (int k = 0; k + 1 < operands.b.rows(); k += 2) {
-      operands.b(k + 1, col) =
-          operands.b(k, col) ^ format_b.sign_bit() ^ (random.one_in(8) ? 1u << format_b.ignored_bits : 0);
+      const uint64_t last_bit = random.one_in(8) ? uint64_t{1} << format_b.ignored_bits : 0;
+      operands.b.set_code(k + 1, col, operands.b.code(k, col) ^ format_b.sign_bit() ^ last_bit);
     }
   }
 }
@@ -304,9 +311,14 @@ void oppose_c(const AccumulatorModel& model, Operands& operands, RandomStream& r
   Operands products = operands;
   products.c.reset();
   const Matrix sums = multiply_accumulate(model, products);
+  const Format format = operands.c->format();
   for (int row = 0; row < sums.rows(); ++row) {
     for (int col = 1; col < sums.cols(); col += 2) {
-      (*operands.c)(row, col) = sums(row, col) ^ info(model.output).sign_bit() ^ (random.word() & 3 & random.word());
+      const uint64_t sum = sums.format() == format ? sums.code(row, col)
+                                                   : convert(sums.format(), sums.code(row, col), format,
+                                                             Rounding::nearest_even, Overflow::infinity);
+      const uint32_t first = random.word(), second = random.word();
+      operands.c->set_code(row, col, sum ^ info(format).sign_bit() ^ (first & 3 & second));
     }
   }
 }
@@ -335,19 +347,22 @@ Operands random_operands(const Instruction& instruction, Target target, Distribu
   const Mma mma = mma_of(instruction);
   require_extents(instruction, target, mma);
   const AccumulatorModel& model = model_for(instruction, target);
-  const FormatInfo format_a = info(mma.a), format_b = info(mma.b), format_d = info(mma.d);
+  const FormatInfo format_a = info(mma.a), format_b = info(mma.b), format_c = info(mma.c);
   RandomStream random_a = stream_of(seed, case_index, stream_a);
   RandomStream random_b = stream_of(seed, case_index, stream_b);
   RandomStream random_c = stream_of(seed, case_index, stream_c);
   RandomStream random_k = stream_of(seed, case_index, stream_positions);
   Operands operands{.a = Matrix(mma.a, mma.m, mma.stored_k()),
                     .b = Matrix(mma.b, mma.k, mma.n),
-                    .c = Matrix(mma.d, mma.m, mma.n),
+                    .c = Matrix(mma.c, mma.m, mma.n),
                     .negate_a = mma.negate_a,
                     .negate_b = mma.negate_b,
-                    .saturate = mma.saturate};
+                    .saturate = mma.saturate,
+                    .exclusive_or = mma.bit_operation == BitOperation::xor_popc,
+                    .rounding = mma.rounding};
   operands.scale_input_d = mma.scale_input_d;
   if (mma.sparse) operands.selected_k = random_positions(mma, random_k);
+  if (mma.products > 1) operands.selected_k = family::positions_of_products(mma);
   if (const int count = mma.scale_count) {
     RandomStream random_scale_words = stream_of(seed, case_index, stream_scales);
     operands.scales = BlockScales{.a = random_scales(mma.scale_type, mma.m, count, distribution, random_scale_words),
@@ -355,7 +370,7 @@ Operands random_operands(const Instruction& instruction, Target target, Distribu
   }
 
   const FloatSource source{model, distribution, format_a, format_b, case_index};
-  const auto element = [&](const FormatInfo& format, RandomStream& random, const Spot& spot) {
+  const auto element = [&](const FormatInfo& format, RandomStream& random, const Spot& spot) -> uint64_t {
     if (format.kind == NumberKind::bits) return bit_element(distribution, random);
     if (format.kind == NumberKind::integer) return integer_element(format, distribution, random);
     return source(format, random, spot);
@@ -364,25 +379,31 @@ Operands random_operands(const Instruction& instruction, Target target, Distribu
   // chunk of B dominates.
   const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
   const int chunk = mma.sparse ? pattern.chunk : 1, stored = mma.sparse ? pattern.stored_per_chunk : 1;
-  const int large_chunk = static_cast<int>(random_k.below(static_cast<uint32_t>(mma.k / chunk)));
-  const int absent_chunk = (large_chunk + 1) % (mma.k / chunk);
+  const int depth = mma.k / mma.products;  // of one product
+  const int large_chunk = static_cast<int>(random_k.below(static_cast<uint32_t>(depth / chunk)));
+  const int absent_chunk = (large_chunk + 1) % (depth / chunk);
   for (int row = 0; row < operands.a.rows(); ++row) {
     for (int j = 0; j < operands.a.cols(); ++j) {
-      operands.a(row, j) = element(
-          format_a, random_a,
-          {.operand = Spot::a, .large = j == large_chunk * stored, .absent = j / stored == absent_chunk, .outer = row});
+      operands.a.set_code(row, j,
+                          element(format_a, random_a,
+                                  {.operand = Spot::a,
+                                   .large = j == large_chunk * stored,
+                                   .absent = j / stored == absent_chunk,
+                                   .outer = row}));
     }
   }
   for (int k = 0; k < operands.b.rows(); ++k) {
     for (int col = 0; col < operands.b.cols(); ++col) {
-      operands.b(k, col) = element(
-          format_b, random_b,
-          {.operand = Spot::b, .large = k / chunk == large_chunk, .absent = k / chunk == absent_chunk, .outer = col});
+      operands.b.set_code(k, col,
+                          element(format_b, random_b,
+                                  {.operand = Spot::b,
+                                   .large = k % depth / chunk == large_chunk,
+                                   .absent = k % depth / chunk == absent_chunk,
+                                   .outer = col}));
     }
   }
-  if (distribution == Distribution::cancel && model.arithmetic == Arithmetic::fused_sum) {
-    pair_opposites(operands, random_k);
-  }
+  const bool is_floating = format_a.kind == NumberKind::floating;
+  if (distribution == Distribution::cancel && is_floating) pair_opposites(operands, random_k);
   // tf32 elements always carry junk in the 13 bits that must not matter.
   const auto junk = [&](Matrix& matrix, RandomStream& random) {
     if (const int ignored = info(matrix.format()).ignored_bits) {
@@ -397,14 +418,12 @@ Operands random_operands(const Instruction& instruction, Target target, Distribu
   junk(operands.b, random_b);
   for (int row = 0; row < operands.a.rows(); ++row) {
     for (int col = 0; col < operands.b.cols(); ++col) {
-      (*operands.c)(row, col) = model.arithmetic == Arithmetic::fused_sum
-                                    ? source(format_d, random_c, {.operand = Spot::c, .outer = row})
-                                    : integer_accumulator(distribution, random_c);
+      operands.c->set_code(row, col,
+                           is_floating ? source(format_c, random_c, {.operand = Spot::c, .outer = row})
+                                       : integer_accumulator(distribution, random_c));
     }
   }
-  if (distribution == Distribution::cancel && model.arithmetic == Arithmetic::fused_sum) {
-    oppose_c(model, operands, random_c);
-  }
+  if (distribution == Distribution::cancel && is_floating) oppose_c(model, operands, random_c);
   if (!mma.enable_input_d) operands.c.reset();
   // The last two of 32 lanes reach the instruction as the same row.
   for (int row = 31; mma.repeats_last_rows && row < operands.a.rows(); row += 32)

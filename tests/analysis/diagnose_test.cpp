@@ -46,6 +46,14 @@ std::vector<Subject> subjects() {
       {.instruction = tcgen05({.kind = MmaKind::mxf4nvf4, .n = 64, .scale_type = Format::ue4m3})},
       {.instruction =
            parse_instruction("mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0")},
+      {.instruction = mma_sync({.d = Format::f16})},
+      {.instruction = mma_sync({.a = Format::bf16, .sparse = true, .sparsity_selector = 1})},
+      {.instruction = mma_sync({.a = Format::e4m3, .b = Format::e5m2})},
+      {.instruction = mma_sync({.d = Format::s32, .a = Format::s8, .b = Format::u8, .sparse = true}),
+       .distribution = Distribution::bits},
+      {.instruction = mma_sync({.m = 8, .d = Format::s32, .a = Format::b1}), .distribution = Distribution::bits},
+      {.instruction = mma_sync({.d = Format::f64, .a = Format::f64})},
+      {.instruction = mma_sync({.m = 8})},
       {.instruction =
            tcgen05({.kind = MmaKind::tf32, .weight_stationary = true, .m = 64, .n = 64, .max_shift_code = 2}),
        .placement = {.b = {.major = Major::mn, .swizzle = Swizzle::b128_atom32}, .zero_column_mask = encode(mask)}},

@@ -40,8 +40,8 @@ TEST_CASE("a rule that words of a B200 prove is a model choice on a B300") {
 TEST_CASE("what an H200 was measured to do holds for sm_90a alone") {
   const AccumulatorModel* row = f16_row(Target::sm_90a, Family::wgmma);
   REQUIRE(row);
-  CHECK(evidence_of(*row, Target::sm_90a) == Evidence::measured_h200);
-  CHECK(evidence_of(*row, Target::sm_90) == Evidence::measured_h200);  // adds as sm_90a
+  CHECK(evidence_of(*row, Target::sm_90a) == Evidence::measured);
+  CHECK(evidence_of(*row, Target::sm_90) == Evidence::measured);  // adds as sm_90a
   for (const Target other : {Target::sm_80, Target::sm_89, Target::sm_100a, Target::sm_120a}) {
     CHECK(evidence_of(*row, other) == Evidence::model_choice);
   }
@@ -67,7 +67,8 @@ TEST_CASE("no two rows compute the same types of one family on one target") {
         for (const FormatInfo& b : formats) {
           if (!row.targets.contains(target.adds_as) || !row.inputs.contains(a.id) || !row.inputs.contains(b.id))
             continue;
-          CHECK(find_accumulator_model(target.id, row.family, a.id, b.id, row.output, row.scaling) == &row);
+          CHECK(find_accumulator_model(target.id, row.family, a.id, b.id, row.output, row.scaling, row.quad_pairs) ==
+                &row);
         }
       }
     }

@@ -81,7 +81,8 @@ TEST_CASE("every wrong hypothesis is refuted by dumps of a real H200, in every r
     }
     for (const VectorFile& file : files) {
       const AccumulatorModel& row = model_for(file.instruction, file.target);
-      if (row.arithmetic != Arithmetic::fused_sum || file.source() != "NVIDIA H200") continue;
+      if (row.family != Family::wgmma || row.arithmetic != Arithmetic::fused_sum || file.source() != "NVIDIA H200")
+        continue;
       AccumulatorModel wrong = row;
       mutant.change(wrong);
       if (wrong == row || rows.contains(name_of(row))) continue;
@@ -93,4 +94,57 @@ TEST_CASE("every wrong hypothesis is refuted by dumps of a real H200, in every r
     CHECK(mismatches > 0);
     CHECK(rows == expected_rows);
   }
+}
+
+namespace {
+
+/// What no input of a row of mma.sync can show, beside what is_visible says: each with its reason.
+bool is_visible_in_warp(const AccumulatorModel& row, const std::string& mutant) {
+  if (row.arithmetic == Arithmetic::fma_chain) return mutant == "one NaN for all";
+  if (row.arithmetic == Arithmetic::fma_pairs) return mutant == "a tensor core";
+  const bool fp8 = row.inputs.contains(Format::e4m3);
+  const std::set<std::string> of_fp8{"zero keeps sign",          // the last addition makes +0 of it, unless c is -0 too
+                                     "NaN payload of c passed",  // C is not in the sum
+                                     "floor-1",
+                                     "floor+1",
+                                     "no floor",
+                                     "all mantissa bits kept"};
+  // Products of fp8 have too few bits for what an f16 result keeps.
+  const std::set<std::string> of_fp8_to_f16{"zero product has an exponent", "c truncated after the sum"};
+  if (fp8 && of_fp8.contains(mutant)) return false;
+  if (fp8 && row.output == Format::f16) return !of_fp8_to_f16.contains(mutant);
+  if (fp8) return mutant != "f16 through f32";
+  return test::is_visible(row, {.name = mutant, .change = {}});
+}
+
+}  // namespace
+
+TEST_CASE("every wrong hypothesis about mma.sync is refuted by dumps of a real H200, in every row where it can show",
+          "[rule:fused-sum][rule:steps][rule:floor][rule:output-rounding][rule:zero][rule:nan][rule:f64-nan]") {
+  std::vector<VectorFile> files;
+  for (const std::string& path : test::golden_files()) {
+    if (path.find("/mma_sync/") == std::string::npos) continue;
+    files.push_back(read_vector_file(path));
+    CHECK(files.back().source() == "NVIDIA H200");
+  }
+  CHECK(files.size() == 212);
+  int killed = 0;
+  for (const AccumulatorModel& row : accumulator_models()) {
+    if (row.family != Family::mma_sync || !row.targets.contains(hopper) || row.output == Format::s32) continue;
+    for (const test::Mutant& mutant : test::warp_mutants()) {
+      AccumulatorModel wrong = row;
+      mutant.change(wrong);
+      if (wrong == row || !is_visible_in_warp(row, mutant.name)) continue;
+      int64_t mismatches = 0;
+      for (const VectorFile& file : files) {
+        if (mismatches > 0) break;
+        if (&model_for(file.instruction, file.target) == &row)
+          mismatches += verify(file, hardware_threads(), {}, &wrong).mismatches;
+      }
+      INFO(name_of(row) << ": " << mutant.name);
+      CHECK(mismatches > 0);
+      ++killed;
+    }
+  }
+  CHECK(killed > 70);
 }

@@ -1,5 +1,6 @@
 // The library against the slow oracle: a million outputs of every accumulator row, from every distribution, dense and
 // sparse, with and without C, negated and saturated.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <functional>
@@ -28,6 +29,58 @@ const std::map<std::string, oracle::Rule> rules = {
     {"mma.sync e4m3 f32", {25, -133, 23, false, false}},
 };
 
+/// mma.sync, the same: a rule, the terms of a step (0: all) and whether C comes last. By the first target of a row.
+struct WarpRule {
+  oracle::Rule rule;
+  size_t step = 0;
+  bool two_steps = false;
+};
+const std::map<std::string, WarpRule> warp_rules = {
+    {"sm_70 quads f32", {{23, -131, 23, false, false}, 4}},
+    {"sm_70 quads f16", {{23, -19, 10, true, true}, 4}},
+    {"sm_75 quads f32", {{23, -131, 23, false, false}, 4}},
+    {"sm_75 quads f16", {{23, -19, 10, true, true}, 4}},
+    {"sm_75 f16 f32", {{24, -132, 23, false, false}, 8}},
+    {"sm_75 f16 f16", {{24, -20, 10, true, true}, 8}},
+    {"sm_80 f16 f32", {{24, -132, 23, false, false}, 8}},
+    {"sm_80 f16 f16", {{24, -20, 10, true, true}, 8}},
+    {"sm_80 bf16 f32", {{24, -132, 23, false, false}, 8}},
+    {"sm_80 tf32 f32", {{24, -132, 23, false, false}, 4}},
+    {"sm_89 e4m3 f32", {{13, -133, 13, false, false}, 16}},
+    {"sm_89 e4m3 f16", {{13, -21, 10, true, true}, 16}},
+    {"sm_90a f16 f32", {{25, -133, 23, false, false}}},
+    {"sm_90a f16 f16", {{25, -21, 10, true, true}}},
+    {"sm_90a bf16 f32", {{25, -133, 23, false, false}}},
+    {"sm_90a tf32 f32", {{25, -133, 23, false, false}}},
+    {"sm_90a e4m3 f32", {{25, -133, 23, false, false}, 0, true}},
+    {"sm_90a e4m3 f16", {{25, -21, 10, true, true}, 0, true}},
+    {"sm_100a f16 f32", {{25, -133, 23, false, false}}},
+    {"sm_100a f16 f16", {{25, -21, 10, true, true}}},
+    {"sm_100a bf16 f32", {{25, -133, 23, false, false}}},
+    {"sm_100a tf32 f32", {{25, -133, 23, false, false}}},
+    {"sm_100a e4m3 f32", {{25, -133, 23, false, false}, 0, true}},
+    {"sm_100a e4m3 f16", {{25, -21, 10, true, true}, 0, true}},
+    {"sm_120a f16 f32", {{25, -133, 23, false, false}}},
+    {"sm_120a f16 f16", {{25, -21, 10, true, true}}},
+    {"sm_120a bf16 f32", {{25, -133, 23, false, false}}},
+    {"sm_120a tf32 f32", {{25, -133, 23, false, false}}},
+    {"sm_120a e4m3 f32", {{25, -133, 23, false, false}}},
+    {"sm_120a e4m3 f16", {{25, -21, 10, true, true}}},
+};
+
+uint32_t warp_dot(const WarpRule& row, const std::string& type_a, const std::string& type_b, std::vector<uint32_t> a,
+                  std::vector<uint32_t> b, const Operands& operands, std::optional<uint32_t> c) {
+  const bool negate_a = operands.negate_a, negate_b = operands.negate_b;
+  if (row.two_steps) return oracle::two_step_dot(row.rule, type_a, type_b, a, b, negate_a, negate_b, c);
+  while (row.step != 0 && a.size() > row.step) {
+    const auto end = static_cast<std::ptrdiff_t>(row.step);
+    c = oracle::fused_dot(row.rule, type_a, type_b, {a.begin(), a.begin() + end}, {b.begin(), b.begin() + end},
+                          negate_a, negate_b, c);
+    a.erase(a.begin(), a.begin() + end), b.erase(b.begin(), b.begin() + end);
+  }
+  return oracle::fused_dot(row.rule, type_a, type_b, a, b, negate_a, negate_b, c);
+}
+
 /// Row `row` of the scales of A, and column `col` of those of B.
 std::pair<std::vector<uint32_t>, std::vector<uint32_t>> scales_at(const BlockScales& scales, int row, int col) {
   std::vector<uint32_t> a, b;
@@ -36,18 +89,41 @@ std::pair<std::vector<uint32_t>, std::vector<uint32_t>> scales_at(const BlockSca
   return {a, b};
 }
 
-uint32_t expected(const Instruction& instruction, const Operands& operands, int row, int col) {
+uint64_t expected(const AccumulatorModel& model, const Instruction& instruction, const Operands& operands, int row,
+                  int col) {
   std::vector<uint32_t> a, b;
+  std::vector<uint64_t> wide_a, wide_b;
+  const Mma mma = mma_of(instruction);
+  const std::string type_a(info(mma.a).name), type_b(info(mma.b).name), type_d(info(mma.d).name);
+  const auto sign = [&](bool negate, Format format) { return negate ? info(format).sign_bit() : 0; };
   for (int j = 0; j < operands.a.cols(); ++j) {
     const int k =
         operands.selected_k.empty() ? j : operands.selected_k[static_cast<size_t>(row * operands.a.cols() + j)];
-    a.push_back(operands.a(row, j));
-    b.push_back(operands.b(k, col));
+    wide_a.push_back(operands.a.code(row, j));
+    wide_b.push_back(operands.b.code(k, col));
+    a.push_back(static_cast<uint32_t>(wide_a.back()));
+    b.push_back(static_cast<uint32_t>(wide_b.back()));
+    // Both are there or not: b1 counts a xor b as bits that both have.
+    if (operands.exclusive_or) a.back() ^= b.back(), b.back() = 1;
   }
-  const std::optional<uint32_t> c = operands.c ? std::optional((*operands.c)(row, col)) : std::nullopt;
-  const Mma mma = mma_of(instruction);
-  const std::string type_a(info(mma.a).name), type_b(info(mma.b).name), type_d(info(mma.d).name);
+  if (mma.d == Format::f64) {
+    for (uint64_t& code : wide_a) code ^= sign(operands.negate_a, mma.a);
+    for (uint64_t& code : wide_b) code ^= sign(operands.negate_b, mma.b);
+    constexpr char modes[]{'z', 'n', '?', 'p', 'm'};
+    return oracle::f64_chain(wide_a, wide_b, operands.c ? operands.c->code(row, col) : 0,
+                             modes[static_cast<size_t>(operands.rounding)]);
+  }
+  std::optional<uint32_t> c = operands.c ? std::optional((*operands.c)(row, col)) : std::nullopt;
+  if (c && mma.c != mma.d)
+    *c = static_cast<uint32_t>(convert(mma.c, *c, mma.d, Rounding::nearest_even, Overflow::infinity));
   if (mma.d == Format::s32) return oracle::integer_dot(type_a, type_b, a, b, operands.saturate, c);
+  if (model.arithmetic == Arithmetic::fma_pairs) {
+    for (uint32_t& code : a) code ^= static_cast<uint32_t>(sign(operands.negate_a, mma.a));
+    for (uint32_t& code : b) code ^= static_cast<uint32_t>(sign(operands.negate_b, mma.b));
+    if (c && mma.d == Format::f16)
+      *c = static_cast<uint32_t>(convert(mma.d, *c, Format::f32, Rounding::nearest_even, Overflow::infinity));
+    return oracle::f16_quad(mma.d == Format::f16, a, b, c);
+  }
   oracle::Scaling scaling{.c_shift = operands.scale_input_d};
   if (operands.scales) {
     const auto [scale_a, scale_b] = scales_at(*operands.scales, row, col);
@@ -59,6 +135,11 @@ uint32_t expected(const Instruction& instruction, const Operands& operands, int 
     scaling.nan = scale_a[0] == 255 || scale_b[0] == 255;
   }
   const std::string inputs = info(mma.a).bits <= 8 ? "e4m3" : type_a;
+  if (mma.family == Family::mma_sync && mma.scaling == Scaling::none) {
+    const std::string row_name =
+        std::string(print(model.targets.first())) + " " + (mma.products > 1 ? "quads" : inputs) + " " + type_d;
+    return warp_dot(warp_rules.at(row_name), type_a, type_b, a, b, operands, c);
+  }
   return oracle::scaled_dot(rules.at(std::string(print(mma.family)) + " " + inputs + " " + type_d), scaling, type_a,
                             type_b, a, b, operands.negate_a, operands.negate_b, c);
 }
@@ -76,6 +157,24 @@ struct Product {
     return random;
   }
 };
+
+/// The same of mma.sync without scales: both K, rounding modes, C of f16 beside D of f32, xor.
+MmaSync warp_product(const AccumulatorModel& row, const FormatInfo& a, const FormatInfo& b, int variant) {
+  const bool is_integer = a.kind == NumberKind::integer, is_f64 = a.id == Format::f64, is_bit = a.id == Format::b1;
+  const bool is_quad = row.quad_pairs, sparse = variant % 2 == 1 && !is_bit && !is_f64 && !is_quad;
+  const int bits = std::max(a.bits, is_integer ? 4 : is_bit ? 1 : 8);
+  const int k = is_quad ? 4 : is_f64 ? 16 >> variant % 3 : (sparse ? 512 : 256) / bits / (variant >= 4 ? 2 : 1);
+  constexpr Rounding modes[]{Rounding::nearest_even, Rounding::toward_zero, Rounding::toward_negative,
+                             Rounding::toward_positive};
+  MmaSync one{
+      .m = is_quad ? 8 : 64, .n = is_quad ? 8 : 16, .d = row.output, .a = a.id, .b = b.id, .sparse = sparse, .k = k};
+  if (a.bits < 8 && !is_integer && !is_bit) one.kind = MmaKind::f8f6f4;
+  if (is_quad && row.output == Format::f32 && variant % 2 == 1) one.c = Format::f16;
+  if (is_bit) one.bit_operation = variant % 2 == 1 ? BitOperation::xor_popc : BitOperation::and_popc;
+  if (is_f64) one.rounding = modes[variant / 2];
+  one.saturate = is_integer && variant >= 2;
+  return one;
+}
 
 /// Variant 0..7 of the products of two types: dense and sparse, signs, saturation, without C, sizes and types of
 /// scales.
@@ -129,6 +228,10 @@ Product product_of(const AccumulatorModel& row, const FormatInfo& a, const Forma
                                        .scale_type = scale_type};
       break;
     default:
+      if (!scaled) {
+        product.instruction = warp_product(row, a, b, variant);
+        break;
+      }
       product.instruction = MmaSync{.kind = kind,
                                     .m = 64,
                                     .n = 16,
@@ -149,7 +252,9 @@ std::vector<Product> products_of(const AccumulatorModel& row) {
   for (const FormatInfo& a : formats) {
     for (const FormatInfo& b : formats) {
       // A and B have the same width, but for the 8-, 6- and 4-bit types of f8f6f4.
-      if (!row.inputs.contains(a.id) || !row.inputs.contains(b.id) || (a.bits > 8 && a.id != b.id)) continue;
+      if (!row.inputs.contains(a.id) || !row.inputs.contains(b.id) ||
+          ((a.bits > 8 || a.kind == NumberKind::integer) && a.bits != b.bits) || (a.bits > 8 && a.id != b.id))
+        continue;
       for (int variant = 0; variant < 8; ++variant) products.push_back(product_of(row, a, b, variant));
     }
   }
@@ -159,7 +264,7 @@ std::vector<Product> products_of(const AccumulatorModel& row) {
 void require_row_agrees(const AccumulatorModel& row) {
   const std::vector<Product> products = products_of(row);
   const Target target = row.targets.first();
-  const int64_t outputs_per_case = 64 * 16;
+  const int64_t outputs_per_case = row.quad_pairs ? 32 * 8 : 64 * 16;
   const int64_t cases = BITMMA_ORACLE_OUTPUTS / outputs_per_case + 1;
   std::atomic<int64_t> outputs{0}, wrong{0};
   parallel_for(static_cast<size_t>(cases), hardware_threads(), [&](size_t index) {
@@ -168,7 +273,8 @@ void require_row_agrees(const AccumulatorModel& row) {
     const Operands operands = product.operands(target, distribution, 2026, index);
     const Matrix d = multiply_accumulate(row, operands);
     for (int r = 0; r < d.rows(); ++r) {
-      for (int col = 0; col < d.cols(); ++col) wrong += d(r, col) != expected(product.instruction, operands, r, col);
+      for (int col = 0; col < d.cols(); ++col)
+        wrong += d.code(r, col) != expected(row, product.instruction, operands, r, col);
     }
     outputs += d.rows() * d.cols();
   });
@@ -189,7 +295,9 @@ void for_each_case(
       Product product = products[static_cast<size_t>(index) * 7 % products.size()];
       std::visit(
           [&](auto& one) {
-            if constexpr (requires { one.n; }) one.n = widths[static_cast<size_t>(index) % widths.size()];
+            if constexpr (requires { one.n; }) {
+              if (!row.quad_pairs) one.n = widths[static_cast<size_t>(index) % widths.size()];
+            }
           },
           product.instruction);
       const Distribution distribution =
@@ -264,6 +372,38 @@ TEST_CASE("oracle: mma.sync mxf8f6f4", "[rule:fused-sum][rule:product-exponent][
 TEST_CASE("oracle: mma.sync mxf4 and mxf4nvf4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
   require_row_agrees(row_of(Format::e2m1, Format::f32, Family::mma_sync, Scaling::groups_of_16));
 }
+// mma.sync without scales: all rows that are listed under their first target.
+void require_rows_agree(Target first) {
+  int rows = 0;
+  for (const AccumulatorModel& row : accumulator_models()) {
+    if (row.family != Family::mma_sync || row.scaling != Scaling::none || row.targets.first() != first) continue;
+    INFO(print_rule(row));
+    require_row_agrees(row);
+    ++rows;
+  }
+  CHECK(rows > 0);
+}
+TEST_CASE("oracle: mma.sync of sm_70", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+  require_rows_agree(Target::sm_70);
+}
+TEST_CASE("oracle: mma.sync of sm_75", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+  require_rows_agree(Target::sm_75);
+}
+TEST_CASE("oracle: mma.sync of sm_80", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+  require_rows_agree(Target::sm_80);
+}
+TEST_CASE("oracle: mma.sync of sm_89", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+  require_rows_agree(Target::sm_89);
+}
+TEST_CASE("oracle: mma.sync of sm_90a", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+  require_rows_agree(Target::sm_90a);
+}
+TEST_CASE("oracle: mma.sync of sm_100a", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+  require_rows_agree(Target::sm_100a);
+}
+TEST_CASE("oracle: mma.sync of sm_120a", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+  require_rows_agree(Target::sm_120a);
+}
 TEST_CASE("every instruction set of the processor gives the bits of the slow oracle, for every row and width") {
   const std::string_view best = cpu_target();
   CHECK(best == cpu_targets().front());
@@ -285,7 +425,7 @@ TEST_CASE("every instruction set of the processor gives the bits of the slow ora
     const Matrix& d = computed.at(best);
     const auto r = static_cast<int>(index % static_cast<size_t>(d.rows()));
     int wrong = 0;
-    for (int col = 0; col < d.cols(); ++col) wrong += d(r, col) != expected(instruction, operands, r, col);
+    for (int col = 0; col < d.cols(); ++col) wrong += d.code(r, col) != expected(row, instruction, operands, r, col);
     CHECK(wrong == 0);
   });
 }
@@ -297,5 +437,13 @@ TEST_CASE("an instruction set that the processor lacks is refused") {
 
 TEST_CASE("oracle: these are all accumulator rows", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
   constexpr size_t rows_above = 18;
-  CHECK(accumulator_models().size() == rows_above);
+  size_t warp_rows = 0;
+  for (const AccumulatorModel& row : accumulator_models()) {
+    const bool plain = row.family == Family::mma_sync && row.scaling == Scaling::none;
+    const Target first = row.targets.first();
+    using enum Target;
+    const std::array targets_above{sm_70, sm_75, sm_80, sm_89, sm_90a, sm_100a, sm_120a};
+    warp_rows += plain && std::ranges::find(targets_above, first) != targets_above.end();
+  }
+  CHECK(accumulator_models().size() == rows_above + warp_rows);
 }

@@ -12,7 +12,7 @@ using test::run;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"list --target sm_70", "--target = sm_70: legal is sm_90a"},
+    {"list --target sm_60", "--target = sm_60: legal is sm_70"},
     {"list --target Hopper", "--target = Hopper"},
 });
 
@@ -22,7 +22,11 @@ TEST_CASE("list refuses bad requests: message and exit code of each") { bad_requ
 
 TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
   const auto json = nlohmann::json::parse(run({"list", "--json"}).out);
-  CHECK(json.size() == forms().size());
+  // A line for every rule of a form: the same mma.sync adds differently from GPU to GPU.
+  CHECK(json.size() > forms().size());
+  for (const Form& form : forms()) {
+    CHECK(std::any_of(json.begin(), json.end(), [&](const auto& row) { return row["instruction"] == form.name; }));
+  }
   for (const auto& row : json) CHECK_FALSE(row["evidence"].get<std::string>().empty());
   std::istringstream mnemonics(run({"list", "--mnemonics"}).out);
   size_t count = 0;
@@ -32,7 +36,7 @@ TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
   }
   CHECK(count == all_instructions().size());
   // wgmma, tcgen05.mma, mma.sync, and the moves
-  CHECK(count >= 1074 + 464 + 108 + 186);
+  CHECK(count >= 1074 + 464 + 412 + 186);
 }
 
 TEST_CASE("list names the targets of a form, the evidence on each, and shows one target alone") {

@@ -4,6 +4,7 @@
 //
 // mutants/  for every wrong hypothesis and every row where it can show, the first smallest case that refutes it
 // rows/     every type triple, dense and sparse, with every distribution; layouts, sources and immediates in turn
+// mma_sync/ the same two for mma.sync, a file an instruction: every distribution, then what refutes hypotheses
 // probes/   what no document says: reserved descriptor bits, addresses past 2^18, strides of 0, undefined metadata,
 //           imm-scale with NaN and zero
 #include <algorithm>
@@ -11,8 +12,11 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <map>
 
+#include "arithmetic/product.hpp"
 #include "bitmma/files/golden.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "support/mutants.hpp"
 
 using namespace bitmma;
@@ -126,6 +130,56 @@ void make_row_cases(const std::string& folder) {
         write_tensor_file(folder + "/" + file_name(name), file);
       }
     }
+  }
+}
+
+/// Every mma.sync of Hopper in every distribution, and for each row of arithmetic what refutes wrong hypotheses.
+void make_warp_cases(const std::string& folder) {
+  const auto add = [](VectorBuilder& builder, const Instruction& instruction, Distribution distribution, uint64_t seed,
+                      uint64_t index) {
+    State before = place_operands(instruction, {}, random_operands(instruction, hopper, distribution, seed, index),
+                                  filler_stream(seed, index));
+    State after = before;
+    execute(instruction, hopper, after);
+    builder.add({.instruction = instruction, .target = hopper, .before = before, .after = after});
+  };
+  uint64_t turn = 0;
+  for (const Instruction& plain : all_instructions(Family::mma_sync)) {
+    if (!targets_of(plain).contains(hopper)) continue;
+    MmaSync instruction = std::get<MmaSync>(plain);
+    if (instruction.sparse)
+      instruction.sparsity_selector = static_cast<int>(turn % static_cast<uint64_t>(find_form(plain)->selectors));
+    VectorBuilder builder(instruction, hopper);
+    for (const DistributionInfo& distribution : distributions) add(builder, instruction, distribution.id, 13, turn++);
+    write_tensor_file(folder + "/" + file_name(print(instruction)), std::move(builder).finish({{"source", "bitmma"}}));
+  }
+  for (const AccumulatorModel& row : accumulator_models()) {
+    if (row.family != Family::mma_sync || !row.targets.contains(hopper)) continue;
+    const std::vector<Instruction> instructions = test::warp_instructions(row, hopper);
+    std::map<std::string, VectorBuilder> builders;
+    for (const test::Mutant& mutant : test::warp_mutants()) {
+      AccumulatorModel wrong = row;
+      mutant.change(wrong);
+      if (wrong == row) continue;
+      const auto find = [&] {
+        for (uint64_t index = 0; index < 300; ++index) {
+          for (const DistributionInfo& distribution : distributions) {
+            for (const Instruction& instruction : instructions) {
+              const Operands operands = random_operands(instruction, hopper, distribution.id, 1, index);
+              if (multiply_accumulate(row, operands) == multiply_accumulate_unchecked(wrong, operands)) continue;
+              VectorBuilder& builder = builders.try_emplace(print(instruction), instruction, hopper).first->second;
+              add(builder, instruction, distribution.id, 1, index);
+              return true;
+            }
+          }
+        }
+        return false;
+      };
+      if (!find() && row.arithmetic != Arithmetic::integer && row.arithmetic != Arithmetic::popcount)
+        std::cerr << "nothing found: mma.sync " << test::name_of(row) << ", " << mutant.name << '\n';
+    }
+    for (auto& [name, builder] : builders)
+      write_tensor_file(folder + "/mutants_" + file_name(name), std::move(builder).finish({{"source", "bitmma"}}));
   }
 }
 
@@ -315,9 +369,11 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string folder = argv[1];
-  for (const char* name : {"/mutants", "/rows", "/probes"}) std::filesystem::create_directories(folder + name);
+  for (const char* name : {"/mutants", "/rows", "/probes", "/mma_sync"})
+    std::filesystem::create_directories(folder + name);
   make_mutant_cases(folder + "/mutants");
   make_row_cases(folder + "/rows");
   make_probes(folder + "/probes");
+  make_warp_cases(folder + "/mma_sync");
   return 0;
 }

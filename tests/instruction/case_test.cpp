@@ -53,7 +53,7 @@ TEST_CASE("a recorded D is read from what the instruction wrote and the addresse
     for (const FieldRule& rule : fields_of(instruction)) {
       if (rule.access == Access::read) continue;
       const auto buffer = std::ranges::find(after.buffers(), rule.field, &Buffer::field);
-      one.after->borrow(rule.field, buffer->words(), buffer->extents());
+      one.after->borrow(rule.field, buffer->words(), buffer->extents(), buffer->is_wide());
     }
     REQUIRE(one.after->buffers().size() == 1);
     INFO(print(instruction));
@@ -69,7 +69,7 @@ TEST_CASE("a recorded D is read from what the instruction wrote and the addresse
 }
 
 TEST_CASE("logical matrices of the wrong shape or format are refused by name") {
-  const Case good = random_case(MmaSync{}, Target::sm_120a, {}, Distribution::normal, 1, 0);
+  const Case good = random_case(MmaSync{.kind = MmaKind::mxf8f6f4}, Target::sm_120a, {}, Distribution::normal, 1, 0);
   const auto message = [&](const auto& change) {
     LogicalMatrices logical = good.logical;
     change(logical);
@@ -98,16 +98,18 @@ TEST_CASE("an instruction that reads C needs one, and one that does not needs no
   logical.c.reset();
   CHECK_FALSE(operands_of(Wgmma{.enable_input_d = false}, logical).c.has_value());
   CHECK_THAT(message_of([&] { operands_of(Wgmma{}, logical); }), ContainsSubstring("c = (missing)"));
-  const LogicalMatrices with_c = random_case(MmaSync{}, Target::sm_120a, {}, Distribution::normal, 1, 0).logical;
+  const LogicalMatrices with_c =
+      random_case(MmaSync{.kind = MmaKind::mxf8f6f4}, Target::sm_120a, {}, Distribution::normal, 1, 0).logical;
   LogicalMatrices scaled = with_c;
   scaled.c.reset();
-  CHECK_THAT(message_of([&] { operands_of(MmaSync{}, scaled); }), ContainsSubstring("c = (missing)"));
+  CHECK_THAT(message_of([&] { operands_of(MmaSync{.kind = MmaKind::mxf8f6f4}, scaled); }),
+             ContainsSubstring("c = (missing)"));
   // But a product that is asked for without C counts it as absent, also of mma.sync, which always reads it.
   const BlockScales scales{*scaled.scale_a, *scaled.scale_b};
-  Operands operands = operands_of(MmaSync{}, with_c);
+  Operands operands = operands_of(MmaSync{.kind = MmaKind::mxf8f6f4}, with_c);
   operands.c.reset();
-  CHECK(multiply(MmaSync{}, Target::sm_120a, *scaled.a, *scaled.b, nullptr, &scales) ==
-        multiply_accumulate(model_for(MmaSync{}, Target::sm_120a), operands));
+  CHECK(multiply(MmaSync{.kind = MmaKind::mxf8f6f4}, Target::sm_120a, *scaled.a, *scaled.b, nullptr, &scales) ==
+        multiply_accumulate(model_for(MmaSync{.kind = MmaKind::mxf8f6f4}, Target::sm_120a), operands));
 }
 
 TEST_CASE("a case of plain matrices has nothing to warn about") {

@@ -5,6 +5,7 @@
 
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
 
@@ -21,7 +22,7 @@ bool has(const std::vector<Choice>& choices, std::string_view words) {
 
 TEST_CASE("all of wgmma is measured on an H200 and leaves nothing to choose") {
   for (const Instruction& instruction : all_instructions(Family::wgmma)) {
-    REQUIRE(evidence_of(instruction, Target::sm_90a) == Evidence::measured_h200);
+    REQUIRE(evidence_of(instruction, Target::sm_90a) == Evidence::measured);
     REQUIRE(choices_of(instruction, Target::sm_90a).empty());
   }
 }
@@ -39,9 +40,36 @@ TEST_CASE("evidence of tcgen05 speaks of the B200 alone, and of sparse products 
   CHECK(evidence_of(Tcgen05Mma{.scale_input_d = 1}, Target::sm_100a) == Evidence::model_choice);
 }
 
-TEST_CASE("the arithmetic of mma.sync is a choice, whatever its form") {
-  for (const Instruction& instruction : all_instructions(Family::mma_sync))
-    REQUIRE(evidence_of(instruction, Target::sm_120a) == Evidence::model_choice);
+TEST_CASE("the evidence of mma.sync is its own on every target and in every form") {
+  const auto on = [](const char* mnemonic, Target target) { return evidence_of(parse_instruction(mnemonic), target); };
+  using enum Target;
+  const auto measured = Evidence::measured, words = Evidence::published_words, model = Evidence::published_model,
+             choice = Evidence::model_choice;
+  for (const Instruction& instruction : all_instructions(Family::mma_sync)) {
+    INFO(print(instruction));
+    if (targets_of(instruction).contains(sm_90a)) CHECK(evidence_of(instruction, sm_90a) == measured);
+    if (mma_of(instruction).scale_count > 0) CHECK(evidence_of(instruction, sm_120a) == choice);
+  }
+  const char* const f16_k8 = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32";
+  const char* const f16_k16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
+  const char* const quads = "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32";
+  const char* const fp8 = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32";
+  CHECK(on(quads, sm_70) == words);
+  CHECK(on(quads, sm_75) == model);
+  CHECK(on(quads, sm_80) == model);
+  CHECK(on(f16_k8, sm_75) == model);
+  CHECK(on(f16_k8, sm_80) == words);
+  CHECK(on(f16_k8, sm_86) == words);
+  CHECK(on(f16_k16, sm_80) == model);  // that it is two steps
+  CHECK(on(f16_k16, sm_100a) == words);
+  CHECK(on(f16_k16, sm_103a) == choice);
+  CHECK(on(f16_k16, sm_120a) == model);
+  CHECK(on(fp8, sm_89) == words);
+  CHECK(on(fp8, sm_100) == words);
+  CHECK(on(fp8, sm_120) == words);
+  CHECK(on("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", sm_80) == choice);
+  CHECK(on("mma.sync.aligned.m16n8k16.row.col.satfinite.s32.s8.s8.s32", sm_80) == choice);
+  CHECK(on("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32", sm_80) == model);
 }
 
 TEST_CASE("an arithmetic choice makes the evidence a choice, and a choice of places does not") {

@@ -139,7 +139,7 @@ TEST_CASE("a state that borrows its buffers gives the same bits, and its owner k
       if (info(buffer.field()).is_number) looking.set(buffer.field(), buffer.number());
       else if (info(buffer.field()).type == ElementType::u8)
         looking.borrow(buffer.field(), buffer.bytes(), buffer.extents());
-      else looking.borrow(buffer.field(), buffer.words(), buffer.extents());
+      else looking.borrow(buffer.field(), buffer.words(), buffer.extents(), buffer.is_wide());
     }
     const State copy = looking;
     State owning = owner;

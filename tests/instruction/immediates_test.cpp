@@ -24,7 +24,7 @@ TEST_CASE("each family has the immediates that PTX gives it, in the order of fil
   using Names = std::vector<std::string_view>;
   CHECK(names_of(Wgmma{}) == Names{"imm_scale_a", "imm_scale_b", "imm_trans_a", "imm_trans_b", "scale_d"});
   CHECK(names_of(Wgmma{.sparse = true}).back() == "sparsity_selector");
-  CHECK(names_of(MmaSync{}) == Names{"byte_id_a", "thread_id_a", "byte_id_b", "thread_id_b"});
+  CHECK(names_of(MmaSync{.kind = MmaKind::mxf8f6f4}) == Names{"byte_id_a", "thread_id_a", "byte_id_b", "thread_id_b"});
   CHECK(names_of(Tcgen05Mma{}) == Names{"idesc", "enable_input_d", "scale_input_d"});
   CHECK(names_of(TmemMove{}).empty());
   CHECK(names_of(TmemMove{.kind = MoveKind::cp}).empty());
@@ -71,10 +71,14 @@ TEST_CASE("an immediate is the field that it names") {
   CHECK(with_immediate(Wgmma{}, "scale_d", 0) == Instruction(Wgmma{.enable_input_d = false}));
   CHECK(with_immediate(Wgmma{.sparse = true}, "sparsity_selector", 1) ==
         Instruction(Wgmma{.sparse = true, .sparsity_selector = 1}));
-  CHECK(with_immediate(MmaSync{}, "byte_id_a", 3) == Instruction(MmaSync{.byte_id_a = 3}));
-  CHECK(with_immediate(MmaSync{}, "thread_id_a", 1) == Instruction(MmaSync{.thread_id_a = 1}));
-  CHECK(with_immediate(MmaSync{}, "byte_id_b", 2) == Instruction(MmaSync{.byte_id_b = 2}));
-  CHECK(with_immediate(MmaSync{}, "thread_id_b", 3) == Instruction(MmaSync{.thread_id_b = 3}));
+  CHECK(with_immediate(MmaSync{.kind = MmaKind::mxf8f6f4}, "byte_id_a", 3) ==
+        Instruction(MmaSync{.kind = MmaKind::mxf8f6f4, .byte_id_a = 3}));
+  CHECK(with_immediate(MmaSync{.kind = MmaKind::mxf8f6f4}, "thread_id_a", 1) ==
+        Instruction(MmaSync{.kind = MmaKind::mxf8f6f4, .thread_id_a = 1}));
+  CHECK(with_immediate(MmaSync{.kind = MmaKind::mxf8f6f4}, "byte_id_b", 2) ==
+        Instruction(MmaSync{.kind = MmaKind::mxf8f6f4, .byte_id_b = 2}));
+  CHECK(with_immediate(MmaSync{.kind = MmaKind::mxf8f6f4}, "thread_id_b", 3) ==
+        Instruction(MmaSync{.kind = MmaKind::mxf8f6f4, .thread_id_b = 3}));
   CHECK(with_immediate(Tcgen05Mma{}, "idesc", idesc_of({.n = 32})) == Instruction(Tcgen05Mma{.n = 32}));
   CHECK(with_immediate(Tcgen05Mma{}, "enable_input_d", 0) == Instruction(Tcgen05Mma{.enable_input_d = false}));
   CHECK(with_immediate(Tcgen05Mma{}, "scale_input_d", 9) == Instruction(Tcgen05Mma{.scale_input_d = 9}));

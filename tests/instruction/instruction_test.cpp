@@ -52,8 +52,15 @@ TEST_CASE("an mma.sync that names its kind alone is complete and legal") {
   CHECK(MmaSync{.kind = MmaKind::mxf4}.k == 64);
   CHECK(MmaSync{.kind = MmaKind::mxf4nvf4}.scale_type == Format::ue4m3);
   require_complete(MmaSync{.kind = MmaKind::mxf4nvf4, .scale_vec = ScaleVec::x2});
-  require_complete(MmaSync{.a = Format::e2m1});
-  require_complete(MmaSync{.a = Format::e3m2, .b = Format::e2m1, .sparse = true});
+  require_complete(MmaSync{.kind = MmaKind::mxf8f6f4, .a = Format::e2m1});
+  CHECK(MmaSync{}.k == 16);
+  CHECK(MmaSync{.m = 8}.k == 4);
+  CHECK(MmaSync{.m = 8, .d = Format::s32, .a = Format::s4}.k == 32);
+  CHECK(MmaSync{.d = Format::s32, .a = Format::b1}.bit_operation == BitOperation::and_popc);
+  for (const Format a : {Format::f16, Format::bf16, Format::tf32, Format::e4m3}) require_complete(MmaSync{.a = a});
+  for (const Format a : {Format::s8, Format::u4}) require_complete(MmaSync{.d = Format::s32, .a = a, .sparse = true});
+  require_complete(MmaSync{.d = Format::f64, .a = Format::f64});
+  require_complete(MmaSync{.kind = MmaKind::f8f6f4, .a = Format::e3m2, .b = Format::e2m1, .sparse = true});
 }
 
 TEST_CASE("a tcgen05.mma that names its kind and form alone is complete and legal") {
@@ -113,7 +120,7 @@ TEST_CASE("the factories give what they are given, or throw every violation") {
     return size_t{0};
   };
   CHECK(violations([] { wgmma({.m = 128, .n = 12}); }) == 2);
-  CHECK(violations([] { mma_sync({.m = 32, .byte_id_a = 4}); }) == 2);
+  CHECK(violations([] { mma_sync({.kind = MmaKind::mxf8f6f4, .byte_id_a = 4, .thread_id_a = 2}); }) == 2);
   CHECK(violations([] { tcgen05({.cta_group = 2, .n = 24, .scale_input_d = 16}); }) == 2);
   CHECK(violations([] { tmem_move({.kind = MoveKind::cp, .cta_group = 3, .cp_shape = 6}); }) == 2);
 }
@@ -128,13 +135,14 @@ TEST_CASE("what the families have in common is the same, however it is asked") {
     const Mma mma = mma_of(instruction);
     INFO(print(instruction));
     CHECK(mma.family == family_of(instruction));
-    CHECK(mma.stored_k() == (mma.sparse ? mma.k / 2 : mma.k));
+    CHECK(mma.stored_k() == (mma.sparse ? mma.k / 2 : mma.k / mma.products));
     CHECK((mma.scale_count > 0) == (mma.scaling != Scaling::none));
-    CHECK(mma.k * mma.a_container_bits == (mma.sparse ? 512 : 256));
+    // mma.sync has shorter K too.
+    if (mma.family != Family::mma_sync) CHECK(mma.k * mma.a_container_bits == (mma.sparse ? 512 : 256));
     std::visit(
         [&](const auto& one) {
           if constexpr (requires { one.m; }) {
-            CHECK(std::tuple(mma.m, mma.n, mma.k, mma.d, mma.a, mma.b, mma.sparse) ==
+            CHECK(std::tuple(mma.m / mma.products, mma.n, mma.k / mma.products, mma.d, mma.a, mma.b, mma.sparse) ==
                   std::tuple(one.m, one.n, one.k, one.d, one.a, one.b, one.sparse));
           }
         },

@@ -43,7 +43,8 @@ TEST_CASE("every place of an operand holds the code that gather reads there, in 
   instructions.emplace_back(Wgmma{.transpose_a = true, .transpose_b = true});
   uint64_t seed = 0;
   for (const Instruction& instruction : instructions) {
-    if (!is_mma(instruction)) continue;
+    // Codes of 64 bits have tests of their own.
+    if (!is_mma(instruction) || mma_of(instruction).d == Format::f64) continue;
     const Mma mma = mma_of(instruction);
     const OperandLayout a{.major = mma.a_major}, b{.major = mma.b_major, .padding_bytes = 16};
     const Case one =
@@ -57,7 +58,7 @@ TEST_CASE("every place of an operand holds the code that gather reads there, in 
       for (int col = 0; col < mma.stored_k(); ++col)
         REQUIRE(read(instruction, state, Field::a_regs, of_a.place_of(row, col), info(mma.a).bits) ==
                 operands.a(row, col));
-      for (int col = 0; col < mma.n; ++col)
+      for (int col = 0; col < mma.n && mma.c == mma.d; ++col)
         REQUIRE(read(instruction, state, Field::accumulator, of_d.place_of(row, col), info(mma.d).bits) ==
                 (*operands.c)(row, col));
     }

@@ -244,7 +244,7 @@ TEST_CASE("an array of 64-bit elements has two words an element, the low one fir
   wide.set(Field::accumulator, test::words_of(narrow, Field::accumulator), {4});
   CHECK(wide == narrow);
   // An instruction whose accumulator is of 32 bits refuses one of 64, and says which it is.
-  const Instruction instruction = MmaSync{};
+  const Instruction instruction = MmaSync{.kind = MmaKind::mxf8f6f4};
   State state = test::sample_case(instruction, 0).before;
   state.set(Field::accumulator, std::vector<uint64_t>(32 * 4), {32, 4});
   const std::vector<Violation> violations = refusal_of(instruction, state);
@@ -264,10 +264,11 @@ TEST_CASE("names of fields are those of tensors: before and after, each once but
 
 TEST_CASE("every instruction lists its fields once, numbers without extents and arrays with them") {
   for (const Instruction& instruction : all_instructions()) {
-    std::set<Field> seen;
+    std::set<std::pair<Field, Access>> seen;
     int written = 0;
     for (const FieldRule& rule : fields_of(instruction)) {
-      REQUIRE(seen.insert(rule.field).second);
+      // An accumulator that changes its type is read by one row and written by another.
+      REQUIRE(seen.insert({rule.field, rule.access}).second);
       REQUIRE(rule.extents.empty() == info(rule.field).is_number);
       REQUIRE_FALSE(rule.meaning.empty());
       if (rule.access == Access::read) continue;
@@ -307,6 +308,8 @@ TEST_CASE("a state without one of the buffers is refused by the buffer's name, a
     REQUIRE(refusal_of(instruction, good).empty());
     for (const FieldRule& rule : fields_of(instruction)) {
       INFO(info(rule.field).name);
+      const bool has_own_c = is_mma(instruction) && mma_of(instruction).c != mma_of(instruction).d;
+      if (has_own_c && rule.access == Access::write) continue;  // C is there in another row
       State lacking = good;
       lacking.erase(rule.field);
       const std::vector<Violation> violations = refusal_of(instruction, lacking);

@@ -51,6 +51,8 @@ Instruction variant(const Instruction& instruction, unsigned number) {
       if (info(one.a).bits == 16) one.transpose_a = bit(3) && !bit(0), one.transpose_b = bit(4);
       if (one.sparse) one.sparsity_selector = bit(5);
     } else if constexpr (std::is_same_v<T, MmaSync>) {
+      if (one.sparse && !one.has_scales()) one.sparsity_selector = static_cast<int>(number % 4);
+      if (!one.has_scales()) return one;
       one.byte_id_a = static_cast<int>(number % 4), one.thread_id_a = bit(2);
       one.byte_id_b = static_cast<int>(number / 8 % 4), one.thread_id_b = static_cast<int>(number / 32 % 4);
     } else if constexpr (std::is_same_v<T, Tcgen05Mma>) {
@@ -195,12 +197,12 @@ TEST_CASE("a mnemonic that is not one is told by name what is wrong") {
            {t + "kind::f16.collector::b0::fill", "collector = collector::b0::fill: legal is collector::a::fill, use"},
            {"tcgen05.mma.ws.cta_group::1.kind::f16.collector::a::fill", "legal is collector::b0..b3::fill, use"},
            {"mma.sync", "qualifier = (nothing): legal is .aligned here"},
-           {"mma.sp.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0", "qualifier = sp"},
-           {m + "m16n8k16.row.col.f32.f16.f16.f32", "only the block-scaled mma.sync is simulated"},
-           {m + "m16n8k32.row.col.kind::f8f6f4.f32.e4m3.e4m3.f32", "kind = kind::f8f6f4: legal is .kind::mxf8f6f4"},
-           {m + "m16n8k64.col.row.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0", "A row-major, B column-major"},
-           {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f16.ue8m0",
-            "ctype = f16: legal is the type of D"},
+           {m + "m16n8k16.f32.f16.f16.f32", "alayout"},
+           {m + "m16n8k16.row.f32.f16.f16.f32", "blayout"},
+           {m + "m16n8k16.row.col.kind::f16.f32.f16.f16.f32", "kind = kind::f16: legal is .kind::f8f6f4"},
+           {m + "m16n8k16.row.col.block_scale.f32.f16.f16.f32", "block_scale"},
+           {m + "m16n8k128.row.col.s32.b1.b1.s32.and", "operation = and"},
+           {m + "m16n8k16.row.col.f64.f64.f64.f64.rna", "nothing more here"},
            {"tcgen05.ld.16x64b.x1.b32", "qualifier = .16x64b.x1.b32: legal is .sync.aligned after the name"},
            {"tcgen05.ld.sync.aligned.16x32b.x1.b32", "shape = 16x32b: legal is 32x32b, 16x64b"},
            {"tcgen05.ld.sync.aligned.16x64b.b32", ".num = .b32: legal is .x1 .. .x128"},
@@ -362,7 +364,12 @@ TEST_CASE("registers of a statement are named after what they hold") {
   CHECK(text(half) == sparse + " {d0, d1}, {a0, a1, a2, a3}, b_desc, metadata0, 1, scale_d, 1, -1, 1;");
   CHECK(text(Wgmma{.d = Format::s32, .a = Format::b1, .b = Format::b1}) ==
         "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {d0, d1, d2, d3}, a_desc, b_desc, scale_d;");
-  CHECK(text(MmaSync{.a = Format::e4m3, .b = Format::e5m2, .byte_id_a = 3, .thread_id_a = 1, .thread_id_b = 2}) ==
+  CHECK(text(MmaSync{.kind = MmaKind::mxf8f6f4,
+                     .a = Format::e4m3,
+                     .b = Format::e5m2,
+                     .byte_id_a = 3,
+                     .thread_id_a = 1,
+                     .thread_id_b = 2}) ==
         mx + " {d0, d1, d2, d3}, {a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, scale_a0, {3, 1}, scale_b0, {0, 2};");
   CHECK(text(Tcgen05Mma{.scale_input_d = 3}) ==
         "tcgen05.mma.cta_group::1.kind::f16 [d_tmem], a_desc, b_desc, idesc, {mask0, mask1, mask2, mask3}, "

@@ -3,6 +3,10 @@
 #include <gmpxx.h>
 
 #include <algorithm>
+#include <cfenv>
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <map>
 #include <stdexcept>
 
@@ -230,12 +234,128 @@ std::string exact_dot(const Scaling& scaling, const std::string& type_a, const s
          std::to_string(static_cast<long>(zeros) - scale_bits);
 }
 
+namespace {
+
+/// The code of f16 with the value of an fp8.
+uint32_t as_f16(const std::string& type, uint32_t code) {
+  const Number number = read(type, code);
+  const uint32_t sign = number.negative ? 0x8000 : 0;
+  if (number.nan) return 0x7E00;
+  if (number.infinite) return sign | 0x7C00;
+  return sign | (write({0, 0, 10, true, true}, number.scaled, -scale_bits) & 0x7FFF);
+}
+
+/// x + y, to nearest even. Exact sums of f16 are f32, and the host adds those of f32 as IEEE 754 says.
+uint32_t ieee_sum(bool f16, uint32_t x, uint32_t y) {
+  const std::string type = f16 ? "f16" : "f32";
+  const Number first = read(type, x), second = read(type, y);
+  const uint32_t nan_code = f16 ? 0x7FFF : 0x7FFFFFFF;
+  if (first.nan || second.nan || (first.infinite && second.infinite && first.negative != second.negative))
+    return nan_code;
+  if (first.infinite) return x;
+  if (second.infinite) return y;
+  const mpz_class left = first.negative ? mpz_class(-first.scaled) : first.scaled,
+                  right = second.negative ? mpz_class(-second.scaled) : second.scaled;
+  const mpz_class total = left + right;
+  if (total == 0 && first.negative && second.negative) return f16 ? 0x8000 : 0x80000000;
+  return write({0, 0, f16 ? 10 : 23, true, f16}, total, -scale_bits);
+}
+
+float as_float(uint32_t code) {
+  float value;
+  std::memcpy(&value, &code, sizeof value);
+  return value;
+}
+
+uint32_t as_code(float value) {
+  uint32_t code;
+  std::memcpy(&code, &value, sizeof code);
+  return std::isnan(value) ? 0x7FFFFFFF : code;
+}
+
+/// A code of f16 as float.
+float widened(uint32_t code) {
+  const Number number = read("f16", code);
+  if (number.nan) return std::nanf("");
+  const float value = number.infinite
+                          ? std::numeric_limits<float>::infinity()
+                          : std::ldexp(static_cast<float>(mpz_class(number.scaled >> (scale_bits - 24)).get_ui()), -24);
+  return number.negative ? -value : value;
+}
+
+}  // namespace
+
+uint32_t two_step_dot(const Rule& rule, const std::string& type_a, const std::string& type_b,
+                      const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, bool negate_a, bool negate_b,
+                      std::optional<uint32_t> c) {
+  std::optional<uint32_t> sum;
+  for (const size_t first : {0, 2}) {
+    std::vector<uint32_t> x, y;
+    for (size_t k = 0; k < a.size(); ++k) {
+      if (k % 4 < first || k % 4 >= first + 2) continue;
+      x.push_back(as_f16(type_a, a[k]));
+      y.push_back(as_f16(type_b, b[k]));
+    }
+    sum = fused_dot(rule, "f16", "f16", x, y, negate_a, negate_b, sum);
+  }
+  return c ? ieee_sum(rule.f16_result, *sum, *c) : *sum;
+}
+
+uint64_t f64_chain(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b, uint64_t c, char mode) {
+  const auto is_nan = [](uint64_t code) { return (code & ~(uint64_t{1} << 63)) > 0x7FF0000000000000; };
+  const auto as_double = [](uint64_t code) {
+    double value;
+    std::memcpy(&value, &code, sizeof value);
+    return value;
+  };
+  std::fesetround(mode == 'z' ? FE_TOWARDZERO : mode == 'p' ? FE_UPWARD : mode == 'm' ? FE_DOWNWARD : FE_TONEAREST);
+  uint64_t sum = c;
+  for (size_t k = 0; k < a.size(); ++k) {
+    // The NaN that wins is that of b, then of the sum so far, then of a.
+    uint64_t nan = 0;
+    for (const uint64_t operand : {a[k], sum, b[k]}) nan = is_nan(operand) ? operand | uint64_t{1} << 51 : nan;
+    if (nan != 0) {
+      sum = nan;
+      continue;
+    }
+    volatile double x = as_double(a[k]), y = as_double(b[k]), z = as_double(sum);
+    const volatile double result = std::fma(x, y, z);
+    const double value = result;
+    std::memcpy(&sum, &value, sizeof sum);
+    if (is_nan(sum)) sum = 0xFFF8000000000000;
+  }
+  std::fesetround(FE_TONEAREST);
+  return sum;
+}
+
+uint32_t f16_quad(bool f16_result, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
+                  std::optional<uint32_t> c) {
+  const auto x = [&](size_t k) { return widened(a[k]); };
+  const auto y = [&](size_t k) { return widened(b[k]); };
+  if (!f16_result) {
+    volatile float sum = 0;
+    for (size_t k = 0; k < 4; ++k) sum = std::fma(x(k), y(k), sum);
+    if (c) sum = as_float(*c) + sum;
+    return as_code(sum);
+  }
+  volatile float low = x(0) * y(0), high = x(2) * y(2);
+  low = std::fma(x(1), y(1), low);
+  high = std::fma(x(3), y(3), high);
+  if (c) low = as_float(*c) + low;
+  low = low + high;
+  const Number number = read("f32", as_code(low));
+  const uint32_t sign = number.negative ? 0x8000 : 0;
+  if (number.nan) return 0x7FFF;
+  if (number.infinite) return sign | 0x7C00;
+  return sign | (write({0, 0, 10, true, true}, number.scaled, -scale_bits) & 0x7FFF);
+}
+
 uint32_t integer_dot(const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
                      const std::vector<uint32_t>& b, bool clamp, std::optional<uint32_t> c) {
   const auto value = [](const std::string& type, uint32_t code) -> long {
     if (type == "b1") return static_cast<long>(code & 1);
-    const long byte = static_cast<long>(code & 255);
-    return type == "s8" && byte > 127 ? byte - 256 : byte;
+    const long size = type == "s4" || type == "u4" ? 16 : 256, low = static_cast<long>(code) % size;
+    return type[0] == 's' && low >= size / 2 ? low - size : low;
   };
   mpz_class sum = c ? (*c >= 0x80000000u ? mpz_class(*c) - mpz_class("4294967296") : mpz_class(*c)) : mpz_class(0);
   for (size_t k = 0; k < a.size(); ++k) sum += mpz_class(value(type_a, a[k])) * value(type_b, b[k]);

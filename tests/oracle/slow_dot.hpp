@@ -45,6 +45,17 @@ std::string exact_dot(const Scaling& scaling, const std::string& type_a, const s
                       const std::string& type_c, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
                       bool negate_a, bool negate_b, std::optional<uint32_t> c);
 
+/// mma.sync without fp8 tensor cores: fp8 as f16, one step of k % 4 < 2 without c and one of the others, then + c.
+uint32_t two_step_dot(const Rule& rule, const std::string& type_a, const std::string& type_b,
+                      const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, bool negate_a, bool negate_b,
+                      std::optional<uint32_t> c);
+
+/// c, then a fused multiply-add a k by the host, which rounds as IEEE 754 says. Modes: 'n', 'z', 'p' and 'm'.
+uint64_t f64_chain(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b, uint64_t c, char mode);
+/// m8n8k4 of f16 from sm_80 on, in the host's f32. A c of f16 is given as f32.
+uint32_t f16_quad(bool f16_result, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
+                  std::optional<uint32_t> c);
+
 /// Integer and b1 rows: exact sum, then wrap or clamp.
 uint32_t integer_dot(const std::string& type_a, const std::string& type_b, const std::vector<uint32_t>& a,
                      const std::vector<uint32_t>& b, bool clamp, std::optional<uint32_t> c);

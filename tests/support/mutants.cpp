@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/form.hpp"
+
 namespace bitmma::test {
 
 namespace {
@@ -36,6 +39,60 @@ const std::vector<Mutant>& mutants() {
       {"c truncated after the sum", [](AccumulatorModel& m) { m.deviations.c_after_sum = true; }},
   };
   return table;
+}
+
+const std::vector<Mutant>& warp_mutants() {
+  static const std::vector<Mutant> table = [] {
+    std::vector<Mutant> all = mutants();
+    std::erase_if(all, [](const Mutant& one) { return one.name == "two chained halves"; });
+    const auto sums = [](const AccumulatorModel& m) { return m.arithmetic == Arithmetic::fused_sum; };
+    const auto add = [&](std::string name, std::function<void(AccumulatorModel&)> change) {
+      all.push_back({std::move(name), std::move(change)});
+    };
+    // What a GPU before Hopper does: the terms of A's first two registers, then the others.
+    add("two chained halves", [=](AccumulatorModel& m) {
+      if (sums(m)) m.terms_per_step = half_of_terms(m), m.step_order = StepOrder::ascending;
+    });
+    add("k in pairs", [=](AccumulatorModel& m) {
+      if (sums(m)) m.step_order = StepOrder::byte_pairs;
+    });
+    add("one step", [=](AccumulatorModel& m) {
+      if (sums(m)) m.step_order = StepOrder::ascending;
+    });
+    add("c in the first step", [=](AccumulatorModel& m) { m.c_last = false; });
+    add("wgmma's fp8", [=](AccumulatorModel& m) {
+      if (!sums(m) || m.step_order != StepOrder::byte_pairs) return;
+      m.step_order = StepOrder::ascending, m.c_last = false, m.fraction_bits = 13;
+      if (m.output == Format::f32) m.output_fraction_bits = 13;
+    });
+    add("a tensor core", [=](AccumulatorModel& m) {
+      if (m.arithmetic != Arithmetic::fma_pairs) return;
+      m.arithmetic = Arithmetic::fused_sum, m.fraction_bits = 23,
+      m.floor_exponent = m.output == Format::f16 ? -19 : -131;
+      m.output_fraction_bits = info(m.output).mantissa_bits;
+      m.rounding = m.output == Format::f16 ? Rounding::nearest_even : Rounding::toward_zero;
+    });
+    add("one NaN for all", [](AccumulatorModel& m) { m.nan = NanRule::canonical; });
+    return all;
+  }();
+  return table;
+}
+
+std::vector<Instruction> warp_instructions(const AccumulatorModel& row, Target target) {
+  std::vector<Instruction> found;
+  for (const Instruction& instruction : all_instructions(Family::mma_sync)) {
+    const MmaSync& one = std::get<MmaSync>(instruction);
+    if (!targets_of(one).contains(target) || one.kind || one.saturate || one.rounding || one.a_col || one.b_row ||
+        one.c != one.d || (one.sparse && !one.ordered_metadata) || &model_for(one, target) != &row)
+      continue;
+    const auto same_types = std::ranges::find_if(found, [&](const Instruction& other) {
+      const MmaSync& known = std::get<MmaSync>(other);
+      return known.a == one.a && known.b == one.b && known.sparse == one.sparse;
+    });
+    if (same_types == found.end()) found.push_back(one);
+    else if (std::get<MmaSync>(*same_types).k < one.k) *same_types = one;
+  }
+  return found;
 }
 
 namespace {
@@ -74,7 +131,9 @@ bool is_visible(const AccumulatorModel& row, const Mutant& mutant) {
 }
 
 std::string name_of(const AccumulatorModel& row) {
-  const std::string_view input = row.inputs.contains(Format::e4m3)   ? "e4m3"
+  const std::string_view input = row.quad_pairs                      ? "quad pairs f16"
+                                 : row.inputs.contains(Format::f64)  ? "f64"
+                                 : row.inputs.contains(Format::e4m3) ? "e4m3"
                                  : row.inputs.contains(Format::tf32) ? "tf32"
                                  : row.inputs.contains(Format::bf16) ? "bf16"
                                                                      : "f16";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
@@ -43,6 +44,18 @@ bool require_ptxas(std::string_view what) {
   static const bool here = std::system("ptxas --version > /dev/null 2>&1") == 0;
   if (!here) WARN("ptxas is not installed: " << what << " was NOT checked against it");
   return here;
+}
+
+PtxVersion ptxas_isa() {
+  const std::string text = output_of_command("ptxas --version");
+  const size_t release = text.find("release ");
+  if (release == std::string::npos) return {};
+  PtxVersion cuda;
+  const std::string_view numbers = std::string_view(text).substr(release + 8);
+  const auto [dot, error] = std::from_chars(numbers.data(), numbers.data() + numbers.size(), cuda.major);
+  std::from_chars(dot + 1, numbers.data() + numbers.size(), cuda.minor);
+  // From CUDA 12.6 on the minor number of the ISA is one behind, and with 13 they meet again.
+  return {.major = cuda.major - 4, .minor = cuda.minor - (cuda.major == 12 && cuda.minor > 5 ? 1 : 0)};
 }
 
 std::vector<char> ptxas_takes(std::span<const PtxModule> modules, size_t at_once) {

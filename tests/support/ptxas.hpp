@@ -15,6 +15,9 @@ namespace bitmma::test {
 /// True where ptxas is installed. Otherwise says aloud that `what` was NOT checked against it.
 bool require_ptxas(std::string_view what);
 
+/// The newest PTX ISA that the ptxas found here reads: 9.0 of CUDA 13.0.
+PtxVersion ptxas_isa();
+
 /// A module of one kernel called kernel_name, and the target to assemble it for.
 struct PtxModule {
   std::string text;

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
+#include <tuple>
 
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
@@ -32,33 +32,36 @@ struct Example {
   const AccumulatorModel* model;
 };
 
-/// A form's dense instruction of one CTA: of the smallest shape that is measured or the largest, and with the most
-/// scales where it has some. Nothing for moves, and where the form does not have the shape.
-std::optional<Example> example_of(const Form& form, bool large) {
+/// A form's dense instruction of one CTA, on a target: of the smallest shape that is measured or the largest, and with
+/// the most scales where it has some. Nothing for moves, and where the form does not have the shape.
+std::optional<Example> example_of(const Form& form, Target target, bool large) {
   std::vector<Instruction> all = instructions_of(form);
-  if (!is_mma(all.front())) return std::nullopt;
+  if (!is_mma(all.front()) || !form.targets.contains(target)) return std::nullopt;
+  const int n = large ? 256 : has_descriptor(all.front()) ? 16 : 8;
   const bool has_idesc = has_descriptor(all.front());
-  const int n = large ? 256 : has_idesc ? 16 : 8;
   if (!has_idesc) std::erase_if(all, [n](const Instruction& one) { return mma_of(one).n != n; });
   if (all.empty()) return std::nullopt;
   const auto scales_of = [](const Instruction& one) { return mma_of(one).scale_count; };
   Instruction instruction = *std::ranges::max_element(all, {}, scales_of);
   if (has_idesc) {
     const auto idesc = static_cast<uint32_t>(immediate_of(instruction, "idesc"));
-    InstructionDescriptor descriptor = decode_instruction_descriptor(form.kind, idesc);
+    InstructionDescriptor descriptor = decode_instruction_descriptor(*form.kind, idesc);
     descriptor.n = n;
     if (scales_of(instruction) == 4) descriptor.scale_type = Format::ue4m3;  // NVFP4, as most programs have it
     instruction = with_immediate(instruction, "idesc", encode(descriptor));
   }
-  return Example{instruction, &model_for(instruction, form.targets.first())};
+  return Example{instruction, &model_for(instruction, target)};
 }
 
-/// Of the examples that add by a row the one with the most scales.
+/// Of the examples that add by a row a dense one, with the most scales, the most terms and the fewest qualifiers.
 const Example* find_example(const std::vector<Example>& examples, const AccumulatorModel& row) {
   const Example* found = nullptr;
+  const auto rank = [](const Example& one) {
+    const Mma mma = mma_of(one.instruction);
+    return std::tuple(!mma.sparse, mma.scale_count, mma.k);
+  };
   for (const Example& one : examples) {
-    if (one.model != &row) continue;
-    if (!found || mma_of(one.instruction).scale_count > mma_of(found->instruction).scale_count) found = &one;
+    if (one.model == &row && (!found || rank(one) > rank(*found))) found = &one;
   }
   return found;
 }
@@ -66,27 +69,29 @@ const Example* find_example(const std::vector<Example>& examples, const Accumula
 }  // namespace
 
 std::vector<BenchCase> bench_cases() {
-  std::array<std::vector<Example>, 2> examples;  // small and large
-  for (const Form& form : forms()) {
-    for (const size_t large : {0, 1}) {
-      const std::optional<Example> one = example_of(form, large == 1);
-      // A row is measured on its first target.
-      if (one && one->model->targets.first() == form.targets.first()) examples[large].push_back(*one);
-    }
-  }
   std::vector<BenchCase> cases;
   for (const AccumulatorModel& row : accumulator_models()) {
+    // A row is measured on its first target. Only the rules of mma.sync differ from target to target.
+    const Target target = row.targets.first();
     const std::string_view scaling = row.scaling == Scaling::groups_of_16 ? " mxf4nvf4"
                                      : row.scaling == Scaling::whole_k    ? " mxf8f6f4"
                                                                           : "";
-    for (const std::vector<Example>& of_size : examples) {
-      const Example* example = find_example(of_size, row);
+    for (const bool large : {false, true}) {
+      std::vector<Example> examples;
+      for (const Form& form : forms()) {
+        if (const std::optional<Example> one = example_of(form, target, large)) examples.push_back(*one);
+      }
+      const Example* example = find_example(examples, row);
       if (!example) continue;
       const Mma mma = mma_of(example->instruction);
-      cases.push_back({.name = fmt::format("{}{} {} -> {} m{}n{}k{}", print(row.family), scaling, info(mma.a).name,
-                                           info(mma.d).name, mma.m, mma.n, mma.k),
-                       .instruction = example->instruction,
-                       .target = row.targets.first()});
+      const bool in_registers = mma.b_source == OperandSource::registers;
+      const std::string where =
+          in_registers && row.scaling == Scaling::none ? fmt::format(" {}", print(target)) : std::string();
+      cases.push_back(
+          {.name = fmt::format("{}{}{} {} -> {} m{}n{}k{}", print(row.family), scaling, where, info(mma.a).name,
+                               info(mma.d).name, mma.m / mma.products, mma.n, mma.k / mma.products),
+           .instruction = example->instruction,
+           .target = target});
     }
   }
   return cases;

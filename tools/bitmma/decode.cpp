@@ -190,25 +190,30 @@ class Describer {
     const int64_t a = registers_of(one, Field::a_regs), b = registers_of(one, Field::b_regs),
                   d = registers_of(one, Field::accumulator);
     Json json = shape_and_types(mma);
-    json.update(Json{{"a_registers", a},
-                     {"b_registers", b},
-                     {"d_registers", d},
-                     {"scales", mma.scale_count},
-                     {"scale_type", info(mma.scale_type).name}});
+    json.update(Json{{"c", info(mma.c).name}, {"a_registers", a}, {"b_registers", b}, {"d_registers", d}});
+    if (one.has_scales()) json.update(Json{{"scales", mma.scale_count}, {"scale_type", info(mma.scale_type).name}});
+    if (one.sparse) json["metadata"] = one.ordered_metadata ? ".sp::ordered_metadata" : ".sp";
     json.update(arithmetic_json(one));
-    return {.json = json,
-            .text = print_table({
-                {"runs in", fmt::format("one warp, everything in registers: no descriptors, no Tensor Memory ({})",
-                                        print(target_))},
-                {"D", fmt::format("{} x {} {}, {} registers a thread; C the same", mma.m, mma.n, info(mma.d).name, d)},
-                {"A", fmt::format("{}, {} registers", print_a(mma), a)},
-                {"B", fmt::format("{} x {} {}, {} registers", mma.k, mma.n, info(mma.b).name, b)},
-                {"scales", fmt::format("{} {} of a row of A and a column of B, bytes of one register each; the ids say "
-                                       "which byte of which thread",
-                                       mma.scale_count, info(mma.scale_type).name)},
-                {"arithmetic", print_arithmetic(one, target_)},
-                {"legal", "PTX ISA 9.7.14.5.14; ptxas 13.0"},
-            })};
+    std::vector<std::vector<std::string>> rows{
+        {"runs in",
+         fmt::format("one warp, everything in registers: no descriptors, no Tensor Memory ({})", print(target_))},
+        {"D", fmt::format("{} x {} {}, {} a thread; C {}", one.m, one.n, info(mma.d).name, counted(d, "register"),
+                          mma.c == mma.d ? "the same" : std::string(info(mma.c).name))},
+        {"A", fmt::format("{}, {}", print_a(mma), counted(a, "register"))},
+        {"B", fmt::format("{} x {} {}, {}", one.k, mma.n, info(mma.b).name, counted(b, "register"))}};
+    if (mma.products > 1)
+      rows.push_back(
+          {"products", fmt::format("{}, one a quad pair: threads 4p .. 4p + 3 and 16 + 4p .. 19 + 4p", mma.products)});
+    if (one.sparse)
+      rows.push_back({"metadata", one.ordered_metadata ? "positions rise in every chunk" : "positions in any order"});
+    if (one.has_scales()) {
+      rows.push_back({"scales", fmt::format("{} {} of a row of A and a column of B, bytes of one register each; the "
+                                            "ids say which byte of which thread",
+                                            mma.scale_count, info(mma.scale_type).name)});
+    }
+    rows.push_back({"arithmetic", print_arithmetic(one, target_)});
+    rows.push_back({"legal", std::string(find_form(one)->source)});
+    return {.json = json, .text = print_table(rows)};
   }
 
   Description operator()(const Tcgen05Mma& one) const {
@@ -231,16 +236,13 @@ class Describer {
 
  private:
   static std::string print_a(const Mma& mma) {
-    return fmt::format("{} x {} {}{}", mma.m, mma.stored_k(), info(mma.a).name,
+    return fmt::format("{} x {} {}{}", mma.m / mma.products, mma.stored_k(), info(mma.a).name,
                        mma.sparse ? fmt::format(" stored of k = {}", mma.k) : "");
   }
   static Json shape_and_types(const Mma& mma) {
-    return {{"m", mma.m},
-            {"n", mma.n},
-            {"k", mma.k},
-            {"d", info(mma.d).name},
-            {"a", info(mma.a).name},
-            {"b", info(mma.b).name},
+    return {{"m", mma.m / mma.products}, {"n", mma.n},
+            {"k", mma.k / mma.products}, {"d", info(mma.d).name},
+            {"a", info(mma.a).name},     {"b", info(mma.b).name},
             {"sparse", mma.sparse}};
   }
   Json arithmetic_json(const Instruction& one) const {

@@ -21,7 +21,7 @@ Json optional_json(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-Json number_json(Format format, uint32_t code) {
+Json number_json(Format format, uint64_t code) {
   return {{"bits", print_bits(format, code)}, {"value", print_value(format, code)}};
 }
 
@@ -66,6 +66,10 @@ class SumJson {
     if (step_.c_bits) json_["c"].update(aligned_json({.kept = sum.c}));
     json_["sum"] = sum.sum;
   }
+  void operator()(const IeeeOperation& operation) const {
+    json_["operation"] = operation.what;
+    if (operation.other) json_["other"] = number_json(step_.c_format, *operation.other);
+  }
   void operator()(const SpecialResult& special) const {
     for (Json& term : json_["terms"]) term.update(aligned_json({}));
     if (step_.c_bits) json_["c"].update(aligned_json({}));
@@ -104,7 +108,7 @@ Json step_json(const Explanation& e, const ExplainedStep& step) {
   }
   Json json{{"terms", terms}};
   if (step.c_bits) {
-    json["c"] = number_json(e.d_format, *step.c_bits);
+    json["c"] = number_json(step.c_format, *step.c_bits);
     if (step.c_place) json["c"]["place"] = to_json(*step.c_place);
   }
   json["special"] = Json();
@@ -125,7 +129,7 @@ Json explanation_json(const Explanation& e, Target target) {
     json["steps"] = Json::array();
     for (const ExplainedStep& step : e.steps) {
       json["steps"].push_back(step_json(e, step));
-      json["steps"].back()["d"] = number_json(e.d_format, step.d);
+      json["steps"].back()["d"] = number_json(step.d_format, step.d);
     }
   }
   if (e.exact) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/hardware/run_file.hpp"
@@ -14,7 +15,7 @@ namespace {
 
 struct GpuFlags {
   std::vector<std::string> files;
-  std::string out, only, save = ".";
+  std::string out, only, save = ".", family = "wgmma";
   int device = 0;
   bool campaign = false, json = false;
   CampaignOptions options;
@@ -103,6 +104,14 @@ CampaignOptions options_of(const GpuFlags& flags, const Gpu& gpu) {
   CampaignOptions options = flags.options;
   options.only = flags.only;
   options.threads = flags.threads;
+  const std::map<std::string_view, Family> families{{"wgmma", Family::wgmma}, {"mma.sync", Family::mma_sync}};
+  options.family = families.at(flags.family);
+  for (const char* letter : {"a", ""}) {
+    if (const auto target = target_named(fmt::format("sm_{}{}", gpu.capability(), letter))) {
+      options.target = *target;
+      break;
+    }
+  }
   options.save_folder = flags.save;
   options.source = gpu.name();
   options.provenance = provenance_of(gpu);
@@ -129,7 +138,7 @@ std::string date_of(const CampaignOptions& options) {
 void run_campaign_command(Context& context, const GpuFlags& flags) {
   const Gpu gpu(flags.device);
   const CampaignOptions options = options_of(flags, gpu);
-  const std::string target(print(default_target(campaign_instruction(options.seed, options.first_unit))));
+  const std::string target(print(options.target));
   CampaignReport report;
   double seconds = 0;
   {
@@ -190,10 +199,15 @@ void add_gpu(CLI::App& app, Context& context) {
   command->add_option("files", flags->files, "vector files, and folders of them");
   command->add_option("-o,--output", flags->out, "file to write, or folder for several: the inputs with the GPU's D");
   command->add_option("--device", flags->device, "which GPU")->capture_default_str();
-  command->add_flag("--campaign", flags->campaign, "random cases of every legal wgmma instead of files");
+  command->add_flag("--campaign", flags->campaign,
+                    "random cases of every legal instruction of a family instead of files");
+  command->add_option("--family", flags->family, "campaign: wgmma or mma.sync")
+      ->check(CLI::IsMember({"wgmma", "mma.sync"}))
+      ->capture_default_str();
   command->add_option("--outputs", flags->outputs, "campaign: about how many outputs, such as 1e9");
   command
-      ->add_option("--units", flags->options.units, "campaign: how many units of work; 1074 meet every mnemonic once")
+      ->add_option("--units", flags->options.units,
+                   "campaign: how many units of work; 1074 meet every mnemonic once, of mma.sync on an H100 198")
       ->capture_default_str();
   command
       ->add_option("--unit-outputs", flags->options.outputs_per_unit,
@@ -214,6 +228,7 @@ void add_gpu(CLI::App& app, Context& context) {
       "Examples:\n"
       "  bitmma gpu cases.safetensors -o from_gpu.safetensors     and compare them\n"
       "  bitmma gpu --campaign --outputs 1e9 --seed 7\n"
+      "  bitmma gpu --campaign --family mma.sync --outputs 1e9 --seed 7\n"
       "  bitmma gpu --campaign --units 100 --only .sp --seconds 60\n"
       "Exit code 1 when the GPU and the model differ, 2 without a GPU that has the instruction.");
   command->callback([flags, &context] {

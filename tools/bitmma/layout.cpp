@@ -173,7 +173,7 @@ void add_layout(CLI::App& app, Context& context) {
     if (flags->text.empty()) {
       throw Error({.field = "layout",
                    .seen = "nothing",
-                   .expected = "a subcommand (smem, fragment, tmem, ldst, scales) or --cute",
+                   .expected = "a subcommand (smem, fragment, tmem, ldst, ldmatrix, scales) or --cute",
                    .fix = "bitmma layout --help shows examples"});
     }
     run_cute(context, *flags);
@@ -183,6 +183,7 @@ void add_layout(CLI::App& app, Context& context) {
   add_tmem_layout(*command, context);
   add_scales_layout(*command, context);
   add_ldst_layout(*command, context);
+  add_ldmatrix_layout(*command, context);
 }
 
 }  // namespace bitmma::cli

@@ -34,5 +34,6 @@ void add_fragment_layout(CLI::App& layout, Context& context);
 void add_tmem_layout(CLI::App& layout, Context& context);
 void add_scales_layout(CLI::App& layout, Context& context);
 void add_ldst_layout(CLI::App& layout, Context& context);
+void add_ldmatrix_layout(CLI::App& layout, Context& context);
 
 }  // namespace bitmma::cli

@@ -16,7 +16,7 @@ struct FragmentFlags {
   std::string instruction, operand = "d";
   TargetFlag target;
   std::optional<int> thread, reg;
-  int bit = 0, max_cols = 16;
+  int bit = 0, max_cols = 16, selector = 0;
   Query query;
   SvgFlag svg;
 };
@@ -24,21 +24,15 @@ struct FragmentFlags {
 /// The places of one operand's elements: matrix operands by fragment, metadata by its own rule.
 struct FragmentMap {
   Fragment fragment = {};
-  const MetadataLayout* metadata = nullptr;  // of wgmma
-  const SparsePattern* ordered = nullptr;    // metadata of mma.sync: two bits for every stored unit
+  std::optional<MetadataLayout> metadata = {};
   int selector = 0;
 
-  bool is_metadata() const { return metadata || ordered; }
+  bool is_metadata() const { return metadata.has_value(); }
   int rows() const { return fragment.rows; }
-  int cols() const { return metadata ? metadata->stored_k : fragment.cols; }
-  int width_bits() const { return metadata ? metadata->field_bits : ordered ? 2 : fragment.element_bits; }
+  int cols() const { return fragment.cols; }
+  int width_bits() const { return metadata ? metadata->field_bits : fragment.element_bits; }
   int registers() const { return is_metadata() ? 1 : fragment.registers(); }
   RegisterPlace place(int row, int col) const {
-    if (ordered) {
-      RegisterPlace nibble = ordered_metadata_place(row, col / ordered->stored_per_chunk);
-      nibble.bit += 2 * (col % ordered->stored_per_chunk / ordered->unit);
-      return nibble;
-    }
     return metadata ? metadata_place_of(*metadata, row, col, selector) : place_of(fragment, row, col);
   }
   Json json(int row, int col) const {
@@ -58,10 +52,11 @@ constexpr std::string_view fragment_heading = "row,col,thread,register,bit\n";
 /// illegal.
 class MapOfOperand {
  public:
-  MapOfOperand(const TargetFlag& target, const std::string& operand) : target_(target), operand_(operand) {}
+  MapOfOperand(const TargetFlag& target, const std::string& operand, int selector)
+      : target_(target), operand_(operand), selector_(selector) {}
 
   FragmentMap operator()(const Wgmma& one) const {
-    require_legal(one, target_.of(one));
+    require_legal(with_sparsity_selector(one, selector_), target_.of(one));
     if (operand_ == "b") {
       throw Error({.field = "--operand",
                    .seen = "b",
@@ -72,17 +67,16 @@ class MapOfOperand {
     const Fragment a = wgmma_a_fragment(one.a, mma_of(one).stored_k());
     if (operand_ == "a") return {.fragment = a};
     require_sparse(one.sparse);
-    return {.fragment = a, .metadata = &metadata_layout(info(one.a).bits)};
+    return {.fragment = a, .metadata = metadata_layout(info(one.a).bits), .selector = selector_};
   }
   FragmentMap operator()(const MmaSync& one) const {
-    require_legal(one, target_.of(one));
+    require_legal(with_sparsity_selector(one, selector_), target_.of(one));
     const Mma mma = mma_of(one);
-    if (operand_ == "d") return {.fragment = mma_d_fragment()};
-    if (operand_ == "b") return {.fragment = mma_b_fragment(mma.b_container_bits, mma.k)};
-    const Fragment a = mma_a_fragment(mma.a_container_bits, mma.stored_k());
-    if (operand_ == "a") return {.fragment = a};
+    if (operand_ != "metadata") return {.fragment = fragment_of(one, operand_)};
     require_sparse(one.sparse);
-    return {.fragment = a, .ordered = &sparse_pattern(mma.a_container_bits)};
+    return {.fragment = fragment_of(one, "a"),
+            .metadata = metadata_layout(mma.a_container_bits, mma.stored_k()),
+            .selector = selector_};
   }
   template <typename Other>
   FragmentMap operator()(const Other& one) const {
@@ -100,6 +94,7 @@ class MapOfOperand {
 
   const TargetFlag& target_;
   const std::string& operand_;
+  int selector_;
 };
 
 /// The reverse: which elements does a bit of a register hold?
@@ -141,8 +136,9 @@ void print_map(Context& context, const FragmentFlags& flags, const FragmentMap& 
 
 void run_fragment(Context& context, const FragmentFlags& flags) {
   const Instruction instruction = parse_instruction(flags.instruction);
-  const std::string operand = flags.operand == "c" ? "d" : flags.operand;
-  const FragmentMap map = std::visit(MapOfOperand(flags.target, operand), instruction);
+  const bool has_own_c = is_mma(instruction) && mma_of(instruction).c != mma_of(instruction).d;
+  const std::string operand = flags.operand == "c" && !has_own_c ? "d" : flags.operand;
+  const FragmentMap map = std::visit(MapOfOperand(flags.target, operand, flags.selector), instruction);
   if (flags.thread || flags.reg) {
     answer_register(context, flags, map);
     return;
@@ -154,12 +150,12 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
     else out << fragment_heading << map.line(row, col);
     return;
   }
-  if (flags.query.csv || flags.query.json || map.is_metadata()) {
+  if (flags.query.csv || flags.query.json || (map.is_metadata() && !flags.svg.asked())) {
     print_map(context, flags, map);
     return;
   }
   const Mma mma = mma_of(instruction);
-  const Format format = operand == "a" ? mma.a : operand == "b" ? mma.b : mma.d;
+  const Format format = operand == "a" ? mma.a : operand == "b" ? mma.b : operand == "c" ? mma.c : mma.d;
   const std::string cute =
       fmt::format("CuTe (thread, value) -> row + {} * col: {}", map.rows(), print_cute(map.fragment));
   if (flags.svg.asked()) {
@@ -167,6 +163,8 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
     picture.title = fmt::format("{}, {} x {} {}",
                                 operand == "a"   ? "A"
                                 : operand == "b" ? "B as n x k"
+                                : operand == "c" ? "C"
+                                : has_own_c      ? "D"
                                                  : "C and D",
                                 map.rows(), map.cols(), info(format).name);
     picture.notes.insert(picture.notes.begin(), {print(instruction), cute,
@@ -178,6 +176,8 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
   out << fmt::format("{} of {}: {} x {} {}, {} a thread\n{}\n\n",
                      operand == "a"   ? "A"
                      : operand == "b" ? "B, as n x k,"
+                     : operand == "c" ? "C"
+                     : has_own_c      ? "D"
                                       : "C and D",
                      print(instruction), map.rows(), map.cols(), info(format).name,
                      counted(map.fragment.registers(), "register"), cute)
@@ -195,6 +195,8 @@ void add_fragment_layout(CLI::App& layout, Context& context) {
       ->add_option("--operand", flags->operand,
                    "a, b (mma.sync), d (C is the same) or metadata; the columns of a sparse A are its stored ones")
       ->check(CLI::IsMember({"a", "b", "c", "d", "metadata"}))
+      ->capture_default_str();
+  fragment->add_option("--sparsity-selector", flags->selector, "metadata: sp-sel, which threads of a quad supply it")
       ->capture_default_str();
   fragment->add_option("--thread", flags->thread, "the reverse: thread of the warpgroup or warp ...");
   fragment->add_option("--register", flags->reg, "... register ...");

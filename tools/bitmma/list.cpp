@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -25,19 +26,23 @@ struct ListedForm {
   std::vector<Target> targets = {};         // those that are asked for
 };
 
-/// Every form, or those of one target. Throws Error when it has none.
+/// Every form, or those of one target. A form whose targets add by several rules has a line for each rule. Throws Error
+/// when the target has none.
 std::vector<ListedForm> listed_forms(const std::optional<Target>& asked) {
   std::vector<ListedForm> listed;
   TargetSet known;
   for (const Form& form : forms()) {
     known = known | form.targets;
-    if (asked && !form.targets.contains(*asked)) continue;
     const Instruction example = instructions_of(form).front();
-    ListedForm row{.form = &form, .model = is_mma(example) ? &model_for(example, form.targets.first()) : nullptr};
+    const size_t first = listed.size();
     for (const TargetInfo& target : targets) {
-      if (form.targets.contains(target.id) && (!asked || target.id == *asked)) row.targets.push_back(target.id);
+      if (!form.targets.contains(target.id) || (asked && target.id != *asked)) continue;
+      const AccumulatorModel* model = is_mma(example) ? &model_for(example, target.id) : nullptr;
+      auto row = std::find_if(listed.begin() + static_cast<std::ptrdiff_t>(first), listed.end(),
+                              [&](const ListedForm& one) { return one.model == model; });
+      if (row == listed.end()) row = listed.insert(listed.end(), {.form = &form, .model = model});
+      row->targets.push_back(target.id);
     }
-    listed.push_back(std::move(row));
   }
   if (!listed.empty()) return listed;
   throw Error({.field = "--target", .seen = std::string(print(*asked)), .expected = print(known)});
@@ -54,7 +59,8 @@ std::string print_formats(const ListedForm& row, const FormatSet& set) {
 std::string print_k(int k) { return k == 0 ? "-" : std::to_string(k); }
 
 std::string evidence_on(const ListedForm& row, Target target) {
-  return row.model ? std::string(print(evidence_of(*row.model, target))) : "documented move of bits";
+  if (!row.model) return "documented move of bits";
+  return std::string(print(evidence_of(instructions_of(*row.form).front(), target)));
 }
 
 /// The evidence on the first target, and on the others where it is another.

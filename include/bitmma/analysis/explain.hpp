@@ -21,7 +21,7 @@ namespace bitmma {
 /// A pair of factors, as they were read.
 struct ExplainedTerm {
   int k = 0;                                        // row of B
-  uint32_t a_bits = 0, b_bits = 0;                  // before negation
+  uint64_t a_bits = 0, b_bits = 0;                  // before negation
   std::optional<Place> a_place = {}, b_place = {};  // nothing without a state
   std::optional<Place> b_high_place =
       {};                // where metadata mixes two halves of B: of the upper one, b_place of the lower
@@ -80,18 +80,25 @@ struct SumOfIntegers {
 
 /// NaN or infinity among the operands decides.
 struct SpecialResult {
-  uint32_t code = 0;
+  uint64_t code = 0;
 };
 
-using ExplainedSum = std::variant<SumOfProducts, SumOfGroups, SumOfIntegers, SpecialResult>;
+/// One IEEE operation: a multiply-add of the step's term and C, an addition to C, or a conversion.
+struct IeeeOperation {
+  std::string what = {};               // "fma, to nearest even"
+  std::optional<uint64_t> other = {};  // what is added to C, or converted; of the step's c_format
+};
+
+using ExplainedSum = std::variant<SumOfProducts, SumOfGroups, SumOfIntegers, SpecialResult, IeeeOperation>;
 
 /// Terms that are summed at once.
 struct ExplainedStep {
   std::vector<ExplainedTerm> terms = {};
-  std::optional<uint32_t> c_bits = {};  // C; after the first step, D of the step before
-  std::optional<Place> c_place = {};    // of C
+  std::optional<uint64_t> c_bits = {};  // C; after the first step, mostly D of the step before
+  Format c_format = Format::f32, d_format = Format::f32;
+  std::optional<Place> c_place = {};  // of C
   ExplainedSum sum = SpecialResult{};
-  uint32_t d = 0;
+  uint64_t d = 0;
 };
 
 /// The real result of all terms and C.
@@ -104,7 +111,7 @@ struct ExactResult {
 /// What another adder makes of the same operands.
 struct Alternative {
   std::string name = {};
-  uint32_t d = 0;
+  uint64_t d = 0;
   bool same = false;
   std::optional<double> error_ulp = {};
 };
@@ -116,8 +123,8 @@ struct Explanation {
   int row = 0, col = 0;
   std::optional<ExplainedScales> scales = {};  // where one scale is for all of K; groups have their own
   std::vector<ExplainedStep> steps = {};       // one, or as many as the model takes for K
-  uint32_t d = 0;
-  std::optional<uint32_t> recorded_d = {};  // where the case has one
+  uint64_t d = 0;
+  std::optional<uint64_t> recorded_d = {};  // where the case has one
   std::optional<ExactResult> exact = {};    // nothing for integers, and where NaN or infinity decides
   std::vector<Alternative> alternatives = {};
 };

@@ -27,7 +27,7 @@ std::string_view print(Family family);
 
 /// How sure a row is. A guess is never promoted.
 enum class Evidence : uint8_t {
-  measured_h200,    // measured for this project on an NVIDIA H200; the dumps are in data/golden
+  measured,         // measured for this project on the GPUs that docs/evidence.md names; the dumps are in data/golden
   published_words,  // reproduces result words of real hardware that others published
   published_model,  // a published model that its authors compared with hardware
   model_choice,     // nobody has published what decides it; our choice
@@ -38,7 +38,21 @@ std::string_view print(Evidence evidence);
 enum class Arithmetic : uint8_t {
   fused_sum,  // one aligned sum of all products and c, rounded once
   integer,    // exact sum, then wrap modulo 2^32 or one clamp
-  popcount,   // number of positions where both bits are set, added like integers
+  popcount,   // number of positions where both bits are set, or differ, added like integers
+  fma_chain,  // c, then one IEEE fused multiply-add a k, in the mode that the instruction names
+  fma_pairs,  // the IEEE operations that replace m8n8k4 of f16 where no tensor core has it; see sim/arithmetic/fma.hpp
+};
+
+/// Which terms a step of K takes, where a row has several.
+enum class StepOrder : uint8_t {
+  ascending,   // terms_per_step neighbours, k ascending
+  byte_pairs,  // two steps: k % 4 = 0 and 1, then 2 and 3; fp8 is widened to f16 first, and keeps f16's exponents
+};
+
+/// Which NaN a sum gives.
+enum class NanRule : uint8_t {
+  canonical,  // one word, without a payload
+  payload,    // fma of f64: the NaN of b, else of c, else of a, made quiet; 0xFFF8000000000000 where nothing was one
 };
 
 /// How block scales enter a fused sum.
@@ -72,13 +86,20 @@ struct AccumulatorModel {
   Format output = Format::f32;
   Arithmetic arithmetic = Arithmetic::fused_sum;
   Scaling scaling = Scaling::none;
-  int terms_per_step = 0;  // of K that are fused; D of a step is C of the next. 0: all of the instruction's at once
-  int fraction_bits = 0;   // F: terms are multiples of 2^(e_max - F)
+  bool quad_pairs = false;  // m8n8k4 of f16, which adds by rows of its own
+  int terms_per_step = 0;   // of K that are fused; D of a step is C of the next. 0: all of the instruction's at once
+  StepOrder step_order = StepOrder::ascending;
+  bool c_last = false;    // steps begin from zero, and C is added to their result by one IEEE addition in D's format
+  int fraction_bits = 0;  // F: terms are multiples of 2^(e_max - F)
   int floor_exponent = no_floor;  // e_max is at least this
   Rounding rounding = Rounding::toward_zero;
   int output_fraction_bits = 0;  // kept of the output's mantissa bits
+  NanRule nan = NanRule::canonical;
   Deviations deviations = {};
   Evidence evidence = Evidence::model_choice;
+  /// Of an instruction that takes several steps: that they are these, in this order. Weaker than `evidence` where the
+  /// known results stay within one step.
+  Evidence chaining_evidence = Evidence::measured;
   TargetSet proven_on = {};  // the targets that `evidence` speaks of; for the others of `targets` the row is a choice
   std::string_view source = {};
 
@@ -90,10 +111,14 @@ std::span<const AccumulatorModel> accumulator_models();
 
 /// The row for these types on `target`, or nullptr when no instruction of the family has them there.
 const AccumulatorModel* find_accumulator_model(Target target, Family family, Format a, Format b, Format d,
-                                               Scaling scaling = Scaling::none);
+                                               Scaling scaling = Scaling::none, bool quad_pairs = false);
 
-/// How sure the row is on `target`: its evidence where that was found, model_choice on the others.
-Evidence evidence_of(const AccumulatorModel& model, Target target);
+/// True when the row cuts `terms` terms into several steps.
+bool is_chained(const AccumulatorModel& model, int terms);
+
+/// How sure the row is on `target`: its evidence where that was found, model_choice on the others. With `terms` terms
+/// the chaining counts as well, where there is any.
+Evidence evidence_of(const AccumulatorModel& model, Target target, int terms = 0);
 
 /// "F = 25, RZ-23, floor -133": the rule in a few words. Steps of K are named where there are several.
 std::string print_rule(const AccumulatorModel& model);

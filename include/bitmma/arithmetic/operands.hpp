@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bitmma/formats/matrix.hpp"
+#include "bitmma/formats/round.hpp"
 
 namespace bitmma {
 
@@ -34,15 +35,18 @@ struct MixedTerm {
 };
 
 struct Operands {
-  Matrix a = {};                          // M x L
-  Matrix b = {};                          // K x N
-  std::optional<Matrix> c = {};           // M x N; nothing: C is not read, even if it holds NaN
+  Matrix a = {};  // M x L
+  Matrix b = {};  // K x N
+  /// M x N; nothing: C is not read, even if it holds NaN. Of the output's format; f16 may stand for f32 in quad pairs.
+  std::optional<Matrix> c = {};
   std::vector<uint16_t> selected_k = {};  // sparse: the row of B that a(m, j) meets, entry m * L + j; empty: j itself
   std::vector<MixedTerm> mixed = {};      // sparse tf32 with undefined metadata, by row; the halves replace selected_k
   bool negate_a = false;
   bool negate_b = false;
-  bool saturate = false;                   // integers: the exact final sum is clamped to int32 once
-  std::optional<BlockScales> scales = {};  // models with scaling, and only those
+  bool saturate = false;                       // integers: the exact final sum is clamped to int32 once
+  std::optional<BlockScales> scales = {};      // models with scaling, and only those
+  bool exclusive_or = false;                   // b1: positions that differ count, not those that both have
+  Rounding rounding = Rounding::nearest_even;  // f64: of every multiply-add
   int scale_input_d = 0;  // c counts c * 2^-scale_input_d, exactly (model choice: no source says how it rounds)
   /// A and B are exchanged, for products of few columns: a holds B^T (N x K), b holds A^T (K x M), c is N x M, and
   /// multiply_accumulate returns D^T. negate_a and negate_b speak of what a and b hold. Dense operands only.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -25,9 +26,17 @@ enum class Target : uint8_t {
 /// Which 64-bit word describes a matrix in shared memory, if any.
 enum class SmemDescriptorVersion : uint8_t { none, sm_90, sm_100 };
 
+/// A version of the PTX ISA, 8.7: what a module must say to use something.
+struct PtxVersion {
+  int major = 0, minor = 0;
+
+  auto operator<=>(const PtxVersion&) const = default;
+};
+
 struct TargetInfo {
   Target id;
   std::string_view name;  // as PTX spells it
+  PtxVersion ptx;         // that brought it
   Target adds_as;         // whose rows of arithmetic it uses
   std::string_view gpu;   // a card that has it
   SmemDescriptorVersion smem_descriptor = SmemDescriptorVersion::none;
@@ -39,37 +48,37 @@ inline constexpr auto targets = [] {
   return std::to_array<TargetInfo>({
       // one row a target
       // clang-format off
-      {.id = sm_70, .name = "sm_70", .adds_as = sm_70, .gpu = "V100"},
-      {.id = sm_72, .name = "sm_72", .adds_as = sm_70, .gpu = "Xavier"},
-      {.id = sm_75, .name = "sm_75", .adds_as = sm_75, .gpu = "T4, RTX 20"},
-      {.id = sm_80, .name = "sm_80", .adds_as = sm_80, .gpu = "A100"},
-      {.id = sm_86, .name = "sm_86", .adds_as = sm_80, .gpu = "A2, A40, RTX 30"},
-      {.id = sm_87, .name = "sm_87", .adds_as = sm_80, .gpu = "Orin"},
-      {.id = sm_88, .name = "sm_88", .adds_as = sm_80, .gpu = ""},
-      {.id = sm_89, .name = "sm_89", .adds_as = sm_89, .gpu = "L40S, RTX 40"},
-      {.id = sm_90, .name = "sm_90", .adds_as = sm_90a, .gpu = "H100, H200"},
-      {.id = sm_90a, .name = "sm_90a", .adds_as = sm_90a, .gpu = "H100, H200", .smem_descriptor = smem_90},
-      {.id = sm_100, .name = "sm_100", .adds_as = sm_100a, .gpu = "B200"},
-      {.id = sm_100a, .name = "sm_100a", .adds_as = sm_100a, .gpu = "B200", .smem_descriptor = smem_100},
-      {.id = sm_100f, .name = "sm_100f", .adds_as = sm_100a, .gpu = "B200", .smem_descriptor = smem_100},
-      {.id = sm_101, .name = "sm_101", .adds_as = sm_110a, .gpu = "Thor"},
-      {.id = sm_101a, .name = "sm_101a", .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
-      {.id = sm_101f, .name = "sm_101f", .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
-      {.id = sm_103, .name = "sm_103", .adds_as = sm_103a, .gpu = "B300"},
-      {.id = sm_103a, .name = "sm_103a", .adds_as = sm_103a, .gpu = "B300", .smem_descriptor = smem_100},
-      {.id = sm_103f, .name = "sm_103f", .adds_as = sm_103a, .gpu = "B300", .smem_descriptor = smem_100},
-      {.id = sm_107, .name = "sm_107", .adds_as = sm_107a, .gpu = "Rubin"},
-      {.id = sm_107a, .name = "sm_107a", .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_100},
-      {.id = sm_107f, .name = "sm_107f", .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_100},
-      {.id = sm_110, .name = "sm_110", .adds_as = sm_110a, .gpu = "Thor"},
-      {.id = sm_110a, .name = "sm_110a", .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
-      {.id = sm_110f, .name = "sm_110f", .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
-      {.id = sm_120, .name = "sm_120", .adds_as = sm_120a, .gpu = "RTX 50"},
-      {.id = sm_120a, .name = "sm_120a", .adds_as = sm_120a, .gpu = "RTX 50"},
-      {.id = sm_120f, .name = "sm_120f", .adds_as = sm_120a, .gpu = "RTX 50"},
-      {.id = sm_121, .name = "sm_121", .adds_as = sm_120a, .gpu = "GB10"},
-      {.id = sm_121a, .name = "sm_121a", .adds_as = sm_120a, .gpu = "GB10"},
-      {.id = sm_121f, .name = "sm_121f", .adds_as = sm_120a, .gpu = "GB10"},
+      {.id = sm_70, .name = "sm_70", .ptx = {6, 0}, .adds_as = sm_70, .gpu = "V100"},
+      {.id = sm_72, .name = "sm_72", .ptx = {6, 1}, .adds_as = sm_70, .gpu = "Xavier"},
+      {.id = sm_75, .name = "sm_75", .ptx = {6, 3}, .adds_as = sm_75, .gpu = "T4, RTX 20"},
+      {.id = sm_80, .name = "sm_80", .ptx = {7, 0}, .adds_as = sm_80, .gpu = "A100"},
+      {.id = sm_86, .name = "sm_86", .ptx = {7, 1}, .adds_as = sm_80, .gpu = "A2, A40, RTX 30"},
+      {.id = sm_87, .name = "sm_87", .ptx = {7, 4}, .adds_as = sm_80, .gpu = "Orin"},
+      {.id = sm_88, .name = "sm_88", .ptx = {9, 0}, .adds_as = sm_80, .gpu = ""},
+      {.id = sm_89, .name = "sm_89", .ptx = {7, 8}, .adds_as = sm_89, .gpu = "L40S, RTX 40"},
+      {.id = sm_90, .name = "sm_90", .ptx = {7, 8}, .adds_as = sm_90a, .gpu = "H100, H200"},
+      {.id = sm_90a, .name = "sm_90a", .ptx = {8, 0}, .adds_as = sm_90a, .gpu = "H100, H200", .smem_descriptor = smem_90},
+      {.id = sm_100, .name = "sm_100", .ptx = {8, 6}, .adds_as = sm_100a, .gpu = "B200"},
+      {.id = sm_100a, .name = "sm_100a", .ptx = {8, 6}, .adds_as = sm_100a, .gpu = "B200", .smem_descriptor = smem_100},
+      {.id = sm_100f, .name = "sm_100f", .ptx = {8, 8}, .adds_as = sm_100a, .gpu = "B200", .smem_descriptor = smem_100},
+      {.id = sm_101, .name = "sm_101", .ptx = {8, 6}, .adds_as = sm_110a, .gpu = "Thor"},
+      {.id = sm_101a, .name = "sm_101a", .ptx = {8, 6}, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
+      {.id = sm_101f, .name = "sm_101f", .ptx = {8, 8}, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
+      {.id = sm_103, .name = "sm_103", .ptx = {8, 8}, .adds_as = sm_103a, .gpu = "B300"},
+      {.id = sm_103a, .name = "sm_103a", .ptx = {8, 8}, .adds_as = sm_103a, .gpu = "B300", .smem_descriptor = smem_100},
+      {.id = sm_103f, .name = "sm_103f", .ptx = {8, 8}, .adds_as = sm_103a, .gpu = "B300", .smem_descriptor = smem_100},
+      {.id = sm_107, .name = "sm_107", .ptx = {9, 4}, .adds_as = sm_107a, .gpu = "Rubin"},
+      {.id = sm_107a, .name = "sm_107a", .ptx = {9, 4}, .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_100},
+      {.id = sm_107f, .name = "sm_107f", .ptx = {9, 4}, .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_100},
+      {.id = sm_110, .name = "sm_110", .ptx = {9, 0}, .adds_as = sm_110a, .gpu = "Thor"},
+      {.id = sm_110a, .name = "sm_110a", .ptx = {9, 0}, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
+      {.id = sm_110f, .name = "sm_110f", .ptx = {9, 0}, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
+      {.id = sm_120, .name = "sm_120", .ptx = {8, 7}, .adds_as = sm_120a, .gpu = "RTX 50"},
+      {.id = sm_120a, .name = "sm_120a", .ptx = {8, 7}, .adds_as = sm_120a, .gpu = "RTX 50"},
+      {.id = sm_120f, .name = "sm_120f", .ptx = {8, 8}, .adds_as = sm_120a, .gpu = "RTX 50"},
+      {.id = sm_121, .name = "sm_121", .ptx = {8, 8}, .adds_as = sm_120a, .gpu = "GB10"},
+      {.id = sm_121a, .name = "sm_121a", .ptx = {8, 8}, .adds_as = sm_120a, .gpu = "GB10"},
+      {.id = sm_121f, .name = "sm_121f", .ptx = {8, 8}, .adds_as = sm_120a, .gpu = "GB10"},
       // clang-format on
   });
 }();
@@ -119,13 +128,21 @@ class TargetSet {
     common.mask_ = mask_ & other.mask_;
     return common;
   }
+  /// The target and everything behind it in the table: PTX's "requires sm_80 or higher".
+  static constexpr TargetSet from(Target first) {
+    TargetSet set;
+    for (const TargetInfo& row : targets) {
+      if (row.id >= first) set.mask_ |= uint64_t{1} << static_cast<int>(row.id);
+    }
+    return set;
+  }
   bool operator==(const TargetSet&) const = default;
 
  private:
   uint64_t mask_ = 0;
 };
 
-/// "sm_100a or sm_103a".
+/// "sm_100a or sm_103a", "sm_80 and later".
 std::string print(const TargetSet& set);
 
 }  // namespace bitmma

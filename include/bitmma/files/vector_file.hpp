@@ -98,7 +98,7 @@ class VectorBuilder {
   };
   Column& column(std::string_view name, std::string_view dtype, std::vector<int64_t> shape);
   void add_buffer(std::string_view name, const Buffer& buffer);
-  void add_matrix(std::string_view name, const std::optional<Matrix>& matrix);
+  void add_matrix(std::string_view name, const std::optional<Matrix>& matrix, const Extents& extents);
 
   Instruction instruction_;
   Target target_;

@@ -31,6 +31,8 @@ enum class Format : uint8_t {
   ue4m3,
   s8,
   u8,
+  s4,
+  u4,
   b1,
   s32,
   u32,
@@ -126,7 +128,7 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
      .non_finite = NonFinite::ieee,
      .dtype = "F32",
      .raw_dtype = "U32"},
-    // Its canonical NaN as a result of an instruction is not measured.
+    // Instructions on f64 pass NaN payloads and have another default; see NanRule in arithmetic/accumulator_model.hpp.
     {.id = Format::f64,
      .name = "f64",
      .bits = 64,
@@ -180,6 +182,9 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
      .dtype = "U8"},
     {.id = Format::s8, .name = "s8", .kind = NumberKind::integer, .bits = 8, .dtype = "I8"},
     {.id = Format::u8, .name = "u8", .kind = NumberKind::integer, .bits = 8, .is_signed = false, .dtype = "U8"},
+    // Codes of 4 bits, one a byte in files; two a byte in registers.
+    {.id = Format::s4, .name = "s4", .kind = NumberKind::integer, .bits = 4, .dtype = "U8", .raw_dtype = "I8"},
+    {.id = Format::u4, .name = "u4", .kind = NumberKind::integer, .bits = 4, .is_signed = false, .dtype = "U8"},
     {.id = Format::b1,
      .name = "b1",
      .kind = NumberKind::bits,
@@ -265,11 +270,13 @@ constexpr Decoded decode(Format format, uint64_t bits) { return decode(info(form
 /// payloads and ignored bits. Throws Error when no code has exactly this value.
 uint64_t encode(Format format, const Decoded& value);
 
-/// The value of an integer or bit code: s8, u8, b1, s32, u32.
+/// The value of an integer or bit code: s8, u8, s4, u4, b1, s32, u32.
 constexpr int64_t decode_integer(Format format, uint64_t bits) {
   switch (format) {
     case Format::s8: return static_cast<int8_t>(bits);
     case Format::u8: return static_cast<uint8_t>(bits);
+    case Format::s4: return static_cast<int64_t>((bits & 0xF) ^ 8) - 8;
+    case Format::u4: return static_cast<int64_t>(bits & 0xF);
     case Format::b1: return static_cast<int64_t>(bits & 1);
     case Format::u32: return static_cast<uint32_t>(bits);
     default: return static_cast<int32_t>(bits);

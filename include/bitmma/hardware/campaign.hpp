@@ -1,4 +1,4 @@
-// A campaign: random cases of every legal wgmma, executed by a device and checked against the model.
+// A campaign: random cases of every legal wgmma or mma.sync, executed by a device and checked against the model.
 //
 // Work is cut into units. Unit u of seed s is always the same: one instruction with its immediates, many cases with
 // random swizzle modes, strides, start addresses, base offsets and distributions. So a campaign goes on where it was
@@ -18,6 +18,8 @@
 namespace bitmma {
 
 struct CampaignOptions {
+  Family family = Family::wgmma;   // or mma_sync
+  Target target = Target::sm_90a;  // what the device is
   uint64_t seed = 0;
   int64_t first_unit = 0;
   int64_t units = 1;
@@ -60,8 +62,11 @@ struct CampaignUnit {
 };
 
 /// The instruction of unit `unit`: mnemonics in turn, then operand sources, major-ness and immediates.
-Instruction campaign_instruction(uint64_t seed, int64_t unit);
-CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs);
+/// Throws Error when `target` has none of the family.
+Instruction campaign_instruction(uint64_t seed, int64_t unit, Family family = Family::wgmma,
+                                 Target target = Target::sm_90a);
+CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs, Family family = Family::wgmma,
+                           Target target = Target::sm_90a);
 
 /// "wgmma.mma_async.sp k32 f32.f16.f16": what rows of reports stand for.
 std::string instruction_group(const Instruction& instruction);

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,24 +46,31 @@ struct LegalScales {
   ScaleVec scale_vec = ScaleVec::unwritten;
   FormatSet types = {};
   int id_step = 1, last_id = 3;  // the first scale may be in byte 0, id_step, ... last_id of its cell or register
+  PtxVersion ptx = {};           // that brought this line, where it is later than the form
 };
 
 struct Form {
   Family family = Family::wgmma;
   std::string_view name = {};  // "wgmma.mma_async", "tcgen05.mma kind::f16", "tcgen05.cp"
   TargetSet targets = {};
-  MmaKind kind = MmaKind::f16;  // tcgen05.mma and mma.sync with kind
+  std::optional<MmaKind> kind = {};  // tcgen05.mma and mma.sync with kind
   Format d = Format::f32;
   FormatSet a = {}, b = {};
+  Format c = d;
   int k_dense = 0;
   int k_sparse = 0;  // 0: no .sp form
   std::span<const LegalShape> shapes = {};
   std::span<const LegalScales> scales = {};
   bool negate = false, transpose = false, saturate = false;
   BitOperation bit_operation = BitOperation::none;
-  int selectors = 1;              // of a sparse A: 0 .. selectors-1
-  MoveKind move = MoveKind::ld;   // of the moves
-  std::string_view further = {};  // options that no column says
+  bool any_layout = false;                  // mma.sync: A and B may be row- or column-major each
+  bool rounds = false;                      // .rn, .rz, .rm or .rp
+  bool ordered_only = false;                // mma.sp: .sp::ordered_metadata alone
+  int selectors = 1;                        // of a sparse A: 0 .. selectors-1
+  MoveKind move = MoveKind::ld;             // of the moves
+  std::string_view further = {};            // options that no column says
+  std::optional<Target> usual_target = {};  // that is meant where none is named; without, the first of `targets`
+  PtxVersion ptx = {};                      // of the ISA that brought the form
   std::string_view source = {};
   std::vector<Instruction> (*instances)(const Form&) = nullptr;  // every legal mnemonic of the form
 };
@@ -78,10 +86,13 @@ std::vector<Violation> violations_of(const Instruction& instruction, Target targ
 /// Throws Error with every violation at once.
 void require_legal(const Instruction& instruction, Target target);
 
+/// The PTX version that a module must say to use the instruction on `target`.
+PtxVersion ptx_version_of(const Instruction& instruction, Target target);
+
 /// The targets that have the instruction's form; empty when it has none.
 TargetSet targets_of(const Instruction& instruction);
 /// The target that is meant where none is named: sm_90a for wgmma, sm_100a for tcgen05 (sm_103a for what it alone has),
-/// sm_120a for mma.sync with block scales.
+/// sm_120a for mma.sync with block scales or kind::f8f6f4, sm_90a for every other mma.sync that it has.
 Target default_target(const Instruction& instruction);
 
 /// Every legal mnemonic of a form, with the shapes, types and operand sources that go with it.

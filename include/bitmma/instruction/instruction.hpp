@@ -18,6 +18,7 @@
 #include "bitmma/arithmetic/accumulator_model.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/formats/format.hpp"
+#include "bitmma/formats/round.hpp"
 #include "bitmma/layout/canonical.hpp"
 #include "bitmma/memory/tmem.hpp"
 
@@ -71,14 +72,32 @@ struct Wgmma {
   bool operator==(const Wgmma&) const = default;
 };
 
-/// mma.sync with block scales: a warp, everything in registers. Forms without scales are not here yet.
+/// K of one mma.sync when nothing says it: the largest of its shape. Of m8 the only one.
+constexpr int natural_warp_k(int m, Format a, int container_bits, bool sparse) {
+  if (a == Format::f64) return m == 8 ? 4 : 16;
+  if (m == 8) return a == Format::f16 ? 4 : 128 / container_bits;
+  return natural_k(container_bits, sparse);
+}
+
+/// mma.sync and mma.sp: a warp, everything in registers. Without a kind, or with kind::f8f6f4, there are no scales.
+///
+///   MmaSync{}                                            m16n8k16, D and C f32, A and B f16
+///   MmaSync{.d = Format::f16, .k = 8}                    m16n8k8, D and C f16
+///   MmaSync{.kind = MmaKind::mxf4nvf4}                   m16n8k64, e2m1, .scale_vec::4X with ue4m3
+///   MmaSync{.m = 8, .a_col = true}                       m8n8k4.col.col: four products, one a quad pair
 struct MmaSync {
-  MmaKind kind = MmaKind::mxf8f6f4;
+  std::optional<MmaKind> kind = {};
   int m = 16, n = 8;
   Format d = Format::f32;
-  Format a = info(kind).table == 44 ? Format::e2m1 : Format::e4m3, b = a;
+  Format a = !kind ? Format::f16 : info(*kind).table == 44 ? Format::e2m1 : Format::e4m3, b = a;
+  Format c = d;
   bool sparse = false;
-  int k = natural_k(kind_container_bits(kind, a), sparse);
+  int k = natural_warp_k(m, a, kind ? kind_container_bits(*kind, a) : info(a).bits, sparse);
+  bool ordered_metadata = sparse;     // .sp::ordered_metadata; false: .sp, whose positions come in any order
+  bool a_col = false, b_row = false;  // column-major A, row-major B: m8n8k4 of f16 alone. B is column-major otherwise
+  BitOperation bit_operation = a == Format::b1 ? BitOperation::and_popc : BitOperation::none;
+  bool saturate = false;
+  std::optional<Rounding> rounding = {};  // of f64, as it is written; unwritten is .rn
   ScaleVec scale_vec = kind == MmaKind::mxf4nvf4 ? ScaleVec::x4 : ScaleVec::unwritten;
   Format scale_type = scale_vec == ScaleVec::x4 ? Format::ue4m3 : Format::ue8m0;
   int byte_id_a = 0, thread_id_a = 0;  // which byte of which threads' registers holds the first scale
@@ -86,6 +105,10 @@ struct MmaSync {
   int sparsity_selector = 0;
 
   bool operator==(const MmaSync&) const = default;
+  bool has_scales() const { return kind && info(*kind).has_block_scales(); }
+  /// Four products of 8 x 8 x 4, one a quad pair.
+  bool is_quad_pairs() const { return m == 8 && a == Format::f16; }
+  int container_bits(Format format) const { return kind ? kind_container_bits(*kind, format) : info(format).bits; }
 };
 
 /// tcgen05.mma: D in Tensor Memory, A in shared or Tensor Memory, B in shared memory.
@@ -153,7 +176,11 @@ struct Mma {
   Family family = Family::wgmma;
   int m = 0, n = 0, k = 0;
   Format d = Format::f32, a = Format::f16, b = Format::f16;
+  Format c = d;
   bool sparse = false;
+  /// Independent products, stacked: product p has rows p m / products and up of A, C and D, and rows p k / products and
+  /// up of B. m8n8k4 of f16 has four, so that its m is 32 and its k 16; the others have one.
+  int products = 1;
   OperandSource a_source = OperandSource::smem, b_source = OperandSource::smem;
   int a_container_bits = 16,
       b_container_bits = 16;  // of an element in memory or registers: f8f6f4 kinds keep all in bytes
@@ -164,6 +191,7 @@ struct Mma {
   int scale_input_d = 0;
   int sparsity_selector = 0;
   BitOperation bit_operation = BitOperation::none;
+  Rounding rounding = Rounding::nearest_even;
   Scaling scaling = Scaling::none;
   int scale_count = 0;  // scales of a row of A and of a column of B
   Format scale_type = Format::ue8m0;
@@ -173,7 +201,9 @@ struct Mma {
 
   bool operator==(const Mma&) const = default;
   /// Columns of A that are stored: k, or k/2 when sparse.
-  int stored_k() const { return sparse ? k / 2 : k; }
+  int stored_k() const { return sparse ? k / 2 : k / products; }
+  /// Columns of a logical A.
+  int a_cols() const { return k / products; }
 };
 
 /// The common description of a matrix instruction. Throws Error for one that moves data.

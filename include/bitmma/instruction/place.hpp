@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -50,6 +51,9 @@ class PlaceMap {
  private:
   std::function<Place(int, int)> place_of_;
 };
+
+/// The fragment of an operand of mma.sync: "a", "b" (as n x k), "c" or "d".
+Fragment fragment_of(const MmaSync& instruction, std::string_view operand);
 
 /// An operand in shared memory as the instruction's descriptor says it lies.
 struct SmemOperand {

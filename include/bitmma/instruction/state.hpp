@@ -144,7 +144,7 @@ class State {
   void set(Field field, const std::vector<uint64_t>& elements, Extents extents);
   /// The same as a view: what `bytes` or `words` looks at must outlive the state. Nothing is ever written through it.
   void borrow(Field field, std::span<const uint8_t> bytes, Extents extents);
-  void borrow(Field field, std::span<const uint32_t> words, Extents extents);
+  void borrow(Field field, std::span<const uint32_t> words, Extents extents, bool wide = false);
   void erase(Field field);
 
   bool has(Field field) const { return find(field) != nullptr; }

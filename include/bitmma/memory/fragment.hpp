@@ -5,8 +5,10 @@
 //   D, element i = P r + p:     row = 16 w + g + 8 ((i >> 1) & 1)   col = 8 (i >> 2) + 2 q + (i & 1)
 //
 // One rule for all types: P is 1, 2, 4 or 32 for A and 1 or 2 for D. A sparse A is the stored matrix of K/2 columns.
-// mma.sync is the same with one warp and 16 rows, P = 4 (bytes) or 8 (packed fp4), and has B in registers:
+// mma.sync is the same with one warp and 16 or 8 rows, and has B in registers:
 //   B, register r, position p:  n = g                               k   = P q + p + 4 P r
+// f64 has registers of 64 bits, P = 1. m8n8k4 of f16 is four products of 8 x 8 x 4, one a quad pair, stacked: rows
+// 8 p ... 8 p + 7 of A and D, rows 4 p ... 4 p + 3 of B belong to threads 4 p ... 4 p + 3 and 16 + 4 p ... 19 + 4 p.
 // Source: PTX ISA 9.7.15.5.1.1 figures 148-155, checked against CUTLASS in data/oracle; 9.7.14.5.14 for mma.sync.
 #pragma once
 
@@ -20,7 +22,17 @@
 
 namespace bitmma {
 
-enum class FragmentRole : uint8_t { a, b, d };
+enum class FragmentRole : uint8_t {
+  a,
+  b,
+  d,
+  // Of a quad pair; t = l % 4, h = l / 16, element i = P r + p.
+  quad_rows,    // A .row: row t + 4 h, k = i.  B .col: column t + 4 h, k = i.  D f16: row t + 4 h, column i
+  quad_cols,    // A .col: row i + 4 h, k = t.  B .row: column i + 4 h, k = t
+  quad_d_f32,   // row (l & 1) + (i & 2) + 4 h, column (i & 4) + (l & 2) + (i & 1)
+  quad_rows_b,  // quad_rows and quad_cols of B, which is stacked along k
+  quad_cols_b,
+};
 
 /// A rows x cols matrix spread over the registers of a group of threads.
 struct Fragment {
@@ -30,10 +42,13 @@ struct Fragment {
   int element_bits = 32;
   int threads = 128;
 
-  int elements_per_register() const { return 32 / element_bits; }
-  /// 32-bit registers of each thread.
+  int elements_per_register() const { return element_bits > 32 ? 1 : 32 / element_bits; }
+  /// Registers have 64 bits, two words.
+  bool is_wide() const { return element_bits > 32; }
+  /// Registers of each thread.
   int registers() const { return rows * cols / threads / elements_per_register(); }
-  int64_t words() const { return int64_t{threads} * registers(); }
+  /// 32-bit words of all threads.
+  int64_t words() const { return int64_t{threads} * registers() * (is_wide() ? 2 : 1); }
 };
 
 /// A in registers: 64 x k, or 64 x k/2 stored elements when sparse. Always four registers.
@@ -41,10 +56,15 @@ Fragment wgmma_a_fragment(Format a, int stored_k);
 /// The accumulator: 64 x n; f16 is packed two to a register.
 Fragment wgmma_d_fragment(Format d, int n);
 
-/// The fragments of mma.sync, m16n8. `element_bits`: 8 for everything in bytes, 4 for packed fp4. B as n x k.
-Fragment mma_a_fragment(int element_bits, int stored_k);
+/// The fragments of mma.sync: m is 16 or 8, n is 8. `element_bits`: 8 for everything in bytes, 4 for packed 4-bit
+/// codes. B as n x k.
+Fragment mma_a_fragment(int element_bits, int stored_k, int m = 16);
 Fragment mma_b_fragment(int element_bits, int k);
-Fragment mma_d_fragment();
+Fragment mma_d_fragment(int element_bits = 32, int m = 16);
+/// Those of m8n8k4 of f16, four products stacked: A 32 x 4, B as 8 x 16, C and D 32 x 8.
+Fragment quad_a_fragment(bool column_major);
+Fragment quad_b_fragment(bool row_major);
+Fragment quad_d_fragment(Format d);
 
 struct RegisterPlace {
   int thread = 0;

@@ -37,18 +37,24 @@ constexpr const SparsePattern& sparse_pattern(int container_bits) {
   return container_bits == 32 ? one_of_two : container_bits == 4 ? two_pairs_of_eight : two_of_four;
 }
 
-/// How one group of wgmma's types keeps its metadata; one row per group.
+/// How wgmma.sp and mma.sp keep their metadata: registers of a warp hold that of sixteen rows. One rule for all types.
 struct MetadataLayout {
   SparsePattern pattern;
-  int stored_k = 0;    // stored elements per row of A
-  int field_bits = 0;  // bits of metadata per stored element
-  int selectors = 0;   // legal sp-sel values are 0 .. selectors-1
+  int stored_k = 0;        // stored elements per row of A
+  int field_bits = 0;      // bits of metadata per stored unit
+  bool by_halves = false;  // rows r and r + 8 share a register, 16 bits each; else each has registers of its own
+  int selectors = 0;       // legal sparsity selectors are 0 .. selectors-1
+
+  int fields_per_register() const { return (by_halves ? 16 : 32) / field_bits; }
+  bool operator==(const MetadataLayout&) const = default;
 };
 
-/// The layout for A elements of `element_bits` bits: 8, 16 or 32.
-const MetadataLayout& metadata_layout(int element_bits);
+/// The layout for A of `stored_k` stored elements in containers of 4, 8, 16 or 32 bits.
+MetadataLayout metadata_layout(int container_bits, int stored_k);
+/// The same for a wgmma of elements of `element_bits` bits: 8, 16 or 32.
+inline MetadataLayout metadata_layout(int element_bits) { return metadata_layout(element_bits, 256 / element_bits); }
 
-/// Where the field of stored element `stored` of `row` begins: thread of the warpgroup, register 0, lowest bit.
+/// Where the field of stored element `stored` of `row` begins: thread of the warpgroup or warp, register 0, lowest bit.
 RegisterPlace metadata_place_of(const MetadataLayout& layout, int row, int stored, int selector);
 
 struct Selection {
@@ -61,18 +67,15 @@ struct Selection {
 /// ones do what an H200 does with them (docs/evidence.md): the positions of 2:4 types count one by one, in any order
 /// and also twice the same; a tf32 nibble names two halves. (On Blackwell that is a model choice.)
 Selection select(const SparsePattern& pattern, int rows, int stored_k,
-                 const std::function<uint32_t(int row, int chunk)>& nibble);
+                 const std::function<uint32_t(int row, int chunk)>& nibble, bool ordered = true);
 
 /// The nibble of the chunk whose stored elements meet the columns `k`, stored_per_chunk of them.
 uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k);
 
-/// mma.sync with ordered metadata: where the four bits of a chunk of a row are, in the one register of a lane.
-constexpr RegisterPlace ordered_metadata_place(int row, int chunk) {
-  return {.thread = 4 * (row % 8) + row / 8 + 2 * (chunk / 8), .reg = 0, .bit = 4 * (chunk % 8)};
-}
-
-/// What wgmma's metadata registers select.
-Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector);
+/// What metadata registers select, 32 of them for every 16 rows. With `ordered`, positions that fall count as
+/// undefined; without, only those that are the same.
+Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector,
+                 bool ordered = true);
 
 /// The metadata registers that select `k` (as Selection has it). Registers nobody reads are zero.
 std::vector<uint32_t> encode_metadata(const MetadataLayout& layout, std::span<const uint16_t> k, int rows,

@@ -41,7 +41,7 @@ constexpr auto output_rows = std::to_array<OutputRow>({
     {.id = "d.rows_8",
      .what = "D: rows r and r + 8 of every 16 exchanged: registers 0, 1 and 2, 3",
      .fix = "register 2 of a thread is row + 8",
-     .applies = [](const Mma&) { return true; },
+     .applies = [](const Mma& mma) { return mma.m % 16 == 0; },
      .from = [](const Mma&, Position at) -> Position {
        return {at.row ^ 8, at.col};
      }},
@@ -126,13 +126,15 @@ void add_accumulator_faults(Rows& rows, const Subject& s) {
         });
   }
   for (const CRow& row : c_rows) {
-    if (!reads_c || (row.col_flip && s.mma().n % (2 * row.col_flip) != 0)) continue;
+    const bool fits = (!row.col_flip || s.mma().n % (2 * row.col_flip) == 0) &&
+                      (!row.row_flip || s.mma().m % (2 * row.row_flip) == 0);
+    if (!reads_c || !fits) continue;
     add(rows, std::string(row.id), FaultStage::c, std::string(row.what),
         "how the accumulator was loaded into registers", [row](const Subject&, Parts& parts) {
           const Matrix before = *parts.operands.c;
           for (int r = 0; r < before.rows(); ++r) {
             for (int c = 0; c < before.cols(); ++c) {
-              (*parts.operands.c)(r, c) = before(r ^ row.row_flip, c ^ row.col_flip);
+              parts.operands.c->set_code(r, c, before.code(r ^ row.row_flip, c ^ row.col_flip));
             }
           }
           return true;
@@ -153,7 +155,7 @@ void add_output_faults(Rows& rows, const Subject& s) {
           return true;
         });
   }
-  if (s.truth().c) {
+  if (s.truth().c && s.mma().c == s.mma().d) {
     add(rows, "d.not_written", FaultStage::output,
         "D: still what it was before: read too early, or the instruction did not run", "the wait before D is read",
         [](const Subject&, Parts& parts) { return parts.outcome = Unwritten{}, true; });

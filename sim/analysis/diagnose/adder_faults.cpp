@@ -73,11 +73,13 @@ void add_adder_faults(Rows& rows, const Subject& s) {
   const AccumulatorModel& model = s.model();
   const std::vector<WhatIf> all = what_ifs(model, s.mma().a, s.mma().b);
   for (const WhatIf& what_if : all) {
+    // What adds alike explains nothing.
+    if (what_if.kind == WhatIf::Kind::model && print_rule(what_if.model) == print_rule(model)) continue;
     add(rows, id_of(what_if, all), FaultStage::arithmetic, "another adder: " + what_if.name,
         "who computed D? a GPU of another generation, or a CPU reference",
         [what_if](const Subject&, Parts& parts) { return parts.adder = what_if, true; });
   }
-  if (model.arithmetic != Arithmetic::fused_sum) {
+  if (model.output == Format::s32) {
     add(rows, "adder.saturate", FaultStage::arithmetic,
         s.mma().saturate ? "results wrap instead of saturating" : "results saturate instead of wrapping",
         ".satfinite, or bit 3 of the instruction descriptor", [](const Subject&, Parts& parts) {
@@ -86,6 +88,7 @@ void add_adder_faults(Rows& rows, const Subject& s) {
         });
     return;
   }
+  if (model.arithmetic != Arithmetic::fused_sum) return;
   add_fraction_bits(rows, s);
   for (const AdderRow& row : adder_rows) {
     if (const std::string_view what = row.what(model); !what.empty()) {

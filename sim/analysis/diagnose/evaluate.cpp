@@ -29,7 +29,7 @@ Matrix moved(const Matrix& before, const std::function<Position(Position)>& from
   for (int row = 0; row < after.rows(); ++row) {
     for (int col = 0; col < after.cols(); ++col) {
       const auto [r, c] = from({row, col});
-      after(row, col) = before(r, c);
+      after.set_code(row, col, before.code(r, c));
     }
   }
   return after;
@@ -140,6 +140,8 @@ void take_stage(Parts& to, const Parts& from, FaultStage stage) {
 
 bool computable(const Parts& parts) {
   const AccumulatorModel& model = parts.adder.model;
+  if (parts.adder.kind == WhatIf::Kind::model && model.arithmetic == Arithmetic::fma_pairs)
+    return parts.operands.a.format() == Format::f16 && parts.operands.b.format() == Format::f16;
   if (parts.adder.kind != WhatIf::Kind::model || model.arithmetic != Arithmetic::fused_sum ||
       model.scaling == Scaling::groups_of_16) {
     return true;

@@ -1,6 +1,7 @@
 // Sparse metadata.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "bitmma/memory/metadata.hpp"
 #include "fault_rows.hpp"
@@ -70,6 +71,27 @@ constexpr auto metadata_rows = std::to_array<MetadataRow>({
          }},
 });
 
+/// Metadata in registers, where two threads of a quad supply that of a row: each has the other's.
+void add_exchanged_threads(Rows& rows, const Subject& s) {
+  if (!s.one().before.has(Field::metadata)) return;
+  const MetadataLayout layout = metadata_layout(s.mma().a_container_bits, s.mma().stored_k());
+  if ((layout.by_halves ? 4 : 2) / layout.selectors < 2) return;  // one thread has it all
+  const size_t other = layout.by_halves ? 1 : 2;
+  add(rows, "metadata.threads", FaultStage::metadata, "metadata of the other thread of the quad",
+      "which thread supplies the first half of K, and which the second", [other](const Subject& subject, Parts& parts) {
+        State state = subject.one().before;
+        const std::span<uint32_t> words = state.writable_words(Field::metadata);
+        for (size_t thread = 0; thread < words.size(); ++thread) {
+          if ((thread & other) == 0) std::swap(words[thread], words[thread | other]);
+        }
+        std::optional<Operands> read = subject.read_as(subject.instruction(), state);
+        if (!read) return false;
+        parts.operands.selected_k = std::move(read->selected_k);
+        parts.operands.mixed = std::move(read->mixed);
+        return true;
+      });
+}
+
 }  // namespace
 
 void add_metadata_faults(Rows& rows, const Subject& s) {
@@ -78,6 +100,7 @@ void add_metadata_faults(Rows& rows, const Subject& s) {
     add(rows, std::string(row.id), FaultStage::metadata, std::string(row.what), row.fix,
         [change = row.change](const Subject& subject, Parts& parts) { return change(subject.mma(), parts.operands); });
   }
+  add_exchanged_threads(rows, s);
   const int own = s.mma().sparsity_selector;
   for (int selector = 0; selector < 4 && s.one().has_state(); ++selector) {
     const Instruction other = with_sparsity_selector(s.instruction(), selector);

@@ -15,6 +15,7 @@ struct Lines {
   int count = 0, k = 0;
   int code_bits = 0;
   bool sparse = false;
+  bool in_registers = false;
 };
 struct LineElement {
   int line = 0, k = 0;
@@ -28,6 +29,9 @@ struct MoveRow {
   bool (*applies)(const Lines&);
   LineElement (*from)(const Lines&, LineElement);
 };
+
+/// ldmatrix moves blocks of 8 rows and 16 bytes, which .trans turns: eight elements of 16 bits a side.
+constexpr int block = 8;
 
 constexpr std::string_view order_of_rows = "the order in which rows were written",
                            order_of_k = "the order along K must be the same in A and B";
@@ -45,6 +49,13 @@ constexpr auto move_rows = std::to_array<MoveRow>({
      .applies = [](const Lines& lines) { return lines.count == lines.k; },
      .from = [](const Lines&, LineElement e) -> LineElement {
        return {e.k, e.line};
+     }},
+    {.id = "blocks_transposed",
+     .what = "every block of 8 x 8 transposed",
+     .fix = "ldmatrix with .trans where there should be none, or none where there should",
+     .applies = [](const Lines& lines) { return lines.in_registers && lines.code_bits == 16 && lines.k % block == 0; },
+     .from = [](const Lines&, LineElement e) -> LineElement {
+       return {e.line / block * block + e.k % block, e.k / block * block + e.line % block};
      }},
     {.id = "rows_8",
      .what = "{} r and r + 8 of every 16 exchanged",
@@ -94,7 +105,7 @@ void add_moved(Rows& rows, Role x, std::string_view id, std::string_view what, s
           for (int col = 0; col < before.cols(); ++col) {
             const auto [r, c] = from({row, col});
             if (r < 0 || c < 0 || r >= before.rows() || c >= before.cols()) return false;
-            operand(row, col) = before(r, c);
+            operand.set_code(row, col, before.code(r, c));
           }
         }
         return true;
@@ -131,7 +142,8 @@ void add_moves(Rows& rows, Role x, const Mma& mma, const FormatInfo& format) {
   const Lines lines{.count = is_a ? mma.m : mma.n,
                     .k = is_a ? mma.stored_k() : mma.k,
                     .code_bits = format.bits,
-                    .sparse = mma.sparse};
+                    .sparse = mma.sparse,
+                    .in_registers = mma.b_source == OperandSource::registers && mma.products == 1};
   for (const MoveRow& row : move_rows) {
     if (!row.applies(lines)) continue;
     add_moved(rows, x, row.id, fmt::format(fmt::runtime(row.what), is_a ? "rows" : "columns"), row.fix,

@@ -77,8 +77,8 @@ bool has_choice_of_scale_types(const Instruction& instruction) {
 /// The instruction with another id of the scales of A or B; nothing where its descriptor cannot say so.
 std::optional<Instruction> with_scale_id(const Subject& s, Role x, int id) {
   const Form* const form = find_form(s.instruction());
-  if (!form) return std::nullopt;
-  const auto fields = instruction_descriptor_fields(form->kind);
+  if (!form || !form->kind) return std::nullopt;
+  const auto fields = instruction_descriptor_fields(*form->kind);
   const auto field = std::ranges::find(fields, x == Role::a ? "scale_a_id" : "scale_b_id",
                                        [](const InstructionDescriptorField& one) { return one.bits.name; });
   if (field == fields.end()) return std::nullopt;

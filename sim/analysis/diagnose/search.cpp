@@ -101,7 +101,7 @@ Search::Sample Search::take_sample() const {
   const auto row_differs = [&](int row) { return !std::ranges::equal(truth.row(row), actual.row(row)); };
   const auto col_differs = [&](int col) {
     for (int row = 0; row < rows; ++row) {
-      if (truth(row, col) != actual(row, col)) return true;
+      if (truth.code(row, col) != actual.code(row, col)) return true;
     }
     return false;
   };
@@ -112,22 +112,22 @@ Search::Sample Search::take_sample() const {
 bool Search::fits(const Sample& sample, const Parts& parts) const {
   const Matrix &truth = truth_.at(0), &actual = actual_.front();
   size_t fitting = 0, wrong_fitting = 0;
-  const auto count = [&](uint32_t code, int row, int col) {
-    fitting += code == actual(row, col);
-    wrong_fitting += code == actual(row, col) && code != truth(row, col);
+  const auto count = [&](uint64_t code, int row, int col) {
+    fitting += code == actual.code(row, col);
+    wrong_fitting += code == actual.code(row, col) && code != truth.code(row, col);
   };
   if (const auto* const moved = std::get_if<Moved>(&parts.outcome)) {
     for (const int row : sample.rows) {
       for (const int col : sample.cols) {
         const auto [r, c] = moved->from({row, col});
-        count(compute(parts.adder, block_of(parts.operands, r, 1, c, 1), truth.format())(0, 0), row, col);
+        count(compute(parts.adder, block_of(parts.operands, r, 1, c, 1), truth.format()).code(0, 0), row, col);
       }
     }
   } else if (!sample.rows.empty() && !sample.cols.empty()) {
     const Matrix d = compute(parts.adder, block_of(parts.operands, sample.rows, sample.cols), truth.format());
     for (size_t i = 0; i < sample.rows.size(); ++i) {
       for (size_t j = 0; j < sample.cols.size(); ++j) {
-        count(d(static_cast<int>(i), static_cast<int>(j)), sample.rows[i], sample.cols[j]);
+        count(d.code(static_cast<int>(i), static_cast<int>(j)), sample.rows[i], sample.cols[j]);
       }
     }
   }

@@ -58,7 +58,7 @@ BITMMA_INLINE void sum_popcounts(const PopcountSum& given) {
       for (int word = 0; word < job.words; ++word) {
         U32 bits;
         load(bits, job.b + static_cast<size_t>(word) * job.b_stride + first);
-        bits &= a[word];
+        bits = job.exclusive_or ? bits ^ a[word] : bits & a[word];
         count_bits(bits);
         sum += bits;
       }

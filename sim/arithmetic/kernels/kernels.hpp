@@ -189,7 +189,7 @@ struct PopcountSum {
   int b_stride;
   int rows, cols, words;
   const uint32_t* c;
-  bool saturate;
+  bool saturate, exclusive_or;
   uint32_t* d;
   int d_stride;
 };

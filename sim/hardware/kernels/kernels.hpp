@@ -14,6 +14,7 @@ struct Request {
   FieldRules fields;
   KernelShape shape;
   std::string_view target;
+  PtxVersion version;  // that the instruction needs there
 };
 
 Kernel kernel_of(const Wgmma& instruction, const Request& request);

@@ -19,7 +19,7 @@ KernelSlot slot_of(const Request& request, const FieldRule& rule, int64_t offset
   if (field.is_number) return slot;
   const bool is_image = field.type == ElementType::u8;
   const int64_t last = rule.extents[rule.extents.size() - 1];
-  slot.row_bytes = last != -1 ? last * bytes_of(field.type)
+  slot.row_bytes = last != -1 ? last * (rule.wide ? 8 : bytes_of(field.type))
                    : is_image ? kernel_image_stride(request.shape.image_bytes)
                               : int64_t{4} * kernel_tmem_columns(request.shape.columns);
   return slot;

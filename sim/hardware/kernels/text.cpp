@@ -8,12 +8,12 @@ namespace {
 constexpr size_t line_width = 116;
 
 /// Points to this thread's registers.
-std::string find_registers(std::string_view parameter, int count) {
+std::string find_registers(std::string_view parameter, int bytes) {
   return fmt::format(
       "  ld.param.u64 pointer, [{}];\n"
       "  mul.wide.u32 offset, flat_thread, {};\n"
       "  add.s64 pointer, pointer, offset;\n",
-      parameter, 4 * count);
+      parameter, bytes);
 }
 
 }  // namespace
@@ -76,24 +76,28 @@ std::string copy_image(std::string_view index, int64_t stride) {
       index, stride, stride, 16 * kernel_threads);
 }
 
-std::string load_lines(std::string_view prefix, std::string_view type, int count) {
+std::string load_lines(std::string_view prefix, std::string_view type, int count, int bytes) {
   std::string text;
-  for (int i = 0; i < count; ++i) text += fmt::format("  ld.global.{} {}{}, [pointer+{}];\n", type, prefix, i, 4 * i);
+  for (int i = 0; i < count; ++i)
+    text += fmt::format("  ld.global.{} {}{}, [pointer+{}];\n", type, prefix, i, bytes * i);
   return text;
 }
 
-std::string store_lines(std::string_view prefix, std::string_view type, int count) {
+std::string store_lines(std::string_view prefix, std::string_view type, int count, int bytes) {
   std::string text;
-  for (int i = 0; i < count; ++i) text += fmt::format("  st.global.{} [pointer+{}], {}{};\n", type, 4 * i, prefix, i);
+  for (int i = 0; i < count; ++i)
+    text += fmt::format("  st.global.{} [pointer+{}], {}{};\n", type, bytes * i, prefix, i);
   return text;
 }
 
-std::string load_registers(std::string_view parameter, std::string_view prefix, std::string_view type, int count) {
-  return find_registers(parameter, count) + load_lines(prefix, type, count);
+std::string load_registers(std::string_view parameter, std::string_view prefix, std::string_view type, int count,
+                           int bytes) {
+  return find_registers(parameter, bytes * count) + load_lines(prefix, type, count, bytes);
 }
 
-std::string store_registers(std::string_view parameter, std::string_view prefix, std::string_view type, int count) {
-  return find_registers(parameter, count) + store_lines(prefix, type, count);
+std::string store_registers(std::string_view parameter, std::string_view prefix, std::string_view type, int count,
+                            int bytes) {
+  return find_registers(parameter, bytes * count) + store_lines(prefix, type, count, bytes);
 }
 
 }  // namespace bitmma::kernels

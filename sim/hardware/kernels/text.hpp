@@ -24,11 +24,13 @@ std::string align_image();
 std::string copy_image(std::string_view index, int64_t stride);
 
 /// Loads or stores registers prefix0, prefix1 ... of this thread from `pointer` on.
-std::string load_lines(std::string_view prefix, std::string_view type, int count);
-std::string store_lines(std::string_view prefix, std::string_view type, int count);
+std::string load_lines(std::string_view prefix, std::string_view type, int count, int bytes = 4);
+std::string store_lines(std::string_view prefix, std::string_view type, int count, int bytes = 4);
 
 /// The same from and to a [cases, threads, count] parameter, by `flat_thread`.
-std::string load_registers(std::string_view parameter, std::string_view prefix, std::string_view type, int count);
-std::string store_registers(std::string_view parameter, std::string_view prefix, std::string_view type, int count);
+std::string load_registers(std::string_view parameter, std::string_view prefix, std::string_view type, int count,
+                           int bytes = 4);
+std::string store_registers(std::string_view parameter, std::string_view prefix, std::string_view type, int count,
+                            int bytes = 4);
 
 }  // namespace bitmma::kernels

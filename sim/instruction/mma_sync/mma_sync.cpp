@@ -1,12 +1,16 @@
-// mma.sync with block scales: one warp, everything in registers, no descriptors and no Tensor Memory.
+// mma.sync and mma.sp: one warp, everything in registers, no descriptors and no Tensor Memory.
 //
-//   A 4 registers, B 2, C and D 4; scales of A in lanes 4 (m % 8) + 2 thread_id_a + m / 8, of B in 4 n + thread_id_b
+//   m16n8k16 f16   A 4 registers, B 2, C and D 4 (f32) or 2 (f16)
+//   block scales   of A in lanes 4 (m % 8) + 2 thread_id_a + m / 8, of B in 4 n + thread_id_b
+//   m8n8k4 f16     four products, one a quad pair, stacked; see memory/fragment.hpp
 //
-// Sources: PTX ISA 9.7.14.3 and 9.7.14.5.14, CUTLASS for every lane and value. No sm_120 GPU was measured for this
-// project, and no result word of one is known: the arithmetic is tcgen05's, by choice.
+// Sources: PTX ISA 9.7.14, CUTLASS for every lane and value.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "../family.hpp"
+#include "bitmma/instruction/place.hpp"
 #include "bitmma/memory/fragment.hpp"
 #include "bitmma/memory/metadata.hpp"
 
@@ -16,22 +20,54 @@ namespace {
 constexpr int warp = 32;
 
 Fragment a_fragment(const MmaSync& instruction) {
+  if (instruction.is_quad_pairs()) return quad_a_fragment(instruction.a_col);
   const Mma mma = describe(instruction);
-  return mma_a_fragment(mma.a_container_bits, mma.stored_k());
+  return mma_a_fragment(mma.a_container_bits, mma.stored_k(), instruction.m);
 }
 
 Fragment b_fragment(const MmaSync& instruction) {
+  if (instruction.is_quad_pairs()) return quad_b_fragment(instruction.b_row);
   const Mma mma = describe(instruction);
   return mma_b_fragment(mma.b_container_bits, mma.k);
 }
 
+/// C or D, by its format.
+Fragment accumulator_fragment(const MmaSync& instruction, Format format) {
+  return instruction.is_quad_pairs() ? quad_d_fragment(format) : mma_d_fragment(info(format).bits, instruction.m);
+}
+
+MetadataLayout layout_of_metadata(const Mma& mma) { return metadata_layout(mma.a_container_bits, mma.stored_k()); }
+
 Selection selection_of(const MmaSync& instruction, const State& state) {
   const Mma mma = describe(instruction);
-  const std::span<const uint32_t> metadata = state.words(Field::metadata);
-  return select(sparse_pattern(mma.a_container_bits), mma.m, mma.stored_k(), [&](int row, int chunk) {
-    const RegisterPlace place = ordered_metadata_place(row, chunk);
-    return metadata[static_cast<size_t>(place.thread)] >> place.bit & 0xF;
-  });
+  return select(layout_of_metadata(mma), state.words(Field::metadata), mma.m, mma.sparsity_selector,
+                instruction.ordered_metadata);
+}
+
+/// kind::f8f6f4 of sm_120 reads bits 5:0 of a byte: the two padding bits below an e2m1 count as mantissa.
+bool is_padded(const MmaSync& instruction, Format format) {
+  return format == Format::e2m1 && instruction.container_bits(format) == 8;
+}
+
+/// True when some of those bits are set. Then the codes are read as e2m3, otherwise as the e2m1 that they are.
+bool counts_padding(const MmaSync& instruction, Format format, std::span<const uint32_t> registers) {
+  constexpr uint32_t below_e2m1 = 0x03030303;
+  return is_padded(instruction, format) &&
+         std::ranges::any_of(registers, [](uint32_t word) { return (word & below_e2m1) != 0; });
+}
+
+Matrix codes_in(std::span<const uint32_t> registers, const Fragment& fragment, const MmaSync& instruction,
+                Format format, std::string_view name) {
+  const Format read_as = counts_padding(instruction, format, registers) ? Format::e2m3 : format;
+  return codes_of(bitmma::gather(registers, fragment, read_as, name), fragment.element_bits);
+}
+
+/// Codes in their containers; padding bits that count are zero.
+Matrix containers_for(const MmaSync& instruction, const Matrix& codes, int container_bits, RandomStream& filler) {
+  if (!is_padded(instruction, codes.format())) return containers_of(codes, container_bits, filler);
+  Matrix wider(Format::e2m3, codes.rows(), codes.cols());
+  std::ranges::transform(codes.words(), wider.words().begin(), [](uint32_t code) { return code << 2; });
+  return containers_of(wider, container_bits, filler);
 }
 
 RegisterPlace scale_place(const MmaSync& instruction, Role role, int row, int j) {
@@ -39,39 +75,67 @@ RegisterPlace scale_place(const MmaSync& instruction, Role role, int row, int j)
                          : mma_scale_b_place(row, j, instruction.byte_id_b, instruction.thread_id_b);
 }
 
-FieldRule registers(Field field, const Fragment& fragment, std::string_view meaning) {
-  return {.field = field, .extents = {warp, fragment.registers()}, .meaning = meaning};
+FieldRule registers(Field field, const Fragment& fragment, Access access, std::string_view meaning) {
+  return {.field = field,
+          .access = access,
+          .wide = fragment.is_wide(),
+          .extents = {warp, fragment.registers()},
+          .meaning = meaning};
+}
+
+/// Words of registers into the state, two an element where registers have 64 bits.
+void set_registers(State& state, Field field, std::vector<uint32_t> words, const Fragment& fragment) {
+  if (!fragment.is_wide()) return state.set(field, std::move(words), {warp, fragment.registers()});
+  std::vector<uint64_t> elements(words.size() / 2);
+  for (size_t i = 0; i < elements.size(); ++i) elements[i] = words[2 * i] | uint64_t{words[2 * i + 1]} << 32;
+  state.set(field, elements, {warp, fragment.registers()});
 }
 
 }  // namespace
 
 Mma describe(const MmaSync& instruction) {
-  return {.family = Family::mma_sync,
-          .m = instruction.m,
+  const int products = instruction.is_quad_pairs() ? 4 : 1;
+  Mma mma{.family = Family::mma_sync,
+          .m = products * instruction.m,
           .n = instruction.n,
-          .k = instruction.k,
+          .k = products * instruction.k,
           .d = instruction.d,
           .a = instruction.a,
           .b = instruction.b,
+          .c = instruction.c,
           .sparse = instruction.sparse,
+          .products = products,
           .a_source = OperandSource::registers,
           .b_source = OperandSource::registers,
-          .a_container_bits = kind_container_bits(instruction.kind, instruction.a),
-          .b_container_bits = kind_container_bits(instruction.kind, instruction.b),
+          .a_container_bits = instruction.container_bits(instruction.a),
+          .b_container_bits = instruction.container_bits(instruction.b),
+          .saturate = instruction.saturate,
           .sparsity_selector = instruction.sparsity_selector,
-          .scaling = instruction.kind == MmaKind::mxf8f6f4 ? Scaling::whole_k : Scaling::groups_of_16,
-          .scale_count = scale_count_of(instruction.kind, instruction.scale_vec, instruction.k, instruction.sparse),
-          .scale_type = instruction.scale_type};
+          .bit_operation = instruction.bit_operation,
+          .rounding = instruction.rounding.value_or(Rounding::nearest_even)};
+  if (!instruction.has_scales()) return mma;
+  mma.scaling = instruction.kind == MmaKind::mxf8f6f4 ? Scaling::whole_k : Scaling::groups_of_16;
+  mma.scale_count = scale_count_of(*instruction.kind, instruction.scale_vec, instruction.k, instruction.sparse);
+  mma.scale_type = instruction.scale_type;
+  return mma;
 }
 
 FieldRules fields(const MmaSync& instruction) {
-  FieldRules rules{registers(Field::a_regs, a_fragment(instruction), "A: registers of each lane"),
-                   registers(Field::b_regs, b_fragment(instruction), "B: registers of each lane")};
-  FieldRule c = registers(Field::accumulator, mma_d_fragment(), "C before and D after: registers of each lane");
-  c.access = Access::read_write;
-  rules.push_back(c);
-  rules.push_back({.field = Field::scale_a, .extents = {warp, 1}, .meaning = "scales of A: a register a lane"});
-  rules.push_back({.field = Field::scale_b, .extents = {warp, 1}, .meaning = "scales of B: a register a lane"});
+  FieldRules rules{registers(Field::a_regs, a_fragment(instruction), Access::read, "A: registers of each lane"),
+                   registers(Field::b_regs, b_fragment(instruction), Access::read, "B: registers of each lane")};
+  const Fragment c = accumulator_fragment(instruction, instruction.c),
+                 d = accumulator_fragment(instruction, instruction.d);
+  if (instruction.c == instruction.d) {
+    rules.push_back(
+        registers(Field::accumulator, c, Access::read_write, "C before and D after: registers of each lane"));
+  } else {
+    rules.push_back(registers(Field::accumulator, c, Access::read, "C: registers of each lane"));
+    rules.push_back(registers(Field::accumulator, d, Access::write, "D: registers of each lane"));
+  }
+  if (instruction.has_scales()) {
+    rules.push_back({.field = Field::scale_a, .extents = {warp, 1}, .meaning = "scales of A: a register a lane"});
+    rules.push_back({.field = Field::scale_b, .extents = {warp, 1}, .meaning = "scales of B: a register a lane"});
+  }
   if (instruction.sparse) {
     rules.push_back({.field = Field::metadata, .extents = {warp, 1}, .meaning = "sparse metadata: a register a lane"});
   }
@@ -88,13 +152,22 @@ std::vector<Tile> gather(const MmaSync& instruction, const State& state, const A
 
 Operands gather_whole(const MmaSync& instruction, const State& state) {
   const Mma mma = describe(instruction);
+  const Fragment c = accumulator_fragment(instruction, instruction.c);
   Operands operands{
-      .a = codes_of(bitmma::gather(state.words(Field::a_regs), a_fragment(instruction), instruction.a, "a_regs"),
-                    mma.a_container_bits),
+      .a = codes_in(state.words(Field::a_regs), a_fragment(instruction), instruction, instruction.a, "a_regs"),
       .b = transposed(
-          codes_of(bitmma::gather(state.words(Field::b_regs), b_fragment(instruction), instruction.b, "b_regs"),
-                   mma.b_container_bits)),
-      .c = recorded(instruction, state)};
+          codes_in(state.words(Field::b_regs), b_fragment(instruction), instruction, instruction.b, "b_regs")),
+      .c = bitmma::gather(state.words(Field::accumulator), c, instruction.c, "c_regs"),
+      .saturate = mma.saturate,
+      .exclusive_or = mma.bit_operation == BitOperation::xor_popc,
+      .rounding = mma.rounding};
+  if (mma.products > 1) operands.selected_k = positions_of_products(mma);
+  if (instruction.sparse) {
+    Selection selection = selection_of(instruction, state);
+    operands.selected_k = std::move(selection.k);
+    operands.mixed = std::move(selection.mixed);
+  }
+  if (!instruction.has_scales()) return operands;
   operands.scales = BlockScales{.a = Matrix(mma.scale_type, mma.m, mma.scale_count),
                                 .b = Matrix(mma.scale_type, mma.scale_count, mma.n)};
   const auto byte_at = [](std::span<const uint32_t> words, const RegisterPlace& place) {
@@ -108,17 +181,19 @@ Operands gather_whole(const MmaSync& instruction, const State& state) {
       operands.scales->b(j, col) = byte_at(state.words(Field::scale_b), scale_place(instruction, Role::b, col, j));
     }
   }
-  if (instruction.sparse) operands.selected_k = selection_of(instruction, state).k;
   return operands;
 }
 
-void scatter(const MmaSync&, const Tile&, const Matrix& d, State& state) {
-  const Fragment fragment = mma_d_fragment();
-  bitmma::scatter(d, fragment, state.overwrite_words(Field::accumulator, {warp, fragment.registers()}), "d_regs");
+void scatter(const MmaSync& instruction, const Tile&, const Matrix& d, State& state) {
+  const Fragment fragment = accumulator_fragment(instruction, instruction.d);
+  std::vector<uint32_t> words(static_cast<size_t>(fragment.words()));
+  bitmma::scatter(d, fragment, words, "d_regs");
+  set_registers(state, Field::accumulator, std::move(words), fragment);
 }
 
 Matrix recorded(const MmaSync& instruction, const State& state) {
-  return bitmma::gather(state.words(Field::accumulator), mma_d_fragment(), instruction.d, "c_regs");
+  return bitmma::gather(state.words(Field::accumulator), accumulator_fragment(instruction, instruction.d),
+                        instruction.d, "d_regs");
 }
 
 std::vector<Violation> warnings(const MmaSync& instruction, const State& state) {
@@ -127,30 +202,44 @@ std::vector<Violation> warnings(const MmaSync& instruction, const State& state) 
   if (undefined == 0) return {};
   return {{.field = "metadata",
            .seen = fmt::format("{} undefined {}", undefined, undefined == 1 ? "chunk" : "chunks"),
-           .expected = "two rising positions per chunk",
+           .expected = info(instruction.a).bits == 32 ? "0x4 and 0xE"
+                       : instruction.ordered_metadata ? "two rising positions per chunk"
+                                                      : "two different positions per chunk",
            .fix = "the result is what an H200 would do with them, not what PTX promises",
            .source = "PTX ISA 9.7.14.6; docs/evidence.md"}};
 }
 
-std::vector<Choice> choices(const MmaSync& instruction, const State*) {
+std::vector<Choice> choices(const MmaSync& instruction, Target target, const State* state) {
   std::vector<Choice> found;
-  if (instruction.sparse) found.push_back({"undefined metadata selects as on an H200"});
-  const auto has_padding = [&](Format format) {
-    return instruction.kind == MmaKind::mxf8f6f4 && info(format).bits < 8;
-  };
-  if (has_padding(instruction.a) || has_padding(instruction.b)) {
-    found.push_back({"padding bits of registers are ignored"});
+  const bool is_measured = info(target).adds_as == Target::sm_90a && !instruction.kind;
+  if (instruction.sparse && !is_measured) {
+    found.push_back({"undefined metadata selects as on an H200"});
+    if (!instruction.has_scales())
+      found.push_back(
+          {.what = "sparse A: the dense rule over the stored elements, in their order", .is_arithmetic = true});
   }
+  const auto counts = [&](Format format, Field field) {
+    return state ? counts_padding(instruction, format, state->words(field)) : is_padded(instruction, format);
+  };
+  if (instruction.has_scales() && (counts(instruction.a, Field::a_regs) || counts(instruction.b, Field::b_regs))) {
+    found.push_back({"the padding bits below e2m1 count as mantissa, as in kind::f8f6f4"});
+  }
+  if (instruction.a == Format::f64 && !is_measured) found.push_back({"the words of NaN as on an H100"});
+  const bool can_clamp = instruction.saturate && instruction.d == Format::s32;
+  if (can_clamp && !is_measured) found.push_back({.what = "one clamp of the exact sum", .is_arithmetic = true});
   return found;
 }
 
-Places places(const MmaSync& instruction, const State&, Role role) {
+Places places(const MmaSync& instruction, const State& state, Role role) {
   const Mma mma = describe(instruction);
   const Fragment fragment = role == Role::a   ? a_fragment(instruction)
                             : role == Role::b ? b_fragment(instruction)
-                                              : mma_d_fragment();
-  const int shift = role == Role::a   ? container_shift(mma.a, mma.a_container_bits)
-                    : role == Role::b ? container_shift(mma.b, mma.b_container_bits)
+                                              : accumulator_fragment(instruction, instruction.d);
+  const auto shift_of = [&](Format format, int container_bits, Field field) {
+    return counts_padding(instruction, format, state.words(field)) ? 0 : container_shift(format, container_bits);
+  };
+  const int shift = role == Role::a   ? shift_of(mma.a, mma.a_container_bits, Field::a_regs)
+                    : role == Role::b ? shift_of(mma.b, mma.b_container_bits, Field::b_regs)
                                       : 0;
   return [=](int row, int col) {
     RegisterPlace place = role == Role::b ? place_of(fragment, col, row) : place_of(fragment, row, col);
@@ -163,41 +252,55 @@ std::vector<SmemOperand> smem_operands(const MmaSync&, const State&) { return {}
 
 State place(const MmaSync& instruction, const Placement&, const Operands& operands, RandomStream& filler) {
   const Mma mma = describe(instruction);
-  const Fragment a = a_fragment(instruction), b = b_fragment(instruction), d = mma_d_fragment();
+  const Fragment a = a_fragment(instruction), b = b_fragment(instruction),
+                 c = accumulator_fragment(instruction, instruction.c);
   std::vector<uint32_t> a_regs = filled(a.words(), filler), b_regs = filled(b.words(), filler),
-                        c_regs = filled(d.words(), filler), scale_a = filled(warp, filler),
-                        scale_b = filled(warp, filler);
-  bitmma::scatter(containers_of(operands.a, mma.a_container_bits, filler), a, a_regs, "a_regs");
-  bitmma::scatter(containers_of(transposed(operands.b), mma.b_container_bits, filler), b, b_regs, "b_regs");
-  if (operands.c) bitmma::scatter(*operands.c, d, c_regs, "c_regs");
-  for (int j = 0; j < mma.scale_count; ++j) {
-    for (int row = 0; row < mma.m; ++row) {
-      set_bits(scale_a, scale_place(instruction, Role::a, row, j), 8, operands.scales->a(row, j));
-    }
-    for (int col = 0; col < mma.n; ++col) {
-      set_bits(scale_b, scale_place(instruction, Role::b, col, j), 8, operands.scales->b(j, col));
-    }
-  }
+                        c_regs = filled(c.words(), filler), scale_a, scale_b;
+  if (instruction.has_scales()) scale_a = filled(warp, filler), scale_b = filled(warp, filler);
+  bitmma::scatter(containers_for(instruction, operands.a, mma.a_container_bits, filler), a, a_regs, "a_regs");
+  bitmma::scatter(containers_for(instruction, transposed(operands.b), mma.b_container_bits, filler), b, b_regs,
+                  "b_regs");
+  if (operands.c) bitmma::scatter(*operands.c, c, c_regs, "c_regs");
   State state;
-  state.set(Field::a_regs, std::move(a_regs), {warp, a.registers()});
-  state.set(Field::b_regs, std::move(b_regs), {warp, b.registers()});
-  state.set(Field::accumulator, std::move(c_regs), {warp, d.registers()});
-  state.set(Field::scale_a, std::move(scale_a), {warp, 1});
-  state.set(Field::scale_b, std::move(scale_b), {warp, 1});
-  if (!instruction.sparse) return state;
-  std::vector<uint32_t> metadata = filled(warp, filler);
-  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
-  const auto per_chunk = static_cast<size_t>(pattern.stored_per_chunk);
-  for (int row = 0; row < mma.m; ++row) {
-    for (int chunk = 0; chunk * pattern.chunk < mma.k; ++chunk) {
-      const size_t first =
-          static_cast<size_t>(row) * static_cast<size_t>(mma.stored_k()) + static_cast<size_t>(chunk) * per_chunk;
-      set_bits(metadata, ordered_metadata_place(row, chunk), 4,
-               nibble_of(pattern, std::span(operands.selected_k).subspan(first, per_chunk)));
+  set_registers(state, Field::a_regs, std::move(a_regs), a);
+  set_registers(state, Field::b_regs, std::move(b_regs), b);
+  set_registers(state, Field::accumulator, std::move(c_regs), c);
+  if (instruction.has_scales()) {
+    for (int j = 0; j < mma.scale_count; ++j) {
+      for (int row = 0; row < mma.m; ++row)
+        set_bits(scale_a, scale_place(instruction, Role::a, row, j), 8, operands.scales->a(row, j));
+      for (int col = 0; col < mma.n; ++col)
+        set_bits(scale_b, scale_place(instruction, Role::b, col, j), 8, operands.scales->b(j, col));
     }
+    state.set(Field::scale_a, std::move(scale_a), {warp, 1});
+    state.set(Field::scale_b, std::move(scale_b), {warp, 1});
+  }
+  if (!instruction.sparse) return state;
+  // Registers that nobody reads keep their filler.
+  const MetadataLayout layout = layout_of_metadata(mma);
+  const auto per_chunk = static_cast<size_t>(layout.pattern.stored_per_chunk);
+  std::vector<uint32_t> metadata = filled(warp, filler);
+  for (size_t first = 0; first < operands.selected_k.size(); first += per_chunk) {
+    const auto stored_k = static_cast<size_t>(mma.stored_k());
+    set_bits(metadata,
+             metadata_place_of(layout, static_cast<int>(first / stored_k), static_cast<int>(first % stored_k),
+                               mma.sparsity_selector),
+             4, nibble_of(layout.pattern, std::span(operands.selected_k).subspan(first, per_chunk)));
   }
   state.set(Field::metadata, std::move(metadata), {warp, 1});
   return state;
 }
 
 }  // namespace bitmma::family
+
+namespace bitmma {
+
+Fragment fragment_of(const MmaSync& instruction, std::string_view operand) {
+  if (operand == "a") return family::a_fragment(instruction);
+  if (operand == "b") return family::b_fragment(instruction);
+  if (operand == "c") return family::accumulator_fragment(instruction, instruction.c);
+  if (operand == "d") return family::accumulator_fragment(instruction, instruction.d);
+  throw Error({.field = "operand", .seen = std::string(operand.substr(0, 80)), .expected = "a, b, c or d"});
+}
+
+}  // namespace bitmma

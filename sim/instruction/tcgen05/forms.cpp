@@ -266,7 +266,7 @@ std::vector<Violation> violations(const Tcgen05Mma& instruction, Target) {
   return found;
 }
 
-std::vector<Choice> choices(const Tcgen05Mma& instruction, const State* state) {
+std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* state) {
   const Mma mma = describe(instruction);
   const bool scaled = mma.scale_count > 0;
   const bool half_lanes = (mma.m == 64 && !instruction.weight_stationary) || (mma.m == 128 && mma.cta_group == 2);
@@ -329,7 +329,7 @@ std::vector<Instruction> instances_of_tcgen05(const Form& form) {
     if (sparse && form.k_sparse == 0) continue;
     for (const ScaleVec size : sizes) {
       for (const std::optional<Collector>& collector : collectors) {
-        const Tcgen05Mma one{.kind = form.kind,
+        const Tcgen05Mma one{.kind = *form.kind,
                              .cta_group = two ? 2 : 1,
                              .weight_stationary = (bits & 1) != 0,
                              .d = form.d,

@@ -38,7 +38,7 @@ std::vector<Violation> violations(const TmemMove& instruction, Target) {
   return check.take();
 }
 
-std::vector<Choice> choices(const TmemMove& instruction, const State*) {
+std::vector<Choice> choices(const TmemMove& instruction, Target, const State*) {
   if (instruction.kind == MoveKind::shift)
     return {{"only the 32 lanes of the address move, down by one, the last stays"}};
   if (instruction.kind == MoveKind::st && instruction.ldst.pack_16b) {

@@ -159,7 +159,7 @@ std::vector<Violation> warnings(const Wgmma& instruction, const State& state) {
   return found;
 }
 
-std::vector<Choice> choices(const Wgmma&, const State*) { return {}; }
+std::vector<Choice> choices(const Wgmma&, Target, const State*) { return {}; }
 
 Places places(const Wgmma& instruction, const State& state, Role role) {
   const bool in_registers = role == Role::d || (role == Role::a && instruction.a_source == OperandSource::registers);

@@ -1,0 +1,21 @@
+// IEEE 754 arithmetic on codes, in integers: one operation, one rounding, no flushing, nothing left to the host's
+// floating-point unit or its compiler. For what GPUs compute beside their tensor cores: FADD, FFMA, HADD2, DFMA.
+//
+//   ieee_fma(Format::f32, 0x3F800000, 0x40000000, 0x34000000)      1 * 2 + 2^-23, to nearest even: 0x40000000
+#pragma once
+
+#include <cstdint>
+
+#include "bitmma/formats/format.hpp"
+#include "bitmma/formats/round.hpp"
+
+namespace bitmma {
+
+/// a * b + c, rounded once. A format with infinity: f16, bf16, f32, f64. NaN results are the format's canonical NaN: no
+/// payload passes. Directed modes stop at the largest finite value, as IEEE 754-2019 4.3 says.
+uint64_t ieee_fma(Format format, uint64_t a, uint64_t b, uint64_t c, Rounding rounding = Rounding::nearest_even);
+
+/// a + b, rounded once.
+uint64_t ieee_add(Format format, uint64_t a, uint64_t b, Rounding rounding = Rounding::nearest_even);
+
+}  // namespace bitmma

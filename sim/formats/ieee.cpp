@@ -1,0 +1,94 @@
+#include "bitmma/formats/ieee.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace bitmma {
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+constexpr int top_bit = 125;  // where the larger operand begins: two bits above it for the sum
+
+int leading_bit(Wide value) {
+  const auto high = static_cast<uint64_t>(value >> 64);
+  return high != 0 ? 127 - std::countl_zero(high) : 63 - std::countl_zero(static_cast<uint64_t>(value));
+}
+
+/// value * 2^-shift, what is dropped kept as the lowest bit.
+Wide shifted_right(Wide value, int shift) {
+  if (shift == 0) return value;
+  if (shift > 127) return value != 0 ? 1 : 0;
+  const Wide dropped = value & ((Wide{1} << shift) - 1);
+  return value >> shift | (dropped != 0 ? 1 : 0);
+}
+
+/// +-magnitude * 2^exponent, its leading bit at top_bit.
+struct Normal {
+  bool negative = false;
+  Wide magnitude = 0;
+  int exponent = 0;
+};
+
+Normal normalised(bool negative, Wide magnitude, int exponent) {
+  const int shift = top_bit - leading_bit(magnitude);
+  return {.negative = negative, .magnitude = magnitude << shift, .exponent = exponent - shift};
+}
+
+uint64_t rounded(const FormatInfo& format, const Normal& sum, Rounding rounding) {
+  // 64 bits with a sticky one are more than any format keeps.
+  const int shift = std::max(0, leading_bit(sum.magnitude) - 62);
+  const Exact exact{.negative = sum.negative,
+                    .magnitude = static_cast<uint64_t>(shifted_right(sum.magnitude, shift)),
+                    .exponent = sum.exponent + shift};
+  // Modes that round a magnitude down stop at the largest finite one.
+  const bool down = rounding == Rounding::toward_zero || (rounding == Rounding::toward_positive && sum.negative) ||
+                    (rounding == Rounding::toward_negative && !sum.negative);
+  return round_to(format, exact, rounding, format.mantissa_bits, down ? Overflow::saturate : Overflow::infinity);
+}
+
+}  // namespace
+
+uint64_t ieee_fma(Format format, uint64_t a_code, uint64_t b_code, uint64_t c_code, Rounding rounding) {
+  const FormatInfo& row = info(format);
+  const Decoded a = decode(row, a_code), b = decode(row, b_code), c = decode(row, c_code);
+  const auto is_nan = [](const Decoded& x) { return x.number == NumberClass::nan; };
+  const auto is_infinite = [](const Decoded& x) { return x.number == NumberClass::infinity; };
+  const bool negative = a.negative != b.negative, product_infinite = is_infinite(a) || is_infinite(b);
+  const bool invalid = (is_infinite(a) && b.is_zero()) || (is_infinite(b) && a.is_zero()) ||
+                       (product_infinite && is_infinite(c) && negative != c.negative);
+  if (is_nan(a) || is_nan(b) || is_nan(c) || invalid) return *row.canonical_nan();
+  const auto infinity = [&](bool sign) { return (sign ? row.sign_bit() : 0) | *row.infinity(); };
+  if (product_infinite) return infinity(negative);
+  if (is_infinite(c)) return infinity(c.negative);
+
+  const Wide product = Wide{a.significand} * b.significand;
+  const int product_exponent = a.exponent + b.exponent - 2 * row.mantissa_bits,
+            c_exponent = c.exponent - row.mantissa_bits;
+  const uint64_t zero_of_cancelling = rounding == Rounding::toward_negative ? row.sign_bit() : 0;
+  if (product == 0 && c.significand == 0)
+    return negative == c.negative ? (negative ? row.sign_bit() : 0) : zero_of_cancelling;
+  if (product == 0) return rounded(row, normalised(c.negative, c.significand, c_exponent), rounding);
+  Normal large = normalised(negative, product, product_exponent);
+  if (c.significand == 0) return rounded(row, large, rounding);
+  Normal small = normalised(c.negative, c.significand, c_exponent);
+  if (small.exponent > large.exponent || (small.exponent == large.exponent && small.magnitude > large.magnitude))
+    std::swap(large, small);
+  const Wide aligned = shifted_right(small.magnitude, large.exponent - small.exponent);
+  Normal sum = large;
+  if (large.negative == small.negative) {
+    sum.magnitude += aligned;
+  } else {
+    sum.magnitude -= aligned;
+    if (sum.magnitude == 0) return zero_of_cancelling;
+  }
+  return rounded(row, sum, rounding);
+}
+
+uint64_t ieee_add(Format format, uint64_t a, uint64_t b, Rounding rounding) {
+  const FormatInfo& row = info(format);
+  const uint64_t one = static_cast<uint64_t>(row.bias) << row.mantissa_bits;
+  return ieee_fma(format, a, one, b, rounding);
+}
+
+}  // namespace bitmma
