@@ -323,8 +323,18 @@ class Explainer {
   std::optional<Places> places_;
 };
 
+/// C in the format of D, exactly: m8n8k4 alone has another.
+Operands with_c_as(Operands one, Format format) {
+  if (!one.c || one.c->format() == format) return one;
+  Matrix wide(format, 1, 1);
+  wide.set_code(0, 0, convert(one.c->format(), one.c->code(0, 0), format, Rounding::nearest_even, Overflow::infinity));
+  one.c = std::move(wide);
+  return one;
+}
+
 /// Puts the real result, and what others make of the operands, beside D.
-void compare(Explanation& e, const AccumulatorModel& model, const Operands& one) {
+void compare(Explanation& e, const AccumulatorModel& model, const Operands& operands) {
+  const Operands one = with_c_as(operands, model.output);
   const std::vector<ExactTerm> terms = exact_terms(one, 0, 0);
   const std::optional<Decoded> c = exact_c(one, 0, 0);
   std::optional<ExactSum> exact;

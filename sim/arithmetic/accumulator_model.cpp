@@ -261,7 +261,8 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .proven_on = b200_only,
      .source = b200},
 
-    // mma.sync block_scale of sm_120a: no result of such a GPU is known here; tcgen05's rules are taken over.
+    // mma.sync block_scale of sm_120a: the three known words of such a GPU decide nothing; tcgen05's rules are taken
+    // over.
     {.targets = consumer_blackwell,
      .family = Family::mma_sync,
      .inputs = f8f6f4,

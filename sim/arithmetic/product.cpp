@@ -67,7 +67,7 @@ Matrix rows_of(const Matrix& matrix, std::span<const int> rows) {
   return picked;
 }
 
-/// fp8 as f16, exactly: F2FP.F16.UNPACK_B. A subnormal becomes a normal number, with the exponent of one.
+/// fp8 as f16, exactly: F2FP.F16.UNPACK_B. A subnormal e4m3 becomes a normal number, with the exponent of one.
 Matrix widened(const Matrix& matrix) {
   const Format from = matrix.format();
   if (info(from).bits > 8) return matrix;

@@ -303,8 +303,8 @@ void add_decode(CLI::App& app, Context& context) {
   const auto flags = std::make_shared<DecodeFlags>();
   command->add_option("words", flags->texts, "64-bit descriptors (0x...) or PTX mnemonics")->required();
   flags->target.add(*command,
-                    "the GPU by its PTX name; default sm_90a for descriptors, for mnemonics the first that has the "
-                    "instruction",
+                    "the GPU by its PTX name; default sm_90a for descriptors, for mnemonics the one that the "
+                    "instruction means",
                     true);
   command
       ->add_option("--major", flags->major, "k or mn: what the instruction's transpose bit says, for better warnings")

@@ -53,7 +53,7 @@ Target TargetFlag::of_smem_descriptor() const {
 void FileFlags::add(CLI::App& command) {
   command.add_option("--instruction", instruction, "the mnemonic, for files that do not say");
   target.add(command,
-             "the GPU by its PTX name, for files that do not say; by default the first that has the instruction");
+             "the GPU by its PTX name, for files that do not say; by default the one that the instruction means");
 }
 
 VectorFile FileFlags::read(const std::string& path) const {

@@ -208,7 +208,7 @@ void add_golden(CLI::App& app, Context& context) {
   const auto flags = std::make_shared<GoldenFlags>();
   command->add_option("instruction", flags->mnemonic, "PTX mnemonic with all qualifiers")->required();
   command->add_option("-o,--output", flags->out, "file to write")->required();
-  flags->target.add(*command, "the GPU by its PTX name; default the first that has the instruction");
+  flags->target.add(*command, "the GPU by its PTX name; default the one that the instruction means");
   command->add_option("--cases", flags->cases, "how many")->capture_default_str();
   command->add_option("--seed", flags->seed, "same seed, same file, on any machine")->capture_default_str();
   std::string meaning = "what to draw from:";

@@ -190,7 +190,7 @@ void add_fragment_layout(CLI::App& layout, Context& context) {
   const auto flags = std::make_shared<FragmentFlags>();
   CLI::App* fragment = layout.add_subcommand("fragment", "registers, by instruction");
   fragment->add_option("--instruction", flags->instruction, "PTX mnemonic")->required();
-  flags->target.add(*fragment, "the GPU by its PTX name; default the first that has the instruction", true);
+  flags->target.add(*fragment, "the GPU by its PTX name; default the one that the instruction means", true);
   fragment
       ->add_option("--operand", flags->operand,
                    "a, b (mma.sync), d (C is the same) or metadata; the columns of a sparse A are its stored ones")

@@ -66,7 +66,7 @@ void add_ptx(CLI::App& app, Context& context) {
   command->add_option("what", flags->what, "vector file, or PTX mnemonic")->required();
   command->add_option("-o,--output", flags->out, "file to write; without it the kernel is printed");
   flags->file.target.add(*command,
-                         "the GPU by its PTX name; default the file's, or the first that has the instruction");
+                         "the GPU by its PTX name; default the file's, or the one that the instruction means");
   command->add_option("--columns", flags->columns, "tcgen05: columns of Tensor Memory, for mnemonics")
       ->check(CLI::Range(1, 512))
       ->capture_default_str();
