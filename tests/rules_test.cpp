@@ -57,6 +57,8 @@ constexpr auto rules = std::to_array<Rule>({
      "formats/ieee.cpp", "IEEE 754-2019; SASS of ptxas; measured on an H200: data/golden/sm_90a/mma_sync"},
     {"f64-nan", "f64 gives the NaN of b, else of the sum so far, else of a, made quiet; 0xFFF8000000000000 by default",
      "arithmetic/fma.cpp", "measured on an H200: data/golden/sm_90a/mma_sync"},
+    {"products", "A whole product chains an instruction over K as a plan says; f32 between instructions is IEEE",
+     "gemm/gemm.cpp", "recorded calls of cuBLAS on an H100: data/products"},
     {"padding", "kind::f8f6f4 of sm_120: the two padding bits below e2m1 count as mantissa",
      "instruction/mma_sync/mma_sync.cpp", "published words of an RTX 5070 Ti: data/published"},
     {"whole-k-scales", "mxf8f6f4: both scales' exponents are added to every product's",

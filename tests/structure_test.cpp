@@ -21,8 +21,8 @@ using namespace bitmma;
 namespace {
 
 /// The layers, lowest first. Each includes only itself and those before it.
-const std::vector<std::string> layers{"core",        "formats",  "arithmetic", "layout",   "descriptor", "memory",
-                                      "instruction", "stimulus", "files",      "analysis", "hardware"};
+const std::vector<std::string> layers{"core",        "formats",  "arithmetic", "layout", "descriptor", "memory",
+                                      "instruction", "stimulus", "gemm",       "files",  "analysis",   "hardware"};
 
 /// Sources and headers below `folder`, as paths relative to the project.
 std::vector<std::string> sources_below(const std::string& folder) {

@@ -14,6 +14,7 @@
 //   a result            evidence_of, choices_of                           how sure it is
 //   a vector file       read_vector_file, case_at, verify, compare, write_golden
 //   wrong bits          explain, diagnose, lint (bitmma/analysis)
+//   a whole product     parse_plan, flat_plan, gemm; read_product_file     with the bits of a library
 //
 // Every function that takes data checks it and throws Error, which holds all violations. Nothing is global but the
 // choice of an instruction set (bitmma/arithmetic/cpu_target.hpp); all functions may be called from many threads at
@@ -26,9 +27,12 @@
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/files/golden.hpp"
+#include "bitmma/files/product_file.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/formats/format.hpp"
 #include "bitmma/formats/matrix.hpp"
+#include "bitmma/gemm/gemm.hpp"
+#include "bitmma/gemm/plan.hpp"
 #include "bitmma/instruction/case.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"

@@ -20,6 +20,7 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
       "Exit codes: 0 same or done, 1 differs, 2 bad request.");
   add_simulate(app, context);
   add_golden(app, context);
+  add_gemm(app, context);
   add_verify(app, context);
   add_compare(app, context);
   add_decode(app, context);

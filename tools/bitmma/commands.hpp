@@ -14,6 +14,7 @@ struct Context {
 };
 
 void add_simulate(CLI::App& app, Context& context);
+void add_gemm(CLI::App& app, Context& context);
 void add_golden(CLI::App& app, Context& context);
 void add_verify(CLI::App& app, Context& context);
 void add_compare(CLI::App& app, Context& context);

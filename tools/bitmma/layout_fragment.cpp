@@ -150,7 +150,13 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
     else out << fragment_heading << map.line(row, col);
     return;
   }
-  if (flags.query.csv || flags.query.json || (map.is_metadata() && !flags.svg.asked())) {
+  if (map.is_metadata() && flags.svg.asked()) {
+    throw Error({.field = "--svg",
+                 .seen = "given",
+                 .expected = "absent with --operand metadata",
+                 .fix = "its map comes as CSV or --json"});
+  }
+  if (flags.query.csv || flags.query.json || map.is_metadata()) {
     print_map(context, flags, map);
     return;
   }

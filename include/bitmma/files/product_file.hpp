@@ -1,0 +1,37 @@
+// Files of whole products: a plain safetensors file of one product, with or without D.
+//
+//   a [M, K], b [K, N] or b_t [N, K]; optional c, d [M, N], bias [N], scale_a, scale_b (F32), sfa, sfb (codes)
+//
+// Types follow the dtypes: F16, BF16, F32 (as inputs: tf32), F64, F8_E4M3, F8_E5M2, I8, I32. Raw codes need the keys
+// a_type, b_type, d_type. Sampled products carry rows, cols (I32) and the keys m, n of the whole one. Unknown keys and
+// tensors are kept. See docs/products.md.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "bitmma/files/tensor_file.hpp"
+#include "bitmma/gemm/gemm.hpp"
+
+namespace bitmma {
+
+struct ProductFile {
+  TensorFile file = {};
+  GemmInputs inputs = {};
+  std::optional<Matrix> d = {};
+  std::optional<Target> target = {};  // the key
+  /// The type of D that the file has or names.
+  std::optional<Format> output() const;
+  std::optional<Format> output_type = {};  // the key d_type
+};
+
+/// Throws Error that names the file and the tensor.
+ProductFile read_product_file(const std::string& path);
+
+/// Rows and columns alone, of A, B and everything that goes with them; numbers count in the file.
+ProductFile part_of(const ProductFile& product, std::span<const int> rows, std::span<const int> cols);
+
+/// The file with D computed by the plan, which is recorded in it with its target.
+TensorFile with_d(const ProductFile& product, const GemmPlan& plan, const Matrix& d);
+
+}  // namespace bitmma

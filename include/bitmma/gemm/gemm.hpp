@@ -1,0 +1,45 @@
+// Whole matrix products with a library's own bits: the instructions of a plan, chained over K, and what is added in f32
+// between them.
+//
+//   Matrix d = gemm(plan, {.a = a, .b = b});      M x N codes of plan.output
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "bitmma/formats/matrix.hpp"
+#include "bitmma/gemm/plan.hpp"
+
+namespace bitmma {
+
+/// What a product reads. Formats of A and B are the instruction's; tf32 is given as f32 words.
+struct GemmInputs {
+  Matrix a = {};                    // M x K
+  Matrix b = {};                    // K x N
+  std::optional<Matrix> c = {};     // M x N: f32, f16 or bf16. Read by alpha_beta with beta != 0, and by start: c
+  std::optional<Matrix> bias = {};  // 1 x N, the same formats
+  /// f32. Of A 1 x 1, M x 1 or M x blocks of K; of B 1 x 1, 1 x N, blocks x N or blocks x blocks of 128 columns.
+  std::optional<Matrix> scale_a = {}, scale_b = {};
+  /// Block scales of the instruction: M x K / size and K / size x N, in the order of K.
+  std::optional<Matrix> sfa = {}, sfb = {};
+  /// Which rows and columns of the whole product these are; empty: the first ones. Regions of a plan need it.
+  std::vector<int64_t> rows = {}, cols = {};
+  int64_t whole_m = 0, whole_n = 0;  // of the whole product; 0: as many as there are
+
+  bool operator==(const GemmInputs&) const = default;
+};
+
+/// Called with the number of finished outputs.
+using GemmProgress = std::function<void(int64_t)>;
+
+/// D, the same for any number of threads. Throws Error with everything that is wrong: shapes, formats, a plan that is
+/// not legal, an operand that the plan needs and that is not there.
+Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads = 1, const GemmProgress& progress = {});
+
+/// The plan of one chain over K: the instruction that the target has for these types, nothing else. Throws Error when
+/// it has none.
+GemmPlan flat_plan(Target target, Format a, Format b, Format output);
+
+}  // namespace bitmma

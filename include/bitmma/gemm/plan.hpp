@@ -1,0 +1,132 @@
+// How a library adds up K: which instruction it chains for one output of a matrix product, and what it does in f32
+// between instructions. A plan is a value, with JSON both ways.
+//
+//   D = output(epilogue(reduction over split-K slices(join over sliced-K warps(promotion over blocks(chain)))))
+//
+//   {"instruction": "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3", "promotion": {"every": 128},
+//    "output": {"type": "bf16"}}
+//
+// Every level but the chain is f32 on CUDA cores, each operation rounded once to nearest even. A level with its default
+// does nothing. Tiles, clusters and warps never enter, but where a field names them. Sources: docs/products.md.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/target.hpp"
+#include "bitmma/formats/format.hpp"
+#include "bitmma/instruction/instruction.hpp"
+
+namespace bitmma {
+
+/// What f32 inputs become before the instruction reads them, which drops their low 13 bits.
+enum class InputRounding : uint8_t { none, tf32_rne, tf32_rna };
+
+/// Where the part of a slice goes that fills no main-loop tile.
+enum class Residue : uint8_t { last, first };
+
+/// How promoted sums are scaled: not; run = fma(sa * sb, acc, run); run = fma(acc * sa, sb, run).
+enum class PromotionScale : uint8_t { none, fma, mul_fma };
+
+struct Promotion {
+  int every = 128;  // of K; also at the end of a slice
+  PromotionScale scale = PromotionScale::none;
+  bool restart_at_tile = false;  // the count starts again at every main-loop tile
+
+  bool operator==(const Promotion&) const = default;
+};
+
+/// How K is cut into slices: [j c, (j + 1) c) with c = ...
+enum class SplitRule : uint8_t {
+  ceil,       // ceil(ceil(K / unit) / count) * unit
+  nvjet,      // ceil(floor(K / count) / unit) * unit; k from count * c on is never added
+  floor,      // floor(floor(K / unit) / count) * unit; the last slice runs to K
+  big_first,  // ceil(K / unit) tiles; the first slices have one more
+};
+
+struct SplitK {
+  int count = 1;
+  int unit = 64;
+  SplitRule rule = SplitRule::ceil;
+  std::vector<int64_t> cuts = {};  // instead: 0, ..., the end of the last slice
+
+  bool operator==(const SplitK&) const = default;
+};
+
+enum class ReductionOrder : uint8_t { ascending, pairs };
+/// The type of partial or running sums: f32, or that of D.
+enum class SumType : uint8_t { f32, out };
+
+struct Reduction {
+  ReductionOrder order = ReductionOrder::ascending;
+  SumType partial = SumType::f32;
+  SumType running = SumType::f32;
+  bool start_at_zero = false;  // +0 + p_0 first
+  bool flush = false;          // additions but the first and last flush subnormals: atomics on global memory
+
+  bool operator==(const Reduction&) const = default;
+};
+
+/// Stream-K: output tiles first..last are cut in a way of their own.
+struct Region {
+  int64_t first_tile = 0, last_tile = 0;
+  SplitK split_k = {};
+  Reduction reduction = {};
+
+  bool operator==(const Region&) const = default;
+};
+
+enum class EpilogueKind : uint8_t { alpha_beta, scale_ab, row_scale, col_scale, bias, relu, d_scale };
+struct EpilogueOp {
+  EpilogueKind kind = EpilogueKind::relu;
+  float alpha = 1, beta = 0;  // alpha_beta; d_scale: alpha
+
+  bool operator==(const EpilogueOp&) const = default;
+};
+
+struct GemmPlan {
+  std::string name = {};
+  Target target = Target::sm_90a;
+  Instruction instruction = Wgmma{.n = 256};
+  std::map<std::string, std::string> evidence = {};  // field -> how it is known
+  int k_step = 0;                                    // of K an update; 0: all of the instruction's
+  InputRounding input_rounding = InputRounding::none;
+  int64_t k_tile = 0;  // of a main-loop tile; 0: a whole slice
+  Residue residue = Residue::last;
+  int sliced_k = 1;  // warps that share a tile, each with a part of its K and an accumulator of its own
+  std::optional<Promotion> promotion = {};
+  SplitK split_k = {};
+  Reduction reduction = {};
+  std::vector<Region> regions = {};
+  std::pair<int, int> tile_mn = {128, 128};  // of regions
+  bool raster_n = false;                     // tiles run along N first
+  bool start_with_c = false;                 // C is the accumulator of the first update of slice 0
+  std::vector<EpilogueOp> epilogue = {};
+  Format output = Format::f32;
+  std::optional<bool> saturate = {};  // nothing: fp8 saturates, others do not
+
+  bool operator==(const GemmPlan&) const = default;
+};
+
+/// Reads a plan. Throws Error that names the field, what was seen and what is legal.
+GemmPlan parse_plan(std::string_view json);
+/// The plan as JSON, without what has its default.
+std::string print_json(const GemmPlan& plan);
+/// In a few words: "split-K 3 (nvjet, unit 64), promotion every 128".
+std::string print_plan(const GemmPlan& plan);
+
+/// What is illegal: the instruction on its target, fields that do not go together.
+std::vector<Violation> violations_of(const GemmPlan& plan);
+
+/// [first, last) of every slice that has something.
+std::vector<std::pair<int64_t, int64_t>> slices_of(const SplitK& split, int64_t k);
+/// K that the plan adds up: less than k where a rule loses its tail.
+int64_t k_added(const GemmPlan& plan, int64_t k);
+
+}  // namespace bitmma

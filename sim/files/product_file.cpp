@@ -1,0 +1,251 @@
+#include "bitmma/files/product_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <numeric>
+
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/version.hpp"
+#include "bitmma/instruction/statement.hpp"
+
+namespace bitmma {
+namespace {
+
+constexpr int64_t most_extent = int64_t{1} << 30, most_elements = int64_t{1} << 31;
+
+class Reader {
+ public:
+  explicit Reader(const TensorFile& file) : file_(file) {}
+
+  [[noreturn]] void refuse(std::string_view field, std::string seen, std::string expected, std::string fix = {}) const {
+    throw Error({.field = fmt::format("{}: {}", file_.path, field),
+                 .seen = std::move(seen),
+                 .expected = std::move(expected),
+                 .fix = std::move(fix)});
+  }
+
+  std::optional<int64_t> number(std::string_view key) const {
+    const std::string* text = file_.find_metadata(key);
+    if (!text) return std::nullopt;
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (error != std::errc{} || end != text->data() + text->size() || value < 1 || value > most_extent)
+      refuse(key, *text, "a whole number, 1 or more");
+    return value;
+  }
+
+  std::optional<Format> type_key(std::string_view key) const {
+    const std::string* name = file_.find_metadata(key);
+    if (!name) return std::nullopt;
+    const std::optional<Format> format = format_named(*name);
+    if (!format) refuse(key, *name, "the name of a format, as PTX spells it");
+    return format;
+  }
+
+  /// The format of a tensor: what the key says of raw codes, or what its dtype says.
+  Format format_of(const Tensor& tensor, std::optional<Format> named, bool is_input) const {
+    if (named) {
+      const FormatInfo& row = info(*named);
+      const int bytes = std::max(1, row.bits / 8);
+      if (dtype_bytes(tensor.dtype) != bytes)
+        refuse(tensor.name, tensor.dtype,
+               fmt::format("{} byte{} an element of {}", bytes, bytes == 1 ? "" : "s", row.name));
+      return *named;
+    }
+    struct Row {
+      std::string_view dtype;
+      Format format;
+    };
+    static constexpr std::array rows{
+        Row{"F16", Format::f16},      Row{"BF16", Format::bf16}, Row{"F64", Format::f64}, Row{"F8_E4M3", Format::e4m3},
+        Row{"F8_E5M2", Format::e5m2}, Row{"I8", Format::s8},     Row{"I32", Format::s32}};
+    if (tensor.dtype == "F32") return is_input ? Format::tf32 : Format::f32;
+    const auto row = std::ranges::find(rows, std::string_view(tensor.dtype), &Row::dtype);
+    if (row == rows.end())
+      refuse(tensor.name, tensor.dtype, "F16, BF16, F32, F64, F8_E4M3, F8_E5M2, I8 or I32",
+             fmt::format("raw codes need the key {}_type", tensor.name.substr(0, 1)));
+    return row->format;
+  }
+
+  Matrix matrix(const Tensor& tensor, Format format, int64_t rows, int64_t cols) const {
+    Matrix result(format, static_cast<int>(rows), static_cast<int>(cols));
+    const auto size = static_cast<size_t>(dtype_bytes(tensor.dtype));
+    const uint64_t mask = low_mask(std::max(info(format).bits, 1));
+    const uint8_t* from = tensor.bytes.data();
+    for (int row = 0; row < result.rows(); ++row) {
+      for (int col = 0; col < result.cols(); ++col, from += size) {
+        uint64_t code = 0;
+        std::memcpy(&code, from, size);
+        result.set_code(row, col, code & mask);
+      }
+    }
+    return result;
+  }
+
+  /// A tensor of two extents, or of one or none where they are 1.
+  std::pair<int64_t, int64_t> extents(const Tensor& tensor) const {
+    const std::vector<int64_t>& shape = tensor.shape;
+    if (shape.size() > 2) refuse(tensor.name, print_shape(shape), "at most two extents");
+    const int64_t rows = shape.size() == 2 ? shape[0] : 1, cols = shape.empty() ? 1 : shape.back();
+    const bool fits =
+        rows >= 1 && cols >= 1 && rows <= most_extent && cols <= most_extent && rows <= most_elements / cols;
+    if (!fits) refuse(tensor.name, print_shape(shape), "extents of 1 or more, of at most 2^31 elements");
+    return {rows, cols};
+  }
+
+  std::optional<Matrix> optional_matrix(std::string_view name, std::optional<Format> named,
+                                        bool is_input = false) const {
+    const Tensor* tensor = file_.find(name);
+    if (!tensor) return std::nullopt;
+    const auto [rows, cols] = extents(*tensor);
+    return matrix(*tensor, format_of(*tensor, named, is_input), rows, cols);
+  }
+
+  Matrix required(std::string_view name, std::optional<Format> named) const {
+    const Tensor* tensor = file_.find(name);
+    if (!tensor) refuse(fmt::format("tensor {}", name), "(missing)", "a product's operand");
+    if (tensor->shape.size() != 2) refuse(name, print_shape(tensor->shape), "two extents");
+    return *optional_matrix(name, named, true);
+  }
+
+  std::vector<int64_t> numbers(std::string_view name) const {
+    const Tensor* tensor = file_.find(name);
+    if (!tensor) return {};
+    if (tensor->dtype != "I32" || tensor->shape.size() != 1)
+      refuse(name, tensor->dtype + " " + print_shape(tensor->shape), "I32 [count]");
+    std::vector<int32_t> words(tensor->bytes.size() / 4);
+    std::memcpy(words.data(), tensor->bytes.data(), 4 * words.size());
+    for (const int32_t word : words) {
+      if (word < 0) refuse(name, std::to_string(word), "numbers of rows or columns");
+    }
+    return {words.begin(), words.end()};
+  }
+
+ private:
+  const TensorFile& file_;
+};
+
+std::optional<Matrix> picked(const std::optional<Matrix>& matrix, std::span<const int> rows, std::span<const int> cols,
+                             bool by_row, bool by_col) {
+  if (!matrix) return matrix;
+  const int count_rows = by_row ? static_cast<int>(rows.size()) : matrix->rows(),
+            count_cols = by_col ? static_cast<int>(cols.size()) : matrix->cols();
+  Matrix part(matrix->format(), count_rows, count_cols);
+  for (int i = 0; i < count_rows; ++i) {
+    for (int j = 0; j < count_cols; ++j) {
+      part.set_code(i, j,
+                    matrix->code(by_row ? rows[static_cast<size_t>(i)] : i, by_col ? cols[static_cast<size_t>(j)] : j));
+    }
+  }
+  return part;
+}
+
+}  // namespace
+
+std::optional<Format> ProductFile::output() const { return d ? std::optional(d->format()) : output_type; }
+
+ProductFile read_product_file(const std::string& path) {
+  ProductFile product{.file = read_tensor_file(path)};
+  const Reader reader(product.file);
+  const auto a_type = reader.type_key("a_type"), b_type = reader.type_key("b_type");
+  product.output_type = reader.type_key("d_type");
+  GemmInputs& inputs = product.inputs;
+  inputs.a = reader.required("a", a_type);
+  const bool transposed_b = product.file.find("b_t") != nullptr;
+  if (transposed_b && product.file.find("b")) reader.refuse("tensors", "both b and b_t", "one of them");
+  inputs.b = transposed_b ? transposed(reader.required("b_t", b_type)) : reader.required("b", b_type);
+  if (inputs.a.cols() != inputs.b.rows())
+    reader.refuse(transposed_b ? "b_t" : "b", fmt::format("K = {}", inputs.b.rows()),
+                  fmt::format("K = {}, as A has", inputs.a.cols()));
+  inputs.c = reader.optional_matrix("c", std::nullopt);
+  inputs.bias = reader.optional_matrix("bias", std::nullopt);
+  inputs.scale_a = reader.optional_matrix("scale_a", std::nullopt);
+  inputs.scale_b = reader.optional_matrix("scale_b", std::nullopt);
+  inputs.sfa = reader.optional_matrix("sfa", reader.type_key("sf_type").value_or(Format::ue8m0));
+  inputs.sfb = reader.optional_matrix("sfb", reader.type_key("sf_type").value_or(Format::ue8m0));
+  inputs.rows = reader.numbers("rows"), inputs.cols = reader.numbers("cols");
+  inputs.whole_m = reader.number("m").value_or(0), inputs.whole_n = reader.number("n").value_or(0);
+  product.d = reader.optional_matrix("d", product.output_type);
+  if (product.d && (product.d->rows() != inputs.a.rows() || product.d->cols() != inputs.b.cols()))
+    reader.refuse("d", fmt::format("[{}, {}]", product.d->rows(), product.d->cols()),
+                  fmt::format("[{}, {}]", inputs.a.rows(), inputs.b.cols()));
+  if (const std::string* name = product.file.find_metadata("target")) {
+    product.target = target_named(*name);
+    if (!product.target) reader.refuse("target", *name, "a PTX target, such as sm_90a");
+  }
+  return product;
+}
+
+ProductFile part_of(const ProductFile& product, std::span<const int> rows, std::span<const int> cols) {
+  ProductFile part = product;
+  const GemmInputs& whole = product.inputs;
+  const auto require = [](std::span<const int> numbers, int count, std::string_view what) {
+    for (const int number : numbers) {
+      if (number >= 0 && number < count) continue;
+      throw Error(
+          {.field = std::string(what), .seen = std::to_string(number), .expected = fmt::format("0..{}", count - 1)});
+    }
+  };
+  require(rows, whole.a.rows(), "rows");
+  require(cols, whole.b.cols(), "cols");
+  GemmInputs& inputs = part.inputs;
+  inputs.a = *picked(whole.a, rows, cols, true, false);
+  inputs.b = *picked(whole.b, rows, cols, false, true);
+  inputs.c = picked(whole.c, rows, cols, true, true);
+  inputs.bias = picked(whole.bias, rows, cols, false, true);
+  inputs.scale_a = picked(whole.scale_a, rows, cols, whole.scale_a && whole.scale_a->rows() > 1, false);
+  inputs.scale_b = picked(whole.scale_b, rows, cols, false, whole.scale_b && whole.scale_b->cols() == whole.b.cols());
+  inputs.sfa = picked(whole.sfa, rows, cols, true, false);
+  inputs.sfb = picked(whole.sfb, rows, cols, false, true);
+  part.d = picked(product.d, rows, cols, true, true);
+  const auto numbers = [](std::span<const int> picks, const std::vector<int64_t>& before) {
+    std::vector<int64_t> found;
+    for (const int i : picks) found.push_back(before.empty() ? i : before[static_cast<size_t>(i)]);
+    return found;
+  };
+  inputs.whole_m = std::max<int64_t>(whole.whole_m, whole.a.rows());
+  inputs.whole_n = std::max<int64_t>(whole.whole_n, whole.b.cols());
+  inputs.rows = numbers(rows, whole.rows), inputs.cols = numbers(cols, whole.cols);
+  return part;
+}
+
+TensorFile with_d(const ProductFile& product, const GemmPlan& plan, const Matrix& d) {
+  // D of a part stands alone: the operands in the file are those of the whole product.
+  const bool is_part = !product.inputs.rows.empty() && !product.file.find("rows");
+  TensorFile file = product.file;
+  if (is_part) file.tensors.clear();
+  const std::string_view dtype = info(d.format()).dtype;
+  const auto size = static_cast<size_t>(dtype_bytes(dtype));
+  std::vector<uint8_t> bytes;
+  bytes.reserve(d.size() * size);
+  for (int row = 0; row < d.rows(); ++row) {
+    for (int col = 0; col < d.cols(); ++col) {
+      const uint64_t code = d.code(row, col);
+      for (size_t byte = 0; byte < size; ++byte) bytes.push_back(static_cast<uint8_t>(code >> 8 * byte));
+    }
+  }
+  file.set(Tensor::from_bytes("d", std::string(dtype), {d.rows(), d.cols()}, std::move(bytes)));
+  const auto set_numbers = [&](std::string_view name, std::string_view key, const std::vector<int64_t>& numbers,
+                               int64_t whole) {
+    if (numbers.empty()) return;
+    std::vector<uint8_t> words;
+    for (const int64_t number : numbers) {
+      for (int byte = 0; byte < 4; ++byte) words.push_back(static_cast<uint8_t>(number >> 8 * byte));
+    }
+    file.set(Tensor::from_bytes(std::string(name), "I32", {static_cast<int64_t>(numbers.size())}, std::move(words)));
+    file.set_metadata(key, std::to_string(whole));
+  };
+  set_numbers("rows", "m", product.inputs.rows, product.inputs.whole_m);
+  set_numbers("cols", "n", product.inputs.cols, product.inputs.whole_n);
+  file.set_metadata("target", std::string(print(plan.target)));
+  file.set_metadata("plan", print_json(plan));
+  file.set_metadata("source", version());
+  return file;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,472 @@
+// This file alone adds in the host's f32: what libraries do on CUDA cores between instructions. It is compiled without
+// contraction (CMakeLists.txt), and a test holds every operation against the integer arithmetic of formats/ieee.
+#include "bitmma/gemm/gemm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+
+#include "../formats/matrix_inside.hpp"
+#include "bitmma/arithmetic/multiply_accumulate.hpp"
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/formats/round.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "f32.hpp"
+
+namespace bitmma {
+namespace {
+
+/// K of one update of the accumulator.
+struct Update {
+  int64_t first = 0;
+  int count = 0;
+};
+
+/// Part of a slice that one main-loop tile covers.
+struct TilePart {
+  int64_t first = 0, last = 0;
+};
+
+std::vector<TilePart> tiles_of(const GemmPlan& plan, int64_t first, int64_t last) {
+  const int64_t size = plan.k_tile == 0 ? last - first : plan.k_tile;
+  std::vector<TilePart> tiles;
+  const int64_t rest = (last - first) % size;
+  if (plan.residue == Residue::first && rest != 0) {
+    tiles.push_back({first, first + rest});
+    first += rest;
+  }
+  for (; first < last; first += size) tiles.push_back({first, std::min(first + size, last)});
+  return tiles;
+}
+
+/// The updates of one warp in a tile. A short last one is filled up with zeros.
+void add_updates(std::vector<Update>& updates, const GemmPlan& plan, int k_step, const TilePart& tile, int warp) {
+  int64_t first = tile.first, last = tile.last;
+  if (plan.sliced_k > 1) {
+    const int64_t share = plan.k_tile / plan.sliced_k;
+    first = std::min(tile.first + warp * share, tile.last), last = std::min(first + share, tile.last);
+  }
+  for (; first < last; first += k_step)
+    updates.push_back({first, static_cast<int>(std::min<int64_t>(k_step, last - first))});
+}
+
+/// The f32 value of a code of C, of a bias or of a sum.
+uint32_t widened(Format format, uint32_t code) {
+  if (format == Format::f32) return code;
+  return static_cast<uint32_t>(convert(format, code, Format::f32, Rounding::nearest_even, Overflow::infinity));
+}
+
+class Product {
+ public:
+  Product(const GemmPlan& plan, const GemmInputs& inputs)
+      : plan_(plan), inputs_(inputs), mma_(mma_of(plan.instruction)), model_(model_for(plan.instruction, plan.target)) {
+    k_step_ = plan.k_step == 0 ? mma_.k : plan.k_step;
+    k_ = inputs.a.cols();
+  }
+
+  /// D of rows [row, row + rows) and columns [col, col + cols).
+  Matrix block(int row, int rows, int col, int cols) const {
+    const Matrix a = block_of(inputs_.a, row, rows, 0, static_cast<int>(k_)),
+                 b = block_of(inputs_.b, 0, static_cast<int>(k_), col, cols);
+    const Block at{.a = a, .b = b, .row = row, .col = col};
+    const SplitK* split = &plan_.split_k;
+    const Reduction* reduction = &plan_.reduction;
+    if (!plan_.regions.empty()) find_region(row, col, split, reduction);
+    Matrix sum = reduced(at, *split, *reduction);
+    if (plan_.output == sum.format() && plan_.epilogue.empty()) return sum;
+    return finished(at, std::move(sum));
+  }
+
+  bool has_regions() const { return !plan_.regions.empty(); }
+  /// The stream-K region of an output's tile, or -1.
+  int region_of(int row, int col) const {
+    const int64_t m = inputs_.rows.empty() ? row : inputs_.rows[static_cast<size_t>(row)],
+                  n = inputs_.cols.empty() ? col : inputs_.cols[static_cast<size_t>(col)];
+    const int64_t whole_m = std::max<int64_t>(inputs_.whole_m, inputs_.a.rows()),
+                  whole_n = std::max<int64_t>(inputs_.whole_n, inputs_.b.cols());
+    const int64_t bm = plan_.tile_mn.first, bn = plan_.tile_mn.second;
+    const int64_t tiles_m = (whole_m + bm - 1) / bm, tiles_n = (whole_n + bn - 1) / bn;
+    const int64_t tile = plan_.raster_n ? m / bm * tiles_n + n / bn : n / bn * tiles_m + m / bm;
+    for (size_t i = 0; i < plan_.regions.size(); ++i) {
+      if (tile >= plan_.regions[i].first_tile && tile <= plan_.regions[i].last_tile) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+ private:
+  struct Block {
+    const Matrix &a, &b;
+    int row = 0, col = 0;
+  };
+
+  void find_region(int row, int col, const SplitK*& split, const Reduction*& reduction) const {
+    const int region = region_of(row, col);
+    if (region < 0) return;
+    split = &plan_.regions[static_cast<size_t>(region)].split_k;
+    reduction = &plan_.regions[static_cast<size_t>(region)].reduction;
+  }
+
+  Matrix zeros(const Block& at) const { return {mma_.d, at.a.rows(), at.b.cols()}; }
+
+  /// The accumulator after these updates.
+  Matrix chain(const Block& at, std::span<const Update> updates, std::optional<Matrix> c) const {
+    for (const Update& update : updates) {
+      const int first = static_cast<int>(update.first), count = padded(update.count);
+      Operands operands{.a = part(at.a, 0, at.a.rows(), first, update.count, at.a.rows(), count),
+                        .b = part(at.b, first, update.count, 0, at.b.cols(), count, at.b.cols()),
+                        .c = std::move(c)};
+      if (mma_.scale_count > 0) operands.scales = scales_of(at, update);
+      c = multiply_accumulate(model_, operands);
+    }
+    return c ? std::move(*c) : zeros(at);
+  }
+
+  /// Groups of sixteen are whole.
+  int padded(int count) const { return mma_.scale_count > 0 ? mma_.k : count; }
+
+  static Matrix part(const Matrix& matrix, int row, int rows, int col, int cols, int wanted_rows, int wanted_cols) {
+    Matrix block = block_of(matrix, row, rows, col, cols);
+    if (rows == wanted_rows && cols == wanted_cols) return block;
+    Matrix whole(matrix.format(), wanted_rows, wanted_cols);
+    set_block(whole, 0, 0, block);
+    return whole;
+  }
+
+  BlockScales scales_of(const Block& at, const Update& update) const {
+    const int chunks = mma_.scale_count, first = static_cast<int>(update.first / (mma_.k / chunks)),
+              there = std::min(chunks, inputs_.sfa->cols() - first);
+    return {.a = part(*inputs_.sfa, at.row, at.a.rows(), first, there, at.a.rows(), chunks),
+            .b = part(*inputs_.sfb, first, there, at.col, at.b.cols(), chunks, at.b.cols())};
+  }
+
+  /// One slice: promoted, or the join of the warps that share it.
+  Matrix slice(const Block& at, int64_t first, int64_t last, std::optional<Matrix> c) const {
+    const std::vector<TilePart> tiles = tiles_of(plan_, first, last);
+    if (plan_.promotion) return promoted(at, first, tiles);
+    std::optional<Matrix> joined;
+    for (int warp = 0; warp < plan_.sliced_k; ++warp) {
+      std::vector<Update> updates;
+      for (const TilePart& tile : tiles) add_updates(updates, plan_, k_step_, tile, warp);
+      Matrix sum = chain(at, updates, warp == 0 ? std::move(c) : std::nullopt);
+      if (joined) f32::add(*joined, sum);
+      else joined = std::move(sum);
+    }
+    return std::move(*joined);
+  }
+
+  Matrix promoted(const Block& at, int64_t slice_first, const std::vector<TilePart>& tiles) const {
+    const Promotion& promotion = *plan_.promotion;
+    Matrix run(Format::f32, at.a.rows(), at.b.cols());
+    std::vector<Update> open;
+    int64_t begin = slice_first;  // of the block that is open
+    const auto close = [&] {
+      if (open.empty()) return;
+      const Matrix sum = chain(at, open, std::nullopt);
+      add_promoted(at, open.front().first, sum, run);
+      open.clear();
+    };
+    for (const TilePart& tile : tiles) {
+      if (promotion.restart_at_tile) begin = tile.first;
+      std::vector<Update> updates;
+      add_updates(updates, plan_, k_step_, tile, 0);
+      for (Update update : updates) {
+        // A block ends where its K does, also inside an update.
+        while (update.count > 0) {
+          const int64_t left = begin + promotion.every - update.first;
+          const int count = static_cast<int>(std::min<int64_t>(left, update.count));
+          open.push_back({update.first, count});
+          update.first += count, update.count -= count;
+          if (update.first == begin + promotion.every) {
+            close();
+            begin = update.first;
+          }
+        }
+      }
+      if (promotion.restart_at_tile) close();
+    }
+    close();
+    return run;
+  }
+
+  void add_promoted(const Block& at, int64_t k, const Matrix& sum, Matrix& run) const {
+    const PromotionScale how = plan_.promotion->scale;
+    if (how == PromotionScale::none) return f32::add(run, sum);
+    const Matrix &sa = *inputs_.scale_a, &sb = *inputs_.scale_b;
+    const int block = static_cast<int>(k / 128);
+    for (int row = 0; row < run.rows(); ++row) {
+      const uint32_t a = sa(sa.rows() == 1 ? 0 : at.row + row, sa.cols() == 1 ? 0 : block);
+      for (int col = 0; col < run.cols(); ++col) {
+        const int n = at.col + col;
+        const int64_t whole_n = inputs_.cols.empty() ? n : inputs_.cols[static_cast<size_t>(n)];
+        const int of_b = sb.cols() == 1 ? 0 : sb.cols() == inputs_.b.cols() ? n : static_cast<int>(whole_n / 128);
+        const uint32_t b = sb(sb.rows() == 1 ? 0 : block, of_b);
+        run(row, col) = how == PromotionScale::fma ? f32::fma(f32::multiply(a, b), sum(row, col), run(row, col))
+                                                   : f32::fma(f32::multiply(sum(row, col), a), b, run(row, col));
+      }
+    }
+  }
+
+  /// Slices of K, each with an accumulator of its own, and their sum.
+  Matrix reduced(const Block& at, const SplitK& split, const Reduction& reduction) const {
+    const auto slices = slices_of(split, k_);
+    if (mma_.d == Format::s32 || mma_.d == Format::f64) {
+      std::optional<Matrix> sum;
+      for (const auto& [first, last] : slices) sum = slice(at, first, last, std::move(sum));
+      return sum ? std::move(*sum) : zeros(at);
+    }
+    std::vector<Matrix> partials;
+    for (const auto& [first, last] : slices) {
+      std::optional<Matrix> c;
+      if (plan_.start_with_c && partials.empty()) c = block_of(*inputs_.c, at.row, at.a.rows(), at.col, at.b.cols());
+      partials.push_back(as_f32(slice(at, first, last, std::move(c))));
+      if (reduction.partial == SumType::out) f32::round_to(partials.back(), plan_.output);
+    }
+    if (partials.empty()) return Matrix(Format::f32, at.a.rows(), at.b.cols());
+    if (reduction.order == ReductionOrder::pairs) {
+      while (partials.size() > 1) {
+        std::vector<Matrix> joined;
+        for (size_t i = 0; i < partials.size(); i += 2) {
+          joined.push_back(std::move(partials[i]));
+          if (i + 1 < partials.size()) f32::add(joined.back(), partials[i + 1]);
+        }
+        partials = std::move(joined);
+      }
+      return std::move(partials.front());
+    }
+    Matrix sum = std::move(partials.front());
+    if (reduction.start_at_zero) {
+      Matrix zero(Format::f32, sum.rows(), sum.cols());
+      f32::add(zero, sum);
+      sum = std::move(zero);
+    }
+    if (reduction.running == SumType::out && partials.size() > 1) f32::round_to(sum, plan_.output);
+    for (size_t i = 1; i < partials.size(); ++i) {
+      const bool in_the_middle = i + 1 < partials.size();
+      f32::add(sum, partials[i], reduction.flush && in_the_middle);
+      if (reduction.running == SumType::out && in_the_middle) f32::round_to(sum, plan_.output);
+    }
+    return sum;
+  }
+
+  static Matrix as_f32(Matrix sum) {
+    if (sum.format() == Format::f32) return sum;
+    Matrix wide = unfilled_matrix(Format::f32, sum.rows(), sum.cols());
+    std::ranges::transform(sum.words(), wide.words().begin(),
+                           [&](uint32_t code) { return widened(sum.format(), code); });
+    return wide;
+  }
+
+  uint32_t scalar_scale(const std::optional<Matrix>& scale) const { return (*scale)(0, 0); }
+
+  Matrix finished(const Block& at, Matrix sum) const {
+    for (const EpilogueOp& op : plan_.epilogue) apply(at, op, sum);
+    const bool saturate = plan_.saturate.value_or(info(plan_.output).bits == 8);
+    if (plan_.output == Format::f32) return sum;
+    Matrix d = unfilled_matrix(plan_.output, sum.rows(), sum.cols());
+    std::ranges::transform(sum.words(), d.words().begin(), [&](uint32_t code) {
+      return static_cast<uint32_t>(convert(Format::f32, code, plan_.output, Rounding::nearest_even,
+                                           saturate ? Overflow::saturate : Overflow::infinity));
+    });
+    return d;
+  }
+
+  void apply(const Block& at, const EpilogueOp& op, Matrix& sum) const {
+    const uint32_t alpha = std::bit_cast<uint32_t>(op.alpha), beta = std::bit_cast<uint32_t>(op.beta);
+    const uint32_t both = op.kind == EpilogueKind::scale_ab
+                              ? f32::multiply(scalar_scale(inputs_.scale_a), scalar_scale(inputs_.scale_b))
+                              : 0;
+    for (int row = 0; row < sum.rows(); ++row) {
+      for (int col = 0; col < sum.cols(); ++col) {
+        uint32_t& x = sum(row, col);
+        switch (op.kind) {
+          case EpilogueKind::alpha_beta:
+            x = op.beta == 0
+                    ? f32::multiply(alpha, x)
+                    : f32::fma(
+                          alpha, x,
+                          f32::multiply(beta, widened(inputs_.c->format(), (*inputs_.c)(at.row + row, at.col + col))));
+            break;
+          case EpilogueKind::scale_ab: x = f32::multiply(x, both); break;
+          case EpilogueKind::row_scale: x = f32::multiply(x, (*inputs_.scale_a)(at.row + row, 0)); break;
+          case EpilogueKind::col_scale: x = f32::multiply(x, (*inputs_.scale_b)(0, at.col + col)); break;
+          case EpilogueKind::bias:
+            x = f32::add(x, widened(inputs_.bias->format(), (*inputs_.bias)(0, at.col + col)));
+            break;
+          case EpilogueKind::relu: x = f32::relu(x); break;
+          case EpilogueKind::d_scale: x = f32::multiply(x, alpha); break;
+        }
+      }
+    }
+  }
+
+  const GemmPlan& plan_;
+  const GemmInputs& inputs_;
+  Mma mma_;
+  const AccumulatorModel& model_;
+  int k_step_ = 0;
+  int64_t k_ = 0;
+};
+
+Matrix with_rounded_inputs(const Matrix& matrix, InputRounding rounding) {
+  if (rounding == InputRounding::none) return matrix;
+  Matrix rounded = matrix;
+  const Rounding mode = rounding == InputRounding::tf32_rne ? Rounding::nearest_even : Rounding::nearest_away;
+  for (uint32_t& word : rounded.words()) {
+    // NaN stays NaN, whatever is in the bits that are dropped.
+    if (decode(Format::f32, word).number != NumberClass::nan)
+      word = static_cast<uint32_t>(convert(Format::f32, word, Format::tf32, mode, Overflow::infinity));
+  }
+  return rounded;
+}
+
+class Checker {
+ public:
+  Checker(const GemmPlan& plan, const GemmInputs& inputs) : plan_(plan), inputs_(inputs) {}
+
+  std::vector<Violation> violations() {
+    found_ = violations_of(plan_);
+    if (!found_.empty()) return std::move(found_);
+    const Mma mma = mma_of(plan_.instruction);
+    const Matrix &a = inputs_.a, &b = inputs_.b;
+    require(a.format() == mma.a, "a", std::string(info(a.format()).name), std::string(info(mma.a).name));
+    require(b.format() == mma.b, "b", std::string(info(b.format()).name), std::string(info(mma.b).name));
+    require(a.size() > 0 && b.size() > 0, "a, b", shape(a) + " and " + shape(b), "at least one element each");
+    require(a.cols() == b.rows(), "b", shape(b), fmt::format("{} rows, as A has columns", a.cols()));
+    bool reads_c = plan_.start_with_c, reads_bias = false, scalars = false, row_scale = false, col_scale = false;
+    for (const EpilogueOp& op : plan_.epilogue) {
+      reads_c |= op.kind == EpilogueKind::alpha_beta && op.beta != 0;
+      reads_bias |= op.kind == EpilogueKind::bias;
+      scalars |= op.kind == EpilogueKind::scale_ab;
+      row_scale |= op.kind == EpilogueKind::row_scale;
+      col_scale |= op.kind == EpilogueKind::col_scale;
+    }
+    if (reads_c) require_float("c", inputs_.c, a.rows(), b.cols());
+    if (plan_.start_with_c && inputs_.c)
+      require(inputs_.c->format() == mma.d, "c", std::string(info(inputs_.c->format()).name),
+              std::string(info(mma.d).name));
+    if (reads_bias) require_float("bias", inputs_.bias, 1, b.cols());
+    if (scalars)
+      require_scale("scale_a", inputs_.scale_a, {{1, 1}}), require_scale("scale_b", inputs_.scale_b, {{1, 1}});
+    if (row_scale) require_scale("scale_a", inputs_.scale_a, {{a.rows(), 1}});
+    if (col_scale) require_scale("scale_b", inputs_.scale_b, {{1, b.cols()}});
+    const int blocks = (a.cols() + 127) / 128;
+    if (plan_.promotion && plan_.promotion->scale != PromotionScale::none) {
+      require_scale("scale_a", inputs_.scale_a, {{a.rows(), blocks}, {1, 1}, {a.rows(), 1}});
+      require_scale("scale_b", inputs_.scale_b,
+                    {{blocks, b.cols()},
+                     {blocks, static_cast<int>((std::max<int64_t>(inputs_.whole_n, b.cols()) + 127) / 128)},
+                     {1, 1},
+                     {1, b.cols()}});
+      // A part of the columns with as many columns as there are blocks of 128: nothing tells the two apart.
+      const bool could_be_both = inputs_.scale_b && inputs_.whole_n > b.cols() && inputs_.scale_b->cols() > 1 &&
+                                 inputs_.scale_b->cols() == (inputs_.whole_n + 127) / 128 &&
+                                 inputs_.scale_b->cols() == b.cols();
+      require(!could_be_both, "scale_b", inputs_.scale_b ? shape(*inputs_.scale_b) : "",
+              "another number of columns of d: these are columns or blocks of 128");
+      require(plan_.promotion->every == 128, "promotion.every", std::to_string(plan_.promotion->every),
+              "128 with scales");
+    }
+    if (mma.scale_count > 0) {
+      const int size = mma.k / mma.scale_count, count = (a.cols() + size - 1) / size;
+      require_codes("sfa", inputs_.sfa, mma.scale_type, a.rows(), count);
+      require_codes("sfb", inputs_.sfb, mma.scale_type, count, b.cols());
+    }
+    require(inputs_.rows.empty() || static_cast<int>(inputs_.rows.size()) == a.rows(), "rows",
+            std::to_string(inputs_.rows.size()), fmt::format("{}, as A has", a.rows()));
+    require(inputs_.cols.empty() || static_cast<int>(inputs_.cols.size()) == b.cols(), "cols",
+            std::to_string(inputs_.cols.size()), fmt::format("{}, as B has", b.cols()));
+    return std::move(found_);
+  }
+
+ private:
+  static std::string shape(const Matrix& matrix) { return fmt::format("{} x {}", matrix.rows(), matrix.cols()); }
+  void require(bool holds, std::string field, std::string seen, std::string expected) {
+    if (!holds) found_.push_back({.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected)});
+  }
+  void require_float(std::string name, const std::optional<Matrix>& matrix, int rows, int cols) {
+    const std::string expected = fmt::format("{} x {} of f32, f16 or bf16: the plan reads it", rows, cols);
+    if (!matrix) return require(false, name, "(missing)", expected);
+    const Format format = matrix->format();
+    const bool is_float = format == Format::f32 || format == Format::f16 || format == Format::bf16;
+    require(is_float && matrix->rows() == rows && matrix->cols() == cols, name,
+            fmt::format("{} {}", shape(*matrix), info(format).name), expected);
+  }
+  void require_scale(std::string name, const std::optional<Matrix>& matrix, std::vector<std::pair<int, int>> shapes) {
+    std::string expected = "f32, ";
+    for (const auto& [rows, cols] : shapes)
+      expected += fmt::format("{}{} x {}", expected.size() > 5 ? " or " : "", rows, cols);
+    if (!matrix) return require(false, name, "(missing)", expected + ": the plan reads it");
+    const bool fits =
+        std::ranges::any_of(shapes, [&](const auto& one) { return one == std::pair(matrix->rows(), matrix->cols()); });
+    require(fits && matrix->format() == Format::f32, name,
+            fmt::format("{} {}", shape(*matrix), info(matrix->format()).name), expected);
+  }
+  void require_codes(std::string name, const std::optional<Matrix>& matrix, Format format, int rows, int cols) {
+    const std::string expected = fmt::format("{} x {} {}", rows, cols, info(format).name);
+    if (!matrix) return require(false, name, "(missing)", expected);
+    require(matrix->format() == format && matrix->rows() == rows && matrix->cols() == cols, name,
+            fmt::format("{} {}", shape(*matrix), info(matrix->format()).name), expected);
+  }
+
+  const GemmPlan& plan_;
+  const GemmInputs& inputs_;
+  std::vector<Violation> found_;
+};
+
+}  // namespace
+
+Matrix gemm(const GemmPlan& plan, const GemmInputs& given, int threads, const GemmProgress& progress) {
+  std::vector<Violation> violations = Checker(plan, given).violations();
+  if (!violations.empty()) throw Error(std::move(violations));
+  GemmInputs rounded;
+  if (plan.input_rounding != InputRounding::none) {
+    rounded = given;
+    rounded.a = with_rounded_inputs(given.a, plan.input_rounding);
+    rounded.b = with_rounded_inputs(given.b, plan.input_rounding);
+  }
+  const GemmInputs& inputs = plan.input_rounding == InputRounding::none ? given : rounded;
+  const Product product(plan, inputs);
+  const int m = inputs.a.rows(), n = inputs.b.cols();
+  // Blocks that fill the vectors and stay in the cache. Outputs of stream-K tiles go one by one: their cuts differ.
+  const int block_rows = product.has_regions() ? 1 : 64, block_cols = product.has_regions() ? 1 : 256;
+  const int across = (n + block_cols - 1) / block_cols, down = (m + block_rows - 1) / block_rows;
+  Matrix d(plan.output, m, n);
+  std::atomic<int64_t> done{0};
+  parallel_for(static_cast<size_t>(across) * static_cast<size_t>(down), threads, [&](size_t index) {
+    const int row = static_cast<int>(index) / across * block_rows, col = static_cast<int>(index) % across * block_cols;
+    const int rows = std::min(block_rows, m - row), cols = std::min(block_cols, n - col);
+    set_block(d, row, col, product.block(row, rows, col, cols));
+    const int64_t now = done += int64_t{rows} * cols;
+    if (progress) progress(now);
+  });
+  return d;
+}
+
+GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
+  const bool is_integer = info(a).kind == NumberKind::integer;
+  const Format accumulator = is_integer ? Format::s32 : a == Format::f64 ? Format::f64 : Format::f32;
+  const std::array<Instruction, 3> candidates{Wgmma{.n = 256, .d = accumulator, .a = a, .b = b},
+                                              Tcgen05Mma{.kind = a == Format::tf32                       ? MmaKind::tf32
+                                                                 : a == Format::f16 || a == Format::bf16 ? MmaKind::f16
+                                                                 : is_integer                            ? MmaKind::i8
+                                                                              : MmaKind::f8f6f4,
+                                                         .d = accumulator,
+                                                         .a = a,
+                                                         .b = b},
+                                              MmaSync{.d = accumulator, .a = a, .b = b}};
+  for (const Instruction& one : candidates) {
+    if (violations_of(one, target).empty()) {
+      return {.name = "flat", .target = target, .instruction = one, .output = is_integer ? Format::s32 : output};
+    }
+  }
+  throw Error({.field = "types",
+               .seen = fmt::format("{} x {} on {}", info(a).name, info(b).name, print(target)),
+               .expected = "types that an instruction of the target multiplies"});
+}
+
+}  // namespace bitmma

@@ -1,0 +1,456 @@
+#include "bitmma/gemm/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
+
+namespace bitmma {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename Value>
+struct Word {
+  Value value;
+  std::string_view text;
+};
+
+constexpr std::array input_roundings{Word{InputRounding::none, "none"}, Word{InputRounding::tf32_rne, "tf32_rne"},
+                                     Word{InputRounding::tf32_rna, "tf32_rna"}};
+constexpr std::array residues{Word{Residue::last, "last"}, Word{Residue::first, "first"}};
+constexpr std::array scales{Word{PromotionScale::none, "none"}, Word{PromotionScale::fma, "fma"},
+                            Word{PromotionScale::mul_fma, "mul_fma"}};
+constexpr std::array rules{Word{SplitRule::ceil, "ceil"}, Word{SplitRule::nvjet, "nvjet"},
+                           Word{SplitRule::floor, "floor"}, Word{SplitRule::big_first, "big_first"}};
+constexpr std::array orders{Word{ReductionOrder::ascending, "ascending"}, Word{ReductionOrder::pairs, "pairs"}};
+constexpr std::array sum_types{Word{SumType::f32, "f32"}, Word{SumType::out, "out"}};
+constexpr std::array starts{Word{false, "first"}, Word{true, "zero"}};
+constexpr std::array rasters{Word{false, "m"}, Word{true, "n"}};
+constexpr std::array epilogue_kinds{Word{EpilogueKind::alpha_beta, "alpha_beta"},
+                                    Word{EpilogueKind::scale_ab, "scale_ab"},
+                                    Word{EpilogueKind::row_scale, "row_scale"},
+                                    Word{EpilogueKind::col_scale, "col_scale"},
+                                    Word{EpilogueKind::bias, "bias"},
+                                    Word{EpilogueKind::relu, "relu"},
+                                    Word{EpilogueKind::d_scale, "d_scale"}};
+/// Approximations of libraries, which no plan can say.
+constexpr std::array approximations{std::string_view("gelu"), std::string_view("silu"), std::string_view("swish"),
+                                    std::string_view("tanh"), std::string_view("sigmoid")};
+
+template <typename Words, typename Value>
+std::string_view text_of(const Words& words, Value value) {
+  return std::ranges::find(words, value, [](const auto& word) { return word.value; })->text;
+}
+
+[[noreturn]] void refuse(std::string field, std::string seen, std::string expected, std::string fix = {}) {
+  throw Error({.field = "plan: " + std::move(field),
+               .seen = seen.substr(0, 80),
+               .expected = std::move(expected),
+               .fix = std::move(fix)});
+}
+
+/// An object whose keys are taken one by one; what is left over is refused by name.
+class Object {
+ public:
+  Object(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
+    if (!json.is_object()) refuse(path_, json.dump(), "an object");
+  }
+
+  const Json* find(std::string_view key) {
+    const auto found = json_.find(std::string(key));
+    if (found == json_.end()) return nullptr;
+    taken_.push_back(std::string(key));
+    return &*found;
+  }
+  std::string name(std::string_view key) const {
+    return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+  }
+
+  int64_t number(std::string_view key, int64_t usual, int64_t least, int64_t most = int64_t{1} << 40) {
+    const Json* value = find(key);
+    if (!value) return usual;
+    const bool fits =
+        value->is_number_integer() && (!value->is_number_unsigned() || value->get<uint64_t>() < (uint64_t{1} << 62));
+    const int64_t number = fits ? value->get<int64_t>() : least - 1;
+    if (number < least || number > most)
+      refuse(name(key), value->dump(), fmt::format("a whole number in {}..{}", least, most));
+    return number;
+  }
+  float real(std::string_view key, float usual) {
+    const Json* value = find(key);
+    if (!value) return usual;
+    if (!value->is_number()) refuse(name(key), value->dump(), "a number");
+    return value->get<float>();
+  }
+  bool flag(std::string_view key, bool usual) {
+    const Json* value = find(key);
+    if (!value) return usual;
+    if (!value->is_boolean()) refuse(name(key), value->dump(), "true or false");
+    return value->get<bool>();
+  }
+  std::string text(std::string_view key, std::string usual) {
+    const Json* value = find(key);
+    if (!value) return usual;
+    if (!value->is_string()) refuse(name(key), value->dump(), "a string");
+    return value->get<std::string>();
+  }
+  template <typename Words, typename Value>
+  Value word(std::string_view key, const Words& words, Value usual) {
+    const Json* value = find(key);
+    if (!value) return usual;
+    const std::string seen = value->is_string() ? value->get<std::string>() : value->dump();
+    const auto found = std::ranges::find(words, seen, [](const auto& one) { return one.text; });
+    if (found != words.end()) return found->value;
+    std::string legal;
+    for (const auto& one : words) legal += fmt::format("{}{}", legal.empty() ? "" : ", ", one.text);
+    refuse(name(key), seen, legal);
+  }
+  /// Every key has been asked for.
+  void done() const {
+    for (const auto& [key, value] : json_.items()) {
+      if (std::ranges::find(taken_, key) != taken_.end()) continue;
+      refuse(name(key), value.dump(), "a field of plans", "docs/products.md lists them");
+    }
+  }
+
+ private:
+  const Json& json_;
+  std::string path_;
+  std::vector<std::string> taken_;
+};
+
+constexpr int most_int = 1 << 30;
+
+SplitK read_split(const Json& json, const std::string& path) {
+  Object object(json, path);
+  SplitK split;
+  if (const Json* cuts = object.find("cuts")) {
+    if (!cuts->is_array()) refuse(object.name("cuts"), cuts->dump(), "an array of whole numbers");
+    for (const Json& cut : *cuts) {
+      if (!cut.is_number_integer()) refuse(object.name("cuts"), cut.dump(), "whole numbers");
+      split.cuts.push_back(cut.get<int64_t>());
+    }
+  } else {
+    split.count = static_cast<int>(object.number("count", 1, 1, most_int));
+    split.unit = static_cast<int>(object.number("unit", split.unit, 1, most_int));
+    split.rule = object.word("rule", rules, split.rule);
+  }
+  object.done();
+  return split;
+}
+
+Reduction read_reduction(const Json& json, const std::string& path) {
+  Object object(json, path);
+  Reduction reduction;
+  reduction.order = object.word("order", orders, reduction.order);
+  reduction.partial = object.word("partial", sum_types, reduction.partial);
+  reduction.running = object.word("running", sum_types, reduction.running);
+  reduction.start_at_zero = object.word("start", starts, false);
+  reduction.flush = object.flag("ftz", false);
+  object.done();
+  return reduction;
+}
+
+Region read_region(const Json& json, const std::string& path) {
+  Object object(json, path);
+  Region region;
+  const Json* tiles = object.find("tiles");
+  const bool is_pair = tiles && tiles->is_array() && tiles->size() == 2 && (*tiles)[0].is_number_integer() &&
+                       (*tiles)[1].is_number_integer();
+  if (!is_pair) refuse(object.name("tiles"), tiles ? tiles->dump() : "(missing)", "[first, last]");
+  region.first_tile = (*tiles)[0].get<int64_t>(), region.last_tile = (*tiles)[1].get<int64_t>();
+  if (const Json* split = object.find("split_k")) region.split_k = read_split(*split, object.name("split_k"));
+  if (const Json* sums = object.find("reduction")) region.reduction = read_reduction(*sums, object.name("reduction"));
+  object.done();
+  return region;
+}
+
+EpilogueOp read_op(const Json& json, const std::string& path) {
+  Object object(json, path);
+  const std::string op = object.text("op", "");
+  if (std::ranges::find(approximations, op) != approximations.end())
+    refuse(object.name("op"), op, "an operation with defined bits",
+           "libraries approximate it each in a way of their own");
+  EpilogueOp read{.kind = object.word("op", epilogue_kinds, EpilogueKind::relu)};
+  if (op.empty())
+    refuse(object.name("op"), "(missing)", "alpha_beta, scale_ab, row_scale, col_scale, bias, relu, d_scale");
+  if (read.kind == EpilogueKind::alpha_beta) read.alpha = object.real("alpha", 1), read.beta = object.real("beta", 0);
+  if (read.kind == EpilogueKind::d_scale) read.alpha = object.real("scale", 1);
+  object.done();
+  return read;
+}
+
+Format read_format(Object& object, std::string_view key, Format usual) {
+  const std::string name = object.text(key, std::string(info(usual).name));
+  const std::optional<Format> format = format_named(name);
+  if (!format) refuse(object.name(key), name, "the name of a format, as PTX spells it");
+  return *format;
+}
+
+Json split_json(const SplitK& split) {
+  if (!split.cuts.empty()) return {{"cuts", split.cuts}};
+  return {{"count", split.count}, {"unit", split.unit}, {"rule", text_of(rules, split.rule)}};
+}
+
+Json reduction_json(const Reduction& reduction) {
+  Json json = Json::object();
+  if (reduction.order != ReductionOrder::ascending) json["order"] = text_of(orders, reduction.order);
+  if (reduction.partial != SumType::f32) json["partial"] = text_of(sum_types, reduction.partial);
+  if (reduction.running != SumType::f32) json["running"] = text_of(sum_types, reduction.running);
+  if (reduction.start_at_zero) json["start"] = "zero";
+  if (reduction.flush) json["ftz"] = true;
+  return json;
+}
+
+Json op_json(const EpilogueOp& op) {
+  Json json{{"op", text_of(epilogue_kinds, op.kind)}};
+  if (op.kind == EpilogueKind::alpha_beta) json["alpha"] = op.alpha, json["beta"] = op.beta;
+  if (op.kind == EpilogueKind::d_scale) json["scale"] = op.alpha;
+  return json;
+}
+
+}  // namespace
+
+GemmPlan parse_plan(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) refuse("JSON", std::string(text), "one JSON object");
+  Object object(json, "");
+  GemmPlan plan;
+  plan.name = object.text("name", "");
+  plan.target = parse_target(object.text("target", "sm_90a"));
+  const Json* instruction = object.find("instruction");
+  if (!instruction || !instruction->is_string())
+    refuse("instruction", instruction ? instruction->dump() : "(missing)", "a PTX mnemonic with all qualifiers");
+  plan.instruction = parse_instruction(instruction->get<std::string>());
+  if (const Json* evidence = object.find("evidence")) {
+    if (!evidence->is_object()) refuse("evidence", evidence->dump(), "an object: field -> how it is known");
+    for (const auto& [field, value] : evidence->items()) {
+      if (!value.is_string()) refuse("evidence." + field, value.dump(), "a string");
+      plan.evidence[field] = value.get<std::string>();
+    }
+  }
+  plan.k_step = static_cast<int>(object.number("k_step", 0, 1, most_int));
+  plan.input_rounding = object.word("input_rounding", input_roundings, plan.input_rounding);
+  plan.k_tile = object.number("k_tile", 0, 1);
+  plan.residue = object.word("residue", residues, plan.residue);
+  plan.sliced_k = static_cast<int>(object.number("sliced_k", 1, 1, 1024));
+  if (const Json* promotion = object.find("promotion")) {
+    Object inside(*promotion, "promotion");
+    Promotion read;
+    read.every = static_cast<int>(inside.number("every", read.every, 1, most_int));
+    read.scale = inside.word("scale", scales, read.scale);
+    read.restart_at_tile = inside.flag("restart_at_tile", false);
+    inside.done();
+    plan.promotion = read;
+  }
+  if (const Json* split = object.find("split_k")) plan.split_k = read_split(*split, "split_k");
+  if (const Json* reduction = object.find("reduction")) plan.reduction = read_reduction(*reduction, "reduction");
+  if (const Json* regions = object.find("regions")) {
+    if (!regions->is_array()) refuse("regions", regions->dump(), "an array");
+    for (size_t i = 0; i < regions->size(); ++i)
+      plan.regions.push_back(read_region((*regions)[i], fmt::format("regions[{}]", i)));
+  }
+  if (const Json* tile = object.find("tile_mn")) {
+    const bool is_pair =
+        tile->is_array() && tile->size() == 2 && (*tile)[0].is_number_unsigned() && (*tile)[1].is_number_unsigned();
+    if (!is_pair) refuse("tile_mn", tile->dump(), "[rows, columns]");
+    plan.tile_mn = {(*tile)[0].get<int>(), (*tile)[1].get<int>()};
+  }
+  plan.raster_n = object.word("raster", rasters, false);
+  const std::string start = object.text("start", "nothing");
+  if (start != "nothing" && start != "c") refuse("start", start, "nothing or c");
+  plan.start_with_c = start == "c";
+  if (const Json* epilogue = object.find("epilogue")) {
+    if (!epilogue->is_array()) refuse("epilogue", epilogue->dump(), "an array");
+    for (size_t i = 0; i < epilogue->size(); ++i)
+      plan.epilogue.push_back(read_op((*epilogue)[i], fmt::format("epilogue[{}]", i)));
+  }
+  if (const Json* output = object.find("output")) {
+    Object inside(*output, "output");
+    plan.output = read_format(inside, "type", plan.output);
+    if (inside.find("saturate")) plan.saturate = inside.flag("saturate", false);
+    inside.done();
+  }
+  object.done();
+  std::vector<Violation> violations = violations_of(plan);
+  if (!violations.empty()) throw Error(std::move(violations));
+  return plan;
+}
+
+std::string print_json(const GemmPlan& plan) {
+  const GemmPlan usual;
+  Json json = Json::object();
+  if (!plan.name.empty()) json["name"] = plan.name;
+  json["target"] = print(plan.target);
+  json["instruction"] = print(plan.instruction);
+  if (plan.k_step != 0) json["k_step"] = plan.k_step;
+  if (plan.input_rounding != usual.input_rounding)
+    json["input_rounding"] = text_of(input_roundings, plan.input_rounding);
+  if (plan.k_tile != 0) json["k_tile"] = plan.k_tile;
+  if (plan.residue != usual.residue) json["residue"] = text_of(residues, plan.residue);
+  if (plan.sliced_k != 1) json["sliced_k"] = plan.sliced_k;
+  if (plan.promotion) {
+    Json promotion{{"every", plan.promotion->every}};
+    if (plan.promotion->scale != PromotionScale::none) promotion["scale"] = text_of(scales, plan.promotion->scale);
+    if (plan.promotion->restart_at_tile) promotion["restart_at_tile"] = true;
+    json["promotion"] = promotion;
+  }
+  if (plan.split_k != usual.split_k) json["split_k"] = split_json(plan.split_k);
+  if (plan.reduction != usual.reduction) json["reduction"] = reduction_json(plan.reduction);
+  if (!plan.regions.empty()) {
+    json["tile_mn"] = {plan.tile_mn.first, plan.tile_mn.second};
+    json["raster"] = text_of(rasters, plan.raster_n);
+    for (const Region& region : plan.regions) {
+      Json one{{"tiles", {region.first_tile, region.last_tile}}, {"split_k", split_json(region.split_k)}};
+      if (region.reduction != Reduction{}) one["reduction"] = reduction_json(region.reduction);
+      json["regions"].push_back(std::move(one));
+    }
+  }
+  if (plan.start_with_c) json["start"] = "c";
+  for (const EpilogueOp& op : plan.epilogue) json["epilogue"].push_back(op_json(op));
+  json["output"] = {{"type", info(plan.output).name}};
+  if (plan.saturate) json["output"]["saturate"] = *plan.saturate;
+  if (!plan.evidence.empty()) json["evidence"] = plan.evidence;
+  return json.dump();
+}
+
+std::string print_plan(const GemmPlan& plan) {
+  std::vector<std::string> words;
+  if (plan.input_rounding != InputRounding::none)
+    words.push_back(fmt::format("inputs {}", text_of(input_roundings, plan.input_rounding)));
+  if (plan.k_step != 0) words.push_back(fmt::format("steps of {}", plan.k_step));
+  if (plan.residue == Residue::first) words.push_back(fmt::format("residue first, tile {}", plan.k_tile));
+  if (plan.sliced_k > 1) words.push_back(fmt::format("sliced-K {}, tile {}", plan.sliced_k, plan.k_tile));
+  if (plan.promotion) {
+    words.push_back(fmt::format("promotion every {}{}", plan.promotion->every,
+                                plan.promotion->scale == PromotionScale::none
+                                    ? ""
+                                    : fmt::format(" with scales ({})", text_of(scales, plan.promotion->scale))));
+  }
+  if (!plan.split_k.cuts.empty()) {
+    words.push_back(fmt::format("K cut into {}", plan.split_k.cuts.size() - 1));
+  } else if (plan.split_k.count > 1) {
+    words.push_back(fmt::format("split-K {} ({}, unit {})", plan.split_k.count, text_of(rules, plan.split_k.rule),
+                                plan.split_k.unit));
+  }
+  if (plan.reduction.order == ReductionOrder::pairs) words.emplace_back("joined in pairs");
+  if (plan.reduction.partial == SumType::out) words.emplace_back("partials in D's type");
+  if (plan.reduction.running == SumType::out) words.emplace_back("running sum in D's type");
+  if (!plan.regions.empty()) words.emplace_back("stream-K");
+  if (plan.start_with_c) words.emplace_back("starts from C");
+  for (const EpilogueOp& op : plan.epilogue) words.emplace_back(text_of(epilogue_kinds, op.kind));
+  if (words.empty()) words.emplace_back("flat");
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::vector<Violation> violations_of(const GemmPlan& plan) {
+  std::vector<Violation> found;
+  const auto require = [&](bool holds, std::string_view field, std::string seen, std::string expected) {
+    if (holds) return;
+    found.push_back(
+        {.field = fmt::format("plan: {}", field), .seen = std::move(seen), .expected = std::move(expected)});
+  };
+  if (!is_mma(plan.instruction)) {
+    require(false, "instruction", print(plan.instruction), "a matrix instruction");
+    return found;
+  }
+  for (Violation& violation : violations_of(plan.instruction, plan.target)) found.push_back(std::move(violation));
+  if (!found.empty()) return found;
+  const Mma mma = mma_of(plan.instruction);
+  require(!mma.sparse && mma.products == 1, "instruction", print(plan.instruction), "dense, and one product a warp");
+  require(plan.k_step <= mma.k, "k_step", std::to_string(plan.k_step),
+          fmt::format("at most K of the instruction, {}", mma.k));
+  require(mma.scaling == Scaling::none || plan.k_step == 0, "k_step", std::to_string(plan.k_step),
+          "absent with block scales");
+  const bool needs_tile =
+      plan.residue == Residue::first || plan.sliced_k > 1 || (plan.promotion && plan.promotion->restart_at_tile);
+  require(!needs_tile || plan.k_tile > 0, "k_tile", "(missing)",
+          "given with residue first, sliced_k and restart_at_tile");
+  require(plan.sliced_k == 1 || plan.k_tile % plan.sliced_k == 0, "k_tile", std::to_string(plan.k_tile),
+          fmt::format("a multiple of sliced_k, {}", plan.sliced_k));
+  require(plan.sliced_k == 1 || !plan.promotion, "promotion", "given", "absent with sliced_k: nobody does both");
+  require(plan.input_rounding == InputRounding::none || mma.a == Format::tf32, "input_rounding",
+          std::string(text_of(input_roundings, plan.input_rounding)), "none but for tf32");
+  const bool is_integer = mma.d == Format::s32;
+  require(!is_integer || (plan.output == Format::s32 && plan.epilogue.empty() && !plan.promotion), "output",
+          std::string(info(plan.output).name), "s32 without epilogue or promotion: integers are exact");
+  require(!plan.start_with_c || !plan.promotion, "start", "c",
+          "nothing with promotion: its accumulators begin from zero");
+  const bool has_slices = plan.split_k != SplitK{} || !plan.regions.empty();
+  require(mma.d != Format::f64 || !has_slices, "split_k", "given", "absent with f64: nobody is known to split it");
+  const FormatInfo& output = info(plan.output);
+  const bool is_float = output.kind == NumberKind::floating && output.is_signed && output.infinity().has_value();
+  require(is_integer || is_float || plan.output == Format::e4m3, "output", std::string(output.name),
+          "f32, f16, bf16, e4m3, e5m2 or f64");
+  require((mma.d == Format::f64) == (plan.output == Format::f64), "output", std::string(output.name),
+          "f64 with f64 instructions and with no other");
+  for (const SplitK* split : {&plan.split_k}) {
+    require(split->cuts.empty() ||
+                (split->cuts.size() >= 2 && split->cuts.front() == 0 && std::ranges::is_sorted(split->cuts)),
+            "split_k.cuts", fmt::format("{} numbers", split->cuts.size()), "0, then rising numbers");
+  }
+  for (const Region& region : plan.regions) {
+    require(region.first_tile >= 0 && region.first_tile <= region.last_tile, "regions.tiles",
+            fmt::format("[{}, {}]", region.first_tile, region.last_tile), "0 <= first <= last");
+    require(region.split_k.cuts.empty() || (region.split_k.cuts.size() >= 2 && region.split_k.cuts.front() == 0 &&
+                                            std::ranges::is_sorted(region.split_k.cuts)),
+            "regions.split_k.cuts", fmt::format("{} numbers", region.split_k.cuts.size()), "0, then rising numbers");
+  }
+  require(plan.tile_mn.first > 0 && plan.tile_mn.second > 0, "tile_mn",
+          fmt::format("[{}, {}]", plan.tile_mn.first, plan.tile_mn.second), "positive extents");
+  return found;
+}
+
+std::vector<std::pair<int64_t, int64_t>> slices_of(const SplitK& split, int64_t k) {
+  std::vector<std::pair<int64_t, int64_t>> slices;
+  const auto add = [&](int64_t first, int64_t last) {
+    first = std::min(first, k), last = std::min(last, k);
+    if (first < last) slices.emplace_back(first, last);
+  };
+  if (!split.cuts.empty()) {
+    for (size_t i = 0; i + 1 < split.cuts.size(); ++i) add(split.cuts[i], split.cuts[i + 1]);
+    return slices;
+  }
+  const int64_t s = split.count, g = split.unit, tiles = (k + g - 1) / g;
+  const auto ceil_div = [](int64_t x, int64_t y) { return (x + y - 1) / y; };
+  switch (split.rule) {
+    case SplitRule::ceil:
+    case SplitRule::nvjet: {
+      const int64_t c = split.rule == SplitRule::ceil ? ceil_div(tiles, s) * g : ceil_div(k / s, g) * g;
+      for (int64_t j = 0; j < s && c > 0 && j * c < k; ++j) add(j * c, (j + 1) * c);
+      break;
+    }
+    case SplitRule::floor: {
+      const int64_t c = k / g / s * g;
+      if (c == 0) add(0, k);  // all of it in the last slice
+      for (int64_t j = 0; j < s && c > 0; ++j) add(j * c, j == s - 1 ? k : (j + 1) * c);
+      break;
+    }
+    case SplitRule::big_first: {
+      int64_t first = 0;
+      for (int64_t j = 0; j < s && first < k; ++j) {
+        const int64_t last = first + (tiles / s + (j < tiles % s ? 1 : 0)) * g;
+        add(first, last);
+        first = last;
+      }
+      break;
+    }
+  }
+  return slices;
+}
+
+int64_t k_added(const GemmPlan& plan, int64_t k) {
+  int64_t added = 0;
+  for (const auto& [first, last] : slices_of(plan.split_k, k)) added += last - first;
+  return added;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,60 @@
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "run.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+using namespace bitmma;
+using test::run;
+
+namespace {
+
+const std::string product = test::source_path("data/products/nvjet_algo2_e4m3_k1024.safetensors");
+const std::string promoted =
+    R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3", "promotion": {"every": 128}})";
+
+const test::BadRequests bad_requests({
+    {"gemm", "file is required"},
+    {"gemm nothing.safetensors", "nothing.safetensors"},
+    {"gemm " + product + " --plan nothing", "--plan = nothing: legal is flat"},
+    {"gemm " + product + " --plan none.json", "a file that can be read"},
+    {"gemm " + product + " --plan {}", "plan: instruction = (missing)"},
+    {"gemm " + product + " --rows 8", "--rows = 8: legal is numbers in 0..7"},
+    {"gemm " + product + " --cols 5..3", "--cols = 5..3"},
+    {"gemm " + product + " --target sm_70", "e4m3 x e4m3 on sm_70"},
+    {"gemm " + product + " --output-type float", "--output-type = float"},
+});
+
+}  // namespace
+
+TEST_CASE("gemm refuses bad requests: message and exit code of each") { bad_requests.check(); }
+
+TEST_CASE("gemm compares with the recorded D, and says which plan it took") {
+  const test::Outcome flat = run({"gemm", product});
+  CHECK(flat.code == 1);
+  CHECK_THAT(flat.out, ContainsSubstring("flat (no plan was given)") && ContainsSubstring("of 128 outputs differ") &&
+                           ContainsSubstring("sm_90a; measured on"));
+  const test::Outcome right = run({"gemm", product, "--plan", promoted});
+  CHECK(right.code == 0);
+  CHECK_THAT(right.out, ContainsSubstring("promotion every 128") && ContainsSubstring("all 128 outputs the same"));
+  const test::Outcome lost =
+      run({"gemm", test::source_path("data/products/lost_tail_bf16_k11528.safetensors"), "--plan",
+           R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16",
+                                      "split_k": {"count": 9, "unit": 64, "rule": "nvjet"}})"});
+  CHECK(lost.code == 0);
+  CHECK_THAT(lost.out, ContainsSubstring("11520 of 11528"));
+}
+
+TEST_CASE("gemm writes D of a part with the rows and columns it has") {
+  const test::TemporaryFolder folder;
+  const test::Outcome outcome = run({"gemm", product, "--plan", promoted, "--rows", "1..3", "--cols", "0,5", "-o",
+                                     folder.path("d.safetensors"), "--json"});
+  CHECK(outcome.code == 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  CHECK(json["m"] == 3);
+  CHECK(json["n"] == 2);
+  CHECK(json["differ"] == 0);
+  CHECK(json["target"] == "sm_90a");
+  CHECK(json["plan"]["promotion"]["every"] == 128);
+}

@@ -1,0 +1,86 @@
+#include "bitmma/files/product_file.hpp"
+
+#include <filesystem>
+
+#include "support/catch.hpp"
+#include "support/files.hpp"
+#include "support/instructions.hpp"
+
+using namespace bitmma;
+using test::message_of;
+
+TEST_CASE("every recorded product of a real library is its plan's, bit for bit", "[rule:products]") {
+  int files = 0, outputs = 0, not_flat = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_path("data/products"))) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const ProductFile product = read_product_file(entry.path().string());
+    const std::string* text = product.file.find_metadata("plan");
+    INFO(entry.path().filename().string());
+    REQUIRE(text);
+    REQUIRE(product.d);
+    REQUIRE(product.file.find_metadata("kernel"));
+    const GemmPlan plan = parse_plan(*text);
+    CHECK(gemm(plan, product.inputs) == *product.d);
+    // Where the plan is more than a chain, and D is f32, the chain alone gives other bits.
+    const Matrix flat = gemm(
+        flat_plan(Target::sm_90a, product.inputs.a.format(), product.inputs.b.format(), plan.output), product.inputs);
+    const bool differs = flat != *product.d;
+    if (plan.promotion && product.inputs.a.cols() > 128) CHECK(differs);
+    if (plan.split_k.count > 1 && plan.output == Format::f32) CHECK(differs);
+    not_flat += differs;
+    outputs += static_cast<int>(product.d->size());
+    ++files;
+  }
+  CHECK(files == 23);
+  CHECK(outputs > 2500);
+  CHECK(not_flat >= 10);
+}
+
+TEST_CASE("a product is written with its D and read back, whole or in part") {
+  const test::TemporaryFolder folder;
+  const ProductFile product = read_product_file(test::source_path("data/products/nvjet_flat_f16_k1024.safetensors"));
+  const GemmPlan plan = flat_plan(Target::sm_90a, Format::f16, Format::f16, Format::f32);
+  write_tensor_file(folder.path("whole"), with_d(product, plan, gemm(plan, product.inputs)));
+  const ProductFile again = read_product_file(folder.path("whole"));
+  CHECK(*again.d == *product.d);
+  CHECK(again.inputs == product.inputs);
+  CHECK(parse_plan(*again.file.find_metadata("plan")) == plan);
+  const ProductFile part = part_of(product, std::vector<int>{2, 5}, std::vector<int>{0, 15, 3});
+  CHECK(gemm(plan, part.inputs) == *part.d);
+  CHECK(part.inputs.rows == std::vector<int64_t>{product.inputs.rows[2], product.inputs.rows[5]});
+  CHECK_THAT(message_of([&] { part_of(product, std::vector<int>{8}, std::vector<int>{0}); }),
+             ContainsSubstring("rows = 8: legal is 0..7"));
+}
+
+TEST_CASE("bad product files are refused by file and tensor") {
+  const test::TemporaryFolder folder;
+  const auto tensor = [](std::string name, std::string dtype, std::vector<int64_t> shape) {
+    int64_t bytes = dtype_bytes(dtype);
+    for (const int64_t extent : shape) bytes *= extent;
+    return Tensor::from_bytes(std::move(name), std::move(dtype), std::move(shape),
+                              std::vector<uint8_t>(static_cast<size_t>(bytes)));
+  };
+  const auto message = [&](std::vector<Tensor> tensors,
+                           std::vector<std::pair<std::string, std::string>> metadata = {}) {
+    write_tensor_file(folder.path("x"), {.path = {}, .metadata = std::move(metadata), .tensors = std::move(tensors)});
+    return message_of([&] { read_product_file(folder.path("x")); });
+  };
+  const Tensor a = tensor("a", "F16", {2, 16}), b = tensor("b", "F16", {16, 3});
+  CHECK(message({a, b}) == "fine");
+  CHECK_THAT(message({a}), ContainsSubstring("tensor b = (missing)"));
+  CHECK_THAT(message({b}), ContainsSubstring("tensor a = (missing)"));
+  CHECK_THAT(message({a, b, tensor("b_t", "F16", {3, 16})}), ContainsSubstring("both b and b_t"));
+  CHECK_THAT(message({a, tensor("b", "F16", {15, 3})}), ContainsSubstring("K = 15: legal is K = 16"));
+  CHECK_THAT(message({a, tensor("b", "F16", {16})}), ContainsSubstring("two extents"));
+  CHECK_THAT(message({tensor("a", "F16", {2, 0}), b}), ContainsSubstring("extents of 1 or more"));
+  CHECK_THAT(message({tensor("a", "U8", {2, 16}), b}), ContainsSubstring("a_type"));
+  CHECK_THAT(message({tensor("a", "U8", {2, 16}), b}, {{"a_type", "f16"}}),
+             ContainsSubstring("2 bytes an element of f16"));
+  CHECK_THAT(message({a, b}, {{"a_type", "half"}}), ContainsSubstring("a_type = half"));
+  CHECK_THAT(message({a, b, tensor("d", "F32", {2, 4})}), ContainsSubstring("[2, 4]: legal is [2, 3]"));
+  CHECK_THAT(message({a, b}, {{"target", "sm_1"}}), ContainsSubstring("target = sm_1"));
+  CHECK_THAT(message({a, b}, {{"m", "-3"}}), ContainsSubstring("m = -3"));
+  CHECK_THAT(message({a, b, tensor("rows", "F32", {2})}), ContainsSubstring("I32 [count]"));
+  CHECK(message({tensor("a", "U8", {2, 16}), tensor("b", "U8", {16, 3})}, {{"a_type", "e2m3"}, {"b_type", "e2m1"}}) ==
+        "fine");
+}

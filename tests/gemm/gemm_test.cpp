@@ -1,0 +1,265 @@
+// Whole products against a second implementation, output by output: the slow oracle for the chain, integer IEEE
+// arithmetic between instructions.
+#include "bitmma/gemm/gemm.hpp"
+
+#include <bit>
+#include <functional>
+
+#include "bitmma/core/random.hpp"
+#include "bitmma/formats/ieee.hpp"
+#include "bitmma/formats/round.hpp"
+#include "gemm/f32.hpp"
+#include "oracle/slow_dot.hpp"
+#include "support/catch.hpp"
+#include "support/instructions.hpp"
+
+using namespace bitmma;
+using test::message_of;
+
+namespace {
+
+constexpr Format f32_format = Format::f32;
+
+Matrix random_matrix(Format format, int rows, int cols, RandomStream& random) {
+  std::vector<float> values(static_cast<size_t>(rows) * static_cast<size_t>(cols));
+  for (float& value : values) value = static_cast<float>(random.between(-20000, 20000)) / 4096;
+  return from_floats(format == Format::tf32 ? Format::f32 : format, rows, cols, values);
+}
+
+uint32_t rounded(uint32_t code, Format to) {
+  return static_cast<uint32_t>(convert(f32_format, code, to, Rounding::nearest_even, Overflow::infinity));
+}
+uint32_t through(uint32_t code, Format format) {
+  return static_cast<uint32_t>(
+      convert(format, rounded(code, format), f32_format, Rounding::nearest_even, Overflow::infinity));
+}
+uint32_t add(uint32_t x, uint32_t y) { return static_cast<uint32_t>(ieee_add(f32_format, x, y)); }
+
+/// One output by the words of docs/products.md.
+class Reference {
+ public:
+  Reference(const GemmPlan& plan, const GemmInputs& inputs, int row, int col)
+      : plan_(plan),
+        inputs_(inputs),
+        row_(row),
+        col_(col),
+        step_(plan.k_step ? plan.k_step : mma_of(plan.instruction).k) {}
+
+  uint32_t d() const {
+    std::vector<uint32_t> partials;
+    for (const auto& [first, last] : slices_of(plan_.split_k, inputs_.a.cols())) {
+      partials.push_back(slice(first, last));
+      if (plan_.reduction.partial == SumType::out) partials.back() = through(partials.back(), plan_.output);
+    }
+    const bool running = plan_.reduction.running == SumType::out;
+    if (plan_.reduction.order == ReductionOrder::pairs) {
+      while (partials.size() > 1) {
+        std::vector<uint32_t> next;
+        for (size_t i = 0; i < partials.size(); i += 2)
+          next.push_back(i + 1 < partials.size() ? add(partials[i], partials[i + 1]) : partials[i]);
+        partials = next;
+      }
+    }
+    uint32_t sum = partials.front();
+    for (size_t i = 1; i < partials.size(); ++i) sum = add(running ? through(sum, plan_.output) : sum, partials[i]);
+    return plan_.output == f32_format ? sum : rounded(sum, plan_.output);
+  }
+
+ private:
+  uint32_t chain(std::optional<uint32_t> c, int64_t first, int64_t last) const {
+    const Mma mma = mma_of(plan_.instruction);
+    const bool fp8 = mma.a == Format::e4m3;
+    const oracle::Rule rule{fp8 ? 13 : 25, -133, fp8 ? 13 : 23, false, false};
+    std::vector<uint32_t> a, b;
+    for (int64_t k = first; k < last; ++k) {
+      const auto at = static_cast<int>(k);
+      a.push_back(inputs_.a(row_, at)), b.push_back(inputs_.b(at, col_));
+      if (plan_.input_rounding == InputRounding::tf32_rne)
+        a.back() = rounded(a.back(), Format::tf32), b.back() = rounded(b.back(), Format::tf32);
+    }
+    const std::string type(info(mma.a).name);
+    return oracle::fused_dot(rule, type, type, a, b, false, false, c);
+  }
+
+  uint32_t slice(int64_t first, int64_t last) const {
+    const int64_t tile = plan_.k_tile ? plan_.k_tile : last - first;
+    std::vector<int64_t> bounds{first};
+    const int64_t rest = (last - first) % tile;
+    if (plan_.residue == Residue::first && rest) bounds.push_back(first + rest);
+    while (bounds.back() < last) bounds.push_back(std::min(bounds.back() + tile, last));
+    std::optional<uint32_t> joined;
+    for (int warp = 0; warp < plan_.sliced_k; ++warp) {
+      std::optional<uint32_t> acc;
+      uint32_t run = 0;
+      for (size_t t = 0; t + 1 < bounds.size(); ++t) {
+        const int64_t share = plan_.sliced_k > 1 ? tile / plan_.sliced_k : tile;
+        const int64_t begin = std::min(bounds[t] + warp * share, bounds[t + 1]),
+                      end = std::min(begin + share, bounds[t + 1]);
+        for (int64_t k = begin; k < end; k += step_) {
+          acc = chain(acc, k, std::min(k + step_, end));
+          const bool closes = plan_.promotion && (k + step_ - first) % plan_.promotion->every == 0;
+          if (closes) run = add(run, *acc), acc.reset();
+        }
+      }
+      if (plan_.promotion) acc = acc ? add(run, *acc) : run;
+      const uint32_t sum = acc.value_or(0);
+      joined = joined ? add(*joined, sum) : sum;
+    }
+    return *joined;
+  }
+
+  const GemmPlan& plan_;
+  const GemmInputs& inputs_;
+  int row_, col_, step_;
+};
+
+std::string wgmma_of(const char* types, int k) {
+  return R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k)" + std::to_string(k) + ".f32." + types + '"';
+}
+
+}  // namespace
+
+TEST_CASE("f32 between instructions is IEEE: one rounding, no contraction, one NaN", "[rule:ieee]") {
+  RandomStream random(21, 0);
+  for (int i = 0; i < 100'000; ++i) {
+    const uint32_t x = random.word(), y = random.one_in(4) ? x ^ 0x80000000 ^ (random.word() & 7) : random.word(),
+                   z = random.word();
+    REQUIRE(f32::add(x, y) == ieee_add(f32_format, x, y));
+    REQUIRE(f32::fma(x, y, z) == ieee_fma(f32_format, x, y, z));
+    // x * y alone, then + z: a contraction would round once.
+    const auto product = static_cast<uint32_t>(ieee_fma(f32_format, x, y, (x ^ y) & 0x80000000));
+    REQUIRE(f32::multiply(x, y) == product);
+    REQUIRE(f32::add(f32::multiply(x, y), z) == ieee_add(f32_format, product, z));
+  }
+  CHECK(f32::flushed(0x80000001) == 0x80000000);
+  CHECK(f32::flushed(0x00800000) == 0x00800000);
+  CHECK(f32::relu(0xBF800000) == 0);
+  CHECK(f32::relu(0x7FFFFFFF) == 0);
+}
+
+TEST_CASE("whole products are what the slow oracle chains, for plans of every kind") {
+  const std::string bf16 = wgmma_of("bf16.bf16", 16), f16 = wgmma_of("f16.f16", 16), fp8 = wgmma_of("e4m3.e4m3", 32),
+                    tf32 = wgmma_of("tf32.tf32", 8);
+  RandomStream random(31, 0);
+  for (const std::string& text :
+       {bf16 + "}", f16 + R"(, "output": {"type": "f16"}})", fp8 + R"(, "promotion": {"every": 128}})",
+        fp8 + R"(, "promotion": {"every": 64}, "output": {"type": "bf16"}})",
+        bf16 + R"(, "split_k": {"count": 3, "unit": 64, "rule": "nvjet"}})",
+        fp8 + R"(, "promotion": {"every": 128}, "split_k": {"count": 2, "unit": 128, "rule": "nvjet"}})",
+        bf16 +
+            R"(, "k_step": 8, "k_tile": 32, "residue": "first", "split_k": {"count": 4, "unit": 8, "rule": "ceil"}})",
+        bf16 + R"(, "k_tile": 64, "residue": "first", "split_k": {"count": 5, "unit": 8, "rule": "ceil"},
+                    "reduction": {"partial": "out"}, "output": {"type": "bf16"}})",
+        f16 + R"(, "split_k": {"count": 4, "unit": 32, "rule": "floor"}, "reduction": {"running": "out"},
+                   "output": {"type": "f16"}})",
+        bf16 + R"(, "k_step": 8, "k_tile": 64, "residue": "first", "sliced_k": 2})",
+        tf32 + R"(, "input_rounding": "tf32_rne", "split_k": {"count": 4, "unit": 32, "rule": "ceil"},
+                    "reduction": {"order": "pairs"}})",
+        tf32 + R"(, "split_k": {"count": 5, "unit": 16, "rule": "big_first"}, "reduction": {"order": "pairs"}})"}) {
+    const GemmPlan plan = parse_plan(text);
+    const Format type = mma_of(plan.instruction).a;
+    for (const int k : {40, 136, 264, 523}) {
+      GemmInputs inputs{.a = random_matrix(type, 5, k, random), .b = random_matrix(type, k, 7, random)};
+      if (type == Format::tf32) inputs.a = inputs.a.as(type), inputs.b = inputs.b.as(type);
+      const Matrix d = gemm(plan, inputs);
+      INFO(text << " K " << k);
+      for (int row = 0; row < 5; ++row) {
+        for (int col = 0; col < 7; ++col) REQUIRE(d(row, col) == Reference(plan, inputs, row, col).d());
+      }
+    }
+  }
+}
+
+TEST_CASE("a product is the same for any number of threads, and a part is the part of the whole") {
+  RandomStream random(41, 0);
+  const GemmPlan plan =
+      parse_plan(wgmma_of("f16.f16", 16) + R"(, "split_k": {"count": 3, "unit": 64, "rule": "ceil"}})");
+  const GemmInputs inputs{.a = random_matrix(Format::f16, 130, 400, random),
+                          .b = random_matrix(Format::f16, 400, 300, random)};
+  const Matrix d = gemm(plan, inputs);
+  CHECK(gemm(plan, inputs, 3) == d);
+  GemmInputs part{.a = block_of(inputs.a, 70, 9, 0, 400), .b = block_of(inputs.b, 0, 400, 255, 4)};
+  CHECK(gemm(plan, part) == block_of(d, 70, 9, 255, 4));
+}
+
+TEST_CASE("tiles of stream-K are cut in ways of their own, wherever they are in the whole") {
+  RandomStream random(43, 0);
+  const std::string text = wgmma_of("f16.f16", 16);
+  const GemmPlan plan = parse_plan(text + R"(, "tile_mn": [4, 8], "raster": "m",
+      "regions": [{"tiles": [1, 2], "split_k": {"cuts": [0, 96, 256]}}]})");
+  const GemmPlan flat = parse_plan(text + "}"), cut = parse_plan(text + R"(, "split_k": {"cuts": [0, 96, 256]}})");
+  GemmInputs inputs{.a = random_matrix(Format::f16, 8, 256, random), .b = random_matrix(Format::f16, 256, 16, random)};
+  const Matrix d = gemm(plan, inputs), of_flat = gemm(flat, inputs), of_cut = gemm(cut, inputs);
+  CHECK(of_flat != of_cut);
+  for (int row = 0; row < 8; ++row) {
+    for (int col = 0; col < 16; ++col) {
+      const int tile = col / 8 * 2 + row / 4;  // along M first
+      CHECK(d(row, col) == (tile == 1 || tile == 2 ? of_cut : of_flat)(row, col));
+    }
+  }
+  const GemmInputs sampled{.a = block_of(inputs.a, 6, 1, 0, 256),
+                           .b = block_of(inputs.b, 0, 256, 3, 1),
+                           .rows = {6},
+                           .cols = {3},
+                           .whole_m = 8,
+                           .whole_n = 16};
+  CHECK(gemm(plan, sampled)(0, 0) == d(6, 3));
+}
+
+TEST_CASE("the epilogue acts on the f32 sum, each operation rounded once") {
+  RandomStream random(47, 0);
+  const std::string text = wgmma_of("f16.f16", 16);
+  const GemmInputs inputs{.a = random_matrix(Format::f16, 3, 32, random),
+                          .b = random_matrix(Format::f16, 32, 4, random),
+                          .c = random_matrix(Format::bf16, 3, 4, random),
+                          .bias = random_matrix(Format::f32, 1, 4, random),
+                          .scale_a = random_matrix(Format::f32, 3, 1, random),
+                          .scale_b = random_matrix(Format::f32, 1, 4, random)};
+  const Matrix sum = gemm(parse_plan(text + "}"), inputs);
+  const Matrix d = gemm(parse_plan(text + R"(, "epilogue": [{"op": "alpha_beta", "alpha": 0.3, "beta": 0.7},
+      {"op": "row_scale"}, {"op": "col_scale"}, {"op": "bias"}, {"op": "relu"}], "output": {"type": "f16"}})"),
+                        inputs);
+  const auto multiply = [](uint32_t x, uint32_t y) {
+    return static_cast<uint32_t>(ieee_fma(f32_format, x, y, (x ^ y) & 0x80000000));
+  };
+  for (int row = 0; row < 3; ++row) {
+    for (int col = 0; col < 4; ++col) {
+      const auto c = static_cast<uint32_t>((*inputs.c)(row, col) << 16);
+      auto x = static_cast<uint32_t>(ieee_fma(f32_format, std::bit_cast<uint32_t>(0.3f), sum(row, col),
+                                              multiply(std::bit_cast<uint32_t>(0.7f), c)));
+      x = multiply(multiply(x, (*inputs.scale_a)(row, 0)), (*inputs.scale_b)(0, col));
+      x = add(x, (*inputs.bias)(0, col));
+      CHECK(d(row, col) == rounded(x >> 31 ? 0 : x, Format::f16));
+    }
+  }
+}
+
+TEST_CASE("integers, f64 and other targets chain as well") {
+  RandomStream random(53, 0);
+  const Matrix a = from_floats(Format::s8, 2, 70, std::vector<float>(140, 3)),
+               b = from_floats(Format::s8, 70, 3, std::vector<float>(210, -2));
+  const Matrix d = gemm(flat_plan(Target::sm_90a, Format::s8, Format::s8, Format::s32), {.a = a, .b = b});
+  CHECK(decode_integer(Format::s32, d(1, 2)) == -420);
+  // On an A100 a k16 is two steps: bits differ from Hopper's.
+  const GemmInputs inputs{.a = random_matrix(Format::f16, 16, 512, random),
+                          .b = random_matrix(Format::f16, 512, 16, random)};
+  CHECK(gemm(flat_plan(Target::sm_80, Format::f16, Format::f16, Format::f32), inputs) !=
+        gemm(flat_plan(Target::sm_90a, Format::f16, Format::f16, Format::f32), inputs));
+  CHECK(gemm(flat_plan(Target::sm_100a, Format::f16, Format::f16, Format::f32), inputs) ==
+        gemm(flat_plan(Target::sm_90a, Format::f16, Format::f16, Format::f32), inputs));
+}
+
+TEST_CASE("what a product lacks is refused by name, all at once") {
+  const GemmPlan plan = parse_plan(wgmma_of("e4m3.e4m3", 32) + R"(, "promotion": {"every": 128, "scale": "fma"},
+      "epilogue": [{"op": "bias"}, {"op": "alpha_beta", "beta": 1}]})");
+  const std::string message =
+      message_of([&] { gemm(plan, {.a = Matrix(Format::e4m3, 4, 256), .b = Matrix(Format::e4m3, 256, 8)}); });
+  for (const char* name : {"scale_a = (missing)", "scale_b = (missing)", "bias = (missing)", "c = (missing)"})
+    CHECK_THAT(message, ContainsSubstring(name));
+  const GemmPlan flat = flat_plan(Target::sm_90a, Format::f16, Format::f16, Format::f32);
+  CHECK_THAT(message_of([&] { gemm(flat, {.a = Matrix(Format::f16, 4, 16), .b = Matrix(Format::f16, 8, 8)}); }),
+             ContainsSubstring("16 rows"));
+  CHECK_THAT(message_of([&] { gemm(flat, {}); }), ContainsSubstring("at least one element"));
+  CHECK_THAT(message_of([&] { flat_plan(Target::sm_70, Format::bf16, Format::bf16, Format::f32); }),
+             ContainsSubstring("bf16 x bf16 on sm_70"));
+}

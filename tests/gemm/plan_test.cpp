@@ -1,0 +1,118 @@
+#include "bitmma/gemm/plan.hpp"
+
+#include "support/catch.hpp"
+#include "support/instructions.hpp"
+
+using namespace bitmma;
+using test::message_of;
+
+namespace {
+
+const std::string w = R"("instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16")";
+const std::string fp8 = R"("instruction": "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3")";
+const std::string tf32 = R"("instruction": "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32")";
+
+using Slices = std::vector<std::pair<int64_t, int64_t>>;
+
+}  // namespace
+
+TEST_CASE("plans of libraries read, print and read back as themselves") {
+  for (const std::string& text : {
+           "{" + w + "}",
+           "{" + w + R"(, "name": "x", "output": {"type": "bf16"}, "evidence": {"split_k": "H100"}})",
+           "{" + fp8 + R"(, "promotion": {"every": 128}, "output": {"type": "bf16"}})",
+           "{" + fp8 + R"(, "promotion": {"every": 128, "scale": "mul_fma"}})",
+           "{" + fp8 + R"(, "k_tile": 128, "promotion": {"every": 64, "restart_at_tile": true}})",
+           "{" + w + R"(, "split_k": {"count": 9, "unit": 64, "rule": "nvjet"}})",
+           "{" + w + R"(, "k_step": 8, "k_tile": 64, "residue": "first", "sliced_k": 2})",
+           "{" + w + R"(, "k_tile": 64, "residue": "first", "split_k": {"count": 6, "unit": 8},
+                       "reduction": {"running": "out", "partial": "out", "start": "zero", "ftz": true}})",
+           "{" + tf32 + R"(, "input_rounding": "tf32_rna", "reduction": {"order": "pairs"}})",
+           "{" + w + R"(, "tile_mn": [128, 64], "raster": "n", "regions": [
+                       {"tiles": [0, 3], "split_k": {"cuts": [0, 64, 512]}, "reduction": {"ftz": true}}]})",
+           "{" + w + R"(, "start": "c", "epilogue": [{"op": "alpha_beta", "alpha": 0.5, "beta": 2}, {"op": "bias"},
+                       {"op": "relu"}], "output": {"type": "e4m3", "saturate": false}})",
+           std::string(R"({"target": "sm_80", "instruction": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"})"),
+       }) {
+    INFO(text);
+    const GemmPlan plan = parse_plan(text);
+    CHECK(parse_plan(print_json(plan)) == plan);
+    CHECK_FALSE(print_plan(plan).empty());
+  }
+  CHECK(print_plan(parse_plan("{" + w + "}")) == "flat");
+  CHECK(print_plan(parse_plan("{" + w + R"(, "split_k": {"count": 3, "unit": 64, "rule": "nvjet"}})")) ==
+        "split-K 3 (nvjet, unit 64)");
+}
+
+TEST_CASE("what is wrong with a plan is said by its field") {
+  const struct {
+    std::string text, message;
+  } table[]{
+      {"", "plan: JSON"},
+      {"[1]", "an object"},
+      {"{}", "plan: instruction = (missing)"},
+      {R"({"instruction": 5})", "plan: instruction = 5"},
+      {R"({"instruction": "wgmma.x"})", ".mma_async"},
+      {R"({"instruction": "tcgen05.ld.sync.aligned.32x32b.x1.b32"})", "a matrix instruction"},
+      {"{" + w + R"(, "spllit_k": 3})", "plan: spllit_k = 3: legal is a field of plans"},
+      {"{" + w + R"(, "k_step": 0})", "plan: k_step = 0"},
+      {"{" + w + R"(, "k_step": 17})", "plan: k_step = 17: legal is at most K of the instruction, 16"},
+      {"{" + w + R"(, "k_step": 1e9})", "plan: k_step"},
+      {"{" + w + R"(, "residue": "first"})", "plan: k_tile = (missing)"},
+      {"{" + w + R"(, "residue": "middle"})", "plan: residue = middle: legal is last, first"},
+      {"{" + w + R"(, "promotion": {"evry": 3}})", "plan: promotion.evry"},
+      {"{" + w + R"(, "promotion": 128})", "plan: promotion = 128: legal is an object"},
+      {"{" + w + R"(, "split_k": {"count": 0}})", "plan: split_k.count = 0"},
+      {"{" + w + R"(, "split_k": {"count": 99999999999999999999}})", "plan: split_k.count"},
+      {"{" + w + R"(, "split_k": {"cuts": [0, 8, 4]}})", "0, then rising numbers"},
+      {"{" + w + R"(, "split_k": {"cuts": "all"}})", "plan: split_k.cuts"},
+      {"{" + w + R"(, "epilogue": [{"op": "gelu"}]})", "approximate"},
+      {"{" + w + R"(, "epilogue": [{"op": "square"}]})", "plan: epilogue[0].op = square"},
+      {"{" + w + R"(, "epilogue": [{}]})", "plan: epilogue[0].op = (missing)"},
+      {"{" + w + R"(, "input_rounding": "tf32_rne"})", "plan: input_rounding"},
+      {"{" + w + R"(, "output": {"type": "s32"}})", "plan: output"},
+      {"{" + w + R"(, "output": {"type": "float"}})", "plan: output.type = float"},
+      {"{" + w + R"(, "regions": [{"split_k": {"count": 2}}]})", "plan: regions[0].tiles = (missing)"},
+      {"{" + w + R"(, "target": "sm_80"})", "sm_90a"},
+      {"{" + w + R"(, "start": "d"})", "plan: start = d"},
+      {"{" + fp8 + R"(, "start": "c", "promotion": {"every": 128}})", "plan: start = c"},
+      {R"({"instruction": "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", "output": {"type": "f64"},
+           "split_k": {"count": 2}})",
+       "plan: split_k"},
+      {R"({"instruction": "wgmma.mma_async.sp.sync.aligned.m64n256k32.f32.bf16.bf16"})", "dense"},
+  };
+  for (const auto& [text, message] : table) {
+    INFO(text);
+    const std::string json = text;
+    CHECK_THAT(message_of([&] { parse_plan(json); }), ContainsSubstring(message));
+  }
+}
+
+TEST_CASE("the rules cut K as libraries do, and say what they lose") {
+  const auto slices = [](int count, int unit, SplitRule rule, int64_t k) {
+    return slices_of({.count = count, .unit = unit, .rule = rule}, k);
+  };
+  CHECK(slices(1, 64, SplitRule::ceil, 100) == Slices{{0, 100}});
+  CHECK(slices(3, 64, SplitRule::nvjet, 4096) == Slices{{0, 1408}, {1408, 2816}, {2816, 4096}});
+  CHECK(slices(6, 8, SplitRule::ceil, 1000) ==
+        Slices{{0, 168}, {168, 336}, {336, 504}, {504, 672}, {672, 840}, {840, 1000}});
+  CHECK(slices(3, 64, SplitRule::floor, 1000) == Slices{{0, 320}, {320, 640}, {640, 1000}});
+  CHECK(slices(8, 64, SplitRule::floor, 100) == Slices{{0, 100}});
+  CHECK(slices(3, 64, SplitRule::big_first, 1000) == Slices{{0, 384}, {384, 704}, {704, 1000}});
+  CHECK(slices(64, 64, SplitRule::ceil, 128).size() == 2);
+  CHECK(slices(1 << 30, 1, SplitRule::ceil, 8).size() == 8);
+  CHECK(slices(1 << 30, 64, SplitRule::floor, 8) == Slices{{0, 8}});
+  CHECK(slices_of({.cuts = {0, 5, 5, 9, 100}}, 20) == Slices{{0, 5}, {5, 9}, {9, 20}});
+  // The last 8 of 11528 are lost in nine slices and not in five.
+  GemmPlan plan = parse_plan("{" + w + R"(, "split_k": {"count": 9, "unit": 64, "rule": "nvjet"}})");
+  CHECK(k_added(plan, 11528) == 11520);
+  plan.split_k.count = 5;
+  CHECK(k_added(plan, 11528) == 11528);
+  // nvjet is ceil but for 0 < K mod (unit * count) < count.
+  for (int64_t k = 1; k < 3000; k += 7) {
+    for (int s = 2; s < 12; ++s) {
+      const int64_t rest = k % (64 * s);
+      CHECK((slices(s, 64, SplitRule::nvjet, k) == slices(s, 64, SplitRule::ceil, k)) == !(rest > 0 && rest < s));
+    }
+  }
+}

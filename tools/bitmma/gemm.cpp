@@ -1,0 +1,144 @@
+#include "bitmma/gemm/gemm.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include "bitmma/files/product_file.hpp"
+#include "bitmma/instruction/evidence.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "flags.hpp"
+#include "output.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct GemmFlags {
+  std::string path, plan, out, rows, cols, output_type;
+  TargetFlag target;
+  int threads = 1;
+  bool json = false;
+};
+
+/// "0..7", "3", "0..3,96,100..127": numbers below `count`.
+std::vector<int> numbers_of(std::string_view flag, const std::string& text, int count) {
+  std::vector<int> numbers;
+  if (text.empty()) {
+    numbers.resize(static_cast<size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+  }
+  const auto refuse = [&](const std::string& seen) {
+    throw Error({.field = std::string(flag),
+                 .seen = seen.substr(0, 80),
+                 .expected = fmt::format("numbers in 0..{} and ranges of them", count - 1),
+                 .fix = "for example 0..7,96"});
+  };
+  std::istringstream pieces(text);
+  for (std::string piece; std::getline(pieces, piece, ',');) {
+    const size_t dots = piece.find("..");
+    const auto first = parse_word(piece.substr(0, dots));
+    const auto last = dots == std::string::npos ? first : parse_word(piece.substr(dots + 2));
+    if (!first || !last || *first > *last || *last >= static_cast<uint64_t>(count)) refuse(piece);
+    for (uint64_t number = *first; number <= *last; ++number) numbers.push_back(static_cast<int>(number));
+  }
+  if (numbers.empty()) refuse(text);
+  return numbers;
+}
+
+/// The plan that the flag means: JSON, a file of it, or a name. Without one the flat plan.
+GemmPlan plan_of(const GemmFlags& flags, const ProductFile& product, Target target) {
+  const Format output = !flags.output_type.empty() ? require_format("--output-type", flags.output_type)
+                                                   : product.output().value_or(Format::f32);
+  if (flags.plan.empty() || flags.plan == "flat")
+    return flat_plan(target, product.inputs.a.format(), product.inputs.b.format(), output);
+  if (flags.plan.front() == '{') return parse_plan(flags.plan);
+  if (!flags.plan.ends_with(".json")) {
+    throw Error({.field = "--plan",
+                 .seen = flags.plan,
+                 .expected = "flat, a JSON object, or a file NAME.json",
+                 .fix = "docs/products.md says what a plan holds"});
+  }
+  std::ifstream file(flags.plan);
+  if (!file) throw Error({.field = "--plan", .seen = flags.plan, .expected = "a file that can be read"});
+  std::ostringstream text;
+  text << file.rdbuf();
+  return parse_plan(text.str());
+}
+
+void run_gemm(Context& context, const GemmFlags& flags) {
+  ProductFile product = read_product_file(flags.path);
+  const Target target = flags.target.asked().value_or(product.target.value_or(Target::sm_90a));
+  const GemmPlan plan = plan_of(flags, product, target);
+  const int m = product.inputs.a.rows(), n = product.inputs.b.cols();
+  if (!flags.rows.empty() || !flags.cols.empty())
+    product = part_of(product, numbers_of("--rows", flags.rows, m), numbers_of("--cols", flags.cols, n));
+  const Matrix d = [&] {
+    ProgressLine progress(context, "gemm", static_cast<int64_t>(product.inputs.a.rows()) * product.inputs.b.cols());
+    return gemm(plan, product.inputs, flags.threads, progress.from(0));
+  }();
+  if (!flags.out.empty()) write_tensor_file(flags.out, with_d(product, plan, d));
+  int64_t differ = 0;
+  for (int row = 0; row < d.rows() && product.d && product.d->format() == d.format(); ++row) {
+    for (int col = 0; col < d.cols(); ++col) differ += d.code(row, col) != product.d->code(row, col);
+  }
+  const int64_t k = product.inputs.a.cols(), added = k_added(plan, k);
+  const bool compared = product.d && product.d->format() == d.format();
+  if (compared) context.exit_code = differ == 0 ? exit_same : exit_differs;
+  if (flags.json) {
+    Json json{{"m", d.rows()},
+              {"n", d.cols()},
+              {"k", k},
+              {"k_added", added},
+              {"target", print(plan.target)},
+              {"plan", Json::parse(print_json(plan))},
+              {"evidence_of_instruction", print(evidence_of(plan.instruction, plan.target))}};
+    if (compared) json["differ"] = differ;
+    context.terminal.out << json.dump(2) << '\n';
+    return;
+  }
+  std::vector<std::vector<std::string>> table{
+      {"product", fmt::format("{} x {} x {}, D {}", d.rows(), d.cols(), k, info(d.format()).name)},
+      {"plan", fmt::format("{}{}", print_plan(plan), flags.plan.empty() ? " (no plan was given)" : "")},
+      {"instruction", print(plan.instruction)},
+      {"target", fmt::format("{}; {}", print(plan.target), print(evidence_of(plan.instruction, plan.target)))}};
+  if (added != k) table.push_back({"K added", fmt::format("{} of {}: the rule of the split loses the rest", added, k)});
+  if (compared) {
+    table.push_back({"recorded d",
+                     differ == 0
+                         ? fmt::format("all {} the same", counted(static_cast<int64_t>(d.size()), "output"))
+                         : fmt::format("{} of {} differ", differ, counted(static_cast<int64_t>(d.size()), "output"))});
+  }
+  context.terminal.out << print_table(table);
+}
+
+}  // namespace
+
+void add_gemm(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("gemm", "a whole matrix product as a library adds it up, bit for bit");
+  const auto flags = std::make_shared<GemmFlags>();
+  command->add_option("file", flags->path, "safetensors with a [M, K] and b [K, N] or b_t [N, K]; see docs/products.md")
+      ->required();
+  command->add_option("--plan", flags->plan, "flat, JSON, or a file NAME.json; default flat");
+  command->add_option("-o,--output", flags->out, "file to write: the product with d");
+  flags->target.add(*command, "the GPU by its PTX name, for flat; default that of the file, or sm_90a");
+  command->add_option("--output-type", flags->output_type, "type of d for flat; default that of the file's d, or f32");
+  command->add_option("--rows", flags->rows, "only these rows of d: 0..7,96");
+  command->add_option("--cols", flags->cols, "only these columns of d");
+  command->add_flag("--json", flags->json, "the result as JSON");
+  add_threads(*command, flags->threads);
+  command->footer(
+      "Examples:\n"
+      "  bitmma gemm product.safetensors -o with_d.safetensors\n"
+      "  bitmma gemm product.safetensors --rows 0..7 --cols 0..15 --plan '{\"instruction\": "
+      "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\", \"promotion\": {\"every\": 128}, \"output\": "
+      "{\"type\": "
+      "\"bf16\"}}'\n"
+      "Where the file has a d of the same type it is compared. Exit code 1 when outputs differ, 2 when something is "
+      "wrong.");
+  command->callback([flags, &context] { run_gemm(context, *flags); });
+}
+
+}  // namespace bitmma::cli
