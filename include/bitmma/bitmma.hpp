@@ -14,7 +14,7 @@
 //   a result            evidence_of, choices_of                           how sure it is
 //   a vector file       read_vector_file, case_at, verify, compare, write_golden
 //   wrong bits          explain, diagnose, lint (bitmma/analysis)
-//   a whole product     parse_plan, flat_plan, gemm; read_product_file     with the bits of a library
+//   a whole product     parse_plan, flat_plan, gemm, find_plans; read_product_file   with the bits of a library
 //
 // Every function that takes data checks it and throws Error, which holds all violations. Nothing is global but the
 // choice of an instruction set (bitmma/arithmetic/cpu_target.hpp); all functions may be called from many threads at
@@ -31,6 +31,7 @@
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/formats/format.hpp"
 #include "bitmma/formats/matrix.hpp"
+#include "bitmma/gemm/find.hpp"
 #include "bitmma/gemm/gemm.hpp"
 #include "bitmma/gemm/plan.hpp"
 #include "bitmma/instruction/case.hpp"

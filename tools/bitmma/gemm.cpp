@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "bitmma/files/product_file.hpp"
+#include "bitmma/gemm/find.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
@@ -19,7 +20,7 @@ struct GemmFlags {
   std::string path, plan, out, rows, cols, output_type;
   TargetFlag target;
   int threads = 1;
-  bool json = false;
+  bool json = false, find = false;
 };
 
 /// "0..7", "3", "0..3,96,100..127": numbers below `count`.
@@ -68,7 +69,64 @@ GemmPlan plan_of(const GemmFlags& flags, const ProductFile& product, Target targ
   return parse_plan(text.str());
 }
 
+/// Which plans give the D of the file.
+void run_find(Context& context, const GemmFlags& flags) {
+  const ProductFile product = read_product_file(flags.path);
+  if (!product.d) {
+    throw Error(
+        {.field = flags.path + ": tensor d", .seen = "(missing)", .expected = "a recorded D, whose plan is asked for"});
+  }
+  for (const auto& [flag, text] :
+       {std::pair("--plan", &flags.plan), std::pair("-o", &flags.out), std::pair("--rows", &flags.rows),
+        std::pair("--cols", &flags.cols), std::pair("--output-type", &flags.output_type)}) {
+    if (!text->empty()) throw Error({.field = flag, .seen = "given", .expected = "absent with --find"});
+  }
+  const Target target = flags.target.asked().value_or(product.target.value_or(Target::sm_90a));
+  const auto count = static_cast<int64_t>(candidate_plans(product.inputs, *product.d, target).size());
+  const PlanSearch found = [&] {
+    ProgressLine progress(context, "find", count);
+    return find_plans(product.inputs, *product.d, {.target = target, .threads = flags.threads}, progress.from(0));
+  }();
+  context.exit_code = found.all_bits.empty() ? exit_differs : exit_same;
+  if (flags.json) {
+    Json json{{"candidates", found.candidates},
+              {"outputs", found.outputs},
+              {"all_bits", Json::array()},
+              {"nearest", Json::array()}};
+    for (const GemmPlan& plan : found.all_bits) json["all_bits"].push_back(Json::parse(print_json(plan)));
+    for (const NearPlan& near : found.nearest) {
+      json["nearest"].push_back(
+          {{"plan", Json::parse(print_json(near.plan))}, {"differing", near.differing}, {"pattern", near.pattern}});
+    }
+    context.terminal.out << json.dump(2) << '\n';
+    return;
+  }
+  std::ostream& out = context.terminal.out;
+  out << fmt::format("{} tried on {}\n", counted(found.candidates, "plan"), counted(found.outputs, "output"));
+  if (found.all_bits.empty()) {
+    out << "none gives all bits; the nearest:\n";
+    for (const NearPlan& near : found.nearest)
+      out << fmt::format("{} differ, {}: {}\n  {}\n", near.differing, near.pattern, print_plan(near.plan),
+                         print_json(near.plan));
+    return;
+  }
+  const auto several = static_cast<int64_t>(found.all_bits.size());
+  out << (several == 1
+              ? std::string("one gives all bits:\n")
+              : fmt::format("{} give all bits; this D cannot tell them apart. The simplest first:\n", several));
+  constexpr size_t most_shown = 5;
+  for (size_t i = 0; i < std::min(found.all_bits.size(), most_shown); ++i) {
+    const GemmPlan& plan = found.all_bits[i];
+    const int64_t k = product.inputs.a.cols(), added = k_added(plan, k);
+    out << fmt::format("{}{}\n  {}\n", print_plan(plan), added == k ? "" : fmt::format(", as if K ended at {}", added),
+                       print_json(plan));
+  }
+  if (found.all_bits.size() > most_shown)
+    out << fmt::format("and {} more: --json\n", found.all_bits.size() - most_shown);
+}
+
 void run_gemm(Context& context, const GemmFlags& flags) {
+  if (flags.find) return run_find(context, flags);
   ProductFile product = read_product_file(flags.path);
   const Target target = flags.target.asked().value_or(product.target.value_or(Target::sm_90a));
   const GemmPlan plan = plan_of(flags, product, target);
@@ -127,6 +185,7 @@ void add_gemm(CLI::App& app, Context& context) {
   command->add_option("--output-type", flags->output_type, "type of d for flat; default that of the file's d, or f32");
   command->add_option("--rows", flags->rows, "only these rows of d: 0..7,96");
   command->add_option("--cols", flags->cols, "only these columns of d");
+  command->add_flag("--find", flags->find, "which plans give the d of the file?");
   command->add_flag("--json", flags->json, "the result as JSON");
   add_threads(*command, flags->threads);
   command->footer(
@@ -136,6 +195,16 @@ void add_gemm(CLI::App& app, Context& context) {
       "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\", \"promotion\": {\"every\": 128}, \"output\": "
       "{\"type\": "
       "\"bf16\"}}'\n"
+      "  bitmma gemm recorded.safetensors --find\n"
+      "--find tries: one chain; promotion every 32, 64, 128, 256 or 512 (8-bit types); the leftover of tiles of 16 to "
+      "256\n"
+      "first, with whole and half instructions; split-K by nvjet's rule into 2..64 (unit 64, of 8-bit types 128), by "
+      "ceil\n"
+      "into 2..32 (unit 4, 8, 32, 64, 128), by floor and big_first into 2..16 (unit 32, 64, 128), partial and running "
+      "sums\n"
+      "in f32 or D's type; pairs of 2, 4, 8 slices; sliced-K 2 and 4; tf32 inputs as they are, rounded to nearest even "
+      "or\n"
+      "away; relu; scales and bias that the file has; one chain of sm_80, sm_89, sm_100a and sm_120a.\n"
       "Where the file has a d of the same type it is compared. Exit code 1 when outputs differ, 2 when something is "
       "wrong.");
   command->callback([flags, &context] { run_gemm(context, *flags); });

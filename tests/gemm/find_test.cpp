@@ -1,0 +1,82 @@
+#include "bitmma/gemm/find.hpp"
+
+#include <algorithm>
+
+#include "bitmma/core/random.hpp"
+#include "bitmma/files/product_file.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+Matrix random_matrix(Format format, int rows, int cols, RandomStream& random) {
+  std::vector<float> values(static_cast<size_t>(rows) * static_cast<size_t>(cols));
+  for (float& value : values) value = static_cast<float>(random.between(-20000, 20000)) / 4096;
+  return from_floats(format, rows, cols, values);
+}
+
+}  // namespace
+
+TEST_CASE("plans that are planted are found, or others that give all bits") {
+  RandomStream random(61, 0);
+  const std::string w = R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k)";
+  for (const std::string& text :
+       {w + R"(16.f32.f16.f16"})", w + R"(16.f32.bf16.bf16", "split_k": {"count": 5, "unit": 64, "rule": "nvjet"}})",
+        w + R"(32.f32.e4m3.e4m3", "promotion": {"every": 256}, "output": {"type": "bf16"}})",
+        w + R"(16.f32.bf16.bf16", "k_step": 8, "k_tile": 32, "residue": "first",
+               "split_k": {"count": 4, "unit": 8, "rule": "ceil"}})",
+        w + R"(16.f32.f16.f16", "k_tile": 64, "residue": "first", "split_k": {"count": 6, "unit": 8, "rule": "ceil"},
+               "reduction": {"partial": "out"}, "output": {"type": "bf16"}})",
+        w + R"(16.f32.f16.f16", "k_tile": 64, "sliced_k": 2})",
+        w + R"(16.f32.f16.f16", "split_k": {"count": 3, "unit": 64, "rule": "big_first"}})",
+        w + R"(16.f32.f16.f16", "epilogue": [{"op": "relu"}]})",
+        std::string(R"({"target": "sm_80", "instruction": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"})")}) {
+    const GemmPlan plan = parse_plan(text);
+    const Format type = mma_of(plan.instruction).a;
+    GemmInputs inputs{.a = random_matrix(type, 4, 1000, random), .b = random_matrix(type, 1000, 9, random)};
+    const Matrix d = gemm(plan, inputs);
+    const PlanSearch found = find_plans(inputs, d, {.threads = 2});
+    INFO(text);
+    REQUIRE_FALSE(found.all_bits.empty());
+    CHECK(found.nearest.empty());
+    CHECK(gemm(found.all_bits.front(), inputs) == d);
+  }
+}
+
+TEST_CASE("where no plan gives all bits the nearest are shown with what they miss") {
+  RandomStream random(67, 0);
+  const GemmInputs inputs{.a = random_matrix(Format::f16, 4, 64, random),
+                          .b = random_matrix(Format::f16, 64, 8, random)};
+  Matrix d = gemm(flat_plan(Target::sm_90a, Format::f16, Format::f16, Format::f32), inputs);
+  for (int row = 0; row < 4; ++row) d(row, 5) ^= 0x400;
+  const PlanSearch found = find_plans(inputs, d);
+  CHECK(found.all_bits.empty());
+  REQUIRE_FALSE(found.nearest.empty());
+  CHECK(found.nearest.front().differing == 4);
+  CHECK(found.nearest.front().pattern == "all in columns 5..5");
+  CHECK(print_plan(found.nearest.front().plan) == "flat");
+  CHECK_THROWS_AS(find_plans(inputs, Matrix(Format::f32, 4, 7)), Error);
+}
+
+TEST_CASE("no candidate is there twice, and every one is legal") {
+  const GemmInputs inputs{.a = Matrix(Format::e4m3, 1, 2048), .b = Matrix(Format::e4m3, 2048, 1)};
+  const std::vector<GemmPlan> plans = candidate_plans(inputs, Matrix(Format::bf16, 1, 1), Target::sm_90a);
+  CHECK(plans.size() > 500);
+  CHECK(print_plan(plans.front()) == "flat");
+  for (size_t i = 0; i < plans.size(); ++i) REQUIRE(violations_of(plans[i]).empty());
+}
+
+TEST_CASE("the plan of every recorded call is found from its bits", "[rule:products]") {
+  for (const char* name :
+       {"nvjet_split3_bf16_k4096", "nvjet_algo2_e4m3_k1024", "cutlass80_split6_bf16_k1000", "cutlass75_bf16_k264",
+        "cutlass80_tf32_k264", "xmma_tf32_k1024", "nvjet_fast_e4m3_bf16_k1024"}) {
+    const ProductFile product =
+        read_product_file(test::source_path(std::string("data/products/") + name + ".safetensors"));
+    const PlanSearch found = find_plans(product.inputs, *product.d, {.threads = 2});
+    INFO(name);
+    REQUIRE_FALSE(found.all_bits.empty());
+    CHECK(gemm(found.all_bits.front(), product.inputs) == *product.d);
+  }
+}
