@@ -130,21 +130,6 @@ class Reader {
   const TensorFile& file_;
 };
 
-std::optional<Matrix> picked(const std::optional<Matrix>& matrix, std::span<const int> rows, std::span<const int> cols,
-                             bool by_row, bool by_col) {
-  if (!matrix) return matrix;
-  const int count_rows = by_row ? static_cast<int>(rows.size()) : matrix->rows(),
-            count_cols = by_col ? static_cast<int>(cols.size()) : matrix->cols();
-  Matrix part(matrix->format(), count_rows, count_cols);
-  for (int i = 0; i < count_rows; ++i) {
-    for (int j = 0; j < count_cols; ++j) {
-      part.set_code(i, j,
-                    matrix->code(by_row ? rows[static_cast<size_t>(i)] : i, by_col ? cols[static_cast<size_t>(j)] : j));
-    }
-  }
-  return part;
-}
-
 }  // namespace
 
 std::optional<Format> ProductFile::output() const { return d ? std::optional(d->format()) : output_type; }
@@ -183,34 +168,8 @@ ProductFile read_product_file(const std::string& path) {
 
 ProductFile part_of(const ProductFile& product, std::span<const int> rows, std::span<const int> cols) {
   ProductFile part = product;
-  const GemmInputs& whole = product.inputs;
-  const auto require = [](std::span<const int> numbers, int count, std::string_view what) {
-    for (const int number : numbers) {
-      if (number >= 0 && number < count) continue;
-      throw Error(
-          {.field = std::string(what), .seen = std::to_string(number), .expected = fmt::format("0..{}", count - 1)});
-    }
-  };
-  require(rows, whole.a.rows(), "rows");
-  require(cols, whole.b.cols(), "cols");
-  GemmInputs& inputs = part.inputs;
-  inputs.a = *picked(whole.a, rows, cols, true, false);
-  inputs.b = *picked(whole.b, rows, cols, false, true);
-  inputs.c = picked(whole.c, rows, cols, true, true);
-  inputs.bias = picked(whole.bias, rows, cols, false, true);
-  inputs.scale_a = picked(whole.scale_a, rows, cols, whole.scale_a && whole.scale_a->rows() > 1, false);
-  inputs.scale_b = picked(whole.scale_b, rows, cols, false, whole.scale_b && whole.scale_b->cols() == whole.b.cols());
-  inputs.sfa = picked(whole.sfa, rows, cols, true, false);
-  inputs.sfb = picked(whole.sfb, rows, cols, false, true);
-  part.d = picked(product.d, rows, cols, true, true);
-  const auto numbers = [](std::span<const int> picks, const std::vector<int64_t>& before) {
-    std::vector<int64_t> found;
-    for (const int i : picks) found.push_back(before.empty() ? i : before[static_cast<size_t>(i)]);
-    return found;
-  };
-  inputs.whole_m = std::max<int64_t>(whole.whole_m, whole.a.rows());
-  inputs.whole_n = std::max<int64_t>(whole.whole_n, whole.b.cols());
-  inputs.rows = numbers(rows, whole.rows), inputs.cols = numbers(cols, whole.cols);
+  part.inputs = part_of(product.inputs, rows, cols);
+  if (product.d) part.d = cols_of(rows_of(*product.d, rows, "d"), cols, "d");
   return part;
 }
 

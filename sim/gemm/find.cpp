@@ -220,25 +220,8 @@ PlanSearch find_plans(const GemmInputs& inputs, const Matrix& d, const FindOptio
   const std::vector<GemmPlan> candidates = candidate_plans(inputs, d, options.target);
   // A sample first: most plans miss some of a few outputs. What gives all of them is computed whole.
   const std::vector<int> rows = spread(d.rows(), 8), cols = spread(d.cols(), 16);
-  const auto picked = [&](const Matrix& matrix, bool by_row, bool by_col) {
-    Matrix part(matrix.format(), by_row ? static_cast<int>(rows.size()) : matrix.rows(),
-                by_col ? static_cast<int>(cols.size()) : matrix.cols());
-    for (int i = 0; i < part.rows(); ++i) {
-      for (int j = 0; j < part.cols(); ++j)
-        part.set_code(
-            i, j, matrix.code(by_row ? rows[static_cast<size_t>(i)] : i, by_col ? cols[static_cast<size_t>(j)] : j));
-    }
-    return part;
-  };
-  GemmInputs sample = inputs;
-  sample.a = picked(inputs.a, true, false), sample.b = picked(inputs.b, false, true);
-  if (inputs.c) sample.c = picked(*inputs.c, true, true);
-  if (inputs.bias) sample.bias = picked(*inputs.bias, false, true);
-  if (inputs.scale_a && inputs.scale_a->rows() > 1) sample.scale_a = picked(*inputs.scale_a, true, false);
-  if (inputs.scale_b && inputs.scale_b->cols() == inputs.b.cols())
-    sample.scale_b = picked(*inputs.scale_b, false, true);
-  sample.rows.clear(), sample.cols.clear(), sample.whole_m = sample.whole_n = 0;
-  const Matrix d_of_sample = picked(d, true, true);
+  const GemmInputs sample = part_of(inputs, rows, cols);
+  const Matrix d_of_sample = cols_of(rows_of(d, rows, "d"), cols, "d");
   std::vector<int64_t> misses(candidates.size());
   std::atomic<int64_t> done{0};
   parallel_for(candidates.size(), options.threads, [&](size_t i) {
@@ -255,8 +238,12 @@ PlanSearch find_plans(const GemmInputs& inputs, const Matrix& d, const FindOptio
     const bool wants_near =
         search.all_bits.empty() && search.nearest.size() < static_cast<size_t>(std::max(0, options.max_nearest));
     if (misses[i] > 0 && !wants_near) break;
+    if (is_whole && misses[i] == 0) {
+      search.all_bits.push_back(candidates[i]);
+      continue;
+    }
     const Matrix computed = gemm(candidates[i], inputs, options.threads);
-    const int64_t count = is_whole ? misses[i] : differing(computed, d);
+    const int64_t count = differing(computed, d);
     if (count == 0) search.all_bits.push_back(candidates[i]);
     else if (wants_near) search.nearest.push_back({candidates[i], count, pattern_of(computed, d, inputs)});
   }

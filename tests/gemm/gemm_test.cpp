@@ -263,3 +263,21 @@ TEST_CASE("what a product lacks is refused by name, all at once") {
   CHECK_THAT(message_of([&] { flat_plan(Target::sm_70, Format::bf16, Format::bf16, Format::f32); }),
              ContainsSubstring("bf16 x bf16 on sm_70"));
 }
+
+TEST_CASE("a part of a product whose operands are too short is refused, never read past the end") {
+  GemmInputs inputs{.a = Matrix(Format::f16, 4, 16), .b = Matrix(Format::f16, 16, 6)};
+  const std::vector<int> rows{3}, cols{5};
+  CHECK(part_of(inputs, rows, cols).a.rows() == 1);
+  CHECK_THROWS_AS(part_of(inputs, std::vector<int>{4}, cols), Error);
+  CHECK_THROWS_AS(part_of(inputs, rows, std::vector<int>{-1}), Error);
+  const auto refused = [&](auto&& spoil, const std::string& name) {
+    GemmInputs spoiled = inputs;
+    spoil(spoiled);
+    CHECK_THAT(message_of([&] { part_of(spoiled, rows, cols); }), Catch::Contains(name));
+  };
+  refused([](GemmInputs& given) { given.bias = Matrix(Format::f32, 1, 3); }, "columns of bias");
+  refused([](GemmInputs& given) { given.c = Matrix(Format::f32, 2, 6); }, "rows of c");
+  refused([](GemmInputs& given) { given.sfb = Matrix(Format::ue8m0, 1, 2); }, "columns of sfb");
+  refused([](GemmInputs& given) { given.rows = {0, 1}; }, "rows");
+  refused([](GemmInputs& given) { given.cols = {7}; }, "cols");
+}

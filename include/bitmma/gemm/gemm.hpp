@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "bitmma/formats/matrix.hpp"
@@ -30,6 +32,14 @@ struct GemmInputs {
 
   bool operator==(const GemmInputs&) const = default;
 };
+
+/// Rows and columns of the product alone: of A, B and everything that goes with them; numbers count in the inputs.
+/// Throws Error for a number that the product, or an operand shorter than it, does not have.
+GemmInputs part_of(const GemmInputs& whole, std::span<const int> rows, std::span<const int> cols);
+
+/// These rows or columns, in this order. Throws Error, which names the matrix, for one that it does not have.
+Matrix rows_of(const Matrix& matrix, std::span<const int> rows, std::string_view name);
+Matrix cols_of(const Matrix& matrix, std::span<const int> cols, std::string_view name);
 
 /// Called with the number of finished outputs.
 using GemmProgress = std::function<void(int64_t)>;
