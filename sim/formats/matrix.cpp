@@ -133,6 +133,20 @@ void set_block(Matrix& matrix, int row, int col, const Matrix& block) {
   view(matrix).block(row, width * col, block.rows(), width * block.cols()) = view(block);
 }
 
+int64_t count_differing(const Matrix& x, const Matrix& y) {
+  if (x.rows() != y.rows() || x.cols() != y.cols() || x.format() != y.format()) {
+    const auto print = [](const Matrix& one) {
+      return fmt::format("{} x {} {}", one.rows(), one.cols(), info(one.format()).name);
+    };
+    throw Error({.field = "matrices that are compared", .seen = print(y), .expected = print(x)});
+  }
+  int64_t count = 0;
+  for (int row = 0; row < x.rows(); ++row) {
+    for (int col = 0; col < x.cols(); ++col) count += x.code(row, col) != y.code(row, col);
+  }
+  return count;
+}
+
 Matrix from_floats(Format format, int rows, int cols, std::span<const float> values) {
   Matrix matrix(format, rows, cols);
   if (values.size() != matrix.size()) {

@@ -151,14 +151,6 @@ std::string pattern_of(const Matrix& d, const Matrix& recorded, const GemmInputs
   return text.empty() ? "in all rows and columns" : text;
 }
 
-int64_t differing(const Matrix& x, const Matrix& y) {
-  int64_t count = 0;
-  for (int row = 0; row < x.rows(); ++row) {
-    for (int col = 0; col < x.cols(); ++col) count += x.code(row, col) != y.code(row, col);
-  }
-  return count;
-}
-
 /// Numbers spread over 0..count-1.
 std::vector<int> spread(int count, int most) {
   std::vector<int> numbers;
@@ -225,7 +217,7 @@ PlanSearch find_plans(const GemmInputs& inputs, const Matrix& d, const FindOptio
   std::vector<int64_t> misses(candidates.size());
   std::atomic<int64_t> done{0};
   parallel_for(candidates.size(), options.threads, [&](size_t i) {
-    misses[i] = differing(gemm(candidates[i], sample), d_of_sample);
+    misses[i] = count_differing(gemm(candidates[i], sample), d_of_sample);
     const int64_t now = ++done;
     if (progress) progress(now);
   });
@@ -243,7 +235,7 @@ PlanSearch find_plans(const GemmInputs& inputs, const Matrix& d, const FindOptio
       continue;
     }
     const Matrix computed = gemm(candidates[i], inputs, options.threads);
-    const int64_t count = differing(computed, d);
+    const int64_t count = count_differing(computed, d);
     if (count == 0) search.all_bits.push_back(candidates[i]);
     else if (wants_near) search.nearest.push_back({candidates[i], count, pattern_of(computed, d, inputs)});
   }

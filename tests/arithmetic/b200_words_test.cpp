@@ -1,32 +1,18 @@
 // The published result words of a real B200 (data/b200/tcgen05_words.txt): one output element a line.
-#include <fstream>
+#include <fmt/format.h>
+
 #include <map>
 #include <sstream>
 
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/word_lists.hpp"
 
 using namespace bitmma;
+using test::hex_words;
 
 namespace {
-
-std::vector<std::string> split(const std::string& line) {
-  std::vector<std::string> cells;
-  std::istringstream stream(line);
-  for (std::string cell; std::getline(stream, cell, '|');) {
-    const size_t first = cell.find_first_not_of(' ');
-    cells.push_back(first == std::string::npos ? "" : cell.substr(first, cell.find_last_not_of(' ') - first + 1));
-  }
-  return cells;
-}
-
-std::vector<uint32_t> hex_words(const std::string& text) {
-  std::vector<uint32_t> words;
-  std::istringstream stream(text);
-  for (std::string word; stream >> word;) words.push_back(static_cast<uint32_t>(std::stoul(word, nullptr, 16)));
-  return words;
-}
 
 /// One line of the list as operands. `family` is the list's first word.
 struct Word {
@@ -72,20 +58,18 @@ Word word_of(const std::vector<std::string>& cells, const std::string& family) {
 
 TEST_CASE("every published word of a B200 is reproduced",
           "[rule:fused-sum][rule:whole-k-scales][rule:groups-of-16][rule:tensor-memory]") {
-  std::ifstream file(test::source_path("data/b200/tcgen05_words.txt"));
   std::map<std::string, int> words_of;
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty() || line.front() == '#') continue;
-    const std::vector<std::string> cells = split(line);
-    REQUIRE(cells.size() == 8);  // columns of the list
-    const std::string family = cells[1].substr(0, cells[1].find(' '));
-    const Word word = word_of(cells, family);
-    INFO(line);
-    REQUIRE(word.model);
-    CHECK(evidence_of(*word.model, Target::sm_100a) == Evidence::published_words);
-    CHECK(multiply_accumulate(*word.model, word.operands)(0, 0) == word.d);
-    ++words_of[family];
-  }
+  test::for_each_list_line(test::source_path("data/b200/tcgen05_words.txt"),
+                           [&](const std::vector<std::string>& cells) {
+                             REQUIRE(cells.size() == 8);  // columns of the list
+                             const std::string family = cells[1].substr(0, cells[1].find(' '));
+                             const Word word = word_of(cells, family);
+                             INFO(fmt::format("{}", fmt::join(cells, " | ")));
+                             REQUIRE(word.model);
+                             CHECK(evidence_of(*word.model, Target::sm_100a) == Evidence::published_words);
+                             CHECK(multiply_accumulate(*word.model, word.operands)(0, 0) == word.d);
+                             ++words_of[family];
+                           });
   CHECK(words_of ==
         std::map<std::string, int>{{"dense", 41}, {"i8", 8}, {"mxf8f6f4", 2}, {"mxf4", 1}, {"mxf4nvf4", 6}});
 }

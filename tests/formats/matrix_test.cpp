@@ -282,3 +282,14 @@ TEST_CASE("as many values as elements are asked for, and the message counts both
   CHECK_THROWS_AS(from_floats(Format::f64, 2, 3, std::vector<float>(12)), Error);
   CHECK_THROWS_AS(from_floats(Format::f16, -2, -3, std::vector<float>(6)), Error);
 }
+
+TEST_CASE("codes that differ are counted, of matrices of one shape and format") {
+  for (const Format format : {Format::e4m3, Format::f64}) {
+    Matrix x(format, 2, 3), y = x;
+    CHECK(count_differing(x, y) == 0);
+    y.set_code(1, 2, 1), y.set_code(0, 0, 0x80);
+    CHECK(count_differing(x, y) == 2);
+  }
+  CHECK_THROWS_AS(count_differing(Matrix(Format::f16, 2, 3), Matrix(Format::f16, 3, 2)), Error);
+  CHECK_THROWS_AS(count_differing(Matrix(Format::f16, 2, 3), Matrix(Format::bf16, 2, 3)), Error);
+}

@@ -138,12 +138,9 @@ void run_gemm(Context& context, const GemmFlags& flags) {
     return gemm(plan, product.inputs, flags.threads, progress.from(0));
   }();
   if (!flags.out.empty()) write_tensor_file(flags.out, with_d(product, plan, d));
-  int64_t differ = 0;
-  for (int row = 0; row < d.rows() && product.d && product.d->format() == d.format(); ++row) {
-    for (int col = 0; col < d.cols(); ++col) differ += d.code(row, col) != product.d->code(row, col);
-  }
   const int64_t k = product.inputs.a.cols(), added = k_added(plan, k);
   const bool compared = product.d && product.d->format() == d.format();
+  const int64_t differ = compared ? count_differing(d, *product.d) : 0;
   if (compared) context.exit_code = differ == 0 ? exit_same : exit_differs;
   if (flags.json) {
     Json json{{"m", d.rows()},

@@ -90,6 +90,9 @@ Matrix block_of(const Matrix& matrix, int row, int rows, int col, int cols);
 /// Writes `block` over the elements from (row, col) on. Throws Error when it reaches outside or has another format.
 void set_block(Matrix& matrix, int row, int col, const Matrix& block);
 
+/// How many codes differ. Throws Error when shapes or formats do.
+int64_t count_differing(const Matrix& x, const Matrix& y);
+
 /// rows x cols values, row by row, each rounded once to `format` to nearest even, saturating nowhere: what is too large
 /// becomes infinity, or what cvt makes of it where there is none. Integer formats take whole numbers in their range.
 /// Throws Error when the number of values is not rows * cols, or a value has no code.
