@@ -12,11 +12,13 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "bitmma/stimulus/generated.hpp"
 
 namespace bitmma {
 namespace {
 
-constexpr int64_t most_extent = int64_t{1} << 30, most_elements = int64_t{1} << 31;
+constexpr int64_t most_extent = int64_t{1} << 30, most_elements = int64_t{1} << 31,
+                  most_generated = int64_t{1} << 28;  // a small file must not ask for all memory
 
 class Reader {
  public:
@@ -36,6 +38,26 @@ class Reader {
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
     if (error != std::errc{} || end != text->data() + text->size() || value < 1 || value > most_extent)
       refuse(key, *text, "a whole number, 1 or more");
+    return value;
+  }
+
+  /// A number, 1 without the key.
+  float factor(std::string_view key) const {
+    const std::string* text = file_.find_metadata(key);
+    if (!text) return 1;
+    double value = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (error != std::errc{} || end != text->data() + text->size()) refuse(key, *text, "a number");
+    return static_cast<float>(value);
+  }
+
+  /// A whole number of 64 bits, 0 without the key.
+  uint64_t word(std::string_view key) const {
+    const std::string* text = file_.find_metadata(key);
+    if (!text) return 0;
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (error != std::errc{} || end != text->data() + text->size()) refuse(key, *text, "a whole number below 2^64");
     return value;
   }
 
@@ -113,6 +135,42 @@ class Reader {
     return *optional_matrix(name, named, true);
   }
 
+  /// Rows of A, or columns of B, that the file does not hold: what its generator makes of its seed.
+  Matrix generated(std::string_view name, std::optional<Format> type, const std::vector<int64_t>& picks,
+                   std::string_view extent) const {
+    const std::string* generator = file_.find_metadata("generator");
+    if (!generator)
+      refuse(fmt::format("tensor {}", name), "(missing)", "a product's operand",
+             fmt::format("or the key generator, with the value {}", generator_name));
+    if (*generator != generator_name) refuse("generator", *generator, std::string(generator_name));
+    for (const std::string_view key : {std::string_view("seed"), std::string_view("k"), extent}) {
+      if (!file_.find_metadata(key)) refuse(key, "(missing)", "a whole number: operands are generated");
+    }
+    if (!type) refuse(fmt::format("{}_type", name), "(missing)", "the type of a generated operand");
+    if (info(*type).kind == NumberKind::integer && *type != Format::s8)
+      refuse(fmt::format("{}_type", name), std::string(info(*type).name), "s8 or a floating-point type");
+    const int64_t k = *number("k"), whole = *number(extent);
+    // Numbers of a batch count through all of its products.
+    const auto batch = static_cast<int64_t>(std::min<uint64_t>(word("batch"), 1u << 20));
+    std::vector<int64_t> rows = picks;
+    if (rows.empty()) {
+      if (whole > most_generated) refuse(extent, std::to_string(whole), fmt::format("at most {}", most_generated));
+      rows.resize(static_cast<size_t>(whole));
+      std::iota(rows.begin(), rows.end(), int64_t{0});
+    }
+    for (int64_t& row : rows) {
+      if (row >= whole)
+        refuse(extent == "m" ? "rows" : "cols", std::to_string(row),
+               fmt::format("numbers below {} = {}", extent, whole));
+      row += batch * whole;
+    }
+    if (k > most_generated / static_cast<int64_t>(rows.size()))
+      refuse("k", fmt::format("{} x {} elements of {}", rows.size(), k, name),
+             fmt::format("at most {} generated elements", most_generated));
+    return generated_rows(*type, rows, static_cast<int>(k), word("seed"),
+                          name == "a" ? GeneratedStream::a : GeneratedStream::b);
+  }
+
   std::vector<int64_t> numbers(std::string_view name) const {
     const Tensor* tensor = file_.find(name);
     if (!tensor) return {};
@@ -140,10 +198,14 @@ ProductFile read_product_file(const std::string& path) {
   const auto a_type = reader.type_key("a_type"), b_type = reader.type_key("b_type");
   product.output_type = reader.type_key("d_type");
   GemmInputs& inputs = product.inputs;
-  inputs.a = reader.required("a", a_type);
+  inputs.rows = reader.numbers("rows"), inputs.cols = reader.numbers("cols");
+  inputs.whole_m = reader.number("m").value_or(0), inputs.whole_n = reader.number("n").value_or(0);
+  inputs.a = product.file.find("a") ? reader.required("a", a_type) : reader.generated("a", a_type, inputs.rows, "m");
   const bool transposed_b = product.file.find("b_t") != nullptr;
   if (transposed_b && product.file.find("b")) reader.refuse("tensors", "both b and b_t", "one of them");
-  inputs.b = transposed_b ? transposed(reader.required("b_t", b_type)) : reader.required("b", b_type);
+  inputs.b = transposed_b             ? transposed(reader.required("b_t", b_type))
+             : product.file.find("b") ? reader.required("b", b_type)
+                                      : transposed(reader.generated("b", b_type, inputs.cols, "n"));
   if (inputs.a.cols() != inputs.b.rows())
     reader.refuse(transposed_b ? "b_t" : "b", fmt::format("K = {}", inputs.b.rows()),
                   fmt::format("K = {}, as A has", inputs.a.cols()));
@@ -153,12 +215,11 @@ ProductFile read_product_file(const std::string& path) {
   inputs.scale_b = reader.optional_matrix("scale_b", std::nullopt);
   inputs.sfa = reader.optional_matrix("sfa", reader.type_key("sf_type").value_or(Format::ue8m0));
   inputs.sfb = reader.optional_matrix("sfb", reader.type_key("sf_type").value_or(Format::ue8m0));
-  inputs.rows = reader.numbers("rows"), inputs.cols = reader.numbers("cols");
-  inputs.whole_m = reader.number("m").value_or(0), inputs.whole_n = reader.number("n").value_or(0);
   product.d = reader.optional_matrix("d", product.output_type);
   if (product.d && (product.d->rows() != inputs.a.rows() || product.d->cols() != inputs.b.cols()))
     reader.refuse("d", fmt::format("[{}, {}]", product.d->rows(), product.d->cols()),
                   fmt::format("[{}, {}]", inputs.a.rows(), inputs.b.cols()));
+  product.alpha = reader.factor("alpha"), product.beta = reader.factor("beta");
   if (const std::string* name = product.file.find_metadata("target")) {
     product.target = target_named(*name);
     if (!product.target) reader.refuse("target", *name, "a PTX target, such as sm_90a");

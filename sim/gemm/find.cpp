@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <limits>
 #include <numeric>
 #include <set>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
-#include "bitmma/instruction/instruction.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/form.hpp"
 
 namespace bitmma {
 namespace {
@@ -17,115 +20,337 @@ namespace {
 /// Plans in the order in which they are tried, none twice: two splits with the same slices are one.
 class Candidates {
  public:
-  Candidates(int64_t k, bool narrow) : k_(k), narrow_(narrow) {}
+  explicit Candidates(int64_t k) : k_(k) {}
+
+  /// What follows differs from all before in what begin() gives: instruction, input rounding, epilogue.
+  void begin() { known_.clear(); }
 
   void add(const GemmPlan& plan) {
-    GemmPlan key = plan;
-    key.split_k = {};
-    key.name.clear();
-    std::string text = print_json(key);
-    for (const auto& [first, last] : slices_of(plan.split_k, k_)) text += fmt::format(" {}-{}", first, last);
-    if (known_.insert(text).second) plans_.push_back(plan);
-  }
-  /// The slices of a rule. Sums of another type show only where D is narrow.
-  void add_split(GemmPlan plan, SplitRule rule, int count, int unit) {
-    plan.split_k = {.count = count, .unit = unit, .rule = rule};
-    if (slices_of(plan.split_k, k_).size() < 2) return;
-    add(plan);
-    if (!narrow_ || rule == SplitRule::nvjet) return;
-    plan.reduction.partial = SumType::out;
-    add(plan);
-    plan.reduction.partial = SumType::f32, plan.reduction.running = SumType::out;
-    add(plan);
+    const Promotion promotion = plan.promotion.value_or(Promotion{.every = 0});
+    const Lanes lanes = plan.lanes.value_or(Lanes{.count = 0});
+    const Reduction& sums = plan.reduction;
+    std::vector<int64_t> key{plan.k_step,
+                             plan.k_tile,
+                             static_cast<int>(plan.residue),
+                             plan.sliced_k,
+                             promotion.every,
+                             static_cast<int>(promotion.scale),
+                             promotion.columns_of_sb,
+                             lanes.count,
+                             lanes.vector,
+                             lanes.chunk,
+                             static_cast<int>(lanes.join),
+                             static_cast<int>(sums.order),
+                             static_cast<int>(sums.partial),
+                             static_cast<int>(sums.running),
+                             sums.serial,
+                             static_cast<int>(plan.rounding),
+                             plan.saturate.value_or(false)};
+    for (const auto& [first, last] : slices_of(plan.split_k, k_)) key.push_back(first), key.push_back(last);
+    if (known_.insert(std::move(key)).second) plans_.push_back(plan);
   }
   std::vector<GemmPlan> take() { return std::move(plans_); }
 
  private:
   int64_t k_;
-  bool narrow_;
-  std::set<std::string> known_;
+  std::set<std::vector<int64_t>> known_;
   std::vector<GemmPlan> plans_;
 };
 
-/// What the inputs say of the epilogue.
-std::vector<EpilogueOp> epilogue_of(const GemmInputs& inputs) {
-  std::vector<EpilogueOp> ops;
-  const auto is = [](const std::optional<Matrix>& matrix, int rows, int cols) {
-    return matrix && matrix->rows() == rows && matrix->cols() == cols;
-  };
-  if (is(inputs.scale_a, 1, 1) && is(inputs.scale_b, 1, 1)) {
-    ops.push_back({.kind = EpilogueKind::scale_ab});
-  } else {
-    if (is(inputs.scale_a, inputs.a.rows(), 1)) ops.push_back({.kind = EpilogueKind::row_scale});
-    if (is(inputs.scale_b, 1, inputs.b.cols())) ops.push_back({.kind = EpilogueKind::col_scale});
-  }
-  if (inputs.c) ops.push_back({.kind = EpilogueKind::alpha_beta, .alpha = 1, .beta = 1});
-  if (inputs.bias) ops.push_back({.kind = EpilogueKind::bias});
-  return ops;
+bool is_shape(const std::optional<Matrix>& matrix, int rows, int cols) {
+  return matrix && matrix->rows() == rows && matrix->cols() == cols;
 }
 
-/// Steps and tiles: all at once, then the leftover of a tile first, with whole and half instructions.
-std::vector<GemmPlan> with_steps(const GemmPlan& plain, int64_t k) {
-  std::vector<GemmPlan> plans{plain};
+/// True where scales go with blocks of K, and so into the promotion.
+bool has_block_scales(const GemmInputs& inputs) {
+  return (inputs.scale_a && inputs.scale_a->cols() > 1) || (inputs.scale_b && inputs.scale_b->rows() > 1);
+}
+
+/// A sample can have as many columns as the whole product has blocks of 128: scale_b could be of either.
+bool has_two_readings(const GemmInputs& inputs) {
+  const int64_t n = inputs.b.cols(), whole_n = std::max<int64_t>(inputs.whole_n, n);
+  return has_block_scales(inputs) && whole_n > n && n > 1 && (whole_n + 127) / 128 == n;
+}
+
+/// The epilogues that the inputs allow, the most usual first. `may_clamp`: no output is negative.
+std::vector<std::vector<EpilogueOp>> epilogues_of(const GemmInputs& inputs, const FindOptions& options,
+                                                  bool may_clamp) {
+  using Ops = std::vector<EpilogueOp>;
+  constexpr EpilogueOp row{.kind = EpilogueKind::row_scale}, col{.kind = EpilogueKind::col_scale},
+      both{.kind = EpilogueKind::scale_ab};
+  std::vector<Ops> found{{}};
+  const auto append = [&](std::initializer_list<Ops> variants) {
+    std::vector<Ops> longer;
+    for (const Ops& before : found) {
+      for (const Ops& variant : variants) {
+        longer.push_back(before);
+        longer.back().insert(longer.back().end(), variant.begin(), variant.end());
+      }
+    }
+    found = std::move(longer);
+  };
+  if (!has_block_scales(inputs)) {
+    const bool a_is_one = is_shape(inputs.scale_a, 1, 1), b_is_one = is_shape(inputs.scale_b, 1, 1);
+    if (a_is_one && b_is_one) append({{both}});
+    else if (inputs.scale_a && inputs.scale_b) append({{col, row}, {row, col}, {both}});
+    else if (inputs.scale_a) append({{row}});
+    else if (inputs.scale_b) append({{col}});
+  }
+  const EpilogueOp alpha{.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = 0};
+  if (inputs.c) {
+    const EpilogueOp alpha_beta{.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = options.beta};
+    const EpilogueOp round{.kind = EpilogueKind::round}, add_c{.kind = EpilogueKind::add_c};
+    if (options.beta != 1) append({{alpha_beta}});
+    else if (options.alpha == 1) append({{alpha_beta}, {round, add_c}});
+    else append({{alpha_beta}, {alpha, round, add_c}});
+  } else if (options.alpha != 1) {
+    append({{alpha}});
+  }
+  if (inputs.bias) append({{{.kind = EpilogueKind::bias}}});
+  if (may_clamp) append({{}, {{.kind = EpilogueKind::relu}}});
+  return found;
+}
+
+/// True when no output has a sign: relu may have been there.
+bool has_no_sign(const Matrix& d) {
+  const FormatInfo& output = info(d.format());
+  for (int row = 0; row < d.rows(); ++row) {
+    for (int col = 0; col < d.cols(); ++col) {
+      if ((d.code(row, col) & output.sign_bit()) != 0) return false;
+    }
+  }
+  return true;
+}
+
+/// One chain, in all ways of rounding inputs and accumulating: what every plan of the search begins as.
+std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target target) {
+  const Format a = inputs.a.format(), b = inputs.b.format();
+  GemmPlan flat = flat_plan(target, a, b, d.format());
+  flat.name.clear();
+  std::vector<GemmPlan> found{flat};
+  if (mma_of(flat.instruction).d != Format::f32) return found;
+  if (a == Format::tf32) {
+    for (const InputRounding rounding : {InputRounding::tf32_rne, InputRounding::tf32_rna}) {
+      found.push_back(flat);
+      found.back().input_rounding = rounding;
+    }
+  }
+  // Of fp8 mma.sync adds otherwise than wgmma; 16-bit accumulators are a choice of the caller.
+  const std::array<Instruction, 3> others{MmaSync{.d = Format::f32, .a = a, .b = b},
+                                          Wgmma{.n = 256, .d = Format::f16, .a = a, .b = b},
+                                          MmaSync{.d = Format::f16, .a = a, .b = b}};
+  for (const Instruction& one : others) {
+    const bool of_f32 = mma_of(one).d == Format::f32;
+    if (of_f32 && info(a).bits != 8) continue;
+    if ((!of_f32 && d.format() != Format::f16) || !violations_of(one, target).empty()) continue;
+    if (one == flat.instruction) continue;
+    found.push_back(flat);
+    found.back().instruction = one;
+    if (!of_f32) break;  // both accumulate alike
+  }
+  return found;
+}
+
+/// Ways of walking through a slice: whole and half instructions, the leftover of tiles first, warps that share tiles.
+std::vector<GemmPlan> steppings(const GemmPlan& plain, int64_t k) {
+  std::vector<GemmPlan> plans;
   const int k_i = mma_of(plain.instruction).k;
   for (const int step : {0, k_i / 2}) {
     for (const int64_t tile : {32, 64, 128, 16, 256}) {
       if (tile < k_i || tile >= k) continue;
-      GemmPlan one = plain;
-      one.k_step = step, one.k_tile = tile, one.residue = Residue::first;
-      plans.push_back(one);
+      plans.push_back(plain);
+      plans.back().k_step = step, plans.back().k_tile = tile, plans.back().residue = Residue::first;
     }
   }
-  GemmPlan halves = plain;
-  halves.k_step = k_i / 2;
-  plans.push_back(halves);
+  plans.push_back(plain);
+  plans.back().k_step = k_i / 2;
   return plans;
 }
 
-void add_of_sum(Candidates& candidates, const GemmPlan& flat, int64_t k) {
-  const Format type = mma_of(flat.instruction).a;
-  const bool fp8 = info(type).bits == 8;
-  candidates.add(flat);
-  if (fp8) {
-    for (const int every : {128, 32, 64, 256, 512}) {
-      GemmPlan plan = flat;
-      plan.promotion = Promotion{.every = every};
-      candidates.add(plan);
-    }
-  }
-  const std::vector<GemmPlan> stepped = with_steps(flat, k);
-  for (const GemmPlan& plan : stepped) candidates.add(plan);
-  GemmPlan promoted = flat;
-  promoted.promotion = Promotion{};
-  for (int count = 2; count <= 64; ++count) {
-    candidates.add_split(flat, SplitRule::nvjet, count, fp8 ? 128 : 64);
-    if (fp8) candidates.add_split(promoted, SplitRule::nvjet, count, 128);
-  }
-  for (const int unit : {64, 8, 32, 4, 128}) {
-    for (int count = 2; count <= 32; ++count) {
-      for (const GemmPlan& plan : stepped) candidates.add_split(plan, SplitRule::ceil, count, unit);
-    }
-  }
-  for (const int unit : {32, 64}) {
-    for (const int count : {2, 4, 8}) {
-      GemmPlan plan = flat;
-      plan.split_k = {.count = count, .unit = unit};
-      plan.reduction.order = ReductionOrder::pairs;
-      candidates.add(plan);
-    }
-  }
-  for (const int warps : {2, 4}) {
-    for (const int tile : {32, 64, 128}) {
-      for (const Residue residue : {Residue::last, Residue::first}) {
-        GemmPlan plan = flat;
-        plan.sliced_k = warps, plan.k_tile = tile, plan.residue = residue;
-        if (tile % warps == 0) candidates.add(plan);
+std::vector<GemmPlan> slicings(const GemmPlan& plain) {
+  std::vector<GemmPlan> plans;
+  const int k_i = mma_of(plain.instruction).k;
+  for (const int step : {0, k_i / 2}) {
+    for (const int warps : {2, 4}) {
+      for (const int tile : {32, 64, 128}) {
+        for (const Residue residue : {Residue::last, Residue::first}) {
+          plans.push_back(plain);
+          plans.back().sliced_k = warps, plans.back().k_tile = tile, plans.back().residue = residue;
+          plans.back().k_step = step;
+        }
       }
     }
   }
-  for (const SplitRule rule : {SplitRule::floor, SplitRule::big_first}) {
-    for (const int unit : {32, 64, 128}) {
-      for (int count = 2; count <= 16; ++count) candidates.add_split(flat, rule, count, unit);
+  return plans;
+}
+
+std::vector<GemmPlan> promotions(const GemmPlan& plain, const GemmInputs& inputs) {
+  std::vector<GemmPlan> plans;
+  const auto with = [&](Promotion promotion) {
+    plans.push_back(plain);
+    plans.back().promotion = promotion;
+  };
+  if (has_block_scales(inputs)) {
+    for (const int columns : has_two_readings(inputs) ? std::vector{128, 1} : std::vector{0}) {
+      for (const PromotionScale scale : {PromotionScale::fma, PromotionScale::mul_fma})
+        with({.every = 128, .scale = scale, .columns_of_sb = columns});
+    }
+    return plans;
+  }
+  for (const int every : {128, 32, 64, 256, 512}) with({.every = every});
+  return plans;
+}
+
+/// Splits of one kind: the counts 2..most of every unit.
+std::vector<SplitK> splits(SplitRule rule, std::initializer_list<int> units, int most, int64_t k) {
+  std::vector<SplitK> found;
+  std::set<std::vector<std::pair<int64_t, int64_t>>> known;  // many counts cut alike
+  for (const int unit : units) {
+    for (int count = 2; count <= most; ++count) {
+      const SplitK split{.count = count, .unit = unit, .rule = rule};
+      if (known.insert(slices_of(split, k)).second) found.push_back(split);
+    }
+  }
+  return found;
+}
+
+/// How partial sums may be typed and added; more ways where D is narrow.
+std::vector<Reduction> reductions(const GemmPlan& plan, bool narrow) {
+  std::vector<Reduction> found{{}};
+  if (narrow) {
+    found.push_back({.partial = SumType::out});
+    found.push_back({.running = SumType::out});
+    found.push_back({.partial = SumType::out, .running = SumType::out});
+  }
+  const bool on_slice_0 = std::ranges::any_of(plan.epilogue, [](const EpilogueOp& op) {
+    return op.kind == EpilogueKind::bias || (op.kind == EpilogueKind::alpha_beta && op.beta != 0);
+  });
+  const bool may_be_serial = on_slice_0 && std::ranges::none_of(plan.epilogue, [](const EpilogueOp& op) {
+                               return op.kind == EpilogueKind::round;
+                             });
+  if (!may_be_serial) return found;
+  const size_t count = found.size();
+  for (size_t i = 0; i < count; ++i) {
+    found.push_back(found[i]);
+    found.back().serial = true;
+  }
+  return found;
+}
+
+/// A chain cut by these splits.
+void add_splits(Candidates& candidates, const GemmPlan& plan, const std::vector<SplitK>& splits,
+                const std::vector<Reduction>& reductions, int64_t k) {
+  for (const SplitK& split : splits) {
+    if (slices_of(split, k).size() < 2) continue;
+    for (const Reduction& reduction : reductions) {
+      GemmPlan one = plan;
+      one.split_k = split, one.reduction = reduction;
+      candidates.add(one);
+    }
+  }
+}
+
+/// Neighbours joined level by level.
+std::vector<Reduction> in_pairs(bool narrow) {
+  std::vector<Reduction> found{{.order = ReductionOrder::pairs}};
+  if (narrow) found.push_back({.order = ReductionOrder::pairs, .partial = SumType::out, .running = SumType::out});
+  return found;
+}
+
+/// What libraries are known to do with one chain.
+void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
+  const int64_t k = inputs.a.cols();
+  const bool fp8 = info(inputs.a.format()).bits == 8, scaled = has_block_scales(inputs);
+  std::vector<GemmPlan> bodies;
+  if (!scaled) bodies.push_back(flat);
+  if (fp8 || scaled) {
+    for (const GemmPlan& plan : promotions(flat, inputs)) bodies.push_back(plan);
+  }
+  for (const GemmPlan& plan : bodies) candidates.add(plan);
+  const std::vector<Reduction> sums = reductions(flat, narrow), plain{Reduction{}};
+  const size_t splittable = scaled ? bodies.size() : fp8 ? 2 : 1;
+  for (size_t i = 0; i < splittable; ++i) {
+    for (const int unit : {fp8 ? 128 : 64})
+      add_splits(candidates, bodies[i], splits(SplitRule::nvjet, {unit}, 64, k), plain, k);
+  }
+  if (scaled) return;
+  const std::vector<GemmPlan> stepped = steppings(flat, k);
+  for (const GemmPlan& plan : stepped) candidates.add(plan);
+  const std::vector<SplitK> ceil = splits(SplitRule::ceil, {64, 8, 32, 4, 128}, 160, k);
+  add_splits(candidates, flat, ceil, sums, k);
+  for (const GemmPlan& plan : stepped) add_splits(candidates, plan, ceil, sums, k);
+  add_splits(candidates, flat, splits(SplitRule::ceil, {32, 64}, 8, k), in_pairs(narrow), k);
+  for (const GemmPlan& plan : slicings(flat)) candidates.add(plan);
+  for (const SplitRule rule : {SplitRule::floor, SplitRule::big_first})
+    add_splits(candidates, flat, splits(rule, {32, 64, 128}, 16, k), sums, k);
+  for (const Rounding rounding : {Rounding::toward_zero, Rounding::nearest_away}) {
+    if (!narrow) continue;
+    for (GemmPlan plan : bodies) {
+      plan.rounding = rounding;
+      candidates.add(plan);
+    }
+  }
+  if (narrow) {
+    GemmPlan plan = flat;
+    plan.saturate = info(plan.output).bits != 8;
+    candidates.add(plan);
+  }
+}
+
+/// Every way of stepping with every split, then K cut in two anywhere, and K that ends early.
+void add_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
+  const int64_t k = inputs.a.cols();
+  const bool scaled = has_block_scales(inputs);
+  std::vector<GemmPlan> bodies;
+  if (!scaled) bodies.push_back(flat);
+  for (const GemmPlan& plan : promotions(flat, inputs)) bodies.push_back(plan);
+  const size_t simple = bodies.size();
+  if (!scaled) {
+    for (const GemmPlan& plan : steppings(flat, k)) bodies.push_back(plan);
+    for (const GemmPlan& plan : slicings(flat)) bodies.push_back(plan);
+  }
+  for (const GemmPlan& plan : bodies) candidates.add(plan);
+  const int step = mma_of(flat.instruction).k;
+  for (size_t i = 0; i < simple; ++i) {
+    for (int64_t cut = step; cut < k && k / step <= 8192; cut += step) {
+      GemmPlan plan = bodies[i];
+      plan.split_k.cuts = {0, cut, k};
+      candidates.add(plan);
+      plan.split_k.cuts = {0, cut};
+      candidates.add(plan);
+    }
+  }
+  std::vector<SplitK> all;
+  for (const SplitRule rule : {SplitRule::nvjet, SplitRule::ceil, SplitRule::floor, SplitRule::big_first}) {
+    const bool fine = rule == SplitRule::ceil;
+    const std::vector<SplitK> some = fine ? splits(rule, {64, 32, 128, 8, 4, 16, 256}, 64, k)
+                                          : splits(rule, {64, 128, 32}, rule == SplitRule::nvjet ? 64 : 16, k);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  const std::vector<Reduction> sums = reductions(flat, narrow), pairs = in_pairs(narrow);
+  for (const GemmPlan& plan : bodies) add_splits(candidates, plan, all, sums, k);
+  for (const GemmPlan& plan : bodies)
+    add_splits(candidates, plan, splits(SplitRule::ceil, {64, 32, 128}, 16, k), pairs, k);
+}
+
+void add_cuda_cores(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs) {
+  const int64_t k = inputs.a.cols();
+  GemmPlan plan = flat;
+  plan.instruction = GemmPlan{}.instruction, plan.input_rounding = InputRounding::none;
+  plan.lanes = Lanes{};
+  if (!multiplies(plan, inputs.a.format(), inputs.b.format())) return;
+  candidates.add(plan);
+  add_splits(candidates, plan, splits(SplitRule::ceil, {8, 4, 16, 32, 1}, 64, k), {Reduction{}}, k);
+  for (const int count : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}) {
+    for (const int vector : {1, 2, 4, 8, 16}) {
+      for (const int chunk : {0, 1, 2, 4, 8, 16, 32}) {
+        for (const LaneJoin join : {LaneJoin::ascending, LaneJoin::butterfly, LaneJoin::neighbours}) {
+          const bool is_same = (count == 1 && join != LaneJoin::ascending) || int64_t{count} * vector * chunk >= k;
+          if (is_same || int64_t{count} * vector >= 2 * k) continue;
+          plan.lanes = Lanes{.count = count, .vector = vector, .chunk = chunk, .join = join};
+          candidates.add(plan);
+        }
+      }
     }
   }
 }
@@ -161,40 +386,38 @@ std::vector<int> spread(int count, int most) {
 
 }  // namespace
 
-std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d, Target target) {
-  const int64_t k = inputs.a.cols();
-  GemmPlan flat = flat_plan(target, inputs.a.format(), inputs.b.format(), d.format());
-  if (mma_of(flat.instruction).d != Format::f32) return {flat};  // exact, or one order of f64
-  flat.name.clear();
-  flat.epilogue = epilogue_of(inputs);
-  Candidates candidates(k, d.format() != Format::f32);
-  const bool tf32 = inputs.a.format() == Format::tf32;
-  std::vector<GemmPlan> starts;
-  for (const InputRounding rounding : {InputRounding::none, InputRounding::tf32_rne, InputRounding::tf32_rna}) {
-    if (rounding != InputRounding::none && !tf32) continue;
-    starts.push_back(flat);
-    starts.back().input_rounding = rounding;
-  }
-  const FormatInfo& output = info(d.format());
-  bool any_negative = false;
-  for (int row = 0; row < d.rows(); ++row) {
-    for (int col = 0; col < d.cols(); ++col) any_negative |= (d.code(row, col) & output.sign_bit()) != 0;
-  }
-  if (!any_negative) {
-    const size_t count = starts.size();
-    for (size_t i = 0; i < count; ++i) {
-      starts.push_back(starts[i]);
-      starts.back().epilogue.push_back({.kind = EpilogueKind::relu});
+std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
+                                      SearchStage stage) {
+  const std::vector<GemmPlan> plain = chains(inputs, d, options.target);
+  const Format accumulator = mma_of(plain.front().instruction).d;
+  if (accumulator != Format::f32)  // exact, or one order of f64
+    return stage == SearchStage::usual ? plain : std::vector<GemmPlan>{};
+  const bool narrow = d.format() != Format::f32;
+  Candidates candidates(inputs.a.cols());
+  const auto epilogues = epilogues_of(inputs, options, has_no_sign(d));
+  for (const std::vector<EpilogueOp>& epilogue : epilogues) {
+    for (GemmPlan plan : plain) {
+      plan.epilogue = epilogue;
+      candidates.begin();
+      switch (stage) {
+        case SearchStage::usual: add_usual(candidates, plan, inputs, narrow); break;
+        case SearchStage::combined: add_combined(candidates, plan, inputs, narrow); break;
+        case SearchStage::cuda_cores:
+          if (plan.input_rounding == InputRounding::none) add_cuda_cores(candidates, plan, inputs);
+          break;
+      }
     }
   }
-  for (const GemmPlan& start : starts) add_of_sum(candidates, start, k);
-  for (const Target other : {Target::sm_80, Target::sm_89, Target::sm_90a, Target::sm_100a, Target::sm_120a}) {
-    if (other == target) continue;
+  if (stage != SearchStage::usual) return candidates.take();
+  for (const Target other :
+       {Target::sm_70, Target::sm_75, Target::sm_80, Target::sm_89, Target::sm_90a, Target::sm_100a, Target::sm_120a}) {
+    if (other == options.target) continue;
     try {
-      GemmPlan plan = flat_plan(other, inputs.a.format(), inputs.b.format(), d.format());
-      plan.name.clear();
-      plan.epilogue = flat.epilogue;
-      candidates.add(plan);
+      for (GemmPlan plan : chains(inputs, d, other)) {
+        plan.epilogue = epilogues.front();
+        candidates.begin();
+        candidates.add(plan);
+      }
     } catch (const Error&) {
       continue;  // it has no instruction for these types
     }
@@ -202,46 +425,153 @@ std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d,
   return candidates.take();
 }
 
-PlanSearch find_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
-                      const GemmProgress& progress) {
-  if (d.rows() != inputs.a.rows() || d.cols() != inputs.b.cols()) {
+namespace {
+
+/// One row and some columns of D that tell plans apart best. A narrow D hides most differences but where the f32 sum
+/// lies next to a rounding boundary.
+std::pair<std::vector<int>, std::vector<int>> telling_outputs(const GemmPlan& plan, const GemmInputs& inputs,
+                                                              const Matrix& d, int threads) {
+  constexpr int most_cols = 16, most_ranked = 4096;
+  if (d.format() == Format::f32 || plan.output != d.format()) return {{0}, spread(d.cols(), most_cols)};
+  const std::vector<int> rows = spread(d.rows(), 64), cols = spread(d.cols(), most_ranked / std::min(d.rows(), 64));
+  GemmPlan wide = plan;
+  wide.output = Format::f32;
+  const Matrix sums = gemm(wide, part_of(inputs, rows, cols), threads);
+  const int dropped = 23 - info(d.format()).mantissa_bits;
+  const uint32_t mask = (1u << dropped) - 1, half = 1u << (dropped - 1);
+  const auto distance = [&](int row, int col) {
+    const uint32_t rest = sums(row, col) & mask;
+    return rest > half ? rest - half : half - rest;
+  };
+  std::vector<int> order(cols.size()), best;
+  uint64_t best_sum = std::numeric_limits<uint64_t>::max();
+  int best_row = 0;
+  for (int row = 0; row < sums.rows(); ++row) {
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, {}, [&](int col) { return distance(row, col); });
+    const size_t count = std::min<size_t>(order.size(), most_cols);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; ++i) sum += distance(row, order[i]);
+    if (sum >= best_sum) continue;
+    best_sum = sum, best_row = row;
+    best.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  for (int& col : best) col = cols[static_cast<size_t>(col)];
+  return {{rows[static_cast<size_t>(best_row)]}, best};
+}
+
+/// The outputs that plans must give, few first: a plan that misses one is not computed further.
+struct Sample {
+  GemmInputs inputs;
+  Matrix d;
+};
+
+class Search {
+ public:
+  Search(const GemmInputs& inputs, const Matrix& d, const FindOptions& options, const FindProgress& progress)
+      : inputs_(inputs), d_(d), options_(options), progress_(progress) {
+    search_.outputs = static_cast<int64_t>(d.size());
+    if (d.rows() == inputs.a.rows() && d.cols() == inputs.b.cols()) return;
     throw Error({.field = "d",
                  .seen = fmt::format("{} x {}", d.rows(), d.cols()),
                  .expected = fmt::format("{} x {}", inputs.a.rows(), inputs.b.cols())});
   }
-  const std::vector<GemmPlan> candidates = candidate_plans(inputs, d, options.target);
-  // A sample first: most plans miss some of a few outputs. What gives all of them is computed whole.
-  const std::vector<int> rows = spread(d.rows(), 8), cols = spread(d.cols(), 16);
-  const GemmInputs sample = part_of(inputs, rows, cols);
-  const Matrix d_of_sample = cols_of(rows_of(d, rows, "d"), cols, "d");
-  std::vector<int64_t> misses(candidates.size());
-  std::atomic<int64_t> done{0};
-  parallel_for(candidates.size(), options.threads, [&](size_t i) {
-    misses[i] = count_differing(gemm(candidates[i], sample), d_of_sample);
-    const int64_t now = ++done;
-    if (progress) progress(now);
-  });
-  PlanSearch search{.candidates = static_cast<int64_t>(candidates.size()), .outputs = static_cast<int64_t>(d.size())};
-  std::vector<size_t> order(candidates.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return misses[i]; });
-  const bool is_whole = d_of_sample.size() == d.size();
-  for (const size_t i : order) {
-    const bool wants_near =
-        search.all_bits.empty() && search.nearest.size() < static_cast<size_t>(std::max(0, options.max_nearest));
-    if (misses[i] > 0 && !wants_near) break;
-    if (is_whole && misses[i] == 0) {
-      search.all_bits.push_back(candidates[i]);
-      continue;
+
+  PlanSearch run() {
+    for (const SearchStage stage : search_stages) {
+      if (find_in(candidate_plans(inputs_, d_, options_, stage))) return std::move(search_);
     }
-    const Matrix computed = gemm(candidates[i], inputs, options.threads);
-    const int64_t count = count_differing(computed, d);
-    if (count == 0) search.all_bits.push_back(candidates[i]);
-    else if (wants_near) search.nearest.push_back({candidates[i], count, pattern_of(computed, d, inputs)});
+    return with_nearest();
   }
-  if (!search.all_bits.empty()) search.nearest.clear();
-  std::ranges::stable_sort(search.nearest, {}, &NearPlan::differing);
-  return search;
+  PlanSearch run(std::span<const GemmPlan> plans) {
+    if (find_in(plans)) return std::move(search_);
+    return with_nearest();
+  }
+
+ private:
+  /// True when some of the plans give all bits.
+  bool find_in(std::span<const GemmPlan> plans) {
+    if (plans.empty()) return false;
+    if (samples_.empty()) choose_samples(plans.front());
+    total_ += static_cast<int64_t>(plans.size());
+    const std::vector<int64_t> misses = misses_of(plans);
+    search_.candidates += static_cast<int64_t>(plans.size());
+    for (size_t i = 0; i < plans.size(); ++i) {
+      if (misses[i] == 0) search_.all_bits.push_back(plans[i]);
+      else nearest_.emplace_back(misses[i], plans[i]);
+    }
+    std::ranges::stable_sort(nearest_, {}, [](const auto& one) { return one.first; });
+    constexpr size_t most_kept = 32;
+    nearest_.resize(std::min(nearest_.size(), most_kept));
+    return !search_.all_bits.empty();
+  }
+
+  PlanSearch with_nearest() {
+    for (const auto& [misses, plan] : nearest_) {
+      const Matrix computed = gemm(plan, inputs_, options_.threads);
+      search_.nearest.push_back({plan, count_differing(computed, d_), pattern_of(computed, d_, inputs_)});
+    }
+    std::ranges::stable_sort(search_.nearest, {}, &NearPlan::differing);
+    search_.nearest.resize(std::min(search_.nearest.size(), static_cast<size_t>(std::max(0, options_.max_nearest))));
+    return std::move(search_);
+  }
+
+  void choose_samples(const GemmPlan& first) {
+    const auto add = [&](const std::vector<int>& rows, const std::vector<int>& cols) {
+      samples_.push_back({part_of(inputs_, rows, cols), cols_of(rows_of(d_, rows, "d"), cols, "d")});
+    };
+    if (has_two_readings(inputs_)) return samples_.push_back({inputs_, d_});  // a part would settle the reading
+    const auto [rows, cols] = telling_outputs(first, inputs_, d_, options_.threads);
+    add(rows, cols);
+    const std::vector<int> more_rows = spread(d_.rows(), 8), more_cols = spread(d_.cols(), 16);
+    if (more_rows.size() * more_cols.size() < d_.size()) add(more_rows, more_cols);
+    const std::vector<int> most_rows = spread(d_.rows(), 64), most_cols = spread(d_.cols(), 64);
+    if (most_rows.size() * most_cols.size() < d_.size()) add(most_rows, most_cols);
+    if (rows.size() * cols.size() < d_.size()) samples_.push_back({inputs_, d_});
+  }
+
+  /// Misses in the first sample, or at least one where a later sample differs. 0: all bits.
+  std::vector<int64_t> misses_of(std::span<const GemmPlan> plans) {
+    std::vector<int64_t> misses(plans.size());
+    std::vector<size_t> left(plans.size());
+    std::iota(left.begin(), left.end(), size_t{0});
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      const Sample& sample = samples_[i];
+      // Large samples spread over the threads by themselves.
+      const bool is_large = sample.d.size() > 4096;
+      parallel_for(left.size(), is_large ? 1 : options_.threads, [&](size_t at) {
+        const size_t plan = left[at];
+        misses[plan] = count_differing(gemm(plans[plan], sample.inputs, is_large ? options_.threads : 1), sample.d);
+        if (i > 0) return;
+        const int64_t now = ++done_;
+        if (progress_) progress_(now, total_);
+      });
+      std::erase_if(left, [&](size_t plan) { return misses[plan] != 0; });
+    }
+    return misses;
+  }
+
+  const GemmInputs& inputs_;
+  const Matrix& d_;
+  const FindOptions& options_;
+  const FindProgress& progress_;
+  std::vector<Sample> samples_;
+  PlanSearch search_;
+  std::vector<std::pair<int64_t, GemmPlan>> nearest_;  // misses in the first sample
+  std::atomic<int64_t> done_{0};
+  int64_t total_ = 0;
+};
+
+}  // namespace
+
+PlanSearch find_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
+                      const FindProgress& progress) {
+  return Search(inputs, d, options, progress).run();
+}
+
+PlanSearch try_plans(std::span<const GemmPlan> plans, const GemmInputs& inputs, const Matrix& d,
+                     const FindOptions& options, const FindProgress& progress) {
+  return Search(inputs, d, options, progress).run(plans);
 }
 
 }  // namespace bitmma

@@ -16,6 +16,7 @@
 #include "bitmma/formats/round.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
+#include "cuda_core.hpp"
 #include "f32.hpp"
 
 namespace bitmma {
@@ -64,7 +65,10 @@ uint32_t widened(Format format, uint32_t code) {
 class Product {
  public:
   Product(const GemmPlan& plan, const GemmInputs& inputs)
-      : plan_(plan), inputs_(inputs), mma_(mma_of(plan.instruction)), model_(model_for(plan.instruction, plan.target)) {
+      : plan_(plan),
+        inputs_(inputs),
+        mma_(plan.lanes ? Mma{.a = inputs.a.format(), .b = inputs.b.format()} : mma_of(plan.instruction)),
+        model_(plan.lanes ? nullptr : &model_for(plan.instruction, plan.target)) {
     k_step_ = plan.k_step == 0 ? mma_.k : plan.k_step;
     k_ = inputs.a.cols();
   }
@@ -121,7 +125,7 @@ class Product {
                         .b = part(at.b, first, update.count, 0, at.b.cols(), count, at.b.cols()),
                         .c = std::move(c)};
       if (mma_.scale_count > 0) operands.scales = scales_of(at, update);
-      c = multiply_accumulate(model_, operands);
+      c = multiply_accumulate(*model_, operands);
     }
     return c ? std::move(*c) : zeros(at);
   }
@@ -146,6 +150,7 @@ class Product {
 
   /// One slice: promoted, or the join of the warps that share it.
   Matrix slice(const Block& at, int64_t first, int64_t last, std::optional<Matrix> c) const {
+    if (plan_.lanes) return cuda_core_sums(*plan_.lanes, at.a, at.b, first, last);
     const std::vector<TilePart> tiles = tiles_of(plan_, first, last);
     if (plan_.promotion) return promoted(at, first, tiles);
     std::optional<Matrix> joined;
@@ -203,7 +208,9 @@ class Product {
       for (int col = 0; col < run.cols(); ++col) {
         const int n = at.col + col;
         const int64_t whole_n = inputs_.cols.empty() ? n : inputs_.cols[static_cast<size_t>(n)];
-        const int of_b = sb.cols() == 1 ? 0 : sb.cols() == inputs_.b.cols() ? n : static_cast<int>(whole_n / 128);
+        const bool per_column =
+            plan_.promotion->columns_of_sb == 0 ? sb.cols() == inputs_.b.cols() : plan_.promotion->columns_of_sb == 1;
+        const int of_b = sb.cols() == 1 ? 0 : per_column ? n : static_cast<int>(whole_n / 128);
         const uint32_t b = sb(sb.rows() == 1 ? 0 : block, of_b);
         run(row, col) = how == PromotionScale::fma ? f32::fma(f32::multiply(a, b), sum(row, col), run(row, col))
                                                    : f32::fma(f32::multiply(sum(row, col), a), b, run(row, col));
@@ -226,13 +233,16 @@ class Product {
       partials.push_back(as_f32(slice(at, first, last, std::move(c))));
       if (reduction.partial == SumType::out) f32::round_to(partials.back(), plan_.output);
     }
-    if (partials.empty()) return Matrix(Format::f32, at.a.rows(), at.b.cols());
+    if (partials.empty()) partials.emplace_back(Format::f32, at.a.rows(), at.b.cols());
+    const bool narrow_running = reduction.running == SumType::out;
     if (reduction.order == ReductionOrder::pairs) {
       while (partials.size() > 1) {
         std::vector<Matrix> joined;
         for (size_t i = 0; i < partials.size(); i += 2) {
           joined.push_back(std::move(partials[i]));
-          if (i + 1 < partials.size()) f32::add(joined.back(), partials[i + 1]);
+          if (i + 1 == partials.size()) continue;
+          f32::add(joined.back(), partials[i + 1]);
+          if (narrow_running) f32::round_to(joined.back(), plan_.output);
         }
         partials = std::move(joined);
       }
@@ -244,13 +254,27 @@ class Product {
       f32::add(zero, sum);
       sum = std::move(zero);
     }
-    if (reduction.running == SumType::out && partials.size() > 1) f32::round_to(sum, plan_.output);
+    if (reduction.serial) {
+      for (const EpilogueOp& op : plan_.epilogue) {
+        if (op.kind != EpilogueKind::relu) apply(at, op, sum);
+      }
+    }
+    if (narrow_running && partials.size() > 1) f32::round_to(sum, plan_.output);
     for (size_t i = 1; i < partials.size(); ++i) {
       const bool in_the_middle = i + 1 < partials.size();
+      if (reduction.serial) scale_alone(at, partials[i]);
       f32::add(sum, partials[i], reduction.flush && in_the_middle);
-      if (reduction.running == SumType::out && in_the_middle) f32::round_to(sum, plan_.output);
+      if (narrow_running && in_the_middle) f32::round_to(sum, plan_.output);
     }
     return sum;
+  }
+
+  /// What a later slice of a serial reduction gets of the epilogue: its factors.
+  void scale_alone(const Block& at, Matrix& partial) const {
+    for (EpilogueOp op : plan_.epilogue) {
+      op.beta = 0;
+      if (op.kind != EpilogueKind::relu && op.kind != EpilogueKind::bias) apply(at, op, partial);
+    }
   }
 
   static Matrix as_f32(Matrix sum) {
@@ -261,25 +285,33 @@ class Product {
     return wide;
   }
 
-  uint32_t scalar_scale(const std::optional<Matrix>& scale) const { return (*scale)(0, 0); }
-
   Matrix finished(const Block& at, Matrix sum) const {
-    for (const EpilogueOp& op : plan_.epilogue) apply(at, op, sum);
+    const bool serial = plan_.reduction.serial;
+    for (const EpilogueOp& op : plan_.epilogue) {
+      if (!serial || op.kind == EpilogueKind::relu) apply(at, op, sum);
+    }
     const bool saturate = plan_.saturate.value_or(info(plan_.output).bits == 8);
     if (plan_.output == Format::f32) return sum;
     Matrix d = unfilled_matrix(plan_.output, sum.rows(), sum.cols());
     std::ranges::transform(sum.words(), d.words().begin(), [&](uint32_t code) {
-      return static_cast<uint32_t>(convert(Format::f32, code, plan_.output, Rounding::nearest_even,
-                                           saturate ? Overflow::saturate : Overflow::infinity));
+      return static_cast<uint32_t>(
+          convert(Format::f32, code, plan_.output, plan_.rounding, saturate ? Overflow::saturate : Overflow::infinity));
     });
     return d;
   }
 
+  uint32_t scale_of_row(int row) const {
+    const Matrix& scale = *inputs_.scale_a;
+    return scale(scale.rows() == 1 ? 0 : row, 0);
+  }
+  uint32_t scale_of_col(int col) const {
+    const Matrix& scale = *inputs_.scale_b;
+    return scale(0, scale.cols() == 1 ? 0 : col);
+  }
+
   void apply(const Block& at, const EpilogueOp& op, Matrix& sum) const {
     const uint32_t alpha = std::bit_cast<uint32_t>(op.alpha), beta = std::bit_cast<uint32_t>(op.beta);
-    const uint32_t both = op.kind == EpilogueKind::scale_ab
-                              ? f32::multiply(scalar_scale(inputs_.scale_a), scalar_scale(inputs_.scale_b))
-                              : 0;
+    if (op.kind == EpilogueKind::round) return f32::round_to(sum, plan_.output);
     for (int row = 0; row < sum.rows(); ++row) {
       for (int col = 0; col < sum.cols(); ++col) {
         uint32_t& x = sum(row, col);
@@ -291,14 +323,20 @@ class Product {
                           alpha, x,
                           f32::multiply(beta, widened(inputs_.c->format(), (*inputs_.c)(at.row + row, at.col + col))));
             break;
-          case EpilogueKind::scale_ab: x = f32::multiply(x, both); break;
-          case EpilogueKind::row_scale: x = f32::multiply(x, (*inputs_.scale_a)(at.row + row, 0)); break;
-          case EpilogueKind::col_scale: x = f32::multiply(x, (*inputs_.scale_b)(0, at.col + col)); break;
+          case EpilogueKind::scale_ab:
+            x = f32::multiply(x, f32::multiply(scale_of_row(at.row + row), scale_of_col(at.col + col)));
+            break;
+          case EpilogueKind::row_scale: x = f32::multiply(x, scale_of_row(at.row + row)); break;
+          case EpilogueKind::col_scale: x = f32::multiply(x, scale_of_col(at.col + col)); break;
           case EpilogueKind::bias:
             x = f32::add(x, widened(inputs_.bias->format(), (*inputs_.bias)(0, at.col + col)));
             break;
           case EpilogueKind::relu: x = f32::relu(x); break;
           case EpilogueKind::d_scale: x = f32::multiply(x, alpha); break;
+          case EpilogueKind::add_c:
+            x = f32::add(x, widened(inputs_.c->format(), (*inputs_.c)(at.row + row, at.col + col)));
+            break;
+          case EpilogueKind::round: break;
         }
       }
     }
@@ -307,7 +345,7 @@ class Product {
   const GemmPlan& plan_;
   const GemmInputs& inputs_;
   Mma mma_;
-  const AccumulatorModel& model_;
+  const AccumulatorModel* model_;  // nullptr on CUDA cores
   int k_step_ = 0;
   int64_t k_ = 0;
 };
@@ -331,15 +369,20 @@ class Checker {
   std::vector<Violation> violations() {
     found_ = violations_of(plan_);
     if (!found_.empty()) return std::move(found_);
-    const Mma mma = mma_of(plan_.instruction);
+    const Mma mma = plan_.lanes ? Mma{.a = inputs_.a.format(), .b = inputs_.b.format()} : mma_of(plan_.instruction);
     const Matrix &a = inputs_.a, &b = inputs_.b;
-    require(a.format() == mma.a, "a", std::string(info(a.format()).name), std::string(info(mma.a).name));
-    require(b.format() == mma.b, "b", std::string(info(b.format()).name), std::string(info(mma.b).name));
+    if (plan_.lanes) {
+      require(multiplies(plan_, a.format(), b.format()), "a, b",
+              fmt::format("{}, {}", info(a.format()).name, info(b.format()).name), "f32, f16 or bf16 on CUDA cores");
+    } else {
+      require(a.format() == mma.a, "a", std::string(info(a.format()).name), std::string(info(mma.a).name));
+      require(b.format() == mma.b, "b", std::string(info(b.format()).name), std::string(info(mma.b).name));
+    }
     require(a.size() > 0 && b.size() > 0, "a, b", shape(a) + " and " + shape(b), "at least one element each");
     require(a.cols() == b.rows(), "b", shape(b), fmt::format("{} rows, as A has columns", a.cols()));
     bool reads_c = plan_.start_with_c, reads_bias = false, scalars = false, row_scale = false, col_scale = false;
     for (const EpilogueOp& op : plan_.epilogue) {
-      reads_c |= op.kind == EpilogueKind::alpha_beta && op.beta != 0;
+      reads_c |= op.kind == EpilogueKind::add_c || (op.kind == EpilogueKind::alpha_beta && op.beta != 0);
       reads_bias |= op.kind == EpilogueKind::bias;
       scalars |= op.kind == EpilogueKind::scale_ab;
       row_scale |= op.kind == EpilogueKind::row_scale;
@@ -350,24 +393,26 @@ class Checker {
       require(inputs_.c->format() == mma.d, "c", std::string(info(inputs_.c->format()).name),
               std::string(info(mma.d).name));
     if (reads_bias) require_float("bias", inputs_.bias, 1, b.cols());
-    if (scalars)
-      require_scale("scale_a", inputs_.scale_a, {{1, 1}}), require_scale("scale_b", inputs_.scale_b, {{1, 1}});
+    if (scalars) {
+      require_scale("scale_a", inputs_.scale_a, {{1, 1}, {a.rows(), 1}});
+      require_scale("scale_b", inputs_.scale_b, {{1, 1}, {1, b.cols()}});
+    }
     if (row_scale) require_scale("scale_a", inputs_.scale_a, {{a.rows(), 1}});
     if (col_scale) require_scale("scale_b", inputs_.scale_b, {{1, b.cols()}});
     const int blocks = (a.cols() + 127) / 128;
     if (plan_.promotion && plan_.promotion->scale != PromotionScale::none) {
       require_scale("scale_a", inputs_.scale_a, {{a.rows(), blocks}, {1, 1}, {a.rows(), 1}});
-      require_scale("scale_b", inputs_.scale_b,
-                    {{blocks, b.cols()},
-                     {blocks, static_cast<int>((std::max<int64_t>(inputs_.whole_n, b.cols()) + 127) / 128)},
-                     {1, 1},
-                     {1, b.cols()}});
+      const int whole_n = static_cast<int>(std::max<int64_t>(inputs_.whole_n, b.cols())),
+                blocks_of_n = (whole_n + 127) / 128, how = plan_.promotion->columns_of_sb;
+      std::vector<std::pair<int, int>> shapes{{1, 1}, {1, b.cols()}};
+      if (how != 128) shapes.emplace_back(blocks, b.cols());
+      if (how != 1) shapes.emplace_back(blocks, blocks_of_n);
+      require_scale("scale_b", inputs_.scale_b, shapes);
       // A part of the columns with as many columns as there are blocks of 128: nothing tells the two apart.
-      const bool could_be_both = inputs_.scale_b && inputs_.whole_n > b.cols() && inputs_.scale_b->cols() > 1 &&
-                                 inputs_.scale_b->cols() == (inputs_.whole_n + 127) / 128 &&
-                                 inputs_.scale_b->cols() == b.cols();
-      require(!could_be_both, "scale_b", inputs_.scale_b ? shape(*inputs_.scale_b) : "",
-              "another number of columns of d: these are columns or blocks of 128");
+      const bool could_be_both =
+          how == 0 && inputs_.scale_b && inputs_.scale_b->cols() > 1 && whole_n > b.cols() && blocks_of_n == b.cols();
+      require(!could_be_both, "promotion.sb", "(missing)",
+              "[1, 128] or [128, 128]: scale_b could be of columns or of blocks");
       require(plan_.promotion->every == 128, "promotion.every", std::to_string(plan_.promotion->every),
               "128 with scales");
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <nlohmann/json.hpp>
 
 #include "bitmma/instruction/execute.hpp"
@@ -38,7 +39,15 @@ constexpr std::array epilogue_kinds{Word{EpilogueKind::alpha_beta, "alpha_beta"}
                                     Word{EpilogueKind::col_scale, "col_scale"},
                                     Word{EpilogueKind::bias, "bias"},
                                     Word{EpilogueKind::relu, "relu"},
-                                    Word{EpilogueKind::d_scale, "d_scale"}};
+                                    Word{EpilogueKind::d_scale, "d_scale"},
+                                    Word{EpilogueKind::round, "round"},
+                                    Word{EpilogueKind::add_c, "add_c"}};
+constexpr std::array joins{Word{LaneJoin::ascending, "ascending"}, Word{LaneJoin::butterfly, "butterfly"},
+                           Word{LaneJoin::neighbours, "neighbours"}};
+constexpr std::array roundings{Word{Rounding::nearest_even, "rn"}, Word{Rounding::nearest_away, "rna"},
+                               Word{Rounding::toward_zero, "rz"}};
+/// The instruction of plans on CUDA cores.
+constexpr std::string_view cuda_core_instruction = "fma.rn.f32";
 /// Approximations of libraries, which no plan can say.
 constexpr std::array approximations{std::string_view("gelu"), std::string_view("silu"), std::string_view("swish"),
                                     std::string_view("tanh"), std::string_view("sigmoid")};
@@ -153,6 +162,7 @@ Reduction read_reduction(const Json& json, const std::string& path) {
   reduction.running = object.word("running", sum_types, reduction.running);
   reduction.start_at_zero = object.word("start", starts, false);
   reduction.flush = object.flag("ftz", false);
+  reduction.serial = object.flag("serial", false);
   object.done();
   return reduction;
 }
@@ -179,7 +189,8 @@ EpilogueOp read_op(const Json& json, const std::string& path) {
            "libraries approximate it each in a way of their own");
   EpilogueOp read{.kind = object.word("op", epilogue_kinds, EpilogueKind::relu)};
   if (op.empty())
-    refuse(object.name("op"), "(missing)", "alpha_beta, scale_ab, row_scale, col_scale, bias, relu, d_scale");
+    refuse(object.name("op"), "(missing)",
+           "alpha_beta, scale_ab, row_scale, col_scale, bias, relu, d_scale, round, add_c");
   if (read.kind == EpilogueKind::alpha_beta) read.alpha = object.real("alpha", 1), read.beta = object.real("beta", 0);
   if (read.kind == EpilogueKind::d_scale) read.alpha = object.real("scale", 1);
   object.done();
@@ -205,6 +216,7 @@ Json reduction_json(const Reduction& reduction) {
   if (reduction.running != SumType::f32) json["running"] = text_of(sum_types, reduction.running);
   if (reduction.start_at_zero) json["start"] = "zero";
   if (reduction.flush) json["ftz"] = true;
+  if (reduction.serial) json["serial"] = true;
   return json;
 }
 
@@ -213,6 +225,32 @@ Json op_json(const EpilogueOp& op) {
   if (op.kind == EpilogueKind::alpha_beta) json["alpha"] = op.alpha, json["beta"] = op.beta;
   if (op.kind == EpilogueKind::d_scale) json["scale"] = op.alpha;
   return json;
+}
+
+bool are_cuts(const std::vector<int64_t>& cuts) {
+  return cuts.empty() || (cuts.size() >= 2 && cuts.front() == 0 && std::ranges::is_sorted(cuts));
+}
+
+/// What holds with and without tensor cores.
+void require_tail(const GemmPlan& plan, auto require) {
+  require(are_cuts(plan.split_k.cuts), "split_k.cuts", fmt::format("{} numbers", plan.split_k.cuts.size()),
+          "0, then rising numbers");
+  for (const Region& region : plan.regions) {
+    require(region.first_tile >= 0 && region.first_tile <= region.last_tile, "regions.tiles",
+            fmt::format("[{}, {}]", region.first_tile, region.last_tile), "0 <= first <= last");
+    require(are_cuts(region.split_k.cuts), "regions.split_k.cuts",
+            fmt::format("{} numbers", region.split_k.cuts.size()), "0, then rising numbers");
+  }
+  require(plan.tile_mn.first > 0 && plan.tile_mn.second > 0, "tile_mn",
+          fmt::format("[{}, {}]", plan.tile_mn.first, plan.tile_mn.second), "positive extents");
+  const bool no_relu_inside = std::ranges::none_of(plan.epilogue, [](const EpilogueOp& op) {
+    return op.kind == EpilogueKind::round || op.kind == EpilogueKind::add_c;
+  });
+  require(!plan.reduction.serial || (no_relu_inside && plan.reduction.order == ReductionOrder::ascending),
+          "reduction.serial", "true", "false with round, add_c or pairs");
+  const bool legal_rounding =
+      std::ranges::any_of(roundings, [&](const auto& one) { return one.value == plan.rounding; });
+  require(legal_rounding, "output.rounding", "another", "rn, rna or rz");
 }
 
 }  // namespace
@@ -227,7 +265,19 @@ GemmPlan parse_plan(std::string_view text) {
   const Json* instruction = object.find("instruction");
   if (!instruction || !instruction->is_string())
     refuse("instruction", instruction ? instruction->dump() : "(missing)", "a PTX mnemonic with all qualifiers");
-  plan.instruction = parse_instruction(instruction->get<std::string>());
+  if (instruction->get<std::string>() == cuda_core_instruction) {
+    plan.lanes = Lanes{};
+    if (const Json* lanes = object.find("lanes")) {
+      Object inside(*lanes, "lanes");
+      plan.lanes->count = static_cast<int>(inside.number("count", 1, 1, 1024));
+      plan.lanes->vector = static_cast<int>(inside.number("vector", 1, 1, 1024));
+      plan.lanes->chunk = static_cast<int>(inside.number("chunk", 0, 0, most_int));
+      plan.lanes->join = inside.word("join", joins, LaneJoin::ascending);
+      inside.done();
+    }
+  } else {
+    plan.instruction = parse_instruction(instruction->get<std::string>());
+  }
   if (const Json* evidence = object.find("evidence")) {
     if (!evidence->is_object()) refuse("evidence", evidence->dump(), "an object: field -> how it is known");
     for (const auto& [field, value] : evidence->items()) {
@@ -246,6 +296,14 @@ GemmPlan parse_plan(std::string_view text) {
     read.every = static_cast<int>(inside.number("every", read.every, 1, most_int));
     read.scale = inside.word("scale", scales, read.scale);
     read.restart_at_tile = inside.flag("restart_at_tile", false);
+    const Json per_row({1, 128}), per_block({128, 128});
+    if (const Json* sa = inside.find("sa"); sa && *sa != per_row)
+      refuse("promotion.sa", sa->dump(), "[1, 128]: a scale a row and 128 of K");
+    if (const Json* sb = inside.find("sb")) {
+      if (*sb != per_row && *sb != per_block)
+        refuse("promotion.sb", sb->dump(), "[1, 128] or [128, 128]: a scale a column, or 128 columns, and 128 of K");
+      read.columns_of_sb = *sb == per_row ? 1 : 128;
+    }
     inside.done();
     plan.promotion = read;
   }
@@ -274,6 +332,7 @@ GemmPlan parse_plan(std::string_view text) {
   if (const Json* output = object.find("output")) {
     Object inside(*output, "output");
     plan.output = read_format(inside, "type", plan.output);
+    plan.rounding = inside.word("rounding", roundings, plan.rounding);
     if (inside.find("saturate")) plan.saturate = inside.flag("saturate", false);
     inside.done();
   }
@@ -288,7 +347,14 @@ std::string print_json(const GemmPlan& plan) {
   Json json = Json::object();
   if (!plan.name.empty()) json["name"] = plan.name;
   json["target"] = print(plan.target);
-  json["instruction"] = print(plan.instruction);
+  json["instruction"] = plan.lanes ? std::string(cuda_core_instruction) : print(plan.instruction);
+  if (plan.lanes && *plan.lanes != Lanes{}) {
+    Json lanes{{"count", plan.lanes->count}};
+    if (plan.lanes->vector != 1) lanes["vector"] = plan.lanes->vector;
+    if (plan.lanes->chunk != 0) lanes["chunk"] = plan.lanes->chunk;
+    if (plan.lanes->join != LaneJoin::ascending) lanes["join"] = text_of(joins, plan.lanes->join);
+    json["lanes"] = lanes;
+  }
   if (plan.k_step != 0) json["k_step"] = plan.k_step;
   if (plan.input_rounding != usual.input_rounding)
     json["input_rounding"] = text_of(input_roundings, plan.input_rounding);
@@ -299,6 +365,7 @@ std::string print_json(const GemmPlan& plan) {
     Json promotion{{"every", plan.promotion->every}};
     if (plan.promotion->scale != PromotionScale::none) promotion["scale"] = text_of(scales, plan.promotion->scale);
     if (plan.promotion->restart_at_tile) promotion["restart_at_tile"] = true;
+    if (plan.promotion->columns_of_sb != 0) promotion["sb"] = {plan.promotion->columns_of_sb, 128};
     json["promotion"] = promotion;
   }
   if (plan.split_k != usual.split_k) json["split_k"] = split_json(plan.split_k);
@@ -315,6 +382,7 @@ std::string print_json(const GemmPlan& plan) {
   if (plan.start_with_c) json["start"] = "c";
   for (const EpilogueOp& op : plan.epilogue) json["epilogue"].push_back(op_json(op));
   json["output"] = {{"type", info(plan.output).name}};
+  if (plan.rounding != usual.rounding) json["output"]["rounding"] = text_of(roundings, plan.rounding);
   if (plan.saturate) json["output"]["saturate"] = *plan.saturate;
   if (!plan.evidence.empty()) json["evidence"] = plan.evidence;
   return json.dump();
@@ -322,6 +390,15 @@ std::string print_json(const GemmPlan& plan) {
 
 std::string print_plan(const GemmPlan& plan) {
   std::vector<std::string> words;
+  if (plan.lanes) {
+    const Lanes& lanes = *plan.lanes;
+    words.emplace_back("CUDA cores");
+    if (lanes.count > 1) words.push_back(fmt::format("{} lanes joined {}", lanes.count, text_of(joins, lanes.join)));
+    if (lanes.vector > 1) words.push_back(fmt::format("vectors of {}", lanes.vector));
+    if (lanes.chunk > 0) words.push_back(fmt::format("chunks of {}", lanes.chunk));
+  } else if (const Format d = mma_of(plan.instruction).d; d == Format::f16) {
+    words.emplace_back("f16 accumulators");
+  }
   if (plan.input_rounding != InputRounding::none)
     words.push_back(fmt::format("inputs {}", text_of(input_roundings, plan.input_rounding)));
   if (plan.k_step != 0) words.push_back(fmt::format("steps of {}", plan.k_step));
@@ -343,8 +420,11 @@ std::string print_plan(const GemmPlan& plan) {
   if (plan.reduction.partial == SumType::out) words.emplace_back("partials in D's type");
   if (plan.reduction.running == SumType::out) words.emplace_back("running sum in D's type");
   if (!plan.regions.empty()) words.emplace_back("stream-K");
+  if (plan.reduction.serial) words.emplace_back("serial");
   if (plan.start_with_c) words.emplace_back("starts from C");
   for (const EpilogueOp& op : plan.epilogue) words.emplace_back(text_of(epilogue_kinds, op.kind));
+  if (plan.rounding != Rounding::nearest_even)
+    words.push_back(fmt::format("rounded {}", text_of(roundings, plan.rounding)));
   if (words.empty()) words.emplace_back("flat");
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
@@ -358,6 +438,19 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
     found.push_back(
         {.field = fmt::format("plan: {}", field), .seen = std::move(seen), .expected = std::move(expected)});
   };
+  if (plan.lanes) {
+    const Lanes& lanes = *plan.lanes;
+    require(lanes.count > 0 && lanes.vector > 0 && lanes.chunk >= 0, "lanes",
+            fmt::format("{}, {}, {}", lanes.count, lanes.vector, lanes.chunk), "positive counts");
+    require(lanes.join == LaneJoin::ascending || std::has_single_bit(static_cast<unsigned>(lanes.count)), "lanes.count",
+            std::to_string(lanes.count), "a power of two with joins that halve");
+    require(plan.k_step == 0 && plan.sliced_k == 1 && !plan.promotion && !plan.start_with_c &&
+                plan.input_rounding == InputRounding::none && plan.residue == Residue::last,
+            "instruction", std::string(cuda_core_instruction),
+            "a tensor-core instruction with k_step, sliced_k, promotion, residue, input_rounding or start");
+    require_tail(plan, require);
+    return found;
+  }
   if (!is_mma(plan.instruction)) {
     require(false, "instruction", print(plan.instruction), "a matrix instruction");
     return found;
@@ -392,21 +485,19 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
           "f32, f16, bf16, e4m3, e5m2 or f64");
   require((mma.d == Format::f64) == (plan.output == Format::f64), "output", std::string(output.name),
           "f64 with f64 instructions and with no other");
-  for (const SplitK* split : {&plan.split_k}) {
-    require(split->cuts.empty() ||
-                (split->cuts.size() >= 2 && split->cuts.front() == 0 && std::ranges::is_sorted(split->cuts)),
-            "split_k.cuts", fmt::format("{} numbers", split->cuts.size()), "0, then rising numbers");
-  }
-  for (const Region& region : plan.regions) {
-    require(region.first_tile >= 0 && region.first_tile <= region.last_tile, "regions.tiles",
-            fmt::format("[{}, {}]", region.first_tile, region.last_tile), "0 <= first <= last");
-    require(region.split_k.cuts.empty() || (region.split_k.cuts.size() >= 2 && region.split_k.cuts.front() == 0 &&
-                                            std::ranges::is_sorted(region.split_k.cuts)),
-            "regions.split_k.cuts", fmt::format("{} numbers", region.split_k.cuts.size()), "0, then rising numbers");
-  }
-  require(plan.tile_mn.first > 0 && plan.tile_mn.second > 0, "tile_mn",
-          fmt::format("[{}, {}]", plan.tile_mn.first, plan.tile_mn.second), "positive extents");
+  require_tail(plan, require);
   return found;
+}
+
+bool multiplies(const GemmPlan& plan, Format a, Format b) {
+  if (!plan.lanes) {
+    const Mma mma = mma_of(plan.instruction);
+    return a == mma.a && b == mma.b;
+  }
+  const auto widens = [](Format format) {
+    return format == Format::tf32 || format == Format::f32 || format == Format::f16 || format == Format::bf16;
+  };
+  return widens(a) && widens(b);
 }
 
 std::vector<std::pair<int64_t, int64_t>> slices_of(const SplitK& split, int64_t k) {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "bitmma/files/product_file.hpp"
+#include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -17,9 +18,9 @@ namespace bitmma::cli {
 namespace {
 
 struct GemmFlags {
-  std::string path, plan, out, rows, cols, output_type;
+  std::string path, plan, kernel, out, rows, cols, output_type;
   TargetFlag target;
-  int threads = 1;
+  int threads = 1, split_count = 0;
   bool json = false, find = false;
 };
 
@@ -49,24 +50,53 @@ std::vector<int> numbers_of(std::string_view flag, const std::string& text, int 
   return numbers;
 }
 
-/// The plan that the flag means: JSON, a file of it, or a name. Without one the flat plan.
-GemmPlan plan_of(const GemmFlags& flags, const ProductFile& product, Target target) {
+/// JSON, or a file of it.
+GemmPlan written_plan(const std::string& text) {
+  if (text.front() == '{') return parse_plan(text);
+  std::ifstream file(text);
+  if (!file) throw Error({.field = "--plan", .seen = text, .expected = "a file that can be read"});
+  std::ostringstream all;
+  all << file.rdbuf();
+  return parse_plan(all.str());
+}
+
+/// The plans that the flags mean: one, or several where the number of slices is open.
+std::vector<GemmPlan> plans_of(const GemmFlags& flags, const ProductFile& product) {
   const Format output = !flags.output_type.empty() ? require_format("--output-type", flags.output_type)
                                                    : product.output().value_or(Format::f32);
-  if (flags.plan.empty() || flags.plan == "flat")
-    return flat_plan(target, product.inputs.a.format(), product.inputs.b.format(), output);
-  if (flags.plan.front() == '{') return parse_plan(flags.plan);
-  if (!flags.plan.ends_with(".json")) {
-    throw Error({.field = "--plan",
-                 .seen = flags.plan,
-                 .expected = "flat, a JSON object, or a file NAME.json",
-                 .fix = "docs/products.md says what a plan holds"});
+  const CatalogueOptions options{.target = flags.target.asked() ? flags.target.asked() : product.target,
+                                 .split_count = flags.split_count,
+                                 .alpha = product.alpha,
+                                 .beta = product.beta};
+  if (!flags.kernel.empty() && !flags.plan.empty())
+    throw Error({.field = "--kernel", .seen = "beside --plan", .expected = "one of the two"});
+  if (!flags.kernel.empty()) {
+    const std::string* named = product.file.find_metadata("kernel");
+    if (flags.kernel != "file") return plans_of_kernel(flags.kernel, product.inputs, output, options);
+    if (!named) throw Error({.field = "--kernel", .seen = "file", .expected = "a file with the key kernel"});
+    return plans_of_kernel(*named, product.inputs, output, options);
   }
-  std::ifstream file(flags.plan);
-  if (!file) throw Error({.field = "--plan", .seen = flags.plan, .expected = "a file that can be read"});
-  std::ostringstream text;
-  text << file.rdbuf();
-  return parse_plan(text.str());
+  if (flags.plan.empty() || flags.plan == "flat")
+    return {flat_plan(options.target.value_or(Target::sm_90a), product.inputs.a.format(), product.inputs.b.format(),
+                      output)};
+  if (flags.plan.front() == '{' || flags.plan.ends_with(".json")) return {written_plan(flags.plan)};
+  return plans_named(flags.plan, product.inputs, output, options);
+}
+
+/// The plan to compute by. Where several are left, the recorded D decides.
+GemmPlan plan_of(Context& context, const GemmFlags& flags, const ProductFile& product) {
+  const std::vector<GemmPlan> plans = plans_of(flags, product);
+  if (plans.size() == 1) return plans.front();
+  if (plans.empty() || !product.d) {
+    throw Error({.field = "--split-k",
+                 .seen = "(missing)",
+                 .expected = "the number of slices: no name tells it",
+                 .fix = "with a recorded d in the file it is searched"});
+  }
+  ProgressLine line(context, "slices", 0);
+  const PlanSearch found = try_plans(plans, product.inputs, *product.d, {.threads = flags.threads, .max_nearest = 1},
+                                     [&](int64_t done, int64_t total) { line.update(done, total); });
+  return found.all_bits.empty() ? found.nearest.front().plan : found.all_bits.front();
 }
 
 /// Which plans give the D of the file.
@@ -76,16 +106,17 @@ void run_find(Context& context, const GemmFlags& flags) {
     throw Error(
         {.field = flags.path + ": tensor d", .seen = "(missing)", .expected = "a recorded D, whose plan is asked for"});
   }
-  for (const auto& [flag, text] :
-       {std::pair("--plan", &flags.plan), std::pair("-o", &flags.out), std::pair("--rows", &flags.rows),
-        std::pair("--cols", &flags.cols), std::pair("--output-type", &flags.output_type)}) {
+  for (const auto& [flag, text] : {std::pair("--plan", &flags.plan), std::pair("--kernel", &flags.kernel),
+                                   std::pair("-o", &flags.out), std::pair("--rows", &flags.rows),
+                                   std::pair("--cols", &flags.cols), std::pair("--output-type", &flags.output_type)}) {
     if (!text->empty()) throw Error({.field = flag, .seen = "given", .expected = "absent with --find"});
   }
   const Target target = flags.target.asked().value_or(product.target.value_or(Target::sm_90a));
-  const auto count = static_cast<int64_t>(candidate_plans(product.inputs, *product.d, target).size());
   const PlanSearch found = [&] {
-    ProgressLine progress(context, "find", count);
-    return find_plans(product.inputs, *product.d, {.target = target, .threads = flags.threads}, progress.from(0));
+    ProgressLine line(context, "find", 0);
+    return find_plans(product.inputs, *product.d,
+                      {.target = target, .threads = flags.threads, .alpha = product.alpha, .beta = product.beta},
+                      [&](int64_t done, int64_t total) { line.update(done, total); });
   }();
   context.exit_code = found.all_bits.empty() ? exit_differs : exit_same;
   if (flags.json) {
@@ -125,11 +156,14 @@ void run_find(Context& context, const GemmFlags& flags) {
     out << fmt::format("and {} more: --json\n", found.all_bits.size() - most_shown);
 }
 
+std::string evidence_of_sums(const GemmPlan& plan) {
+  return plan.lanes ? "IEEE f32" : std::string(print(evidence_of(plan.instruction, plan.target)));
+}
+
 void run_gemm(Context& context, const GemmFlags& flags) {
   if (flags.find) return run_find(context, flags);
   ProductFile product = read_product_file(flags.path);
-  const Target target = flags.target.asked().value_or(product.target.value_or(Target::sm_90a));
-  const GemmPlan plan = plan_of(flags, product, target);
+  const GemmPlan plan = plan_of(context, flags, product);
   const int m = product.inputs.a.rows(), n = product.inputs.b.cols();
   if (!flags.rows.empty() || !flags.cols.empty())
     product = part_of(product, numbers_of("--rows", flags.rows, m), numbers_of("--cols", flags.cols, n));
@@ -149,16 +183,17 @@ void run_gemm(Context& context, const GemmFlags& flags) {
               {"k_added", added},
               {"target", print(plan.target)},
               {"plan", Json::parse(print_json(plan))},
-              {"evidence_of_instruction", print(evidence_of(plan.instruction, plan.target))}};
+              {"evidence_of_instruction", evidence_of_sums(plan)}};
     if (compared) json["differ"] = differ;
     context.terminal.out << json.dump(2) << '\n';
     return;
   }
   std::vector<std::vector<std::string>> table{
       {"product", fmt::format("{} x {} x {}, D {}", d.rows(), d.cols(), k, info(d.format()).name)},
-      {"plan", fmt::format("{}{}", print_plan(plan), flags.plan.empty() ? " (no plan was given)" : "")},
-      {"instruction", print(plan.instruction)},
-      {"target", fmt::format("{}; {}", print(plan.target), print(evidence_of(plan.instruction, plan.target)))}};
+      {"plan",
+       fmt::format("{}{}", print_plan(plan), flags.plan.empty() && flags.kernel.empty() ? " (no plan was given)" : "")},
+      {"instruction", plan.lanes ? "fma.rn.f32" : print(plan.instruction)},
+      {"target", fmt::format("{}; {}", print(plan.target), evidence_of_sums(plan))}};
   if (added != k) table.push_back({"K added", fmt::format("{} of {}: the rule of the split loses the rest", added, k)});
   if (compared) {
     table.push_back({"recorded d",
@@ -176,7 +211,11 @@ void add_gemm(CLI::App& app, Context& context) {
   const auto flags = std::make_shared<GemmFlags>();
   command->add_option("file", flags->path, "safetensors with a [M, K] and b [K, N] or b_t [N, K]; see docs/products.md")
       ->required();
-  command->add_option("--plan", flags->plan, "flat, JSON, or a file NAME.json; default flat");
+  command->add_option("--plan", flags->plan, "a name of the catalogue, JSON, or a file NAME.json; default flat");
+  command->add_option("--kernel", flags->kernel,
+                      "the plan of a kernel by its name; `file`: of the key kernel in the file");
+  command->add_option("--split-k", flags->split_count, "slices of a split whose count is open; else d decides")
+      ->check(CLI::Range(1, 1 << 20));
   command->add_option("-o,--output", flags->out, "file to write: the product with d");
   flags->target.add(*command, "the GPU by its PTX name, for flat; default that of the file, or sm_90a");
   command->add_option("--output-type", flags->output_type, "type of d for flat; default that of the file's d, or f32");

@@ -53,6 +53,11 @@ class ProgressLine {
   ProgressLine(const Context& context, std::string what, int64_t total);
   ~ProgressLine();
   void update(int64_t done);
+  /// Where the total grows while the work goes on.
+  void update(int64_t done, int64_t total) {
+    total_ = total;
+    update(done);
+  }
   /// Adds to what update() counts, for work in several pieces.
   Progress from(int64_t base) {
     return [this, base](int64_t done) { update(base + done); };

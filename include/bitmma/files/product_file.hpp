@@ -4,7 +4,8 @@
 //
 // Types follow the dtypes: F16, BF16, F32 (as inputs: tf32), F64, F8_E4M3, F8_E5M2, I8, I32. Raw codes need the keys
 // a_type, b_type, d_type. Sampled products carry rows, cols (I32) and the keys m, n of the whole one. Unknown keys and
-// tensors are kept. See docs/products.md.
+// tensors are kept. Operands that are not there are made by the generator that the keys generator, seed, k name
+// (bitmma/stimulus/generated.hpp). See docs/products.md.
 #pragma once
 
 #include <optional>
@@ -23,6 +24,7 @@ struct ProductFile {
   /// The type of D that the file has or names.
   std::optional<Format> output() const;
   std::optional<Format> output_type = {};  // the key d_type
+  float alpha = 1, beta = 1;               // the keys, of the call that gave d
 };
 
 /// Throws Error that names the file and the tensor.

@@ -21,6 +21,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/target.hpp"
 #include "bitmma/formats/format.hpp"
+#include "bitmma/formats/round.hpp"
 #include "bitmma/instruction/instruction.hpp"
 
 namespace bitmma {
@@ -38,6 +39,7 @@ struct Promotion {
   int every = 128;  // of K; also at the end of a slice
   PromotionScale scale = PromotionScale::none;
   bool restart_at_tile = false;  // the count starts again at every main-loop tile
+  int columns_of_sb = 0;         // columns that share a scale of B: 1 or 128; 0: what its shape says
 
   bool operator==(const Promotion&) const = default;
 };
@@ -68,7 +70,9 @@ struct Reduction {
   SumType partial = SumType::f32;
   SumType running = SumType::f32;
   bool start_at_zero = false;  // +0 + p_0 first
-  bool flush = false;          // additions but the first and last flush subnormals: atomics on global memory
+  /// The epilogue but relu acts on slice 0 before the others are added to it; alpha acts on each (GemmSplitKSerial).
+  bool serial = false;
+  bool flush = false;  // additions but the first and last flush subnormals: atomics on global memory
 
   bool operator==(const Reduction&) const = default;
 };
@@ -82,7 +86,8 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-enum class EpilogueKind : uint8_t { alpha_beta, scale_ab, row_scale, col_scale, bias, relu, d_scale };
+/// round: to D's type and back; add_c: x + c. Together they are a kernel that adds its rounded D to C in memory.
+enum class EpilogueKind : uint8_t { alpha_beta, scale_ab, row_scale, col_scale, bias, relu, d_scale, round, add_c };
 struct EpilogueOp {
   EpilogueKind kind = EpilogueKind::relu;
   float alpha = 1, beta = 0;  // alpha_beta; d_scale: alpha
@@ -90,10 +95,25 @@ struct EpilogueOp {
   bool operator==(const EpilogueOp&) const = default;
 };
 
+/// How the totals of lanes are joined: ((l_0 + l_1) + l_2) + ..; l and l + count / 2 first; neighbours first.
+enum class LaneJoin : uint8_t { ascending, butterfly, neighbours };
+
+/// A product on CUDA cores, instead of an instruction: f32 words (never rounded to tf32), f16 or bf16, and a chain of
+/// fma.rn.f32 a lane. Lane l takes k = (t count + l) vector + v for v below vector, and t = 0, 1, ...
+struct Lanes {
+  int count = 1;
+  int vector = 1;
+  int chunk = 0;  // t a chain; the totals of chunks are added one after the other. 0: one chain
+  LaneJoin join = LaneJoin::ascending;
+
+  bool operator==(const Lanes&) const = default;
+};
+
 struct GemmPlan {
   std::string name = {};
   Target target = Target::sm_90a;
   Instruction instruction = Wgmma{.n = 256};
+  std::optional<Lanes> lanes = {};                   // CUDA cores, "fma.rn.f32": instruction is not used
   std::map<std::string, std::string> evidence = {};  // field -> how it is known
   int k_step = 0;                                    // of K an update; 0: all of the instruction's
   InputRounding input_rounding = InputRounding::none;
@@ -109,7 +129,8 @@ struct GemmPlan {
   bool start_with_c = false;                 // C is the accumulator of the first update of slice 0
   std::vector<EpilogueOp> epilogue = {};
   Format output = Format::f32;
-  std::optional<bool> saturate = {};  // nothing: fp8 saturates, others do not
+  Rounding rounding = Rounding::nearest_even;  // to output: nearest_even, nearest_away or toward_zero
+  std::optional<bool> saturate = {};           // nothing: fp8 saturates, others do not
 
   bool operator==(const GemmPlan&) const = default;
 };
@@ -120,6 +141,9 @@ GemmPlan parse_plan(std::string_view json);
 std::string print_json(const GemmPlan& plan);
 /// In a few words: "split-K 3 (nvjet, unit 64), promotion every 128".
 std::string print_plan(const GemmPlan& plan);
+
+/// True when the plan multiplies this type: that of the instruction, or one that CUDA cores widen to f32.
+bool multiplies(const GemmPlan& plan, Format a, Format b);
 
 /// What is illegal: the instruction on its target, fields that do not go together.
 std::vector<Violation> violations_of(const GemmPlan& plan);

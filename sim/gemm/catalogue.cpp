@@ -1,0 +1,243 @@
+#include "bitmma/gemm/catalogue.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/gemm/find.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "catalogue_data.hpp"
+
+namespace bitmma {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int most_counts = 160;  // cuBLAS cuts into at most a slice a multiprocessor, and some
+
+bool has_open_count(const Json& fields) {
+  return fields.contains("segment_k") ||
+         (fields.contains("split_k") && fields["split_k"].is_object() && fields["split_k"]["count"].is_string());
+}
+
+/// Units that depend on the types and on K.
+int64_t unit_of(const std::string& word, Format a, int64_t k) {
+  const int bits = info(a).bits;
+  if (word == "nvjet") return bits == 8 ? 128 : 64;
+  if (word == "cutlass") {
+    const int64_t whole = a == Format::tf32 ? 32 : bits == 64 ? 16 : 64, fine = a == Format::tf32 ? 4 : 8;
+    return k % whole == 0 ? whole : bits == 64 ? 1 : fine;
+  }
+  return std::strtoll(word.c_str(), nullptr, 10);
+}
+
+/// The instruction with f16 accumulators.
+Instruction with_f16_accumulators(Target target, const GemmInputs& inputs) {
+  for (const Instruction& one :
+       {Instruction(Wgmma{.n = 256, .d = Format::f16, .a = inputs.a.format(), .b = inputs.b.format()}),
+        Instruction(MmaSync{.d = Format::f16, .a = inputs.a.format(), .b = inputs.b.format()})}) {
+    if (violations_of(one, target).empty()) return one;
+  }
+  throw Error({.field = "accumulator",
+               .seen = fmt::format("f16 for {}", info(inputs.a.format()).name),
+               .expected = "types that an instruction of the target multiplies into f16"});
+}
+
+std::vector<EpilogueOp> epilogue_of(const Json& fields, const GemmInputs& inputs, const CatalogueOptions& options) {
+  std::vector<EpilogueOp> ops;
+  const bool blocks = (inputs.scale_a && inputs.scale_a->cols() > 1) || (inputs.scale_b && inputs.scale_b->rows() > 1);
+  if (!blocks && inputs.scale_a && inputs.scale_b) {
+    const bool one_each = inputs.scale_a->rows() == 1 && inputs.scale_b->cols() == 1;
+    if (one_each) {
+      ops.push_back({.kind = EpilogueKind::scale_ab});
+    } else {
+      ops.push_back({.kind = EpilogueKind::col_scale});
+      ops.push_back({.kind = EpilogueKind::row_scale});
+    }
+  }
+  const bool in_memory = fields.value("c", "") == "memory";
+  const EpilogueOp alpha{.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = 0};
+  if (inputs.c && in_memory) {
+    if (options.alpha != 1) ops.push_back(alpha);
+    ops.push_back({.kind = EpilogueKind::round});
+    ops.push_back({.kind = EpilogueKind::add_c});
+  } else if (inputs.c) {
+    ops.push_back({.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = options.beta});
+  } else if (options.alpha != 1) {
+    ops.push_back(alpha);
+  }
+  if (inputs.bias) ops.push_back({.kind = EpilogueKind::bias});
+  if (fields.value("relu", false)) ops.push_back({.kind = EpilogueKind::relu});
+  return ops;
+}
+
+/// The tiles of the last, incomplete wave are cut, the others are not. One plan a number of slices.
+void cut_last_wave(GemmPlan& plan, const Json& segment, const GemmInputs& inputs, int count) {
+  constexpr int64_t multiprocessors = 132;  // of an H100 SXM and an H200
+  const auto number = [&](const char* key) { return std::stoll(segment[key].get<std::string>()); };
+  const int64_t bm = number("tile_m"), bn = number("tile_n"), m = std::max<int64_t>(inputs.whole_m, inputs.a.rows()),
+                n = std::max<int64_t>(inputs.whole_n, inputs.b.cols());
+  const int64_t tiles = ((m + bm - 1) / bm) * ((n + bn - 1) / bn), whole = tiles / multiprocessors * multiprocessors;
+  plan.tile_mn = {static_cast<int>(bm), static_cast<int>(bn)};
+  plan.raster_n = true;
+  if (whole == tiles || count == 1) return;
+  plan.regions = {{.first_tile = whole,
+                   .last_tile = tiles - 1,
+                   .split_k = {.count = count, .unit = static_cast<int>(number("unit")), .rule = SplitRule::ceil},
+                   .reduction = plan.reduction}};
+  plan.regions.front().reduction.order = ReductionOrder::pairs;
+}
+
+std::vector<GemmPlan> plans_of(const std::string& name, Json fields, Target target, const GemmInputs& inputs,
+                               Format output, const CatalogueOptions& options) {
+  if (fields.contains("split_k") && fields["split_k"].is_null()) fields.erase("split_k");
+  const Format a = inputs.a.format(), b = inputs.b.format();
+  const int64_t k = inputs.a.cols();
+  Json json{{"name", name}, {"target", print(target)}};
+  const bool on_cuda_cores = fields.contains("instruction");
+  GemmPlan chain = flat_plan(target, a, b, output);
+  if (fields.value("accumulator", "") == "f16") chain.instruction = with_f16_accumulators(target, inputs);
+  json["instruction"] = on_cuda_cores ? fields["instruction"] : Json(print(chain.instruction));
+  const bool is_float = mma_of(chain.instruction).d != Format::s32 && mma_of(chain.instruction).d != Format::f64;
+  for (const char* key : {"k_step", "k_tile", "residue", "sliced_k", "promotion", "reduction", "lanes"}) {
+    if (fields.contains(key) && is_float) json[key] = fields[key];
+  }
+  if (json.contains("k_tile") && json["k_tile"].is_string())
+    json["k_tile"] = std::stoll(json["k_tile"].get<std::string>());
+  if (json.contains("k_step") && json["k_step"] >= mma_of(chain.instruction).k) json.erase("k_step");
+  if (fields.contains("input_rounding") && a == Format::tf32) json["input_rounding"] = fields["input_rounding"];
+  if (json.contains("promotion") && fields.contains("sb")) json["promotion"]["sb"] = {fields["sb"], 128};
+  json["output"] = {{"type", info(chain.output).name}};
+  GemmPlan plan = parse_plan(json.dump());
+  if (is_float) plan.epilogue = epilogue_of(fields, inputs, options);
+  // One slice has nothing to reduce.
+  const auto unsplit = [&] {
+    GemmPlan one = plan;
+    one.reduction = {};
+    return one;
+  };
+  const bool split = fields.contains("split_k") && is_float, segment = fields.contains("segment_k") && is_float;
+  if (!split && !segment) return {plan};
+  std::vector<int> counts;
+  const bool is_open = has_open_count(fields);
+  if (!is_open) counts = {fields["split_k"]["count"].get<int>()};
+  else if (options.split_count > 0) counts = {options.split_count};
+  else
+    for (int count = segment || fields["split_k"]["count"] == "open, or 1" ? 1 : 2; count <= most_counts; ++count)
+      counts.push_back(count);
+  std::vector<GemmPlan> plans;
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> known;
+  for (const int count : counts) {
+    GemmPlan one = count == 1 ? unsplit() : plan;
+    if (segment) {
+      if (count > 16) break;
+      cut_last_wave(one, fields["segment_k"], inputs, count);
+      plans.push_back(one);
+      continue;
+    }
+    const Json& rule = fields["split_k"];
+    one.split_k =
+        parse_plan(
+            Json{{"instruction", json["instruction"]},
+                 {"target", print(target)},
+                 {"split_k",
+                  {{"count", count}, {"unit", unit_of(rule["unit"].get<std::string>(), a, k)}, {"rule", rule["rule"]}}}}
+                .dump())
+            .split_k;
+    auto slices = slices_of(one.split_k, k);
+    if (is_open && count > 1 && options.split_count == 0 &&
+        (slices.size() < 2 || std::ranges::find(known, slices) != known.end()))
+      continue;
+    known.push_back(std::move(slices));
+    plans.push_back(one);
+  }
+  return plans;
+}
+
+}  // namespace
+
+std::span<const CataloguePlan> catalogue() {
+  static const std::vector<CataloguePlan> rows = [] {
+    std::vector<CataloguePlan> read;
+    for (const Json& row : Json::parse(plans_json)) {
+      read.push_back({.name = row["name"],
+                      .about = row["about"],
+                      .evidence = row["evidence"],
+                      .source = row["source"],
+                      .fields = row["fields"].dump(),
+                      .target = parse_target(row.value("target", "sm_90a")),
+                      .open_count = has_open_count(row["fields"])});
+    }
+    return read;
+  }();
+  return rows;
+}
+
+std::span<const KernelPattern> kernel_patterns() {
+  static const std::vector<KernelPattern> rows = [] {
+    std::vector<KernelPattern> read;
+    for (const Json& row : Json::parse(kernels_json)) {
+      read.push_back({.pattern = row["pattern"],
+                      .about = row["about"],
+                      .evidence = row["evidence"],
+                      .fields = row["fields"].dump()});
+    }
+    return read;
+  }();
+  return rows;
+}
+
+std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& inputs, Format output,
+                                  const CatalogueOptions& options) {
+  const auto found = std::ranges::find(catalogue(), name, &CataloguePlan::name);
+  if (found == catalogue().end()) {
+    std::string names;
+    for (const CataloguePlan& row : catalogue()) names += (names.empty() ? "" : ", ") + row.name;
+    throw Error({.field = "plan", .seen = std::string(name.substr(0, 80)), .expected = names});
+  }
+  return plans_of(found->name, Json::parse(found->fields), options.target.value_or(found->target), inputs, output,
+                  options);
+}
+
+std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs& inputs, Format output,
+                                      const CatalogueOptions& options) {
+  constexpr size_t most_characters = 4000;  // regular expressions recurse
+  const std::string text(kernel.substr(0, most_characters));
+  Json fields = Json::object();
+  bool known = false;
+  for (const KernelPattern& row : kernel_patterns()) {
+    std::smatch match;
+    if (!std::regex_search(text, match, std::regex(row.pattern))) continue;
+    known = true;
+    const Json added = Json::parse(row.fields);
+    for (const auto& [key, value] : added.items()) {
+      Json filled = value;
+      const auto fill = [&](Json& one) {
+        if (!one.is_string()) return;
+        const auto text_of = one.get<std::string>();
+        if (text_of.starts_with('$')) one = match[static_cast<size_t>(std::stoi(text_of.substr(1)))].str();
+      };
+      if (filled.is_object()) {
+        for (auto& [inner, one] : filled.items()) fill(one);
+      } else {
+        fill(filled);
+      }
+      fields[key] = filled;
+    }
+  }
+  if (!known) {
+    throw Error({.field = "kernel",
+                 .seen = text.substr(0, 80),
+                 .expected = "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels",
+                 .fix = "--find looks for the plan in the bits"});
+  }
+  return plans_of("", std::move(fields), options.target.value_or(Target::sm_90a), inputs, output, options);
+}
+
+}  // namespace bitmma

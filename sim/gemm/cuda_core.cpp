@@ -1,0 +1,81 @@
+// With gemm.cpp the only file that adds in the host's f32; compiled without contraction as well (CMakeLists.txt).
+#include "cuda_core.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "f32.hpp"
+
+namespace bitmma {
+namespace {
+
+float widened(const Matrix& matrix, int row, int col) {
+  const Format format = matrix.format();
+  const auto code = static_cast<uint32_t>(matrix.code(row, col));
+  if (format == Format::f32 || format == Format::tf32) return f32::value(code);
+  return f32::value(
+      static_cast<uint32_t>(convert(format, code, Format::f32, Rounding::nearest_even, Overflow::infinity)));
+}
+
+using Sums = std::vector<float>;  // of one row of D
+
+void add(Sums& to, const Sums& from) {
+  for (size_t col = 0; col < to.size(); ++col) to[col] += from[col];
+}
+
+/// Lanes in, their total out.
+Sums joined(std::vector<Sums> lanes, LaneJoin how) {
+  if (how == LaneJoin::ascending) {
+    for (size_t lane = 1; lane < lanes.size(); ++lane) add(lanes.front(), lanes[lane]);
+    return std::move(lanes.front());
+  }
+  while (lanes.size() > 1) {
+    const size_t half = lanes.size() / 2;
+    for (size_t lane = 0; lane < half; ++lane) {
+      if (how == LaneJoin::neighbours && lane > 0) lanes[lane] = std::move(lanes[2 * lane]);
+      add(lanes[lane], lanes[how == LaneJoin::neighbours ? 2 * lane + 1 : lane + half]);
+    }
+    lanes.resize(half);
+  }
+  return std::move(lanes.front());
+}
+
+}  // namespace
+
+Matrix cuda_core_sums(const Lanes& lanes, const Matrix& a, const Matrix& b, int64_t first, int64_t last) {
+  const int rows = a.rows(), cols = b.cols(), k_count = static_cast<int>(last - first);
+  std::vector<float> of_b(static_cast<size_t>(k_count) * static_cast<size_t>(cols));
+  for (int k = 0; k < k_count; ++k) {
+    for (int col = 0; col < cols; ++col)
+      of_b[static_cast<size_t>(k) * cols + col] = widened(b, static_cast<int>(first) + k, col);
+  }
+  const int tile = lanes.count * lanes.vector, tiles = (k_count + tile - 1) / tile,
+            chunk = lanes.chunk == 0 ? std::max(tiles, 1) : lanes.chunk;
+  Matrix sums(Format::f32, rows, cols);
+  for (int row = 0; row < rows; ++row) {
+    std::vector<Sums> totals;
+    for (int lane = 0; lane < lanes.count; ++lane) {
+      Sums total(static_cast<size_t>(cols));
+      for (int begin = 0; begin < tiles; begin += chunk) {
+        Sums chain(static_cast<size_t>(cols));
+        for (int t = begin; t < std::min(tiles, begin + chunk); ++t) {
+          const int from = t * tile + lane * lanes.vector;
+          for (int k = from; k < std::min(k_count, from + lanes.vector); ++k) {
+            const float factor = widened(a, row, static_cast<int>(first) + k);
+            const float* const line = of_b.data() + static_cast<size_t>(k) * cols;
+            for (int col = 0; col < cols; ++col)
+              chain[static_cast<size_t>(col)] = std::fma(factor, line[col], chain[static_cast<size_t>(col)]);
+          }
+        }
+        if (begin == 0) total = std::move(chain);
+        else add(total, chain);
+      }
+      totals.push_back(std::move(total));
+    }
+    const Sums sum = joined(std::move(totals), lanes.join);
+    for (int col = 0; col < cols; ++col) sums(row, col) = f32::code(sum[static_cast<size_t>(col)]);
+  }
+  return sums;
+}
+
+}  // namespace bitmma
