@@ -42,12 +42,11 @@ Sums joined(std::vector<Sums> lanes, LaneJoin how) {
 
 }  // namespace
 
-Matrix cuda_core_sums(const Lanes& lanes, const Matrix& a, const Matrix& b, int64_t first, int64_t last) {
-  const int rows = a.rows(), cols = b.cols(), k_count = static_cast<int>(last - first);
+Matrix cuda_core_sums(const Lanes& lanes, const Matrix& a, const Matrix& b) {
+  const int rows = a.rows(), cols = b.cols(), k_count = a.cols();
   std::vector<float> of_b(static_cast<size_t>(k_count) * static_cast<size_t>(cols));
   for (int k = 0; k < k_count; ++k) {
-    for (int col = 0; col < cols; ++col)
-      of_b[static_cast<size_t>(k) * cols + col] = widened(b, static_cast<int>(first) + k, col);
+    for (int col = 0; col < cols; ++col) of_b[static_cast<size_t>(k) * cols + col] = widened(b, k, col);
   }
   const int tile = lanes.count * lanes.vector, tiles = (k_count + tile - 1) / tile,
             chunk = lanes.chunk == 0 ? std::max(tiles, 1) : lanes.chunk;
@@ -61,7 +60,7 @@ Matrix cuda_core_sums(const Lanes& lanes, const Matrix& a, const Matrix& b, int6
         for (int t = begin; t < std::min(tiles, begin + chunk); ++t) {
           const int from = t * tile + lane * lanes.vector;
           for (int k = from; k < std::min(k_count, from + lanes.vector); ++k) {
-            const float factor = widened(a, row, static_cast<int>(first) + k);
+            const float factor = widened(a, row, k);
             const float* const line = of_b.data() + static_cast<size_t>(k) * cols;
             for (int col = 0; col < cols; ++col)
               chain[static_cast<size_t>(col)] = std::fma(factor, line[col], chain[static_cast<size_t>(col)]);

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cmath>
 
+#include "../arithmetic/chain.hpp"
 #include "../formats/matrix_inside.hpp"
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "bitmma/core/parallel.hpp"
@@ -18,15 +19,10 @@
 #include "bitmma/instruction/form.hpp"
 #include "cuda_core.hpp"
 #include "f32.hpp"
+#include "gemm_inside.hpp"
 
 namespace bitmma {
 namespace {
-
-/// K of one update of the accumulator.
-struct Update {
-  int64_t first = 0;
-  int count = 0;
-};
 
 /// Part of a slice that one main-loop tile covers.
 struct TilePart {
@@ -46,7 +42,7 @@ std::vector<TilePart> tiles_of(const GemmPlan& plan, int64_t first, int64_t last
 }
 
 /// The updates of one warp in a tile. A short last one is filled up with zeros.
-void add_updates(std::vector<Update>& updates, const GemmPlan& plan, int k_step, const TilePart& tile, int warp) {
+void add_updates(std::vector<ChainUpdate>& updates, const GemmPlan& plan, int k_step, const TilePart& tile, int warp) {
   int64_t first = tile.first, last = tile.last;
   if (plan.sliced_k > 1) {
     const int64_t share = plan.k_tile / plan.sliced_k;
@@ -64,9 +60,10 @@ uint32_t widened(Format format, uint32_t code) {
 
 class Product {
  public:
-  Product(const GemmPlan& plan, const GemmInputs& inputs)
+  Product(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how)
       : plan_(plan),
         inputs_(inputs),
+        how_(how),
         mma_(plan.lanes ? Mma{.a = inputs.a.format(), .b = inputs.b.format()} : mma_of(plan.instruction)),
         model_(plan.lanes ? nullptr : &model_for(plan.instruction, plan.target)) {
     k_step_ = plan.k_step == 0 ? mma_.k : plan.k_step;
@@ -75,9 +72,7 @@ class Product {
 
   /// D of rows [row, row + rows) and columns [col, col + cols).
   Matrix block(int row, int rows, int col, int cols) const {
-    const Matrix a = block_of(inputs_.a, row, rows, 0, static_cast<int>(k_)),
-                 b = block_of(inputs_.b, 0, static_cast<int>(k_), col, cols);
-    const Block at{.a = a, .b = b, .row = row, .col = col};
+    const Block at{.a = inputs_.a, .b = inputs_.b, .row = row, .rows = rows, .col = col, .cols = cols};
     const SplitK* split = &plan_.split_k;
     const Reduction* reduction = &plan_.reduction;
     if (!plan_.regions.empty()) find_region(row, col, split, reduction);
@@ -103,10 +98,7 @@ class Product {
   }
 
  private:
-  struct Block {
-    const Matrix &a, &b;
-    int row = 0, col = 0;
-  };
+  using Block = ChainBlock;
 
   void find_region(int row, int col, const SplitK*& split, const Reduction*& reduction) const {
     const int region = region_of(row, col);
@@ -115,49 +107,56 @@ class Product {
     reduction = &plan_.regions[static_cast<size_t>(region)].reduction;
   }
 
-  Matrix zeros(const Block& at) const { return {mma_.d, at.a.rows(), at.b.cols()}; }
+  Matrix zeros(const Block& at) const { return {mma_.d, at.rows, at.cols}; }
 
   /// The accumulator after these updates.
-  Matrix chain(const Block& at, std::span<const Update> updates, std::optional<Matrix> c) const {
-    for (const Update& update : updates) {
-      const int first = static_cast<int>(update.first), count = padded(update.count);
-      Operands operands{.a = part(at.a, 0, at.a.rows(), first, update.count, at.a.rows(), count),
-                        .b = part(at.b, first, update.count, 0, at.b.cols(), count, at.b.cols()),
-                        .c = std::move(c)};
-      if (mma_.scale_count > 0) operands.scales = scales_of(at, update);
-      c = multiply_accumulate(*model_, operands);
+  Matrix sum_of(const Block& at, std::span<const ChainUpdate> updates, std::optional<Matrix> c) const {
+    if (mma_.scale_count > 0) return scaled_chain(at, updates, std::move(c));
+    return how_ == ChainBy::loops ? chain(*model_, at, updates, std::move(c))
+                                  : chain_by_updates(*model_, at, updates, std::move(c));
+  }
+
+  Matrix scaled_chain(const Block& at, std::span<const ChainUpdate> updates, std::optional<Matrix> c) const {
+    for (const ChainUpdate& update : updates) {
+      const int first = static_cast<int>(update.first);
+      c = multiply_accumulate(*model_,
+                              {.a = part(block_of(inputs_.a, at.row, at.rows, first, update.count), at.rows, mma_.k),
+                               .b = part(block_of(inputs_.b, first, update.count, at.col, at.cols), mma_.k, at.cols),
+                               .c = std::move(c),
+                               .scales = scales_of(at, update)});
     }
     return c ? std::move(*c) : zeros(at);
   }
 
-  /// Groups of sixteen are whole.
-  int padded(int count) const { return mma_.scale_count > 0 ? mma_.k : count; }
-
-  static Matrix part(const Matrix& matrix, int row, int rows, int col, int cols, int wanted_rows, int wanted_cols) {
-    Matrix block = block_of(matrix, row, rows, col, cols);
-    if (rows == wanted_rows && cols == wanted_cols) return block;
-    Matrix whole(matrix.format(), wanted_rows, wanted_cols);
+  /// Filled up with zeros: groups of sixteen are whole.
+  static Matrix part(Matrix block, int rows, int cols) {
+    if (block.rows() == rows && block.cols() == cols) return block;
+    Matrix whole(block.format(), rows, cols);
     set_block(whole, 0, 0, block);
     return whole;
   }
 
-  BlockScales scales_of(const Block& at, const Update& update) const {
+  BlockScales scales_of(const Block& at, const ChainUpdate& update) const {
     const int chunks = mma_.scale_count, first = static_cast<int>(update.first / (mma_.k / chunks)),
               there = std::min(chunks, inputs_.sfa->cols() - first);
-    return {.a = part(*inputs_.sfa, at.row, at.a.rows(), first, there, at.a.rows(), chunks),
-            .b = part(*inputs_.sfb, first, there, at.col, at.b.cols(), chunks, at.b.cols())};
+    return {.a = part(block_of(*inputs_.sfa, at.row, at.rows, first, there), at.rows, chunks),
+            .b = part(block_of(*inputs_.sfb, first, there, at.col, at.cols), chunks, at.cols)};
   }
 
   /// One slice: promoted, or the join of the warps that share it.
   Matrix slice(const Block& at, int64_t first, int64_t last, std::optional<Matrix> c) const {
-    if (plan_.lanes) return cuda_core_sums(*plan_.lanes, at.a, at.b, first, last);
+    if (plan_.lanes) {
+      const int k = static_cast<int>(first), count = static_cast<int>(last - first);
+      return cuda_core_sums(*plan_.lanes, block_of(at.a, at.row, at.rows, k, count),
+                            block_of(at.b, k, count, at.col, at.cols));
+    }
     const std::vector<TilePart> tiles = tiles_of(plan_, first, last);
     if (plan_.promotion) return promoted(at, first, tiles);
     std::optional<Matrix> joined;
     for (int warp = 0; warp < plan_.sliced_k; ++warp) {
-      std::vector<Update> updates;
+      std::vector<ChainUpdate> updates;
       for (const TilePart& tile : tiles) add_updates(updates, plan_, k_step_, tile, warp);
-      Matrix sum = chain(at, updates, warp == 0 ? std::move(c) : std::nullopt);
+      Matrix sum = sum_of(at, updates, warp == 0 ? std::move(c) : std::nullopt);
       if (joined) f32::add(*joined, sum);
       else joined = std::move(sum);
     }
@@ -166,20 +165,20 @@ class Product {
 
   Matrix promoted(const Block& at, int64_t slice_first, const std::vector<TilePart>& tiles) const {
     const Promotion& promotion = *plan_.promotion;
-    Matrix run(Format::f32, at.a.rows(), at.b.cols());
-    std::vector<Update> open;
+    Matrix run(Format::f32, at.rows, at.cols);
+    std::vector<ChainUpdate> open;
     int64_t begin = slice_first;  // of the block that is open
     const auto close = [&] {
       if (open.empty()) return;
-      const Matrix sum = chain(at, open, std::nullopt);
+      const Matrix sum = sum_of(at, open, std::nullopt);
       add_promoted(at, open.front().first, sum, run);
       open.clear();
     };
     for (const TilePart& tile : tiles) {
       if (promotion.restart_at_tile) begin = tile.first;
-      std::vector<Update> updates;
+      std::vector<ChainUpdate> updates;
       add_updates(updates, plan_, k_step_, tile, 0);
-      for (Update update : updates) {
+      for (ChainUpdate update : updates) {
         // A block ends where its K does, also inside an update.
         while (update.count > 0) {
           const int64_t left = begin + promotion.every - update.first;
@@ -229,11 +228,11 @@ class Product {
     std::vector<Matrix> partials;
     for (const auto& [first, last] : slices) {
       std::optional<Matrix> c;
-      if (plan_.start_with_c && partials.empty()) c = block_of(*inputs_.c, at.row, at.a.rows(), at.col, at.b.cols());
+      if (plan_.start_with_c && partials.empty()) c = block_of(*inputs_.c, at.row, at.rows, at.col, at.cols);
       partials.push_back(as_f32(slice(at, first, last, std::move(c))));
       if (reduction.partial == SumType::out) f32::round_to(partials.back(), plan_.output);
     }
-    if (partials.empty()) partials.emplace_back(Format::f32, at.a.rows(), at.b.cols());
+    if (partials.empty()) partials.emplace_back(Format::f32, at.rows, at.cols);
     const bool narrow_running = reduction.running == SumType::out;
     if (reduction.order == ReductionOrder::pairs) {
       while (partials.size() > 1) {
@@ -344,6 +343,7 @@ class Product {
 
   const GemmPlan& plan_;
   const GemmInputs& inputs_;
+  ChainBy how_;
   Mma mma_;
   const AccumulatorModel* model_;  // nullptr on CUDA cores
   int k_step_ = 0;
@@ -465,7 +465,11 @@ class Checker {
 
 }  // namespace
 
-Matrix gemm(const GemmPlan& plan, const GemmInputs& given, int threads, const GemmProgress& progress) {
+Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads, const GemmProgress& progress) {
+  return gemm(plan, inputs, ChainBy::loops, threads, progress);
+}
+
+Matrix gemm(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int threads, const GemmProgress& progress) {
   std::vector<Violation> violations = Checker(plan, given).violations();
   if (!violations.empty()) throw Error(std::move(violations));
   GemmInputs rounded;
@@ -475,10 +479,10 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& given, int threads, const Ge
     rounded.b = with_rounded_inputs(given.b, plan.input_rounding);
   }
   const GemmInputs& inputs = plan.input_rounding == InputRounding::none ? given : rounded;
-  const Product product(plan, inputs);
+  const Product product(plan, inputs, how);
   const int m = inputs.a.rows(), n = inputs.b.cols();
   // Blocks that fill the vectors and stay in the cache. Outputs of stream-K tiles go one by one: their cuts differ.
-  const int block_rows = product.has_regions() ? 1 : 64, block_cols = product.has_regions() ? 1 : 256;
+  const int block_rows = product.has_regions() ? 1 : 128, block_cols = product.has_regions() ? 1 : 256;
   const int across = (n + block_cols - 1) / block_cols, down = (m + block_rows - 1) / block_rows;
   Matrix d(plan.output, m, n);
   std::atomic<int64_t> done{0};

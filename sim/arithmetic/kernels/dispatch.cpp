@@ -1,8 +1,10 @@
 // One table of loops for every instruction set, all from one source, and the table in use. Only this file includes the
-// bodies (decode.hpp, fused.hpp, groups.hpp, integers.hpp), which therefore stand in an unnamed namespace.
+// bodies (chain.hpp, decode.hpp, fused.hpp, groups.hpp, integers.hpp), which therefore stand in an unnamed namespace.
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
+#include "chain.hpp"
 #include "decode.hpp"
 #include "fused.hpp"
 #include "groups.hpp"
@@ -12,23 +14,34 @@
 namespace bitmma::kernels {
 namespace {
 
+#define BITMMA_CHAIN_LOOPS(space, target, bytes)                                   \
+  namespace space {                                                                \
+  target void decode_a(const ChainDecoding& job) { decode_chain_a<bytes>(job); }   \
+  target void decode_b(const ChainDecoding& job) { decode_chain_b<bytes>(job); }   \
+  target void sum_f32(const ChainSum& job) { sum_chain<bytes, Format::f32>(job); } \
+  target void sum_f16(const ChainSum& job) { sum_chain<bytes, Format::f16>(job); } \
+  constexpr ChainLoops loops{bytes / 2, decode_a, decode_b, sum_f32, sum_f16};     \
+  }
+
 // The table of one instruction set: every body once more, in functions that may use it.
-#define BITMMA_KERNELS(space, name, target, bytes)                                               \
-  namespace space {                                                                              \
-  target bool decode(const Decoding& job) { return kernels::decode<bytes>(job); }                \
-  target bool sum_fused_f32(const FusedSum& job) { return sum_fused<bytes, Format::f32>(job); }  \
-  target bool sum_fused_f16(const FusedSum& job) { return sum_fused<bytes, Format::f16>(job); }  \
-  target bool sum_groups(const GroupSum& job) { return kernels::sum_groups<bytes>(job); }        \
-  target void sum_integers(const IntegerSum& job) { kernels::sum_integers<bytes>(job); }         \
-  target void sum_popcounts(const PopcountSum& job) { kernels::sum_popcounts<bytes>(job); }      \
-  target void pack_bits(const uint32_t* codes, int count, int bit, uint32_t* words) {            \
-    kernels::pack_bits<bytes>(codes, count, bit, words);                                         \
-  }                                                                                              \
-  target void pack_row(const uint32_t* codes, int count, uint32_t* words) {                      \
-    kernels::pack_row<bytes>(codes, count, words);                                               \
-  }                                                                                              \
-  constexpr Kernels table{name,         decode,        sum_fused_f32, sum_fused_f16, sum_groups, \
-                          sum_integers, sum_popcounts, pack_bits,     pack_row};                 \
+#define BITMMA_KERNELS(space, name, target, bytes)                                                                  \
+  namespace space {                                                                                                 \
+  target bool decode(const Decoding& job) { return kernels::decode<bytes>(job); }                                   \
+  target bool sum_fused_f32(const FusedSum& job) { return sum_fused<bytes, Format::f32>(job); }                     \
+  target bool sum_fused_f16(const FusedSum& job) { return sum_fused<bytes, Format::f16>(job); }                     \
+  target bool sum_groups(const GroupSum& job) { return kernels::sum_groups<bytes>(job); }                           \
+  target void sum_integers(const IntegerSum& job) { kernels::sum_integers<bytes>(job); }                            \
+  target void sum_popcounts(const PopcountSum& job) { kernels::sum_popcounts<bytes>(job); }                         \
+  target void pack_bits(const uint32_t* codes, int count, int bit, uint32_t* words) {                               \
+    kernels::pack_bits<bytes>(codes, count, bit, words);                                                            \
+  }                                                                                                                 \
+  target void pack_row(const uint32_t* codes, int count, uint32_t* words) {                                         \
+    kernels::pack_row<bytes>(codes, count, words);                                                                  \
+  }                                                                                                                 \
+  BITMMA_CHAIN_LOOPS(chain, target, bytes)                                                                          \
+  BITMMA_CHAIN_LOOPS(narrow_chain, target, std::min(bytes, 32))                                                     \
+  constexpr Kernels table{name,          decode,    sum_fused_f32, sum_fused_f16, sum_groups,         sum_integers, \
+                          sum_popcounts, pack_bits, pack_row,      chain::loops,  narrow_chain::loops};             \
   }
 
 #if defined(__x86_64__)

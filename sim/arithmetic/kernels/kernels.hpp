@@ -139,6 +139,73 @@ inline constexpr int scratch_rows = 16, scratch_numbers = scratch_rows * 4 * 32;
 /// Returns whether any code of C is NaN or infinity.
 using SumFused = bool (*)(const FusedSum& job);
 
+/// One aligned sum of a chain: terms [first, first + terms) of K, which lie from `at` on in the decoded arrays.
+struct ChainStep {
+  int64_t first;
+  int terms, at;
+};
+/// A sign a bit, so that a word holds those of a step.
+inline constexpr int most_chain_terms = 32;
+/// Rows of A that pass through a chain together.
+inline constexpr int chain_rows = 4;
+
+/// What a chain may skip: no exponent but that of zeros lies outside.
+struct ExponentRange {
+  int32_t lowest, highest;
+};
+
+/// Codes of A or B -> pairs, exponents and signs of some steps.
+struct ChainDecoding {
+  DecodeConstants format;
+  const uint32_t* codes;  // the first row of A, or the first column of B
+  size_t codes_stride;
+  int lines;  // rows of A, columns of B
+  std::span<const ChainStep> steps;
+  int shift;
+  // A: rows of `stride`, an exponent in both halves of its word, a word of signs a step and row.
+  // B: strips of columns, each with `stride` terms, one more than there are: no strips compete for one place in caches;
+  // an exponent of the left half of a strip
+  //    in the lower half of a word, of its right half in the upper one; two words of signs a step and word of
+  //    exponents.
+  int stride;
+  Pair* pair;
+  int32_t* exponent;
+  uint32_t* negative;
+  uint32_t* special;  // a line's word becomes not 0 where it has a NaN or infinity
+  ExponentRange* range;
+};
+using DecodeChain = void (*)(const ChainDecoding& job);
+
+/// D of one strip of columns after some steps, D of a step being C of the next. Rows are a multiple of chain_rows.
+struct ChainSum {
+  const Pair* a_pair;
+  const int32_t* a_exponent;
+  const uint32_t* a_negative;
+  int a_stride;
+  const Pair* b_pair;
+  const int32_t* b_exponent;
+  const uint32_t* b_negative;
+  std::span<const ChainStep> steps;
+  int rows;
+  bool from_c;         // d holds C; otherwise there is none
+  bool plain;          // no result is infinite, subnormal or, where it is not zero, below every floor
+  int terms_per_part;  // as in FusedSum
+  bool two_parts;      // whether any step needs them
+  int fraction_bits, floor_exponent;
+  OutputConstants output;
+  uint32_t* d;  // codes
+  int d_stride;
+  uint8_t* special;  // of every chain_rows rows: not 0 where C of a step was NaN or infinity
+};
+using SumChain = void (*)(const ChainSum& job);
+
+/// Loops for strips of one width.
+struct ChainLoops {
+  int strip;  // columns
+  DecodeChain decode_a, decode_b;
+  SumChain sum_f32, sum_f16;
+};
+
 /// A scale as a multiple of 2^-3 of a power of two. A zero has exponent_of_zero.
 struct Scale {
   int32_t significand = 0;
@@ -210,6 +277,7 @@ struct Kernels {
   SumPopcounts sum_popcounts;
   PackBits pack_bits;
   PackRow pack_row;
+  ChainLoops chain, narrow_chain;  // the second for products of few columns
 };
 
 /// Those of the instruction set in use.

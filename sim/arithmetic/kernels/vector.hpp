@@ -29,6 +29,7 @@ namespace {
 /// can.)
 template <int bytes>
 struct Vectors {
+  using I8 [[gnu::vector_size(bytes)]] = char;  // as the instructions have it
   using I16 [[gnu::vector_size(bytes)]] = int16_t;
   using I32 [[gnu::vector_size(bytes)]] = int32_t;
   using U32 [[gnu::vector_size(bytes)]] = uint32_t;
@@ -101,6 +102,27 @@ BITMMA_INLINE void shift_right(typename Vectors<bytes>::I32& numbers, const type
   numbers >>= limited;
 }
 
+/// Magnitudes shifted right by counts from 0 on: a count of 32 or more leaves 0.
+template <int bytes>
+BITMMA_INLINE void shift_right_unsigned(typename Vectors<bytes>::U32& numbers,
+                                        const typename Vectors<bytes>::I32& counts) {
+  using U32 = typename Vectors<bytes>::U32;
+#if BITMMA_X86_BUILTINS
+  using I32 = typename Vectors<bytes>::I32;
+  if constexpr (bytes == 64) {
+    numbers = reinterpret_cast<U32>(
+        __builtin_ia32_psrlv16si_mask(reinterpret_cast<I32>(numbers), counts, I32{}, static_cast<uint16_t>(~0)));
+    return;
+  } else if constexpr (bytes == 32) {
+    numbers = reinterpret_cast<U32>(__builtin_ia32_psrlv8si(reinterpret_cast<I32>(numbers), counts));
+    return;
+  }
+#endif
+  auto limited = counts;
+  limit_to(limited, 31);
+  numbers = counts > 31 ? U32{} : numbers >> reinterpret_cast<U32>(limited);
+}
+
 /// The same of 64-bit numbers, whose counts may also be negative: those, and counts of 64 or more, leave 0 or -1.
 template <int bytes>
 BITMMA_INLINE void shift_right(typename Vectors<bytes>::I64& numbers, const typename Vectors<bytes>::I64& counts) {
@@ -156,6 +178,34 @@ BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
   for (int lane = 0; lane < bytes / 4; ++lane) bits |= static_cast<uint32_t>(numbers[lane] < 0) << lane;
   return bits;
 }
+
+#if BITMMA_X86_BUILTINS
+/// Every byte below 16 -> the number of its bits.
+template <int bytes>
+BITMMA_INLINE void look_up_nibbles(typename Vectors<bytes>::U32& words) {
+  using I8 = typename Vectors<bytes>::I8;
+  using U32 = typename Vectors<bytes>::U32;
+  U32 counts;
+  for (int i = 0; i < bytes / 4; i += 4)
+    counts[i] = 0x02010100, counts[i + 1] = 0x03020201, counts[i + 2] = 0x03020201, counts[i + 3] = 0x04030302;
+  const I8 of = reinterpret_cast<I8>(words);
+  if constexpr (bytes == 64)
+    words = reinterpret_cast<U32>(__builtin_ia32_pshufb512_mask(reinterpret_cast<I8>(counts), of, of, ~uint64_t{0}));
+  else words = reinterpret_cast<U32>(__builtin_ia32_pshufb256(reinterpret_cast<I8>(counts), of));
+}
+
+/// Bytes -> sums of neighbours, in 16 bits.
+template <int bytes>
+BITMMA_INLINE void add_byte_pairs(typename Vectors<bytes>::U32& words) {
+  using I8 = typename Vectors<bytes>::I8;
+  using I16 = typename Vectors<bytes>::I16;
+  using U32 = typename Vectors<bytes>::U32;
+  const I8 ones = I8{} + 1, of = reinterpret_cast<I8>(words);
+  if constexpr (bytes == 64)
+    words = reinterpret_cast<U32>(__builtin_ia32_pmaddubsw512_mask(of, ones, I16{}, ~uint32_t{0}));
+  else words = reinterpret_cast<U32>(__builtin_ia32_pmaddubsw256(of, ones));
+}
+#endif
 
 /// Bits set, counted in every byte: neighbours added, pairs and then fours.
 template <typename V>

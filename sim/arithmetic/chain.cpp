@@ -1,0 +1,285 @@
+#include "chain.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
+
+#include "../formats/matrix_inside.hpp"
+#include "bitmma/arithmetic/multiply_accumulate.hpp"
+#include "budget.hpp"
+#include "kernels/kernels.hpp"
+
+namespace bitmma {
+namespace {
+
+/// K that is decoded at a time: a strip of B stays in the nearest cache.
+constexpr int chunk_terms = 128;
+
+/// The loop for the model, or nullptr: scales, widened types and hypotheses that hardware has refuted take the updates
+/// one by one.
+kernels::SumChain find_loop(const AccumulatorModel& model, const kernels::ChainLoops& loops) {
+  if (model.arithmetic != Arithmetic::fused_sum || model.scaling != Scaling::none || model.c_last ||
+      model.step_order != StepOrder::ascending || model.deviations != Deviations{})
+    return nullptr;
+  if (model.output == Format::f32 && model.rounding == Rounding::toward_zero) return loops.sum_f32;
+  if (model.output == Format::f16 && model.rounding == Rounding::nearest_even && model.output_fraction_bits == 10)
+    return loops.sum_f16;
+  return nullptr;
+}
+
+/// The steps that the model makes of the updates. Returns the most terms that one has.
+int find_steps(const AccumulatorModel& model, std::span<const ChainUpdate> updates,
+               std::vector<kernels::ChainStep>& steps) {
+  steps.clear();
+  int most = 0;
+  for (const ChainUpdate& update : updates) {
+    const int terms = model.terms_per_step == 0 ? update.count : model.terms_per_step;
+    for (int first = 0; first < update.count; first += terms) {
+      steps.push_back({.first = update.first + first, .terms = std::min(terms, update.count - first), .at = 0});
+      most = std::max(most, steps.back().terms);
+    }
+  }
+  return most;
+}
+
+/// One operand, some steps of it.
+struct DecodedSide {
+  kernels::Array<kernels::Pair> pair;
+  kernels::Array<int32_t> exponent;
+  kernels::Array<uint32_t> negative;
+  kernels::Array<uint32_t> special;  // of all steps so far
+  kernels::ExponentRange range{4096, -4096};
+
+  void begin(int lines) {
+    special.assign(static_cast<size_t>(lines), 0);
+    range = {4096, -4096};
+  }
+  void resize(size_t numbers, size_t exponents, size_t words) {
+    pair.resize(numbers), exponent.resize(exponents), negative.resize(words);
+  }
+};
+
+/// What one chain after the other needs, of every thread its own.
+struct Workspace {
+  std::vector<kernels::ChainStep> steps;
+  DecodedSide a, b;
+  kernels::Array<uint32_t> d;
+  kernels::Array<uint8_t> special;  // of every strip and chain_rows rows
+};
+
+class FusedChain {
+ public:
+  FusedChain(const AccumulatorModel& model, const ChainBlock& block, const kernels::ChainLoops& loops,
+             kernels::SumChain sum, const Budget& budget, Workspace& workspace)
+      : model_(model), block_(block), loops_(loops), sum_(sum), budget_(budget), at_(workspace) {
+    rows_ = kernels::round_up(block.rows, kernels::chain_rows);
+    stride_ = kernels::round_up(block.cols, loops.strip);
+    groups_ = rows_ / kernels::chain_rows;
+    at_.a.begin(rows_), at_.b.begin(stride_);
+    at_.d.resize(static_cast<size_t>(rows_) * stride_);
+    at_.special.assign(static_cast<size_t>(groups_) * static_cast<size_t>(stride_ / loops.strip), 0);
+  }
+
+  /// C is read, when there is one.
+  void run(const std::optional<Matrix>& c) {
+    plain_ = !c && model_.output == Format::f32;
+    from_c_ = c.has_value();
+    if (c) {
+      std::ranges::fill(at_.d, 0u);
+      for (int row = 0; row < block_.rows; ++row) std::ranges::copy(c->row(row), d_row(row));
+    }
+    for (size_t first = 0; first < at_.steps.size();) {
+      int terms = 0;
+      size_t end = first;
+      for (; end < at_.steps.size() && (terms == 0 || terms + at_.steps[end].terms <= chunk_terms); ++end)
+        at_.steps[end].at = terms, terms += at_.steps[end].terms;
+      run_chunk(std::span(at_.steps).subspan(first, end - first), terms);
+      first = end;
+    }
+  }
+
+  Matrix d() const {
+    Matrix d = unfilled_matrix(model_.output, block_.rows, block_.cols);
+    for (int row = 0; row < block_.rows; ++row) std::copy_n(d_row(row), block_.cols, d.row(row).begin());
+    return d;
+  }
+
+  /// Calls redo(row, rows, col, cols), inside the block, for all outputs that NaN or infinity may have reached.
+  template <typename Redo>
+  void for_special(const Redo& redo) const {
+    for (int row = 0; row < block_.rows; ++row) {
+      if (at_.a.special[static_cast<size_t>(row)] != 0) redo(row, 1, 0, block_.cols);
+    }
+    for (int col = 0; col < block_.cols; ++col) {
+      if (at_.b.special[static_cast<size_t>(col)] != 0) redo(0, block_.rows, col, 1);
+    }
+    for (size_t i = 0; i < at_.special.size(); ++i) {
+      if (at_.special[i] == 0) continue;
+      const int row = static_cast<int>(i) % groups_ * kernels::chain_rows,
+                col = static_cast<int>(i) / groups_ * loops_.strip;
+      redo(row, std::min(kernels::chain_rows, block_.rows - row), col, std::min(loops_.strip, block_.cols - col));
+    }
+  }
+
+ private:
+  uint32_t* d_row(int row) const { return at_.d.data() + static_cast<size_t>(row) * stride_; }
+
+  void decode_b(std::span<const kernels::ChainStep> steps, int stride) {
+    const auto strips = static_cast<size_t>(stride_ / loops_.strip), strip = static_cast<size_t>(loops_.strip);
+    at_.b.resize(strips * strip * stride, strips * strip / 2 * stride, strips * strip * steps.size());
+    loops_.decode_b({.format = kernels::DecodeConstants(info(block_.b.format())),
+                     .codes = block_.b.words().data() + block_.col,
+                     .codes_stride = static_cast<size_t>(block_.b.cols()),
+                     .lines = block_.cols,
+                     .steps = steps,
+                     .shift = budget_.b_shift,
+                     .stride = stride,
+                     .pair = at_.b.pair.data(),
+                     .exponent = at_.b.exponent.data(),
+                     .negative = at_.b.negative.data(),
+                     .special = at_.b.special.data(),
+                     .range = &at_.b.range});
+  }
+
+  /// Rows are padded with zeros, and their end with what whole vectors write behind it.
+  void decode_a(std::span<const kernels::ChainStep> steps, int stride) {
+    const auto numbers = static_cast<size_t>(rows_) * static_cast<size_t>(stride),
+               filled = static_cast<size_t>(block_.rows) * static_cast<size_t>(stride);
+    at_.a.resize(numbers, numbers, static_cast<size_t>(rows_) * steps.size());
+    loops_.decode_a(
+        {.format = kernels::DecodeConstants(info(block_.a.format())),
+         .codes = block_.a.words().data() + static_cast<size_t>(block_.row) * static_cast<size_t>(block_.a.cols()),
+         .codes_stride = static_cast<size_t>(block_.a.cols()),
+         .lines = block_.rows,
+         .steps = steps,
+         .shift = budget_.a_shift,
+         .stride = stride,
+         .pair = at_.a.pair.data(),
+         .exponent = at_.a.exponent.data(),
+         .negative = at_.a.negative.data(),
+         .special = at_.a.special.data(),
+         .range = &at_.a.range});
+    constexpr int32_t zero = (kernels::exponent_of_zero & 0xFFFF) | kernels::exponent_of_zero * 0x10000;
+    std::fill(at_.a.pair.data() + filled, at_.a.pair.data() + numbers, 0);
+    std::fill(at_.a.exponent.data() + filled, at_.a.exponent.data() + numbers, zero);
+    std::fill(at_.a.negative.data() + static_cast<size_t>(block_.rows) * steps.size(),
+              at_.a.negative.data() + at_.a.negative.size(), 0u);
+  }
+
+  /// Results are normal or zero, as long as that holds: a result is a multiple of 2^(e_max - F), and all terms together
+  /// stay below 2^128.
+  bool stays_plain(int terms) {
+    terms_ += terms;
+    const kernels::ExponentRange &a = at_.a.range, &b = at_.b.range;
+    return a.lowest + b.lowest - model_.fraction_bits >= -126 &&
+           a.highest + b.highest + 2 + std::bit_width(static_cast<uint64_t>(terms_)) <= 126;
+  }
+
+  void run_chunk(std::span<const kernels::ChainStep> steps, int terms) {
+    const int a_stride = kernels::round_up(terms, 16) + 16;
+    decode_b(steps, terms + 1);
+    decode_a(steps, a_stride);
+    plain_ = plain_ && stays_plain(terms);
+    int most = 0;
+    for (const kernels::ChainStep& step : steps) most = std::max(most, step.terms);
+    const auto strip = static_cast<size_t>(loops_.strip);
+    for (int i = 0; i < stride_ / loops_.strip; ++i) {
+      const auto at = static_cast<size_t>(i);
+      sum_({.a_pair = at_.a.pair.data(),
+            .a_exponent = at_.a.exponent.data(),
+            .a_negative = at_.a.negative.data(),
+            .a_stride = a_stride,
+            .b_pair = at_.b.pair.data() + at * strip * (terms + 1),
+            .b_exponent = at_.b.exponent.data() + at * strip / 2 * (terms + 1),
+            .b_negative = at_.b.negative.data() + at * strip * steps.size(),
+            .steps = steps,
+            .rows = rows_,
+            .from_c = from_c_,
+            .plain = plain_,
+            .terms_per_part = budget_.terms_per_part,
+            .two_parts = most > budget_.terms_per_part,
+            .fraction_bits = model_.fraction_bits,
+            .floor_exponent = std::max(model_.floor_exponent, kernels::lowest_floor),
+            .output = kernels::OutputConstants(info(model_.output), model_.output_fraction_bits),
+            .d = at_.d.data() + at * strip,
+            .d_stride = stride_,
+            .special = at_.special.data() + at * static_cast<size_t>(groups_)});
+    }
+    from_c_ = true;
+  }
+
+  const AccumulatorModel& model_;
+  const ChainBlock& block_;
+  const kernels::ChainLoops& loops_;
+  kernels::SumChain sum_;
+  Budget budget_;
+  Workspace& at_;
+  int rows_ = 0, stride_ = 0, groups_ = 0;
+  int64_t terms_ = 0;
+  bool from_c_ = false, plain_ = false;
+};
+
+/// Whether the updates meet a NaN.
+bool meets_nan(const ChainBlock& block, std::span<const ChainUpdate> updates, bool of_a, int line) {
+  const Matrix& matrix = of_a ? block.a : block.b;
+  const FormatInfo& format = info(matrix.format());
+  for (const ChainUpdate& update : updates) {
+    for (int i = 0; i < update.count; ++i) {
+      const int k = static_cast<int>(update.first) + i;
+      const uint32_t code = of_a ? matrix(block.row + line, k) : matrix(k, block.col + line);
+      if (decode(format, code).number == NumberClass::nan) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Matrix chain_by_updates(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates,
+                        std::optional<Matrix> c) {
+  for (const ChainUpdate& update : updates) {
+    const auto first = static_cast<int>(update.first);
+    const Operands operands{.a = block_of(block.a, block.row, block.rows, first, update.count),
+                            .b = block_of(block.b, first, update.count, block.col, block.cols),
+                            .c = std::move(c)};
+    c = multiply_accumulate(model, operands);
+  }
+  return c ? std::move(*c) : Matrix(model.output, block.rows, block.cols);
+}
+
+Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates,
+             std::optional<Matrix> c) {
+  const kernels::Kernels& all = kernels::kernels();
+  const kernels::ChainLoops& loops = block.cols <= all.narrow_chain.strip ? all.narrow_chain : all.chain;
+  const kernels::SumChain sum = find_loop(model, loops);
+  thread_local Workspace workspace;
+  const int most = sum && !updates.empty() ? find_steps(model, updates, workspace.steps) : 0;
+  const std::optional<Budget> budget =
+      find_budget(model.fraction_bits, block.a.format(), block.b.format(), std::max(most, 1));
+  if (most == 0 || most > kernels::most_chain_terms || !budget)
+    return chain_by_updates(model, block, updates, std::move(c));
+
+  FusedChain fused(model, block, loops, sum, *budget, workspace);
+  fused.run(c);
+  Matrix d = fused.d();
+  const uint32_t nan = static_cast<uint32_t>(*info(model.output).canonical_nan());
+  fused.for_special([&](int row, int rows, int col, int cols) {
+    const bool is_row = rows == 1 && cols == block.cols, is_col = cols == 1 && rows == block.rows;
+    Matrix part(model.output, rows, cols);
+    if ((is_row && meets_nan(block, updates, true, row)) || (is_col && meets_nan(block, updates, false, col))) {
+      part.fill(nan);
+    } else {
+      std::optional<Matrix> c_part;
+      if (c) c_part = block_of(*c, row, rows, col, cols);
+      part = chain_by_updates(
+          model,
+          {.a = block.a, .b = block.b, .row = block.row + row, .rows = rows, .col = block.col + col, .cols = cols},
+          updates, std::move(c_part));
+    }
+    set_block(d, row, col, part);
+  });
+  return d;
+}
+
+}  // namespace bitmma

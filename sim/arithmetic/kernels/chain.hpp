@@ -1,0 +1,404 @@
+// Chains of fused sums: D of a step is C of the next. Whole products are made of them. Some rows and a strip of
+// columns, two vectors wide, go through all steps before the next ones do, and accumulators stay in registers, decoded.
+// A step:
+//
+//   find_largest    the largest exponent of the products of every output
+//   align_row       e_max, and C truncated by it
+//   add_products    products truncated and added, in one part or two, negative ones counted
+//   take            C added, and the sum rounded
+//
+// The two halves of a strip share vectors of 16-bit numbers: column j in the lower half of word j, its neighbour of the
+// right half in the upper one.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "decode.hpp"
+#include "fused.hpp"
+#include "round.hpp"
+
+namespace bitmma::kernels {
+namespace {
+
+/// A number of 16 bits in both halves of a word. (GCC 12 fills a vector of 16-bit numbers lane by lane.)
+constexpr int32_t twice(int32_t number) {
+  return static_cast<int32_t>((static_cast<uint32_t>(number) & 0xFFFF) * 0x10001u);
+}
+
+/// Numbers of some codes.
+template <int bytes>
+struct ChainNumbers {
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  I32 pair, exponent, sign, special;
+  I32 lowest = I32{} + 4096, highest = I32{} - 4096;
+
+  /// `decode_codes` for one vector, without stores.
+  BITMMA_INLINE void take(const DecodeConstants& format, const U32& word, int shift) {
+    const I32 none{};
+    const I32 code = reinterpret_cast<I32>(word >> format.ignored_bits);
+    const I32 mantissa = code & format.mantissa_mask, field = (code >> format.mantissa_bits) & format.exponent_mask;
+    special |= (code & format.special_mask) == format.special_code ? none + 1 : none;
+    const I32 whole = mantissa | (field == 0 ? none + format.hidden_bit_of_zero : none + format.hidden_bit);
+    sign = -(reinterpret_cast<I32>(word >> format.sign_shift) & 1);
+    const I32 significand = ((whole << shift) ^ sign) - sign;
+    pair = (significand & 0xFFFF) | ((sign | 1) << 16);
+    const I32 finite = (field == 0 ? none + format.exponent_of_zero_field : field) - format.bias;
+    exponent = whole == 0 ? none + exponent_of_zero : finite;
+    raise_to(highest, exponent);
+    const I32 low = whole == 0 ? none + 4096 : finite;
+    lowest = low < lowest ? low : lowest;
+  }
+
+  BITMMA_INLINE void report(ExponentRange& range) const {
+    std::array<int32_t, bytes / 4> numbers;
+    store(lowest, numbers.data());
+    range.lowest = std::min(range.lowest, *std::ranges::min_element(numbers));
+    store(highest, numbers.data());
+    range.highest = std::max(range.highest, *std::ranges::max_element(numbers));
+  }
+};
+
+/// `count` codes, and zeros behind them.
+template <int bytes>
+BITMMA_INLINE void load_codes(typename Vectors<bytes>::U32& word, const uint32_t* from, int count) {
+  constexpr int lanes = bytes / 4;
+  if (count >= lanes) return load(word, from);
+  std::array<uint32_t, lanes> codes{};
+  for (int lane = 0; lane < count; ++lane) codes[static_cast<size_t>(lane)] = from[lane];
+  load(word, codes.data());
+}
+
+template <int bytes>
+BITMMA_INLINE void decode_chain_a(const ChainDecoding& given) {
+  const ChainDecoding job = given;
+  constexpr int lanes = bytes / 4;
+  ChainNumbers<bytes> numbers;
+  for (int row = 0; row < job.lines; ++row) {
+    const uint32_t* const codes = job.codes + static_cast<size_t>(row) * job.codes_stride;
+    uint32_t* negative = job.negative + static_cast<size_t>(row) * job.steps.size();
+    numbers.special = typename Vectors<bytes>::I32{};
+    for (const ChainStep& step : job.steps) {
+      uint32_t signs = 0;
+      for (int term = 0; term < step.terms; term += lanes) {
+        typename Vectors<bytes>::U32 word;
+        load_codes<bytes>(word, codes + step.first + term, step.terms - term);
+        numbers.take(job.format, word, job.shift);
+        const size_t to = static_cast<size_t>(row) * job.stride + step.at + term;
+        store(numbers.pair, job.pair + to);
+        store((numbers.exponent & 0xFFFF) | (numbers.exponent << 16), job.exponent + to);
+        signs |= sign_bits<bytes>(numbers.sign) << term;
+      }
+      *negative++ = step.terms <= 16 ? signs * 0x10001u : signs;
+    }
+    std::array<int32_t, lanes> special;
+    store(numbers.special, special.data());
+    for (const int32_t one : special) job.special[row] |= static_cast<uint32_t>(one);
+  }
+  numbers.report(*job.range);
+}
+
+/// All strips of one row of B: rows are read from end to end.
+template <int bytes>
+BITMMA_INLINE void decode_chain_b(const ChainDecoding& given) {
+  using I32 = typename Vectors<bytes>::I32;
+  const ChainDecoding job = given;
+  constexpr int lanes = bytes / 4, strip = 2 * lanes;
+  const size_t words = job.steps.size();
+  ChainNumbers<bytes> numbers[2];
+  for (size_t number = 0; number < words; ++number) {
+    const ChainStep step = job.steps[number];
+    for (int term = 0; term < step.terms; ++term) {
+      const uint32_t* codes = job.codes + static_cast<size_t>(step.first + term) * job.codes_stride;
+      const uint32_t* const next = codes + (term + 1 < step.terms ? job.codes_stride : 0);
+      size_t to = static_cast<size_t>(step.at + term) * lanes;
+      uint32_t* negative = job.negative + number * strip;
+      for (int first = 0; first < job.lines; first += strip) {
+        I32 signs[2];
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; ++v) {
+          __builtin_prefetch(next + first + v * lanes);  // rows lie in pages of their own
+          typename Vectors<bytes>::U32 word;
+          load_codes<bytes>(word, codes + first + v * lanes, job.lines - first - v * lanes);
+          load(numbers[v].special, job.special + first + v * lanes);
+          numbers[v].take(job.format, word, job.shift);
+          store(numbers[v].special, job.special + first + v * lanes);
+          store(numbers[v].pair, job.pair + 2 * to + v * lanes);
+          signs[v] = I32{};
+          if (term > 0) load(signs[v], negative + v * lanes);
+          signs[v] |= numbers[v].sign & static_cast<int32_t>(1u << term);
+        }
+        if (step.terms <= 16 && term + 1 == step.terms) signs[0] |= signs[1] << 16;
+        store((numbers[0].exponent & 0xFFFF) | (numbers[1].exponent << 16), job.exponent + to);
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; ++v) store(signs[v], negative + v * lanes);
+        to += static_cast<size_t>(job.stride) * lanes, negative += words * strip;
+      }
+    }
+  }
+  numbers[0].report(*job.range);
+  numbers[1].report(*job.range);
+}
+
+/// An accumulator between steps. `plain` knows neither infinity nor subnormals: bit 30 is the leading bit, or all is
+/// zero, all bits are turned where it is negative, and the exponent is that of the leading bit. Otherwise codes are
+/// decoded and rounded in every step.
+template <int bytes, bool plain>
+struct ChainState {
+  typename Vectors<bytes>::I32 number, exponent;
+};
+template <int bytes>
+struct ChainState<bytes, false> {
+  typename Vectors<bytes>::U32 code;
+};
+
+/// Bits set in both lower and both upper bytes of every word, or in all four.
+template <int bytes>
+BITMMA_INLINE void count_in_halves(typename Vectors<bytes>::U32& words) {
+#if BITMMA_X86_BUILTINS
+  if constexpr (bytes >= 32) {
+    using U32 = typename Vectors<bytes>::U32;
+    U32 low = words & 0x0F0F0F0Fu, high = (words >> 4) & 0x0F0F0F0Fu;
+    look_up_nibbles<bytes>(low);
+    look_up_nibbles<bytes>(high);
+    words = low + high;
+    add_byte_pairs<bytes>(words);
+    return;
+  }
+#endif
+  count_in_bytes(words);
+  words = (words + (words >> 8)) & 0x00FF00FFu;
+}
+
+/// The steps for some rows of a strip.
+template <int bytes, int rows, bool two_parts, bool plain, Format output>
+struct ChainSteps {
+  using I16 = typename Vectors<bytes>::I16;
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  using State = ChainState<bytes, plain>;
+  static constexpr int lanes = bytes / 4, strip = 2 * lanes, mantissa_bits = info(output).mantissa_bits;
+
+  /// What a step needs of the one before it.
+  struct Aligned {
+    I32 c[rows][2];             // truncated to a multiple of 2^(e_max - F)
+    I32 max_exponent[rows][2];  // plain: + 31 - F
+    I16 max_exponent_plus_1[rows];
+  };
+
+  BITMMA_INLINE static void read(const ChainSum& job, int row, int v, State& state) {
+    U32 code{};
+    if (job.from_c) load(code, job.d + static_cast<size_t>(row) * job.d_stride + v * lanes);
+    if constexpr (plain) {
+      C<bytes> c;
+      I32 unused{};
+      decode_c<output, bytes>(job.output, code, 0, c, unused);
+      state.number = (c.magnitude << (30 - mantissa_bits)) ^ c.sign;
+      state.exponent = c.exponent;
+    } else {
+      state.code = code;
+    }
+  }
+
+  BITMMA_INLINE static void write(const ChainSum& job, int row, int v, const State& state) {
+    U32 code;
+    if constexpr (plain) {
+      const I32 sign = state.number >> 31, magnitude = state.number ^ sign;
+      // The hidden bit adds one to the field.
+      const I32 finite =
+          (magnitude >> (30 - mantissa_bits)) + ((state.exponent + (job.output.bias - 1)) << mantissa_bits);
+      code = magnitude == 0 ? U32{} : reinterpret_cast<U32>(finite | (sign & job.output.sign_bit));
+    } else {
+      code = state.code;
+    }
+    store(code, job.d + static_cast<size_t>(row) * job.d_stride + v * lanes);
+  }
+
+  /// The largest exponent of the products of every output, or the floor.
+  BITMMA_INLINE static void find_largest(const ChainSum& job, int row, const ChainStep& step, I16 (&largest)[rows]) {
+    const int32_t* const a = job.a_exponent + static_cast<size_t>(row) * job.a_stride + step.at;
+    const int32_t* const b = job.b_exponent + static_cast<size_t>(step.at) * lanes;
+    const int a_stride = job.a_stride, terms = step.terms;
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) largest[r] = reinterpret_cast<I16>(I32{} + twice(job.floor_exponent));
+    for (int term = 0; term < terms; ++term) {
+      I16 of_b;
+      load(of_b, b + static_cast<size_t>(term) * lanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r)
+        raise_to<I16>(largest[r], of_b + reinterpret_cast<I16>(I32{} + a[static_cast<size_t>(r) * a_stride + term]));
+    }
+  }
+
+  /// e_max of one vector, raised by C, and C truncated by it.
+  BITMMA_INLINE static void align(const ChainSum& job, const State& state, I32& most, I32& biased, I32& of_c,
+                                  I32& largest_field) {
+    if constexpr (plain) {
+      raise_to(most, state.exponent);
+      biased = most + (31 - job.fraction_bits);
+      of_c = state.number;
+      shift_right<bytes>(of_c, biased - state.exponent - 1);
+      of_c -= state.number >> 31;
+    } else {
+      const int up = std::max(0, job.fraction_bits - mantissa_bits),
+                down = std::max(0, mantissa_bits - job.fraction_bits);
+      C<bytes> c;
+      decode_c<output, bytes>(job.output, state.code, 0, c, largest_field);
+      raise_to(most, c.exponent);
+      biased = most;
+      of_c = (c.magnitude << up) ^ c.sign;
+      shift_right<bytes>(of_c, most + down - c.exponent);
+      of_c -= c.sign;
+    }
+  }
+
+  BITMMA_INLINE static void align_row(const ChainSum& job, const I16& largest, const State (&state)[2], int r,
+                                      Aligned& to, I32& largest_field) {
+    const I32 both = reinterpret_cast<I32>(largest);
+    I32 most[2] = {both << 16 >> 16, both >> 16};
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) align(job, state[v], most[v], to.max_exponent[r][v], to.c[r][v], largest_field);
+    to.max_exponent_plus_1[r] = reinterpret_cast<I16>((most[0] & 0xFFFF) | (most[1] << 16)) + 1;
+  }
+
+  /// How many products of a row are negative.
+  BITMMA_INLINE static void count_negative(const uint32_t* b, uint32_t a, const ChainStep& step, U32 (&count)[2]) {
+    load(count[0], b);
+    count[0] ^= a;
+    count_in_halves<bytes>(count[0]);
+    if (step.terms <= 16) {
+      count[1] = count[0] >> 16;
+      count[0] &= 0xFFFF;
+      return;
+    }
+    load(count[1], b + lanes);
+    count[1] ^= a;
+    count_in_halves<bytes>(count[1]);
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) count[v] = (count[v] + (count[v] >> 16)) & 0xFFFF;
+  }
+
+  /// Products [begin, end) truncated and added.
+  BITMMA_INLINE static void add_products(const ChainSum& job, int row, const ChainStep& step, int begin, int end,
+                                         const I16 (&max_exponent_plus_1)[rows], U32 (&sum)[rows][2]) {
+    const size_t at_a = static_cast<size_t>(row) * job.a_stride + step.at;
+    const int32_t* const a_exponent = job.a_exponent + at_a;
+    const Pair* const a_pair = job.a_pair + at_a;
+    const int32_t* const b_exponent = job.b_exponent + static_cast<size_t>(step.at) * lanes;
+    const Pair* const b_pair = job.b_pair + static_cast<size_t>(step.at) * strip;
+    const int a_stride = job.a_stride;
+    for (int term = begin; term < end; ++term) {
+      I16 exponent;
+      load(exponent, b_exponent + static_cast<size_t>(term) * lanes);
+      I32 pair[2];
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v) load(pair[v], b_pair + static_cast<size_t>(term) * strip + v * lanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) {
+        const size_t of_a = static_cast<size_t>(r) * a_stride + term;
+        const U32 drop =
+            reinterpret_cast<U32>(max_exponent_plus_1[r] - exponent - reinterpret_cast<I16>(I32{} + a_exponent[of_a]));
+        const I32 drops[2] = {reinterpret_cast<I32>(drop & 0xFFFF), reinterpret_cast<I32>(drop >> 16)};
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; ++v) {
+          I32 product;
+          multiply_pairs<bytes>(pair[v], I32{} + a_pair[of_a], product);
+          shift_right<bytes>(product, drops[v]);
+          sum[r][v] += reinterpret_cast<U32>(product);
+        }
+      }
+    }
+  }
+
+  /// C added, and the sum rounded.
+  BITMMA_INLINE static void take(const ChainSum& job, const U32& part, const U32& more, const I32& of_c,
+                                 const I32& max_exponent, State& state) {
+    const I32 parts[2] = {reinterpret_cast<I32>(part), reinterpret_cast<I32>(more)};
+    Sum<bytes> sum;
+    add_up<bytes>(parts[0], two_parts ? &parts[1] : nullptr, of_c, sum);
+    if constexpr (plain) {
+      I32 zeros;
+      normalise<bytes>(sum.magnitude, zeros);
+      const uint32_t kept = job.output.kept_mask << (31 - mantissa_bits);
+      state.number = reinterpret_cast<I32>((sum.magnitude & kept) >> 1) ^ sum.sign;
+      state.exponent = reinterpret_cast<I32>(sum.magnitude) < 0 ? max_exponent - zeros : I32{} + exponent_of_zero;
+    } else {
+      round_sum<output, bytes>(job.output, sum, max_exponent + 1, job.fraction_bits + 1, state.code);
+    }
+  }
+
+  BITMMA_INLINE static void run(const ChainSum& job, int row) {
+    I32 largest_field{};
+    I16 largest[rows];
+    Aligned aligned;
+    find_largest(job, row, job.steps[0], largest);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+      State state[2];
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v) read(job, row + r, v, state[v]);
+      align_row(job, largest[r], state, r, aligned, largest_field);
+    }
+    const ChainStep *step = job.steps.data(), *const last = step + job.steps.size() - 1;
+    const uint32_t *b_negative = job.b_negative,
+                   *a_negative = job.a_negative + static_cast<size_t>(row) * job.steps.size();
+    for (;; ++step, ++a_negative, b_negative += strip) {
+      U32 sum[rows][2], more[rows][2]{};
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r)
+        count_negative(b_negative, a_negative[static_cast<size_t>(r) * job.steps.size()], *step, sum[r]);
+      const int end_of_part = two_parts ? std::min(job.terms_per_part, step->terms) : step->terms;
+      add_products(job, row, *step, 0, end_of_part, aligned.max_exponent_plus_1, sum);
+      if constexpr (two_parts)
+        add_products(job, row, *step, end_of_part, step->terms, aligned.max_exponent_plus_1, more);
+      if (step == last) {
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+          for (int v = 0; v < 2; ++v) {
+            State state;
+            take(job, sum[r][v], more[r][v], aligned.c[r][v], aligned.max_exponent[r][v], state);
+            write(job, row + r, v, state);
+          }
+        }
+        break;
+      }
+      // What comes out of a step goes into the next one at once.
+      find_largest(job, row, step[1], largest);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) {
+        State state[2];
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; ++v)
+          take(job, sum[r][v], more[r][v], aligned.c[r][v], aligned.max_exponent[r][v], state[v]);
+        align_row(job, largest[r], state, r, aligned, largest_field);
+      }
+    }
+    if constexpr (!plain) {
+      if (contains(largest_field, static_cast<int32_t>(info(output).exponent_mask())))
+        job.special[row / chain_rows] = 1;
+    }
+  }
+};
+
+template <int bytes, bool two_parts, bool plain, Format output>
+BITMMA_INLINE void sum_chain(const ChainSum& given) {
+  const ChainSum job = given;
+  constexpr int together = bytes == 64 ? 4 : 2;
+  static_assert(chain_rows % together == 0);
+  for (int row = 0; row < job.rows; row += together)
+    ChainSteps<bytes, together, two_parts, plain, output>::run(job, row);
+}
+
+template <int bytes, Format output>
+BITMMA_INLINE void sum_chain(const ChainSum& job) {
+  if constexpr (output == Format::f32) {
+    if (job.plain)
+      return job.two_parts ? sum_chain<bytes, true, true, output>(job) : sum_chain<bytes, false, true, output>(job);
+  }
+  return job.two_parts ? sum_chain<bytes, true, false, output>(job) : sum_chain<bytes, false, false, output>(job);
+}
+
+}  // namespace
+}  // namespace bitmma::kernels
