@@ -14,6 +14,7 @@
 #include "bitmma/instruction/statement.hpp"
 #include "cli.hpp"
 #include "support/catch.hpp"
+#include "support/documents.hpp"
 #include "support/files.hpp"
 
 using namespace bitmma;
@@ -161,19 +162,6 @@ TEST_CASE("every source is laid out as .clang-format says") {
 
 namespace {
 
-/// The text between two marks of a document, which a test writes when BITMMA_UPDATE_DOCS is set and checks otherwise.
-void check_generated(const std::string& path, const std::string& begin, const std::string& end,
-                     const std::string& generated) {
-  const std::string file = test::source_path(path), text = test::read_text(file);
-  const size_t first = text.find(begin), last = text.find(end);
-  INFO(path << ": BITMMA_UPDATE_DOCS=1 writes what stands between the marks");
-  REQUIRE(first != std::string::npos);
-  REQUIRE(last != std::string::npos);
-  const std::string wanted = text.substr(0, first + begin.size()) + "\n" + generated + text.substr(last);
-  if (std::getenv("BITMMA_UPDATE_DOCS")) test::write_text(file, wanted);
-  else CHECK(text == wanted);
-}
-
 /// Lines of `bitmma list --markdown`, with its heading, of instructions that begin with `name` or that do not.
 std::string listed(const std::string& name, bool begins) {
   std::ostringstream out, err;
@@ -191,7 +179,8 @@ std::string listed(const std::string& name, bool begins) {
 
 TEST_CASE("the tables of instructions in README and docs/mma_sync.md are what the tables say") {
   CHECK_THAT(test::read_text(test::source_path("README.md")), ContainsSubstring(listed("mma.s", false)));
-  check_generated("docs/mma_sync.md", "<!-- table of forms -->", "<!-- end of the table -->", listed("mma.s", true));
+  test::check_generated("docs/mma_sync.md", "<!-- table of forms -->", "<!-- end of the table -->",
+                        listed("mma.s", true));
 }
 
 TEST_CASE("the campaigns' table of mma.sync in docs/evidence.md is what the campaigns printed") {
@@ -231,7 +220,7 @@ TEST_CASE("the campaigns' table of mma.sync in docs/evidence.md is what the camp
   CHECK(total.mismatches == 0);
   CHECK(total.outputs[0] >= 2'000'000'000);
   CHECK(total.outputs[1] >= 2'000'000'000);
-  check_generated("docs/evidence.md", "<!-- mma.sync campaign -->", "<!-- end of the campaign -->", text);
+  test::check_generated("docs/evidence.md", "<!-- mma.sync campaign -->", "<!-- end of the campaign -->", text);
 }
 
 TEST_CASE("the campaign's table in docs/evidence.md is what the campaign printed, and the README quotes its total") {

@@ -450,6 +450,9 @@ def record(c, number, inputs, folder, about):
                 "b_type": c["b"], "call": text, "kernel": kernel, **about}
     if batch > 1:
         metadata["batch"] = which
+    for key in ("alpha", "beta"):
+        if key in c:
+            metadata[key] = float(torch.tensor(c[key], dtype=torch.float32))
     if not same:
         metadata["deterministic"] = "no"
     integers = lambda numbers: torch.tensor(numbers, dtype=torch.int32)

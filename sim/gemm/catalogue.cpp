@@ -61,19 +61,18 @@ std::vector<EpilogueOp> epilogue_of(const Json& fields, const GemmInputs& inputs
       ops.push_back({.kind = EpilogueKind::row_scale});
     }
   }
-  const bool in_memory = fields.value("c", "") == "memory";
-  const EpilogueOp alpha{.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = 0};
-  if (inputs.c && in_memory) {
-    if (options.alpha != 1) ops.push_back(alpha);
-    ops.push_back({.kind = EpilogueKind::round});
-    ops.push_back({.kind = EpilogueKind::add_c});
-  } else if (inputs.c) {
+  const std::string how = fields.value("c", "fma");
+  if (inputs.c && options.beta != 0 && how == "fma") {
     ops.push_back({.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = options.beta});
-  } else if (options.alpha != 1) {
-    ops.push_back(alpha);
+  } else {
+    if (options.alpha != 1) ops.push_back({.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = 0});
+    if (inputs.c && options.beta != 0) {
+      if (how == "memory") ops.push_back({.kind = EpilogueKind::round});
+      ops.push_back({.kind = EpilogueKind::beta_c, .beta = options.beta});
+    }
   }
   if (inputs.bias) ops.push_back({.kind = EpilogueKind::bias});
-  if (fields.value("relu", false)) ops.push_back({.kind = EpilogueKind::relu});
+  if (fields.value("relu", false) || options.relu) ops.push_back({.kind = EpilogueKind::relu});
   return ops;
 }
 
@@ -89,9 +88,10 @@ void cut_last_wave(GemmPlan& plan, const Json& segment, const GemmInputs& inputs
   if (whole == tiles || count == 1) return;
   plan.regions = {{.first_tile = whole,
                    .last_tile = tiles - 1,
-                   .split_k = {.count = count, .unit = static_cast<int>(number("unit")), .rule = SplitRule::ceil},
+                   .split_k = {.count = count, .unit = static_cast<int>(number("unit")), .rule = SplitRule::big_last},
                    .reduction = plan.reduction}};
-  plan.regions.front().reduction.order = ReductionOrder::pairs;
+  plan.regions.front().reduction.order = ReductionOrder::pairs_from_end;
+  if (plan.output != Format::f32) plan.regions.front().reduction.running = SumType::out;
 }
 
 std::vector<GemmPlan> plans_of(const std::string& name, Json fields, Target target, const GemmInputs& inputs,
@@ -104,7 +104,8 @@ std::vector<GemmPlan> plans_of(const std::string& name, Json fields, Target targ
   GemmPlan chain = flat_plan(target, a, b, output);
   if (fields.value("accumulator", "") == "f16") chain.instruction = with_f16_accumulators(target, inputs);
   json["instruction"] = on_cuda_cores ? fields["instruction"] : Json(print(chain.instruction));
-  const bool is_float = mma_of(chain.instruction).d != Format::s32 && mma_of(chain.instruction).d != Format::f64;
+  const Format accumulator = mma_of(chain.instruction).d;
+  const bool is_float = accumulator != Format::s32 && accumulator != Format::f64;  // s32 is exact, f64 chains or splits
   for (const char* key : {"k_step", "k_tile", "residue", "sliced_k", "promotion", "reduction", "lanes"}) {
     if (fields.contains(key) && is_float) json[key] = fields[key];
   }
@@ -122,7 +123,9 @@ std::vector<GemmPlan> plans_of(const std::string& name, Json fields, Target targ
     one.reduction = {};
     return one;
   };
-  const bool split = fields.contains("split_k") && is_float, segment = fields.contains("segment_k") && is_float;
+  if (!is_float) plan.reduction = {};
+  const bool split = fields.contains("split_k") && accumulator != Format::s32,
+             segment = fields.contains("segment_k") && is_float;
   if (!split && !segment) return {plan};
   std::vector<int> counts;
   const bool is_open = has_open_count(fields);
@@ -142,14 +145,10 @@ std::vector<GemmPlan> plans_of(const std::string& name, Json fields, Target targ
       continue;
     }
     const Json& rule = fields["split_k"];
-    one.split_k =
-        parse_plan(
-            Json{{"instruction", json["instruction"]},
-                 {"target", print(target)},
-                 {"split_k",
-                  {{"count", count}, {"unit", unit_of(rule["unit"].get<std::string>(), a, k)}, {"rule", rule["rule"]}}}}
-                .dump())
-            .split_k;
+    Json with_split = json;
+    with_split["split_k"] = {
+        {"count", count}, {"unit", unit_of(rule["unit"].get<std::string>(), a, k)}, {"rule", rule["rule"]}};
+    one.split_k = parse_plan(with_split.dump()).split_k;
     auto slices = slices_of(one.split_k, k);
     if (is_open && count > 1 && options.split_count == 0 &&
         (slices.size() < 2 || std::ranges::find(known, slices) != known.end()))
@@ -157,6 +156,7 @@ std::vector<GemmPlan> plans_of(const std::string& name, Json fields, Target targ
     known.push_back(std::move(slices));
     plans.push_back(one);
   }
+  if (plans.empty()) plans.push_back(unsplit());  // K is too short to be cut
   return plans;
 }
 

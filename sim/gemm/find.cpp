@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -98,28 +99,17 @@ std::vector<std::vector<EpilogueOp>> epilogues_of(const GemmInputs& inputs, cons
   }
   const EpilogueOp alpha{.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = 0};
   if (inputs.c) {
-    const EpilogueOp alpha_beta{.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = options.beta};
-    const EpilogueOp round{.kind = EpilogueKind::round}, add_c{.kind = EpilogueKind::add_c};
-    if (options.beta != 1) append({{alpha_beta}});
-    else if (options.alpha == 1) append({{alpha_beta}, {round, add_c}});
-    else append({{alpha_beta}, {alpha, round, add_c}});
+    const EpilogueOp alpha_beta{.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = options.beta},
+        beta_c{.kind = EpilogueKind::beta_c, .beta = options.beta}, round{.kind = EpilogueKind::round};
+    if (options.alpha == 1 && options.beta == 1) append({{alpha_beta}, {round, beta_c}});
+    else if (options.beta == 0) append({{alpha_beta}});
+    else append({{alpha_beta}, {alpha, beta_c}, {alpha, round, beta_c}});
   } else if (options.alpha != 1) {
     append({{alpha}});
   }
   if (inputs.bias) append({{{.kind = EpilogueKind::bias}}});
   if (may_clamp) append({{}, {{.kind = EpilogueKind::relu}}});
   return found;
-}
-
-/// True when no output has a sign: relu may have been there.
-bool has_no_sign(const Matrix& d) {
-  const FormatInfo& output = info(d.format());
-  for (int row = 0; row < d.rows(); ++row) {
-    for (int col = 0; col < d.cols(); ++col) {
-      if ((d.code(row, col) & output.sign_bit()) != 0) return false;
-    }
-  }
-  return true;
 }
 
 /// One chain, in all ways of rounding inputs and accumulating: what every plan of the search begins as.
@@ -243,6 +233,9 @@ void add_splits(Candidates& candidates, const GemmPlan& plan, const std::vector<
   for (const SplitK& split : splits) {
     if (slices_of(split, k).size() < 2) continue;
     for (const Reduction& reduction : reductions) {
+      // From either end the pairs of two or four slices are the same.
+      if (reduction.order == ReductionOrder::pairs_from_end && std::has_single_bit(slices_of(split, k).size()))
+        continue;
       GemmPlan one = plan;
       one.split_k = split, one.reduction = reduction;
       candidates.add(one);
@@ -252,8 +245,11 @@ void add_splits(Candidates& candidates, const GemmPlan& plan, const std::vector<
 
 /// Neighbours joined level by level.
 std::vector<Reduction> in_pairs(bool narrow) {
-  std::vector<Reduction> found{{.order = ReductionOrder::pairs}};
-  if (narrow) found.push_back({.order = ReductionOrder::pairs, .partial = SumType::out, .running = SumType::out});
+  std::vector<Reduction> found;
+  for (const ReductionOrder order : {ReductionOrder::pairs, ReductionOrder::pairs_from_end}) {
+    found.push_back({.order = order});
+    if (narrow) found.push_back({.order = order, .partial = SumType::out, .running = SumType::out});
+  }
   return found;
 }
 
@@ -279,9 +275,10 @@ void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& i
   const std::vector<SplitK> ceil = splits(SplitRule::ceil, {64, 8, 32, 4, 128}, 160, k);
   add_splits(candidates, flat, ceil, sums, k);
   for (const GemmPlan& plan : stepped) add_splits(candidates, plan, ceil, sums, k);
-  add_splits(candidates, flat, splits(SplitRule::ceil, {32, 64}, 8, k), in_pairs(narrow), k);
+  for (const SplitRule rule : {SplitRule::ceil, SplitRule::big_last})
+    add_splits(candidates, flat, splits(rule, {32, 64}, 8, k), in_pairs(narrow), k);
   for (const GemmPlan& plan : slicings(flat)) candidates.add(plan);
-  for (const SplitRule rule : {SplitRule::floor, SplitRule::big_first})
+  for (const SplitRule rule : {SplitRule::floor, SplitRule::big_first, SplitRule::big_last})
     add_splits(candidates, flat, splits(rule, {32, 64, 128}, 16, k), sums, k);
   for (const Rounding rounding : {Rounding::toward_zero, Rounding::nearest_away}) {
     if (!narrow) continue;
@@ -298,7 +295,7 @@ void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& i
 }
 
 /// Every way of stepping with every split, then K cut in two anywhere, and K that ends early.
-void add_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
+void beta_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
   const int64_t k = inputs.a.cols();
   const bool scaled = has_block_scales(inputs);
   std::vector<GemmPlan> bodies;
@@ -321,7 +318,8 @@ void add_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs
     }
   }
   std::vector<SplitK> all;
-  for (const SplitRule rule : {SplitRule::nvjet, SplitRule::ceil, SplitRule::floor, SplitRule::big_first}) {
+  for (const SplitRule rule :
+       {SplitRule::nvjet, SplitRule::ceil, SplitRule::floor, SplitRule::big_first, SplitRule::big_last}) {
     const bool fine = rule == SplitRule::ceil;
     const std::vector<SplitK> some = fine ? splits(rule, {64, 32, 128, 8, 4, 16, 256}, 64, k)
                                           : splits(rule, {64, 128, 32}, rule == SplitRule::nvjet ? 64 : 16, k);
@@ -333,7 +331,7 @@ void add_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs
     add_splits(candidates, plan, splits(SplitRule::ceil, {64, 32, 128}, 16, k), pairs, k);
 }
 
-void add_cuda_cores(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs) {
+void beta_cuda_cores(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs) {
   const int64_t k = inputs.a.cols();
   GemmPlan plan = flat;
   plan.instruction = GemmPlan{}.instruction, plan.input_rounding = InputRounding::none;
@@ -386,12 +384,30 @@ std::vector<int> spread(int count, int most) {
 
 }  // namespace
 
+bool has_no_sign(const Matrix& d) {
+  const FormatInfo& output = info(d.format());
+  for (int row = 0; row < d.rows(); ++row) {
+    for (int col = 0; col < d.cols(); ++col) {
+      if ((d.code(row, col) & output.sign_bit()) != 0) return false;
+    }
+  }
+  return true;
+}
+
 std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
                                       SearchStage stage) {
   const std::vector<GemmPlan> plain = chains(inputs, d, options.target);
   const Format accumulator = mma_of(plain.front().instruction).d;
-  if (accumulator != Format::f32)  // exact, or one order of f64
-    return stage == SearchStage::usual ? plain : std::vector<GemmPlan>{};
+  if (accumulator != Format::f32) {
+    if (stage != SearchStage::usual) return {};
+    Candidates few(inputs.a.cols());
+    few.add(plain.front());
+    if (accumulator == Format::f64) {  // integers are exact in any order
+      add_splits(few, plain.front(), splits(SplitRule::ceil, {16, 32, 8, 4, 1}, 160, inputs.a.cols()), {Reduction{}},
+                 inputs.a.cols());
+    }
+    return few.take();
+  }
   const bool narrow = d.format() != Format::f32;
   Candidates candidates(inputs.a.cols());
   const auto epilogues = epilogues_of(inputs, options, has_no_sign(d));
@@ -401,9 +417,9 @@ std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d,
       candidates.begin();
       switch (stage) {
         case SearchStage::usual: add_usual(candidates, plan, inputs, narrow); break;
-        case SearchStage::combined: add_combined(candidates, plan, inputs, narrow); break;
+        case SearchStage::combined: beta_combined(candidates, plan, inputs, narrow); break;
         case SearchStage::cuda_cores:
-          if (plan.input_rounding == InputRounding::none) add_cuda_cores(candidates, plan, inputs);
+          if (plan.input_rounding == InputRounding::none) beta_cuda_cores(candidates, plan, inputs);
           break;
       }
     }
@@ -432,7 +448,7 @@ namespace {
 std::pair<std::vector<int>, std::vector<int>> telling_outputs(const GemmPlan& plan, const GemmInputs& inputs,
                                                               const Matrix& d, int threads) {
   constexpr int most_cols = 16, most_ranked = 4096;
-  if (d.format() == Format::f32 || plan.output != d.format()) return {{0}, spread(d.cols(), most_cols)};
+  if (info(d.format()).bits > 16 || plan.output != d.format()) return {{0}, spread(d.cols(), most_cols)};
   const std::vector<int> rows = spread(d.rows(), 64), cols = spread(d.cols(), most_ranked / std::min(d.rows(), 64));
   GemmPlan wide = plan;
   wide.output = Format::f32;

@@ -220,9 +220,18 @@ class Product {
   /// Slices of K, each with an accumulator of its own, and their sum.
   Matrix reduced(const Block& at, const SplitK& split, const Reduction& reduction) const {
     const auto slices = slices_of(split, k_);
-    if (mma_.d == Format::s32 || mma_.d == Format::f64) {
+    if (mma_.d == Format::s32) {  // exact: slices go on in one accumulator
       std::optional<Matrix> sum;
       for (const auto& [first, last] : slices) sum = slice(at, first, last, std::move(sum));
+      return sum ? std::move(*sum) : zeros(at);
+    }
+    if (mma_.d == Format::f64) {
+      std::optional<Matrix> sum;
+      for (const auto& [first, last] : slices) {
+        Matrix partial = slice(at, first, last, std::nullopt);
+        if (sum) add_f64(*sum, partial);
+        else sum = std::move(partial);
+      }
       return sum ? std::move(*sum) : zeros(at);
     }
     std::vector<Matrix> partials;
@@ -234,10 +243,13 @@ class Product {
     }
     if (partials.empty()) partials.emplace_back(Format::f32, at.rows, at.cols);
     const bool narrow_running = reduction.running == SumType::out;
-    if (reduction.order == ReductionOrder::pairs) {
+    if (reduction.order != ReductionOrder::ascending) {
       while (partials.size() > 1) {
         std::vector<Matrix> joined;
-        for (size_t i = 0; i < partials.size(); i += 2) {
+        size_t i = 0;
+        if (reduction.order == ReductionOrder::pairs_from_end && partials.size() % 2 == 1)
+          joined.push_back(std::move(partials[i++]));
+        for (; i < partials.size(); i += 2) {
           joined.push_back(std::move(partials[i]));
           if (i + 1 == partials.size()) continue;
           f32::add(joined.back(), partials[i + 1]);
@@ -266,6 +278,15 @@ class Product {
       if (narrow_running && in_the_middle) f32::round_to(sum, plan_.output);
     }
     return sum;
+  }
+
+  static void add_f64(Matrix& sum, const Matrix& addend) {
+    for (int row = 0; row < sum.rows(); ++row) {
+      for (int col = 0; col < sum.cols(); ++col) {
+        const double total = std::bit_cast<double>(sum.code(row, col)) + std::bit_cast<double>(addend.code(row, col));
+        sum.set_code(row, col, total != total ? 0x7FF8000000000000 : std::bit_cast<uint64_t>(total));
+      }
+    }
   }
 
   /// What a later slice of a serial reduction gets of the epilogue: its factors.
@@ -299,6 +320,7 @@ class Product {
     return d;
   }
 
+  uint32_t c_of(int row, int col) const { return widened(inputs_.c->format(), (*inputs_.c)(row, col)); }
   uint32_t scale_of_row(int row) const {
     const Matrix& scale = *inputs_.scale_a;
     return scale(scale.rows() == 1 ? 0 : row, 0);
@@ -316,11 +338,8 @@ class Product {
         uint32_t& x = sum(row, col);
         switch (op.kind) {
           case EpilogueKind::alpha_beta:
-            x = op.beta == 0
-                    ? f32::multiply(alpha, x)
-                    : f32::fma(
-                          alpha, x,
-                          f32::multiply(beta, widened(inputs_.c->format(), (*inputs_.c)(at.row + row, at.col + col))));
+            x = op.beta == 0 ? f32::multiply(alpha, x)
+                             : f32::fma(alpha, x, f32::multiply(beta, c_of(at.row + row, at.col + col)));
             break;
           case EpilogueKind::scale_ab:
             x = f32::multiply(x, f32::multiply(scale_of_row(at.row + row), scale_of_col(at.col + col)));
@@ -332,9 +351,7 @@ class Product {
             break;
           case EpilogueKind::relu: x = f32::relu(x); break;
           case EpilogueKind::d_scale: x = f32::multiply(x, alpha); break;
-          case EpilogueKind::add_c:
-            x = f32::add(x, widened(inputs_.c->format(), (*inputs_.c)(at.row + row, at.col + col)));
-            break;
+          case EpilogueKind::beta_c: x = f32::fma(beta, c_of(at.row + row, at.col + col), x); break;
           case EpilogueKind::round: break;
         }
       }
@@ -382,7 +399,7 @@ class Checker {
     require(a.cols() == b.rows(), "b", shape(b), fmt::format("{} rows, as A has columns", a.cols()));
     bool reads_c = plan_.start_with_c, reads_bias = false, scalars = false, row_scale = false, col_scale = false;
     for (const EpilogueOp& op : plan_.epilogue) {
-      reads_c |= op.kind == EpilogueKind::add_c || (op.kind == EpilogueKind::alpha_beta && op.beta != 0);
+      reads_c |= op.kind == EpilogueKind::beta_c || (op.kind == EpilogueKind::alpha_beta && op.beta != 0);
       reads_bias |= op.kind == EpilogueKind::bias;
       scalars |= op.kind == EpilogueKind::scale_ab;
       row_scale |= op.kind == EpilogueKind::row_scale;

@@ -28,8 +28,10 @@ constexpr std::array residues{Word{Residue::last, "last"}, Word{Residue::first, 
 constexpr std::array scales{Word{PromotionScale::none, "none"}, Word{PromotionScale::fma, "fma"},
                             Word{PromotionScale::mul_fma, "mul_fma"}};
 constexpr std::array rules{Word{SplitRule::ceil, "ceil"}, Word{SplitRule::nvjet, "nvjet"},
-                           Word{SplitRule::floor, "floor"}, Word{SplitRule::big_first, "big_first"}};
-constexpr std::array orders{Word{ReductionOrder::ascending, "ascending"}, Word{ReductionOrder::pairs, "pairs"}};
+                           Word{SplitRule::floor, "floor"}, Word{SplitRule::big_first, "big_first"},
+                           Word{SplitRule::big_last, "big_last"}};
+constexpr std::array orders{Word{ReductionOrder::ascending, "ascending"}, Word{ReductionOrder::pairs, "pairs"},
+                            Word{ReductionOrder::pairs_from_end, "pairs_from_end"}};
 constexpr std::array sum_types{Word{SumType::f32, "f32"}, Word{SumType::out, "out"}};
 constexpr std::array starts{Word{false, "first"}, Word{true, "zero"}};
 constexpr std::array rasters{Word{false, "m"}, Word{true, "n"}};
@@ -41,7 +43,7 @@ constexpr std::array epilogue_kinds{Word{EpilogueKind::alpha_beta, "alpha_beta"}
                                     Word{EpilogueKind::relu, "relu"},
                                     Word{EpilogueKind::d_scale, "d_scale"},
                                     Word{EpilogueKind::round, "round"},
-                                    Word{EpilogueKind::add_c, "add_c"}};
+                                    Word{EpilogueKind::beta_c, "beta_c"}};
 constexpr std::array joins{Word{LaneJoin::ascending, "ascending"}, Word{LaneJoin::butterfly, "butterfly"},
                            Word{LaneJoin::neighbours, "neighbours"}};
 constexpr std::array roundings{Word{Rounding::nearest_even, "rn"}, Word{Rounding::nearest_away, "rna"},
@@ -190,8 +192,9 @@ EpilogueOp read_op(const Json& json, const std::string& path) {
   EpilogueOp read{.kind = object.word("op", epilogue_kinds, EpilogueKind::relu)};
   if (op.empty())
     refuse(object.name("op"), "(missing)",
-           "alpha_beta, scale_ab, row_scale, col_scale, bias, relu, d_scale, round, add_c");
+           "alpha_beta, scale_ab, row_scale, col_scale, bias, relu, d_scale, round, beta_c");
   if (read.kind == EpilogueKind::alpha_beta) read.alpha = object.real("alpha", 1), read.beta = object.real("beta", 0);
+  if (read.kind == EpilogueKind::beta_c) read.beta = object.real("beta", 1);
   if (read.kind == EpilogueKind::d_scale) read.alpha = object.real("scale", 1);
   object.done();
   return read;
@@ -223,6 +226,7 @@ Json reduction_json(const Reduction& reduction) {
 Json op_json(const EpilogueOp& op) {
   Json json{{"op", text_of(epilogue_kinds, op.kind)}};
   if (op.kind == EpilogueKind::alpha_beta) json["alpha"] = op.alpha, json["beta"] = op.beta;
+  if (op.kind == EpilogueKind::beta_c) json["beta"] = op.beta;
   if (op.kind == EpilogueKind::d_scale) json["scale"] = op.alpha;
   return json;
 }
@@ -244,10 +248,10 @@ void require_tail(const GemmPlan& plan, auto require) {
   require(plan.tile_mn.first > 0 && plan.tile_mn.second > 0, "tile_mn",
           fmt::format("[{}, {}]", plan.tile_mn.first, plan.tile_mn.second), "positive extents");
   const bool no_relu_inside = std::ranges::none_of(plan.epilogue, [](const EpilogueOp& op) {
-    return op.kind == EpilogueKind::round || op.kind == EpilogueKind::add_c;
+    return op.kind == EpilogueKind::round || op.kind == EpilogueKind::beta_c;
   });
   require(!plan.reduction.serial || (no_relu_inside && plan.reduction.order == ReductionOrder::ascending),
-          "reduction.serial", "true", "false with round, add_c or pairs");
+          "reduction.serial", "true", "false with round, beta_c or pairs");
   const bool legal_rounding =
       std::ranges::any_of(roundings, [&](const auto& one) { return one.value == plan.rounding; });
   require(legal_rounding, "output.rounding", "another", "rn, rna or rz");
@@ -417,6 +421,7 @@ std::string print_plan(const GemmPlan& plan) {
                                 plan.split_k.unit));
   }
   if (plan.reduction.order == ReductionOrder::pairs) words.emplace_back("joined in pairs");
+  if (plan.reduction.order == ReductionOrder::pairs_from_end) words.emplace_back("joined in pairs from the end");
   if (plan.reduction.partial == SumType::out) words.emplace_back("partials in D's type");
   if (plan.reduction.running == SumType::out) words.emplace_back("running sum in D's type");
   if (!plan.regions.empty()) words.emplace_back("stream-K");
@@ -477,8 +482,10 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
           std::string(info(plan.output).name), "s32 without epilogue or promotion: integers are exact");
   require(!plan.start_with_c || !plan.promotion, "start", "c",
           "nothing with promotion: its accumulators begin from zero");
-  const bool has_slices = plan.split_k != SplitK{} || !plan.regions.empty();
-  require(mma.d != Format::f64 || !has_slices, "split_k", "given", "absent with f64: nobody is known to split it");
+  require(mma.d != Format::f64 || (plan.epilogue.empty() && !plan.promotion && plan.sliced_k == 1 &&
+                                   plan.reduction == Reduction{} && plan.regions.empty()),
+          "output", "f64 with an epilogue, promotion, sliced_k, regions or another reduction",
+          "f64 in one chain or in slices that are added in f64, ascending");
   const FormatInfo& output = info(plan.output);
   const bool is_float = output.kind == NumberKind::floating && output.is_signed && output.infinity().has_value();
   require(is_integer || is_float || plan.output == Format::e4m3, "output", std::string(output.name),
@@ -525,10 +532,12 @@ std::vector<std::pair<int64_t, int64_t>> slices_of(const SplitK& split, int64_t 
       for (int64_t j = 0; j < s && c > 0; ++j) add(j * c, j == s - 1 ? k : (j + 1) * c);
       break;
     }
-    case SplitRule::big_first: {
+    case SplitRule::big_first:
+    case SplitRule::big_last: {
       int64_t first = 0;
       for (int64_t j = 0; j < s && first < k; ++j) {
-        const int64_t last = first + (tiles / s + (j < tiles % s ? 1 : 0)) * g;
+        const bool is_big = split.rule == SplitRule::big_first ? j < tiles % s : j >= s - tiles % s;
+        const int64_t last = first + (tiles / s + (is_big ? 1 : 0)) * g;
         add(first, last);
         first = last;
       }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <numeric>
 #include <sstream>
@@ -64,17 +65,25 @@ GemmPlan written_plan(const std::string& text) {
 std::vector<GemmPlan> plans_of(const GemmFlags& flags, const ProductFile& product) {
   const Format output = !flags.output_type.empty() ? require_format("--output-type", flags.output_type)
                                                    : product.output().value_or(Format::f32);
-  const CatalogueOptions options{.target = flags.target.asked() ? flags.target.asked() : product.target,
-                                 .split_count = flags.split_count,
-                                 .alpha = product.alpha,
-                                 .beta = product.beta};
+  CatalogueOptions options{.target = flags.target.asked() ? flags.target.asked() : product.target,
+                           .split_count = flags.split_count,
+                           .alpha = product.alpha,
+                           .beta = product.beta};
   if (!flags.kernel.empty() && !flags.plan.empty())
     throw Error({.field = "--kernel", .seen = "beside --plan", .expected = "one of the two"});
   if (!flags.kernel.empty()) {
     const std::string* named = product.file.find_metadata("kernel");
-    if (flags.kernel != "file") return plans_of_kernel(flags.kernel, product.inputs, output, options);
-    if (!named) throw Error({.field = "--kernel", .seen = "file", .expected = "a file with the key kernel"});
-    return plans_of_kernel(*named, product.inputs, output, options);
+    if (flags.kernel == "file" && !named)
+      throw Error({.field = "--kernel", .seen = "file", .expected = "a file with the key kernel"});
+    const std::string& kernel = flags.kernel == "file" ? *named : flags.kernel;
+    std::vector<GemmPlan> plans = plans_of_kernel(kernel, product.inputs, output, options);
+    if (!product.d || !has_no_sign(*product.d)) return plans;
+    // Names of xmma and cutlass kernels do not tell relu; a D without signs may have had it.
+    options.relu = true;
+    for (GemmPlan& plan : plans_of_kernel(kernel, product.inputs, output, options)) {
+      if (std::ranges::find(plans, plan) == plans.end()) plans.push_back(std::move(plan));
+    }
+    return plans;
   }
   if (flags.plan.empty() || flags.plan == "flat")
     return {flat_plan(options.target.value_or(Target::sm_90a), product.inputs.a.format(), product.inputs.b.format(),

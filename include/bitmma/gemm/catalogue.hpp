@@ -41,6 +41,7 @@ struct CatalogueOptions {
   std::optional<Target> target = {};  // nothing: that of the catalogue's row
   int split_count = 0;                // the number of slices; 0: open
   float alpha = 1, beta = 1;          // of the call; they act where C is there or alpha is not 1
+  bool relu = false;                  // at the end: most names do not tell it
 };
 
 /// Throws Error, which lists the names, for one that the catalogue lacks.

@@ -49,6 +49,9 @@ struct PlanSearch {
   bool operator==(const PlanSearch&) const = default;
 };
 
+/// True when no output has a sign: relu may have been there.
+bool has_no_sign(const Matrix& d);
+
 /// The plans of a stage, simplest first: the ranges that `bitmma gemm --help` lists. Scales and bias that the inputs
 /// have are taken as the epilogue; relu is tried where no output is negative.
 std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,

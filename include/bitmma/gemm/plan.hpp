@@ -50,6 +50,7 @@ enum class SplitRule : uint8_t {
   nvjet,      // ceil(floor(K / count) / unit) * unit; k from count * c on is never added
   floor,      // floor(floor(K / unit) / count) * unit; the last slice runs to K
   big_first,  // ceil(K / unit) tiles; the first slices have one more
+  big_last,   // ceil(K / unit) tiles; the last slices have one more
 };
 
 struct SplitK {
@@ -61,7 +62,8 @@ struct SplitK {
   bool operator==(const SplitK&) const = default;
 };
 
-enum class ReductionOrder : uint8_t { ascending, pairs };
+/// ((p_0 + p_1) + p_2) + ..; neighbours level by level from p_0 on, or from the last one on: p_0 + (p_1 + p_2).
+enum class ReductionOrder : uint8_t { ascending, pairs, pairs_from_end };
 /// The type of partial or running sums: f32, or that of D.
 enum class SumType : uint8_t { f32, out };
 
@@ -86,11 +88,13 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-/// round: to D's type and back; add_c: x + c. Together they are a kernel that adds its rounded D to C in memory.
-enum class EpilogueKind : uint8_t { alpha_beta, scale_ab, row_scale, col_scale, bias, relu, d_scale, round, add_c };
+/// alpha_beta: fma(alpha, x, beta c), as most kernels compute it. beta_c: fma(beta, c, x), after an alpha_beta without
+/// C what splitKreduce does. round: to D's type and back, before beta_c a kernel that adds its rounded D to C in
+/// memory.
+enum class EpilogueKind : uint8_t { alpha_beta, scale_ab, row_scale, col_scale, bias, relu, d_scale, round, beta_c };
 struct EpilogueOp {
   EpilogueKind kind = EpilogueKind::relu;
-  float alpha = 1, beta = 0;  // alpha_beta; d_scale: alpha
+  float alpha = 1, beta = 0;  // alpha_beta; beta_c: beta; d_scale: alpha
 
   bool operator==(const EpilogueOp&) const = default;
 };

@@ -1,0 +1,193 @@
+// Calls of libraries that tools/record_products.py recorded on an H100 and an H200: data/products/recorded.tar.xz.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <regex>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/files/product_file.hpp"
+#include "bitmma/gemm/catalogue.hpp"
+#include "bitmma/gemm/find.hpp"
+#include "support/catch.hpp"
+#include "support/documents.hpp"
+#include "support/files.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+/// The sanitizers take a part of the files.
+constexpr size_t stride = BITMMA_ORACLE_OUTPUTS < 1000000 ? 23 : 1;
+
+std::vector<std::string> recorded_files() {
+  std::vector<std::string> files;
+  for (const char* gpu : {"h100", "h200"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(test::oracle_path(gpu)))
+      files.push_back(entry.path().string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+/// The family of kernels, in few words.
+std::string family_of(const std::string& kernel) {
+  static const std::vector<std::pair<std::regex, std::string>> families = [] {
+    std::vector<std::pair<std::regex, std::string>> rows;
+    for (const auto& [pattern, name] : std::vector<std::pair<const char*, const char*>>{
+             {"^triton", "Triton"},
+             {"nvjet_\\S*(Ablk128|Avec128)", "nvjet, fp8, scales of blocks"},
+             {"nvjet_\\S*_algo2\\S*splitK", "nvjet algo2, split-K"},
+             {"nvjet_\\S*_algo2", "nvjet algo2"},
+             {"nvjet_\\S*splitK", "nvjet, split-K"},
+             {"nvjet_\\S*badd", "nvjet, added to C"},
+             {"nvjet_", "nvjet"},
+             {"segment_k_on", "xmma, segment-K"},
+             {"xmma_gemm_f32f32_tf32", "xmma, tf32"},
+             {"xmma_gemm_f16f16", "xmma, f16 accumulators"},
+             {"d884|f64f64", "f64"},
+             {"i16832|i8i32", "s8"},
+             {"cutlass_\\S*_h\\d+gemm", "cutlass, f16 accumulators"},
+             {"cutlass_80_tensorop_s1688gemm", "cutlass_80 s1688, tf32"},
+             {"cutlass_\\d+_tensorop", "cutlass, 16 bit"},
+             {"cutlass_\\d+_wmma", "cutlass wmma, 16 bit"}})
+      rows.emplace_back(std::regex(pattern), name);
+    return rows;
+  }();
+  for (const auto& [pattern, name] : families) {
+    if (std::regex_search(kernel, pattern)) return name;
+  }
+  return "CUDA cores: sgemm, gemv, gemmSN, dot";
+}
+
+struct Tally {
+  int calls = 0, same = 0, outputs = 0;
+  std::map<std::string, int> plans;
+};
+
+std::string short_plan(const GemmPlan& plan) {
+  std::string text = print_plan(plan);
+  // Counts and units differ from call to call.
+  text = std::regex_replace(text, std::regex("split-K \\d+ \\((\\w+), unit \\d+\\)"), "split-K ($1)");
+  text = std::regex_replace(text, std::regex(", tile \\d+"), "");
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("every recorded call that has a plan is its plan's, bit for bit", "[rule:products]") {
+  const std::vector<std::string> files = recorded_files();
+  REQUIRE(files.size() == 1559);
+  std::map<std::string, Tally> families;
+  std::mutex mutex;
+  std::string wrong;
+  parallel_for((files.size() + stride - 1) / stride, 2, [&](size_t i) {
+    const ProductFile product = read_product_file(files[i * stride]);
+    const std::string* const text = product.file.find_metadata("plan");
+    const std::string& kernel = *product.file.find_metadata("kernel");
+    bool same = false;
+    std::string plan_text;
+    if (text) {
+      const GemmPlan plan = parse_plan(*text);
+      plan_text = short_plan(plan);
+      same = gemm(plan, product.inputs) == *product.d;
+    }
+    const std::lock_guard lock(mutex);
+    if (text && !same) wrong += files[i * stride] + "\n";
+    Tally& tally = families[family_of(kernel)];
+    ++tally.calls, tally.same += same, tally.outputs += static_cast<int>(product.d->size());
+    if (same) ++tally.plans[plan_text];
+  });
+  CHECK(wrong.empty());
+  if (stride > 1) return;
+  std::string table = "| kernels | calls | every bit | outputs | most frequent plans |\n|---|---|---|---|---|\n";
+  Tally all, tensor;
+  for (const auto& [family, tally] : families) {
+    std::vector<std::pair<int, std::string>> plans;
+    for (const auto& [plan, count] : tally.plans) plans.emplace_back(-count, plan);
+    std::ranges::sort(plans);
+    std::string shown;
+    for (size_t i = 0; i < std::min<size_t>(plans.size(), 2); ++i)
+      shown += fmt::format("{}{} ({})", i == 0 ? "" : "; ", plans[i].second, -plans[i].first);
+    table += fmt::format("| {} | {} | {} | {} | {} |\n", family, tally.calls, tally.same, tally.outputs, shown);
+    all.calls += tally.calls, all.same += tally.same, all.outputs += tally.outputs;
+    if (!family.starts_with("CUDA")) tensor.calls += tally.calls, tensor.same += tally.same;
+  }
+  table += fmt::format("| all | {} | {} | {} | |\n", all.calls, all.same, all.outputs);
+  table += fmt::format("| on tensor cores | {} | {} | | |\n", tensor.calls, tensor.same);
+  CHECK(tensor.same * 100 >= tensor.calls * 99);
+  test::check_generated("docs/products.md", "<!-- recorded calls -->", "<!-- end of recorded calls -->", table);
+}
+
+TEST_CASE("the names of kernels lead to the plans of recorded calls", "[rule:products]") {
+  const std::vector<std::string> files = recorded_files();
+  constexpr size_t every = 7 * stride;
+  std::atomic<int> known{0};
+  std::mutex mutex;
+  std::string wrong;
+  parallel_for((files.size() + every - 1) / every, 2, [&](size_t i) {
+    const ProductFile product = read_product_file(files[i * every]);
+    const std::string& kernel = *product.file.find_metadata("kernel");
+    if (!product.file.find_metadata("plan") || product.file.find_metadata("plan_from") || kernel.starts_with("triton"))
+      return;
+    CatalogueOptions options{.alpha = product.alpha, .beta = product.beta};
+    std::vector<GemmPlan> plans = plans_of_kernel(kernel, product.inputs, *product.output(), options);
+    options.relu = true;
+    for (GemmPlan& plan : plans_of_kernel(kernel, product.inputs, *product.output(), options)) plans.push_back(plan);
+    const bool found = !try_plans(plans, product.inputs, *product.d).all_bits.empty();
+    ++known;
+    const std::lock_guard lock(mutex);
+    if (!found) wrong += files[i * every] + "\n";
+  });
+  CHECK(wrong.empty());
+  CHECK(known > static_cast<int>(150 / stride));
+}
+
+TEST_CASE("plans of recorded calls are found from their bits alone", "[rule:products]") {
+  const std::vector<std::string> files = recorded_files();
+  constexpr size_t every = 101 * (stride > 1 ? 8 : 1);
+  int found = 0, tried = 0;
+  for (size_t i = 50; i < files.size(); i += every) {
+    const ProductFile product = read_product_file(files[i]);
+    if (!product.file.find_metadata("plan")) continue;
+    const PlanSearch search =
+        find_plans(product.inputs, *product.d, {.threads = 2, .alpha = product.alpha, .beta = product.beta});
+    INFO(files[i]);
+    CHECK_FALSE(search.all_bits.empty());
+    found += !search.all_bits.empty(), ++tried;
+  }
+  CHECK(found == tried);
+  CHECK(tried >= (stride > 1 ? 1 : 10));
+}
+
+TEST_CASE("the catalogue's plans are legal where they say, and its names and patterns can be used") {
+  for (const CataloguePlan& row : catalogue()) {
+    INFO(row.name);
+    CHECK_FALSE(row.about.empty());
+    CHECK_FALSE(row.source.empty());
+    const bool fp8 = row.fields.find("promotion") != std::string::npos,
+               f32 = row.fields.find("tf32") != std::string::npos || row.fields.find("fma.rn") != std::string::npos,
+               scaled = row.fields.find("scale") != std::string::npos;
+    const Format type = fp8 ? Format::e4m3 : f32 ? Format::tf32 : Format::f16;
+    GemmInputs inputs{.a = Matrix(type, 2, 512), .b = Matrix(type, 512, 3)};
+    if (scaled) inputs.scale_a = Matrix(Format::f32, 2, 4), inputs.scale_b = Matrix(Format::f32, 4, 3);
+    const bool one_column = row.fields.find("\"sb\":128") != std::string::npos;
+    if (one_column) inputs.scale_b = Matrix(Format::f32, 4, 1);
+    const std::vector<GemmPlan> plans = plans_named(row.name, inputs, Format::f16, {.target = row.target});
+    REQUIRE_FALSE(plans.empty());
+    CHECK((plans.size() > 1) == row.open_count);
+    for (const GemmPlan& plan : plans) REQUIRE(violations_of(plan).empty());
+    CHECK_NOTHROW(gemm(plans.front(), inputs));
+  }
+  const GemmInputs inputs{.a = Matrix(Format::bf16, 1, 4096), .b = Matrix(Format::bf16, 4096, 1)};
+  CHECK_THROWS_AS(plans_named("nvjets", inputs, Format::f32), Error);
+  CHECK_THROWS_AS(plans_of_kernel("ampere_sgemm", inputs, Format::f32), Error);
+  const auto plans =
+      plans_of_kernel("nvjet_sm90_tst_64x32_64x16_4x2_h_bz_splitK_TNT", inputs, Format::bf16, {.split_count = 3});
+  REQUIRE(plans.size() == 1);
+  CHECK(print_plan(plans.front()) == "split-K 3 (nvjet, unit 64)");
+}
