@@ -252,4 +252,6 @@ TEST_CASE("docs/performance.md has a line for every case that the benchmark meas
     ++lines;
   }
   CHECK(lines == 34 + 40);  // mma.sync without scales: a line for every row
+  for (const cli::BenchProduct& one : cli::bench_products())
+    CHECK_THAT(text, ContainsSubstring("\n| " + one.name + " | "));
 }

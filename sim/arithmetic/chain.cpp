@@ -14,7 +14,7 @@ namespace bitmma {
 namespace {
 
 /// K that is decoded at a time: a strip of B stays in the nearest cache.
-constexpr int chunk_terms = 128;
+constexpr int chunk_terms = 256;
 
 /// The loop for the model, or nullptr: scales, widened types and hypotheses that hardware has refuted take the updates
 /// one by one.

@@ -1,6 +1,6 @@
 // How long one case takes in memory, whole and in parts, for a small and the largest shape of every accumulator row;
 // beside it Eigen's float product of the same shape, built for this processor, and for integers a plain integer
-// product.
+// product. And whole products of 1024 x 1024 x 1024.
 //   --table   after the measurement: one line a case, as docs/performance.md has it
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -30,6 +30,20 @@ void simulate_case(benchmark::State& state, const cli::BenchCase& one) {
   cli::BenchMachine machine(one);
   for (auto _ : state) machine.simulate();
   count(state, one);
+}
+
+void multiply_matrices(benchmark::State& state, const cli::BenchProduct& one, int threads) {
+  const GemmInputs inputs = one.inputs();
+  for (auto _ : state) benchmark::DoNotOptimize(gemm(one.plan, inputs, threads));
+  state.counters["terms/s"] = benchmark::Counter(one.terms(), benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void yardstick_of_matrices(benchmark::State& state) {
+  constexpr int size = cli::BenchProduct::size;
+  EigenProduct product(size, size, size);
+  for (auto _ : state) product.run();
+  state.counters["terms/s"] =
+      benchmark::Counter(cli::BenchProduct::terms(), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 template <typename Product>
@@ -71,7 +85,7 @@ class Table : public benchmark::ConsoleReporter {
     }
   }
   void print() const {
-    const auto seconds = [&](const cli::BenchCase& one, std::string_view part) {
+    const auto seconds = [&](const auto& one, std::string_view part) {
       const auto found = seconds_.find(fmt::format("{}/{}", one.name, part));
       return found == seconds_.end() ? 0.0 : found->second;
     };
@@ -84,6 +98,13 @@ class Table : public benchmark::ConsoleReporter {
       fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.2f} |\n", one.name,
                  whole * 1e6, whole * 1e9 / one.outputs(), one.terms() / whole / 1e9, seconds(one, "gather") * 1e6,
                  seconds(one, "multiply") * 1e6, eigen * 1e6, whole / eigen, whole / all / hardware_threads());
+    }
+    fmt::print("\n| product | ms | 1e9 terms/s | Eigen ms | of Eigen | of linear |\n|---|---|---|---|---|---|\n");
+    for (const cli::BenchProduct& one : cli::bench_products()) {
+      const double whole = seconds(one, "multiply"), eigen = seconds(one, "eigen"), all = seconds(one, "all_threads");
+      if (whole == 0) continue;
+      fmt::print("| {} | {:.1f} | {:.2f} | {:.1f} | {:.1f} | {:.2f} |\n", one.name, whole * 1e3,
+                 one.terms() / whole / 1e9, eigen * 1e3, whole / eigen, whole / all / hardware_threads());
     }
     fmt::print("\nHot loops for {}, {} threads.\n", cpu_target(), hardware_threads());
   }
@@ -120,6 +141,16 @@ int main(int argc, char** argv) {
     add("eigen", [one](benchmark::State& state) { yardstick<EigenProduct>(state, one); });
     if (mma_of(one.instruction).d == Format::s32)
       add("plain_integer", [one](benchmark::State& state) { yardstick<PlainIntegerProduct>(state, one); });
+  }
+  for (const cli::BenchProduct& one : cli::bench_products()) {
+    const auto add = [&](std::string_view part, auto function) {
+      benchmark::RegisterBenchmark(fmt::format("{}/{}", one.name, part).c_str(), function)
+          ->Unit(benchmark::kMillisecond)
+          ->UseRealTime();
+    };
+    add("multiply", [one](benchmark::State& state) { multiply_matrices(state, one, 1); });
+    add("eigen", yardstick_of_matrices);
+    add("all_threads", [one](benchmark::State& state) { multiply_matrices(state, one, hardware_threads()); });
   }
   benchmark::RegisterBenchmark("verify a file of m64n256k16 f16", verify_file)
       ->Unit(benchmark::kMillisecond)

@@ -127,4 +127,34 @@ void BenchMachine::gather() const { static_cast<void>(gather_operands(instructio
 
 void BenchMachine::multiply() const { static_cast<void>(multiply_accumulate(model_, operands_)); }
 
+std::vector<BenchProduct> bench_products() {
+  std::vector<BenchProduct> products;
+  const auto add = [&](Target target, Format type, std::string_view how = {}) {
+    products.push_back({.name = fmt::format("gemm {} {} -> f32{}", print(target), info(type).name, how),
+                        .plan = flat_plan(target, type, type, Format::f32)});
+  };
+  for (const Format type : {Format::f16, Format::bf16, Format::tf32, Format::e4m3}) add(Target::sm_90a, type);
+  add(Target::sm_90a, Format::e4m3, ", promoted every 128");
+  products.back().plan.promotion = Promotion{};
+  add(Target::sm_100a, Format::e4m3);
+  add(Target::sm_80, Format::bf16);  // an instruction is two steps
+  return products;
+}
+
+GemmInputs BenchProduct::inputs() const {
+  const Mma mma = mma_of(plan.instruction);
+  GemmInputs inputs{.a = Matrix(mma.a, size, size), .b = Matrix(mma.b, size, size)};
+  // Numbers of instructions side by side.
+  uint64_t number = 0;
+  for (int row = 0; row < size; row += mma.m) {
+    for (int k = 0; k < size; k += mma.k)
+      set_block(inputs.a, row, k, random_operands(plan.instruction, plan.target, Distribution::normal, 1, number++).a);
+  }
+  for (int col = 0; col < size; col += mma.n) {
+    for (int k = 0; k < size; k += mma.k)
+      set_block(inputs.b, k, col, random_operands(plan.instruction, plan.target, Distribution::normal, 1, number++).b);
+  }
+  return inputs;
+}
+
 }  // namespace bitmma::cli

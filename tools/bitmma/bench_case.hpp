@@ -1,10 +1,11 @@
 // What benchmarks measure: for every accumulator row a small and the largest shape, as one state that holds random
-// operands.
+// operands; and whole products.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "bitmma/gemm/gemm.hpp"
 #include "bitmma/instruction/execute.hpp"
 
 namespace bitmma::cli {
@@ -44,5 +45,17 @@ class BenchMachine {
   std::vector<Field> written_ = {};
   int simulated_ = 0;
 };
+
+/// A whole product of 1024 x 1024 x 1024.
+struct BenchProduct {
+  static constexpr int size = 1024;
+  std::string name = {};  // "gemm sm_90a bf16 -> f32"
+  GemmPlan plan = {};
+
+  static constexpr double terms() { return static_cast<double>(size) * size * size; }
+  GemmInputs inputs() const;  // N(0,1)
+};
+
+std::vector<BenchProduct> bench_products();
 
 }  // namespace bitmma::cli
