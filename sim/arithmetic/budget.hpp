@@ -44,6 +44,21 @@ constexpr std::optional<Budget> find_budget(int fraction_bits, Format a, Format 
       .a_shift = a_shift, .b_shift = b_shift, .terms_per_part = static_cast<int>(std::min<int64_t>(per_part, terms))};
 }
 
+/// The same for loops over bytes (kernels/byte_chain.hpp): |a| and b fit 8 bits, those of b with a sign, an aligned
+/// product and 1 fit 16 bits with a sign.
+constexpr std::optional<Budget> find_byte_budget(int fraction_bits, Format a, Format b, int terms) {
+  const int a_bits = info(a).mantissa_bits + 1, b_bits = info(b).mantissa_bits + 1;
+  const int shift = fraction_bits - (a_bits - 1) - (b_bits - 1);
+  if (shift < 0 || a_bits > 8 || b_bits > 7) return std::nullopt;
+  const int a_shift = std::min(shift, 8 - a_bits), b_shift = shift - a_shift;
+  if (b_bits + b_shift > 7) return std::nullopt;
+  const int64_t product = ((int64_t{1} << a_bits) - 1) * ((int64_t{1} << b_bits) - 1) << shift;
+  if (product >= std::numeric_limits<int16_t>::max() || terms > 1024) return std::nullopt;
+  return Budget{.a_shift = a_shift, .b_shift = b_shift, .terms_per_part = terms};
+}
+static_assert(find_byte_budget(13, Format::e4m3, Format::e5m2, 32) &&
+              !find_byte_budget(25, Format::e4m3, Format::e4m3, 32));
+
 /// Rows with Scaling::groups_of_16. A product of e2m1 counts in quarters and a scale of ue4m3 in eighths, so that a
 /// group times both its scales is an integer below 2^group_bits in units of 2^-group_fraction_bits.
 inline constexpr int group_size = 16, group_bits = 20, scale_fraction_bits = 3,

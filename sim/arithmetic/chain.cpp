@@ -16,9 +16,9 @@ namespace {
 /// K that is decoded at a time: a strip of B stays in the nearest cache.
 constexpr int chunk_terms = 256;
 
-/// The loop for the model, or nullptr: scales, widened types and hypotheses that hardware has refuted take the updates
-/// one by one.
-kernels::SumChain find_loop(const AccumulatorModel& model, const kernels::ChainLoops& loops) {
+/// The loop for the model's rounding, or nullptr: scales, widened types and hypotheses that hardware has refuted take
+/// the updates one by one.
+kernels::SumChain find_loop(const AccumulatorModel& model, const kernels::ChainLoop& loops) {
   if (model.arithmetic != Arithmetic::fused_sum || model.scaling != Scaling::none || model.c_last ||
       model.step_order != StepOrder::ascending || model.deviations != Deviations{})
     return nullptr;
@@ -70,9 +70,15 @@ struct Workspace {
 
 class FusedChain {
  public:
-  FusedChain(const AccumulatorModel& model, const ChainBlock& block, const kernels::ChainLoops& loops,
-             kernels::SumChain sum, const Budget& budget, Workspace& workspace)
-      : model_(model), block_(block), loops_(loops), sum_(sum), budget_(budget), at_(workspace) {
+  FusedChain(const AccumulatorModel& model, const ChainBlock& block, const kernels::ChainLoops& loops, bool in_bytes,
+             const Budget& budget, Workspace& workspace)
+      : model_(model),
+        block_(block),
+        loops_(loops),
+        loop_(in_bytes ? *loops.bytes : loops.pairs),
+        in_bytes_(in_bytes),
+        budget_(budget),
+        at_(workspace) {
     rows_ = kernels::round_up(block.rows, kernels::chain_rows);
     stride_ = kernels::round_up(block.cols, loops.strip);
     groups_ = rows_ / kernels::chain_rows;
@@ -93,7 +99,7 @@ class FusedChain {
       int terms = 0;
       size_t end = first;
       for (; end < at_.steps.size() && (terms == 0 || terms + at_.steps[end].terms <= chunk_terms); ++end)
-        at_.steps[end].at = terms, terms += at_.steps[end].terms;
+        at_.steps[end].at = terms, terms += kernels::round_up(at_.steps[end].terms, in_bytes_ ? 2 : 1);
       run_chunk(std::span(at_.steps).subspan(first, end - first), terms);
       first = end;
     }
@@ -125,21 +131,33 @@ class FusedChain {
  private:
   uint32_t* d_row(int row) const { return at_.d.data() + static_cast<size_t>(row) * stride_; }
 
+  /// Words that a strip of B takes.
+  struct Words {
+    size_t pair, exponent, negative;
+  };
+  Words words_of_strip(size_t steps, int stride) const {
+    const auto strip = static_cast<size_t>(loops_.strip), numbers = strip * static_cast<size_t>(stride);
+    return {.pair = in_bytes_ ? numbers / 2 : numbers,
+            .exponent = numbers / 2,
+            .negative = strip * steps * (in_bytes_ ? 2 : 1)};
+  }
+
   void decode_b(std::span<const kernels::ChainStep> steps, int stride) {
-    const auto strips = static_cast<size_t>(stride_ / loops_.strip), strip = static_cast<size_t>(loops_.strip);
-    at_.b.resize(strips * strip * stride, strips * strip / 2 * stride, strips * strip * steps.size());
-    loops_.decode_b({.format = kernels::DecodeConstants(info(block_.b.format())),
-                     .codes = block_.b.words().data() + block_.col,
-                     .codes_stride = static_cast<size_t>(block_.b.cols()),
-                     .lines = block_.cols,
-                     .steps = steps,
-                     .shift = budget_.b_shift,
-                     .stride = stride,
-                     .pair = at_.b.pair.data(),
-                     .exponent = at_.b.exponent.data(),
-                     .negative = at_.b.negative.data(),
-                     .special = at_.b.special.data(),
-                     .range = &at_.b.range});
+    const auto strips = static_cast<size_t>(stride_ / loops_.strip);
+    const Words words = words_of_strip(steps.size(), stride);
+    at_.b.resize(strips * words.pair, strips * words.exponent, strips * words.negative);
+    loop_.decode_b({.format = kernels::DecodeConstants(info(block_.b.format())),
+                    .codes = block_.b.words().data() + block_.col,
+                    .codes_stride = static_cast<size_t>(block_.b.cols()),
+                    .lines = block_.cols,
+                    .steps = steps,
+                    .shift = budget_.b_shift,
+                    .stride = stride,
+                    .pair = at_.b.pair.data(),
+                    .exponent = at_.b.exponent.data(),
+                    .negative = at_.b.negative.data(),
+                    .special = at_.b.special.data(),
+                    .range = &at_.b.range});
   }
 
   /// Rows are padded with zeros, and their end with what whole vectors write behind it.
@@ -147,7 +165,7 @@ class FusedChain {
     const auto numbers = static_cast<size_t>(rows_) * static_cast<size_t>(stride),
                filled = static_cast<size_t>(block_.rows) * static_cast<size_t>(stride);
     at_.a.resize(numbers, numbers, static_cast<size_t>(rows_) * steps.size());
-    loops_.decode_a(
+    loop_.decode_a(
         {.format = kernels::DecodeConstants(info(block_.a.format())),
          .codes = block_.a.words().data() + static_cast<size_t>(block_.row) * static_cast<size_t>(block_.a.cols()),
          .codes_stride = static_cast<size_t>(block_.a.cols()),
@@ -178,33 +196,36 @@ class FusedChain {
 
   void run_chunk(std::span<const kernels::ChainStep> steps, int terms) {
     const int a_stride = kernels::round_up(terms, 16) + 16;
-    decode_b(steps, terms + 1);
+    const int b_stride = terms + (in_bytes_ ? 2 : 1);
+    decode_b(steps, b_stride);
     decode_a(steps, a_stride);
     plain_ = plain_ && stays_plain(terms);
     int most = 0;
     for (const kernels::ChainStep& step : steps) most = std::max(most, step.terms);
     const auto strip = static_cast<size_t>(loops_.strip);
+    const Words words = words_of_strip(steps.size(), b_stride);
+    const kernels::SumChain sum = find_loop(model_, loop_);
     for (int i = 0; i < stride_ / loops_.strip; ++i) {
       const auto at = static_cast<size_t>(i);
-      sum_({.a_pair = at_.a.pair.data(),
-            .a_exponent = at_.a.exponent.data(),
-            .a_negative = at_.a.negative.data(),
-            .a_stride = a_stride,
-            .b_pair = at_.b.pair.data() + at * strip * (terms + 1),
-            .b_exponent = at_.b.exponent.data() + at * strip / 2 * (terms + 1),
-            .b_negative = at_.b.negative.data() + at * strip * steps.size(),
-            .steps = steps,
-            .rows = rows_,
-            .from_c = from_c_,
-            .plain = plain_,
-            .terms_per_part = budget_.terms_per_part,
-            .two_parts = most > budget_.terms_per_part,
-            .fraction_bits = model_.fraction_bits,
-            .floor_exponent = std::max(model_.floor_exponent, kernels::lowest_floor),
-            .output = kernels::OutputConstants(info(model_.output), model_.output_fraction_bits),
-            .d = at_.d.data() + at * strip,
-            .d_stride = stride_,
-            .special = at_.special.data() + at * static_cast<size_t>(groups_)});
+      sum({.a_pair = at_.a.pair.data(),
+           .a_exponent = at_.a.exponent.data(),
+           .a_negative = at_.a.negative.data(),
+           .a_stride = a_stride,
+           .b_pair = at_.b.pair.data() + at * words.pair,
+           .b_exponent = at_.b.exponent.data() + at * words.exponent,
+           .b_negative = at_.b.negative.data() + at * words.negative,
+           .steps = steps,
+           .rows = rows_,
+           .from_c = from_c_,
+           .plain = plain_,
+           .terms_per_part = budget_.terms_per_part,
+           .two_parts = most > budget_.terms_per_part,
+           .fraction_bits = model_.fraction_bits,
+           .floor_exponent = std::max(model_.floor_exponent, kernels::lowest_floor),
+           .output = kernels::OutputConstants(info(model_.output), model_.output_fraction_bits),
+           .d = at_.d.data() + at * strip,
+           .d_stride = stride_,
+           .special = at_.special.data() + at * static_cast<size_t>(groups_)});
     }
     from_c_ = true;
   }
@@ -212,7 +233,8 @@ class FusedChain {
   const AccumulatorModel& model_;
   const ChainBlock& block_;
   const kernels::ChainLoops& loops_;
-  kernels::SumChain sum_;
+  const kernels::ChainLoop& loop_;
+  bool in_bytes_;
   Budget budget_;
   Workspace& at_;
   int rows_ = 0, stride_ = 0, groups_ = 0;
@@ -252,15 +274,17 @@ Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<c
              std::optional<Matrix> c) {
   const kernels::Kernels& all = kernels::kernels();
   const kernels::ChainLoops& loops = block.cols <= all.narrow_chain.strip ? all.narrow_chain : all.chain;
-  const kernels::SumChain sum = find_loop(model, loops);
   thread_local Workspace workspace;
-  const int most = sum && !updates.empty() ? find_steps(model, updates, workspace.steps) : 0;
-  const std::optional<Budget> budget =
-      find_budget(model.fraction_bits, block.a.format(), block.b.format(), std::max(most, 1));
-  if (most == 0 || most > kernels::most_chain_terms || !budget)
-    return chain_by_updates(model, block, updates, std::move(c));
+  const int most = find_loop(model, loops.pairs) ? find_steps(model, updates, workspace.steps) : 0;
+  if (most == 0 || most > kernels::most_chain_terms) return chain_by_updates(model, block, updates, std::move(c));
+  const Format of_a = block.a.format(), of_b = block.b.format();
+  std::optional<Budget> budget;
+  if (loops.bytes) budget = find_byte_budget(model.fraction_bits, of_a, of_b, most);
+  const bool in_bytes = budget.has_value();
+  if (!budget) budget = find_budget(model.fraction_bits, of_a, of_b, most);
+  if (!budget) return chain_by_updates(model, block, updates, std::move(c));
 
-  FusedChain fused(model, block, loops, sum, *budget, workspace);
+  FusedChain fused(model, block, loops, in_bytes, *budget, workspace);
   fused.run(c);
   Matrix d = fused.d();
   const uint32_t nan = static_cast<uint32_t>(*info(model.output).canonical_nan());

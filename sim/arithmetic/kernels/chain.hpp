@@ -31,7 +31,7 @@ template <int bytes>
 struct ChainNumbers {
   using I32 = typename Vectors<bytes>::I32;
   using U32 = typename Vectors<bytes>::U32;
-  I32 pair, exponent, sign, special;
+  I32 magnitude, pair, exponent, sign, special;
   I32 lowest = I32{} + 4096, highest = I32{} - 4096;
 
   /// `decode_codes` for one vector, without stores.
@@ -42,7 +42,8 @@ struct ChainNumbers {
     special |= (code & format.special_mask) == format.special_code ? none + 1 : none;
     const I32 whole = mantissa | (field == 0 ? none + format.hidden_bit_of_zero : none + format.hidden_bit);
     sign = -(reinterpret_cast<I32>(word >> format.sign_shift) & 1);
-    const I32 significand = ((whole << shift) ^ sign) - sign;
+    magnitude = whole << shift;
+    const I32 significand = (magnitude ^ sign) - sign;
     pair = (significand & 0xFFFF) | ((sign | 1) << 16);
     const I32 finite = (field == 0 ? none + format.exponent_of_zero_field : field) - format.bias;
     exponent = whole == 0 ? none + exponent_of_zero : finite;

@@ -1,9 +1,11 @@
 // One table of loops for every instruction set, all from one source, and the table in use. Only this file includes the
-// bodies (chain.hpp, decode.hpp, fused.hpp, groups.hpp, integers.hpp), which therefore stand in an unnamed namespace.
+// bodies (byte_chain.hpp, chain.hpp, decode.hpp, fused.hpp, groups.hpp, integers.hpp), which therefore stand in an
+// unnamed namespace.
 #include <algorithm>
 #include <atomic>
 #include <vector>
 
+#include "byte_chain.hpp"
 #include "chain.hpp"
 #include "decode.hpp"
 #include "fused.hpp"
@@ -14,17 +16,32 @@
 namespace bitmma::kernels {
 namespace {
 
-#define BITMMA_CHAIN_LOOPS(space, target, bytes)                                   \
-  namespace space {                                                                \
-  target void decode_a(const ChainDecoding& job) { decode_chain_a<bytes>(job); }   \
-  target void decode_b(const ChainDecoding& job) { decode_chain_b<bytes>(job); }   \
-  target void sum_f32(const ChainSum& job) { sum_chain<bytes, Format::f32>(job); } \
-  target void sum_f16(const ChainSum& job) { sum_chain<bytes, Format::f16>(job); } \
-  constexpr ChainLoops loops{bytes / 2, decode_a, decode_b, sum_f32, sum_f16};     \
+#define BITMMA_CHAIN_LOOPS(space, target, bytes, of_bytes)                                 \
+  namespace space {                                                                        \
+  target void decode_a(const ChainDecoding& job) { decode_chain_a<bytes>(job); }           \
+  target void decode_b(const ChainDecoding& job) { decode_chain_b<bytes>(job); }           \
+  target void sum_f32(const ChainSum& job) { sum_chain<bytes, Format::f32>(job); }         \
+  target void sum_f16(const ChainSum& job) { sum_chain<bytes, Format::f16>(job); }         \
+  constexpr ChainLoops loops{bytes / 2, {decode_a, decode_b, sum_f32, sum_f16}, of_bytes}; \
   }
 
+#if defined(BITMMA_X86_BUILTINS)
+// Shifts of 16-bit numbers by counts of their own are in AVX-512 alone.
+#define BITMMA_V4 [[gnu::target("arch=x86-64-v4")]]
+namespace byte_chain {
+BITMMA_V4 void decode_a(const ChainDecoding& job) { decode_byte_chain_a<64>(job); }
+BITMMA_V4 void decode_b(const ChainDecoding& job) { decode_byte_chain_b<64>(job); }
+BITMMA_V4 void sum_f32(const ChainSum& job) { sum_byte_chain<64, Format::f32>(job); }
+BITMMA_V4 void sum_f16(const ChainSum& job) { sum_byte_chain<64, Format::f16>(job); }
+constexpr ChainLoop loop{decode_a, decode_b, sum_f32, sum_f16};
+}  // namespace byte_chain
+constexpr const ChainLoop* bytes_of_v4 = &byte_chain::loop;
+#else
+constexpr const ChainLoop* bytes_of_v4 = nullptr;
+#endif
+
 // The table of one instruction set: every body once more, in functions that may use it.
-#define BITMMA_KERNELS(space, name, target, bytes)                                                                  \
+#define BITMMA_KERNELS(space, name, target, bytes, of_bytes)                                                        \
   namespace space {                                                                                                 \
   target bool decode(const Decoding& job) { return kernels::decode<bytes>(job); }                                   \
   target bool sum_fused_f32(const FusedSum& job) { return sum_fused<bytes, Format::f32>(job); }                     \
@@ -38,17 +55,17 @@ namespace {
   target void pack_row(const uint32_t* codes, int count, uint32_t* words) {                                         \
     kernels::pack_row<bytes>(codes, count, words);                                                                  \
   }                                                                                                                 \
-  BITMMA_CHAIN_LOOPS(chain, target, bytes)                                                                          \
-  BITMMA_CHAIN_LOOPS(narrow_chain, target, std::min(bytes, 32))                                                     \
+  BITMMA_CHAIN_LOOPS(chain, target, bytes, of_bytes)                                                                \
+  BITMMA_CHAIN_LOOPS(narrow_chain, target, std::min(bytes, 32), nullptr)                                            \
   constexpr Kernels table{name,          decode,    sum_fused_f32, sum_fused_f16, sum_groups,         sum_integers, \
                           sum_popcounts, pack_bits, pack_row,      chain::loops,  narrow_chain::loops};             \
   }
 
 #if defined(__x86_64__)
-BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64)
-BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32)
+BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64, bytes_of_v4)
+BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32, nullptr)
 #endif
-BITMMA_KERNELS(baseline, "baseline", , 16)
+BITMMA_KERNELS(baseline, "baseline", , 16, nullptr)
 
 std::atomic<const Kernels*>& in_use() {
   static std::atomic<const Kernels*> table{supported_kernels().front()};

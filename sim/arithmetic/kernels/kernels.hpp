@@ -163,6 +163,8 @@ struct ChainDecoding {
   std::span<const ChainStep> steps;
   int shift;
   // A: rows of `stride`, an exponent in both halves of its word, a word of signs a step and row.
+  // Loops over bytes: A has 16-bit numbers, first a row of magnitudes with 1 above, then as many of signs, 1 or -1, and
+  //    16-bit exponents.
   // B: strips of columns, each with `stride` terms, one more than there are: no strips compete for one place in caches;
   // an exponent of the left half of a strip
   //    in the lower half of a word, of its right half in the upper one; two words of signs a step and word of
@@ -199,11 +201,17 @@ struct ChainSum {
 };
 using SumChain = void (*)(const ChainSum& job);
 
+/// Decoding for one kind of loop, and the loops.
+struct ChainLoop {
+  DecodeChain decode_a, decode_b;
+  SumChain sum_f32, sum_f16;
+};
+
 /// Loops for strips of one width.
 struct ChainLoops {
   int strip;  // columns
-  DecodeChain decode_a, decode_b;
-  SumChain sum_f32, sum_f16;
+  ChainLoop pairs;
+  const ChainLoop* bytes;  // of 8-bit types with few fraction bits; nullptr where the instruction set has none
 };
 
 /// A scale as a multiple of 2^-3 of a power of two. A zero has exponent_of_zero.

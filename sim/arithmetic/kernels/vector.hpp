@@ -180,6 +180,23 @@ BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
 }
 
 #if BITMMA_X86_BUILTINS
+/// Sums of both products of 8-bit numbers, those of x unsigned, in 16 bits. AVX-512 alone.
+template <int bytes>
+BITMMA_INLINE void multiply_bytes(const typename Vectors<bytes>::I32& x, const typename Vectors<bytes>::I32& y,
+                                  typename Vectors<bytes>::I16& sums) {
+  static_assert(bytes == 64);
+  using I8 = typename Vectors<bytes>::I8;
+  sums = __builtin_ia32_pmaddubsw512_mask(reinterpret_cast<I8>(x), reinterpret_cast<I8>(y),
+                                          typename Vectors<bytes>::I16{}, ~uint32_t{0});
+}
+
+/// Numbers of 16 bits shifted right by counts from 0 on, arithmetically. AVX-512 alone.
+template <int bytes>
+BITMMA_INLINE void shift_right(typename Vectors<bytes>::I16& numbers, const typename Vectors<bytes>::I16& counts) {
+  static_assert(bytes == 64);
+  numbers = __builtin_ia32_psrav32hi_mask(numbers, counts, numbers, ~uint32_t{0});
+}
+
 /// Every byte below 16 -> the number of its bits.
 template <int bytes>
 BITMMA_INLINE void look_up_nibbles(typename Vectors<bytes>::U32& words) {
