@@ -9,12 +9,21 @@
 namespace bitmma {
 namespace {
 
-float widened(const Matrix& matrix, int row, int col) {
-  const Format format = matrix.format();
-  const auto code = static_cast<uint32_t>(matrix.code(row, col));
-  if (format == Format::f32 || format == Format::tf32) return f32::value(code);
-  return f32::value(
-      static_cast<uint32_t>(convert(format, code, Format::f32, Rounding::nearest_even, Overflow::infinity)));
+/// The f32 of every f16 code.
+const std::vector<float>& f16_values() {
+  static const std::vector<float> values = [] {
+    std::vector<float> all(1 << 16);
+    for (uint32_t code = 0; code < all.size(); ++code)
+      all[code] = f32::value(
+          static_cast<uint32_t>(convert(Format::f16, code, Format::f32, Rounding::nearest_even, Overflow::infinity)));
+    return all;
+  }();
+  return values;
+}
+
+float widened(Format format, uint32_t code) {
+  if (format == Format::f16) return f16_values()[code];
+  return f32::value(format == Format::bf16 ? code << 16 : code);
 }
 
 using Sums = std::vector<float>;  // of one row of D
@@ -46,7 +55,7 @@ Matrix cuda_core_sums(const Lanes& lanes, const Matrix& a, const Matrix& b) {
   const int rows = a.rows(), cols = b.cols(), k_count = a.cols();
   std::vector<float> of_b(static_cast<size_t>(k_count) * static_cast<size_t>(cols));
   for (int k = 0; k < k_count; ++k) {
-    for (int col = 0; col < cols; ++col) of_b[static_cast<size_t>(k) * cols + col] = widened(b, k, col);
+    for (int col = 0; col < cols; ++col) of_b[static_cast<size_t>(k) * cols + col] = widened(b.format(), b(k, col));
   }
   const int tile = lanes.count * lanes.vector, tiles = (k_count + tile - 1) / tile,
             chunk = lanes.chunk == 0 ? std::max(tiles, 1) : lanes.chunk;
@@ -60,7 +69,7 @@ Matrix cuda_core_sums(const Lanes& lanes, const Matrix& a, const Matrix& b) {
         for (int t = begin; t < std::min(tiles, begin + chunk); ++t) {
           const int from = t * tile + lane * lanes.vector;
           for (int k = from; k < std::min(k_count, from + lanes.vector); ++k) {
-            const float factor = widened(a, row, k);
+            const float factor = widened(a.format(), a(row, k));
             const float* const line = of_b.data() + static_cast<size_t>(k) * cols;
             for (int col = 0; col < cols; ++col)
               chain[static_cast<size_t>(col)] = std::fma(factor, line[col], chain[static_cast<size_t>(col)]);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <bit>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -14,6 +15,7 @@
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
+#include "gemm_inside.hpp"
 
 namespace bitmma {
 namespace {
@@ -253,6 +255,11 @@ std::vector<Reduction> in_pairs(bool narrow) {
   return found;
 }
 
+/// fp8 on mma.sync is widened step by step, which takes long, and only Triton does it: one chain, and promoted.
+bool is_widened(const GemmPlan& plan) {
+  return std::holds_alternative<MmaSync>(plan.instruction) && info(mma_of(plan.instruction).a).bits == 8;
+}
+
 /// What libraries are known to do with one chain.
 void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
   const int64_t k = inputs.a.cols();
@@ -263,6 +270,7 @@ void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& i
     for (const GemmPlan& plan : promotions(flat, inputs)) bodies.push_back(plan);
   }
   for (const GemmPlan& plan : bodies) candidates.add(plan);
+  if (is_widened(flat)) return;
   const std::vector<Reduction> sums = reductions(flat, narrow), plain{Reduction{}};
   const size_t splittable = scaled ? bodies.size() : fp8 ? 2 : 1;
   for (size_t i = 0; i < splittable; ++i) {
@@ -296,21 +304,20 @@ void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& i
 
 /// Every way of stepping with every split, then K cut in two anywhere, and K that ends early.
 void beta_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
+  if (is_widened(flat)) return;
   const int64_t k = inputs.a.cols();
   const bool scaled = has_block_scales(inputs);
   std::vector<GemmPlan> bodies;
   if (!scaled) bodies.push_back(flat);
   for (const GemmPlan& plan : promotions(flat, inputs)) bodies.push_back(plan);
-  const size_t simple = bodies.size();
   if (!scaled) {
     for (const GemmPlan& plan : steppings(flat, k)) bodies.push_back(plan);
     for (const GemmPlan& plan : slicings(flat)) bodies.push_back(plan);
   }
   for (const GemmPlan& plan : bodies) candidates.add(plan);
   const int step = mma_of(flat.instruction).k;
-  for (size_t i = 0; i < simple; ++i) {
+  for (GemmPlan plan : bodies) {
     for (int64_t cut = step; cut < k && k / step <= 8192; cut += step) {
-      GemmPlan plan = bodies[i];
       plan.split_k.cuts = {0, cut, k};
       candidates.add(plan);
       plan.split_k.cuts = {0, cut};
@@ -480,6 +487,15 @@ std::pair<std::vector<int>, std::vector<int>> telling_outputs(const GemmPlan& pl
 struct Sample {
   GemmInputs inputs;
   Matrix d;
+  std::map<InputRounding, GemmInputs> rounded = {};  // what plans with it read
+
+  int64_t misses(const GemmPlan& plan, int threads) const {
+    const auto found = rounded.find(plan.input_rounding);
+    if (found == rounded.end()) return count_differing(gemm(plan, inputs, threads), d);
+    GemmPlan without = plan;
+    without.input_rounding = InputRounding::none;
+    return count_differing(gemm(without, found->second, threads), d);
+  }
 };
 
 class Search {
@@ -508,7 +524,10 @@ class Search {
   /// True when some of the plans give all bits.
   bool find_in(std::span<const GemmPlan> plans) {
     if (plans.empty()) return false;
-    if (samples_.empty()) choose_samples(plans.front());
+    if (samples_.empty()) {
+      choose_samples(plans.front());
+      round_inputs();
+    }
     total_ += static_cast<int64_t>(plans.size());
     const std::vector<int64_t> misses = misses_of(plans);
     search_.candidates += static_cast<int64_t>(plans.size());
@@ -546,6 +565,15 @@ class Search {
     if (rows.size() * cols.size() < d_.size()) samples_.push_back({inputs_, d_});
   }
 
+  /// Rounding the inputs takes longer than most sums: once for all plans.
+  void round_inputs() {
+    if (inputs_.a.format() != Format::tf32) return;
+    for (Sample& sample : samples_) {
+      for (const InputRounding rounding : {InputRounding::tf32_rne, InputRounding::tf32_rna})
+        sample.rounded.emplace(rounding, rounded_inputs(sample.inputs, rounding));
+    }
+  }
+
   /// Misses in the first sample, or at least one where a later sample differs. 0: all bits.
   std::vector<int64_t> misses_of(std::span<const GemmPlan> plans) {
     std::vector<int64_t> misses(plans.size());
@@ -557,7 +585,7 @@ class Search {
       const bool is_large = sample.d.size() > 4096;
       parallel_for(left.size(), is_large ? 1 : options_.threads, [&](size_t at) {
         const size_t plan = left[at];
-        misses[plan] = count_differing(gemm(plans[plan], sample.inputs, is_large ? options_.threads : 1), sample.d);
+        misses[plan] = sample.misses(plans[plan], is_large ? options_.threads : 1);
         if (i > 0) return;
         const int64_t now = ++done_;
         if (progress_) progress_(now, total_);

@@ -367,14 +367,15 @@ class Product {
   int64_t k_ = 0;
 };
 
+/// f32 words rounded to tf32. On the bits: a carry out of the mantissa raises the exponent, up to infinity.
 Matrix with_rounded_inputs(const Matrix& matrix, InputRounding rounding) {
   if (rounding == InputRounding::none) return matrix;
+  constexpr uint32_t dropped = 0x1FFF, half = 0x1000;
   Matrix rounded = matrix;
-  const Rounding mode = rounding == InputRounding::tf32_rne ? Rounding::nearest_even : Rounding::nearest_away;
   for (uint32_t& word : rounded.words()) {
-    // NaN stays NaN, whatever is in the bits that are dropped.
-    if (decode(Format::f32, word).number != NumberClass::nan)
-      word = static_cast<uint32_t>(convert(Format::f32, word, Format::tf32, mode, Overflow::infinity));
+    if ((word & 0x7FFFFFFF) > 0x7F800000) continue;  // NaN stays NaN, whatever is in the bits that are dropped
+    const uint32_t up = rounding == InputRounding::tf32_rna ? half : half - 1 + (word >> 13 & 1);
+    word = (word + up) & ~dropped;
   }
   return rounded;
 }
@@ -482,6 +483,13 @@ class Checker {
 
 }  // namespace
 
+GemmInputs rounded_inputs(const GemmInputs& inputs, InputRounding rounding) {
+  GemmInputs rounded = inputs;
+  rounded.a = with_rounded_inputs(inputs.a, rounding);
+  rounded.b = with_rounded_inputs(inputs.b, rounding);
+  return rounded;
+}
+
 Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads, const GemmProgress& progress) {
   return gemm(plan, inputs, ChainBy::loops, threads, progress);
 }
@@ -489,12 +497,8 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads, const G
 Matrix gemm(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int threads, const GemmProgress& progress) {
   std::vector<Violation> violations = Checker(plan, given).violations();
   if (!violations.empty()) throw Error(std::move(violations));
-  GemmInputs rounded;
-  if (plan.input_rounding != InputRounding::none) {
-    rounded = given;
-    rounded.a = with_rounded_inputs(given.a, plan.input_rounding);
-    rounded.b = with_rounded_inputs(given.b, plan.input_rounding);
-  }
+  const GemmInputs rounded =
+      plan.input_rounding == InputRounding::none ? GemmInputs{} : rounded_inputs(given, plan.input_rounding);
   const GemmInputs& inputs = plan.input_rounding == InputRounding::none ? given : rounded;
   const Product product(plan, inputs, how);
   const int m = inputs.a.rows(), n = inputs.b.cols();

@@ -10,4 +10,7 @@ enum class ChainBy : uint8_t { loops, updates };
 Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, int threads = 1,
             const GemmProgress& progress = {});
 
+/// What a plan with this input rounding reads: then it is one without.
+GemmInputs rounded_inputs(const GemmInputs& inputs, InputRounding rounding);
+
 }  // namespace bitmma

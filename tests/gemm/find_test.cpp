@@ -80,3 +80,69 @@ TEST_CASE("the plan of every recorded call is found from its bits", "[rule:produ
     CHECK(gemm(found.all_bits.front(), product.inputs) == *product.d);
   }
 }
+
+namespace {
+
+/// A plan drawn from the ranges that `bitmma gemm --help` lists.
+GemmPlan random_plan(RandomStream& random) {
+  constexpr std::array types{Format::bf16, Format::f16, Format::tf32, Format::e4m3, Format::e5m2};
+  const auto pick = [&](auto... values) {
+    const std::array all{values...};
+    return all[random.below(static_cast<uint32_t>(all.size()))];
+  };
+  const Format type = types[random.below(types.size())];
+  GemmPlan plan =
+      flat_plan(Target::sm_90a, type, type, random.one_in(2) ? Format::f32 : pick(Format::bf16, Format::f16));
+  plan.name.clear();
+  if (type == Format::tf32)
+    plan.input_rounding = pick(InputRounding::none, InputRounding::tf32_rne, InputRounding::tf32_rna);
+  const int k_i = mma_of(plan.instruction).k;
+  switch (random.below(5)) {
+    case 0:
+      plan.residue = Residue::first, plan.k_tile = pick(32, 64, 128, 256), plan.k_step = random.one_in(2) ? k_i / 2 : 0;
+      break;
+    case 1:
+      plan.sliced_k = pick(2, 4), plan.k_tile = pick(32, 64, 128), plan.residue = pick(Residue::first, Residue::last);
+      break;
+    case 2: plan.promotion = Promotion{.every = pick(32, 64, 128, 256, 512)}; break;
+    case 3: plan.k_step = k_i / 2; break;
+    default: break;
+  }
+  switch (random.below(6)) {
+    case 0: plan.split_k = {.count = random.between(2, 64), .unit = pick(64, 128), .rule = SplitRule::nvjet}; break;
+    case 1:
+      plan.split_k = {.count = random.between(2, 64), .unit = pick(4, 8, 32, 64, 128), .rule = SplitRule::ceil};
+      break;
+    case 2:
+      plan.split_k = {.count = random.between(2, 16),
+                      .unit = pick(32, 64, 128),
+                      .rule = pick(SplitRule::floor, SplitRule::big_first, SplitRule::big_last)};
+      break;
+    case 3: plan.split_k = {.cuts = {0, int64_t{k_i} * random.between(1, 30), 2000}}; break;
+    default: break;
+  }
+  if (plan.split_k.cuts.empty() && plan.split_k.count > 1 && plan.output != Format::f32) {
+    plan.reduction.partial = pick(SumType::f32, SumType::out);
+    plan.reduction.running = pick(SumType::f32, SumType::out);
+  }
+  if (random.one_in(6)) plan.epilogue.push_back({.kind = EpilogueKind::relu});
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("plans planted at random from the ranges of the help are found") {
+  RandomStream random(73, 0);
+  const int cases = BITMMA_ORACLE_OUTPUTS < 1000000 ? 2 : 40;
+  for (int i = 0; i < cases; ++i) {
+    const GemmPlan plan = random_plan(random);
+    REQUIRE(violations_of(plan).empty());
+    const Format type = mma_of(plan.instruction).a;
+    const GemmInputs inputs{.a = random_matrix(type, 8, 2000, random), .b = random_matrix(type, 2000, 16, random)};
+    const Matrix d = gemm(plan, inputs);
+    const PlanSearch found = find_plans(inputs, d, {.threads = 2});
+    INFO(print_json(plan));
+    REQUIRE_FALSE(found.all_bits.empty());
+    CHECK(gemm(found.all_bits.front(), inputs) == d);
+  }
+}

@@ -77,8 +77,14 @@ TEST_CASE("what is wrong with a plan is said by its field") {
       {"{" + w + R"(, "start": "d"})", "plan: start = d"},
       {"{" + fp8 + R"(, "start": "c", "promotion": {"every": 128}})", "plan: start = c"},
       {R"({"instruction": "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", "output": {"type": "f64"},
-           "split_k": {"count": 2}})",
-       "plan: split_k"},
+           "promotion": {"every": 128}})",
+       "plan: output"},
+      {R"({"instruction": "fma.rn.f32", "k_step": 8})", "plan: instruction"},
+      {R"({"instruction": "fma.rn.f32", "lanes": {"count": 12, "join": "butterfly"}})", "plan: lanes.count"},
+      {"{" + w + R"(, "lanes": {"count": 2}})", "plan: lanes"},
+      {"{" + w + R"(, "output": {"type": "bf16", "rounding": "up"}})", "plan: output.rounding"},
+      {"{" + fp8 + R"(, "promotion": {"sb": [64, 128]}})", "plan: promotion.sb"},
+      {"{" + w + R"(, "reduction": {"serial": true, "order": "pairs"}})", "plan: reduction.serial"},
       {R"({"instruction": "wgmma.mma_async.sp.sync.aligned.m64n256k32.f32.bf16.bf16"})", "dense"},
   };
   for (const auto& [text, message] : table) {

@@ -184,6 +184,17 @@ TEST_CASE("the catalogue's plans are legal where they say, and its names and pat
     CHECK_NOTHROW(gemm(plans.front(), inputs));
   }
   const GemmInputs inputs{.a = Matrix(Format::bf16, 1, 4096), .b = Matrix(Format::bf16, 4096, 1)};
+  std::string table = "| name | what | evidence | source |\n|---|---|---|---|\n";
+  for (const CataloguePlan& row : catalogue())
+    table += fmt::format("| `{}`{} | {}; `{}` | {} | {} |\n", row.name, row.open_count ? ", slices open" : "",
+                         row.about, row.fields, row.evidence, row.source);
+  test::check_generated("docs/products.md", "<!-- catalogue -->", "<!-- end of catalogue -->", table);
+  table = "| pattern | what | fields | evidence |\n|---|---|---|---|\n";
+  for (const KernelPattern& row : kernel_patterns()) {
+    const std::string pattern = std::regex_replace(row.pattern, std::regex("\\|"), "\\|");
+    table += fmt::format("| `{}` | {} | `{}` | {} |\n", pattern, row.about, row.fields, row.evidence);
+  }
+  test::check_generated("docs/products.md", "<!-- kernel patterns -->", "<!-- end of kernel patterns -->", table);
   CHECK_THROWS_AS(plans_named("nvjets", inputs, Format::f32), Error);
   CHECK_THROWS_AS(plans_of_kernel("ampere_sgemm", inputs, Format::f32), Error);
   const auto plans =

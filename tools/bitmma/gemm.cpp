@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "bitmma/files/product_file.hpp"
+#include "bitmma/gemm/accuracy.hpp"
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/instruction/evidence.hpp"
@@ -22,7 +23,7 @@ struct GemmFlags {
   std::string path, plan, kernel, out, rows, cols, output_type;
   TargetFlag target;
   int threads = 1, split_count = 0;
-  bool json = false, find = false;
+  bool json = false, find = false, error = false;
 };
 
 /// "0..7", "3", "0..3,96,100..127": numbers below `count`.
@@ -184,6 +185,15 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   const int64_t k = product.inputs.a.cols(), added = k_added(plan, k);
   const bool compared = product.d && product.d->format() == d.format();
   const int64_t differ = compared ? count_differing(d, *product.d) : 0;
+  std::optional<Accuracy> accuracy;
+  if (flags.error) {
+    if (!plan.epilogue.empty() || (plan.promotion && plan.promotion->scale != PromotionScale::none)) {
+      throw Error({.field = "--error",
+                   .seen = print_plan(plan),
+                   .expected = "a plan without epilogue and scales: the exact product has none"});
+    }
+    accuracy = accuracy_of(product.inputs, d, flags.threads);
+  }
   if (compared) context.exit_code = differ == 0 ? exit_same : exit_differs;
   if (flags.json) {
     Json json{{"m", d.rows()},
@@ -194,6 +204,11 @@ void run_gemm(Context& context, const GemmFlags& flags) {
               {"plan", Json::parse(print_json(plan))},
               {"evidence_of_instruction", evidence_of_sums(plan)}};
     if (compared) json["differ"] = differ;
+    if (accuracy) {
+      json["error"] = {{"outputs", accuracy->outputs},   {"not_finite", accuracy->not_finite},
+                       {"mean_ulp", accuracy->mean_ulp}, {"max_ulp", accuracy->max_ulp},
+                       {"bias_ulp", accuracy->bias_ulp}, {"max_relative_error", accuracy->max_relative_error}};
+    }
     context.terminal.out << json.dump(2) << '\n';
     return;
   }
@@ -209,6 +224,15 @@ void run_gemm(Context& context, const GemmFlags& flags) {
                      differ == 0
                          ? fmt::format("all {} the same", counted(static_cast<int64_t>(d.size()), "output"))
                          : fmt::format("{} of {} differ", differ, counted(static_cast<int64_t>(d.size()), "output"))});
+  }
+  if (accuracy) {
+    table.push_back({"error", fmt::format("mean {:.4g} ulp, largest {:.4g}, bias {:+.4g} (below 0: too small)",
+                                          accuracy->mean_ulp, accuracy->max_ulp, accuracy->bias_ulp)});
+    table.push_back(
+        {"relative", fmt::format("largest {:.3g}{}", accuracy->max_relative_error,
+                                 accuracy->not_finite == 0 ? ""
+                                                           : fmt::format("; {} not finite, left out",
+                                                                         counted(accuracy->not_finite, "output")))});
   }
   context.terminal.out << print_table(table);
 }
@@ -230,28 +254,43 @@ void add_gemm(CLI::App& app, Context& context) {
   command->add_option("--output-type", flags->output_type, "type of d for flat; default that of the file's d, or f32");
   command->add_option("--rows", flags->rows, "only these rows of d: 0..7,96");
   command->add_option("--cols", flags->cols, "only these columns of d");
+  command->add_flag("--error", flags->error, "how far is d from the exact product, in ulp?");
   command->add_flag("--find", flags->find, "which plans give the d of the file?");
   command->add_flag("--json", flags->json, "the result as JSON");
   add_threads(*command, flags->threads);
+  std::string names;
+  for (const CataloguePlan& row : catalogue()) names += fmt::format("  {:29}{}\n", row.name, row.about);
   command->footer(
       "Examples:\n"
       "  bitmma gemm product.safetensors -o with_d.safetensors\n"
-      "  bitmma gemm product.safetensors --rows 0..7 --cols 0..15 --plan '{\"instruction\": "
-      "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\", \"promotion\": {\"every\": 128}, \"output\": "
-      "{\"type\": "
-      "\"bf16\"}}'\n"
       "  bitmma gemm recorded.safetensors --find\n"
-      "--find tries: one chain; promotion every 32, 64, 128, 256 or 512 (8-bit types); the leftover of tiles of 16 to "
-      "256\n"
-      "first, with whole and half instructions; split-K by nvjet's rule into 2..64 (unit 64, of 8-bit types 128), by "
-      "ceil\n"
-      "into 2..32 (unit 4, 8, 32, 64, 128), by floor and big_first into 2..16 (unit 32, 64, 128), partial and running "
-      "sums\n"
-      "in f32 or D's type; pairs of 2, 4, 8 slices; sliced-K 2 and 4; tf32 inputs as they are, rounded to nearest even "
-      "or\n"
-      "away; relu; scales and bias that the file has; one chain of sm_80, sm_89, sm_100a and sm_120a.\n"
-      "Where the file has a d of the same type it is compared. Exit code 1 when outputs differ, 2 when something is "
-      "wrong.");
+      "  bitmma gemm recorded.safetensors --kernel nvjet_sm90_tst_64x32_64x16_4x2_h_bz_splitK_TNT --split-k 3\n"
+      "  bitmma gemm product.safetensors --plan nvjet-algo2 --rows 0..7 --cols 0..15 --error\n"
+      "  bitmma gemm product.safetensors --plan '{\"instruction\": "
+      "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\",\n"
+      "    \"promotion\": {\"every\": 128}, \"output\": {\"type\": \"bf16\"}}'\n"
+      "\n"
+      "Plans of --plan (docs/products.md):\n" +
+      names +
+      "\n"
+      "--find tries, until plans give all bits:\n"
+      "  1. One chain, tf32 inputs as they are, rounded to nearest even or away; f16 accumulators where D is f16;\n"
+      "     promotion every 32, 64, 128, 256, 512 (8-bit types); the leftover of tiles of 16, 32, 64, 128, 256 first,\n"
+      "     with whole and half instructions (k_step); sliced-K 2 and 4, tiles of 32, 64, 128; split-K by nvjet's "
+      "rule\n"
+      "     into 2..64 (unit 64, of 8-bit types 128), with promotion too; by ceil into 2..160 (unit 4, 8, 32, 64, "
+      "128),\n"
+      "     with the leftover first too; by floor, big_first, big_last into 2..16 (unit 32, 64, 128); partial and\n"
+      "     running sums in f32 or D's type; 2..8 slices joined in pairs from either end; D rounded rz or rna, or\n"
+      "     saturated; relu; bias, C and scales that the file has, in the orders of kernels; promotion every 128 with\n"
+      "     scales of blocks, fma or mul_fma; one chain of sm_70, 75, 80, 89, 90a, 100a and 120a.\n"
+      "  2. Every way of stepping, slicing and promoting (any type) with every split: nvjet into 2..64 (unit 32, 64,\n"
+      "     128), ceil into 2..64 (unit 4, 8, 16, 32, 64, 128, 256), floor, big_first, big_last into 2..16, pairs of\n"
+      "     2..16; K cut in two at every multiple of the instruction's K; K that ends at every such multiple.\n"
+      "  3. CUDA cores: fma chains in 1..512 lanes, vectors of 1..16, chunks of 1..32, three joins, or split.\n"
+      "Where the file has a d of the same type it is compared. Exit code 1 when outputs differ, or no plan was found; "
+      "2\n"
+      "when something is wrong.");
   command->callback([flags, &context] { run_gemm(context, *flags); });
 }
 
