@@ -317,7 +317,8 @@ void beta_combined(Candidates& candidates, const GemmPlan& flat, const GemmInput
   for (const GemmPlan& plan : bodies) candidates.add(plan);
   const int step = mma_of(flat.instruction).k;
   for (GemmPlan plan : bodies) {
-    for (int64_t cut = step; cut < k && k / step <= 8192; cut += step) {
+    const bool is_simple = plan.k_step == 0 && plan.k_tile == 0;
+    for (int64_t cut = step; cut < k && k / step <= (is_simple ? 8192 : 512); cut += step) {
       plan.split_k.cuts = {0, cut, k};
       candidates.add(plan);
       plan.split_k.cuts = {0, cut};

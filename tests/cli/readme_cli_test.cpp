@@ -19,8 +19,10 @@ TEST_CASE("every command in README runs, in order, in an empty folder") {
     if (line.starts_with("gpu ")) continue;  // needs one; `bitmma gpu` has its own tests
     std::vector<std::string> arguments;
     for (std::string word : test::shell_words(line)) {
-      if (word.ends_with(".safetensors") || word.ends_with(".ptx") || word.ends_with(".svg")) word = folder.path(word);
-      if (word.starts_with("data/")) word = test::source_path(word);
+      const bool is_data = word.starts_with("data/");
+      if (is_data) word = test::source_path(word);
+      else if (word.ends_with(".safetensors") || word.ends_with(".ptx") || word.ends_with(".svg"))
+        word = folder.path(word);
       arguments.push_back(word);
     }
     const Outcome outcome = run(arguments);

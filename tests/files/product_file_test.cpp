@@ -83,4 +83,33 @@ TEST_CASE("bad product files are refused by file and tensor") {
   CHECK_THAT(message({a, b, tensor("rows", "F32", {2})}), ContainsSubstring("I32 [count]"));
   CHECK(message({tensor("a", "U8", {2, 16}), tensor("b", "U8", {16, 3})}, {{"a_type", "e2m3"}, {"b_type", "e2m1"}}) ==
         "fine");
+
+  // Operands that a generator makes.
+  using Keys = std::vector<std::pair<std::string, std::string>>;
+  const Keys keys{{"generator", "philox4x32-10/triangle"},
+                  {"seed", "7"},
+                  {"m", "4"},
+                  {"n", "3"},
+                  {"k", "32"},
+                  {"a_type", "e4m3"},
+                  {"b_type", "e5m2"}};
+  const auto with = [&](const std::string& key, const std::string& value) {
+    Keys changed = keys;
+    for (auto& [name, old] : changed) {
+      if (name == key) old = value;
+    }
+    std::erase_if(changed, [&](const auto& one) { return one.first == key && value.empty(); });
+    return changed;
+  };
+  CHECK(message({}, keys) == "fine");
+  CHECK_THAT(message({}, with("generator", "mersenne")), ContainsSubstring("generator = mersenne: legal is philox"));
+  CHECK_THAT(message({}, with("generator", "")), ContainsSubstring("or the key generator"));
+  CHECK_THAT(message({}, with("seed", "-1")), ContainsSubstring("seed = -1"));
+  CHECK_THAT(message({}, with("seed", "")), ContainsSubstring("seed = (missing)"));
+  CHECK_THAT(message({}, with("k", "")), ContainsSubstring("k = (missing)"));
+  CHECK_THAT(message({}, with("a_type", "")), ContainsSubstring("a_type = (missing)"));
+  CHECK_THAT(message({}, with("a_type", "s32")), ContainsSubstring("s8 or a floating-point type"));
+  CHECK_THAT(message({}, with("k", "1000000000")), ContainsSubstring("generated elements"));
+  CHECK_THAT(message({}, with("m", "1000000000")), ContainsSubstring("m = 1000000000"));
+  CHECK_THAT(message({tensor("d", "F32", {5, 3})}, keys), ContainsSubstring("[5, 3]: legal is [4, 3]"));
 }

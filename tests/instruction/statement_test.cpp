@@ -156,7 +156,8 @@ TEST_CASE("qualifiers are taken in any order behind the name, as ptxas takes the
     CHECK(print(parse_instruction(text)) == canonical);
   }
   // But for the name, types, and layouts.
-  for (const char* text : {"wgmma.sync.mma_async.aligned.m64n8k16.f32.f16.f16", "tcgen05.mma.cta_group::1.ws.kind::f16"}) {
+  for (const char* text :
+       {"wgmma.sync.mma_async.aligned.m64n8k16.f32.f16.f16", "tcgen05.mma.cta_group::1.ws.kind::f16"}) {
     INFO(text);
     CHECK_THROWS_AS(parse_instruction(text), Error);
   }
