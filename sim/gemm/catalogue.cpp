@@ -97,11 +97,11 @@ void cut_last_wave(GemmPlan& plan, const Json& segment, const GemmInputs& inputs
 std::vector<GemmPlan> plans_of(const std::string& name, Json fields, Target target, const GemmInputs& inputs,
                                Format output, const CatalogueOptions& options) {
   if (fields.contains("split_k") && fields["split_k"].is_null()) fields.erase("split_k");
-  const Format a = inputs.a.format(), b = inputs.b.format();
+  const Format a = inputs.a.format();
   const int64_t k = inputs.a.cols();
   Json json{{"name", name}, {"target", print(target)}};
   const bool on_cuda_cores = fields.contains("instruction");
-  GemmPlan chain = flat_plan(target, a, b, output);
+  GemmPlan chain = flat_plan(target, inputs, output);
   if (fields.value("accumulator", "") == "f16") chain.instruction = with_f16_accumulators(target, inputs);
   json["instruction"] = on_cuda_cores ? fields["instruction"] : Json(print(chain.instruction));
   const Format accumulator = mma_of(chain.instruction).d;

@@ -117,10 +117,10 @@ std::vector<std::vector<EpilogueOp>> epilogues_of(const GemmInputs& inputs, cons
 /// One chain, in all ways of rounding inputs and accumulating: what every plan of the search begins as.
 std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target target) {
   const Format a = inputs.a.format(), b = inputs.b.format();
-  GemmPlan flat = flat_plan(target, a, b, d.format());
+  GemmPlan flat = flat_plan(target, inputs, d.format());
   flat.name.clear();
   std::vector<GemmPlan> found{flat};
-  if (mma_of(flat.instruction).d != Format::f32) return found;
+  if (mma_of(flat.instruction).d != Format::f32 || inputs.sfa) return found;
   if (a == Format::tf32) {
     for (const InputRounding rounding : {InputRounding::tf32_rne, InputRounding::tf32_rna}) {
       found.push_back(flat);
@@ -272,6 +272,11 @@ void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& i
   for (const GemmPlan& plan : bodies) candidates.add(plan);
   if (is_widened(flat)) return;
   const std::vector<Reduction> sums = reductions(flat, narrow), plain{Reduction{}};
+  if (inputs.sfa) {  // the instruction scales: nothing steps or promotes
+    for (const SplitRule rule : {SplitRule::nvjet, SplitRule::ceil})
+      add_splits(candidates, flat, splits(rule, {128, 256, 64}, 64, k), sums, k);
+    return;
+  }
   const size_t splittable = scaled ? bodies.size() : fp8 ? 2 : 1;
   for (size_t i = 0; i < splittable; ++i) {
     for (const int unit : {fp8 ? 128 : 64})
@@ -304,7 +309,7 @@ void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& i
 
 /// Every way of stepping with every split, then K cut in two anywhere, and K that ends early.
 void beta_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
-  if (is_widened(flat)) return;
+  if (is_widened(flat) || inputs.sfa) return;
   const int64_t k = inputs.a.cols();
   const bool scaled = has_block_scales(inputs);
   std::vector<GemmPlan> bodies;
@@ -342,6 +347,7 @@ void beta_combined(Candidates& candidates, const GemmPlan& flat, const GemmInput
 void beta_cuda_cores(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs) {
   const int64_t k = inputs.a.cols();
   GemmPlan plan = flat;
+  if (inputs.sfa) return;
   plan.instruction = GemmPlan{}.instruction, plan.input_rounding = InputRounding::none;
   plan.lanes = Lanes{};
   if (!multiplies(plan, inputs.a.format(), inputs.b.format())) return;
@@ -484,6 +490,44 @@ std::pair<std::vector<int>, std::vector<int>> telling_outputs(const GemmPlan& pl
   return {{rows[static_cast<size_t>(best_row)]}, best};
 }
 
+/// Two plans that share the outputs: tiles up to some number are `first`'s, the others `second`'s.
+std::optional<GemmPlan> joined_by_tiles(const GemmPlan& first, const GemmPlan& second, const Matrix& of_first,
+                                        const Matrix& of_second, const Matrix& d, const GemmInputs& inputs) {
+  const auto number = [](const std::vector<int64_t>& numbers, int i) {
+    return numbers.empty() ? i : numbers[static_cast<size_t>(i)];
+  };
+  const int64_t m = std::max<int64_t>(inputs.whole_m, d.rows()), n = std::max<int64_t>(inputs.whole_n, d.cols());
+  for (const int bm : {128, 64, 256}) {
+    for (const int bn : {128, 64, 256}) {
+      for (const bool raster_n : {false, true}) {
+        const int64_t tiles_m = (m + bm - 1) / bm, tiles_n = (n + bn - 1) / bn;
+        int64_t last_of_first = -1, first_of_second = tiles_m * tiles_n;
+        bool covered = true;
+        for (int row = 0; row < d.rows() && covered; ++row) {
+          for (int col = 0; col < d.cols() && covered; ++col) {
+            const int64_t i = number(inputs.rows, row) / bm, j = number(inputs.cols, col) / bn,
+                          tile = raster_n ? i * tiles_n + j : j * tiles_m + i;
+            const bool one = of_first.code(row, col) == d.code(row, col),
+                       two = of_second.code(row, col) == d.code(row, col);
+            covered = one || two;
+            if (one && !two) last_of_first = std::max(last_of_first, tile);
+            if (two && !one) first_of_second = std::min(first_of_second, tile);
+          }
+        }
+        if (!covered || last_of_first >= first_of_second) continue;
+        GemmPlan plan = first;
+        plan.tile_mn = {bm, bn}, plan.raster_n = raster_n;
+        plan.regions = {{.first_tile = first_of_second,
+                         .last_tile = tiles_m * tiles_n - 1,
+                         .split_k = second.split_k,
+                         .reduction = second.reduction}};
+        return plan;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 /// The outputs that plans must give, few first: a plan that misses one is not computed further.
 struct Sample {
   GemmInputs inputs;
@@ -513,6 +557,7 @@ class Search {
   PlanSearch run() {
     for (const SearchStage stage : search_stages) {
       if (find_in(candidate_plans(inputs_, d_, options_, stage))) return std::move(search_);
+      if (stage == SearchStage::usual && find_by_tiles()) return std::move(search_);
     }
     return with_nearest();
   }
@@ -540,6 +585,32 @@ class Search {
     constexpr size_t most_kept = 32;
     nearest_.resize(std::min(nearest_.size(), most_kept));
     return !search_.all_bits.empty();
+  }
+
+  /// Stream-K: some tiles are one chain, the others are cut. True when two such plans share all outputs.
+  bool find_by_tiles() {
+    if (inputs_.sfa || d_.size() < 2) return false;
+    for (const GemmPlan& chain : chains(inputs_, d_, options_.target)) {
+      GemmPlan whole = chain;
+      whole.epilogue = epilogues_of(inputs_, options_, false).front();
+      if (mma_of(whole.instruction).d != Format::f32 && d_.format() == Format::f32) continue;
+      const Matrix of_whole = gemm(whole, inputs_, options_.threads);
+      const int64_t missed = count_differing(of_whole, d_);
+      if (missed == 0 || 20 * missed > 19 * static_cast<int64_t>(d_.size())) continue;  // too few outputs are whole
+      for (const SplitK& split : splits(SplitRule::big_last, {32, 64}, 8, inputs_.a.cols())) {
+        for (const Reduction& reduction : in_pairs(d_.format() != Format::f32)) {
+          GemmPlan cut = whole;
+          cut.split_k = split, cut.reduction = reduction;
+          ++search_.candidates;
+          const Matrix of_cut = gemm(cut, inputs_, options_.threads);
+          const auto found = joined_by_tiles(whole, cut, of_whole, of_cut, d_, inputs_);
+          if (!found || gemm(*found, inputs_, options_.threads) != d_) continue;
+          search_.all_bits.push_back(*found);
+          return true;
+        }
+      }
+    }
+    return false;
   }
 
   PlanSearch with_nearest() {

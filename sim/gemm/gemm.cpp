@@ -539,4 +539,30 @@ GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
                .expected = "types that an instruction of the target multiplies"});
 }
 
+GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output) {
+  const Format a = inputs.a.format(), b = inputs.b.format();
+  if (!inputs.sfa) return flat_plan(target, a, b, output);
+  const Format scale = inputs.sfa->format();
+  std::vector<Instruction> candidates;
+  for (const auto& [kind, vec] : {std::pair(MmaKind::mxf4, ScaleVec::unwritten),
+                                  {MmaKind::mxf4nvf4, ScaleVec::x4},
+                                  {MmaKind::mxf8f6f4, ScaleVec::unwritten}}) {
+    candidates.emplace_back(Tcgen05Mma{.kind = kind, .a = a, .b = b, .scale_vec = vec, .scale_type = scale});
+    candidates.emplace_back(MmaSync{.kind = kind, .a = a, .b = b, .scale_vec = vec, .scale_type = scale});
+  }
+  for (const Instruction& one : candidates) {
+    if (!violations_of(one, target).empty()) continue;
+    const Mma mma = mma_of(one);
+    const int size = mma.k / mma.scale_count;
+    if ((inputs.a.cols() + size - 1) / size == inputs.sfa->cols())
+      return {.name = "flat", .target = target, .instruction = one, .output = output};
+  }
+  throw Error(
+      {.field = "sfa",
+       .seen = fmt::format("{} x {} {} for {} x {} of {} on {}", inputs.sfa->rows(), inputs.sfa->cols(),
+                           info(scale).name, inputs.a.rows(), inputs.a.cols(), info(a).name, print(target)),
+       .expected =
+           "a scale a row and block of 32 (ue8m0) or, of e2m1, of 16 (ue4m3), on a target that has block scales"});
+}
+
 }  // namespace bitmma

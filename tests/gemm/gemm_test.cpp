@@ -8,6 +8,9 @@
 #include "bitmma/core/random.hpp"
 #include "bitmma/formats/ieee.hpp"
 #include "bitmma/formats/round.hpp"
+#include "bitmma/gemm/find.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "gemm/f32.hpp"
 #include "oracle/slow_dot.hpp"
 #include "support/catch.hpp"
@@ -52,11 +55,16 @@ class Reference {
       if (plan_.reduction.partial == SumType::out) partials.back() = through(partials.back(), plan_.output);
     }
     const bool running = plan_.reduction.running == SumType::out;
-    if (plan_.reduction.order == ReductionOrder::pairs) {
+    if (plan_.reduction.order != ReductionOrder::ascending) {
       while (partials.size() > 1) {
         std::vector<uint32_t> next;
-        for (size_t i = 0; i < partials.size(); i += 2)
-          next.push_back(i + 1 < partials.size() ? add(partials[i], partials[i + 1]) : partials[i]);
+        const bool odd_first = plan_.reduction.order == ReductionOrder::pairs_from_end && partials.size() % 2 == 1;
+        if (odd_first) next.push_back(partials[0]);
+        for (size_t i = odd_first; i < partials.size(); i += 2) {
+          const bool pair = i + 1 < partials.size();
+          const uint32_t sum = pair ? add(partials[i], partials[i + 1]) : partials[i];
+          next.push_back(pair && running ? through(sum, plan_.output) : sum);
+        }
         partials = next;
       }
     }
@@ -155,7 +163,11 @@ TEST_CASE("whole products are what the slow oracle chains, for plans of every ki
         bf16 + R"(, "k_step": 8, "k_tile": 64, "residue": "first", "sliced_k": 2})",
         tf32 + R"(, "input_rounding": "tf32_rne", "split_k": {"count": 4, "unit": 32, "rule": "ceil"},
                     "reduction": {"order": "pairs"}})",
-        tf32 + R"(, "split_k": {"count": 5, "unit": 16, "rule": "big_first"}, "reduction": {"order": "pairs"}})"}) {
+        tf32 + R"(, "split_k": {"count": 5, "unit": 16, "rule": "big_first"}, "reduction": {"order": "pairs"}})",
+        tf32 +
+            R"(, "split_k": {"count": 7, "unit": 32, "rule": "big_last"}, "reduction": {"order": "pairs_from_end"}})",
+        f16 + R"(, "split_k": {"count": 3, "unit": 64, "rule": "big_last"}, "output": {"type": "f16"},
+                   "reduction": {"order": "pairs_from_end", "partial": "out", "running": "out"}})"}) {
     const GemmPlan plan = parse_plan(text);
     const Format type = mma_of(plan.instruction).a;
     for (const int k : {40, 136, 264, 523}) {
@@ -280,4 +292,195 @@ TEST_CASE("a part of a product whose operands are too short is refused, never re
   refused([](GemmInputs& given) { given.sfb = Matrix(Format::ue8m0, 1, 2); }, "columns of sfb");
   refused([](GemmInputs& given) { given.rows = {0, 1}; }, "rows");
   refused([](GemmInputs& given) { given.cols = {7}; }, "cols");
+}
+
+TEST_CASE(
+    "kernels that add to C round first; a serial split adds C and bias to slice 0; splitKreduce adds C after alpha") {
+  RandomStream random(59, 0);
+  const std::string text = wgmma_of("bf16.bf16", 16);
+  const GemmInputs inputs{.a = random_matrix(Format::bf16, 4, 200, random),
+                          .b = random_matrix(Format::bf16, 200, 5, random),
+                          .c = random_matrix(Format::bf16, 4, 5, random),
+                          .bias = random_matrix(Format::f32, 1, 5, random)};
+  const auto compute = [&](const std::string& fields) { return gemm(parse_plan(text + fields + "}"), inputs); };
+  const std::string split = R"(, "split_k": {"cuts": [0, 96, 200]})", alpha = R"({"op": "alpha_beta", "alpha": 0.3})";
+  const Matrix sum = compute(""), first = compute(R"(, "split_k": {"cuts": [0, 96]})"), both = compute(split);
+  const Matrix to_memory = compute(R"(, "epilogue": [{"op": "round"}, {"op": "beta_c"}], "output": {"type": "bf16"})"),
+               reduced = compute(split + R"(, "epilogue": [)" + alpha + R"(, {"op": "beta_c", "beta": 0.7}])"),
+               serial = compute(split + R"(, "reduction": {"serial": true}, "epilogue": [{"op": "bias"}])"),
+               scaled = compute(split + R"(, "reduction": {"serial": true}, "epilogue": [)" + alpha + "]");
+  const GemmInputs rest{.a = block_of(inputs.a, 0, 4, 96, 104), .b = block_of(inputs.b, 96, 104, 0, 5)};
+  const Matrix second = gemm(parse_plan(text + "}"), rest);
+  const auto times = [](float factor, uint32_t x, uint32_t y) {
+    return static_cast<uint32_t>(ieee_fma(f32_format, std::bit_cast<uint32_t>(factor), x, y));
+  };
+  for (int row = 0; row < 4; ++row) {
+    for (int col = 0; col < 5; ++col) {
+      const uint32_t c = (*inputs.c)(row, col) << 16, bias = (*inputs.bias)(0, col), p0 = first(row, col),
+                     p1 = second(row, col);
+      CHECK(to_memory(row, col) == rounded(add(through(sum(row, col), Format::bf16), c), Format::bf16));
+      CHECK(both(row, col) == add(p0, p1));
+      // A product alone is an fma with a zero of its sign.
+      const uint32_t product = times(0.3f, both(row, col), both(row, col) & 0x80000000);
+      CHECK(reduced(row, col) == times(0.7f, c, product));
+      CHECK(serial(row, col) == add(add(p0, bias), p1));
+      CHECK(scaled(row, col) == add(times(0.3f, p0, p0 & 0x80000000), times(0.3f, p1, p1 & 0x80000000)));
+    }
+  }
+}
+
+TEST_CASE("CUDA cores chain fma in lanes, in the order that the plan names", "[rule:ieee]") {
+  RandomStream random(67, 0);
+  for (const std::string& lanes : {std::string(R"({"count": 1})"), std::string(R"({"count": 16, "chunk": 2})"),
+                                   std::string(R"({"count": 8, "vector": 2, "join": "butterfly"})"),
+                                   std::string(R"({"count": 4, "vector": 4, "chunk": 3, "join": "neighbours"})")}) {
+    const GemmPlan plan = parse_plan(R"({"instruction": "fma.rn.f32", "lanes": )" + lanes + "}");
+    for (const Format type : {Format::f16, Format::bf16, Format::tf32}) {
+      GemmInputs inputs{.a = random_matrix(type, 3, 210, random), .b = random_matrix(type, 210, 4, random)};
+      if (type == Format::tf32) inputs.a = inputs.a.as(type), inputs.b = inputs.b.as(type);
+      const Matrix d = gemm(plan, inputs);
+      const auto wide = [&](uint32_t code) {
+        return type == Format::tf32
+                   ? code
+                   : static_cast<uint32_t>(convert(type, code, f32_format, Rounding::nearest_even, Overflow::infinity));
+      };
+      const Lanes& of = *plan.lanes;
+      INFO(lanes << " " << info(type).name);
+      for (int row = 0; row < 3; ++row) {
+        for (int col = 0; col < 4; ++col) {
+          std::vector<uint32_t> totals;
+          for (int lane = 0; lane < of.count; ++lane) {
+            uint32_t total = 0, chain = 0;
+            const int tiles = (210 + of.count * of.vector - 1) / (of.count * of.vector);
+            bool first = true;
+            for (int t = 0; t < tiles; ++t) {
+              for (int v = 0; v < of.vector; ++v) {
+                const int k = (t * of.count + lane) * of.vector + v;
+                if (k < 210)
+                  chain = static_cast<uint32_t>(
+                      ieee_fma(f32_format, wide(inputs.a(row, k)), wide(inputs.b(k, col)), chain));
+              }
+              if (t + 1 == tiles || (of.chunk > 0 && (t + 1) % of.chunk == 0)) {
+                total = first ? chain : add(total, chain);
+                chain = 0, first = false;
+              }
+            }
+            totals.push_back(total);
+          }
+          while (totals.size() > 1) {
+            std::vector<uint32_t> next;
+            const size_t half = totals.size() / 2;
+            if (of.join == LaneJoin::ascending) {
+              next.assign(totals.begin() + 1, totals.end());
+              next[0] = add(totals[0], totals[1]);
+            } else {
+              for (size_t i = 0; i < half; ++i)
+                next.push_back(of.join == LaneJoin::butterfly ? add(totals[i], totals[i + half])
+                                                              : add(totals[2 * i], totals[2 * i + 1]));
+            }
+            totals = next;
+          }
+          REQUIRE(d(row, col) == totals[0]);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("block-scaled products chain the instruction that their scales ask for") {
+  RandomStream random(71, 0);
+  struct Row {
+    Target target;
+    Format type, scale;
+    int size, step;
+    std::string_view kind;
+  };
+  for (const Row& row : {Row{Target::sm_100a, Format::e4m3, Format::ue8m0, 32, 32, "mxf8f6f4"},
+                         Row{Target::sm_100a, Format::e2m1, Format::ue4m3, 16, 64, "mxf4nvf4"},
+                         Row{Target::sm_100a, Format::e2m1, Format::ue8m0, 32, 64, "mxf4"},
+                         Row{Target::sm_120a, Format::e2m1, Format::ue4m3, 16, 64, "mxf4nvf4"},
+                         Row{Target::sm_120a, Format::e3m2, Format::ue8m0, 32, 32, "mxf8f6f4"}}) {
+    const int k = 4 * row.step, blocks = k / row.size;
+    GemmInputs inputs{.a = Matrix(row.type, 5, k), .b = Matrix(row.type, k, 6)};
+    for (Matrix* matrix : {&inputs.a, &inputs.b}) {
+      for (uint32_t& word : matrix->words()) word = random.word() & ((1u << info(row.type).bits) - 1);
+    }
+    for (uint32_t& word : inputs.a.words()) word = row.type == Format::e4m3 && (word & 0x7F) == 0x7F ? 0 : word;
+    for (uint32_t& word : inputs.b.words()) word = row.type == Format::e4m3 && (word & 0x7F) == 0x7F ? 0 : word;
+    const auto scales = [&](int rows, int cols) {
+      Matrix matrix(row.scale, rows, cols);
+      for (uint32_t& word : matrix.words())
+        word = row.scale == Format::ue8m0 ? 120 + random.below(16) : 1 + random.below(0x7E);
+      return matrix;
+    };
+    inputs.sfa = scales(5, blocks), inputs.sfb = scales(blocks, 6);
+    const GemmPlan plan = flat_plan(row.target, inputs, Format::f32);
+    INFO(print(plan.instruction));
+    CHECK_THAT(print(plan.instruction), ContainsSubstring(std::string(row.kind)));
+    // One instruction after the other, by hand.
+    const AccumulatorModel& model = model_for(plan.instruction, row.target);
+    std::optional<Matrix> c;
+    for (int first = 0; first < k; first += row.step) {
+      const int chunk = first / row.size, chunks = row.step / row.size;
+      c = multiply_accumulate(model, {.a = block_of(inputs.a, 0, 5, first, row.step),
+                                      .b = block_of(inputs.b, first, row.step, 0, 6),
+                                      .c = std::move(c),
+                                      .scales = BlockScales{.a = block_of(*inputs.sfa, 0, 5, chunk, chunks),
+                                                            .b = block_of(*inputs.sfb, chunk, chunks, 0, 6)}});
+    }
+    const Matrix d = gemm(plan, inputs);
+    CHECK(d == *c);
+    const PlanSearch found = find_plans(inputs, d, {.target = row.target});
+    REQUIRE_FALSE(found.all_bits.empty());
+    CHECK(found.all_bits.front().instruction == plan.instruction);
+    // Without them another instruction would multiply, and scales of another block size are refused.
+    GemmInputs odd = inputs;
+    odd.sfa = scales(5, blocks + 1);
+    CHECK_THROWS_AS(flat_plan(row.target, odd, Format::f32), Error);
+    CHECK_THROWS_AS(flat_plan(Target::sm_90a, inputs, Format::f32), Error);
+  }
+}
+
+TEST_CASE("f64 in slices is added in f64, and found") {
+  RandomStream random(79, 0);
+  Matrix a(Format::f64, 2, 300), b(Format::f64, 300, 3);
+  for (Matrix* matrix : {&a, &b}) {
+    for (int row = 0; row < matrix->rows(); ++row) {
+      for (int col = 0; col < matrix->cols(); ++col)
+        matrix->set_code(row, col, std::bit_cast<uint64_t>(static_cast<double>(random.word()) / 7 - 3e8));
+    }
+  }
+  const GemmInputs inputs{.a = a, .b = b};
+  GemmPlan plan = flat_plan(Target::sm_90a, Format::f64, Format::f64, Format::f64);
+  const Matrix whole = gemm(plan, inputs);
+  plan.split_k = {.count = 2, .unit = 16};
+  const Matrix d = gemm(plan, inputs);
+  CHECK(d != whole);
+  const Matrix first = gemm(flat_plan(Target::sm_90a, Format::f64, Format::f64, Format::f64),
+                            {.a = block_of(a, 0, 2, 0, 160), .b = block_of(b, 0, 160, 0, 3)}),
+               second = gemm(flat_plan(Target::sm_90a, Format::f64, Format::f64, Format::f64),
+                             {.a = block_of(a, 0, 2, 160, 140), .b = block_of(b, 160, 140, 0, 3)});
+  for (int row = 0; row < 2; ++row) {
+    for (int col = 0; col < 3; ++col)
+      CHECK(d.code(row, col) == ieee_add(Format::f64, first.code(row, col), second.code(row, col)));
+  }
+  const PlanSearch found = find_plans(inputs, d);
+  REQUIRE_FALSE(found.all_bits.empty());
+  CHECK(gemm(found.all_bits.front(), inputs) == d);
+}
+
+TEST_CASE("stream-K is found where some tiles are one chain and the others are cut") {
+  RandomStream random(83, 0);
+  const GemmPlan plan = parse_plan(wgmma_of("tf32.tf32", 8) + R"(, "input_rounding": "tf32_rne", "tile_mn": [128, 64],
+      "raster": "n", "regions": [{"tiles": [6, 11], "split_k": {"count": 2, "unit": 32, "rule": "big_last"},
+      "reduction": {"order": "pairs_from_end"}}]})");
+  GemmInputs inputs{.a = random_matrix(Format::tf32, 8, 640, random), .b = random_matrix(Format::tf32, 640, 9, random)};
+  inputs.a = inputs.a.as(Format::tf32), inputs.b = inputs.b.as(Format::tf32);
+  inputs.rows = {0, 50, 127, 128, 200, 300, 383, 260}, inputs.cols = {0, 63, 64, 100, 127, 128, 190, 191, 255};
+  inputs.whole_m = 384, inputs.whole_n = 256;
+  const Matrix d = gemm(plan, inputs);
+  const PlanSearch found = find_plans(inputs, d, {.threads = 2});
+  REQUIRE(found.all_bits.size() == 1);
+  CHECK(found.all_bits.front().regions.size() == 1);
+  CHECK(gemm(found.all_bits.front(), inputs) == d);
 }

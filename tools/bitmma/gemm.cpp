@@ -87,8 +87,7 @@ std::vector<GemmPlan> plans_of(const GemmFlags& flags, const ProductFile& produc
     return plans;
   }
   if (flags.plan.empty() || flags.plan == "flat")
-    return {flat_plan(options.target.value_or(Target::sm_90a), product.inputs.a.format(), product.inputs.b.format(),
-                      output)};
+    return {flat_plan(options.target.value_or(Target::sm_90a), product.inputs, output)};
   if (flags.plan.front() == '{' || flags.plan.ends_with(".json")) return {written_plan(flags.plan)};
   return plans_named(flags.plan, product.inputs, output, options);
 }

@@ -51,5 +51,7 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads = 1, con
 /// The plan of one chain over K: the instruction that the target has for these types, nothing else. Throws Error when
 /// it has none.
 GemmPlan flat_plan(Target target, Format a, Format b, Format output);
+/// The same for the types of these inputs. With block scales it is an instruction that scales by blocks of their size.
+GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output);
 
 }  // namespace bitmma
