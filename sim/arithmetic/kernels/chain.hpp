@@ -39,7 +39,8 @@ struct ChainNumbers {
     const I32 none{};
     const I32 code = reinterpret_cast<I32>(word >> format.ignored_bits);
     const I32 mantissa = code & format.mantissa_mask, field = (code >> format.mantissa_bits) & format.exponent_mask;
-    special |= (code & format.special_mask) == format.special_code ? none + 1 : none;
+    const I32 is_special = (code & format.special_mask) == format.special_code ? none + 1 : none;
+    special |= is_special;
     const I32 whole = mantissa | (field == 0 ? none + format.hidden_bit_of_zero : none + format.hidden_bit);
     sign = -(reinterpret_cast<I32>(word >> format.sign_shift) & 1);
     magnitude = whole << shift;
@@ -47,7 +48,8 @@ struct ChainNumbers {
     pair = (significand & 0xFFFF) | ((sign | 1) << 16);
     const I32 finite = (field == 0 ? none + format.exponent_of_zero_field : field) - format.bias;
     exponent = whole == 0 ? none + exponent_of_zero : finite;
-    raise_to(highest, exponent);
+    // Outputs that NaN or infinity reach are computed again: their exponents limit no others.
+    raise_to(highest, is_special == 0 ? exponent : none - 4096);
     const I32 low = whole == 0 ? none + 4096 : finite;
     lowest = low < lowest ? low : lowest;
   }
@@ -386,7 +388,7 @@ struct ChainSteps {
 template <int bytes, bool two_parts, bool plain, Format output>
 BITMMA_INLINE void sum_chain(const ChainSum& given) {
   const ChainSum job = given;
-  constexpr int together = bytes == 64 ? 4 : 2;
+  constexpr int together = bytes == 64 && plain ? 4 : 2;
   static_assert(chain_rows % together == 0);
   for (int row = 0; row < job.rows; row += together)
     ChainSteps<bytes, together, two_parts, plain, output>::run(job, row);
