@@ -5,6 +5,7 @@ Needs PyTorch and a GPU, nothing else; Triton where it is installed. Writes one 
 
   record_products.py -o recorded                    every family
   record_products.py -o recorded --only scaled,bmm  some of them
+  record_products.py -o more --random 400 --seed 7  other shapes, drawn at random
   record_products.py --list                         the families and how many calls each has
 
 Inputs come from a counter-based generator (Philox4x32-10) that bitmma has as well. A file therefore holds only the
@@ -209,6 +210,26 @@ def triton_kernels():
         for a in ["bf16", "f16"]:
             yield call("attention_qk", 128, keys, head, a, d="f32")
             yield call("attention_pv", 128, head, keys, a, d="f32")
+
+
+def drawn(count, seed):
+    """Calls of shapes that nobody chose."""
+    chosen = random.Random(seed)
+    extent = lambda most, step: step * chosen.randint(1, max(1, int(2 ** chosen.uniform(0, most)) // step))
+    for _ in range(count):
+        kind = chosen.choice(["mm", "mm", "mm", "odd", "scaled", "scaled", "bias", "bmm"])
+        step = 1 if kind == "odd" else 16 if kind == "scaled" else 8
+        m, n, k = extent(12, 1 if kind != "odd" else step), extent(13.5, step), extent(15, step)
+        a, d = chosen.choice([("bf16", "f32"), ("bf16", "bf16"), ("f16", "f32"), ("f16", "f16"), ("tf32", "f32")])
+        if kind == "scaled":
+            scales = chosen.choice(["one", "tensor", "row"])
+            yield call("scaled_mm", m, n, k, "e4m3", d=chosen.choice(["f32", "bf16"]), fast=chosen.random() < 0.5, scales=scales)
+        elif kind == "bias":
+            yield call(chosen.choice(["linear", "linear_relu"]), m, n, k, a, d="f32" if a == "tf32" else a, bias=True)
+        elif kind == "bmm":
+            yield call("bmm", min(m, 512), min(n, 512), min(k, 4096), a, d=d, batch=chosen.randint(2, 16))
+        else:
+            yield call("mm", m, n, k, a, d=d)
 
 
 FAMILIES = {
@@ -507,6 +528,8 @@ def main():
     parser.add_argument("--only", help="families, with commas")
     parser.add_argument("--list", action="store_true", help="the families")
     parser.add_argument("--part", default="0/1", help="I/N: every N-th call, from the I-th on")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="instead N calls of random shapes")
+    parser.add_argument("--seed", type=int, default=1, help="of the random shapes")
     parser.add_argument("--seconds", type=float, default=3600, help="stop after so many")
     parser.add_argument("--device", default="cuda", help="cuda, or cpu to try the script")
     options = parser.parse_args()
@@ -525,6 +548,9 @@ def main():
     for name, family in FAMILIES.items():  # numbers stay the same whatever is asked for
         for c in family():
             calls.append((len(calls), name, c))
+    if options.random:
+        calls = [(10000 + i, "random", c) for i, c in enumerate(drawn(options.random, options.seed))]
+        names = ["random"]
     calls = [one for one in calls if one[1] in names and one[0] % parts == which]
     os.makedirs(options.out, exist_ok=True)
     about, inputs = about_this_machine(options.device), Inputs(options.device)

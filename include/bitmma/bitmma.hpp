@@ -31,6 +31,8 @@
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/formats/format.hpp"
 #include "bitmma/formats/matrix.hpp"
+#include "bitmma/gemm/accuracy.hpp"
+#include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/gemm/gemm.hpp"
 #include "bitmma/gemm/plan.hpp"
