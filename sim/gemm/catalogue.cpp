@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -94,8 +95,11 @@ void cut_last_wave(GemmPlan& plan, const Json& segment, const GemmInputs& inputs
   if (plan.output != Format::f32) plan.regions.front().reduction.running = SumType::out;
 }
 
-std::vector<GemmPlan> plans_of(const std::string& name, Json fields, Target target, const GemmInputs& inputs,
-                               Format output, const CatalogueOptions& options) {
+/// Field -> how it is known.
+using EvidenceOfFields = std::map<std::string, std::string>;
+
+std::vector<GemmPlan> plans_of(const std::string& name, Json fields, EvidenceOfFields evidence, Target target,
+                               const GemmInputs& inputs, Format output, const CatalogueOptions& options) {
   if (fields.contains("split_k") && fields["split_k"].is_null()) fields.erase("split_k");
   const Format a = inputs.a.format();
   const int64_t k = inputs.a.cols();
@@ -116,6 +120,8 @@ std::vector<GemmPlan> plans_of(const std::string& name, Json fields, Target targ
   if (json.contains("promotion") && fields.contains("sb")) json["promotion"]["sb"] = {fields["sb"], 128};
   json["output"] = {{"type", info(chain.output).name}};
   GemmPlan plan = parse_plan(json.dump());
+  if (!inputs.c) evidence.erase("c");
+  plan.evidence = std::move(evidence);
   if (is_float) plan.epilogue = epilogue_of(fields, inputs, options);
   // One slice has nothing to reduce.
   const auto unsplit = [&] {
@@ -201,8 +207,8 @@ std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& input
     for (const CataloguePlan& row : catalogue()) names += (names.empty() ? "" : ", ") + row.name;
     throw Error({.field = "plan", .seen = std::string(name.substr(0, 80)), .expected = names});
   }
-  return plans_of(found->name, Json::parse(found->fields), options.target.value_or(found->target), inputs, output,
-                  options);
+  return plans_of(found->name, Json::parse(found->fields), {{"plan", found->evidence}},
+                  options.target.value_or(found->target), inputs, output, options);
 }
 
 std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs& inputs, Format output,
@@ -210,6 +216,7 @@ std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs&
   constexpr size_t most_characters = 4000;  // regular expressions recurse
   const std::string text(kernel.substr(0, most_characters));
   Json fields = Json::object();
+  EvidenceOfFields evidence;
   bool known = false;
   for (const KernelPattern& row : kernel_patterns()) {
     std::smatch match;
@@ -229,7 +236,9 @@ std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs&
         fill(filled);
       }
       fields[key] = filled;
+      evidence[key] = row.evidence;
     }
+    if (added.empty()) evidence["chain"] = row.evidence;
   }
   if (!known) {
     throw Error({.field = "kernel",
@@ -237,7 +246,8 @@ std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs&
                  .expected = "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels",
                  .fix = "--find looks for the plan in the bits"});
   }
-  return plans_of("", std::move(fields), options.target.value_or(Target::sm_90a), inputs, output, options);
+  return plans_of("", std::move(fields), std::move(evidence), options.target.value_or(Target::sm_90a), inputs, output,
+                  options);
 }
 
 }  // namespace bitmma

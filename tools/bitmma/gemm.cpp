@@ -217,6 +217,13 @@ void run_gemm(Context& context, const GemmFlags& flags) {
        fmt::format("{}{}", print_plan(plan), flags.plan.empty() && flags.kernel.empty() ? " (no plan was given)" : "")},
       {"instruction", plan.lanes ? "fma.rn.f32" : print(plan.instruction)},
       {"target", fmt::format("{}; {}", print(plan.target), evidence_of_sums(plan))}};
+  std::string evidence;
+  for (const auto& [field, how] : plan.evidence) {
+    const bool all_alike = std::ranges::all_of(plan.evidence, [&](const auto& one) { return one.second == how; });
+    if (all_alike) evidence = how;
+    else evidence += fmt::format("{}{}: {}", evidence.empty() ? "" : "; ", field, how);
+  }
+  if (!evidence.empty()) table.push_back({"evidence", evidence});
   if (added != k) table.push_back({"K added", fmt::format("{} of {}: the rule of the split loses the rest", added, k)});
   if (compared) {
     table.push_back({"recorded d",
