@@ -31,35 +31,25 @@ class Reader {
                  .fix = std::move(fix)});
   }
 
-  std::optional<int64_t> number(std::string_view key) const {
+  /// The key's text as a number, all of it; nothing without the key.
+  template <typename Number>
+  std::optional<Number> parsed(std::string_view key, std::string_view expected) const {
     const std::string* text = file_.find_metadata(key);
     if (!text) return std::nullopt;
-    int64_t value = 0;
+    Number value = 0;
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (error != std::errc{} || end != text->data() + text->size() || value < 1 || value > most_extent)
-      refuse(key, *text, "a whole number, 1 or more");
+    if (error != std::errc{} || end != text->data() + text->size()) refuse(key, *text, std::string(expected));
     return value;
   }
 
-  /// A number, 1 without the key.
-  float factor(std::string_view key) const {
-    const std::string* text = file_.find_metadata(key);
-    if (!text) return 1;
-    double value = 0;
-    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (error != std::errc{} || end != text->data() + text->size()) refuse(key, *text, "a number");
-    return static_cast<float>(value);
-  }
-
-  /// A whole number of 64 bits, 0 without the key.
-  uint64_t word(std::string_view key) const {
-    const std::string* text = file_.find_metadata(key);
-    if (!text) return 0;
-    uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (error != std::errc{} || end != text->data() + text->size()) refuse(key, *text, "a whole number below 2^64");
+  std::optional<int64_t> number(std::string_view key) const {
+    constexpr std::string_view expected = "a whole number, 1 or more";
+    const auto value = parsed<int64_t>(key, expected);
+    if (value && (*value < 1 || *value > most_extent)) refuse(key, *file_.find_metadata(key), std::string(expected));
     return value;
   }
+  float factor(std::string_view key) const { return static_cast<float>(parsed<double>(key, "a number").value_or(1)); }
+  uint64_t word(std::string_view key) const { return parsed<uint64_t>(key, "a whole number below 2^64").value_or(0); }
 
   std::optional<Format> type_key(std::string_view key) const {
     const std::string* name = file_.find_metadata(key);

@@ -14,6 +14,7 @@
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "catalogue_data.hpp"
+#include "gemm_inside.hpp"
 
 namespace bitmma {
 namespace {
@@ -52,8 +53,7 @@ Instruction with_f16_accumulators(Target target, const GemmInputs& inputs) {
 
 std::vector<EpilogueOp> epilogue_of(const Json& fields, const GemmInputs& inputs, const CatalogueOptions& options) {
   std::vector<EpilogueOp> ops;
-  const bool blocks = (inputs.scale_a && inputs.scale_a->cols() > 1) || (inputs.scale_b && inputs.scale_b->rows() > 1);
-  if (!blocks && inputs.scale_a && inputs.scale_b) {
+  if (!has_block_scales(inputs) && inputs.scale_a && inputs.scale_b) {
     const bool one_each = inputs.scale_a->rows() == 1 && inputs.scale_b->cols() == 1;
     if (one_each) {
       ops.push_back({.kind = EpilogueKind::scale_ab});
@@ -166,6 +166,16 @@ std::vector<GemmPlan> plans_of(const std::string& name, Json fields, EvidenceOfF
   return plans;
 }
 
+/// The patterns, compiled once.
+const std::vector<std::regex>& compiled_patterns() {
+  static const std::vector<std::regex> compiled = [] {
+    std::vector<std::regex> all;
+    for (const KernelPattern& row : kernel_patterns()) all.emplace_back(row.pattern);
+    return all;
+  }();
+  return compiled;
+}
+
 }  // namespace
 
 std::span<const CataloguePlan> catalogue() {
@@ -218,9 +228,10 @@ std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs&
   Json fields = Json::object();
   EvidenceOfFields evidence;
   bool known = false;
-  for (const KernelPattern& row : kernel_patterns()) {
+  for (size_t i = 0; i < kernel_patterns().size(); ++i) {
+    const KernelPattern& row = kernel_patterns()[i];
     std::smatch match;
-    if (!std::regex_search(text, match, std::regex(row.pattern))) continue;
+    if (!std::regex_search(text, match, compiled_patterns()[i])) continue;
     known = true;
     const Json added = Json::parse(row.fields);
     for (const auto& [key, value] : added.items()) {

@@ -64,11 +64,6 @@ bool is_shape(const std::optional<Matrix>& matrix, int rows, int cols) {
   return matrix && matrix->rows() == rows && matrix->cols() == cols;
 }
 
-/// True where scales go with blocks of K, and so into the promotion.
-bool has_block_scales(const GemmInputs& inputs) {
-  return (inputs.scale_a && inputs.scale_a->cols() > 1) || (inputs.scale_b && inputs.scale_b->rows() > 1);
-}
-
 /// A sample can have as many columns as the whole product has blocks of 128: scale_b could be of either.
 bool has_two_readings(const GemmInputs& inputs) {
   const int64_t n = inputs.b.cols(), whole_n = std::max<int64_t>(inputs.whole_n, n);
@@ -233,11 +228,11 @@ std::vector<Reduction> reductions(const GemmPlan& plan, bool narrow) {
 void add_splits(Candidates& candidates, const GemmPlan& plan, const std::vector<SplitK>& splits,
                 const std::vector<Reduction>& reductions, int64_t k) {
   for (const SplitK& split : splits) {
-    if (slices_of(split, k).size() < 2) continue;
+    const size_t slices = slices_of(split, k).size();
+    if (slices < 2) continue;
     for (const Reduction& reduction : reductions) {
       // From either end the pairs of two or four slices are the same.
-      if (reduction.order == ReductionOrder::pairs_from_end && std::has_single_bit(slices_of(split, k).size()))
-        continue;
+      if (reduction.order == ReductionOrder::pairs_from_end && std::has_single_bit(slices)) continue;
       GemmPlan one = plan;
       one.split_k = split, one.reduction = reduction;
       candidates.add(one);

@@ -1,5 +1,6 @@
-// This file alone adds in the host's f32: what libraries do on CUDA cores between instructions. It is compiled without
-// contraction (CMakeLists.txt), and a test holds every operation against the integer arithmetic of formats/ieee.
+// This file and cuda_core.cpp alone add in the host's f32: what libraries do on CUDA cores between instructions. They
+// are compiled without contraction (CMakeLists.txt), and a test holds every operation against the integer arithmetic of
+// formats/ieee.
 #include "bitmma/gemm/gemm.hpp"
 
 #include <fmt/format.h>

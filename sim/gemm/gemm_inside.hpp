@@ -1,4 +1,5 @@
-// gemm with a choice that users do not have: tests hold the loops of chains against one instruction after the other.
+// What gemm, the search and the catalogue share, and a choice that users do not have: tests hold the loops of chains
+// against one instruction after the other.
 #pragma once
 
 #include "bitmma/gemm/gemm.hpp"
@@ -12,5 +13,10 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, int thr
 
 /// What a plan with this input rounding reads: then it is one without.
 GemmInputs rounded_inputs(const GemmInputs& inputs, InputRounding rounding);
+
+/// True where scales go with blocks of K, and so into the promotion.
+inline bool has_block_scales(const GemmInputs& inputs) {
+  return (inputs.scale_a && inputs.scale_a->cols() > 1) || (inputs.scale_b && inputs.scale_b->rows() > 1);
+}
 
 }  // namespace bitmma
