@@ -6,7 +6,7 @@
 //   for (const float value : to_floats(d)) ...
 //
 // The functions to know, by what you have:
-//   two matrices        multiply(instruction, a, b)                       the plain product, bit for bit
+//   two matrices        multiply(instruction, a, b), multiply_batch           the plain product, bit for bit
 //   a machine's state   execute(instruction, target, state)               descriptors, images, registers, Tensor Memory
 //   PTX text            parse_instruction, parse_statement, print         mnemonics; statements with operands
 //   a descriptor        decode_smem_descriptor, decode_instruction_descriptor, encode
@@ -36,6 +36,7 @@
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/gemm/gemm.hpp"
 #include "bitmma/gemm/plan.hpp"
+#include "bitmma/instruction/batch.hpp"
 #include "bitmma/instruction/case.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"

@@ -138,6 +138,20 @@ Picture picture_of_smem(std::span<const PlacedElement> elements, int element_bit
   return picture;
 }
 
+Picture picture_of_smem(const SmemMap& map, int max_lines) {
+  const SmemMatrix& matrix = map.matrix();
+  Picture picture = picture_of_smem(placed_elements(map), matrix.element_bits, max_lines);
+  picture.title = fmt::format("{} shared memory, {} x {} elements of {} bits", print(matrix.major), matrix.rows,
+                              matrix.cols, matrix.element_bits);
+  picture.notes.insert(
+      picture.notes.begin(),
+      {fmt::format("{} (descriptor {:#018x} of {}, start {:#x})", print_hardware_cute(matrix),
+                   encode(matrix.descriptor), print(matrix.descriptor.target), matrix.descriptor.start_address_bytes),
+       "a line is 128 bytes, 32 banks; r rows of M or N, k columns of K, as the canonical layouts "
+       "of the PTX ISA (9.7.15.5.1.2, 9.7.16.3)"});
+  return picture;
+}
+
 std::string draw_fragment(const Fragment& fragment, int max_cols) {
   const int rows = fragment.threads > 32 ? 16 : fragment.rows;  // of a warp
   const int per_register = fragment.elements_per_register();

@@ -114,9 +114,9 @@ Comparison verify(const VectorFile& vectors, int threads, const Progress& progre
       const Case one = case_at(vectors, index);
       computed = computed_d(one, model), recorded = recorded_d(one);
     }
-    Comparison one = compare_case(instruction, index, recorded, computed);
+    Comparison one = compare_case(instruction, vectors.first_case + index, recorded, computed);
     if (logical_d_too && one.mismatches == 0) {
-      one = compare_case(instruction, index, *logical_at(vectors, instruction, index).d, computed);
+      one = compare_case(instruction, vectors.first_case + index, *logical_at(vectors, instruction, index).d, computed);
     }
     const std::lock_guard lock(mutex);
     total += one;

@@ -370,6 +370,11 @@ std::string VectorFile::source() const {
 }
 
 VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count) {
+  if (first < 0 || count < 1 || first > vectors.cases || count > vectors.cases - first) {
+    throw Error({.field = fmt::format("{}: cases", vectors.file.path),
+                 .seen = fmt::format("{} from {} on", count, first),
+                 .expected = fmt::format("one or more of 0..{}", vectors.cases - 1)});
+  }
   VectorFile part = vectors;
   part.cases = count;
   part.first_case = vectors.first_case + first;

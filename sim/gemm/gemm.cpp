@@ -218,18 +218,24 @@ class Product {
     }
   }
 
+  /// What the accumulator of the first slice begins with.
+  std::optional<Matrix> start_of(const Block& at) const {
+    if (!plan_.start_with_c) return std::nullopt;
+    return block_of(*inputs_.c, at.row, at.rows, at.col, at.cols);
+  }
+
   /// Slices of K, each with an accumulator of its own, and their sum.
   Matrix reduced(const Block& at, const SplitK& split, const Reduction& reduction) const {
     const auto slices = slices_of(split, k_);
     if (mma_.d == Format::s32) {  // exact: slices go on in one accumulator
-      std::optional<Matrix> sum;
+      std::optional<Matrix> sum = start_of(at);
       for (const auto& [first, last] : slices) sum = slice(at, first, last, std::move(sum));
       return sum ? std::move(*sum) : zeros(at);
     }
     if (mma_.d == Format::f64) {
       std::optional<Matrix> sum;
       for (const auto& [first, last] : slices) {
-        Matrix partial = slice(at, first, last, std::nullopt);
+        Matrix partial = slice(at, first, last, sum ? std::nullopt : start_of(at));
         if (sum) add_f64(*sum, partial);
         else sum = std::move(partial);
       }
@@ -237,9 +243,7 @@ class Product {
     }
     std::vector<Matrix> partials;
     for (const auto& [first, last] : slices) {
-      std::optional<Matrix> c;
-      if (plan_.start_with_c && partials.empty()) c = block_of(*inputs_.c, at.row, at.rows, at.col, at.cols);
-      partials.push_back(as_f32(slice(at, first, last, std::move(c))));
+      partials.push_back(as_f32(slice(at, first, last, partials.empty() ? start_of(at) : std::nullopt)));
       if (reduction.partial == SumType::out) f32::round_to(partials.back(), plan_.output);
     }
     if (partials.empty()) partials.emplace_back(Format::f32, at.rows, at.cols);
@@ -399,7 +403,7 @@ class Checker {
     }
     require(a.size() > 0 && b.size() > 0, "a, b", shape(a) + " and " + shape(b), "at least one element each");
     require(a.cols() == b.rows(), "b", shape(b), fmt::format("{} rows, as A has columns", a.cols()));
-    bool reads_c = plan_.start_with_c, reads_bias = false, scalars = false, row_scale = false, col_scale = false;
+    bool reads_c = false, reads_bias = false, scalars = false, row_scale = false, col_scale = false;
     for (const EpilogueOp& op : plan_.epilogue) {
       reads_c |= op.kind == EpilogueKind::beta_c || (op.kind == EpilogueKind::alpha_beta && op.beta != 0);
       reads_bias |= op.kind == EpilogueKind::bias;
@@ -408,9 +412,7 @@ class Checker {
       col_scale |= op.kind == EpilogueKind::col_scale;
     }
     if (reads_c) require_float("c", inputs_.c, a.rows(), b.cols());
-    if (plan_.start_with_c && inputs_.c)
-      require(inputs_.c->format() == mma.d, "c", std::string(info(inputs_.c->format()).name),
-              std::string(info(mma.d).name));
+    if (plan_.start_with_c) require_codes("c", inputs_.c, mma.d, a.rows(), b.cols());
     if (reads_bias) require_float("bias", inputs_.bias, 1, b.cols());
     if (scalars) {
       require_scale("scale_a", inputs_.scale_a, {{1, 1}, {a.rows(), 1}});
@@ -423,8 +425,8 @@ class Checker {
       require_scale("scale_a", inputs_.scale_a, {{a.rows(), blocks}, {1, 1}, {a.rows(), 1}});
       const int whole_n = static_cast<int>(std::max<int64_t>(inputs_.whole_n, b.cols())),
                 blocks_of_n = (whole_n + 127) / 128, how = plan_.promotion->columns_of_sb;
-      std::vector<std::pair<int, int>> shapes{{1, 1}, {1, b.cols()}};
-      if (how != 128) shapes.emplace_back(blocks, b.cols());
+      std::vector<std::pair<int, int>> shapes{{1, 1}};
+      if (how != 128) shapes.insert(shapes.end(), {{1, b.cols()}, {blocks, b.cols()}});
       if (how != 1) shapes.emplace_back(blocks, blocks_of_n);
       require_scale("scale_b", inputs_.scale_b, shapes);
       // A part of the columns with as many columns as there are blocks of 128: nothing tells the two apart.

@@ -257,6 +257,37 @@ void require_tail(const GemmPlan& plan, auto require) {
   require(legal_rounding, "output.rounding", "another", "rn, rna or rz");
 }
 
+/// The types of a tcgen05.mma, which its mnemonic does not say, and its K where a kind has two.
+Instruction with_types(const GemmPlan& plan, Object types) {
+  std::optional<ShapeAndTypes> one = shape_and_types_of(plan.instruction);
+  if (!one || plan.lanes) refuse("types", "given", "only with tcgen05.mma: other mnemonics say their types");
+  const auto read = [&](const char* key, Format& format) {
+    const std::string name = types.text(key, std::string(info(format).name));
+    const auto found = format_named(name);
+    if (!found) refuse(types.name(key), name, "a number format, such as bf16 or e2m1");
+    format = *found;
+  };
+  read("a", one->a), read("b", one->b), read("d", one->d), read("scale", one->scale_type);
+  one->k = static_cast<int>(types.number("k", 0, 1, most_int));
+  types.done();
+  return with_shape_and_types(plan.instruction, *one);
+}
+
+/// What of them is not usual; an empty object where all is.
+Json types_json(const Instruction& instruction) {
+  Json json = Json::object();
+  const std::optional<ShapeAndTypes> one = shape_and_types_of(instruction);
+  if (!one) return json;
+  const ShapeAndTypes usual = *shape_and_types_of(parse_instruction(print(instruction)));
+  const auto write = [&](const char* key, Format format, Format usual_format) {
+    if (format != usual_format) json[key] = info(format).name;
+  };
+  write("a", one->a, usual.a), write("b", one->b, usual.b), write("d", one->d, usual.d);
+  write("scale", one->scale_type, usual.scale_type);
+  if (one->k != 0) json["k"] = one->k;
+  return json;
+}
+
 }  // namespace
 
 GemmPlan parse_plan(std::string_view text) {
@@ -282,6 +313,7 @@ GemmPlan parse_plan(std::string_view text) {
   } else {
     plan.instruction = parse_instruction(instruction->get<std::string>());
   }
+  if (const Json* types = object.find("types")) plan.instruction = with_types(plan, Object(*types, "types"));
   if (const Json* evidence = object.find("evidence")) {
     if (!evidence->is_object()) refuse("evidence", evidence->dump(), "an object: field -> how it is known");
     for (const auto& [field, value] : evidence->items()) {
@@ -352,6 +384,9 @@ std::string print_json(const GemmPlan& plan) {
   if (!plan.name.empty()) json["name"] = plan.name;
   json["target"] = print(plan.target);
   json["instruction"] = plan.lanes ? std::string(cuda_core_instruction) : print(plan.instruction);
+  if (!plan.lanes) {
+    if (Json types = types_json(plan.instruction); !types.empty()) json["types"] = std::move(types);
+  }
   if (plan.lanes && *plan.lanes != Lanes{}) {
     Json lanes{{"count", plan.lanes->count}};
     if (plan.lanes->vector != 1) lanes["vector"] = plan.lanes->vector;

@@ -1,5 +1,6 @@
 #include "bitmma/gemm/plan.hpp"
 
+#include "bitmma/gemm/gemm.hpp"
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
 
@@ -32,6 +33,10 @@ TEST_CASE("plans of libraries read, print and read back as themselves") {
                        {"tiles": [0, 3], "split_k": {"cuts": [0, 64, 512]}, "reduction": {"ftz": true}}]})",
            "{" + w + R"(, "start": "c", "epilogue": [{"op": "alpha_beta", "alpha": 0.5, "beta": 2}, {"op": "bias"},
                        {"op": "relu"}], "output": {"type": "e4m3", "saturate": false}})",
+           std::string(R"({"target": "sm_100a", "instruction": "tcgen05.mma.cta_group::1.kind::f8f6f4",
+                           "types": {"a": "e2m1", "b": "e5m2", "d": "f16"}, "output": {"type": "f16"}})"),
+           std::string(R"({"target": "sm_103a", "types": {"k": 96, "scale": "ue4m3"},
+                           "instruction": "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X"})"),
            std::string(R"({"target": "sm_80", "instruction": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"})"),
        }) {
     INFO(text);
@@ -40,6 +45,13 @@ TEST_CASE("plans of libraries read, print and read back as themselves") {
     CHECK_FALSE(print_plan(plan).empty());
   }
   CHECK(print_plan(parse_plan("{" + w + "}")) == "flat");
+  // The mnemonic of a tcgen05.mma does not say its types: JSON does.
+  for (const auto& [a, b] : {std::pair(Format::bf16, Format::bf16), std::pair(Format::e5m2, Format::e4m3),
+                             std::pair(Format::tf32, Format::tf32), std::pair(Format::e4m3, Format::e4m3)}) {
+    GemmPlan plan = flat_plan(Target::sm_100a, a, b, Format::f32);
+    const GemmPlan again = parse_plan(print_json(plan));
+    CHECK(mma_of(again.instruction) == mma_of(plan.instruction));
+  }
   CHECK(print_plan(parse_plan("{" + w + R"(, "split_k": {"count": 3, "unit": 64, "rule": "nvjet"}})")) ==
         "split-K 3 (nvjet, unit 64)");
 }
@@ -55,6 +67,9 @@ TEST_CASE("what is wrong with a plan is said by its field") {
       {R"({"instruction": "wgmma.x"})", ".mma_async"},
       {R"({"instruction": "tcgen05.ld.sync.aligned.32x32b.x1.b32"})", "a matrix instruction"},
       {"{" + w + R"(, "spllit_k": 3})", "plan: spllit_k = 3: legal is a field of plans"},
+      {"{" + w + R"(, "types": {"a": "f16"}})", "plan: types = given: legal is only with tcgen05.mma"},
+      {R"({"instruction": "tcgen05.mma.cta_group::1.kind::f16", "types": {"a": "f17"}})", "plan: types.a = f17"},
+      {R"({"instruction": "tcgen05.mma.cta_group::1.kind::f16", "types": {"c": "f16"}})", "plan: types.c"},
       {"{" + w + R"(, "k_step": 0})", "plan: k_step = 0"},
       {"{" + w + R"(, "k_step": 17})", "plan: k_step = 17: legal is at most K of the instruction, 16"},
       {"{" + w + R"(, "k_step": 1e9})", "plan: k_step"},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bitmma/analysis/report.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/descriptor/zero_column_mask.hpp"
@@ -23,21 +24,16 @@ struct DecodeFlags {
 
 using Table = std::vector<std::vector<std::string>>;
 
-/// A word as its field table says it: for people and for programs.
-struct DecodedFields {
-  Table table = {{"bits", "field", "raw", "meaning"}};
-  Json json = Json::object();
-
-  template <typename Rows>
-  DecodedFields(const Rows& rows, uint64_t word) {
-    for (const auto& row : rows) {
-      const uint64_t raw = extract(word, row.bits);
-      json[std::string(row.bits.name)] = raw;
-      table.push_back({fmt::format("{}-{}", row.bits.low_bit, row.bits.low_bit + row.bits.width_bits - 1),
-                       std::string(row.bits.name), std::to_string(raw), std::string(row.meaning)});
-    }
+/// A word as its field table says it.
+template <typename Rows>
+Table table_of(const Rows& rows, uint64_t word) {
+  Table table{{"bits", "field", "raw", "meaning"}};
+  for (const auto& row : rows) {
+    table.push_back({fmt::format("{}-{}", row.bits.low_bit, row.bits.low_bit + row.bits.width_bits - 1),
+                     std::string(row.bits.name), std::to_string(extract(word, row.bits)), std::string(row.meaning)});
   }
-};
+  return table;
+}
 
 void print_found(Context& context, const std::vector<Violation>& found) {
   for (const Violation& warning : found) {
@@ -52,19 +48,8 @@ void decode_idesc(Context& context, const DecodeFlags& flags, const std::string&
   const InstructionDescriptor descriptor = decode_instruction_descriptor(kind, static_cast<uint32_t>(word));
   const std::vector<Violation> found = as_warnings(warnings(descriptor));
   const bool scaled = info(kind).has_block_scales();
-  const DecodedFields fields(instruction_descriptor_fields(kind), word);
   if (flags.json) {
-    Json result{{"idesc", fmt::format("{:#010x}", word)},
-                {"kind", info(kind).name},
-                {"m", descriptor.m},
-                {"n", descriptor.n},
-                {"d", info(descriptor.d).name},
-                {"a", info(descriptor.a).name},
-                {"b", info(descriptor.b).name}};
-    if (scaled) result["scale_type"] = info(descriptor.scale_type).name;
-    result["fields"] = fields.json;
-    result["warnings"] = to_json(found);
-    json.push_back(std::move(result));
+    json.push_back(Json::parse(report_instruction_descriptor(kind, static_cast<uint32_t>(word))));
     return;
   }
   const std::string types =
@@ -76,7 +61,7 @@ void decode_idesc(Context& context, const DecodeFlags& flags, const std::string&
       << fmt::format("M = {}, N = {}; {}; A {}, B {}{}\n", descriptor.m, descriptor.n, types,
                      descriptor.transpose_a ? "M-major" : "K-major", descriptor.transpose_b ? "N-major" : "K-major",
                      scaled ? fmt::format("; scales {}", info(descriptor.scale_type).name) : "")
-      << print_table(fields.table)
+      << print_table(table_of(instruction_descriptor_fields(kind), word))
       << fmt::format(
              "D takes {} columns of Tensor Memory, {} or {} with two or four parts of N side by side in lanes; "
              "tcgen05.alloc gives 32, 64, 128, 256 or 512\n",
@@ -95,18 +80,14 @@ void decode_mask(Context& context, const DecodeFlags& flags, const std::string& 
   }
   std::string columns;
   for (const bool zeroed : zeroed_columns(mask, flags.m, flags.n)) columns += zeroed ? '1' : '0';
-  const DecodedFields fields(zero_column_mask_fields(), word);
   if (flags.json) {
-    json.push_back({{"zero_column_mask", fmt::format("{:#018x}", word)},
-                    {"m", flags.m},
-                    {"n", flags.n},
-                    {"fields", fields.json},
-                    {"columns", columns}});
+    json.push_back(Json::parse(report_zero_column_mask(word, flags.m, flags.n)));
     return;
   }
   context.terminal.out << fmt::format("{:#018x}, zero-column mask of tcgen05.mma.ws with M = {}, N = {}\n", word,
                                       flags.m, flags.n)
-                       << print_table(fields.table) << "columns of D, 1: their column of B counts as zero\n";
+                       << print_table(table_of(zero_column_mask_fields(), word))
+                       << "columns of D, 1: their column of B counts as zero\n";
   for (int first = 0; first < flags.n; first += 64) {
     context.terminal.out << fmt::format("{:>4}  {}\n", first, columns.substr(static_cast<size_t>(first), 64));
   }
@@ -118,12 +99,10 @@ void decode_descriptor(Context& context, const DecodeFlags& flags, const std::st
   std::optional<Major> major;
   if (!flags.major.empty()) major = flags.major == "mn" ? Major::mn : Major::k;
   const std::vector<Violation> found = as_warnings(warnings(descriptor, major));
-  Json fields = Json::object();
   Table table{{"bits", "field", "raw", "bytes", "meaning"}};
   for (const DescriptorField& field : smem_descriptor_fields(descriptor.target)) {
     const uint64_t raw = extract(word, field.bits);
     const bool in_bytes = field.unit == DescriptorField::Unit::bytes_16;
-    fields[std::string(field.bits.name)] = in_bytes ? raw * 16 : raw;
     std::string meaning(field.meaning);
     if (field.bits.name == "swizzle") {
       meaning = fmt::format("{}: {}", info(descriptor.swizzle).name, print(info(descriptor.swizzle)));
@@ -133,12 +112,7 @@ void decode_descriptor(Context& context, const DecodeFlags& flags, const std::st
                      meaning});
   }
   if (flags.json) {
-    json.push_back({{"descriptor", fmt::format("{:#018x}", word)},
-                    {"target", print(descriptor.target)},
-                    {"arch", print(descriptor.target)},
-                    {"fields", fields},
-                    {"swizzle_mode", info(descriptor.swizzle).name},
-                    {"warnings", to_json(found)}});
+    json.push_back(Json::parse(report_smem_descriptor(descriptor.target, word, major)));
     return;
   }
   context.terminal.out << fmt::format("{:#018x}, shared-memory descriptor of {}\n", word, print(descriptor.target))

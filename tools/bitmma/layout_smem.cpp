@@ -71,17 +71,7 @@ void answer_byte(Context& context, const SmemFlags& flags, const SmemMap& map) {
 }
 
 void write_svg(const Context& context, const SmemFlags& flags, const SmemMap& map) {
-  const SmemMatrix& matrix = map.matrix();
-  Picture picture = picture_of_smem(placed_elements(map), flags.element_bits, flags.max_lines);
-  picture.title = fmt::format("{} shared memory, {} x {} elements of {} bits", print(matrix.major), flags.rows,
-                              flags.cols, flags.element_bits);
-  picture.notes.insert(picture.notes.begin(),
-                       {fmt::format("{} (descriptor {:#018x} of {}, start {:#x})", print_hardware_cute(matrix),
-                                    *parse_word(flags.descriptor), print(matrix.descriptor.target),
-                                    matrix.descriptor.start_address_bytes),
-                        "a line is 128 bytes, 32 banks; r rows of M or N, k columns of K, as the canonical layouts "
-                        "of the PTX ISA (9.7.15.5.1.2, 9.7.16.3)"});
-  flags.svg.write(context, picture);
+  flags.svg.write(context, picture_of_smem(map, flags.max_lines));
 }
 
 void draw(Context& context, const SmemFlags& flags, const SmemMap& map) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bitmma/analysis/report.hpp"
 #include "bitmma/instruction/execute.hpp"
 
 namespace bitmma::cli {
@@ -17,18 +18,6 @@ double seconds_now() {
 bool is_number(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
-
-struct PlaceJson {
-  Json operator()(const SmemRead& read) const {
-    return {{"cta", read.cta}, {"unswizzled_byte", read.linear}, {"byte", read.place.byte}, {"bit", read.place.bit}};
-  }
-  Json operator()(const RegisterPlace& place) const {
-    return {{"thread", place.thread}, {"register", place.reg}, {"bit", place.bit}};
-  }
-  Json operator()(const TmemPlace& place) const {
-    return {{"cta", place.cta}, {"lane", place.lane}, {"column", place.column}, {"bit", place.bit}};
-  }
-};
 
 }  // namespace
 
@@ -64,19 +53,9 @@ std::string print_table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-Json to_json(const Violation& violation) {
-  return {{"field", violation.field},    {"seen", violation.seen},
-          {"legal", violation.expected}, {"fix", violation.fix},
-          {"source", violation.source},  {"severity", violation.severity == Severity::error ? "error" : "warning"}};
-}
+Json to_json(const std::vector<Violation>& violations) { return Json::parse(report(violations)); }
 
-Json to_json(const std::vector<Violation>& violations) {
-  Json json = Json::array();
-  for (const Violation& violation : violations) json.push_back(to_json(violation));
-  return json;
-}
-
-Json to_json(const Place& place) { return std::visit(PlaceJson{}, place); }
+Json to_json(const Place& place) { return Json::parse(report(place)); }
 
 Json to_json(const Comparison& comparison) {
   Json json{{"cases", comparison.cases}, {"outputs", comparison.outputs}, {"mismatches", comparison.mismatches}};

@@ -28,8 +28,7 @@ void print_warnings(const Context& context, const std::vector<Violation>& warnin
 /// A table with aligned columns; the first row is the heading. Numbers are right-aligned.
 std::string print_table(const std::vector<std::vector<std::string>>& rows);
 
-/// {"field", "seen", "legal", "fix", "source", "severity"}.
-Json to_json(const Violation& violation);
+/// [{"field", "seen", "legal", "fix", "source", "severity"}].
 Json to_json(const std::vector<Violation>& violations);
 /// {"thread", "register", "bit"}, {"cta", "lane", "column", "bit"} or {"cta", "unswizzled_byte", "byte", "bit"}.
 Json to_json(const Place& place);

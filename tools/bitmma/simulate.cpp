@@ -147,7 +147,7 @@ void run_lint(Context& context, const SimulateFlags& flags, const std::vector<st
     for (const auto& [finding, cases] : found) {
       context.exit_code = exit_differs;
       Json one{{"file", path}, {"target", print(vectors.target)}, {"cases", cases}};
-      one.update(to_json(finding));
+      one.update(to_json(std::vector{finding}).front());
       json.push_back(std::move(one));
       if (flags.json) continue;
       out << path << ": " << colored(context, 33, "suspicious: ") << print(finding)

@@ -27,6 +27,8 @@ std::vector<PlacedElement> placed_elements(const CuteLayout& cute, int element_b
 std::string draw_smem(std::span<const PlacedElement> elements, int element_bits, int max_lines = 32);
 /// The same for SVG, with the banks of every unit; coloured by the unit's place in its row before the swizzle.
 Picture picture_of_smem(std::span<const PlacedElement> elements, int element_bits, int max_lines = 32);
+/// The same of a matrix as its descriptor says it lies, with a title and its layout.
+Picture picture_of_smem(const SmemMap& map, int max_lines = 32);
 
 /// The matrix, rows down and columns across: thread and register of every element, neighbours of one register drawn
 /// together. The first 16 rows, which the other warps repeat, and at most `max_cols` columns.

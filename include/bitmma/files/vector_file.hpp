@@ -70,7 +70,8 @@ Case case_at(const VectorFile& vectors, int64_t index);
 Instruction instruction_at(const VectorFile& vectors, int64_t index);
 
 /// Cases first .. first + count - 1 as a file of their own, which looks into this one. Tensors that this program does
-/// not know, and which may not come by case, are left out: they are `tensors_without_cases`.
+/// not know, and which may not come by case, are left out: they are `tensors_without_cases`. Throws Error where the
+/// file has no such cases, or none are asked for.
 VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count);
 std::vector<Tensor> tensors_without_cases(const VectorFile& vectors);
 

@@ -190,6 +190,7 @@ struct Mma {
   bool saturate = false;
   int scale_input_d = 0;
   int sparsity_selector = 0;
+  bool ordered_metadata = true;  // false: mma.sp, whose positions come in any order
   BitOperation bit_operation = BitOperation::none;
   Rounding rounding = Rounding::nearest_even;
   Scaling scaling = Scaling::none;
@@ -240,6 +241,21 @@ constexpr int scale_count_of(MmaKind kind, ScaleVec scale_vec, int k, bool spars
 Tcgen05Mma with_idesc(Tcgen05Mma instruction, uint32_t idesc);
 /// The inverse: the descriptor that says what `instruction` is.
 uint32_t idesc_of(const Tcgen05Mma& instruction);
+
+/// What a tcgen05.mma says in its instruction descriptor and not in its mnemonic, as far as products need it.
+struct ShapeAndTypes {
+  int m = 128, n = 64;
+  int k = 0;  // 0: what the types have
+  Format d = Format::f32, a = Format::f16, b = Format::f16;
+  Format scale_type = Format::ue8m0;  // of kinds with block scales
+
+  bool operator==(const ShapeAndTypes&) const = default;
+};
+/// The instruction with this shape and these types, legal or not. Throws Error for all but tcgen05.mma: their mnemonics
+/// say them.
+Instruction with_shape_and_types(const Instruction& instruction, const ShapeAndTypes& fields);
+/// The inverse, k = 0 where it is what the types have. Nothing for all but tcgen05.mma.
+std::optional<ShapeAndTypes> shape_and_types_of(const Instruction& instruction);
 
 /// The instruction that reads A of Tensor Memory where it lies: no row further down. Others have nothing to leave out.
 Instruction without_ashift(const Instruction& instruction);

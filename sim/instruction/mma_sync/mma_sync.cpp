@@ -111,6 +111,7 @@ Mma describe(const MmaSync& instruction) {
           .b_container_bits = instruction.container_bits(instruction.b),
           .saturate = instruction.saturate,
           .sparsity_selector = instruction.sparsity_selector,
+          .ordered_metadata = instruction.ordered_metadata || !instruction.sparse,
           .bit_operation = instruction.bit_operation,
           .rounding = instruction.rounding.value_or(Rounding::nearest_even)};
   if (!instruction.has_scales()) return mma;
