@@ -1,5 +1,11 @@
 # Dependencies come from the distribution. Where it has none, a pinned release is fetched instead.
 include(FetchContent)
+if(SKBUILD)
+  set(fetch_usually OFF)  # pip says what is missing rather than clone other projects
+else()
+  set(fetch_usually ON)
+endif()
+option(BITMMA_FETCH "Fetch pinned releases of dependencies that are not installed" ${fetch_usually})
 find_package(Threads REQUIRED)
 
 function(bitmma_dependency package repository tag)
@@ -8,7 +14,11 @@ function(bitmma_dependency package repository tag)
     message(STATUS "${package} ${${package}_VERSION}: found")
     return()
   endif()
-  message(STATUS "${package}: not installed, fetching ${tag}")
+  if(NOT BITMMA_FETCH)
+    message(FATAL_ERROR "${package} is not installed. tools/setup installs what the build needs; "
+                        "BITMMA_FETCH=ON (pip: -C cmake.define.BITMMA_FETCH=ON) fetches ${tag} from ${repository} instead.")
+  endif()
+  message(STATUS "${package}: not installed, fetching ${tag}; tools/setup installs what the build needs")
   FetchContent_Declare(${package} GIT_REPOSITORY ${repository} GIT_TAG ${tag} GIT_SHALLOW TRUE SYSTEM)
   FetchContent_MakeAvailable(${package})
 endfunction()

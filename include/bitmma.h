@@ -1,0 +1,352 @@
+// bitmma for C and every language that calls C: NVIDIA's matrix instructions on a CPU, bit for bit.
+//
+// Example: one mma.sync of an A100 on f16 codes. D comes as f32 codes, which are floats.
+//
+//   #include <bitmma.h>
+//   #include <stdio.h>
+//
+//   int main(void) {
+//     uint16_t a[16 * 16], b[16 * 8];
+//     float d[16 * 8];
+//     for (int i = 0; i < 16 * 16; ++i) a[i] = 0x3C3C;  // 1.05859375
+//     for (int i = 0; i < 16 * 8; ++i) b[i] = 0x3C3C;
+//     const bitmma_operands operands = {.a = {.data = a}, .b = {.data = b}};
+//     bitmma_instruction* mma = NULL;
+//     bitmma_status status = bitmma_instruction_parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", &mma);
+//     if (status == BITMMA_OK) status = bitmma_mma(mma, "sm_80", 1, &operands, d, 1);
+//     if (status == BITMMA_OK) printf("%.17g\n", d[0]);
+//     else fprintf(stderr, "%s\n", bitmma_last_error());
+//     bitmma_instruction_destroy(mma);
+//     return status;
+//   }
+//
+// Errors. A function that can fail returns a bitmma_status. After BITMMA_ERROR_INVALID everything is as it was: nothing
+// has been written through any pointer. bitmma_last_error() says what was wrong, of the last call of the same thread
+// that failed. No exception leaves a function. A NULL where a pointer is needed is such an error; what a pointer points
+// to is not checked.
+//
+// Ownership. What a function returns through a `bitmma_x** x` belongs to the caller, until bitmma_x_destroy(x), which
+// takes NULL as well. Functions keep no pointer that they are given, but bitmma_state_borrow_array.
+//
+// Threads. All functions may be called from many threads at once. One object may be read (`const`) by many threads at
+// once; while one changes or destroys it, no other may use it. Where a function takes `threads`, it works on so many
+// (0: all cores) and gives the same bits for any number.
+//
+// Text goes into the caller's memory as with snprintf: at most `size` bytes with the closing 0 are written to `text`,
+// and `*length` becomes the length of all of it without that 0. `text` may be NULL with size 0, `length` may be NULL.
+//
+// Codes are raw bits of a bitmma_format, one an element of bitmma_format_bytes bytes: the code in the lowest bits,
+// those above it ignored, and written as 0. While the major version is 0, programs are linked against one minor
+// version.
+#ifndef BITMMA_H
+#define BITMMA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BITMMA_VERSION_MAJOR 0
+#define BITMMA_VERSION_MINOR 1
+#define BITMMA_VERSION_PATCH 0
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---------------------------------------------------------------------------------------------------- errors, version
+
+typedef enum bitmma_status {
+  BITMMA_OK = 0,
+  BITMMA_ERROR_INVALID = 1,   // a bad request: what is illegal, missing or of the wrong size
+  BITMMA_ERROR_MEMORY = 2,    // no memory for it. D may be written in part
+  BITMMA_ERROR_INTERNAL = 3,  // a mistake of this library, or no threads to be had. D may be written in part
+} bitmma_status;
+
+// One thing that is wrong. `field = seen: legal is expected; fix [source]`. Texts may be empty, never NULL.
+typedef struct bitmma_violation {
+  const char* field;     // what was looked at, in PTX's words or those of this header
+  const char* seen;      // the value found there
+  const char* expected;  // what is legal
+  const char* fix;       // what to do
+  const char* source;    // where the rule is written
+} bitmma_violation;
+
+// Everything that was wrong with the last call of this thread that failed, one violation a line; "" before any. The
+// text is good until the next failure on this thread.
+const char* bitmma_last_error(void);
+// The same one by one: how many violations, and violation `index`. The texts live as long. BITMMA_ERROR_INVALID, which
+// does not count as a failure of its own, where there is no such violation.
+size_t bitmma_error_count(void);
+bitmma_status bitmma_error_at(size_t index, bitmma_violation* violation);
+
+// "0.1.0": the version of the library that runs. The macros are those of the header that was compiled.
+const char* bitmma_version(void);
+
+// ------------------------------------------------------------------------------------------------------------ formats
+
+// Number formats, by their PTX names. Block scales are ue8m0 or ue4m3.
+typedef enum bitmma_format {
+  BITMMA_F16,
+  BITMMA_BF16,
+  BITMMA_TF32,
+  BITMMA_F32,
+  BITMMA_F64,
+  BITMMA_E4M3,
+  BITMMA_E5M2,
+  BITMMA_E2M3,
+  BITMMA_E3M2,
+  BITMMA_E2M1,
+  BITMMA_UE8M0,
+  BITMMA_UE4M3,
+  BITMMA_S8,
+  BITMMA_U8,
+  BITMMA_S4,
+  BITMMA_U4,
+  BITMMA_B1,  // every byte that is not 0 counts as 1
+  BITMMA_S32,
+  BITMMA_U32,
+} bitmma_format;
+
+// "e4m3"; NULL where there is no such format.
+const char* bitmma_format_name(bitmma_format format);
+// The format that PTX calls `name`.
+bitmma_status bitmma_format_named(const char* name, bitmma_format* format);
+// Bytes that hold one code: 1 for all of up to 8 bits, else 2, 4 or 8; 0 where there is no such format.
+size_t bitmma_format_bytes(bitmma_format format);
+
+// `count` floats as codes, each rounded once to nearest even. What is too large becomes infinity, or NaN or the largest
+// value where the format has none. Integer formats take whole numbers in their range, others are an error.
+bitmma_status bitmma_from_floats(bitmma_format format, size_t count, const float* values, void* codes);
+// The other way, exact for every format of up to 32 bits but s32 and u32, which are rounded like f64.
+bitmma_status bitmma_to_floats(bitmma_format format, size_t count, const void* codes, float* values);
+
+// ------------------------------------------------------------------------------------------------------- instructions
+
+// An instruction: its mnemonic, its immediates and what tcgen05's instruction descriptor says.
+typedef struct bitmma_instruction bitmma_instruction;
+
+// Reads PTX: a mnemonic with all its qualifiers ("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"), or a statement
+// with operands, whose immediates are taken. Where A may lie in registers or Tensor Memory the statement says it; a
+// mnemonic alone has A in shared memory, which matters to bitmma_execute only. Whether the numbers are legal is for
+// bitmma_instruction_check.
+bitmma_status bitmma_instruction_parse(const char* text, bitmma_instruction** instruction);
+bitmma_status bitmma_instruction_copy(const bitmma_instruction* instruction, bitmma_instruction** copy);
+void bitmma_instruction_destroy(bitmma_instruction* instruction);
+
+// Sets a number that is not in the mnemonic, by its name:
+//   wgmma         imm_scale_a, imm_scale_b (1 or -1), imm_trans_a, imm_trans_b, scale_d (0 or 1), sparsity_selector
+//   mma.sync      sparsity_selector, byte_id_a, thread_id_a, byte_id_b, thread_id_b
+//   tcgen05.mma   idesc (the 32-bit instruction descriptor: shape, types, signs, ...), enable_input_d, scale_input_d
+//   tcgen05.ld    half_split_offset
+// BITMMA_ERROR_INVALID: the instruction has no such number, or it is out of range.
+bitmma_status bitmma_instruction_set(bitmma_instruction* instruction, const char* name, int64_t value);
+bitmma_status bitmma_instruction_get(const bitmma_instruction* instruction, const char* name, int64_t* value);
+
+// Shape and types of a tcgen05.mma, for those who have no descriptor at hand. k = 0: what the types have; 96 is the
+// other K of sm_103a. `scale` is read where there are block scales. Any other instruction is an error: its mnemonic
+// says it.
+typedef struct bitmma_tcgen05 {
+  int m, n, k;
+  bitmma_format d, a, b, scale;
+} bitmma_tcgen05;
+bitmma_status bitmma_instruction_set_tcgen05(bitmma_instruction* instruction, const bitmma_tcgen05* fields);
+
+// The mnemonic, as PTX writes it.
+bitmma_status bitmma_instruction_print(const bitmma_instruction* instruction, char* text, size_t size, size_t* length);
+
+typedef enum bitmma_family { BITMMA_WGMMA, BITMMA_TCGEN05_MMA, BITMMA_MMA_SYNC, BITMMA_TMEM_MOVE } bitmma_family;
+
+// D[m x n] = A[m x k] * B[k x n] + C[m x n]. The moves of Tensor Memory have a family, and 0 everywhere else.
+typedef struct bitmma_instruction_info {
+  bitmma_family family;
+  int m, n, k;          // m8n8k4 of f16 stacks its four products: m = 32, k = 16
+  int products;         // that are stacked: 1, or 4. A is m x (k / products); product p meets rows p k / products of B
+  int sparse;           // 1: A is sparse
+  int stored_k;         // columns of A as it is stored: k / 2 when sparse
+  int metadata_chunks;  // nibbles of metadata of a row of A; 0 when dense
+  int scale_count;      // block scales of a row of A and of a column of B; 0 without
+  bitmma_format d, a, b, c, scale;
+  size_t d_bytes;  // of one D, as bitmma_mma writes it
+} bitmma_instruction_info;
+bitmma_status bitmma_instruction_get_info(const bitmma_instruction* instruction, bitmma_instruction_info* info);
+
+// Targets are GPUs by their PTX names, "sm_90a". NULL stands for the instruction's usual target, which this returns:
+// sm_90a for wgmma, sm_100a for tcgen05, ... The text is constant; NULL for NULL.
+const char* bitmma_instruction_target(const bitmma_instruction* instruction);
+// BITMMA_OK where the target has the instruction; otherwise the error has everything that is illegal about it.
+bitmma_status bitmma_instruction_check(const bitmma_instruction* instruction, const char* target);
+
+// How sure the result of an instruction is, surest first.
+typedef enum bitmma_evidence {
+  BITMMA_MEASURED,         // measured for this project, on the GPUs that docs/evidence.md names
+  BITMMA_PUBLISHED_WORDS,  // reproduces result words of real hardware that others published
+  BITMMA_PUBLISHED_MODEL,  // a published model that its authors compared with hardware
+  BITMMA_MODEL_CHOICE,     // nobody has published what decides it
+} bitmma_evidence;
+// `choices`, which may be NULL: how many points no source settles; bitmma_choice_print has each in words.
+bitmma_status bitmma_instruction_evidence(const bitmma_instruction* instruction, const char* target,
+                                          bitmma_evidence* evidence, size_t* choices);
+bitmma_status bitmma_choice_print(const bitmma_instruction* instruction, const char* target, size_t index, char* text,
+                                  size_t size, size_t* length);
+// The rule by which the target adds, "F = 25, RZ-23, floor -133".
+bitmma_status bitmma_rule_print(const bitmma_instruction* instruction, const char* target, char* text, size_t size,
+                                size_t* length);
+
+// ----------------------------------------------------------------------------------------- products of an instruction
+
+// A matrix of each product: element (row, col) of product i is at
+//   data + i * batch_stride + row * row_stride + col * col_stride            strides in bytes, of any sign
+// row_stride and col_stride both 0: row by row without gaps; then batch_stride 0, too, is without gaps. With strides
+// given, batch_stride 0 lets all products read the same matrix: {b, 0, 2 * n, 2} of f16. data NULL: not there.
+// Addresses need no alignment.
+typedef struct bitmma_view {
+  const void* data;
+  int64_t batch_stride, row_stride, col_stride;
+} bitmma_view;
+
+// Shapes and formats as in bitmma_instruction_info.
+typedef struct bitmma_operands {
+  bitmma_view a;         // m x (k / products). Sparse: with zeros, or m x stored_k where there is metadata
+  bitmma_view b;         // k x n
+  bitmma_view c;         // m x n of format c; not there: D = A * B
+  bitmma_view scale_a;   // m x scale_count of format scale; of instructions with block scales, and only those
+  bitmma_view scale_b;   // scale_count x n
+  bitmma_view metadata;  // m x metadata_chunks bytes, each with the nibble of a chunk of a sparse A as PTX has it
+} bitmma_operands;
+
+// D of `count` independent products, as the target computes them: m x n codes each, row by row, without gaps, one
+// product after the other; count * d_bytes bytes. `d` may be the memory of C where C is laid out as D and has codes of
+// as many bytes, and of no other operand.
+// BITMMA_ERROR_INVALID: the target lacks the instruction; an operand is missing or too many; without metadata, a chunk
+// of a sparse A has too many codes that are not 0; sizes or strides do not fit 64 bits.
+bitmma_status bitmma_mma(const bitmma_instruction* instruction, const char* target, int64_t count,
+                         const bitmma_operands* operands, void* d, int threads);
+
+// -------------------------------------------------------------------------------------------------- machines' state
+
+// What an instruction reads and writes on a machine, by the names that docs/vectors.md has: "smem", "tmem", "a_desc",
+// "a_regs", "c_regs", ... Numbers or arrays. For emulators: execute() decodes descriptors, walks shared memory, takes
+// fragments from registers, multiplies and writes D where the instruction leaves it.
+typedef struct bitmma_state bitmma_state;
+
+bitmma_status bitmma_state_create(bitmma_state** state);
+bitmma_status bitmma_state_copy(const bitmma_state* state, bitmma_state** copy);
+void bitmma_state_destroy(bitmma_state* state);
+
+// One of the buffers of an instruction.
+typedef struct bitmma_field {
+  const char* name;        // before the instruction
+  const char* name_after;  // of what it leaves, "d_regs"; NULL where it only reads
+  int is_number;           // 1: one number; 0: an array
+  int is_read, is_written;
+  int is_required;       // 0: it may be missing
+  size_t element_bytes;  // 1, 4 or 8
+  size_t rank;           // extents of an array, the first running slowest
+  int64_t extents[4];    // -1: any positive number
+} bitmma_field;
+bitmma_status bitmma_instruction_field_count(const bitmma_instruction* instruction, size_t* count);
+bitmma_status bitmma_instruction_field_at(const bitmma_instruction* instruction, size_t index, bitmma_field* field);
+
+// Sets a number: a descriptor, an address, a warp.
+bitmma_status bitmma_state_set_number(bitmma_state* state, const char* field, uint64_t number);
+// Sets an array of elements of `element_bytes` bytes: 1 for smem, 8 for registers of f64, otherwise 4. `rank` is 1
+// to 4. The elements are copied.
+bitmma_status bitmma_state_set_array(bitmma_state* state, const char* field, const void* elements, size_t element_bytes,
+                                     size_t rank, const int64_t* extents);
+// The same without a copy: `elements` must live, and stay as they are, while the state is read. Aligned to 4 bytes
+// but for smem. Never written: an instruction that writes the field makes a copy first.
+bitmma_status bitmma_state_borrow_array(bitmma_state* state, const char* field, const void* elements,
+                                        size_t element_bytes, size_t rank, const int64_t* extents);
+bitmma_status bitmma_state_erase(bitmma_state* state, const char* field);
+
+// An array of a state. `elements` is good until the state is changed or destroyed; those of 8 bytes may be aligned
+// to 4.
+typedef struct bitmma_array {
+  const void* elements;
+  size_t element_bytes;
+  size_t rank;
+  int64_t extents[4];
+} bitmma_array;
+// Reads by name, before or after: "c_regs" and "d_regs" are one buffer, which holds what was written last.
+bitmma_status bitmma_state_get_array(const bitmma_state* state, const char* field, bitmma_array* array);
+bitmma_status bitmma_state_get_number(const bitmma_state* state, const char* field, uint64_t* number);
+
+// Runs the instruction on the state. BITMMA_ERROR_INVALID, with the state as it was: the target lacks the instruction,
+// a buffer is missing or of the wrong size, an operand lies outside its memory.
+bitmma_status bitmma_execute(const bitmma_instruction* instruction, const char* target, bitmma_state* state);
+
+// ------------------------------------------------------------------------------------------------------ whole products
+
+// How a library adds up K: instructions, what is added between them, the epilogue. As JSON: docs/products.md.
+typedef struct bitmma_plan bitmma_plan;
+// Some plans.
+typedef struct bitmma_plans bitmma_plans;
+
+bitmma_status bitmma_plan_parse(const char* json, bitmma_plan** plan);
+// One chain over K of the instruction that the target has for these types, nothing else. target NULL: sm_90a.
+bitmma_status bitmma_plan_flat(const char* target, bitmma_format a, bitmma_format b, bitmma_format output,
+                               bitmma_plan** plan);
+void bitmma_plan_destroy(bitmma_plan* plan);
+// The plan as JSON; in a few words.
+bitmma_status bitmma_plan_print_json(const bitmma_plan* plan, char* text, size_t size, size_t* length);
+bitmma_status bitmma_plan_print(const bitmma_plan* plan, char* text, size_t size, size_t* length);
+// The format of D.
+bitmma_status bitmma_plan_output(const bitmma_plan* plan, bitmma_format* output);
+
+// A matrix with a shape of its own. Element (row, col) is at data + row * row_stride + col * col_stride, in bytes; both
+// strides 0: row by row without gaps. data NULL: not there.
+typedef struct bitmma_matrix {
+  const void* data;
+  bitmma_format format;
+  int64_t rows, cols;
+  int64_t row_stride, col_stride;
+} bitmma_matrix;
+
+typedef struct bitmma_gemm_inputs {
+  bitmma_matrix a;     // M x K; f32 words for tf32
+  bitmma_matrix b;     // K x N
+  bitmma_matrix c;     // M x N: f32, f16 or bf16
+  bitmma_matrix bias;  // 1 x N
+  // f32. Of A 1 x 1, M x 1 or M x blocks of K; of B 1 x 1, 1 x N, blocks x N or blocks x blocks of 128 columns.
+  bitmma_matrix scale_a, scale_b;
+  // Block scales of the instruction: M x K / size and K / size x N.
+  bitmma_matrix sfa, sfb;
+  // Of a part of a larger product: which rows (M numbers) and columns (N numbers) of it these are, or NULL; and how
+  // many it has, or 0. Plans that treat output tiles unlike each other need it.
+  const int64_t *row_numbers, *col_numbers;
+  int64_t whole_m, whole_n;
+} bitmma_gemm_inputs;
+
+// D: M x N codes of the plan's output, row by row without gaps. BITMMA_ERROR_INVALID has everything that is wrong with
+// shapes, formats and the plan.
+bitmma_status bitmma_gemm(const bitmma_plan* plan, const bitmma_gemm_inputs* inputs, void* d, int threads);
+
+// What the call of a library was. {NULL, 0, 1, 1, 0} is what goes without saying, and what NULL for all of it means.
+typedef struct bitmma_call {
+  const char* target;  // NULL: that of the catalogue's row, or sm_90a
+  int split_count;     // slices of K; 0: not known, and there is a plan for every number
+  float alpha, beta;
+  int relu;  // 1: relu at the end
+} bitmma_call;
+
+// The plans that the catalogue has under a name ("nvjet-algo2"), and those of a kernel by the name that a profiler
+// prints. Types, scales, bias and C come from the inputs.
+bitmma_status bitmma_plans_named(const char* name, const bitmma_gemm_inputs* inputs, bitmma_format output,
+                                 const bitmma_call* call, bitmma_plans** plans);
+bitmma_status bitmma_plans_of_kernel(const char* kernel, const bitmma_gemm_inputs* inputs, bitmma_format output,
+                                     const bitmma_call* call, bitmma_plans** plans);
+// The plans that give every bit of a recorded D, simplest first; there may be none. Takes seconds.
+bitmma_status bitmma_find_plans(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
+                                int threads, bitmma_plans** plans);
+// Names of the catalogue; NULL from the last one on.
+const char* bitmma_catalogue_name(size_t index);
+
+// How many plans, 0 for NULL; plan `index`, which belongs to `plans`, or NULL.
+size_t bitmma_plans_count(const bitmma_plans* plans);
+const bitmma_plan* bitmma_plans_at(const bitmma_plans* plans, size_t index);
+void bitmma_plans_destroy(bitmma_plans* plans);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,91 @@
+// What the functions of bitmma.h share: what the handles are, the one place where exceptions end, checks of arguments.
+//
+//   bitmma_status bitmma_state_erase(bitmma_state* state, const char* field) {
+//     return guarded([&] { given(state, "state").value.erase(field_named(field)); });
+//   }
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma.h"
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/target.hpp"
+#include "bitmma/formats/codes.hpp"
+#include "bitmma/gemm/plan.hpp"
+#include "bitmma/instruction/batch.hpp"
+#include "bitmma/instruction/instruction.hpp"
+#include "bitmma/instruction/state.hpp"
+
+/// What bitmma_mma found legal last, without and with C, is kept for the next call.
+struct bitmma_instruction {
+  bitmma::Instruction value;
+  mutable std::array<std::atomic<std::shared_ptr<const bitmma::PreparedMma>>, 2> prepared = {};
+
+  /// Nobody else uses an instruction that changes.
+  void change(const bitmma::Instruction& to) {
+    value = to;
+    for (auto& one : prepared) one.store(nullptr);
+  }
+};
+struct bitmma_state {
+  bitmma::State value;
+};
+struct bitmma_plan {
+  bitmma::GemmPlan value;
+};
+struct bitmma_plans {
+  std::vector<bitmma_plan> values;
+};
+
+namespace bitmma::c_api {
+
+/// Records the exception that is being handled as the last error of this thread.
+bitmma_status record_failure() noexcept;
+
+/// Runs `body`. What it throws becomes the last error.
+template <typename Body>
+bitmma_status guarded(const Body& body) noexcept {
+  try {
+    body();
+    return BITMMA_OK;
+  } catch (...) {
+    return record_failure();
+  }
+}
+
+[[noreturn]] void refuse_null(std::string_view name);
+
+/// What an argument points to. Throws Error, which names it, for NULL.
+template <typename T>
+T& given(T* argument, std::string_view name) {
+  if (!argument) refuse_null(name);
+  return *argument;
+}
+std::string_view text_given(const char* argument, std::string_view name);
+
+/// The same as a value of the library. Throw Error when there is none.
+Format format_of(bitmma_format format, std::string_view name);
+Target target_of(const char* target, Target usual);
+int threads_of(int threads);
+
+constexpr bitmma_format c_format(Format format) { return static_cast<bitmma_format>(format); }
+
+/// A product of two sizes. Throws Error, which names what it is the size of, when 64 bits do not hold it.
+int64_t size_product(int64_t x, int64_t y, std::string_view name);
+
+/// rows x cols codes in the caller's memory: strides that are both 0 become those without gaps. Throws Error when a
+/// distance does not fit 64 bits.
+CodeView code_view(const void* data, int64_t row_stride, int64_t col_stride, int64_t rows, int64_t cols, Format format,
+                   std::string_view name);
+
+/// Text into the caller's memory, as bitmma.h says.
+void write_text(std::string_view from, char* text, size_t size, size_t* length);
+
+}  // namespace bitmma::c_api

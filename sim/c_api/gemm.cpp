@@ -1,0 +1,159 @@
+#include "bitmma/gemm/gemm.hpp"
+
+#include <fmt/format.h>
+
+#include <climits>
+#include <memory>
+
+#include "bitmma/gemm/catalogue.hpp"
+#include "bitmma/gemm/find.hpp"
+#include "c_api.hpp"
+
+using namespace bitmma;
+using namespace bitmma::c_api;
+
+namespace {
+
+Matrix matrix_given(const bitmma_matrix& from, std::string_view name) {
+  if (!from.data) refuse_null(fmt::format("{}.data", name));
+  for (const int64_t extent : {from.rows, from.cols}) {
+    if (extent >= 0 && extent <= INT_MAX) continue;
+    throw Error({.field = std::string(name),
+                 .seen = fmt::format("{} x {}", from.rows, from.cols),
+                 .expected = fmt::format("0..{} rows and columns", INT_MAX)});
+  }
+  const Format format = format_of(from.format, fmt::format("{}.format", name));
+  const CodeView view = code_view(from.data, from.row_stride, from.col_stride, from.rows, from.cols, format, name);
+  return matrix_of(format, static_cast<int>(from.rows), static_cast<int>(from.cols), view);
+}
+
+GemmInputs inputs_given(const bitmma_gemm_inputs* inputs) {
+  const bitmma_gemm_inputs& from = given(inputs, "inputs");
+  const auto optional = [](const bitmma_matrix& matrix, std::string_view name) {
+    return matrix.data ? std::optional(matrix_given(matrix, name)) : std::nullopt;
+  };
+  GemmInputs to{.a = matrix_given(from.a, "a"),
+                .b = matrix_given(from.b, "b"),
+                .c = optional(from.c, "c"),
+                .bias = optional(from.bias, "bias"),
+                .scale_a = optional(from.scale_a, "scale_a"),
+                .scale_b = optional(from.scale_b, "scale_b"),
+                .sfa = optional(from.sfa, "sfa"),
+                .sfb = optional(from.sfb, "sfb"),
+                .whole_m = from.whole_m,
+                .whole_n = from.whole_n};
+  if (from.row_numbers) to.rows.assign(from.row_numbers, from.row_numbers + to.a.rows());
+  if (from.col_numbers) to.cols.assign(from.col_numbers, from.col_numbers + to.b.cols());
+  return to;
+}
+
+constexpr bitmma_call usual_call{.target = nullptr, .split_count = 0, .alpha = 1, .beta = 1, .relu = 0};
+
+CatalogueOptions options_of(const bitmma_call& call) {
+  return {.target = call.target ? std::optional(parse_target(call.target)) : std::nullopt,
+          .split_count = call.split_count,
+          .alpha = call.alpha,
+          .beta = call.beta,
+          .relu = call.relu != 0};
+}
+
+bitmma_plans* plans_from(std::vector<GemmPlan> plans) {
+  auto list = std::make_unique<bitmma_plans>();
+  for (GemmPlan& plan : plans) list->values.push_back({std::move(plan)});
+  return list.release();
+}
+
+}  // namespace
+
+extern "C" {
+
+bitmma_status bitmma_plan_parse(const char* json, bitmma_plan** plan) {
+  return guarded([&] {
+    bitmma_plan*& to = given(plan, "plan");
+    to = new bitmma_plan{parse_plan(text_given(json, "json"))};
+  });
+}
+
+bitmma_status bitmma_plan_flat(const char* target, bitmma_format a, bitmma_format b, bitmma_format output,
+                               bitmma_plan** plan) {
+  return guarded([&] {
+    bitmma_plan*& to = given(plan, "plan");
+    to = new bitmma_plan{flat_plan(target_of(target, Target::sm_90a), format_of(a, "a"), format_of(b, "b"),
+                                   format_of(output, "output"))};
+  });
+}
+
+void bitmma_plan_destroy(bitmma_plan* plan) { delete plan; }
+
+bitmma_status bitmma_plan_print_json(const bitmma_plan* plan, char* text, size_t size, size_t* length) {
+  return guarded([&] { write_text(print_json(given(plan, "plan").value), text, size, length); });
+}
+
+bitmma_status bitmma_plan_print(const bitmma_plan* plan, char* text, size_t size, size_t* length) {
+  return guarded([&] { write_text(print_plan(given(plan, "plan").value), text, size, length); });
+}
+
+bitmma_status bitmma_plan_output(const bitmma_plan* plan, bitmma_format* output) {
+  return guarded([&] {
+    const GemmPlan& one = given(plan, "plan").value;
+    given(output, "output") = c_format(one.output);
+  });
+}
+
+bitmma_status bitmma_gemm(const bitmma_plan* plan, const bitmma_gemm_inputs* inputs, void* d, int threads) {
+  return guarded([&] {
+    const GemmPlan& one = given(plan, "plan").value;
+    const GemmInputs from = inputs_given(inputs);
+    if (!d) refuse_null("d");
+    write_codes(gemm(one, from, threads_of(threads)), d);
+  });
+}
+
+bitmma_status bitmma_plans_named(const char* name, const bitmma_gemm_inputs* inputs, bitmma_format output,
+                                 const bitmma_call* call, bitmma_plans** plans) {
+  return guarded([&] {
+    bitmma_plans*& to = given(plans, "plans");
+    to = plans_from(plans_named(text_given(name, "name"), inputs_given(inputs), format_of(output, "output"),
+                                options_of(call ? *call : usual_call)));
+  });
+}
+
+bitmma_status bitmma_plans_of_kernel(const char* kernel, const bitmma_gemm_inputs* inputs, bitmma_format output,
+                                     const bitmma_call* call, bitmma_plans** plans) {
+  return guarded([&] {
+    bitmma_plans*& to = given(plans, "plans");
+    to = plans_from(plans_of_kernel(text_given(kernel, "kernel"), inputs_given(inputs), format_of(output, "output"),
+                                    options_of(call ? *call : usual_call)));
+  });
+}
+
+bitmma_status bitmma_find_plans(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
+                                int threads, bitmma_plans** plans) {
+  return guarded([&] {
+    bitmma_plans*& to = given(plans, "plans");
+    const bitmma_call& of = call ? *call : usual_call;
+    const FindOptions options{.target = target_of(of.target, Target::sm_90a),
+                              .threads = threads_of(threads),
+                              .alpha = of.alpha,
+                              .beta = of.beta};
+    to = plans_from(find_plans(inputs_given(inputs), matrix_given(given(d, "d"), "d"), options).all_bits);
+  });
+}
+
+const char* bitmma_catalogue_name(size_t index) {
+  const char* name = nullptr;
+  static_cast<void>(guarded([&] {
+    if (index < catalogue().size()) name = catalogue()[index].name.c_str();
+  }));
+  return name;
+}
+
+size_t bitmma_plans_count(const bitmma_plans* plans) { return plans ? plans->values.size() : 0; }
+
+const bitmma_plan* bitmma_plans_at(const bitmma_plans* plans, size_t index) {
+  return index < bitmma_plans_count(plans) ? &plans->values[index] : nullptr;
+}
+
+void bitmma_plans_destroy(bitmma_plans* plans) { delete plans; }
+
+}  // extern "C"

@@ -1,0 +1,583 @@
+// A program in C99 over bitmma.h: results of a real H200, known words, errors, threads. It is linked with the shared
+// library and with the static one. Bits are equal or not.
+//
+//   c99_test DATA_FOLDER
+#include <bitmma.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char* data_folder;
+static int failures = 0;
+
+static void check(int holds, const char* what, int line) {
+  if (holds) return;
+  fprintf(stderr, "line %d: not true: %s\n  last error: %s\n", line, what, bitmma_last_error());
+  ++failures;
+}
+#define CHECK(condition) check((condition), #condition, __LINE__)
+#define CHECK_OK(call) check((call) == BITMMA_OK, #call, __LINE__)
+#define CHECK_INVALID(call, text) \
+  check((call) == BITMMA_ERROR_INVALID && strstr(bitmma_last_error(), (text)) != NULL, #call " says " text, __LINE__)
+
+// ------------------------------------------------------------------------------------------- a reader of safetensors
+
+// A file: 8 bytes with the length of its JSON, the JSON, the data.
+typedef struct {
+  char* bytes;
+  char* json;
+  char* data;
+} file_t;
+
+static file_t read_file(const char* name) {
+  char path[1024];
+  snprintf(path, sizeof path, "%s/%s", data_folder, name);
+  FILE* stream = fopen(path, "rb");
+  if (!stream) {
+    fprintf(stderr, "cannot read %s\n", path);
+    exit(1);
+  }
+  fseek(stream, 0, SEEK_END);
+  const long size = ftell(stream);
+  rewind(stream);
+  file_t file;
+  file.bytes = malloc((size_t)size);
+  if (!file.bytes || fread(file.bytes, 1, (size_t)size, stream) != (size_t)size) exit(1);
+  fclose(stream);
+  uint64_t length;
+  memcpy(&length, file.bytes, sizeof length);
+  file.data = file.bytes + 8 + length;
+  file.json = malloc((size_t)length + 1);
+  if (!file.json) exit(1);
+  memcpy(file.json, file.bytes + 8, (size_t)length);
+  file.json[length] = '\0';
+  return file;
+}
+
+static void free_file(file_t* file) {
+  free(file->bytes);
+  free(file->json);
+}
+
+static const char* tensor(const file_t* file, const char* name) {
+  char key[64];
+  snprintf(key, sizeof key, "\"%s\"", name);
+  for (const char* found = file->json; (found = strstr(found, key)) != NULL; ++found) {
+    const char* rest = found + strlen(key);
+    while (*rest == ':' || *rest == ' ') ++rest;
+    if (*rest != '{') continue;
+    return file->data + strtoll(strchr(strstr(rest, "data_offsets"), '[') + 1, NULL, 10);
+  }
+  fprintf(stderr, "no tensor %s\n", name);
+  exit(1);
+}
+
+// ---------------------------------------------------------------------------------------------------------- fragments
+
+// Half `half` of register `reg` of lane `lane` of A of m16n8k16, and of B, whose registers go on for k = 32: PTX ISA,
+// matrix fragments for mma.m16n8k16 with floating point type.
+static int a_index(int lane, int reg, int half) {
+  return (lane / 4 + 8 * (reg & 1)) * 16 + 2 * (lane % 4) + 8 * (reg >> 1) + half;
+}
+static int b_index(int lane, int reg, int half) { return (2 * (lane % 4) + 8 * reg + half) * 8 + lane / 4; }
+static int d_index(int lane, int reg) { return (lane / 4 + 8 * (reg >> 1)) * 8 + 2 * (lane % 4) + (reg & 1); }
+
+static const char* const warp_mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
+
+static void test_mma_sync_of_an_h200(void) {
+  enum { cases = 9 };
+  file_t file = read_file("golden/sm_90a/mma_sync/mma_sync_aligned_m16n8k16_row_col_f32_f16_f16_f32.safetensors");
+  const uint16_t *a_regs = (const uint16_t*)tensor(&file, "a_regs"), *b_regs = (const uint16_t*)tensor(&file, "b_regs");
+  const uint32_t *c_regs = (const uint32_t*)tensor(&file, "c_regs"), *d_regs = (const uint32_t*)tensor(&file, "d_regs");
+  static uint16_t a[cases][16 * 16], b[cases][16 * 8];
+  static uint32_t c[cases][16 * 8], d[cases][16 * 8], expected[cases][16 * 8];
+  for (int i = 0; i < cases; ++i) {
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int reg = 0; reg < 4; ++reg) {
+        for (int half = 0; half < 2; ++half)
+          a[i][a_index(lane, reg, half)] = a_regs[((i * 32 + lane) * 4 + reg) * 2 + half];
+        c[i][d_index(lane, reg)] = c_regs[(i * 32 + lane) * 4 + reg];
+        expected[i][d_index(lane, reg)] = d_regs[(i * 32 + lane) * 4 + reg];
+      }
+      for (int reg = 0; reg < 2; ++reg) {
+        for (int half = 0; half < 2; ++half)
+          b[i][b_index(lane, reg, half)] = b_regs[((i * 32 + lane) * 2 + reg) * 2 + half];
+      }
+    }
+  }
+  bitmma_instruction* mma = NULL;
+  CHECK_OK(bitmma_instruction_parse(warp_mma, &mma));
+  bitmma_operands operands = {.a = {.data = a}, .b = {.data = b}, .c = {.data = c}};
+  for (int threads = 0; threads <= 3; ++threads) {
+    memset(d, 0xAB, sizeof d);
+    CHECK_OK(bitmma_mma(mma, "sm_90a", cases, &operands, d, threads));
+    CHECK(memcmp(d, expected, sizeof d) == 0);
+  }
+
+  // The same from columns of B, every operand with strides of its own.
+  static uint16_t b_transposed[cases][8 * 16];
+  for (int i = 0; i < cases; ++i) {
+    for (int k = 0; k < 16; ++k) {
+      for (int n = 0; n < 8; ++n) b_transposed[i][n * 16 + k] = b[i][k * 8 + n];
+    }
+  }
+  operands.b = (bitmma_view){b_transposed, sizeof b_transposed[0], 2, 32};
+  memset(d, 0xAB, sizeof d);
+  CHECK_OK(bitmma_mma(mma, "sm_90", cases, &operands, d, 1));
+  CHECK(memcmp(d, expected, sizeof d) == 0);
+
+  // All products read the first B; D takes the place of C.
+  operands.b = (bitmma_view){b, 0, 16, 2};
+  memcpy(d, c, sizeof d);
+  operands.c = (bitmma_view){.data = d};
+  CHECK_OK(bitmma_mma(mma, NULL, cases, &operands, d, 2));
+  CHECK(memcmp(d[0], expected[0], sizeof d[0]) == 0);
+  for (int i = 0; i < cases; ++i) {
+    uint32_t one[16 * 8];
+    const bitmma_operands alone = {.a = {.data = a[i]}, .b = {.data = b[0]}, .c = {.data = c[i]}};
+    CHECK_OK(bitmma_mma(mma, NULL, 1, &alone, one, 1));
+    CHECK(memcmp(one, d[i], sizeof one) == 0);
+  }
+
+  // The same cases as a machine has them: registers of a warp.
+  const int64_t extents[3][2] = {{32, 4}, {32, 2}, {32, 4}};
+  for (int i = 0; i < cases; ++i) {
+    bitmma_state* state = NULL;
+    CHECK_OK(bitmma_state_create(&state));
+    CHECK_OK(bitmma_state_set_array(state, "a_regs", a_regs + i * 32 * 4 * 2, 4, 2, extents[0]));
+    CHECK_OK(bitmma_state_borrow_array(state, "b_regs", b_regs + i * 32 * 2 * 2, 4, 2, extents[1]));
+    CHECK_OK(bitmma_state_set_array(state, "c_regs", c_regs + i * 32 * 4, 4, 2, extents[2]));
+    CHECK_OK(bitmma_execute(mma, "sm_90a", state));
+    bitmma_array array;
+    CHECK_OK(bitmma_state_get_array(state, "d_regs", &array));
+    CHECK(array.element_bytes == 4 && array.rank == 2 && array.extents[0] == 32 && array.extents[1] == 4);
+    CHECK(memcmp(array.elements, d_regs + i * 32 * 4, 32 * 4 * 4) == 0);
+    bitmma_state_destroy(state);
+  }
+  bitmma_instruction_destroy(mma);
+  free_file(&file);
+}
+
+// wgmma of an H200: an image of shared memory, two descriptors, registers of 128 threads.
+static void test_wgmma_of_an_h200(void) {
+  file_t file = read_file("golden/sm_90a/arith/arith_f32_e4m3_e4m3_sa1_sb1_d0_c2.safetensors");
+  bitmma_instruction* mma = NULL;
+  CHECK_OK(bitmma_instruction_parse(
+      "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%f1, %f2, %f3, %f4}, %rd1, %rd2, 1, 1, 1;", &mma));
+  bitmma_state *state = NULL, *copy = NULL;
+  CHECK_OK(bitmma_state_create(&state));
+  const int64_t smem = 4096, registers[2] = {128, 4};
+  uint64_t a_desc, b_desc, read = 0;
+  memcpy(&a_desc, tensor(&file, "a_desc"), sizeof a_desc);
+  memcpy(&b_desc, tensor(&file, "b_desc"), sizeof b_desc);
+  CHECK_OK(bitmma_state_borrow_array(state, "smem", tensor(&file, "smem"), 1, 1, &smem));
+  CHECK_OK(bitmma_state_set_number(state, "a_desc", a_desc));
+  CHECK_OK(bitmma_state_set_number(state, "b_desc", b_desc));
+  CHECK_OK(bitmma_state_get_number(state, "b_desc", &read));
+  CHECK(read == b_desc);
+  CHECK_INVALID(bitmma_execute(mma, NULL, state), "c_regs = (missing)");
+  CHECK_OK(bitmma_state_set_array(state, "c_regs", tensor(&file, "c_regs"), 4, 2, registers));
+  CHECK_OK(bitmma_state_copy(state, &copy));
+  CHECK_OK(bitmma_execute(mma, NULL, state));
+  bitmma_array array;
+  CHECK_OK(bitmma_state_get_array(state, "d_regs", &array));
+  CHECK(memcmp(array.elements, tensor(&file, "d_regs"), 128 * 4 * 4) == 0);
+  CHECK_OK(bitmma_state_get_array(copy, "c_regs", &array));
+  CHECK(memcmp(array.elements, tensor(&file, "c_regs"), 128 * 4 * 4) == 0);
+
+  // A state that refuses stays as it was.
+  CHECK_OK(bitmma_state_set_number(copy, "a_desc", 0x3FFF));  // the last 16 bytes of 256 KiB
+  CHECK_INVALID(bitmma_execute(mma, NULL, copy), "0x3fff0");
+  CHECK(memcmp(array.elements, tensor(&file, "c_regs"), 128 * 4 * 4) == 0);
+  bitmma_state_destroy(copy);
+  bitmma_state_destroy(state);
+
+  // A machine that does not know the instruction can ask what it reads.
+  size_t count = 0;
+  CHECK_OK(bitmma_instruction_field_count(mma, &count));
+  bitmma_field field;
+  int seen = 0;
+  for (size_t i = 0; i < count; ++i) {
+    CHECK_OK(bitmma_instruction_field_at(mma, i, &field));
+    if (strcmp(field.name, "c_regs") == 0) {
+      ++seen;
+      CHECK(strcmp(field.name_after, "d_regs") == 0 && field.is_read && field.is_written && !field.is_number);
+      CHECK(field.element_bytes == 4 && field.rank == 2 && field.extents[0] == 128 && field.extents[1] == 4);
+    } else if (strcmp(field.name, "a_desc") == 0) {
+      ++seen;
+      CHECK(field.name_after == NULL && field.is_number && !field.is_written && field.element_bytes == 8);
+    }
+  }
+  CHECK(seen == 2);
+  CHECK_INVALID(bitmma_instruction_field_at(mma, count, &field), "index");
+  bitmma_instruction_destroy(mma);
+  free_file(&file);
+}
+
+static void test_sparse(void) {
+  // Registers of an H200, metadata and all.
+  file_t file = read_file(
+      "golden/sm_90a/mma_sync/"
+      "mma_sp__ordered_metadata_sync_aligned_m16n8k32_row_col_f32_f16_f16_f32.safetensors");
+  bitmma_instruction* mma = NULL;
+  CHECK_OK(bitmma_instruction_parse("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", &mma));
+  const int64_t four[2] = {32, 4}, one[2] = {32, 1};
+  for (int i = 0; i < 9; ++i) {
+    bitmma_state* state = NULL;
+    CHECK_OK(bitmma_state_create(&state));
+    CHECK_OK(bitmma_state_set_array(state, "a_regs", tensor(&file, "a_regs") + i * 512, 4, 2, four));
+    CHECK_OK(bitmma_state_set_array(state, "b_regs", tensor(&file, "b_regs") + i * 512, 4, 2, four));
+    CHECK_OK(bitmma_state_set_array(state, "c_regs", tensor(&file, "c_regs") + i * 512, 4, 2, four));
+    CHECK_OK(bitmma_state_set_array(state, "metadata", tensor(&file, "metadata") + i * 128, 4, 2, one));
+    CHECK_OK(bitmma_execute(mma, "sm_90a", state));
+    bitmma_array array;
+    CHECK_OK(bitmma_state_get_array(state, "c_regs", &array));
+    CHECK(memcmp(array.elements, tensor(&file, "d_regs") + i * 512, 512) == 0);
+    bitmma_state_destroy(state);
+  }
+  free_file(&file);
+
+  // The same A as it is stored, with metadata, and with its zeros: positions 1 and 2 of every four.
+  bitmma_instruction_info info;
+  CHECK_OK(bitmma_instruction_get_info(mma, &info));
+  CHECK(info.sparse == 1 && info.k == 32 && info.stored_k == 16 && info.metadata_chunks == 8);
+  uint16_t stored[16][16], with_zeros[16][32] = {{0}}, b[32][8];
+  uint8_t metadata[16][8];
+  for (int row = 0; row < 16; ++row) {
+    for (int j = 0; j < 16; ++j) {
+      stored[row][j] = (uint16_t)(0x3C00 + 37 * row + j);
+      with_zeros[row][j / 2 * 4 + 1 + j % 2] = stored[row][j];
+    }
+    memset(metadata[row], 0x9, sizeof metadata[row]);  // 0b10'01: second element at 2, first at 1
+  }
+  for (int k = 0; k < 32; ++k) {
+    for (int n = 0; n < 8; ++n) b[k][n] = (uint16_t)(0xB800 + 41 * k + 7 * n);
+  }
+  uint32_t compressed[16 * 8], whole[16 * 8];
+  bitmma_operands operands = {.a = {.data = stored}, .b = {.data = b}, .metadata = {.data = metadata}};
+  CHECK_OK(bitmma_mma(mma, "sm_80", 1, &operands, compressed, 1));
+  operands.a.data = with_zeros, operands.metadata.data = NULL;
+  CHECK_OK(bitmma_mma(mma, "sm_80", 1, &operands, whole, 1));
+  CHECK(memcmp(compressed, whole, sizeof whole) == 0);
+  with_zeros[3][0] = 0x3C00;
+  memset(whole, 0xAB, sizeof whole);
+  CHECK_INVALID(bitmma_mma(mma, "sm_80", 1, &operands, whole, 1), "product 0");
+  CHECK(((unsigned char*)whole)[0] == 0xAB && memcmp(whole, whole + 1, sizeof whole - 4) == 0);
+  bitmma_instruction_destroy(mma);
+}
+
+// 32 products of 1 * 1, times 2^3 and 2^-1, and C = 1: 129.
+static void test_block_scales(void) {
+  bitmma_instruction* mma = NULL;
+  CHECK_OK(bitmma_instruction_parse("tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale", &mma));
+  const bitmma_tcgen05 fields = {128, 8, 0, BITMMA_F32, BITMMA_E4M3, BITMMA_E5M2, BITMMA_UE8M0};
+  CHECK_OK(bitmma_instruction_set_tcgen05(mma, &fields));
+  bitmma_instruction_info info;
+  CHECK_OK(bitmma_instruction_get_info(mma, &info));
+  CHECK(info.family == BITMMA_TCGEN05_MMA && info.m == 128 && info.n == 8 && info.k == 32 && info.scale_count == 1);
+  CHECK(info.a == BITMMA_E4M3 && info.b == BITMMA_E5M2 && info.d == BITMMA_F32 && info.scale == BITMMA_UE8M0);
+  CHECK(info.d_bytes == 128 * 8 * 4 && strcmp(bitmma_instruction_target(mma), "sm_100a") == 0);
+  static uint8_t a[128 * 32], b[32 * 8], scale_a[128], scale_b[8];
+  static float c[128 * 8], d[128 * 8];
+  memset(a, 0x38, sizeof a), memset(b, 0x3C, sizeof b);
+  memset(scale_a, 127 + 3, sizeof scale_a), memset(scale_b, 127 - 1, sizeof scale_b);
+  for (int i = 0; i < 128 * 8; ++i) c[i] = 1;
+  bitmma_operands operands = {.a = {.data = a}, .b = {.data = b}, .c = {.data = c}, .scale_a = {.data = scale_a}};
+  CHECK_INVALID(bitmma_mma(mma, NULL, 1, &operands, d, 1), "scale_b = (missing)");
+  operands.scale_b.data = scale_b;
+  CHECK_OK(bitmma_mma(mma, NULL, 1, &operands, d, 1));
+  for (int i = 0; i < 128 * 8; ++i) CHECK(d[i] == 129);
+
+  // The same from its instruction descriptor, which can be read back.
+  int64_t idesc = 0;
+  bitmma_instruction* again = NULL;
+  CHECK_OK(bitmma_instruction_get(mma, "idesc", &idesc));
+  CHECK_OK(bitmma_instruction_parse("tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale", &again));
+  CHECK_OK(bitmma_instruction_set(again, "idesc", idesc));
+  memset(d, 0, sizeof d);
+  CHECK_OK(bitmma_mma(again, "sm_103a", 1, &operands, d, 2));
+  for (int i = 0; i < 128 * 8; ++i) CHECK(d[i] == 129);
+  CHECK_INVALID(bitmma_mma(again, "sm_90a", 1, &operands, d, 1), "target = sm_90a");
+  bitmma_instruction_destroy(again);
+
+  bitmma_evidence evidence = BITMMA_MEASURED;
+  size_t choices = 0, length = 0;
+  CHECK_OK(bitmma_instruction_evidence(mma, NULL, &evidence, &choices));
+  CHECK(evidence == BITMMA_PUBLISHED_WORDS);
+  for (size_t i = 0; i < choices; ++i) CHECK_OK(bitmma_choice_print(mma, NULL, i, NULL, 0, &length));
+  CHECK_INVALID(bitmma_choice_print(mma, NULL, choices, NULL, 0, NULL), "index");
+  char rule[256];
+  CHECK_OK(bitmma_rule_print(mma, NULL, rule, sizeof rule, &length));
+  CHECK(strstr(rule, "25") != NULL && strlen(rule) == length);
+  bitmma_instruction_destroy(mma);
+}
+
+// A product that cuBLAS computed on an H100, 8 x 16 of its outputs; B lies there as N x K.
+static void test_gemm_of_an_h100(void) {
+  file_t file = read_file("products/nvjet_algo2_e4m3_k4096.safetensors");
+  const bitmma_gemm_inputs inputs = {.a = {tensor(&file, "a"), BITMMA_E4M3, 8, 4096, 0, 0},
+                                     .b = {tensor(&file, "b_t"), BITMMA_E4M3, 4096, 16, 1, 4096}};
+  const char* json =
+      "{\"instruction\": \"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\", \"promotion\": {\"every\": 128}}";
+  uint32_t d[8 * 16];
+  bitmma_plan* plan = NULL;
+  CHECK_OK(bitmma_plan_parse(json, &plan));
+  bitmma_format output = BITMMA_F16;
+  CHECK_OK(bitmma_plan_output(plan, &output));
+  CHECK(output == BITMMA_F32);
+  CHECK_OK(bitmma_gemm(plan, &inputs, d, 0));
+  CHECK(memcmp(d, tensor(&file, "d"), sizeof d) == 0);
+
+  // As text and back.
+  size_t length = 0;
+  CHECK_OK(bitmma_plan_print_json(plan, NULL, 0, &length));
+  char* text = malloc(length + 1);
+  CHECK_OK(bitmma_plan_print_json(plan, text, length + 1, NULL));
+  bitmma_plan_destroy(plan);
+  CHECK_OK(bitmma_plan_parse(text, &plan));
+  free(text);
+  memset(d, 0, sizeof d);
+  CHECK_OK(bitmma_gemm(plan, &inputs, d, 1));
+  CHECK(memcmp(d, tensor(&file, "d"), sizeof d) == 0);
+  bitmma_plan_destroy(plan);
+
+  // From the catalogue, by its name there and by the kernel's.
+  bitmma_plans* plans = NULL;
+  CHECK_OK(bitmma_plans_named("nvjet-algo2", &inputs, BITMMA_F32, NULL, &plans));
+  CHECK(bitmma_plans_count(plans) == 1 && bitmma_plans_at(plans, 1) == NULL);
+  memset(d, 0, sizeof d);
+  CHECK_OK(bitmma_gemm(bitmma_plans_at(plans, 0), &inputs, d, 1));
+  CHECK(memcmp(d, tensor(&file, "d"), sizeof d) == 0);
+  bitmma_plans_destroy(plans);
+  CHECK_OK(
+      bitmma_plans_of_kernel("nvjet_sm90_qqsss_8x64_128x16_4x2_h_bz_algo2_TNN", &inputs, BITMMA_F32, NULL, &plans));
+  CHECK(bitmma_plans_count(plans) == 1);
+  bitmma_plans_destroy(plans);
+  CHECK_INVALID(bitmma_plans_named("nvjet-algo3", &inputs, BITMMA_F32, NULL, &plans), "nvjet-algo2");
+  CHECK(strcmp(bitmma_catalogue_name(0), "flat") == 0 && bitmma_catalogue_name(1000) == NULL);
+
+  // From the bits. One chain alone misses some.
+  const bitmma_matrix recorded = {tensor(&file, "d"), BITMMA_F32, 8, 16, 0, 0};
+  CHECK_OK(bitmma_find_plans(&inputs, &recorded, NULL, 0, &plans));
+  CHECK(bitmma_plans_count(plans) >= 1);
+  memset(d, 0, sizeof d);
+  CHECK_OK(bitmma_gemm(bitmma_plans_at(plans, 0), &inputs, d, 1));
+  CHECK(memcmp(d, tensor(&file, "d"), sizeof d) == 0);
+  bitmma_plans_destroy(plans);
+  CHECK_OK(bitmma_plan_flat("sm_90a", BITMMA_E4M3, BITMMA_E4M3, BITMMA_F32, &plan));
+  CHECK_OK(bitmma_gemm(plan, &inputs, d, 1));
+  CHECK(memcmp(d, tensor(&file, "d"), sizeof d) != 0);
+
+  bitmma_gemm_inputs wrong = inputs;
+  wrong.b.rows = 4095;
+  memset(d, 0xAB, sizeof d);
+  CHECK_INVALID(bitmma_gemm(plan, &wrong, d, 1), "4095");
+  wrong = inputs, wrong.a.cols = (int64_t)1 << 40;
+  CHECK_INVALID(bitmma_gemm(plan, &wrong, d, 1), "a = 8 x 1099511627776");
+  wrong = inputs, wrong.b.data = NULL;
+  CHECK_INVALID(bitmma_gemm(plan, &wrong, d, 1), "b.data = NULL");
+  CHECK(d[0] == 0xABABABAB && memcmp(d, d + 1, sizeof d - 4) == 0);
+  CHECK_INVALID(bitmma_plan_parse("{\"split\": 3}", &plan), "instruction = (missing)");
+  bitmma_plan_destroy(plan);
+  free_file(&file);
+}
+
+static void test_text_and_errors(void) {
+  char number[64];
+  snprintf(number, sizeof number, "%d.%d.%d", BITMMA_VERSION_MAJOR, BITMMA_VERSION_MINOR, BITMMA_VERSION_PATCH);
+  CHECK(strcmp(bitmma_version(), number) == 0);
+
+  bitmma_instruction *mma = NULL, *copy = NULL;
+  CHECK_INVALID(bitmma_instruction_parse("wgmma.mma_async.sync.aligned.m64n12k16.f33.f16.f16", &mma), "f33");
+  CHECK_INVALID(bitmma_instruction_parse("", &mma), "");
+  CHECK_INVALID(bitmma_instruction_parse(NULL, &mma), "text = NULL");
+  CHECK_INVALID(bitmma_instruction_parse(warp_mma, NULL), "instruction = NULL");
+  CHECK(mma == NULL);
+
+  // Several violations: as one text and one by one.
+  CHECK_OK(bitmma_instruction_parse("wgmma.mma_async.sync.aligned.m64n12k8.f32.f16.f16", &mma));
+  CHECK_INVALID(bitmma_instruction_check(mma, "sm_80"), "n = 12");
+  CHECK(strstr(bitmma_last_error(), "k = 8") != NULL && strstr(bitmma_last_error(), "target = sm_80") != NULL);
+  const size_t count = bitmma_error_count();
+  CHECK(count >= 3);
+  int found = 0;
+  bitmma_violation violation;
+  for (size_t i = 0; i < count; ++i) {
+    CHECK_OK(bitmma_error_at(i, &violation));
+    if (strcmp(violation.field, "n") != 0) continue;
+    found = 1;
+    CHECK(strcmp(violation.seen, "12") == 0 && strstr(violation.expected, "8..256") != NULL);
+    CHECK(strstr(violation.source, "PTX") != NULL && violation.fix != NULL);
+  }
+  CHECK(found);
+  CHECK(bitmma_error_at(count, &violation) == BITMMA_ERROR_INVALID && bitmma_error_count() == count);
+  CHECK_INVALID(bitmma_instruction_check(mma, "sm_1"), "sm_90a");
+  bitmma_instruction_destroy(mma);
+
+  CHECK_OK(bitmma_instruction_parse("  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16\n", &mma));
+  CHECK_OK(bitmma_instruction_check(mma, NULL));
+  CHECK(strcmp(bitmma_instruction_target(mma), "sm_90a") == 0 && bitmma_instruction_target(NULL) == NULL);
+  char text[80];
+  size_t length = 0;
+  CHECK_OK(bitmma_instruction_print(mma, text, sizeof text, &length));
+  CHECK(strcmp(text, "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16") == 0 && length == strlen(text));
+  CHECK_OK(bitmma_instruction_print(mma, text, 6, &length));
+  CHECK(strcmp(text, "wgmma") == 0 && length == 49);
+  CHECK_OK(bitmma_instruction_copy(mma, &copy));
+  CHECK_OK(bitmma_instruction_set(copy, "imm_scale_a", -1));
+  int64_t value = 0;
+  CHECK_OK(bitmma_instruction_get(copy, "imm_scale_a", &value));
+  CHECK(value == -1);
+  CHECK_OK(bitmma_instruction_get(mma, "imm_scale_a", &value));
+  CHECK(value == 1);
+  CHECK_INVALID(bitmma_instruction_set(copy, "imm_scale_a", 2), "1 or -1");
+  CHECK_INVALID(bitmma_instruction_set(copy, "imm_scale_q", 1), "imm_scale_q");
+  CHECK_INVALID(bitmma_instruction_get(copy, "idesc", &value), "idesc");
+  const bitmma_tcgen05 fields = {128, 8, 0, BITMMA_F32, BITMMA_F16, BITMMA_F16, BITMMA_UE8M0};
+  CHECK_INVALID(bitmma_instruction_set_tcgen05(copy, &fields), "tcgen05.mma");
+
+  // 16 products of 1.05859375^2, with signs; and what bitmma_mma refuses, d as it was.
+  uint16_t a[64 * 16], b[16 * 8];
+  uint32_t d[64 * 8];
+  for (int i = 0; i < 64 * 16; ++i) a[i] = 0x3C3C;
+  for (int i = 0; i < 16 * 8; ++i) b[i] = 0x3C3C;
+  bitmma_operands operands = {.a = {.data = a}, .b = {.data = b}};
+  CHECK_OK(bitmma_mma(mma, NULL, 1, &operands, d, 1));
+  for (int i = 0; i < 64 * 8; ++i) CHECK(d[i] == 0x418F7080);
+  CHECK_OK(bitmma_mma(copy, NULL, 1, &operands, d, 1));
+  for (int i = 0; i < 64 * 8; ++i) CHECK(d[i] == 0xC18F7080);
+  CHECK_OK(bitmma_mma(mma, NULL, 0, &operands, d, 1));
+  CHECK_INVALID(bitmma_mma(mma, NULL, -1, &operands, d, 1), "count = -1");
+  CHECK_INVALID(bitmma_mma(mma, NULL, INT64_MAX / 4, &operands, d, 1), "too large");
+  CHECK_INVALID(bitmma_mma(mma, NULL, 1, &operands, d, -1), "threads = -1");
+  CHECK_INVALID(bitmma_mma(mma, NULL, 1, &operands, NULL, 1), "d = NULL");
+  CHECK_INVALID(bitmma_mma(mma, NULL, 1, NULL, d, 1), "operands = NULL");
+  CHECK_INVALID(bitmma_mma(NULL, NULL, 1, &operands, d, 1), "instruction = NULL");
+  operands.b = (bitmma_view){b, 0, INT64_MAX / 2, 2};
+  CHECK_INVALID(bitmma_mma(mma, NULL, 1, &operands, d, 1), "operands.b");
+  operands.b = (bitmma_view){b, INT64_MAX / 2, 16, 2};
+  CHECK_INVALID(bitmma_mma(mma, NULL, 3, &operands, d, 1), "operands.b");
+  operands.b = (bitmma_view){.data = NULL};
+  CHECK_INVALID(bitmma_mma(mma, NULL, 1, &operands, d, 1), "operands.b.data = NULL");
+  operands.b.data = b, operands.metadata.data = b;
+  CHECK_INVALID(bitmma_mma(mma, NULL, 1, &operands, d, 1), "metadata");
+  for (int i = 0; i < 64 * 8; ++i) CHECK(d[i] == 0xC18F7080);
+  bitmma_instruction_destroy(copy);
+  bitmma_instruction_destroy(mma);
+
+  // A move of Tensor Memory multiplies nothing.
+  CHECK_OK(bitmma_instruction_parse("tcgen05.ld.sync.aligned.16x64b.x4.b32", &mma));
+  bitmma_instruction_info info;
+  CHECK_OK(bitmma_instruction_get_info(mma, &info));
+  CHECK(info.family == BITMMA_TMEM_MOVE && info.m == 0 && info.d_bytes == 0);
+  operands.metadata.data = NULL;
+  CHECK_INVALID(bitmma_mma(mma, NULL, 1, &operands, d, 1), "tcgen05.ld");
+  bitmma_instruction_destroy(mma);
+
+  // States refuse what their fields cannot be.
+  bitmma_state* state = NULL;
+  bitmma_array array;
+  uint64_t word = 0;
+  const int64_t extents[4] = {1, 2, 3, 4}, negative[2] = {4, -1}, huge[2] = {INT64_MAX, 2};
+  CHECK_OK(bitmma_state_create(&state));
+  CHECK_INVALID(bitmma_state_set_number(state, "sram", 1), "smem");
+  CHECK_INVALID(bitmma_state_set_number(state, "warp", 256), "warp = 256");
+  CHECK_INVALID(bitmma_state_set_number(state, "smem", 1), "an array");
+  CHECK_INVALID(bitmma_state_set_array(state, "a_desc", d, 8, 1, extents), "one number");
+  CHECK_INVALID(bitmma_state_set_array(state, "smem", d, 4, 1, extents), "element_bytes of smem = 4");
+  CHECK_INVALID(bitmma_state_set_array(state, "a_regs", d, 4, 5, extents), "rank of a_regs = 5");
+  CHECK_INVALID(bitmma_state_set_array(state, "a_regs", d, 4, 0, extents), "rank of a_regs = 0");
+  CHECK_INVALID(bitmma_state_set_array(state, "a_regs", d, 4, 2, negative), "-1");
+  CHECK_INVALID(bitmma_state_set_array(state, "a_regs", d, 4, 2, huge), "too large");
+  CHECK_INVALID(bitmma_state_set_array(state, "a_regs", NULL, 4, 1, extents), "elements = NULL");
+  CHECK_INVALID(bitmma_state_borrow_array(state, "a_regs", (const char*)d + 1, 4, 1, extents), "address");
+  CHECK_INVALID(bitmma_state_get_array(state, "a_regs", &array), "(missing)");
+  CHECK_OK(bitmma_state_set_array(state, "a_regs", d, 8, 4, extents));
+  CHECK_OK(bitmma_state_get_array(state, "a_regs", &array));
+  CHECK(array.element_bytes == 8 && array.rank == 4 && memcmp(array.extents, extents, sizeof extents) == 0);
+  CHECK(memcmp(array.elements, d, 24 * 8) == 0);
+  CHECK_INVALID(bitmma_state_get_number(state, "a_regs", &word), "an array");
+  CHECK_OK(bitmma_state_erase(state, "a_regs"));
+  CHECK_INVALID(bitmma_state_get_array(state, "a_regs", &array), "(missing)");
+  bitmma_state_destroy(state);
+
+  // Formats.
+  bitmma_format format = BITMMA_F16;
+  CHECK_OK(bitmma_format_named("ue4m3", &format));
+  CHECK(format == BITMMA_UE4M3 && strcmp(bitmma_format_name(format), "ue4m3") == 0);
+  CHECK_INVALID(bitmma_format_named("fp8", &format), "fp8");
+  CHECK(bitmma_format_bytes(BITMMA_E2M1) == 1 && bitmma_format_bytes(BITMMA_BF16) == 2);
+  CHECK(bitmma_format_bytes(BITMMA_TF32) == 4 && bitmma_format_bytes(BITMMA_F64) == 8);
+  CHECK(bitmma_format_bytes((bitmma_format)19) == 0 && bitmma_format_name((bitmma_format)19) == NULL);
+  const float values[4] = {1.0f, -448.0f, 0.0625f, 3.3f};
+  float back[4];
+  uint8_t codes[4];
+  CHECK_OK(bitmma_from_floats(BITMMA_E4M3, 4, values, codes));
+  CHECK(codes[0] == 0x38 && codes[1] == 0xFE && codes[2] == 0x18 && codes[3] == 0x45);
+  CHECK_OK(bitmma_to_floats(BITMMA_E4M3, 4, codes, back));
+  CHECK(back[0] == 1.0f && back[1] == -448.0f && back[2] == 0.0625f && back[3] == 3.25f);
+  CHECK_INVALID(bitmma_from_floats(BITMMA_S8, 4, values, codes), "448");
+  CHECK(codes[0] == 0x38);
+  CHECK_INVALID(bitmma_from_floats((bitmma_format)19, 4, values, codes), "format = 19");
+  CHECK_INVALID(bitmma_from_floats(BITMMA_F16, 4, NULL, codes), "values = NULL");
+
+  // NULL is nothing to destroy.
+  bitmma_instruction_destroy(NULL);
+  bitmma_state_destroy(NULL);
+  bitmma_plan_destroy(NULL);
+  bitmma_plans_destroy(NULL);
+  CHECK(bitmma_plans_count(NULL) == 0);
+}
+
+// Each thread fails in its own way, again and again, and sees its own error alone.
+static void* fail_often(void* argument) {
+  const int number = *(const int*)argument;
+  char text[64], wanted[64];
+  snprintf(text, sizeof text, "qmma%d.sync", number);
+  snprintf(wanted, sizeof wanted, "qmma%d", number);
+  long wrong = bitmma_last_error()[0] != '\0';
+  for (int i = 0; i < 2000; ++i) {
+    bitmma_instruction* none = NULL;
+    wrong += bitmma_instruction_parse(text, &none) != BITMMA_ERROR_INVALID;
+    wrong += none != NULL || strstr(bitmma_last_error(), wanted) == NULL;
+  }
+  return (void*)(intptr_t)wrong;
+}
+
+static void test_threads(void) {
+  enum { count = 4 };
+  pthread_t threads[count];
+  int numbers[count];
+  bitmma_state* state = NULL;
+  CHECK_INVALID(bitmma_state_copy(NULL, &state), "state = NULL");
+  for (int i = 0; i < count; ++i) {
+    numbers[i] = i;
+    if (pthread_create(&threads[i], NULL, fail_often, &numbers[i]) != 0) exit(1);
+  }
+  for (int i = 0; i < count; ++i) {
+    void* wrong = NULL;
+    pthread_join(threads[i], &wrong);
+    CHECK((intptr_t)wrong == 0);
+  }
+  CHECK(strstr(bitmma_last_error(), "state = NULL") != NULL);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fprintf(stderr, "usage: c99_test DATA_FOLDER\n");
+    return 2;
+  }
+  data_folder = argv[1];
+  CHECK(bitmma_last_error()[0] == '\0' && bitmma_error_count() == 0);
+  test_mma_sync_of_an_h200();
+  test_wgmma_of_an_h200();
+  test_sparse();
+  test_block_scales();
+  test_gemm_of_an_h100();
+  test_text_and_errors();
+  test_threads();
+  if (failures == 0) printf("all bits and errors are as they must be\n");
+  else printf("%d checks failed\n", failures);
+  return failures == 0 ? 0 : 1;
+}

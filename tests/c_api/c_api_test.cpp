@@ -1,0 +1,255 @@
+// The C API against the C++ one. tests/c_api/c99_test.c is a C program over it, ctypes_test.py a Python one.
+#include <bitmma.h>
+
+#include <climits>
+#include <cstring>
+#include <map>
+
+#include "bitmma/core/version.hpp"
+#include "bitmma/formats/codes.hpp"
+#include "bitmma/gemm/gemm.hpp"
+#include "bitmma/instruction/batch.hpp"
+#include "bitmma/instruction/evidence.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+#include "support/instructions.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+/// A handle that disappears with the test.
+template <typename T, void (*destroy)(T*)>
+struct Handle {
+  T* value = nullptr;
+  ~Handle() { destroy(value); }
+  operator T*() const { return value; }
+  T** operator&() { return &value; }
+};
+using InstructionHandle = Handle<bitmma_instruction, bitmma_instruction_destroy>;
+using StateHandle = Handle<bitmma_state, bitmma_state_destroy>;
+using PlanHandle = Handle<bitmma_plan, bitmma_plan_destroy>;
+
+/// The same instruction through the C API: its statement, which says where A comes from, then its immediates.
+void make(const Instruction& instruction, InstructionHandle& handle) {
+  REQUIRE(bitmma_instruction_parse(print(statement_of(instruction)).c_str(), &handle) == BITMMA_OK);
+  for (const ImmediateInfo& row : immediates_of(instruction)) {
+    const std::string name(row.name);
+    INFO(name);
+    REQUIRE(bitmma_instruction_set(handle, name.c_str(), immediate_of(instruction, row.name)) == BITMMA_OK);
+  }
+}
+
+void set(const Buffer& buffer, bitmma_state* state) {
+  const FieldInfo& row = info(buffer.field());
+  const std::string name(row.name);
+  if (row.is_number) {
+    REQUIRE(bitmma_state_set_number(state, name.c_str(), buffer.number()) == BITMMA_OK);
+    return;
+  }
+  const bool is_bytes = row.type == ElementType::u8;
+  const void* elements = is_bytes ? static_cast<const void*>(buffer.bytes().data()) : buffer.words().data();
+  const size_t size = is_bytes ? 1 : buffer.is_wide() ? 8 : 4;
+  const auto put = buffer.field() == Field::smem ? bitmma_state_borrow_array : bitmma_state_set_array;
+  REQUIRE(put(state, name.c_str(), elements, size, buffer.extents().size(), buffer.extents().begin()) == BITMMA_OK);
+}
+
+}  // namespace
+
+TEST_CASE("the macros of bitmma.h are the version of the project") {
+  const std::string macros = std::to_string(BITMMA_VERSION_MAJOR) + "." + std::to_string(BITMMA_VERSION_MINOR) + "." +
+                             std::to_string(BITMMA_VERSION_PATCH);
+  CHECK("bitmma " + macros == version());
+  CHECK(bitmma_version() == macros);
+}
+
+TEST_CASE("bitmma.h has every format by its name, its bytes and its number") {
+  for (const FormatInfo& row : formats) {
+    const auto format = static_cast<bitmma_format>(row.id);
+    CHECK(bitmma_format_name(format) == row.name);
+    CHECK(bitmma_format_bytes(format) == static_cast<size_t>(code_bytes(row.id)));
+    bitmma_format found = BITMMA_U32;
+    CHECK(bitmma_format_named(std::string(row.name).c_str(), &found) == BITMMA_OK);
+    CHECK(found == format);
+    // More values than one piece has, in every format.
+    std::vector<float> values(70000);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = i % 3 == 0 ? 1.0f : row.has_zero ? 0.0f : 0.5f;
+    std::vector<uint8_t> codes(values.size() * bitmma_format_bytes(format));
+    std::vector<float> back(values.size());
+    REQUIRE(bitmma_from_floats(format, values.size(), values.data(), codes.data()) == BITMMA_OK);
+    REQUIRE(bitmma_to_floats(format, values.size(), codes.data(), back.data()) == BITMMA_OK);
+    CHECK(back == values);
+    values.back() = 0.25f;
+    if (row.kind == NumberKind::floating) continue;
+    std::fill(codes.begin(), codes.end(), uint8_t{0xAB});
+    CHECK(bitmma_from_floats(format, values.size(), values.data(), codes.data()) == BITMMA_ERROR_INVALID);
+    CHECK(codes == std::vector<uint8_t>(codes.size(), 0xAB));
+  }
+}
+
+TEST_CASE("an instruction of C runs as that of C++ on the state of every sample") {
+  for (const Instruction& instruction : test::sample_instructions()) {
+    INFO(print(instruction));
+    InstructionHandle handle;
+    make(instruction, handle);
+    for (uint64_t seed = 0; seed < 3; ++seed) {
+      const Case one = test::sample_case(instruction, seed);
+      StateHandle state;
+      REQUIRE(bitmma_state_create(&state) == BITMMA_OK);
+      for (const Buffer& buffer : one.before.buffers()) set(buffer, state);
+      const bitmma_status status = bitmma_execute(handle, nullptr, state);
+      INFO(bitmma_last_error());
+      REQUIRE(status == BITMMA_OK);
+      State expected = one.before;
+      execute(instruction, one.target, expected);
+      for (const Buffer& buffer : expected.buffers()) {
+        const FieldInfo& row = info(buffer.field());
+        if (row.is_number) continue;
+        bitmma_array array;
+        REQUIRE(bitmma_state_get_array(state, std::string(row.after.empty() ? row.name : row.after).c_str(), &array) ==
+                BITMMA_OK);
+        const size_t bytes = row.type == ElementType::u8 ? buffer.bytes().size() : buffer.words().size_bytes();
+        const void* words = row.type == ElementType::u8 ? static_cast<const void*>(buffer.bytes().data())
+                                                        : static_cast<const void*>(buffer.words().data());
+        CHECK(array.rank == buffer.extents().size());
+        CHECK(std::equal(buffer.extents().begin(), buffer.extents().end(), array.extents));
+        CHECK(std::memcmp(array.elements, words, bytes) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("an instruction of C has the shape, the formats, the fields and the evidence of that of C++") {
+  for (const Instruction& instruction : test::sample_instructions()) {
+    INFO(print(instruction));
+    InstructionHandle handle;
+    make(instruction, handle);
+    const Target target = default_target(instruction);
+    CHECK(bitmma_instruction_target(handle) == print(target));
+    CHECK(bitmma_instruction_check(handle, nullptr) == BITMMA_OK);
+    bitmma_instruction_info info_of{};
+    REQUIRE(bitmma_instruction_get_info(handle, &info_of) == BITMMA_OK);
+    CHECK(static_cast<int>(info_of.family) == static_cast<int>(family_of(instruction)));
+    size_t fields = 0;
+    REQUIRE(bitmma_instruction_field_count(handle, &fields) == BITMMA_OK);
+    const FieldRules rules = fields_of(instruction);
+    CHECK(fields == rules.size());
+    for (size_t i = 0; i < fields; ++i) {
+      const FieldRule& rule = rules.begin()[i];
+      bitmma_field field;
+      REQUIRE(bitmma_instruction_field_at(handle, i, &field) == BITMMA_OK);
+      CHECK(field.name == info(rule.field).name);
+      CHECK((field.is_required != 0) == rule.required);
+      CHECK(std::equal(rule.extents.begin(), rule.extents.end(), field.extents, field.extents + field.rank));
+    }
+    if (!is_mma(instruction)) {
+      CHECK(info_of.d_bytes == 0);
+      bitmma_evidence evidence = BITMMA_MEASURED;
+      CHECK(bitmma_instruction_evidence(handle, nullptr, &evidence, nullptr) == BITMMA_ERROR_INVALID);
+      continue;
+    }
+    const Mma mma = mma_of(instruction);
+    CHECK((info_of.m == mma.m && info_of.n == mma.n && info_of.k == mma.k && info_of.products == mma.products));
+    CHECK((info_of.stored_k == mma.stored_k() && info_of.sparse == mma.sparse));
+    CHECK((info_of.scale_count == mma.scale_count && info_of.metadata_chunks == metadata_chunks(mma)));
+    CHECK(static_cast<int>(info_of.a) == static_cast<int>(mma.a));
+    CHECK(static_cast<int>(info_of.b) == static_cast<int>(mma.b));
+    CHECK(static_cast<int>(info_of.c) == static_cast<int>(mma.c));
+    CHECK(static_cast<int>(info_of.d) == static_cast<int>(mma.d));
+    bitmma_evidence evidence = BITMMA_MEASURED;
+    size_t choices = 0;
+    REQUIRE(bitmma_instruction_evidence(handle, nullptr, &evidence, &choices) == BITMMA_OK);
+    CHECK(static_cast<int>(evidence) == static_cast<int>(evidence_of(instruction, target)));
+    CHECK(choices == choices_of(instruction, target).size());
+    char rule[200] = "";
+    REQUIRE(bitmma_rule_print(handle, nullptr, rule, sizeof rule, nullptr) == BITMMA_OK);
+    CHECK(rule == print_rule(model_for(instruction, target)));
+  }
+}
+
+TEST_CASE("bitmma_mma keeps what it found legal, and notices another target, C and another number") {
+  InstructionHandle mma;
+  REQUIRE(bitmma_instruction_parse("tcgen05.mma.cta_group::1.kind::f16", &mma) == BITMMA_OK);
+  const auto fields = [](int m, int n) {
+    return bitmma_tcgen05{
+        .m = m, .n = n, .k = 0, .d = BITMMA_F32, .a = BITMMA_F16, .b = BITMMA_F16, .scale = BITMMA_F16};
+  };
+  const bitmma_tcgen05 wide = fields(128, 16), narrow = fields(64, 8), illegal = fields(128, 20);
+  const std::vector<uint16_t> codes(128 * 16, 0x3C00);
+  std::vector<float> c(128 * 16, 1), d(128 * 16);
+  bitmma_operands operands{};
+  operands.a.data = operands.b.data = codes.data();
+  const auto run = [&](const char* target) { return bitmma_mma(mma, target, 1, &operands, d.data(), 1); };
+
+  REQUIRE(bitmma_instruction_set_tcgen05(mma, &wide) == BITMMA_OK);
+  REQUIRE(run(nullptr) == BITMMA_OK);
+  CHECK(d == std::vector<float>(128 * 16, 16));
+  operands.c.data = c.data();
+  REQUIRE(run("sm_103a") == BITMMA_OK);
+  CHECK(d == std::vector<float>(128 * 16, 17));
+  CHECK(run("sm_90a") == BITMMA_ERROR_INVALID);
+  REQUIRE(run("sm_100a") == BITMMA_OK);
+  REQUIRE(bitmma_instruction_set(mma, "scale_input_d", 1) == BITMMA_OK);
+  REQUIRE(run("sm_100a") == BITMMA_OK);
+  CHECK(d == std::vector<float>(128 * 16, 16.5f));
+  REQUIRE(bitmma_instruction_set(mma, "enable_input_d", 0) == BITMMA_OK);
+  REQUIRE(bitmma_instruction_set(mma, "scale_input_d", 0) == BITMMA_OK);
+  REQUIRE(run("sm_100a") == BITMMA_OK);
+  CHECK(d == std::vector<float>(128 * 16, 16));
+  REQUIRE(bitmma_instruction_set_tcgen05(mma, &narrow) == BITMMA_OK);
+  std::fill(d.begin(), d.end(), -1.0f);
+  REQUIRE(run("sm_100a") == BITMMA_OK);
+  CHECK(std::count(d.begin(), d.end(), 16.0f) == 64 * 8);
+  CHECK(std::count(d.begin(), d.end(), -1.0f) == 128 * 16 - 64 * 8);
+  REQUIRE(bitmma_instruction_set_tcgen05(mma, &illegal) == BITMMA_OK);  // whether it is legal is asked later
+  CHECK(run("sm_100a") == BITMMA_ERROR_INVALID);
+  CHECK_THAT(bitmma_last_error(), ContainsSubstring("n = 20"));
+}
+
+TEST_CASE("what no memory can hold is an error of its own, and the next call works") {
+  PlanHandle plan;
+  REQUIRE(bitmma_plan_flat("sm_90a", BITMMA_F16, BITMMA_F16, BITMMA_F32, &plan) == BITMMA_OK);
+  const uint16_t code = 0x3C00;
+  bitmma_gemm_inputs inputs{};
+  inputs.a = {.data = &code, .format = BITMMA_F16, .rows = INT_MAX, .cols = INT_MAX, .row_stride = 0, .col_stride = 0};
+  inputs.b = inputs.a;
+  float d = -1;
+  CHECK(bitmma_gemm(plan, &inputs, &d, 1) == BITMMA_ERROR_MEMORY);
+  CHECK(std::string(bitmma_last_error()) == "out of memory");
+  CHECK(bitmma_error_count() == 0);
+  CHECK(d == -1);
+  inputs.a.rows = inputs.a.cols = inputs.b.rows = inputs.b.cols = 1;
+  CHECK(bitmma_gemm(plan, &inputs, &d, 1) == BITMMA_OK);
+  CHECK(d == 1);
+}
+
+TEST_CASE("bias, C and the numbers of rows reach a whole product") {
+  const Matrix a = from_floats(Format::f16, 2, 3, std::vector<float>{1, 2, 3, 4, 5, 6}),
+               b = from_floats(Format::f16, 3, 2, std::vector<float>{1, 2, 3, 4, 5, 6}),
+               c = from_floats(Format::f32, 2, 2, std::vector<float>{1, 2, 3, 4}),
+               bias = from_floats(Format::f32, 1, 2, std::vector<float>{10, 20});
+  const std::string json = R"({"instruction": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "target": "sm_80",
+    "epilogue": [{"op": "alpha_beta", "alpha": 2, "beta": 3}, {"op": "bias"}], "output": {"type": "f32"}})";
+  PlanHandle plan;
+  const bitmma_status status = bitmma_plan_parse(json.c_str(), &plan);
+  INFO(bitmma_last_error());
+  REQUIRE(status == BITMMA_OK);
+  const Matrix expected = gemm(parse_plan(json), {.a = a, .b = b, .c = c, .bias = bias});
+  const std::vector<uint16_t> a_codes(a.words().begin(), a.words().end()), b_codes(b.words().begin(), b.words().end());
+  bitmma_gemm_inputs inputs{};
+  inputs.a = {a_codes.data(), BITMMA_F16, 2, 3, 0, 0}, inputs.b = {b_codes.data(), BITMMA_F16, 3, 2, 0, 0};
+  inputs.c = {c.words().data(), BITMMA_F32, 2, 2, 0, 0}, inputs.bias = {bias.words().data(), BITMMA_F32, 1, 2, 0, 0};
+  const int64_t rows[] = {5, 9};
+  inputs.row_numbers = rows, inputs.whole_m = 10;
+  uint32_t d[4] = {};
+  CHECK(bitmma_gemm(plan, &inputs, d, 1) == BITMMA_OK);
+  INFO(bitmma_last_error());
+  CHECK(std::equal(expected.words().begin(), expected.words().end(), d, d + 4));
+  const bitmma_call call{.target = "sm_1", .split_count = 0, .alpha = 1, .beta = 1, .relu = 0};
+  bitmma_plans* plans = nullptr;
+  CHECK(bitmma_plans_named("flat", &inputs, BITMMA_F32, &call, &plans) == BITMMA_ERROR_INVALID);
+  CHECK(plans == nullptr);
+}
