@@ -1,0 +1,103 @@
+// What the files of the binding share: buffers of Python objects as views of codes, errors, JSON.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/files/vector_file.hpp"
+#include "bitmma/formats/codes.hpp"
+#include "bitmma/gemm/gemm.hpp"
+#include "bitmma/instruction/batch.hpp"
+#include "bitmma/instruction/case.hpp"
+
+namespace bitmma::python {
+
+namespace nb = nanobind;
+
+/// The memory of an object that has the buffer protocol, for as long as this lives.
+class Buffer {
+ public:
+  /// `name` is for messages. Throws Error when the object has no such memory.
+  Buffer(nb::handle object, std::string_view name, bool writable = false);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  int rank() const { return view_.ndim; }
+  /// Axes count from the last with negative numbers.
+  int64_t extent(int axis) const { return view_.shape[axis < 0 ? axis + view_.ndim : axis]; }
+  int64_t stride(int axis) const { return view_.strides[axis < 0 ? axis + view_.ndim : axis]; }
+  int64_t item_bytes() const { return view_.itemsize; }
+  int64_t bytes() const { return view_.len; }
+  void* data() const { return view_.buf; }
+  bool is_contiguous() const { return PyBuffer_IsContiguous(&view_, 'C') != 0; }
+  std::string shape() const;
+
+ private:
+  Py_buffer view_ = {};
+};
+
+/// A matrix in an array of two axes. Throws Error when it has another number, or too many elements.
+Matrix matrix_in(nb::handle array, Format format, std::string_view name);
+/// The same of nothing where the object is None.
+std::optional<Matrix> optional_matrix_in(nb::handle pair, std::string_view name);
+
+Format parse_format(std::string_view name);
+
+/// An instruction with what every call asks of it.
+struct BoundInstruction {
+  Instruction value = Wgmma{};
+  std::optional<Mma> mma = {};  // nothing for one that moves data
+
+  explicit BoundInstruction(const Instruction& instruction) : value(instruction) {
+    if (is_mma(instruction)) mma = mma_of(instruction);
+  }
+  const Mma& as_mma() const;
+  Target target_of(std::optional<std::string_view> name) const {
+    return name ? parse_target(*name) : default_target(value);
+  }
+};
+
+/// A case with what its state looks into.
+struct BoundCase {
+  Case value = {};
+  std::shared_ptr<const VectorFile> file = {};  // whose memory the state looks at
+  int64_t index = 0;
+};
+
+/// A plan, and how a search found it.
+struct BoundPlan {
+  GemmPlan plan = {};
+  std::optional<int64_t> differing = {};
+  std::string pattern = {};
+};
+
+/// A fresh array of NumPy's.
+nb::object numpy_array(std::span<const int64_t> shape, const char* dtype);
+inline nb::object numpy_array(const Extents& extents, const char* dtype) {
+  return numpy_array(std::span(extents.begin(), extents.end()), dtype);
+}
+
+/// Text of JSON as Python objects.
+nb::object from_json(const std::string& text);
+nb::list to_list(const std::vector<Violation>& violations);
+
+void bind_instruction(nb::module_& module);
+void bind_gemm(nb::module_& module);
+void bind_state(nb::module_& module);
+void bind_layout(nb::module_& module);
+
+}  // namespace bitmma::python

@@ -1,0 +1,401 @@
+// Instructions as values, and products of one instruction.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "binding.hpp"
+#include "bitmma/instruction/evidence.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/place_operands.hpp"
+#include "bitmma/instruction/statement.hpp"
+
+namespace bitmma::python {
+
+const Mma& BoundInstruction::as_mma() const {
+  if (!mma) {
+    throw Error({.field = "instruction",
+                 .seen = print(value),
+                 .expected = "a matrix instruction",
+                 .fix = "bitmma.execute runs those that move data"});
+  }
+  return *mma;
+}
+
+namespace {
+
+using nb::literals::operator""_a;
+
+/// One operand of all products: its buffer, and how the products find theirs.
+class Operand {
+ public:
+  /// Throws Error when the array is not [rows, cols] or [products, rows, cols] of elements of so many bytes.
+  Operand(nb::handle array, std::string_view name, int rows, int cols, int bytes, int64_t& products)
+      : buffer_(array, name) {
+    const int rank = buffer_.rank();
+    const bool fits = (rank == 2 || rank == 3) && buffer_.extent(-2) == rows && buffer_.extent(-1) == cols &&
+                      buffer_.item_bytes() == bytes;
+    const int64_t count = rank == 3 ? buffer_.extent(0) : 1;
+    if (!fits || (rank == 3 && products >= 0 && count != products)) {
+      throw Error({.field = std::string(name),
+                   .seen = fmt::format("shape {}, {} bytes an element", buffer_.shape(), buffer_.item_bytes()),
+                   .expected = fmt::format("(..., {}, {}) of {} bytes{}", rows, cols, bytes,
+                                           products >= 0 ? fmt::format(", {} products", products) : "")});
+    }
+    if (rank == 3) products = count;
+    view_ = {.codes = {buffer_.data(), buffer_.stride(-2), buffer_.stride(-1)},
+             .batch_stride = rank == 3 ? buffer_.stride(0) : 0};
+  }
+  const BatchView& view() const { return view_; }
+
+ private:
+  Buffer buffer_;
+  BatchView view_ = {};
+};
+
+/// D of [products, m, n]; arrays of two axes are for all products.
+void multiply_into(const BoundInstruction& instruction, std::optional<std::string_view> target, nb::handle a,
+                   nb::handle b, nb::handle c, nb::handle scale_a, nb::handle scale_b, nb::handle metadata,
+                   nb::handle d, int threads) {
+  const Mma& mma = instruction.as_mma();
+  int64_t products = -1;
+  const auto optional = [&](nb::handle array, std::string_view name, int rows, int cols, int bytes) {
+    return array.is_none() ? std::optional<Operand>{}
+                           : std::optional<Operand>(std::in_place, array, name, rows, cols, bytes, products);
+  };
+  const bool is_stored = !metadata.is_none();
+  const Operand of_a(a, "a", mma.m, is_stored ? mma.stored_k() : mma.a_cols(), code_bytes(mma.a), products);
+  const Operand of_b(b, "b", mma.k, mma.n, code_bytes(mma.b), products);
+  const auto of_c = optional(c, "c", mma.m, mma.n, code_bytes(mma.c));
+  const auto of_scale_a = optional(scale_a, "scale_a", mma.m, mma.scale_count, 1);
+  const auto of_scale_b = optional(scale_b, "scale_b", mma.scale_count, mma.n, 1);
+  const auto of_metadata = optional(metadata, "metadata", mma.m, metadata_chunks(mma), 1);
+  const Buffer of_d(d, "d", true);
+  const int64_t count = std::max<int64_t>(products, 0) + (products < 0 ? 1 : 0);
+  if (!of_d.is_contiguous() || of_d.bytes() != count * mma.m * mma.n * code_bytes(mma.d)) {
+    throw Error(
+        {.field = "d", .seen = "shape " + of_d.shape(), .expected = fmt::format("({}, {}, {})", count, mma.m, mma.n)});
+  }
+  const auto view = [](const std::optional<Operand>& operand) {
+    return operand ? std::optional<BatchView>(operand->view()) : std::nullopt;
+  };
+  const BatchOperands operands{.a = of_a.view(),
+                               .b = of_b.view(),
+                               .c = view(of_c),
+                               .scale_a = view(of_scale_a),
+                               .scale_b = view(of_scale_b),
+                               .metadata = view(of_metadata)};
+  const Target on = instruction.target_of(target);
+  const nb::gil_scoped_release release;
+  multiply_batch(instruction.value, on, count, operands, of_d.data(), threads);
+}
+
+OperandSource parse_source(std::string_view name) {
+  constexpr std::array<std::string_view, 3> names{"smem", "registers", "tmem"};
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return static_cast<OperandSource>(found - names.begin());
+  throw Error({.field = "a_source", .seen = std::string(name), .expected = "smem, registers or tmem"});
+}
+
+/// The instruction as fields say; `k` 0: all that its types give.
+BoundInstruction make_wgmma(int n, std::string_view d, std::string_view a, std::string_view b, int k, bool sparse,
+                            bool saturate, std::string_view a_source, bool negate_a, bool negate_b, bool transpose_a,
+                            bool transpose_b, int sparsity_selector) {
+  Wgmma one{.n = n,
+            .d = parse_format(d),
+            .a = parse_format(a),
+            .b = parse_format(b),
+            .sparse = sparse,
+            .saturate = saturate,
+            .a_source = parse_source(a_source),
+            .negate_a = negate_a,
+            .negate_b = negate_b,
+            .transpose_a = transpose_a,
+            .transpose_b = transpose_b,
+            .sparsity_selector = sparsity_selector};
+  if (k) one.k = k;
+  return BoundInstruction(wgmma(one));
+}
+
+MmaKind parse_kind(std::string_view name) {
+  if (const auto kind = mma_kind_named(name)) return *kind;
+  std::string legal;
+  for (const MmaKindInfo& row : mma_kinds) legal += (legal.empty() ? "" : ", ") + std::string(row.name);
+  throw Error({.field = "kind", .seen = std::string(name), .expected = legal});
+}
+
+/// The size of scale vector that is meant: "4X", "block16", or what the kind needs.
+ScaleVec parse_scale_vec(MmaKind kind, std::string_view text) {
+  if (text.empty()) return kind == MmaKind::mxf4nvf4 ? ScaleVec::x4 : ScaleVec::unwritten;
+  for (size_t i = 1; i < scale_vec_spellings.size(); ++i) {
+    if (scale_vec_spellings[i].ends_with(text)) return static_cast<ScaleVec>(i);
+  }
+  throw Error({.field = "scale_vec", .seen = std::string(text), .expected = "1X, 2X, 4X, block16 or block32"});
+}
+
+BoundInstruction make_tcgen05(std::string_view kind_name, int m, int n, std::string_view d, std::string_view a,
+                              std::string_view b, int k, int cta_group, bool ws, bool sparse, bool saturate,
+                              std::string_view a_source, bool negate_a, bool negate_b, bool transpose_a,
+                              bool transpose_b, std::string_view scale_vec, std::string_view scale_type,
+                              int scale_input_d, int sparsity_selector, bool ashift) {
+  const MmaKind kind = parse_kind(kind_name);
+  Tcgen05Mma one{.kind = kind,
+                 .cta_group = cta_group,
+                 .weight_stationary = ws,
+                 .n = n,
+                 .a = a.empty() ? natural_input(kind) : parse_format(a),
+                 .sparse = sparse,
+                 .saturate = saturate,
+                 .a_source = parse_source(a_source),
+                 .scale_input_d = scale_input_d,
+                 .negate_a = negate_a,
+                 .negate_b = negate_b,
+                 .transpose_a = transpose_a,
+                 .transpose_b = transpose_b,
+                 .sparsity_selector = sparsity_selector,
+                 .scale_vec = parse_scale_vec(kind, scale_vec),
+                 .ashift = ashift};
+  if (m) one.m = m;
+  if (!d.empty()) one.d = parse_format(d);
+  one.b = b.empty() ? one.a : parse_format(b);
+  if (k) one.k = k;
+  if (!scale_type.empty()) one.scale_type = parse_format(scale_type);
+  return BoundInstruction(tcgen05(one));
+}
+
+/// What of a tcgen05.mma its descriptor says, taken from arrays instead: M, N, K and types. Others are as they are.
+BoundInstruction with_shape(const BoundInstruction& instruction, int m, int n, int k, std::string_view a,
+                            std::string_view b, std::string_view d, std::string_view scale_type) {
+  std::optional<ShapeAndTypes> one = shape_and_types_of(instruction.value);
+  if (!one) return instruction;
+  one->m = m, one->n = n, one->k = k;
+  one->a = parse_format(a), one->b = parse_format(b);
+  if (!d.empty()) one->d = parse_format(d);
+  if (!scale_type.empty()) one->scale_type = parse_format(scale_type);
+  return BoundInstruction(with_shape_and_types(instruction.value, *one));
+}
+
+std::string_view print(OperandSource source) {
+  return source == OperandSource::smem ? "smem" : source == OperandSource::registers ? "registers" : "tmem";
+}
+
+std::string_view family_name(const Instruction& instruction) { return bitmma::print(family_of(instruction)); }
+
+nb::dict evidence_of_instruction(const BoundInstruction& instruction, std::optional<std::string_view> target) {
+  const Target on = instruction.target_of(target);
+  require_legal(instruction.value, on);
+  nb::dict said;
+  said["target"] = bitmma::print(on);
+  if (instruction.mma) {
+    const AccumulatorModel& model = model_for(instruction.value, on);
+    const Evidence evidence = bitmma::evidence_of(instruction.value, on);
+    said["level"] = bitmma::print(evidence);
+    said["rule"] = print_rule(model);
+    said["source"] = model.source;
+  } else {
+    said["level"] = "documented move of bits";
+    said["rule"] = "";
+    said["source"] = find_form(instruction.value)->source;
+  }
+  nb::list choices;
+  for (const Choice& choice : choices_of(instruction.value, on))
+    choices.append(nb::str(choice.what.data(), choice.what.size()));
+  said["choices"] = choices;
+  return said;
+}
+
+nb::list names_of(const TargetSet& set) {
+  nb::list names;
+  for (const TargetInfo& row : targets) {
+    if (set.contains(row.id)) names.append(nb::str(row.name.data(), row.name.size()));
+  }
+  return names;
+}
+
+}  // namespace
+
+void bind_instruction(nb::module_& module) {
+  nb::class_<BoundInstruction> instruction(
+      module, "Instruction",
+      "One instruction as a value: of PTX text, or of bitmma.wgmma and bitmma.tcgen05. Shapes are of one product.");
+  const auto of_mma = [&](const char* name, auto get, const char* doc) {
+    instruction.def_prop_ro(
+        name, [get](const BoundInstruction& one) { return get(one.as_mma()); }, doc);
+  };
+  const auto format_of = [&](const char* name, Format Mma::*member, const char* doc) {
+    of_mma(
+        name, [member](const Mma& mma) { return std::string(info(mma.*member).name); }, doc);
+  };
+  instruction.def("__init__", [](BoundInstruction* self, std::string_view text) {
+    new (self)
+        BoundInstruction(text.find_first_of(" \t\n{[;@") == std::string_view::npos ? parse_instruction(text)
+                                                                                   : parse_statement(text).instruction);
+  });
+  instruction.def("__str__", [](const BoundInstruction& one) { return bitmma::print(one.value); });
+  instruction.def("__repr__",
+                  [](const BoundInstruction& one) { return "Instruction('" + bitmma::print(one.value) + "')"; });
+  instruction.def(
+      "__eq__",
+      [](const BoundInstruction& one, nb::handle other) {
+        return nb::isinstance<BoundInstruction>(other) && one.value == nb::cast<BoundInstruction&>(other).value;
+      },
+      nb::arg("other").none());
+  instruction.def("__hash__", [](const BoundInstruction& one) {
+    return static_cast<int64_t>(std::hash<std::string>{}(bitmma::print(one.value)) >> 1);
+  });
+  // A mnemonic and the registers of a statement say all but the immediates and what tcgen05's descriptor holds.
+  instruction.def("__getstate__", [](const BoundInstruction& one) {
+    nb::dict immediates;
+    for (const ImmediateInfo& row : immediates_of(one.value)) {
+      immediates[nb::str(row.name.data(), row.name.size())] = immediate_of(one.value, row.name);
+    }
+    const std::optional<ShapeAndTypes> of = shape_and_types_of(one.value);
+    const auto name = [](Format format) { return std::string(info(format).name); };
+    return nb::make_tuple(bitmma::print(statement_of(one.value)), immediates,
+                          of ? nb::object(nb::make_tuple(of->m, of->n, of->k, name(of->d), name(of->a), name(of->b),
+                                                         name(of->scale_type)))
+                             : nb::none());
+  });
+  instruction.def("__setstate__", [](BoundInstruction& self, const nb::tuple& state) {
+    Instruction one = parse_statement(nb::cast<std::string>(state[0])).instruction;
+    if (const nb::object of = state[2]; !of.is_none()) {
+      const auto format = [&](int index) { return parse_format(nb::cast<std::string>(of[index])); };
+      one = with_shape_and_types(one, {.m = nb::cast<int>(of[0]),
+                                       .n = nb::cast<int>(of[1]),
+                                       .k = nb::cast<int>(of[2]),
+                                       .d = format(3),
+                                       .a = format(4),
+                                       .b = format(5),
+                                       .scale_type = format(6)});
+    }
+    for (const auto& [name, value] : nb::cast<nb::dict>(state[1])) {
+      one = with_immediate(one, nb::cast<std::string>(name), nb::cast<int64_t>(value));
+    }
+    new (&self) BoundInstruction(one);
+  });
+  instruction.def_prop_ro(
+      "family", [](const BoundInstruction& one) { return std::string(family_name(one.value)); },
+      "wgmma, mma.sync, tcgen05, or a move of Tensor Memory.");
+  instruction.def_prop_ro(
+      "is_mma", [](const BoundInstruction& one) { return one.mma.has_value(); },
+      "True for matrix instructions, False for those that move data.");
+  of_mma(
+      "products", [](const Mma& mma) { return mma.products; }, "Independent products: 4 of m8n8k4 of f16, else 1.");
+  of_mma(
+      "m", [](const Mma& mma) { return mma.m / mma.products; }, "Rows of A and D.");
+  of_mma(
+      "n", [](const Mma& mma) { return mma.n; }, "Columns of B and D.");
+  of_mma(
+      "k", [](const Mma& mma) { return mma.k / mma.products; }, "Columns of A and rows of B.");
+  of_mma(
+      "stored_k", [](const Mma& mma) { return mma.stored_k(); },
+      "Columns of A that are stored: k, or half of it where A is sparse.");
+  format_of("a", &Mma::a, "Format of A.");
+  format_of("b", &Mma::b, "Format of B.");
+  format_of("c", &Mma::c, "Format of C.");
+  format_of("d", &Mma::d, "Format of D.");
+  of_mma(
+      "sparse", [](const Mma& mma) { return mma.sparse; }, "A is sparse.");
+  of_mma(
+      "scale_count", [](const Mma& mma) { return mma.scale_count; },
+      "Block scales of a row of A and a column of B; 0: none.");
+  format_of("scale_type", &Mma::scale_type, "Format of block scales.");
+  of_mma(
+      "metadata_chunks", [](const Mma& mma) { return metadata_chunks(mma); },
+      "Chunks of a row of a sparse A, four bits of metadata each.");
+  of_mma(
+      "a_source", [](const Mma& mma) { return std::string(print(mma.a_source)); },
+      "Where A is read: smem, registers or tmem.");
+  of_mma(
+      "reads_c", [](const Mma& mma) { return mma.enable_input_d; }, "C is an operand.");
+  instruction.def_prop_ro(
+      "default_target",
+      [](const BoundInstruction& one) { return std::string(bitmma::print(default_target(one.value))); },
+      "The target that is meant where none is named.");
+  instruction.def_prop_ro(
+      "targets", [](const BoundInstruction& one) { return names_of(targets_of(one.value)); },
+      "The targets that have it.");
+  instruction.def_prop_ro(
+      "immediates",
+      [](const BoundInstruction& one) {
+        nb::dict values;
+        for (const ImmediateInfo& row : immediates_of(one.value)) {
+          values[nb::str(row.name.data(), row.name.size())] = immediate_of(one.value, row.name);
+        }
+        return values;
+      },
+      "Numbers that are part of it and not of its mnemonic, by name.");
+  instruction.def(
+      "with_immediate",
+      [](const BoundInstruction& one, std::string_view name, int64_t value) {
+        return BoundInstruction(with_immediate(one.value, name, value));
+      },
+      "name"_a, "value"_a, "The same with another value of one of them. Raises Error for one that it does not have.");
+  instruction.def(
+      "violations",
+      [](const BoundInstruction& one, std::optional<std::string_view> target) {
+        const nb::list rows = to_list(violations_of(one.value, one.target_of(target)));
+        return nb::cast<nb::list>(nb::module_::import_("bitmma._errors").attr("violations_of")(rows));
+      },
+      "target"_a = nb::none(), "All that is illegal about it on a target, a list of Violation; empty: nothing.");
+  instruction.def("_fields", [](const BoundInstruction& one) {
+    nb::list rows;
+    for (const FieldRule& rule : fields_of(one.value)) {
+      const FieldInfo& field = info(rule.field);
+      nb::dict row;
+      row["name"] = field.name;
+      row["after"] = field.after;
+      row["access"] = rule.access == Access::read ? "read" : rule.access == Access::write ? "write" : "read_write";
+      row["required"] = rule.required;
+      row["dtype"] = field.type == ElementType::u8                 ? "uint8"
+                     : field.type == ElementType::u64 || rule.wide ? "uint64"
+                                                                   : "uint32";
+      nb::list shape;
+      for (const int64_t extent : rule.extents) shape.append(extent);
+      row["shape"] = field.is_number ? nb::object(nb::none()) : nb::object(nb::tuple(shape));
+      row["meaning"] = rule.meaning;
+      rows.append(row);
+    }
+    return rows;
+  });
+  module.def("multiply_into", multiply_into, "instruction"_a, "target"_a.none(), "a"_a, "b"_a, "c"_a.none(),
+             "scale_a"_a.none(), "scale_b"_a.none(), "metadata"_a.none(), "d"_a, "threads"_a);
+  module.def("wgmma", make_wgmma);
+  module.def("tcgen05", make_tcgen05);
+  module.def("with_shape", with_shape);
+  module.def("evidence", evidence_of_instruction, "instruction"_a, "target"_a = nb::none());
+  module.def("formats", [] {
+    nb::list names;
+    for (const FormatInfo& row : formats)
+      names.append(nb::make_tuple(std::string(row.name), row.bits, code_bytes(row.id)));
+    return names;
+  });
+  module.def("targets", [] { return names_of(TargetSet::from(Target::sm_70)); });
+  module.def("all_instructions", [] {
+    std::vector<BoundInstruction> all;
+    for (const Instruction& one : all_instructions()) all.emplace_back(one);
+    return all;
+  });
+  module.def("to_floats", [](nb::handle codes, std::string_view format, nb::handle out) {
+    const Matrix matrix = matrix_in(codes, parse_format(format), "codes");
+    const Buffer floats(out, "out", true);
+    const std::vector<float> values = to_floats(matrix);
+    if (floats.bytes() != static_cast<int64_t>(values.size() * sizeof(float)) || !floats.is_contiguous())
+      throw Error({.field = "out", .seen = floats.shape(), .expected = "as many floats"});
+    std::ranges::copy(values, static_cast<float*>(floats.data()));
+  });
+  module.def("from_floats", [](nb::handle values, std::string_view format, nb::handle out) {
+    const Buffer from(values, "values");
+    const Buffer to(out, "codes", true);
+    const Format as = parse_format(format);
+    const auto count = from.bytes() / static_cast<int64_t>(sizeof(float));
+    if (from.item_bytes() != sizeof(float) || !from.is_contiguous() || !to.is_contiguous() ||
+        to.bytes() != count * code_bytes(as))
+      throw Error({.field = "values", .seen = from.shape(), .expected = "contiguous floats"});
+    const Matrix codes = from_floats(as, 1, static_cast<int>(count),
+                                     {static_cast<const float*>(from.data()), static_cast<size_t>(count)});
+    write_codes(codes, to.data());
+  });
+}
+
+}  // namespace bitmma::python

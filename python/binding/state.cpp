@@ -1,0 +1,453 @@
+// What instructions act on: states as dictionaries of arrays, cases, vector files, and the questions people ask of
+// them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "binding.hpp"
+#include "bitmma/analysis/diagnose.hpp"
+#include "bitmma/analysis/explain.hpp"
+#include "bitmma/analysis/lint.hpp"
+#include "bitmma/analysis/report.hpp"
+#include "bitmma/files/compare.hpp"
+#include "bitmma/files/golden.hpp"
+#include "bitmma/files/product_file.hpp"
+#include "bitmma/files/vector_file.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "bitmma/memory/metadata.hpp"
+
+namespace bitmma::python {
+namespace {
+
+using nb::literals::operator""_a;
+
+nb::str text_of(std::string_view text) { return nb::str(text.data(), text.size()); }
+
+/// A dictionary of arrays and numbers as a state that looks into them. The buffers live as long as this.
+class BorrowedState {
+ public:
+  explicit BorrowedState(const nb::dict& from) {
+    for (const auto& [key, value] : from) add(nb::cast<std::string>(key), value);
+  }
+  State state = {};
+
+ private:
+  void add(const std::string& name, nb::handle value) {
+    const auto field = std::ranges::find(state_fields, std::string_view(name), &FieldInfo::name);
+    if (field == state_fields.end()) {
+      std::string legal;
+      for (const FieldInfo& row : state_fields) legal += (legal.empty() ? "" : ", ") + std::string(row.name);
+      throw Error({.field = "state", .seen = name, .expected = legal});
+    }
+    // Two fields share a name only after the instruction.
+    if (field->is_number) {
+      uint64_t number = 0;
+      const nb::object index = nb::module_::import_("operator").attr("index")(value);
+      if (!nb::try_cast(index, number))
+        throw Error(
+            {.field = name, .seen = nb::cast<std::string>(nb::str(value)), .expected = "a number of up to 64 bits"});
+      state.set(field->id, number);
+      return;
+    }
+    const Buffer& buffer = buffers_.emplace_back(value, name);
+    if (!buffer.is_contiguous())
+      throw Error({.field = name, .seen = "strides", .expected = "a contiguous array", .fix = "np.ascontiguousarray"});
+    std::vector<int64_t> shape;
+    for (int axis = 0; axis < buffer.rank(); ++axis) shape.push_back(buffer.extent(axis));
+    const Extents extents(shape);
+    if (field->type == ElementType::u8) {
+      require_items(name, buffer, 1, 1);
+      state.borrow(field->id,
+                   std::span(static_cast<const uint8_t*>(buffer.data()), static_cast<size_t>(buffer.bytes())), extents);
+    } else {
+      require_items(name, buffer, 4, 8);
+      state.borrow(field->id,
+                   std::span(static_cast<const uint32_t*>(buffer.data()), static_cast<size_t>(buffer.bytes() / 4)),
+                   extents, buffer.item_bytes() == 8);
+    }
+  }
+  static void require_items(const std::string& name, const Buffer& buffer, int64_t bytes, int64_t or_bytes) {
+    if (buffer.item_bytes() == bytes || buffer.item_bytes() == or_bytes) return;
+    throw Error({.field = name,
+                 .seen = fmt::format("{} bytes an element", buffer.item_bytes()),
+                 .expected = bytes == or_bytes ? "bytes" : "words of 32 bits, or of 64 for f64"});
+  }
+
+  std::vector<Buffer> buffers_ = {};
+};
+
+nb::object array_of(const bitmma::Buffer& buffer) {
+  const bool is_bytes = info(buffer.field()).type == ElementType::u8;
+  nb::object array = numpy_array(buffer.extents(), is_bytes ? "uint8" : buffer.is_wide() ? "uint64" : "uint32");
+  const Buffer to(array, "array", true);
+  if (to.bytes() > 0) {
+    if (is_bytes) std::memcpy(to.data(), buffer.bytes().data(), static_cast<size_t>(to.bytes()));
+    else std::memcpy(to.data(), buffer.words().data(), static_cast<size_t>(to.bytes()));
+  }
+  return array;
+}
+
+/// A state as a dictionary of new arrays.
+nb::dict dictionary_of(const State& state) {
+  nb::dict all;
+  for (const bitmma::Buffer& buffer : state.buffers()) {
+    const FieldInfo& row = info(buffer.field());
+    all[text_of(row.name)] = row.is_number ? nb::object(nb::int_(buffer.number())) : array_of(buffer);
+  }
+  return all;
+}
+
+/// What the instruction writes of a state, by the names before it or after it.
+nb::dict written_of(const Instruction& instruction, const State& state, bool after) {
+  nb::dict written;
+  for (const FieldRule& rule : fields_of(instruction)) {
+    if (rule.access == Access::read) continue;
+    const FieldInfo& row = info(rule.field);
+    for (const bitmma::Buffer& buffer : state.buffers()) {
+      if (buffer.field() == rule.field) written[text_of(after ? row.after : row.name)] = array_of(buffer);
+    }
+  }
+  return written;
+}
+
+/// The matrix as (format, codes).
+nb::object codes_of(const Matrix& matrix) {
+  const std::array<const char*, 9> dtypes{"", "uint8", "uint16", "", "uint32", "", "", "", "uint64"};
+  nb::object array =
+      numpy_array({matrix.rows(), matrix.cols()}, dtypes[static_cast<size_t>(code_bytes(matrix.format()))]);
+  const Buffer to(array, "array", true);
+  write_codes(matrix, to.data());
+  return nb::make_tuple(text_of(info(matrix.format()).name), array);
+}
+nb::object codes_of(const std::optional<Matrix>& matrix) { return matrix ? codes_of(*matrix) : nb::none(); }
+
+/// Runs the instruction; what it writes comes back by the names of fields before it.
+nb::dict run(const BoundInstruction& instruction, std::optional<std::string_view> target, const nb::dict& state) {
+  BorrowedState borrowed(state);
+  const Target on = instruction.target_of(target);
+  {
+    const nb::gil_scoped_release release;
+    execute(instruction.value, on, borrowed.state);
+  }
+  return written_of(instruction.value, borrowed.state, false);
+}
+
+/// The metadata of a sparse A, four bits a chunk; nothing where it is dense, or where no such bits say it.
+nb::object metadata_of(const Mma& mma, const Operands& operands) {
+  if (!mma.sparse || !operands.mixed.empty()) return nb::none();
+  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
+  const int chunks = metadata_chunks(mma);
+  nb::object array = numpy_array({mma.m, chunks}, "uint8");
+  const Buffer to(array, "metadata", true);
+  for (int chunk = 0; chunk < mma.m * chunks; ++chunk) {
+    const auto of_chunk = std::span(operands.selected_k)
+                              .subspan(static_cast<size_t>(chunk * pattern.stored_per_chunk),
+                                       static_cast<size_t>(pattern.stored_per_chunk));
+    static_cast<uint8_t*>(to.data())[chunk] = static_cast<uint8_t>(nibble_of(pattern, of_chunk));
+  }
+  return array;
+}
+
+/// Owns everything: arrays of Python may change or go.
+BoundCase make_case(const BoundInstruction& instruction, std::optional<std::string_view> target, nb::handle state,
+                    const nb::dict& logical) {
+  BoundCase one{.value = {.instruction = instruction.value, .target = instruction.target_of(target)}};
+  if (!state.is_none()) {
+    const BorrowedState borrowed(nb::cast<nb::dict>(state));
+    for (const bitmma::Buffer& buffer : borrowed.state.buffers()) {
+      const FieldInfo& row = info(buffer.field());
+      const auto words = buffer.words();
+      if (row.is_number) one.value.before.set(row.id, buffer.number());
+      else if (row.type == ElementType::u8)
+        one.value.before.set(row.id, std::vector<uint8_t>(buffer.bytes().begin(), buffer.bytes().end()),
+                             buffer.extents());
+      else if (!buffer.is_wide())
+        one.value.before.set(row.id, std::vector<uint32_t>(words.begin(), words.end()), buffer.extents());
+      else {
+        std::vector<uint64_t> elements(words.size() / 2);
+        std::memcpy(elements.data(), words.data(), words.size_bytes());
+        one.value.before.set(row.id, elements, buffer.extents());
+      }
+    }
+  }
+  const auto take = [&](const char* name, std::optional<Matrix>& to) {
+    if (logical.contains(name)) to = optional_matrix_in(logical[name], name);
+  };
+  LogicalMatrices& matrices = one.value.logical;
+  take("a", matrices.a), take("b", matrices.b), take("c", matrices.c), take("d", matrices.d);
+  take("scale_a", matrices.scale_a), take("scale_b", matrices.scale_b);
+  if (!one.value.has_state() && matrices.a && !matrices.c) {
+    // Without C the product alone: what an instruction that always reads C gets is +0.
+    one.value.instruction = with_enable_input_d(one.value.instruction, false);
+    const Mma mma = mma_of(one.value.instruction);
+    if (mma.enable_input_d) matrices.c = Matrix(mma.c, mma.m, mma.n);
+  }
+  require_legal(one.value.instruction, one.value.target);
+  return one;
+}
+
+std::vector<Case> values_of(const std::vector<BoundCase>& cases) {
+  std::vector<Case> values;
+  for (const BoundCase& one : cases) values.push_back(one.value);
+  return values;
+}
+
+nb::dict dictionary_of(const Fault& fault) {
+  nb::dict said;
+  said["id"] = fault.id;
+  said["stage"] = text_of(print(fault.stage));
+  said["what"] = fault.what;
+  said["fix"] = fault.fix;
+  return said;
+}
+
+nb::dict run_diagnose(const std::vector<BoundCase>& cases, const nb::list& actual, int64_t max_cases, int max_findings,
+                      bool pairs) {
+  std::vector<Matrix> wrong;
+  for (const nb::handle one : actual) wrong.push_back(*optional_matrix_in(one, "actual"));
+  const std::vector<Case> values = values_of(cases);
+  const Diagnosis found = [&] {
+    const nb::gil_scoped_release release;
+    return diagnose(values, wrong, {.max_cases = max_cases, .max_findings = max_findings, .pairs = pairs});
+  }();
+  nb::dict said;
+  said["cases"] = found.cases;
+  said["outputs"] = found.outputs;
+  said["wrong"] = found.wrong;
+  said["tried"] = found.tried;
+  nb::list findings;
+  for (const Finding& finding : found.findings) {
+    nb::dict row;
+    nb::list faults;
+    for (const Fault& fault : finding.faults) faults.append(dictionary_of(fault));
+    row["faults"] = faults;
+    row["wrong_explained"] = finding.wrong_explained;
+    row["right_broken"] = finding.right_broken;
+    row["explains_all"] = finding.explains_all;
+    findings.append(row);
+  }
+  said["findings"] = findings;
+  return said;
+}
+
+nb::dict dictionary_of(const Comparison& found) {
+  nb::dict said;
+  said["cases"] = found.cases;
+  said["outputs"] = found.outputs;
+  said["mismatches"] = found.mismatches;
+  said["cases_with_mismatches"] = found.cases_with_mismatches;
+  said["first"] = found.first ? nb::object(nb::str(print(*found.first).c_str())) : nb::none();
+  return said;
+}
+
+/// Tensors and keys of a file: (name, dtype, shape, array of bytes that keeps the file alive).
+nb::list tensors_of(const TensorFile& file) {
+  nb::list rows;
+  for (const Tensor& tensor : file.tensors) {
+    nb::object bytes = nb::module_::import_("numpy").attr("empty")(tensor.bytes.size(), "uint8");
+    const Buffer to(bytes, "bytes", true);
+    if (!tensor.bytes.empty()) std::memcpy(to.data(), tensor.bytes.data(), tensor.bytes.size());
+    rows.append(nb::make_tuple(tensor.name, tensor.dtype, nb::cast(tensor.shape), bytes));
+  }
+  return rows;
+}
+
+nb::dict metadata_of(const TensorFile& file) {
+  nb::dict keys;
+  for (const auto& [key, value] : file.metadata) keys[key.c_str()] = value;
+  return keys;
+}
+
+void write_tensors(const std::string& path, const nb::list& tensors, const nb::dict& metadata) {
+  TensorFile file;
+  for (const nb::handle one : tensors) {
+    const Buffer bytes(one[3], "tensor");
+    if (!bytes.is_contiguous()) throw Error({.field = "tensor", .seen = "strides", .expected = "a contiguous array"});
+    const auto* first = static_cast<const uint8_t*>(bytes.data());
+    file.set(Tensor::from_bytes(nb::cast<std::string>(one[0]), nb::cast<std::string>(one[1]),
+                                nb::cast<std::vector<int64_t>>(one[2]),
+                                std::vector<uint8_t>(first, first + bytes.bytes())));
+  }
+  for (const auto& [key, value] : metadata) file.set_metadata(nb::cast<std::string>(key), nb::cast<std::string>(value));
+  const nb::gil_scoped_release release;
+  write_tensor_file(path, file);
+}
+
+struct BoundFile {
+  std::shared_ptr<const VectorFile> file = {};
+};
+
+void write_cases(const std::string& path, const std::vector<BoundCase>& cases, const std::string& source) {
+  if (cases.empty()) throw Error({.field = "cases", .seen = "none", .expected = "one or more"});
+  VectorBuilder builder(cases.front().value.instruction, cases.front().value.target);
+  for (const BoundCase& one : cases) {
+    if (print(one.value.instruction) != print(cases.front().value.instruction) ||
+        one.value.target != cases.front().value.target)
+      throw Error(
+          {.field = "cases", .seen = print(one.value.instruction), .expected = "one instruction on one target"});
+    builder.add(one.value);
+  }
+  TensorFile file = std::move(builder).finish({{"source", source}});
+  static_cast<void>(as_vector_file(file));  // what cannot be read again is not written
+  write_tensor_file(path, file);
+}
+
+}  // namespace
+
+void bind_state(nb::module_& module) {
+  module.def("execute", run, "instruction"_a, "target"_a.none(), "state"_a);
+  nb::class_<BoundCase>(module, "CaseValue")
+      .def_static("make", make_case, "instruction"_a, "target"_a.none(), "state"_a.none(), "logical"_a)
+      .def_prop_ro("instruction", [](const BoundCase& one) { return BoundInstruction(one.value.instruction); })
+      .def_prop_ro("target", [](const BoundCase& one) { return std::string(print(one.value.target)); })
+      .def_prop_ro("index", [](const BoundCase& one) { return one.index; })
+      .def("state",
+           [](const BoundCase& one) {
+             return one.value.has_state() ? nb::object(dictionary_of(one.value.before)) : nb::none();
+           })
+      .def("after",
+           [](const BoundCase& one) {
+             return one.value.after ? nb::object(written_of(one.value.instruction, *one.value.after, true))
+                                    : nb::none();
+           })
+      .def("logical",
+           [](const BoundCase& one) {
+             const LogicalMatrices& from = one.value.logical;
+             nb::dict matrices;
+             matrices["a"] = codes_of(from.a), matrices["b"] = codes_of(from.b), matrices["c"] = codes_of(from.c);
+             matrices["d"] = codes_of(from.d), matrices["scale_a"] = codes_of(from.scale_a),
+             matrices["scale_b"] = codes_of(from.scale_b);
+             return matrices;
+           })
+      .def("operands",
+           [](const BoundCase& one) {
+             const Operands operands = operands_of(one.value);
+             const LogicalMatrices from = logical_of(one.value.instruction, operands);
+             const Mma mma = mma_of(one.value.instruction);
+             nb::dict matrices;
+             matrices["stored_a"] = mma.sparse ? codes_of(operands.a) : nb::none();
+             matrices["metadata"] = metadata_of(mma, operands);
+             matrices["a"] = codes_of(from.a), matrices["b"] = codes_of(from.b), matrices["c"] = codes_of(from.c);
+             matrices["scale_a"] = codes_of(from.scale_a), matrices["scale_b"] = codes_of(from.scale_b);
+             return matrices;
+           })
+      .def("computed_d",
+           [](const BoundCase& one) {
+             const Matrix d = [&] {
+               const nb::gil_scoped_release release;
+               return computed_d(one.value);
+             }();
+             return codes_of(d);
+           })
+      .def("recorded_d",
+           [](const BoundCase& one) {
+             return one.value.has_recorded_d() ? codes_of(recorded_d(one.value)) : nb::none();
+           })
+      .def("faulty_d",
+           [](const BoundCase& one, const std::vector<std::string>& faults) {
+             const std::vector<Case> cases{one.value};
+             return codes_of(faulty_d(cases, 0, faults));
+           })
+      .def("warnings", [](const BoundCase& one) { return to_list(lint(one.value)); })
+      .def(
+          "explain",
+          [](const BoundCase& one, int row, int col) {
+            const Explanation said = explain(one.value, row, col);
+            return nb::make_tuple(print(said), from_json(report(said, one.value.target)));
+          },
+          "row"_a, "col"_a);
+  module.def("diagnose", run_diagnose, "cases"_a, "actual"_a, "max_cases"_a, "max_findings"_a, "pairs"_a);
+  module.def("fault_catalogue", [](const std::vector<BoundCase>& cases) {
+    nb::list rows;
+    for (const Fault& fault : fault_catalogue(values_of(cases))) rows.append(dictionary_of(fault));
+    return rows;
+  });
+
+  nb::class_<BoundFile>(module, "VectorFileValue")
+      .def_prop_ro("path", [](const BoundFile& one) { return one.file->file.path; })
+      .def_prop_ro("instruction", [](const BoundFile& one) { return BoundInstruction(one.file->instruction); })
+      .def_prop_ro("target", [](const BoundFile& one) { return std::string(print(one.file->target)); })
+      .def_prop_ro("cases", [](const BoundFile& one) { return one.file->cases; })
+      .def_prop_ro("has_recorded_d", [](const BoundFile& one) { return one.file->has_recorded_d(); })
+      .def_prop_ro("source", [](const BoundFile& one) { return one.file->source(); })
+      .def("tensors", [](const BoundFile& one) { return tensors_of(one.file->file); })
+      .def("metadata", [](const BoundFile& one) { return metadata_of(one.file->file); })
+      .def("case",
+           [](const BoundFile& one, int64_t index) {
+             return BoundCase{.value = case_at(*one.file, index), .file = one.file, .index = index};
+           })
+      .def(
+          "verify",
+          [](const BoundFile& one, int threads, int64_t first, int64_t count) {
+            const Comparison found = [&] {
+              const nb::gil_scoped_release release;
+              return verify(first == 0 && count < 0
+                                ? *one.file
+                                : cases_of(*one.file, first, count < 0 ? one.file->cases - first : count),
+                            threads);
+            }();
+            return dictionary_of(found);
+          },
+          "threads"_a, "first"_a = 0, "count"_a = -1)
+      .def("compare",
+           [](const BoundFile& one, const BoundFile& other) { return dictionary_of(compare(*one.file, *other.file)); });
+  module.def("read", [](const std::string& path, std::string_view instruction, std::optional<std::string_view> target) {
+    VectorFileDefaults defaults{.instruction = instruction};
+    if (target) defaults.target = parse_target(*target);
+    const nb::gil_scoped_release release;
+    return BoundFile{std::make_shared<const VectorFile>(read_vector_file(path, defaults))};
+  });
+  module.def("read_tensors", [](const std::string& path) {
+    const TensorFile file = read_tensor_file(path);
+    return nb::make_tuple(tensors_of(file), metadata_of(file));
+  });
+  module.def("write_tensors", write_tensors);
+  module.def("write_cases", write_cases);
+  module.def("golden", [](const BoundInstruction& instruction, std::optional<std::string_view> target, int64_t cases,
+                          int64_t first_case, uint64_t seed, std::string_view distribution, std::string_view layout_a,
+                          std::string_view layout_b, int threads) {
+    const auto drawn = distribution_named(distribution);
+    if (!drawn) {
+      std::string legal;
+      for (const DistributionInfo& row : distributions) legal += (legal.empty() ? "" : ", ") + std::string(row.name);
+      throw Error({.field = "distribution", .seen = std::string(distribution), .expected = legal});
+    }
+    GoldenRequest request{.instruction = instruction.value,
+                          .cases = cases,
+                          .first_case = first_case,
+                          .seed = seed,
+                          .distribution = *drawn};
+    if (target) request.target = parse_target(*target);
+    if (!layout_a.empty()) request.placement.a = parse_operand_layout(layout_a);
+    if (!layout_b.empty()) request.placement.b = parse_operand_layout(layout_b);
+    if (is_mma(request.instruction))
+      request.instruction = with_majors(request.instruction, request.placement.a, request.placement.b);
+    const nb::gil_scoped_release release;
+    return BoundFile{std::make_shared<const VectorFile>(as_vector_file(make_golden(request, threads)))};
+  });
+  module.def("read_product", [](const std::string& path) {
+    const ProductFile file = [&] {
+      const nb::gil_scoped_release release;
+      return read_product_file(path);
+    }();
+    nb::dict said;
+    const GemmInputs& in = file.inputs;
+    said["a"] = codes_of(in.a), said["b"] = codes_of(in.b), said["c"] = codes_of(in.c),
+    said["bias"] = codes_of(in.bias);
+    said["scale_a"] = codes_of(in.scale_a), said["scale_b"] = codes_of(in.scale_b), said["sfa"] = codes_of(in.sfa);
+    said["sfb"] = codes_of(in.sfb), said["d"] = codes_of(file.d);
+    said["rows"] = nb::cast(in.rows), said["cols"] = nb::cast(in.cols);
+    said["whole"] = nb::make_tuple(in.whole_m, in.whole_n);
+    said["target"] = file.target ? nb::object(text_of(print(*file.target))) : nb::none();
+    said["output"] = file.output() ? nb::object(text_of(info(*file.output()).name)) : nb::none();
+    said["alpha"] = file.alpha, said["beta"] = file.beta;
+    said["metadata"] = metadata_of(file.file);
+    return said;
+  });
+}
+
+}  // namespace bitmma::python

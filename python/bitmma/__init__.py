@@ -1,0 +1,37 @@
+"""bitmma: what NVIDIA's tensor cores compute, bit for bit, on a CPU.
+
+    import bitmma, numpy as np
+    d = bitmma.mma("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", a, b)          one instruction, an H200's bits
+    d = bitmma.gemm(x, w.T, "nvjet-algo2", output="bf16")                               a whole product of a library
+    plans = bitmma.find_plans(x, w.T, recorded)                                         which way of adding gave this?
+
+By what you have:
+    two matrices        mma, gemm
+    a recorded D        find_plans, accuracy, evidence
+    a machine's state   execute: registers, shared memory, descriptors, Tensor Memory
+    PTX or a word       instruction, decode, encode
+    a layout            bitmma.layout: where every element is, as integer arrays
+    a vector file       read, write, verify, golden
+    wrong bits          explain, diagnose, lint
+
+Errors are bitmma.Error, with every violation. Nothing is global; all functions may be called from many threads.
+"""
+from . import layout
+from ._arrays import Codes, codes, dtype_of, format_of
+from ._core import Instruction, Plan
+from ._core import version as __version__
+from ._descriptors import decode, encode
+from ._errors import Error, Violation
+from ._gemm import Accuracy, CatalogueEntry, accuracy, catalogue, find_plans, gemm, generated
+from ._mma import Evidence, all_instructions, evidence, instruction, mma, tcgen05, wgmma
+from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule, Finding, Product, VectorFile, compare,
+                     diagnose, execute, explain, fault_catalogue, fields, golden, lint, read, read_product, verify,
+                     write)
+
+__all__ = [
+    "Accuracy", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
+    "Fault", "FieldRule", "Finding", "Instruction", "Plan", "Product", "VectorFile", "Violation", "accuracy",
+    "all_instructions", "catalogue", "codes", "compare", "decode", "diagnose", "dtype_of", "encode", "evidence",
+    "execute", "explain", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
+    "instruction", "layout", "lint", "mma", "read", "read_product", "tcgen05", "verify", "wgmma", "write",
+]

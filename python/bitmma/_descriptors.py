@@ -1,0 +1,59 @@
+"""Words taken apart and put together: descriptors, mnemonics."""
+from __future__ import annotations
+
+from typing import Any
+
+from . import _core
+from ._core import Instruction
+from ._errors import refuse
+from ._mma import _parsed, evidence
+
+
+def decode(what: int | str | Instruction, *, target: str | None = None, kind: str | None = None,
+           major: str | None = None) -> dict[str, Any]:
+    """What a word or an instruction says, as a dictionary.
+
+    what     a shared-memory descriptor (a number, or text such as "0x4000004000010000"), with `kind` a tcgen05
+             instruction descriptor, or PTX text
+    target   sm_90a for descriptors where it is left out; instructions mean one themselves
+    kind     f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4: the word is an instruction descriptor
+    major    "k" or "mn", for better warnings
+
+    >>> decode(0x4000004000010000)["fields"]["stride_dim_byte_offset"]
+    1024
+    """
+    if isinstance(what, str) and what.strip()[:1].isdigit():
+        try:
+            what = int(what.strip(), 0)
+        except ValueError:
+            raise refuse("word", what, "a number, such as 0x4000004000010000") from None
+    if isinstance(what, (str, Instruction)):
+        one = _parsed(what) if isinstance(what, str) else what
+        said: dict[str, Any] = {"instruction": str(one), "family": one.family, "targets": one.targets}
+        if one.is_mma:
+            said |= {"m": one.m, "n": one.n, "k": one.k, "d": one.d, "a": one.a, "b": one.b, "c": one.c,
+                     "sparse": one.sparse, "scale_count": one.scale_count, "a_source": one.a_source}
+        said["immediates"] = one.immediates
+        said["evidence"] = evidence(one, target)._asdict() if not one.violations(target) else None
+        said["violations"] = one.violations(target)
+        return said
+    if not 0 <= what < 1 << (32 if kind else 64):
+        raise refuse("word", hex(what), f"a number of {32 if kind else 64} bits")
+    fields: Any = _core.decode_smem(what, target or "sm_90a", major) if kind is None else _core.decode_idesc(kind, what)
+    return fields
+
+
+def encode(instruction: Instruction | None = None, *, target: str = "sm_90a", start_address: int = 0,
+           leading_byte_offset: int = 16, stride_byte_offset: int = 1024, base_offset: int = 0, swizzle: str = "128",
+           leading_absolute: bool = False) -> int:
+    """A shared-memory descriptor from its fields, in bytes; of an instruction of tcgen05 its instruction descriptor.
+
+    `swizzle` is "none", "32", "64", "128" or, on sm_100a, "128-atom32".
+
+    >>> hex(encode(swizzle="128", stride_byte_offset=1024))
+    '0x4000004000010000'
+    """
+    if instruction is not None:
+        return _core.encode_idesc(instruction)
+    return _core.encode_smem(target, start_address, leading_byte_offset, stride_byte_offset, base_offset, swizzle,
+                             leading_absolute)

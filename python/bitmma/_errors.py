@@ -1,0 +1,48 @@
+"""Errors and warnings: one type for every bad request, with all violations that were found."""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Violation(NamedTuple):
+    """One thing that is wrong, or of a warning, suspicious."""
+
+    field: str
+    """What was looked at, in PTX's or the file's own words."""
+    seen: str
+    legal: str
+    fix: str = ""
+    source: str = ""
+    """Where the rule is written."""
+    severity: str = "error"
+    """"error" or "warning"."""
+    text: str = ""
+    """All of it in one line."""
+
+    def __str__(self) -> str:
+        return self.text or f"{self.field} = {self.seen}: legal is {self.legal}"
+
+
+def violations_of(rows: list[dict[str, Any]]) -> list[Violation]:
+    return [Violation(**row) for row in rows]
+
+
+class Error(ValueError):
+    """A request that cannot be carried out. Nothing has been written when it is raised.
+
+    `violations` holds everything that is wrong, not only the first thing.
+    """
+
+    violations: list[Violation]
+
+    def __init__(self, violations: list[dict[str, Any]] | list[Violation] | str):
+        if isinstance(violations, str):
+            violations = [Violation("request", "", "", text=violations)]
+        self.violations = [one if isinstance(one, Violation) else Violation(**one) for one in violations]
+        super().__init__("\n".join(str(one) for one in self.violations))
+
+
+def refuse(field: str, seen: object, legal: str, fix: str = "", source: str = "") -> Error:
+    """An Error of one violation; for the caller to raise."""
+    text = f"{field} = {seen}: legal is {legal}" + (f"; {fix}" if fix else "") + (f" [{source}]" if source else "")
+    return Error([Violation(field, str(seen), legal, fix, source, "error", text)])

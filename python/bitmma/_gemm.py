@@ -1,0 +1,191 @@
+"""Whole products with a library's own bits, and the plans that give recorded ones."""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _core
+from ._arrays import Codes, _is_torch, dtype_of, format_of, like, matrix, to_numpy
+from ._core import Plan
+from ._errors import refuse
+
+
+
+
+class CatalogueEntry(NamedTuple):
+    """What a library is known to do."""
+
+    name: str
+    about: str
+    evidence: str
+    source: str
+    target: str
+    open_count: bool
+    """The number of slices must be given (`split_k`) or found."""
+
+
+def catalogue() -> list[CatalogueEntry]:
+    """The plans that have a name."""
+    return [CatalogueEntry(**row) for row in _core.catalogue()]
+
+
+def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
+    operands: dict[str, Any] = {"a": matrix(a, "a", is_input=True), "b": matrix(b, "b", is_input=True)}
+    for name, value in others.items():
+        if value is None:
+            continue
+        if name in ("rows", "cols", "whole"):
+            operands[name] = [int(number) for number in value]
+            continue
+        if name in ("bias", "scale_a", "scale_b"):
+            value = _two_axes(value, name)
+        if name in ("sfa", "sfb"):
+            # Block scales in e4m3 are ue4m3: their sign counts nothing.
+            format = "ue4m3" if format_of(value) == "e4m3" else None if not isinstance(value, Codes) else value.format
+            operands[name] = matrix(value, name, format=format)
+        else:
+            operands[name] = matrix(value, name)
+    return operands
+
+
+def _two_axes(value: Any, name: str) -> Any:
+    """Scales may be numbers, and a bias a vector."""
+    if isinstance(value, Codes):
+        return value
+    array = np.float32(value) if isinstance(value, (int, float)) else to_numpy(value, name)
+    return array.reshape(1, -1) if np.ndim(array) < 2 else array
+
+
+def _resolved(which: Any, kernel: str | None, operands: dict[str, Any], output: str | None, target: str | None,
+              split_k: int, alpha: float, beta: float, relu: bool) -> list[Plan]:
+    # f64 has an accumulator of its own; integers give s32 whatever is asked.
+    output = output or ("f64" if operands["a"][0] == "f64" else "f32")
+    if kernel is not None:
+        return _core.named_plans(kernel, True, operands, output, target, split_k, alpha, beta, relu)
+    if isinstance(which, (dict, Plan)) or (isinstance(which, str) and which.lstrip().startswith("{")):
+        one = which if isinstance(which, Plan) else Plan(which)
+        return [one if target is None else one.with_target(target)]
+    if not isinstance(which, str):
+        raise refuse("plan", type(which).__name__, "a Plan, a dictionary, JSON or a name of bitmma.catalogue()")
+    return _core.named_plans(which, False, operands, output, target, split_k, alpha, beta, relu)
+
+
+def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan = "flat", *, c: Any = None, bias: Any = None,
+         scale_a: Any = None, scale_b: Any = None, sfa: Any = None, sfb: Any = None, target: str | None = None,
+         output: str | None = None, kernel: str | None = None, split_k: int = 0, alpha: float = 1.0,
+         beta: float = 1.0, relu: bool = False, rows: Any = None, cols: Any = None,
+         whole: tuple[int, int] | None = None, threads: int = 1) -> Any:
+    """A whole matrix product with the bits that a plan gives.
+
+    a             [M, K], float16, bfloat16, float32 (read as tf32), float64, float8_*, int8, or codes(array, format)
+    b             [K, N] with any strides: `w.T` of a weight matrix costs nothing
+    plan          a Plan, a dictionary, JSON, or a name of the catalogue. "flat": one chain of the instruction that
+                  the target has for these types
+    kernel        instead of a plan: the name of a kernel as a profiler prints it
+    c, bias       [M, N]; [N]
+    scale_a       float32: one number, [M, 1] or [M, blocks]; scale_b one number, [1, N] or [blocks, N]
+    sfa, sfb      block scales of the instruction, [M, K/size] and [K/size, N]
+    target        a GPU by its PTX name; None: the plan's own, or sm_90a
+    output        the type of D for plans by name: "f32" (the default; of float64 "f64"), "bf16", "f16" ...; others
+                  name theirs
+    split_k       the number of slices where a named plan leaves it open
+    rows, cols    which rows and columns of a product of `whole` = (M, N) these are, for plans with regions
+
+    Returns D, [M, N], of the plan's output type; a torch tensor where A is one. Leading axes of `a` and `b` are a
+    batch. `threads` changes no bit; the GIL is free while it computes. Raises Error with everything that is wrong.
+
+    >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)
+    >>> gemm(a, b, "flat", output="f16")[0, 0]
+    np.float16(64.0)
+    """
+    if max(np.ndim(a), np.ndim(b)) > 2:
+        return _batch(a, b, plan, c, dict(bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb, target=target,
+                                          output=output, kernel=kernel, split_k=split_k, alpha=alpha, beta=beta,
+                                          relu=relu, threads=threads))
+    operands = _operands(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb, rows=rows,
+                         cols=cols, whole=whole)
+    plans = _resolved(plan, kernel, operands, output, target, split_k, alpha, beta, relu)
+    if len(plans) != 1:
+        raise refuse("split_k", "(missing)", "the number of slices: no name tells it",
+                     "bitmma.find_plans(a, b, d) finds it where a D was recorded")
+    one = plans[0]
+    d = np.empty((operands["a"][1].shape[0], operands["b"][1].shape[1]), dtype_of(one.output))
+    raw = d if d.dtype.kind != "V" and d.dtype.isbuiltin == 1 else d.view(f"u{d.dtype.itemsize}")
+    _core.gemm_into(one, operands, raw, threads)
+    return like(a, d) if _is_torch(a) else d
+
+
+def _batch(a: Any, b: Any, plan: Any, c: Any, others: dict[str, Any]) -> Any:
+    first, second = to_numpy(a, "a"), to_numpy(b, "b")
+    third = None if c is None else to_numpy(c, "c")
+    shapes = [array.shape[:-2] for array in (first, second, third) if array is not None]
+    try:
+        batch = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise refuse("batch axes", " and ".join(map(str, shapes)), "shapes that broadcast") from None
+
+    def at(array: np.ndarray, index: tuple[int, ...]) -> np.ndarray:
+        return np.broadcast_to(array, (*batch, *array.shape[-2:]))[index]
+
+    def said(array: np.ndarray, given: Any) -> Any:
+        return Codes(array, given.format) if isinstance(given, Codes) else array
+
+    pieces = [gemm(said(at(first, index), a), said(at(second, index), b), plan,
+                   c=None if third is None else said(at(third, index), c), **others) for index in np.ndindex(batch)]
+    if not pieces:
+        raise refuse("batch axes", batch, "a batch of at least one product")
+    d = np.stack(pieces).reshape(*batch, *pieces[0].shape)
+    return like(a, d) if _is_torch(a) else d
+
+
+def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale_a: Any = None, scale_b: Any = None,
+               sfa: Any = None, sfb: Any = None, target: str | None = None, kernel: str | None = None,
+               among: list[Plan] | None = None, alpha: float = 1.0, beta: float = 1.0, nearest: bool = False,
+               max_nearest: int = 3, rows: Any = None, cols: Any = None, whole: tuple[int, int] | None = None,
+               threads: int = 1) -> list[Plan]:
+    """The plans that give every bit of a recorded D, simplest first; an empty list when none does.
+
+    Operands are those of gemm, `d` is [M, N]. Several plans come when D cannot tell them apart. With `nearest` and no
+    plan for all bits, the nearest `max_nearest` come, each with `.differing` outputs and where they are (`.pattern`).
+    `among` tries these plans alone, `kernel` those that a kernel's name allows. `target` None is sm_90a.
+
+    >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)
+    >>> len(find_plans(a, b, gemm(a, b))) > 0
+    True
+    """
+    operands = _operands(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb, rows=rows,
+                         cols=cols, whole=whole)
+    recorded: Any = matrix(d, "d")
+    if kernel is not None:
+        among = _resolved("", kernel, operands, recorded[0], target, 0, alpha, beta, False)
+    return _core.find_plans(operands, recorded, target, alpha, beta, nearest, max_nearest, among or [], threads)
+
+
+class Accuracy(NamedTuple):
+    """Errors in units in the last place of D's format at the exact value."""
+
+    outputs: int
+    not_finite: int
+    """Outputs or operands that are NaN or infinity: left out."""
+    max_ulp: float
+    mean_ulp: float
+    bias_ulp: float
+    """Mean, counted away from zero: negative where D is too small."""
+    max_relative_error: float
+
+
+def accuracy(a: Any, b: Any, d: Any, *, threads: int = 1) -> Accuracy:
+    """How far D [M, N] is from the exact product of A [M, K] and B [K, N]; the sum is exact, in integers."""
+    return Accuracy(**_core.accuracy(_operands(a, b), matrix(d, "d"), threads))
+
+
+def generated(format: str, shape: tuple[int, int], seed: int, stream: str, rows: Any = None) -> np.ndarray:
+    """An operand of recorded products, [rows, columns], from its seed: the same on every machine.
+
+    `stream` is "a" ([M, K]), "b" ([N, K]), "c" or "bias"; `rows` picks rows of a larger one.
+    """
+    picked = list(range(shape[0])) if rows is None else [int(row) for row in rows]
+    d = np.empty((len(picked), shape[1]), dtype_of(format))
+    _core.generated(format, picked, shape[1], seed, ("a", "b", "c", "bias").index(stream), d.view(f"u{d.dtype.itemsize}"))
+    return d

@@ -1,0 +1,181 @@
+"""Products of one instruction."""
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _core
+from ._arrays import Codes, _dtypes, _is_torch, codes_as, format_of, like, to_numpy
+from ._core import Instruction
+from ._errors import refuse
+
+
+class Evidence(NamedTuple):
+    """How sure a result is. A guess is never promoted."""
+
+    level: str
+    """"measured on an NVIDIA H200", "published hardware words", "published model" or "model choice"."""
+    rule: str
+    """The arithmetic in a few words: "F = 25, RZ-23, floor -133"."""
+    source: str
+    target: str
+    choices: list[str]
+    """Points that no source settles and this program had to choose, where they can show in results."""
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Instruction:
+    return Instruction(text)
+
+
+def instruction(text: str | Instruction, **immediates: int) -> Instruction:
+    """The instruction of a PTX mnemonic or of a whole statement.
+
+    `immediates` are numbers that a mnemonic does not say, by the names of vector files: imm_scale_a=-1, scale_d=0,
+    idesc=0x08100010, sparsity_selector=1.
+
+    >>> instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").k
+    16
+    """
+    one = _parsed(text) if isinstance(text, str) else text
+    for name, value in immediates.items():
+        one = one.with_immediate(name, value)
+    return one
+
+
+def wgmma(n: int = 8, d: str = "", a: str = "f16", b: str = "", *, k: int = 0, sparse: bool = False,
+          saturate: bool = False, a_source: str = "smem", negate_a: bool = False, negate_b: bool = False,
+          transpose_a: bool = False, transpose_b: bool = False, sparsity_selector: int = 0) -> Instruction:
+    """A legal wgmma.mma_async. M is 64, K follows from the types; d is f32, or s32 of integers, where it is left out."""
+    d = d or ("s32" if a in ("s8", "u8", "b1") else "f32")
+    return _core.wgmma(n, d, a, b or a, k, sparse, saturate, a_source, negate_a, negate_b, transpose_a, transpose_b,
+                       sparsity_selector)
+
+
+def tcgen05(kind: str = "f16", *, m: int = 0, n: int = 64, d: str = "", a: str = "", b: str = "", k: int = 0,
+            cta_group: int = 1, ws: bool = False, sparse: bool = False, saturate: bool = False, a_source: str = "smem",
+            negate_a: bool = False, negate_b: bool = False, transpose_a: bool = False, transpose_b: bool = False,
+            scale_vec: str = "", scale_type: str = "", scale_input_d: int = 0, sparsity_selector: int = 0,
+            ashift: bool = False) -> Instruction:
+    """A legal tcgen05.mma with what its instruction descriptor says.
+
+    `scale_vec` is "1X", "2X", "4X", "block16" or "block32"; `scale_type` "ue8m0" or "ue4m3".
+
+    >>> tcgen05("f8f6f4", m=128, n=64, a="e2m1", b="e4m3").k
+    32
+    """
+    return _core.tcgen05(kind, m, n, d, a, b, k, cta_group, ws, sparse, saturate, a_source, negate_a, negate_b,
+                         transpose_a, transpose_b, scale_vec, scale_type, scale_input_d, sparsity_selector, ashift)
+
+
+def all_instructions() -> list[Instruction]:
+    """Every legal mnemonic of all families, each once."""
+    return _core.all_instructions()
+
+
+def evidence(of: str | Instruction, target: str | None = None) -> Evidence:
+    """How sure results of an instruction are on a target, and what was chosen. Raises Error where it is not legal.
+
+    >>> evidence("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").level
+    'measured on an NVIDIA H200'
+    """
+    return Evidence(**_core.evidence(_parsed(of) if isinstance(of, str) else of, target))
+
+
+def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool) -> Instruction:
+    """A tcgen05.mma that was named by its mnemonic: M, N, K and types come from the arrays."""
+    a_format, b_format = format_of(a), format_of(b)
+    if a_format == "u8" and one.a not in ("s8", "u8") or b_format == "u8" and one.b not in ("s8", "u8"):
+        raise refuse("a and b", "uint8", "arrays whose dtype says the format",
+                     "say it: bitmma.codes(array, \"e2m1\"), or take an instruction of bitmma.tcgen05(...)")
+    k = np.shape(b)[-2] if np.ndim(b) >= 2 else 0
+    d = "" if c is None else {"tf32": "f32"}.get(format_of(c), format_of(c))
+    scale_type = ""
+    if scale_a is not None:
+        scale_type = {"e4m3": "ue4m3", "u8": ""}.get(format_of(scale_a), format_of(scale_a))
+    return _core.with_shape(one, np.shape(a)[-2] if np.ndim(a) >= 2 else 0, np.shape(b)[-1] if np.ndim(b) else 0, k,
+                            a_format, b_format, d, scale_type)
+
+
+def _shape_of(array: Any) -> tuple[int, ...]:
+    return tuple(array.shape)
+
+
+def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target: str | None = None,
+        scale_a: Any = None, scale_b: Any = None, metadata: Any = None, threads: int = 1) -> Any:
+    """D = A * B + C of one matrix instruction, bit for bit: logical matrices in, D out.
+
+    instruction   a PTX mnemonic or an Instruction. Of a tcgen05.mma that is named by its mnemonic, M, N, K and types
+                  come from the arrays.
+    a             [..., M, K]. Of a sparse A at most the allowed codes of a chunk are not zero.
+    b             [..., K, N]
+    c             [..., M, N] in C's type; None: D = A * B
+    scale_a       [..., M, scales] and scale_b [..., scales, N], for instructions with block scales
+    metadata      [..., M, chunks], four bits each as uint8, of a sparse A that is given as it is stored, [..., M, K/2]
+    target        a GPU by its PTX name; None: the one that the instruction means (`Instruction.default_target`)
+
+    The formats are those of the instruction: float16, bfloat16, float32 (tf32 and f32), float8_*, int8 ...; arrays of
+    unsigned integers of the same width are raw codes. Leading axes are a batch and broadcast. m8n8k4 of f16, which is
+    four products, takes [..., 4, 8, 4], [..., 4, 4, 8] and [..., 4, 8, 8].
+
+    Returns D, [..., M, N], a NumPy array of D's type, or a torch tensor where A is one. Raises Error with everything
+    that is wrong. `threads` changes no bit; the GIL is free while it computes.
+
+    >>> a = np.ones((16, 16), np.float16); b = np.ones((16, 8), np.float16)
+    >>> mma("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", a, b)[0, 0]
+    np.float32(16.0)
+    """
+    if isinstance(instruction, str):
+        one = _parsed(instruction)
+        if one.family == "tcgen05":
+            one = _shaped(one, a, b, c, scale_a, metadata is not None)
+    else:
+        one = instruction
+    a_codes = codes_as(a, one.a, "a")
+    b_codes = codes_as(b, one.b, "b")
+    c_codes = None if c is None else codes_as(c, one.c, "c")
+    scale_a_codes = None if scale_a is None else codes_as(scale_a, one.scale_type, "scale_a")
+    scale_b_codes = None if scale_b is None else codes_as(scale_b, one.scale_type, "scale_b")
+    nibbles = None if metadata is None else codes_as(metadata, "u8", "metadata")
+    operands: tuple[np.ndarray | None, ...] = (a_codes, b_codes, c_codes, scale_a_codes, scale_b_codes, nibbles)
+    m, n, products = one.m, one.n, one.products
+    if products > 1:
+        operands = tuple(_stacked(array, products, name)
+                         for array, name in zip(operands, ("a", "b", "c", "scale_a", "scale_b", "metadata")))
+    batch: tuple[int, ...] = ()
+    if any(array is not None and array.ndim > 2 for array in operands):
+        operands, batch = _batched(operands)
+    d = np.empty((*batch, products, m, n) if products > 1 else (*batch, m, n), _dtypes[one.d])
+    x, y, z, scales_x, scales_y, chosen = operands
+    _core.multiply_into(one, target, x, y, z, scales_x, scales_y, chosen, d, threads)
+    return like(a, d) if _is_torch(a) else d
+
+
+def _stacked(array: np.ndarray | None, products: int, name: str) -> np.ndarray | None:
+    """[..., products, rows, cols] as the library has it: products one below the other."""
+    if array is None:
+        return None
+    if array.ndim < 3 or array.shape[-3] != products:
+        raise refuse(name, f"shape {array.shape}", f"(..., {products}, rows, columns): one matrix a product")
+    return array.reshape(*array.shape[:-3], products * array.shape[-2], array.shape[-1])
+
+
+def _batched(operands: tuple[np.ndarray | None, ...]) -> tuple[tuple[np.ndarray | None, ...], tuple[int, ...]]:
+    """All arrays with one batch axis, and the shape of the batch. An array without one is for all products."""
+    shapes = [array.shape[:-2] for array in operands if array is not None and array.ndim > 2]
+    try:
+        batch = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise refuse("batch axes", " and ".join(map(str, shapes)), "shapes that broadcast") from None
+    flat: list[np.ndarray | None] = []
+    for array in operands:
+        if array is None or array.ndim <= 2:
+            flat.append(array)
+        elif len(batch) == 1 and array.shape[:-2] == batch:
+            flat.append(array)
+        else:
+            whole = np.broadcast_to(array, (*batch, *array.shape[-2:]))
+            flat.append(whole if len(batch) == 1 else whole.reshape(-1, *array.shape[-2:]))
+    return tuple(flat), batch

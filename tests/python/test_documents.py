@@ -1,0 +1,95 @@
+"""Programs of README and docs are run as they stand there."""
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import bitmma
+from conftest import ROOT
+
+# Where the library lies; another build's by BITMMA_BUILD.
+BUILD = pathlib.Path(os.environ.get("BITMMA_BUILD", ROOT / "build" / "release"))
+
+
+def blocks(path: str, language: str) -> list[str]:
+    text = (ROOT / path).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def run(arguments: list[str], folder: pathlib.Path, **environment: str) -> str:
+    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "LD_LIBRARY_PATH": str(BUILD), **environment})
+    assert done.returncode == 0, f"{' '.join(arguments)}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def word_of_python(tmp_path: pathlib.Path) -> str:
+    (tmp_path / "example.py").write_text(blocks("docs/emulators.md", "python")[0])
+    package = str(pathlib.Path(bitmma.__file__).parents[1])
+    return run([sys.executable, "example.py"], tmp_path, PYTHONPATH=package).strip()
+
+
+def test_python_of_the_page_for_emulators(tmp_path):
+    assert float.fromhex(word_of_python(tmp_path)) > 0
+    names: dict = {}
+    exec(blocks("docs/emulators.md", "python")[1], names)
+    assert names["ld"]["d_regs"].shape == (32, 8)
+    places = bitmma.layout.tmem(128, 64)
+    assert (names["tmem"][places.lane[0, :8], places.column[0, :8]] == names["ld"]["d_regs"][0]).all()
+
+
+def needs_library() -> None:
+    if not (BUILD / "libbitmma.so").exists():
+        pytest.skip(f"NOT checked: there is no libbitmma.so in {BUILD.name}")
+
+
+def test_c_of_the_page_for_emulators(tmp_path):
+    needs_library()
+    (tmp_path / "example.c").write_text(blocks("docs/emulators.md", "c")[0])
+    run(["cc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "example.c", f"-I{ROOT}/include", f"-L{BUILD}",
+         "-lbitmma", "-o", "example"], tmp_path)
+    assert float.fromhex(run(["./example"], tmp_path).strip()) == float.fromhex(word_of_python(tmp_path))
+
+
+def test_cpp_of_the_page_for_emulators(tmp_path):
+    needs_library()
+    (tmp_path / "example.cpp").write_text(blocks("docs/emulators.md", "cpp")[0])
+    run(["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "example.cpp", f"-I{ROOT}/include", f"-L{BUILD}", "-lbitmma",
+         "-o", "example"], tmp_path)
+    assert float.fromhex(run(["./example"], tmp_path).strip()) == float.fromhex(word_of_python(tmp_path))
+
+
+def test_rust_of_the_page_for_emulators(tmp_path):
+    needs_library()
+    if not shutil.which("rustc"):
+        pytest.skip("NOT checked: rustc is not installed")
+    (tmp_path / "example.rs").write_text(blocks("docs/emulators.md", "rust")[0])
+    run(["rustc", "--edition=2021", "-L", str(BUILD), "example.rs", "-o", "example"], tmp_path)
+    import numpy as np
+
+    bits = np.float32(float.fromhex(word_of_python(tmp_path))).view(np.uint32)
+    assert int(run(["./example"], tmp_path).strip(), 16) == int(bits)
+
+
+def test_python_of_the_page_for_python(capsys):
+    names: dict = {}
+    for block in blocks("docs/python.md", "python"):
+        exec(block, names)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "float32 measured on an NVIDIA H200" and said[1] == "True"
+    assert "split-K 4" in said[2] and said[3].startswith("F = 25")
+
+
+def test_the_first_minute_of_readme(capsys, monkeypatch):
+    """The lines that a NumPy user reads first, and what they print."""
+    monkeypatch.chdir(ROOT)
+    (block,) = blocks("README.md", "python")
+    exec(block, {})
+    said = capsys.readouterr().out.strip()
+    assert f"# {said}" in block, said

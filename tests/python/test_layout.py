@@ -1,0 +1,78 @@
+"""Maps as integer arrays: they agree with what instructions read, and their inverses with them."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bitmma
+from bitmma import layout
+
+MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+
+
+def goes_back(places, index) -> bool:
+    back = places.back()
+    coordinates = np.stack(np.indices(index[0].shape), axis=-1)
+    return bool((back[index] == coordinates).all())
+
+
+@pytest.mark.parametrize("swizzle", ["none", "32", "64", "128"])
+@pytest.mark.parametrize("major", ["k-major", "mn-major"])
+def test_smem_is_where_the_instruction_reads(swizzle, major):
+    case = bitmma.golden("wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16", cases=1, seed=2,
+                         layout_a=f"{major}:{swizzle}", layout_b=f"{major}:{swizzle}")[0]
+    state, of = case.state, case.operands
+    halves = state["smem"].view(np.uint16)
+    for name, descriptor, matrix in (("a", state["a_desc"], of["a"]), ("b", state["b_desc"], of["b"].T)):
+        places = layout.smem(descriptor, *matrix.shape, major=major)
+        assert (halves[places.byte // 2] == matrix.view(np.uint16)).all()
+        assert goes_back(places, (places.byte,)) and ":" in places.cute
+    read = layout.operand(case, "a")
+    assert (halves[read.byte // 2] == of["a"].view(np.uint16)).all()
+    assert layout.smem_svg(state["a_desc"], 64, 16, major=major).startswith("<svg")
+
+
+@pytest.mark.parametrize("operand", ["a", "b", "c", "d"])
+def test_fragments_are_where_the_instruction_reads(operand):
+    case = bitmma.golden(MMA, cases=1, seed=2, distribution="normal")[0]
+    state, of = case.state, {**case.operands, "d": case.computed_d()}
+    places = layout.fragment(MMA, operand)
+    matrix = of[operand].T if operand == "b" else of[operand]
+    registers = case.after["d_regs"] if operand == "d" else state[f"{operand}_regs"]
+    words = registers[places.thread, places.register] >> places.bit.astype(np.uint32)
+    mask = (1 << 8 * matrix.dtype.itemsize) - 1
+    assert ((words & mask) == matrix.view(f"u{matrix.dtype.itemsize}")).all()
+    slots = places.bit // min(places.element_bits, 32)
+    assert goes_back(places, (places.thread, places.register, slots))
+    assert layout.fragment_svg(MMA, operand).startswith("<svg")
+
+
+@pytest.mark.parametrize("shape", [(128, 64, 1, False), (64, 32, 1, False), (256, 64, 2, False), (128, 64, 2, False), (32, 64, 1, True)])
+def test_tensor_memory(shape):
+    m, n, cta_group, ws = shape
+    places = layout.tmem(m, n, cta_group=cta_group, ws=ws)
+    assert goes_back(places, (places.cta, places.lane, places.column)) and places.layout in "ABCDEFG"
+    one = bitmma.tcgen05("f16", m=m, n=n, cta_group=cta_group, ws=ws)
+    case = bitmma.golden(one, cases=1, seed=1, distribution="normal")[0]
+    read = layout.operand(case, "d")
+    tmem = case.after["tmem_after"]
+    cells = tmem.reshape(-1, 128, tmem.shape[-1])[read.cta, read.lane, read.column]
+    assert (cells == case.computed_d().view(np.uint32)).all()
+    a = layout.tmem_a(m, 16, cta_group=cta_group, ws=ws)
+    assert a.lane.shape == (m, 16)
+
+
+def test_moves_scales_and_cute():
+    ldst = layout.ldst("16x64b", 4)
+    assert goes_back(ldst, (ldst.lane, ldst.column))
+    ldmatrix = layout.ldmatrix(4, transposed=True)
+    assert goes_back(ldmatrix, (ldmatrix.thread, ldmatrix.register, ldmatrix.bit // 16))
+    scales = layout.scales(200, 8)
+    assert scales.byte[37, 2] == 86 and goes_back(scales, (scales.byte,))
+    cute = layout.cute("Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))")
+    assert (cute.byte == layout.smem(0x4000004000010000, 64, 16).byte).all()
+    for wrong in (lambda: layout.cute("(8,"), lambda: layout.ldst("9x9", 1), lambda: layout.tmem(100, 8),
+                  lambda: layout.fragment("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", "b"),
+                  lambda: layout.smem(0, -1, 4), lambda: layout.smem(0, 8, 8, element_bits=7), lambda: layout.ldmatrix(3)):
+        with pytest.raises(bitmma.Error):
+            wrong()

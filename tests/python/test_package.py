@@ -1,0 +1,61 @@
+"""The package as such: its examples, its names, its types."""
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import resource
+
+import numpy as np
+import pytest
+
+import bitmma
+from conftest import ROOT
+
+MODULES = ["bitmma"] + [f"bitmma.{one.name}" for one in pkgutil.iter_modules(bitmma.__path__)
+                        if one.name not in ("_core", "adapters", "distributed")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_docstrings(name):
+    module = importlib.import_module(name)
+    names = {"np": np, **vars(bitmma), **vars(module)}
+    failed, tried = doctest.testmod(module, extraglobs=names)
+    assert failed == 0
+    print(f"{name}: {tried} examples")
+
+
+def test_public_names_have_docstrings():
+    for module in (bitmma, bitmma.layout):
+        for name in module.__all__:
+            one = getattr(module, name)
+            assert name == "layout" or (one.__doc__ and one.__doc__.strip()), name
+
+
+def test_version_is_the_projects():
+    project = re.search(r"project\(bitmma VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+    assert bitmma.__version__ == project
+
+
+def test_errors_are_value_errors_with_violations():
+    with pytest.raises(ValueError) as error:
+        bitmma.wgmma(n=12)
+    one = error.value.violations[0]
+    assert (one.field, one.seen, one.severity) == ("n", "12", "error") and one.source.startswith("PTX ISA")
+
+
+@pytest.mark.slow
+def test_memory_is_stable_over_a_million_calls():
+    a, b, c = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16), np.ones((16, 8), np.float32)
+    name = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+    for _ in range(20_000):
+        bitmma.mma(name, a, b, c)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for index in range(1_000_000):
+        bitmma.mma(name, a, b, c)
+        if index % 1000 == 0:
+            with pytest.raises(bitmma.Error):
+                bitmma.mma(name, b, a)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 2048, f"{grown} KiB more"

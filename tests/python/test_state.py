@@ -1,0 +1,145 @@
+"""execute, cases, files, and what people ask of them."""
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import bitmma
+from conftest import DATA, same_bits
+from test_mma import FORMS
+
+WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+MOVES = [one for one in bitmma.all_instructions() if not one.is_mma][::9]
+
+
+@pytest.mark.parametrize("one", FORMS[::4] + MOVES, ids=lambda one: str(one)[:80])
+def test_execute_leaves_what_the_file_says(one):
+    file = bitmma.golden(one, cases=2, seed=3)
+    for case in file:
+        state = case.state
+        written = bitmma.execute(case.instruction, file.target, state)
+        recorded = case.after
+        assert set(written) == set(recorded)
+        for name, array in written.items():
+            assert (array == recorded[name]).all(), name
+
+
+def test_execute_works_in_place_and_in_sequence():
+    case = bitmma.golden(WGMMA, cases=1, seed=1, distribution="normal")[0]
+    state = case.state
+    c = state["c_regs"]
+    written = bitmma.execute(WGMMA, None, state)
+    assert written["d_regs"] is c and state["c_regs"] is c
+    again = bitmma.execute(WGMMA, None, state)
+    of = case.operands
+    one = bitmma.mma(WGMMA, of["a"], of["b"], of["c"])
+    two = bitmma.mma(WGMMA, of["a"], of["b"], one)
+    places = bitmma.layout.fragment(WGMMA, "d")
+    assert (again["d_regs"][places.thread, places.register] == two.view(np.uint32)).all()
+    floats = {**case.state, "c_regs": case.state["c_regs"].view(np.float32)}
+    assert (bitmma.execute(WGMMA, None, floats)["d_regs"].view(np.uint32)[places.thread, places.register]
+            == one.view(np.uint32)).all()
+
+
+def test_an_error_leaves_the_state_as_it_was():
+    state = bitmma.golden(WGMMA, cases=1, seed=1)[0].state
+    state["b_desc"] = 0x4000004000013FFF
+    before = {name: np.copy(value) for name, value in state.items()}
+    with pytest.raises(bitmma.Error, match="outside|image|byte"):
+        bitmma.execute(WGMMA, None, state)
+    assert all((np.asarray(state[name]) == value).all() for name, value in before.items())
+    for wrong, field in (({"smem": np.zeros(16, np.uint8)}, ""), ({"nonsense": 1}, "state"),
+                         ({**state, "a_desc": -1}, "a_desc"), ({**state, "c_regs": np.zeros((2, 2), np.uint32)}, "c_regs"),
+                         ({**state, "c_regs": np.zeros((128, 4), np.uint16)}, "c_regs")):
+        with pytest.raises(bitmma.Error) as error:
+            bitmma.execute(WGMMA, None, wrong)
+        assert field in error.value.violations[0].field
+    names = {rule.name for rule in bitmma.fields(WGMMA)}
+    assert names == {"smem", "a_desc", "b_desc", "c_regs"}
+
+
+def test_files_come_back(tmp_path):
+    file = bitmma.golden(WGMMA, cases=4, seed=9, distribution="ties")
+    path = tmp_path / "cases.safetensors"
+    bitmma.write(path, file)
+    again = bitmma.read(path)
+    assert len(again) == 4 and again.target == "sm_90a" and again.instruction == bitmma.instruction(WGMMA)
+    assert all((again.tensors[name] == array).all() for name, array in file.tensors.items() if array.dtype.kind == "u")
+    picked = tmp_path / "picked.safetensors"
+    bitmma.write(picked, [again[1], again[-1]])
+    found = bitmma.verify(picked)
+    assert (found.cases, found.mismatches, found.first) == (2, 0, None)
+    assert bitmma.verify(path, first=1, count=2).cases == 2
+    assert bitmma.compare(path, file).mismatches == 0
+    logical = bitmma.Case(WGMMA, a=np.ones((64, 16), np.float16), b=np.ones((16, 8), np.float16))
+    assert (logical.computed_d() == 16).all() and logical.recorded_d() is None and logical.state is None
+    with pytest.raises(bitmma.Error, match="No such|opened|read"):
+        bitmma.read(tmp_path / "none.safetensors")
+    (tmp_path / "bad.safetensors").write_bytes(b"\xff" * 40)
+    with pytest.raises(bitmma.Error, match="bad.safetensors"):
+        bitmma.read(tmp_path / "bad.safetensors")
+
+
+def test_a_gpus_files_verify():
+    files = sorted((DATA / "golden").rglob("*.safetensors"))[::40]
+    found = [bitmma.verify(path, threads=2) for path in files]
+    assert sum(one.mismatches for one in found) == 0 and sum(one.outputs for one in found) > 10_000
+
+
+def test_explain_lint_and_diagnose():
+    case = bitmma.golden(WGMMA, cases=1, seed=4, distribution="normal")[0]
+    said = bitmma.explain(case, 17, 5)
+    assert said["row"] == 17 and len(said["terms"]) == 16 and said["evidence"].startswith("measured")
+    assert "rule:" in str(said) and said["terms"][0]["a_place"]["byte"] >= 0
+    with pytest.raises(bitmma.Error, match="row"):
+        bitmma.explain(case, 64, 0)
+    assert bitmma.lint(case) == []
+    fault = next(one for one in bitmma.fault_catalogue(case) if one.id.startswith("b."))
+    wrong = case._value.faulty_d([fault.id])[1].view(np.float32)
+    found = bitmma.diagnose(case, wrong)
+    assert found.wrong > 0 and fault.id in {one.id for one in found.findings[0].faults}
+    assert bitmma.diagnose(case, case.computed_d()).findings == []
+
+
+def test_decode_and_encode():
+    said = bitmma.decode("0x4000004000010000", major="k")
+    assert said["fields"]["stride_dim_byte_offset"] == 1024 and said["swizzle_mode"] == "128"
+    assert bitmma.encode(swizzle="128", leading_byte_offset=16, stride_byte_offset=1024) == 0x4000004000010000
+    one = bitmma.tcgen05("f16", m=128, n=64)
+    assert bitmma.encode(one) == 0x08100010
+    assert bitmma.decode(0x08100010, kind="f16")["n"] == 64
+    assert bitmma.instruction("tcgen05.mma.cta_group::1.kind::f16", idesc=0x08100010) == one
+    assert bitmma.decode(WGMMA)["evidence"]["level"].startswith("measured")
+    for wrong in ("0xG", 1 << 64, -1):
+        with pytest.raises(bitmma.Error):
+            bitmma.decode(wrong)
+    with pytest.raises(bitmma.Error):
+        bitmma.encode(stride_byte_offset=8)
+    with pytest.raises(bitmma.Error):
+        bitmma.decode(0, kind="f17")
+
+
+def test_cases_that_a_file_does_not_have(tmp_path):
+    file = bitmma.golden(WGMMA, cases=6, seed=9)
+    for first, count in ((5, 9), (-1, 2), (6, 1), (0, 0)):
+        with pytest.raises(bitmma.Error, match="cases"):
+            bitmma.verify(file, first=first, count=count)
+    assert file[-1].recorded_d() is not None
+    with pytest.raises((bitmma.Error, IndexError)):
+        file[6]
+    assert len(list(file)) == 6
+
+
+def test_values_are_pickled():
+    for one in bitmma.all_instructions()[::7]:
+        again = pickle.loads(pickle.dumps(one))
+        assert again == one, one
+    one = bitmma.tcgen05("mxf4nvf4", m=128, n=24, scale_type="ue4m3", negate_a=True)
+    assert pickle.loads(pickle.dumps(one)) == one
+    plan = bitmma.Plan({"instruction": WGMMA, "split_k": {"count": 3}})
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    with pytest.raises(bitmma.Error) as error:
+        bitmma.wgmma(n=12)
+    assert pickle.loads(pickle.dumps(error.value)).violations == error.value.violations
