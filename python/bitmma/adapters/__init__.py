@@ -1,0 +1,1 @@
+"""Other programs compute with bitmma: a module a host, none of which is imported by bitmma itself."""

@@ -1,0 +1,653 @@
+"""Pallas' Mosaic GPU interpreter computes with bitmma.
+
+    from bitmma.adapters import jax as adapter
+
+    adapter.install()                     # or: with adapter.use(): ...
+    out = kernel(a, b)                    # plgpu.kernel(..., interpret=InterpretGPUParams())
+    adapter.uninstall()
+
+The interpreter runs a kernel on the CPU. Its wgmma is one `acc + np.matmul(a, b)`, which has other bits than a tensor
+core. That of JAX 0.10.2 has no tcgen05 and no Tensor Memory. With the adapter
+
+- `wgmma` is a chain of that instruction, on sm_90a, over K, which begins from the accumulator. A may lie in registers,
+  A and B may be transposed references, and `acc[...] = value` sets the accumulator;
+- `tcgen05_mma` is a chain of that instruction, on sm_100a, with `accumulate`, A in shared or Tensor Memory, block
+  scales (mxf8f6f4, mxf4, mxf4nvf4) and sparse A. Tensor Memory is allocated, loaded, stored and filled by copies.
+
+A step of a chain is K of the instruction: 32 bytes of K, twice that where A is sparse. Types, M, N and K of a tile are
+those that bitmma knows to be legal; others are refused when the kernel is traced, with bitmma.Error. Tiling, swizzle
+and which way an operand lies are not looked at: the interpreter keeps every buffer in its logical shape.
+
+Not there:
+- collective (2-CTA) tcgen05, which is refused when the kernel is traced. The interpreter has no barriers between the
+  blocks of a cluster, so that no kernel can say when the operands of the other block are ready;
+- what the interpreter itself does not run: `core_map` over warps, `pl.run_state` and with it `ACC.init`, barriers of
+  clusters;
+- races of wgmma and tcgen05. The interpreter looks for none of wgmma either.
+
+The adapter replaces private functions of JAX. `install` first checks each that it needs, and says what it found. It
+also drops what JAX has compiled (jax.clear_caches()), because a compiled kernel keeps the functions that it was traced
+with; one that was compiled ahead of time, by .lower().compile(), keeps them for good.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._errors import Error, Violation, refuse
+from .._mma import Instruction, mma, tcgen05, wgmma
+
+_tested = "0.10.2"
+_folder = "jax._src.pallas.mosaic_gpu"
+
+
+class _Settings(NamedTuple):
+    target: str | None
+    threads: int
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Arithmetic: arrays in, arrays out
+
+_formats = {
+    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+    "float4_e2m1fn": "e2m1", "int8": "s8", "uint8": "u8",
+}
+_accumulators = {"float32": "f32", "float16": "f16", "int32": "s32"}
+# Block scales: (type of A and B, of the scales) -> kind. The size of a block follows from it.
+_scaled_kinds = {
+    ("e4m3", "float8_e8m0fnu"): "mxf8f6f4", ("e5m2", "float8_e8m0fnu"): "mxf8f6f4",
+    ("e2m1", "float8_e8m0fnu"): "mxf4", ("e2m1", "float8_e4m3fn"): "mxf4nvf4",
+}
+
+
+def _named(names: dict[str, str], dtype: Any, what: str) -> str:
+    found = names.get(np.dtype(dtype).name)
+    if found is None:
+        raise refuse(what, np.dtype(dtype).name, ", ".join(names))
+    return found
+
+
+def _legal(one: Instruction, settings: _Settings, m: int, k: int) -> Instruction:
+    """The instruction, where the target has it and rows and K of the tile are whole numbers of it."""
+    wrong = [row for row in one.violations(settings.target) if row.severity == "error"]
+    for name, seen, size in (("M", m, one.m), ("K", k, one.k)):
+        if seen == 0 or seen % size:
+            wrong += refuse(name, seen, f"a multiple of {size}, {name} of {one}").violations
+    if wrong:
+        raise Error(wrong)
+    return one
+
+
+def _chain(one: Instruction, settings: _Settings, a: np.ndarray, b: np.ndarray, acc: np.ndarray | None,
+           scale_a: np.ndarray | None = None, scale_b: np.ndarray | None = None,
+           metadata: np.ndarray | None = None) -> np.ndarray:
+    """The instruction over all of K, D of a step is C of the next; `acc` None begins without C.
+
+    a [.., M, K] or as stored of a sparse A [.., M, K / 2], b [K, N], acc [.., M, N]; scale_a [M, K / block], scale_b
+    [K / block, N], metadata [M, K / chunk].
+    """
+    steps = b.shape[0] // one.k
+
+    def step(operand: np.ndarray | None, i: int, name: str) -> np.ndarray | None:
+        if operand is None:
+            return None
+        size = operand.shape[-1] // steps
+        if size * steps != operand.shape[-1]:
+            raise refuse(name, f"{operand.shape[-1]} along K", f"a multiple of {steps}, K / {one.k}")
+        return operand[..., i * size : (i + 1) * size]
+
+    for i in range(steps):
+        scales_of_b = None if scale_b is None else step(scale_b.T, i, "b_scale").T
+        acc = mma(one, step(a, i, "a"), b[i * one.k : (i + 1) * one.k], acc, target=settings.target,
+                  scale_a=step(scale_a, i, "a_scale"), scale_b=scales_of_b,
+                  metadata=step(metadata, i, "a_sparse_metadata"), threads=settings.threads)
+    return acc
+
+
+class _Tile(NamedTuple):
+    """Shape and types of what a kernel multiplies at once."""
+
+    m: int
+    n: int
+    k: int
+    d: Any
+    a: Any
+    b: Any
+    scale_a: Any = None
+    scale_b: Any = None
+    sparse: bool = False
+
+
+def _wgmma_of(settings: _Settings, tile: _Tile) -> Instruction:
+    one = wgmma(tile.n, _named(_accumulators, tile.d, "accumulator"), _named(_formats, tile.a, "a"),
+                _named(_formats, tile.b, "b"))
+    return _legal(one, settings, tile.m, tile.k)
+
+
+def _tcgen05_of(settings: _Settings, tile: _Tile) -> Instruction:
+    """The instruction of a tile of at most 256 columns."""
+    a, b = _named(_formats, tile.a, "a"), _named(_formats, tile.b, "b")
+    scale_type = ""
+    if tile.scale_a is None:
+        kind = {"tf32": "tf32", "f16": "f16", "bf16": "f16", "s8": "i8", "u8": "i8"}.get(a, "f8f6f4")
+    else:
+        scales = np.dtype(tile.scale_a).name, np.dtype(tile.scale_b).name
+        kind = _scaled_kinds.get((a, scales[0]), "")
+        if not kind or scales[0] != scales[1]:
+            raise refuse("a_scale, b_scale", f"{scales[0]} and {scales[1]} of {a}",
+                         "float8_e8m0fnu of e4m3, e5m2 and e2m1; float8_e4m3fn of e2m1")
+        scale_type = "ue4m3" if kind == "mxf4nvf4" else "ue8m0"
+    if tile.sparse and (tile.m != 128 or tile.k % 128 or np.dtype(tile.a).itemsize > 2 or a == "e2m1"):
+        raise refuse("sparse A", f"{tile.m} x {tile.k} of {a}", "128 x a multiple of 128, of 16- or 8-bit types",
+                     source="plgpu.format_tcgen05_sparse_metadata")
+    one = tcgen05(kind, m=tile.m, n=tile.n, d=_named(_accumulators, tile.d, "accumulator"), a=a, b=b,
+                  sparse=tile.sparse, scale_type=scale_type)
+    return _legal(one, settings, tile.m, tile.k)
+
+
+def _parts(n: int) -> list[tuple[int, int]]:
+    """Columns of the instructions of a tcgen05 tile. Mosaic cuts a wide one, too; columns do not depend on others."""
+    return [(at, min(at + 256, n)) for at in range(0, n, 256)]
+
+
+def _wgmma_product(settings: _Settings, acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """acc [M, N] + a [M, K] b [K, N] of wgmma: an instruction for each 64 rows."""
+    (m, n), k = acc.shape, b.shape[0]
+    one = _wgmma_of(settings, _Tile(m, n, k, acc.dtype, a.dtype, b.dtype))
+    blocks = m // one.m
+    return _chain(one, settings, a.reshape(blocks, one.m, k), b, acc.reshape(blocks, one.m, n)).reshape(m, n)
+
+
+def _tcgen05_product(settings: _Settings, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, d: np.dtype,
+                     scale_a: np.ndarray | None = None, scale_b: np.ndarray | None = None,
+                     metadata: np.ndarray | None = None) -> np.ndarray:
+    """acc [M, N] + a [M, K] b [K, N] of tcgen05.mma, or the product alone; M is 64 or 128.
+
+    scale_a [M, K / block], scale_b [N or more, K / block]; metadata [M, K / 2] of 2 bits, with a [M, K / 2].
+    """
+    n = b.shape[1]
+    types = None if scale_a is None else scale_a.dtype, None if scale_b is None else scale_b.dtype
+    chunks = None if metadata is None else _chunks(metadata, a.dtype)
+    done = []
+    for first, last in _parts(n):
+        tile = _Tile(a.shape[0], last - first, b.shape[0], d, a.dtype, b.dtype, *types, metadata is not None)
+        done.append(_chain(_tcgen05_of(settings, tile), settings, a, b[:, first:last],
+                           None if acc is None else acc[:, first:last], scale_a,
+                           None if scale_b is None else scale_b[first:last].T, chunks))
+    return np.concatenate(done, axis=1)
+
+
+def _chunks(metadata: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Metadata as Tensor Memory has it, [M, K / 2] of 2 bits, to a nibble a chunk, [M, K / 4].
+
+    plgpu.format_tcgen05_sparse_metadata permutes that of 16-bit types within blocks of 128 x 64.
+    """
+    m, cols = metadata.shape
+    pairs = metadata.astype(np.uint8)
+    if dtype.itemsize == 2:
+        extents, axes = (m // 128, 8, 2, 8, cols // 64, 4, 2, 8), (0, 4, 1, 6, 3, 5, 2, 7)
+        formatted = pairs.reshape(m // 128, 128, cols // 64, 64).transpose(0, 2, 1, 3)
+        permuted = formatted.reshape([extents[axis] for axis in axes])
+        pairs = permuted.transpose(np.argsort(axes)).reshape(m, cols)
+    return pairs[:, 0::2] | pairs[:, 1::2] << 2
+
+
+def _scales_of(copied: np.ndarray) -> np.ndarray:
+    """Scales as shared memory has them for the copy, [rows / 128, blocks / 4, 32, 16], to [rows, blocks]."""
+    tiles, fours = copied.shape[:2]
+    return copied.reshape(tiles, fours, 32, 4, 4).transpose(0, 3, 2, 1, 4).reshape(tiles * 128, fours * 4)
+
+
+def _metadata_of(copied: np.ndarray) -> np.ndarray:
+    """Sparse metadata as shared memory has it, [M / 128, K / 128, 128, 64], to [M, K / 2]."""
+    tiles, parts = copied.shape[:2]
+    return copied.transpose(0, 2, 1, 3).reshape(tiles * 128, parts * 64)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is needed of JAX
+
+_callbacks = f"{_folder}.interpret.gpu_callbacks"
+_interpreter = f"{_folder}.interpret.jaxpr_interpret"
+_utilities = "jax._src.pallas.mosaic.interpret.utils"
+_memory = "jax._src.pallas.mosaic.interpret.shared_memory"
+
+# Module, name in it and parameters, of JAX 0.10.2. None: the name alone.
+_needs: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
+    (_callbacks, "wgmma", ("token", "device_id", "grid_point_coords", "thread_id", "acc_allocation_key_as_array",
+                           "acc_transforms", "acc_dtype", "a_allocation_key_as_array", "a_transforms",
+                           "b_allocation_key_as_array", "b_transforms", "source_info")),
+    (_callbacks, "_barrier_arrive", ("token", "device_id", "grid_point_coords", "thread_id", "allocation_key_as_array",
+                                     "source_info")),
+    (_callbacks, "_get_shared_memory", ()),
+    (_callbacks, "_remove_noop_transforms", ("transforms",)),
+    (_callbacks, "HostAllocationKey.from_array", ("request",)),
+    (_callbacks, "TOKEN_SHAPE_DTYPE", None),
+    (_interpreter, "JaxprInterpreter.interpret", ("self", "jaxpr", "token", "args")),
+    (_interpreter, "JaxprInterpreter._interpret_wgmma_ref_p", ("self", "eqn", "token", "get_invals")),
+    (_interpreter, "_raise_if_unsupported_memory_space", ("space",)),
+    (_interpreter, "_get_barrier_allocation_key_from_inval", ("inval", "transforms_treedef", "transforms_leaves")),
+    (_interpreter, "_SENTINEL", None),
+    (_memory, "SharedMemory.get_buffer_content", ("self", "key", "rnge", "global_core_id", "increment_clock",
+                                                  "logging_info")),
+    (_memory, "SharedMemory.store_buffer_content", ("self", "key", "rnge", "value", "global_core_id",
+                                                    "increment_clock", "logging_info")),
+    (f"{_folder}.interpret.shared_memory", "GPUSharedMemory.get_global_thread_id", ("self", "device_id",
+                                                                                    "local_thread_id")),
+    (_utilities, "to_range", ("transforms",)),
+    (_utilities, "JaxprEnv.__init__", ("self", "vars", "values", "sentinel_for_floating_point_values")),
+    (_utilities, "GPULoggingInfo.__init__", ("self", "source_info", "device_id", "grid_point_coords", "thread_id")),
+    ("jax._src.callback", "io_callback", ("callback", "result_shape_dtypes", "args", "sharding", "ordered", "kwargs")),
+    ("jax._src.core", "Jaxpr.replace", ("self", "kwargs")),
+    ("jax._src.source_info_util", "user_context", None),
+    ("jax._src.state.indexing", "NDIndexer", None),
+    ("jax._src.state.types", "TransposeTransform", None),
+    ("jax._src.state.types", "transform_type", ("ts", "ty")),
+    (f"{_folder}.core", "MemorySpace.TMEM", None),
+    (f"{_folder}.primitives", "wgmma_ref_p", None),
+    (f"{_folder}.primitives", "tcgen05_mma_p", None),
+    (f"{_folder}.primitives", "tcgen05_commit_arrive_p", None),
+    (f"{_folder}.primitives", "async_load_tmem_p", None),
+    (f"{_folder}.primitives", "async_store_tmem_p", None),
+    (f"{_folder}.primitives", "wait_load_tmem_p", None),
+    (f"{_folder}.primitives", "commit_tmem_p", None),
+    (f"{_folder}.primitives", "async_copy_smem_to_tmem_p", None),
+    (f"{_folder}.primitives", "async_copy_scales_to_tmem_p", None),
+    (f"{_folder}.primitives", "async_copy_sparse_metadata_to_tmem_p", None),
+    (f"{_folder}.primitives", "wgmma_accumulator_store_p", None),
+)
+
+
+def _find(module: str, name: str) -> Any:
+    """The object of a dotted name, or None."""
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError:
+        return None
+    for part in name.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            return None
+    return found
+
+
+def _check(version: str) -> None:
+    """Raises Error with everything that this JAX has otherwise."""
+    wrong: list[Violation] = []
+    fix = f"the adapter needs the interpreter of JAX {_tested}, this is {version}: pip install \"jax=={_tested}\""
+
+    def add(name: str, seen: str, legal: str) -> None:
+        wrong.extend(refuse(name, seen, legal, fix).violations)
+
+    for module, name, parameters in _needs:
+        found = _find(module, name)
+        if found is None:
+            add(f"{module}.{name}", "nothing", "a function" if parameters is not None else "there")
+        elif parameters is not None:
+            try:
+                seen = tuple(inspect.signature(found).parameters)
+            except (TypeError, ValueError):
+                seen = (f"{type(found).__name__} without a signature",)
+            if seen != parameters:
+                add(f"{module}.{name}", f"({', '.join(seen)})", f"({', '.join(parameters)})")
+    if _find(_interpreter, "JaxprInterpreter._interpret_tcgen05_mma_p"):
+        add(f"{_interpreter}.JaxprInterpreter", "a tcgen05 of its own", "an interpreter without tcgen05")
+    if wrong:
+        raise Error(wrong)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Memory of the interpreter, as a thread of a kernel sees it
+
+
+class _Thread:
+    """Where a callback runs. Arguments are those that all callbacks of the interpreter have."""
+
+    def __init__(self, device_id: Any, grid_point_coords: Any, thread_id: Any, source_info: Any):
+        self.callbacks = importlib.import_module(_callbacks)
+        self.utilities = importlib.import_module(_utilities)
+        device, thread = int(device_id), int(thread_id)
+        self.memory = self.callbacks._get_shared_memory()
+        self.id = self.memory.get_global_thread_id(device, thread)
+        self.logging = self.utilities.GPULoggingInfo(device_id=device, thread_id=thread, source_info=source_info,
+                                                     grid_point_coords=tuple(int(at) for at in grid_point_coords))
+
+    def _range(self, transforms: Sequence[Any]) -> tuple[slice | int, ...]:
+        import jax
+
+        return self.utilities.to_range(jax.tree.map(int, tuple(transforms)))
+
+    def read(self, ref: Any, transforms: Sequence[Any]) -> np.ndarray:
+        """What a reference shows: slices and transposes in any order. An array that is no allocation is itself."""
+        indexing = importlib.import_module("jax._src.state.indexing")
+        types = importlib.import_module("jax._src.state.types")
+        left = list(self.callbacks._remove_noop_transforms(tuple(transforms)))
+        slices: list[Any] = []
+        while left and isinstance(left[0], indexing.NDIndexer):
+            slices.append(left.pop(0))
+        if np.ndim(ref) == 1:
+            key = self.callbacks.HostAllocationKey.from_array(ref)
+            array, _, _ = self.memory.get_buffer_content(key, self._range(slices), self.id, logging_info=self.logging)
+            if array is None:
+                raise refuse("reference", f"{self._range(slices)}", "a slice inside the buffer")
+        else:  # A of a wgmma in registers
+            array = np.asarray(ref)[self._range(slices)]
+        for transform in left:
+            if isinstance(transform, types.TransposeTransform):
+                array = array.transpose(transform.permutation)
+            elif isinstance(transform, indexing.NDIndexer):
+                array = array[self._range([transform])]
+            else:
+                raise refuse("reference", type(transform).__name__, "slices and transposes behind tiling and swizzle")
+        return array
+
+    def write(self, ref: Any, transforms: Sequence[Any], value: np.ndarray) -> None:
+        left = self.callbacks._remove_noop_transforms(tuple(transforms))
+        for transform in left:
+            if not isinstance(transform, importlib.import_module("jax._src.state.indexing").NDIndexer):
+                raise refuse("reference", type(transform).__name__, "slices, where it is written")
+        key, at = self.callbacks.HostAllocationKey.from_array(ref), self._range(left)
+        inside, _, _ = self.memory.store_buffer_content(key, at, value, self.id, logging_info=self.logging)
+        if not inside:
+            raise refuse("reference", f"{at}", "a slice inside the buffer")
+
+
+def _wgmma_callback(settings: _Settings, *, token: Any, device_id: Any, grid_point_coords: Any, thread_id: Any,
+                    acc_allocation_key_as_array: Any, acc_transforms: Any, acc_dtype: Any,
+                    a_allocation_key_as_array: Any, a_transforms: Any, b_allocation_key_as_array: Any,
+                    b_transforms: Any, source_info: Any = None) -> Any:
+    """In the place of gpu_callbacks.wgmma."""
+    thread = _Thread(device_id, grid_point_coords, thread_id, source_info)
+    a = thread.read(a_allocation_key_as_array, a_transforms)
+    b = thread.read(b_allocation_key_as_array, b_transforms)
+    acc = thread.read(acc_allocation_key_as_array, acc_transforms)
+    thread.write(acc_allocation_key_as_array, acc_transforms, _wgmma_product(settings, acc, a, b))
+    return token
+
+
+def _tcgen05_callback(settings: _Settings, d: np.dtype, source_info: Any, *, token: Any, device_id: Any,
+                      grid_point_coords: Any, thread_id: Any, acc: Any, a: Any, b: Any, scales: Any, metadata: Any,
+                      accumulate: Any, barrier: Any) -> Any:
+    """Operands are pairs of a reference and its transforms; `scales` is empty or has two, `metadata` none or one."""
+    thread = _Thread(device_id, grid_point_coords, thread_id, source_info)
+    scale_a, scale_b = [thread.read(*scale) for scale in scales] or (None, None)
+    sparse = [thread.read(*one) for one in metadata]
+    before = thread.read(*acc) if bool(accumulate) else None
+    product = _tcgen05_product(settings, before, thread.read(*a), thread.read(*b), d, scale_a, scale_b,
+                               sparse[0] if sparse else None)
+    thread.write(*acc, product)
+    for one in barrier:
+        token = thread.callbacks._barrier_arrive(token, device_id, grid_point_coords, thread_id, one, source_info)
+    return token
+
+
+def _load_callback(source_info: Any, *, token: Any, device_id: Any, grid_point_coords: Any, thread_id: Any,
+                   ref: Any) -> Any:
+    return token, _Thread(device_id, grid_point_coords, thread_id, source_info).read(*ref)
+
+
+def _store_callback(source_info: Any, *, token: Any, device_id: Any, grid_point_coords: Any, thread_id: Any, ref: Any,
+                    value: Any) -> Any:
+    _Thread(device_id, grid_point_coords, thread_id, source_info).write(*ref, np.asarray(value))
+    return token
+
+
+def _copy_callback(arranged: Callable[[np.ndarray], np.ndarray], source_info: Any, *, token: Any, device_id: Any,
+                   grid_point_coords: Any, thread_id: Any, source: Any, destination: Any) -> Any:
+    thread = _Thread(device_id, grid_point_coords, thread_id, source_info)
+    thread.write(*destination, arranged(thread.read(*source)))
+    return token
+
+
+def _arrive_callback(source_info: Any, *, token: Any, device_id: Any, grid_point_coords: Any, thread_id: Any,
+                     barrier: Any) -> Any:
+    callbacks = importlib.import_module(_callbacks)
+    return callbacks._barrier_arrive(token, device_id, grid_point_coords, thread_id, barrier, source_info)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Equations that the interpreter does not know
+
+
+class _Equations:
+    """Interprets the equations of Tensor Memory and checks those of wgmma; others are the interpreter's own."""
+
+    def __init__(self, settings: _Settings, interpret: Callable[..., Any]):
+        self.settings = settings
+        self.interpret_others = interpret
+        primitives = importlib.import_module(f"{_folder}.primitives")
+        self.rules: dict[Any, Callable[..., Any]] = {
+            primitives.wgmma_ref_p: self.wgmma,
+            primitives.tcgen05_mma_p: self.mma,
+            primitives.tcgen05_commit_arrive_p: self.commit_arrive,
+            primitives.async_load_tmem_p: self.load,
+            primitives.async_store_tmem_p: self.store,
+            primitives.wgmma_accumulator_store_p: self.set_accumulator,
+            primitives.async_copy_smem_to_tmem_p: functools.partial(self.copy, lambda copied: copied),
+            primitives.async_copy_scales_to_tmem_p: functools.partial(self.copy, _scales_of),
+            primitives.async_copy_sparse_metadata_to_tmem_p: functools.partial(self.copy, _metadata_of),
+            # Every access is done when its callback returns.
+            primitives.wait_load_tmem_p: lambda interpreter, eqn, token, values: (token, []),
+            primitives.commit_tmem_p: lambda interpreter, eqn, token, values: (token, []),
+        }
+
+    def interpret(self, interpreter: Any, jaxpr: Any, token: Any, *args: Any) -> Any:
+        """In the place of JaxprInterpreter.interpret, which gets the runs of equations between those of this class."""
+        if not any(eqn.primitive in self.rules for eqn in jaxpr.eqns):
+            return self.interpret_others(interpreter, jaxpr, token, *args)
+        utilities, module = importlib.import_module(_utilities), importlib.import_module(_interpreter)
+        user_context = importlib.import_module("jax._src.source_info_util").user_context
+        skips = interpreter.interpret_params.skip_floating_point_ops
+        env = utilities.JaxprEnv(vars=jaxpr.constvars + jaxpr.invars, values=args,
+                                 sentinel_for_floating_point_values=module._SENTINEL if skips else None)
+        known: list[Any] = []
+
+        def run_known(token: Any) -> Any:
+            if not known:
+                return token
+            part = _part_of(jaxpr, known)
+            token, values = self.interpret_others(interpreter, part, token, *env.read_many(part.invars))
+            env.write_many(part.outvars, values)
+            known.clear()
+            return token
+
+        for eqn in jaxpr.eqns:
+            rule = self.rules.get(eqn.primitive)
+            if rule is None:
+                known.append(eqn)
+                continue
+            token = run_known(token)
+            with user_context(eqn.source_info.traceback, name_stack=eqn.source_info.name_stack):
+                token, values = rule(interpreter, eqn, token, env.read_many(eqn.invars))
+            env.write_many(eqn.outvars, values if eqn.primitive.multiple_results else [values])
+        token = run_known(token)
+        return token, env.read_many(jaxpr.outvars)
+
+    def call(self, interpreter: Any, token: Any, callback: Callable[..., Any], result: Any = None,
+             **operands: Any) -> Any:
+        """The token that `callback` returns, and a value of type `result` where there is one.
+
+        Callbacks run in the order in which they hand on the token, as those of the interpreter.
+        """
+        import jax.numpy as jnp
+
+        token_type = importlib.import_module(_callbacks).TOKEN_SHAPE_DTYPE
+        return importlib.import_module("jax._src.callback").io_callback(
+            callback, token_type if result is None else (token_type, result), token=token,
+            device_id=jnp.int32(interpreter.device_info.device_id), grid_point_coords=interpreter.grid_point_coords,
+            thread_id=interpreter.thread_id, **operands)
+
+    def wgmma(self, interpreter: Any, eqn: Any, token: Any, values: list[Any]) -> Any:
+        """Its callback is replaced. What is not legal is said here, where the kernel is traced."""
+        leaves = values[3:]
+        acc, a, b = (_type_of(var.aval, _unflattened(eqn.params[f"{name}_transforms_tree"], leaves))
+                     for var, name in zip(eqn.invars, ("acc", "a", "b")))
+        _wgmma_of(self.settings, _Tile(*acc.shape, b.shape[0], acc.dtype, a.dtype, b.dtype))
+        return interpreter._interpret_wgmma_ref_p(eqn, token, lambda: values)
+
+    def mma(self, interpreter: Any, eqn: Any, token: Any, values: list[Any]) -> Any:
+        params = eqn.params
+        _refuse_collective("tcgen05_mma", params)
+        acc, a, b, accumulate, *rest = values
+        counts = int(params["arrive"]), 2 * int(params["scaled"]), int(params["sparse"])
+        barriers, scales, metadata = ([rest.pop(0) for _ in range(count)] for count in counts)
+        names = "acc", "a", "b", "barrier", "a_scale", "b_scale", "a_sparse_metadata"
+        transforms = {name: _unflattened(params[f"{name}_transforms_tree"], rest) for name in names}
+        d_type, a_type, b_type = (_type_of(var.aval, transforms[name]) for var, name in zip(eqn.invars[:3], names[:3]))
+        first_scale = 4 + len(barriers)
+        scale_types = [var.aval.dtype for var in eqn.invars[first_scale : first_scale + len(scales)]] or [None, None]
+        for first, last in _parts(b_type.shape[1]):
+            _tcgen05_of(self.settings, _Tile(d_type.shape[0], last - first, b_type.shape[0], d_type.dtype, a_type.dtype,
+                                             b_type.dtype, *scale_types, params["sparse"]))
+        callback = functools.partial(_tcgen05_callback, self.settings, np.dtype(d_type.dtype), eqn.source_info)
+        return self.call(
+            interpreter, token, callback, acc=(acc, transforms["acc"]), a=(a, transforms["a"]),
+            b=(b, transforms["b"]), accumulate=accumulate,
+            scales=[(scale, transforms[name]) for scale, name in zip(scales, ("a_scale", "b_scale"))],
+            metadata=[(one, transforms["a_sparse_metadata"]) for one in metadata],
+            barrier=[_barrier_key(one, transforms["barrier"]) for one in barriers]), []
+
+    def commit_arrive(self, interpreter: Any, eqn: Any, token: Any, values: list[Any]) -> Any:
+        _refuse_collective("tcgen05_commit_arrive", eqn.params)
+        tree = eqn.params["barrier_transforms_tree"]
+        key = _barrier_key(values[0], tree.unflatten(values[1:]) if tree else ())
+        return self.call(interpreter, token, functools.partial(_arrive_callback, eqn.source_info), barrier=key), []
+
+    def load(self, interpreter: Any, eqn: Any, token: Any, values: list[Any]) -> Any:
+        ref = values[0], eqn.params["tree"].unflatten(values[1:])
+        return self.call(interpreter, token, functools.partial(_load_callback, eqn.source_info), eqn.outvars[0].aval,
+                         ref=ref)
+
+    def store(self, interpreter: Any, eqn: Any, token: Any, values: list[Any]) -> Any:
+        ref = values[0], eqn.params["tree"].unflatten(values[2:])
+        return self.call(interpreter, token, functools.partial(_store_callback, eqn.source_info), ref=ref,
+                         value=values[1]), []
+
+    def set_accumulator(self, interpreter: Any, eqn: Any, token: Any, values: list[Any]) -> Any:
+        acc, value = values
+        return self.call(interpreter, token, functools.partial(_store_callback, eqn.source_info), ref=(acc, ()),
+                         value=value), value
+
+    def copy(self, arranged: Callable[[np.ndarray], np.ndarray], interpreter: Any, eqn: Any, token: Any,
+             values: list[Any]) -> Any:
+        _refuse_collective(eqn.primitive.name, eqn.params)
+        smem, tmem, *leaves = values
+        count = eqn.params["smem_tree"].num_leaves
+        source = smem, eqn.params["smem_tree"].unflatten(leaves[:count])
+        destination = tmem, eqn.params["tmem_tree"].unflatten(leaves[count:])
+        return self.call(interpreter, token, functools.partial(_copy_callback, arranged, eqn.source_info),
+                         source=source, destination=destination), []
+
+
+def _unflattened(tree: Any, leaves: list[Any]) -> Any:
+    """The transforms of one operand; takes its leaves from the front."""
+    return tree.unflatten([leaves.pop(0) for _ in range(tree.num_leaves)]) if tree else ()
+
+
+def _type_of(aval: Any, transforms: Any) -> Any:
+    """Shape and dtype that a reference, or an array, shows."""
+    return importlib.import_module("jax._src.state.types").transform_type(transforms, aval)
+
+
+def _part_of(jaxpr: Any, eqns: list[Any]) -> Any:
+    """A jaxpr of some consecutive equations: it reads what they do not define, and returns all that they define."""
+    core = importlib.import_module("jax._src.core")
+    defined: dict[Any, None] = {}
+    read: dict[Any, None] = {}
+    for eqn in eqns:
+        read.update((var, None) for var in eqn.invars if not isinstance(var, core.Literal) and var not in defined)
+        defined.update((var, None) for var in eqn.outvars)
+    return jaxpr.replace(constvars=[], invars=list(read), outvars=list(defined), eqns=list(eqns), effects=set())
+
+
+def _barrier_key(barrier: Any, transforms: Any) -> Any:
+    import jax
+
+    leaves, tree = jax.tree.flatten(transforms)
+    return importlib.import_module(_interpreter)._get_barrier_allocation_key_from_inval(barrier, tree, leaves)
+
+
+def _refuse_collective(name: str, params: dict[str, Any]) -> None:
+    if params["collective_axis"] is not None:
+        raise refuse(name, f"collective_axis {params['collective_axis']!r}", "None",
+                     f"the interpreter of JAX {_tested} has no barriers between the blocks of a cluster; rows of D do "
+                     "not depend on each other, so a kernel for one block has the same bits")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# On and off
+
+_undo: list[tuple[Any, str, Any]] = []
+
+
+def install(target: str | None = None, threads: int = 1) -> None:
+    """Kernels of the Mosaic GPU interpreter compute with bitmma from now on, in all threads of the process.
+
+    target    the GPU, by its PTX name; None: sm_90a for wgmma and sm_100a for tcgen05
+    threads   of one product; changes no bit
+
+    Raises Error when JAX is not there or is not what the adapter knows. Drops all that JAX has compiled. Called again,
+    it takes the new arguments.
+    """
+    known = sorted({*wgmma().targets, *tcgen05().targets})
+    if target is not None and target not in known:
+        raise refuse("target", target, ", ".join(known))
+    try:
+        import jax
+    except ImportError as error:
+        raise refuse("jax", "not installed", f"jax {_tested}", f"pip install \"jax=={_tested}\" absl-py") from error
+    try:
+        importlib.import_module("jax.experimental.pallas.mosaic_gpu")
+    except ImportError as error:
+        raise refuse("jax.experimental.pallas.mosaic_gpu", str(error), "a module that can be imported",
+                     f"pip install \"jax=={_tested}\" absl-py") from error
+    uninstall()
+    _check(jax.__version__)
+    settings = _Settings(target, threads)
+    callbacks, interpreter = importlib.import_module(_callbacks), importlib.import_module(_interpreter)
+    tmem = importlib.import_module(f"{_folder}.core").MemorySpace.TMEM
+    raise_if_unsupported = interpreter._raise_if_unsupported_memory_space
+    equations = _Equations(settings, interpreter.JaxprInterpreter.interpret)
+    _replace(callbacks, "wgmma", functools.partial(_wgmma_callback, settings))
+    _replace(interpreter, "_raise_if_unsupported_memory_space",
+             lambda space: None if space == tmem else raise_if_unsupported(space))
+    _replace(interpreter.JaxprInterpreter, "interpret",
+             lambda self, jaxpr, token, *args: equations.interpret(self, jaxpr, token, *args))
+    jax.clear_caches()
+
+
+def _replace(owner: Any, name: str, value: Any) -> None:
+    _undo.append((owner, name, getattr(owner, name)))
+    setattr(owner, name, value)
+
+
+def uninstall() -> None:
+    """JAX is what it was before `install`. Does nothing where it was not called."""
+    if not _undo:
+        return
+    import jax
+
+    while _undo:
+        owner, name, value = _undo.pop()
+        setattr(owner, name, value)
+    jax.clear_caches()
+
+
+@contextlib.contextmanager
+def use(target: str | None = None, threads: int = 1) -> Iterator[None]:
+    """`install` and at the end `uninstall`.
+
+    Results are to be waited for inside (jax.block_until_ready): a kernel may still run when the call returns.
+    """
+    install(target, threads)
+    try:
+        yield
+    finally:
+        uninstall()
