@@ -1,0 +1,715 @@
+"""More than one machine: products, verification and campaigns over Dask.
+
+    import dask.array as da, bitmma.distributed as bd
+    d = bd.gemm(a, b, "nvjet-algo2", output="bf16")     a, b and d are dask arrays; d.compute() has bitmma.gemm's bits
+    report = bd.verify("vectors", client=client)        every vector file below a folder
+    report = bd.campaign(instructions, check=bd.by_case(mine), seed=7, units=1000, done=bd.Journal("night.jsonl"))
+
+Every task is a pure function of its arguments: when a worker dies, Dask does its tasks again elsewhere, with the same
+bits. Without a client, dask's own scheduler runs everything on this machine. Each task takes one thread, so a worker
+wants as many threads as it has cores. Workers need the same bitmma as the client, and the same files under the same
+paths.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+import math
+import os
+import pathlib
+import pickle
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import UserDict
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+try:
+    import dask
+    import dask.array as da
+    import distributed
+    from distributed.protocol.numpy import serialize_numpy_ndarray
+    from distributed.protocol.serialize import dask_serialize
+except ImportError as missing:
+    raise ImportError("bitmma.distributed needs Dask: pip install 'bitmma[distributed]'") from missing
+
+from ._arrays import Codes, dtype_of, to_numpy
+from ._core import Instruction, Plan
+from ._errors import Error, Violation, refuse
+from ._gemm import _operands, _resolved
+from ._gemm import gemm as _gemm
+from ._mma import _parsed
+from ._mma import mma as _mma
+from ._state import Case, Comparison, VectorFile, compare, golden, read, write
+from ._state import verify as _verify
+
+__all__ = ["Journal", "Report", "by_case", "campaign", "distributions", "gemm", "gpu", "gpu_campaign", "mma", "verify"]
+
+_e5m2 = np.dtype(ml_dtypes.float8_e5m2)
+
+
+# Dask sends a dtype by its name, which for float8_e5m2 ("<f1") NumPy does not know; a pickled dtype is fine, and any
+# receiver takes it. Known with distributed 2026.8; ml_dtypes' other types have kind V, which Dask pickles itself.
+@dask_serialize.register(np.ndarray)
+def _serialize(array: np.ndarray, context: Any = None) -> Any:
+    if array.dtype != _e5m2:
+        return serialize_numpy_ndarray(array, context=context)
+    header, frames = serialize_numpy_ndarray(array.view(np.uint8), context=context)
+    return {**header, "dtype": (1, pickle.dumps(_e5m2))}, frames
+
+
+def _violation(field: str, seen: object, legal: str, fix: str = "") -> Violation:
+    return refuse(field, seen, legal, fix).violations[0]
+
+
+def _dask_array(value: Any, name: str, chunks: Any) -> tuple[da.Array, str | None]:
+    """The operand as a dask array, and its format where it is raw codes. `chunks` are of what is none yet."""
+    format = None
+    if isinstance(value, Codes):
+        value, format = value
+    if isinstance(value, da.Array):
+        if any(math.isnan(extent) for extent in value.shape):
+            raise refuse(name, f"shape {value.shape}", "an array whose shape is known", f"{name}.compute_chunk_sizes()")
+        return value, format
+    array = np.asarray(np.float32(value)) if isinstance(value, (int, float)) else to_numpy(value, name)
+    whole = (-1,) * (array.ndim - len(chunks))
+    return da.from_array(array, chunks=(*chunks, *whole)[:array.ndim]), format
+
+
+# ---- Products
+
+class _Operand(NamedTuple):
+    """What a task reads: a dask array, and by the letters of `axes` which part of it: i and j are D's, others whole."""
+
+    array: da.Array
+    format: str | None
+    axes: str
+
+    def like(self, extents: Mapping[str, int]) -> Any:
+        """Zeros of the same kind, with other extents."""
+        shape = [extents.get(axis, extent) for axis, extent in zip(self.axes, self.array.shape)]
+        zeros = np.zeros(shape, self.array.dtype)
+        return zeros if self.format is None else Codes(zeros, self.format)
+
+
+def _block(value: np.ndarray, format: str | None) -> Any:
+    return value if format is None else Codes(value, format)
+
+
+def _gemm_block(*blocks: np.ndarray, names: tuple[str, ...], formats: tuple[str | None, ...], plan: str,
+                whole: tuple[int, int] | None) -> np.ndarray:
+    """One block of D: a task."""
+    given = {name: _block(block, format) for name, block, format in zip(names, blocks, formats)}
+    return _gemm(given.pop("a"), given.pop("b"), Plan(plan), whole=whole, threads=1, **given)
+
+
+def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan = "flat", *, c: Any = None, bias: Any = None,
+         scale_a: Any = None, scale_b: Any = None, sfa: Any = None, sfb: Any = None, target: str | None = None,
+         output: str | None = None, kernel: str | None = None, split_k: int = 0, alpha: float = 1.0,
+         beta: float = 1.0, relu: bool = False, rows: Any = None, cols: Any = None,
+         whole: tuple[int, int] | None = None, chunks: int | tuple[int, int] | None = None) -> da.Array:
+    """bitmma.gemm of dask arrays: D [M, N] as a dask array, every block of rows and columns a task.
+
+    a             [M, K] and b [K, N], dask arrays or what bitmma.gemm takes. Raw codes are bitmma.Codes(array, "e2m1")
+    chunks        rows and columns of D of a task. None: the row chunks of `a` and the column chunks of `b`; of
+                  arrays that are no dask arrays 512
+    others        as of bitmma.gemm; c [M, N], bias [N], scales and block scales may be dask arrays too, of any chunks
+
+    K is never cut: in which order K is added up is the plan's matter, split-K included, so a task reads whole rows of
+    A and whole columns of B, and chunks along K are joined first. The plan is resolved once, here, and every block
+    computes by it; tasks know which rows and columns they have, for plans that ask. NumPy arrays travel inside the
+    graph: make large ones on the workers, by da.from_array of a file or da.map_blocks.
+
+    Raises Error with everything that is wrong with types, shapes and the plan before anything runs.
+
+    >>> a = da.ones((96, 64), dtype=np.float16, chunks=(32, 16)); b = da.ones((64, 8), dtype=np.float16, chunks=(64, 4))
+    >>> d = gemm(a, b, output="bf16")
+    >>> d.chunks, d.dtype
+    (((32, 32, 32), (4, 4)), dtype(bfloat16))
+    >>> float(d.compute()[0, 0])
+    64.0
+    """
+    size = (chunks, chunks) if isinstance(chunks, int) else chunks
+    of_d = size or (512, 512)
+    given = {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "sfa": sfa, "sfb": sfb}
+    arrays = {name: _dask_array(value, name, {"a": of_d[:1], "b": (-1, of_d[1])}.get(name, ()))
+              for name, value in given.items() if value is not None}
+    for name in ("bias", "scale_a", "scale_b"):  # one number, or a vector
+        if name in arrays and arrays[name][0].ndim < 2:
+            arrays[name] = (arrays[name][0].reshape(1, -1), arrays[name][1])
+    wrong = [_violation(name, f"shape {array.shape}", "two axes",
+                        "da.stack of the products of a batch" if array.ndim > 2 else "")
+             for name, (array, _) in arrays.items() if array.ndim != 2]
+    if size is not None and (len(size) != 2 or min(size) < 1):
+        wrong.append(_violation("chunks", chunks, "a number of rows and one of columns, from 1 on"))
+    if wrong:
+        raise Error(wrong)
+    (m, k), n = arrays["a"][0].shape, arrays["b"][0].shape[1]
+    whole_m, whole_n = (max(extent, int(said)) for extent, said in zip((m, n), whole or (0, 0)))
+    blocks_of_n = -(-whole_n // 128)
+
+    # Letters of axes, by shape: i and j go with D, a scale for all rows or columns goes to every task.
+    def axes(name: str, row: Mapping[int, str], col: Mapping[int, str], legal: str) -> None:
+        array, format = arrays[name]
+        letters = [known.get(extent, known.get(-1)) for known, extent in zip((row, col), array.shape)]
+        if None in letters:
+            wrong.append(_violation(name, f"shape {array.shape}", legal))
+        else:
+            operands[name] = _Operand(array, format, "".join(map(str, letters)))
+
+    operands: dict[str, _Operand] = {}
+    any_extent = {-1: "x"}
+    axes("a", {m: "i"}, {k: "x"}, "")
+    axes("b", {k: "x"}, {n: "j"}, f"({k}, {n}): as many rows as A has columns")
+    shapes: dict[str, tuple[Mapping[int, str], Mapping[int, str], str]] = {
+        "c": ({m: "i"}, {n: "j"}, f"({m}, {n}), as D"),
+        "bias": ({1: "x"}, {n: "j"}, f"({n},), the columns of D"),
+        "scale_a": ({1: "x", m: "i"}, any_extent, f"1 or {m} rows"),
+        "scale_b": (any_extent, {blocks_of_n: "y", 1: "y", n: "j"}, f"1, {n} or {blocks_of_n} columns"),
+        "sfa": ({m: "i"}, any_extent, f"{m} rows"),
+        "sfb": (any_extent, {n: "j"}, f"{n} columns"),
+    }
+    for name, how in shapes.items():
+        if name in arrays:
+            axes(name, *how)
+    places = {name: (range(extent) if of is None else [int(number) for number in of])
+              for name, of, extent in (("rows", rows, m), ("cols", cols, n))}
+    for name, extent in (("rows", m), ("cols", n)):
+        if len(places[name]) != extent:
+            wrong.append(_violation(name, f"{len(places[name])} numbers", f"{extent}"))
+    if wrong:
+        raise Error(wrong)
+
+    one, asks_where = _resolved_plan(operands, places, (whole_m, whole_n), (m, n), plan, kernel, output, target,
+                                     split_k, alpha, beta, relu)
+    of_i = _chunks(size[0] if size else operands["a"].array.chunks[0], m)
+    of_j = _chunks(size[1] if size else operands["b"].array.chunks[1], n)
+    if asks_where:
+        for name, axis in (("rows", "i"), ("cols", "j")):
+            operands[name] = _Operand(da.from_array(np.array(places[name], np.int64), chunks=-1), None, axis)
+    by_letter = {"i": of_i, "j": of_j}
+    arguments: list[Any] = []
+    for name, operand in operands.items():
+        cut = {axis: by_letter.get(letter, -1) for axis, letter in enumerate(operand.axes)}
+        # Letters of whole axes differ from operand to operand: nothing relates them but the plan.
+        letters = tuple(one if one in by_letter else f"{name}{axis}" for axis, one in enumerate(operand.axes))
+        arguments += [operand.array.rechunk(cut), letters]
+    return da.blockwise(_gemm_block, "ij", *arguments, names=tuple(operands),
+                        formats=tuple(operand.format for operand in operands.values()), plan=one.json,
+                        whole=(whole_m, whole_n) if asks_where else None, concatenate=True, align_arrays=False,
+                        dtype=dtype_of(one.output), meta=np.empty((0, 0), dtype_of(one.output)), token="bitmma-gemm")
+
+
+def _chunks(of: int | tuple[int, ...], extent: int) -> tuple[int, ...]:
+    return da.core.normalize_chunks(of, (extent,))[0] if isinstance(of, int) else of
+
+
+def _resolved_plan(operands: Mapping[str, _Operand], places: Mapping[str, Sequence[int]], whole: tuple[int, int],
+                   d: tuple[int, int], plan: Any, kernel: str | None, output: str | None, target: str | None,
+                   split_k: int, alpha: float, beta: float, relu: bool) -> tuple[Plan, bool]:
+    """The one plan of all blocks, and whether it asks which rows and columns a block has. A product of at most two rows
+    and columns of zeros is computed, so that whatever is wrong is said now."""
+    small = {"i": min(d[0], 2), "j": min(d[1], 2)}
+    zeros = {name: operand.like(small) for name, operand in operands.items()}
+    where: dict[str, Any] = {"rows": places["rows"][:2], "cols": places["cols"][:2], "whole": whole}
+    plans = _resolved(plan, kernel, _operands(**zeros, **where), output, target, split_k, alpha, beta, relu)
+    if len(plans) != 1:
+        raise refuse("split_k", "(missing)", "the number of slices: no name tells it",
+                     "bitmma.find_plans(a, b, d) finds it where a D was recorded")
+    fields = json.loads(plans[0].json)
+    asks_where = bool(fields.get("regions"))
+    promotion = fields.get("promotion", {})
+    scale_b = operands.get("scale_b")
+    if promotion.get("scale", "none") != "none" and scale_b is not None and scale_b.array.shape[1] > 1:
+        # Per column or per 128 of them: of the whole product its shape tells, of a block the plan has to.
+        columns, blocks_of_n, said = scale_b.array.shape[1], -(-whole[1] // 128), promotion.get("sb")
+        if said is None:
+            if columns == d[1] == blocks_of_n:
+                raise refuse("promotion.sb", "(missing)",
+                             "[1, 128] or [128, 128]: scale_b could be of columns or of blocks")
+            promotion["sb"] = [1 if columns == d[1] else 128, 128]
+        elif columns != (legal := blocks_of_n if said[0] == 128 else d[1]):
+            raise refuse("scale_b", f"shape {scale_b.array.shape}",
+                         f"{legal} columns, or 1 for all: the plan has promotion.sb = {said}")
+        if promotion["sb"][0] == 128:
+            asks_where = True
+            # The axis goes whole to every task, also where it is as long as D's.
+            operands["scale_b"] = scale_b._replace(axes=scale_b.axes[0] + "y")  # type: ignore[index]
+            zeros["scale_b"] = operands["scale_b"].like(small)
+    one = Plan(json.dumps(fields))
+    try:
+        _gemm(zeros.pop("a"), zeros.pop("b"), one, **zeros, **(where if asks_where else {}))
+    except Error as error:
+        if small == {"i": d[0], "j": d[1]}:
+            raise
+        raise _named(f"of {small['i']} x {small['j']} outputs", error) from None
+    return one, asks_where
+
+
+# ---- One instruction
+
+def _spelled(of: str | Instruction) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """Text and immediates, which travel where an Instruction does not."""
+    if isinstance(of, str):
+        return of, ()
+    return str(of), tuple(sorted(of.immediates.items()))
+
+
+def _instruction_of(text: str, immediates: Iterable[tuple[str, int]]) -> Instruction:
+    one = _parsed(text)
+    for name, value in immediates:
+        one = one.with_immediate(name, value)
+    return one
+
+
+def _mma_block(*blocks: np.ndarray, names: tuple[str, ...], formats: tuple[str | None, ...], instruction: str,
+               immediates: tuple[tuple[str, int], ...], target: str | None) -> np.ndarray:
+    """Some products of a batch: a task."""
+    given = {name: _block(block, format) for name, block, format in zip(names, blocks, formats)}
+    one: str | Instruction = _instruction_of(instruction, immediates) if immediates else instruction
+    return _mma(one, given.pop("a"), given.pop("b"), target=target, threads=1, **given)
+
+
+def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target: str | None = None,
+        scale_a: Any = None, scale_b: Any = None, metadata: Any = None, chunks: int = 4096) -> da.Array:
+    """bitmma.mma of a batch in dask arrays: D [..., M, N] as a dask array, every chunk of the batch a task.
+
+    a             [..., M, K], b [..., K, N], c [..., M, N] and the others as of bitmma.mma, dask arrays or others.
+                  Leading axes are the batch: they broadcast and are cut as they are chunked; matrices are never cut
+    chunks        products of a task along the first axis of the batch, of arrays that are no dask arrays
+
+    Raises Error for types and shapes before anything runs. What is wrong with values, a sparse A that is not sparse
+    for one, is raised by the task.
+
+    >>> a = da.ones((100, 16, 16), dtype=np.float16, chunks=(40, 16, 16)); b = np.ones((16, 8), np.float16)
+    >>> d = mma("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", a, b)
+    >>> d.shape, d.chunks[0]
+    ((100, 16, 8), (40, 40, 20))
+    """
+    text, immediates = _spelled(instruction)
+    products = _parsed(text).products
+    tail = 3 if products > 1 else 2
+    given = {"a": a, "b": b, "c": c, "scale_a": scale_a, "scale_b": scale_b, "metadata": metadata}
+    arrays: dict[str, tuple[da.Array, str | None]] = {}
+    wrong = []
+    for name, value in given.items():
+        if value is None:
+            continue
+        array, format = _dask_array(value, name, (chunks,) if np.ndim(getattr(value, "array", value)) > tail else ())
+        if array.ndim < tail:
+            wrong.append(_violation(name, f"shape {array.shape}", f"{tail} axes, or a batch before them"))
+        arrays[name] = (array.rechunk({array.ndim - 1 - axis: -1 for axis in range(min(tail, array.ndim))}), format)
+    if wrong:
+        raise Error(wrong)
+    batches = [array.shape[:-tail] for array, _ in arrays.values()]
+    try:
+        batch = np.broadcast_shapes(*batches)
+    except ValueError:
+        raise refuse("batch axes", " and ".join(str(one) for one in batches if one), "shapes that broadcast") from None
+    if 0 in batch:
+        raise refuse("batch axes", batch, "a batch of at least one product")
+    names, formats = tuple(arrays), tuple(format for _, format in arrays.values())
+    task: dict[str, Any] = dict(names=names, formats=formats, instruction=text, immediates=immediates, target=target)
+    one = _mma_block(*(np.zeros(array.shape[-tail:], array.dtype) for array, _ in arrays.values()), **task)
+    of_matrix = {"a": ("p", "m", "xa"), "b": ("p", "xb", "n")}
+    arguments: list[Any] = []
+    for name, (array, _) in arrays.items():
+        own = of_matrix.get(name, ("p", f"y{name}", f"z{name}"))[-tail:]
+        arguments += [array, (*(f"batch{axis}" for axis in reversed(range(array.ndim - tail))), *own)]
+    out = (*(f"batch{axis}" for axis in reversed(range(len(batch)))), *("p", "m", "n")[-tail:])
+    return da.blockwise(_mma_block, out, *arguments, **task, concatenate=True, dtype=one.dtype,
+                        meta=np.empty((0,) * len(out), one.dtype), token="bitmma-mma")
+
+
+# ---- Units of work
+
+class Journal(UserDict[str, dict[str, Any]]):
+    """Results of finished units that outlive the process: a dictionary and a file with one line of JSON a unit.
+
+    A campaign that gets the journal of one that was stopped does the missing units only. A line that was cut off in
+    the middle of its writing does not count. One process at a time may write.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        super().__init__()
+        self.path = pathlib.Path(path)
+        if not self.path.exists():
+            return
+        whole = self.path.read_bytes()
+        lines = whole[:whole.rfind(b"\n") + 1]
+        for number, line in enumerate(lines.splitlines(), 1):
+            try:
+                unit, result = json.loads(line)
+            except ValueError:
+                raise refuse(f"{self.path}: line {number}", repr(line[:60]), "[unit, result] in JSON") from None
+            self.data[unit] = result
+        if len(lines) < len(whole):
+            os.truncate(self.path, len(lines))
+
+    def __setitem__(self, unit: str, result: dict[str, Any]) -> None:
+        with open(self.path, "ab") as file:
+            file.write(json.dumps([unit, result]).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        super().__setitem__(unit, result)
+
+
+class Report(NamedTuple):
+    """What a verification or a campaign found. Nothing in it depends on who computed what, or in which order."""
+
+    total: Comparison
+    """All of it; `first` is the first mismatch of the first unit that has one."""
+    table: dict[str, Comparison]
+    """By file, or by instruction, in the order of the request."""
+    units: dict[str, dict[str, Any]]
+    """By unit, in order, as JSON has it. As `done` of another call these units are not done again."""
+
+
+Progress = Callable[[int, int, str, dict[str, Any]], None]
+
+
+class _Unit(NamedTuple):
+    key: str
+    group: str | None  # the row of the table; None: the result's "group"
+    arguments: tuple[Any, ...]
+
+
+_at_once = 1000  # units that the scheduler knows at a time
+
+
+def _finished(units: Iterator[_Unit], task: Callable[..., dict[str, Any]], client: Any,
+              resources: Mapping[str, float] | None) -> Generator[tuple[str, dict[str, Any]], None, None]:
+    """Units and their results as they come."""
+    if client is None:
+        try:
+            client = distributed.default_client()
+        except ValueError:
+            while some := list(itertools.islice(units, _at_once)):
+                one = dask.delayed(task, pure=False, traverse=False)
+                results = dask.compute(*(one(unit.key, *unit.arguments) for unit in some))
+                yield from zip((unit.key for unit in some), results)
+            return
+    keys: dict[Any, str] = {}
+
+    # Keys are new each time: a file may have changed since Dask last saw its name.
+    def submit(unit: _Unit) -> Any:
+        future = client.submit(task, unit.key, *unit.arguments, pure=False, resources=resources)
+        keys[future] = unit.key
+        return future
+
+    running = distributed.as_completed([submit(unit) for unit in itertools.islice(units, _at_once)], loop=client.loop)
+    try:
+        for future in running:
+            result = future.result()
+            yield keys.pop(future), result
+            running.update([submit(unit) for unit in itertools.islice(units, 1)])
+    finally:
+        if keys:  # the one that failed, too: its traceback would keep it for ever
+            client.cancel(list(keys))
+
+
+_nothing = Comparison(0, 0, 0, 0, None)
+
+
+def _report(units: list[_Unit], task: Callable[..., dict[str, Any]], client: Any,
+            done: MutableMapping[str, dict[str, Any]] | None, progress: Progress | None,
+            resources: Mapping[str, float] | None) -> Report:
+    done = {} if done is None else done
+    missing = [unit for unit in units if unit.key not in done]
+    finished = len(units) - len(missing)
+    # Closed at once when anything goes wrong, so that no unit is left running.
+    with contextlib.closing(_finished(iter(missing), task, client, resources)) as pairs:
+        for key, result in pairs:
+            done[key] = result
+            finished += 1
+            if progress is not None:
+                progress(finished, len(units), key, result)
+    results = {unit.key: dict(done[unit.key]) for unit in units}
+    table: dict[str, Comparison] = {}
+    total = _nothing
+    for unit in units:
+        result = results[unit.key]
+        one = Comparison(*(result[field] for field in Comparison._fields))
+        group = result["group"] if unit.group is None else unit.group
+        table[group] = _sum(table.get(group, _nothing), one)
+        total = _sum(total, one._replace(first=None if one.first is None else f"{group}: {one.first}"))
+    return Report(total, table, results)
+
+
+def _sum(one: Comparison, other: Comparison) -> Comparison:
+    return Comparison(one.cases + other.cases, one.outputs + other.outputs, one.mismatches + other.mismatches,
+                      one.cases_with_mismatches + other.cases_with_mismatches,
+                      other.first if one.first is None else one.first)
+
+
+def _shifted(first: str | None, by: int) -> str | None:
+    """Case numbers of a part count from its first case; units never overlap, so a number below `by` is such a one."""
+    if first is None:
+        return None
+    return re.sub(r"^case (\d+)", lambda found: f"case {int(found[1]) + (by if int(found[1]) < by else 0)}", first)
+
+
+def _named(unit: str, error: Error) -> Error:
+    return Error([one._replace(text=f"{unit}: {one}") for one in error.violations])
+
+
+# ---- Verification
+
+def _paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The vector files, folders searched, as absolute paths; sorted inside a folder."""
+    found: list[str] = []
+    for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
+        whole = os.path.abspath(path)
+        if not os.path.isdir(whole):
+            found.append(whole)
+            continue
+        inside = sorted(str(one) for one in pathlib.Path(whole).rglob("*.safetensors") if one.is_file())
+        if not inside:
+            raise refuse(os.fspath(path), "a folder without vector files", "*.safetensors in it or below")
+        found += inside
+    if not found:
+        raise refuse("paths", "none", "a vector file, a folder or several of them")
+    return list(dict.fromkeys(found))
+
+
+def _verify_unit(unit: str, path: str, first: int, count: int, instruction: str, target: str | None) -> dict[str, Any]:
+    try:
+        found = _verify(read(path, instruction=instruction, target=target), first=first, count=count)
+    except Error as error:
+        raise _named(unit, error) from None
+    return found._replace(first=_shifted(found.first, first))._asdict()
+
+
+def verify(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, instruction: str = "",
+           target: str | None = None, cases_per_unit: int = 64, client: Any = None,
+           done: MutableMapping[str, dict[str, Any]] | None = None, progress: Progress | None = None,
+           resources: Mapping[str, float] | None = None) -> Report:
+    """bitmma.verify of vector files and of folders of them, some cases of a file a task.
+
+    instruction, target   for files that do not say, as of bitmma.read
+    cases_per_unit        cases of a task
+    client                a distributed.Client; None: the current one, and without one this machine alone
+    done                  results of units that need not be done, such as `Report.units` of an earlier call or a
+                          Journal; this call's are added to it as they come. Files are taken to be unchanged
+    progress              called with (finished units, all units, unit, its result)
+    resources             of workers, as of client.submit
+
+    Every header is read first, here. Returns a Report, the same for any cluster: `total`, by file, by unit. An Error of
+    a unit ends it, and units that have not begun are dropped; what is finished is in `done`.
+    """
+    _require_positive("cases_per_unit", cases_per_unit)
+    units = []
+    for path in _paths(paths):
+        cases = len(read(path, instruction=instruction, target=target))
+        for first in range(0, cases, cases_per_unit):
+            count = min(cases_per_unit, cases - first)
+            key = f"{path} cases {first}..{first + count - 1}"
+            units.append(_Unit(key, path, (path, first, count, instruction, target)))
+    return _report(units, _verify_unit, client, done, progress, resources)
+
+
+def _require_positive(name: str, value: int, least: int = 1) -> None:
+    if value < least:
+        raise refuse(name, value, f"a number from {least} on")
+
+
+# ---- Campaigns
+
+distributions = ("bits", "normal", "wide", "narrow", "cancel", "subnormal", "ties", "special", "integers")
+"""Those of bitmma.golden; the units of a campaign take them in turn."""
+
+Check = Callable[[VectorFile], "Comparison | Mapping[str, Any]"]
+
+
+def _campaign_unit(unit: str, check: Check, instruction: str, immediates: tuple[tuple[str, int], ...], target: str,
+                   seed: int, first: int, count: int, distribution: str) -> dict[str, Any]:
+    try:
+        file = golden(_instruction_of(instruction, immediates), target=target, cases=count, first_case=first, seed=seed,
+                      distribution=distribution)
+        found = check(file)
+    except Error as error:
+        raise _named(unit, error) from None
+    said = dict(found._asdict() if isinstance(found, Comparison) else found if isinstance(found, Mapping) else {})
+    if not isinstance(said.get("mismatches"), int):
+        raise refuse(unit, f"check gave {found!r:.80}", "a Comparison, or a dictionary with \"mismatches\"")
+    whole = {"cases": len(file), "outputs": 0, "cases_with_mismatches": int(said["mismatches"] > 0), "first": None,
+             **said}
+    if isinstance(found, Comparison):
+        whole["first"] = _shifted(found.first, first)
+    try:
+        return json.loads(json.dumps(whole))
+    except (TypeError, ValueError) as error:
+        raise refuse(unit, f"check gave {found!r:.80}", "numbers, texts, lists and dictionaries, as JSON has them",
+                     str(error)) from None
+
+
+def campaign(instructions: str | Instruction | Iterable[str | Instruction], *, check: Check, seed: int = 0,
+             units: int = 1, first_unit: int = 0, cases_per_unit: int = 64, target: str | None = None,
+             distribution: str | Sequence[str] = distributions, client: Any = None,
+             done: MutableMapping[str, dict[str, Any]] | None = None, progress: Progress | None = None,
+             resources: Mapping[str, float] | None = None) -> Report:
+    """Random cases of instructions, made on the workers from a seed, and held against something else by `check`.
+
+    instructions     mnemonics, statements or Instructions; each has units first_unit .. first_unit + units - 1
+    check            called on a worker with the VectorFile of a unit, D as bitmma computes it included. Returns a
+                     Comparison, or a dictionary with "mismatches" and whatever JSON can say. by_case(function) holds
+                     an implementation of your own against bitmma, gpu() the GPU of the worker
+    cases_per_unit   unit u has cases u n .. (u + 1) n - 1 of the seed: those of bitmma.golden(instruction, seed=seed,
+                     first_case=u n, cases=n, distribution=...)
+    distribution     one, or several that the units take in turn; all nine where it is left out
+    resources        of workers, as of client.submit: {"GPU": 1} for workers that were started with --resources GPU=1
+    others           as of verify
+
+    Returns a Report by instruction and by unit. The name of a unit says everything that makes its cases, so a restart
+    with `done` does the missing units only, on the same cases; `check` is taken to be the same. An Error of a check
+    ends the campaign; what is finished is in `done`.
+
+    >>> report = campaign("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", check=by_case(Case.computed_d), units=2)
+    >>> report.total.cases, report.total.mismatches
+    (128, 0)
+    """
+    _require_positive("cases_per_unit", cases_per_unit)
+    _require_positive("units", units)
+    _require_positive("first_unit", first_unit, 0)
+    drawn = [distribution] if isinstance(distribution, str) else list(distribution)
+    if not drawn or not set(drawn) <= set(distributions):
+        raise refuse("distribution", ", ".join(map(str, drawn)) or "none", ", ".join(distributions))
+    every = []
+    for given in [instructions] if isinstance(instructions, (str, Instruction)) else instructions:
+        text, immediates = _spelled(given)
+        one = _instruction_of(text, immediates)
+        if isinstance(given, Instruction) and one != given:
+            raise refuse("instruction", text, "one that its text and immediates tell whole",
+                         "name it by a PTX statement with its operands, as text")
+        on = target or one.default_target
+        if wrong := one.violations(on):
+            raise Error(wrong)
+        words = " ".join([text, *(f"{name}={value}" for name, value in immediates)])
+        for unit in range(first_unit, first_unit + units):
+            how = drawn[unit % len(drawn)]
+            first = unit * cases_per_unit
+            key = f"{words} on {on} seed {seed} {how} cases {first}..{first + cases_per_unit - 1}"
+            arguments = (check, text, immediates, on, seed, first, cases_per_unit, how)
+            every.append(_Unit(key, f"{words} on {on}", arguments))
+    return _report(list({unit.key: unit for unit in every}.values()), _campaign_unit, client, done, progress, resources)
+
+
+def _check_by_case(file: VectorFile, compute: Callable[[Case], Any]) -> Comparison:
+    total = _nothing
+    for index, case in enumerate(file):
+        expected = case.recorded_d()
+        if expected is None:
+            raise refuse(f"case {index}", "no D", "a recorded D to compare with")
+        d = to_numpy(compute(case), "D")
+        if d.shape != expected.shape or d.dtype.itemsize != expected.dtype.itemsize:
+            raise refuse(f"D of case {index}", f"{d.dtype} {d.shape}", f"{expected.dtype} {expected.shape}")
+        size = expected.dtype.itemsize
+        said, computed = (np.ascontiguousarray(one).view(f"u{size}") for one in (expected, d))
+        wrong = np.argwhere(said != computed)
+        first = None
+        if len(wrong):
+            row, col = map(int, wrong[0])
+            codes = (f"0x{int(one[row, col]):0{2 * size}x}" for one in (said, computed))
+            first = "case {}, row {}, col {}: expected {}, actual {}".format(index, row, col, *codes)
+        total = _sum(total, Comparison(1, expected.size, len(wrong), int(len(wrong) > 0), first))
+    return total
+
+
+def by_case(compute: Callable[[Case], Any]) -> Check:
+    """The check of a function that computes D [M, N] of a Case: its bits against the recorded ones, NaN payloads and
+    signs of zeros included. D may be an array of D's type or raw codes of its width.
+
+    >>> by_case(Case.computed_d)(golden("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", cases=3)).mismatches
+    0
+    """
+    return functools.partial(_check_by_case, compute=compute)
+
+
+def _run_program(program: str, arguments: list[str], seconds: float) -> str:
+    """What the command line program prints. Exit code 1 says that bits differ, which is no error."""
+    found = shutil.which(program)
+    if found is None:
+        raise refuse("program", program, "the command line program bitmma on this worker",
+                     "put it on PATH, or give its path: it comes with the C++ library, not with the Python package")
+    try:
+        ran = subprocess.run([found, *arguments], capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        raise refuse(program, f"not done after {seconds} s", "an answer in time",
+                     "make units smaller, or give more seconds") from None
+    if ran.returncode not in (0, 1):
+        said = ran.stderr.strip() or f"exit code {ran.returncode}"
+        raise Error([Violation(program, said, "a GPU that has the instruction", text=f"{program} gpu: {said}")])
+    return ran.stdout
+
+
+def _check_on_gpu(file: VectorFile, program: str, device: int, seconds: float) -> Comparison:
+    with tempfile.TemporaryDirectory(prefix="bitmma-") as folder:
+        cases, from_gpu = (os.path.join(folder, name) for name in ("cases.safetensors", "gpu.safetensors"))
+        write(cases, file)
+        _run_program(program, ["gpu", cases, "-o", from_gpu, "--device", str(device), "--threads", "1"], seconds)
+        return compare(cases, from_gpu)
+
+
+def gpu(*, program: str = "bitmma", device: int = 0, seconds: float = 600) -> Check:
+    """The check of a worker's GPU: `bitmma gpu` runs the cases of a unit there, and D is compared bit for bit.
+
+    `program` is the command line program, `device` which GPU, `seconds` the time of a unit. Raises Error where the
+    worker has no such program or no GPU with the instruction.
+    """
+    return functools.partial(_check_on_gpu, program=program, device=device, seconds=seconds)
+
+
+def _gpu_unit(unit: str, family: str, seed: int, number: int, outputs: int, program: str, device: int, save: str | None,
+              seconds: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="bitmma-") as folder:
+        try:
+            text = _run_program(program, ["gpu", "--campaign", "--family", family, "--seed", str(seed), "--first-unit",
+                                          str(number), "--units", "1", "--unit-outputs", str(outputs), "--device",
+                                          str(device), "--save", save or folder, "--json", "--threads", "1"], seconds)
+        except Error as error:
+            raise _named(unit, error) from None
+    said = json.loads(text)
+    rows = [row for row in said["rows"] if row["instruction"] != "total"]
+    total = {name: sum(row[name] for row in rows) for name in ("cases", "outputs", "hard_outputs", "mismatches")}
+    again = (f"bitmma gpu --campaign --family {family} --seed {seed} --first-unit {number} --units 1 "
+             f"--unit-outputs {outputs}")
+    return {**total, "cases_with_mismatches": len(said["saved"]), "first": again if total["mismatches"] else None,
+            "group": f"{', '.join(row['instruction'] for row in rows)} on {said['gpu']}",
+            **{name: said[name] for name in ("gpu", "target", "driver", "cuda")}}
+
+
+def gpu_campaign(family: str = "wgmma", *, seed: int = 0, units: int = 1, first_unit: int = 0,
+                 outputs_per_unit: int = 1_000_000, program: str = "bitmma", device: int = 0,
+                 save: str | os.PathLike[str] | None = None, seconds: float = 3600, client: Any = None,
+                 done: MutableMapping[str, dict[str, Any]] | None = None, progress: Progress | None = None,
+                 resources: Mapping[str, float] | None = None) -> Report:
+    """The campaign of docs/evidence.md over many GPUs: every unit is `bitmma gpu --campaign` of one unit on a worker.
+
+    family             "wgmma" or "mma.sync": every legal instruction, any descriptors, all distributions
+    outputs_per_unit   about how many outputs a unit has; part of what a seed means
+    program, device    the command line program, and which GPU, on the workers
+    save               a folder for mismatching cases, which the workers see; None: they are not kept, but
+                       `total.first` is the command that makes them again
+    seconds            the time of a unit
+    others             as of campaign
+
+    Returns a Report by the group of instructions and the GPU that ran. Of a unit `cases_with_mismatches` are at most
+    100; its result also names GPU, target, driver and CUDA.
+    """
+    _require_positive("units", units)
+    _require_positive("first_unit", first_unit, 0)
+    _require_positive("outputs_per_unit", outputs_per_unit)
+    if family not in ("wgmma", "mma.sync"):
+        raise refuse("family", family, "wgmma or mma.sync")
+    folder = None if save is None else os.path.abspath(save)
+    every = [_Unit(f"gpu {family} seed {seed} outputs {outputs_per_unit} unit {unit}", None,
+                   (family, seed, unit, outputs_per_unit, program, device, folder, seconds))
+             for unit in range(first_unit, first_unit + units)]
+    return _report(every, _gpu_unit, client, done, progress, resources)
