@@ -1,0 +1,174 @@
+"""The site of docs/: it builds strictly, its links hold, it loads nothing from elsewhere, the reference has every
+public name, and the notebook prints what it printed. BITMMA_UPDATE_DOCS=1 writes the notebook's outputs anew."""
+from __future__ import annotations
+
+import html.parser
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.parse
+
+import pytest
+
+import bitmma
+from conftest import ROOT
+
+for _package in ("mkdocs", "material", "mkdocstrings", "nbclient", "ipykernel", "matplotlib"):
+    pytest.importorskip(_package, reason=f"the site is not tested: {_package} is missing, pip install '.[docs]'")
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+# What no page, script or output may name: this machine, and hosts that hand out packages, scripts and fonts.
+FOREIGN = [str(ROOT), str(pathlib.Path.home()) + "/", "/site-packages/", "/tmp/", "unpkg.com", "jsdelivr", "cdnjs",
+           "pypi.org", "files.pythonhosted", "googleapis.com", "gstatic.com"]
+
+
+class Page(html.parser.HTMLParser):
+    """The anchors of a page, where it leads, and what it loads."""
+
+    def __init__(self, path: pathlib.Path):
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.text = path.read_text()
+        self.feed(self.text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+        elif tag != "a":
+            self.loads += [given[name] for name in ("src", "href", "data", "srcset", "poster") if given.get(name)]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> pathlib.Path:
+    out = tmp_path_factory.mktemp("site")
+    built = subprocess.run([ROOT / "tools" / "docs", "--site-dir", out], capture_output=True, text=True,
+                           env={**os.environ, "PYTHON": sys.executable})
+    assert built.returncode == 0, built.stdout + built.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def pages(site) -> dict[str, Page]:
+    found = {path.relative_to(site).as_posix(): Page(path) for path in sorted(site.rglob("*.html"))}
+    found.pop("404.html")  # a server shows it under any address; it names its scripts from the root
+    return found
+
+
+def test_links_and_anchors(site, pages):
+    wrong, checked = [], 0
+    for name, page in pages.items():
+        for link in page.links + page.loads:
+            parts = urllib.parse.urlsplit(link)
+            if parts.scheme:
+                continue
+            here = name if not parts.path else os.path.normpath(
+                os.path.join(os.path.dirname(name), urllib.parse.unquote(parts.path)))
+            checked += 1
+            if not (site / here).is_file():
+                wrong.append(f"{name}: {link}")
+            elif parts.fragment and here in pages and urllib.parse.unquote(parts.fragment) not in pages[here].anchors:
+                wrong.append(f"{name}: {link}: no such anchor")
+    assert not wrong, "\n".join(wrong)
+    assert checked > 2000
+
+
+def test_nothing_is_loaded_from_elsewhere(site, pages):
+    for name, page in pages.items():
+        assert not [url for url in page.loads if urllib.parse.urlsplit(url).scheme not in ("", "data")], name
+    for path in site.rglob("*"):
+        if path.suffix in (".html", ".css", ".js", ".json", ".svg", ".xml", ".ipynb"):
+            text = path.read_text()
+            assert not [word for word in FOREIGN if word in text], path.relative_to(site)
+            if path.suffix == ".css":
+                assert not re.search(r"(?:@import|url\()[\s\"']*(?:https?:)?//", text), path.relative_to(site)
+
+
+def test_no_list_or_table_is_left_as_text(pages):
+    """Python-Markdown wants a blank line before a list or a table; GitHub does not."""
+    for name, page in pages.items():
+        left = re.search(r"<p>[^<]*(?:<(?!/p)[^<]*)*?\n(?:[-*] |\d+\. |\|.*\||```|#+ )", page.text)
+        assert not left, f"{name}: {left[0][-200:]}"
+
+
+def test_every_page_of_docs_is_in_the_navigation(pages):
+    reached = set(pages["index.html"].links)
+    missing = [path.name for path in (ROOT / "docs").glob("*.md") if path.stem + ".html" not in reached | {"index.html"}]
+    assert not missing
+    assert all(f"notebooks/{path.stem}.html" in reached for path in NOTEBOOKS)
+
+
+def test_the_reference_has_every_public_name_of_python(pages):
+    anchors = set().union(*(page.anchors for name, page in pages.items() if name.startswith("reference/")))
+    names = {f"bitmma.{name}" for name in bitmma.__all__ if name != "layout"}
+    names |= {f"bitmma.layout.{name}" for name in bitmma.layout.__all__}
+    assert names <= anchors, sorted(names - anchors)
+    package = pathlib.Path(bitmma.__file__).parent
+    for module in [*package.glob("[!_]*.py"), *package.glob("adapters/[!_]*.py")]:
+        prefix = ".".join(("bitmma", *module.relative_to(package).with_suffix("").parts)) + "."
+        assert any(anchor.startswith(prefix) for anchor in anchors), module
+    text = pages["reference/python.html"].text  # of the compiled classes
+    assert "Columns of A that are stored" in text and "with_immediate" in text and "How a library adds up K" in text
+
+
+def _code(path: pathlib.Path) -> str:
+    return re.sub(r"//.*", "", path.read_text())
+
+
+def test_the_reference_has_every_function_of_c(pages):
+    functions = set(re.findall(r"\b(bitmma_\w+)\(", _code(ROOT / "include" / "bitmma.h")))
+    assert len(functions) > 40
+    assert functions <= pages["reference/c.html"].anchors, sorted(functions - pages["reference/c.html"].anchors)
+
+
+def test_the_reference_has_every_header_and_type_of_cpp(pages):
+    for header in sorted((ROOT / "include" / "bitmma").rglob("*.hpp")):
+        relative = header.relative_to(ROOT / "include" / "bitmma")
+        page = pages[f"reference/cpp/{relative.parts[0] if len(relative.parts) > 1 else 'bitmma'}.html"]
+        types = re.findall(r"^(?:struct|class|enum class) (?:\[\[\w+\]\] )?(\w+)", _code(header), re.MULTILINE)
+        assert f"bitmma/{relative.as_posix()}" in page.text
+        assert not [name for name in types if f"<code>{name}</code>" not in page.text], header
+
+
+def _printed(cell) -> list[str]:
+    """What a cell printed, and the text of what it showed. Pixels are left out: their data is printed too."""
+    said = []
+    for output in cell.get("outputs", []):
+        kinds = output.get("data", {})
+        said.append("".join(output.get("text") or kinds.get("image/svg+xml") or kinds.get("text/plain") or ""))
+        said += [kind for kind in kinds if kind.startswith("image/")]
+    return said
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_notebook_prints_what_it_printed(path, monkeypatch):
+    import nbclient
+    import nbformat
+
+    assert path.stat().st_size < 300_000
+    assert not [word for word in FOREIGN if word in path.read_text()]
+    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(bitmma.__file__).parents[1]))
+    committed = json.loads(path.read_text())["cells"]
+    again = nbformat.read(path, as_version=4)
+    for cell in again.cells:
+        cell.pop("outputs", None)
+        if cell.cell_type == "code":
+            cell.outputs = []
+    nbclient.NotebookClient(again, timeout=60, coalesce_streams=True, kernel_name="python3",
+                            resources={"metadata": {"path": str(path.parent)}}).execute()
+    if os.environ.get("BITMMA_UPDATE_DOCS"):
+        for cell in again.cells:
+            cell.metadata.pop("execution", None)
+        again.metadata["language_info"] = {"name": "python"}
+        nbformat.write(again, path)
+        return
+    for before, after in zip(committed, again.cells):
+        assert _printed(after) == _printed(before), "".join(before["source"])
+    pictures = {kind for cell in again.cells for kind in _printed(cell) if kind.startswith("image/")}
+    assert pictures >= {"image/png", "image/svg+xml"}

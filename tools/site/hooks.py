@@ -1,0 +1,241 @@
+"""What mkdocs does not do by itself for this site.
+
+- index.md is README.md. Other files of the repository that a page links to become pages below `repository/`.
+- docs/notebooks/*.ipynb become pages as they were executed; nothing is executed here.
+- The headers of include/ become the reference of C and C++.
+
+Generated pages are made in memory and written into the site only.
+"""
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+import posixpath
+import re
+import sys
+
+from mkdocs.structure.files import File, Files
+
+_here = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(_here))
+import headers  # noqa: E402
+
+ROOT = _here.parents[1]
+_link = re.compile(r"(\]\()([^()#\s:]+)((?:#[^()\s]*)?\))")
+_languages = {".py": "python", ".cpp": "cpp", ".hpp": "cpp", ".h": "c", ".json": "json", ".cmake": "cmake"}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Links that leave docs/
+
+def _page_of(path: str) -> str:
+    """The page of the site that shows a file of the repository, with the anchor where it stands."""
+    if path == "README.md":
+        return "index.md"
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/").replace(".ipynb", ".md")
+    if path == "include/bitmma.h":
+        return "reference/c.md"
+    if path.startswith("include/bitmma/"):
+        folder, _, name = path.removeprefix("include/bitmma/").rpartition("/")
+        return f"reference/cpp/{folder or 'bitmma'}.md" + (f"#{_anchor(name)}" if folder else "")
+    return f"repository/{path}" if path.endswith(".md") else f"repository/{path}.md"
+
+
+def _anchor(header: str) -> str:
+    """Where a header begins on the page of its folder."""
+    return header.replace(".", "_")
+
+
+def _linked(path: str, text: str) -> dict[str, str]:
+    """Link -> file of the repository, for the links of a file that name one."""
+    found = {}
+    for match in _link.finditer(text):
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), match[2]))
+        if (ROOT / target).is_file():
+            found[match[2]] = target
+    return found
+
+
+def _relinked(path: str, text: str) -> str:
+    """The text of a file of the repository, with links as the site has them."""
+    files = _linked(path, text)
+    here = posixpath.dirname(_page_of(path))
+
+    def replaced(match: re.Match[str]) -> str:
+        if match[2] not in files:
+            return match[0]
+        page, _, anchor = _page_of(files[match[2]]).partition("#")
+        end = f"#{anchor})" if anchor and match[3] == ")" else match[3]
+        return match[1] + posixpath.relpath(page, here or ".") + end
+
+    return _link.sub(replaced, text)
+
+
+def _source_page(path: str, text: str) -> str:
+    language = "bash" if text.startswith("#!") else _languages.get(posixpath.splitext(path)[1], "text")
+    return ("---\nsearch: {exclude: true}\n---\n"
+            f"# {posixpath.basename(path)}\n\n`{path}` of the repository.\n\n~~~~{language}\n{text}\n~~~~\n")
+
+
+def _repository_pages() -> dict[str, str]:
+    """Pages of files outside docs/ that pages link to, and that those link to."""
+    waiting = ["README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
+    seen, pages = set(waiting), {}
+    while waiting:
+        path = waiting.pop()
+        text = (ROOT / path).read_text()
+        markdown = path.endswith(".md")
+        if _page_of(path).startswith("repository/"):
+            pages[_page_of(path)] = _relinked(path, text) if markdown else _source_page(path, text)
+        if markdown:
+            new = set(_linked(path, text).values()) - seen
+            seen |= new
+            waiting += sorted(new)
+    return pages
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Notebooks
+
+def _notebook_pages(path: pathlib.Path) -> dict[str, str | bytes]:
+    """The page of a notebook, and its pictures."""
+    out: list[str] = []
+    files: dict[str, str | bytes] = {}
+    for cell in json.loads(path.read_text())["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            out.append(_relinked(f"docs/notebooks/{path.name}", source))
+            continue
+        out.append(f"```python\n{source}\n```")
+        for output in cell["outputs"]:
+            data = output.get("data", {"text/plain": output.get("text", "")})
+            picture = next((kind for kind in ("image/svg+xml", "image/png") if kind in data), None)
+            if picture:
+                body = "".join(data[picture])
+                name = f"{path.stem}_{len(files) + 1}.{'svg' if 'svg' in picture else 'png'}"
+                files[f"notebooks/{name}"] = body if "svg" in picture else base64.b64decode(body)
+                about = output.get("metadata", {}).get("alt") or cell.get("metadata", {}).get("alt", "")
+                out.append(f"![{about}]({name})")
+            else:
+                out.append(f"``` {{ .text .no-copy .output }}\n{''.join(data['text/plain']).rstrip()}\n```")
+    out.append(f"[This notebook]({path.name}) runs on any machine with bitmma; it needs no GPU.")
+    files[f"notebooks/{path.stem}.md"] = "\n\n".join(out) + "\n"
+    return files
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Headers
+
+def _layers() -> dict[str, str]:
+    """Folder of headers -> what it holds, in the order and words of docs/design.md."""
+    folders = {path.name for path in (ROOT / "include/bitmma").iterdir() if path.is_dir()}
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", (ROOT / "docs/design.md").read_text(), re.MULTILINE)
+    described = {name: words for name, words in rows if name in folders}
+    return described | {name: "" for name in sorted(folders - set(described))}
+
+
+def _header_pages() -> dict[str, str]:
+    def described(path: pathlib.Path, level: int) -> str:
+        text = path.read_text()
+        return headers.prose(headers.opening_comment(text)) + "\n\n" + \
+            headers.markdown_of(path.relative_to(ROOT / "include").as_posix(), text, level)
+
+    layers = _layers()
+    pages = {}
+    one = ROOT / "include/bitmma/bitmma.hpp"
+    pages["reference/cpp/bitmma.md"] = "\n".join([
+        "# C++: bitmma/bitmma.hpp\n", described(one, 2), "\n## All headers\n",
+        "Each folder of `include/bitmma` has a page. A folder includes only itself and those above it.\n",
+        "| folder | holds |", "|---|---|", *(f"| [{name}]({name}.md) | {words} |" for name, words in layers.items())])
+    for name, words in layers.items():
+        out = [f"# C++: bitmma/{name}\n\n{words[:1].upper()}{words[1:]}\n"]
+        for path in sorted((ROOT / "include/bitmma" / name).glob("*.hpp")):
+            out.append(f"## bitmma/{name}/{path.name} {{ #{_anchor(path.name)} }}\n\n" + described(path, 2))
+        pages[f"reference/cpp/{name}.md"] = "\n".join(out)
+    pages["reference/c.md"] = "# C: bitmma.h\n\n" + described(ROOT / "include/bitmma.h", 2)
+    return pages
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What mkdocs calls
+
+def _places(entries: list) -> list[str]:
+    """The pages that a part of the navigation names."""
+    pages = []
+    for entry in entries:
+        value = next(iter(entry.values())) if isinstance(entry, dict) else entry
+        pages += _places(value) if isinstance(value, list) else [value]
+    return pages
+
+
+def on_config(config):
+    """`new pages` and `headers` in the navigation: pages of docs/ that have no place of their own, and C++ headers."""
+    named = _places(config.nav)
+    new = [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in named]
+    layers = [{"bitmma.hpp": "reference/cpp/bitmma.md"}, *({name: f"reference/cpp/{name}.md"} for name in _layers())]
+
+    def filled(entries: list) -> list:
+        out = []
+        for entry in entries:
+            if isinstance(entry, dict):
+                out.append({title: filled(value) if isinstance(value, list) else value for title, value in entry.items()})
+            else:
+                out += {"new pages": new, "headers": layers}.get(entry, [entry])
+        return out
+
+    config.nav = filled(config.nav)
+    return config
+
+
+def on_files(files: Files, *, config) -> Files:
+    made: dict[str, str | bytes] = {**_repository_pages(), **_header_pages()}
+    for path in sorted((ROOT / "docs/notebooks").glob("*.ipynb")):
+        made |= _notebook_pages(path)
+    for name in ("site.css", "iframe-worker.js"):
+        made[f"assets/{name}"] = (_here / name).read_text()
+    for name, content in made.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def _names_without_a_place(markdown: str) -> str:
+    """Public names of the Python package that no `:::` line of the page names, so that a new one cannot be missing."""
+    text = (ROOT / "python/bitmma/__init__.py").read_text()
+    public = re.findall(r'"(\w+)"', text[text.index("__all__"):])
+    placed = set(re.findall(r"^::: bitmma\.([\w.]+)", markdown, re.MULTILINE))
+    submodules = {path.stem for path in (ROOT / "python/bitmma").iterdir() if not path.name.startswith("_")}
+    return "\n\n".join(f"::: bitmma.{name}" for name in public if name not in placed | submodules)
+
+
+# Constants, and what has no docstring, are the adapter's own.
+_adapter = """::: bitmma.adapters.{}
+    options: {{heading_level: 3, show_if_no_docstring: false, show_root_heading: false, show_root_toc_entry: false,
+               filters: ["!^_", "!^[A-Z_0-9]+$"]}}
+"""
+
+
+def on_page_markdown(markdown: str, *, page, config, files) -> str:
+    if page.file.src_uri == "index.md":
+        return _relinked("README.md", (ROOT / "README.md").read_text())
+    if page.file.src_uri == "reference/python.md":
+        others = _names_without_a_place(markdown)
+        return markdown.replace("<!-- other public names -->", f"## Others\n\n{others}" if others else "")
+    if page.file.src_uri == "reference/adapters.md":
+        names = sorted(path.stem for path in (ROOT / "python/bitmma/adapters").glob("[!_]*.py"))
+        markdown = markdown.replace("<!-- adapters -->", "\n\n".join(f"## {name}\n\n{_adapter.format(name)}" for name in names))
+    if page.file.generated_by is None:
+        return _relinked(f"docs/{page.file.src_uri}", markdown)
+    return markdown
+
+
+def on_post_build(*, config) -> None:
+    """The theme's script would fetch what this site does not use, diagrams of mermaid, from elsewhere."""
+    scripts = pathlib.Path(config.site_dir) / "assets/javascripts"
+    for path in scripts.rglob("*.js.map"):
+        path.unlink()
+    for path in scripts.rglob("*.js"):
+        text = path.read_text()
+        text = re.sub(r"\n//# sourceMappingURL=.*", "", text)
+        path.write_text(re.sub(r"https://unpkg\.com/", "not-here/", text))
