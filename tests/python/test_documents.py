@@ -93,3 +93,26 @@ def test_the_first_minute_of_readme(capsys, monkeypatch):
     exec(block, {})
     said = capsys.readouterr().out.strip()
     assert f"# {said}" in block, said
+
+
+def test_jax_of_the_page_for_hosts():
+    jax = pytest.importorskip("jax", reason="NOT checked: jax is not installed")
+    names: dict = {}
+    block = next(one for one in blocks("docs/hosts.md", "python") if "import jax" in one)
+    exec(block, names)
+    expected = bitmma.gemm(names["a"], names["b"].T, "flat")
+    assert (jax.numpy.asarray(names["d"]).view("uint32") == expected.view("uint32")).all()
+
+
+def test_dask_of_the_page_for_hosts(tmp_path):
+    pytest.importorskip("distributed", reason="NOT checked: Dask is not installed")
+    first, second = (one for one in blocks("docs/hosts.md", "python") if "client" in one)
+    # Workers are processes, which import the program that starts them.
+    indented = "".join(f"    {line}\n" for line in f"{first}\n{second}".splitlines())
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    (tmp_path / "example.py").write_text(
+        "import bitmma\nif __name__ == '__main__':\n" + indented
+        + "    assert d.shape == (512, 512) and report.total.mismatches == 0 and len(report.units) == 20\n"
+          "    client.close()\n")
+    package = str(pathlib.Path(bitmma.__file__).parents[1])
+    run([sys.executable, "example.py"], tmp_path, PYTHONPATH=package)

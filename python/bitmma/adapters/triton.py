@@ -38,6 +38,8 @@ import numpy as np
 import bitmma
 from bitmma._errors import refuse
 
+__all__ = ["Adapter", "install", "instruction_for", "uninstall", "use"]
+
 TRITON = "triton/runtime/interpreter.py of Triton 3.9"
 
 
