@@ -192,6 +192,10 @@ void bind_gemm(nb::module_& module) {
           "Field -> how it is known.")
       .def_ro("differing", &BoundPlan::differing, "Outputs that the plan misses; None where nobody searched.")
       .def_ro("pattern", &BoundPlan::pattern, "Where the outputs are that it misses.")
+      .def_prop_ro("_instruction",
+                   [](const BoundPlan& one) {
+                     return one.plan.lanes ? nb::none() : nb::cast(BoundInstruction(one.plan.instruction));
+                   })
       .def("with_target", [](const BoundPlan& one, std::string_view target) {
         BoundPlan other = one;
         other.plan.target = parse_target(target);

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _core
 from ._arrays import Codes, _dtypes, _is_torch, codes_as, format_of, like, to_numpy
-from ._core import Instruction
+from ._core import Instruction, Plan
 from ._errors import refuse
 
 
@@ -23,6 +23,8 @@ class Evidence(NamedTuple):
     target: str
     choices: list[str]
     """Points that no source settles and this program had to choose, where they can show in results."""
+    plan: dict[str, str] = {}
+    """Of a plan: field -> how it is known."""
 
 
 @lru_cache(maxsize=1024)
@@ -75,13 +77,20 @@ def all_instructions() -> list[Instruction]:
     return _core.all_instructions()
 
 
-def evidence(of: str | Instruction, target: str | None = None) -> Evidence:
-    """How sure results of an instruction are on a target, and what was chosen. Raises Error where it is not legal.
+def evidence(of: str | Instruction | Plan, target: str | None = None) -> Evidence:
+    """How sure results of an instruction or a plan are on a target, and what was chosen. Raises Error where the target
+    lacks the instruction. Plans of the catalogue know each of their fields' evidence, too.
 
     >>> evidence("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").level
     'measured on an NVIDIA H200'
     """
-    return Evidence(**_core.evidence(_parsed(of) if isinstance(of, str) else of, target))
+    if not isinstance(of, Plan):
+        return Evidence(**_core.evidence(_parsed(of) if isinstance(of, str) else of, target))
+    on = target or of.target
+    chained: Any = of._instruction
+    if chained is None:
+        return Evidence("IEEE 754", "fma.rn.f32, each rounded once", "CUDA cores", on, [], of.evidence)
+    return Evidence(**_core.evidence(chained, on), plan=of.evidence)
 
 
 def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool) -> Instruction:

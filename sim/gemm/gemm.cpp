@@ -375,10 +375,14 @@ class Product {
 /// f32 words rounded to tf32. On the bits: a carry out of the mantissa raises the exponent, up to infinity.
 Matrix with_rounded_inputs(const Matrix& matrix, InputRounding rounding) {
   if (rounding == InputRounding::none) return matrix;
-  constexpr uint32_t dropped = 0x1FFF, half = 0x1000;
+  constexpr uint32_t dropped = 0x1FFF, half = 0x1000, nan = 0x7FFFE000;
   Matrix rounded = matrix;
   for (uint32_t& word : rounded.words()) {
-    if ((word & 0x7FFFFFFF) > 0x7F800000) continue;  // NaN stays NaN, whatever is in the bits that are dropped
+    if ((word & 0x7FFFFFFF) > 0x7F800000) {
+      // As an H200 does: cvt.rn.tf32 gives its own NaN, cvt.rna.tf32 drops bits, which makes 0x7F800001 infinity.
+      word = rounding == InputRounding::tf32_rna ? word & ~dropped : nan;
+      continue;
+    }
     const uint32_t up = rounding == InputRounding::tf32_rna ? half : half - 1 + (word >> 13 & 1);
     word = (word + up) & ~dropped;
   }

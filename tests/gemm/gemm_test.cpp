@@ -12,6 +12,7 @@
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "gemm/f32.hpp"
+#include "gemm/gemm_inside.hpp"
 #include "oracle/slow_dot.hpp"
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
@@ -483,4 +484,23 @@ TEST_CASE("stream-K is found where some tiles are one chain and the others are c
   REQUIRE(found.all_bits.size() == 1);
   CHECK(found.all_bits.front().regions.size() == 1);
   CHECK(gemm(found.all_bits.front(), inputs) == d);
+}
+
+TEST_CASE("f32 inputs are rounded to tf32 as cvt.rn.tf32 and cvt.rna.tf32 do on an H200, NaN included") {
+  const struct {
+    uint32_t word, rna, rn;
+  } table[]{
+      {0x7F800001, 0x7F800000, 0x7FFFE000}, {0x7F801FFF, 0x7F800000, 0x7FFFE000}, {0x7F802000, 0x7F802000, 0x7FFFE000},
+      {0xFF800001, 0xFF800000, 0x7FFFE000}, {0xFFC12345, 0xFFC12000, 0x7FFFE000}, {0x7F7FFFFF, 0x7F800000, 0x7F800000},
+      {0x7F7FEFFF, 0x7F7FE000, 0x7F7FE000}, {0x7F7FF000, 0x7F800000, 0x7F800000}, {0x00000FFF, 0x00000000, 0x00000000},
+      {0x00001000, 0x00002000, 0x00000000}, {0x00003000, 0x00004000, 0x00004000}, {0x80001000, 0x80002000, 0x80000000},
+      {0x007FFFFF, 0x00800000, 0x00800000}, {0x7F800000, 0x7F800000, 0x7F800000},
+  };
+  for (const auto& [word, rna, rn] : table) {
+    GemmInputs inputs{.a = Matrix(Format::tf32, 1, 1), .b = Matrix(Format::tf32, 1, 1)};
+    inputs.a(0, 0) = inputs.b(0, 0) = word;
+    INFO(print_bits(Format::f32, word));
+    CHECK(rounded_inputs(inputs, InputRounding::tf32_rna).a(0, 0) == rna);
+    CHECK(rounded_inputs(inputs, InputRounding::tf32_rne).b(0, 0) == rn);
+  }
 }

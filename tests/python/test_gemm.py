@@ -129,6 +129,11 @@ def test_plans_are_values():
     assert plan.with_target("sm_90a") == plan
     names = {entry.name for entry in bitmma.catalogue()}
     assert {"flat", "nvjet-algo2", "triton"} <= names
+    assert bitmma.evidence(plan).level == "measured on an NVIDIA H200"
+    product = bitmma.read_product(DATA / "products" / "nvjet_algo2_e4m3_k4096.safetensors")
+    found = bitmma.find_plans(product.a, product.b, product.d, kernel=product.kernel)
+    assert "H100" in "".join(bitmma.evidence(found[0]).plan.values())
+    assert bitmma.evidence(bitmma.Plan({"instruction": "fma.rn.f32"})).level == "IEEE 754"
     assert bitmma.Plan({**PROMOTED, "evidence": {"promotion": "H100"}}).evidence == {"promotion": "H100"}
 
 
