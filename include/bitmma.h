@@ -320,7 +320,8 @@ typedef struct bitmma_gemm_inputs {
 // shapes, formats and the plan.
 bitmma_status bitmma_gemm(const bitmma_plan* plan, const bitmma_gemm_inputs* inputs, void* d, int threads);
 
-// What the call of a library was. {NULL, 0, 1, 1, 0} is what goes without saying, and what NULL for all of it means.
+// What the call of a library was. {NULL, 0, 1, 1, 0} is what goes without saying, and what NULL for all of it means;
+// alpha and beta both 0, as {.split_count = 4} leaves them, are 1 and 1.
 typedef struct bitmma_call {
   const char* target;  // NULL: that of the catalogue's row, or sm_90a
   int split_count;     // slices of K; 0: not known, and there is a plan for every number

@@ -45,6 +45,7 @@ GemmInputs inputs_of(const nb::dict& from) {
 
 void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, int threads) {
   const GemmInputs inputs = inputs_of(operands);
+  if (std::vector<Violation> unread = unread_by(bound.plan, inputs); !unread.empty()) throw Error(std::move(unread));
   const Buffer to(d, "d", true);
   const int64_t outputs = int64_t{inputs.a.rows()} * inputs.b.cols();
   if (!to.is_contiguous() || to.bytes() != outputs * code_bytes(bound.plan.output)) {
@@ -68,7 +69,6 @@ std::vector<BoundPlan> named_plans(std::string_view name, bool is_kernel, const 
       .target = optional_target(target), .split_count = split_k, .alpha = alpha, .beta = beta, .relu = relu};
   std::vector<GemmPlan> plans;
   if (is_kernel) plans = plans_of_kernel(name, inputs, as, options);
-  else if (name == "flat") plans = {flat_plan(options.target.value_or(Target::sm_90a), inputs, as)};
   else plans = plans_named(name, inputs, as, options);
   std::vector<BoundPlan> bound;
   for (GemmPlan& plan : plans) bound.push_back({.plan = std::move(plan)});
@@ -192,6 +192,12 @@ void bind_gemm(nb::module_& module) {
           "Field -> how it is known.")
       .def_ro("differing", &BoundPlan::differing, "Outputs that the plan misses; None where nobody searched.")
       .def_ro("pattern", &BoundPlan::pattern, "Where the outputs are that it misses.")
+      .def_prop_ro(
+          "slices", [](const BoundPlan& one) { return std::max(1, one.plan.split_k.count); },
+          "Slices that K is cut into; 1: none. Of plans that name their cuts or regions, of the others.")
+      .def(
+          "k_added", [](const BoundPlan& one, int64_t k) { return k_added(one.plan, k); }, "k"_a,
+          "K that the plan adds up of a product's K: less where its way of cutting loses the tail.")
       .def_prop_ro("_instruction",
                    [](const BoundPlan& one) {
                      return one.plan.lanes ? nb::none() : nb::cast(BoundInstruction(one.plan.instruction));

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from . import _core
-from ._errors import refuse
+from ._errors import near, refuse
 
 # Bytes of a code, as the library counts them.
 code_bytes: dict[str, int] = {name: size for name, _, size in _core.formats()}
@@ -59,16 +59,34 @@ _format_of_dtype[np.dtype(np.uint8)] = "u8"
 _format_of_dtype[np.dtype(np.bool_)] = "b1"
 
 
+# What other libraries call the formats.
+_aliases = {"fp16": "f16", "half": "f16", "fp32": "f32", "fp64": "f64", "fp8e4m3": "e4m3", "fp8e5m2": "e5m2",
+            "fp8e4nv": "e4m3", "fp8e5": "e5m2", "e8m0": "ue8m0", "float32": "f32", "uint32": "u32", "bool": "b1"}
+
+
+def format_named(format: Any) -> str:
+    """A format by its PTX name, by a dtype or by the name that another library has for it."""
+    if isinstance(format, str) and format in _dtypes:
+        return format
+    name = format.lower() if isinstance(format, str) else ""
+    if name in _aliases:
+        return _aliases[name]
+    try:
+        dtype = np.dtype(getattr(ml_dtypes, name, format) if name else format)
+    except TypeError:
+        dtype = None
+    if dtype is not None and dtype in _format_of_dtype:
+        return "f32" if dtype == np.float32 else _format_of_dtype[dtype]
+    raise refuse("format", repr(format), ", ".join(_dtypes), near(name, _dtypes))
+
+
 def dtype_of(format: str) -> np.dtype:
     """The dtype of arrays of a format: "bf16" -> ml_dtypes.bfloat16.
 
     >>> dtype_of("e4m3")
     dtype(float8_e4m3fn)
     """
-    found = _dtypes.get(format)
-    if found is None:
-        raise refuse("format", format, ", ".join(_dtypes))
-    return found
+    return _dtypes[format_named(format)]
 
 
 def format_of(array: Any) -> str:
@@ -82,9 +100,20 @@ def format_of(array: Any) -> str:
     dtype = to_numpy(array, "array").dtype
     found = _format_of_dtype.get(dtype)
     if found is None:
-        raise refuse("dtype", dtype, ", ".join(str(known) for known in _format_of_dtype),
-                     "raw codes say their format: bitmma.codes(array, \"e4m3\")")
+        raise refuse("dtype", dtype, ", ".join(str(known) for known in _format_of_dtype), _hint(dtype))
     return found
+
+
+def _hint(dtype: np.dtype) -> str:
+    """What to do about an array that has no format."""
+    if not dtype.isnative:
+        return "big-endian: array.astype(array.dtype.newbyteorder('=')) changes the order of bytes"
+    if dtype.kind == "V" and dtype.itemsize in (1, 2):
+        kind = "bfloat16" if dtype.itemsize == 2 else "float8_e4m3fn"
+        return f"np.save forgets these types: array.view(ml_dtypes.{kind}), or the one that it was"
+    if "fnuz" in str(dtype) or str(dtype) in ("float8_e4m3", "float8_e4m3b11fnuz", "float8_e3m4"):
+        return "NVIDIA's e4m3 is float8_e4m3fn, e5m2 is float8_e5m2"
+    return "raw codes say their format: bitmma.codes(array, \"bf16\")"
 
 
 class Codes(NamedTuple):
@@ -101,6 +130,10 @@ class Codes(NamedTuple):
     def ndim(self) -> int:
         return self.array.ndim
 
+    @property
+    def T(self) -> Codes:
+        return Codes(self.array.T, self.format)
+
 
 def codes(array: Any, format: str) -> Codes:
     """Raw codes, an array of unsigned integers of the format's width, as an operand.
@@ -111,12 +144,20 @@ def codes(array: Any, format: str) -> Codes:
     >>> codes(np.array([0x38, 0x40], np.uint8), "e4m3").format
     'e4m3'
     """
-    dtype_of(format)
+    format = format_named(format)
     array = to_numpy(array, "codes")
     size = code_bytes[format]
-    if array.dtype.kind not in "iub" or array.dtype.itemsize != size:
+    if array.dtype.kind not in "iubV" or array.dtype.itemsize != size or array.dtype.names:
         raise refuse("codes", array.dtype, f"{_raw[size]}, raw codes of {format}")
-    return Codes(array.view(_raw[size]), format)
+    return Codes(_native(array, "codes").view(_raw[size]), format)
+
+
+def _native(array: np.ndarray, name: str) -> Any:
+    """The array itself; Error where its bytes are in the other order."""
+    if array.dtype.isnative:
+        return array
+    raise refuse(name, f"{array.dtype.str}, big-endian", "this machine's order of bytes",
+                 "array.astype(array.dtype.newbyteorder('='))")
 
 
 _torch_formats = {
@@ -146,6 +187,8 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
 
 def to_numpy(value: Any, name: str) -> np.ndarray:
     """Any array as NumPy's, without a copy where that can be."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise refuse(name, "a masked array", "an array without a mask", "array.filled(0), or what is meant")
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, Codes):
@@ -177,9 +220,30 @@ def codes_as(value: Any, format: str, name: str) -> np.ndarray:
     dtype = value.dtype
     if dtype in views:
         view = views[dtype]
+        if format in _narrow:
+            _require_range(value, format, name)
         return value if view is None else value.view(view)
-    raise refuse(name, dtype, " or ".join(str(one) for one in views) + f", for {format}",
-                 f"array.astype({_dtypes[format]}) rounds" if dtype.kind == "f" else "")
+    fix = _hint(dtype) if not dtype.isnative or dtype.kind == "V" else ""
+    if not fix and dtype.kind == "i" and dtype.itemsize == code_bytes[format]:
+        fix = f'if these are codes: bitmma.codes(array, "{format}")'
+    if not fix and dtype.kind == "f":
+        fix = f"array.astype({_dtypes[format]})" + (" rounds" if dtype.itemsize > code_bytes[format] else "")
+    raise refuse(name, dtype, " or ".join(str(one) for one in views) + f", for {format}", fix)
+
+
+_narrow = {"s4": (-8, 7), "u4": (0, 15)}
+
+
+def _require_range(array: np.ndarray, format: str, name: str) -> None:
+    """Numbers of 4 bits in a wider dtype must be such numbers."""
+    if array.dtype.itemsize != 1 or array.dtype.kind not in "iu" or array.size == 0:
+        return
+    low, high = _narrow[format]
+    if array.dtype.kind == "u" and format == "s4":
+        low, high = 0, 15  # raw codes
+    least, most = int(array.min()), int(array.max())
+    if least < low or most > high:
+        raise refuse(name, f"numbers from {least} to {most}", f"{low}..{high}, for {format}")
 
 
 def matrix(value: Any, name: str, *, is_input: bool = False, format: str | None = None) -> tuple[str, np.ndarray] | None:
@@ -187,7 +251,7 @@ def matrix(value: Any, name: str, *, is_input: bool = False, format: str | None 
     if value is None:
         return None
     if isinstance(value, Codes):
-        return (value.format, value.array)
+        return (format_named(value.format), _native(to_numpy(value.array, name), name))
     array = to_numpy(value, name)
     if format is None:
         format = format_of(array)

@@ -5,7 +5,7 @@ from typing import Any
 
 from . import _core
 from ._core import Instruction
-from ._errors import refuse
+from ._errors import count_of, refuse
 from ._mma import _parsed, evidence
 
 
@@ -23,8 +23,11 @@ def decode(what: int | str | Instruction, *, target: str | None = None, kind: st
     1024
     """
     if isinstance(what, str) and what.strip()[:1].isdigit():
+        digits = what.strip().removesuffix("ULL").removesuffix("ull").replace("'", "").replace("_", "")
+        if len(digits) == 16 and digits.isdigit():
+            raise refuse("word", what, "a number that can be read in one way", f"0x{digits} in hex, or {int(digits):#x}")
         try:
-            what = int(what.strip(), 0)
+            what = int(digits, 0)
         except ValueError:
             raise refuse("word", what, "a number, such as 0x4000004000010000") from None
     if isinstance(what, (str, Instruction)):
@@ -37,6 +40,11 @@ def decode(what: int | str | Instruction, *, target: str | None = None, kind: st
         said["evidence"] = evidence(one, target)._asdict() if not one.violations(target) else None
         said["violations"] = one.violations(target)
         return said
+    what = count_of(what, "word")
+    if kind is not None:
+        kind = kind.removeprefix("kind::")
+    if major is not None:
+        major = major.lower()
     if not 0 <= what < 1 << (32 if kind else 64):
         raise refuse("word", hex(what), f"a number of {32 if kind else 64} bits")
     fields: Any = _core.decode_smem(what, target or "sm_90a", major) if kind is None else _core.decode_idesc(kind, what)
@@ -53,7 +61,9 @@ def encode(instruction: Instruction | None = None, *, target: str = "sm_90a", st
     >>> hex(encode(swizzle="128", stride_byte_offset=1024))
     '0x4000004000010000'
     """
+    if isinstance(instruction, str):
+        instruction = _parsed(instruction.strip())
     if instruction is not None:
         return _core.encode_idesc(instruction)
-    return _core.encode_smem(target, start_address, leading_byte_offset, stride_byte_offset, base_offset, swizzle,
-                             leading_absolute)
+    return _core.encode_smem(target, start_address, leading_byte_offset, stride_byte_offset, base_offset,
+                             str(swizzle).removesuffix("B"), leading_absolute)

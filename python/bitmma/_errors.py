@@ -1,6 +1,10 @@
 """Errors and warnings: one type for every bad request, with all violations that were found."""
 from __future__ import annotations
 
+import difflib
+import operator
+import os
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 
@@ -40,6 +44,36 @@ class Error(ValueError):
             violations = [Violation("request", "", "", text=violations)]
         self.violations = [one if isinstance(one, Violation) else Violation(**one) for one in violations]
         super().__init__("\n".join(str(one) for one in self.violations))
+
+
+def count_of(value: object, field: str, least: int = 0) -> int:
+    """A whole number of at least `least`."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise refuse(field, repr(value), f"a whole number, {least} or more") from None
+    if number < least:
+        raise refuse(field, number, f"a whole number, {least} or more")
+    return number
+
+
+def threads_of(value: object) -> int:
+    """The number of threads; 0: all cores of this machine."""
+    return count_of(value, "threads") or os.cpu_count() or 1
+
+
+def text_of(value: object, field: str, example: str) -> str | None:
+    """A text or nothing."""
+    if value is None or isinstance(value, str):
+        return value
+    raise refuse(field, repr(value), f"a text, such as {example!r}")
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """A hint at the names that are meant; empty where none is near."""
+    found = difflib.get_close_matches(name.lower(), [one.lower() for one in names], 3, 0.6)
+    spelt = [one for one in names if one.lower() in found]
+    return f"did you mean {' or '.join(spelt)}?" if spelt else ""
 
 
 def refuse(field: str, seen: object, legal: str, fix: str = "", source: str = "") -> Error:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import Codes, _dtypes, _is_torch, codes_as, format_of, like, to_numpy
+from ._arrays import Codes, _dtypes, _is_torch, codes_as, format_named, format_of, like, to_numpy
 from ._core import Instruction, Plan
-from ._errors import refuse
+from ._errors import Error, count_of, refuse, text_of, threads_of
 
 
 class Evidence(NamedTuple):
@@ -41,7 +41,7 @@ def instruction(text: str | Instruction, **immediates: int) -> Instruction:
     >>> instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").k
     16
     """
-    one = _parsed(text) if isinstance(text, str) else text
+    one = _parsed(text.strip()) if isinstance(text, str) else text
     for name, value in immediates.items():
         one = one.with_immediate(name, value)
     return one
@@ -51,8 +51,9 @@ def wgmma(n: int = 8, d: str = "", a: str = "f16", b: str = "", *, k: int = 0, s
           saturate: bool = False, a_source: str = "smem", negate_a: bool = False, negate_b: bool = False,
           transpose_a: bool = False, transpose_b: bool = False, sparsity_selector: int = 0) -> Instruction:
     """A legal wgmma.mma_async. M is 64, K follows from the types; d is f32, or s32 of integers, where it is left out."""
-    d = d or ("s32" if a in ("s8", "u8", "b1") else "f32")
-    return _core.wgmma(n, d, a, b or a, k, sparse, saturate, a_source, negate_a, negate_b, transpose_a, transpose_b,
+    a = format_named(a)
+    d = format_named(d) if d else "s32" if a in ("s8", "u8", "b1") else "f32"
+    return _core.wgmma(count_of(n, "n"), d, a, format_named(b) if b else a, k, sparse, saturate, a_source, negate_a, negate_b, transpose_a, transpose_b,
                        sparsity_selector)
 
 
@@ -68,7 +69,8 @@ def tcgen05(kind: str = "f16", *, m: int = 0, n: int = 64, d: str = "", a: str =
     >>> tcgen05("f8f6f4", m=128, n=64, a="e2m1", b="e4m3").k
     32
     """
-    return _core.tcgen05(kind, m, n, d, a, b, k, cta_group, ws, sparse, saturate, a_source, negate_a, negate_b,
+    d, a, b, scale_type = (format_named(one) if one else "" for one in (d, a, b, scale_type))
+    return _core.tcgen05(kind.removeprefix("kind::"), m, n, d, a, b, k, cta_group, ws, sparse, saturate, a_source, negate_a, negate_b,
                          transpose_a, transpose_b, scale_vec, scale_type, scale_input_d, sparsity_selector, ashift)
 
 
@@ -124,6 +126,7 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
     scale_a       [..., M, scales] and scale_b [..., scales, N], for instructions with block scales
     metadata      [..., M, chunks], four bits each as uint8, of a sparse A that is given as it is stored, [..., M, K/2]
     target        a GPU by its PTX name; None: the one that the instruction means (`Instruction.default_target`)
+    threads       0: all cores
 
     The formats are those of the instruction: float16, bfloat16, float32 (tf32 and f32), float8_*, int8 ...; arrays of
     unsigned integers of the same width are raw codes. Leading axes are a batch and broadcast. m8n8k4 of f16, which is
@@ -137,11 +140,14 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
     np.float32(16.0)
     """
     if isinstance(instruction, str):
-        one = _parsed(instruction)
+        one = _parsed(instruction.strip())
         if one.family == "tcgen05":
             one = _shaped(one, a, b, c, scale_a, metadata is not None)
-    else:
+    elif isinstance(instruction, Instruction):
         one = instruction
+    else:
+        raise refuse("instruction", type(instruction).__name__, "a PTX mnemonic, or an Instruction",
+                     "bitmma.mma(instruction, a, b, c)")
     a_codes = codes_as(a, one.a, "a")
     b_codes = codes_as(b, one.b, "b")
     c_codes = None if c is None else codes_as(c, one.c, "c")
@@ -158,8 +164,26 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
         operands, batch = _batched(operands)
     d = np.empty((*batch, products, m, n) if products > 1 else (*batch, m, n), _dtypes[one.d])
     x, y, z, scales_x, scales_y, chosen = operands
-    _core.multiply_into(one, target, x, y, z, scales_x, scales_y, chosen, d, threads)
+    if chosen is not None and chosen.size and chosen.max() > 15:
+        raise refuse("metadata", f"numbers up to {chosen.max()}", "0..15: the four bits of a chunk, one chunk a byte")
+    if threads != 1:
+        threads = threads_of(threads)
+    try:
+        _core.multiply_into(one, target, x, y, z, scales_x, scales_y, chosen, d, threads)
+    except Error:
+        # An instruction that the target lacks has no right shapes.
+        if wrong := one.violations(text_of(target, "target", "sm_90a")):
+            raise Error(wrong) from None
+        if max(np.shape(a)[-2:], default=0) > 2 * max(one.m, one.k) or np.shape(b)[-1:] > (2 * n,):
+            raise _whole(one, a, b) from None
+        raise
     return like(a, d) if _is_torch(a) else d
+
+
+def _whole(one: Instruction, a: Any, b: Any) -> Error:
+    return refuse("a and b", f"{np.shape(a)} and {np.shape(b)}",
+                  f"(..., {one.m}, {one.k}) and (..., {one.k}, {one.n}): one instruction",
+                  "bitmma.gemm computes a whole product")
 
 
 def _stacked(array: np.ndarray | None, products: int, name: str) -> np.ndarray | None:

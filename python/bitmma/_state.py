@@ -1,21 +1,27 @@
 """The machine's own way: states, cases, vector files, and what people ask of them."""
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from . import _core
-from ._arrays import Codes, _dtypes, _raw, code_bytes, codes_as, dtype_of, format_of, to_numpy
-from ._core import Instruction
-from ._errors import Violation, refuse, violations_of
+from ._arrays import Codes, _dtypes, _native, _raw, code_bytes, codes_as, dtype_of, format_of, to_numpy
+from ._core import Instruction, Plan
+from ._errors import Error, Violation, count_of, refuse, threads_of, violations_of
+from ._gemm import find_plans, gemm
 from ._mma import _parsed
 
 
 def _instruction(of: str | Instruction) -> Instruction:
-    return _parsed(of) if isinstance(of, str) else of
+    if isinstance(of, str):
+        return _parsed(of.strip())
+    if not isinstance(of, Instruction):
+        raise refuse("instruction", type(of).__name__, "PTX text, or an Instruction")
+    return of
 
 
 def _typed(pair: Any) -> Any:
@@ -27,17 +33,25 @@ def _typed(pair: Any) -> Any:
 def _bits(name: str, value: Any) -> Any:
     if isinstance(value, (int, np.integer)):
         return int(value)
-    array = np.ascontiguousarray(to_numpy(value, name))
+    if value is None:
+        raise refuse(name, "None", "an array or a number")
+    array = _native(np.ascontiguousarray(to_numpy(value, name)), name)
+    if array.ndim == 0 or value is not array and np.ndim(value) == 0:
+        return int(array.reshape(())[()])
     if name == "tmem" and array.ndim == 2:  # of one CTA
         array = array[None]
-    raw = _raw[1] if name == "smem" else _raw.get(array.dtype.itemsize, array.dtype)
-    return array if array.dtype == raw else array.view(raw)
+    size = array.dtype.itemsize
+    if array.dtype.kind not in "iuf" or (size != 1 if name == "smem" else size not in (4, 8)):
+        raise refuse(name, array.dtype, "bytes" if name == "smem" else "words of 32 bits, or of 64 for f64",
+                     "array.view(np.uint8) gives the bytes" if name == "smem" else "")
+    return array if array.dtype == _raw[size] else array.view(_raw[size])
 
 
 def execute(instruction: str | Instruction, target: str | None, state: MutableMapping[str, Any]) -> dict[str, np.ndarray]:
     """Runs one instruction of any family on a state, a dictionary of arrays and numbers.
 
-    The names are those of vector files (`fields(instruction)` lists them with dtypes and shapes):
+    The names are those of vector files (`fields(instruction)` lists them with dtypes and shapes), immediates such as
+    idesc and scale_d included:
         smem uint8 [bytes], a_desc and b_desc (numbers), c_regs uint32 [threads, registers], a_regs, metadata,
         tmem uint32 [CTAs, 128 lanes, columns] (of one CTA [128, columns]), d_tmem, ...
     What the instruction writes replaces the arrays in `state`, in place where they are writable arrays of the same
@@ -51,7 +65,15 @@ def execute(instruction: str | Instruction, target: str | None, state: MutableMa
     ['tmem_after']
     """
     one = _instruction(instruction)
-    given = {name: _bits(name, value) for name, value in state.items()}
+    if not isinstance(state, MutableMapping):
+        raise refuse("state", type(state).__name__, "a dictionary of arrays and numbers")
+    said = {name for name in state if name in one.immediates}
+    if isinstance(instruction, str) and "idesc" in one.immediates and "idesc" not in said:
+        raise refuse("idesc", "(missing)", "the instruction descriptor: shape and types are in it",
+                     'in the state, or bitmma.instruction(text, idesc=...), or bitmma.tcgen05(...)')
+    for name in said:
+        one = one.with_immediate(name, count_of(state[name], name, -1))
+    given = {name: _bits(name, value) for name, value in state.items() if name not in said}
     written = _core.execute(one, target, given)
     after = {row["name"]: row["after"] or row["name"] for row in one._fields()}
     results = {}
@@ -155,8 +177,8 @@ class Case:
         return f"<bitmma.Case {self.instruction} on {self.target}>"
 
 
-class Explanation:
-    """One output, term by term. `print(e)` shows it; `e["terms"]` and the other keys are those of `explain --json`."""
+class Explanation(Mapping[str, Any]):
+    """One output, term by term. `print(e)` shows it; it is a mapping with the keys of `explain --json`: `e["terms"]`."""
 
     def __init__(self, text: str, said: dict[str, Any]):
         self.text = text
@@ -164,6 +186,12 @@ class Explanation:
 
     def __getitem__(self, key: str) -> Any:
         return self.json[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.json)
+
+    def __len__(self) -> int:
+        return len(self.json)
 
     def __str__(self) -> str:
         return self.text
@@ -220,6 +248,8 @@ def diagnose(cases: Case | Sequence[Case], actual: Any, *, max_cases: int = 2, m
     if not isinstance(actual, (list, tuple)):
         array = to_numpy(actual, "actual")
         actual = [array] if array.ndim == 2 else list(array)
+    if not cases or len(actual) > len(cases):
+        raise refuse("actual", f"{len(actual)} matrices", f"one for each of {len(cases)} cases, or of the first ones")
     wrong = []
     for case, d in zip(cases, actual):
         format = case.instruction.d
@@ -297,8 +327,19 @@ class VectorFile:
     def __len__(self) -> int:
         return self._value.cases
 
-    def __getitem__(self, index: int) -> Case:
-        return Case._of(self._value.case(index + len(self) if index < 0 else index))
+    @overload
+    def __getitem__(self, index: int) -> Case: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Case]: ...
+
+    def __getitem__(self, index: int | slice) -> Case | list[Case]:
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
+        number = operator.index(index)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"case {number}: {self.path or 'the file'} has {len(self)} cases")
+        return Case._of(self._value.case(number % len(self)))
 
     def __iter__(self) -> Iterator[Case]:
         return (self[index] for index in range(len(self)))
@@ -309,7 +350,14 @@ class VectorFile:
 
 def read(path: str | os.PathLike[str], *, instruction: str = "", target: str | None = None) -> VectorFile:
     """A vector file (docs/vectors.md). `instruction` and `target` stand in for keys that it lacks."""
-    return VectorFile(_core.read(os.fspath(path), instruction, target))
+    try:
+        return VectorFile(_core.read(os.fspath(path), instruction, target))
+    except Error as error:
+        if any(one.field.endswith("format") and one.seen == "(missing)" for one in error.violations) \
+                and {"b", "b_t", "a"} & set(_names(os.fspath(path))):
+            raise refuse(os.fspath(path), "a file without the key format", "a vector file",
+                         "bitmma.read_product reads files of whole products") from None
+        raise
 
 
 def write(path: str | os.PathLike[str], cases: Case | Sequence[Case] | VectorFile, *, source: str = "python") -> None:
@@ -322,11 +370,16 @@ def write(path: str | os.PathLike[str], cases: Case | Sequence[Case] | VectorFil
     _core.write_cases(os.fspath(path), [case._value for case in cases], source)
 
 
+def _names(path: str) -> list[str]:
+    return [row[0] for row in _core.read_tensors(path)[0]]
+
+
 def verify(file: VectorFile | str | os.PathLike[str], *, threads: int = 1, first: int = 0,
            count: int | None = None) -> Comparison:
     """Recomputes every case, or `count` of them from `first` on, and compares with the recorded D, bit for bit."""
     file = file if isinstance(file, VectorFile) else read(file)
-    return Comparison(**file._value.verify(threads, first, -1 if count is None else count))
+    return Comparison(**file._value.verify(threads_of(threads), count_of(first, "first"),
+                                           -1 if count is None else count_of(count, "count")))
 
 
 def compare(expected: VectorFile | str | os.PathLike[str], actual: VectorFile | str | os.PathLike[str]) -> Comparison:
@@ -343,8 +396,9 @@ def golden(instruction: str | Instruction, *, target: str | None = None, cases: 
     `distribution` is "bits", "normal", "wide", "narrow", "cancel", "subnormal", "ties", "special" or "integers";
     layouts are as on the command line: "k-major:128", "mn-major:64".
     """
-    return VectorFile(_core.golden(_instruction(instruction), target, cases, first_case, seed, distribution, layout_a,
-                                   layout_b, threads))
+    return VectorFile(_core.golden(_instruction(instruction), target, count_of(cases, "cases", 1),
+                                   count_of(first_case, "first_case"), count_of(seed, "seed"), distribution, layout_a,
+                                   layout_b, threads_of(threads)))
 
 
 class Product(NamedTuple):
@@ -372,6 +426,31 @@ class Product(NamedTuple):
     def kernel(self) -> str | None:
         """The name of the kernel that computed it."""
         return self.metadata.get("kernel")
+
+    def find_plans(self, *, threads: int = 1) -> list[Plan]:
+        """The plans that give every bit of D: those that the kernel's name allows, else all that are known."""
+        if self.d is None:
+            raise refuse("d", "(missing)", "a recorded D")
+        if self.kernel is not None:
+            try:
+                return find_plans(self.a, self.b, self.d, kernel=self.kernel, target=self.target, threads=threads,
+                                  **self.operands())
+            except Error as error:
+                if error.violations[0].field != "kernel":
+                    raise
+        return find_plans(self.a, self.b, self.d, target=self.target, threads=threads, **self.operands())
+
+    def gemm(self, plan: str | dict[str, Any] | Plan | None = None, *, threads: int = 1) -> np.ndarray:
+        """D by a plan, with everything that the file has: type of D, scales, bias, C. Without a plan, the first one
+        that gives the recorded D; Error where none does."""
+        if plan is None:
+            plans = self.find_plans(threads=threads)
+            if not plans:
+                raise refuse("kernel", self.kernel, "one whose plan gives the recorded D", "a plan says how to add K")
+            plan = plans[0]
+        output = None if isinstance(plan, (dict, Plan)) else self.output
+        return gemm(self.a, self.b, plan, target=None if isinstance(plan, Plan) else self.target, output=output,
+                    threads=threads, **self.operands())
 
     def operands(self) -> dict[str, Any]:
         """What gemm and find_plans take by name, beside a and b."""

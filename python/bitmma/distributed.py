@@ -110,7 +110,7 @@ def _gemm_block(*blocks: np.ndarray, names: tuple[str, ...], formats: tuple[str 
     return _gemm(given.pop("a"), given.pop("b"), Plan(plan), whole=whole, threads=1, **given)
 
 
-def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan = "flat", *, c: Any = None, bias: Any = None,
+def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: Any = None, bias: Any = None,
          scale_a: Any = None, scale_b: Any = None, sfa: Any = None, sfb: Any = None, target: str | None = None,
          output: str | None = None, kernel: str | None = None, split_k: int = 0, alpha: float = 1.0,
          beta: float = 1.0, relu: bool = False, rows: Any = None, cols: Any = None,

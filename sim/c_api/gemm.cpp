@@ -49,7 +49,14 @@ GemmInputs inputs_given(const bitmma_gemm_inputs* inputs) {
 
 constexpr bitmma_call usual_call{.target = nullptr, .split_count = 0, .alpha = 1, .beta = 1, .relu = 0};
 
-CatalogueOptions options_of(const bitmma_call& call) {
+/// What a call is that sets only what it has: alpha and beta of 0 together would be no product at all.
+bitmma_call completed(bitmma_call call) {
+  if (call.alpha == 0 && call.beta == 0) call.alpha = call.beta = 1;
+  return call;
+}
+
+CatalogueOptions options_of(const bitmma_call& given) {
+  const bitmma_call call = completed(given);
   return {.target = call.target ? std::optional(parse_target(call.target)) : std::nullopt,
           .split_count = call.split_count,
           .alpha = call.alpha,
@@ -131,7 +138,7 @@ bitmma_status bitmma_find_plans(const bitmma_gemm_inputs* inputs, const bitmma_m
                                 int threads, bitmma_plans** plans) {
   return guarded([&] {
     bitmma_plans*& to = given(plans, "plans");
-    const bitmma_call& of = call ? *call : usual_call;
+    const bitmma_call of = completed(call ? *call : usual_call);
     const FindOptions options{.target = target_of(of.target, Target::sm_90a),
                               .threads = threads_of(threads),
                               .alpha = of.alpha,

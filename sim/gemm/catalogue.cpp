@@ -120,6 +120,7 @@ std::vector<GemmPlan> plans_of(const std::string& name, Json fields, EvidenceOfF
   if (json.contains("promotion") && fields.contains("sb")) json["promotion"]["sb"] = {fields["sb"], 128};
   json["output"] = {{"type", info(chain.output).name}};
   GemmPlan plan = parse_plan(json.dump());
+  if (!on_cuda_cores) plan.instruction = chain.instruction;  // a mnemonic of tcgen05 does not say its types
   if (!inputs.c) evidence.erase("c");
   plan.evidence = std::move(evidence);
   if (is_float) plan.epilogue = epilogue_of(fields, inputs, options);
@@ -174,6 +175,27 @@ const std::vector<std::regex>& compiled_patterns() {
     return all;
   }();
   return compiled;
+}
+
+/// The GPU of a kernel: what was asked for, else what its name says, else Hopper. Kernels named after older ones run on
+/// newer ones, too, as cutlass_80 does on Hopper; those of sm90 and later run there alone. Throws Error where the two
+/// differ.
+Target target_of_kernel(const std::string& name, std::optional<Target> asked) {
+  static const std::regex own("sm_?(9[0-9]|1[0-9][0-9])");
+  std::smatch match;
+  if (!std::regex_search(name, match, own)) return asked.value_or(Target::sm_90a);
+  const std::optional<Target> named = target_named("sm_" + match[1].str() + "a");
+  if (!named) return asked.value_or(Target::sm_90a);
+  if (!asked) return *named;
+  // sm_90 and sm_90a are one GPU, and so are the others.
+  const std::string_view gpu = print(*named).substr(0, print(*named).size() - 1);
+  if (!print(*asked).starts_with(gpu)) {
+    throw Error({.field = "kernel",
+                 .seen = fmt::format("{} on {}", name.substr(0, 80), print(*asked)),
+                 .expected = fmt::format("a kernel of {}: this one is of {}", print(*asked), print(*named)),
+                 .fix = "leave the target out, or name that of the kernel"});
+  }
+  return *asked;
 }
 
 }  // namespace
@@ -257,7 +279,7 @@ std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs&
                  .expected = "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels",
                  .fix = "--find looks for the plan in the bits"});
   }
-  return plans_of("", std::move(fields), std::move(evidence), options.target.value_or(Target::sm_90a), inputs, output,
+  return plans_of("", std::move(fields), std::move(evidence), target_of_kernel(text, options.target), inputs, output,
                   options);
 }
 

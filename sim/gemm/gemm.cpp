@@ -446,6 +446,9 @@ class Checker {
       require_codes("sfa", inputs_.sfa, mma.scale_type, a.rows(), count);
       require_codes("sfb", inputs_.sfb, mma.scale_type, count, b.cols());
     }
+    const bool adds_something = a.cols() == 0 || !slices_of(plan_.split_k, a.cols()).empty();
+    require(adds_something, "split_k.count", std::to_string(plan_.split_k.count),
+            fmt::format("slices that hold something of K = {}: all of these are empty", a.cols()));
     require(inputs_.rows.empty() || static_cast<int>(inputs_.rows.size()) == a.rows(), "rows",
             std::to_string(inputs_.rows.size()), fmt::format("{}, as A has", a.rows()));
     require(inputs_.cols.empty() || static_cast<int>(inputs_.cols.size()) == b.cols(), "cols",
@@ -489,6 +492,34 @@ class Checker {
 };
 
 }  // namespace
+
+std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs) {
+  bool reads_c = plan.start_with_c, reads_bias = false,
+       reads_sa = plan.promotion && plan.promotion->scale != PromotionScale::none, reads_sb = reads_sa;
+  for (const EpilogueOp& op : plan.epilogue) {
+    reads_c |= op.kind == EpilogueKind::beta_c || (op.kind == EpilogueKind::alpha_beta && op.beta != 0);
+    reads_bias |= op.kind == EpilogueKind::bias;
+    reads_sa |= op.kind == EpilogueKind::scale_ab || op.kind == EpilogueKind::row_scale;
+    reads_sb |= op.kind == EpilogueKind::scale_ab || op.kind == EpilogueKind::col_scale;
+  }
+  const bool reads_scales = !plan.lanes && mma_of(plan.instruction).scale_count > 0;
+  std::vector<Violation> found;
+  const auto check = [&](std::string_view name, bool is_there, bool is_read, std::string_view fix) {
+    if (!is_there || is_read) return;
+    found.push_back({.field = std::string(name),
+                     .seen = "given",
+                     .expected = "none: the plan does not read it",
+                     .fix = std::string(fix)});
+  };
+  check("c", inputs.c.has_value(), reads_c, R"({"op": "beta_c"} in the plan's epilogue adds it, and so do named plans)");
+  check("bias", inputs.bias.has_value(), reads_bias, R"({"op": "bias"} in the plan's epilogue adds it)");
+  constexpr std::string_view scale = R"({"op": "scale_ab"} in the plan's epilogue, or promotion.scale, reads both)";
+  check("scale_a", inputs.scale_a.has_value(), reads_sa, scale);
+  check("scale_b", inputs.scale_b.has_value(), reads_sb, scale);
+  check("sfa", inputs.sfa.has_value(), reads_scales, "an instruction with block scales reads it");
+  check("sfb", inputs.sfb.has_value(), reads_scales, "an instruction with block scales reads it");
+  return found;
+}
 
 GemmInputs rounded_inputs(const GemmInputs& inputs, InputRounding rounding) {
   GemmInputs rounded = inputs;

@@ -124,7 +124,7 @@ def test_decode_and_encode():
 def test_cases_that_a_file_does_not_have(tmp_path):
     file = bitmma.golden(WGMMA, cases=6, seed=9)
     for first, count in ((5, 9), (-1, 2), (6, 1), (0, 0)):
-        with pytest.raises(bitmma.Error, match="cases"):
+        with pytest.raises(bitmma.Error, match="cases|first"):
             bitmma.verify(file, first=first, count=count)
     assert file[-1].recorded_d() is not None
     with pytest.raises((bitmma.Error, IndexError)):

@@ -86,8 +86,7 @@ std::vector<GemmPlan> plans_of(const GemmFlags& flags, const ProductFile& produc
     }
     return plans;
   }
-  if (flags.plan.empty() || flags.plan == "flat")
-    return {flat_plan(options.target.value_or(Target::sm_90a), product.inputs, output)};
+  if (flags.plan.empty()) return plans_named("flat", product.inputs, output, options);
   if (flags.plan.front() == '{' || flags.plan.ends_with(".json")) return {written_plan(flags.plan)};
   return plans_named(flags.plan, product.inputs, output, options);
 }
@@ -173,6 +172,7 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   if (flags.find) return run_find(context, flags);
   ProductFile product = read_product_file(flags.path);
   const GemmPlan plan = plan_of(context, flags, product);
+  print_warnings(context, as_warnings(unread_by(plan, product.inputs)));
   const int m = product.inputs.a.rows(), n = product.inputs.b.cols();
   if (!flags.rows.empty() || !flags.cols.empty())
     product = part_of(product, numbers_of("--rows", flags.rows, m), numbers_of("--cols", flags.cols, n));

@@ -48,7 +48,8 @@ struct CatalogueOptions {
 std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& inputs, Format output,
                                   const CatalogueOptions& options = {});
 
-/// `kernel` is a name as a profiler prints it, or several of one call. Throws Error when no pattern knows it.
+/// `kernel` is a name as a profiler prints it, or several of one call. A name with sm90 or later says the target, where
+/// none is asked for. Throws Error when no pattern knows it, or it is a kernel of another target.
 std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs& inputs, Format output,
                                       const CatalogueOptions& options = {});
 

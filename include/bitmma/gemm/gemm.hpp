@@ -48,6 +48,9 @@ using GemmProgress = std::function<void(int64_t)>;
 /// not legal, an operand that the plan needs and that is not there.
 Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads = 1, const GemmProgress& progress = {});
 
+/// What is there and what the plan does not read, for those who would rather know: c, bias, scales. Each is named.
+std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs);
+
 /// The plan of one chain over K: the instruction that the target has for these types, nothing else. Throws Error when
 /// it has none.
 GemmPlan flat_plan(Target target, Format a, Format b, Format output);

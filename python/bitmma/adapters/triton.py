@@ -344,6 +344,7 @@ class Adapter:
         def launching(executor: Any, *arguments: Any, **named: Any) -> Any:
             if (named.get("num_ctas") or 1) != 1:
                 raise refuse("num_ctas", named["num_ctas"], "1", "blocks shared by several CTAs are not known")
+            _require_warps(named.get("num_warps") or self.default_warps)
             self.warps = named.get("num_warps") or self.default_warps
             self.fusion = self._fusion(named.get("enable_fp_fusion"))
             try:
@@ -764,6 +765,11 @@ def _pending_class(handle_class: type) -> type:
 _installed: list[Adapter] = []
 
 
+def _require_warps(warps: int) -> None:
+    if warps < 1 or warps & (warps - 1):
+        raise refuse("num_warps", warps, "a power of 2")
+
+
 def install(target: str = "sm_90a", *, num_warps: int = 4, fp_fusion: bool | None = None, compiler: str | None = None,
             constant_zeros: bool | None = None, threads: int = 1) -> Adapter:
     """Gives dots of the interpreter the bits of `target` until uninstall(); a second call replaces the first.
@@ -785,8 +791,7 @@ def install(target: str = "sm_90a", *, num_warps: int = 4, fp_fusion: bool | Non
     found = compiler or ".".join(host.triton.__version__.split(".")[:2])
     if found not in COMPILERS:
         raise refuse("compiler", found, ", ".join(COMPILERS), "the releases whose kernels were compared with a GPU's")
-    if num_warps < 1 or num_warps & (num_warps - 1):
-        raise refuse("num_warps", num_warps, "a power of 2")
+    _require_warps(num_warps)
     uninstall()
     adapter = Adapter(host, GPUS[target], COMPILERS[found], num_warps, fp_fusion, constant_zeros, threads)
     adapter.patch()

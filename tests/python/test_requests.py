@@ -1,0 +1,166 @@
+"""Requests that are wrong, or easily mistaken: each is refused with what to do, or means what it says."""
+from __future__ import annotations
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import bitmma
+from conftest import DATA, same_bits
+
+MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+LD = "tcgen05.ld.sync.aligned.32x32b.x8.b32"
+X = np.arange(16 * 256, dtype=np.float32).reshape(16, 256).astype(ml_dtypes.bfloat16)
+W = np.ones((24, 256), ml_dtypes.bfloat16)
+A, B = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16)
+
+
+def refusal(call) -> str:
+    with pytest.raises(bitmma.Error) as error:
+        call()
+    return str(error.value)
+
+
+def test_every_named_plan_reads_what_is_given():
+    """Bias, C and alpha count by any name that is one chain: "flat" is one of them."""
+    bias, c = np.arange(24, dtype=np.float32), np.full((16, 24), 3, np.float32)
+    exact = X.astype(np.float64) @ W.T.astype(np.float64)
+    for plan in (None, "flat", "triton"):
+        assert (bitmma.gemm(X, W.T, plan, bias=bias) == (exact + bias).astype(np.float32)).all()
+        assert (bitmma.gemm(X, W.T, plan, c=c) == (exact + c).astype(np.float32)).all()
+        assert (bitmma.gemm(X, W.T, plan, alpha=2) == (2 * exact).astype(np.float32)).all()
+        assert (bitmma.gemm(-X, W.T, plan, relu=True) <= 0).all()
+        assert (bitmma.gemm(X, W.T, plan, scale_a=0.5, scale_b=4.0) == (2 * exact).astype(np.float32)).all()
+
+
+def test_what_a_plan_does_not_read_is_refused():
+    plan = {"instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16"}
+    vector = np.ones(24, np.float32)
+    for arguments, field in (({"bias": vector}, "bias"), ({"c": np.ones((16, 24), np.float32)}, "c"),
+                             ({"scale_a": 2.0, "scale_b": 1.0}, "scale_a"), ({"alpha": 2.0}, "alpha"),
+                             ({"relu": True}, "relu"), ({"split_k": 3}, "split_k"), ({"output": "bf16"}, "output"),
+                             ({"beta": 2.0}, "beta")):
+        assert refusal(lambda: bitmma.gemm(X, W.T, plan, **arguments)).startswith(field), field
+    for arguments, field in (({"split_k": 4}, "split_k"), ({"scale_a": 3.0}, "scale_a"), ({"beta": 2.0}, "beta")):
+        assert refusal(lambda: bitmma.gemm(X, W.T, "flat", **arguments)).startswith(field), field
+    assert "output" in refusal(lambda: bitmma.gemm(np.ones((4, 32), np.int8), np.ones((32, 8), np.int8), output="bf16"))
+    assert "kernel" in refusal(lambda: bitmma.gemm(X, W.T, "flat", kernel="nvjet_sm90_x"))
+    assert "kernel" in refusal(lambda: bitmma.find_plans(X, W.T, bitmma.gemm(X, W.T), kernel="nvjet", among=[]))
+    assert bitmma.find_plans(X, W.T, bitmma.gemm(X, W.T), among=[]) == []
+    assert "rows" in refusal(lambda: bitmma.gemm(X[None], W.T, rows=[0]))
+
+
+def test_kernels_say_their_gpu():
+    fp8 = np.ones((16, 256), ml_dtypes.float8_e4m3fn)
+    other = np.ones((256, 8), ml_dtypes.float8_e4m3fn)
+    name = "nvjet_sm100_qqtst_128x64_64x4_1x1_h_bz_TNT"
+    operands = bitmma.find_plans(fp8, other, bitmma.gemm(fp8, other, kernel=name), kernel=name)
+    assert operands[0].target == "sm_100a"
+    assert "sm_100a" in refusal(lambda: bitmma.gemm(fp8, other, kernel=name, target="sm_90a"))
+    assert "sm_80" in refusal(lambda: bitmma.gemm(X, W.T, kernel="nvjet_sm90_tst_64x8_64x16_1x1_h_bz_TNT", target="sm_80"))
+    assert (bitmma.gemm(X, W.T, "blackwell") == bitmma.gemm(X, W.T, "flat", target="sm_100a")).all()
+
+
+def test_slices_must_hold_something():
+    assert "10000" in refusal(lambda: bitmma.gemm(X, W.T, "nvjet-splitK", split_k=10000))
+    assert "split_k" in refusal(lambda: bitmma.gemm(X, W.T, "nvjet-splitK", split_k=-1))
+    lost = bitmma.Plan({"instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16",
+                        "split_k": {"count": 9, "unit": 64, "rule": "nvjet"}})
+    assert lost.k_added(4096) == 4096 and lost.k_added(11528) < 11528
+
+
+def test_plans_without_an_instruction_have_the_flat_one():
+    plan = {"promotion": {"every": 128}}
+    fp8 = np.ones((4, 512), ml_dtypes.float8_e4m3fn)
+    assert (bitmma.gemm(fp8, fp8.T[:, :4], plan) == 512).all()
+
+
+def test_orders_of_bytes_and_ranges():
+    swapped = A.astype(">f2")
+    assert "big-endian" in refusal(lambda: bitmma.mma(MMA, swapped, B))
+    assert "big-endian" in refusal(lambda: bitmma.codes(np.ones((3, 3), ">u2"), "bf16"))
+    state = {"tmem": np.ones((128, 512), ">u4"), "taddr": 0, "warp": 0}
+    assert "big-endian" in refusal(lambda: bitmma.execute(LD, "sm_100a", state))
+    s4 = "mma.sync.aligned.m16n8k64.row.col.s32.s4.u4.s32"
+    good = np.full((16, 64), -8, np.int8), np.full((64, 8), 15, np.uint8)
+    assert (bitmma.mma(s4, *good, target="sm_80") == -8 * 15 * 64).all()
+    assert "8" in refusal(lambda: bitmma.mma(s4, np.full((16, 64), 8, np.int8), good[1], target="sm_80"))
+    assert "17" in refusal(lambda: bitmma.mma(s4, good[0], np.full((64, 8), 17, np.uint8), target="sm_80"))
+    sparse = bitmma.wgmma(n=8, sparse=True)
+    assert "0..15" in refusal(lambda: bitmma.mma(sparse, np.ones((64, 16), np.float16), np.ones((32, 8), np.float16),
+                                                 metadata=np.full((64, 8), 0x44, np.uint8)))
+
+
+def test_arrays_that_lost_their_type(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    loaded = np.load(tmp_path / "x.npy")
+    assert "view(ml_dtypes.bfloat16)" in refusal(lambda: bitmma.gemm(loaded, W.T))
+    assert same_bits(bitmma.gemm(loaded.view(ml_dtypes.bfloat16), W.T), bitmma.gemm(X, W.T))
+    assert same_bits(bitmma.gemm(bitmma.codes(loaded, "bf16"), W.T), bitmma.gemm(X, W.T))
+    assert same_bits(bitmma.gemm(bitmma.codes(X.view(np.int16), "bfloat16"), W.T), bitmma.gemm(X, W.T))
+    assert "codes(array" in refusal(lambda: bitmma.mma(MMA, A.view(np.int16), B))
+    assert "masked" in refusal(lambda: bitmma.mma(MMA, np.ma.masked_equal(A, 1), B))
+    assert "float8_e4m3fn" in refusal(lambda: bitmma.gemm(X.astype(ml_dtypes.float8_e4m3fnuz), W.T))
+
+
+def test_results_saved_as_float32_are_recognised():
+    d = bitmma.gemm(X, W.T, output="bf16") + np.array(0, ml_dtypes.bfloat16)
+    noisy = (d.astype(np.float32) * np.float32(1.5)).astype(ml_dtypes.bfloat16)
+    with pytest.warns(UserWarning, match="astype"):
+        assert bitmma.find_plans(X, W.T, noisy.astype(np.float32)) == []
+
+
+def test_products_know_what_they_need():
+    for name in ("nvjet_fast_e4m3_bf16_k1024", "nvjet_split3_bf16_k4096", "cutlass80_tf32_k512", "lost_tail_bf16_k11528"):
+        product = bitmma.read_product(DATA / "products" / f"{name}.safetensors")
+        assert same_bits(product.gemm(), product.d), name
+    assert product.find_plans() and (product.gemm("flat") != product.d).any()
+    path = DATA / "products" / "nvjet_flat_f16_k1024.safetensors"
+    assert "read_product" in refusal(lambda: bitmma.read(path))
+
+
+def test_words_are_read_in_one_way():
+    assert "0x4000004000010000" in refusal(lambda: bitmma.decode("4000004000010000"))
+    assert bitmma.decode("0x4000004000010000ULL") == bitmma.decode(0x4000004000010000)
+    assert bitmma.decode(0x08100010, kind="kind::f16")["n"] == 64
+    assert bitmma.encode(swizzle="128B") == bitmma.encode(swizzle="128")
+
+
+def test_an_instruction_descriptor_is_asked_for():
+    state = {"smem": np.zeros(49152, np.uint8), "tmem": np.zeros((128, 512), np.uint32), "d_tmem": 0,
+             "a_desc": 0x4000404000010000, "b_desc": 0x4000404000010400}
+    name = "tcgen05.mma.cta_group::1.kind::f16"
+    assert "idesc = (missing)" in refusal(lambda: bitmma.execute(name, "sm_100a", dict(state)))
+    assert "tmem_after" in bitmma.execute(name, "sm_100a", {**state, "idesc": 0x08100010})
+    with pytest.raises(bitmma.Error, match="smem"):
+        bitmma.execute(name, "sm_100a", {**state, "idesc": 0x08100010, "smem": np.zeros(49152, np.int64)})
+
+
+@pytest.mark.parametrize("wrong", ["2", None, 2.0, -1])
+def test_numbers_of_threads(wrong):
+    assert "threads" in refusal(lambda: bitmma.gemm(X, W.T, threads=wrong))
+    assert "threads" in refusal(lambda: bitmma.mma(MMA, A, B, threads=wrong))
+    assert same_bits(bitmma.mma(MMA, A, B, threads=0), bitmma.mma(MMA, A, B))
+
+
+def test_mistaken_arguments():
+    assert "instruction" in refusal(lambda: bitmma.mma(A, B, MMA))
+    assert "bitmma.gemm" in refusal(lambda: bitmma.mma(MMA, np.ones((64, 64), np.float16), np.ones((64, 64), np.float16)))
+    assert "m16n8k18" in refusal(lambda: bitmma.mma("mma.sync.aligned.m16n8k18.row.col.f32.f16.f16.f32", A, B)) \
+        or "K" in refusal(lambda: bitmma.mma("mma.sync.aligned.m16n8k18.row.col.f32.f16.f16.f32", A, B))
+    assert "target" in refusal(lambda: bitmma.gemm(X, W.T, target=80))
+    assert "did you mean nvjet-splitK" in refusal(lambda: bitmma.gemm(X, W.T, "nvjet-splitk"))
+    assert same_bits(bitmma.gemm(X, W.T, output=ml_dtypes.bfloat16), bitmma.gemm(X, W.T, output="bfloat16"))
+    assert bitmma.wgmma(n=8, a="float8_e4m3fn").a == "e4m3" and bitmma.instruction(f"  {MMA} ").k == 16
+    assert "among" in refusal(lambda: bitmma.find_plans(X, W.T, bitmma.gemm(X, W.T), among=["flat"]))
+    case = bitmma.golden(MMA, cases=1)[0]
+    d = case.computed_d()
+    assert "actual" in refusal(lambda: bitmma.diagnose(case, [d, d]))
+    said = bitmma.explain(case, 0, 0)
+    assert "rule" in said and dict(said)["row"] == 0 and json.dumps(said.json)
+    file = bitmma.golden(MMA, cases=3)
+    assert len(file[1:]) == 2
+    with pytest.raises(IndexError):
+        file[3]
