@@ -317,7 +317,7 @@ typedef struct bitmma_gemm_inputs {
 } bitmma_gemm_inputs;
 
 // D: M x N codes of the plan's output, row by row without gaps. BITMMA_ERROR_INVALID has everything that is wrong with
-// shapes, formats and the plan.
+// shapes, formats and the plan, and what is given that the plan does not read.
 bitmma_status bitmma_gemm(const bitmma_plan* plan, const bitmma_gemm_inputs* inputs, void* d, int threads);
 
 // What the call of a library was. {NULL, 0, 1, 1, 0} is what goes without saying, and what NULL for all of it means;

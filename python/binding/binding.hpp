@@ -26,13 +26,13 @@ namespace bitmma::python {
 
 namespace nb = nanobind;
 
-/// The memory of an object that has the buffer protocol, for as long as this lives.
+/// The memory of an object that has the buffer protocol, for as long as this lives. It stays where it is made: some
+/// exporters point into the view.
 class Buffer {
  public:
   /// `name` is for messages. Throws Error when the object has no such memory.
   Buffer(nb::handle object, std::string_view name, bool writable = false);
   ~Buffer();
-  Buffer(Buffer&& other) noexcept;
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -54,6 +54,7 @@ class Buffer {
 Matrix matrix_in(nb::handle array, Format format, std::string_view name);
 /// The same of nothing where the object is None.
 std::optional<Matrix> optional_matrix_in(nb::handle pair, std::string_view name);
+Matrix required_matrix_in(nb::handle pair, std::string_view name);
 
 Format parse_format(std::string_view name);
 
@@ -89,6 +90,12 @@ struct BoundPlan {
 nb::object numpy_array(std::span<const int64_t> shape, const char* dtype);
 inline nb::object numpy_array(const Extents& extents, const char* dtype) {
   return numpy_array(std::span(extents.begin(), extents.end()), dtype);
+}
+
+/// What pickle gave back, in so many parts. Throws Error for anything else.
+inline void require_state(const nb::tuple& state, size_t parts) {
+  if (nb::len(state) == parts) return;
+  throw Error({.field = "state", .seen = std::to_string(nb::len(state)) + " parts", .expected = std::to_string(parts)});
 }
 
 /// Text of JSON as Python objects.

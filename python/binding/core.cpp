@@ -8,6 +8,10 @@ namespace {
 void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
+  } catch (const std::bad_cast&) {
+    PyErr_SetString(PyExc_TypeError, "bitmma: a value of another type than asked for");
+  } catch (const std::length_error& error) {  // more than a vector can have
+    PyErr_SetString(PyExc_MemoryError, error.what());
   } catch (const Error& error) {
     try {
       const nb::object type = nb::module_::import_("bitmma._errors").attr("Error");
@@ -22,19 +26,24 @@ void translate(const std::exception_ptr& pointer, void*) {
 
 Buffer::Buffer(nb::handle object, std::string_view name, bool writable) {
   const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-  if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) {
-    PyErr_Clear();
+  const auto refuse = [&] {
     throw Error({.field = std::string(name),
                  .seen = nb::cast<std::string>(nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))))),
-                 .expected = writable ? "an array that may be written" : "an array"});
+                 .expected = writable ? "an array that may be written" : "an array of numbers"});
+  };
+  if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) {
+    PyErr_Clear();
+    refuse();
+  }
+  if (view_.format && std::string_view(view_.format).find('O') != std::string_view::npos) {  // addresses of objects
+    PyBuffer_Release(&view_);
+    refuse();
   }
 }
 
 Buffer::~Buffer() {
   if (view_.obj) PyBuffer_Release(&view_);
 }
-
-Buffer::Buffer(Buffer&& other) noexcept : view_(other.view_) { other.view_ = {}; }
 
 std::string Buffer::shape() const {
   std::string text;
@@ -62,7 +71,20 @@ Matrix matrix_in(nb::handle array, Format format, std::string_view name) {
 
 std::optional<Matrix> optional_matrix_in(nb::handle pair, std::string_view name) {
   if (pair.is_none()) return std::nullopt;
-  return matrix_in(pair[1], parse_format(nb::cast<std::string>(pair[0])), name);
+  std::string_view format;
+  const nb::object first = pair[0], second = pair[1];
+  if (!nb::try_cast(first, format)) {
+    throw Error({.field = std::string(name),
+                 .seen = nb::cast<std::string>(nb::repr(first)),
+                 .expected = "the name of a format"});
+  }
+  return matrix_in(second, parse_format(format), name);
+}
+
+Matrix required_matrix_in(nb::handle pair, std::string_view name) {
+  std::optional<Matrix> matrix = optional_matrix_in(pair, name);
+  if (!matrix) throw Error({.field = std::string(name), .seen = "None", .expected = "a matrix"});
+  return std::move(*matrix);
 }
 
 Format parse_format(std::string_view name) {
@@ -81,16 +103,20 @@ nb::object numpy_array(std::span<const int64_t> shape, const char* dtype) {
 nb::object from_json(const std::string& text) { return nb::module_::import_("json").attr("loads")(text); }
 
 nb::list to_list(const std::vector<Violation>& violations) {
+  // Long names are cut after a number of bytes, which may be inside a character.
+  const auto text = [](const std::string& bytes) {
+    return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
+  };
   nb::list list;
   for (const Violation& one : violations) {
     nb::dict row;
-    row["field"] = one.field;
-    row["seen"] = one.seen;
-    row["legal"] = one.expected;
-    row["fix"] = one.fix;
-    row["source"] = one.source;
+    row["field"] = text(one.field);
+    row["seen"] = text(one.seen);
+    row["legal"] = text(one.expected);
+    row["fix"] = text(one.fix);
+    row["source"] = text(one.source);
     row["severity"] = one.severity == Severity::error ? "error" : "warning";
-    row["text"] = print(one);
+    row["text"] = text(print(one));
     list.append(row);
   }
   return list;

@@ -1,6 +1,8 @@
 // Whole products: plans, gemm, the search and the catalogue.
 #include <fmt/format.h>
 
+#include <thread>
+
 #include "binding.hpp"
 #include "bitmma/gemm/accuracy.hpp"
 #include "bitmma/gemm/catalogue.hpp"
@@ -22,12 +24,7 @@ GemmInputs inputs_of(const nb::dict& from) {
   const auto get = [&](const char* name) -> nb::object {
     return from.contains(name) ? nb::object(from[name]) : nb::none();
   };
-  const auto required = [&](const char* name) {
-    std::optional<Matrix> matrix = optional_matrix_in(get(name), name);
-    if (!matrix) throw Error({.field = name, .seen = "None", .expected = "a matrix"});
-    return std::move(*matrix);
-  };
-  GemmInputs inputs{.a = required("a"), .b = required("b")};
+  GemmInputs inputs{.a = required_matrix_in(get("a"), "a"), .b = required_matrix_in(get("b"), "b")};
   inputs.c = optional_matrix_in(get("c"), "c");
   inputs.bias = optional_matrix_in(get("bias"), "bias");
   inputs.scale_a = optional_matrix_in(get("scale_a"), "scale_a");
@@ -51,8 +48,15 @@ void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, i
   if (!to.is_contiguous() || to.bytes() != outputs * code_bytes(bound.plan.output)) {
     throw Error({.field = "d", .seen = "shape " + to.shape(), .expected = fmt::format("{} outputs", outputs)});
   }
+  const std::thread::id caller = std::this_thread::get_id();
   const nb::gil_scoped_release release;
-  write_codes(gemm(bound.plan, inputs, threads), to.data());
+  // Ctrl-C ends a long product: Python's main thread looks now and then.
+  const GemmProgress look = [&](int64_t) {
+    if (std::this_thread::get_id() != caller) return;
+    const nb::gil_scoped_acquire acquire;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  };
+  write_codes(gemm(bound.plan, inputs, threads, look), to.data());
 }
 
 std::optional<Target> optional_target(std::optional<std::string_view> name) {
@@ -88,7 +92,7 @@ std::vector<BoundPlan> find(const nb::dict& operands, nb::handle d, std::optiona
                             float beta, bool nearest, int max_nearest, const std::vector<BoundPlan>& among,
                             int threads) {
   const GemmInputs inputs = inputs_of(operands);
-  const Matrix recorded = *optional_matrix_in(d, "d");
+  const Matrix recorded = required_matrix_in(d, "d");
   const FindOptions options{.target = optional_target(target).value_or(Target::sm_90a),
                             .threads = threads,
                             .max_nearest = max_nearest,
@@ -105,7 +109,7 @@ std::vector<BoundPlan> find(const nb::dict& operands, nb::handle d, std::optiona
 
 nb::dict accuracy(const nb::dict& operands, nb::handle d, int threads) {
   const GemmInputs inputs = inputs_of(operands);
-  const Matrix computed = *optional_matrix_in(d, "d");
+  const Matrix computed = required_matrix_in(d, "d");
   const Accuracy found = [&] {
     const nb::gil_scoped_release release;
     return accuracy_of(inputs, computed, threads);
@@ -147,7 +151,14 @@ void bind_gemm(nb::module_& module) {
             const nb::object text = nb::isinstance<nb::dict>(fields)
                                         ? nb::module_::import_("json").attr("dumps")(fields)
                                         : nb::borrow(fields);
-            new (self) BoundPlan{.plan = parse_plan(nb::cast<std::string_view>(text))};
+            std::string_view json;
+            if (!nb::try_cast(text, json)) {
+              throw Error({.field = "plan",
+                           .seen = nb::cast<std::string>(nb::repr(fields)),
+                           .expected = "a dictionary, or JSON",
+                           .fix = "names of plans go to bitmma.gemm(a, b, \"nvjet-algo2\")"});
+            }
+            new (self) BoundPlan{.plan = parse_plan(json)};
           },
           "fields"_a)
       .def_prop_ro(
@@ -157,13 +168,15 @@ void bind_gemm(nb::module_& module) {
       .def(
           "__eq__",
           [](const BoundPlan& one, nb::handle other) {
-            return nb::isinstance<BoundPlan>(other) && one.plan == nb::cast<BoundPlan&>(other).plan;
+            const BoundPlan* another = nullptr;
+            return nb::try_cast(other, another) && another && one.plan == another->plan;
           },
           nb::arg("other").none())
       .def("__getstate__",
            [](const BoundPlan& one) { return nb::make_tuple(print_json(one.plan), one.differing, one.pattern); })
       .def("__setstate__",
            [](BoundPlan& self, const nb::tuple& state) {
+             require_state(state, 3);
              new (&self) BoundPlan{.plan = parse_plan(nb::cast<std::string>(state[0])),
                                    .differing = nb::cast<std::optional<int64_t>>(state[1]),
                                    .pattern = nb::cast<std::string>(state[2])};
@@ -186,7 +199,7 @@ void bind_gemm(nb::module_& module) {
           "evidence",
           [](const BoundPlan& one) {
             nb::dict said;
-            for (const auto& [field, how] : one.plan.evidence) said[field.c_str()] = how;
+            for (const auto& [field, how] : one.plan.evidence) said[nb::str(field.data(), field.size())] = how;
             return said;
           },
           "Field -> how it is known.")
@@ -196,8 +209,13 @@ void bind_gemm(nb::module_& module) {
           "slices", [](const BoundPlan& one) { return std::max(1, one.plan.split_k.count); },
           "Slices that K is cut into; 1: none. Of plans that name their cuts or regions, of the others.")
       .def(
-          "k_added", [](const BoundPlan& one, int64_t k) { return k_added(one.plan, k); }, "k"_a,
-          "K that the plan adds up of a product's K: less where its way of cutting loses the tail.")
+          "k_added",
+          [](const BoundPlan& one, int64_t k) {
+            if (k < 0 || k > int64_t{1} << 40)
+              throw Error({.field = "k", .seen = std::to_string(k), .expected = "0 to 2^40"});
+            return k_added(one.plan, k);
+          },
+          "k"_a, "K that the plan adds up of a product's K: less where its way of cutting loses the tail.")
       .def_prop_ro("_instruction",
                    [](const BoundPlan& one) {
                      return one.plan.lanes ? nb::none() : nb::cast(BoundInstruction(one.plan.instruction));

@@ -237,7 +237,8 @@ void bind_instruction(nb::module_& module) {
   instruction.def(
       "__eq__",
       [](const BoundInstruction& one, nb::handle other) {
-        return nb::isinstance<BoundInstruction>(other) && one.value == nb::cast<BoundInstruction&>(other).value;
+        const BoundInstruction* another = nullptr;
+        return nb::try_cast(other, another) && another && one.value == another->value;
       },
       nb::arg("other").none());
   instruction.def("__hash__", [](const BoundInstruction& one) {
@@ -257,6 +258,7 @@ void bind_instruction(nb::module_& module) {
                              : nb::none());
   });
   instruction.def("__setstate__", [](BoundInstruction& self, const nb::tuple& state) {
+    require_state(state, 3);
     Instruction one = parse_statement(nb::cast<std::string>(state[0])).instruction;
     if (const nb::object of = state[2]; !of.is_none()) {
       const auto format = [&](int index) { return parse_format(nb::cast<std::string>(of[index])); };

@@ -1,6 +1,7 @@
 // Where every element is, as integer arrays; descriptors taken apart and put together.
 #include <fmt/format.h>
 
+#include <deque>
 #include <initializer_list>
 
 #include "binding.hpp"
@@ -55,7 +56,7 @@ class Places {
 
  private:
   std::vector<nb::object> arrays_ = {};
-  std::vector<Buffer> buffers_ = {};
+  std::deque<Buffer> buffers_ = {};
   int64_t next_ = 0;
 };
 
@@ -65,14 +66,20 @@ Major parse_major(std::string_view name) {
   throw Error({.field = "major", .seen = std::string(name), .expected = "k or mn"});
 }
 
+void require_element_bits(int bits) {
+  if (bits == 1 || bits == 4 || bits == 6 || bits == 8 || bits == 16 || bits == 32) return;
+  throw Error({.field = "element_bits", .seen = std::to_string(bits), .expected = "1, 4, 6, 8, 16 or 32"});
+}
+
 SmemMatrix smem_matrix(uint64_t word, int rows, int cols, int element_bits, std::string_view major,
                        std::string_view target) {
   if (rows < 0 || cols < 0 || rows > 1 << 20 || cols > 1 << 20)
     throw Error(
         {.field = "rows, cols", .seen = fmt::format("{}, {}", rows, cols), .expected = "0 or more, at most 2^20"});
-  if (element_bits != 1 && element_bits != 4 && element_bits != 6 && element_bits != 8 && element_bits != 16 &&
-      element_bits != 32)
-    throw Error({.field = "element_bits", .seen = std::to_string(element_bits), .expected = "1, 4, 6, 8, 16 or 32"});
+  if (int64_t{rows} * cols > most_places)
+    throw Error(
+        {.field = "rows, cols", .seen = fmt::format("{} x {}", rows, cols), .expected = "at most 2^26 elements"});
+  require_element_bits(element_bits);
   return {.descriptor = decode_smem_descriptor(parse_target(target), word),
           .major = parse_major(major),
           .element_bits = element_bits,
@@ -215,6 +222,7 @@ void bind_layout(nb::module_& module) {
   });
   module.def("tmem_a_places", [](int m, int k, int element_bits, int cta_group, bool ws, bool sparse, uint32_t address,
                                  int copy) {
+    require_element_bits(element_bits);
     const TmemA a{.layout = find_tmem_layout(m, cta_group, ws, sparse),
                   .element_bits = element_bits,
                   .address = decode_tmem_address(address)};
@@ -260,6 +268,7 @@ void bind_layout(nb::module_& module) {
     return nb::make_tuple(image.bytes(), places.arrays());
   });
   module.def("cute_places", [](std::string_view text, int element_bits) {
+    require_element_bits(element_bits);
     const CuteLayout cute = parse_cute(text, element_bits);
     Places places({cute.rows, cute.cols}, 1);
     for (int64_t row = 0; row < cute.rows; ++row) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
 #include <memory>
 
 #include "binding.hpp"
@@ -31,7 +32,17 @@ nb::str text_of(std::string_view text) { return nb::str(text.data(), text.size()
 class BorrowedState {
  public:
   explicit BorrowedState(const nb::dict& from) {
-    for (const auto& [key, value] : from) add(nb::cast<std::string>(key), value);
+    // Numbers may run code of Python's, which may change the dictionary.
+    for (const nb::handle item : nb::list(from.items())) {
+      std::string name;
+      if (!nb::try_cast(nb::object(item[0]), name)) {
+        throw Error({.field = "state",
+                     .seen = nb::cast<std::string>(nb::repr(nb::object(item[0]))),
+                     .expected = "names of buffers"});
+      }
+      const nb::object value = item[1];
+      add(name, value);
+    }
   }
   State state = {};
 
@@ -77,7 +88,7 @@ class BorrowedState {
                  .expected = bytes == or_bytes ? "bytes" : "words of 32 bits, or of 64 for f64"});
   }
 
-  std::vector<Buffer> buffers_ = {};
+  std::deque<Buffer> buffers_ = {};
 };
 
 nb::object array_of(const bitmma::Buffer& buffer) {
@@ -208,7 +219,7 @@ nb::dict dictionary_of(const Fault& fault) {
 nb::dict run_diagnose(const std::vector<BoundCase>& cases, const nb::list& actual, int64_t max_cases, int max_findings,
                       bool pairs) {
   std::vector<Matrix> wrong;
-  for (const nb::handle one : actual) wrong.push_back(*optional_matrix_in(one, "actual"));
+  for (const nb::handle one : nb::list(nb::tuple(actual))) wrong.push_back(required_matrix_in(one, "actual"));
   const std::vector<Case> values = values_of(cases);
   const Diagnosis found = [&] {
     const nb::gil_scoped_release release;
@@ -258,7 +269,7 @@ nb::list tensors_of(const TensorFile& file) {
 
 nb::dict metadata_of(const TensorFile& file) {
   nb::dict keys;
-  for (const auto& [key, value] : file.metadata) keys[key.c_str()] = value;
+  for (const auto& [key, value] : file.metadata) keys[text_of(key)] = text_of(value);
   return keys;
 }
 

@@ -38,7 +38,9 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
         if value is None:
             continue
         if name in ("rows", "cols", "whole"):
-            operands[name] = [int(number) for number in value]
+            if isinstance(value, str) or name == "whole" and len(value) != 2:
+                raise refuse(name, repr(value), "two numbers, rows and columns" if name == "whole" else "row numbers")
+            operands[name] = [count_of(number, name) for number in value]
             continue
         if name in ("bias", "scale_a", "scale_b"):
             value = _two_axes(value, name)
@@ -249,7 +251,8 @@ def generated(format: str, shape: tuple[int, int], seed: int, stream: str, rows:
 
     `stream` is "a" ([M, K]), "b" ([N, K]), "c" or "bias"; `rows` picks rows of a larger one.
     """
-    picked = list(range(shape[0])) if rows is None else [int(row) for row in rows]
+    shape = (count_of(shape[0], "rows"), count_of(shape[1], "columns"))
+    picked = list(range(shape[0])) if rows is None else [count_of(row, "rows") for row in rows]
     d = np.empty((len(picked), shape[1]), dtype_of(format))
     _core.generated(format, picked, shape[1], seed, ("a", "b", "c", "bias").index(stream), d.view(f"u{d.dtype.itemsize}"))
     return d

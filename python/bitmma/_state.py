@@ -44,7 +44,7 @@ def _bits(name: str, value: Any) -> Any:
     if array.dtype.kind not in "iuf" or (size != 1 if name == "smem" else size not in (4, 8)):
         raise refuse(name, array.dtype, "bytes" if name == "smem" else "words of 32 bits, or of 64 for f64",
                      "array.view(np.uint8) gives the bytes" if name == "smem" else "")
-    return array if array.dtype == _raw[size] else array.view(_raw[size])
+    return np.require(array.view(_raw[size]), requirements=["A"])
 
 
 def execute(instruction: str | Instruction, target: str | None, state: MutableMapping[str, Any]) -> dict[str, np.ndarray]:
@@ -348,14 +348,24 @@ class VectorFile:
         return f"<bitmma.VectorFile {len(self)} cases of {self.instruction} on {self.target}>"
 
 
+def _path(path: str | bytes | os.PathLike[Any]) -> str:
+    """A file's name as the library has it: UTF-8."""
+    name = os.fsdecode(path)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise refuse("path", ascii(name), "a name in UTF-8") from None
+    return name
+
+
 def read(path: str | os.PathLike[str], *, instruction: str = "", target: str | None = None) -> VectorFile:
     """A vector file (docs/vectors.md). `instruction` and `target` stand in for keys that it lacks."""
     try:
-        return VectorFile(_core.read(os.fspath(path), instruction, target))
+        return VectorFile(_core.read(_path(path), instruction, target))
     except Error as error:
         if any(one.field.endswith("format") and one.seen == "(missing)" for one in error.violations) \
-                and {"b", "b_t", "a"} & set(_names(os.fspath(path))):
-            raise refuse(os.fspath(path), "a file without the key format", "a vector file",
+                and {"b", "b_t", "a"} & set(_names(_path(path))):
+            raise refuse(_path(path), "a file without the key format", "a vector file",
                          "bitmma.read_product reads files of whole products") from None
         raise
 
@@ -364,10 +374,10 @@ def write(path: str | os.PathLike[str], cases: Case | Sequence[Case] | VectorFil
     """Cases of one instruction on one target as a vector file, whole or not at all."""
     if isinstance(cases, VectorFile):
         rows = cases._value.tensors()
-        _core.write_tensors(os.fspath(path), rows, cases.metadata)
+        _core.write_tensors(_path(path), rows, cases.metadata)
         return
     cases = [cases] if isinstance(cases, Case) else list(cases)
-    _core.write_cases(os.fspath(path), [case._value for case in cases], source)
+    _core.write_cases(_path(path), [case._value for case in cases], source)
 
 
 def _names(path: str) -> list[str]:
@@ -461,7 +471,7 @@ class Product(NamedTuple):
 
 def read_product(path: str | os.PathLike[str]) -> Product:
     """A file of one whole product (docs/products.md); operands of recorded calls are made from their seed."""
-    said = _core.read_product(os.fspath(path))
+    said = _core.read_product(_path(path))
     for name in ("a", "b", "c", "d", "bias", "scale_a", "scale_b", "sfa", "sfb"):
         said[name] = _typed(said[name])
     return Product(**said)

@@ -346,11 +346,17 @@ class Journal(UserDict[str, dict[str, Any]]):
         lines = whole[:whole.rfind(b"\n") + 1]
         for number, line in enumerate(lines.splitlines(), 1):
             try:
-                unit, result = json.loads(line)
+                row = json.loads(line)
             except ValueError:
-                raise refuse(f"{self.path}: line {number}", repr(line[:60]), "[unit, result] in JSON") from None
-            self.data[unit] = result
-        if len(lines) < len(whole):
+                row = None
+            if not (isinstance(row, list) and len(row) == 2 and isinstance(row[0], str) and isinstance(row[1], dict)):
+                raise refuse(f"{self.path}: line {number}", repr(line[:60]), "[unit, result] in JSON, as journals have")
+            self.data[row[0]] = row[1]
+        torn = whole[len(lines):]
+        if torn:
+            # What was being written when the process ended begins so; anything else is somebody's file.
+            if not torn.startswith(b'["'[:len(torn)]):
+                raise refuse(str(self.path), repr(torn[:60]), "a journal of units, or no file")
             os.truncate(self.path, len(lines))
 
     def __setitem__(self, unit: str, result: dict[str, Any]) -> None:

@@ -112,6 +112,7 @@ bitmma_status bitmma_gemm(const bitmma_plan* plan, const bitmma_gemm_inputs* inp
     const GemmPlan& one = given(plan, "plan").value;
     const GemmInputs from = inputs_given(inputs);
     if (!d) refuse_null("d");
+    if (std::vector<Violation> unread = unread_by(one, from); !unread.empty()) throw Error(std::move(unread));
     write_codes(gemm(one, from, threads_of(threads)), d);
   });
 }

@@ -30,7 +30,8 @@ Field field_named(const char* name) {
 const Buffer& buffer_named(const State& state, const char* name) {
   const std::string_view text = text_given(name, "field");
   for (const Buffer& buffer : state.buffers()) {
-    if (info(buffer.field()).name == text || info(buffer.field()).after == text) return buffer;
+    const FieldInfo& row = info(buffer.field());
+    if (row.name == text || (!row.after.empty() && row.after == text)) return buffer;
   }
   throw Error({.field = std::string(text), .seen = "(missing)", .expected = "a buffer of the state"});
 }

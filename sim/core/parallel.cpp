@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -28,10 +29,16 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
       }
     }
   };
-  const std::size_t helpers = std::min<std::size_t>(std::max(threads, 1), count) - (count > 0);
+  // More threads than this do not help, and may not be had.
+  const int most = 4 * hardware_threads() + 16;
+  const std::size_t helpers = std::min<std::size_t>(std::clamp(threads, 1, most), count) - (count > 0);
   {
     std::vector<std::jthread> pool;
-    for (std::size_t i = 0; i < helpers; ++i) pool.emplace_back(work);
+    try {
+      for (std::size_t i = 0; i < helpers; ++i) pool.emplace_back(work);
+    } catch (const std::system_error&) {
+      // No more threads: those that started, and this one, do all.
+    }
     work();
   }
   if (failure) std::rethrow_exception(failure);

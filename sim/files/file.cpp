@@ -22,9 +22,30 @@ namespace {
       {.field = path, .seen = what, .expected = "a regular file that can be read and written", .fix = std::move(fix)});
 }
 
+/// Files up to this size are read at once: who shortens them later then takes nothing away. Larger ones are mapped.
+constexpr size_t most_read_at_once = size_t{64} << 20;
+
+/// Fills `to` from the file; false when it ends before.
+bool read_all(int file, uint8_t* to, size_t size) {
+  for (size_t done = 0; done < size;) {
+    const ssize_t got = read(file, to + done, size - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    done += static_cast<size_t>(got);
+  }
+  return true;
+}
+
+/// Names go to the system up to their first 0: there must be none.
+void require_name(const std::string& path) {
+  if (path.find('\0') != std::string::npos)
+    throw Error({.field = "path", .seen = "a name with a 0 byte", .expected = "a name without"});
+}
+
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) {
+  require_name(path);
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) refuse(path, std::strerror(errno));
   struct stat status {};
@@ -35,9 +56,13 @@ MappedFile::MappedFile(const std::string& path) {
   }
   size_ = static_cast<size_t>(status.st_size);
   if (size_ > 0) {
-    void* const mapped = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
-    if (mapped == MAP_FAILED) {
-      const std::string reason = std::strerror(errno);
+    const bool at_once = size_ <= most_read_at_once;
+    void* const mapped = at_once ? mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                                 : mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
+    const bool is_there = mapped != MAP_FAILED && (!at_once || read_all(file, static_cast<uint8_t*>(mapped), size_));
+    if (!is_there) {
+      const std::string reason = mapped == MAP_FAILED || errno ? std::strerror(errno) : "it became shorter";
+      if (mapped != MAP_FAILED) munmap(mapped, size_);
       close(file);
       refuse(path, reason);
     }
@@ -47,7 +72,8 @@ MappedFile::MappedFile(const std::string& path) {
 }
 
 void MappedFile::forget() const {
-  if (data_) madvise(const_cast<uint8_t*>(data_), size_, MADV_DONTNEED);  // only advice: failing changes nothing
+  if (data_ && size_ > most_read_at_once)
+    madvise(const_cast<uint8_t*>(data_), size_, MADV_DONTNEED);  // only advice: failing changes nothing
 }
 
 MappedFile::~MappedFile() {
@@ -106,6 +132,7 @@ void copy_into(const std::string& path, const UnfinishedFile& from) {
 }  // namespace
 
 void write_whole(const std::string& path, const std::function<void(std::ostream&)>& write) {
+  require_name(path);
   const std::filesystem::path asked(path);
   const std::filesystem::path folder = asked.has_parent_path() ? asked.parent_path() : ".";
   if (!std::filesystem::is_directory(folder)) refuse(path, "its folder does not exist", "make " + folder.string());

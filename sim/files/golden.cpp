@@ -58,6 +58,12 @@ GoldenRequest completed(GoldenRequest request) {
   if (request.cases < 1) {
     violations.push_back({.field = "cases", .seen = std::to_string(request.cases), .expected = "at least 1"});
   }
+  constexpr int64_t most = int64_t{1} << 48;
+  if (request.first_case < 0 || request.first_case > most || request.cases > most) {
+    violations.push_back({.field = "cases",
+                          .seen = std::to_string(request.cases) + " from " + std::to_string(request.first_case) + " on",
+                          .expected = "0 to 2^48"});
+  }
   if (!violations.empty()) throw Error(std::move(violations));
   return request;
 }

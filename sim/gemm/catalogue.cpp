@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -98,8 +99,16 @@ void cut_last_wave(GemmPlan& plan, const Json& segment, const GemmInputs& inputs
 /// Field -> how it is known.
 using EvidenceOfFields = std::map<std::string, std::string>;
 
+void require_finite(const CatalogueOptions& options) {
+  for (const auto& [name, value] : {std::pair("alpha", options.alpha), std::pair("beta", options.beta)}) {
+    if (!std::isfinite(value))
+      throw Error({.field = name, .seen = fmt::format("{}", value), .expected = "a number that f32 has"});
+  }
+}
+
 std::vector<GemmPlan> plans_of(const std::string& name, Json fields, EvidenceOfFields evidence, Target target,
                                const GemmInputs& inputs, Format output, const CatalogueOptions& options) {
+  require_finite(options);
   if (fields.contains("split_k") && fields["split_k"].is_null()) fields.erase("split_k");
   const Format a = inputs.a.format();
   const int64_t k = inputs.a.cols();

@@ -451,6 +451,16 @@ class Checker {
             fmt::format("slices that hold something of K = {}: all of these are empty", a.cols()));
     require(inputs_.rows.empty() || static_cast<int>(inputs_.rows.size()) == a.rows(), "rows",
             std::to_string(inputs_.rows.size()), fmt::format("{}, as A has", a.rows()));
+    constexpr int64_t most = int64_t{1} << 31;
+    const auto inside = [](const std::vector<int64_t>& numbers, int64_t extent) {
+      return std::ranges::all_of(numbers, [&](int64_t number) { return number >= 0 && number < extent; });
+    };
+    require(inputs_.whole_m >= 0 && inputs_.whole_m <= most && inputs_.whole_n >= 0 && inputs_.whole_n <= most, "whole",
+            fmt::format("{} x {}", inputs_.whole_m, inputs_.whole_n), "extents of 0 to 2^31");
+    require(inside(inputs_.rows, inputs_.whole_m > 0 ? inputs_.whole_m : most), "rows", "numbers outside",
+            "rows of the whole product");
+    require(inside(inputs_.cols, inputs_.whole_n > 0 ? inputs_.whole_n : most), "cols", "numbers outside",
+            "columns of the whole product");
     require(inputs_.cols.empty() || static_cast<int>(inputs_.cols.size()) == b.cols(), "cols",
             std::to_string(inputs_.cols.size()), fmt::format("{}, as B has", b.cols()));
     return std::move(found_);
@@ -511,7 +521,8 @@ std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs)
                      .expected = "none: the plan does not read it",
                      .fix = std::string(fix)});
   };
-  check("c", inputs.c.has_value(), reads_c, R"({"op": "beta_c"} in the plan's epilogue adds it, and so do named plans)");
+  check("c", inputs.c.has_value(), reads_c,
+        R"({"op": "beta_c"} in the plan's epilogue adds it, and so do named plans)");
   check("bias", inputs.bias.has_value(), reads_bias, R"({"op": "bias"} in the plan's epilogue adds it)");
   constexpr std::string_view scale = R"({"op": "scale_ab"} in the plan's epilogue, or promotion.scale, reads both)";
   check("scale_a", inputs.scale_a.has_value(), reads_sa, scale);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "bitmma/instruction/execute.hpp"
@@ -96,7 +97,8 @@ class Object {
   float real(std::string_view key, float usual) {
     const Json* value = find(key);
     if (!value) return usual;
-    if (!value->is_number()) refuse(name(key), value->dump(), "a number");
+    if (!value->is_number() || !std::isfinite(value->get<float>()))
+      refuse(name(key), value->dump(), "a number that f32 has");
     return value->get<float>();
   }
   bool flag(std::string_view key, bool usual) {

@@ -2,6 +2,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
+import time
 
 import ml_dtypes
 import numpy as np
@@ -164,3 +167,55 @@ def test_mistaken_arguments():
     assert len(file[1:]) == 2
     with pytest.raises(IndexError):
         file[3]
+
+
+def test_hostile_values_are_refused(tmp_path):
+    for state in ((MMA,), (MMA, {}), (1, {}, None), (MMA, None, None)):
+        with pytest.raises((bitmma.Error, TypeError)):
+            bitmma.Instruction.__new__(bitmma.Instruction).__setstate__(state)
+    for state in (("{}",), (1, 2, 3), ("{}", 2**70, "")):
+        with pytest.raises((bitmma.Error, TypeError)):
+            bitmma.Plan.__new__(bitmma.Plan).__setstate__(state)
+    with pytest.raises((bitmma.Error, TypeError)):
+        bitmma.Plan(5)
+    objects = np.full((16, 16), object(), object)
+    for call in (lambda: bitmma.mma(MMA, bitmma.Codes(objects, "f16"), B),
+                 lambda: bitmma.gemm(bitmma.Codes(objects, "f64"), np.ones((16, 8))),
+                 lambda: bitmma.gemm(X, W.T, rows="1234"), lambda: bitmma.gemm(X, W.T, rows=[1.9] * 16),
+                 lambda: bitmma.gemm(X, W.T, whole=(1,)), lambda: bitmma.gemm(X, W.T, alpha=1e300),
+                 lambda: bitmma.gemm(X, W.T, alpha=float("nan")), lambda: bitmma.layout.smem_svg(0, 2**20, 2**20),
+                 lambda: bitmma.layout.cute("(8,16):(16,1)", element_bits=-1), lambda: bitmma.layout.tmem_a(128, 16, element_bits=0),
+                 lambda: bitmma.instruction("a" + "\u00e9" * 60), lambda: bitmma.execute(MMA, None, {1: 5}),
+                 lambda: bitmma.execute(MMA, None, {"a_regs": None}), lambda: bitmma.golden(MMA, cases=1, first_case=2**62),
+                 lambda: bitmma.write(tmp_path / "a\0b", bitmma.golden(MMA)), lambda: bitmma.read("files/\udcff")):
+        refusal(call)
+    assert not (tmp_path / "a").exists()
+    with pytest.raises((MemoryError, bitmma.Error)):
+        bitmma.golden(MMA, cases=2**47)
+
+
+def test_a_file_that_becomes_shorter(tmp_path):
+    path = tmp_path / "cases.safetensors"
+    bitmma.write(path, bitmma.golden(MMA, cases=50))
+    file = bitmma.read(path)
+    case = file[40]
+    with open(path, "r+b") as cut:
+        cut.truncate(4000)
+    assert bitmma.verify(file).mismatches == 0 and same_bits(case.computed_d(), case.recorded_d())
+
+
+def test_many_threads_and_few():
+    x, y = np.ones((1024, 16), np.float16), np.ones((16, 1024), np.float16)
+    assert (bitmma.gemm(x, y, threads=10**6) == 16).all()
+
+
+def test_an_interrupt_ends_a_long_product():
+    x, y = np.ones((2048, 8192), np.float16), np.ones((8192, 2048), np.float16)
+    before = time.monotonic()
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        for _ in range(50):
+            bitmma.gemm(x, y)
+    timer.join()
+    assert time.monotonic() - before < 60
