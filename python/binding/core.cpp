@@ -127,6 +127,9 @@ nb::list to_list(const std::vector<Violation>& violations) {
 NB_MODULE(_core, module) {
   using namespace bitmma::python;
   nanobind::register_exception_translator(translate);
+  // Programs may keep values to their end, in caches for example, which is no fault of theirs. A test asks.
+  nanobind::set_leak_warnings(false);
+  module.def("set_leak_warnings", nanobind::set_leak_warnings);
   module.doc() = "The C++ library; use the functions of bitmma.";
   module.attr("version") = BITMMA_VERSION;
   bind_instruction(module);

@@ -1,6 +1,7 @@
 """Products of one instruction."""
 from __future__ import annotations
 
+import atexit
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -30,6 +31,10 @@ class Evidence(NamedTuple):
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Instruction:
     return Instruction(text)
+
+
+# What is still there when the interpreter ends is reported as a leak by nanobind.
+atexit.register(_parsed.cache_clear)
 
 
 def instruction(text: str | Instruction, **immediates: int) -> Instruction:

@@ -3,9 +3,13 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
+import pathlib
 import pkgutil
 import re
 import resource
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -43,6 +47,27 @@ def test_errors_are_value_errors_with_violations():
         bitmma.wgmma(n=12)
     one = error.value.violations[0]
     assert (one.field, one.seen, one.severity) == ("n", "12", "error") and one.source.startswith("PTX ISA")
+
+
+def test_nothing_is_left_when_the_interpreter_ends():
+    program = """
+import pickle, numpy as np, bitmma
+bitmma._core.set_leak_warnings(True)
+a, b = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16)
+name = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+one, plan = bitmma.instruction(name), bitmma.Plan({"instruction": name, "target": "sm_90"})
+kept = [bitmma.mma(name, a, b), bitmma.gemm(a, b, plan), bitmma.find_plans(a, b, bitmma.gemm(a, b)), bitmma.golden(name)]
+kept += [kept[-1][0], bitmma.explain(kept[-1][0], 0, 0), pickle.loads(pickle.dumps(one)), bitmma.all_instructions()]
+for wrong in (lambda: bitmma.gemm(a, b, bias=a), lambda: bitmma.execute(name, None, {}), lambda: bitmma.mma(name, b, a)):
+    try:
+        wrong()
+    except bitmma.Error:
+        pass
+"""
+    package = str(pathlib.Path(bitmma.__file__).parents[1])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PYTHONPATH": package})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.slow
