@@ -163,6 +163,9 @@ void bind_gemm(nb::module_& module) {
           "fields"_a)
       .def_prop_ro(
           "json", [](const BoundPlan& one) { return print_json(one.plan); }, "The plan as JSON.")
+      .def_prop_ro(
+          "fields", [](const BoundPlan& one) { return nb::cast<nb::dict>(from_json(print_json(one.plan))); },
+          "The plan as a dictionary.")
       .def("__repr__", [](const BoundPlan& one) { return "Plan('" + print_json(one.plan) + "')"; })
       .def("__str__", [](const BoundPlan& one) { return print_plan(one.plan); })
       .def(

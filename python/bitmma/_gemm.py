@@ -143,12 +143,15 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
                                           relu=relu, threads=threads))
     operands = _operands(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb, rows=rows,
                          cols=cols, whole=whole)
+    m, n = operands["a"][1].shape[0], operands["b"][1].shape[-1]
     plans = _resolved(plan, kernel, operands, output, target, split_k, alpha, beta, relu)
     if len(plans) != 1:
         raise refuse("split_k", "(missing)", "the number of slices: no name tells it",
                      "bitmma.find_plans(a, b, d) finds it where a D was recorded")
     one = plans[0]
-    d = np.empty((operands["a"][1].shape[0], operands["b"][1].shape[1]), dtype_of(one.output))
+    if 0 in (m, n):
+        return np.empty((m, n), dtype_of(one.output))
+    d = np.empty((m, n), dtype_of(one.output))
     raw = d if d.dtype.kind != "V" and d.dtype.isbuiltin == 1 else d.view(f"u{d.dtype.itemsize}")
     _core.gemm_into(one, operands, raw, threads)
     return like(a, d) if _is_torch(a) else d

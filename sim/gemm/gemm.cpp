@@ -566,26 +566,43 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int thre
   return d;
 }
 
-GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
+namespace {
+
+/// The instruction that a target has for these types, the largest first; nothing where it has none.
+std::optional<Instruction> instruction_for(Target target, Format a, Format b) {
   const bool is_integer = info(a).kind == NumberKind::integer;
   const Format accumulator = is_integer ? Format::s32 : a == Format::f64 ? Format::f64 : Format::f32;
-  const std::array<Instruction, 3> candidates{Wgmma{.n = 256, .d = accumulator, .a = a, .b = b},
-                                              Tcgen05Mma{.kind = a == Format::tf32                       ? MmaKind::tf32
-                                                                 : a == Format::f16 || a == Format::bf16 ? MmaKind::f16
-                                                                 : is_integer                            ? MmaKind::i8
-                                                                              : MmaKind::f8f6f4,
-                                                         .d = accumulator,
-                                                         .a = a,
-                                                         .b = b},
-                                              MmaSync{.d = accumulator, .a = a, .b = b}};
-  for (const Instruction& one : candidates) {
-    if (violations_of(one, target).empty()) {
-      return {.name = "flat", .target = target, .instruction = one, .output = is_integer ? Format::s32 : output};
+  const MmaKind kind = a == Format::tf32                       ? MmaKind::tf32
+                       : a == Format::f16 || a == Format::bf16 ? MmaKind::f16
+                       : is_integer                            ? MmaKind::i8
+                                                               : MmaKind::f8f6f4;
+  for (const Instruction& one : {Instruction(Wgmma{.n = 256, .d = accumulator, .a = a, .b = b}),
+                                 Instruction(Tcgen05Mma{.kind = kind, .d = accumulator, .a = a, .b = b}),
+                                 Instruction(MmaSync{.d = accumulator, .a = a, .b = b}),
+                                 Instruction(MmaSync{.kind = MmaKind::f8f6f4, .d = accumulator, .a = a, .b = b})}) {
+    if (violations_of(one, target).empty()) return one;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
+  if (const std::optional<Instruction> one = instruction_for(target, a, b)) {
+    const bool is_integer = info(a).kind == NumberKind::integer;
+    return {.name = "flat", .target = target, .instruction = *one, .output = is_integer ? Format::s32 : output};
+  }
+  std::string legal;
+  for (const FormatInfo& x : formats) {
+    for (const FormatInfo& y : formats) {
+      if (instruction_for(target, x.id, y.id))
+        legal += fmt::format("{}{} x {}", legal.empty() ? "" : ", ", x.name, y.name);
     }
   }
   throw Error({.field = "types",
                .seen = fmt::format("{} x {} on {}", info(a).name, info(b).name, print(target)),
-               .expected = "types that an instruction of the target multiplies"});
+               .expected = legal.empty() ? "another target: this one multiplies nothing" : legal,
+               .fix = "other types are multiplied by other targets, or by single instructions alone"});
 }
 
 GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output) {

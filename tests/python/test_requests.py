@@ -115,6 +115,16 @@ def test_results_saved_as_float32_are_recognised():
         assert bitmma.find_plans(X, W.T, noisy.astype(np.float32)) == []
 
 
+def test_types_that_go_together_are_listed():
+    said = refusal(lambda: bitmma.gemm(X, W.T.astype(np.float16)))
+    assert "bf16 x bf16" in said and "e4m3 x e5m2" in said and "sm_90a" in said
+    fp4 = np.ones((16, 64), ml_dtypes.float4_e2m1fn)
+    assert "bf16 x bf16" in refusal(lambda: bitmma.gemm(fp4, fp4.T))
+    assert (bitmma.gemm(fp4, fp4.T, target="sm_120a") == 64).all() and (bitmma.gemm(fp4, fp4.T, target="sm_100a") == 64).all()
+    assert bitmma.gemm(X[:0], W.T).shape == (0, 24)
+    assert bitmma.Plan({"instruction": MMA, "target": "sm_90"}).fields["target"] == "sm_90"
+
+
 def test_products_know_what_they_need():
     for name in ("nvjet_fast_e4m3_bf16_k1024", "nvjet_split3_bf16_k4096", "cutlass80_tf32_k512", "lost_tail_bf16_k11528"):
         product = bitmma.read_product(DATA / "products" / f"{name}.safetensors")
