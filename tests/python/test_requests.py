@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import threading
 import time
@@ -200,8 +201,9 @@ def test_hostile_values_are_refused(tmp_path):
                  lambda: bitmma.write(tmp_path / "a\0b", bitmma.golden(MMA)), lambda: bitmma.read("files/\udcff")):
         refusal(call)
     assert not (tmp_path / "a").exists()
-    with pytest.raises((MemoryError, bitmma.Error)):
-        bitmma.golden(MMA, cases=2**47)
+    if "asan" not in os.environ.get("LD_PRELOAD", ""):  # AddressSanitizer ends the process where memory is out
+        with pytest.raises((MemoryError, bitmma.Error)):
+            bitmma.golden(MMA, cases=2**47)
 
 
 def test_a_file_that_becomes_shorter(tmp_path):
