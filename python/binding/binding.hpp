@@ -57,6 +57,7 @@ std::optional<Matrix> optional_matrix_in(nb::handle pair, std::string_view name)
 Matrix required_matrix_in(nb::handle pair, std::string_view name);
 
 Format parse_format(std::string_view name);
+MmaKind parse_kind(std::string_view name);
 
 /// An instruction with what every call asks of it.
 struct BoundInstruction {

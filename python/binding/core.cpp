@@ -94,6 +94,13 @@ Format parse_format(std::string_view name) {
   throw Error({.field = "format", .seen = std::string(name.substr(0, 80)), .expected = legal});
 }
 
+MmaKind parse_kind(std::string_view name) {
+  if (const auto kind = mma_kind_named(name)) return *kind;
+  std::string legal;
+  for (const MmaKindInfo& row : mma_kinds) legal += (legal.empty() ? "" : ", ") + std::string(row.name);
+  throw Error({.field = "kind", .seen = std::string(name), .expected = legal});
+}
+
 nb::object numpy_array(std::span<const int64_t> shape, const char* dtype) {
   nb::list extents;
   for (const int64_t extent : shape) extents.append(extent);

@@ -117,13 +117,6 @@ BoundInstruction make_wgmma(int n, std::string_view d, std::string_view a, std::
   return BoundInstruction(wgmma(one));
 }
 
-MmaKind parse_kind(std::string_view name) {
-  if (const auto kind = mma_kind_named(name)) return *kind;
-  std::string legal;
-  for (const MmaKindInfo& row : mma_kinds) legal += (legal.empty() ? "" : ", ") + std::string(row.name);
-  throw Error({.field = "kind", .seen = std::string(name), .expected = legal});
-}
-
 /// The size of scale vector that is meant: "4X", "block16", or what the kind needs.
 ScaleVec parse_scale_vec(MmaKind kind, std::string_view text) {
   if (text.empty()) return kind == MmaKind::mxf4nvf4 ? ScaleVec::x4 : ScaleVec::unwritten;

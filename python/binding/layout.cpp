@@ -287,12 +287,7 @@ void bind_layout(nb::module_& module) {
       },
       "word"_a, "target"_a, "major"_a.none());
   module.def("decode_idesc", [](std::string_view kind, uint32_t word) {
-    const auto found = mma_kind_named(kind);
-    if (!found)
-      throw Error({.field = "kind",
-                   .seen = std::string(kind),
-                   .expected = "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4"});
-    return from_json(report_instruction_descriptor(*found, word));
+    return from_json(report_instruction_descriptor(parse_kind(kind), word));
   });
   module.def("encode_smem", [](std::string_view target, int64_t start, int64_t leading, int64_t stride, int base_offset,
                                std::string_view swizzle, bool leading_absolute) {

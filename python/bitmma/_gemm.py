@@ -72,12 +72,13 @@ def _resolved(which: Any, kernel: str | None, operands: dict[str, Any], output: 
         raise refuse("kernel", "beside plan", "one of the two")
     if which is None:
         which = "flat"
-    if isinstance(which, str) and not which.lstrip().startswith("{") and kernel is None:
+    is_name = isinstance(which, str) and not which.lstrip().startswith("{")
+    if is_name and kernel is None:
         names = [entry.name for entry in catalogue()]
         if which not in names:
             raise refuse("plan", repr(which[:80]), ", ".join(names), near(which, names))
     said = ", ".join(name for name, given in (("alpha", alpha != 1), ("relu", relu), ("split_k", split_k)) if given)
-    if kernel is not None or isinstance(which, str) and not which.lstrip().startswith("{"):
+    if is_name:
         plans = _core.named_plans(str(text_of(kernel, "kernel", "nvjet_sm90_...") or which), kernel is not None, operands, named,
                                   target, split_k, alpha, beta, relu)
         if split_k and not any(one.slices == split_k for one in plans):

@@ -389,6 +389,20 @@ Matrix with_rounded_inputs(const Matrix& matrix, InputRounding rounding) {
   return rounded;
 }
 
+/// Which operands the operations of a plan's epilogue read.
+struct EpilogueReads {
+  explicit EpilogueReads(const GemmPlan& plan) {
+    for (const EpilogueOp& op : plan.epilogue) {
+      c |= op.kind == EpilogueKind::beta_c || (op.kind == EpilogueKind::alpha_beta && op.beta != 0);
+      bias |= op.kind == EpilogueKind::bias;
+      scalars |= op.kind == EpilogueKind::scale_ab;
+      row_scale |= op.kind == EpilogueKind::row_scale;
+      col_scale |= op.kind == EpilogueKind::col_scale;
+    }
+  }
+  bool c = false, bias = false, scalars = false, row_scale = false, col_scale = false;
+};
+
 class Checker {
  public:
   Checker(const GemmPlan& plan, const GemmInputs& inputs) : plan_(plan), inputs_(inputs) {}
@@ -407,23 +421,16 @@ class Checker {
     }
     require(a.size() > 0 && b.size() > 0, "a, b", shape(a) + " and " + shape(b), "at least one element each");
     require(a.cols() == b.rows(), "b", shape(b), fmt::format("{} rows, as A has columns", a.cols()));
-    bool reads_c = false, reads_bias = false, scalars = false, row_scale = false, col_scale = false;
-    for (const EpilogueOp& op : plan_.epilogue) {
-      reads_c |= op.kind == EpilogueKind::beta_c || (op.kind == EpilogueKind::alpha_beta && op.beta != 0);
-      reads_bias |= op.kind == EpilogueKind::bias;
-      scalars |= op.kind == EpilogueKind::scale_ab;
-      row_scale |= op.kind == EpilogueKind::row_scale;
-      col_scale |= op.kind == EpilogueKind::col_scale;
-    }
-    if (reads_c) require_float("c", inputs_.c, a.rows(), b.cols());
+    const EpilogueReads reads(plan_);
+    if (reads.c) require_float("c", inputs_.c, a.rows(), b.cols());
     if (plan_.start_with_c) require_codes("c", inputs_.c, mma.d, a.rows(), b.cols());
-    if (reads_bias) require_float("bias", inputs_.bias, 1, b.cols());
-    if (scalars) {
+    if (reads.bias) require_float("bias", inputs_.bias, 1, b.cols());
+    if (reads.scalars) {
       require_scale("scale_a", inputs_.scale_a, {{1, 1}, {a.rows(), 1}});
       require_scale("scale_b", inputs_.scale_b, {{1, 1}, {1, b.cols()}});
     }
-    if (row_scale) require_scale("scale_a", inputs_.scale_a, {{a.rows(), 1}});
-    if (col_scale) require_scale("scale_b", inputs_.scale_b, {{1, b.cols()}});
+    if (reads.row_scale) require_scale("scale_a", inputs_.scale_a, {{a.rows(), 1}});
+    if (reads.col_scale) require_scale("scale_b", inputs_.scale_b, {{1, b.cols()}});
     const int blocks = (a.cols() + 127) / 128;
     if (plan_.promotion && plan_.promotion->scale != PromotionScale::none) {
       require_scale("scale_a", inputs_.scale_a, {{a.rows(), blocks}, {1, 1}, {a.rows(), 1}});
@@ -504,14 +511,8 @@ class Checker {
 }  // namespace
 
 std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs) {
-  bool reads_c = plan.start_with_c, reads_bias = false,
-       reads_sa = plan.promotion && plan.promotion->scale != PromotionScale::none, reads_sb = reads_sa;
-  for (const EpilogueOp& op : plan.epilogue) {
-    reads_c |= op.kind == EpilogueKind::beta_c || (op.kind == EpilogueKind::alpha_beta && op.beta != 0);
-    reads_bias |= op.kind == EpilogueKind::bias;
-    reads_sa |= op.kind == EpilogueKind::scale_ab || op.kind == EpilogueKind::row_scale;
-    reads_sb |= op.kind == EpilogueKind::scale_ab || op.kind == EpilogueKind::col_scale;
-  }
+  const EpilogueReads reads(plan);
+  const bool scaled_blocks = plan.promotion && plan.promotion->scale != PromotionScale::none;
   const bool reads_scales = !plan.lanes && mma_of(plan.instruction).scale_count > 0;
   std::vector<Violation> found;
   const auto check = [&](std::string_view name, bool is_there, bool is_read, std::string_view fix) {
@@ -521,12 +522,12 @@ std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs)
                      .expected = "none: the plan does not read it",
                      .fix = std::string(fix)});
   };
-  check("c", inputs.c.has_value(), reads_c,
+  check("c", inputs.c.has_value(), reads.c || plan.start_with_c,
         R"({"op": "beta_c"} in the plan's epilogue adds it, and so do named plans)");
-  check("bias", inputs.bias.has_value(), reads_bias, R"({"op": "bias"} in the plan's epilogue adds it)");
+  check("bias", inputs.bias.has_value(), reads.bias, R"({"op": "bias"} in the plan's epilogue adds it)");
   constexpr std::string_view scale = R"({"op": "scale_ab"} in the plan's epilogue, or promotion.scale, reads both)";
-  check("scale_a", inputs.scale_a.has_value(), reads_sa, scale);
-  check("scale_b", inputs.scale_b.has_value(), reads_sb, scale);
+  check("scale_a", inputs.scale_a.has_value(), scaled_blocks || reads.scalars || reads.row_scale, scale);
+  check("scale_b", inputs.scale_b.has_value(), scaled_blocks || reads.scalars || reads.col_scale, scale);
   check("sfa", inputs.sfa.has_value(), reads_scales, "an instruction with block scales reads it");
   check("sfb", inputs.sfb.has_value(), reads_scales, "an instruction with block scales reads it");
   return found;

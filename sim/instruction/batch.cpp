@@ -29,13 +29,8 @@ class Reader {
  public:
   Reader(const Instruction& instruction, const Mma& mma, const BatchOperands& batch)
       : instruction_(instruction), mma_(mma), batch_(batch) {
-    operands_ = {.b = Matrix(mma_.b, mma_.k, mma_.n),
-                 .negate_a = mma_.negate_a,
-                 .negate_b = mma_.negate_b,
-                 .saturate = mma_.saturate,
-                 .exclusive_or = mma_.bit_operation == BitOperation::xor_popc,
-                 .rounding = mma_.rounding,
-                 .scale_input_d = mma_.scale_input_d};
+    operands_ = family::options_of(mma_);
+    operands_.b = Matrix(mma_.b, mma_.k, mma_.n);
     const bool is_stored = !mma_.sparse || batch.metadata;
     (is_stored ? operands_.a : logical_a_) = Matrix(mma_.a, mma_.m, is_stored ? mma_.stored_k() : mma_.a_cols());
     // An instruction that always reads C finds +0 where there is none: it adds nothing.

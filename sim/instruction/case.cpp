@@ -4,6 +4,7 @@
 
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "family.hpp"
 
 namespace bitmma {
 namespace {
@@ -25,13 +26,8 @@ const Matrix& require_matrix(const std::optional<Matrix>& matrix, std::string_vi
 
 Operands operands_of(const Instruction& instruction, const LogicalMatrices& logical) {
   const Mma mma = mma_of(instruction);
-  Operands operands{.b = require_matrix(logical.b, "b", mma.b, mma.k, mma.n),
-                    .negate_a = mma.negate_a,
-                    .negate_b = mma.negate_b,
-                    .saturate = mma.saturate,
-                    .exclusive_or = mma.bit_operation == BitOperation::xor_popc,
-                    .rounding = mma.rounding,
-                    .scale_input_d = mma.scale_input_d};
+  Operands operands = family::options_of(mma);
+  operands.b = require_matrix(logical.b, "b", mma.b, mma.k, mma.n);
   compress_a(instruction, require_matrix(logical.a, "a", mma.a, mma.m, mma.a_cols()), operands);
   if (mma.scale_count > 0) {
     operands.scales = BlockScales{.a = require_matrix(logical.scale_a, "sfa", mma.scale_type, mma.m, mma.scale_count),

@@ -180,6 +180,16 @@ Matrix codes_of(Matrix containers, int container_bits);
 Matrix containers_of(Matrix codes, int container_bits, RandomStream& filler);
 /// Of several products: the row of B that each stored element of A meets, as Operands::selected_k has it.
 std::vector<uint16_t> positions_of_products(const Mma& mma);
+
+/// Operands without matrices: the signs, saturation and rounding that the instruction says.
+inline Operands options_of(const Mma& mma) {
+  return {.negate_a = mma.negate_a,
+          .negate_b = mma.negate_b,
+          .saturate = mma.saturate,
+          .exclusive_or = mma.bit_operation == BitOperation::xor_popc,
+          .rounding = mma.rounding,
+          .scale_input_d = mma.scale_input_d};
+}
 /// Writes `width_bits` bits of a register.
 void set_bits(std::span<uint32_t> words, const RegisterPlace& place, int width_bits, uint32_t value);
 /// `count` words drawn from `filler`.
