@@ -352,15 +352,10 @@ Operands random_operands(const Instruction& instruction, Target target, Distribu
   RandomStream random_b = stream_of(seed, case_index, stream_b);
   RandomStream random_c = stream_of(seed, case_index, stream_c);
   RandomStream random_k = stream_of(seed, case_index, stream_positions);
-  Operands operands{.a = Matrix(mma.a, mma.m, mma.stored_k()),
-                    .b = Matrix(mma.b, mma.k, mma.n),
-                    .c = Matrix(mma.c, mma.m, mma.n),
-                    .negate_a = mma.negate_a,
-                    .negate_b = mma.negate_b,
-                    .saturate = mma.saturate,
-                    .exclusive_or = mma.bit_operation == BitOperation::xor_popc,
-                    .rounding = mma.rounding};
-  operands.scale_input_d = mma.scale_input_d;
+  Operands operands = family::options_of(mma);
+  operands.a = Matrix(mma.a, mma.m, mma.stored_k());
+  operands.b = Matrix(mma.b, mma.k, mma.n);
+  operands.c = Matrix(mma.c, mma.m, mma.n);
   if (mma.sparse) operands.selected_k = random_positions(mma, random_k);
   if (mma.products > 1) operands.selected_k = family::positions_of_products(mma);
   if (const int count = mma.scale_count) {
