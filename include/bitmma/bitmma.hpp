@@ -23,6 +23,7 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/target.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/files/compare.hpp"

@@ -1,5 +1,6 @@
 // The module bitmma._core.
 #include "binding.hpp"
+#include "bitmma/core/text.hpp"
 
 namespace bitmma::python {
 namespace {
@@ -91,7 +92,7 @@ Format parse_format(std::string_view name) {
   if (const auto format = format_named(name)) return *format;
   std::string legal;
   for (const FormatInfo& row : formats) legal += (legal.empty() ? "" : ", ") + std::string(row.name);
-  throw Error({.field = "format", .seen = std::string(name.substr(0, 80)), .expected = legal});
+  throw Error({.field = "format", .seen = shortened(name), .expected = legal});
 }
 
 MmaKind parse_kind(std::string_view name) {

@@ -6,6 +6,8 @@
 #include <map>
 #include <vector>
 
+#include "bitmma/core/error.hpp"
+
 namespace bitmma {
 namespace {
 
@@ -29,13 +31,36 @@ struct Extent {
 
 std::map<int64_t, Extent> units_of(std::span<const PlacedElement> elements) {
   std::map<int64_t, Extent> units;
-  for (const PlacedElement& element : elements) units[element.byte / unit_bytes].add(element.row, element.col);
+  for (const PlacedElement& element : elements) {
+    if (element.byte < 0)
+      throw Error({.field = "byte", .seen = std::to_string(element.byte), .expected = "addresses from 0 on"});
+    units[element.byte / unit_bytes].add(element.row, element.col);
+  }
   return units;
 }
 
 std::string text_of(const Extent& unit, int per_unit) {
   return fmt::format("r{} k{}{}", range(unit.first_row, unit.last_row), range(unit.first_col, unit.last_col),
                      unit.elements > per_unit ? "*" : "");
+}
+
+/// An element takes a hundred bytes on its way into a picture, and nobody looks at a million of them.
+void require_drawable(int64_t rows, int64_t cols) {
+  constexpr int64_t most = 1 << 20;
+  if (rows >= 1 && cols >= 1 && rows <= most && cols <= most / rows) return;
+  throw Error({.field = "picture",
+               .seen = fmt::format("{} x {} elements", rows, cols),
+               .expected = fmt::format("at most {}", most),
+               .fix = "lists of elements may be longer"});
+}
+
+void require_lines(int element_bits, int max_lines) {
+  std::vector<Violation> found;
+  if (element_bits < 1 || element_bits > line_bytes)
+    found.push_back({.field = "element bits", .seen = std::to_string(element_bits), .expected = "1..128"});
+  if (max_lines < 0)
+    found.push_back({.field = "lines of the picture", .seen = std::to_string(max_lines), .expected = "0 or more"});
+  if (!found.empty()) throw Error(std::move(found));
 }
 
 struct Band {
@@ -58,6 +83,7 @@ std::map<std::pair<int, int>, Band> bands_of(std::span<const TmemElement> elemen
 }  // namespace
 
 std::vector<PlacedElement> placed_elements(const SmemMap& map) {
+  require_drawable(map.matrix().rows, map.matrix().cols);
   std::vector<PlacedElement> elements;
   for (int row = 0; row < map.matrix().rows; ++row) {
     for (int col = 0; col < map.matrix().cols; ++col) elements.push_back({row, col, map.place_of(row, col).byte});
@@ -66,6 +92,7 @@ std::vector<PlacedElement> placed_elements(const SmemMap& map) {
 }
 
 std::vector<PlacedElement> placed_elements(const CuteLayout& cute, int element_bits) {
+  require_drawable(cute.rows, cute.cols);
   std::vector<PlacedElement> elements;
   for (int row = 0; row < cute.rows; ++row) {
     for (int col = 0; col < cute.cols; ++col) elements.push_back({row, col, cute.byte_of(row, col, element_bits)});
@@ -74,6 +101,7 @@ std::vector<PlacedElement> placed_elements(const CuteLayout& cute, int element_b
 }
 
 std::string draw_smem(std::span<const PlacedElement> elements, int element_bits, int max_lines) {
+  require_lines(element_bits, max_lines);
   const int per_unit = 128 / element_bits;
   std::map<int64_t, std::vector<std::string>> lines;
   size_t width = 6;
@@ -107,6 +135,7 @@ std::string draw_smem(std::span<const PlacedElement> elements, int element_bits,
 }
 
 Picture picture_of_smem(std::span<const PlacedElement> elements, int element_bits, int max_lines) {
+  require_lines(element_bits, max_lines);
   const int per_unit = 128 / element_bits;
   Picture picture{.corner = "byte"};
   for (int unit = 0; unit < units_per_line; ++unit)

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "bitmma/core/text.hpp"
+
 namespace bitmma {
 namespace {
 
@@ -14,9 +16,13 @@ constexpr int char_width = 7, line_height = 18, cell_height = 24, padding = 8, m
 constexpr std::array<std::string_view, picture_colors> palette{"#9ecae9", "#ffbf79", "#88d27a", "#f2cf5b",
                                                                "#b8a0dc", "#ff9d98", "#83bcb6", "#d8b5a5"};
 
+/// Text of an element. XML has no control characters, however they are written, and of Unicode not U+FFFE and U+FFFF.
 std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
+  std::string visible = printable(text), result;
+  for (const std::string_view not_in_xml : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {
+    for (size_t at = 0; (at = visible.find(not_in_xml, at)) != std::string::npos;) visible[at + 2] = '\xBD';  // U+FFFD
+  }
+  for (const char c : visible) {
     if (c == '&') result += "&amp;";
     else if (c == '<') result += "&lt;";
     else if (c == '>') result += "&gt;";
@@ -25,7 +31,10 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-int width_of(std::string_view text) { return static_cast<int>(text.size()) * char_width; }
+int width_of(std::string_view text) {
+  constexpr size_t most_characters = 10000;
+  return static_cast<int>(std::min(text.size(), most_characters)) * char_width;
+}
 
 }  // namespace
 

@@ -11,6 +11,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// Texts may come from anywhere; bytes that are not UTF-8 become U+FFFD.
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 struct PlaceJson {
   Json operator()(const SmemRead& read) const {
     return {{"cta", read.cta}, {"unswizzled_byte", read.linear}, {"byte", read.place.byte}, {"bit", read.place.bit}};
@@ -182,9 +185,9 @@ Json fields_json(const Rows& rows, uint64_t word) {
 
 }  // namespace
 
-std::string report(const std::vector<Violation>& violations) { return to_json(violations).dump(); }
-std::string report(const Place& place) { return to_json(place).dump(); }
-std::string report(const Explanation& explanation, Target target) { return to_json(explanation, target).dump(); }
+std::string report(const std::vector<Violation>& violations) { return text_of(to_json(violations)); }
+std::string report(const Place& place) { return text_of(to_json(place)); }
+std::string report(const Explanation& explanation, Target target) { return text_of(to_json(explanation, target)); }
 
 std::string report_smem_descriptor(Target target, uint64_t word, std::optional<Major> major) {
   const SmemDescriptor descriptor = decode_smem_descriptor(target, word);
@@ -214,7 +217,7 @@ std::string report_instruction_descriptor(MmaKind kind, uint32_t word) {
   if (info(kind).has_block_scales()) json["scale_type"] = info(descriptor.scale_type).name;
   json["fields"] = fields_json(instruction_descriptor_fields(kind), word);
   json["warnings"] = to_json(as_warnings(warnings(descriptor)));
-  return json.dump();
+  return text_of(json);
 }
 
 std::string report_zero_column_mask(uint64_t word, int m, int n) {

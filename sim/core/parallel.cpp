@@ -4,7 +4,6 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -35,9 +34,10 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
   {
     std::vector<std::jthread> pool;
     try {
+      pool.reserve(helpers);
       for (std::size_t i = 0; i < helpers; ++i) pool.emplace_back(work);
-    } catch (const std::system_error&) {
-      // No more threads: those that started, and this one, do all.
+    } catch (const std::exception&) {
+      // No more threads, or no memory for one: those that started, and this one, do all.
     }
     work();
   }

@@ -1,6 +1,7 @@
 #include "bitmma/core/target.hpp"
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
 
 namespace bitmma {
 
@@ -15,7 +16,7 @@ Target parse_target(std::string_view name) {
   if (const std::optional<Target> target = target_named(name)) return *target;
   std::string names;
   for (const TargetInfo& row : targets) names += (names.empty() ? "" : ", ") + std::string(row.name);
-  throw Error({.field = "target", .seen = std::string(name.substr(0, 80)), .expected = names});
+  throw Error({.field = "target", .seen = shortened(name), .expected = names});
 }
 
 std::string print(const TargetSet& set) {

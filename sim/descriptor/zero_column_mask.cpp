@@ -73,9 +73,17 @@ uint64_t encode(const ZeroColumnMask& mask) {
 }
 
 std::vector<bool> zeroed_columns(const ZeroColumnMask& mask, int m, int n) {
+  (void)encode(mask);  // refuses values that do not fit
+  const int sub_masks = m >= 128 ? 1 : m == 64 ? 2 : 4, columns = n / sub_masks;
+  if (n < 1 || n > 256 || n % sub_masks != 0) {
+    throw Error({.field = "n",
+                 .seen = std::to_string(n),
+                 .expected = fmt::format("1..256, a multiple of the {} sub-masks of M = {}", sub_masks, m),
+                 .fix = "",
+                 .source = std::string(section)});
+  }
   std::vector<bool> zeroed(static_cast<size_t>(n));
   if (!mask.non_zero_mask) return zeroed;
-  const int sub_masks = m >= 128 ? 1 : m == 64 ? 2 : 4, columns = n / sub_masks;
   const int used = mask.use_span + 1, skipped = mask.skip_span + 1;
   for (int column = 0; column < n; ++column) {
     const auto sub = static_cast<size_t>(column / columns);

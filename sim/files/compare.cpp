@@ -92,7 +92,8 @@ Comparison compare_case(const Instruction& instruction, int64_t case_index, cons
   return result;
 }
 
-Comparison verify(const VectorFile& vectors, int threads, const Progress& progress, const AccumulatorModel* model) {
+Comparison verify(const VectorFile& file, int threads, const Progress& progress, const AccumulatorModel* model) {
+  const VectorFile vectors = known_part(file);
   require_recorded(vectors);
   // What was read is given back every so often, so that memory does not grow with the file.
   constexpr int64_t kept_bytes = 64 << 20;
@@ -123,10 +124,12 @@ Comparison verify(const VectorFile& vectors, int threads, const Progress& progre
     if (vectors.file.mapped && total.cases % kept_cases == 0) vectors.file.mapped->forget();
     if (progress) progress(total.cases);
   });
+  vectors.require_unchanged();
   return total;
 }
 
-Comparison compare(const VectorFile& expected, const VectorFile& actual) {
+Comparison compare(const VectorFile& expected_file, const VectorFile& actual_file) {
+  const VectorFile expected = known_part(expected_file), actual = known_part(actual_file);
   require_recorded(expected);
   require_recorded(actual);
   std::vector<Violation> violations;
@@ -154,6 +157,8 @@ Comparison compare(const VectorFile& expected, const VectorFile& actual) {
     }
     total += compare_case(x.instruction, index, d, other);
   }
+  expected.require_unchanged();
+  actual.require_unchanged();
   return total;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <numeric>
 
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/version.hpp"
@@ -12,8 +13,25 @@
 namespace bitmma {
 namespace {
 
-/// Cases that are held at once: enough for all threads, and few megabytes.
-int64_t batch_of(int threads) { return std::max(1, threads) * int64_t{16}; }
+/// How many cases are made at a time: enough for all threads, but no more than a few megabytes of file, or a case where
+/// one alone is larger. How large they are, the first ones say.
+class BatchSize {
+ public:
+  explicit BatchSize(int threads) : most_(16 * std::min<int64_t>(std::max(1, threads), 2 * hardware_threads())) {}
+
+  int64_t of(int64_t cases_left) const { return std::min(cases_, cases_left); }
+  void learn_from(const TensorFile& batch) {
+    const int64_t bytes = std::accumulate(
+        batch.tensors.begin(), batch.tensors.end(), int64_t{0},
+        [](int64_t sum, const Tensor& tensor) { return sum + static_cast<int64_t>(tensor.bytes.size()); });
+    const int64_t case_bytes = std::max<int64_t>(1, bytes / cases_);
+    cases_ = std::clamp<int64_t>(most_bytes / case_bytes, 1, most_);
+  }
+
+ private:
+  static constexpr int64_t most_bytes = 8 << 20;  // of file; cases in the making are several times as large
+  int64_t most_, cases_ = 1;
+};
 
 /// `progress` of a part that begins at case `first`.
 Progress from(const Progress& progress, int64_t first) {
@@ -92,11 +110,14 @@ TensorFile make_golden(const GoldenRequest& asked, int threads, const Progress& 
 
 void write_golden(const std::string& path, const GoldenRequest& asked, int threads, const Progress& progress) {
   const GoldenRequest request = completed(asked);
+  BatchSize size(threads);
   write_case_batches(path, request.cases, [&](int64_t first) {
     GoldenRequest part = request;
     part.first_case += first;
-    part.cases = std::min(batch_of(threads), request.cases - first);
-    return make_golden(part, threads, from(progress, first));
+    part.cases = size.of(request.cases - first);
+    TensorFile batch = make_golden(part, threads, from(progress, first));
+    if (first == 0) size.learn_from(batch);
+    return batch;
   });
 }
 
@@ -139,10 +160,15 @@ TensorFile with_simulated_d(const VectorFile& vectors, const Placement& placemen
 
 void write_simulated(const std::string& path, const VectorFile& vectors, const Placement& placement, int threads,
                      const Progress& progress) {
+  // The first batch says what there is besides cases.
+  const VectorFile later = known_part(vectors);
+  BatchSize size(threads);
   const auto make = [&](int64_t first) {
-    const int64_t count = std::min(batch_of(threads), vectors.cases - first);
-    const TensorFile batch =
-        with_simulated_d(cases_of(vectors, first, count), placement, threads, from(progress, first));
+    const int64_t count = size.of(vectors.cases - first);
+    TensorFile batch = with_simulated_d(cases_of(first == 0 ? vectors : later, first, count), placement, threads,
+                                        from(progress, first));
+    if (first == 0) size.learn_from(batch);
+    vectors.require_unchanged();
     if (vectors.file.mapped) vectors.file.mapped->forget();
     return batch;
   };

@@ -8,19 +8,20 @@
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
+#include <utility>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 
 namespace bitmma {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr size_t length_bytes = 8;
 constexpr uint64_t largest_header = 100'000'000;  // the limit of the safetensors library
 constexpr size_t largest_depth = 16;              // a header nests three deep
+constexpr uint64_t most_file_bytes = (uint64_t{1} << 63) - 1 - largest_header - length_bytes;  // what an offset can say
 
 constexpr auto dtypes = std::to_array<std::pair<std::string_view, int>>({
     {"F64", 8},
@@ -41,113 +42,215 @@ constexpr auto dtypes = std::to_array<std::pair<std::string_view, int>>({
     {"BOOL", 1},
 });
 
+/// A file on its way in.
+struct Source {
+  const std::string& path;
+  std::span<const uint8_t> data;  // behind the header
+  std::shared_ptr<const void> owner;
+
+  [[noreturn]] void refuse(std::string_view field, std::string_view seen, std::string legal) const {
+    throw Error({.field = fmt::format("{}: {}", path, field),
+                 .seen = shortened(seen, 120),
+                 .expected = std::move(legal),
+                 .source = "safetensors format"});
+  }
+};
+
+/// Takes the header apart while it is parsed, so that time and memory grow with its length and no faster.
+///
+///   {"__metadata__":{KEY:TEXT},  NAME:{"dtype":TEXT,"shape":[NUMBER],"data_offsets":[NUMBER,NUMBER]}}
+///   ^ depth 0       ^ depth 1 ^ depth 2                     ^ depth 2 ^ depth 3
+class HeaderReader {
+ public:
+  HeaderReader(const Source& source, TensorFile& file) : source_(source), file_(file) {}
+
+  // The parser calls these; true goes on.
+  bool null() { return take({.type = "null"}); }
+  bool boolean(bool value) { return take({.type = value ? "true" : "false"}); }
+  bool number_integer(int64_t value) { return take({.type = std::to_string(value)}); }
+  bool number_unsigned(uint64_t value) { return take({.type = std::to_string(value), .number = value}); }
+  bool number_float(double, const std::string& text) { return take({.type = text}); }
+  bool string(std::string& text) { return take({.type = "a string", .text = &text}); }
+  bool binary(std::vector<uint8_t>&) { return false; }  // not in JSON
+  bool start_object(size_t) { return take({.type = "an object", .is_object = true}); }
+  bool start_array(size_t) { return take({.type = "an array", .is_array = true}); }
+  bool end_array() {
+    --depth_;
+    return true;
+  }
+  bool end_object() {
+    if (--depth_ == 1 && !in_metadata()) finish_tensor();
+    return true;
+  }
+  bool key(std::string& text) {
+    if (depth_ == 1) begin_entry(std::move(text));
+    else if (depth_ == 2) begin_part(std::move(text));
+    return true;
+  }
+  bool parse_error(size_t position, const std::string& token, const std::exception&) {
+    source_.refuse("header",
+                   token.empty() ? "(the end)" : fmt::format("\"{}\" before byte {}", shortened(token, 60), position),
+                   "JSON");
+  }
+
+ private:
+  struct Value {
+    std::string type;
+    std::optional<uint64_t> number = {};
+    std::string* text = nullptr;
+    bool is_object = false, is_array = false;
+  };
+  enum class Part { dtype, shape, data_offsets, unknown };
+
+  static constexpr std::string_view metadata_name = "__metadata__",
+                                    whole_entry = "an object with dtype, shape and data_offsets";
+
+  bool in_metadata() const { return name_ == metadata_name; }
+  std::string field(std::string_view part = {}) const {
+    if (in_metadata()) return fmt::format("{}{}{}", metadata_name, part.empty() ? "" : " ", shortened(part));
+    return fmt::format("tensor {}{}{}", shortened(name_), part.empty() ? "" : " ", part);
+  }
+  void require(bool holds, std::string_view part, const Value& seen, std::string_view legal) const {
+    if (!holds) source_.refuse(field(part), seen.type, std::string(legal));
+  }
+
+  void begin_entry(std::string name) {
+    name_ = std::move(name);
+    if (in_metadata() && std::exchange(has_metadata_, true)) refuse_twice(name_);
+    tensor_ = {.name = name_, .owner = source_.owner};
+    offsets_.clear();
+    has_ = {};
+  }
+
+  void begin_part(std::string name) {
+    part_name_ = std::move(name);
+    if (in_metadata()) return;
+    const auto row = std::ranges::find(parts, std::string_view(part_name_));
+    part_ = static_cast<Part>(row - parts.begin());
+    if (part_ != Part::unknown && std::exchange(has_[static_cast<size_t>(part_)], true)) refuse_twice(part_name_);
+  }
+
+  /// A value, or the beginning of an object or array.
+  bool take(const Value& value) {
+    if (depth_ == 0 && !value.is_object) source_.refuse("header", value.type, "a JSON object");
+    if (depth_ == 1) require(value.is_object, {}, value, in_metadata() ? "an object of strings" : whole_entry);
+    if (depth_ == 2 && in_metadata()) {
+      require(value.text != nullptr, part_name_, value, "a string");
+      file_.metadata.emplace_back(std::move(part_name_), std::move(*value.text));
+    } else if (depth_ == 2) {
+      if (part_ == Part::dtype) {
+        require(value.text != nullptr, part_name_, value, "a string");
+        tensor_.dtype = std::move(*value.text);
+      } else if (part_ != Part::unknown) {
+        require(value.is_array, part_name_, value, "an array");
+      }
+    } else if (depth_ == 3 && part_ == Part::shape) {
+      require(value.number && *value.number <= uint64_t{std::numeric_limits<int64_t>::max()}, part_name_, value,
+              "whole numbers from 0 on");
+      tensor_.shape.push_back(static_cast<int64_t>(*value.number));
+    } else if (depth_ == 3 && part_ == Part::data_offsets) {
+      require(value.number && offsets_.size() < 2, part_name_, value, "[begin, end]");
+      offsets_.push_back(*value.number);
+    }
+    if ((value.is_object || value.is_array) && ++depth_ > largest_depth) {
+      source_.refuse("header", "deeply nested JSON", "names, shapes and offsets");
+    }
+    return true;
+  }
+
+  [[noreturn]] void refuse_twice(std::string_view key) const {
+    source_.refuse("header", fmt::format("the key \"{}\" twice", shortened(key)), "each name once");
+  }
+
+  void finish_tensor() {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (!has_[i]) source_.refuse(field(), fmt::format("no {}", parts[i]), std::string(whole_entry));
+    }
+    const auto element_bytes = static_cast<uint64_t>(dtype_bytes(tensor_.dtype));
+    uint64_t size = element_bytes;
+    for (const int64_t extent : tensor_.shape) {
+      if (__builtin_mul_overflow(size, static_cast<uint64_t>(extent), &size)) {
+        source_.refuse(field("shape"), print_shape(tensor_.shape), "a size below 2^64 bytes");
+      }
+    }
+    if (offsets_.size() != 2) source_.refuse(field("data_offsets"), print_offsets(), "[begin, end]");
+    const uint64_t begin = offsets_[0], end = offsets_[1];
+    if (begin > end || end > source_.data.size()) {
+      source_.refuse(field("data_offsets"), print_offsets(),
+                     fmt::format("begin <= end <= {}, the bytes after the header", source_.data.size()));
+    }
+    if (element_bytes != 0 && end - begin != size) {
+      source_.refuse(field("data_offsets"), print_offsets(),
+                     fmt::format("{} bytes for {} {}", size, tensor_.dtype, print_shape(tensor_.shape)));
+    }
+    tensor_.bytes = source_.data.subspan(begin, end - begin);
+    file_.tensors.push_back(std::move(tensor_));
+  }
+  std::string print_offsets() const { return fmt::format("[{}]", fmt::join(offsets_, ", ")); }
+
+  static constexpr auto parts = std::to_array<std::string_view>({"dtype", "shape", "data_offsets"});  // as Part
+
+  const Source& source_;
+  TensorFile& file_;
+  size_t depth_ = 0;
+  bool has_metadata_ = false;
+  std::string name_, part_name_;  // the keys that are open
+  Part part_ = Part::unknown;
+  Tensor tensor_;
+  std::vector<uint64_t> offsets_;
+  std::array<bool, parts.size()> has_ = {};
+};
+
 class Reader {
  public:
-  explicit Reader(const std::string& path) : path_(path), file_(std::make_shared<MappedFile>(path)) {}
+  explicit Reader(const std::string& path) : file_(std::make_shared<MappedFile>(path)), source_{path, {}, file_} {}
 
   TensorFile read() {
     const auto bytes = file_->bytes();
     if (bytes.size() < length_bytes)
-      refuse("header length", fmt::format("a file of {} bytes", bytes.size()), "at least 8 bytes");
+      source_.refuse("header length", fmt::format("a file of {} bytes", bytes.size()), "at least 8 bytes");
     uint64_t header_bytes = 0;
     for (size_t i = 0; i < length_bytes; ++i) header_bytes |= uint64_t{bytes[i]} << 8 * i;
     if (header_bytes > bytes.size() - length_bytes || header_bytes > largest_header) {
-      refuse("header length", std::to_string(header_bytes),
-             fmt::format("at most {}, what the file holds after it",
-                         std::min<uint64_t>(bytes.size() - length_bytes, largest_header)));
+      source_.refuse("header length", std::to_string(header_bytes),
+                     fmt::format("at most {}, what the file holds after it",
+                                 std::min<uint64_t>(bytes.size() - length_bytes, largest_header)));
     }
-    data_ = bytes.subspan(length_bytes + header_bytes);
-    const Json header = parse(bytes.subspan(length_bytes, header_bytes));
-    if (!header.is_object()) refuse("header", header.type_name(), "a JSON object");
-    TensorFile file{.path = path_, .metadata = {}, .tensors = {}, .mapped = file_};
-    for (const auto& [key, value] : header.items()) {
-      if (key == "__metadata__") {
-        read_metadata(value, file);
-      } else {
-        file.tensors.push_back(read_tensor(key, value));
-      }
-    }
+    source_.data = bytes.subspan(length_bytes + header_bytes);
+    TensorFile file{.path = source_.path, .metadata = {}, .tensors = {}, .mapped = file_};
+    parse(bytes.subspan(length_bytes, header_bytes), file);
+    require_unique(file);
     require_tiling(file);
+    file_->require_unchanged();
     return file;
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& field, const std::string& seen, const std::string& legal) const {
-    throw Error({.field = fmt::format("{}: {}", path_, field),
-                 .seen = seen.substr(0, 120),
-                 .expected = legal,
-                 .source = "safetensors format"});
+  void parse(std::span<const uint8_t> header, TensorFile& file) const {
+    // The parser passes over a byte order mark and ends at a zero byte. The safetensors library takes neither.
+    constexpr auto mark = std::to_array<uint8_t>({0xEF, 0xBB, 0xBF});
+    if (header.size() >= mark.size() && std::ranges::equal(header.first(mark.size()), mark)) {
+      source_.refuse("header", "a byte order mark", "JSON from the first byte on");
+    }
+    if (const auto zero = std::ranges::find(header, 0); zero != header.end()) {
+      source_.refuse("header", fmt::format("a zero byte at byte {}", zero - header.begin()),
+                     "JSON, and spaces behind it");
+    }
+    HeaderReader reader(source_, file);
+    nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
   }
 
-  Json parse(std::span<const uint8_t> text) const {
-    // Duplicate keys would make two readers see two files, and deep nesting only serves attacks.
-    std::vector<std::set<std::string>> keys;
-    std::string duplicate;
-    bool too_deep = false;
-    const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-      too_deep |= static_cast<size_t>(depth) > largest_depth;
-      if (event == Json::parse_event_t::object_start) keys.emplace_back();
-      if (event == Json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
-      if (event == Json::parse_event_t::key && !keys.empty() && !keys.back().insert(value.get<std::string>()).second) {
-        duplicate = value.get<std::string>();
-      }
-      return !too_deep;
-    };
-    try {
-      Json header = Json::parse(text.begin(), text.end(), watch);
-      if (too_deep) refuse("header", "deeply nested JSON", "names, shapes and offsets");
-      if (!duplicate.empty()) refuse("header", fmt::format("the key \"{}\" twice", duplicate), "each name once");
-      return header;
-    } catch (const nlohmann::json::exception& error) {
-      refuse("header", error.what(), "JSON");
+  /// Two tensors or keys of one name would make two readers see two files.
+  void require_unique(const TensorFile& file) const {
+    std::vector<std::string_view> names, keys;
+    for (const Tensor& tensor : file.tensors) names.push_back(tensor.name);
+    for (const auto& [key, value] : file.metadata) keys.push_back(key);
+    for (auto* list : {&names, &keys}) {
+      std::ranges::sort(*list);
+      const auto twice = std::ranges::adjacent_find(*list);
+      if (twice == list->end()) continue;
+      source_.refuse("header", fmt::format("the key \"{}\" twice", shortened(*twice)), "each name once");
     }
-  }
-
-  void read_metadata(const Json& value, TensorFile& file) const {
-    if (!value.is_object()) refuse("__metadata__", value.type_name(), "an object of strings");
-    for (const auto& [key, entry] : value.items()) {
-      if (!entry.is_string()) refuse(fmt::format("__metadata__ {}", key), entry.type_name(), "a string");
-      file.metadata.emplace_back(key, entry.get<std::string>());
-    }
-  }
-
-  Tensor read_tensor(const std::string& name, const Json& value) const {
-    const std::string field = fmt::format("tensor {}", name);
-    if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") || !value.contains("data_offsets")) {
-      refuse(field, value.dump(-1, ' ', false, Json::error_handler_t::replace),
-             "an object with dtype, shape and data_offsets");
-    }
-    const Json& dtype = value["dtype"];
-    if (!dtype.is_string()) refuse(field + " dtype", dtype.dump(), "a string");
-    Tensor tensor{.name = name, .dtype = dtype.get<std::string>(), .shape = {}, .bytes = {}, .owner = file_};
-    const int element_bytes = dtype_bytes(tensor.dtype);
-    if (!value["shape"].is_array()) refuse(field + " shape", value["shape"].dump(), "an array");
-    uint64_t size = static_cast<uint64_t>(element_bytes);
-    for (const Json& extent : value["shape"]) {
-      if (!extent.is_number_unsigned() || extent.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
-        refuse(field + " shape", value["shape"].dump(), "whole numbers from 0 on");
-      }
-      tensor.shape.push_back(extent.get<int64_t>());
-      if (__builtin_mul_overflow(size, extent.get<uint64_t>(), &size)) {
-        refuse(field + " shape", value["shape"].dump(), "a size below 2^64 bytes");
-      }
-    }
-    const Json& offsets = value["data_offsets"];
-    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
-        !offsets[1].is_number_unsigned()) {
-      refuse(field + " data_offsets", offsets.dump(), "[begin, end]");
-    }
-    const auto begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
-    if (begin > end || end > data_.size()) {
-      refuse(field + " data_offsets", offsets.dump(),
-             fmt::format("begin <= end <= {}, the bytes after the header", data_.size()));
-    }
-    if (element_bytes != 0 && end - begin != size) {
-      refuse(field + " data_offsets", offsets.dump(),
-             fmt::format("{} bytes for {} {}", size, tensor.dtype, print_shape(tensor.shape)));
-    }
-    tensor.bytes = data_.subspan(begin, end - begin);
-    return tensor;
   }
 
   /// Tensors lie end to end: no byte belongs to two of them or to none.
@@ -159,21 +262,20 @@ class Reader {
     });
     size_t next = 0;
     for (const Tensor* tensor : order) {
-      const auto begin = static_cast<size_t>(tensor->bytes.data() - data_.data());
+      const auto begin = static_cast<size_t>(tensor->bytes.data() - source_.data.data());
       if (begin != next) {
-        refuse(fmt::format("tensor {} data_offsets", tensor->name), fmt::format("begin {}", begin),
-               fmt::format("{}: tensors {}", next, begin < next ? "must not overlap" : "must leave no hole"));
+        source_.refuse(fmt::format("tensor {} data_offsets", shortened(tensor->name)), fmt::format("begin {}", begin),
+                       fmt::format("{}: tensors {}", next, begin < next ? "must not overlap" : "must leave no hole"));
       }
       next = begin + tensor->bytes.size();
     }
-    if (next != data_.size()) {
-      refuse("size", fmt::format("{} bytes after the last tensor", data_.size() - next), "none");
+    if (next != source_.data.size()) {
+      source_.refuse("size", fmt::format("{} bytes after the last tensor", source_.data.size() - next), "none");
     }
   }
 
-  std::string path_;
   std::shared_ptr<MappedFile> file_;
-  std::span<const uint8_t> data_;
+  Source source_;
 };
 
 }  // namespace
@@ -227,15 +329,32 @@ TensorFile read_tensor_file(const std::string& path) { return Reader(path).read(
 
 namespace {
 
+[[noreturn]] void refuse_to_write(const std::string& path, std::string field, std::string seen, std::string legal) {
+  throw Error({.field = fmt::format("{}: {}", path, field), .seen = std::move(seen), .expected = std::move(legal)});
+}
+
 /// A tensor on its way into a file. `bytes` are those of a tensor that is written whole.
 struct Place {
   std::string name, dtype;
   std::vector<int64_t> shape;
-  size_t size = 0, offset = 0;  // bytes; counted from the end of the header
+  uint64_t size = 0, offset = 0;  // bytes; counted from the end of the header
   std::span<const uint8_t> bytes;
 };
 
-Place place_of(const Tensor& tensor) {
+/// Throws Error for a tensor that no reader would take.
+Place place_of(const std::string& path, const Tensor& tensor) {
+  const std::string field = fmt::format("tensor {}", shortened(tensor.name));
+  auto size = static_cast<uint64_t>(dtype_bytes(tensor.dtype));
+  const bool is_known = size != 0;
+  for (const int64_t extent : tensor.shape) {
+    if (extent < 0 || __builtin_mul_overflow(size, static_cast<uint64_t>(extent), &size)) {
+      refuse_to_write(path, field, print_shape(tensor.shape), "extents from 0 on, of less than 2^64 bytes");
+    }
+  }
+  if (is_known && size != tensor.bytes.size()) {
+    refuse_to_write(path, field, fmt::format("{} bytes", tensor.bytes.size()),
+                    fmt::format("{} for {} {}", size, tensor.dtype, print_shape(tensor.shape)));
+  }
   return {.name = tensor.name,
           .dtype = tensor.dtype,
           .shape = tensor.shape,
@@ -243,21 +362,57 @@ Place place_of(const Tensor& tensor) {
           .bytes = tensor.bytes};
 }
 
+/// A JSON string.
+std::string quoted(const std::string& path, const std::string& text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    refuse_to_write(path, "header", shortened(text), "names and values in UTF-8");
+  }
+}
+
+/// No two of them are the same. `names` are sorted.
+void require_unique(const std::string& path, const std::vector<std::string_view>& names) {
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice != names.end()) {
+    refuse_to_write(path, "header", fmt::format("the key \"{}\" twice", shortened(*twice)), "each name once");
+  }
+}
+
 /// Puts `places` into the order of the file, says where each begins, and gives all bytes before them.
-std::string header_of(std::vector<std::pair<std::string, std::string>> metadata, std::vector<Place>& places) {
+std::string header_of(const std::string& path, std::vector<std::pair<std::string, std::string>> metadata,
+                      std::vector<Place>& places) {
   std::ranges::stable_sort(places, std::greater<>(), [](const Place& place) { return dtype_bytes(place.dtype); });
-  Json header = Json::object();
-  Json& keys = header["__metadata__"] = Json::object();
   std::ranges::sort(metadata);
-  for (const auto& [key, value] : metadata) keys[key] = value;
-  size_t offset = 0;
+  std::vector<std::string_view> keys, names{"__metadata__"};
+  for (const auto& [key, value] : metadata) keys.push_back(key);
+  for (const Place& place : places) names.push_back(place.name);
+  std::ranges::sort(names);
+  require_unique(path, keys);
+  require_unique(path, names);
+  std::string text = "{\"__metadata__\":{";
+  for (const auto& [key, value] : metadata) {
+    if (text.back() != '{') text += ',';
+    text += quoted(path, key) + ':' + quoted(path, value);
+  }
+  text += '}';
+  uint64_t offset = 0;
   for (Place& place : places) {
     place.offset = offset;
-    offset += place.size;
-    header[place.name] = {{"dtype", place.dtype}, {"shape", place.shape}, {"data_offsets", {place.offset, offset}}};
+    if (__builtin_add_overflow(offset, place.size, &offset) || offset > most_file_bytes) {
+      refuse_to_write(path, fmt::format("tensor {}", shortened(place.name)),
+                      fmt::format("{} bytes behind {}", place.size, place.offset),
+                      fmt::format("a file of at most {} bytes", most_file_bytes));
+    }
+    text += fmt::format(",{}:{{\"dtype\":{},\"shape\":[{}],\"data_offsets\":[{},{}]}}", quoted(path, place.name),
+                        quoted(path, place.dtype), fmt::join(place.shape, ","), place.offset, offset);
   }
-  std::string text = header.dump();
+  text += '}';
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors begin on a multiple of 8
+  if (text.size() > largest_header) {
+    refuse_to_write(path, "header", fmt::format("{} bytes of names and keys", text.size()),
+                    fmt::format("at most {}, the limit of the safetensors library", largest_header));
+  }
   std::string length;
   for (size_t i = 0; i < length_bytes; ++i) length.push_back(static_cast<char>(text.size() >> 8 * i));
   return length + text;
@@ -267,62 +422,92 @@ void write_bytes(std::ostream& stream, std::span<const uint8_t> bytes) {
   stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
 
+/// Of the whole file.
+uint64_t bytes_of(const std::string& header, const std::vector<Place>& places) {
+  return header.size() + (places.empty() ? 0 : places.back().offset + places.back().size);
+}
+
+/// The cases of a batch that begins at case `first`.
+int64_t cases_of_batch(const std::string& path, const TensorFile& batch, int64_t first, int64_t cases) {
+  const bool has_cases = !batch.tensors.empty() && !batch.tensors.front().shape.empty();
+  const int64_t count = has_cases ? batch.tensors.front().shape[0] : 0;
+  if (count < 1 || count > cases - first) {
+    refuse_to_write(path, fmt::format("cases from {} on", first), std::to_string(count),
+                    fmt::format("1..{}", cases - first));
+  }
+  return count;
+}
+
+/// A tensor of some cases as one of all of them.
+Place grown(const std::string& path, Place place, int64_t count, int64_t cases) {
+  if (place.shape.empty() || place.shape[0] != count) {
+    refuse_to_write(path, fmt::format("tensor {}", shortened(place.name)), print_shape(place.shape),
+                    fmt::format("{} cases, as the other tensors", count));
+  }
+  const uint64_t case_bytes = place.size / static_cast<uint64_t>(count);
+  if (__builtin_mul_overflow(case_bytes, static_cast<uint64_t>(cases), &place.size)) {
+    refuse_to_write(path, fmt::format("tensor {}", shortened(place.name)),
+                    fmt::format("{} cases of {} bytes", cases, case_bytes),
+                    fmt::format("a file of at most {} bytes", most_file_bytes));
+  }
+  place.shape[0] = cases, place.bytes = {};
+  return place;
+}
+
 }  // namespace
 
 void write_tensor_file(const std::string& path, const TensorFile& file) {
   std::vector<Place> places;
-  for (const Tensor& tensor : file.tensors) places.push_back(place_of(tensor));
-  const std::string header = header_of(file.metadata, places);
-  write_whole(path, [&](std::ostream& stream) {
+  for (const Tensor& tensor : file.tensors) places.push_back(place_of(path, tensor));
+  const std::string header = header_of(path, file.metadata, places);
+  const auto write = [&](std::ostream& stream) {
     stream << header;
     for (const Place& place : places) write_bytes(stream, place.bytes);
-  });
+  };
+  write_whole(path, write, bytes_of(header, places));
 }
 
 void write_case_batches(const std::string& path, int64_t cases, const std::function<TensorFile(int64_t first)>& make,
                         const std::vector<Tensor>& whole) {
-  write_whole(path, [&](std::ostream& stream) {
-    std::string header;
-    std::vector<Place> places;
-    const auto seek = [&](const Place& place, size_t skipped) {
+  if (cases < 1) refuse_to_write(path, "cases", std::to_string(cases), "at least 1");
+  TensorFile batch = make(0);
+  int64_t count = cases_of_batch(path, batch, 0, cases);
+  std::vector<Place> places;
+  for (const Tensor& tensor : batch.tensors) places.push_back(grown(path, place_of(path, tensor), count, cases));
+  for (const Tensor& tensor : whole) places.push_back(place_of(path, tensor));
+  const std::string header = header_of(path, std::move(batch.metadata), places);
+  const auto write = [&](std::ostream& stream) {
+    stream << header;
+    const auto write_at = [&](const Place& place, uint64_t skipped, std::span<const uint8_t> bytes) {
       stream.seekp(static_cast<std::streamoff>(header.size() + place.offset + skipped));
+      write_bytes(stream, bytes);
     };
-    for (int64_t first = 0; first < cases;) {
-      const TensorFile batch = make(first);
-      const int64_t count = batch.tensors.at(0).shape.at(0);
-      if (first == 0) {
-        for (const Tensor& tensor : batch.tensors) {
-          Place& place = places.emplace_back(place_of(tensor));
-          place.size = place.size / static_cast<size_t>(count) * static_cast<size_t>(cases);
-          place.shape[0] = cases;
-          place.bytes = {};
-        }
-        for (const Tensor& tensor : whole) places.push_back(place_of(tensor));
-        header = header_of(batch.metadata, places);
-        stream << header;
+    for (int64_t first = 0; first < cases; first += count) {
+      if (first > 0) {
+        batch = make(first);
+        count = cases_of_batch(path, batch, first, cases);
       }
       for (const Place& place : places) {
         if (!place.bytes.empty() || place.size == 0) continue;
         const Tensor* const part = batch.find(place.name);
         std::vector<int64_t> expected = place.shape;
         expected[0] = count;
-        if (!part || part->shape != expected || part->dtype != place.dtype) {
-          throw Error({.field = fmt::format("{}: tensor {}", path, place.name),
-                       .seen = part ? fmt::format("{} {} from case {} on", part->dtype, print_shape(part->shape), first)
-                                    : fmt::format("missing from case {} on", first),
-                       .expected = fmt::format("{} {}, as before", place.dtype, print_shape(expected))});
+        const uint64_t case_bytes = place.size / static_cast<uint64_t>(cases);
+        if (!part || part->shape != expected || part->dtype != place.dtype ||
+            part->bytes.size() != case_bytes * static_cast<uint64_t>(count)) {
+          refuse_to_write(path, fmt::format("tensor {}", place.name),
+                          part ? fmt::format("{} {} from case {} on", part->dtype, print_shape(part->shape), first)
+                               : fmt::format("missing from case {} on", first),
+                          fmt::format("{} {}, as before", place.dtype, print_shape(expected)));
         }
-        seek(place, part->bytes.size() / static_cast<size_t>(count) * static_cast<size_t>(first));
-        write_bytes(stream, part->bytes);
+        write_at(place, case_bytes * static_cast<uint64_t>(first), part->bytes);
       }
-      first += count;
     }
     for (const Place& place : places) {
-      if (place.bytes.empty()) continue;
-      seek(place, 0);
-      write_bytes(stream, place.bytes);
+      if (!place.bytes.empty()) write_at(place, 0, place.bytes);
     }
-  });
+  };
+  write_whole(path, write, bytes_of(header, places));
 }
 
 }  // namespace bitmma

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "vector_parts.hpp"
@@ -366,7 +367,11 @@ std::string_view VectorFile::d_tensor() const {
 
 std::string VectorFile::source() const {
   const std::string* source = file.find_metadata("source");
-  return source ? *source : "unknown";
+  return source ? printable(*source) : "unknown";
+}
+
+void VectorFile::require_unchanged() const {
+  if (file.mapped) file.mapped->require_unchanged();
 }
 
 VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count) {
@@ -399,7 +404,29 @@ VectorFile read_vector_file(const std::string& path, const VectorFileDefaults& d
   return as_vector_file(read_tensor_file(path), defaults);
 }
 
-VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults) {
+namespace {
+
+bool is_known(const Tensor& tensor) {
+  return std::ranges::find(known_tensors, std::string_view(tensor.name)) != known_tensors.end();
+}
+
+bool is_known_key(std::string_view key) {
+  constexpr auto keys = std::to_array<std::string_view>({"format", "instruction", "target", "source"});
+  static const std::vector<ImmediateInfo> immediates = all_immediates();
+  return std::ranges::find(keys, key) != keys.end() ||
+         std::ranges::find(immediates, key, &ImmediateInfo::name) != immediates.end();
+}
+
+TensorFile known_part(const TensorFile& file) {
+  TensorFile part{.path = file.path, .metadata = {}, .tensors = {}, .mapped = file.mapped};
+  std::ranges::copy_if(file.tensors, std::back_inserter(part.tensors), is_known);
+  std::ranges::copy_if(file.metadata, std::back_inserter(part.metadata), is_known_key,
+                       &std::pair<std::string, std::string>::first);
+  return part;
+}
+
+/// A file that has no tensors and keys but those of the format.
+VectorFile checked(TensorFile file, const VectorFileDefaults& defaults) {
   VectorFile vectors{.file = std::move(file)};
   Checker check(vectors.file.path);
   read_instruction(vectors, defaults, check);
@@ -450,7 +477,36 @@ VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults) {
   return vectors;
 }
 
+}  // namespace
+
+VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults) {
+  VectorFile vectors = checked(known_part(file), defaults);
+  vectors.file = std::move(file);
+  return vectors;
+}
+
+VectorFile known_part(const VectorFile& vectors) {
+  return {.file = known_part(vectors.file),
+          .instruction = vectors.instruction,
+          .target = vectors.target,
+          .cases = vectors.cases,
+          .first_case = vectors.first_case,
+          .has_state = vectors.has_state};
+}
+
+namespace {
+
+void require_case(const VectorFile& vectors, int64_t index) {
+  if (index >= 0 && index < vectors.cases) return;
+  throw Error({.field = fmt::format("{}case", vectors.file.path.empty() ? "" : vectors.file.path + ": "),
+               .seen = std::to_string(index),
+               .expected = fmt::format("0..{}", vectors.cases - 1)});
+}
+
+}  // namespace
+
 Instruction instruction_at(const VectorFile& vectors, int64_t index) {
+  require_case(vectors, index);
   Instruction instruction = vectors.instruction;
   for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
     const Tensor* tensor = immediate.by_case && vectors.has_state ? vectors.file.find(immediate.name) : nullptr;
@@ -489,9 +545,7 @@ LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruc
 }
 
 Case case_at(const VectorFile& vectors, int64_t index) {
-  if (index < 0 || index >= vectors.cases) {
-    throw Error({.field = "case", .seen = std::to_string(index), .expected = fmt::format("0..{}", vectors.cases - 1)});
-  }
+  require_case(vectors, index);
   Case one{.instruction = instruction_at(vectors, index), .target = vectors.target};
   one.logical = logical_at(vectors, one.instruction, index);
   if (!vectors.has_state) return one;

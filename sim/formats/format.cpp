@@ -23,7 +23,7 @@ uint64_t encode(Format format, const Decoded& value) {
   const auto refuse = [&](std::string_view what) {
     throw Error({.field = fmt::format("value for {}", row.name),
                  .seen = fmt::format("{}{} * 2^{}", value.negative ? "-" : "", value.significand,
-                                     value.exponent - row.mantissa_bits),
+                                     int64_t{value.exponent} - row.mantissa_bits),
                  .expected = std::string(what),
                  .fix = "round it with round_to first"});
   };
@@ -35,16 +35,21 @@ uint64_t encode(Format format, const Decoded& value) {
     if (!row.canonical_nan()) refuse("a number: the format has no NaN");
     return sign | *row.canonical_nan();
   }
+  // Far beyond the exponents of every format and of the 64 bits of a significand; no sum below overflows.
+  constexpr int beyond = 1 << 20;
+  if (value.significand != 0 && (value.exponent < -beyond || value.exponent > beyond)) {
+    refuse("a value that one of its codes has exactly");
+  }
+  const int exponent = value.significand == 0 ? 0 : value.exponent;
   const uint64_t code = round_to(
-      format,
-      {.negative = value.negative, .magnitude = value.significand, .exponent = value.exponent - row.mantissa_bits},
+      format, {.negative = value.negative, .magnitude = value.significand, .exponent = exponent - row.mantissa_bits},
       Rounding::toward_zero, Overflow::saturate);
   const Decoded back = decode(row, code);
   const auto normalised = [](uint64_t significand, int exponent) {
     const int shift = significand == 0 ? 0 : std::countr_zero(significand);
     return std::pair(significand >> shift, significand == 0 ? 0 : exponent + shift);
   };
-  if (normalised(back.significand, back.exponent) != normalised(value.significand, value.exponent) ||
+  if (normalised(back.significand, back.exponent) != normalised(value.significand, exponent) ||
       back.negative != value.negative || back.number != NumberClass::finite) {
     refuse("a value that one of its codes has exactly");
   }

@@ -10,6 +10,7 @@
 #include <regex>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -200,7 +201,7 @@ Target target_of_kernel(const std::string& name, std::optional<Target> asked) {
   const std::string_view gpu = print(*named).substr(0, print(*named).size() - 1);
   if (!print(*asked).starts_with(gpu)) {
     throw Error({.field = "kernel",
-                 .seen = fmt::format("{} on {}", name.substr(0, 80), print(*asked)),
+                 .seen = fmt::format("{} on {}", shortened(name), print(*asked)),
                  .expected = fmt::format("a kernel of {}: this one is of {}", print(*asked), print(*named)),
                  .fix = "leave the target out, or name that of the kernel"});
   }
@@ -246,7 +247,7 @@ std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& input
   if (found == catalogue().end()) {
     std::string names;
     for (const CataloguePlan& row : catalogue()) names += (names.empty() ? "" : ", ") + row.name;
-    throw Error({.field = "plan", .seen = std::string(name.substr(0, 80)), .expected = names});
+    throw Error({.field = "plan", .seen = shortened(name), .expected = names});
   }
   return plans_of(found->name, Json::parse(found->fields), {{"plan", found->evidence}},
                   options.target.value_or(found->target), inputs, output, options);
@@ -284,7 +285,7 @@ std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs&
   }
   if (!known) {
     throw Error({.field = "kernel",
-                 .seen = text.substr(0, 80),
+                 .seen = shortened(text),
                  .expected = "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels",
                  .fix = "--find looks for the plan in the bits"});
   }

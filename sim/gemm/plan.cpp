@@ -6,8 +6,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -22,6 +24,8 @@ struct Word {
   Value value;
   std::string_view text;
 };
+template <typename Value>
+Word(Value, std::string_view) -> Word<Value>;  // clang before 17 does not find it by itself
 
 constexpr std::array input_roundings{Word{InputRounding::none, "none"}, Word{InputRounding::tf32_rne, "tf32_rne"},
                                      Word{InputRounding::tf32_rna, "tf32_rna"}};
@@ -62,7 +66,7 @@ std::string_view text_of(const Words& words, Value value) {
 
 [[noreturn]] void refuse(std::string field, std::string seen, std::string expected, std::string fix = {}) {
   throw Error({.field = "plan: " + std::move(field),
-               .seen = seen.substr(0, 80),
+               .seen = shortened(seen),
                .expected = std::move(expected),
                .fix = std::move(fix)});
 }
@@ -545,9 +549,17 @@ bool multiplies(const GemmPlan& plan, Format a, Format b) {
 }
 
 std::vector<std::pair<int64_t, int64_t>> slices_of(const SplitK& split, int64_t k) {
+  // K of a product is an int. Sums and products of the rules then fit 64 bits.
+  constexpr int64_t most = std::numeric_limits<int>::max();
+  if (k < 0 || k > most) throw Error({.field = "K", .seen = std::to_string(k), .expected = fmt::format("0..{}", most)});
+  if (split.cuts.empty() && (split.count < 1 || split.unit < 1)) {
+    throw Error({.field = "split_k",
+                 .seen = fmt::format("count {}, unit {}", split.count, split.unit),
+                 .expected = "both 1 or more"});
+  }
   std::vector<std::pair<int64_t, int64_t>> slices;
   const auto add = [&](int64_t first, int64_t last) {
-    first = std::min(first, k), last = std::min(last, k);
+    first = std::clamp<int64_t>(first, 0, k), last = std::clamp<int64_t>(last, 0, k);
     if (first < last) slices.emplace_back(first, last);
   };
   if (!split.cuts.empty()) {
@@ -572,7 +584,9 @@ std::vector<std::pair<int64_t, int64_t>> slices_of(const SplitK& split, int64_t 
     case SplitRule::big_first:
     case SplitRule::big_last: {
       int64_t first = 0;
-      for (int64_t j = 0; j < s && first < k; ++j) {
+      // Where there are fewer tiles than slices, the first slices of big_last have none.
+      const int64_t empty = split.rule == SplitRule::big_last ? std::max<int64_t>(0, s - tiles) : 0;
+      for (int64_t j = empty; j < s && first < k; ++j) {
         const bool is_big = split.rule == SplitRule::big_first ? j < tiles % s : j >= s - tiles % s;
         const int64_t last = first + (tiles / s + (is_big ? 1 : 0)) * g;
         add(first, last);

@@ -125,8 +125,12 @@ std::string instruction_group(const Instruction& instruction) {
 
 namespace {
 
-/// What the device has of the family.
+constexpr std::array campaign_families{Family::wgmma, Family::mma_sync};
+
+/// What the device has of the family. Units take these in turn.
 const std::vector<Instruction>& campaign_mnemonics(Family family, Target target) {
+  if (std::ranges::find(campaign_families, family) == campaign_families.end())
+    throw Error({.field = "family", .seen = std::string(print(family)), .expected = "wgmma or mma.sync"});
   static std::mutex mutex;
   static std::map<std::pair<Family, Target>, std::vector<Instruction>> known;
   const std::lock_guard lock(mutex);
@@ -142,9 +146,17 @@ const std::vector<Instruction>& campaign_mnemonics(Family family, Target target)
   return found;
 }
 
+void require_unit(int64_t unit) {
+  if (unit >= 0 && unit < campaign_units) return;
+  throw Error({.field = "unit", .seen = std::to_string(unit), .expected = fmt::format("0..{}", campaign_units - 1)});
+}
+
+std::string outputs_text() { return fmt::format("1..{}", campaign_unit_outputs); }
+
 }  // namespace
 
 Instruction campaign_instruction(uint64_t seed, int64_t unit, Family family, Target target) {
+  require_unit(unit);
   const std::vector<Instruction>& mnemonics = campaign_mnemonics(family, target);
   const auto count = static_cast<int64_t>(mnemonics.size());
   const Instruction& mnemonic = mnemonics[static_cast<size_t>(unit % count)];
@@ -175,6 +187,8 @@ Instruction campaign_instruction(uint64_t seed, int64_t unit, Family family, Tar
 }
 
 CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs, Family family, Target target) {
+  if (outputs < 1 || outputs > campaign_unit_outputs)
+    throw Error({.field = "outputs", .seen = std::to_string(outputs), .expected = outputs_text()});
   CampaignUnit result{.instruction = campaign_instruction(seed, unit, family, target), .target = target};
   const Instruction& instruction = result.instruction;
   const Mma mma = mma_of(instruction);
@@ -205,24 +219,41 @@ CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs, Family 
 
 namespace {
 
-bool is_asked_for(const CampaignOptions& options, int64_t unit) {
-  return options.only.empty() ||
-         print(campaign_instruction(options.seed, unit, options.family, options.target)).find(options.only) !=
-             std::string::npos;
-}
-
-void require_work(const CampaignOptions& options) {
-  if (options.only.empty()) return;
-  for (int64_t unit = options.first_unit; unit < options.first_unit + options.units; ++unit) {
-    if (is_asked_for(options, unit)) return;
+/// Hands out the units that are asked for, one by one, so that those begun never leave a gap.
+class Units {
+ public:
+  explicit Units(const CampaignOptions& options) : next_(options.first_unit), end_(next_ + options.units) {
+    const std::vector<Instruction>& mnemonics = campaign_mnemonics(options.family, options.target);
+    for (const Instruction& one : mnemonics)
+      wanted_.push_back(options.only.empty() || print(one).find(options.only) != std::string::npos);
+    find_wanted();
+    if (next_ < end_) return;
+    throw Error({.field = "only",
+                 .seen = options.only,
+                 .expected = fmt::format("text that a mnemonic of units {}..{} contains", options.first_unit, end_ - 1),
+                 .fix = fmt::format("{} units meet every mnemonic once", mnemonics.size())});
   }
-  throw Error({.field = "only",
-               .seen = options.only,
-               .expected = fmt::format("text that a mnemonic of units {}..{} contains", options.first_unit,
-                                       options.first_unit + options.units - 1),
-               .fix = fmt::format("{} units meet every mnemonic once",
-                                  campaign_mnemonics(options.family, options.target).size())});
-}
+
+  bool has_next() const { return next_ < end_; }
+  int64_t next() const { return next_; }
+  int64_t take() {
+    const int64_t unit = next_++;
+    find_wanted();
+    return unit;
+  }
+
+ private:
+  /// Mnemonics repeat: what is not found in one round is in none.
+  void find_wanted() {
+    for (size_t tried = 0; tried < wanted_.size() && next_ < end_; ++tried, ++next_) {
+      if (wanted_[static_cast<size_t>(next_) % wanted_.size()]) return;
+    }
+    next_ = end_;
+  }
+
+  int64_t next_, end_;
+  std::vector<bool> wanted_ = {};  // by mnemonic
+};
 
 /// What was found in one unit: its row, and cases whose bits differ, each with its number in the unit.
 struct UnitResult {
@@ -235,12 +266,17 @@ UnitResult run_unit(CampaignUnit& unit, const Executor& execute, size_t most) {
   std::vector<State> states;
   for (CampaignCase& one : unit.cases) states.push_back(std::move(one.state));
   std::vector<State> after = execute(unit.instruction, unit.target, states);
+  if (after.size() != states.size()) {
+    throw Error({.field = "states after the instruction",
+                 .seen = std::to_string(after.size()),
+                 .expected = fmt::format("{}, as many as before it", states.size())});
+  }
   UnitResult result;
   for (size_t i = 0; i < unit.cases.size(); ++i) {
     Case one{.instruction = unit.instruction,
              .target = unit.target,
              .before = std::move(states[i]),
-             .after = std::move(after.at(i))};
+             .after = std::move(after[i])};
     const Comparison comparison =
         compare_case(one.instruction, static_cast<int64_t>(i), computed_d(one), recorded_d(one));
     result.row.cases += 1;
@@ -253,9 +289,8 @@ UnitResult run_unit(CampaignUnit& unit, const Executor& execute, size_t most) {
   return result;
 }
 
-/// The path of the new file.
-std::string save(const CampaignOptions& options, int64_t unit, size_t index, Distribution distribution,
-                 const Case& one) {
+void save(const CampaignOptions& options, const std::string& path, int64_t unit, size_t index,
+          Distribution distribution, const Case& one) {
   auto metadata = options.provenance;
   metadata.insert(metadata.end(),
                   {{"source", options.source},
@@ -263,43 +298,108 @@ std::string save(const CampaignOptions& options, int64_t unit, size_t index, Dis
                    {"campaign_unit", std::to_string(unit)},
                    {"campaign_case", std::to_string(index)},
                    {"distribution", std::string(distributions[static_cast<size_t>(distribution)].name)}});
+  write_tensor_file(path, single_case_file(one, std::move(metadata)));
+}
+
+/// Saves the case, or says in the report why it could not.
+void save_or_count(const CampaignOptions& options, int64_t unit, size_t index, Distribution distribution,
+                   const Case& one, CampaignReport& report) {
   const std::string name = fmt::format("mismatch_{}_{}_{}.safetensors", options.seed, unit, index);
   std::string path = (std::filesystem::path(options.save_folder) / name).string();
-  write_tensor_file(path, single_case_file(one, std::move(metadata)));
-  return path;
+  std::string reason;
+  try {
+    save(options, path, unit, index, distribution, one);
+    report.saved.push_back(std::move(path));
+    return;
+  } catch (const Error& error) {
+    reason = error.violations().front().seen;  // the field names the file
+  } catch (const std::exception& error) {
+    reason = error.what();
+  }
+  auto known = std::ranges::find(report.not_saved, reason, &CampaignNotSaved::reason);
+  if (known == report.not_saved.end()) {
+    report.not_saved.push_back({.unit = unit, .case_index = static_cast<int64_t>(index), .reason = reason});
+    known = report.not_saved.end() - 1;
+  }
+  known->cases += 1;
+}
+
+/// Why a unit failed. Errors of the device say it themselves.
+std::vector<Violation> reasons_of(const std::exception& failure, int64_t unit) {
+  if (const auto* const error = dynamic_cast<const Error*>(&failure)) return error->violations();
+  return {{.field = fmt::format("unit {}", unit),
+           .seen = failure.what(),
+           .expected = "a unit that can be run",
+           .fix = "with fewer outputs a unit, or fewer threads, it needs less memory"}};
 }
 
 }  // namespace
 
+void require_valid(const CampaignOptions& options) {
+  std::vector<Violation> wrong;
+  const auto check = [&](bool right, const char* field, std::string seen, std::string expected) {
+    if (!right) wrong.push_back({.field = field, .seen = std::move(seen), .expected = std::move(expected)});
+  };
+  const bool first_right = options.first_unit >= 0 && options.first_unit < campaign_units;
+  check(first_right, "first_unit", std::to_string(options.first_unit), fmt::format("0..{}", campaign_units - 1));
+  const int64_t most = campaign_units - (first_right ? options.first_unit : 0);
+  check(options.units >= 1 && options.units <= most, "units", std::to_string(options.units),
+        fmt::format("1..{}{}", most, options.first_unit > 0 && first_right ? ", from the first unit on" : ""));
+  check(options.outputs_per_unit >= 1 && options.outputs_per_unit <= campaign_unit_outputs, "outputs_per_unit",
+        std::to_string(options.outputs_per_unit), outputs_text());
+  constexpr double most_seconds = 1e9;  // what clocks of nanoseconds hold, and 30 years
+  check(options.seconds >= 0 && options.seconds <= most_seconds, "seconds", fmt::format("{}", options.seconds),
+        "0..1e9; 0 is no limit");
+  check(options.max_saved >= 0, "max_saved", std::to_string(options.max_saved), "0 or more");
+  check(options.threads >= 1, "threads", std::to_string(options.threads), "1 or more");
+  if (!wrong.empty()) throw Error(std::move(wrong));
+}
+
 CampaignReport run_campaign(const CampaignOptions& options, const Executor& execute, const CampaignProgress& progress) {
-  require_work(options);
-  CampaignReport report{.next_unit = options.first_unit};
-  const size_t most_saved =
-      options.save_folder.empty() ? 0 : static_cast<size_t>(std::max<int64_t>(options.max_saved, 0));
-  std::mutex mutex;
+  require_valid(options);
+  Units units(options);
+  const int64_t most_saved = options.save_folder.empty() ? 0 : options.max_saved;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
-  std::vector<char> done(static_cast<size_t>(options.units));
-  parallel_for(done.size(), options.threads, [&](size_t index) {
-    if (options.seconds > 0 && std::chrono::steady_clock::now() > deadline) return;
-    const int64_t number = options.first_unit + static_cast<int64_t>(index);
-    if (!is_asked_for(options, number)) {
-      done[index] = 1;
-      return;
-    }
-    CampaignUnit unit = campaign_unit(options.seed, number, options.outputs_per_unit, options.family, options.target);
-    const UnitResult result = run_unit(unit, execute, most_saved);
+  // All below is under the mutex.
+  std::mutex mutex;
+  CampaignReport report;
+  int64_t tried_to_save = 0;
+  std::map<int64_t, std::vector<Violation>> failed;  // at most one a thread
+
+  /// The next unit, or nothing when no more are to begin.
+  const auto take = [&]() -> std::optional<int64_t> {
+    const std::lock_guard lock(mutex);
+    const bool too_late = options.seconds > 0 && std::chrono::steady_clock::now() > deadline;
+    if (!failed.empty() || !units.has_next() || too_late || (options.stop && options.stop())) return std::nullopt;
+    return units.take();
+  };
+  const auto add = [&](int64_t number, const CampaignUnit& unit, const UnitResult& result) {
     const std::lock_guard lock(mutex);
     for (const auto& [i, one] : result.mismatching) {
-      if (report.saved.size() >= most_saved) break;
-      report.saved.push_back(save(options, number, i, unit.cases[i].distribution, one));
+      if (tried_to_save == most_saved) break;
+      ++tried_to_save;
+      save_or_count(options, number, i, unit.cases[i].distribution, one, report);
     }
-    done[index] = 1;
     report.rows[instruction_group(unit.instruction)] += result.row;
     report.total += result.row;
     if (progress) progress(report.total);
-  });
-  const auto undone = std::ranges::find(done, 0);
-  report.next_unit += undone - done.begin();
+  };
+  const auto run_units = [&](size_t) {
+    while (const std::optional<int64_t> number = take()) {
+      try {
+        CampaignUnit unit =
+            campaign_unit(options.seed, *number, options.outputs_per_unit, options.family, options.target);
+        const UnitResult result = run_unit(unit, execute, static_cast<size_t>(most_saved));
+        add(*number, unit, result);
+      } catch (const std::exception& failure) {
+        const std::lock_guard lock(mutex);
+        failed.emplace(*number, reasons_of(failure, *number));
+      }
+    }
+  };
+  parallel_for(static_cast<size_t>(options.threads), options.threads, run_units);
+  report.next_unit = failed.empty() ? units.next() : failed.begin()->first;
+  if (!failed.empty()) throw CampaignError(std::move(failed.begin()->second), std::move(report));
   return report;
 }
 

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
+#include <mutex>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "driver.hpp"
@@ -20,12 +23,20 @@ struct Gpu::Device {
   int cuda_version = 0;
   int capability = 0;
   int64_t max_shared_bytes = 0;
+  std::mutex mutex;
+  std::vector<Violation> refused = {};  // under the mutex: what the driver did not take back, once for each call
 
   void require(driver::Result result, std::string_view what) const { driver::require(api, result, what); }
   int attribute(driver::DeviceAttribute which) const {
     int value = 0;
     require(api.device_get_attribute(&value, which, number), "cuDeviceGetAttribute");
     return value;
+  }
+  void note(const std::vector<Violation>& violations) {
+    const std::lock_guard lock(mutex);
+    for (const Violation& one : violations) {
+      if (std::ranges::find(refused, one.field, &Violation::field) == refused.end()) refused.push_back(one);
+    }
   }
 };
 
@@ -40,19 +51,37 @@ Gpu::Gpu(int ordinal) : device_(std::make_unique<Device>()) {
                  .expected = count > 0 ? fmt::format("0..{}", count - 1) : "a machine with an NVIDIA GPU"});
   }
   device.require(device.api.device_get(&device.number, ordinal), "cuDeviceGet");
-  std::array<char, 256> name{};
-  device.require(device.api.device_get_name(name.data(), static_cast<int>(name.size()), device.number),
+  std::array<char, 256 + 1> name{};  // the last byte stays 0, whatever the driver writes
+  device.require(device.api.device_get_name(name.data(), static_cast<int>(name.size()) - 1, device.number),
                  "cuDeviceGetName");
-  device.name = name.data();
+  device.name = printable(name.data());
+  if (device.name.empty()) device.name = "GPU without a name";
   device.require(device.api.driver_get_version(&device.cuda_version), "cuDriverGetVersion");
-  device.capability =
-      10 * device.attribute(driver::compute_capability_major) + device.attribute(driver::compute_capability_minor);
+  const int major = device.attribute(driver::compute_capability_major);
+  const int minor = device.attribute(driver::compute_capability_minor);
+  if (major < 1 || major > 99 || minor < 0 || minor > 9) {
+    throw Error({.field = "GPU: compute capability",
+                 .seen = fmt::format("{}.{}", major, minor),
+                 .expected = "1.0..99.9",
+                 .fix = "is the driver whole? nvidia-smi asks it as well"});
+  }
+  device.capability = 10 * major + minor;
   device.max_shared_bytes = device.attribute(driver::max_shared_bytes_opt_in);
   device.require(device.api.primary_context_retain(&device.context, device.number), "cuDevicePrimaryCtxRetain");
 }
 
 Gpu::~Gpu() {
   if (device_->context) device_->api.primary_context_release(device_->number);
+}
+
+std::vector<Violation> Gpu::close() {
+  Device& device = *device_;
+  if (device.context) {
+    device.context = nullptr;
+    const driver::Result result = device.api.primary_context_release(device.number);
+    if (result != 0) device.note({driver::violation_of(device.api, result, "cuDevicePrimaryCtxRelease")});
+  }
+  return as_warnings(device.refused);
 }
 
 std::string Gpu::name() const { return device_->name; }
@@ -99,25 +128,30 @@ std::vector<State> Gpu::run(const Instruction& instruction, Target target, std::
   const Kernel kernel = ptx_kernel(instruction, shape);
   const std::vector<std::vector<uint8_t>> inputs = launch_inputs(kernel, cases);
 
-  const Device& device = *device_;
+  Device& device = *device_;
   const driver::Api& api = device.api;
+  if (!device.context) throw Error({.field = "GPU", .seen = "closed", .expected = "a Gpu that is open"});
   const int64_t image_bytes = kernel.shape.image_bytes, shared_bytes = kernel_shared_bytes(image_bytes);
   if (shared_bytes > device.max_shared_bytes) {
-    throw Error(
-        {.field = "shared-memory image",
-         .seen = fmt::format("{} bytes", image_bytes),
-         .expected = fmt::format("at most {} bytes on this GPU", device.max_shared_bytes - kernel_shared_bytes(0))});
+    throw Error({.field = "shared memory of a CTA on this GPU",
+                 .seen = fmt::format("{} bytes", device.max_shared_bytes),
+                 .expected = fmt::format("{} bytes or more: {} of the image, {} of the kernel", shared_bytes,
+                                         kernel_image_stride(image_bytes), kernel_shared_bytes(0))});
   }
   device.require(api.context_set_current(device.context), "cuCtxSetCurrent");
   driver::Launch launch(api);
-  std::array<char, 4096> log{};
+  std::array<char, 4096 + 1> log{};  // the last byte stays 0, whatever the driver writes
   std::array<int, 2> options{driver::error_log_buffer, driver::error_log_buffer_bytes};
-  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
-  if (api.module_load_data(&launch.module, kernel.text.c_str(), 2, options.data(), values.data()) != 0) {
-    throw Error({.field = "GPU: PTX",
-                 .seen = log.data(),
-                 .expected = "PTX that the driver takes",
-                 .fix = fmt::format("look at the kernel of {}", print(instruction))});
+  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
+  const driver::Result loaded =
+      api.module_load_data(&launch.module, kernel.text.c_str(), 2, options.data(), values.data());
+  if (loaded != 0) {
+    Violation violation = driver::violation_of(api, loaded, "cuModuleLoadDataEx");
+    std::string said = log.data();
+    while (said.ends_with('\n')) said.pop_back();
+    violation.seen += said.empty() ? ", without a log" : fmt::format("; its log: {}", said);
+    violation.fix = fmt::format("{}; the kernel is that of {}", violation.fix, print(instruction));
+    throw Error(std::move(violation));
   }
   driver::Function* function = nullptr;
   device.require(api.module_get_function(&function, launch.module, std::string(kernel_name).c_str()),
@@ -141,7 +175,8 @@ std::vector<State> Gpu::run(const Instruction& instruction, Target target, std::
                  kernel_threads, 1, 1, static_cast<unsigned>(shared_bytes), launch.stream, parameters.data(), nullptr),
       "cuLaunchKernel");
   device.require(api.copy_to_host(output.data(), pointers.back(), output.size(), launch.stream), "cuMemcpyDtoHAsync");
-  device.require(api.stream_synchronize(launch.stream), "the kernel");
+  device.require(api.stream_synchronize(launch.stream), "cuStreamSynchronize, of the kernel");
+  device.note(launch.release());
   return launch_results(kernel, cases, output);
 }
 

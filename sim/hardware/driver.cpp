@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fstream>
 
@@ -52,18 +53,66 @@ Api load_api() {
   load(api.stream_synchronize, "cuStreamSynchronize");
   load(api.stream_destroy, "cuStreamDestroy_v2");
   load(api.launch, "cuLaunchKernel");
+  load(api.error_name, "cuGetErrorName");
   load(api.error_string, "cuGetErrorString");
   return api;
 }
 
-void require(const Api& api, Result result, std::string_view what) {
-  if (result == 0) return;
+namespace {
+
+/// What users can do about an error. The names are CUresult's, for drivers that do not tell them.
+struct ErrorInfo {
+  Result code = 0;
+  std::string_view name = {};
+  std::string_view fix = {};
+};
+
+constexpr std::string_view find_the_case = "run fewer cases at a time to find the one";
+constexpr std::string_view no_stub = "take the folder of this libcuda.so.1 out of LD_LIBRARY_PATH";
+constexpr std::string_view other_driver = "the driver may be too old for the PTX, which `bitmma ptx` prints";
+
+constexpr std::array errors{
+    ErrorInfo{2, "CUDA_ERROR_OUT_OF_MEMORY", "run fewer cases at a time; nvidia-smi shows who else uses the memory"},
+    ErrorInfo{3, "CUDA_ERROR_NOT_INITIALIZED", "nvidia-smi shows whether the driver runs"},
+    ErrorInfo{34, "CUDA_ERROR_STUB_LIBRARY", no_stub},
+    ErrorInfo{46, "CUDA_ERROR_DEVICE_UNAVAILABLE", "nvidia-smi shows who uses the GPU, and its compute mode"},
+    ErrorInfo{100, "CUDA_ERROR_NO_DEVICE", "nvidia-smi -L lists GPUs; CUDA_VISIBLE_DEVICES may hide them"},
+    ErrorInfo{101, "CUDA_ERROR_INVALID_DEVICE", "nvidia-smi -L lists GPUs; CUDA_VISIBLE_DEVICES may hide them"},
+    ErrorInfo{200, "CUDA_ERROR_INVALID_IMAGE", other_driver},
+    ErrorInfo{209, "CUDA_ERROR_NO_BINARY_FOR_GPU", other_driver},
+    ErrorInfo{218, "CUDA_ERROR_INVALID_PTX", other_driver},
+    ErrorInfo{222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", other_driver},
+    ErrorInfo{700, "CUDA_ERROR_ILLEGAL_ADDRESS", find_the_case},
+    ErrorInfo{702, "CUDA_ERROR_LAUNCH_TIMEOUT", "run fewer cases at a time, or on a GPU without a display"},
+    ErrorInfo{715, "CUDA_ERROR_ILLEGAL_INSTRUCTION", find_the_case},
+    ErrorInfo{716, "CUDA_ERROR_MISALIGNED_ADDRESS", find_the_case},
+    ErrorInfo{719, "CUDA_ERROR_LAUNCH_FAILED", find_the_case},
+    ErrorInfo{802, "CUDA_ERROR_SYSTEM_NOT_READY", "GPUs with NVLink need nvidia-fabricmanager to run"},
+    ErrorInfo{803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "libcuda.so.1 is not of the driver that runs: restart"},
+    ErrorInfo{804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", no_stub},
+};
+
+/// A text that the driver has for the error; empty when it has none.
+std::string text_of(Result (*ask)(Result, const char**), Result result) {
   const char* text = nullptr;
-  api.error_string(result, &text);
-  throw Error({.field = fmt::format("GPU: {}", what),
-               .seen = fmt::format("error {}, {}", result, text ? text : "unknown"),
-               .expected = "success",
-               .fix = "run fewer cases at a time to find the one"});
+  return ask(result, &text) == 0 && text ? text : "";
+}
+
+}  // namespace
+
+Violation violation_of(const Api& api, Result result, std::string_view call) {
+  const auto known = std::ranges::find(errors, result, &ErrorInfo::code);
+  std::string name = text_of(api.error_name, result);
+  if (name.empty()) name = known != errors.end() ? known->name : "an error without a name";
+  const std::string text = text_of(api.error_string, result);
+  return {.field = fmt::format("GPU: {}", call),
+          .seen = fmt::format("{} ({}){}{}", name, result, text.empty() ? "" : ": ", text),
+          .expected = "success",
+          .fix = std::string(known != errors.end() ? known->fix : "nvidia-smi and dmesg may say more")};
+}
+
+void require(const Api& api, Result result, std::string_view call) {
+  if (result != 0) throw Error(violation_of(api, result, call));
 }
 
 std::string read_version() {
@@ -78,14 +127,34 @@ std::string read_version() {
 }
 
 Launch::~Launch() {
-  if (stream) api_.stream_synchronize(stream);
-  for (const DevicePointer pointer : allocations_) api_.memory_free(pointer);
-  if (module) api_.module_unload(module);
-  if (stream) api_.stream_destroy(stream);
+  try {
+    release();  // after a failure, which is then what matters
+  } catch (const std::exception&) {
+    // No memory left for the text of a refusal.
+  }
+}
+
+std::vector<Violation> Launch::release() {
+  std::vector<Violation> refused;
+  std::string_view last;
+  const auto note = [&](Result result, std::string_view call) {
+    if (result == 0 || call == last) return;
+    last = call;
+    refused.push_back(violation_of(api_, result, call));
+  };
+  if (stream) note(api_.stream_synchronize(stream), "cuStreamSynchronize");
+  for (const DevicePointer pointer : allocations_) note(api_.memory_free(pointer), "cuMemFree");
+  if (module) note(api_.module_unload(module), "cuModuleUnload");
+  if (stream) note(api_.stream_destroy(stream), "cuStreamDestroy");
+  allocations_.clear();
+  module = nullptr;
+  stream = nullptr;
+  return refused;
 }
 
 DevicePointer Launch::allocate(size_t bytes) {
   DevicePointer pointer = 0;
+  allocations_.reserve(allocations_.size() + 1);  // so that what the driver gives is not lost
   require(api_, api_.memory_alloc(&pointer, std::max<size_t>(bytes, 16)), "cuMemAlloc");
   allocations_.push_back(pointer);
   return pointer;

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bitmma/core/error.hpp"
+
 namespace bitmma::driver {
 
 using Result = int;
@@ -47,14 +49,18 @@ struct Api {
   Result (*stream_destroy)(Stream*);
   Result (*launch)(Function*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream*, void**,
                    void**);
+  Result (*error_name)(Result, const char**);
   Result (*error_string)(Result, const char**);
 };
 
 /// Opens libcuda.so.1. Throws Error where there is none, or it lacks a function.
 Api load_api();
 
-/// Throws Error, naming `what`, when the driver did not return success.
-void require(const Api& api, Result result, std::string_view what);
+/// What a call did not do: "GPU: cuMemAlloc = CUDA_ERROR_OUT_OF_MEMORY (2): out of memory", and what to do about it.
+Violation violation_of(const Api& api, Result result, std::string_view call);
+
+/// Throws Error, naming the call, when the driver did not return success.
+void require(const Api& api, Result result, std::string_view call);
 
 /// The kernel driver's version, which the API does not tell: "580.159.04", or "unknown".
 std::string read_version();
@@ -69,6 +75,9 @@ class Launch {
 
   /// Device memory of 16 bytes or more.
   DevicePointer allocate(std::size_t bytes);
+
+  /// Gives everything back. Returns what the driver refused to take, once for each call.
+  std::vector<Violation> release();
 
   Module* module = nullptr;
   Stream* stream = nullptr;

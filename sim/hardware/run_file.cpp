@@ -1,7 +1,10 @@
 #include "bitmma/hardware/run_file.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "bitmma/core/error.hpp"
 #include "bitmma/files/golden.hpp"
 
 namespace bitmma {
@@ -23,9 +26,14 @@ TensorFile run_file(const VectorFile& vectors, const Executor& execute, std::str
       done[i] = true;
     }
     std::vector<State> after = execute(cases[first].instruction, file.target, states);
+    if (after.size() != states.size()) {
+      throw Error({.field = "states after the instruction",
+                   .seen = std::to_string(after.size()),
+                   .expected = fmt::format("{}, as many as before it", states.size())});
+    }
     for (size_t i = 0; i < same.size(); ++i) {
       Case& one = cases[same[i]];
-      one.after = std::move(after.at(i));
+      one.after = std::move(after[i]);
       if (logical_d_too) one.logical.d = recorded_d(one);
     }
   }

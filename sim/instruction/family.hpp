@@ -21,10 +21,15 @@
 
 namespace bitmma::family {
 
+/// What is no value of its enumeration: tables are indexed by them, so nothing else is asked before.
+std::vector<Violation> unknown_values(const Instruction& instruction);
+void require_known_values(const Instruction& instruction);
+
 /// Calls body with the instruction as its own type. This is the one place that takes an Instruction apart: bodies call
-/// a function that every family supplies, and never ask which family it is.
+/// a function that every family supplies, and never ask which family it is. Throws Error for unknown values.
 template <typename Body, typename AnyInstruction>
 decltype(auto) dispatch(Body&& body, AnyInstruction&& instruction) {
+  require_known_values(instruction);
   return std::visit(std::forward<Body>(body), std::forward<AnyInstruction>(instruction));
 }
 

@@ -442,8 +442,14 @@ const Form* find_form(const Instruction& instruction) {
 }
 
 std::vector<Violation> violations_of(const Instruction& instruction, Target target) {
-  std::vector<Violation> found =
-      family::dispatch([&](const auto& one) { return family::violations(one, target); }, instruction);
+  std::vector<Violation> found = family::unknown_values(instruction);
+  if (static_cast<size_t>(target) >= targets.size()) {
+    found.push_back({.field = "target",
+                     .seen = fmt::format("value {} of an enumeration", static_cast<size_t>(target)),
+                     .expected = fmt::format("one of its {} values", targets.size())});
+  }
+  if (!found.empty()) return found;
+  found = family::dispatch([&](const auto& one) { return family::violations(one, target); }, instruction);
   const Form* form = find_form(instruction);
   if (form && !form->targets.contains(target)) {
     found.push_back(
@@ -452,6 +458,9 @@ std::vector<Violation> violations_of(const Instruction& instruction, Target targ
          .expected = print(form->targets),
          .fix = fmt::format("{}{} exists there only", form->name, form->k_dense == 96 ? " with K = 96" : ""),
          .source = std::string(form->source)});
+  }
+  if (!form && found.empty()) {  // what no row describes has no arithmetic either
+    found.push_back({.field = "instruction", .seen = print(instruction), .expected = "types, shape and K of one form"});
   }
   return found;
 }

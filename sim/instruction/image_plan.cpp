@@ -8,10 +8,10 @@ namespace bitmma {
 
 void ImagePlan::add(std::string_view operand, const OperandLayout& layout, SmemMatrix matrix) {
   const SwizzleInfo& swizzle = info(layout.swizzle);
-  if (layout.padding_bytes < 0 || layout.padding_bytes % 16 != 0) {
+  if (layout.padding_bytes < 0 || layout.padding_bytes % 16 != 0 || layout.padding_bytes >= window_bytes) {
     violations_.push_back({.field = fmt::format("padding of {}", operand),
                            .seen = std::to_string(layout.padding_bytes),
-                           .expected = "a multiple of 16 bytes, 0 or more",
+                           .expected = fmt::format("a multiple of 16 bytes, 0..{}", window_bytes - 16),
                            .fix = "strides are stored in units of 16 bytes"});
     return;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "family.hpp"
 
@@ -67,8 +68,7 @@ Instruction with_immediate(const Instruction& instruction, std::string_view name
   const std::vector<ImmediateInfo> all = all_immediates();
   const auto row = std::ranges::find(all, name, &ImmediateInfo::name);
   if (row == all.end()) {
-    throw Error(
-        {.field = "immediate", .seen = std::string(name.substr(0, 80)), .expected = "a name that PTX or bitmma knows"});
+    throw Error({.field = "immediate", .seen = shortened(name), .expected = "a name that PTX or bitmma knows"});
   }
   if (value == row->usual) return changed;
   throw Error({.field = std::string(name),

@@ -28,7 +28,33 @@ std::string print(const Place& place) { return std::visit(Printer{}, place); }
 
 PlaceMap::PlaceMap(const Instruction& instruction, Target target, const State& state, Role role) {
   require_legal(instruction, target);
+  if (is_mma(instruction)) {
+    const Mma mma = mma_of(instruction);
+    rows_ = role == Role::b ? mma.k : mma.m;
+    cols_ = role == Role::a ? mma.stored_k() : mma.n;
+  } else if (role == Role::d) {
+    for (const FieldRule& rule : fields_of(instruction)) {
+      if (rule.access == Access::read) continue;
+      // (threads, registers), or lanes of all CTAs and columns.
+      const bool is_tmem = rule.field == Field::tmem;
+      rows_ = static_cast<int>(is_tmem ? rule.extents[0] * rule.extents[1] : rule.extents[0]);
+      cols_ = static_cast<int>(is_tmem ? tmem_columns : rule.extents[1]);
+    }
+  } else {
+    throw Error({.field = "operand",
+                 .seen = role == Role::a ? "A" : "B",
+                 .expected = "the result: the instruction moves data"});
+  }
   place_of_ = family::dispatch([&](const auto& one) { return family::places(one, state, role); }, instruction);
+}
+
+Place PlaceMap::place_of(int row, int col) const {
+  if (row < 0 || row >= rows_ || col < 0 || col >= cols_) {
+    throw Error({.field = "element",
+                 .seen = fmt::format("row {}, column {}", row, col),
+                 .expected = fmt::format("rows 0..{}, columns 0..{}", rows_ - 1, cols_ - 1)});
+  }
+  return place_of_(row, col);
 }
 
 std::vector<SmemOperand> smem_operands(const Instruction& instruction, Target target, const State& state) {

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "bitmma/core/bits.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/memory/metadata.hpp"
 #include "family.hpp"
@@ -81,7 +82,7 @@ OperandLayout parse_operand_layout(std::string_view text) {
   }
   if ((major != "k-major" && major != "mn-major") || !mode || !start_is_number) {
     throw Error({.field = "layout",
-                 .seen = std::string(text.substr(0, 80)),
+                 .seen = shortened(text),
                  .expected = "k-major or mn-major, a colon, then none, 32, 64, 128 or 128-atom32; then perhaps @ and a "
                              "start in bytes, a multiple of 16",
                  .fix = "for example k-major:128 or k-major:128@32"});

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "bitmma/core/error.hpp"
+#include "family.hpp"
 #include "text/syntax.hpp"
 #include "text/words.hpp"
 
@@ -19,7 +20,7 @@ const Grammar& grammar_of(const MmaSync&) { return syntax::mma_sync_grammar; }
 const Grammar& grammar_of(const Tcgen05Mma&) { return syntax::tcgen05_grammar; }
 const Grammar& grammar_of(const TmemMove&) { return syntax::tmem_move_grammar; }
 const Grammar& grammar_of(const Instruction& instruction) {
-  return std::visit([](const auto& one) -> const Grammar& { return grammar_of(one); }, instruction);
+  return family::dispatch([](const auto& one) -> const Grammar& { return grammar_of(one); }, instruction);
 }
 
 /// The grammar whose first words the mnemonic has, else one whose first word it has, which then says what is wrong with

@@ -1,16 +1,43 @@
 #include "bitmma/layout/canonical.hpp"
 
 #include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "bitmma/core/error.hpp"
 
 namespace bitmma {
 namespace {
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/// Where sizes and strides are these, nothing below divides by zero or overflows.
+void require_sound(const SwizzleInfo& swizzle, std::initializer_list<int64_t> bytes, int element_bits, int rows,
+                   int cols) {
+  constexpr int64_t most_bytes = int64_t{1} << 40;
+  constexpr int most_extent = 1 << 20;
+  std::vector<Violation> found;
+  const auto require = [&](bool holds, std::string_view field, int64_t seen, std::string_view expected) {
+    if (holds) return;
+    found.push_back({.field = std::string(field), .seen = std::to_string(seen), .expected = std::string(expected)});
+  };
+  require(element_bits >= 1 && element_bits <= 64, "element bits", element_bits, "1..64");
+  require(rows >= 0 && rows <= most_extent, "rows", rows, "0..1048576");
+  require(cols >= 0 && cols <= most_extent, "columns", cols, "0..1048576");
+  require(swizzle.width_bytes >= 16 && swizzle.width_bytes <= 256, "swizzle", swizzle.width_bytes,
+          "16..256 bytes wide");
+  require(swizzle.rows_per_atom >= 1 && swizzle.rows_per_atom <= 8, "swizzle", swizzle.rows_per_atom,
+          "1..8 rows an atom");
+  for (const int64_t one : bytes) require(one >= 0 && one <= most_bytes, "stride or padding", one, "0..2^40 bytes");
+  if (!found.empty()) throw Error(std::move(found));
+}
+
 }  // namespace
 
 Layout canonical_layout(Major major, const SwizzleInfo& swizzle, const Strides& strides, int element_bits, int rows,
                         int cols) {
+  require_sound(swizzle, {strides.leading_dim_byte_offset, strides.stride_dim_byte_offset}, element_bits, rows, cols);
   const int64_t unit = 128 / element_bits;         // T: elements in 16 bytes
   const int64_t width = swizzle.width_bytes / 16;  // W: 16-byte units in a row of the pattern
   const int64_t rows_per_atom = swizzle.rows_per_atom;
@@ -40,6 +67,7 @@ Layout hardware_layout(Major major, const SwizzleInfo& swizzle, const Strides& s
 
 Strides minimal_strides(Major major, const SwizzleInfo& swizzle, int element_bits, int rows, int cols,
                         int64_t padding_bytes) {
+  require_sound(swizzle, {padding_bytes}, element_bits, rows, cols);
   const int64_t atom_bytes = int64_t{swizzle.width_bytes} * (major == Major::k ? 8 : swizzle.rows_per_atom);
   const int64_t col_bytes = ceil_div(int64_t{cols} * element_bits, 8);
   const int64_t row_bytes = ceil_div(int64_t{rows} * element_bits, 8);

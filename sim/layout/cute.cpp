@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
 
 namespace bitmma {
 namespace {
@@ -25,7 +26,7 @@ class Reader {
   [[noreturn]] void refuse(std::string legal) const {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
     throw Error({.field = fmt::format("CuTe layout, character {}", at_ + 1),
-                 .seen = rest.empty() ? "(the end)" : std::string(rest.substr(0, 20)),
+                 .seen = rest.empty() ? "(the end)" : shortened(rest, 20),
                  .expected = std::move(legal),
                  .fix = "for example Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))"});
   }

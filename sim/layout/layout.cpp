@@ -5,9 +5,33 @@
 
 #include <algorithm>
 
+#include "bitmma/core/error.hpp"
+
 namespace bitmma {
 
+namespace {
+
+/// Digits that can be divided by, and sums of them that fit.
+void require_sound(const LayoutMode& mode, int64_t index) {
+  constexpr int64_t most = int64_t{1} << 40;
+  int64_t reach = 0;
+  for (const LayoutDigit& digit : mode) {
+    int64_t step = 0;
+    const bool fits = digit.extent >= 1 && !__builtin_mul_overflow(digit.stride, index, &step) &&
+                      !__builtin_add_overflow(reach, step < 0 ? -step : step, &reach);
+    if (fits) continue;
+    throw Error({.field = "layout",
+                 .seen = fmt::format("extent {}, stride {}", digit.extent, digit.stride),
+                 .expected = "extents of 1 or more, and offsets below 2^63"});
+  }
+  if (index >= 0 && index <= most) return;
+  throw Error({.field = "coordinate", .seen = std::to_string(index), .expected = "0..2^40"});
+}
+
+}  // namespace
+
 int64_t offset_of(const LayoutMode& mode, int64_t index) {
+  require_sound(mode, index);
   int64_t offset = 0;
   for (size_t i = 0; i + 1 < mode.size(); ++i) {
     offset += index % mode[i].extent * mode[i].stride;
@@ -17,6 +41,7 @@ int64_t offset_of(const LayoutMode& mode, int64_t index) {
 }
 
 std::vector<int64_t> offsets_of(const LayoutMode& mode, int64_t count) {
+  require_sound(mode, count);
   std::vector<int64_t> offsets(static_cast<size_t>(count));
   int64_t done = std::min(count, int64_t{1});
   for (size_t i = 0; i < mode.size(); ++i) {

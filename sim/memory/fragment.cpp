@@ -13,7 +13,61 @@
 namespace bitmma {
 namespace {
 
+/// The formulas below hold for fragments whose elements fill whole registers of all threads.
+void require_sound(const Fragment& fragment) {
+  const auto [role, rows, cols, bits, threads] = fragment;
+  const bool is_one_warp = threads == 32;
+  const bool has_width = bits == 1 || bits == 2 || bits == 4 || bits == 8 || bits == 16 || bits == 32 || bits == 64;
+  bool fits = has_width && (is_one_warp || threads == 128) && cols >= 1 && cols <= 1 << 16;
+  if (fits) {
+    const int per_thread = bits > 32 ? 1 : 32 / bits;
+    const int warps = threads / 32;
+    switch (role) {
+      case FragmentRole::a:
+        fits = (rows == 16 * warps || (rows == 8 && is_one_warp)) && cols % (4 * per_thread) == 0;
+        break;
+      case FragmentRole::b: fits = rows == 8 && is_one_warp && cols % (4 * per_thread) == 0; break;
+      case FragmentRole::d:
+        fits = (rows == 16 * warps || (rows == 8 && is_one_warp)) && cols % 8 == 0 && per_thread <= 2;
+        break;
+      case FragmentRole::quad_rows: fits = rows == 32 && (cols == 4 || cols == 8) && is_one_warp && bits == 16; break;
+      case FragmentRole::quad_cols: fits = rows == 32 && cols == 4 && is_one_warp && bits == 16; break;
+      case FragmentRole::quad_d_f32: fits = rows == 32 && cols == 8 && is_one_warp && bits == 32; break;
+      case FragmentRole::quad_rows_b:
+      case FragmentRole::quad_cols_b: fits = rows == 8 && cols == 16 && is_one_warp && bits == 16; break;
+      default: fits = false;
+    }
+  }
+  if (fits) return;
+  throw Error({.field = "fragment",
+               .seen = fmt::format("role {}, {} x {} elements of {} bits in {} threads", static_cast<int>(role), rows,
+                                   cols, bits, threads),
+               .expected = "one that fills whole registers, as wgmma_a_fragment() and its neighbours make them"});
+}
+
+void require_within(std::string_view field, int value, int end) {
+  if (value >= 0 && value < end) return;
+  throw Error({.field = std::string(field), .seen = std::to_string(value), .expected = fmt::format("0..{}", end - 1)});
+}
+
+/// Codes of the format can be what the fragment's elements are.
+void require_format(const Fragment& fragment, Format format, std::string_view operand) {
+  const int bits = info(format).bits;
+  if ((bits > 32) == fragment.is_wide() && bits <= fragment.element_bits) return;
+  throw Error({.field = fmt::format("{} elements", operand),
+               .seen = fmt::format("{} bits", fragment.element_bits),
+               .expected = fmt::format("{} bits for {}", bits, info(format).name)});
+}
+
+void require_shape(const Matrix& values, int rows, int cols, std::string_view operand) {
+  if (values.rows() == rows && values.cols() == cols) return;
+  throw Error({.field = std::string(operand),
+               .seen = fmt::format("{} x {}", values.rows(), values.cols()),
+               .expected = fmt::format("{} x {}", rows, cols)});
+}
+
 void require_size(std::span<const uint32_t> registers, const Fragment& fragment, std::string_view operand) {
+  require_sound(fragment);
   if (static_cast<int64_t>(registers.size()) == fragment.words()) return;
   throw Error({.field = fmt::format("{} registers", operand),
                .seen = std::to_string(registers.size()),
@@ -221,10 +275,17 @@ Fragment quad_d_fragment(Format d) {
 }
 
 MatrixPlace element_at(const Fragment& fragment, int thread, int reg, int bit) {
+  require_sound(fragment);
+  require_within("thread", thread, fragment.threads);
+  require_within("register", reg, fragment.registers());
+  require_within("bit", bit, fragment.is_wide() ? 64 : 32);
   return element_of(fragment, fragment.elements_per_register(), thread, reg, bit / fragment.element_bits);
 }
 
 RegisterPlace place_of(const Fragment& fragment, int row, int col) {
+  require_sound(fragment);
+  require_within("row", row, fragment.rows);
+  require_within("column", col, fragment.cols);
   const int per_register = fragment.elements_per_register();
   if (is_quad(fragment.role)) {
     const auto [thread, i] = quad_place_of(fragment.role, row, col);
@@ -249,6 +310,7 @@ RegisterPlace place_of(const Fragment& fragment, int row, int col) {
 }
 
 std::string print_cute(const Fragment& fragment) {
+  require_sound(fragment);
   const int rows = fragment.rows, per_register = fragment.elements_per_register(), warps = fragment.threads / 32;
   LayoutMode thread{{4, int64_t{per_register} * rows}, {8, 1}}, value{{per_register, rows}};
   switch (fragment.role) {
@@ -278,6 +340,7 @@ std::string print_cute(const Fragment& fragment) {
 
 Matrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format, std::string_view operand) {
   require_size(registers, fragment, operand);
+  require_format(fragment, format, operand);
   Matrix values = unfilled_matrix(format, fragment.rows, fragment.cols);
   if (is_regular(fragment)) {
     if (fragment.element_bits == 16) gather_halves(registers.data(), fragment, values.words().data());
@@ -308,6 +371,8 @@ Matrix gather(std::span<const uint32_t> registers, const Fragment& fragment, For
 
 void scatter(const Matrix& values, const Fragment& fragment, std::span<uint32_t> registers, std::string_view operand) {
   require_size(registers, fragment, operand);
+  require_format(fragment, values.format(), operand);
+  require_shape(values, fragment.rows, fragment.cols, operand);
   if (is_regular(fragment)) {
     if (fragment.element_bits == 16) scatter_halves(values.words().data(), fragment, registers.data());
     else scatter_words(values.words().data(), fragment, registers.data());
@@ -340,6 +405,7 @@ Matrix gather_transposed(std::span<const uint32_t> registers, const Fragment& fr
                          std::string_view operand) {
   if (!is_regular(fragment)) return transposed(gather(registers, fragment, format, operand));
   require_size(registers, fragment, operand);
+  require_format(fragment, format, operand);
   Matrix values = unfilled_matrix(format, fragment.cols, fragment.rows);
   for_each_square(registers.data(), fragment, [&](const auto& of_thread, int row, int col) {
     if (fragment.element_bits == 16) {
@@ -362,6 +428,8 @@ void scatter_transposed(const Matrix& values, const Fragment& fragment, std::spa
                         std::string_view operand) {
   if (!is_regular(fragment)) return scatter(transposed(values), fragment, registers, operand);
   require_size(registers, fragment, operand);
+  require_format(fragment, values.format(), operand);
+  require_shape(values, fragment.cols, fragment.rows, operand);
   for_each_square(registers.data(), fragment, [&](const auto& of_thread, int row, int col) {
     if (fragment.element_bits == 16) {
       for (int i = 0; i < 2; ++i) {

@@ -26,14 +26,47 @@ int bytes_of_element(const SmemMatrix& matrix) { return std::max(1, matrix.eleme
                           descriptor.strides.leading_dim_byte_offset, descriptor.strides.stride_dim_byte_offset)});
 }
 
+/// Where sizes and addresses are these, no sum of offsets overflows.
+void require_countable(const SmemMatrix& matrix) {
+  constexpr int most_extent = 1 << 16;
+  constexpr int64_t most_bytes = int64_t{1} << 32;
+  std::vector<Violation> found;
+  const auto require = [&](bool holds, std::string_view field, auto seen, std::string_view expected) {
+    if (holds) return;
+    found.push_back({.field = std::string(field), .seen = fmt::format("{}", seen), .expected = std::string(expected)});
+  };
+  const int bits = matrix.element_bits;
+  require(bits >= 1 && bits <= 32 && std::has_single_bit(static_cast<unsigned>(bits)), "element bits", bits,
+          "1, 2, 4, 8, 16 or 32");
+  require(matrix.rows >= 1 && matrix.rows <= most_extent, "rows", matrix.rows, "1..65536");
+  require(matrix.cols >= 1 && matrix.cols <= most_extent, "columns", matrix.cols, "1..65536");
+  const SmemDescriptor& descriptor = matrix.descriptor;
+  require(static_cast<size_t>(descriptor.swizzle) < swizzles.size(), "swizzle", static_cast<int>(descriptor.swizzle),
+          "one of the modes");
+  for (const auto& [field, bytes] : {std::pair("start address", descriptor.start_address_bytes),
+                                     std::pair("leading_dim_byte_offset", descriptor.strides.leading_dim_byte_offset),
+                                     std::pair("stride_dim_byte_offset", descriptor.strides.stride_dim_byte_offset)}) {
+    require(bytes >= 0 && bytes <= most_bytes, field, bytes, "0..2^32");
+  }
+  if (!found.empty()) throw Error(std::move(found));
+}
+
+/// `matrix`, where it can be asked about.
+const SmemMatrix& checked(const SmemMatrix& matrix) {
+  require_countable(matrix);
+  return matrix;
+}
+
 }  // namespace
 
 Layout layout_of(const SmemMatrix& matrix) {
+  require_countable(matrix);
   return hardware_layout(matrix.major, info(matrix.descriptor.swizzle), matrix.descriptor.strides, matrix.element_bits,
                          matrix.rows, matrix.cols);
 }
 
 std::string print_cute(const SmemMatrix& matrix) {
+  require_countable(matrix);
   const SwizzleInfo& swizzle = info(matrix.descriptor.swizzle);
   return fmt::format("{} o {}", print(swizzle),
                      print(canonical_layout(matrix.major, swizzle, matrix.descriptor.strides, matrix.element_bits,
@@ -41,25 +74,33 @@ std::string print_cute(const SmemMatrix& matrix) {
 }
 
 std::string print_hardware_cute(const SmemMatrix& matrix) {
-  return fmt::format("{} o {}", print(info(matrix.descriptor.swizzle)), print(layout_of(matrix)));
+  const std::string layout = print(layout_of(matrix));
+  return fmt::format("{} o {}", print(info(matrix.descriptor.swizzle)), layout);
 }
 
-SmemMap::SmemMap(const SmemMatrix& matrix) : matrix_(matrix), swizzle_(info(matrix.descriptor.swizzle)) {
+SmemMap::SmemMap(const SmemMatrix& matrix) : matrix_(checked(matrix)), swizzle_(info(matrix.descriptor.swizzle)) {
   const Layout layout = layout_of(matrix);
   row_offset_ = offsets_of(layout.row, matrix.rows);
   col_offset_ = offsets_of(layout.col, matrix.cols);
+}
+
+void SmemMap::refuse_element(int row, int col) const {
+  throw Error({.field = "element",
+               .seen = fmt::format("row {}, column {}", row, col),
+               .expected = fmt::format("rows 0..{}, columns 0..{}", matrix_.rows - 1, matrix_.cols - 1)});
 }
 
 SmemPlace SmemMap::absolute_place_of(int row, int col) const {
   constexpr int64_t line = 128;
   const SmemDescriptor& descriptor = matrix_.descriptor;
   const int64_t col_bits = col_offset_[col] * matrix_.element_bits,
-                row_bytes = row_offset_[row] * matrix_.element_bits / 8;
+                row_bits = row_offset_[row] * matrix_.element_bits;
   const int64_t position = descriptor.start_address_bytes % line + col_bits / 8;
   const int64_t buffer =
       position < line ? descriptor.start_address_bytes / line * line : descriptor.strides.leading_dim_byte_offset;
-  return {.byte = apply(swizzle_, buffer + position % line + row_bytes, descriptor.base_offset),
-          .bit = static_cast<int>(col_bits & 7)};
+  // Only one of them has elements inside of bytes: the one that runs along neighbours.
+  return {.byte = apply(swizzle_, buffer + position % line + row_bits / 8, descriptor.base_offset),
+          .bit = static_cast<int>((col_bits + row_bits) & 7)};
 }
 
 std::optional<std::vector<uint32_t>> SmemMap::units(int per_unit) const {
@@ -67,6 +108,7 @@ std::optional<std::vector<uint32_t>> SmemMap::units(int per_unit) const {
   const bool along_k = matrix_.major == Major::k;
   const std::vector<int64_t>&inner_offset = along_k ? col_offset_ : row_offset_,
         &outer_offset = along_k ? row_offset_ : col_offset_;
+  if (per_unit < 1 || inner_offset.size() % static_cast<size_t>(per_unit) != 0) return std::nullopt;
   const SmemDescriptor& descriptor = matrix_.descriptor;
   std::vector<uint32_t> bytes(outer_offset.size() * (inner_offset.size() / static_cast<size_t>(per_unit)));
   uint32_t* to = bytes.data();
@@ -82,7 +124,8 @@ std::optional<std::vector<uint32_t>> SmemMap::units(int per_unit) const {
   }
   // place_of in 32 bits, for many outer offsets at once: 64 rows of strides below 2^18 bytes are far from 2^32. Bytes
   // of outer offsets wait where the last of them go.
-  if (!std::has_single_bit(static_cast<uint32_t>(matrix_.element_bits))) return std::nullopt;
+  constexpr uint64_t most_bytes = uint64_t{1} << 30;
+  if (static_cast<uint64_t>(descriptor.start_address_bytes) > most_bytes) return std::nullopt;
   const int bit_shift = std::countr_zero(static_cast<uint32_t>(matrix_.element_bits));
   const size_t outers = outer_offset.size();
   uint32_t* const outer_bytes = bytes.data() + bytes.size() - outers;
@@ -92,12 +135,12 @@ std::optional<std::vector<uint32_t>> SmemMap::units(int per_unit) const {
     outer_bits |= bits;
     outer_bytes[outer] = static_cast<uint32_t>(bits / 8);
   }
-  if (outer_bits % unit_bits != 0) return std::nullopt;
+  if (outer_bits % unit_bits != 0 || outer_bits / 8 > most_bytes) return std::nullopt;
   const int down = swizzle_.base + swizzle_.shift, up = swizzle_.base;
   const uint32_t mask = (1u << swizzle_.bits) - 1, base_offset = static_cast<uint32_t>(descriptor.base_offset);
   for (size_t inner = 0; inner < inner_offset.size(); inner += static_cast<size_t>(per_unit)) {
     const uint64_t bits = static_cast<uint64_t>(inner_offset[inner]) << bit_shift;
-    if (bits % unit_bits != 0) return std::nullopt;
+    if (bits % unit_bits != 0 || bits / 8 > most_bytes) return std::nullopt;
     const uint32_t first = static_cast<uint32_t>(static_cast<uint64_t>(descriptor.start_address_bytes) + bits / 8);
     for (size_t outer = 0; outer < outers; ++outer) {
       const uint32_t linear = first + outer_bytes[outer];
@@ -245,11 +288,12 @@ bool gather_units(std::span<const uint8_t> image, const SmemMap& map, int code_b
 /// Bits of a code in its element. Codes narrower than a byte may lie packed in groups of bytes; nothing else differs.
 int code_bits_of(const SmemMap& map, Format format, std::string_view operand) {
   const int code_bits = info(format).bits, element_bits = map.matrix().element_bits;
-  if (element_bits == code_bits || (element_bits == 8 && code_bits < 8)) return code_bits;
+  const bool may_be_in_bytes = code_bits == 4 || code_bits == 6;  // single bits have no such containers
+  if (element_bits == code_bits || (element_bits == 8 && may_be_in_bytes)) return code_bits;
   throw Error(
       {.field = fmt::format("{} elements", operand),
        .seen = fmt::format("{} bits", element_bits),
-       .expected = fmt::format("{} bits for {}{}", code_bits, info(format).name, code_bits < 8 ? ", or 8" : "")});
+       .expected = fmt::format("{} bits for {}{}", code_bits, info(format).name, may_be_in_bytes ? ", or 8" : "")});
 }
 
 void gather(std::span<const uint8_t> image, const SmemMap& map, int code_bits, std::string_view operand,
@@ -291,6 +335,11 @@ Matrix gather_transposed(std::span<const uint8_t> image, const SmemMap& map, For
 void scatter(const Matrix& values, const SmemMap& map, std::span<uint8_t> image, std::string_view operand) {
   const SmemMatrix& matrix = map.matrix();
   const int code_bits = code_bits_of(map, values.format(), operand);
+  if (values.rows() != matrix.rows || values.cols() != matrix.cols) {
+    throw Error({.field = std::string(operand),
+                 .seen = fmt::format("{} x {}", values.rows(), values.cols()),
+                 .expected = fmt::format("{} x {}", matrix.rows, matrix.cols)});
+  }
   const uint64_t mask = low_mask(code_bits);
   const int bytes = bytes_of_element(matrix);
   for (int row = 0; row < matrix.rows; ++row) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
+#include <limits>
 
 namespace bitmma {
 namespace {
@@ -27,6 +29,33 @@ void require_place(const TmemLayoutInfo& layout, const TmemAddress& address, int
                           .source = "PTX ISA 9.7.16.1"});
   }
   if (!violations.empty()) throw Error(std::move(violations));
+}
+
+/// Divisors of the formulas below: a layout is a row of the table.
+void require_sound(const TmemLayoutInfo& layout) {
+  if (layout.rows_per_cta >= 1 && layout.n_parts >= 1) return;
+  throw Error({.field = "Tensor Memory layout",
+               .seen = fmt::format("{} rows, {} parts", layout.rows_per_cta, layout.n_parts),
+               .expected = "one of A to G"});
+}
+
+/// Indices, in the order of places; no sum of them overflows.
+void require_indices(std::initializer_list<int> indices) {
+  for (const int index : indices) {
+    if (index >= 0 && index < 1 << 16) continue;
+    throw Error({.field = "element", .seen = std::to_string(index), .expected = "indices from 0 on"});
+  }
+}
+
+void require_container(int element_bits) {
+  if (element_bits >= 1 && element_bits <= 32) return;
+  throw Error({.field = "element bits", .seen = std::to_string(element_bits), .expected = "4, 8, 16 or 32"});
+}
+
+const LdStInfo& require_known(LdStShape shape) {
+  const auto index = static_cast<size_t>(shape);
+  if (index < ldst_shapes.size()) return ldst_shapes[index];
+  throw Error({.field = "shape of ld and st", .seen = std::to_string(index), .expected = "one of the shapes"});
 }
 
 }  // namespace
@@ -59,6 +88,7 @@ const TmemLayoutInfo& find_tmem_layout(int m, int cta_group, bool ws, bool spars
 
 std::string print_cute(const TmemD& d) {
   const TmemLayoutInfo& layout = d.layout;
+  require_sound(layout);
   const int ctas = layout.m / layout.rows_per_cta;
   std::vector<std::string> shape, stride;
   if (layout.half_lanes) shape = {"16", std::to_string(layout.rows_per_cta / 16)}, stride = {"1@lane", "32@lane"};
@@ -75,6 +105,9 @@ std::string print_cute(const TmemD& d) {
 }
 
 TmemPlace TmemD::place_of(int row, int col) const {
+  require_sound(layout);
+  require_indices({row, col});
+  if (columns() < 1) throw Error({.field = "N", .seen = std::to_string(n), .expected = "8..256"});
   const int part = col / columns();
   return {.cta = row / layout.rows_per_cta,
           .lane = address.lane + lane_of(layout, row % layout.rows_per_cta, part),
@@ -83,6 +116,9 @@ TmemPlace TmemD::place_of(int row, int col) const {
 }
 
 TmemPlace TmemA::place_of(int row, int k, int copy) const {
+  require_sound(layout);
+  require_indices({row, k, copy});
+  require_container(element_bits);
   const int bits = k * element_bits;
   return {.cta = row / layout.rows_per_cta,
           .lane = address.lane + lane_of(layout, row % layout.rows_per_cta, copy),
@@ -91,6 +127,8 @@ TmemPlace TmemA::place_of(int row, int k, int copy) const {
 }
 
 TmemPlace TmemMetadata::place_of(int row, int k, int copy) const {
+  require_sound(layout);
+  require_indices({row, k, copy, selector});
   const int in_cta = row % layout.rows_per_cta;
   TmemPlace place{.cta = row / layout.rows_per_cta,
                   .lane = address.lane + lane_of(layout, in_cta, copy),
@@ -110,6 +148,9 @@ TmemPlace TmemMetadata::place_of(int row, int k, int copy) const {
 }
 
 TmemPlace TmemScales::place_of(int row, int j, int replica) const {
+  require_indices({row, j, replica, id});
+  if (parts == 2 && rows_per_part < 1)
+    throw Error({.field = "rows of a part", .seen = std::to_string(rows_per_part), .expected = "1 or more"});
   const int part = parts == 2 ? row / rows_per_part : 0, in_part = parts == 2 ? row % rows_per_part : row;
   const int byte = id + j;
   return {.cta = 0,
@@ -142,6 +183,7 @@ int lane_of(const CpShape& shape, int row, int copy) {
 }
 
 void require_fits(const TmemD& d) {
+  require_sound(d.layout);
   if (d.n < 8 || d.n > 256 || d.n % (8 * d.layout.n_parts) != 0) {
     throw Error({.field = "N",
                  .seen = std::to_string(d.n),
@@ -152,13 +194,20 @@ void require_fits(const TmemD& d) {
   require_place(d.layout, d.address, d.columns(), "D");
 }
 
-void require_fits(const TmemA& a, int k) { require_place(a.layout, a.address, (k * a.element_bits + 31) / 32, "A"); }
+void require_fits(const TmemA& a, int k) {
+  require_indices({k});
+  require_container(a.element_bits);
+  require_place(a.layout, a.address, (k * a.element_bits + 31) / 32, "A");
+}
 
 void require_fits(const TmemMetadata& metadata) {
+  require_indices({metadata.selector});
   require_place(metadata.layout, metadata.address, metadata.selector + metadata.columns(), "sparse metadata");
 }
 
 void require_fits(const TmemScales& scales, int rows, int count, std::string_view operand) {
+  require_indices({rows, count});  // and then less one: there is a first one
+  require_indices({rows - 1, count - 1});
   const TmemPlace last = scales.place_of(rows - 1, count - 1, 0);
   std::vector<Violation> violations;
   if (scales.address.lane != 0) {
@@ -178,9 +227,14 @@ void require_fits(const TmemScales& scales, int rows, int count, std::string_vie
   if (!violations.empty()) throw Error(std::move(violations));
 }
 
-int LdSt::registers() const { return num * ldst_shapes[static_cast<size_t>(shape)].registers_per_num; }
+int LdSt::registers() const {
+  // A .num that no shape has is refused by require_legal.
+  const int64_t count = int64_t{num} * require_known(shape).registers_per_num;
+  return static_cast<int>(std::clamp<int64_t>(count, 0, std::numeric_limits<int>::max()));
+}
 
 TmemAddress LdSt::place_of(int thread, int reg, int half) const {
+  require_indices({thread, reg, half, split_columns});
   TmemAddress place;
   int split = 0;
   switch (shape) {
@@ -201,13 +255,20 @@ TmemAddress LdSt::place_of(int thread, int reg, int half) const {
 }
 
 void require_legal(const LdSt& move) {
-  const LdStInfo& row = ldst_shapes[static_cast<size_t>(move.shape)];
+  const LdStInfo& row = require_known(move.shape);
   if (move.num < 1 || move.num > row.max_num || !std::has_single_bit(static_cast<unsigned>(move.num))) {
     throw Error({.field = ".num",
                  .seen = fmt::format("x{}", move.num),
                  .expected = fmt::format("a power of two, x1..x{} for {}", row.max_num, row.name),
                  .fix = "at most 128 registers a thread",
                  .source = "PTX ISA 9.7.16.8; ptxas 13.0"});
+  }
+  const bool may_split = move.shape == LdStShape::s16x32bx2;
+  if (move.split_columns < 0 || move.split_columns > (may_split ? tmem_columns : 0)) {
+    throw Error({.field = "split",
+                 .seen = std::to_string(move.split_columns),
+                 .expected = may_split ? "0..512 columns" : "0: only 16x32bx2 has two pieces",
+                 .source = "PTX ISA 9.7.16.8"});
   }
 }
 

@@ -1,5 +1,7 @@
 #include "bitmma/stimulus/random_case.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -79,6 +81,14 @@ State random_state(const TmemMove& move, Swizzle swizzle, RandomStream random) {
     const bool whole = move.ldst.shape == LdStShape::s32x32b;
     base.lane = partition_lanes * warp + (whole ? 0 : 16 * static_cast<int>(random.below(2)));
     span = columns_of(move);
+    if (span > tmem_columns) {
+      throw Error({.field = "half-split offset",
+                   .seen = fmt::format("{:#x}", move.half_split_offset),
+                   .expected = fmt::format("at most {} columns in bits 15:0",
+                                           tmem_columns - span + static_cast<int>(move.half_split_offset & 0xFFFF)),
+                   .fix = "the second piece lies in Tensor Memory, too",
+                   .source = "PTX ISA 9.7.16.8"});
+    }
   } else if (move.kind == MoveKind::cp) {
     span = move.shape().row_bytes / 4;
     if (move.shape().rows == 4) base.lane = static_cast<int>(random.below(partition_lanes));

@@ -126,6 +126,15 @@ TEST_CASE("a scale type that the kind does not have is refused, not written as a
   }
 }
 
+TEST_CASE("a D that the descriptor cannot say is refused: block-scaled kinds have f32 alone") {
+  for (const FormatInfo& format : formats) {
+    INFO(format.name);
+    const InstructionDescriptor descriptor{.kind = MmaKind::mxf4, .d = format.id, .a = Format::e2m1, .b = Format::e2m1};
+    if (format.id == Format::f32) CHECK_NOTHROW(encode(descriptor));
+    else CHECK_THROWS_WITH(encode(descriptor), ContainsSubstring("d_type = " + std::string(format.name)));
+  }
+}
+
 TEST_CASE("K = 96 is a bit of the mxf4 kinds, and of no other") {
   for (const MmaKindInfo& kind : mma_kinds) {
     const Format input = natural_input(kind.id);

@@ -1,5 +1,6 @@
 #include "bitmma/descriptor/zero_column_mask.hpp"
 
+#include <limits>
 #include <string>
 
 #include "support/catch.hpp"
@@ -49,4 +50,15 @@ TEST_CASE("zero-column masks decode and encode back; reserved bits and values th
   CHECK_THROWS_WITH(encode(ZeroColumnMask{.skip_span = 256}), ContainsSubstring("skip_span = 256: legal is 0..255"));
   CHECK_THROWS_WITH(encode(ZeroColumnMask{.first_span = {0, 0, 0, 2}, .column_shift = 64}),
                     ContainsSubstring("first_span_3 = 2") && ContainsSubstring("column_shift = 64"));
+}
+
+TEST_CASE("a mask has columns only for an N that its sub-masks divide, and for values that fit its fields") {
+  const ZeroColumnMask mask{.non_zero_mask = true, .use_span = 3};
+  for (const int n : {-8, 0, 257, std::numeric_limits<int>::max()}) {
+    CHECK_THROWS_WITH(zeroed_columns(mask, 128, n), ContainsSubstring("n = " + std::to_string(n)));
+  }
+  CHECK_THROWS_WITH(zeroed_columns(mask, 32, 6), ContainsSubstring("a multiple of the 4 sub-masks of M = 32"));
+  CHECK_THROWS_WITH(zeroed_columns({.non_zero_mask = true, .skip_span = -1, .use_span = -1}, 128, 64),
+                    ContainsSubstring("skip_span = -1") && ContainsSubstring("use_span = -1"));
+  CHECK(zeroed_columns(mask, 128, 256).size() == 256);
 }

@@ -1,6 +1,7 @@
 #include "bitmma/files/tensor_file.hpp"
 
 #include <filesystem>
+#include <limits>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/random.hpp"
@@ -35,7 +36,8 @@ TEST_CASE("hostile tensor files are refused with the file and the field, and nev
            Row{with_header("[]"), "a JSON object"},
            Row{with_header("\"x\""), "a JSON object"},
            Row{with_header(big), "header"},
-           Row{with_header("{\"a\":" + big + std::string(200, ']') + "}"), "deeply nested"},
+           Row{with_header("{\"a\":" + big + std::string(200, ']') + "}"), "tensor a = an array"},
+           Row{with_header("{\"a\":{\"more\":" + big + std::string(200, ']') + "}}"), "deeply nested"},
            Row{with_header("{\"__metadata__\":5}"), "__metadata__"},
            Row{with_header("{\"__metadata__\":{\"k\":5}}"), "__metadata__ k"},
            Row{with_header("{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}"), "twice"},
@@ -69,6 +71,21 @@ TEST_CASE("hostile tensor files are refused with the file and the field, and nev
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "12"),
                "after the last tensor"},
            Row{with_header("{\"\xff\":1}"), "header"},
+           // What the safetensors library does not take either.
+           Row{with_header("\xEF\xBB\xBF{}"), "a byte order mark"},
+           Row{with_header(std::string("{}\0\0", 4)), "a zero byte at byte 2"},
+           Row{with_header("{} x"), "header"},
+           Row{with_header("{},"), "header"},
+           Row{with_header("{\"__metadata__\":{},\"__metadata__\":{}}"), "twice"},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}"),
+               "twice"},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[[0]],\"data_offsets\":[0,0]}}"), "tensor x shape"},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0,0]}}"), "[begin, end]"},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,-1]}}"),
+               "tensor x data_offsets"},
+           Row{with_header("{\"x\":{\"dtype\":null,\"shape\":[0],\"data_offsets\":[0,0]}}"), "tensor x dtype = null"},
+           Row{with_header("{\"x\":[]}"), "tensor x = an array"},
+           Row{with_header("{\"\\u001b[31m\":5}"), "tensor \\x1b[31m"},
        }) {
     test::write_text(path, row.text);
     INFO(row.text.substr(0, 200));
@@ -76,6 +93,102 @@ TEST_CASE("hostile tensor files are refused with the file and the field, and nev
   }
   CHECK_THROWS_WITH(read_tensor_file(folder.path("absent")), ContainsSubstring("No such file"));
   CHECK_THROWS_WITH(read_tensor_file(folder.path(".")), ContainsSubstring("directory"));
+}
+
+TEST_CASE("what is wrong with a header is said in bitmma's own words") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("bad");
+  for (const std::string& header :
+       {std::string("not json"), std::string("{"), std::string("{\"x\""), std::string("{\"a\":tru}"),
+        std::string("{\"\xc3\":1}"), std::string("{\"a\":1e999}"), std::string("{\"a\":") + std::string(5000, '9'),
+        std::string("{\"a\n\":1}")}) {
+    test::write_text(path, with_header(header));
+    try {
+      read_tensor_file(path);
+      FAIL_CHECK(header);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      CHECK(text.size() < 400 + path.size());
+      for (const char* words : {"json.exception", "nlohmann", "parse_error", "std::"})
+        CHECK(text.find(words) == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("spaces before a header and behind it are taken, and unknown parts of a tensor are passed over") {
+  const test::TemporaryFolder folder;
+  test::write_text(folder.path("x"),
+                   with_header(" \n{\"x\":{\"dtype\":\"U8\",\"more\":{\"a\":[1,{\"b\":null}]},\"shape\":[2],"
+                               "\"data_offsets\":[0,2]}}  \n ",
+                               "12"));
+  const TensorFile file = read_tensor_file(folder.path("x"));
+  REQUIRE(file.tensors.size() == 1);
+  CHECK(file.tensors[0].shape == std::vector<int64_t>{2});
+}
+
+TEST_CASE("headers of very many tensors and keys take no longer than their length says") {
+  // Where every name was compared with all before it, this took minutes.
+  constexpr int count = 150'000;
+  const test::TemporaryFolder folder;
+  TensorFile file;
+  for (int i = 0; i < count; ++i) {
+    file.metadata.emplace_back("key " + std::to_string(i), "value");
+    file.tensors.push_back({.name = "tensor " + std::to_string(i), .dtype = "U8", .shape = {0}});
+  }
+  write_tensor_file(folder.path("many"), file);
+  TensorFile back = read_tensor_file(folder.path("many"));
+  CHECK(back.tensors.size() == count);
+  CHECK(back.metadata.size() == count);
+  CHECK(back.find("tensor 149999") != nullptr);
+  back.tensors.push_back(back.tensors[70'000]);
+  CHECK_THROWS_WITH(write_tensor_file(folder.path("twice"), back), ContainsSubstring("the key \"tensor 70000\" twice"));
+}
+
+TEST_CASE("a tensor that no reader would take is not written") {
+  const test::TemporaryFolder folder;
+  struct Row {
+    Tensor tensor;
+    std::string message;
+  };
+  for (const Row& row : {Row{Tensor::from_bytes("x", "U8", {2}, {1}), "1 bytes: legal is 2 for U8 [2]"},
+                         Row{Tensor::from_bytes("x", "U8", {-1}, {1}), "tensor x = [-1]"},
+                         Row{Tensor::from_bytes("x", "U64", {int64_t{1} << 62, 4}, {}), "less than 2^64 bytes"},
+                         Row{Tensor::from_bytes("\xff", "U8", {1}, {1}), "UTF-8"},
+                         Row{Tensor::from_bytes("x", "\xff", {1}, {1}), "UTF-8"},
+                         Row{Tensor::from_bytes("__metadata__", "U8", {1}, {1}), "twice"}}) {
+    TensorFile file;
+    file.tensors.push_back(row.tensor);
+    INFO(row.message);
+    CHECK_THROWS_WITH(write_tensor_file(folder.path("x"), file), ContainsSubstring(row.message));
+    CHECK_FALSE(std::filesystem::exists(folder.path("x")));
+  }
+  TensorFile keys;
+  keys.metadata = {{"k", "\xff"}};
+  CHECK_THROWS_WITH(write_tensor_file(folder.path("x"), keys), ContainsSubstring("UTF-8"));
+  keys.metadata = {{"k", "1"}, {"k", "2"}};
+  CHECK_THROWS_WITH(write_tensor_file(folder.path("x"), keys), ContainsSubstring("the key \"k\" twice"));
+}
+
+TEST_CASE("more cases than a file can hold are refused with the size, before anything is written") {
+  const test::TemporaryFolder folder;
+  const auto make = [](int64_t) {
+    TensorFile file;
+    file.tensors.push_back(Tensor::from_bytes("x", "U64", {1, 2}, std::vector<uint8_t>(16)));
+    return file;
+  };
+  for (const int64_t cases : {std::numeric_limits<int64_t>::max(), int64_t{1} << 60, int64_t{1} << 59})
+    CHECK_THROWS_WITH(write_case_batches(folder.path("x"), cases, make), ContainsSubstring("a file of at most"));
+  for (const int64_t cases : {int64_t{0}, int64_t{-1}})
+    CHECK_THROWS_WITH(write_case_batches(folder.path("x"), cases, make), ContainsSubstring("cases = "));
+  const auto none = [](int64_t) { return TensorFile{}; };
+  const auto too_many = [](int64_t) {
+    TensorFile file;
+    file.tensors.push_back(Tensor::from_bytes("x", "U8", {3}, {1, 2, 3}));
+    return file;
+  };
+  CHECK_THROWS_WITH(write_case_batches(folder.path("x"), 2, none), ContainsSubstring("cases from 0 on = 0"));
+  CHECK_THROWS_WITH(write_case_batches(folder.path("x"), 2, too_many), ContainsSubstring("legal is 1..2"));
+  CHECK_FALSE(std::filesystem::exists(folder.path("x")));
 }
 
 TEST_CASE("a real file with any byte changed or cut off is read or refused, never worse") {

@@ -1,6 +1,7 @@
 #include "bitmma/files/vector_file.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "bitmma/core/error.hpp"
@@ -426,4 +427,31 @@ TEST_CASE("results replace tensors of the same names and name their source; prov
   CHECK(changed.source() == "someone else");
   CHECK(case_at(changed, 0).before == one.before);
   CHECK(case_at(changed, 0).after == one.after);
+}
+
+TEST_CASE("what the format does not have is kept, and nobody who asks for cases sees it") {
+  TensorFile file = golden_of(parse_instruction(f16_wgmma), 2);
+  file.set(Tensor::from_bytes("mine", "U8", {2}, {1, 2}));
+  file.set_metadata("extra", "kept");
+  const VectorFile vectors = as_vector_file(file);
+  CHECK(vectors.file.find("mine"));
+  const VectorFile part = known_part(vectors);
+  CHECK_FALSE(part.file.find("mine"));
+  CHECK_FALSE(part.file.find_metadata("extra"));
+  CHECK(part.source() == vectors.source());
+  CHECK(part.cases == 2);
+  for (int64_t index = 0; index < 2; ++index) CHECK(case_at(part, index).before == case_at(vectors, index).before);
+}
+
+TEST_CASE("a case that a file does not have is refused, however it is asked for") {
+  const VectorFile vectors = as_vector_file(golden_of(f16_tcgen05(16), 2));
+  for (const int64_t index : {int64_t{-1}, int64_t{2}, std::numeric_limits<int64_t>::max()}) {
+    CHECK_THROWS_WITH(case_at(vectors, index), ContainsSubstring("0..1"));
+    CHECK_THROWS_WITH(instruction_at(vectors, index), ContainsSubstring("0..1"));
+  }
+}
+
+TEST_CASE("the source of a file cannot speak to a terminal") {
+  CHECK(as_vector_file(with_key(golden_of(parse_instruction(f16_wgmma)), "source", "a \x1b[2J GPU")).source() ==
+        "a \\x1b[2J GPU");
 }

@@ -152,8 +152,12 @@ TEST_CASE("encode is the inverse of decode for every number of every format") {
 TEST_CASE("encode refuses what no code has") {
   CHECK_THROWS_AS(encode(Format::e2m1, {.number = NumberClass::nan}), Error);
   CHECK_THROWS_AS(encode(Format::e4m3, {.number = NumberClass::infinity}), Error);
-  CHECK_THROWS_AS(encode(Format::e4m3, {.significand = 15, .exponent = 8}), Error);    // 480
-  CHECK_THROWS_AS(encode(Format::e4m3, {.significand = 1, .exponent = -7}), Error);    // 2^-10
+  CHECK_THROWS_AS(encode(Format::e4m3, {.significand = 15, .exponent = 8}), Error);  // 480
+  CHECK_THROWS_AS(encode(Format::e4m3, {.significand = 1, .exponent = -7}), Error);  // 2^-10
+  for (const int exponent : {std::numeric_limits<int>::min(), std::numeric_limits<int>::max()}) {
+    CHECK_THROWS_AS(encode(Format::f64, {.significand = 2, .exponent = exponent}), Error);
+    CHECK(encode(Format::f64, {.exponent = exponent}) == 0);  // a zero has any exponent
+  }
   CHECK_THROWS_AS(encode(Format::f16, {.significand = 0xFFF, .exponent = 0}), Error);  // 12 bits
   CHECK(encode(Format::f16, {.significand = 0x800, .exponent = 0}) == 0x4000);         // 2.0, written denormalised
   CHECK_THROWS_AS(encode(Format::f64, {.significand = (uint64_t{1} << 53) + 1, .exponent = 0}), Error);    // 54 bits

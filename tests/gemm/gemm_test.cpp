@@ -11,7 +11,6 @@
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/statement.hpp"
-#include "gemm/f32.hpp"
 #include "gemm/gemm_inside.hpp"
 #include "oracle/slow_dot.hpp"
 #include "support/catch.hpp"
@@ -127,24 +126,6 @@ std::string wgmma_of(const char* types, int k) {
 }
 
 }  // namespace
-
-TEST_CASE("f32 between instructions is IEEE: one rounding, no contraction, one NaN", "[rule:ieee]") {
-  RandomStream random(21, 0);
-  for (int i = 0; i < 100'000; ++i) {
-    const uint32_t x = random.word(), y = random.one_in(4) ? x ^ 0x80000000 ^ (random.word() & 7) : random.word(),
-                   z = random.word();
-    REQUIRE(f32::add(x, y) == ieee_add(f32_format, x, y));
-    REQUIRE(f32::fma(x, y, z) == ieee_fma(f32_format, x, y, z));
-    // x * y alone, then + z: a contraction would round once.
-    const auto product = static_cast<uint32_t>(ieee_fma(f32_format, x, y, (x ^ y) & 0x80000000));
-    REQUIRE(f32::multiply(x, y) == product);
-    REQUIRE(f32::add(f32::multiply(x, y), z) == ieee_add(f32_format, product, z));
-  }
-  CHECK(f32::flushed(0x80000001) == 0x80000000);
-  CHECK(f32::flushed(0x00800000) == 0x00800000);
-  CHECK(f32::relu(0xBF800000) == 0);
-  CHECK(f32::relu(0x7FFFFFFF) == 0);
-}
 
 TEST_CASE("whole products are what the slow oracle chains, for plans of every kind") {
   const std::string bf16 = wgmma_of("bf16.bf16", 16), f16 = wgmma_of("f16.f16", 16), fp8 = wgmma_of("e4m3.e4m3", 32),

@@ -1,5 +1,7 @@
 #include "bitmma/gemm/plan.hpp"
 
+#include <limits>
+
 #include "bitmma/gemm/gemm.hpp"
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
@@ -122,6 +124,12 @@ TEST_CASE("the rules cut K as libraries do, and say what they lose") {
   CHECK(slices(3, 64, SplitRule::big_first, 1000) == Slices{{0, 384}, {384, 704}, {704, 1000}});
   CHECK(slices(64, 64, SplitRule::ceil, 128).size() == 2);
   CHECK(slices(1 << 30, 1, SplitRule::ceil, 8).size() == 8);
+  CHECK(slices(std::numeric_limits<int>::max(), 1, SplitRule::big_last, 3) == Slices{{0, 1}, {1, 2}, {2, 3}});
+  for (const int64_t k : {int64_t{-1}, int64_t{1} << 31, std::numeric_limits<int64_t>::max()}) {
+    CHECK_THROWS_WITH(slices(1, 64, SplitRule::ceil, k), ContainsSubstring("K = " + std::to_string(k)));
+  }
+  CHECK_THROWS_WITH(slices(0, 64, SplitRule::floor, 8), ContainsSubstring("count 0, unit 64"));
+  CHECK_THROWS_WITH(slices(1, 0, SplitRule::nvjet, 8), ContainsSubstring("count 1, unit 0"));
   CHECK(slices(1 << 30, 64, SplitRule::floor, 8) == Slices{{0, 8}});
   CHECK(slices_of({.cuts = {0, 5, 5, 9, 100}}, 20) == Slices{{0, 5}, {5, 9}, {9, 20}});
   // The last 8 of 11528 are lost in nine slices and not in five.

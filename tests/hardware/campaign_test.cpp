@@ -1,10 +1,16 @@
 #include "bitmma/hardware/campaign.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
+#include <chrono>
+#include <condition_variable>
 #include <filesystem>
+#include <limits>
+#include <mutex>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/files/compare.hpp"
@@ -112,14 +118,201 @@ TEST_CASE("a wrong device is caught, and every mismatching case is saved as a fi
   }
 }
 
-TEST_CASE("a device that fails ends the campaign with its error") {
+TEST_CASE("a device that fails ends the campaign with its error, and what was done before is kept") {
   const auto broken = [](const Instruction&, Target, std::span<const State>) -> std::vector<State> {
     throw Error(Violation{.field = "GPU", .seen = "gone"});
   };
   CHECK_THROWS_WITH(run_campaign({.units = 3, .outputs_per_unit = 1000}, broken), ContainsSubstring("GPU = gone"));
+
+  // The third unit fails, each time in another way.
+  const std::vector<std::pair<std::string, std::function<std::vector<State>()>>> failures{
+      {"GPU = gone", [&] { return broken(Wgmma{}, Target::sm_90a, {}); }},
+      {"unit 12 = std::bad_alloc", []() -> std::vector<State> { throw std::bad_alloc(); }},
+      {"states after the instruction = 1: legal is 12, as many as before it", [] { return std::vector<State>(1); }}};
+  for (const auto& [message, fail] : failures) {
+    int calls = 0;
+    const auto third = [&](const Instruction& instruction, Target target, std::span<const State> cases) {
+      return ++calls == 3 ? fail() : model_device(instruction, target, cases);
+    };
+    try {
+      run_campaign({.first_unit = 10, .units = 100, .outputs_per_unit = 1000}, third);
+      FAIL("a unit failed");
+    } catch (const CampaignError& error) {
+      CHECK_THAT(error.what(), ContainsSubstring(message));
+      CHECK(error.report.total.units == 2);
+      CHECK(error.report.total.outputs > 0);
+      CHECK(error.report.next_unit == 12);
+      CHECK(calls == 3);
+    }
+  }
 }
 
-TEST_CASE("the help of gpu knows how many units meet every mnemonic, and no units are no work") {
+TEST_CASE("units beside one that fails are counted, and going on begins with the one that failed") {
+  std::mutex mutex;
+  std::condition_variable other_is_done;
+  bool done = false;
+  // The second unit that comes waits for the first: each thread has one.
+  int calls = 0;
+  const auto device = [&](const Instruction& instruction, Target target, std::span<const State> cases) {
+    const bool first = [&] {
+      const std::lock_guard lock(mutex);
+      return ++calls == 1;
+    }();
+    if (!first) return model_device(instruction, target, cases);
+    std::unique_lock lock(mutex);
+    // Without a second thread it would never come.
+    if (!other_is_done.wait_for(lock, std::chrono::minutes(5), [&] { return done; })) throw std::runtime_error("alone");
+    throw Error(Violation{.field = "GPU", .seen = "gone"});
+  };
+  const auto progress = [&](const CampaignRow& total) {
+    const std::lock_guard lock(mutex);
+    done = total.units == 3;
+    if (done) other_is_done.notify_one();
+  };
+  try {
+    run_campaign({.units = 4, .outputs_per_unit = 1000, .threads = 2}, device, progress);
+    FAIL("a unit failed");
+  } catch (const CampaignError& error) {
+    CHECK(error.report.total.units == 3);
+    CHECK(error.report.next_unit <= 1);  // whichever unit came first
+  }
+}
+
+TEST_CASE("a campaign that is asked to stop ends its units, leaves no gap, and goes on to the same table") {
+  for (const int threads : {1, 3}) {
+    CampaignOptions options{.seed = 9, .units = campaign_units, .outputs_per_unit = 1000, .threads = threads};
+    std::atomic<int> done = 0;
+    options.stop = [&] { return done >= 5; };
+    const CampaignReport first = run_campaign(options, model_device, [&](const CampaignRow&) { ++done; });
+    CHECK(first.total.units >= 5);
+    CHECK(first.total.units <= 5 + threads);
+    REQUIRE(first.next_unit == first.total.units);  // no gap
+
+    options.stop = {};
+    options.first_unit = first.next_unit, options.units = 10 - first.next_unit;
+    CampaignReport second = run_campaign(options, model_device);
+    CHECK(second.next_unit == 10);
+    options.first_unit = 0, options.units = 10;
+    const CampaignReport whole = run_campaign(options, model_device);
+    for (const auto& [name, row] : first.rows) second.rows[name] += row;
+    CHECK(second.rows == whole.rows);
+  }
+  const CampaignReport nothing =
+      run_campaign({.first_unit = 3, .outputs_per_unit = 1000, .stop = [] { return true; }}, model_device);
+  CHECK(nothing.total.units == 0);
+  CHECK(nothing.next_unit == 3);
+}
+
+TEST_CASE("mismatches that cannot be saved are counted with their reason and do not end a campaign") {
+  const test::TemporaryFolder folder;
+  const auto zeros = [](const Instruction& instruction, Target target, std::span<const State> cases) {
+    auto after = model_device(instruction, target, cases);
+    for (State& state : after) {
+      for (uint32_t& word : state.writable_words(Field::accumulator)) word ^= 0x10001;
+    }
+    return after;
+  };
+  for (const int64_t max_saved : {0, 1, 20, 1000}) {
+    const CampaignReport report = run_campaign({.seed = 4,
+                                                .units = 2,
+                                                .outputs_per_unit = 1000,
+                                                .save_folder = folder.path("there is no such folder"),
+                                                .max_saved = max_saved},
+                                               zeros);
+    CHECK(report.total.units == 2);
+    CHECK(report.total.cases == 24);
+    CHECK(report.total.mismatches > 24);
+    CHECK(report.saved.empty());
+    if (max_saved == 0) {
+      CHECK(report.not_saved.empty());
+      continue;
+    }
+    REQUIRE(report.not_saved.size() == 1);
+    CHECK(report.not_saved[0].unit == 0);
+    CHECK(report.not_saved[0].case_index == 0);
+    CHECK(report.not_saved[0].cases == std::min<int64_t>(max_saved, 24));
+    CHECK_THAT(report.not_saved[0].reason, ContainsSubstring("folder"));
+  }
+}
+
+TEST_CASE("campaigns, units and instructions that cannot be are refused, each field by name") {
+  const auto message_of = [](const CampaignOptions& options) {
+    const auto nothing = [](const Instruction&, Target, std::span<const State>) -> std::vector<State> {
+      FAIL("nothing is to run");
+      return {};
+    };
+    try {
+      run_campaign(options, nothing);
+      return std::string("fine");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  constexpr int64_t largest = std::numeric_limits<int64_t>::max(), smallest = std::numeric_limits<int64_t>::min();
+  const std::string last = std::to_string(campaign_units - 1);
+  for (const int64_t first : {int64_t{-1}, int64_t{-1074}, smallest, campaign_units, largest}) {
+    CHECK_THAT(message_of({.first_unit = first, .units = 2}),
+               ContainsSubstring("first_unit = " + std::to_string(first) + ": legal is 0.." + last));
+    CHECK_THROWS_WITH(campaign_instruction(0, first), ContainsSubstring("unit = " + std::to_string(first)));
+    CHECK_THROWS_WITH(campaign_unit(0, first, 1000), ContainsSubstring("unit = " + std::to_string(first)));
+  }
+  CHECK_NOTHROW(campaign_instruction(0, campaign_units - 1));
+  for (const int64_t units : {int64_t{0}, int64_t{-1}, smallest, campaign_units, largest}) {
+    CHECK_THAT(
+        message_of({.first_unit = 1, .units = units}),
+        ContainsSubstring("units = " + std::to_string(units) + ": legal is 1.." + last + ", from the first unit"));
+  }
+  for (const int64_t outputs : {int64_t{0}, int64_t{-1'000'000'000}, campaign_unit_outputs + 1, largest}) {
+    CHECK_THAT(message_of({.outputs_per_unit = outputs}), ContainsSubstring("outputs_per_unit = "));
+    CHECK_THROWS_WITH(campaign_unit(0, 0, outputs), ContainsSubstring("outputs = " + std::to_string(outputs)));
+  }
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (const double seconds : {-1.0, 1e308, infinity, -infinity, std::numeric_limits<double>::quiet_NaN()})
+    CHECK_THAT(message_of({.seconds = seconds}), ContainsSubstring("seconds = "));
+  CHECK_THAT(message_of({.max_saved = -5}), ContainsSubstring("max_saved = -5: legal is 0 or more"));
+  CHECK_THAT(message_of({.threads = 0}), ContainsSubstring("threads = 0: legal is 1 or more"));
+  CHECK_THAT(message_of({.family = Family::tcgen05}),
+             ContainsSubstring("family = tcgen05: legal is wgmma or mma.sync"));
+  CHECK_THAT(message_of({.family = Family::tmem_move}), ContainsSubstring("family = tcgen05 moves"));
+  CHECK_THAT(message_of({.target = Target::sm_100a}), ContainsSubstring("family = wgmma on sm_100a"));
+  CHECK_THAT(message_of({.first_unit = -1, .units = 0, .max_saved = -1}), ContainsSubstring("first_unit = -1") &&
+                                                                              ContainsSubstring("\nunits = 0") &&
+                                                                              ContainsSubstring("\nmax_saved = -1"));
+}
+
+TEST_CASE("units that nobody asks for are passed over without making them, however many there are") {
+  // Mnemonics repeat with their count: one round says whether any unit is meant.
+  const int64_t count = std::ssize(all_instructions(Family::wgmma));
+  for (int64_t unit = 0; unit < count; unit += 97) {
+    CHECK(print(campaign_instruction(3, unit)) == print(campaign_instruction(3, unit + 5 * count)));
+    CHECK(print(campaign_instruction(3, unit)) == print(all_instructions(Family::wgmma)[static_cast<size_t>(unit)]));
+  }
+  CHECK_THROWS_WITH(run_campaign({.units = campaign_units, .only = "zzz"}, model_device),
+                    ContainsSubstring("only = zzz"));
+  const std::string rare = print(campaign_instruction(0, 700));
+  int64_t calls = 0;
+  const auto device = [&](const Instruction& instruction, Target target, std::span<const State> cases) {
+    ++calls;
+    CHECK(print(instruction) == rare);
+    return model_device(instruction, target, cases);
+  };
+  const CampaignReport report = run_campaign(
+      {.units = campaign_units, .outputs_per_unit = 1000, .stop = [&] { return calls == 3; }, .only = rare}, device);
+  CHECK(report.total.units == 3);
+  CHECK(report.next_unit == 700 + 3 * count);  // the next that is meant
+}
+
+TEST_CASE("no two units draw the same random numbers: their sizes and their number are bounded") {
+  for (const Family family : {Family::wgmma, Family::mma_sync}) {
+    for (const Instruction& one : all_instructions(family)) {
+      const Mma mma = mma_of(one);
+      // Streams of a unit: the instruction's, and two for each case, of 1 << 20.
+      CHECK(1 + 2 * (campaign_unit_outputs / (int64_t{mma.m} * mma.n)) < int64_t{1} << 20);
+    }
+  }
+}
+
+TEST_CASE("the help of gpu knows how many units meet every mnemonic") {
   std::ostringstream out, err;
   CHECK(cli::run({"gpu", "--help"}, {.out = out, .err = err}) == 0);
   std::string words = out.str();
@@ -129,7 +322,6 @@ TEST_CASE("the help of gpu knows how many units meet every mnemonic, and no unit
   std::ranges::replace(words, '\n', ' ');
   CHECK_THAT(words,
              ContainsSubstring(std::to_string(all_instructions(Family::wgmma).size()) + " meet every mnemonic once"));
-  CHECK(run_campaign({.units = 0}, model_device).total.units == 0);
 }
 
 TEST_CASE("without a GPU, gpu says so and exits with 2") {

@@ -125,6 +125,15 @@ TEST_CASE(
   CHECK(find_form(Wgmma{.d = Format::s32}) == nullptr);
 }
 
+TEST_CASE("what has no row is legal nowhere: block scales with any D but f32") {
+  for (const FormatInfo& format : formats) {
+    INFO(format.name);
+    const Instruction scaled = Tcgen05Mma{.kind = MmaKind::mxf8f6f4, .d = format.id};
+    CHECK(violations_of(scaled, Target::sm_100a).empty() == (find_form(scaled) != nullptr));
+    CHECK((find_form(scaled) != nullptr) == (format.id == Format::f32));
+  }
+}
+
 TEST_CASE("the targets of an integer tcgen05.mma and of K = 96 are their own") {
   const Instruction integer = Tcgen05Mma{.kind = MmaKind::i8}, wide = Tcgen05Mma{.kind = MmaKind::mxf4nvf4, .k = 96};
   CHECK(targets_of(integer) == TargetSet{Target::sm_100a});

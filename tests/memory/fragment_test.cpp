@@ -43,6 +43,17 @@ TEST_CASE("every element of A in registers is where CUTLASS puts it", "[rule:fra
   CHECK(elements == 5632);
 }
 
+namespace {
+
+/// A format of so many bits, any.
+Format format_of(int bits) {
+  const auto row = std::ranges::find(formats, bits, &FormatInfo::bits);
+  REQUIRE(row != formats.end());
+  return row->id;
+}
+
+}  // namespace
+
 TEST_CASE("both directions of every fragment are inverse, and gather reads what scatter wrote") {
   RandomStream random(5, 0);
   std::vector<Fragment> fragments{wgmma_a_fragment(Format::tf32, 8),
@@ -61,7 +72,8 @@ TEST_CASE("both directions of every fragment are inverse, and gather reads what 
   for (const Fragment& fragment : fragments) {
     if (fragment.role == FragmentRole::a) CHECK(fragment.registers() == 4);
     std::set<std::tuple<int, int, int>> places;
-    Matrix values(Format::u8, fragment.rows, fragment.cols);
+    const Format format = format_of(fragment.element_bits);
+    Matrix values(format, fragment.rows, fragment.cols);
     for (int row = 0; row < fragment.rows; ++row) {
       for (int col = 0; col < fragment.cols; ++col) {
         const RegisterPlace place = place_of(fragment, row, col);
@@ -73,8 +85,8 @@ TEST_CASE("both directions of every fragment are inverse, and gather reads what 
     REQUIRE(places.size() == static_cast<size_t>(fragment.rows) * static_cast<size_t>(fragment.cols));
     std::vector<uint32_t> registers(static_cast<size_t>(fragment.words()));
     scatter(values, fragment, registers, "D");
-    REQUIRE(gather(registers, fragment, Format::u8, "D") == values);
-    REQUIRE(gather_transposed(registers, fragment, Format::u8, "D") == transposed(values));
+    REQUIRE(gather(registers, fragment, format, "D") == values);
+    REQUIRE(gather_transposed(registers, fragment, format, "D") == transposed(values));
     std::vector<uint32_t> again(registers.size(), 0xA5A5A5A5);
     scatter_transposed(transposed(values), fragment, again, "D");
     REQUIRE(again == registers);

@@ -58,6 +58,26 @@ TEST_CASE("selected positions survive a trip through the registers, for every se
   }
 }
 
+TEST_CASE("metadata of any K that a quad's registers describe lies inside them") {
+  for (const int bits : {4, 8, 16, 32}) {
+    for (int stored_k = 1; stored_k <= 256; ++stored_k) {
+      MetadataLayout layout;
+      try {
+        layout = metadata_layout(bits, stored_k);
+      } catch (const Error&) {
+        continue;  // not whole chunks, or too many
+      }
+      INFO(bits << " bits, " << stored_k << " stored");
+      for (int selector = 0; selector < layout.selectors; ++selector) {
+        for (const int row : {0, 7, 15}) {
+          const RegisterPlace place = metadata_place_of(layout, row, stored_k - 1, selector);
+          CHECK((place.thread >= 0 && place.thread < 32 && place.bit >= 0 && place.bit < 32));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("undefined metadata is counted, and selects what an H200 takes", "[rule:selection]") {
   CHECK(select(metadata_layout(32), std::vector<uint32_t>(128, 0), 64, 0).undefined_chunks == 512);
   const Selection pairs = select(metadata_layout(16), std::vector<uint32_t>(128, 0x11111111), 64, 0);  // positions 1, 0

@@ -188,12 +188,29 @@ TEST_CASE("a matrix whose elements are too wide or too narrow for the format is 
   const auto map = [](int element_bits) {
     return SmemMap({.descriptor = {.strides = {128, 256}}, .element_bits = element_bits, .rows = 8, .cols = 16});
   };
-  for (const auto& [element_bits, format] : {std::pair(16, Format::e2m1), std::pair(32, Format::f16),
-                                             std::pair(8, Format::f16), std::pair(16, Format::f32)}) {
+  for (const auto& [element_bits, format] :
+       {std::pair(16, Format::e2m1), std::pair(32, Format::f16), std::pair(8, Format::f16), std::pair(16, Format::f32),
+        std::pair(8, Format::b1)}) {
     INFO(element_bits << " bits, " << info(format).name);
     CHECK_THROWS_AS(gather(image, map(element_bits), format, "A"), Error);
     CHECK_THROWS_AS(gather_transposed(image, map(element_bits), format, "A"), Error);
     CHECK_THROWS_AS(scatter(Matrix(format, 8, 16), map(element_bits), image, "A"), Error);
   }
   CHECK_NOTHROW(gather(image, map(8), Format::e2m1, "A"));  // as the f8f6f4 kinds keep it
+}
+
+TEST_CASE("a packed MN-major matrix with an absolute leading dimension is read the same in both directions") {
+  std::vector<uint8_t> image(65536);
+  RandomStream random(5, 0);
+  for (uint8_t& byte : image) byte = static_cast<uint8_t>(random.word());
+  const SmemMap map({.descriptor = {.target = Target::sm_100a,
+                                    .strides = {4096, 1024},
+                                    .swizzle = Swizzle::b128,
+                                    .leading_dim_absolute = true},
+                     .major = Major::mn,
+                     .element_bits = 4,
+                     .rows = 64,
+                     .cols = 69});
+  CHECK(map.place_of(1, 0) == SmemPlace{.byte = 0, .bit = 4});
+  CHECK(gather_transposed(image, map, Format::e2m1, "A") == transposed(gather(image, map, Format::e2m1, "A")));
 }

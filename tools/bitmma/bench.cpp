@@ -7,6 +7,7 @@
 #include "bench_case.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -116,7 +117,7 @@ void run_bench(Context& context, const BenchFlags& flags) {
     }
   }
   if (flags.json) {
-    context.terminal.out << Json{{"cpu_target", cpu_target()}, {"results", results}}.dump(2) << '\n';
+    context.terminal.out << json_text(Json{{"cpu_target", cpu_target()}, {"results", results}}) << '\n';
     return;
   }
   context.terminal.out << print_table(table)

@@ -1,23 +1,18 @@
 #include "cli.hpp"
 
+#include <new>
+
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
 #include "commands.hpp"
+#include "numbers.hpp"
 
 namespace bitmma::cli {
 
-int run(const std::vector<std::string>& arguments, Terminal terminal) {
-  Context context{.terminal = terminal};
-  CLI::App app("bitmma: what NVIDIA's matrix instructions compute, bit for bit, without the GPU", "bitmma");
-  app.set_version_flag("--version", version());
-  app.require_subcommand(1);
-  app.set_help_all_flag("--help-all", "help of every command");
-  app.footer(
-      "Examples:\n"
-      "  bitmma verify data/golden/sm_90a                 recompute every recorded D and compare\n"
-      "  bitmma simulate case.safetensors -o out.safetensors\n"
-      "  bitmma decode 0x4000004000010000                 what does this descriptor say?\n"
-      "Exit codes: 0 same or done, 1 differs, 2 bad request.");
+namespace {
+
+void add_commands(CLI::App& app, Context& context) {
   add_simulate(app, context);
   add_golden(app, context);
   add_gemm(app, context);
@@ -32,16 +27,25 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
   add_ptx(app, context);
   add_gpu(app, context);
   add_bench(app, context);
+}
+
+/// CLI11 would only say that a subcommand is required.
+void require_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::string verbs;
+  bool known = arguments.empty() || arguments[0].starts_with("-");
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
+    known |= !arguments.empty() && verb->get_name() == arguments[0];
+  }
+  if (!known)
+    throw Error({.field = "command", .seen = arguments[0], .expected = verbs, .fix = "bitmma --help shows examples"});
+}
+
+/// Parses and runs; the exit code.
+int run_command(CLI::App& app, Context& context, const std::vector<std::string>& arguments) {
+  const Terminal& terminal = context.terminal;
   try {
-    // CLI11 would only say that a subcommand is required.
-    std::string verbs;
-    bool known = arguments.empty() || arguments[0].starts_with("-");
-    for (const CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; })) {
-      verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
-      known |= !arguments.empty() && verb->get_name() == arguments[0];
-    }
-    if (!known)
-      throw Error({.field = "command", .seen = arguments[0], .expected = verbs, .fix = "bitmma --help shows examples"});
+    require_command(app, arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
@@ -50,11 +54,41 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
   } catch (const Error& error) {
     for (const Violation& violation : error.violations()) terminal.err << "error: " << print(violation) << '\n';
     return exit_bad_request;
+  } catch (const std::bad_alloc&) {
+    terminal.err << "error: not enough memory for this request; nothing was written\n";
+    return exit_bad_request;
   } catch (const std::exception& error) {
     terminal.err << "error: " << error.what() << '\n';
     return exit_bad_request;
   }
   return context.exit_code;
+}
+
+}  // namespace
+
+int run(const std::vector<std::string>& arguments, Terminal terminal) {
+  Context context{.terminal = terminal};
+  CLI::App app("bitmma: what NVIDIA's matrix instructions compute, bit for bit, without the GPU", "bitmma");
+  app.set_version_flag("--version", version());
+  app.require_subcommand(1);
+  app.set_help_all_flag("--help-all", "help of every command");
+  app.footer(
+      "Examples:\n"
+      "  bitmma verify data/golden/sm_90a                 recompute every recorded D and compare\n"
+      "  bitmma simulate case.safetensors -o out.safetensors\n"
+      "  bitmma decode 0x4000004000010000                 what does this descriptor say?\n"
+      "Exit codes: 0 same or done, 1 differs, 2 bad request.");
+  add_commands(app, context);
+  take_numbers_exactly(app);
+  app.failure_message([](const CLI::App* command, const CLI::Error& error) {
+    return printable(CLI::FailureMessage::simple(command, error));
+  });
+  const int code = run_command(app, context, arguments);
+  // A result that does not arrive is no result.
+  terminal.out.flush();
+  if (terminal.out) return code;
+  terminal.err << "error: standard output could not be written completely; is it closed, or its disk full?\n";
+  return exit_bad_request;
 }
 
 }  // namespace bitmma::cli

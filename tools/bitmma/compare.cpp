@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -31,7 +32,7 @@ void run_compare(Context& context, const CompareFlags& flags) {
          {std::tuple("expected", &flags.expected, &expected), std::tuple("actual", &flags.actual, &actual)}) {
       json[name] = {{"file", *path}, {"target", print(vectors->target)}, {"source", vectors->source()}};
     }
-    out << json.dump(2) << '\n';
+    out << json_text(json) << '\n';
     return;
   }
   const std::string targets = print_targets(expected, actual);

@@ -9,6 +9,7 @@
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -267,7 +268,7 @@ void run_decode(Context& context, const DecodeFlags& flags) {
     else if (!flags.kind.empty()) decode_idesc(context, flags, text, json);
     else decode_descriptor(context, flags, text, json);
   }
-  if (flags.json) context.terminal.out << (json.size() == 1 ? json[0] : json).dump(2) << '\n';
+  if (flags.json) context.terminal.out << json_text(json.size() == 1 ? json[0] : json) << '\n';
 }
 
 }  // namespace

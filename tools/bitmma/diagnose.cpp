@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -61,7 +62,7 @@ void list_faults(Context& context, const DiagnoseFlags& flags, std::span<const C
     table.push_back({fault.id, std::string(print(fault.stage)), fault.what, fault.fix});
     json.push_back(fault_json(fault));
   }
-  context.terminal.out << (flags.json ? json.dump(2) + "\n" : print_table(table));
+  context.terminal.out << (flags.json ? json_text(json) + "\n" : print_table(table));
 }
 
 Json diagnosis_json(const VectorFile& vectors, const Diagnosis& diagnosis) {
@@ -128,8 +129,10 @@ void run_diagnose(Context& context, const DiagnoseFlags& flags) {
   }
   const VectorFile other = flags.file.read(flags.actual.empty() ? flags.expected : flags.actual);
   const Diagnosis diagnosis = diagnose(cases, wrong_d(vectors, other, options.max_cases), options);
+  vectors.require_unchanged();
+  other.require_unchanged();
   context.exit_code = diagnosis.wrong == 0 ? exit_same : exit_differs;
-  if (flags.json) context.terminal.out << diagnosis_json(vectors, diagnosis).dump(2) << '\n';
+  if (flags.json) context.terminal.out << json_text(diagnosis_json(vectors, diagnosis)) << '\n';
   else print_diagnosis(context, vectors, diagnosis);
 }
 

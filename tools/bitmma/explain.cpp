@@ -4,6 +4,7 @@
 
 #include "bitmma/analysis/report.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -23,7 +24,8 @@ void run_explain(Context& context, const ExplainFlags& flags) {
   require_case(vectors, flags.index);
   const Case one = case_at(vectors, flags.index);
   const Explanation e = naming_flag("row, col", "--row, --col", [&] { return explain(one, flags.row, flags.col); });
-  if (flags.json) context.terminal.out << Json::parse(report(e, one.target)).dump(2) << '\n';
+  vectors.require_unchanged();
+  if (flags.json) context.terminal.out << json_text(Json::parse(report(e, one.target))) << '\n';
   else context.terminal.out << fmt::format("target: {}\n", print(one.target)) << print(e);
   context.exit_code = !e.recorded_d || *e.recorded_d == e.d ? exit_same : exit_differs;
 }

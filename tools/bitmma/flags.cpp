@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <system_error>
 
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
@@ -140,32 +142,73 @@ uint64_t require_word(std::string_view field, const std::string& text) {
   throw Error({.field = std::string(field), .seen = text, .expected = "a 64-bit number such as 0x4000004000010000"});
 }
 
-std::string output_path(const std::string& input, const std::string& output, size_t files) {
-  const bool folder = std::filesystem::is_directory(output);
-  if (files > 1 && !folder) {
+std::vector<std::string> output_paths(const std::vector<std::string>& inputs, const std::string& output) {
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(output, error);
+  if (inputs.size() > 1 && !folder) {
     throw Error({.field = "-o",
                  .seen = output,
                  .expected = "an existing folder when there are several files",
                  .fix = fmt::format("mkdir {}", output)});
   }
-  return folder ? (std::filesystem::path(output) / std::filesystem::path(input).filename()).string() : output;
+  if (!folder) return {output};
+  std::vector<std::string> outputs;
+  std::map<std::string, std::string> taken;  // the output, and whose it is
+  for (const std::string& input : inputs) {
+    outputs.push_back((std::filesystem::path(output) / std::filesystem::path(input).filename()).string());
+    const auto [other, is_new] = taken.emplace(outputs.back(), input);
+    if (is_new) continue;
+    throw Error({.field = "-o",
+                 .seen = fmt::format("{} twice, of {} and {}", outputs.back(), other->second, input),
+                 .expected = "files of different names",
+                 .fix = "run them one by one, with a name for each"});
+  }
+  return outputs;
 }
+
+namespace {
+
+bool is_vector_file_name(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return extension == ".safetensors";
+}
+
+/// The vector files below a folder, in order. Folders that cannot be read are refused by name.
+std::vector<std::string> vector_files_below(const std::string& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator entries(folder, error);
+  for (; !error && entries != std::filesystem::recursive_directory_iterator(); entries.increment(error)) {
+    std::error_code unknown;
+    const std::filesystem::file_status status = entries->status(unknown);
+    // A link to nothing is reported when it is read; pipes and devices are not meant.
+    const bool is_file = std::filesystem::is_regular_file(status) || !std::filesystem::exists(status);
+    if (is_file && is_vector_file_name(entries->path())) found.push_back(entries->path().string());
+  }
+  if (error) {
+    throw Error({.field = folder,
+                 .seen = error.message(),
+                 .expected = "a folder that can be read, with all below it",
+                 .fix = "name the files instead"});
+  }
+  if (found.empty())
+    throw Error({.field = folder, .seen = "a folder without vector files", .expected = "*.safetensors in it or below"});
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
 
 std::vector<std::string> vector_files(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
-    if (!std::filesystem::is_directory(path)) {
+    std::error_code error;  // what is not there is said by the reader
+    if (!std::filesystem::is_directory(path, error)) {
       files.push_back(path);
       continue;
     }
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
-      if (entry.is_regular_file() && entry.path().extension() == ".safetensors") found.push_back(entry.path().string());
-    }
-    if (found.empty()) {
-      throw Error({.field = path, .seen = "a folder without vector files", .expected = "*.safetensors in it or below"});
-    }
-    std::sort(found.begin(), found.end());
+    const std::vector<std::string> found = vector_files_below(path);
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;

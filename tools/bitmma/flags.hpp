@@ -85,9 +85,9 @@ std::optional<uint64_t> parse_word(const std::string& text);
 /// The same for a descriptor. Throws Error naming the field.
 uint64_t require_word(std::string_view field, const std::string& text);
 
-/// Where the result of `input` goes: `output` itself for one file, a name inside it for several or when it is a folder.
-/// Throws Error when several files meet an `output` that is no folder.
-std::string output_path(const std::string& input, const std::string& output, size_t files);
+/// Where the result of each input goes: `output` itself for one file, a name inside it for several or when it is a
+/// folder. Throws Error when several files meet an `output` that is no folder, or one name.
+std::vector<std::string> output_paths(const std::vector<std::string>& inputs, const std::string& output);
 
 /// Files named, and all *.safetensors below folders named, in order. Throws Error when a folder holds none.
 std::vector<std::string> vector_files(const std::vector<std::string>& paths);

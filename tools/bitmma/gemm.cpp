@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <numeric>
 #include <sstream>
 
+#include "bitmma/core/text.hpp"
+#include "bitmma/files/file.hpp"
 #include "bitmma/files/product_file.hpp"
 #include "bitmma/gemm/accuracy.hpp"
 #include "bitmma/gemm/catalogue.hpp"
@@ -14,6 +15,7 @@
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -36,7 +38,7 @@ std::vector<int> numbers_of(std::string_view flag, const std::string& text, int 
   }
   const auto refuse = [&](const std::string& seen) {
     throw Error({.field = std::string(flag),
-                 .seen = seen.substr(0, 80),
+                 .seen = shortened(seen),
                  .expected = fmt::format("numbers in 0..{} and ranges of them", count - 1),
                  .fix = "for example 0..7,96"});
   };
@@ -54,12 +56,9 @@ std::vector<int> numbers_of(std::string_view flag, const std::string& text, int 
 
 /// JSON, or a file of it.
 GemmPlan written_plan(const std::string& text) {
-  if (text.front() == '{') return parse_plan(text);
-  std::ifstream file(text);
-  if (!file) throw Error({.field = "--plan", .seen = text, .expected = "a file that can be read"});
-  std::ostringstream all;
-  all << file.rdbuf();
-  return parse_plan(all.str());
+  if (text.starts_with("{")) return parse_plan(text);
+  const MappedFile file(text);
+  return parse_plan({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
 }
 
 /// The plans that the flags mean: one, or several where the number of slices is open.
@@ -137,7 +136,7 @@ void run_find(Context& context, const GemmFlags& flags) {
       json["nearest"].push_back(
           {{"plan", Json::parse(print_json(near.plan))}, {"differing", near.differing}, {"pattern", near.pattern}});
     }
-    context.terminal.out << json.dump(2) << '\n';
+    context.terminal.out << json_text(json) << '\n';
     return;
   }
   std::ostream& out = context.terminal.out;
@@ -208,7 +207,7 @@ void run_gemm(Context& context, const GemmFlags& flags) {
                        {"mean_ulp", accuracy->mean_ulp}, {"max_ulp", accuracy->max_ulp},
                        {"bias_ulp", accuracy->bias_ulp}, {"max_relative_error", accuracy->max_relative_error}};
     }
-    context.terminal.out << json.dump(2) << '\n';
+    context.terminal.out << json_text(json) << '\n';
     return;
   }
   std::vector<std::vector<std::string>> table{

@@ -8,6 +8,7 @@
 #include <climits>
 #include <map>
 
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -178,6 +179,13 @@ uint64_t require_mask(const Instruction& instruction, const std::string& text) {
   return *word;
 }
 
+uint64_t bytes_of_a_case(GoldenRequest request) {
+  request.cases = 1;
+  uint64_t bytes = 0;
+  for (const Tensor& tensor : make_golden(request, 1).tensors) bytes += tensor.bytes.size();
+  return bytes;
+}
+
 void run_golden(Context& context, const GoldenFlags& flags) {
   GoldenRequest request{.instruction = with_flags(flags, parse_instruction(flags.mnemonic)),
                         .cases = flags.cases,
@@ -192,13 +200,14 @@ void run_golden(Context& context, const GoldenFlags& flags) {
   if (!flags.zero_column_mask.empty()) {
     request.placement.zero_column_mask = require_mask(request.instruction, flags.zero_column_mask);
   }
+  announce_output(context, flags.out, flags.cases, flags.threads, [&] { return bytes_of_a_case(request); });
   {
     ProgressLine progress(context, "golden", flags.cases);
     write_golden(flags.out, request, flags.threads, progress.from(0));
   }
-  context.terminal.err << fmt::format("{}: {} of {}, target {}, seed {}{}\n", flags.out, counted(flags.cases, "case"),
-                                      print(request.instruction), print(*request.target), flags.seed,
-                                      is_mma(request.instruction) ? ", " + flags.distribution : "");
+  context.terminal.err << fmt::format("{}: {} of {}, target {}, seed {}{}\n", printable(flags.out),
+                                      counted(flags.cases, "case"), print(request.instruction), print(*request.target),
+                                      flags.seed, is_mma(request.instruction) ? ", " + flags.distribution : "");
 }
 
 }  // namespace

@@ -1,14 +1,19 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <optional>
 
+#include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/hardware/run_file.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
+#include "signals.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -19,9 +24,30 @@ struct GpuFlags {
   int device = 0;
   bool campaign = false, json = false;
   CampaignOptions options;
-  double outputs = 0;
+  std::optional<double> outputs;
   int threads = 1;
 };
+
+/// Which flag says what of a campaign.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> flag_of_field{
+    {{"only", "--only"},
+     {"units", "--units"},
+     {"first_unit", "--first-unit"},
+     {"outputs_per_unit", "--unit-outputs"},
+     {"seconds", "--seconds"},
+     {"max_saved", "--max-saved"},
+     {"threads", "--threads"}}};
+
+/// The same with flags for the library's fields.
+Error naming_flags(const Error& error) {
+  std::vector<Violation> violations = error.violations();
+  for (Violation& violation : violations) {
+    for (const auto& [field, flag] : flag_of_field) {
+      if (violation.field == field) violation.field = flag;
+    }
+  }
+  return Error(std::move(violations));
+}
 
 /// Compares what the GPU computed with the model, case by case. A case that the model refuses is said and counted.
 Comparison compare_with_model(Context& context, const std::string& path, const VectorFile& from_gpu, int64_t& refused) {
@@ -39,19 +65,32 @@ Comparison compare_with_model(Context& context, const std::string& path, const V
   return total;
 }
 
+/// What the GPU makes of file `index`. An error is said to be of that file.
+TensorFile run_one(const Context& context, const std::vector<std::string>& files, size_t index, const Gpu& gpu) {
+  try {
+    return run_file(read_vector_file(files[index]), gpu);
+  } catch (const Error&) {
+    if (files.size() > 1) {
+      context.terminal.err << fmt::format("{} of {} done; not {}:\n", index,
+                                          counted(static_cast<int64_t>(files.size()), "file"), files[index]);
+    }
+    throw;
+  }
+}
+
 void run_files(Context& context, const GpuFlags& flags) {
   const std::vector<std::string> files = vector_files(flags.files);
   if (flags.out.empty())
     throw Error({.field = "-o", .seen = "(missing)", .expected = "a file, or a folder for several"});
-  output_path(files.front(), flags.out, files.size());  // refuse before anything runs
-  const Gpu gpu(flags.device);
+  const std::vector<std::string> outputs = output_paths(files, flags.out);  // refused before anything runs
+  Gpu gpu(flags.device);
   Comparison total;
   int64_t refused = 0;
   {
     ProgressLine progress(context, gpu.name(), static_cast<int64_t>(files.size()));
     for (size_t i = 0; i < files.size(); ++i) {
-      const TensorFile result = run_file(read_vector_file(files[i]), gpu);
-      write_tensor_file(output_path(files[i], flags.out, files.size()), result);
+      const TensorFile result = run_one(context, files, i, gpu);
+      write_tensor_file(outputs[i], result);
       const Comparison one = compare_with_model(context, files[i], as_vector_file(result), refused);
       if (one.mismatches > 0) {
         context.terminal.out << fmt::format("{}: {} of {} differ from the model, first {}\n", files[i], one.mismatches,
@@ -66,6 +105,9 @@ void run_files(Context& context, const GpuFlags& flags) {
                                       counted(static_cast<int64_t>(files.size()), "file"), counted(total.cases, "case"),
                                       counted(total.outputs, "output"), total.mismatches,
                                       refused ? fmt::format(", {} it refuses", counted(refused, "case")) : "");
+  print_warnings(context, gpu.close());
+  if (total.outputs == 0 && refused == 0)
+    throw Error({.field = "outputs", .seen = "0", .expected = "1 or more", .fix = "nothing was compared"});
   context.exit_code = total.mismatches == 0 && refused == 0 ? exit_same : exit_differs;
 }
 
@@ -100,31 +142,56 @@ class CampaignProgressLine {
   double last_line_ = 0;
 };
 
-CampaignOptions options_of(const GpuFlags& flags, const Gpu& gpu) {
+/// How many units have about so many outputs.
+int64_t units_of(double outputs, int64_t outputs_per_unit) {
+  const double most = static_cast<double>(campaign_units - 1) * static_cast<double>(outputs_per_unit);
+  if (outputs >= 1 && outputs <= most) return static_cast<int64_t>(outputs / static_cast<double>(outputs_per_unit)) + 1;
+  throw Error({.field = "--outputs", .seen = fmt::format("{}", outputs), .expected = fmt::format("1..{:.3g}", most)});
+}
+
+/// What flags say, checked before a GPU is looked for.
+CampaignOptions options_of(const GpuFlags& flags) {
   CampaignOptions options = flags.options;
   options.only = flags.only;
   options.threads = flags.threads;
   const std::map<std::string_view, Family> families{{"wgmma", Family::wgmma}, {"mma.sync", Family::mma_sync}};
   options.family = families.at(flags.family);
+  options.save_folder = flags.save;
+  try {
+    require_valid(options);
+  } catch (const Error& error) {
+    throw naming_flags(error);
+  }
+  std::error_code error;
+  if (!std::filesystem::is_directory(options.save_folder, error)) {
+    throw Error({.field = "--save",
+                 .seen = options.save_folder,
+                 .expected = "an existing folder",
+                 .fix = fmt::format("mkdir {}", options.save_folder)});
+  }
+  if (flags.outputs) {
+    options.units = units_of(*flags.outputs, options.outputs_per_unit);
+    const int64_t left = campaign_units - options.first_unit;
+    if (options.units > left) {
+      throw Error({.field = "--outputs",
+                   .seen = fmt::format("{}", *flags.outputs),
+                   .expected = fmt::format("outputs of {}", counted(left, "unit")),
+                   .fix = "there are no more from --first-unit on"});
+    }
+  }
+  return options;
+}
+
+/// What the GPU says.
+void add_device(CampaignOptions& options, const Gpu& gpu) {
   for (const char* letter : {"a", ""}) {
     if (const auto target = target_named(fmt::format("sm_{}{}", gpu.capability(), letter))) {
       options.target = *target;
       break;
     }
   }
-  options.save_folder = flags.save;
   options.source = gpu.name();
   options.provenance = provenance_of(gpu);
-  if (!std::filesystem::is_directory(options.save_folder)) {
-    throw Error({.field = "--save",
-                 .seen = options.save_folder,
-                 .expected = "an existing folder",
-                 .fix = fmt::format("mkdir {}", options.save_folder)});
-  }
-  if (flags.outputs > 0) {
-    options.units = static_cast<int64_t>(flags.outputs / static_cast<double>(options.outputs_per_unit)) + 1;
-  }
-  return options;
 }
 
 /// "2026-11-22": the day on which the campaign ran.
@@ -135,18 +202,43 @@ std::string date_of(const CampaignOptions& options) {
   return "unknown";
 }
 
-void run_campaign_command(Context& context, const GpuFlags& flags) {
-  const Gpu gpu(flags.device);
-  const CampaignOptions options = options_of(flags, gpu);
-  const std::string target(print(options.target));
-  CampaignReport report;
+/// A campaign that ended, in whatever way.
+struct CampaignEnd {
+  CampaignReport report = {};
   double seconds = 0;
-  {
-    CampaignProgressLine line(context, options.units);
-    const auto progress = [&](const CampaignRow& total) { line.update(total); };
-    report = naming_flag("only", "--only", [&] { return run_campaign(options, gpu.executor(), progress); });
-    seconds = line.seconds();
+  std::string_view signal = {};         // that interrupted it with units left; empty: none
+  std::vector<Violation> failure = {};  // what ended it; empty: nothing did
+};
+
+CampaignEnd run_to_its_end(const Context& context, CampaignOptions options, const Gpu& gpu) {
+  CampaignEnd end;
+  const Interrupts interrupts;
+  CampaignProgressLine line(context, options.units);
+  options.stop = [&] { return interrupts.asked(); };
+  try {
+    end.report = run_campaign(options, gpu.executor(), [&](const CampaignRow& total) { line.update(total); });
+  } catch (const CampaignError& error) {
+    end.report = error.report;
+    end.failure = error.violations();
+  } catch (const Error& error) {
+    throw naming_flags(error);
   }
+  end.seconds = line.seconds();
+  if (end.failure.empty() && end.report.next_unit < options.first_unit + options.units) end.signal = interrupts.name();
+  return end;
+}
+
+/// "done", "--seconds", "SIGINT" or the error.
+std::string ended_by(const CampaignEnd& end, const CampaignOptions& options) {
+  if (!end.failure.empty()) return print(end.failure.front());
+  if (!end.signal.empty()) return std::string(end.signal);
+  return end.report.next_unit < options.first_unit + options.units ? "--seconds" : "done";
+}
+
+void print_campaign(const Context& context, const CampaignEnd& end, const CampaignOptions& options, const Gpu& gpu,
+                    bool as_json) {
+  const CampaignReport& report = end.report;
+  const std::string target(print(options.target));
   std::vector<std::vector<std::string>> table{
       {"instruction", "cases", "outputs", "special, subnormal, ties", "mismatches"}};
   Json rows = Json::array();
@@ -162,32 +254,65 @@ void run_campaign_command(Context& context, const GpuFlags& flags) {
   for (const auto& [name, row] : report.rows) add(name, row);
   add("total", report.total);
   std::ostream& out = context.terminal.out;
-  if (flags.json) {
-    out << Json{{"gpu", gpu.name()},
-                {"target", target},
-                {"driver", gpu.driver_version()},
-                {"cuda", gpu.cuda_version()},
-                {"date", date_of(options)},
-                {"seed", options.seed},
-                {"first_unit", options.first_unit},
-                {"next_unit", report.next_unit},
-                {"outputs_per_unit", options.outputs_per_unit},
-                {"seconds", seconds},
-                {"rows", rows},
-                {"saved", report.saved}}
-               .dump(2)
+  if (as_json) {
+    Json not_saved = Json::array();
+    for (const auto& [unit, case_index, cases, reason] : report.not_saved)
+      not_saved.push_back({{"unit", unit}, {"case", case_index}, {"cases", cases}, {"reason", reason}});
+    out << json_text(Json{{"gpu", gpu.name()},
+                          {"target", target},
+                          {"driver", gpu.driver_version()},
+                          {"cuda", gpu.cuda_version()},
+                          {"date", date_of(options)},
+                          {"seed", options.seed},
+                          {"first_unit", options.first_unit},
+                          {"next_unit", report.next_unit},
+                          {"outputs_per_unit", options.outputs_per_unit},
+                          {"seconds", end.seconds},
+                          {"ended_by", ended_by(end, options)},
+                          {"rows", rows},
+                          {"saved", report.saved},
+                          {"not_saved", not_saved}})
         << '\n';
-  } else {
-    out << fmt::format("{} ({}), driver {}, CUDA {}, {}; seed {}, units {}..{} of about {}; {:.0f} s\n\n", gpu.name(),
-                       target, gpu.driver_version(), gpu.cuda_version(), date_of(options), options.seed,
-                       options.first_unit, report.next_unit - 1, counted(options.outputs_per_unit, "output"), seconds)
-        << print_table(table);
-    for (const std::string& path : report.saved) out << "saved " << path << '\n';
-    if (report.next_unit < options.first_unit + options.units) {
-      out << fmt::format("to go on: --first-unit {}\n", report.next_unit);
-    }
+    return;
   }
-  context.exit_code = report.total.mismatches == 0 ? exit_same : exit_differs;
+  const std::string units = report.next_unit > options.first_unit
+                                ? fmt::format("units {}..{}", options.first_unit, report.next_unit - 1)
+                                : fmt::format("units beside {}", options.first_unit);  // which failed
+  out << fmt::format("{} ({}), driver {}, CUDA {}, {}; seed {}, {} of about {}; {:.0f} s\n\n", gpu.name(), target,
+                     gpu.driver_version(), gpu.cuda_version(), date_of(options), options.seed, units,
+                     counted(options.outputs_per_unit, "output"), end.seconds)
+      << print_table(table);
+  for (const std::string& path : report.saved) out << "saved " << path << '\n';
+  if (report.next_unit < options.first_unit + options.units) {
+    out << fmt::format("to go on: --first-unit {}\n", report.next_unit);
+  }
+}
+
+void run_campaign_command(Context& context, const GpuFlags& flags) {
+  CampaignOptions options = options_of(flags);
+  Gpu gpu(flags.device);
+  add_device(options, gpu);
+  const CampaignEnd end = run_to_its_end(context, options, gpu);
+  const CampaignRow& total = end.report.total;
+  if (total.units > 0) print_campaign(context, end, options, gpu, flags.json);
+  std::ostream& err = context.terminal.err;
+  for (const auto& [unit, case_index, cases, reason] : end.report.not_saved) {
+    err << fmt::format("warning: unit {}, case {}: its mismatch was not saved: {}{}\n", unit, case_index,
+                       printable(reason),
+                       cases == 1 ? "" : fmt::format(", nor were {} after it", counted(cases - 1, "case")));
+  }
+  print_warnings(context, gpu.close());
+  if (!end.signal.empty()) err << fmt::format("interrupted by {} after {}\n", end.signal, counted(total.units, "unit"));
+  if (!end.failure.empty()) throw Error(end.failure);
+  if (total.outputs == 0) {
+    throw Error(
+        {.field = "outputs",
+         .seen = "0",
+         .expected = "1 or more",
+         .fix = fmt::format("nothing was compared before the campaign was ended by {}", ended_by(end, options))});
+  }
+  if (total.mismatches > 0) context.exit_code = exit_differs;
+  else context.exit_code = end.signal.empty() ? exit_same : exit_bad_request;
 }
 
 }  // namespace
@@ -204,17 +329,17 @@ void add_gpu(CLI::App& app, Context& context) {
   command->add_option("--family", flags->family, "campaign: wgmma or mma.sync")
       ->check(CLI::IsMember({"wgmma", "mma.sync"}))
       ->capture_default_str();
-  command->add_option("--outputs", flags->outputs, "campaign: about how many outputs, such as 1e9");
-  command
-      ->add_option("--units", flags->options.units,
-                   "campaign: how many units of work; 1074 meet every mnemonic once, of mma.sync on an H100 198")
-      ->capture_default_str();
+  command->add_option("--outputs", flags->outputs, "campaign: about how many outputs, such as 1e9")
+      ->excludes(command
+                     ->add_option("--units", flags->options.units,
+                                  "campaign: how many units of work; 1074 meet every mnemonic once, of mma.sync on an "
+                                  "H100 198")
+                     ->capture_default_str());
   command
       ->add_option("--unit-outputs", flags->options.outputs_per_unit,
                    "campaign: outputs of a unit; part of what a seed means")
-      ->check(CLI::Range(1, 100000000))
       ->capture_default_str();
-  command->add_option("--seconds", flags->options.seconds, "campaign: begin no unit after this time");
+  command->add_option("--seconds", flags->options.seconds, "campaign: begin no unit after this time; 0 is no limit");
   command->add_option("--seed", flags->options.seed, "campaign: the same seed and unit make the same cases")
       ->capture_default_str();
   command->add_option("--first-unit", flags->options.first_unit, "campaign: where to begin, or to go on")
@@ -230,7 +355,11 @@ void add_gpu(CLI::App& app, Context& context) {
       "  bitmma gpu --campaign --outputs 1e9 --seed 7\n"
       "  bitmma gpu --campaign --family mma.sync --outputs 1e9 --seed 7\n"
       "  bitmma gpu --campaign --units 100 --only .sp --seconds 60\n"
-      "Exit code 1 when the GPU and the model differ, 2 without a GPU that has the instruction.");
+      "An interrupt ends a campaign after the units that run, with its table and where to go on; a second one at "
+      "once.\n"
+      "Exit code 1 when the GPU and the model differ, 2 without a GPU that has the instruction, when the GPU fails, "
+      "when\n"
+      "nothing was compared, and after an interrupt.");
   command->callback([flags, &context] {
     if (flags->campaign == !flags->files.empty()) {
       throw Error({.field = "gpu",

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include "bitmma/analysis/draw.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/layout/cute.hpp"
 #include "bitmma/memory/smem.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -73,7 +75,7 @@ void compare_with_descriptor(Context& context, const CuteFlags& flags, const Cut
                        {"cute_byte", first->cute_byte},
                        {"descriptor_byte", first->descriptor_byte}};
     }
-    out << json.dump(2) << '\n';
+    out << json_text(json) << '\n';
     return;
   }
   if (!difference.first) {
@@ -111,10 +113,9 @@ void run_cute(Context& context, const CuteFlags& flags) {
     return;
   }
   if (flags.json) {
-    Json list = Json::array();
-    for (const PlacedElement& e : elements) list.push_back({{"row", e.row}, {"col", e.col}, {"byte", e.byte}});
-    context.terminal.out
-        << Json{{"cute", print(cute)}, {"rows", cute.rows}, {"cols", cute.cols}, {"elements", list}}.dump(2) << '\n';
+    JsonList list(context.terminal.out, {{"cute", print(cute)}, {"rows", cute.rows}, {"cols", cute.cols}}, "elements");
+    for (const PlacedElement& e : elements) list.add({{"row", e.row}, {"col", e.col}, {"byte", e.byte}});
+    list.end();
     return;
   }
   context.terminal.out << fmt::format(
@@ -146,7 +147,7 @@ bool Query::one_element(int rows, int cols) const {
 
 void SvgFlag::write(const Context& context, const Picture& picture) const {
   write_whole(path, [&](std::ostream& stream) { stream << to_svg(picture); });
-  context.terminal.err << fmt::format("{}: {}\n", path, picture.title);
+  context.terminal.err << fmt::format("{}: {}\n", printable(path), picture.title);
 }
 
 void add_layout(CLI::App& app, Context& context) {

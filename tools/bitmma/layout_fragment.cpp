@@ -6,6 +6,7 @@
 #include "bitmma/memory/fragment.hpp"
 #include "bitmma/memory/metadata.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -118,20 +119,24 @@ void answer_register(Context& context, const FragmentFlags& flags, const Fragmen
       text += map.line(row, col);
     }
   }
-  context.terminal.out << (flags.query.json ? json.dump(2) + "\n" : text);
+  context.terminal.out << (flags.query.json ? json_text(json) + "\n" : text);
 }
 
 void print_map(Context& context, const FragmentFlags& flags, const FragmentMap& map) {
-  Json json = Json::array();
   std::ostream& out = context.terminal.out;
-  if (!flags.query.json) out << fragment_heading;
-  for (int row = 0; row < map.rows(); ++row) {
-    for (int col = 0; col < map.cols(); ++col) {
-      if (flags.query.json) json.push_back(map.json(row, col));
-      else out << map.line(row, col);
+  const auto for_each = [&](const auto& print_element) {
+    for (int row = 0; row < map.rows(); ++row) {
+      for (int col = 0; col < map.cols(); ++col) print_element(row, col);
     }
+  };
+  if (flags.query.json) {
+    JsonList list(out);
+    for_each([&](int row, int col) { list.add(map.json(row, col)); });
+    list.end();
+  } else {
+    out << fragment_heading;
+    for_each([&](int row, int col) { out << map.line(row, col); });
   }
-  if (flags.query.json) out << json.dump(2) << '\n';
 }
 
 void run_fragment(Context& context, const FragmentFlags& flags) {
@@ -146,7 +151,7 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
   std::ostream& out = context.terminal.out;
   if (flags.query.one_element(map.rows(), map.cols())) {
     const int row = *flags.query.row, col = *flags.query.col;
-    if (flags.query.json) out << map.json(row, col).dump(2) << '\n';
+    if (flags.query.json) out << json_text(map.json(row, col)) << '\n';
     else out << fragment_heading << map.line(row, col);
     return;
   }

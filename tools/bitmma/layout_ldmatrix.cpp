@@ -7,6 +7,7 @@
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/ldmatrix.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -120,11 +121,10 @@ void print_ldmatrix_json(std::ostream& out, const LdMatrix& move) {
     if (e.col == 0)
       addresses.push_back({{"matrix", e.matrix}, {"row", e.row}, {"thread", address_thread(move, e.matrix, e.row)}});
   }
-  out << Json{{"instruction", print(move)},
-              {"targets", targets_of(move)},
-              {"addresses", addresses},
-              {"elements", elements}}
-             .dump(2)
+  out << json_text(Json{{"instruction", print(move)},
+                        {"targets", targets_of(move)},
+                        {"addresses", addresses},
+                        {"elements", elements}})
       << '\n';
 }
 
@@ -227,7 +227,7 @@ void answer_fragment(Context& context, const LdMatrixFlags& flags) {
     text += fmt::format("\nin memory {} x {}: none, .trans turns elements of 16 bits, and these have {}\n", cols_are,
                         rows_are, fragment.element_bits);
   }
-  if (flags.query.json) context.terminal.out << json.dump(2) << '\n';
+  if (flags.query.json) context.terminal.out << json_text(json) << '\n';
   else
     context.terminal.out << fmt::format("{} of {}: {} x {}, {} x {} elements of {} bits, {} a thread\n",
                                         operand == "a"   ? "A"
@@ -248,7 +248,7 @@ void run_ldmatrix(Context& context, const LdMatrixFlags& flags) {
   require_legal(move);
   std::ostream& out = context.terminal.out;
   if (const std::optional<LdMatrixElement> element = asked_element(flags, move)) {
-    out << (flags.query.json ? ldmatrix_json(move, *element).dump(2) + "\n"
+    out << (flags.query.json ? json_text(ldmatrix_json(move, *element)) + "\n"
                              : std::string(ldmatrix_heading) + ldmatrix_line(move, *element));
   } else if (flags.query.json) {
     print_ldmatrix_json(out, move);

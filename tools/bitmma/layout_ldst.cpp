@@ -4,6 +4,7 @@
 #include <map>
 
 #include "bitmma/memory/tmem.hpp"
+#include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -85,15 +86,15 @@ void run_ldst(Context& context, const LdStFlags& flags) {
   const std::vector<LdStEntry> entries = entries_of(flags, move);
   std::ostream& out = context.terminal.out;
   if (flags.json) {
-    Json json = Json::array();
+    JsonList list(out);
     for (const LdStEntry& e : entries) {
-      json.push_back({{"thread", e.thread},
-                      {"register", e.reg},
-                      {"half", e.half},
-                      {"lane", e.cell.lane},
-                      {"column", e.cell.column}});
+      list.add({{"thread", e.thread},
+                {"register", e.reg},
+                {"half", e.half},
+                {"lane", e.cell.lane},
+                {"column", e.cell.column}});
     }
-    out << json.dump(2) << '\n';
+    list.end();
   } else if (flags.csv || flags.asked()) {
     out << "thread,register,half,lane,column\n";
     for (const LdStEntry& e : entries) {

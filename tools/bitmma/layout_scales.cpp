@@ -4,9 +4,11 @@
 #include <array>
 #include <map>
 
+#include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/layout/scale_image.hpp"
 #include "bitmma/memory/tmem.hpp"
+#include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -43,8 +45,9 @@ void convert_scales(Context& context, const ScalesFlags& flags, const ScaleImage
   write_whole(flags.out, [&](std::ostream& stream) {
     stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   });
-  context.terminal.err << fmt::format("{}: {} bytes, {} rows x {} blocks {}\n", flags.out, bytes.size(), image.rows,
-                                      image.blocks, flags.pack.empty() ? "row-major" : "in tiles of 128 x 4");
+  context.terminal.err << fmt::format("{}: {} bytes, {} rows x {} blocks {}\n", printable(flags.out), bytes.size(),
+                                      image.rows, image.blocks,
+                                      flags.pack.empty() ? "row-major" : "in tiles of 128 x 4");
 }
 
 /// Where they stand in Tensor Memory, by the form of the instruction that reads them.
@@ -93,19 +96,19 @@ std::vector<ScaleEntry> scale_entries(const ScalesFlags& flags, const TmemScales
   return entries;
 }
 
-void print_json(Context& context, const ScaleImage& image, std::span<const ScaleEntry> entries) {
-  Json json = Json::array();
+void print_image_json(Context& context, const ScaleImage& image, std::span<const ScaleEntry> entries) {
+  JsonList list(context.terminal.out);
   for (const ScaleEntry& e : entries) {
-    json.push_back({{"row", e.row},
-                    {"block", e.block},
-                    {"tile", image.tile_of(e.row, e.block)},
-                    {"image_byte", image.offset_of(e.row, e.block)},
-                    {"replica", e.replica},
-                    {"lane", e.place.lane},
-                    {"column", e.place.column},
-                    {"byte", e.place.bit / 8}});
+    list.add({{"row", e.row},
+              {"block", e.block},
+              {"tile", image.tile_of(e.row, e.block)},
+              {"image_byte", image.offset_of(e.row, e.block)},
+              {"replica", e.replica},
+              {"lane", e.place.lane},
+              {"column", e.place.column},
+              {"byte", e.place.bit / 8}});
   }
-  context.terminal.out << json.dump(2) << '\n';
+  list.end();
 }
 
 void print_csv(Context& context, const ScaleImage& image, std::span<const ScaleEntry> entries) {
@@ -163,7 +166,7 @@ void run_scales(Context& context, const ScalesFlags& flags) {
   if (!flags.pack.empty() || !flags.unpack.empty()) return convert_scales(context, flags, image);
   const TmemScales scales = require_scales(flags);
   const std::vector<ScaleEntry> entries = scale_entries(flags, scales);
-  if (flags.json) return print_json(context, image, entries);
+  if (flags.json) return print_image_json(context, image, entries);
   if (flags.csv || flags.row) return print_csv(context, image, entries);
   const ScaleCells cells = cells_of(flags, scales, entries);
   const std::string title = fmt::format("scales of {}: {} rows x {} blocks along K, one byte each",

@@ -4,6 +4,7 @@
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/memory/smem.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -60,9 +61,9 @@ void answer_byte(Context& context, const SmemFlags& flags, const SmemMap& map) {
   const auto elements = map.elements_at(*flags.byte);
   std::ostream& out = context.terminal.out;
   if (flags.query.json) {
-    Json json = Json::array();
-    for (const auto& [row, col] : elements) json.push_back(smem_json(map, row, col));
-    out << json.dump(2) << '\n';
+    JsonList list(out);
+    for (const auto& [row, col] : elements) list.add(smem_json(map, row, col));
+    list.end();
     return;
   }
   out << smem_heading;
@@ -76,6 +77,7 @@ void write_svg(const Context& context, const SmemFlags& flags, const SmemMap& ma
 
 void draw(Context& context, const SmemFlags& flags, const SmemMap& map) {
   const SmemMatrix& matrix = map.matrix();
+  const std::string picture = draw_smem(placed_elements(map), flags.element_bits, flags.max_lines);
   std::ostream& out = context.terminal.out;
   out << fmt::format("{}, {} x {} elements of {} bits\n", print(matrix.major), flags.rows, flags.cols,
                      flags.element_bits)
@@ -86,7 +88,7 @@ void draw(Context& context, const SmemFlags& flags, const SmemMap& map) {
         "{}   (what the hardware reads, measured on an NVIDIA H200: K goes on at LBO; the maps follow it)\n",
         print_hardware_cute(matrix));
   }
-  out << '\n' << draw_smem(placed_elements(map), flags.element_bits, flags.max_lines);
+  out << '\n' << picture;
   const int row_bytes = matrix.cols * matrix.element_bits / 8;
   print_warnings(context, as_warnings(warnings(matrix.descriptor, matrix.major, row_bytes)));
 }
@@ -101,7 +103,7 @@ void run_smem(Context& context, const SmemFlags& flags) {
   }
   if (flags.query.one_element(flags.rows, flags.cols)) {
     const int row = *flags.query.row, col = *flags.query.col;
-    if (flags.query.json) out << smem_json(map, row, col).dump(2) << '\n';
+    if (flags.query.json) out << json_text(smem_json(map, row, col)) << '\n';
     else out << smem_heading << smem_line(map, row, col);
     return;
   }
@@ -120,17 +122,16 @@ void run_smem(Context& context, const SmemFlags& flags) {
     draw(context, flags, map);
     return;
   }
-  Json elements = Json::array();
+  JsonList elements(out,
+                    {{"target", print(matrix.descriptor.target)},
+                     {"cute", print_cute(matrix)},
+                     {"hardware_cute", print_hardware_cute(matrix)},
+                     {"start_address", matrix.descriptor.start_address_bytes}},
+                    "elements");
   for (int row = 0; row < flags.rows; ++row) {
-    for (int col = 0; col < flags.cols; ++col) elements.push_back(smem_json(map, row, col));
+    for (int col = 0; col < flags.cols; ++col) elements.add(smem_json(map, row, col));
   }
-  out << Json{{"target", print(matrix.descriptor.target)},
-              {"cute", print_cute(matrix)},
-              {"hardware_cute", print_hardware_cute(matrix)},
-              {"start_address", matrix.descriptor.start_address_bytes},
-              {"elements", elements}}
-             .dump(2)
-      << '\n';
+  elements.end();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "bitmma/analysis/draw.hpp"
 #include "bitmma/memory/tmem.hpp"
+#include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -88,9 +89,9 @@ void run_tmem(Context& context, const TmemFlags& flags) {
   const bool is_answer = take_asked(flags, elements);
   std::ostream& out = context.terminal.out;
   if (flags.query.json) {
-    Json json = Json::array();
-    for (const TmemElement& e : elements) json.push_back(tmem_json(e));
-    out << json.dump(2) << '\n';
+    JsonList list(out);
+    for (const TmemElement& e : elements) list.add(tmem_json(e));
+    list.end();
     return;
   }
   if (flags.query.csv || is_answer) {

@@ -9,6 +9,7 @@
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -158,7 +159,7 @@ void run_list(Context& context, const ListFlags& flags) {
   if (flags.json) {
     Json json = Json::array();
     for (const ListedForm& row : listed) json.push_back(form_json(row));
-    out << json.dump(2) << '\n';
+    out << json_text(json) << '\n';
     return;
   }
   std::vector<std::vector<std::string>> table{

@@ -1,13 +1,48 @@
+#include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
 
+#include "bitmma/files/file.hpp"
 #include "cli.hpp"
 
+namespace {
+
+/// A descriptor that was closed when the program began would be given to the next file that is opened, and what is
+/// printed would go into it. One that cannot be written stands in: printing then fails, and is reported.
+void hold_closed_streams() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(descriptor, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != descriptor) std::_Exit(2);
+  }
+}
+
+void end_by(int signal) {
+  bitmma::remove_unfinished_files();
+  raise(signal);  // SA_RESETHAND: this time it ends the process
+}
+
+/// Files that are not finished go before the process does.
+void clean_up_at_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU}) {
+    struct sigaction action = {};
+    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;  // as after nohup
+    action = {};
+    action.sa_handler = end_by;
+    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_NODEFER;
+    sigaction(signal, &action, nullptr);
+  }
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond the limit of its size is then an error that says so
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  hold_closed_streams();
+  clean_up_at_signals();
   // A case's matrices are freed and allocated again for the next one; giving their pages back in between costs more
   // than the arithmetic.
   mallopt(M_MMAP_THRESHOLD, 64 << 20);
@@ -15,8 +50,9 @@ int main(int argc, char** argv) {
   const char* const no_color = std::getenv("NO_COLOR");
   const char* const term = std::getenv("TERM");
   const bool dumb = term == nullptr || std::string_view(term) == "dumb";
-  return bitmma::cli::run({argv + 1, argv + argc}, {.out = std::cout,
-                                                    .err = std::cerr,
-                                                    .color = isatty(STDOUT_FILENO) != 0 && no_color == nullptr && !dumb,
-                                                    .progress = isatty(STDERR_FILENO) != 0 && !dumb});
+  return bitmma::cli::run({argv + (argc > 0), argv + argc},
+                          {.out = std::cout,
+                           .err = std::cerr,
+                           .color = isatty(STDOUT_FILENO) != 0 && no_color == nullptr && !dumb,
+                           .progress = isatty(STDERR_FILENO) != 0 && !dumb});
 }

@@ -6,6 +6,8 @@
 #include <chrono>
 
 #include "bitmma/analysis/report.hpp"
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/execute.hpp"
 
 namespace bitmma::cli {
@@ -89,7 +91,7 @@ std::string print_evidence(const Instruction& instruction, Target target) {
 
 std::vector<Choice> choices_of(const VectorFile& vectors) {
   // No choice depends on the logical matrices beside a state, which take long to read.
-  VectorFile states = vectors;
+  VectorFile states = known_part(vectors);
   for (const std::string_view name : {"a", "b", "c", "d", "sfa", "sfb"}) {
     if (vectors.has_state) states.file.erase(name);
   }
@@ -101,6 +103,33 @@ std::vector<Choice> choices_of(const VectorFile& vectors) {
     }
   }
   return all;
+}
+
+namespace {
+
+std::string print_duration(double seconds) {
+  return seconds < 120    ? fmt::format("{:.0f} s", seconds)
+         : seconds < 7200 ? fmt::format("{:.0f} minutes", seconds / 60)
+                          : fmt::format("{:.0f} hours", seconds / 3600);
+}
+
+std::string print_gigabytes(double bytes) {
+  return bytes < 1e12 ? fmt::format("{:.1f} GB", bytes / 1e9) : fmt::format("{:.1f} TB", bytes / 1e12);
+}
+
+}  // namespace
+
+void announce_output(const Context& context, const std::string& path, int64_t cases, int threads,
+                     const std::function<uint64_t()>& make_one) {
+  constexpr int64_t few_cases = 64;
+  constexpr double large_bytes = 500e6, long_seconds = 30, refused_bytes = 9e18;
+  if (cases < few_cases) return;
+  const double started = seconds_now();
+  const double bytes = static_cast<double>(make_one()) * static_cast<double>(cases);
+  const double seconds = (seconds_now() - started) * static_cast<double>(cases) / std::min(threads, hardware_threads());
+  if ((bytes < large_bytes && seconds < long_seconds) || bytes > refused_bytes) return;
+  context.terminal.err << fmt::format("{}: {}, {}, at most about {}\n", printable(path), counted(cases, "case"),
+                                      print_gigabytes(bytes), print_duration(seconds));
 }
 
 ProgressLine::ProgressLine(const Context& context, std::string what, int64_t total)

@@ -1,6 +1,7 @@
 // How results are printed: tables, colours, counts, progress, JSON of what several verbs show.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -45,6 +46,11 @@ std::string print_evidence(const Instruction& instruction, Target target);
 /// Every choice of this program that can show in results of any case of a file; empty where hardware or its documents
 /// decide all.
 std::vector<Choice> choices_of(const VectorFile& vectors);
+
+/// Says on stderr how large the file will be and about how long it takes, before either is large. Calls `make_one`,
+/// which makes one case and gives its bytes, once and only where there are many cases.
+void announce_output(const Context& context, const std::string& path, int64_t cases, int threads,
+                     const std::function<uint64_t()>& make_one);
 
 /// A line on stderr that is redrawn a few times a second, on a terminal only; erased at the end.
 class ProgressLine {

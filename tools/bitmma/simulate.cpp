@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "bitmma/analysis/lint.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -143,21 +145,30 @@ void run_lint(Context& context, const SimulateFlags& flags, const std::vector<st
   Json json = Json::array();
   for (const std::string& path : files) {
     const VectorFile vectors = flags.file.read(path);
-    const auto found = lint_findings(vectors);
+    const auto found = lint_findings(known_part(vectors));
+    vectors.require_unchanged();
     for (const auto& [finding, cases] : found) {
       context.exit_code = exit_differs;
       Json one{{"file", path}, {"target", print(vectors.target)}, {"cases", cases}};
       one.update(to_json(std::vector{finding}).front());
       json.push_back(std::move(one));
       if (flags.json) continue;
-      out << path << ": " << colored(context, 33, "suspicious: ") << print(finding)
+      out << printable(path) << ": " << colored(context, 33, "suspicious: ") << print(finding)
           << fmt::format(" ({} of {})\n", cases, counted(vectors.cases, "case"));
     }
     if (found.empty() && !flags.json) {
-      out << fmt::format("{}: nothing suspicious in {}\n", path, counted(vectors.cases, "case"));
+      out << fmt::format("{}: nothing suspicious in {}\n", printable(path), counted(vectors.cases, "case"));
     }
   }
-  if (flags.json) out << json.dump(2) << '\n';
+  if (flags.json) out << json_text(json) << '\n';
+}
+
+/// Computes one case; its bytes in the file that is written, or some less where D is new.
+uint64_t bytes_of_a_case(const VectorFile& vectors) {
+  computed_d(case_at(vectors, 0));
+  uint64_t bytes = 0;
+  for (const Tensor& tensor : vectors.file.tensors) bytes += tensor.bytes.size();
+  return bytes / static_cast<uint64_t>(vectors.cases);
 }
 
 void run_simulate(Context& context, const SimulateFlags& flags) {
@@ -166,21 +177,25 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
     run_lint(context, flags, files);
     return;
   }
-  for (const std::string& path : files) {
+  const std::vector<std::string> outputs =
+      flags.out.empty() ? std::vector<std::string>{} : output_paths(files, flags.out);
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string& path = files[i];
     const VectorFile vectors = flags.file.read(path);
-    if (flags.out.empty()) {
-      if (files.size() > 1) context.terminal.out << path << '\n';
+    if (outputs.empty()) {
+      if (files.size() > 1) context.terminal.out << printable(path) << '\n';
       show(context, flags, vectors);
       continue;
     }
-    const std::string output = output_path(path, flags.out, files.size());
+    const std::string& output = outputs[i];
     print_warnings(context, warnings_of(case_at(vectors, 0)));
+    announce_output(context, output, vectors.cases, flags.threads, [&] { return bytes_of_a_case(vectors); });
     {
       ProgressLine progress(context, path, vectors.cases);
       write_simulated(output, vectors, flags.layouts.placement(), flags.threads, progress.from(0));
     }
-    context.terminal.err << fmt::format("{}: {}, D by {} on {} ({})\n", output, counted(vectors.cases, "case"),
-                                        vectors.name(), print(vectors.target),
+    context.terminal.err << fmt::format("{}: {}, D by {} on {} ({})\n", printable(output),
+                                        counted(vectors.cases, "case"), vectors.name(), print(vectors.target),
                                         print_arithmetic(vectors.instruction, vectors.target));
   }
 }

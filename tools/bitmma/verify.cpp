@@ -3,8 +3,10 @@
 #include <map>
 #include <utility>
 
+#include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -58,19 +60,18 @@ void run_verify(Context& context, const VerifyFlags& flags) {
       total += one;
       if (flags.json) results.push_back(result_json(paths[i], vectors, one));
       if (one.mismatches == 0) continue;
-      failures += fmt::format("{}: {} of {} differ in {} of {}, first {}\n", paths[i], one.mismatches,
+      failures += fmt::format("{}: {} of {} differ in {} of {}, first {}\n", printable(paths[i]), one.mismatches,
                               counted(one.outputs, "output"), one.cases_with_mismatches, counted(one.cases, "case"),
                               print(*one.first));
     }
   }
   context.exit_code = total.mismatches == 0 ? exit_same : exit_differs;
   if (flags.json) {
-    out << Json{{"files", files.size()},
-                {"cases", total.cases},
-                {"outputs", total.outputs},
-                {"mismatches", total.mismatches},
-                {"results", results}}
-               .dump(2)
+    out << json_text(Json{{"files", files.size()},
+                          {"cases", total.cases},
+                          {"outputs", total.outputs},
+                          {"mismatches", total.mismatches},
+                          {"results", results}})
         << '\n';
     return;
   }

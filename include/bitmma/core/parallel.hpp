@@ -10,6 +10,7 @@ namespace bitmma {
 int hardware_threads();
 
 /// Calls body(i) for every i in [0, count) on up to `threads` threads, and returns when all are done.
+/// Threads that cannot be created are done without.
 /// The first exception stops the hand-out of further work and is thrown here.
 void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t)>& body);
 

@@ -17,7 +17,11 @@ class RandomStream {
   RandomStream(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}
 
   uint32_t word();
-  uint64_t word64() { return uint64_t{word()} << 32 | word(); }
+  /// The first word above the second: drawn in statements, since the language leaves the order of operands open.
+  uint64_t word64() {
+    const uint64_t first = word();
+    return first << 32 | word();
+  }
   /// Uniform in [0, bound), bound > 0. The bias is below 2^-32 * bound, and the same everywhere.
   uint32_t below(uint32_t bound) { return static_cast<uint32_t>(uint64_t{word()} * bound >> 32); }
   /// Uniform in [low, high].

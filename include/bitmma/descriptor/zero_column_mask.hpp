@@ -44,6 +44,7 @@ ZeroColumnMask decode_zero_column_mask(uint64_t word);
 uint64_t encode(const ZeroColumnMask& mask);
 
 /// True for the columns of D whose column of B counts as zero. N is cut into 1, 2 or 4 sub-masks for M = 128, 64, 32.
+/// Throws Error when N is not in 1..256, the sub-masks do not divide it, or a value of `mask` does not fit its field.
 std::vector<bool> zeroed_columns(const ZeroColumnMask& mask, int m, int n);
 
 /// The columns that max-shift code 0..3 of the instruction descriptor allows: 0, 8, 16, 32.

@@ -48,8 +48,10 @@ struct VectorFile {
   /// The tensor that records the result.
   std::string_view d_tensor() const;
   bool has_recorded_d() const { return file.find(d_tensor()) != nullptr; }
-  /// Value of `source`, "unknown" when the file does not say.
+  /// Value of `source`, fit for a message; "unknown" when the file does not say.
   std::string source() const;
+  /// Throws Error when somebody changed the file while it was used: results of it mean nothing then.
+  void require_unchanged() const;
 };
 
 /// Stands in for metadata keys that a file does not have.
@@ -68,6 +70,10 @@ VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults = 
 Case case_at(const VectorFile& vectors, int64_t index);
 /// The instruction of case `index`: immediates may differ from case to case.
 Instruction instruction_at(const VectorFile& vectors, int64_t index);
+
+/// The same cases without the tensors and keys that the format does not have. Whoever asks for many cases takes it
+/// first: finding a tensor takes as long as the file has tensors.
+VectorFile known_part(const VectorFile& vectors);
 
 /// Cases first .. first + count - 1 as a file of their own, which looks into this one. Tensors that this program does
 /// not know, and which may not come by case, are left out: they are `tensors_without_cases`. Throws Error where the

@@ -12,10 +12,16 @@
 #include <utility>
 #include <vector>
 
+#include "bitmma/core/error.hpp"
 #include "bitmma/hardware/device.hpp"
 #include "bitmma/stimulus/random_operands.hpp"
 
 namespace bitmma {
+
+/// Units of a campaign are 0 and up to one below this: further ones would draw the random numbers of the first again.
+inline constexpr int64_t campaign_units = int64_t{1} << 40;
+/// Outputs of a unit: with more, the cases of a small shape would draw the random numbers of the next unit.
+inline constexpr int64_t campaign_unit_outputs = 33'000'000;
 
 struct CampaignOptions {
   Family family = Family::wgmma;   // or mma_sync
@@ -24,11 +30,12 @@ struct CampaignOptions {
   int64_t first_unit = 0;
   int64_t units = 1;
   int64_t outputs_per_unit = 1'000'000;  // about; at least a dozen cases
-  double seconds = 0;                    // stop handing out units after this time; 0: do all
+  double seconds = 0;                    // begin no unit after this time; 0: do all
+  std::function<bool()> stop = {};       // asked before each unit: begin no more? A unit that has begun ends
   std::string only = {};                 // units whose mnemonic contains this text; the others are passed over
   std::string save_folder = {};          // where mismatching cases go; empty: nowhere
-  int64_t max_saved = 100;
-  std::string source = {};                                           // who computes D, for saved files
+  int64_t max_saved = 100;               // further ones are only counted
+  std::string source = {};               // who computes D, for saved files
   std::vector<std::pair<std::string, std::string>> provenance = {};  // further metadata of saved files
   int threads = 1;
 };
@@ -39,13 +46,32 @@ struct CampaignRow {
   int64_t hard_outputs = 0;  // of the special, subnormal and ties distributions
 
   CampaignRow& operator+=(const CampaignRow& other);
+  bool operator==(const CampaignRow&) const = default;
+};
+
+/// Mismatching cases that could not be saved, all for one reason. They are counted in the rows like the others.
+struct CampaignNotSaved {
+  int64_t unit = 0, case_index = 0;  // the first of them
+  int64_t cases = 0;
+  std::string reason = {};  // "Read-only file system"
 };
 
 struct CampaignReport {
   std::map<std::string, CampaignRow> rows = {};
   CampaignRow total = {};
-  int64_t next_unit = 0;  // where to go on
+  int64_t next_unit = 0;  // where to go on: every unit before it is done
   std::vector<std::string> saved = {};
+  std::vector<CampaignNotSaved> not_saved = {};
+};
+
+/// A unit could not be run: the GPU failed, or there was no memory for it. Says why, and what was done before.
+class CampaignError : public Error {
+ public:
+  CampaignError(std::vector<Violation> violations, CampaignReport so_far)
+      : Error(std::move(violations)), report(std::move(so_far)) {}
+
+  /// Units that ran beside the one that failed are counted as well; going on at next_unit does them again.
+  CampaignReport report;
 };
 
 /// One case of a unit, ready to run.
@@ -62,9 +88,10 @@ struct CampaignUnit {
 };
 
 /// The instruction of unit `unit`: mnemonics in turn, then operand sources, major-ness and immediates.
-/// Throws Error when `target` has none of the family.
+/// Throws Error when there is no such unit, or `target` has none of the family, or it is neither wgmma nor mma.sync.
 Instruction campaign_instruction(uint64_t seed, int64_t unit, Family family = Family::wgmma,
                                  Target target = Target::sm_90a);
+/// The whole unit, of about so many outputs. Throws Error as well when it cannot be of that size.
 CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs, Family family = Family::wgmma,
                            Target target = Target::sm_90a);
 
@@ -73,8 +100,11 @@ std::string instruction_group(const Instruction& instruction);
 
 using CampaignProgress = std::function<void(const CampaignRow& total)>;
 
-/// Runs the units. An Error of `execute` ends the campaign and is thrown; mismatches do not end it. Throws Error when
-/// no unit is asked for by `only`.
+/// Throws Error, naming every field that is out of range: all that can be said before there is a device.
+void require_valid(const CampaignOptions& options);
+
+/// Runs the units, `threads` at a time, in turn. Mismatches do not end it, nor do those that cannot be saved. Throws
+/// Error when the options are not valid or no unit is asked for by `only`, and CampaignError when a unit fails.
 CampaignReport run_campaign(const CampaignOptions& options, const Executor& execute,
                             const CampaignProgress& progress = {});
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "bitmma/core/error.hpp"
 #include "bitmma/hardware/ptx_kernel.hpp"
 
 namespace bitmma {
@@ -42,6 +43,10 @@ class Gpu {
 
   /// The same as a function; the Gpu must outlive it.
   Executor executor() const;
+
+  /// Gives the GPU back; nothing can be run any more. Returns what the driver refused to take back since it was opened
+  /// (memory, modules, streams, its context), once for each call, as warnings: no result depends on it.
+  std::vector<Violation> close();
 
  private:
   struct Device;

@@ -43,12 +43,16 @@ enum class Role : uint8_t { a, b, d };
 /// (row, col) of C and D, (thread or lane, register or column) of a move's result.
 class PlaceMap {
  public:
-  /// Throws Error when a descriptor or an address is illegal.
+  /// Throws Error when a descriptor or an address is illegal, and for A and B of an instruction that moves data.
   PlaceMap(const Instruction& instruction, Target target, const State& state, Role role);
 
-  Place place_of(int row, int col) const { return place_of_(row, col); }
+  int rows() const { return rows_; }
+  int cols() const { return cols_; }
+  /// Throws Error when there is no such element.
+  Place place_of(int row, int col) const;
 
  private:
+  int rows_ = 0, cols_ = 0;
   std::function<Place(int, int)> place_of_;
 };
 

@@ -92,7 +92,8 @@ constexpr RegisterPlace mma_scale_b_place(int col, int j, int byte_id, int threa
   return {.thread = 4 * col + thread_id, .reg = 0, .bit = 8 * (byte_id + j)};
 }
 
-/// Where element (row, col) is.
+/// Where element (row, col) is. This and what follows throw Error for a fragment that does not fill whole registers,
+/// and for rows, columns, threads, registers and bits that it does not have.
 RegisterPlace place_of(const Fragment& fragment, int row, int col);
 
 /// The element that holds bit `bit` of register `reg` of thread `thread`.

@@ -48,11 +48,14 @@ struct SmemPlace {
 /// Places of all elements of one matrix: computes each coordinate's offset once.
 class SmemMap {
  public:
+  /// Throws Error for a matrix without elements or of more than 65536 rows or columns, for containers of other than 1,
+  /// 2, 4, 8, 16 or 32 bits, and for strides and a start below 0 or above 2^32.
   explicit SmemMap(const SmemMatrix& matrix);
 
   const SmemMatrix& matrix() const { return matrix_; }
-  /// Place of element (row, col), 0 <= row < rows, 0 <= col < cols.
+  /// Place of element (row, col). Throws Error, like linear_of, unless 0 <= row < rows and 0 <= col < cols.
   SmemPlace place_of(int row, int col) const {
+    require_element(row, col);
     const int64_t offset_bits =
         (row_offset_[static_cast<std::size_t>(row)] + col_offset_[static_cast<std::size_t>(col)]) *
         matrix_.element_bits;
@@ -62,6 +65,7 @@ class SmemMap {
   }
   /// The byte before the swizzle acts on it.
   int64_t linear_of(int row, int col) const {
+    require_element(row, col);
     return matrix_.descriptor.start_address_bytes +
            (((row_offset_[static_cast<std::size_t>(row)] + col_offset_[static_cast<std::size_t>(col)]) *
              matrix_.element_bits) >>
@@ -69,12 +73,18 @@ class SmemMap {
   }
   /// First bytes of the units of 16 bytes, `per_unit` elements of a row (K-major) or of a column (MN-major) each: those
   /// of all rows or columns, then the next ones of each. Nothing when some unit's elements do not begin a unit of
-  /// shared memory.
+  /// shared memory, or there are no whole units.
   std::optional<std::vector<uint32_t>> units(int per_unit) const;
   /// All elements that byte `byte` holds a part of, by row then column. Empty when the matrix does not use it.
   std::vector<std::pair<int, int>> elements_at(int64_t byte) const;
 
  private:
+  void require_element(int row, int col) const {
+    if (static_cast<std::size_t>(row) >= row_offset_.size() || static_cast<std::size_t>(col) >= col_offset_.size()) {
+      refuse_element(row, col);
+    }
+  }
+  [[noreturn]] void refuse_element(int row, int col) const;
   /// With an absolute leading dimension a row that passes the end of its 128 bytes goes on at the row of the same
   /// number in a second buffer, at the address in the LBO field. Source: PTX ISA 9.7.16.3.1.2 and how CUTLASS sets the
   /// fields.

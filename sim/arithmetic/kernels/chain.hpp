@@ -300,16 +300,12 @@ struct ChainSteps {
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
         const size_t of_a = static_cast<size_t>(r) * a_stride + term;
-        const U32 drop =
-            reinterpret_cast<U32>(max_exponent_plus_1[r] - exponent - reinterpret_cast<I16>(I32{} + a_exponent[of_a]));
-        const I32 drops[2] = {reinterpret_cast<I32>(drop & 0xFFFF), reinterpret_cast<I32>(drop >> 16)};
+        const I16 drops = max_exponent_plus_1[r] - exponent - reinterpret_cast<I16>(I32{} + a_exponent[of_a]);
+        I32 products[2];
+        multiply_pairs<bytes>(pair, a_pair[of_a], products);
+        shift_right<bytes>(products, drops);
 #pragma GCC unroll 2
-        for (int v = 0; v < 2; ++v) {
-          I32 product;
-          multiply_pairs<bytes>(pair[v], I32{} + a_pair[of_a], product);
-          shift_right<bytes>(product, drops[v]);
-          sum[r][v] += reinterpret_cast<U32>(product);
-        }
+        for (int v = 0; v < 2; ++v) sum[r][v] += reinterpret_cast<U32>(products[v]);
       }
     }
   }
@@ -388,7 +384,7 @@ struct ChainSteps {
 template <int bytes, bool two_parts, bool plain, Format output>
 BITMMA_INLINE void sum_chain(const ChainSum& given) {
   const ChainSum job = given;
-  constexpr int together = bytes == 64 && plain ? 4 : 2;
+  constexpr int together = many_registers<bytes> && plain ? 4 : 2;
   static_assert(chain_rows % together == 0);
   for (int row = 0; row < job.rows; row += together)
     ChainSteps<bytes, together, two_parts, plain, output>::run(job, row);

@@ -64,6 +64,25 @@ constexpr const ChainLoop* bytes_of_v4 = nullptr;
 #if defined(__x86_64__)
 BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64, bytes_of_v4)
 BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32, nullptr)
+
+// Clang before 18 knows the levels' instruction sets by name, not the levels.
+bool has_v3() {
+#if defined(__clang__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+         __builtin_cpu_supports("fma");
+#else
+  return __builtin_cpu_supports("x86-64-v3");
+#endif
+}
+
+bool has_v4() {
+#if defined(__clang__)
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+  return __builtin_cpu_supports("x86-64-v4");
+#endif
+}
 #endif
 BITMMA_KERNELS(baseline, "baseline", , 16, nullptr)
 
@@ -79,8 +98,8 @@ std::span<const Kernels* const> supported_kernels() {
     std::vector<const Kernels*> found;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("x86-64-v4")) found.push_back(&v4::table);
-    if (__builtin_cpu_supports("x86-64-v3")) found.push_back(&v3::table);
+    if (has_v3() && has_v4()) found.push_back(&v4::table);
+    if (has_v3()) found.push_back(&v3::table);
 #endif
     found.push_back(&baseline::table);
     return found;

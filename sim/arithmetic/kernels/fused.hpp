@@ -179,11 +179,13 @@ struct FusedSteps {
     }
 #pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) {
+      I32 products[vectors];
+      if constexpr (vectors == 2) multiply_pairs<bytes>(pair, of.a_pair[r][term], products);
+      else multiply_pairs<bytes>(pair[0], I32{} + of.a_pair[r][term], products[0]);
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) {
         const I32 drop = of.max_exponent[r][v] - exponent[v] - of.a_exponent[r][term];
-        I32 product;
-        multiply_pairs<bytes>(pair[v], I32{} + of.a_pair[r][term], product);
+        I32& product = products[v];
         if constexpr (signs == Signs::each) of.sum[r][v] += reinterpret_cast<U32>(product) >> 31;
         shift_right<bytes>(product, drop);
         of.sum[r][v] += reinterpret_cast<U32>(product);

@@ -74,13 +74,12 @@ struct GroupSteps {
       int32_t a_pair;
       std::memcpy(&a_pair, a + term, sizeof a_pair);
       const int32_t* const b_row = job.b_pairs + static_cast<size_t>(term / 2) * job.b_stride + first;
-      I32 b, products;
-      load(b, b_row);
-      multiply_pairs<bytes>(b, I32{} + a_pair, products);
-      low += products;
-      load(b, b_row + lanes32);
-      multiply_pairs<bytes>(b, I32{} + a_pair, products);
-      high += products;
+      I32 b[2], products[2];
+      load(b[0], b_row);
+      load(b[1], b_row + lanes32);
+      multiply_pairs<bytes>(b, a_pair, products);
+      low += products[0];
+      high += products[1];
     }
     store(low, sums[g].data());
     store(high, sums[g].data() + lanes32);

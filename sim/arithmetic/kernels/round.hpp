@@ -26,6 +26,13 @@ template <int bytes>
 BITMMA_INLINE void normalise(typename Vectors<bytes>::U32& number, typename Vectors<bytes>::I32& moved) {
   using I32 = typename Vectors<bytes>::I32;
   using U32 = typename Vectors<bytes>::U32;
+#if BITMMA_NEON
+  if constexpr (bytes == 16) {
+    moved = reinterpret_cast<I32>(vclzq_u32(number | 1));
+    number <<= reinterpret_cast<U32>(moved);
+    return;
+  }
+#endif
   if constexpr (bytes == 64) {  // AVX-512 counts leading zeros, and the compiler knows this loop
     std::array<uint32_t, bytes / 4> in;
     std::array<int32_t, bytes / 4> out;

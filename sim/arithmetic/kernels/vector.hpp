@@ -3,7 +3,8 @@
 // compiler maps GNU vectors to whatever registers that has. Three habits keep the machine code good.
 //
 //   1. What GNU vectors cannot say has a builtin, in a function of a few lines with plain C++ beside it that the
-//      baseline runs: multiply_pairs, shift_right, widen, sign_bits, and normalise (round.hpp).
+//      baseline of x86-64 runs: multiply_pairs, shift_right, widen, sign_bits, and normalise (round.hpp). NEON, which
+//      every 64-bit ARM has, is the baseline there and has builtins of its own.
 //   2. There are no branches on data.
 //   3. Comparisons choose between numbers, never between 0 and -1: that is the comparison itself, which GCC 12 takes
 //      apart, lane by lane.
@@ -20,6 +21,9 @@
 #include <immintrin.h>  // makes GCC know the builtins of instruction sets that this file is not compiled for
 #define BITMMA_X86_BUILTINS 1
 #pragma GCC diagnostic ignored "-Wpsabi"  // templates that are only ever inlined pass no vectors
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#define BITMMA_NEON 1
 #endif
 
 namespace bitmma::kernels {
@@ -39,6 +43,14 @@ struct Vectors {
   using Half16 [[gnu::vector_size(bytes / 2)]] = int16_t;
   using Half32 [[gnu::vector_size(bytes / 2)]] = int32_t;
 };
+
+/// Whether there are 32 registers for vectors of this size, as AVX-512 and NEON have, or 16.
+template <int bytes>
+#if BITMMA_NEON
+constexpr bool many_registers = true;
+#else
+constexpr bool many_registers = bytes == 64;
+#endif
 
 /// By reference, unlike that of core/words.hpp: no function that is compiled for the baseline may return such a vector.
 template <typename V>
@@ -85,6 +97,26 @@ BITMMA_INLINE void multiply_pairs(const typename Vectors<bytes>::I32& x, const t
   sums = (x << 16 >> 16) * (y << 16 >> 16) + (x >> 16) * (y >> 16);
 }
 
+/// The same of two vectors and one pair.
+template <int bytes>
+BITMMA_INLINE void multiply_pairs(const typename Vectors<bytes>::I32 (&x)[2], int32_t y,
+                                  typename Vectors<bytes>::I32 (&sums)[2]) {
+  using I32 = typename Vectors<bytes>::I32;
+#if BITMMA_NEON
+  if constexpr (bytes == 16) {  // lower halves side by side and upper ones, once for all y; products are widened
+    const auto first = reinterpret_cast<int16x8_t>(x[0]), second = reinterpret_cast<int16x8_t>(x[1]);
+    const int16x8_t lower = vuzp1q_s16(first, second), upper = vuzp2q_s16(first, second);
+    const auto of_y = reinterpret_cast<int16x4_t>(int32x2_t{y, 0});
+    sums[0] = reinterpret_cast<I32>(
+        vmlal_lane_s16(vmull_lane_s16(vget_low_s16(lower), of_y, 0), vget_low_s16(upper), of_y, 1));
+    sums[1] = reinterpret_cast<I32>(vmlal_high_lane_s16(vmull_high_lane_s16(lower, of_y, 0), upper, of_y, 1));
+    return;
+  }
+#endif
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v) multiply_pairs<bytes>(x[v], I32{} + y, sums[v]);
+}
+
 /// Numbers shifted right by counts from 0 on, arithmetically: a count of 32 or more leaves 0 or -1.
 template <int bytes>
 BITMMA_INLINE void shift_right(typename Vectors<bytes>::I32& numbers, const typename Vectors<bytes>::I32& counts) {
@@ -100,6 +132,23 @@ BITMMA_INLINE void shift_right(typename Vectors<bytes>::I32& numbers, const type
   auto limited = counts;
   limit_to(limited, 31);
   numbers >>= limited;
+}
+
+/// Two vectors shifted right, the first by counts in the lower halves, the second by those in the upper ones.
+template <int bytes>
+BITMMA_INLINE void shift_right(typename Vectors<bytes>::I32 (&numbers)[2], const typename Vectors<bytes>::I16& counts) {
+  using I32 = typename Vectors<bytes>::I32;
+#if BITMMA_NEON
+  if constexpr (bytes == 16) {  // shifts to the left, by the lowest byte of a lane: what is above needs no clearing
+    const auto left = reinterpret_cast<int32x4_t>(-vminq_s16(reinterpret_cast<int16x8_t>(counts), vdupq_n_s16(31)));
+    numbers[0] = reinterpret_cast<I32>(vshlq_s32(reinterpret_cast<int32x4_t>(numbers[0]), left));
+    numbers[1] = reinterpret_cast<I32>(vshlq_s32(reinterpret_cast<int32x4_t>(numbers[1]), left >> 16));
+    return;
+  }
+#endif
+  const auto both = reinterpret_cast<typename Vectors<bytes>::U32>(counts);
+  shift_right<bytes>(numbers[0], reinterpret_cast<I32>(both & 0xFFFF));
+  shift_right<bytes>(numbers[1], reinterpret_cast<I32>(both >> 16));
 }
 
 /// Magnitudes shifted right by counts from 0 on: a count of 32 or more leaves 0.
@@ -173,6 +222,11 @@ BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
   if constexpr (bytes == 64) return __builtin_ia32_cvtd2mask512(numbers);
   else if constexpr (bytes == 32)
     return static_cast<uint32_t>(__builtin_ia32_movmskps256(reinterpret_cast<typename Vectors<bytes>::F32>(numbers)));
+#elif BITMMA_NEON
+  if constexpr (bytes == 16) {
+    const uint32x4_t bits = reinterpret_cast<uint32x4_t>(numbers) >> 31;
+    return vaddvq_u32(vshlq_u32(bits, int32x4_t{0, 1, 2, 3}));
+  }
 #endif
   uint32_t bits = 0;
   for (int lane = 0; lane < bytes / 4; ++lane) bits |= static_cast<uint32_t>(numbers[lane] < 0) << lane;
@@ -227,6 +281,12 @@ BITMMA_INLINE void add_byte_pairs(typename Vectors<bytes>::U32& words) {
 /// Bits set, counted in every byte: neighbours added, pairs and then fours.
 template <typename V>
 BITMMA_INLINE void count_in_bytes(V& bits) {
+#if BITMMA_NEON
+  if constexpr (sizeof(V) == 16) {
+    bits = reinterpret_cast<V>(vcntq_u8(reinterpret_cast<uint8x16_t>(bits)));
+    return;
+  }
+#endif
   bits -= (bits >> 1) & 0x55555555u;
   bits = (bits & 0x33333333u) + ((bits >> 2) & 0x33333333u);
   bits = (bits + (bits >> 4)) & 0x0F0F0F0Fu;

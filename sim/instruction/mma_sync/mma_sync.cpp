@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "../family.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/memory/fragment.hpp"
 #include "bitmma/memory/metadata.hpp"
@@ -301,7 +302,7 @@ Fragment fragment_of(const MmaSync& instruction, std::string_view operand) {
   if (operand == "b") return family::b_fragment(instruction);
   if (operand == "c") return family::accumulator_fragment(instruction, instruction.c);
   if (operand == "d") return family::accumulator_fragment(instruction, instruction.d);
-  throw Error({.field = "operand", .seen = std::string(operand.substr(0, 80)), .expected = "a, b, c or d"});
+  throw Error({.field = "operand", .seen = shortened(operand), .expected = "a, b, c or d"});
 }
 
 }  // namespace bitmma

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 
+#include "bitmma/core/text.hpp"
+
 namespace bitmma::syntax {
 namespace {
 
@@ -21,12 +23,9 @@ std::string_view trimmed(std::string_view text) {
 
 std::string shown(std::string_view text) {
   if (text.empty()) return "(nothing)";
-  std::string shown(text.substr(0, 80));
-  for (char& c : shown) {
-    if (is_space(c)) c = ' ';
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  }
-  return shown;
+  std::string shown(text.substr(0, 100));  // more than is left of it
+  std::ranges::replace_if(shown, is_space, ' ');
+  return shortened(shown);
 }
 
 bool is_name(std::string_view text) {

@@ -31,6 +31,9 @@ std::vector<Violation> violations(const TmemMove& instruction, Target) {
                    "0: only 16x32bx2 has one");
     }
   }
+  if (instruction.ldst.split_columns != 0) {
+    check.refuse("split", std::to_string(instruction.ldst.split_columns), "0: the half-split offset says it");
+  }
   const auto shapes = static_cast<int>(cp_shapes.size());
   if (instruction.kind == MoveKind::cp && (instruction.cp_shape < 0 || instruction.cp_shape >= shapes)) {
     check.refuse("shape of cp", std::to_string(instruction.cp_shape), fmt::format("0..{}", shapes - 1));

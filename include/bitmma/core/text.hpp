@@ -1,0 +1,17 @@
+// Text from elsewhere, made fit for a message: names of files, values of keys, what somebody typed.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace bitmma {
+
+/// `text` as UTF-8 without control characters: an escape character becomes "\x1b", so that no terminal obeys it; bytes
+/// that are not UTF-8 become U+FFFD. Line feeds and tabs stay.
+std::string printable(std::string_view text);
+
+/// The same of as many whole characters as fit `most` bytes, with "..." behind what was cut.
+std::string shortened(std::string_view text, std::size_t most = 80);
+
+}  // namespace bitmma

@@ -1,0 +1,45 @@
+// What reading and writing files share: names that the system takes, and errors in its words.
+#pragma once
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "bitmma/core/error.hpp"
+
+namespace bitmma {
+
+[[noreturn]] inline void refuse_file(const std::string& path, const std::string& what, const std::string& expected,
+                                     std::string fix = {}) {
+  throw Error({.field = path, .seen = what, .expected = expected, .fix = std::move(fix)});
+}
+
+/// Names go to the system up to their first 0: there must be none.
+inline void require_name(const std::string& path) {
+  if (path.find('\0') != std::string::npos)
+    throw Error({.field = "path", .seen = "a name with a 0 byte", .expected = "a name without"});
+  if (path.empty()) throw Error({.field = "path", .seen = "an empty name", .expected = "the name of a file"});
+}
+
+/// A file descriptor that is closed with the object, unless it was closed before.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+
+  int number() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  /// False, with errno, when what was written may be lost.
+  bool close();
+
+ private:
+  int number_;
+};
+
+}  // namespace bitmma

@@ -1,0 +1,79 @@
+// A value of an enumeration may be any number that its type holds: whoever casts one, reads it from elsewhere or calls
+// from another language can make it so. Tables are indexed by such values, so nothing is asked of an instruction before
+// all of them are known to be in their tables.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "family.hpp"
+
+namespace bitmma::family {
+namespace {
+
+class ValueChecker {
+ public:
+  template <typename Enum>
+  void require(std::string_view field, Enum value, size_t count) {
+    const auto number = static_cast<size_t>(value);
+    if (number < count) return;
+    found_.push_back({.field = std::string(field),
+                      .seen = fmt::format("value {} of an enumeration", number),
+                      .expected = fmt::format("one of its {} values", count)});
+  }
+  void format(std::string_view field, Format value) { require(field, value, formats.size()); }
+  void source(OperandSource value) { require("A", value, 3); }
+  void operation(BitOperation value) { require("operation", value, 3); }
+  void scales(ScaleVec size, Format type) {
+    require("size of the scale vector", size, scale_vec_spellings.size());
+    format("scale type", type);
+  }
+  void kind(MmaKind value) { require("kind", value, mma_kinds.size()); }
+
+  void check(const Wgmma& one) {
+    format("dtype", one.d), format("atype", one.a), format("btype", one.b);
+    operation(one.bit_operation), source(one.a_source);
+  }
+  void check(const MmaSync& one) {
+    if (one.kind) kind(*one.kind);
+    format("dtype", one.d), format("atype", one.a), format("btype", one.b), format("ctype", one.c);
+    operation(one.bit_operation);
+    if (one.rounding) require("rounding", *one.rounding, static_cast<size_t>(Rounding::toward_negative) + 1);
+    scales(one.scale_vec, one.scale_type);
+  }
+  void check(const Tcgen05Mma& one) {
+    kind(one.kind);
+    format("d_type", one.d), format("a_type", one.a), format("b_type", one.b);
+    source(one.a_source), scales(one.scale_vec, one.scale_type);
+    if (!one.collector) return;
+    require("collector", one.collector->buffer, 5);
+    require("collector", one.collector->operation, 4);
+  }
+  void check(const TmemMove& one) {
+    require("kind", one.kind, 4);
+    require("shape", one.ldst.shape, ldst_shapes.size());
+    require("source format", one.source_format, 3);
+  }
+
+  std::vector<Violation> take() { return std::move(found_); }
+
+ private:
+  std::vector<Violation> found_;
+};
+
+}  // namespace
+
+std::vector<Violation> unknown_values(const Instruction& instruction) {
+  ValueChecker checker;
+  if (instruction.valueless_by_exception()) {
+    return {{.field = "instruction", .seen = "nothing", .expected = "an instruction"}};
+  }
+  std::visit([&](const auto& one) { checker.check(one); }, instruction);
+  return checker.take();
+}
+
+void require_known_values(const Instruction& instruction) {
+  std::vector<Violation> found = unknown_values(instruction);
+  if (!found.empty()) throw Error(std::move(found));
+}
+
+}  // namespace bitmma::family

@@ -1,0 +1,144 @@
+// What a program may do from several threads at once. All tests run this; built for ThreadSanitizer (the preset tsan)
+// it also says whether two threads ever touch the same memory without saying so.
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "bitmma.h"
+#include "bitmma/arithmetic/cpu_target.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/files/file.hpp"
+#include "bitmma/gemm/catalogue.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+#include "support/instructions.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+constexpr int threads = 4;
+
+/// How many threads say no. All begin at the same time.
+int failures_of(const std::function<bool(int)>& body) {
+  std::atomic<int> failures{0};
+  std::barrier start(threads);
+  {
+    std::vector<std::jthread> pool;
+    for (int i = 0; i < threads; ++i) {
+      pool.emplace_back([&, i] {
+        start.arrive_and_wait();
+        bool good = false;
+        try {
+          good = body(i);
+        } catch (const std::exception&) {
+          // counted below
+        }
+        failures += good ? 0 : 1;
+      });
+    }
+  }
+  return failures;
+}
+
+}  // namespace
+
+TEST_CASE("the tables of the library may be asked for first by several threads at once") {
+  // In a process of its own, as ctest runs it, these are the first uses.
+  std::vector<size_t> plans(threads), patterns(threads), instructions(threads), targets(threads);
+  CHECK(failures_of([&](int i) {
+          const auto at = static_cast<size_t>(i);
+          plans[at] = catalogue().size(), patterns[at] = kernel_patterns().size();
+          targets[at] = cpu_targets().size();
+          instructions[at] = all_instructions(Family::wgmma).size();
+          return !cpu_target().empty();
+        }) == 0);
+  for (const auto* counts : {&plans, &patterns, &instructions, &targets}) {
+    CHECK(counts->front() > 0);
+    CHECK(std::ranges::all_of(*counts, [&](size_t count) { return count == counts->front(); }));
+  }
+}
+
+TEST_CASE("several threads write one path: a reader sees one whole file or another") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("file");
+  constexpr size_t length = 200'000;
+  const auto is_whole = [&](std::span<const uint8_t> bytes) {
+    return bytes.size() == length && std::ranges::all_of(bytes, [&](uint8_t byte) { return byte == bytes[0]; });
+  };
+  const auto write = [&](int i) {
+    const std::string text(length, static_cast<char>('a' + i));
+    write_whole(path, [&](std::ostream& stream) { stream << text; });
+  };
+  write(0);
+  CHECK(failures_of([&](int i) {
+          for (int round = 0; round < 10; ++round) {
+            if (i > 0) write(i);
+            else if (!is_whole(MappedFile(path).bytes())) return false;
+          }
+          return true;
+        }) == 0);
+  CHECK(is_whole(MappedFile(path).bytes()));
+  const auto entries = std::filesystem::directory_iterator(folder.path("."));
+  CHECK(std::distance(begin(entries), end(entries)) == 1);
+}
+
+TEST_CASE("several threads read one mapped file, give its memory back and map it again") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("file");
+  test::write_text(path, "begin");
+  constexpr size_t size = size_t{80} << 20;  // so long that it is mapped, not read
+  std::filesystem::resize_file(path, size);
+  const MappedFile shared(path);
+  const auto sum = [](const MappedFile& file) {
+    size_t all = 0;
+    for (size_t at = 0; at < file.bytes().size(); at += 65536) all += file.bytes()[at];
+    return all;
+  };
+  CHECK(failures_of([&](int i) {
+          for (int round = 0; round < 3; ++round) {
+            const MappedFile own(path);
+            if (sum(shared) != 'b' || sum(own) != 'b') return false;
+            if (i == 0) shared.forget();
+            shared.require_unchanged();
+          }
+          return true;
+        }) == 0);
+}
+
+TEST_CASE("threads execute instructions, each on its own state") {
+  std::vector<Case> cases;
+  for (const Instruction& instruction : test::sample_instructions()) cases.push_back(test::sample_case(instruction, 5));
+  std::vector<State> expected;
+  for (const Case& one : cases) {
+    expected.push_back(one.before);
+    execute(one.instruction, one.target, expected.back());
+  }
+  CHECK(failures_of([&](int i) {
+          for (size_t j = 0; j < cases.size(); ++j) {
+            const size_t at = (j + static_cast<size_t>(i)) % cases.size();
+            State state = cases[at].before;
+            execute(cases[at].instruction, cases[at].target, state);
+            if (state != expected[at]) return false;
+          }
+          return true;
+        }) == 0);
+}
+
+TEST_CASE("from C every thread has the text of its own last error") {
+  CHECK(failures_of([](int i) {
+          const std::string name = "thread" + std::to_string(i);
+          for (int round = 0; round < 50; ++round) {
+            bitmma_instruction* instruction = nullptr;
+            if (bitmma_instruction_parse((name + ".mma").c_str(), &instruction) == BITMMA_OK) return false;
+            if (std::string(bitmma_last_error()).find(name) == std::string::npos) return false;
+          }
+          return true;
+        }) == 0);
+}

@@ -1,0 +1,67 @@
+#include "signals.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+
+namespace bitmma::cli {
+namespace {
+
+struct Watched {
+  int signal = 0;
+  std::string_view name = {};
+  struct sigaction before = {};  // what the signal did, and does the second time
+};
+
+// A handler has no other way to what it needs than through globals, and may touch lock-free atomics only.
+std::array<Watched, 2> watched{Watched{.signal = SIGINT, .name = "SIGINT"},
+                               Watched{.signal = SIGTERM, .name = "SIGTERM"}};
+std::atomic<int> noted{0};  // the signal that came
+static_assert(std::atomic<int>::is_always_lock_free);
+
+/// Calls only what POSIX allows in handlers.
+extern "C" void note(int signal) {
+  const int saved_errno = errno;
+  int none = 0;
+  if (noted.compare_exchange_strong(none, signal)) {
+    constexpr std::string_view text = "interrupted: what runs is finished first; interrupt again to end at once\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+  } else {
+    for (const Watched& one : watched) {
+      if (one.signal == signal) sigaction(signal, &one.before, nullptr);
+    }
+    raise(signal);  // comes when this handler returns
+  }
+  errno = saved_errno;
+}
+
+}  // namespace
+
+Interrupts::Interrupts() {
+  noted = 0;
+  for (Watched& one : watched) {
+    sigaction(one.signal, nullptr, &one.before);
+    if (one.before.sa_handler == SIG_IGN) continue;
+    struct sigaction action = {};
+    action.sa_handler = note;
+    action.sa_flags = SA_RESTART;
+    sigaction(one.signal, &action, nullptr);
+  }
+}
+
+Interrupts::~Interrupts() {
+  for (const Watched& one : watched) sigaction(one.signal, &one.before, nullptr);
+}
+
+std::string_view Interrupts::name() const {
+  const int signal = noted;
+  for (const Watched& one : watched) {
+    if (one.signal == signal) return one.name;
+  }
+  return {};
+}
+
+}  // namespace bitmma::cli
