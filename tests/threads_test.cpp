@@ -51,15 +51,15 @@ int failures_of(const std::function<bool(int)>& body) {
 
 TEST_CASE("the tables of the library may be asked for first by several threads at once") {
   // In a process of its own, as ctest runs it, these are the first uses.
-  std::vector<size_t> plans(threads), patterns(threads), instructions(threads), targets(threads);
+  std::vector<size_t> plans(threads), patterns(threads), wgmma_forms(threads), gpu_targets(threads);
   CHECK(failures_of([&](int i) {
           const auto at = static_cast<size_t>(i);
           plans[at] = catalogue().size(), patterns[at] = kernel_patterns().size();
-          targets[at] = cpu_targets().size();
-          instructions[at] = all_instructions(Family::wgmma).size();
+          gpu_targets[at] = cpu_targets().size();
+          wgmma_forms[at] = all_instructions(Family::wgmma).size();
           return !cpu_target().empty();
         }) == 0);
-  for (const auto* counts : {&plans, &patterns, &instructions, &targets}) {
+  for (const auto* counts : {&plans, &patterns, &wgmma_forms, &gpu_targets}) {
     CHECK(counts->front() > 0);
     CHECK(std::ranges::all_of(*counts, [&](size_t count) { return count == counts->front(); }));
   }

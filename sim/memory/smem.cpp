@@ -93,8 +93,7 @@ void SmemMap::refuse_element(int row, int col) const {
 SmemPlace SmemMap::absolute_place_of(int row, int col) const {
   constexpr int64_t line = 128;
   const SmemDescriptor& descriptor = matrix_.descriptor;
-  const int64_t col_bits = col_offset_[col] * matrix_.element_bits,
-                row_bits = row_offset_[row] * matrix_.element_bits;
+  const int64_t col_bits = col_offset_[col] * matrix_.element_bits, row_bits = row_offset_[row] * matrix_.element_bits;
   const int64_t position = descriptor.start_address_bytes % line + col_bits / 8;
   const int64_t buffer =
       position < line ? descriptor.start_address_bytes / line * line : descriptor.strides.leading_dim_byte_offset;

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -240,4 +241,17 @@ TEST_CASE("conversions to the narrow formats give the documented codes") {
   // tf32: cvt.rna rounds ties away.
   CHECK(convert(Format::f32, 0x3F801000, Format::tf32, Rounding::nearest_away, Overflow::infinity) == 0x3F802000);
   CHECK(convert(Format::f32, 0x3F800FFF, Format::tf32, Rounding::nearest_away, Overflow::infinity) == 0x3F800000);
+}
+
+TEST_CASE("exponents beyond every format round as the smallest and the largest do") {
+  constexpr int least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
+  for (const uint64_t magnitude : {uint64_t{1}, ~uint64_t{0}}) {
+    const auto rounded = [&](int exponent, Rounding rounding) {
+      return round_to(Format::f32, {.negative = false, .magnitude = magnitude, .exponent = exponent}, rounding);
+    };
+    for (const Rounding rounding : {Rounding::nearest_even, Rounding::toward_zero, Rounding::toward_positive}) {
+      CHECK(rounded(least, rounding) == rounded(-1000, rounding));
+      CHECK(rounded(most, rounding) == rounded(1000, rounding));
+    }
+  }
 }

@@ -1,5 +1,6 @@
 #include "bitmma/memory/metadata.hpp"
 
+#include <limits>
 #include <set>
 
 #include "bitmma/core/random.hpp"
@@ -58,6 +59,12 @@ TEST_CASE("selected positions survive a trip through the registers, for every se
   }
 }
 
+TEST_CASE("metadata of containers that no instruction has is refused") {
+  for (const int bits : {0, -1, 1, 6, 64, std::numeric_limits<int>::min()}) {
+    CHECK_THROWS_WITH(metadata_layout(bits), ContainsSubstring("container bits = " + std::to_string(bits)));
+  }
+}
+
 TEST_CASE("metadata of any K that a quad's registers describe lies inside them") {
   for (const int bits : {4, 8, 16, 32}) {
     for (int stored_k = 1; stored_k <= 256; ++stored_k) {
@@ -89,4 +96,10 @@ TEST_CASE("undefined metadata is counted, and selects what an H200 takes", "[rul
   REQUIRE_FALSE(halves.mixed.empty());
   CHECK(halves.mixed[0] == MixedTerm{.row = 0, .stored = 0, .low_half = 3, .high_half = 1});
   CHECK_THROWS_AS(select(metadata_layout(16), std::vector<uint32_t>(127), 64, 0), Error);
+}
+
+TEST_CASE("elements without bits have no metadata") {
+  CHECK_THROWS_AS(metadata_layout(0), Error);
+  CHECK_THROWS_AS(metadata_layout(-8), Error);
+  CHECK(MetadataLayout{}.fields_per_register() == 0);
 }

@@ -38,10 +38,15 @@ constexpr uint64_t round_to(const FormatInfo& format, const Exact& value, Roundi
   const uint64_t max_finite = format.max_finite() >> format.ignored_bits;
   uint64_t code = 0;
   if (value.magnitude != 0) {
-    const int leading = 63 - std::countl_zero(value.magnitude) + value.exponent;
+    // No format and no significand reaches so far; sums of exponents then fit an int.
+    constexpr int most_exponent = 1 << 20;
+    const int value_exponent = value.exponent < -most_exponent  ? -most_exponent
+                               : value.exponent > most_exponent ? most_exponent
+                                                                : value.exponent;
+    const int leading = 63 - std::countl_zero(value.magnitude) + value_exponent;
     const int exponent = leading > format.min_exponent() ? leading : format.min_exponent();
     const int quantum = exponent - fraction_bits;  // exponent of the last kept bit
-    const int drop = quantum - value.exponent;
+    const int drop = quantum - value_exponent;
     uint64_t kept = 0;
     if (drop <= 0) {
       kept = value.magnitude << -drop;

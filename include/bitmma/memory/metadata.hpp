@@ -45,14 +45,16 @@ struct MetadataLayout {
   bool by_halves = false;  // rows r and r + 8 share a register, 16 bits each; else each has registers of its own
   int selectors = 0;       // legal sparsity selectors are 0 .. selectors-1
 
-  int fields_per_register() const { return (by_halves ? 16 : 32) / field_bits; }
+  int fields_per_register() const { return field_bits > 0 ? (by_halves ? 16 : 32) / field_bits : 0; }
   bool operator==(const MetadataLayout&) const = default;
 };
 
 /// The layout for A of `stored_k` stored elements in containers of 4, 8, 16 or 32 bits.
 MetadataLayout metadata_layout(int container_bits, int stored_k);
 /// The same for a wgmma of elements of `element_bits` bits: 8, 16 or 32.
-inline MetadataLayout metadata_layout(int element_bits) { return metadata_layout(element_bits, 256 / element_bits); }
+inline MetadataLayout metadata_layout(int element_bits) {
+  return metadata_layout(element_bits, element_bits > 0 ? 256 / element_bits : 0);
+}
 
 /// Where the field of stored element `stored` of `row` begins: thread of the warpgroup or warp, register 0, lowest bit.
 RegisterPlace metadata_place_of(const MetadataLayout& layout, int row, int stored, int selector);

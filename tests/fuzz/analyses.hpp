@@ -1,0 +1,21 @@
+// Everything that can be asked about a vector file.
+#pragma once
+
+#include "bitmma/files/vector_file.hpp"
+#include "fuzz.hpp"
+
+namespace bitmma::fuzz {
+
+/// What to look at: small where the file is small.
+struct Point {
+  int row = 0, col = 0;
+  int64_t case_index = 0;
+  bool diagnosed = false;  // it takes long
+  uint8_t layout = 0;
+};
+Point any_point(Bytes& in);
+
+/// Asks; each question may be refused.
+void analyse(const VectorFile& vectors, const Point& point);
+
+}  // namespace bitmma::fuzz

@@ -1,0 +1,160 @@
+// Instructions with any fields: legality always has an answer, and what is legal can be laid out and runs.
+#include "bitmma/hardware/ptx_kernel.hpp"
+#include "bitmma/instruction/evidence.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "bitmma/stimulus/random_case.hpp"
+#include "fuzz.hpp"
+
+namespace bitmma::fuzz {
+namespace {
+
+Rounding any_rounding(Bytes& in) { return static_cast<Rounding>(between(in, 0, 4)); }
+OperandSource any_source(Bytes& in) { return static_cast<OperandSource>(between(in, 0, 2)); }
+BitOperation any_operation(Bytes& in) { return static_cast<BitOperation>(between(in, 0, 2)); }
+ScaleVec any_scale_vec(Bytes& in) { return static_cast<ScaleVec>(between(in, 0, 5)); }
+
+void change(Bytes& in, Wgmma& one) {
+  switch (between(in, 0, 14)) {
+    case 0: one.m = number(in); break;
+    case 1: one.n = number(in); break;
+    case 2: one.k = number(in); break;
+    case 3: one.d = any_format(in); break;
+    case 4: one.a = any_format(in); break;
+    case 5: one.b = any_format(in); break;
+    case 6: one.sparse ^= true; break;
+    case 7: one.bit_operation = any_operation(in); break;
+    case 8: one.saturate ^= true; break;
+    case 9: one.a_source = any_source(in); break;
+    case 10: one.enable_input_d ^= true; break;
+    case 11: one.negate_a ^= true, one.negate_b ^= in.ConsumeBool(); break;
+    case 12: one.transpose_a ^= true; break;
+    case 13: one.transpose_b ^= true; break;
+    case 14: one.sparsity_selector = number(in); break;
+  }
+}
+
+void change(Bytes& in, MmaSync& one) {
+  switch (between(in, 0, 18)) {
+    case 0: one.m = number(in); break;
+    case 1: one.n = number(in); break;
+    case 2: one.k = number(in); break;
+    case 3: one.d = any_format(in); break;
+    case 4: one.a = any_format(in); break;
+    case 5: one.b = any_format(in); break;
+    case 6: one.c = any_format(in); break;
+    case 7: one.sparse ^= true; break;
+    case 8: one.ordered_metadata ^= true; break;
+    case 9: one.a_col ^= true; break;
+    case 10: one.b_row ^= true; break;
+    case 11: one.bit_operation = any_operation(in); break;
+    case 12: one.saturate ^= true; break;
+    case 13: one.rounding = in.ConsumeBool() ? std::optional(any_rounding(in)) : std::nullopt; break;
+    case 14: one.scale_vec = any_scale_vec(in); break;
+    case 15: one.scale_type = any_format(in); break;
+    case 16: one.byte_id_a = number(in), one.thread_id_a = number(in); break;
+    case 17: one.byte_id_b = number(in), one.thread_id_b = number(in); break;
+    case 18: one.kind = in.ConsumeBool() ? std::optional(pick(in, mma_kinds).id) : std::nullopt; break;
+  }
+  if (one_in(in, 10)) one.sparsity_selector = number(in);
+}
+
+void change(Bytes& in, Tcgen05Mma& one) {
+  switch (between(in, 0, 22)) {
+    case 0: one.kind = pick(in, mma_kinds).id; break;
+    case 1: one.cta_group = number(in); break;
+    case 2: one.weight_stationary ^= true; break;
+    case 3: one.m = one_in(in, 3) ? number(in) : 32 << between(in, 0, 3); break;
+    case 4: one.n = number(in); break;
+    case 5: one.k = number(in); break;
+    case 6: one.d = any_format(in); break;
+    case 7: one.a = any_format(in); break;
+    case 8: one.b = any_format(in); break;
+    case 9: one.sparse ^= true; break;
+    case 10: one.saturate ^= true; break;
+    case 11: one.a_source = any_source(in); break;
+    case 12: one.enable_input_d ^= true; break;
+    case 13: one.scale_input_d = number(in); break;
+    case 14: one.negate_a ^= true, one.negate_b ^= in.ConsumeBool(); break;
+    case 15: one.transpose_a ^= true, one.transpose_b ^= in.ConsumeBool(); break;
+    case 16: one.sparsity_selector = number(in); break;
+    case 17: one.max_shift_code = number(in); break;
+    case 18: one.scale_vec = any_scale_vec(in); break;
+    case 19: one.scale_type = any_format(in); break;
+    case 20: one.scale_a_id = number(in), one.scale_b_id = number(in); break;
+    case 21: one.ashift ^= true; break;
+    case 22:
+      one.collector = Collector{static_cast<CollectorBuffer>(between(in, 0, 4)),
+                                static_cast<CollectorOperation>(between(in, 0, 3))};
+      break;
+  }
+}
+
+void change(Bytes& in, TmemMove& one) {
+  switch (between(in, 0, 8)) {
+    case 0: one.kind = static_cast<MoveKind>(between(in, 0, 3)); break;
+    case 1: one.cta_group = number(in); break;
+    case 2: one.ldst.shape = pick(in, ldst_shapes).id; break;
+    case 3: one.ldst.num = number(in); break;
+    case 4: one.ldst.pack_16b ^= true; break;
+    case 5: one.ldst.split_columns = number(in); break;
+    case 6: one.half_split_offset = number<uint32_t>(in); break;
+    case 7: one.cp_shape = number(in); break;
+    case 8: one.source_format = static_cast<CpSourceFormat>(between(in, 0, 2)); break;
+  }
+}
+
+bool is_small(const Instruction& instruction) {
+  if (!is_mma(instruction)) return true;
+  const Mma mma = mma_of(instruction);
+  return int64_t{mma.m} * mma.n * mma.k <= 128 * 32 * 64;
+}
+
+void run(Bytes& in, const Instruction& instruction, Target target) {
+  require(parse_instruction(print(instruction)).index() == instruction.index(), "a legal instruction prints as PTX");
+  require(parse_statement(print(statement_of(instruction))).instruction.index() == instruction.index(),
+          "and as a statement");
+  (void)choices_of(instruction, target), (void)ptx_version_of(instruction, target), (void)fields_of(instruction);
+  for (const ImmediateInfo& immediate : immediates_of(instruction)) {
+    const int64_t value = immediate_of(instruction, immediate.name);
+    require(value >= immediate.first && value <= immediate.last, "an immediate of a legal instruction is in its range");
+  }
+  (void)ptx_kernel(instruction, {.image_bytes = 4096, .target = target});
+  if (!is_small(instruction) && !one_in(in, 16)) return;
+  Placement placement;
+  if (is_mma(instruction)) {
+    const Mma mma = mma_of(instruction);
+    (void)model_for(instruction, target), (void)evidence_of(instruction, target);
+    placement.a.major = mma.a_major, placement.b.major = mma.b_major;
+  }
+  const auto seed = in.ConsumeIntegral<uint16_t>();
+  const Distribution distribution = any_distribution(in);
+  for (const Swizzle swizzle : {Swizzle::b128, Swizzle::none, Swizzle::b128_atom32}) {
+    placement.a.swizzle = placement.b.swizzle = swizzle;
+    Case one;
+    if (!accepts([&] { one = random_case(instruction, target, placement, distribution, seed, 0); })) continue;
+    // Some types are read from one swizzle alone, which is for execute to say.
+    if (accepts([&] { execute(one.instruction, target, one.before); })) return;
+  }
+  // The offset of a second piece is any number; not every one leads to a place.
+  const auto* move = std::get_if<TmemMove>(&instruction);
+  require(move && move->half_split_offset != 0, "what is legal can be laid out in some way");
+}
+
+}  // namespace
+}  // namespace bitmma::fuzz
+
+void fuzz_one(bitmma::fuzz::Bytes& in) {
+  using namespace bitmma;
+  using namespace bitmma::fuzz;
+  Instruction instruction = listed_instruction(in);
+  for (int changes = between(in, 0, 5); changes > 0; --changes) {
+    std::visit([&](auto& one) { change(in, one); }, instruction);
+  }
+  const Target target = in.ConsumeBool() ? default_target(instruction) : any_target(in);
+  const std::vector<Violation> violations = violations_of(instruction, target);
+  for (const Violation& violation : violations) (void)print(violation);
+  accepts([&] { (void)evidence_of(instruction, target); });
+  if (violations.empty()) run(in, instruction, target);
+}
