@@ -130,12 +130,17 @@ void run(Bytes& in, const Instruction& instruction, Target target) {
   }
   const auto seed = in.ConsumeIntegral<uint16_t>();
   const Distribution distribution = any_distribution(in);
-  for (const Swizzle swizzle : {Swizzle::b128, Swizzle::none, Swizzle::b128_atom32}) {
-    placement.a.swizzle = placement.b.swizzle = swizzle;
-    Case one;
-    if (!accepts([&] { one = random_case(instruction, target, placement, distribution, seed, 0); })) continue;
-    // Some types are read from one swizzle alone, which is for execute to say.
-    if (accepts([&] { execute(one.instruction, target, one.before); })) return;
+  // Some types and major-nesses are read from one swizzle alone, which is for execute to say.
+  constexpr Swizzle tried[] = {Swizzle::b128, Swizzle::none, Swizzle::b128_atom32};
+  for (const Swizzle swizzle_a : tried) {
+    for (const Swizzle swizzle_b : tried) {
+      placement.a.swizzle = swizzle_a, placement.b.swizzle = swizzle_b;
+      if (accepts([&] {
+            Case one = random_case(instruction, target, placement, distribution, seed, 0);
+            execute(one.instruction, target, one.before);
+          }))
+        return;
+    }
   }
   // The offset of a second piece is any number; not every one leads to a place.
   const auto* move = std::get_if<TmemMove>(&instruction);

@@ -42,11 +42,14 @@ struct Fragment {
   int element_bits = 32;
   int threads = 128;
 
-  int elements_per_register() const { return element_bits > 32 ? 1 : 32 / element_bits; }
+  int elements_per_register() const { return element_bits > 32 ? 1 : element_bits > 0 ? 32 / element_bits : 0; }
   /// Registers have 64 bits, two words.
   bool is_wide() const { return element_bits > 32; }
   /// Registers of each thread.
-  int registers() const { return rows * cols / threads / elements_per_register(); }
+  int registers() const {
+    const int64_t each = int64_t{threads} * elements_per_register();
+    return each > 0 ? static_cast<int>(int64_t{rows} * cols / each) : 0;
+  }
   /// 32-bit words of all threads.
   int64_t words() const { return int64_t{threads} * registers() * (is_wide() ? 2 : 1); }
 };
