@@ -117,6 +117,7 @@ Matrix transposed(const Matrix& matrix) {
 Matrix block_of(const Matrix& matrix, int row, int rows, int col, int cols) {
   require_inside(matrix, row, rows, col, cols);
   Matrix block = unfilled_matrix(matrix.format(), rows, cols);
+  if (block.size() == 0) return block;  // of an empty matrix there is no first element to begin at
   const int width = matrix.is_wide() ? 2 : 1;
   view(block) = view(matrix).block(row, width * col, rows, width * cols);
   return block;
@@ -129,6 +130,7 @@ void set_block(Matrix& matrix, int row, int col, const Matrix& block) {
                  .seen = std::string(info(block.format()).name),
                  .expected = std::string(info(matrix.format()).name)});
   }
+  if (block.size() == 0) return;
   const int width = matrix.is_wide() ? 2 : 1;
   view(matrix).block(row, width * col, block.rows(), width * block.cols()) = view(block);
 }

@@ -293,3 +293,15 @@ TEST_CASE("codes that differ are counted, of matrices of one shape and format") 
   CHECK_THROWS_AS(count_differing(Matrix(Format::f16, 2, 3), Matrix(Format::f16, 3, 2)), Error);
   CHECK_THROWS_AS(count_differing(Matrix(Format::f16, 2, 3), Matrix(Format::bf16, 2, 3)), Error);
 }
+
+TEST_CASE("an empty block is read from and written to any place inside, also of an empty matrix") {
+  for (const auto& [rows, cols] : {std::pair(0, 5), std::pair(5, 0), std::pair(0, 0), std::pair(5, 5)}) {
+    INFO(rows << " x " << cols);
+    Matrix matrix(Format::f16, rows, cols);
+    const Matrix block = block_of(matrix, rows, 0, cols, 0);
+    CHECK(block == Matrix(Format::f16, 0, 0));
+    CHECK_NOTHROW(set_block(matrix, rows, cols, block));
+    CHECK(matrix == Matrix(Format::f16, rows, cols));
+    CHECK_THROWS_AS(block_of(matrix, rows, 1, cols, 0), Error);
+  }
+}

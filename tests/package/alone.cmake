@@ -1,9 +1,8 @@
-# Each private header, and each source of the program, alone: with no precompiled header, and none of its neighbours before it.
-# (The library's sources are compiled so for 64-bit ARM, which takes no precompiled headers.)
+# Each private header alone: with no precompiled header, and none of its neighbours before it. (Sources are compiled without
+# precompiled headers for 64-bit ARM.)
 file(GLOB_RECURSE headers RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/sim/*.hpp ${SOURCE_DIR}/tools/bitmma/*.hpp)
-file(GLOB sources ${SOURCE_DIR}/tools/bitmma/*.cpp)
 file(REMOVE_RECURSE ${WORK_DIR})
-set(units ${sources})
+set(units)
 foreach(header ${headers})
   string(MAKE_C_IDENTIFIER ${header} name)
   file(WRITE ${WORK_DIR}/${name}.cpp "#include \"${SOURCE_DIR}/${header}\"\n")

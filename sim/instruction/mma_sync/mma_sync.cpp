@@ -95,7 +95,8 @@ void set_registers(State& state, Field field, std::vector<uint32_t> words, const
 }  // namespace
 
 Mma describe(const MmaSync& instruction) {
-  const int products = instruction.is_quad_pairs() ? 4 : 1;
+  // Its only K is 4: four of any other number need not be an int, and are no product.
+  const int products = instruction.is_quad_pairs() && instruction.k == 4 ? 4 : 1;
   Mma mma{.family = Family::mma_sync,
           .m = products * instruction.m,
           .n = instruction.n,
