@@ -92,6 +92,7 @@ std::vector<PlacedElement> placed_elements(const SmemMap& map) {
 }
 
 std::vector<PlacedElement> placed_elements(const CuteLayout& cute, int element_bits) {
+  require_lines(element_bits, 0);
   require_drawable(cute.rows, cute.cols);
   std::vector<PlacedElement> elements;
   for (int row = 0; row < cute.rows; ++row) {

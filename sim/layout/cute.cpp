@@ -101,6 +101,8 @@ int64_t extent_of(const LayoutMode& mode) {
 }  // namespace
 
 CuteLayout parse_cute(std::string_view text, int element_bits) {
+  if (element_bits < 1 || element_bits > 128)  // bytes of all elements then fit 64 bits
+    throw Error({.field = "element bits", .seen = std::to_string(element_bits), .expected = "1..128"});
   Reader reader(text);
   CuteLayout cute{.swizzle = info(Swizzle::none), .layout = {}};
   if (reader.take("Swizzle<") || reader.take("Sw<")) {

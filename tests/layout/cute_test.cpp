@@ -1,5 +1,8 @@
 #include "bitmma/layout/cute.hpp"
 
+#include <limits>
+
+#include "bitmma/analysis/draw.hpp"
 #include "bitmma/core/error.hpp"
 #include "support/catch.hpp"
 
@@ -41,4 +44,11 @@ TEST_CASE("a layout with more rows or columns than can be counted is refused") {
   CHECK_THROWS_AS(parse_cute("((65536,65536,65536,32768),1):((1,1,1,1),1)", 16), Error);
   CHECK_THROWS_AS(parse_cute("((65536,65536,65536,65536),1):((1,1,1,1),1)", 16), Error);
   CHECK_THROWS_AS(parse_cute("(1,(65536,65536,65536,65536,16)):(1,(1,1,1,1,1))", 16), Error);
+}
+
+TEST_CASE("element bits that no element has are refused") {
+  for (const int bits : {std::numeric_limits<int>::min(), -8, 0, 129, std::numeric_limits<int>::max()}) {
+    CHECK_THROWS_WITH(parse_cute("(8,8):(8,1)", bits), ContainsSubstring("element bits = " + std::to_string(bits)));
+    CHECK_THROWS_WITH(placed_elements(parse_cute("(8,8):(8,1)", 16), bits), ContainsSubstring("element bits"));
+  }
 }

@@ -52,7 +52,7 @@ bool has_collector(const Tcgen05Mma& i) {
 }
 bool has_a_desc(const Tcgen05Mma& i) { return i.a_source != OperandSource::tmem; }
 bool has_lane_mask(const Tcgen05Mma& i) { return !i.weight_stationary && !has_scales(i); }
-int64_t lane_mask_registers(const Tcgen05Mma& i) { return 4 * i.cta_group; }
+int64_t lane_mask_registers(const Tcgen05Mma& i) { return int64_t{4} * i.cta_group; }
 bool can_scale_d(const Tcgen05Mma& i) {
   return (i.kind == MmaKind::f16 || i.kind == MmaKind::tf32) && !i.weight_stationary;
 }
