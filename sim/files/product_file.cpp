@@ -164,8 +164,8 @@ class Reader {
   std::vector<int64_t> numbers(std::string_view name) const {
     const Tensor* tensor = file_.find(name);
     if (!tensor) return {};
-    if (tensor->dtype != "I32" || tensor->shape.size() != 1)
-      refuse(name, tensor->dtype + " " + print_shape(tensor->shape), "I32 [count]");
+    if (tensor->dtype != "I32" || tensor->shape.size() != 1 || tensor->shape[0] < 1)
+      refuse(name, tensor->dtype + " " + print_shape(tensor->shape), "I32 [count], count of 1 or more");
     std::vector<int32_t> words(tensor->bytes.size() / 4);
     std::memcpy(words.data(), tensor->bytes.data(), 4 * words.size());
     for (const int32_t word : words) {
@@ -240,6 +240,8 @@ TensorFile with_d(const ProductFile& product, const GemmPlan& plan, const Matrix
     }
   }
   file.set(Tensor::from_bytes("d", std::string(dtype), {d.rows(), d.cols()}, std::move(bytes)));
+  // The key of the file may ask for another type than the plan has: products of integers are s32.
+  if (file.find_metadata("d_type")) file.set_metadata("d_type", std::string(info(d.format()).name));
   const auto set_numbers = [&](std::string_view name, std::string_view key, const std::vector<int64_t>& numbers,
                                int64_t whole) {
     if (numbers.empty()) return;

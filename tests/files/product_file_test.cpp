@@ -52,6 +52,22 @@ TEST_CASE("a product is written with its D and read back, whole or in part") {
              ContainsSubstring("rows = 8: legal is 0..7"));
 }
 
+TEST_CASE("d_type says what D is, also where it asked for another type") {
+  const test::TemporaryFolder folder;
+  TensorFile file{.path = {}, .metadata = {{"d_type", "e4m3"}}, .tensors = {}};
+  file.set(Tensor::from_bytes("a", "I8", {1, 2}, {1, 2}));
+  file.set(Tensor::from_bytes("b", "I8", {2, 1}, {3, 4}));
+  write_tensor_file(folder.path("x"), file);
+  const ProductFile product = read_product_file(folder.path("x"));
+  const GemmPlan plan = flat_plan(Target::sm_90a, product.inputs, *product.output());
+  write_tensor_file(folder.path("y"), with_d(product, plan, gemm(plan, product.inputs)));
+  const ProductFile again = read_product_file(folder.path("y"));
+  REQUIRE(again.d);
+  CHECK(again.d->format() == Format::s32);
+  CHECK(again.d->code(0, 0) == 11);
+  CHECK(*again.file.find_metadata("d_type") == "s32");
+}
+
 TEST_CASE("bad product files are refused by file and tensor") {
   const test::TemporaryFolder folder;
   const auto tensor = [](std::string name, std::string dtype, std::vector<int64_t> shape) {
@@ -81,6 +97,7 @@ TEST_CASE("bad product files are refused by file and tensor") {
   CHECK_THAT(message({a, b}, {{"target", "sm_1"}}), ContainsSubstring("target = sm_1"));
   CHECK_THAT(message({a, b}, {{"m", "-3"}}), ContainsSubstring("m = -3"));
   CHECK_THAT(message({a, b, tensor("rows", "F32", {2})}), ContainsSubstring("I32 [count]"));
+  CHECK_THAT(message({a, b, tensor("rows", "I32", {0})}), ContainsSubstring("rows = I32 [0]: legal is I32 [count]"));
   CHECK(message({tensor("a", "U8", {2, 16}), tensor("b", "U8", {16, 3})}, {{"a_type", "e2m3"}, {"b_type", "e2m1"}}) ==
         "fine");
 
