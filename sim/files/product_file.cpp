@@ -250,7 +250,7 @@ TensorFile with_d(const ProductFile& product, const GemmPlan& plan, const Matrix
       for (int byte = 0; byte < 4; ++byte) words.push_back(static_cast<uint8_t>(number >> 8 * byte));
     }
     file.set(Tensor::from_bytes(std::string(name), "I32", {static_cast<int64_t>(numbers.size())}, std::move(words)));
-    file.set_metadata(key, std::to_string(whole));
+    if (whole > 0) file.set_metadata(key, std::to_string(whole));  // 0: the file of the part did not say
   };
   set_numbers("rows", "m", product.inputs.rows, product.inputs.whole_m);
   set_numbers("cols", "n", product.inputs.cols, product.inputs.whole_n);

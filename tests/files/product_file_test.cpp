@@ -52,6 +52,20 @@ TEST_CASE("a product is written with its D and read back, whole or in part") {
              ContainsSubstring("rows = 8: legal is 0..7"));
 }
 
+TEST_CASE("a part that does not say the size of its whole is written and read back") {
+  const test::TemporaryFolder folder;
+  TensorFile file{.path = {}, .metadata = {}, .tensors = {}};
+  file.set(Tensor::from_bytes("a", "F16", {2, 16}, std::vector<uint8_t>(64)));
+  file.set(Tensor::from_bytes("b", "F16", {16, 1}, std::vector<uint8_t>(32)));
+  file.set(Tensor::from_bytes("rows", "I32", {2}, {5, 0, 0, 0, 7, 0, 0, 0}));
+  write_tensor_file(folder.path("x"), file);
+  const ProductFile product = read_product_file(folder.path("x"));
+  CHECK(product.inputs.whole_m == 0);
+  const GemmPlan plan = flat_plan(Target::sm_90a, product.inputs, Format::f32);
+  write_tensor_file(folder.path("y"), with_d(product, plan, gemm(plan, product.inputs)));
+  CHECK(read_product_file(folder.path("y")).inputs == product.inputs);
+}
+
 TEST_CASE("d_type says what D is, also where it asked for another type") {
   const test::TemporaryFolder folder;
   TensorFile file{.path = {}, .metadata = {{"d_type", "e4m3"}}, .tensors = {}};
