@@ -50,25 +50,6 @@ void for_each_case(int64_t cases, int threads, const Progress& progress, const s
   });
 }
 
-/// What the instruction writes of `state`, and nothing else.
-State written_part(const Instruction& instruction, State state) {
-  const FieldRules rules = fields_of(instruction);
-  for (const FieldInfo& row : state_fields) {
-    const bool written = std::ranges::any_of(
-        rules, [&](const FieldRule& rule) { return rule.field == row.id && rule.access != Access::read; });
-    if (!written) state.erase(row.id);
-  }
-  return state;
-}
-
-/// Runs the case: the state after, and D among its logical matrices where they are wanted.
-void execute_case(Case& one, bool logical_d_too) {
-  State after = one.before;
-  execute(one.instruction, one.target, after);
-  if (logical_d_too && is_mma(one.instruction)) one.logical.d = recorded_result(one.instruction, after);
-  one.after = written_part(one.instruction, std::move(after));
-}
-
 GoldenRequest completed(GoldenRequest request) {
   request.instruction = with_majors(request.instruction, request.placement.a, request.placement.b);
   if (!request.target) request.target = default_target(request.instruction);
@@ -87,6 +68,28 @@ GoldenRequest completed(GoldenRequest request) {
 }
 
 }  // namespace
+
+namespace {
+
+/// What the instruction writes of `state`, and nothing else.
+State written_part(const Instruction& instruction, State state) {
+  const FieldRules rules = fields_of(instruction);
+  for (const FieldInfo& row : state_fields) {
+    const bool written = std::ranges::any_of(
+        rules, [&](const FieldRule& rule) { return rule.field == row.id && rule.access != Access::read; });
+    if (!written) state.erase(row.id);
+  }
+  return state;
+}
+
+}  // namespace
+
+void execute_case(Case& one, bool logical_d_too) {
+  State after = one.before;
+  execute(one.instruction, one.target, after);
+  if (logical_d_too && is_mma(one.instruction)) one.logical.d = recorded_result(one.instruction, after);
+  one.after = written_part(one.instruction, std::move(after));
+}
 
 TensorFile make_golden(const GoldenRequest& asked, int threads, const Progress& progress) {
   const GoldenRequest request = completed(asked);

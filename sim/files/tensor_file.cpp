@@ -14,6 +14,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
+#include "numpy_file.hpp"
 
 namespace bitmma {
 namespace {
@@ -207,6 +208,11 @@ class Reader {
 
   TensorFile read() {
     const auto bytes = file_->bytes();
+    if (is_numpy_file(bytes)) {
+      TensorFile file = read_numpy_file(source_.path, file_);
+      file_->require_unchanged();
+      return file;
+    }
     if (bytes.size() < length_bytes)
       source_.refuse("header length", fmt::format("a file of {} bytes", bytes.size()), "at least 8 bytes");
     uint64_t header_bytes = 0;

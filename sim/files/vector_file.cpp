@@ -11,6 +11,7 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "vector_parts.hpp"
@@ -32,6 +33,18 @@ constexpr auto known_tensors = std::to_array<std::string_view>({
 
 std::string_view dtype_of(ElementType type) {
   return type == ElementType::u8 ? "U8" : type == ElementType::u32 ? "U32" : "U64";
+}
+
+bool is_one_of(std::string_view dtype, const std::vector<std::string_view>& dtypes) {
+  return std::ranges::find(dtypes, dtype) != dtypes.end();
+}
+
+/// The dtypes that hold the same words: libraries without unsigned types have signed ones, and registers of an f32
+/// accumulator may come as floats.
+std::vector<std::string_view> word_dtypes(std::string_view dtype) {
+  if (dtype == "U64") return {"U64", "I64", "F64"};
+  if (dtype == "U32") return {"U32", "I32", "F32"};
+  return {dtype};
 }
 
 std::vector<std::string_view> dtypes_of(Format format) {
@@ -173,11 +186,10 @@ void add_to(State& state, const FieldRule& rule, const Tensor& tensor, int64_t i
 /// The mnemonic, the target and the immediates that are metadata keys.
 void read_instruction(VectorFile& vectors, const VectorFileDefaults& defaults, Checker& check) {
   const TensorFile& file = vectors.file;
+  // Libraries name themselves under this key, or leave it out.
+  constexpr auto libraries = std::to_array<std::string_view>({"pt", "np", "tf", "flax", "jax", "mlx"});
   const std::string* format = file.find_metadata("format");
-  if (!format) {
-    check.refuse("__metadata__ format", "(missing)", std::string(vector_format),
-                 "save the file with this metadata key");
-  } else if (*format != vector_format) {
+  if (format && *format != vector_format && std::ranges::find(libraries, *format) == libraries.end()) {
     check.refuse("__metadata__ format", *format, std::string(vector_format));
   }
   const std::string* mnemonic = file.find_metadata("instruction");
@@ -190,6 +202,13 @@ void read_instruction(VectorFile& vectors, const VectorFileDefaults& defaults, C
   } catch (const Error& error) {
     check.add(error.violations());
     check.stop_if_refused();
+  }
+  if (mnemonic && !defaults.instruction.empty()) {
+    const Instruction asked = parse_instruction(defaults.instruction);
+    if (print(asked) != print(vectors.instruction)) {
+      check.refuse("__metadata__ instruction", *mnemonic, print(asked), "another instruction was asked for");
+      check.stop_if_refused();
+    }
   }
   for (const ImmediateInfo& immediate : all_immediates()) {
     const std::string* text = immediate.by_case ? nullptr : file.find_metadata(immediate.name);
@@ -243,7 +262,7 @@ void read_target(VectorFile& vectors, const std::vector<Instruction>& instructio
 }
 
 void check_tensor(const Tensor& tensor, const TensorRule& rule, int64_t cases, Checker& check) {
-  if (std::ranges::find(rule.dtypes, std::string_view(tensor.dtype)) == rule.dtypes.end()) {
+  if (!is_one_of(tensor.dtype, rule.dtypes)) {
     check.refuse(fmt::format("tensor {} dtype", rule.name), tensor.dtype, std::string(rule.dtypes.front()));
   }
   std::vector<int64_t> expected{cases};
@@ -267,8 +286,8 @@ std::vector<Instruction> distinct_instructions(const VectorFile& vectors, Checke
   for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
     if (!immediate.by_case) continue;
     const Tensor* tensor = vectors.file.find(immediate.name);
-    const bool readable =
-        tensor && tensor->dtype == dtype_of(immediate.type) && tensor->shape.size() == 1 && tensor->shape[0] >= 1;
+    const bool readable = tensor && is_one_of(tensor->dtype, word_dtypes(dtype_of(immediate.type))) &&
+                          tensor->shape.size() == 1 && tensor->shape[0] >= 1;
     if (tensor ? !readable : immediate.required) {
       check.refuse(fmt::format("tensor {}", immediate.name),
                    tensor ? fmt::format("{} {}", tensor->dtype, print_shape(tensor->shape)) : "(missing)",
@@ -335,20 +354,22 @@ std::vector<TensorRule> tensor_rules(const Instruction& instruction, bool has_st
     const std::string_view dtype = field.wide ? "U64" : dtype_of(row.type);
     if (field.access != Access::write) {
       rules.push_back({.name = row.name,
-                       .dtypes = {dtype},
+                       .dtypes = word_dtypes(dtype),
                        .shape = field.extents,
                        .required = field.required,
                        .meaning = field.meaning});
     }
     if (!after_name(field).empty()) {
-      rules.push_back(
-          {.name = after_name(field), .dtypes = {dtype}, .shape = field.extents, .meaning = "the same after it"});
+      rules.push_back({.name = after_name(field),
+                       .dtypes = word_dtypes(dtype),
+                       .shape = field.extents,
+                       .meaning = "the same after it"});
     }
   }
   for (const ImmediateInfo& immediate : immediates_of(instruction)) {
     if (!immediate.by_case) continue;
     rules.push_back({.name = immediate.name,
-                     .dtypes = {dtype_of(immediate.type)},
+                     .dtypes = word_dtypes(dtype_of(immediate.type)),
                      .required = immediate.required,
                      .meaning = immediate.legal});
   }
@@ -411,7 +432,8 @@ bool is_known(const Tensor& tensor) {
 }
 
 bool is_known_key(std::string_view key) {
-  constexpr auto keys = std::to_array<std::string_view>({"format", "instruction", "target", "source"});
+  constexpr auto keys = std::to_array<std::string_view>(
+      {"format", "instruction", "target", "source", "a_type", "b_type", "d_type", "sf_type", "scale_d"});
   static const std::vector<ImmediateInfo> immediates = all_immediates();
   return std::ranges::find(keys, key) != keys.end() ||
          std::ranges::find(immediates, key, &ImmediateInfo::name) != immediates.end();
@@ -425,23 +447,144 @@ TensorFile known_part(const TensorFile& file) {
   return part;
 }
 
+/// True for a tcgen05.mma of which the file has logical matrices and nothing that the instruction reads.
+bool is_of_matrices(const VectorFile& vectors) {
+  if (!std::holds_alternative<Tcgen05Mma>(vectors.instruction)) return false;
+  const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
+  if (!has("a") || !has("b")) return false;
+  for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
+    if (immediate.required && has(immediate.name)) return false;
+  }
+  return std::ranges::none_of(fields_of(vectors.instruction), [&](const FieldRule& rule) {
+    return !info(rule.field).is_number && has(info(rule.field).name);
+  });
+}
+
+/// What the instruction descriptor of a tcgen05.mma would say, from its logical matrices.
+class DescriptorFromMatrices {
+ public:
+  DescriptorFromMatrices(const VectorFile& vectors, const VectorFileDefaults& defaults, Checker& check)
+      : file_(vectors.file), defaults_(defaults), check_(check), mma_(std::get<Tcgen05Mma>(vectors.instruction)) {}
+
+  Tcgen05Mma instruction() {
+    set_type(mma_.a, "a", "a_type", defaults_.a_type,
+             types([](const Form& form, Format f) { return form.a.contains(f); }));
+    set_type(mma_.b, "b", "b_type", defaults_.b_type,
+             types([](const Form& form, Format f) { return form.b.contains(f); }));
+    const std::string_view of_d = file_.find("c") ? "c" : "d";
+    if (file_.find(of_d) || defaults_.d_type || file_.find_metadata("d_type"))
+      set_type(mma_.d, of_d, "d_type", defaults_.d_type, types([](const Form& form, Format f) { return form.d == f; }));
+    if (info(mma_.kind).has_block_scales() && file_.find("sfa")) {
+      const auto of_scales = [&](bool any) {
+        return types([&, any](const Form& form, Format f) {
+          return std::ranges::any_of(form.scales, [&](const LegalScales& row) {
+            return (any || row.scale_vec == mma_.scale_vec) && row.types.contains(f);
+          });
+        });
+      };
+      const std::vector<Format> written = of_scales(false);
+      set_type(mma_.scale_type, "sfa", "sf_type", defaults_.sf_type, written.empty() ? of_scales(true) : written);
+    }
+    const std::vector<int64_t>&a = file_.find("a")->shape, &b = file_.find("b")->shape;
+    constexpr int64_t most = 1 << 16;
+    const bool has_extents = a.size() == 3 && b.size() == 3 && std::ranges::all_of(a, in_range) &&
+                             std::ranges::all_of(b, in_range) && a[1] <= most && a[2] <= most && b[2] <= most;
+    if (!has_extents) {
+      check_.refuse("tensors a, b", print_shape(a) + ", " + print_shape(b), "[cases, M, K], [cases, K, N]");
+      return mma_;
+    }
+    mma_.m = static_cast<int>(a[1]), mma_.n = static_cast<int>(b[2]);
+    mma_.k = natural_k(kind_container_bits(mma_.kind, mma_.a), mma_.sparse);
+    if (a[2] == 96 && info(mma_.kind).table == 44) mma_.k = 96;
+    const std::string* scale_d = file_.find_metadata("scale_d");
+    if (scale_d && *scale_d != "0" && *scale_d != "1") check_.refuse("__metadata__ scale_d", *scale_d, "0 or 1");
+    mma_.enable_input_d = scale_d ? *scale_d == "1" : file_.find("c") != nullptr;
+    return mma_;
+  }
+
+ private:
+  static bool in_range(int64_t extent) { return extent >= 1; }
+
+  /// The formats that some form of the kind takes there.
+  template <typename Takes>
+  std::vector<Format> types(const Takes& takes) const {
+    std::vector<Format> found;
+    for (const FormatInfo& format : formats) {
+      const bool is_taken = std::ranges::any_of(forms(), [&](const Form& form) {
+        return form.family == Family::tcgen05 && form.kind == mma_.kind && takes(form, format.id);
+      });
+      if (is_taken) found.push_back(format.id);
+    }
+    return found;
+  }
+
+  /// The type that a key, the caller or the dtype of the tensor says.
+  void set_type(Format& type, std::string_view name, std::string_view key, std::optional<Format> asked,
+                const std::vector<Format>& legal) {
+    const Tensor* tensor = file_.find(name);
+    const std::string* text = file_.find_metadata(key);
+    if (text || asked) {
+      const std::optional<Format> said = text ? format_named(*text) : asked;
+      if (said && std::ranges::find(legal, *said) != legal.end() && (!text || !asked || *asked == *said)) {
+        type = *said;
+        return;
+      }
+      check_.refuse(fmt::format("__metadata__ {}", key), text ? *text : std::string(info(*asked).name),
+                    text && asked && said ? fmt::format("{}, as asked for", info(*asked).name) : names(legal));
+      return;
+    }
+    // The dtype that is the type's own, or the one type whose raw codes it may hold.
+    std::vector<Format> own, raw;
+    for (const Format format : legal) {
+      if (info(format).dtype == tensor->dtype) own.push_back(format);
+      if (is_one_of(tensor->dtype, dtypes_of(format))) raw.push_back(format);
+    }
+    if (own.size() == 1 || raw.size() == 1) {
+      type = own.size() == 1 ? own.front() : raw.front();
+    } else {
+      check_.refuse(fmt::format("tensor {} dtype", name), tensor->dtype,
+                    raw.empty() ? fmt::format("the dtype of one of {}", names(legal)) : names(legal),
+                    fmt::format("say which: the metadata key {}, or its flag", key));
+    }
+  }
+
+  static std::string names(const std::vector<Format>& legal) {
+    std::string text;
+    for (const Format format : legal) text += fmt::format("{}{}", text.empty() ? "" : ", ", info(format).name);
+    return text;
+  }
+
+  const TensorFile& file_;
+  const VectorFileDefaults& defaults_;
+  Checker& check_;
+  Tcgen05Mma mma_;
+};
+
 /// A file that has no tensors and keys but those of the format.
 VectorFile checked(TensorFile file, const VectorFileDefaults& defaults) {
   VectorFile vectors{.file = std::move(file)};
   Checker check(vectors.file.path);
   read_instruction(vectors, defaults, check);
   const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
+  const bool of_matrices = is_of_matrices(vectors);
+  if (of_matrices) {
+    vectors.instruction = DescriptorFromMatrices(vectors, defaults, check).instruction();
+    check.stop_if_refused();
+  }
   // A file of logical matrices alone has none of the fields. Descriptors and moves cannot do without.
   vectors.has_state = !is_mma(vectors.instruction);
-  for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) vectors.has_state |= immediate.required;
+  for (const ImmediateInfo& immediate : immediates_of(vectors.instruction))
+    vectors.has_state |= immediate.required && !of_matrices;
   for (const FieldRule& rule : fields_of(vectors.instruction)) {
+    if (of_matrices) break;
     vectors.has_state |= has(info(rule.field).name) || (!after_name(rule).empty() && has(after_name(rule)));
   }
   if (!vectors.has_state && !has("a") && !has("b")) {
     check.refuse("tensors", "neither images nor logical matrices", "smem, a_desc, b_desc, c_regs, or a, b, c");
     check.stop_if_refused();
   }
-  const std::vector<Instruction> instructions = distinct_instructions(vectors, check);
+  const std::vector<Instruction> instructions =
+      of_matrices ? std::vector{vectors.instruction} : distinct_instructions(vectors, check);
   check.stop_if_refused();
   vectors.instruction = instructions.front();
   read_target(vectors, instructions, defaults, check);
@@ -477,9 +620,26 @@ VectorFile checked(TensorFile file, const VectorFileDefaults& defaults) {
   return vectors;
 }
 
+constexpr auto logical_names = std::to_array<std::string_view>({"a", "b", "c", "d", "sfa", "sfb"});
+
+/// Logical matrices of two extents are those of one case.
+void add_case_extent(TensorFile& file) {
+  const auto is_plain = [&](std::string_view name) {
+    const Tensor* tensor = file.find(name);
+    return tensor && tensor->shape.size() == 2;
+  };
+  if (!is_plain("a") || !is_plain("b")) return;
+  for (Tensor& tensor : file.tensors) {
+    if (std::ranges::find(logical_names, std::string_view(tensor.name)) != logical_names.end() &&
+        tensor.shape.size() == 2)
+      tensor.shape.insert(tensor.shape.begin(), 1);
+  }
+}
+
 }  // namespace
 
 VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults) {
+  add_case_extent(file);
   VectorFile vectors = checked(known_part(file), defaults);
   vectors.file = std::move(file);
   return vectors;

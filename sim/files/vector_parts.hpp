@@ -12,4 +12,7 @@ State state_after_at(const VectorFile& vectors, const Instruction& instruction, 
 /// The logical matrices that the file has.
 LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
 
+/// Runs the case: the state after, and D among its logical matrices where they are wanted.
+void execute_case(Case& one, bool logical_d_too);
+
 }  // namespace bitmma

@@ -69,9 +69,48 @@ Matrix recorded_d(const Case& one) {
   return recorded_result(one.instruction, after);
 }
 
+namespace {
+
+/// Where a matrix that people wrote beside the state says something else than the state; nothing where it is the same.
+/// Codes that mean no number alike (NaN) are compared as codes, too: the instruction reads codes.
+std::optional<Violation> disagreement(std::string_view name, const std::optional<Matrix>& said,
+                                      const std::optional<Matrix>& read) {
+  if (!said || !read || *said == *read) return std::nullopt;
+  if (said->format() != read->format() || said->rows() != read->rows() || said->cols() != read->cols()) return {};
+  int64_t differ = 0;
+  int first_row = -1, first_col = -1;
+  for (int row = 0; row < said->rows(); ++row) {
+    for (int col = 0; col < said->cols(); ++col) {
+      if (said->code(row, col) == read->code(row, col)) continue;
+      if (differ++ == 0) first_row = row, first_col = col;
+    }
+  }
+  if (differ == 0) return std::nullopt;
+  const int digits = (info(said->format()).bits + 3) / 4;
+  return Violation{
+      .field = fmt::format("tensor {}", name),
+      .seen = fmt::format("{:#0{}x} at ({}, {})", said->code(first_row, first_col), digits + 2, first_row, first_col),
+      .expected =
+          fmt::format("{:#0{}x}, which the instruction reads there", read->code(first_row, first_col), digits + 2),
+      .fix =
+          fmt::format("{} of {} elements differ; the images, registers and Tensor Memory decide", differ, said->size()),
+      .severity = Severity::warning};
+}
+
+}  // namespace
+
 std::vector<Violation> warnings_of(const Case& one) {
   if (!one.has_state()) return {};
-  return warnings_of(one.instruction, one.target, one.before);
+  std::vector<Violation> found = warnings_of(one.instruction, one.target, one.before);
+  const LogicalMatrices& said = one.logical;
+  if (!is_mma(one.instruction) || (!said.a && !said.b && !said.c && !said.scale_a && !said.scale_b)) return found;
+  const LogicalMatrices read = logical_of(one.instruction, gather_operands(one.instruction, one.target, one.before));
+  for (const auto& [name, member] :
+       {std::pair("a", &LogicalMatrices::a), std::pair("b", &LogicalMatrices::b), std::pair("c", &LogicalMatrices::c),
+        std::pair("sfa", &LogicalMatrices::scale_a), std::pair("sfb", &LogicalMatrices::scale_b)}) {
+    if (const auto violation = disagreement(name, said.*member, read.*member)) found.push_back(*violation);
+  }
+  return found;
 }
 
 }  // namespace bitmma

@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "bitmma/core/bits.hpp"
 
 namespace bitmma {
 
 void ImagePlan::add(std::string_view operand, const OperandLayout& layout, SmemMatrix matrix) {
-  const SwizzleInfo& swizzle = info(layout.swizzle);
   if (layout.padding_bytes < 0 || layout.padding_bytes % 16 != 0 || layout.padding_bytes >= window_bytes) {
     violations_.push_back({.field = fmt::format("padding of {}", operand),
                            .seen = std::to_string(layout.padding_bytes),
@@ -18,8 +19,7 @@ void ImagePlan::add(std::string_view operand, const OperandLayout& layout, SmemM
   matrix.major = layout.major;
   matrix.descriptor = {.target = target_,
                        .start_address_bytes = end_ + layout.start_bytes,
-                       .strides = minimal_strides(layout.major, swizzle, matrix.element_bits, matrix.rows, matrix.cols,
-                                                  layout.padding_bytes),
+                       .strides = strides_of(layout, matrix.element_bits, matrix.rows, matrix.cols),
                        .base_offset = layout.base_offset,
                        .swizzle = layout.swizzle};
   // The 48 bytes of K = 96: rows that pass the end of their 128 bytes go on in a second buffer, where the target can.
@@ -29,8 +29,28 @@ void ImagePlan::add(std::string_view operand, const OperandLayout& layout, SmemM
     matrix.descriptor.strides.leading_dim_byte_offset = round_up(end_byte(SmemMap(matrix)), alignment);
     matrix.descriptor.leading_dim_absolute = true;
   }
+  if (layout.leading_dim_byte_offset || layout.stride_dim_byte_offset) require_apart(operand, SmemMap(matrix));
   matrices_.push_back(matrix);
   end_ = round_up(end_byte(SmemMap(matrix)), alignment);
+}
+
+void ImagePlan::require_apart(std::string_view operand, const SmemMap& map) {
+  std::map<std::pair<int64_t, int>, std::pair<int, int>> taken;
+  for (int row = 0; row < map.matrix().rows; ++row) {
+    for (int col = 0; col < map.matrix().cols; ++col) {
+      const SmemPlace place = map.place_of(row, col);
+      const auto [other, is_new] = taken.try_emplace({place.byte, place.bit}, row, col);
+      if (is_new) continue;
+      const Strides& strides = map.matrix().descriptor.strides;
+      violations_.push_back({.field = fmt::format("strides of {}", operand),
+                             .seen = fmt::format("LBO {}, SBO {}: ({}, {}) and ({}, {}) both in byte {}",
+                                                 strides.leading_dim_byte_offset, strides.stride_dim_byte_offset,
+                                                 other->second.first, other->second.second, row, col, place.byte),
+                             .expected = "strides that keep all elements apart",
+                             .fix = "without lbo and sbo the smallest such are taken"});
+      return;
+    }
+  }
 }
 
 void ImagePlan::require_fits() const {

@@ -28,6 +28,9 @@ class ImagePlan {
   int64_t image_bytes() const { return end_; }
 
  private:
+  /// Notes strides with which two elements share a place.
+  void require_apart(std::string_view operand, const SmemMap& map);
+
   Target target_;
   int64_t end_ = 0;
   std::vector<SmemMatrix> matrices_;

@@ -68,26 +68,54 @@ void require_operands(const Mma& mma, const Operands& operands) {
 }  // namespace
 
 OperandLayout parse_operand_layout(std::string_view text) {
-  const size_t at = text.find('@'), colon = text.find(':');
-  const std::string_view layout = text.substr(0, at), major = layout.substr(0, colon);
-  const std::optional<Swizzle> mode =
-      swizzle_named(colon == std::string_view::npos ? "" : layout.substr(std::min(colon + 1, layout.size())));
-  int64_t start = 0;
-  bool start_is_number = true;
-  if (at != std::string_view::npos) {
-    const std::string_view number = text.substr(at + 1);
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), start);
-    start_is_number = error == std::errc{} && end == number.data() + number.size() && start >= 0 && start % 16 == 0 &&
-                      start < ImagePlan::window_bytes;
-  }
-  if ((major != "k-major" && major != "mn-major") || !mode || !start_is_number) {
+  const auto refuse = [&] [[noreturn]] () {
     throw Error({.field = "layout",
                  .seen = shortened(text),
-                 .expected = "k-major or mn-major, a colon, then none, 32, 64, 128 or 128-atom32; then perhaps @ and a "
-                             "start in bytes, a multiple of 16",
-                 .fix = "for example k-major:128 or k-major:128@32"});
+                 .expected =
+                     "k-major or mn-major, a colon, then none, 32, 64, 128 or 128-atom32; then perhaps ,lbo= ,sbo= in "
+                     "bytes and ,base= 0..7; then perhaps @ and a start in bytes. Bytes are multiples of 16",
+                 .fix = "for example k-major:128 or k-major:none,lbo=128,sbo=256@32"});
+  };
+  const auto number = [&](std::string_view digits, int64_t unit, int64_t end) {
+    int64_t value = 0;
+    const auto [after, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc{} || after != digits.data() + digits.size() || value < 0 || value >= end ||
+        value % unit != 0)
+      refuse();
+    return value;
+  };
+  OperandLayout result;
+  const size_t at = text.find('@');
+  if (at != std::string_view::npos) result.start_bytes = number(text.substr(at + 1), 16, ImagePlan::window_bytes);
+  std::string_view rest = text.substr(0, at);
+  const auto next = [&](char end) {
+    const size_t length = std::min(rest.find(end), rest.size());
+    const std::string_view word = rest.substr(0, length);
+    rest.remove_prefix(std::min(length + 1, rest.size()));
+    return word;
+  };
+  const std::string_view major = next(':');
+  const bool goes_on = !rest.empty();
+  const std::optional<Swizzle> mode = swizzle_named(next(','));
+  if ((major != "k-major" && major != "mn-major") || !goes_on || !mode) refuse();
+  result.major = major == "k-major" ? Major::k : Major::mn;
+  result.swizzle = *mode;
+  while (!rest.empty()) {
+    const std::string_view word = next(',');
+    if (word.starts_with("lbo=")) result.leading_dim_byte_offset = number(word.substr(4), 16, ImagePlan::window_bytes);
+    else if (word.starts_with("sbo="))
+      result.stride_dim_byte_offset = number(word.substr(4), 16, ImagePlan::window_bytes);
+    else if (word.starts_with("base=")) result.base_offset = static_cast<int>(number(word.substr(5), 1, 8));
+    else refuse();
   }
-  return {.major = major == "k-major" ? Major::k : Major::mn, .swizzle = *mode, .start_bytes = start};
+  return result;
+}
+
+Strides strides_of(const OperandLayout& layout, int element_bits, int rows, int cols) {
+  Strides strides = minimal_strides(layout.major, info(layout.swizzle), element_bits, rows, cols, layout.padding_bytes);
+  strides.leading_dim_byte_offset = layout.leading_dim_byte_offset.value_or(strides.leading_dim_byte_offset);
+  strides.stride_dim_byte_offset = layout.stride_dim_byte_offset.value_or(strides.stride_dim_byte_offset);
+  return strides;
 }
 
 Instruction with_majors(const Instruction& instruction, const OperandLayout& a, const OperandLayout& b) {

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "run.hpp"
@@ -70,10 +73,25 @@ const test::BadRequests bad_requests({
     {"golden " + f16 + " --sparsity-selector 1 $OUT", "sparsity_selector = 1: legal is 0 without .sp"},
     {"golden wgmma.mma_async.sp.sync.aligned.m64n8k64.f32.e4m3.e4m3 --sparsity-selector 1 $OUT", "0 for 8-bit types"},
     {"golden " + f16 + " --layout-a row-major:128 $OUT", "layout = row-major:128"},
+    {"golden " + f16 + " --a-source registers --layout-a mn-major:128 $OUT",
+     "--layout-a = mn-major:128: legal is absent; A is in registers"},
+    {"golden " + f16 + " --m 128 $OUT", "--m = given: legal is absent"},
+    {"golden " + f16 + " --a e4m3 $OUT", "--a = given: legal is absent"},
+    {m + "m16n8k16.row.col.f32.f16.f16.f32 --layout-a k-major:64 $OUT", "A and B are in registers"},
+    {"golden tcgen05.ld.sync.aligned.16x64b.x4.b32 --layout-a k-major:64 $OUT", "reads no shared memory"},
+    {"golden tcgen05.cp.cta_group::1.32x128b.warpx4 --layout-b k-major:64 $OUT", "one source, which --layout-a places"},
     {"golden " + f16 + " --layout-a k-major:256 $OUT", "layout = k-major:256"},
     {"golden " + f16 + " --layout-b k-major $OUT", "layout = k-major"},
     {"golden " + f16 + " --layout-b k-major:128@8 $OUT", "layout = k-major:128@8"},
     {"golden " + f16 + " --layout-b k-major:128@x $OUT", "layout = k-major:128@x"},
+    {"golden " + f16 + " --layout-b k-major:128,lbo=8 $OUT", "layout = k-major:128,lbo=8"},
+    {"golden " + f16 + " --layout-b k-major:128,base=8 $OUT", "layout = k-major:128,base=8"},
+    {"golden " + f16 + " --layout-b k-major:128,xbo=16 $OUT", "layout = k-major:128,xbo=16"},
+    {"golden " + f16 + " --layout-a k-major:none,lbo=128,sbo=128 $OUT",
+     "strides of A = LBO 128, SBO 128: (0, 8) and (8, 0) both in byte 128: legal is strides that keep all elements "
+     "apart"},
+    {"golden tcgen05.ld.sync.aligned.16x64b.x4.b32 --format hex $OUT", "--format is for instructions that compute"},
+    {"golden " + f16 + " --format vhdl $OUT", "vhdl not in"},
     {"golden " + f16 + " --padding 8 $OUT", "padding of A = 8"},
     {"golden " + f16 + " --padding -16 $OUT", "padding of A = -16"},
     {"golden " + f16 + " --padding 65536 $OUT", "the reach of a descriptor"},
@@ -199,4 +217,45 @@ TEST_CASE("golden takes shape and types of tcgen05 from the kind where no flag s
   CHECK(mma.n == 64);
   CHECK(mma.d == Format::s32);
   CHECK(mma.a == Format::s8);
+}
+
+TEST_CASE("golden lays out with the strides and the base offset that it is given") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("x.safetensors");
+  REQUIRE(run({"golden", f16, "--cases", "1", "-o", path, "--layout-a", "k-major:none,lbo=1024,sbo=128", "--layout-b",
+               "k-major:128,base=1"})
+              .code == 0);
+  const std::string shown = run({"simulate", path}).out;
+  CHECK_THAT(shown, ContainsSubstring("a_desc 0x0000000800400000") && ContainsSubstring("match the recorded D") &&
+                        !ContainsSubstring("warning: tensor"));
+}
+
+TEST_CASE("cases as text: each output with its operands, the same numbers in every format") {
+  const test::TemporaryFolder folder;
+  const auto text = [&](const std::string& format) {
+    const std::string path = folder.path("x." + format);
+    REQUIRE(run({"golden", f16, "--cases", "2", "--seed", "5", "--format", format, "-o", path}).code == 0);
+    return test::read_text(path);
+  };
+  const std::string hex = text("hex"), csv = text("csv"), jsonl = text("jsonl");
+  const auto lines = [](const std::string& all) { return std::count(all.begin(), all.end(), '\n'); };
+  CHECK(lines(hex) == 1 + 2 * (1 + 512));
+  CHECK(lines(csv) == 1 + 2 * 512);
+  CHECK(lines(jsonl) == 2 * 512);
+  CHECK(hex.starts_with(
+      "// " + f16 +
+      ", sm_90a: a 16 f16 of 16 bits, b 16 f16 of 16 bits, c f32 of 32 bits, d f32 of 32 bits\n// case 0\n"));
+  CHECK(csv.starts_with("case,row,col,a0,a1,"));
+  const auto first = nlohmann::json::parse(jsonl.substr(0, jsonl.find('\n')));
+  CHECK(first["a"].size() == 16);
+  std::string as_hex;
+  for (const char* name : {"a", "b"}) {
+    for (const auto& code : first[name]) as_hex += code.get<std::string>().substr(2) + " ";
+  }
+  as_hex += first["c"].get<std::string>().substr(2) + " " + first["d"].get<std::string>().substr(2) + "\n";
+  CHECK(hex.find("// case 0\n" + as_hex) != std::string::npos);
+  // A file gives the same as the seed.
+  const std::string file = folder.path("x.safetensors");
+  REQUIRE(run({"golden", f16, "--cases", "2", "--seed", "5", "-o", file}).code == 0);
+  CHECK(run({"simulate", file, "--format", "csv"}).out == csv);
 }

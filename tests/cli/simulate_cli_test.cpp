@@ -10,12 +10,31 @@ using test::f16, test::one_golden, test::Outcome, test::run;
 
 namespace {
 
+std::string numpy(const std::string& name) { return test::source_path("tests/files/numpy/" + name); }
+
 const test::BadRequests bad_requests({
     {"simulate", "files is required"},
     {"simulate $GOLDEN --case 2", "--case = 2: legal is 0..1"},
     {"simulate $GOLDEN $GOLDEN -o $FOLDER/f", "an existing folder"},
     {"simulate $GOLDEN -o $FOLDER/no/such/out", "its folder does not exist"},
     {"simulate $GOLDEN --target sm_100a", "target = sm_100a: legal is sm_90a"},
+    // What contradicts the file, or would change nothing.
+    {"simulate $GOLDEN --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16",
+     "--instruction asks for another instruction than the file is of"},
+    {"simulate $GOLDEN --layout-a mn-major:64",
+     "--layout-a = mn-major:64: legal is absent; " + one_golden + " has its own"},
+    {"simulate $GOLDEN --padding 16 $OUT", "--padding = 16: legal is absent"},
+    {"simulate " + numpy("plain.npz") + " --layout-b k-major:64", "A and B are in registers"},
+    {"simulate " + numpy("compressed.npz"), "numpy.savez instead of numpy.savez_compressed"},
+    {"simulate " + numpy("a.npy") + " " + numpy("b.npy"), "save the key, or give --instruction"},
+    {"simulate " + numpy("a.npy") + " " + numpy("a.npy"), "two arrays called a"},
+    {"simulate " + numpy("a.npy") + " " + numpy("b.npy") + " --instruction tcgen05.mma.cta_group::1.kind::f8f6f4",
+     "tensor a dtype = F16: legal is the dtype of one of e4m3, e5m2, e2m3, e3m2, e2m1; say which: --a, or the metadata "
+     "key "
+     "a_type"},
+    {"simulate " + numpy("a.npy") + " " + numpy("b.npy") + " --instruction tcgen05.mma.cta_group::1.kind::f16 --a half",
+     "--a = half"},
+    {"simulate " + numpy("plain.npz") + " --after $GOLDEN", "tensor a_regs = (missing)"},
 });
 
 }  // namespace
@@ -78,4 +97,54 @@ TEST_CASE("simulate --lint speaks JSON and uses the exit codes") {
     CHECK(found[0].contains(key));
   }
   CHECK(found[0]["severity"] == "warning");
+}
+
+TEST_CASE("simulate takes arrays of NumPy: one archive, or a file for each matrix") {
+  const Outcome archive = run({"simulate", numpy("plain.npz"), "--hex"});
+  CHECK(archive.code == 0);
+  const Outcome arrays = run({"simulate", numpy("a.npy"), numpy("b.npy"), numpy("c.npy"), "--hex", "--instruction",
+                              "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"});
+  CHECK(arrays.code == 0);
+  CHECK(arrays.out == archive.out);
+}
+
+TEST_CASE("simulate computes a K loop over one tile and writes every step") {
+  const test::TemporaryFolder folder;
+  const std::string tile = folder.path("tile.safetensors"), out = folder.path("out.safetensors");
+  TensorFile file{.path = {}, .metadata = {{"instruction", f16}}, .tensors = {}};
+  file.set(Tensor::from_bytes("a", "F16", {64, 64}, std::vector<uint8_t>(64 * 64 * 2, 0x3C)));
+  file.set(Tensor::from_bytes("b", "F16", {64, 8}, std::vector<uint8_t>(64 * 8 * 2, 0x3C)));
+  file.set(Tensor::from_bytes("c", "F32", {64, 8}, std::vector<uint8_t>(64 * 8 * 4)));
+  write_tensor_file(tile, file);
+  CHECK_THAT(run({"simulate", tile}).out,
+             ContainsSubstring("case 3 of 4") &&
+                 ContainsSubstring("K loop: 4 instructions a tile, C of each is D of the one before"));
+  REQUIRE(run({"simulate", tile, "-o", out, "--layout-a", "k-major:64"}).code == 0);
+  CHECK(run({"verify", out}).code == 0);
+  CHECK(*read_tensor_file(out).find_metadata("k_loop") == "4");
+}
+
+TEST_CASE("simulate goes on with the state that another instruction left") {
+  const test::TemporaryFolder folder;
+  const std::string first = folder.path("first.safetensors"), second = folder.path("second.safetensors");
+  REQUIRE(run({"golden", f16, "--cases", "2", "-o", first}).code == 0);
+  REQUIRE(run({"simulate", first, "--after", first, "-o", second}).code == 0);
+  const TensorFile before = read_tensor_file(first), later = read_tensor_file(second);
+  CHECK(std::ranges::equal(later.find("c_regs")->bytes, before.find("d_regs")->bytes));
+  CHECK(run({"verify", second}).code == 0);
+}
+
+TEST_CASE("simulate warns where plain matrices in a file say something else than its images") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("golden.safetensors");
+  REQUIRE(run({"golden", f16, "--cases", "1", "-o", path}).code == 0);
+  CHECK(run({"simulate", path}).err.empty());
+  TensorFile file = read_tensor_file(path);
+  std::vector<uint8_t> b(file.find("b")->bytes.begin(), file.find("b")->bytes.end());
+  b[2 * (3 * 8 + 5)] ^= 1;
+  file.set(Tensor::from_bytes("b", "F16", {1, 16, 8}, b));
+  write_tensor_file(path, file);
+  CHECK_THAT(run({"simulate", path}).err, ContainsSubstring("warning: tensor b = 0x") &&
+                                              ContainsSubstring("at (3, 5)") &&
+                                              ContainsSubstring("1 of 128 elements differ; the images"));
 }

@@ -290,6 +290,23 @@ TEST_CASE("devices and pipes are written through and stay; block devices, folder
   if (!has_nodes) WARN("NOT checked: no device nodes can be made here; links to /dev/full stood in");
 }
 
+TEST_CASE("a dash is standard output after -o and standard input elsewhere: programs make a chain") {
+  const Finished chain = run_process(
+      {"sh", "-c", "\"$0\" golden " + mnemonic + " --cases 3 -o - | \"$0\" simulate - -o - | \"$0\" verify - --json",
+       BITMMA_PROGRAM});
+  INFO(chain.err);
+  CHECK(chain.code == 0);
+  CHECK_THAT(chain.out, ContainsSubstring("\"cases\": 3") || ContainsSubstring("\"cases\":3"));
+  const Finished kernel = run_process({"sh", "-c", "\"$0\" ptx " + mnemonic + " -o- | head -c 3", BITMMA_PROGRAM});
+  CHECK(kernel.out.size() == 3);
+  const TemporaryFolder folder;
+  const Finished compared =
+      run_process({"sh", "-c", "\"$0\" golden " + mnemonic + " --output=- > \"$1\" && \"$0\" compare \"$1\" - < \"$1\"",
+                   BITMMA_PROGRAM, folder.path("x.safetensors")});
+  INFO(compared.err);
+  CHECK(compared.code == 0);
+}
+
 TEST_CASE("an output to /dev/stdout goes where standard output goes: a pipe, or behind what is already in a file") {
   const TemporaryFolder folder;
   const std::string file = folder.path("file");

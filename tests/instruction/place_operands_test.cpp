@@ -15,6 +15,12 @@ TEST_CASE("a layout reads as it is written, and nothing else is one") {
   CHECK(parse_operand_layout("mn-major:none") == OperandLayout{.major = Major::mn, .swizzle = Swizzle::none});
   CHECK(parse_operand_layout("mn-major:128-atom32").swizzle == Swizzle::b128_atom32);
   CHECK(parse_operand_layout("k-major:128@96").start_bytes == 96);
+  CHECK(parse_operand_layout("k-major:none,lbo=128,sbo=2048,base=3@16") ==
+        OperandLayout{.swizzle = Swizzle::none,
+                      .start_bytes = 16,
+                      .base_offset = 3,
+                      .leading_dim_byte_offset = 128,
+                      .stride_dim_byte_offset = 2048});
   for (const char* text : {"", "k-major", "k-major:", "k-major:16", "n-major:128", "k-major:128@", "k-major:128@8",
                            "k-major:128@-16", "k-major:128@262144", "k-major:128@16x", " k-major:128", ":128"}) {
     INFO(text);

@@ -41,9 +41,27 @@ void require_command(const CLI::App& app, const std::vector<std::string>& argume
     throw Error({.field = "command", .seen = arguments[0], .expected = verbs, .fix = "bitmma --help shows examples"});
 }
 
+/// `-` alone is standard output behind a flag that names an output, and standard input elsewhere.
+std::vector<std::string> with_standard_streams(std::vector<std::string> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    std::string& word = arguments[i];
+    const std::string_view before = i == 0 ? "" : arguments[i - 1];
+    const bool is_output = before == "-o" || before == "--output" || before == "--svg";
+    if (word == "-") word = is_output ? "/dev/stdout" : "/dev/stdin";
+    for (const std::string_view flag : {"-o", "--output=", "--svg="}) {
+      if (word.size() == flag.size() + 1 && word.starts_with(flag) && word.ends_with('-')) {
+        word.pop_back();
+        word += "/dev/stdout";
+      }
+    }
+  }
+  return arguments;
+}
+
 /// Parses and runs; the exit code.
-int run_command(CLI::App& app, Context& context, const std::vector<std::string>& arguments) {
+int run_command(CLI::App& app, Context& context, const std::vector<std::string>& given) {
   const Terminal& terminal = context.terminal;
+  const std::vector<std::string> arguments = with_standard_streams(given);
   try {
     require_command(app, arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -58,33 +59,97 @@ void FileFlags::add(CLI::App& command) {
              "the GPU by its PTX name, for files that do not say; by default the one that the instruction means");
 }
 
-VectorFile FileFlags::read(const std::string& path) const {
-  const std::optional<Target> asked = target.asked();
+void FileFlags::add_types(CLI::App& command) {
+  command.add_option("--a", a, "tcgen05.mma of plain matrices: the type of A, where its dtype does not say it: e2m1");
+  command.add_option("--b", b, "the same of B");
+  command.add_option("--d", d, "tcgen05.mma of plain matrices without c: the type of D; default f32, of kind::i8 s32");
+  command.add_option("--scale-type", scale_type,
+                     "tcgen05.mma of plain matrices: ue8m0 or ue4m3, where sfa does not say");
+}
+
+VectorFile FileFlags::read(const std::string& path) const { return read(read_tensor_file(path)); }
+
+VectorFileDefaults FileFlags::defaults() const {
+  VectorFileDefaults defaults{.instruction = instruction, .target = target.asked()};
+  for (const auto& [flag, name, format] :
+       {std::tuple("--a", &a, &defaults.a_type), std::tuple("--b", &b, &defaults.b_type),
+        std::tuple("--d", &d, &defaults.d_type), std::tuple("--scale-type", &scale_type, &defaults.sf_type)}) {
+    if (!name->empty()) *format = require_format(flag, *name);
+  }
+  return defaults;
+}
+
+VectorFile FileFlags::read(TensorFile file) const {
+  const VectorFileDefaults known = defaults();
   try {
-    return read_vector_file(path, {.instruction = instruction, .target = asked});
+    return as_vector_file(std::move(file), known);
   } catch (const Error& error) {
-    std::vector<Violation> violations = error.violations();
-    for (Violation& violation : violations) {
-      if (violation.field.ends_with("__metadata__ instruction") && violation.seen == "(missing)") {
-        violation.fix = "save the key, or give --instruction";
-      }
-      if (violation.field.ends_with("__metadata__ target") && asked && violation.expected == print(*asked)) {
-        violation.fix = fmt::format("--target {} asks for another target than the file is of", print(*asked));
-      }
-    }
-    throw Error(std::move(violations));
+    throw in_flags(error);
   }
 }
 
+Error FileFlags::in_flags(const Error& error) const {
+  const std::optional<Target> asked = target.asked();
+  std::vector<Violation> violations = error.violations();
+  for (Violation& violation : violations) {
+    if (violation.field.ends_with("__metadata__ instruction") && violation.seen == "(missing)") {
+      violation.fix = "save the key, or give --instruction";
+    }
+    for (const auto& [key, flag] : {std::pair("a_type", "--a"), std::pair("b_type", "--b"), std::pair("d_type", "--d"),
+                                    std::pair("sf_type", "--scale-type")}) {
+      if (violation.fix.ends_with(fmt::format("{}, or its flag", key)))
+        violation.fix = fmt::format("say which: {}, or the metadata key {}", flag, key);
+    }
+    if (violation.fix == "another instruction was asked for") {
+      violation.fix = "--instruction asks for another instruction than the file is of";
+    }
+    if (violation.field.ends_with("__metadata__ target") && asked && violation.expected == print(*asked)) {
+      violation.fix = fmt::format("--target {} asks for another target than the file is of", print(*asked));
+    }
+  }
+  return Error(std::move(violations));
+}
+
 void LayoutFlags::add(CLI::App& command) {
-  command
-      .add_option("--layout-a", a,
-                  "k-major or mn-major, then :none, :32, :64 or :128 bytes of swizzle; :128-atom32 for MN-major tf32 "
-                  "of tcgen05; then @BYTES to begin inside the pattern")
-      ->capture_default_str();
-  command.add_option("--layout-b", b, "the same for B")->capture_default_str();
-  command.add_option("--padding", padding_bytes, "bytes added to the smallest strides, a multiple of 16")
-      ->capture_default_str();
+  options = {
+      command
+          .add_option(
+              "--layout-a", a,
+              "k-major or mn-major, then :none, :32, :64 or :128 bytes of swizzle; :128-atom32 for MN-major tf32 "
+              "of tcgen05; then ,lbo=BYTES ,sbo=BYTES ,base=N to set fields of the descriptor; then @BYTES to begin "
+              "inside the pattern")
+          ->capture_default_str(),
+      command.add_option("--layout-b", b, "the same for B")->capture_default_str(),
+      command.add_option("--padding", padding_bytes, "bytes added to the smallest strides, a multiple of 16")
+          ->capture_default_str()};
+}
+
+void LayoutFlags::require_used(std::string_view why, bool a_is_used, bool b_is_used) const {
+  const std::array used{a_is_used, b_is_used, a_is_used || b_is_used};
+  std::vector<Violation> violations;
+  for (size_t i = 0; i < options.size(); ++i) {
+    if (used[i] || options[i]->count() == 0) continue;
+    violations.push_back({.field = options[i]->get_name(),
+                          .seen = options[i]->as<std::string>(),
+                          .expected = "absent",
+                          .fix = std::string(why)});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+}
+
+void LayoutFlags::require_used_by(const Instruction& instruction) const {
+  if (!is_mma(instruction)) {
+    const TmemMove& move = std::get<TmemMove>(instruction);
+    require_used(move.kind == MoveKind::cp ? print(instruction) + " has one source, which --layout-a places"
+                                           : print(instruction) + " reads no shared memory",
+                 move.kind == MoveKind::cp, false);
+    return;
+  }
+  const Mma mma = mma_of(instruction);
+  const auto in_smem = [](OperandSource source) { return source == OperandSource::smem; };
+  const std::string_view place = mma.a_source == OperandSource::tmem ? "Tensor Memory" : "registers";
+  require_used(in_smem(mma.b_source) ? fmt::format("A is in {}", place) : "A and B are in registers",
+               in_smem(mma.a_source), in_smem(mma.b_source));
 }
 
 Placement LayoutFlags::placement() const {
@@ -124,6 +189,28 @@ void require_mma(const Instruction& instruction, std::string fix) {
 void require_case(const VectorFile& vectors, int64_t index) {
   if (index >= 0 && index < vectors.cases) return;
   throw Error({.field = "--case", .seen = std::to_string(index), .expected = fmt::format("0..{}", vectors.cases - 1)});
+}
+
+bool are_arrays(const std::vector<std::string>& files) {
+  return std::ranges::all_of(files, [](const std::string& path) { return path.ends_with(".npy"); });
+}
+
+TensorFile read_arrays(const std::vector<std::string>& files) {
+  TensorFile all = read_tensor_file(files.front());
+  for (size_t i = 1; i < files.size(); ++i) {
+    const TensorFile one = read_tensor_file(files[i]);
+    if (one.tensors.empty()) continue;
+    const Tensor& array = one.tensors.front();
+    if (all.find(array.name)) {
+      throw Error({.field = "files",
+                   .seen = fmt::format("two arrays called {}", array.name),
+                   .expected = "arrays of different names: a.npy, b.npy, c.npy",
+                   .fix = "the name of the file is the name of the array"});
+    }
+    all.tensors.push_back(array);
+    all.path += ", " + files[i];
+  }
+  return all;
 }
 
 std::optional<uint64_t> parse_word(const std::string& text) {

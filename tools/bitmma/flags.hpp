@@ -29,23 +29,38 @@ struct TargetFlag {
   Target of_smem_descriptor() const;
 };
 
-/// --instruction and --target: what stands in where a vector file does not say it.
+/// --instruction and --target: what stands in where a vector file does not say it. With add_types also --a, --b, --d
+/// and
+/// --scale-type, for matrices of a tcgen05.mma.
 struct FileFlags {
   std::string instruction = {};
   TargetFlag target = {};
+  std::string a = {}, b = {}, d = {}, scale_type = {};
 
   void add(CLI::App& command);
-  /// Throws Error when the file is bad, or says another target than the one asked for.
+  void add_types(CLI::App& command);
+  /// Throws Error when the file is bad, or says another instruction or target than the one asked for.
   VectorFile read(const std::string& path) const;
+  /// The same of a file in memory.
+  VectorFile read(TensorFile file) const;
+  /// What stands in. Its views are of these flags.
+  VectorFileDefaults defaults() const;
+  /// An error of the library in the words of these flags.
+  Error in_flags(const Error& error) const;
 };
 
 /// --layout-a, --layout-b and --padding.
 struct LayoutFlags {
   std::string a = "k-major:128", b = "k-major:128";
   int64_t padding_bytes = 0;
+  std::vector<const CLI::Option*> options = {};  // in this order: of A, of B, of both
 
   void add(CLI::App& command);
   Placement placement() const;
+  /// Throws Error, saying why, for flags that are given and would change nothing.
+  void require_used(std::string_view why, bool a_is_used, bool b_is_used) const;
+  /// The same for operands that the instruction does not read from shared memory.
+  void require_used_by(const Instruction& instruction) const;
 };
 
 /// Calls `body`. Where the library refuses `field`, the message names the flag instead.
@@ -79,6 +94,11 @@ void require_mma(const Instruction& instruction, std::string fix);
 
 /// Throws Error naming --case unless the file has such a case.
 void require_case(const VectorFile& vectors, int64_t index);
+
+/// True when all are arrays of NumPy, one matrix each: they are one file together.
+bool are_arrays(const std::vector<std::string>& files);
+/// Arrays a.npy, b.npy, ... as one file. Throws Error when two have one name.
+TensorFile read_arrays(const std::vector<std::string>& files);
 
 /// A 64-bit number, 0x... or decimal; nothing when `text` is none.
 std::optional<uint64_t> parse_word(const std::string& text);

@@ -14,6 +14,7 @@
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
 #include "output.hpp"
+#include "test_bench.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -51,6 +52,7 @@ struct GoldenFlags {
   int64_t cases = 4;
   uint64_t seed = 0;
   LayoutFlags layouts;
+  BenchFlag bench;
   int threads = 1;
 };
 
@@ -179,6 +181,25 @@ uint64_t require_mask(const Instruction& instruction, const std::string& text) {
   return *word;
 }
 
+/// The cases as text, some at a time.
+void write_text(const Context& context, const GoldenFlags& flags, const GoldenRequest& request) {
+  constexpr int64_t at_once = 16;
+  const BenchFormat format = flags.bench.format();
+  require_mma(request.instruction, "--format is for instructions that compute");
+  ProgressLine progress(context, "golden", flags.cases);
+  write_whole(flags.out, [&](std::ostream& out) {
+    for (int64_t first = 0; first < request.cases; first += at_once) {
+      GoldenRequest part = request;
+      part.first_case += first;
+      part.cases = std::min(at_once, request.cases - first);
+      const VectorFile vectors = as_vector_file(make_golden(part, flags.threads));
+      if (first == 0) write_bench_header(out, format, vectors.instruction, vectors.target);
+      write_bench(out, format, vectors, first);
+      progress.from(first)(part.cases);
+    }
+  });
+}
+
 uint64_t bytes_of_a_case(GoldenRequest request) {
   request.cases = 1;
   uint64_t bytes = 0;
@@ -197,8 +218,13 @@ void run_golden(Context& context, const GoldenFlags& flags) {
     request.instruction = with_source_of_a(request.instruction, *request.target, flags.a_source);
   }
   require_layouts(request.instruction, request.placement);
+  flags.layouts.require_used_by(request.instruction);
   if (!flags.zero_column_mask.empty()) {
     request.placement.zero_column_mask = require_mask(request.instruction, flags.zero_column_mask);
+  }
+  if (flags.bench.is_given()) {
+    write_text(context, flags, request);
+    return;
   }
   announce_output(context, flags.out, flags.cases, flags.threads, [&] { return bytes_of_a_case(request); });
   {
@@ -240,6 +266,7 @@ void add_golden(CLI::App& app, Context& context) {
   command->add_option("--a-source", flags->a_source, "smem, registers (wgmma) or tmem (tcgen05); default smem")
       ->check(CLI::IsMember({"smem", "registers", "tmem"}));
   flags->layouts.add(*command);
+  flags->bench.add(*command);
   for (const ImmediateFlag& row : immediate_flags) {
     command->add_option_function<int64_t>(
         row.flags, [&given = flags->immediates, name = row.name](int64_t value) { given[name] = value; }, row.meaning);
@@ -258,6 +285,7 @@ void add_golden(CLI::App& app, Context& context) {
       "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 -o "
       "mma.safetensors\n"
       "  bitmma golden tcgen05.ld.sync.aligned.16x64b.x4.b32 -o ld.safetensors\n"
+      "  bitmma golden mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 --format hex -o bench.hex\n"
       "The major-ness in the layouts sets imm-trans-a and imm-trans-b.");
   command->callback([flags, &context] { run_golden(context, *flags); });
 }

@@ -9,6 +9,7 @@
 #include "flags.hpp"
 #include "json_list.hpp"
 #include "output.hpp"
+#include "test_bench.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -18,7 +19,9 @@ struct SimulateFlags {
   std::string out;
   FileFlags file;
   LayoutFlags layouts;
-  int64_t show_case = 0;
+  BenchFlag bench;
+  std::optional<int64_t> show_case = {};
+  std::string after;  // a file with the state before
   int rows = 8, cols = 8;
   bool hex = false, lint = false, json = false;
   int threads = 1;
@@ -95,12 +98,14 @@ std::string print_shape_and_types(const Instruction& instruction) {
   return text;
 }
 
-void show(Context& context, const SimulateFlags& flags, const VectorFile& vectors) {
-  require_case(vectors, flags.show_case);
-  const Case one = case_at(vectors, flags.show_case);
+/// `steps` instructions of a K loop make one D; 0 for other files.
+void show(Context& context, const SimulateFlags& flags, const VectorFile& vectors, int64_t steps) {
+  const int64_t index = flags.show_case.value_or(steps > 0 ? steps - 1 : 0);
+  require_case(vectors, index);
+  const Case one = case_at(vectors, index);
   std::ostream& out = context.terminal.out;
-  out << fmt::format("{}, case {} of {}\ntarget: {}\n", vectors.name(), flags.show_case, vectors.cases,
-                     print(vectors.target))
+  out << fmt::format("{}, case {} of {}\ntarget: {}\n", vectors.name(), index, vectors.cases, print(vectors.target))
+      << (steps > 0 ? fmt::format("K loop: {} instructions a tile, C of each is D of the one before\n", steps) : "")
       << print_shape_and_types(one.instruction);
   if (const std::string operands = print_operands(one); !operands.empty()) out << operands << '\n';
   out << fmt::format("arithmetic: {}\n", print_arithmetic(vectors.instruction, vectors.target));
@@ -177,14 +182,39 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
     run_lint(context, flags, files);
     return;
   }
+  const bool arrays = are_arrays(files);  // a.npy, b.npy and c.npy are one file
+  const std::vector<std::string> names = arrays ? std::vector{files.front()} : files;
   const std::vector<std::string> outputs =
-      flags.out.empty() ? std::vector<std::string>{} : output_paths(files, flags.out);
-  for (size_t i = 0; i < files.size(); ++i) {
-    const std::string& path = files[i];
-    const VectorFile vectors = flags.file.read(path);
+      flags.out.empty() ? std::vector<std::string>{} : output_paths(names, flags.out);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string& path = names[i];
+    TensorFile file = arrays ? read_arrays(files) : read_tensor_file(path);
+    std::optional<KLoop> loop;
+    try {
+      if (!flags.after.empty()) file = after(read_vector_file(flags.after), std::move(file), flags.file.defaults());
+      loop = k_loop(file, flags.file.defaults(), flags.layouts.placement());
+    } catch (const Error& error) {
+      throw flags.file.in_flags(error);
+    }
+    const int64_t steps = loop ? loop->steps : 0;
+    const VectorFile vectors = flags.file.read(loop ? loop->file : std::move(file));
+    if (loop) flags.layouts.require_used_by(vectors.instruction);
+    else if (vectors.has_state)
+      flags.layouts.require_used(printable(path) + " has its own images, descriptors or registers", false, false);
+    else flags.layouts.require_used_by(vectors.instruction);
+    if (flags.bench.is_given()) {
+      const auto write = [&](std::ostream& out) {
+        write_bench_header(out, flags.bench.format(), vectors.instruction, vectors.target);
+        write_bench(out, flags.bench.format(), vectors, 0);
+        vectors.require_unchanged();
+      };
+      if (outputs.empty()) write(context.terminal.out);
+      else write_whole(outputs[i], write);
+      continue;
+    }
     if (outputs.empty()) {
-      if (files.size() > 1) context.terminal.out << printable(path) << '\n';
-      show(context, flags, vectors);
+      if (names.size() > 1) context.terminal.out << printable(path) << '\n';
+      show(context, flags, vectors, steps);
       continue;
     }
     const std::string& output = outputs[i];
@@ -205,12 +235,19 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
 void add_simulate(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("simulate", "compute D of every case of a vector file");
   const auto flags = std::make_shared<SimulateFlags>();
-  command->add_option("files", flags->files, "vector files: images and descriptors, or logical matrices a, b, c")
+  command
+      ->add_option("files", flags->files,
+                   "vector files (safetensors or .npz): images and descriptors, or plain matrices a, b, c; or a.npy, "
+                   "b.npy and c.npy")
       ->required();
   command->add_option("-o,--output", flags->out, "file to write, or folder for several; without it D is shown");
   flags->file.add(*command);
+  flags->file.add_types(*command);
   flags->layouts.add(*command);
-  command->add_option("--case", flags->show_case, "case to show")->capture_default_str();
+  flags->bench.add(*command);
+  command->add_option("--after", flags->after,
+                      "a file with results: what its instruction left is the state that this one begins with");
+  command->add_option("--case", flags->show_case, "case to show; default 0, of a K loop the last step");
   command->add_option("--rows", flags->rows, "rows of D to show")->capture_default_str();
   command->add_option("--cols", flags->cols, "columns of D to show")->capture_default_str();
   command->add_flag("--hex", flags->hex, "show bits instead of values");
@@ -224,7 +261,13 @@ void add_simulate(CLI::App& app, Context& context) {
       "  bitmma simulate case.safetensors -o out.safetensors write D beside the inputs\n"
       "  bitmma simulate numpy.safetensors --layout-b mn-major:64 -o out.safetensors\n"
       "  bitmma simulate case.safetensors --lint\n"
-      "The layouts are used for files that hold logical matrices alone.");
+      "  bitmma simulate a.npy b.npy --instruction tcgen05.mma.cta_group::1.kind::f16\n"
+      "  bitmma simulate nvfp4.npz --a e2m1 --b e2m1 --scale-type ue4m3 -o out.safetensors\n"
+      "  bitmma simulate case.safetensors --format csv\n"
+      "  bitmma simulate ld.safetensors --after mma.safetensors -o d.safetensors     what the mma left is loaded\n"
+      "Plain matrices of a longer K than the instruction's are a K loop over one tile: the file written has a case "
+      "for\n"
+      "each step, with the descriptors that advance. The layouts are for files that hold plain matrices alone.");
   command->callback([flags, &context] { run_simulate(context, *flags); });
 }
 

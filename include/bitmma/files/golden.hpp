@@ -40,4 +40,22 @@ TensorFile with_simulated_d(const VectorFile& vectors, const Placement& placemen
 void write_simulated(const std::string& path, const VectorFile& vectors, const Placement& placement, int threads,
                      const Progress& progress = {});
 
+/// A product over more K than one instruction has: a K loop over one tile.
+///
+///   a [cases, M, 4 K], b [cases, 4 K, N]  ->  four cases each, one after the other; C of each is D of the one before
+///
+/// The tile lies in shared memory once, and the descriptors of each step begin where its part of K does. Gives the file
+/// of all steps, states and D included; nothing where K is that of one instruction, or the file has a state. Throws
+/// Error where D cannot be C of the next step, or the tile does not fit.
+struct KLoop {
+  TensorFile file = {};
+  int64_t steps = 0;  // of each case of the file
+};
+std::optional<KLoop> k_loop(const TensorFile& file, const VectorFileDefaults& defaults, const Placement& placement);
+
+/// `file` after `previous`: what the instruction of `previous` left is the state that the instruction of `file` begins
+/// with, tensor by tensor (tmem_after is tmem, d_regs is c_regs), and what it left alone is there where `file` does not
+/// have its own. Throws Error when there is nothing that both instructions have, or `previous` has no result.
+TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDefaults& defaults);
+
 }  // namespace bitmma

@@ -52,7 +52,8 @@ struct TensorFile {
   void erase(std::string_view name);
 };
 
-/// Reads and checks a file. Throws Error naming the file and the field.
+/// Reads and checks a file: safetensors, or an array or archive of NumPy (.npy, .npz without compression; strings in it
+/// become metadata). Throws Error naming the file and the field.
 TensorFile read_tensor_file(const std::string& path);
 
 /// Writes the file whole or not at all. Tensors go in falling order of element size, so that each is aligned.

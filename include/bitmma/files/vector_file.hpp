@@ -54,13 +54,18 @@ struct VectorFile {
   void require_unchanged() const;
 };
 
-/// Stands in for metadata keys that a file does not have.
+/// Stands in for metadata keys that a file does not have. An instruction or target that contradicts the file is an
+/// error. The types are those of a tcgen05.mma whose file has logical matrices and no instruction descriptor, where the
+/// dtypes of the matrices do not say them (keys a_type, b_type, d_type, sf_type).
 struct VectorFileDefaults {
   std::string_view instruction = {};
   std::optional<Target> target = {};
+  std::optional<Format> a_type = {}, b_type = {}, d_type = {}, sf_type = {};
 };
 
-/// Reads and checks a file. Throws Error with all violations, naming the file and the field.
+/// Reads and checks a file. Throws Error with all violations, naming the file and the field. Logical matrices of two
+/// extents are one case. Descriptors, registers and addresses may be signed, as libraries without unsigned types have
+/// them.
 VectorFile read_vector_file(const std::string& path, const VectorFileDefaults& defaults = {});
 /// The same of a file in memory.
 VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults = {});

@@ -41,7 +41,8 @@ Matrix computed_d(const Case& one, const AccumulatorModel* model = nullptr);
 /// D of a case as it was recorded. Throws Error when it was not.
 Matrix recorded_d(const Case& one);
 
-/// What looks suspicious in a case; empty without a state.
+/// What looks suspicious in a case; empty without a state. Logical matrices that say something else than the state are
+/// among it.
 std::vector<Violation> warnings_of(const Case& one);
 
 }  // namespace bitmma

@@ -10,6 +10,7 @@
 #include "bitmma/core/random.hpp"
 #include "bitmma/instruction/instruction.hpp"
 #include "bitmma/instruction/state.hpp"
+#include "bitmma/layout/canonical.hpp"
 
 namespace bitmma {
 
@@ -22,12 +23,18 @@ struct OperandLayout {
       0;                // added to the 1024-aligned start address: data inside a swizzle pattern. Rows of K = 96 that
                         // then pass the end of their 128 bytes go on in a second buffer (absolute leading dimension)
   int base_offset = 0;  // of the descriptor, as it is
+  /// In place of the smallest strides: LBO and SBO as they are, multiples of 16. The padding then changes nothing.
+  std::optional<int64_t> leading_dim_byte_offset = {}, stride_dim_byte_offset = {};
 
   bool operator==(const OperandLayout&) const = default;
 };
 
-/// Reads "k-major:128", "mn-major:none", or with start_bytes "k-major:128@96". Throws Error.
+/// Reads "k-major:128", "mn-major:none", with start_bytes "k-major:128@96", with strides and base offset
+/// "k-major:none,lbo=128,sbo=2048" and "k-major:128,base=3@384". Throws Error.
 OperandLayout parse_operand_layout(std::string_view text);
+
+/// The strides that a rows x cols matrix gets: those of the layout, or the smallest with its padding.
+Strides strides_of(const OperandLayout& layout, int element_bits, int rows, int cols);
 
 /// Where everything goes. Instructions that read nothing from shared memory have no use for layouts.
 struct Placement {

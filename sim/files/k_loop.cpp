@@ -1,0 +1,314 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/version.hpp"
+#include "bitmma/files/golden.hpp"
+#include "bitmma/instruction/place.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "bitmma/layout/canonical.hpp"
+#include "vector_parts.hpp"
+
+namespace bitmma {
+namespace {
+
+/// A part of a tensor [cases, rows, cols]: of one case, as a tensor of one case.
+Tensor part_of(const Tensor& tensor, int64_t index, int64_t first_row, int64_t rows, int64_t first_col, int64_t cols) {
+  const auto size = static_cast<size_t>(dtype_bytes(tensor.dtype));
+  std::vector<uint8_t> bytes;
+  bytes.reserve(static_cast<size_t>(rows * cols) * size);
+  for (int64_t row = first_row; row < first_row + rows; ++row) {
+    const auto first = static_cast<size_t>((index * tensor.shape[1] + row) * tensor.shape[2] + first_col) * size;
+    const auto line = tensor.bytes.subspan(first, static_cast<size_t>(cols) * size);
+    bytes.insert(bytes.end(), line.begin(), line.end());
+  }
+  return Tensor::from_bytes(tensor.name, tensor.dtype, {1, rows, cols}, std::move(bytes));
+}
+
+bool is_cube(const Tensor* tensor) {
+  return tensor && tensor->shape.size() == 3 && dtype_bytes(tensor->dtype) > 0 &&
+         std::ranges::all_of(tensor->shape, [](int64_t extent) { return extent >= 1 && extent <= 1 << 24; });
+}
+
+/// The file with matrices of two extents as one case, and without what no logical file has.
+TensorFile logical_part(const TensorFile& file) {
+  TensorFile part{.path = file.path, .metadata = file.metadata, .tensors = {}, .mapped = file.mapped};
+  for (const std::string_view name : {"a", "b", "c", "sfa", "sfb"}) {
+    const Tensor* tensor = file.find(name);
+    if (!tensor) continue;
+    part.tensors.push_back(*tensor);
+    std::vector<int64_t>& shape = part.tensors.back().shape;
+    if (shape.size() == 2) shape.insert(shape.begin(), 1);
+  }
+  return part;
+}
+
+/// One step of the loop as a file of plain matrices.
+class Steps {
+ public:
+  Steps(const TensorFile& file, int64_t steps) : file_(file), steps_(steps) {}
+
+  TensorFile matrices(int64_t index, int64_t step, const Matrix* d) const {
+    TensorFile one{.path = file_.path, .metadata = file_.metadata, .tensors = {}};
+    for (const Tensor& tensor : file_.tensors) {
+      const int64_t rows = tensor.shape[1], cols = tensor.shape[2];
+      const bool along_cols = tensor.name == "a" || tensor.name == "sfa",
+                 along_rows = tensor.name == "b" || tensor.name == "sfb";
+      if (along_cols) one.set(part_of(tensor, index, 0, rows, step * (cols / steps_), cols / steps_));
+      else if (along_rows) one.set(part_of(tensor, index, step * (rows / steps_), rows / steps_, 0, cols));
+      else if (!d) one.set(part_of(tensor, index, 0, rows, 0, cols));
+    }
+    if (!d) return one;
+    std::vector<uint8_t> bytes;
+    const FormatInfo& format = info(d->format());
+    for (int row = 0; row < d->rows(); ++row) {
+      for (int col = 0; col < d->cols(); ++col) {
+        const uint64_t code = d->code(row, col);
+        for (int byte = 0; byte < dtype_bytes(format.dtype); ++byte)
+          bytes.push_back(static_cast<uint8_t>(code >> 8 * byte));
+      }
+    }
+    one.set(Tensor::from_bytes("c", std::string(format.dtype), {1, d->rows(), d->cols()}, std::move(bytes)));
+    // Steps after the first add to D, also where the first does not read it.
+    if (one.find_metadata("scale_d")) one.set_metadata("scale_d", "1");
+    return one;
+  }
+
+ private:
+  const TensorFile& file_;
+  int64_t steps_;
+};
+
+/// A tile of one operand in shared memory, as wide as all steps.
+class TileOperand {
+ public:
+  TileOperand(const SmemMatrix& of_one_step, const OperandLayout& layout, int64_t steps, int64_t first_byte)
+      : step_cols_(of_one_step.cols),
+        leading_of_one_step_(of_one_step.descriptor.strides.leading_dim_byte_offset),
+        matrix_(of_one_step) {
+    matrix_.cols = static_cast<int>(of_one_step.cols * steps);
+    matrix_.descriptor.start_address_bytes = first_byte + layout.start_bytes;
+    matrix_.descriptor.strides = strides_of(layout, matrix_.element_bits, matrix_.rows, matrix_.cols);
+  }
+
+  int64_t end() const { return end_byte(SmemMap(matrix_)); }
+  /// Where step `step` lies in the tile, as its descriptor says it.
+  SmemMatrix part(int64_t step) const {
+    SmemMatrix one = matrix_;
+    one.cols = step_cols_;
+    one.descriptor.start_address_bytes = SmemMap(matrix_).linear_of(0, static_cast<int>(step) * step_cols_);
+    // Inside the swizzle no leading dimension counts; it then is what one instruction's own matrix would have.
+    const SwizzleInfo& swizzle = info(matrix_.descriptor.swizzle);
+    if (matrix_.major == Major::k && matrix_.descriptor.swizzle != Swizzle::none &&
+        !is_wider_than_swizzle(matrix_.major, swizzle, matrix_.element_bits, step_cols_))
+      one.descriptor.strides.leading_dim_byte_offset = leading_of_one_step_;
+    return one;
+  }
+
+ private:
+  int step_cols_;
+  int64_t leading_of_one_step_;
+  SmemMatrix matrix_;
+};
+
+/// The steps' own images put into one.
+class Tile {
+ public:
+  /// `steps` are the cases as place_operands made them, each with an image of its own.
+  Tile(const std::vector<Case>& steps, const Placement& placement) {
+    const Case& first = steps.front();
+    for (const SmemOperand& operand : smem_operands(first.instruction, first.target, first.before)) {
+      if (operands_.contains(operand.role)) continue;  // of the second CTA: the same places in an image of its own
+      const OperandLayout& layout = operand.role == Role::a ? placement.a : placement.b;
+      operands_.emplace(operand.role,
+                        TileOperand(operand.matrix, layout, static_cast<int64_t>(steps.size()), image_bytes_));
+      image_bytes_ = round_up(operands_.at(operand.role).end(), alignment);
+    }
+    if (image_bytes_ > window_bytes) {
+      throw Error({.field = "tile",
+                   .seen = fmt::format("{} bytes of shared memory", image_bytes_),
+                   .expected = fmt::format("at most {}, the reach of a descriptor", window_bytes),
+                   .fix = "give a shorter K, and go on with the D that comes out as c"});
+    }
+  }
+
+  bool empty() const { return operands_.empty(); }
+
+  /// Puts the bytes that step `step` reads from its own image to their place in the tile.
+  void add(const Case& one, int64_t step) {
+    const auto* two = std::get_if<Tcgen05Mma>(&one.instruction);
+    const auto ctas = static_cast<size_t>(two ? two->cta_group : 1);
+    if (image_.empty()) {
+      RandomStream filler = filler_stream(1, 0);
+      image_.resize(ctas * static_cast<size_t>(image_bytes_));
+      for (uint8_t& byte : image_) byte = static_cast<uint8_t>(filler.word());
+      extents_ = ctas == 2 ? Extents{2, image_bytes_} : Extents{image_bytes_};
+    }
+    const Mma mma = mma_of(one.instruction);
+    for (const SmemOperand& operand : smem_operands(one.instruction, one.target, one.before)) {
+      const Format format = operand.role == Role::a ? mma.a : mma.b;
+      for (size_t cta = 0; cta < ctas; ++cta) {
+        const Matrix codes = gather(one.before.image(static_cast<int>(cta), static_cast<int>(ctas)),
+                                    SmemMap(operand.matrix), format, "tile");
+        scatter(codes, SmemMap(operands_.at(operand.role).part(step)),
+                std::span(image_).subspan(cta * static_cast<size_t>(image_bytes_), static_cast<size_t>(image_bytes_)),
+                "tile");
+      }
+    }
+  }
+
+  /// The state of step `step` with the tile in place of its own image.
+  void move_in(Case& one, int64_t step) const {
+    one.before.set(Field::smem, image_, extents_);
+    for (const auto& [role, operand] : operands_)
+      one.before.set(role == Role::a ? Field::a_desc : Field::b_desc, encode(operand.part(step).descriptor));
+  }
+
+ private:
+  static constexpr int64_t alignment = 1024, window_bytes = 1 << 18;
+
+  std::map<Role, TileOperand> operands_;
+  int64_t image_bytes_ = 0;
+  std::vector<uint8_t> image_;
+  Extents extents_;
+};
+
+/// The state of one step from its matrices, with an image of its own.
+Case placed(const VectorFile& vectors, const Placement& placement, int64_t number) {
+  Case one{.instruction = with_majors(vectors.instruction, placement.a, placement.b), .target = vectors.target};
+  require_legal(one.instruction, one.target);
+  one.logical = logical_at(vectors, one.instruction, 0);
+  one.before = place_operands(one.instruction, placement, operands_of(one.instruction, one.logical),
+                              filler_stream(0, static_cast<uint64_t>(number)));
+  return one;
+}
+
+/// All steps of wgmma in one file have one scale-d. A first step that does not read C is that with zeros as C, where
+/// the bits are the same.
+Case with_zero_c(const Case& without, const VectorFile& zero_c, const Placement& placement, int64_t number) {
+  Case with = placed(zero_c, placement, number);
+  if (computed_d(without) == computed_d(with)) return with;
+  throw Error({.field = "scale_d",
+               .seen = "0",
+               .expected = "1, with C: D of this tile without C has zeros of other signs than with zeros as C",
+               .fix = "compute the first step alone, and go on with its D as c"});
+}
+
+}  // namespace
+
+std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& defaults, const Placement& placement) {
+  const TensorFile file = logical_part(asked);
+  const Tensor *a = file.find("a"), *b = file.find("b");
+  if (!is_cube(a) || !is_cube(b) || a->shape[2] != b->shape[1] || a->shape[0] != b->shape[0]) return std::nullopt;
+  for (const Tensor& tensor : file.tensors) {
+    if (!is_cube(&tensor) || tensor.shape[0] != a->shape[0]) return std::nullopt;  // said when it is read as it is
+  }
+  for (const FieldInfo& field : state_fields) {
+    if (asked.find(field.name)) return std::nullopt;
+  }
+  const std::string* mnemonic = file.find_metadata("instruction");
+  if (!mnemonic && defaults.instruction.empty()) return std::nullopt;
+  const Instruction instruction = parse_instruction(mnemonic ? std::string_view(*mnemonic) : defaults.instruction);
+  if (!is_mma(instruction) || mma_of(instruction).products > 1) return std::nullopt;
+  // All types of a kind of tcgen05.mma have one K.
+  const int64_t whole_k = a->shape[2];
+  int64_t k = mma_of(instruction).k;
+  if (const auto* mma = std::get_if<Tcgen05Mma>(&instruction))
+    k = natural_k(kind_container_bits(mma->kind, mma->a), mma->sparse);
+  if (whole_k <= k || whole_k % k != 0 || (std::holds_alternative<Tcgen05Mma>(instruction) && whole_k == 96 && k == 64))
+    return std::nullopt;
+  const int64_t steps = whole_k / k, cases = a->shape[0];
+  for (const Tensor& tensor : file.tensors) {
+    const int64_t along = tensor.name == "sfa" ? tensor.shape[2] : tensor.name == "sfb" ? tensor.shape[1] : steps;
+    if (along % steps != 0) {
+      throw Error({.field = fmt::format("{}: tensor {} shape", file.path, tensor.name),
+                   .seen = print_shape(tensor.shape),
+                   .expected = fmt::format("scales of {} instructions of K = {}", steps, k)});
+    }
+  }
+
+  const Steps loop(file, steps);
+  std::optional<VectorBuilder> builder;
+  for (int64_t index = 0; index < cases; ++index) {
+    std::vector<Case> parts;
+    // The operands lie still while D goes on: the tile is made of all steps first, with any C.
+    for (int64_t step = 0; step < steps; ++step) {
+      const VectorFile one = as_vector_file(loop.matrices(index, step, nullptr), defaults);
+      parts.push_back(placed(one, placement, index * steps + step));
+      const Mma mma = mma_of(parts.back().instruction);
+      const Matrix zeros(mma.d, mma.m, mma.n);
+      if (std::holds_alternative<Wgmma>(instruction) && !mma.enable_input_d)
+        parts.back() = with_zero_c(parts.back(), as_vector_file(loop.matrices(index, step, &zeros), defaults),
+                                   placement, index * steps + step);
+    }
+    Tile tile(parts, placement);
+    if (!tile.empty()) {
+      for (int64_t step = 0; step < steps; ++step) tile.add(parts[static_cast<size_t>(step)], step);
+    }
+    Matrix d;
+    const bool has_c = parts.front().logical.c.has_value();
+    for (int64_t step = 0; step < steps; ++step) {
+      Case& one = parts[static_cast<size_t>(step)];
+      if (step > 0) {
+        const VectorFile with_d = as_vector_file(loop.matrices(index, step, &d), defaults);
+        one = placed(with_d, placement, index * steps + step);
+      }
+      const Operands operands = operands_of(one.instruction, one.logical);
+      if (!tile.empty()) tile.move_in(one, step);
+      const Operands read = gather_operands(one.instruction, one.target, one.before);
+      if (!(read.a == operands.a) || !(read.b == operands.b)) {
+        throw Error({.field = "layout",
+                     .seen = fmt::format("step {} of {}", step, steps),
+                     .expected = "a layout whose descriptor can begin there",
+                     .fix = "another swizzle, or a shorter K"});
+      }
+      execute_case(one, true);
+      d = *one.logical.d;
+      if (!has_c) one.logical.c.reset();  // all steps have the same parts; the states have it
+      if (!builder) builder.emplace(one.instruction, one.target);
+      builder->add(one);
+    }
+  }
+  KLoop result{.file = std::move(*builder).finish({{"source", version()}, {"k_loop", std::to_string(steps)}}),
+               .steps = steps};
+  result.file.path = file.path;
+  return result;
+}
+
+TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDefaults& defaults) {
+  const std::string* mnemonic = file.find_metadata("instruction");
+  if (!mnemonic && defaults.instruction.empty())
+    throw Error({.field = fmt::format("{}: __metadata__ instruction", file.path),
+                 .seen = "(missing)",
+                 .expected = "a PTX mnemonic"});
+  const Instruction instruction = parse_instruction(mnemonic ? std::string_view(*mnemonic) : defaults.instruction);
+  if (!previous.has_state || !previous.has_recorded_d()) {
+    throw Error({.field = previous.file.path,
+                 .seen = "a file without results",
+                 .expected = fmt::format("tensor {}: the state after {}", previous.d_tensor(), previous.name()),
+                 .fix = "bitmma simulate FILE -o RESULTS makes one"});
+  }
+  int taken = 0;
+  for (const FieldRule& rule : fields_of(instruction)) {
+    const FieldInfo& field = info(rule.field);
+    if (rule.access == Access::write || field.is_number) continue;
+    const Tensor* left = field.after.empty() ? nullptr : previous.file.find(field.after);
+    const Tensor* alone = previous.file.find(field.name);
+    const Tensor* from = left ? left : file.find(field.name) ? nullptr : alone;
+    if (!from) continue;
+    Tensor tensor = *from;
+    tensor.name = field.name;
+    file.set(std::move(tensor));
+    ++taken;
+  }
+  if (taken == 0) {
+    throw Error({.field = file.path,
+                 .seen = fmt::format("{} after {}", print(instruction), previous.name()),
+                 .expected = "an instruction that reads what the one before it left"});
+  }
+  return file;
+}
+
+}  // namespace bitmma

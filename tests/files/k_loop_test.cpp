@@ -1,0 +1,285 @@
+// Plain matrices of people: tcgen05.mma without a descriptor, K loops over one tile, instructions one after the other.
+#include "bitmma/core/error.hpp"
+#include "bitmma/files/golden.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/place.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+#include "support/instructions.hpp"
+
+using namespace bitmma;
+using test::message_of;
+
+namespace {
+
+/// Random codes of a type, as small numbers where the type has exponents: [1, rows, cols].
+Tensor codes(std::string name, Format format, int rows, int cols, uint64_t seed, std::string_view dtype = {}) {
+  const FormatInfo& row = info(format);
+  const std::string_view stored = dtype.empty() ? row.dtype : dtype;
+  RandomStream random(seed, 0);
+  std::vector<uint8_t> bytes;
+  for (int i = 0; i < rows * cols; ++i) {
+    uint64_t code = random.word();
+    if (row.bits < 64) code &= (uint64_t{1} << row.bits) - 1;
+    if (format == Format::f16) code &= 0xBFFF;
+    if (format == Format::f32 || format == Format::tf32) code = (code & 0x807FE000) | 0x3F800000;
+    if (format == Format::ue8m0) code = 120 + code % 16;
+    if (format == Format::ue4m3) code = 1 + code % 120;
+    for (int byte = 0; byte < dtype_bytes(stored); ++byte) bytes.push_back(static_cast<uint8_t>(code >> 8 * byte));
+  }
+  return Tensor::from_bytes(std::move(name), std::string(stored), {1, rows, cols}, std::move(bytes));
+}
+
+struct Loop {
+  std::string instruction;
+  Format a, b, c;
+  int m, n, k, steps;
+  VectorFileDefaults types = {};
+  int scales = 0;  // of a row, in one step
+  Format scale_type = Format::ue8m0;
+  bool k_major_only = false;
+};
+
+TensorFile file_of(const Loop& loop, bool with_c) {
+  TensorFile file{.path = "loop", .metadata = {{"instruction", loop.instruction}}, .tensors = {}};
+  file.set(codes("a", loop.a, loop.m, loop.k * loop.steps, 1));
+  file.set(codes("b", loop.b, loop.k * loop.steps, loop.n, 2));
+  if (with_c) file.set(codes("c", loop.c, loop.m, loop.n, 3));
+  if (loop.scales > 0) {
+    file.set(codes("sfa", loop.scale_type, loop.m, loop.scales * loop.steps, 4));
+    file.set(codes("sfb", loop.scale_type, loop.scales * loop.steps, loop.n, 5));
+  }
+  return file;
+}
+
+const std::vector<Loop>& loops() {
+  static const std::vector<Loop> all{
+      {"wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16", Format::f16, Format::f16, Format::f32, 64, 16, 16, 8},
+      {"wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16", Format::f16, Format::f16, Format::f16, 64, 16, 16, 3},
+      {"wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2",
+       Format::e4m3,
+       Format::e5m2,
+       Format::f32,
+       64,
+       8,
+       32,
+       6,
+       {},
+       0,
+       {},
+       true},
+      {"wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32",
+       Format::tf32,
+       Format::tf32,
+       Format::f32,
+       64,
+       8,
+       8,
+       5,
+       {},
+       0,
+       {},
+       true},
+      {"wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc",
+       Format::b1,
+       Format::b1,
+       Format::s32,
+       64,
+       8,
+       256,
+       5,
+       {},
+       0,
+       {},
+       true},
+      {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+       Format::bf16,
+       Format::bf16,
+       Format::f32,
+       16,
+       8,
+       16,
+       4,
+       {},
+       0,
+       {},
+       true},
+      {"tcgen05.mma.cta_group::1.kind::f16", Format::f16, Format::f16, Format::f32, 128, 64, 16, 6},
+      {"tcgen05.mma.cta_group::2.kind::f16", Format::bf16, Format::bf16, Format::f32, 256, 32, 16, 5},
+      {"tcgen05.mma.cta_group::1.kind::i8", Format::s8, Format::u8, Format::s32, 64, 16, 32, 3},
+      {"tcgen05.mma.cta_group::1.kind::f8f6f4",
+       Format::e2m1,
+       Format::e3m2,
+       Format::f32,
+       128,
+       16,
+       32,
+       5,
+       {.a_type = Format::e2m1, .b_type = Format::e3m2},
+       0,
+       {},
+       true},
+      {"tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X",
+       Format::e2m1,
+       Format::e2m1,
+       Format::f32,
+       128,
+       16,
+       64,
+       4,
+       {.sf_type = Format::ue4m3},
+       4,
+       Format::ue4m3,
+       true},
+      {"tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale",
+       Format::e4m3,
+       Format::e4m3,
+       Format::f32,
+       128,
+       16,
+       32,
+       4,
+       {},
+       1,
+       Format::ue8m0},
+  };
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a K loop is the instruction over and over, from one tile in shared memory, in every layout") {
+  for (const Loop& loop : loops()) {
+    for (const std::string layout :
+         {"k-major:128", "k-major:64", "k-major:32", "k-major:none", "mn-major:128", "mn-major:none"}) {
+      if (loop.k_major_only && layout.starts_with("mn")) continue;
+      INFO(loop.instruction << " " << layout);
+      const Placement placement{.a = parse_operand_layout(layout), .b = parse_operand_layout(layout)};
+      const TensorFile file = file_of(loop, true);
+      const std::optional<KLoop> made = k_loop(file, loop.types, placement);
+      REQUIRE(made);
+      CHECK(made->steps == loop.steps);
+      const VectorFile vectors = as_vector_file(made->file);
+      REQUIRE(vectors.cases == loop.steps);
+      CHECK(verify(vectors, 1).mismatches == 0);
+      // D of the matrices, step by step, without any image.
+      const Tensor& a = *file.find("a");
+      const auto size = static_cast<size_t>(dtype_bytes(a.dtype)), cols = static_cast<size_t>(loop.k * loop.steps);
+      for (size_t col = 0; col < cols; ++col) {  // of row 3
+        uint64_t code = 0;
+        for (size_t byte = 0; byte < size; ++byte)
+          code |= uint64_t{a.bytes[(3 * cols + col) * size + byte]} << 8 * byte;
+        const int step = static_cast<int>(col) / loop.k;
+        REQUIRE(case_at(vectors, step).logical.a->code(3, static_cast<int>(col) % loop.k) == code);
+      }
+      Matrix d = *case_at(vectors, 0).logical.c;
+      for (int step = 0; step < loop.steps; ++step) {
+        Case one = case_at(vectors, step);
+        if (one.before.has(Field::smem))
+          CHECK(std::ranges::equal(one.before.bytes(Field::smem), case_at(vectors, 0).before.bytes(Field::smem)));
+        one.before = {};
+        one.logical.c = d;
+        d = computed_d(one);
+        CHECK(d == *one.logical.d);
+        CHECK(d == recorded_d(case_at(vectors, step)));
+      }
+      CHECK(warnings_of(case_at(vectors, loop.steps - 1)).empty());
+    }
+  }
+}
+
+TEST_CASE("descriptors of a K loop advance inside the swizzle, then to the next column of atoms") {
+  const Loop& loop = loops()[0];
+  const VectorFile vectors =
+      as_vector_file(k_loop(file_of(loop, true), {},
+                            {.a = parse_operand_layout("k-major:128"), .b = parse_operand_layout("k-major:128")})
+                         ->file);
+  std::vector<int64_t> starts;
+  for (int step = 0; step < loop.steps; ++step)
+    starts.push_back(decode_smem_descriptor(Target::sm_90a, case_at(vectors, step).before.number(Field::a_desc))
+                         .start_address_bytes);
+  // 64 columns of f16 are 128 bytes; a column of atoms of 64 rows has 8192.
+  CHECK(starts == std::vector<int64_t>{0, 32, 64, 96, 8192, 8224, 8256, 8288});
+}
+
+TEST_CASE("without C the first step does not read it") {
+  for (const Loop& loop : {loops()[0], loops()[6]}) {
+    TensorFile file = file_of(loop, false);
+    if (loop.instruction.starts_with("wgmma")) file.set_metadata("scale_d", "0");
+    const auto made = k_loop(file, {}, {});
+    REQUIRE(made);
+    const VectorFile vectors = as_vector_file(made->file);
+    CHECK(verify(vectors, 1).mismatches == 0);
+    TensorFile zeros = file_of(loop, true);
+    zeros.set(Tensor::from_bytes("c", "F32", {1, loop.m, loop.n},
+                                 std::vector<uint8_t>(static_cast<size_t>(4 * loop.m * loop.n))));
+    const VectorFile with_zeros = as_vector_file(k_loop(zeros, {}, {})->file);
+    CHECK(recorded_d(case_at(vectors, loop.steps - 1)) == recorded_d(case_at(with_zeros, loop.steps - 1)));
+  }
+}
+
+TEST_CASE("K of one instruction, a K that is no multiple, and files with states are no loop") {
+  Loop loop = loops()[0];
+  loop.steps = 1;
+  CHECK_FALSE(k_loop(file_of(loop, true), {}, {}));
+  loop.k = 24;
+  CHECK_FALSE(k_loop(file_of(loop, true), {}, {}));
+  TensorFile file = file_of(loops()[0], true);
+  file.set(Tensor::from_bytes("c_regs", "U32", {1, 128, 8}, std::vector<uint8_t>(4096)));
+  CHECK_FALSE(k_loop(file, {}, {}));
+  Loop large = loops()[0];
+  large.steps = 200;
+  CHECK_THAT(message_of([&] { k_loop(file_of(large, true), {}, {}); }), ContainsSubstring("bytes of shared memory"));
+}
+
+TEST_CASE("tcgen05.mma of plain matrices: shape from extents, types from dtypes, keys or the caller") {
+  const auto vectors = [](const Loop& loop, VectorFileDefaults types = {}) {
+    Loop one = loop;
+    one.steps = 1;
+    return as_vector_file(file_of(one, true), types);
+  };
+  const VectorFile bf16 = vectors(loops()[7]);
+  const auto& mma = std::get<Tcgen05Mma>(bf16.instruction);
+  CHECK(mma.m == 256);
+  CHECK(mma.n == 32);
+  CHECK(mma.a == Format::bf16);
+  CHECK(mma.b == Format::bf16);
+  CHECK_FALSE(bf16.has_state);
+  const VectorFile with_states = laid_out(bf16, {});
+  CHECK(computed_d(case_at(with_states, 0)) == computed_d(case_at(bf16, 0)));
+  CHECK(with_states.file.find("idesc"));
+  CHECK_THAT(message_of([&] { vectors(loops()[9]); }),
+             ContainsSubstring("tensor a dtype = U8: legal is e4m3, e5m2, e2m3, e3m2, e2m1"));
+  CHECK(std::get<Tcgen05Mma>(vectors(loops()[9], loops()[9].types).instruction).b == Format::e3m2);
+  CHECK_THAT(message_of([&] { vectors(loops()[10]); }), ContainsSubstring("legal is ue8m0, ue4m3"));
+  CHECK_THAT(message_of([&] { vectors(loops()[6], {.a_type = Format::e4m3}); }),
+             ContainsSubstring("a_type = e4m3: legal is f16, bf16"));
+  TensorFile keyed = file_of(loops()[6], true);
+  keyed.set_metadata("a_type", "bf16");
+  CHECK_THAT(message_of([&] { as_vector_file(keyed, {.a_type = Format::f16}); }),
+             ContainsSubstring("a_type = bf16: legal is f16, as asked for"));
+}
+
+TEST_CASE("an instruction after another begins with the state that it left") {
+  const auto golden = [](std::string_view text) {
+    return make_golden({.instruction = parse_instruction(text), .cases = 2}, 1);
+  };
+  const TensorFile st = golden("tcgen05.st.sync.aligned.16x64b.x4.b32"),
+                   ld = golden("tcgen05.ld.sync.aligned.16x64b.x4.b32");
+  TensorFile second = ld;
+  for (const std::string_view same : {"taddr", "warp"}) second.set(*st.find(same));
+  const TensorFile chained = after(as_vector_file(st), second, {});
+  CHECK(std::ranges::equal(chained.find("tmem")->bytes, st.find("tmem_after")->bytes));
+  // What was stored is what is loaded.
+  const VectorFile loaded = as_vector_file(with_simulated_d(as_vector_file(chained), {}, 1));
+  CHECK(std::ranges::equal(loaded.file.find("d_regs")->bytes, st.find("regs")->bytes));
+  const TensorFile mma = golden("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16");
+  const TensorFile added = after(as_vector_file(mma), mma, {});
+  CHECK(std::ranges::equal(added.find("c_regs")->bytes, mma.find("d_regs")->bytes));
+  CHECK_THAT(message_of([&] { after(as_vector_file(st), mma, {}); }),
+             ContainsSubstring("reads what the one before it left"));
+  TensorFile without = st;
+  without.erase("tmem_after");
+  CHECK_THAT(message_of([&] { after(as_vector_file(without), ld, {}); }), ContainsSubstring("a file without results"));
+}

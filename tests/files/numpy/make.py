@@ -1,0 +1,15 @@
+"""Makes the files beside it, with NumPy 2.4."""
+import numpy as np
+
+rng = np.random.default_rng(7)
+instruction = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+a = rng.integers(-8, 9, (16, 16)).astype(np.float16)
+b = rng.integers(-8, 9, (16, 8)).astype(np.float16)
+c = np.arange(128, dtype=np.float32).reshape(16, 8)
+np.savez("plain.npz", a=a, b=b, c=c, instruction=instruction)
+np.savez("fortran.npz", a=np.asfortranarray(a[None]), b=np.asfortranarray(b[None]), c=c[None], instruction=instruction)
+np.savez_compressed("compressed.npz", a=a, b=b, c=c, instruction=instruction)
+np.savez("big_endian.npz", a=a.astype(">f2"), b=b)
+np.savez("objects.npz", a=np.array([None, {}], dtype=object))
+for name, array in (("a", a), ("b", b), ("c", c)):
+    np.save(name + ".npy", array)

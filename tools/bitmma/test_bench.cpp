@@ -1,0 +1,132 @@
+#include "test_bench.hpp"
+
+#include <fmt/format.h>
+
+#include "bitmma/instruction/case.hpp"
+#include "flags.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct FormatName {
+  BenchFormat format;
+  std::string_view name;
+};
+constexpr FormatName names[] = {{BenchFormat::hex, "hex"}, {BenchFormat::csv, "csv"}, {BenchFormat::jsonl, "jsonl"}};
+
+/// One column or list of columns of a line: what an output is made of.
+struct Part {
+  std::string_view name;
+  Format format;
+  int count;  // of codes
+};
+
+/// A's row, B's column, their scales, C and D, as far as the instruction has them.
+std::vector<Part> parts_of(const Mma& mma) {
+  std::vector<Part> parts{{"a", mma.a, mma.k}, {"b", mma.b, mma.k}};
+  if (mma.scale_count > 0) {
+    parts.push_back({"sfa", mma.scale_type, mma.scale_count});
+    parts.push_back({"sfb", mma.scale_type, mma.scale_count});
+  }
+  if (mma.enable_input_d) parts.push_back({"c", mma.c, 1});
+  parts.push_back({"d", mma.d, 1});
+  return parts;
+}
+
+/// The codes of output (row, col), part after part.
+std::vector<uint64_t> codes_of(const Mma& mma, const LogicalMatrices& logical, const Matrix& d, int row, int col) {
+  std::vector<uint64_t> codes;
+  for (int k = 0; k < mma.k; ++k) codes.push_back(logical.a->code(row, k));
+  for (int k = 0; k < mma.k; ++k) codes.push_back(logical.b->code(k, col));
+  if (mma.scale_count > 0) {
+    for (int i = 0; i < mma.scale_count; ++i) codes.push_back(logical.scale_a->code(row, i));
+    for (int i = 0; i < mma.scale_count; ++i) codes.push_back(logical.scale_b->code(i, col));
+  }
+  if (mma.enable_input_d) codes.push_back(logical.c->code(row, col));
+  codes.push_back(d.code(row, col));
+  return codes;
+}
+
+int digits_of(Format format) { return (info(format).bits + 3) / 4; }
+
+void append_line(std::string& text, BenchFormat format, const std::vector<Part>& parts,
+                 const std::vector<uint64_t>& codes, int64_t index, int row, int col) {
+  size_t at = 0;
+  if (format == BenchFormat::csv) text += fmt::format("{},{},{}", index, row, col);
+  if (format == BenchFormat::jsonl) text += fmt::format(R"({{"case":{},"row":{},"col":{})", index, row, col);
+  for (const Part& part : parts) {
+    const bool is_list = part.count > 1 || part.name == "sfa" || part.name == "sfb";
+    if (format == BenchFormat::jsonl) text += fmt::format(",\"{}\":{}", part.name, is_list ? "[" : "");
+    for (int i = 0; i < part.count; ++i, ++at) {
+      if (format == BenchFormat::hex)
+        text += fmt::format("{}{:0{}x}", at == 0 ? "" : " ", codes[at], digits_of(part.format));
+      if (format == BenchFormat::csv) text += fmt::format(",{:#0{}x}", codes[at], digits_of(part.format) + 2);
+      if (format == BenchFormat::jsonl)
+        text += fmt::format("{}\"{:#0{}x}\"", i == 0 ? "" : ",", codes[at], digits_of(part.format) + 2);
+    }
+    if (format == BenchFormat::jsonl && is_list) text += ']';
+  }
+  text += format == BenchFormat::jsonl ? "}\n" : "\n";
+}
+
+}  // namespace
+
+void BenchFlag::add(CLI::App& command) {
+  command
+      .add_option("--format", name,
+                  "text in place of a vector file, a line for each output: hex (A's row, B's column, C, D; for "
+                  "$readmemh), csv or jsonl")
+      ->check(CLI::IsMember({"hex", "csv", "jsonl"}));
+}
+
+BenchFormat BenchFlag::format() const {
+  for (const FormatName& row : names) {
+    if (row.name == name) return row.format;
+  }
+  throw Error({.field = "--format", .seen = name, .expected = "hex, csv or jsonl"});
+}
+
+void write_bench_header(std::ostream& out, BenchFormat format, const Instruction& instruction, Target target) {
+  require_mma(instruction, "an instruction that moves data has no lines of outputs");
+  if (mma_of(instruction).products > 1)
+    throw Error({.field = "--format", .seen = print(instruction), .expected = "one product an instruction"});
+  if (format == BenchFormat::jsonl) return;
+  const std::vector<Part> parts = parts_of(mma_of(instruction));
+  std::string text =
+      format == BenchFormat::csv ? "case,row,col" : fmt::format("// {}, {}:", print(instruction), print(target));
+  for (const Part& part : parts) {
+    if (format == BenchFormat::hex) {
+      text += fmt::format("{} {} {} of {} bits", part.name == "a" ? "" : ",", part.name,
+                          part.count == 1 ? std::string(info(part.format).name)
+                                          : fmt::format("{} {}", part.count, info(part.format).name),
+                          info(part.format).bits);
+    } else {
+      const bool is_list = part.count > 1 || part.name == "sfa" || part.name == "sfb";
+      for (int i = 0; i < part.count; ++i) text += fmt::format(",{}{}", part.name, is_list ? std::to_string(i) : "");
+    }
+  }
+  out << text << '\n';
+}
+
+void write_bench(std::ostream& out, BenchFormat format, const VectorFile& vectors, int64_t first_case) {
+  for (int64_t index = 0; index < vectors.cases; ++index) {
+    const Case one = case_at(vectors, index);
+    const Mma mma = mma_of(one.instruction);
+    const std::vector<Part> parts = parts_of(mma);
+    const LogicalMatrices logical = logical_of(one.instruction, operands_of(one));
+    const Matrix d = one.has_recorded_d() ? recorded_d(one) : computed_d(one);
+    std::string text;
+    if (format == BenchFormat::hex) text = fmt::format("// case {}\n", first_case + index);
+    for (int row = 0; row < mma.m; ++row) {
+      for (int col = 0; col < mma.n; ++col)
+        append_line(text, format, parts, codes_of(mma, logical, d, row, col), first_case + index, row, col);
+      if (text.size() > size_t{1} << 20) {
+        out << text;
+        text.clear();
+      }
+    }
+    out << text;
+  }
+}
+
+}  // namespace bitmma::cli
