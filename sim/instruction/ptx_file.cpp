@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <unordered_map>
 
 #include "text/words.hpp"
 
@@ -34,6 +36,9 @@ class Scanner {
   PtxFile scan() {
     while (at_ < text_.size()) step();
     end();
+    for (const auto& [name, value] : written_) {
+      if (value) file_.constants.emplace(name, *value);
+    }
     return std::move(file_);
   }
 
@@ -110,12 +115,40 @@ class Scanner {
     while (!statement_.empty() && statement_.back() == ' ') statement_.pop_back();
     if (is_directive_) {
       read_directive();
-    } else if (is_about_tensor_cores(statement_)) {
+    } else {
+      note_written();
+    }
+    if (!is_directive_ && is_about_tensor_cores(statement_)) {
       file_.statements.push_back({.line = first_line_, .text = std::move(statement_)});
     }
     statement_.clear();
     is_directive_ = is_label_ = false;
     vectors_ = 0;
+  }
+
+  /// The registers that the statement writes are its first operand; a number that it moves there is their value.
+  void note_written() {
+    std::string_view text = statement_;
+    const bool has_guard = text.starts_with('@');
+    if (has_guard) text = syntax::trimmed(text.substr(first_word(text).size()));
+    const std::string_view opcode = first_word(text);
+    text = syntax::trimmed(text.substr(opcode.size()));
+    if (text.starts_with('[')) return;  // a store: it reads registers
+    const bool is_list = text.starts_with('{') || text.starts_with('(');
+    const size_t end = std::min(text.find_first_of(is_list ? "})" : ","), text.size());
+    std::string_view written = text.substr(0, end);
+    const std::string_view rest = syntax::trimmed(text.substr(std::min(end + 1, text.size())));
+    const bool is_move = !has_guard && !is_list && opcode.starts_with("mov.") && syntax::is_name(written);
+    const std::optional<int64_t> value = is_move ? syntax::integer(rest) : std::nullopt;
+    while (!written.empty()) {
+      const size_t first = std::min(written.find('%'), written.size());
+      written.remove_prefix(first);
+      if (written.empty()) break;
+      const size_t last = std::min(written.find_first_of(" ,|{}()[]+"), written.size());
+      const auto [row, is_new] = written_.emplace(written.substr(0, last), value);
+      if (!is_new) row->second.reset();
+      written.remove_prefix(last);
+    }
   }
 
   void read_directive() {
@@ -133,6 +166,7 @@ class Scanner {
   bool is_directive_ = false, is_label_ = false;  // of what is read so far
   int64_t vectors_ = 0;                           // open braces of vectors
   PtxFile file_;
+  std::unordered_map<std::string, std::optional<int64_t>> written_;  // registers; a number where it is the only one
 };
 
 }  // namespace

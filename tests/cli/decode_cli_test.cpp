@@ -283,6 +283,20 @@ TEST_CASE("decode takes files of PTX: line, meaning, counts; 1 for what is illeg
   CHECK(json["instructions"][0]["line"] > 100);
   CHECK(run({"decode", triton, "--target", "sm_100a"}).code == 1);
 
+  // Instruction descriptors that the text moves as numbers are taken apart.
+  CHECK_THAT(run({"decode", test::source_path("data/ptx/triton_sm100_f16.ptx")}).out,
+             ContainsSubstring("%r48 = 0x08030010") || ContainsSubstring("= 0x0803"));
+  const auto mxf4 =
+      nlohmann::json::parse(run({"decode", test::source_path("data/ptx/triton_sm100_mxf4.ptx"), "--json"}).out);
+  int described = 0;
+  for (const auto& one : mxf4["instructions"]) {
+    if (!one.contains("idesc")) continue;
+    CHECK(one["idesc"]["a"] == "e2m1");
+    CHECK(one["idesc"]["n"] == 16);
+    ++described;
+  }
+  CHECK(described == 1);
+
   const test::TemporaryFolder folder;
   const std::string path = folder.path("k.ptx");
   test::write_text(path,

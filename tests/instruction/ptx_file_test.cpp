@@ -44,6 +44,16 @@ TEST_CASE("statements about tensor cores are found with their lines; all others 
   CHECK(file.target == "sm_100a");
 }
 
+TEST_CASE("registers that are written once, with a number, are known") {
+  const PtxFile file = scan_ptx(
+      "mov.b32 %r1, 134414352;\nmov.b32 %r2, -5; mov.u32 %r3, 1; add.s32 %r3, %r3, 1; @%p1 mov.b32 %r4, 1; mov.b32 "
+      "%r5, "
+      "%r1;\nmov.b64 {%r6, %r7}, 8; setp.ne.b32 %p2|%p3, %r1, 0; mov.b64 %rd1, 0x4000404000010000; mov.b32 %r8, 1; "
+      "ld.v2.b32 {%r9, %r8}, [%r1]; call (%r10), f, (%r1); st.b32 [%r1], 3;");
+  CHECK(file.constants ==
+        std::map<std::string, int64_t, std::less<>>{{"%r1", 134414352}, {"%r2", -5}, {"%rd1", 0x4000'4040'0001'0000}});
+}
+
 TEST_CASE("text that no compiler prints ends somewhere: open comments, strings, braces") {
   for (const char* text :
        {"", "/*", "/", "\"", "{", "}", "}}}}", ":", "::", ";;;;", "@", "@%p", "mma", "wgmma.x {{{{ ; }",

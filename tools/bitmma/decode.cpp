@@ -47,20 +47,14 @@ void decode_idesc(Context& context, const DecodeFlags& flags, const PastedWord& 
   const InstructionDescriptor descriptor = decode_instruction_descriptor(kind, static_cast<uint32_t>(word));
   const std::vector<Violation> found = as_warnings(warnings(descriptor));
   require_kind_on(flags.target, kind, descriptor.k_96);
-  const bool scaled = info(kind).has_block_scales();
   if (flags.json) {
     json.push_back(Json::parse(report_instruction_descriptor(kind, static_cast<uint32_t>(word))));
     return;
   }
-  const std::string types =
-      fmt::format("D {}, A {}{}, B {}{}", info(descriptor.d).name, descriptor.negate_a ? "-" : "",
-                  info(descriptor.a).name, descriptor.negate_b ? "-" : "", info(descriptor.b).name);
   context.terminal.out
       << fmt::format("{:#010x}, instruction descriptor of kind::{} (PTX ISA Table {})\n", word, info(kind).name,
                      info(kind).table)
-      << fmt::format("M = {}, N = {}; {}; A {}, B {}{}\n", descriptor.m, descriptor.n, types,
-                     descriptor.transpose_a ? "M-major" : "K-major", descriptor.transpose_b ? "N-major" : "K-major",
-                     scaled ? fmt::format("; scales {}", info(descriptor.scale_type).name) : "")
+      << print_shape_and_types(descriptor) << '\n'
       << print_table(table_of(instruction_descriptor_fields(kind), word))
       << fmt::format(
              "D takes {} columns of Tensor Memory, {} or {} with two or four parts of N side by side in lanes; "
@@ -220,6 +214,15 @@ void run_decode(Context& context, const DecodeFlags& flags) {
 }
 
 }  // namespace
+
+std::string print_shape_and_types(const InstructionDescriptor& descriptor) {
+  const bool scaled = info(descriptor.kind).has_block_scales();
+  return fmt::format("M = {}, N = {}; D {}, A {}{}, B {}{}; A {}, B {}{}", descriptor.m, descriptor.n,
+                     info(descriptor.d).name, descriptor.negate_a ? "-" : "", info(descriptor.a).name,
+                     descriptor.negate_b ? "-" : "", info(descriptor.b).name,
+                     descriptor.transpose_a ? "M-major" : "K-major", descriptor.transpose_b ? "N-major" : "K-major",
+                     scaled ? fmt::format("; scales {}", info(descriptor.scale_type).name) : "");
+}
 
 void add_decode(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("decode", "take descriptors, PTX statements and files of PTX apart");

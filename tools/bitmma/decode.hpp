@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 
@@ -16,6 +17,9 @@ struct DecodeFlags {
   bool json = false, mask = false;
   int m = 128, n = 256;
 };
+
+/// "M = 128, N = 64; D f32, A f16, B f16; A K-major, B K-major".
+std::string print_shape_and_types(const InstructionDescriptor& descriptor);
 
 /// A mnemonic, a statement, or several: prints what each says, or adds it to `json`. Throws Error for one that is
 /// illegal or not known.

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <map>
 
+#include "bitmma/analysis/report.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/instruction/companion.hpp"
 #include "bitmma/instruction/cutlass_atom.hpp"
 #include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "decode.hpp"
@@ -267,8 +271,26 @@ std::vector<Violation> illegal_in(Instruction instruction, bool is_mnemonic, Tar
   return violations_of(instruction, target);
 }
 
+/// The kind of an instruction with an instruction descriptor.
+std::optional<MmaKind> kind_of(const Instruction& instruction) {
+  const Form* form = has_descriptor(instruction) ? find_form(instruction) : nullptr;
+  return form ? form->kind : std::nullopt;
+}
+
+/// The instruction descriptor, where the file moves it as a number into the register that the statement names.
+std::optional<uint32_t> idesc_in(const Statement& statement, const PtxFile& file) {
+  if (!kind_of(statement.instruction)) return std::nullopt;
+  for (const StatementOperand& operand : statement.operands) {
+    if (operand.name != "idesc") continue;
+    if (const auto number = file.constants.find(operand.text); number != file.constants.end())
+      return static_cast<uint32_t>(number->second);  // signed, in PTX of 32 bits
+  }
+  return std::nullopt;
+}
+
 /// Throws Error for what cannot be read; what is read and illegal is said in `violations`.
-Decoded decode_statement(const std::string& text, std::optional<Target> target) {
+/// The file says which registers hold numbers.
+Decoded decode_statement(const std::string& text, std::optional<Target> target, const PtxFile& file = {}) {
   const std::string_view bare = without_guard(text);
   const std::string mnemonic(bare.substr(0, bare.find_first_of(" \t\n\v\f\r{[,;")));
   if (find_companion(mnemonic)) return decode_companion(text, target);
@@ -279,11 +301,21 @@ Decoded decode_statement(const std::string& text, std::optional<Target> target) 
   const Instruction& instruction = statement.instruction;
   Decoded decoded{
       .guard = statement.guard, .mnemonic = print(instruction), .target = target.value_or(default_target(instruction))};
-  decoded.violations = illegal_in(instruction, is_mnemonic, decoded.target);
+  const std::optional<uint32_t> idesc = idesc_in(statement, file);
+  try {
+    decoded.violations =
+        illegal_in(idesc ? with_immediate(instruction, "idesc", *idesc) : instruction, is_mnemonic, decoded.target);
+  } catch (const Error& error) {
+    decoded.violations = error.violations();  // of the descriptor
+  }
   decoded.alike = decoded.mnemonic;
   std::vector<std::vector<std::string>> operands;
   for (const StatementOperand& operand : statement.operands) {
     operands.push_back({std::string(operand.name), text_of(operand), meaning_of(operand)});
+    if (idesc && operand.name == "idesc") {
+      operands.back()[1] += fmt::format(" = {:#010x}", *idesc);
+      decoded.alike += operands.back()[1].substr(operand.text.size());
+    }
     if (operand.kind == OperandKind::immediate || operand.value)
       decoded.alike += fmt::format(" {}={}", operand.name, operand.text);
   }
@@ -291,6 +323,11 @@ Decoded decode_statement(const std::string& text, std::optional<Target> target) 
   decoded.said = std::visit(Describer(decoded.target, is_mnemonic ? nullptr : &statement.operands), instruction);
   if (is_mnemonic) return decoded;
   decoded.said.json["operands"] = operands_json(statement.operands);
+  if (idesc) {
+    const InstructionDescriptor descriptor = decode_instruction_descriptor(*kind_of(instruction), *idesc);
+    decoded.said.json["idesc"] = Json::parse(report_instruction_descriptor(descriptor.kind, *idesc));
+    decoded.said.text += print_shape_and_types(descriptor) + "\n";
+  }
   decoded.said.text += print_table(operands);
   return decoded;
 }
@@ -403,7 +440,7 @@ void decode_ptx_file(Context& context, const DecodeFlags& flags, const std::stri
     Decoded decoded;
     bool is_known = true;
     try {
-      decoded = decode_statement(statement.text, chosen.target);
+      decoded = decode_statement(statement.text, chosen.target, file);
     } catch (const Error& error) {
       is_known = false;
       decoded.mnemonic = shortened(without_guard(statement.text).substr(0, without_guard(statement.text).find(' ')));

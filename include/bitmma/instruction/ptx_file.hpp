@@ -11,6 +11,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +33,9 @@ struct PtxFile {
   std::string version = {};  // of the first .version directive: "8.7"; empty where there is none
   std::string target = {};   // of the first .target directive: "sm_90a"
   std::vector<PtxStatement> statements = {};
+  /// Registers that one statement writes, a mov of a number without a guard, with the number: "%r48", 134414352. What
+  /// several functions of a file write under one name is none.
+  std::map<std::string, int64_t, std::less<>> constants = {};
 
   bool operator==(const PtxFile&) const = default;
 };
