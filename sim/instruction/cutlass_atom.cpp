@@ -160,6 +160,16 @@ bool looks_like_cutlass_atom(std::string_view name) {
   return name.size() > 2 && name.starts_with("SM") && name[2] >= '0' && name[2] <= '9';
 }
 
+std::optional<Target> target_of_cutlass_atom(std::string_view name) {
+  for (const std::string_view word : words_of(name)) {
+    if (!looks_like_cutlass_atom(word)) continue;
+    const std::string plain = fmt::format("sm_{}", word.substr(2));
+    const std::optional<Target> with_a = target_named(plain + "a");
+    return with_a ? with_a : target_named(plain);
+  }
+  return std::nullopt;
+}
+
 Instruction parse_cutlass_atom(std::string_view name) {
   Atom atom;
   for (const std::string_view word : words_of(name)) {

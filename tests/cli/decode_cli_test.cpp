@@ -265,8 +265,9 @@ TEST_CASE("decode takes statements: operands by name, immediates in words, whose
   CHECK_THAT(run({"decode", "wgmma.fence.sync.aligned; wgmma.wait_group.sync.aligned 1;"}).out,
              ContainsSubstring("wgmma.fence.sync.aligned\n") && ContainsSubstring("no more than 1 groups"));
   CHECK_THAT(run_line("decode ldmatrix.sync.aligned.m8n8.x4.shared.b16").out, ContainsSubstring("4 matrices of 8 x 8"));
-  CHECK_THAT(run_line("decode SM90_64x128x16_F32F16F16_RS").out,
-             ContainsSubstring("A in registers\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16\n"));
+  CHECK_THAT(
+      run_line("decode SM90_64x128x16_F32F16F16_RS").out,
+      ContainsSubstring("A in registers, B in shared memory\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16\n"));
 }
 
 TEST_CASE("decode takes files of PTX: line, meaning, counts; 1 for what is illegal or not known") {

@@ -38,6 +38,9 @@ TEST_CASE("names of CUTLASS's MMA operations are the instructions that its heade
     CHECK(print(instruction) == mnemonic);
     CHECK(violations_of(instruction, default_target(instruction)).empty());
   }
+  CHECK(target_of_cutlass_atom("cute::SM80_16x8x16_F32F16F16F32_TN") == Target::sm_80);
+  CHECK(target_of_cutlass_atom("SM90::GMMA::MMA_64x8x16_F16F16F16_RS") == Target::sm_90a);
+  CHECK(target_of_cutlass_atom("SM99_X") == std::nullopt);
   CHECK(std::get<Wgmma>(parse_cutlass_atom("SM90_64x8x16_F32F16F16_RS")).a_source == OperandSource::registers);
 }
 

@@ -398,9 +398,10 @@ namespace {
 /// What the name of a CUTLASS atom says beside the mnemonic.
 std::string a_source_of(const Instruction& instruction) {
   const Mma mma = mma_of(instruction);
-  return mma.a_source == OperandSource::registers ? "A in registers"
-         : mma.a_source == OperandSource::tmem    ? "A in Tensor Memory, B in shared memory"
-                                                  : "A and B in shared memory";
+  return mma.b_source == OperandSource::registers   ? "A and B in registers"
+         : mma.a_source == OperandSource::registers ? "A in registers, B in shared memory"
+         : mma.a_source == OperandSource::tmem      ? "A in Tensor Memory, B in shared memory"
+                                                    : "A and B in shared memory";
 }
 
 }  // namespace
@@ -408,15 +409,18 @@ std::string a_source_of(const Instruction& instruction) {
 void decode_ptx(Context& context, const DecodeFlags& flags, const std::string& text, Json& json) {
   std::vector<std::string> statements;
   std::string said;  // printed when all is known to be right
+  std::optional<Target> target = flags.target.asked();
   if (looks_like_cutlass_atom(text)) {
     const Instruction instruction = parse_cutlass_atom(text);
     statements.push_back(print(instruction));
+    const std::optional<Target> named = target_of_cutlass_atom(text);
+    if (!target && named && targets_of(instruction).contains(*named)) target = named;
     said = fmt::format("{}: {}\n", shortened(text), a_source_of(instruction));
   }
   for (PtxStatement& one : scan_ptx(text).statements) statements.push_back(std::move(one.text));
   if (statements.empty()) statements.push_back(text);  // which then is refused by name
   for (const std::string& one : statements) {
-    const Decoded decoded = decode_statement(one, flags.target.asked());
+    const Decoded decoded = decode_statement(one, target);
     if (!decoded.violations.empty()) throw Error(decoded.violations);
     if (flags.json) json.push_back(decoded_json(decoded));
     said += fmt::format("{}\ntarget: {}\n", with_guard(decoded), print(decoded.target)) + decoded.said.text;

@@ -10,8 +10,10 @@
 // Source: CUTLASS 4, include/cute/arch/mma_sm*.hpp.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
+#include "bitmma/core/target.hpp"
 #include "bitmma/instruction/instruction.hpp"
 
 namespace bitmma {
@@ -22,5 +24,8 @@ bool looks_like_cutlass_atom(std::string_view name);
 /// Throws Error naming the word that is not understood, or what is missing. Whether the instruction is legal is left to
 /// require_legal.
 Instruction parse_cutlass_atom(std::string_view name);
+
+/// The target that the name begins with: sm_80 of SM80, sm_90a of SM90. Nothing where there is none.
+std::optional<Target> target_of_cutlass_atom(std::string_view name);
 
 }  // namespace bitmma
