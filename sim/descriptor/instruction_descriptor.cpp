@@ -216,9 +216,17 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
   }
   check.require(kind.table == 44 || !d.k_96, "k_96", "1", "0: only the mxf4 kinds have K = 96");
   if (kind.table == 44) {
+    // ue4m3 goes with a scale for every 16 alone; ue8m0 may go with every 32, which has fewer.
+    const bool every_16 = d.scale_type == Format::ue4m3;
+    const int step = every_16 ? (d.k_96 ? 2 : 4) : d.k_96 ? 1 : 2;
     for (const auto& [name, id] : {std::pair("scale_a_id", d.scale_a_id), std::pair("scale_b_id", d.scale_b_id)}) {
-      check.require(d.k_96 || id % 2 == 0, name, id, "0 or 2 with K = 64",
-                    "two scales lie in a cell, from byte 0 or 2");
+      check.require(id % step == 0, name, id,
+                    fmt::format("{} with K = {} and {}",
+                                step == 4   ? "0"
+                                : step == 2 ? "0 or 2"
+                                            : "0..3",
+                                d.k_96 ? 96 : 64, info(d.scale_type).name),
+                    "it is the byte of the cell that holds the first scale");
     }
     check.require(!(d.k_96 && d.sparse), "k_96", "1 with sparse", "0 for sparse A");
   }
@@ -316,6 +324,15 @@ std::vector<Violation> warnings(const InstructionDescriptor& descriptor) {
                      .expected = "ue4m3 (0) for NVFP4",
                      .fix = "bit 23 is the type of the scales, not their number; ue8m0 is legal with 2X and 4X",
                      .source = source});
+  }
+  if (descriptor.kind == MmaKind::mxf4nvf4 && descriptor.scale_type == Format::ue8m0 &&
+      (descriptor.scale_a_id != 0 || descriptor.scale_b_id != 0)) {
+    found.push_back({.field = "scale_a_id, scale_b_id",
+                     .seen = fmt::format("{}, {}", descriptor.scale_a_id, descriptor.scale_b_id),
+                     .expected = descriptor.k_96 ? "0 or 2 where the mnemonic says .scale_vec::4X or .block16"
+                                                 : "0 where the mnemonic says .scale_vec::4X or .block16",
+                     .fix = "others go with .scale_vec::2X and .block32 alone",
+                     .source = "PTX ISA 9.7.16.10.7"});
   }
   if (descriptor.kind == MmaKind::i8 && descriptor.n == 24) {
     found.push_back({.field = "n",

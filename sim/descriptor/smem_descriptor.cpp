@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <vector>
+
+#include "bitmma/descriptor/descriptor_meaning.hpp"
 
 namespace bitmma {
 namespace {
@@ -38,6 +42,9 @@ constexpr std::string_view section(Target target) {
   return info(target).smem_descriptor == SmemDescriptorVersion::sm_90 ? "PTX ISA 9.7.15.5.1.2.2"
                                                                       : "PTX ISA 9.7.16.4.1, Table 40";
 }
+
+/// Targets whose leading field may be an address. Source: PTX ISA 9.7.16.3.1.2; of sm_107a, CUTLASS's CuTe DSL.
+constexpr TargetSet has_absolute_leading_dim{Target::sm_103a, Target::sm_103f, Target::sm_107a, Target::sm_107f};
 
 constexpr const DescriptorField* find(std::span<const DescriptorField> fields, std::string_view name) {
   for (const DescriptorField& field : fields) {
@@ -117,7 +124,7 @@ uint64_t encode(const SmemDescriptor& descriptor) {
         violations.push_back({.field = std::string(binding.name),
                               .seen = std::to_string(value),
                               .expected = fmt::format("0 on {}", print(descriptor.target)),
-                              .fix = "only sm_100a has this field",
+                              .fix = "only descriptors of sm_100a and later have this field",
                               .source = std::string(section(descriptor.target))});
       }
       continue;
@@ -185,17 +192,34 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
                      .fix = "it changes nothing there; clear it",
                      .source = source});
   }
-  if (swizzle.bits != 0 && descriptor.start_address_bytes % swizzle.pattern_bytes() >= 128 &&
-      descriptor.base_offset == 0) {
+  // The pattern begins at the start, or the start lies in a pattern that begins on its own boundary.
+  const int phase = base_offset_of_start(descriptor), phases = 1 << swizzle.bits;
+  if (swizzle.bits != 0 && phase != 0 && descriptor.base_offset == 0) {
     found.push_back({.field = "start_address",
                      .seen = fmt::format("{:#x}", descriptor.start_address_bytes),
                      .expected = fmt::format("within the first row of a {}-byte pattern, or a base offset",
                                              swizzle.pattern_bytes()),
                      .fix = fmt::format("rows start in phase {} of the pattern; if the data's phase 0 is here, set "
-                                        "base_offset = (start >> 7) & 7",
-                                        descriptor.start_address_bytes / 128 % (int64_t{1} << swizzle.bits)),
+                                        "base_offset = (start >> 7) & 7 = {}",
+                                        phase, (descriptor.start_address_bytes >> 7) & 7),
                      .source = source});
   }
+  if (swizzle.bits != 0 && descriptor.base_offset % phases != 0 && descriptor.base_offset % phases != phase) {
+    found.push_back(
+        {.field = "base_offset",
+         .seen = std::to_string(descriptor.base_offset),
+         .expected = phase == 0
+                         ? fmt::format("0: the start {:#x} is in the first row of a {}-byte pattern",
+                                       descriptor.start_address_bytes, swizzle.pattern_bytes())
+                         : fmt::format("{} = (start >> 7) & 7, where the pattern begins at the start {:#x}, or 0, "
+                                       "where it begins on a multiple of {}",
+                                       (descriptor.start_address_bytes >> 7) & 7, descriptor.start_address_bytes,
+                                       swizzle.pattern_bytes()),
+         .fix = fmt::format("with {} the pattern begins {} rows before the start", descriptor.base_offset,
+                            (phase - descriptor.base_offset % phases + phases) % phases),
+         .source = source});
+  }
+  const bool measured = info(descriptor.target).smem_descriptor == SmemDescriptorVersion::sm_90;
   const bool is_wider = swizzle.bits != 0 && row_bytes > swizzle.width_bytes;
   if (major == Major::k && is_wider && descriptor.strides.leading_dim_byte_offset <= 16) {
     found.push_back(
@@ -203,15 +227,24 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
          .seen = std::to_string(descriptor.strides.leading_dim_byte_offset),
          .expected = fmt::format("the distance to the next {} bytes of K", swizzle.width_bytes),
          .fix = fmt::format("a row of K has {} bytes and goes on at LBO; or use a wider swizzle", row_bytes),
-         .source = "measured on an H200 (docs/evidence.md)"});
+         .source = fmt::format("{}; docs/evidence.md", evidence_of_wide_rows(descriptor.target, swizzle, row_bytes))});
   }
   if (major == Major::k && swizzle.bits != 0 && !is_wider && descriptor.strides.leading_dim_byte_offset > 16 &&
       !descriptor.leading_dim_absolute) {
+    // A sparse B has rows of 64 bytes, which no other swizzle is too narrow for.
+    constexpr int sparse_b_bytes = 64;
+    const bool may_be_wider = row_bytes == 0 && swizzle.width_bytes < sparse_b_bytes;
+    const std::string_view ignored = measured ? "the hardware ignores it there" : "PTX says that it is not used there";
     found.push_back({.field = "leading_dim_byte_offset",
                      .seen = std::to_string(descriptor.strides.leading_dim_byte_offset),
                      .expected = "16 (encoded 1) by convention in swizzled K-major",
-                     .fix = "the hardware ignores it there; K advances by moving the start address",
-                     .source = "measured on an H200 (docs/evidence.md)"});
+                     .fix = may_be_wider
+                                ? fmt::format("{} while a row of K fits into {} bytes; the {} of a sparse B go on at "
+                                              "LBO ({})",
+                                              ignored, swizzle.width_bytes, sparse_b_bytes,
+                                              evidence_of_wide_rows(descriptor.target, swizzle, sparse_b_bytes))
+                                : fmt::format("{}; K advances by moving the start address", ignored),
+                     .source = measured ? "measured on an H200 (docs/evidence.md)" : source});
   }
   if (swizzle.id == Swizzle::b128_atom32 && major != Major::mn) {
     found.push_back(
@@ -242,7 +275,21 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
                      .fix = "the mode is for the 48-byte rows of K = 96 on sm_103a",
                      .source = "PTX ISA 9.7.16.3.1.2.1"});
   }
-  // A stride that is sixteen times the natural one: bytes were put where bytes >> 4 belongs.
+  constexpr int absolute_row_bytes = 48;
+  if (descriptor.leading_dim_absolute && !has_absolute_leading_dim.contains(descriptor.target)) {
+    found.push_back({.field = "leading_dim_mode",
+                     .seen = "1 (absolute address)",
+                     .expected = fmt::format("0 on {}, which lacks the mode", print(descriptor.target)),
+                     .fix = fmt::format("{} has it, for rows of 48 bytes of K = 96", print(has_absolute_leading_dim)),
+                     .source = source});
+  } else if (descriptor.leading_dim_absolute && row_bytes != 0 && row_bytes != absolute_row_bytes) {
+    found.push_back({.field = "leading_dim_mode",
+                     .seen = fmt::format("1 (absolute address) with {} bytes of K in a row", row_bytes),
+                     .expected = fmt::format("0, or K = 96, which has {} bytes in a row", absolute_row_bytes),
+                     .fix = "the mode is for the 48-byte rows of K = 96; what it does with others is a model choice",
+                     .source = "PTX ISA 9.7.16.3.1.2.1"});
+  }
+  // Strides that are sixteen times natural ones: bytes were put where bytes >> 4 belongs.
   const int64_t natural_stride = int64_t{8} * swizzle.width_bytes;
   if (swizzle.bits != 0 && major != Major::mn && descriptor.strides.stride_dim_byte_offset == 16 * natural_stride) {
     found.push_back({.field = "stride_dim_byte_offset",
@@ -250,6 +297,23 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
                      .expected = fmt::format("{} between dense groups of 8 rows", natural_stride),
                      .fix = fmt::format("was {} written without the shift right by 4?", natural_stride),
                      .source = source});
+  }
+  // Without swizzling, and in MN-major, one of the strides is that of neighbouring atoms in a dense layout: where both
+  // are multiples of sixteen times that, both look unshifted. 0 and 16 are written where a stride is not used.
+  const int64_t atom_bytes = swizzle.bits == 0 ? 128 : int64_t{swizzle.rows_per_atom} * swizzle.width_bytes;
+  if (swizzle.bits == 0 || major == Major::mn) {
+    std::vector<int64_t> used{descriptor.strides.leading_dim_byte_offset, sbo};
+    std::erase_if(used, [](int64_t stride) { return stride == 0 || stride == 16; });
+    const auto unshifted = [&](int64_t stride) { return stride % (16 * atom_bytes) == 0; };
+    if (used.size() == 2 && !descriptor.leading_dim_absolute && std::ranges::all_of(used, unshifted)) {
+      found.push_back(
+          {.field = "leading_dim_byte_offset, stride_dim_byte_offset",
+           .seen = fmt::format("{}, {}", used[0], used[1]),
+           .expected = fmt::format("{} for one of them, between dense {}", atom_bytes,
+                                   swizzle.bits == 0 ? "core matrices" : "atoms"),
+           .fix = fmt::format("were {} and {} written without the shift right by 4?", used[0] / 16, used[1] / 16),
+           .source = source});
+    }
   }
   if (!groups_overlap && swizzle.bits != 0 &&
       descriptor.strides.stride_dim_byte_offset % swizzle.pattern_bytes() != 0) {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/instruction/ptx_file.hpp"
 #include "family.hpp"
 #include "text/syntax.hpp"
 #include "text/words.hpp"
@@ -56,7 +57,9 @@ Instruction parse_instruction(std::string_view mnemonic) {
   return instruction;
 }
 
-Statement parse_statement(std::string_view text) {
+namespace {
+
+Statement read_statement(std::string_view text, bool may_have_register_ids) {
   std::vector<Violation> violations;
   const auto refuse = [&](std::string field, std::string_view seen, std::string expected) {
     violations.push_back({.field = std::move(field), .seen = syntax::shown(seen), .expected = std::move(expected)});
@@ -84,11 +87,17 @@ Statement parse_statement(std::string_view text) {
   if (!operands) {
     refuse("operands", syntax::trimmed(text.substr(mnemonic.size())), "a partner of each brace and bracket");
   } else if (violations.size() == before) {  // else which operands there are is not known
-    statement.operands = syntax::parse_operands(grammar, *operands, statement.instruction, violations);
+    statement.operands =
+        syntax::parse_operands(grammar, *operands, statement.instruction, violations, may_have_register_ids);
   }
   if (!violations.empty()) throw Error(std::move(violations));
   return statement;
 }
+
+}  // namespace
+
+Statement parse_statement(std::string_view text) { return read_statement(text, false); }
+Statement parse_ptx_statement(std::string_view text) { return read_statement(text, true); }
 
 std::string print(const Statement& statement) {
   std::string text = statement.guard.empty() ? "" : statement.guard + " ";

@@ -23,6 +23,21 @@ const test::BadRequests bad_requests({
     {"decode 0x0 --target sm_80", "--target, --arch = sm_80: legal is sm_90a"},
     {"decode 0x0 --target sm_91", "--arch = sm_91"},
     {"decode wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --target sm_100a", "target = sm_100a: legal is sm_90a"},
+    {"decode wgmma.fence.sync.aligned --target sm_100a", "target = sm_100a: legal is sm_90a"},
+    {"decode 'wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {a, b, c}, x, y, p, 1, 1, 0, 0;'", "d = 3 registers"},
+    {"decode 'wgmma.fence.sync.aligned; tcgen05.alloc.cta_group::1.sync.aligned.b32 [d], 31;'", "nCols = 31"},
+    {"decode 'add.s32 a, b, c;'", "instruction = add"},
+    {"decode nothing.ptx", "nothing.ptx"},
+    {"decode tcgen05.mma.ws.cta_group::2.kind::f16", "cta_group = 2: legal is 1 with .ws"},
+    {"decode tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::use", "collector"},
+    {"decode tcgen05.mma.cta_group::1.kind::i8 --target sm_103a", "target = sm_103a: legal is"},
+    {"decode SM90_64x8x16_F32F16_SS", "= F32F16: legal is a shape"},
+    {"decode SM90_64x12x16_F32F16F16_SS", "n = 12"},
+    {"decode 0x1__2", "descriptor = 0x1__2"},
+    {"decode 123456g", "descriptor = 123456g"},
+    {"decode 18446744073709551616", "a 64-bit number"},
+    {"decode -9223372036854775809", "a 64-bit number"},
+    {"decode 0x0810001000000001 --kind f16", "a 32-bit number, or one in the upper half"},
 });
 
 }  // namespace
@@ -68,7 +83,10 @@ TEST_CASE("decode answers what people get wrong about Blackwell's descriptors") 
        "stride_dim_byte_offset = 8: legal is a multiple of 16 bytes"},
       // Strides of the layout without swizzle, in a 128B one.
       {"decode 0x4000400800800000 --arch sm_100a --major k", "look like those of the layout without swizzle"},
-      {"decode 0x4000400800800000 --arch sm_100a --major k", "the hardware ignores it there"},
+      {"decode 0x4000400800800000 --arch sm_100a --major k", "PTX says that it is not used there"},
+      {"decode 0x4000004001000000 --major k",
+       "the hardware ignores it there; K advances by moving the start address "
+       "[measured on an H200"},
       // SBO is between groups of 8 rows, not rows.
       {"decode 0x4000400800010000 --arch sm_100a", "SBO steps over 8 rows of 128 bytes"},
       {"decode 0x4000404000010000 --arch sm_100a", "between groups of 8 rows"},
@@ -140,4 +158,167 @@ TEST_CASE("decode says what a mnemonic of each family reads and writes") {
   CHECK(mma["a_registers"] == 4);
   CHECK(mma["scales"] == 2);
   CHECK(mma["target"] == "sm_120a");
+}
+
+TEST_CASE("decode reads words as they are pasted, and says how where that is not plain") {
+  struct Row {
+    std::string word, how;
+  };
+  const std::string first = "0x4000004000010080, shared-memory descriptor";
+  for (const Row& row : std::vector<Row>{{"0x4000004000010080", ""},
+                                         {"0X4000004000010080ull", ""},
+                                         {"0x4000'0040'0001'0080ULL", ""},
+                                         {"0x4000_0040_0001_0080", ""},
+                                         {"4611686293305360512", ""},
+                                         {"4611686293305360512LL", ""},
+                                         {"4000004000010080", "because of its 16 digits"}}) {
+    const Outcome outcome = run({"decode", row.word});
+    INFO(row.word << "\n" << outcome.out << outcome.err);
+    CHECK(outcome.code == 0);
+    CHECK_THAT(outcome.out, ContainsSubstring(first) && ContainsSubstring(row.how));
+    CHECK((outcome.out.find("read as") == std::string::npos) == row.how.empty());
+  }
+  CHECK_THAT(run({"decode", "c000001000800000"}).out,
+             ContainsSubstring("read as 0xc000001000800000: hexadecimal without 0x\n"));
+  CHECK_THAT(run({"decode", "-4611685674829938432"}).out,
+             ContainsSubstring("read as 0xc000005000010100: a signed number, in two's complement"));
+  // Instruction descriptors.
+  for (const char* word : {"0x08100010", "08100010", "135266320", "0x0810001000000000"}) {
+    INFO(word);
+    CHECK_THAT(run({"decode", word, "--kind", "f16"}).out, ContainsSubstring("\nM = 128, N = 64;"));
+  }
+  CHECK_THAT(run({"decode", "-2013133696", "--kind", "mxf4nvf4"}).out, ContainsSubstring("a signed number of 32 bits"));
+  CHECK(nlohmann::json::parse(run({"decode", "0x0810001000000000", "--kind", "f16", "--json"}).out)["read_as"] ==
+        "the upper half of a 64-bit word");
+}
+
+TEST_CASE("decode compares two descriptors field by field") {
+  const std::string both = run_line("decode 0x4000004000010000 0x8000004000010002").out;
+  CHECK_THAT(both, ContainsSubstring("difference, in the fields as they are stored") &&
+                       ContainsSubstring("start_address  0x0    0x2     +2") &&
+                       ContainsSubstring("swizzle        0x1    0x2     +1"));
+  CHECK_THAT(run_line("decode 0x4000004000010000 0x4000004000010000").out, ContainsSubstring("no difference"));
+  CHECK_THAT(run_line("decode 0x08100010 0x08120010 --kind f16").out, ContainsSubstring("n      0x8"));
+  CHECK_THAT(run_line("decode 0x4000004000010000 0x4000404000010000").out, ContainsSubstring("other bits"));
+  const auto json = nlohmann::json::parse(run_line("decode 0x4000004000010000 0x4000004000010002 --json").out);
+  CHECK(json[1]["difference_from_first"]["start_address"] == nlohmann::json::array({0, 2}));
+}
+
+TEST_CASE("decode says what LBO and SBO mean, by major-ness and swizzle") {
+  for (const auto& [line, answer] : std::vector<std::pair<std::string, std::string>>{
+           {"decode 0x4000004000010000 --major k",
+            "LBO, not used while a row of K fits into 128 bytes; 16 by convention"},
+           {"decode 0x4000004000010000 --major k", "SBO, between groups of 8 rows\n"},
+           {"decode 0x8000004000200080 --major mn", "LBO, between pieces of 64 bytes along M or N"},
+           {"decode 0x8000004000200080 --major mn", "SBO, between groups of 8 values of k"},
+           {"decode 0x0000001000080000 --major k", "LBO, between neighbouring 16 bytes of K"},
+           {"decode 0x0000001000080000 --major mn", "LBO, between groups of 8 values of k"},
+           {"decode 0x0000001000080000 --major mn", "SBO, between neighbouring 16 bytes of M or N"},
+           {"decode 0x2000404000010000 --arch sm_100a --major mn", "SBO, between groups of 4 values of k"},
+           {"decode 0x4000004000010000",
+            "SBO; K-major: between groups of 8 rows; MN-major: between groups of 8 values"},
+           {"decode 0x4010404000010000 --arch sm_103a", "an address: where a row of K goes on"},
+           // Base offsets that the address does not ask for.
+           {"decode 0x4006004000010040 --major k", "base_offset = 3: expected 0: the start 0x400 is in the first row"},
+           {"decode 0x4006004000010048 --major k", "base_offset = 3: expected 1 = (start >> 7) & 7"},
+           {"decode 0x4000004000010048 --major k", "set base_offset = (start >> 7) & 7 = 1"},
+           // Strides in bytes, not in units of 16.
+           {"decode 0x0000010000800000 --major k", "were 128 and 256 written without the shift right by 4?"},
+           {"decode 0x4000080004000000 --major mn", "were 1024 and 2048 written without the shift right by 4?"},
+           // Rows wider than the swizzle: what is measured, and on which target.
+           {"decode 0xc000001000800000 --major k",
+            "while a row of K fits into 32 bytes; the 64 of a sparse B go on at LBO (measured on an NVIDIA H200)"},
+           {"decode 0xc000401000800000 --major k --arch sm_100a", "go on at LBO (model choice"},
+           {"layout smem --descriptor 0x4000004000010000 --rows 8 --cols 128",
+            "model choice: no wgmma reads such rows"},
+           {"layout smem --descriptor 0xc000001000800000 --rows 8 --cols 32",
+            "reads, measured on an NVIDIA H200: K goes"},
+           {"layout smem --descriptor 0xc000401000800000 --rows 8 --cols 32 --arch sm_100a",
+            "no Blackwell GPU was measured"},
+           // Bit 52.
+           {"decode 0x4010404000010000 --arch sm_100a", "0 on sm_100a, which lacks the mode"},
+       }) {
+    const Outcome outcome = run_line(line);
+    INFO(line << "\n" << outcome.out << outcome.err);
+    CHECK_THAT(outcome.out, ContainsSubstring(answer));
+  }
+  // 128 rows without swizzle, LBO 2048 and SBO 128; a base offset that fits.
+  for (const char* line : {"decode 0x0000000800800000 --major k", "decode 0x4002004000010048 --major k"})
+    CHECK(run_line(line).out.find("warning") == std::string::npos);
+}
+
+TEST_CASE("decode takes statements: operands by name, immediates in words, whose bytes the scales are") {
+  const std::string text =
+      run({"decode", "@!%p1 " + f16 + " {%f1, %f2, %f3, %f4},\n %rd1, %rd2, p, 1, -1, 0, 1; // twice"}).out;
+  CHECK_THAT(text, ContainsSubstring("@!%p1 " + f16 + "\n") && ContainsSubstring("imm-scale-b  -1") &&
+                       ContainsSubstring("B is N-major") && ContainsSubstring("{%f1, %f2, %f3, %f4}  4 registers"));
+  const std::string mx =
+      "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 "
+      "{%Rd0, %Rd1, %Rd2, %Rd3}, {%Ra0, %Ra1, %Ra2, %Ra3}, {%Rb0, %Rb1}, {%Rc0, %Rc1, %Rc2, %Rc3}, ";
+  CHECK_THAT(run({"decode", mx + "scaleAData, {bidA, tidA}, scaleBData, {bidB, tidB};"}).out,
+             ContainsSubstring("row m of A: 4 bytes from bidA of thread 4 (m % 8) + 2 * tidA + m / 8"));
+  const auto json = nlohmann::json::parse(run({"decode", "--json", mx + "sa, {0, 1}, sb, {0, 3};"}).out);
+  CHECK(json["operands"].size() == 8);
+  CHECK(json["operands"][0]["registers"] == 4);
+  CHECK_THAT(run({"decode", mx + "sa, {0, 1}, sb, {0, 3};"}).out,
+             ContainsSubstring("column n of B: bytes 0..3 of thread 4 n + 3"));
+  CHECK_THAT(run({"decode", "wgmma.fence.sync.aligned; wgmma.wait_group.sync.aligned 1;"}).out,
+             ContainsSubstring("wgmma.fence.sync.aligned\n") && ContainsSubstring("no more than 1 groups"));
+  CHECK_THAT(run_line("decode ldmatrix.sync.aligned.m8n8.x4.shared.b16").out, ContainsSubstring("4 matrices of 8 x 8"));
+  CHECK_THAT(
+      run_line("decode SM90_64x128x16_F32F16F16_RS").out,
+      ContainsSubstring("A in registers, B in shared memory\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16\n"));
+}
+
+TEST_CASE("decode takes files of PTX: line, meaning, counts; 1 for what is illegal or not known") {
+  const std::string triton = test::source_path("data/ptx/triton_sm90_f16.ptx");
+  const Outcome text = run({"decode", triton});
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out, ContainsSubstring(": target sm_90a\n") &&
+                           ContainsSubstring("wgmma.mma_async.sync.aligned.m64n16k16") &&
+                           ContainsSubstring("    as in line ") && ContainsSubstring("0 illegal, 0 not read\n"));
+  const auto json = nlohmann::json::parse(run({"decode", triton, "--json"}).out);
+  CHECK(json["target"] == "sm_90a");
+  CHECK(json["legal"] == json["instructions"].size());
+  CHECK(json["counts"]["wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16"] == 2);
+  CHECK(json["instructions"][0]["line"] > 100);
+  CHECK(run({"decode", triton, "--target", "sm_100a"}).code == 1);
+
+  // Instruction descriptors that the text moves as numbers are taken apart.
+  CHECK_THAT(run({"decode", test::source_path("data/ptx/triton_sm100_f16.ptx")}).out,
+             ContainsSubstring("%r48 = 0x08030010") || ContainsSubstring("= 0x0803"));
+  const auto mxf4 =
+      nlohmann::json::parse(run({"decode", test::source_path("data/ptx/triton_sm100_mxf4.ptx"), "--json"}).out);
+  int described = 0;
+  for (const auto& one : mxf4["instructions"]) {
+    if (!one.contains("idesc")) continue;
+    CHECK(one["idesc"]["a"] == "e2m1");
+    CHECK(one["idesc"]["n"] == 16);
+    ++described;
+  }
+  CHECK(described == 1);
+
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("k.ptx");
+  test::write_text(path,
+                   ".version 8.7\n.target sm_100\n{\ntcgen05.wait::ld.sync.aligned;\n"
+                   "tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, p;\n}\n");
+  const Outcome plain = run({"decode", path});
+  CHECK(plain.code == 0);
+  CHECK_THAT(plain.out, ContainsSubstring("target sm_100a: the text says .target sm_100"));
+  test::write_text(
+      path,
+      ".target sm_90a\nwgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {a,b,c,d,e,f}, x, y, p, 1, 1, 0, "
+      "0;\nwmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {a}, {b}, {c}, {d};\n\x1b[31mmma.sync \x1b;\n"
+      "ldmatrix.sync.aligned.m8n8.x9.shared.b16 {a}, [b];\n");
+  const Outcome wrong = run({"decode", path});
+  CHECK(wrong.code == 1);
+  CHECK_THAT(wrong.out, ContainsSubstring(":2: wgmma") && ContainsSubstring("illegal: n = 12") &&
+                            ContainsSubstring("not read: instruction = wmma") && ContainsSubstring("qualifier = .x9") &&
+                            !ContainsSubstring("\x1b"));
+  const auto said = nlohmann::json::parse(run({"decode", path, "--json"}).out);
+  CHECK(said["illegal"] == 1);
+  CHECK(said["instructions"][0]["violations"][0]["field"] == "n");
+  test::write_text(path, "int main() { return 0; }\n");
+  CHECK_THAT(run({"decode", path}).out, ContainsSubstring("no instruction of tensor cores"));
 }

@@ -9,7 +9,17 @@ using test::f16, test::run_line;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"encode", "subcommand"},
+    {"encode",
+     "subcommand of encode = (nothing): legal is \n  descriptor   a shared-memory descriptor, from bytes\n  idesc "},
+    {"encode foo --n 8", "subcommand of encode = foo"},
+    {"encode descriptor --start 0x40400 --lbo 16 --sbo 1024 --swizzle 128", "--mask-address takes (x & 0x3FFFF) >> 4"},
+    {"encode descriptor --absolute", "leading_dim_mode = 1: legal is 0 on sm_90a"},
+    {"encode idesc --kind i8 --m 128 --n 64 --d s32 --a s8 --b s8 --arch sm_103a", "sm_103a: legal is sm_100a"},
+    {"encode idesc --kind mxf4 --m 128 --n 64 --a e2m1 --b e2m1 --k96 --target sm_100a", "kind::mxf4 with K = 96"},
+    {"encode idesc --kind mxf4nvf4 --m 128 --n 64 --a e2m1 --b e2m1 --scale-type ue4m3 --scale-a-id 2",
+     "scale_a_id = 2: legal is 0 with K = 64 and ue4m3"},
+    {"encode idesc --kind mxf4nvf4 --m 128 --n 64 --a e2m1 --b e2m1 --scale-type ue4m3 --scale-b-id 1 --k96",
+     "scale_b_id = 1: legal is 0 or 2 with K = 96 and ue4m3"},
     {"encode descriptor --start 8", "start_address = 8"},
     {"encode descriptor --lbo 262144", "leading_dim_byte_offset = 262144"},
     {"encode descriptor --base-offset 8", "base_offset = 8"},
@@ -36,4 +46,20 @@ TEST_CASE("encode puts descriptors, masks and mnemonics together, as text and as
   CHECK(nlohmann::json::parse(run_line("encode descriptor --lbo 16 --json").out)["descriptor"] == "0x0000000000010000");
   CHECK(nlohmann::json::parse(run_line("encode idesc --kind f16 --m 128 --n 64 --json").out)["idesc"] == "0x08100010");
   CHECK(nlohmann::json::parse(run_line("encode instruction --n 8 --json").out)["instruction"] == f16);
+}
+
+TEST_CASE("encode takes real addresses by PTX's formula, and the absolute leading dimension of sm_103a") {
+  const std::string rest = " --lbo 16 --sbo 1024 --swizzle 128";
+  for (const char* start : {"0x40400", "0x400", "0x7f1200040400", "0x10000000400"})
+    CHECK(run_line("encode descriptor --mask-address --start " + std::string(start) + rest).out ==
+          "0x4000004000010040\n");
+  CHECK_THAT(run_line("encode descriptor --mask-address --start 0x408" + rest).err,
+             ContainsSubstring("drops the lower 4"));
+  const test::Outcome absolute =
+      run_line("encode descriptor --arch sm_103a --start 96 --lbo 4096 --sbo 1024 --swizzle 128 --absolute");
+  CHECK(absolute.out == "0x4010404001000006\n");
+  CHECK(absolute.err.empty());
+  CHECK_THAT(run_line("encode descriptor --arch sm_100a --sbo 1024 --swizzle 128 --absolute").err,
+             ContainsSubstring("0 on sm_100a, which lacks the mode"));
+  CHECK(run_line("encode idesc --kind i8 --m 128 --n 64 --d s32 --a s8 --b s8 --arch sm_100a").code == 0);
 }

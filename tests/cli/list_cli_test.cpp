@@ -53,11 +53,33 @@ TEST_CASE("list names the targets of a form, the evidence on each, and shows one
   const auto filtered = nlohmann::json::parse(run({"list", "--target", "sm_103a", "--json"}).out);
   CHECK(filtered.size() == of_b300);
   for (const auto& row : filtered) CHECK(row["targets"] == nlohmann::json::array({"sm_103a"}));
-  const std::string table = run({"list"}).out;
+  const std::string table = run({"list", "--wide"}).out;
   CHECK_THAT(table, ContainsSubstring("instruction") && ContainsSubstring("target") &&
                         ContainsSubstring("measured on an NVIDIA H200") &&
                         ContainsSubstring("published hardware words; model choice on sm_103a"));
   CHECK_THAT(run({"list", "--markdown"}).out, ContainsSubstring("| instruction | target | D | A | B | K | K .sp |"));
   CHECK_THAT(run({"list", "--target", "sm_120a", "--mnemonics"}).out,
              ContainsSubstring("mma.sync") && !ContainsSubstring("tcgen05"));
+}
+
+TEST_CASE("list fits 80 columns, and leaves out nothing of the wide table") {
+  const std::string text = run({"list"}).out;
+  std::istringstream lines(text);
+  std::string joined;
+  for (std::string line; std::getline(lines, line); joined += line.substr(line.find_first_not_of(' ')) + " ") {
+    INFO(line);
+    CHECK(line.size() <= 80);
+  }
+  const auto json = nlohmann::json::parse(run({"list", "--json"}).out);
+  for (const auto& row : json) {
+    for (const char* key : {"instruction", "options", "evidence"}) {
+      INFO(row.dump());
+      CHECK_THAT(joined, ContainsSubstring(row[key].get<std::string>()));
+    }
+    if (row["arithmetic"] != "-") CHECK_THAT(joined, ContainsSubstring(row["arithmetic"].get<std::string>()));
+  }
+  CHECK_THAT(
+      run({"list", "--target", "sm_90a"}).out,
+      ContainsSubstring("wgmma.mma_async   D f32   A f16   B f16   K 16 (.sp 32)\n    target sm_90a\n    N 8..256 in "
+                        "steps of 8; negate, transpose\n    F = 25, RZ-23, floor -133; measured on an NVIDIA H200\n"));
 }

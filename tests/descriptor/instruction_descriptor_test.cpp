@@ -1,6 +1,8 @@
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 
+#include "bitmma/core/error.hpp"
 #include "bitmma/core/random.hpp"
+#include "bitmma/instruction/form.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
@@ -150,4 +152,41 @@ TEST_CASE("K = 96 is a bit of the mxf4 kinds, and of no other") {
       CHECK_THROWS_AS(encode(descriptor), Error);
     }
   }
+}
+
+TEST_CASE("a descriptor takes the ids of scales that some size of scale vector takes, with and without K = 96") {
+  int legal = 0;
+  for (const MmaKind kind : {MmaKind::mxf8f6f4, MmaKind::mxf4, MmaKind::mxf4nvf4}) {
+    for (const bool k_96 : {false, true}) {
+      for (const Format type : {Format::ue8m0, Format::ue4m3}) {
+        if ((k_96 && kind == MmaKind::mxf8f6f4) || (type == Format::ue4m3 && kind != MmaKind::mxf4nvf4)) continue;
+        for (int id = 0; id < 4; ++id) {
+          INFO(info(kind).name << " K = 96: " << k_96 << " " << info(type).name << " id " << id);
+          bool by_mnemonic = false;
+          for (const ScaleVec size :
+               {ScaleVec::unwritten, ScaleVec::x1, ScaleVec::x2, ScaleVec::x4, ScaleVec::block16, ScaleVec::block32}) {
+            Tcgen05Mma one{.kind = kind, .scale_vec = size, .scale_type = type, .scale_a_id = id, .scale_b_id = id};
+            if (k_96) one.k = 96;
+            by_mnemonic |= violations_of(one, k_96 ? Target::sm_103a : Target::sm_100a).empty();
+          }
+          const InstructionDescriptor descriptor{.kind = kind,
+                                                 .a = natural_input(kind),
+                                                 .b = natural_input(kind),
+                                                 .scale_type = type,
+                                                 .scale_a_id = id,
+                                                 .scale_b_id = id,
+                                                 .k_96 = k_96};
+          bool by_descriptor = true;
+          try {
+            (void)encode(descriptor);
+          } catch (const Error&) {
+            by_descriptor = false;
+          }
+          CHECK(by_descriptor == by_mnemonic);
+          legal += by_descriptor;
+        }
+      }
+    }
+  }
+  CHECK(legal == 4 + 2 + 4 + 2 + 1 + 4 + 2);
 }

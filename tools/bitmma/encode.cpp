@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include "bitmma/core/text.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/descriptor/zero_column_mask.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
+#include "numbers.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -26,17 +28,51 @@ struct DescriptorFlags {
   std::string swizzle = "none";
   int64_t start = 0, lbo = 0, sbo = 0;
   int base_offset = 0;
-  bool json = false;
+  bool absolute = false, mask_address = false, json = false;
 };
 
+/// PTX's matrix-descriptor-encode(x) = (x & 0x3FFFF) >> 4, as the bytes that the field then means.
+int64_t masked(Context& context, std::string_view flag, int64_t bytes) {
+  constexpr int64_t window = 0x3FFFF;
+  if (bytes % 16 != 0) {
+    print_warnings(context, as_warnings({{.field = std::string(flag),
+                                          .seen = std::to_string(bytes),
+                                          .expected = "a multiple of 16",
+                                          .fix = "the formula drops the lower 4 bits"}}));
+  }
+  return bytes & window & ~int64_t{15};
+}
+
+/// The word. Where an address is beyond the field, the error names the flag that takes it.
+uint64_t encoded(const SmemDescriptor& descriptor) {
+  try {
+    return encode(descriptor);
+  } catch (const Error& error) {
+    std::vector<Violation> violations = error.violations();
+    for (Violation& violation : violations) {
+      constexpr int64_t end = 0x40000;
+      const auto word = read_word(violation.seen);
+      const bool is_stride_or_start = violation.field.ends_with("address") || violation.field.ends_with("offset");
+      if (!word || word->is_negative || !is_stride_or_start || violation.field == "base_offset") continue;
+      if (word->value >= end && word->value % 16 == 0)
+        violation.fix = "--mask-address takes (x & 0x3FFFF) >> 4 of real addresses, as PTX's formula does";
+    }
+    throw Error(std::move(violations));
+  }
+}
+
 void encode_descriptor(Context& context, const DescriptorFlags& flags) {
-  const SmemDescriptor descriptor{
-      .target = flags.target.of_smem_descriptor(),
-      .start_address_bytes = flags.start,
-      .strides = {.leading_dim_byte_offset = flags.lbo, .stride_dim_byte_offset = flags.sbo},
-      .base_offset = flags.base_offset,
-      .swizzle = require_swizzle(flags.swizzle)};
-  const uint64_t word = encode(descriptor);
+  const auto taken = [&](std::string_view flag, int64_t bytes) {
+    return flags.mask_address ? masked(context, flag, bytes) : bytes;
+  };
+  const SmemDescriptor descriptor{.target = flags.target.of_smem_descriptor(),
+                                  .start_address_bytes = taken("--start", flags.start),
+                                  .strides = {.leading_dim_byte_offset = taken("--lbo", flags.lbo),
+                                              .stride_dim_byte_offset = taken("--sbo", flags.sbo)},
+                                  .base_offset = flags.base_offset,
+                                  .swizzle = require_swizzle(flags.swizzle),
+                                  .leading_dim_absolute = flags.absolute};
+  const uint64_t word = encoded(descriptor);
   print_warnings(context, as_warnings(warnings(descriptor)));
   print_encoded(context, flags.json, "descriptor", fmt::format("{:#018x}", word));
 }
@@ -51,12 +87,20 @@ void add_descriptor(CLI::App& command, Context& context) {
   descriptor->add_option("--swizzle", flags->swizzle, "none, 32, 64, 128, or on sm_100a 128-atom32")
       ->capture_default_str();
   descriptor->add_option("--base-offset", flags->base_offset, "0..7");
+  descriptor->add_flag("--absolute", flags->absolute,
+                       "sm_103a, K = 96: --lbo is the address of the buffer in which rows go on (bit 52)");
+  descriptor->add_flag("--mask-address", flags->mask_address,
+                       "addresses of any window: start, LBO and SBO as PTX's (x & 0x3FFFF) >> 4 takes them");
   descriptor->add_flag("--json", flags->json, "the result as JSON");
-  descriptor->footer("Example:\n  bitmma encode descriptor --start 0x800 --lbo 16 --sbo 1024 --swizzle 128");
+  descriptor->footer(
+      "Examples:\n  bitmma encode descriptor --start 0x800 --lbo 16 --sbo 1024 --swizzle 128\n"
+      "  bitmma encode descriptor --start 0x7f1200040400 --mask-address --lbo 16 --sbo 1024 --swizzle 128\n"
+      "  bitmma encode descriptor --arch sm_103a --start 96 --lbo 4096 --absolute --sbo 1024 --swizzle 128");
   descriptor->callback([flags, &context] { encode_descriptor(context, *flags); });
 }
 
 struct IdescFlags {
+  TargetFlag target;
   std::string kind, d = "f32", a = "f16", b = "f16", scale_type = "ue8m0";
   InstructionDescriptor idesc;
   bool json = false;
@@ -70,6 +114,7 @@ void encode_idesc(Context& context, const IdescFlags& flags) {
   idesc.b = require_format("--b", flags.b);
   idesc.scale_type = require_format("--scale-type", flags.scale_type);
   const uint32_t word = encode(idesc);
+  require_kind_on(flags.target, idesc.kind, idesc.k_96);
   print_warnings(context, as_warnings(warnings(idesc)));
   print_encoded(context, flags.json, "idesc", fmt::format("{:#010x}", word));
 }
@@ -77,6 +122,7 @@ void encode_idesc(Context& context, const IdescFlags& flags) {
 void add_idesc(CLI::App& command, Context& context) {
   const auto flags = std::make_shared<IdescFlags>();
   CLI::App* idesc = command.add_subcommand("idesc", "an instruction descriptor of tcgen05.mma");
+  flags->target.add(*idesc, "refuses what this GPU lacks, by its PTX name", true);
   idesc->add_option("--kind", flags->kind, "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4")->required();
   idesc->add_option("--m", flags->idesc.m, "rows of D, over the CTA group")->required();
   idesc->add_option("--n", flags->idesc.n, "columns of D")->required();
@@ -92,8 +138,8 @@ void add_idesc(CLI::App& command, Context& context) {
   idesc->add_flag("--saturate", flags->idesc.saturate, "clamp integers");
   idesc->add_option("--max-shift", flags->idesc.max_shift_code, ".ws: 0 none, 1 = 8, 2 = 16, 3 = 32 columns");
   idesc->add_option("--scale-type", flags->scale_type, "ue8m0 or ue4m3")->capture_default_str();
-  idesc->add_option("--scale-a-id", flags->idesc.scale_a_id, "0..3");
-  idesc->add_option("--scale-b-id", flags->idesc.scale_b_id, "0..3");
+  idesc->add_option("--scale-a-id", flags->idesc.scale_a_id, "byte of A's first scale: 0..3, less with more scales");
+  idesc->add_option("--scale-b-id", flags->idesc.scale_b_id, "the same of B");
   idesc->add_flag("--k96", flags->idesc.k_96, "K = 96 (sm_103a)");
   idesc->add_flag("--json", flags->json, "the result as JSON");
   idesc->footer("Example:\n  bitmma encode idesc --kind f16 --m 128 --n 64 --d f32 --a bf16 --b bf16");
@@ -157,15 +203,33 @@ void add_mnemonic(CLI::App& command, Context& context) {
   instruction->callback([flags, &context] { encode_mnemonic(context, *flags); });
 }
 
+/// Says which subcommands there are. CLI11 would only say that one is required.
+[[noreturn]] void require_one(const CLI::App& command) {
+  std::string lines;
+  for (const CLI::App* one : command.get_subcommands([](const CLI::App*) { return true; })) {
+    lines += fmt::format("\n  {:<12} {}", one->get_name(), one->get_description());
+  }
+  const std::vector<std::string> rest = command.remaining();
+  throw Error({.field = "subcommand of encode",
+               .seen = rest.empty() ? "(nothing)" : shortened(rest.front()),
+               .expected = lines,
+               .fix = "bitmma encode SUBCOMMAND --help shows examples"});
+}
+
 }  // namespace
 
 void add_encode(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("encode", "put descriptors and mnemonics together");
-  command->require_subcommand(1);
+  command->require_subcommand(0, 1);
+  command->allow_extras();
   add_descriptor(*command, context);
   add_idesc(*command, context);
   add_mask(*command, context);
   add_mnemonic(*command, context);
+  command->callback([command] {
+    if (!command->get_subcommands().empty() && command->remaining().empty()) return;
+    require_one(*command);
+  });
 }
 
 }  // namespace bitmma::cli

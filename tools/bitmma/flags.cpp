@@ -11,6 +11,7 @@
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "numbers.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -175,6 +176,21 @@ MmaKind require_kind(const std::string& name) {
   throw Error({.field = "--kind", .seen = name, .expected = "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4"});
 }
 
+void require_kind_on(const TargetFlag& target, MmaKind kind, bool k_96) {
+  const std::optional<Target> asked = target.asked();
+  if (!asked) return;
+  Tcgen05Mma mma{.kind = kind};
+  if (k_96) mma.k = 96;
+  const TargetSet known = targets_of(mma);
+  if (known.contains(*asked)) return;
+  throw Error({.field = target.flags,
+               .seen = std::string(print(*asked)),
+               .expected = fmt::format("{}, which {} kind::{}{}", print(known),
+                                       known == TargetSet{known.first()} ? "has" : "have", info(kind).name,
+                                       k_96 ? " with K = 96" : ""),
+               .source = "PTX ISA, tcgen05.mma; ptxas 13.0"});
+}
+
 bool has_descriptor(const Instruction& instruction) {
   const std::vector<ImmediateInfo> immediates = immediates_of(instruction);
   return std::ranges::find(immediates, "idesc", &ImmediateInfo::name) != immediates.end();
@@ -214,14 +230,8 @@ TensorFile read_arrays(const std::vector<std::string>& files) {
 }
 
 std::optional<uint64_t> parse_word(const std::string& text) {
-  if (text.starts_with("-")) return std::nullopt;
-  try {
-    size_t used = 0;
-    const uint64_t word = std::stoull(text, &used, 0);
-    return used == text.size() ? std::optional(word) : std::nullopt;
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
+  const auto word = read_word(text);
+  return word && !word->is_negative && !word->is_guess ? std::optional(word->value) : std::nullopt;
 }
 
 uint64_t require_word(std::string_view field, const std::string& text) {

@@ -86,6 +86,9 @@ Format require_format(std::string_view flag, const std::string& name);
 /// The kind called `name`. Throws Error naming --kind.
 MmaKind require_kind(const std::string& name);
 
+/// Throws Error naming --target when it is given and has no tcgen05.mma of the kind, dense with K = 96 where asked.
+void require_kind_on(const TargetFlag& target, MmaKind kind, bool k_96);
+
 /// True where an instruction descriptor says shape, types and signs, and the mnemonic does not.
 bool has_descriptor(const Instruction& instruction);
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "bitmma/analysis/draw.hpp"
+#include "bitmma/descriptor/descriptor_meaning.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/memory/smem.hpp"
 #include "flags.hpp"
@@ -83,13 +84,13 @@ void draw(Context& context, const SmemFlags& flags, const SmemMap& map) {
                      flags.element_bits)
       << fmt::format("{}   (in elements, from byte {:#x}; the swizzle acts on the byte address)\n", print_cute(matrix),
                      matrix.descriptor.start_address_bytes);
+  const int row_bytes = matrix.cols * matrix.element_bits / 8;
   if (print_cute(matrix) != print_hardware_cute(matrix)) {
-    out << fmt::format(
-        "{}   (what the hardware reads, measured on an NVIDIA H200: K goes on at LBO; the maps follow it)\n",
-        print_hardware_cute(matrix));
+    out << fmt::format("{}   (what the hardware reads, {}: K goes on at LBO; the maps follow it)\n",
+                       print_hardware_cute(matrix),
+                       evidence_of_wide_rows(matrix.descriptor.target, info(matrix.descriptor.swizzle), row_bytes));
   }
   out << '\n' << picture;
-  const int row_bytes = matrix.cols * matrix.element_bits / 8;
   print_warnings(context, as_warnings(warnings(matrix.descriptor, matrix.major, row_bytes)));
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 struct ListFlags {
   TargetFlag target;
-  bool json = false, mnemonics = false, markdown = false;
+  bool json = false, mnemonics = false, markdown = false, wide = false;
 };
 
 /// A row of the form table with what is known of its arithmetic on each of its targets.
@@ -130,6 +130,43 @@ std::vector<std::string> form_line(const ListedForm& row) {
           evidence_on_all(row)};
 }
 
+/// Words of `text` in lines of at most 80 columns; the first begins `first` columns to the right, the others more.
+std::string folded(std::string_view text, size_t first) {
+  constexpr size_t width = 80, further = 4;
+  std::string lines, line(first, ' ');
+  bool is_empty = true;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!is_empty && line.size() + 1 + word.size() > width) {
+      lines += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+      line = std::string(first + further, ' ');
+    } else if (!is_empty) {
+      line += ' ';
+    }
+    line += word;
+    is_empty = false;
+  }
+  return lines + line + '\n';
+}
+
+/// A form in a few lines of 80 columns: what it is, where it is, how it adds.
+std::string print_folded(const ListedForm& row) {
+  constexpr size_t indent = 4;
+  const Form& form = *row.form;
+  std::string text(form.name);
+  if (row.model) {
+    text += fmt::format("   D {}   A {}   B {}   K {}", info(form.d).name, print_formats(row, form.a),
+                        print_formats(row, form.b), print_k(form.k_dense));
+    if (form.k_sparse != 0) text += fmt::format(" (.sp {})", form.k_sparse);
+  }
+  const std::string options = print_options(form), n = row.model ? fmt::format("N {}; ", print_n(form)) : "";
+  const std::string rule = row.model ? print_rule(*row.model) + "; " : "";
+  return folded(text, 0) + folded("target " + print_targets(row), indent) +
+         folded(n + (options.empty() ? "no options" : options), indent) + folded(rule + evidence_on_all(row), indent);
+}
+
 std::string print_markdown(const std::vector<std::vector<std::string>>& rows) {
   std::string text;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -162,6 +199,10 @@ void run_list(Context& context, const ListFlags& flags) {
     out << json_text(json) << '\n';
     return;
   }
+  if (!flags.wide && !flags.markdown) {
+    for (const ListedForm& row : listed) out << print_folded(row);
+    return;
+  }
   std::vector<std::vector<std::string>> table{
       {"instruction", "target", "D", "A", "B", "K", "K .sp", "N", "options", "arithmetic", "evidence"}};
   for (const ListedForm& row : listed) table.push_back(form_line(row));
@@ -176,8 +217,11 @@ void add_list(CLI::App& app, Context& context) {
   flags->target.add(*command, "only what this GPU has, by its PTX name");
   command->add_flag("--json", flags->json, "the table as JSON");
   command->add_flag("--markdown", flags->markdown, "the table as in README");
+  command->add_flag("--wide", flags->wide, "the table with a line a row, about 270 columns wide");
   command->add_flag("--mnemonics", flags->mnemonics, "every legal mnemonic, a line each");
-  command->footer("Examples:\n  bitmma list\n  bitmma list --target sm_103a\n  bitmma list --mnemonics | grep e4m3");
+  command->footer(
+      "Examples:\n  bitmma list\n  bitmma list --target sm_103a\n  bitmma list --wide | less -S\n  bitmma list "
+      "--mnemonics | grep e4m3");
   command->callback([flags, &context] { run_list(context, *flags); });
 }
 

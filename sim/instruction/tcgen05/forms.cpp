@@ -271,10 +271,15 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* 
   const bool scaled = mma.scale_count > 0;
   const bool half_lanes = (mma.m == 64 && !instruction.weight_stationary) || (mma.m == 128 && mma.cta_group == 2);
   const bool unpacked_fp4 = mma.a_source == OperandSource::tmem && mma.a == Format::e2m1 && mma.a_container_bits == 8;
-  bool has_base_offset = false;
-  for (const Field field : {Field::a_desc, Field::b_desc}) {
+  bool has_base_offset = false, has_wide_rows = false, has_other_absolute_rows = false;
+  const int a_row_bits = mma.stored_k() * mma.a_container_bits, b_row_bits = mma.k * mma.b_container_bits;
+  for (const auto& [field, major, row_bits] :
+       {std::tuple(Field::a_desc, mma.a_major, a_row_bits), std::tuple(Field::b_desc, mma.b_major, b_row_bits)}) {
     if (!state || !state->has(field)) continue;
-    has_base_offset |= decode_smem_descriptor(Target::sm_100a, state->number(field)).base_offset != 0;
+    const SmemDescriptor descriptor = decode_smem_descriptor(Target::sm_100a, state->number(field));
+    has_base_offset |= descriptor.base_offset != 0;
+    has_wide_rows |= is_wider_than_swizzle(major, info(descriptor.swizzle), row_bits, 1);
+    has_other_absolute_rows |= descriptor.leading_dim_absolute && row_bits != 48 * 8;
   }
   // Layout C, D of a sparse M = 128 over two CTAs, is TVM's and the ISA's; what CUTLASS lacks there is not our choice.
   const std::pair<bool, Choice> rows[]{
@@ -296,6 +301,9 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* 
        {"sparse metadata of rows in half partitions, and of tf32 and f16 selectors 2 and 3, by extension"}},
       {scaled && mma.m == 128 && mma.cta_group == 2, {"two-by-two scales of B over two CTAs as CUTLASS lays them out"}},
       {has_base_offset, {"base offset acts as measured on Hopper"}},
+      {has_wide_rows, {"a row of K wider than the swizzle goes on at LBO, as measured on Hopper"}},
+      {has_other_absolute_rows,
+       {"an absolute leading dimension (bit 52) acts on rows of any length as on the 48 bytes of K = 96"}},
   };
   std::vector<Choice> found;
   for (const auto& [applies, choice] : rows) {

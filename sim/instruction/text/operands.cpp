@@ -97,8 +97,12 @@ Fit fit_of(const OperandRow& row, std::string_view text, const Instruction& inst
 class Reader {
  public:
   Reader(const Grammar& grammar, std::span<const std::string_view> texts, Instruction& instruction,
-         std::vector<Violation>& violations)
-      : grammar_(grammar), texts_(texts), instruction_(instruction), violations_(violations) {}
+         std::vector<Violation>& violations, bool may_have_register_ids)
+      : grammar_(grammar),
+        texts_(texts),
+        instruction_(instruction),
+        violations_(violations),
+        may_have_register_ids_(may_have_register_ids) {}
 
   std::vector<StatementOperand> read() {
     const std::span<const OperandRow> rows = grammar_.operands;
@@ -243,6 +247,7 @@ class Reader {
       const Immediate& immediate = row.immediates[i];
       const std::optional<int64_t> value = integer(pieces[i]);
       if (row.kind == OperandKind::predicate && is_predicate(pieces[i])) return;
+      if (is_pair(row) && may_have_register_ids_ && is_name(pieces[i])) continue;
       if (!value || !contains(immediate, *value)) {
         const bool predicate = row.kind == OperandKind::predicate;
         refuse(immediate.name.empty() ? row.name : immediate.name, shown(pieces[i]),
@@ -260,7 +265,7 @@ class Reader {
   Instruction& instruction_;
   std::vector<Violation>& violations_;
   std::vector<StatementOperand> operands_;
-  bool listed_ = false;
+  bool may_have_register_ids_ = false, listed_ = false;
 };
 
 }  // namespace
@@ -294,8 +299,9 @@ std::vector<StatementOperand> operands_of(const Grammar& grammar, const Instruct
 }
 
 std::vector<StatementOperand> parse_operands(const Grammar& grammar, std::span<const std::string_view> texts,
-                                             Instruction& instruction, std::vector<Violation>& violations) {
-  return Reader(grammar, texts, instruction, violations).read();
+                                             Instruction& instruction, std::vector<Violation>& violations,
+                                             bool may_have_register_ids) {
+  return Reader(grammar, texts, instruction, violations, may_have_register_ids).read();
 }
 
 }  // namespace bitmma::syntax

@@ -198,8 +198,10 @@ Instruction parse_mnemonic(const Grammar& grammar, std::string_view mnemonic, st
 bool begins(const Grammar& grammar, std::string_view mnemonic);
 
 std::vector<StatementOperand> operands_of(const Grammar& grammar, const Instruction& instruction);
-/// Reads operands, a text each, and sets what they say in `instruction`.
+/// Reads operands, a text each, and sets what they say in `instruction`. With `may_have_register_ids`, immediates that
+/// stand in braces may be registers, which leave the instruction as it is.
 std::vector<StatementOperand> parse_operands(const Grammar& grammar, std::span<const std::string_view> texts,
-                                             Instruction& instruction, std::vector<Violation>& violations);
+                                             Instruction& instruction, std::vector<Violation>& violations,
+                                             bool may_have_register_ids = false);
 
 }  // namespace bitmma::syntax

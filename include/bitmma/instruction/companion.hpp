@@ -1,0 +1,62 @@
+// The instructions that stand around matrix instructions: they allocate, order, wait and move, and compute nothing.
+// Rows say how each is written, what it does and what it orders; nothing here is simulated.
+//
+//   wgmma.fence.sync.aligned;   wgmma.commit_group.sync.aligned;   wgmma.wait_group.sync.aligned 0;
+//   tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [dst], 32;
+//
+// Source: PTX ISA, in the section that each row names; which targets take them is checked with ptxas.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/target.hpp"
+
+namespace bitmma {
+
+struct CompanionInfo {
+  std::string_view name = {};  // the first words: "tcgen05.alloc"
+  /// What stands behind them, in any order: groups between spaces, of each one alternative; '?' after a group that may
+  /// be left out.
+  std::string_view qualifiers = {};
+  std::string_view operands = {};  // as PTX names them: "[dst], nCols"
+  int least_operands = 0, most_operands = 0;
+  enum class Last : uint8_t { any, columns, count } last = Last::any;  // what a number as the last operand must be
+  TargetSet targets = {};
+  std::string_view does = {};    // what it does
+  std::string_view orders = {};  // what it orders, or what must come before and after
+  std::string_view source = {};
+  std::string_view example = {};  // a statement that ptxas takes
+};
+
+/// Every row. No mnemonic fits two.
+std::span<const CompanionInfo> companions();
+
+/// The row whose name the mnemonic begins with, or nullptr.
+const CompanionInfo* find_companion(std::string_view mnemonic);
+
+/// A statement of a row, or its mnemonic alone.
+struct Companion {
+  std::string guard = {};  // "@p", "@!p" or empty
+  const CompanionInfo* info = nullptr;
+  std::string mnemonic = {};
+  std::vector<std::string> operands = {};
+};
+
+/// Reads a statement, or a mnemonic without operands; the semicolon may be left out. Throws Error, with every
+/// violation, when it begins as no row does, or for qualifiers and operands that the row does not have.
+Companion parse_companion(std::string_view text);
+
+/// The violation where the target lacks the instruction.
+std::vector<Violation> violations_of(const Companion& companion, Target target);
+
+/// What this statement does, with its numbers: "4 matrices of 8 x 8 elements of 16 bits ..."; `does` where no qualifier
+/// matters.
+std::string meaning_of(const Companion& companion);
+
+}  // namespace bitmma

@@ -1,0 +1,270 @@
+#include "bitmma/instruction/companion.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "bitmma/core/text.hpp"
+#include "text/words.hpp"
+
+namespace bitmma {
+namespace {
+
+using enum Target;
+constexpr TargetSet wgmma_targets{sm_90a},
+    tcgen05_targets{sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_103f, sm_107a, sm_107f, sm_110a, sm_110f},
+    rubin{sm_107a, sm_107f}, byte_matrices{sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_103f, sm_107a,
+                                           sm_107f, sm_110a, sm_110f, sm_120a, sm_120f, sm_121a, sm_121f};
+using Last = CompanionInfo::Last;
+
+// In `does`, {xN} is the number of a qualifier .xN, {last} the last operand.
+// clang-format off
+constexpr auto rows = std::to_array<CompanionInfo>({
+    {.name = "wgmma.fence", .qualifiers = "sync aligned", .targets = wgmma_targets,
+     .does = "orders accesses of registers: what the warpgroup wrote into D and A before it is seen by the wgmma behind it",
+     .orders = "before the first wgmma, and wherever other code touched its registers; not between wgmma of one shape that add into the same registers",
+     .source = "PTX ISA 9.7.15.7.1", .example = "wgmma.fence.sync.aligned;"},
+    {.name = "wgmma.commit_group", .qualifiers = "sync aligned", .targets = wgmma_targets,
+     .does = "puts the wgmma that the warp issued since the last one into a group; none issued makes an empty group",
+     .orders = "D may be read only after a wgmma.wait_group that waits for its group", .source = "PTX ISA 9.7.15.7.2",
+     .example = "wgmma.commit_group.sync.aligned;"},
+    {.name = "wgmma.wait_group", .qualifiers = "sync aligned", .operands = "N", .least_operands = 1, .most_operands = 1,
+     .last = Last::count, .targets = wgmma_targets,
+     .does = "waits until no more than {last} groups of wgmma, the youngest, are unfinished; 0 waits for all",
+     .orders = "registers of D and A of the finished groups may be touched behind it", .source = "PTX ISA 9.7.15.7.3",
+     .example = "wgmma.wait_group.sync.aligned 0;"},
+    {.name = "fence.proxy.async", .qualifiers = "global|shared::cta|shared::cluster?", .targets = TargetSet::from(sm_90),
+     .does = "makes ordinary writes of shared or global memory visible to the async proxy, through which wgmma, tcgen05 and TMA read",
+     .orders = "behind stores into operands, before the wgmma or tcgen05.mma that reads them", .source = "PTX ISA, fence",
+     .example = "fence.proxy.async.shared::cta;"},
+    {.name = "tcgen05.alloc", .qualifiers = "cta_group::1|cta_group::2 exclusive? sync aligned shared::cta? b32", .operands = "[dst], nCols",
+     .least_operands = 2, .most_operands = 2, .last = Last::columns, .targets = tcgen05_targets,
+     .does = "one warp allocates {last} columns of Tensor Memory, all 128 lanes of them, and writes their address to shared memory; waits until they are free",
+     .orders = "a whole warp runs it; the address is read behind a barrier. Each allocation is freed by tcgen05.dealloc before the kernel ends",
+     .source = "PTX ISA 9.7.16.7", .example = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [r0], 32;"},
+    {.name = "tcgen05.dealloc", .qualifiers = "cta_group::1|cta_group::2 exclusive? sync aligned b32", .operands = "taddr, nCols", .least_operands = 2,
+     .most_operands = 2, .last = Last::columns, .targets = tcgen05_targets,
+     .does = "frees {last} columns of Tensor Memory that tcgen05.alloc gave",
+     .orders = "behind everything that uses them: tcgen05.wait::ld and ::st, the mbarrier of the last tcgen05.commit",
+     .source = "PTX ISA 9.7.16.7", .example = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 r0, 32;"},
+    {.name = "tcgen05.relinquish_alloc_permit", .qualifiers = "cta_group::1|cta_group::2 sync aligned", .targets = tcgen05_targets,
+     .does = "the CTA gives up the right to allocate: no tcgen05.alloc may follow in it",
+     .orders = "behind the CTA's last tcgen05.alloc", .source = "PTX ISA 9.7.16.7",
+     .example = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"},
+    {.name = "tcgen05.commit", .qualifiers = "cta_group::1|cta_group::2 mbarrier::arrive::one shared::cluster? multicast::cluster|multicast::cluster::16b? b64",
+     .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 2, .targets = tcgen05_targets,
+     .does = "makes an mbarrier track the asynchronous tcgen05 instructions that this thread issued before: mma, cp and shift; it arrives when they are done",
+     .orders = "who has waited for the mbarrier finds D and the copies complete",
+     .source = "PTX ISA, tcgen05.commit", .example = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [rd0];"},
+    {.name = "tcgen05.commit", .qualifiers = "cta_group::1|cta_group::2 mbarrier::arrive::one sync_restrict::shared::read::mma::a? shared::cluster? multicast::cluster::32b|multicast::cluster::16b|multicast::cluster? b64",
+     .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 2, .targets = rubin,
+     .does = "as tcgen05.commit; with .sync_restrict it arrives when the tcgen05.mma before have read A of shared memory, before they are done",
+     .orders = "with .sync_restrict A may be overwritten then, and D not be read", .source = "PTX ISA 9.4, 9.7.18.12.1"},
+    {.name = "tcgen05.wait::ld", .qualifiers = "sync aligned", .targets = tcgen05_targets,
+     .does = "waits until all tcgen05.ld of the thread are done", .orders = "registers of tcgen05.ld are valid behind it",
+     .source = "PTX ISA, tcgen05.wait", .example = "tcgen05.wait::ld.sync.aligned;"},
+    {.name = "tcgen05.wait::st", .qualifiers = "sync aligned", .targets = tcgen05_targets,
+     .does = "waits until all tcgen05.st of the thread are done", .orders = "Tensor Memory has what they wrote behind it",
+     .source = "PTX ISA, tcgen05.wait", .example = "tcgen05.wait::st.sync.aligned;"},
+    {.name = "tcgen05.fence::before_thread_sync", .targets = tcgen05_targets,
+     .does = "orders the thread's asynchronous tcgen05 instructions before what synchronizes threads behind it",
+     .orders = "before a barrier or an mbarrier arrive that tells other threads", .source = "PTX ISA, tcgen05.fence",
+     .example = "tcgen05.fence::before_thread_sync;"},
+    {.name = "tcgen05.fence::after_thread_sync", .targets = tcgen05_targets,
+     .does = "orders the thread's asynchronous tcgen05 instructions behind what synchronized threads before it",
+     .orders = "behind a barrier or a wait for an mbarrier, before the first tcgen05 that relies on it", .source = "PTX ISA, tcgen05.fence",
+     .example = "tcgen05.fence::after_thread_sync;"},
+    {.name = "ldmatrix", .qualifiers = "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16", .operands = "r, [p]",
+     .least_operands = 2, .most_operands = 2, .targets = TargetSet::from(sm_75),
+     .does = "shared memory -> registers of a warp: {xN} of 8 x 8 elements of 16 bits, a register of each thread for each; thread 8 j + i gives the address of row i of matrix j. bitmma layout ldmatrix shows which element goes where",
+     .source = "PTX ISA 9.7.14.5.15", .example = "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {r0, r1}, [r2];"},
+    {.name = "ldmatrix", .qualifiers = "sync aligned m16n16|m8n16 x1|x2|x4 trans? shared|shared::cta? b8|b8x16 b6x16_p32|b4x16_p64?", .operands = "r, [p]",
+     .least_operands = 2, .most_operands = 2, .targets = byte_matrices,
+     .does = "shared memory -> registers of a warp: {xN} of 8-bit elements, or of 4- and 6-bit ones unpacked into bytes; bitmma does not know its layout",
+     .source = "PTX ISA 9.7.14.5.15", .example = "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {r0, r1}, [r2];"},
+    {.name = "stmatrix", .qualifiers = "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16", .operands = "[p], r",
+     .least_operands = 2, .most_operands = 2, .targets = TargetSet::from(sm_90),
+     .does = "registers of a warp -> shared memory: {xN} of 8 x 8 elements of 16 bits, a register of each thread for each; thread 8 j + i gives the address of row i of matrix j",
+     .source = "PTX ISA 9.7.14.5.16", .example = "stmatrix.sync.aligned.m8n8.x1.shared.b16 [r2], {r0};"},
+    {.name = "stmatrix", .qualifiers = "sync aligned m16n8 x1|x2|x4 trans shared|shared::cta? b8", .operands = "[p], r",
+     .least_operands = 2, .most_operands = 2, .targets = byte_matrices,
+     .does = "registers of a warp -> shared memory: {xN} of 16 x 8 elements of 8 bits; bitmma does not know its layout",
+     .source = "PTX ISA 9.7.14.5.16", .example = "stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [r2], {r0};"},
+    {.name = "movmatrix", .qualifiers = "sync aligned m8n8 trans b16", .operands = "d, a", .least_operands = 2, .most_operands = 2,
+     .targets = TargetSet::from(sm_75), .does = "transposes an 8 x 8 matrix of 16-bit elements across the registers of a warp",
+     .source = "PTX ISA, movmatrix", .example = "movmatrix.sync.aligned.m8n8.trans.b16 r0, r1;"},
+});
+// clang-format on
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> pieces;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(at), text.size());
+    pieces.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return pieces;
+}
+
+bool has_name(const CompanionInfo& row, std::string_view mnemonic) {
+  return mnemonic.starts_with(row.name) && (mnemonic.size() == row.name.size() || mnemonic[row.name.size()] == '.');
+}
+
+/// ".x1, .x2 or .x4".
+std::string print_group(std::string_view group) {
+  std::string text;
+  for (const std::string_view word : split(group.substr(0, group.find('?')), '|'))
+    text += (text.empty() ? "." : " or .") + std::string(word);
+  return text;
+}
+
+std::vector<Violation> wrong_qualifiers(const CompanionInfo& row, std::string_view mnemonic) {
+  std::vector<Violation> found;
+  std::vector<std::string_view> open = split(row.qualifiers, ' ');
+  for (const std::string_view word : split(mnemonic.substr(std::min(row.name.size() + 1, mnemonic.size())), '.')) {
+    const auto group = std::ranges::find_if(open, [&](std::string_view one) {
+      return std::ranges::count(split(one.substr(0, one.find('?')), '|'), word) != 0;
+    });
+    if (group == open.end()) {
+      if (!found.empty()) continue;  // one is enough
+      found.push_back({.field = "qualifier",
+                       .seen = fmt::format(".{}", syntax::shown(word)),
+                       .expected = row.qualifiers.empty() ? "none" : "once each: " + std::string(row.qualifiers),
+                       .source = std::string(row.source)});
+      continue;
+    }
+    open.erase(group);
+  }
+  for (const std::string_view group : open) {
+    if (group.ends_with('?')) continue;
+    found.push_back({.field = "qualifier",
+                     .seen = "(nothing)",
+                     .expected = print_group(group),
+                     .fix = row.example.empty() ? "" : "write " + std::string(row.example),
+                     .source = std::string(row.source)});
+  }
+  return found;
+}
+
+std::vector<Violation> wrong_operands(const Companion& one) {
+  const CompanionInfo& row = *one.info;
+  std::vector<Violation> found;
+  const auto refuse = [&](std::string_view field, std::string seen, std::string expected) {
+    found.push_back({.field = std::string(field),
+                     .seen = std::move(seen),
+                     .expected = std::move(expected),
+                     .source = std::string(row.source)});
+  };
+  const int count = static_cast<int>(one.operands.size());
+  if (count < row.least_operands || count > row.most_operands) {
+    refuse("operands", std::to_string(count),
+           row.most_operands == 0 ? "none" : std::to_string(row.least_operands) + ": " + std::string(row.operands));
+    return found;
+  }
+  if (count == 0) return found;
+  const std::optional<int64_t> last = syntax::integer(one.operands.back());
+  if (!last) return found;
+  if (row.last == Last::count && *last < 0) refuse("N", std::to_string(*last), "0 or more");
+  if (row.last == Last::columns) {
+    const bool exclusive = one.mnemonic.find(".exclusive") != std::string::npos;
+    const bool legal = exclusive ? *last >= 32 && *last <= 576 && *last % 32 == 0
+                                 : *last >= 32 && *last <= 512 && (*last & (*last - 1)) == 0;
+    if (!legal) {
+      refuse("nCols", std::to_string(*last), exclusive ? "a multiple of 32 up to 576" : "32, 64, 128, 256 or 512");
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::span<const CompanionInfo> companions() { return rows; }
+
+const CompanionInfo* find_companion(std::string_view mnemonic) {
+  const auto row = std::ranges::find_if(rows, [&](const CompanionInfo& one) { return has_name(one, mnemonic); });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+Companion parse_companion(std::string_view text) {
+  constexpr std::string_view spaces = " \t\n\v\f\r";
+  Companion one;
+  std::vector<Violation> violations;
+  text = syntax::trimmed(text);
+  if (const size_t end = text.find(';'); end != std::string_view::npos) {
+    if (const std::string_view more = syntax::trimmed(text.substr(end + 1)); !more.empty()) {
+      violations.push_back({.field = "text behind the semicolon",
+                            .seen = syntax::shown(more),
+                            .expected = "nothing: a single statement"});
+    }
+    text = syntax::trimmed(text.substr(0, end));
+  }
+  if (text.starts_with('@')) {
+    one.guard = std::string(text.substr(0, text.find_first_of(spaces)));
+    text = syntax::trimmed(text.substr(one.guard.size()));
+    if (!syntax::is_name(std::string_view(one.guard).substr(one.guard.starts_with("@!") ? 2 : 1))) {
+      violations.push_back(
+          {.field = "guard", .seen = syntax::shown(one.guard), .expected = "@ or @! and a predicate register"});
+    }
+  }
+  one.mnemonic = std::string(text.substr(0, text.find_first_of(std::string(spaces) + "{[,")));
+  const std::string_view rest = syntax::trimmed(text.substr(one.mnemonic.size()));
+  const auto pieces = syntax::split_list(rest);
+  if (!pieces) {
+    violations.push_back(
+        {.field = "operands", .seen = syntax::shown(rest), .expected = "a partner of each brace and bracket"});
+  } else {
+    one.operands.assign(pieces->begin(), pieces->end());
+  }
+  std::optional<std::vector<Violation>> wrong;  // of the row that fits best: the first, or one without complaints
+  for (const CompanionInfo& row : rows) {
+    if (!has_name(row, one.mnemonic)) continue;
+    std::vector<Violation> of_row = wrong_qualifiers(row, one.mnemonic);
+    if (wrong && !of_row.empty()) continue;
+    one.info = &row;
+    wrong = std::move(of_row);
+    if (wrong->empty()) break;
+  }
+  if (!one.info) {
+    violations.push_back(
+        {.field = "instruction",
+         .seen = syntax::shown(one.mnemonic),
+         .expected = "one that stands around matrix instructions: wgmma.fence, tcgen05.alloc, ldmatrix"});
+    throw Error(std::move(violations));
+  }
+  violations.insert(violations.end(), wrong->begin(), wrong->end());
+  if (!rest.empty()) {
+    const std::vector<Violation> of_operands = wrong_operands(one);
+    violations.insert(violations.end(), of_operands.begin(), of_operands.end());
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+  return one;
+}
+
+std::vector<Violation> violations_of(const Companion& companion, Target target) {
+  const CompanionInfo& row = *companion.info;
+  if (row.targets.contains(target)) return {};
+  return {{.field = "target",
+           .seen = std::string(print(target)),
+           .expected = print(row.targets),
+           .source = std::string(row.source)}};
+}
+
+std::string meaning_of(const Companion& companion) {
+  const CompanionInfo& row = *companion.info;
+  std::string text(row.does);
+  const auto replace = [&](std::string_view mark, const std::string& by) {
+    if (const size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), by);
+  };
+  const std::string_view name = row.operands.substr(std::min(row.operands.rfind(' ') + 1, row.operands.size()));
+  replace("{last}", companion.operands.empty() ? std::string(name) : shortened(companion.operands.back()));
+  for (const std::string_view word : split(companion.mnemonic, '.')) {
+    if (word.size() == 2 && word[0] == 'x')
+      replace("{xN}", std::string(1, word[1]) + (word[1] == '1' ? " matrix" : " matrices"));
+  }
+  if (companion.mnemonic.find(".trans.") != std::string::npos && row.name != "movmatrix")
+    text += "; .trans: each matrix is transposed on the way";
+  return text;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,496 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "bitmma/analysis/report.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/descriptor/instruction_descriptor.hpp"
+#include "bitmma/files/file.hpp"
+#include "bitmma/instruction/companion.hpp"
+#include "bitmma/instruction/cutlass_atom.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/ptx_file.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "decode.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+/// Registers of each thread that hold a field; 0 for none.
+int64_t registers_of(const Instruction& instruction, Field field) {
+  for (const FieldRule& rule : fields_of(instruction)) {
+    if (rule.field == field && !rule.extents.empty()) return rule.extents[rule.extents.size() - 1];
+  }
+  return 0;
+}
+
+/// What is said of an instruction: keys of JSON and lines of text.
+struct Description {
+  Json json = Json::object();
+  std::string text = {};
+};
+
+/// Says what each family wants said.
+class Describer {
+ public:
+  /// With the operands of a statement, or of a mnemonic alone nullptr.
+  Describer(Target target, const std::vector<StatementOperand>* operands) : target_(target), operands_(operands) {}
+
+  Description operator()(const Wgmma& one) const {
+    const Form& form = *find_form(one);
+    const Mma mma = mma_of(one);
+    const int64_t d_registers = registers_of(one, Field::accumulator);
+    const std::string immediates = fmt::format("scale-d{}{}", form.negate ? ", imm-scale-a, imm-scale-b" : "",
+                                               form.transpose ? ", imm-trans-a (A in shared memory), imm-trans-b" : "");
+    Json json = shape_and_types(mma);
+    json.update(Json{{"satfinite", one.saturate}, {"d_registers", d_registers}});
+    json.update(arithmetic_json(one));
+    return {.json = json,
+            .text = print_table({
+                {"D", fmt::format("{} x {} {}, {} registers a thread", mma.m, mma.n, info(mma.d).name, d_registers)},
+                {"A", print_a(mma)},
+                {"B", fmt::format("{} x {} {}", mma.k, mma.n, info(mma.b).name)},
+                {"immediates", immediates},
+                {"arithmetic", print_arithmetic(one, target_)},
+                {"legal", std::string(form.source)},
+            })};
+  }
+
+  Description operator()(const MmaSync& one) const {
+    const Mma mma = mma_of(one);
+    const int64_t a = registers_of(one, Field::a_regs), b = registers_of(one, Field::b_regs),
+                  d = registers_of(one, Field::accumulator);
+    Json json = shape_and_types(mma);
+    json.update(Json{{"c", info(mma.c).name}, {"a_registers", a}, {"b_registers", b}, {"d_registers", d}});
+    if (one.has_scales()) json.update(Json{{"scales", mma.scale_count}, {"scale_type", info(mma.scale_type).name}});
+    if (one.sparse) json["metadata"] = one.ordered_metadata ? ".sp::ordered_metadata" : ".sp";
+    json.update(arithmetic_json(one));
+    std::vector<std::vector<std::string>> rows{
+        {"runs in",
+         fmt::format("one warp, everything in registers: no descriptors, no Tensor Memory ({})", print(target_))},
+        {"D", fmt::format("{} x {} {}, {} a thread; C {}", one.m, one.n, info(mma.d).name, counted(d, "register"),
+                          mma.c == mma.d ? "the same" : std::string(info(mma.c).name))},
+        {"A", fmt::format("{}, {}", print_a(mma), counted(a, "register"))},
+        {"B", fmt::format("{} x {} {}, {}", one.k, mma.n, info(mma.b).name, counted(b, "register"))}};
+    if (mma.products > 1)
+      rows.push_back(
+          {"products", fmt::format("{}, one a quad pair: threads 4p .. 4p + 3 and 16 + 4p .. 19 + 4p", mma.products)});
+    if (one.sparse)
+      rows.push_back({"metadata", one.ordered_metadata ? "positions rise in every chunk" : "positions in any order"});
+    if (one.has_scales()) {
+      rows.push_back({"scales", fmt::format("{} {} of a row of A and a column of B, bytes of one register each; the "
+                                            "ids say which byte of which thread",
+                                            mma.scale_count, info(mma.scale_type).name)});
+      rows.push_back({"scale A", fmt::format("row m of A: {} of thread 4 (m % 8) + 2 * {} + m / 8",
+                                             print_bytes("byte-id-a", mma.scale_count), id("thread-id-a"))});
+      rows.push_back({"scale B", fmt::format("column n of B: {} of thread 4 n + {}",
+                                             print_bytes("byte-id-b", mma.scale_count), id("thread-id-b"))});
+    }
+    rows.push_back({"arithmetic", print_arithmetic(one, target_)});
+    rows.push_back({"legal", std::string(find_form(one)->source)});
+    return {.json = json, .text = print_table(rows)};
+  }
+
+  Description operator()(const Tcgen05Mma& one) const {
+    const std::string_view kind = info(one.kind).name;
+    return {
+        .json = {{"kind", kind}, {"cta_group", one.cta_group}, {"ws", one.weight_stationary}, {"sparse", one.sparse}},
+        .text = fmt::format("kind::{}, {}{}{}; shape, types and signs are in the instruction descriptor (decode it "
+                            "with --kind {})\n",
+                            kind, counted(one.cta_group, "CTA"), one.weight_stationary ? ", weight-stationary" : "",
+                            one.sparse ? ", sparse A" : "", kind)};
+  }
+
+  Description operator()(const TmemMove& one) const {
+    const std::string what = what_moves(one);
+    const std::vector<Choice> choices = bitmma::choices_of(one, target_);
+    Description said{.json = {{"moves", what}, {"choices", to_json(choices)}}, .text = what + "\n"};
+    for (const Choice& choice : choices) said.text += fmt::format("chosen: {}\n", choice.what);
+    return said;
+  }
+
+ private:
+  static std::string print_a(const Mma& mma) {
+    return fmt::format("{} x {} {}{}", mma.m / mma.products, mma.stored_k(), info(mma.a).name,
+                       mma.sparse ? fmt::format(" stored of k = {}", mma.k) : "");
+  }
+  static Json shape_and_types(const Mma& mma) {
+    return {{"m", mma.m / mma.products}, {"n", mma.n},
+            {"k", mma.k / mma.products}, {"d", info(mma.d).name},
+            {"a", info(mma.a).name},     {"b", info(mma.b).name},
+            {"sparse", mma.sparse}};
+  }
+  Json arithmetic_json(const Instruction& one) const {
+    return {{"arithmetic", print_rule(model_for(one, target_))}, {"evidence", print_evidence(one, target_)}};
+  }
+  static std::string what_moves(const TmemMove& move) {
+    if (move.has_registers()) {
+      return fmt::format("{} of each of 32 threads {} lanes of their warp{}",
+                         counted(move.ldst.registers(), "register"), move.kind == MoveKind::ld ? "<-" : "->",
+                         move.ldst.pack_16b ? ", two 16-bit cells a register" : "");
+    }
+    if (move.kind != MoveKind::cp) return "31 of 32 lanes move down by one, in 8 columns";
+    const std::string_view unpacked =
+        move.source_format == CpSourceFormat::b4x16_p64   ? "; b4x16_p64 unpacked into bytes"
+        : move.source_format == CpSourceFormat::b6x16_p32 ? "; b6x16_p32 unpacked into bytes"
+                                                          : "";
+    return fmt::format("{} rows of {} bytes of shared memory -> Tensor Memory, {} each{}", move.shape().rows,
+                       move.shape().row_bytes, counted(move.shape().copies, "lane"), unpacked);
+  }
+
+  /// An id of scales as the statement has it, a number or a register; without a statement its name.
+  std::string id(std::string_view name) const {
+    if (!operands_) return std::string(name);
+    for (const StatementOperand& operand : *operands_) {
+      const size_t comma = operand.text.find(',');
+      if (operand.name.find(name) == std::string_view::npos || comma == std::string::npos) continue;
+      const bool second = name.starts_with("thread");
+      std::string one = second ? operand.text.substr(comma + 1) : operand.text.substr(0, comma);
+      std::erase_if(one, [](char c) { return c == '{' || c == '}' || c == ' '; });
+      return printable(one);
+    }
+    return std::string(name);
+  }
+  /// "bytes 0..3", "byte %rs1", "bytes byte-id-a and up, 2 of them".
+  std::string print_bytes(std::string_view name, int count) const {
+    const std::string first = id(name);
+    if (count == 1) return "byte " + first;
+    if (first.size() == 1 && first[0] >= '0' && first[0] <= '3')
+      return fmt::format("bytes {}..{}", first, first[0] - '0' + count - 1);
+    return fmt::format("{} bytes from {}", count, first);
+  }
+
+  Target target_;
+  const std::vector<StatementOperand>* operands_;
+};
+
+/// What a number says where an instruction has it.
+struct ImmediateMeaning {
+  std::string_view name;
+  int64_t value;
+  std::string_view meaning;
+};
+constexpr auto immediate_meanings = std::to_array<ImmediateMeaning>({
+    {"scale-d", 0, "D = A B, what D held counts for nothing"},
+    {"scale-d", 1, "D = A B + D"},
+    {"enable-input-d", 0, "D = A B, what D held counts for nothing"},
+    {"enable-input-d", 1, "D = A B + D"},
+    {"imm-scale-a", 1, "A as it is"},
+    {"imm-scale-a", -1, "-A"},
+    {"imm-scale-b", 1, "B as it is"},
+    {"imm-scale-b", -1, "-B"},
+    {"imm-trans-a", 0, "A is K-major"},
+    {"imm-trans-a", 1, "A is M-major"},
+    {"imm-trans-b", 0, "B is K-major"},
+    {"imm-trans-b", 1, "B is N-major"},
+});
+
+std::string meaning_of(const StatementOperand& operand) {
+  for (const ImmediateMeaning& row : immediate_meanings) {
+    if (operand.name == row.name && operand.value == row.value) return std::string(row.meaning);
+  }
+  switch (operand.kind) {
+    case OperandKind::registers: return counted(static_cast<int64_t>(operand.registers.size()), "register");
+    case OperandKind::descriptor:
+      return operand.name == "idesc" ? "the instruction descriptor; bitmma decode WORD --kind KIND reads it"
+                                     : "a descriptor; bitmma decode WORD reads it";
+    case OperandKind::address: return "an address";
+    case OperandKind::predicate: return "1: D = A B + D, 0: D = A B";
+    default: return "";
+  }
+}
+
+/// As it is written; of long vectors the first registers and the last.
+std::string text_of(const StatementOperand& operand) {
+  const std::vector<std::string>& all = operand.registers;
+  if (all.size() <= 4) return shortened(operand.text);
+  return printable(fmt::format("{{{}, {}, ... {}}}", all[0], all[1], all.back()));
+}
+
+Json operands_json(const std::vector<StatementOperand>& operands) {
+  Json json = Json::array();
+  for (const StatementOperand& operand : operands) {
+    Json one{{"name", operand.name}, {"text", printable(operand.text)}};
+    if (operand.kind == OperandKind::registers) one["registers"] = operand.registers.size();
+    if (operand.value) one["value"] = *operand.value;
+    const std::string meaning = meaning_of(operand);
+    if (!meaning.empty()) one["meaning"] = meaning;
+    json.push_back(std::move(one));
+  }
+  return json;
+}
+
+/// One instruction as `decode` says it.
+struct Decoded {
+  std::string guard = {}, mnemonic = {};
+  std::string alike = {};  // the same where the description is the same: the mnemonic with its immediates
+  Target target = Target::sm_90a;
+  std::vector<Violation> violations = {};  // why it is illegal on the target
+  Description said = {};
+};
+
+std::string_view without_guard(std::string_view text) {
+  constexpr std::string_view spaces = " \t\n\v\f\r";
+  while (!text.empty() && spaces.find(text.front()) != std::string_view::npos) text.remove_prefix(1);
+  if (!text.starts_with('@')) return text;
+  text.remove_prefix(std::min(text.find_first_of(spaces), text.size()));
+  while (!text.empty() && spaces.find(text.front()) != std::string_view::npos) text.remove_prefix(1);
+  return text;
+}
+
+Decoded decode_companion(const std::string& text, std::optional<Target> target) {
+  const Companion one = parse_companion(text);
+  const CompanionInfo& row = *one.info;
+  const Target usual = row.targets.contains(Target::sm_90a) ? Target::sm_90a : row.targets.first();
+  Decoded decoded{.guard = one.guard, .mnemonic = one.mnemonic, .target = target.value_or(usual)};
+  // Of the operands only a number is part of what is said.
+  const bool has_number =
+      !one.operands.empty() && one.operands.back().find_first_not_of("0123456789") == std::string::npos;
+  decoded.alike = one.mnemonic + (has_number ? " " + one.operands.back() : "");
+  decoded.violations = violations_of(one, decoded.target);
+  std::vector<std::vector<std::string>> rows{{"does", meaning_of(one)}};
+  if (!row.orders.empty()) rows.push_back({"order", std::string(row.orders)});
+  rows.push_back({"has it", print(row.targets)});
+  rows.push_back({"written", fmt::format("{} [{}]", row.operands.empty() ? "no operands" : row.operands, row.source)});
+  decoded.said.json = {
+      {"does", meaning_of(one)}, {"orders", row.orders}, {"targets", print(row.targets)}, {"source", row.source}};
+  for (const std::string& operand : one.operands) decoded.said.json["operands"].push_back(printable(operand));
+  decoded.said.text = print_table(rows);
+  return decoded;
+}
+
+/// Everything that is wrong with the instruction as it is written. What an instruction descriptor says is not: it is as
+/// the kind usually has it.
+std::vector<Violation> illegal_in(Instruction instruction, bool is_mnemonic, Target target) {
+  // .ashift wants A in Tensor Memory, and only operands say where it is.
+  if (is_mnemonic && print(instruction).find(".ashift") != std::string::npos)
+    instruction = with_a_source(instruction, OperandSource::tmem);
+  return violations_of(instruction, target);
+}
+
+/// The kind of an instruction with an instruction descriptor.
+std::optional<MmaKind> kind_of(const Instruction& instruction) {
+  const Form* form = has_descriptor(instruction) ? find_form(instruction) : nullptr;
+  return form ? form->kind : std::nullopt;
+}
+
+/// The instruction descriptor, where the file moves it as a number into the register that the statement names.
+std::optional<uint32_t> idesc_in(const Statement& statement, const PtxFile& file) {
+  if (!kind_of(statement.instruction)) return std::nullopt;
+  for (const StatementOperand& operand : statement.operands) {
+    if (operand.name != "idesc") continue;
+    if (const auto number = file.constants.find(operand.text); number != file.constants.end())
+      return static_cast<uint32_t>(number->second);  // signed, in PTX of 32 bits
+  }
+  return std::nullopt;
+}
+
+/// Throws Error for what cannot be read; what is read and illegal is said in `violations`.
+/// The file says which registers hold numbers.
+Decoded decode_statement(const std::string& text, std::optional<Target> target, const PtxFile& file = {}) {
+  const std::string_view bare = without_guard(text);
+  const std::string mnemonic(bare.substr(0, bare.find_first_of(" \t\n\v\f\r{[,;")));
+  if (find_companion(mnemonic)) return decode_companion(text, target);
+  const bool is_mnemonic = bare.size() == mnemonic.size();
+  Statement statement;
+  if (is_mnemonic) statement.instruction = parse_instruction(mnemonic);
+  else statement = parse_ptx_statement(text);
+  const Instruction& instruction = statement.instruction;
+  Decoded decoded{
+      .guard = statement.guard, .mnemonic = print(instruction), .target = target.value_or(default_target(instruction))};
+  const std::optional<uint32_t> idesc = idesc_in(statement, file);
+  try {
+    decoded.violations =
+        illegal_in(idesc ? with_immediate(instruction, "idesc", *idesc) : instruction, is_mnemonic, decoded.target);
+  } catch (const Error& error) {
+    decoded.violations = error.violations();  // of the descriptor
+  }
+  decoded.alike = decoded.mnemonic;
+  std::vector<std::vector<std::string>> operands;
+  for (const StatementOperand& operand : statement.operands) {
+    operands.push_back({std::string(operand.name), text_of(operand), meaning_of(operand)});
+    if (idesc && operand.name == "idesc") {
+      operands.back()[1] += fmt::format(" = {:#010x}", *idesc);
+      decoded.alike += operands.back()[1].substr(operand.text.size());
+    }
+    if (operand.kind == OperandKind::immediate || operand.value)
+      decoded.alike += fmt::format(" {}={}", operand.name, operand.text);
+  }
+  if (!decoded.violations.empty()) return decoded;
+  decoded.said = std::visit(Describer(decoded.target, is_mnemonic ? nullptr : &statement.operands), instruction);
+  if (is_mnemonic) return decoded;
+  decoded.said.json["operands"] = operands_json(statement.operands);
+  if (idesc) {
+    const InstructionDescriptor descriptor = decode_instruction_descriptor(*kind_of(instruction), *idesc);
+    decoded.said.json["idesc"] = Json::parse(report_instruction_descriptor(descriptor.kind, *idesc));
+    decoded.said.text += print_shape_and_types(descriptor) + "\n";
+  }
+  decoded.said.text += print_table(operands);
+  return decoded;
+}
+
+Json decoded_json(const Decoded& decoded) {
+  Json json{{"instruction", decoded.mnemonic}, {"target", print(decoded.target)}};
+  if (!decoded.guard.empty()) json["guard"] = decoded.guard;
+  json.update(decoded.said.json);
+  return json;
+}
+
+std::string with_guard(const Decoded& decoded) {
+  return decoded.guard.empty() ? decoded.mnemonic : decoded.guard + " " + decoded.mnemonic;
+}
+
+/// `text` with every line moved to the right.
+std::string indented(const std::string& text) {
+  std::string moved;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    moved += "    " + text.substr(at, end - at) + '\n';
+    at = end + 1;
+  }
+  return moved;
+}
+
+/// Where the instructions of a file run, and what is to be said about it.
+struct FileTarget {
+  std::optional<Target> target = {};  // nothing: what each instruction means by itself
+  std::string said = {};
+};
+
+/// True where everything that can be read is legal on the target.
+bool takes_all(const PtxFile& file, Target target) {
+  return std::ranges::all_of(file.statements, [&](const PtxStatement& statement) {
+    try {
+      return decode_statement(statement.text, target).violations.empty();
+    } catch (const Error&) {
+      return true;  // wherever it runs
+    }
+  });
+}
+
+FileTarget target_of(const PtxFile& file, const DecodeFlags& flags) {
+  if (const auto asked = flags.target.asked())
+    return {.target = asked, .said = fmt::format("target {}", print(*asked))};
+  if (file.target.empty())
+    return {.said = "no .target: each instruction is taken for the target that it means by itself"};
+  const auto named = target_named(file.target);
+  if (!named)
+    return {.said =
+                fmt::format(".target {} is not known: each instruction is taken for the target that it means by itself",
+                            shortened(file.target))};
+  const auto with_a = target_named(file.target + "a");
+  if (with_a && !takes_all(file, *named) && takes_all(file, *with_a)) {
+    return {.target = with_a,
+            .said = fmt::format("target {}: the text says .target {}, which lacks some of its instructions; compilers "
+                                "hand such text to ptxas as {}",
+                                print(*with_a), print(*named), print(*with_a))};
+  }
+  return {.target = named, .said = fmt::format("target {}", print(*named))};
+}
+
+}  // namespace
+
+namespace {
+
+/// What the name of a CUTLASS atom says beside the mnemonic.
+std::string a_source_of(const Instruction& instruction) {
+  const Mma mma = mma_of(instruction);
+  return mma.b_source == OperandSource::registers   ? "A and B in registers"
+         : mma.a_source == OperandSource::registers ? "A in registers, B in shared memory"
+         : mma.a_source == OperandSource::tmem      ? "A in Tensor Memory, B in shared memory"
+                                                    : "A and B in shared memory";
+}
+
+}  // namespace
+
+void decode_ptx(Context& context, const DecodeFlags& flags, const std::string& text, Json& json) {
+  std::vector<std::string> statements;
+  std::string said;  // printed when all is known to be right
+  std::optional<Target> target = flags.target.asked();
+  if (looks_like_cutlass_atom(text)) {
+    const Instruction instruction = parse_cutlass_atom(text);
+    statements.push_back(print(instruction));
+    const std::optional<Target> named = target_of_cutlass_atom(text);
+    if (!target && named && targets_of(instruction).contains(*named)) target = named;
+    said = fmt::format("{}: {}\n", shortened(text), a_source_of(instruction));
+  }
+  for (PtxStatement& one : scan_ptx(text).statements) statements.push_back(std::move(one.text));
+  if (statements.empty()) statements.push_back(text);  // which then is refused by name
+  for (const std::string& one : statements) {
+    const Decoded decoded = decode_statement(one, target);
+    if (!decoded.violations.empty()) throw Error(decoded.violations);
+    if (flags.json) json.push_back(decoded_json(decoded));
+    said += fmt::format("{}\ntarget: {}\n", with_guard(decoded), print(decoded.target)) + decoded.said.text;
+  }
+  if (!flags.json) context.terminal.out << said;
+}
+
+void decode_ptx_file(Context& context, const DecodeFlags& flags, const std::string& path, Json& json) {
+  const MappedFile mapped(path);
+  const PtxFile file = scan_ptx({reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()});
+  mapped.require_unchanged();
+  const FileTarget chosen = target_of(file, flags);
+  std::ostream& out = context.terminal.out;
+  Json listed = Json::array();
+  std::map<std::string, size_t> first_line;  // of every description
+  std::map<std::string, int64_t> counts;     // by mnemonic
+  int64_t legal = 0, illegal = 0, unknown = 0;
+  if (!flags.json) out << fmt::format("{}: {}\n", printable(path), chosen.said);
+  for (const PtxStatement& statement : file.statements) {
+    const std::string place = fmt::format("{}:{}", printable(path), statement.line);
+    Decoded decoded;
+    bool is_known = true;
+    try {
+      decoded = decode_statement(statement.text, chosen.target, file);
+    } catch (const Error& error) {
+      is_known = false;
+      decoded.mnemonic = shortened(without_guard(statement.text).substr(0, without_guard(statement.text).find(' ')));
+      decoded.violations = error.violations();
+    }
+    const bool is_legal = decoded.violations.empty();
+    ++(is_legal ? legal : is_known ? illegal : unknown);
+    ++counts[decoded.mnemonic];
+    if (flags.json) {
+      Json one{{"line", statement.line}, {"legal", is_legal}};
+      one.update(decoded_json(decoded));
+      if (!is_known) one.erase("target");
+      if (!is_legal) one["violations"] = to_json(decoded.violations);
+      listed.push_back(std::move(one));
+      continue;
+    }
+    out << fmt::format("{}: {}\n", place, with_guard(decoded));
+    for (const Violation& violation : decoded.violations)
+      out << "    " << colored(context, 31, is_known ? "illegal: " : "not read: ") << print(violation) << '\n';
+    if (!is_legal) continue;
+    const auto [first, is_new] = first_line.emplace(decoded.alike, statement.line);
+    out << (is_new ? indented(decoded.said.text) : fmt::format("    as in line {}\n", first->second));
+  }
+  if (illegal + unknown > 0) context.exit_code = exit_differs;
+  if (flags.json) {
+    Json summary = Json::object();
+    for (const auto& [mnemonic, count] : counts) summary[mnemonic] = count;
+    json.push_back({{"file", printable(path)},
+                    {"version", printable(file.version)},
+                    {"target", chosen.target ? Json(print(*chosen.target)) : Json()},
+                    {"instructions", listed},
+                    {"counts", summary},
+                    {"legal", legal},
+                    {"illegal", illegal},
+                    {"not_read", unknown}});
+    return;
+  }
+  if (file.statements.empty()) {
+    out << "no instruction of tensor cores in it\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> table{{"count", "instruction"}};
+  for (const auto& [mnemonic, count] : counts) table.push_back({std::to_string(count), mnemonic});
+  out << print_table(table)
+      << fmt::format("{}: {} legal, {} illegal, {} not read\n",
+                     counted(static_cast<int64_t>(file.statements.size()), "instruction"), legal, illegal, unknown);
+}
+
+}  // namespace bitmma::cli
