@@ -18,10 +18,12 @@ struct DiagnoseFlags {
   bool json = false, list = false, no_pairs = false;
 };
 
-/// The first `count` cases, the one behind them and the last one: faults look at the neighbours of a case.
+/// The first `count` cases and the one behind them, 64 at least, and the last one: faults look at the neighbours of a
+/// case, and at sums of cases.
 std::vector<Case> cases_with_neighbours(const VectorFile& vectors, int64_t count) {
   std::vector<Case> cases;
   const int64_t last = vectors.cases - 1;
+  count = std::max<int64_t>(count, 63);
   for (int64_t index = 0; index <= std::min(count, last); ++index) cases.push_back(case_at(vectors, index));
   if (count < last) cases.push_back(case_at(vectors, last));
   return cases;
