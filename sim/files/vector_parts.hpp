@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bitmma/files/vector_file.hpp"
+#include "bitmma/instruction/place.hpp"
 
 namespace bitmma {
 
@@ -11,5 +12,8 @@ State state_before_at(const VectorFile& vectors, const Instruction& instruction,
 State state_after_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
 /// The logical matrices that the file has.
 LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
+
+/// Where outputs are. Cells of D count from D's own address, whatever it is in the case.
+PlaceMap places_of_d(const Instruction& instruction);
 
 }  // namespace bitmma

@@ -177,7 +177,8 @@ void add_list(CLI::App& app, Context& context) {
   command->add_flag("--json", flags->json, "the table as JSON");
   command->add_flag("--markdown", flags->markdown, "the table as in README");
   command->add_flag("--mnemonics", flags->mnemonics, "every legal mnemonic, a line each");
-  command->footer("Examples:\n  bitmma list\n  bitmma list --target sm_103a\n  bitmma list --mnemonics | grep e4m3");
+  command->footer("Examples:\n  bitmma list\n  bitmma list --target sm_103a\n  bitmma list --mnemonics | grep e4m3\n" +
+                  meaning_of_rule);
   command->callback([flags, &context] { run_list(context, *flags); });
 }
 

@@ -106,10 +106,13 @@ constexpr auto descriptor_rows = std::to_array<DescriptorRow>({
 });
 
 /// The XOR of a swizzle is its own inverse: what it does on one side alone is the same on either.
-std::string print_mode_fault(const SwizzleInfo& own, const SwizzleInfo& mode) {
+std::string print_mode_fault(const SwizzleInfo& own, const SwizzleInfo& mode, Major major) {
   if (own.bits == 0) return fmt::format("read with swizzle {}, but written without", mode.name);
   if (mode.bits == 0) return fmt::format("written without swizzle, but read with {}; or the other way round", own.name);
-  return fmt::format("read with swizzle {} instead of {}", mode.name, own.name);
+  return fmt::format("read with swizzle {} instead of {}{}", mode.name, own.name,
+                     mode.rows_per_atom < 8 && major == Major::k
+                         ? ", which PTX has for MN-major alone: what it reads here is a model choice"
+                         : "");
 }
 
 /// The operand as another swizzle mode reads it.
@@ -119,7 +122,7 @@ void add_modes(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
     const Swizzle mode = other.id;
     if (mode == own || other.code(s.one().target) < 0) continue;
     const bool confuses_codes = mode == Swizzle::b128_atom32 || own == Swizzle::b128_atom32;
-    reread(rows, x, fmt::format("swizzle.{}", other.name), print_mode_fault(info(own), other),
+    reread(rows, x, fmt::format("swizzle.{}", other.name), print_mode_fault(info(own), other, matrix.major),
            confuses_codes ? "bits 61-63 of the descriptor: 2 is 128, 1 is 128 with atoms of 32 bytes"
                           : "the swizzle field of the descriptor, and the swizzle of the TMA map that wrote the tile",
            [mode](SmemMatrix& m) { return m.descriptor.swizzle = mode, true; });
