@@ -89,7 +89,8 @@ std::string print_where(const Comparison& comparison, const Instruction& instruc
   const std::vector<std::string> patterns = patterns_of(comparison.map, instruction);
   std::string text = fmt::format("where: {}\n", fmt::join(patterns, "; "));
   const bool is_everywhere = std::ranges::find(comparison.map.counts, 0) == comparison.map.counts.end();
-  if (is_everywhere || comparison.mismatches < 2) return text;
+  const bool is_scattered = patterns.size() == 1 && patterns[0].starts_with("scattered");
+  if (is_everywhere || is_scattered || comparison.mismatches < 2) return text;
   const DrawnMap drawn = draw(comparison.map);
   text += fmt::format("map: {} a line, {} a character; . same, + some differ, # all differ\n",
                       counted(drawn.rows_per_line, "row"), counted(drawn.cols_per_character, "column"));
