@@ -12,6 +12,7 @@
 #include "../arithmetic/special_values.hpp"
 #include "../arithmetic/terms.hpp"
 #include "../arithmetic/what_if.hpp"
+#include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -19,8 +20,8 @@
 namespace bitmma {
 namespace {
 
-/// The value whole in units of 2^quantum, the rest dropped.
-AlignedNumber align(const Exact& value, std::optional<int> exponent, int quantum) {
+/// The value whole in units of 2^quantum, the rest dropped and added to `lost`.
+AlignedNumber align(const Exact& value, std::optional<int> exponent, int quantum, ExactSum& lost) {
   AlignedNumber aligned{.exponent = exponent};
   if (value.magnitude == 0) return aligned;
   const int shift = value.exponent - quantum;
@@ -29,7 +30,10 @@ AlignedNumber align(const Exact& value, std::optional<int> exponent, int quantum
     units = value.magnitude << shift;
   } else {
     units = -shift > 63 ? 0 : value.magnitude >> -shift;
-    aligned.loses_bits = -shift > 63 || (units << -shift) != value.magnitude;
+    const uint64_t dropped = value.magnitude - (-shift > 63 ? 0 : units << -shift);
+    aligned.loses_bits = dropped != 0;
+    aligned.dropped = std::ldexp(static_cast<double>(dropped), shift) * (value.negative ? -1 : 1);
+    lost.add({.negative = value.negative, .magnitude = dropped, .exponent = value.exponent});
   }
   const auto kept = static_cast<int64_t>(units);
   aligned.kept = value.negative ? -kept : kept;
@@ -56,12 +60,12 @@ class Aligner {
     result.quantum = result.max_exponent - model_.fraction_bits;
     return result;
   }
-  AlignedNumber aligned_c(const Alignment& alignment) const {
+  AlignedNumber aligned_c(const Alignment& alignment, ExactSum& lost) const {
     if (!c_) return {};
     const Exact value{.negative = c_->negative,
                       .magnitude = c_->significand,
                       .exponent = c_->exponent - info(model_.output).mantissa_bits};
-    return align(value, c_exponent_, alignment.quantum);
+    return align(value, c_exponent_, alignment.quantum, lost);
   }
 
  private:
@@ -72,17 +76,17 @@ class Aligner {
 };
 
 SumOfProducts sum_of_products(const AccumulatorModel& model, std::span<const ExactTerm> terms,
-                              const std::optional<Decoded>& c) {
+                              const std::optional<Decoded>& c, ExactSum& lost) {
   const auto exponent_of = [](const ExactTerm& term) {
     return term.product.magnitude == 0 ? std::nullopt : std::optional(term.exponent());
   };
   Aligner aligner(model, c);
   for (const ExactTerm& term : terms) aligner.take(exponent_of(term), fmt::format("k = {}", term.k));
   SumOfProducts sum{.alignment = aligner.alignment()};
-  sum.c = aligner.aligned_c(sum.alignment);
+  sum.c = aligner.aligned_c(sum.alignment, lost);
   sum.sum = sum.c.kept;
   for (const ExactTerm& term : terms) {
-    sum.terms.push_back(align(term.product, exponent_of(term), sum.alignment.quantum));
+    sum.terms.push_back(align(term.product, exponent_of(term), sum.alignment.quantum, lost));
     sum.sum += sum.terms.back().kept;
   }
   return sum;
@@ -96,7 +100,7 @@ int64_t quarters(const ExactTerm& term) {
 }
 
 SumOfGroups sum_of_groups(const AccumulatorModel& model, const BlockScales& scales, std::span<const ExactTerm> terms,
-                          const std::optional<Decoded>& c) {
+                          const std::optional<Decoded>& c, ExactSum& lost) {
   const auto groups = static_cast<int>(terms.size()) / group_size;
   SumOfGroups sum;
   std::vector<Exact> totals;
@@ -120,11 +124,11 @@ SumOfGroups sum_of_groups(const AccumulatorModel& model, const BlockScales& scal
     sum.groups.push_back(group);
   }
   sum.alignment = aligner.alignment();
-  sum.c = aligner.aligned_c(sum.alignment);
+  sum.c = aligner.aligned_c(sum.alignment, lost);
   sum.sum = sum.c.kept;
   for (size_t g = 0; g < sum.groups.size(); ++g) {
     AlignedNumber& aligned = sum.groups[g].aligned;
-    aligned = align(totals[g], aligned.exponent, sum.alignment.quantum);
+    aligned = align(totals[g], aligned.exponent, sum.alignment.quantum, lost);
     sum.sum += aligned.kept;
   }
   return sum;
@@ -144,11 +148,12 @@ SumOfIntegers sum_of_integers(const AccumulatorModel& model, const Operands& one
   return sum;
 }
 
-ExplainedSum sum_of_floats(const AccumulatorModel& model, const Operands& one, std::span<const ExactTerm> terms) {
+ExplainedSum sum_of_floats(const AccumulatorModel& model, const Operands& one, std::span<const ExactTerm> terms,
+                           ExactSum& lost) {
   const std::optional<Decoded> c = exact_c(one, 0, 0);
   if (const std::optional<uint32_t> code = special_result(model.output, terms, c)) return SpecialResult{*code};
-  if (model.scaling == Scaling::groups_of_16) return sum_of_groups(model, *one.scales, terms, c);
-  return sum_of_products(model, terms, c);
+  if (model.scaling == Scaling::groups_of_16) return sum_of_groups(model, *one.scales, terms, c, lost);
+  return sum_of_products(model, terms, c, lost);
 }
 
 /// (code - exact) in units of the last place of `code`.
@@ -161,6 +166,25 @@ std::optional<double> error_in_ulp(Format format, uint64_t code, const ExactSum&
       {.negative = value.negative, .magnitude = value.significand, .exponent = value.exponent - row.mantissa_bits});
   difference -= exact;
   return std::ldexp(difference.approximate(), row.mantissa_bits - value.exponent);
+}
+
+/// What the step of `sum` loses: nothing for sums that do not align.
+std::optional<StepLoss> loss_of(const ExplainedSum& sum, const ExactSum& lost, Format format, uint64_t d) {
+  const auto loss = [&](const Alignment& alignment, int64_t kept) {
+    StepLoss step{.aligning = std::ldexp(lost.approximate(), -alignment.quantum)};
+    const FormatInfo& row = info(format);
+    const Decoded value = decode(row, d);
+    if (value.number != NumberClass::finite) return step;
+    ExactSum summed;
+    summed.add(
+        {.negative = kept < 0, .magnitude = static_cast<uint64_t>(std::abs(kept)), .exponent = alignment.quantum});
+    step.aligning_ulp = std::ldexp(lost.approximate(), row.mantissa_bits - value.exponent);
+    if (const std::optional<double> error = error_in_ulp(format, d, summed)) step.rounding_ulp = 0 - *error;
+    return step;
+  };
+  if (const auto* const products = std::get_if<SumOfProducts>(&sum)) return loss(products->alignment, products->sum);
+  if (const auto* const groups = std::get_if<SumOfGroups>(&sum)) return loss(groups->alignment, groups->sum);
+  return std::nullopt;
 }
 
 /// The upper half of a 32-bit element.
@@ -301,8 +325,13 @@ class Explainer {
       }
       explained.terms.push_back(std::move(term));
     }
-    if (is_floating()) explained.sum = sum_of_floats(model_, step, exact);
-    else explained.sum = sum_of_integers(model_, step, explained.terms);
+    if (is_floating()) {
+      ExactSum lost;
+      explained.sum = sum_of_floats(model_, step, exact, lost);
+      explained.loss = loss_of(explained.sum, lost, explained.d_format, explained.d);
+    } else {
+      explained.sum = sum_of_integers(model_, step, explained.terms);
+    }
     return explained;
   }
 
@@ -357,11 +386,20 @@ std::string ulp_text(const std::optional<double>& error) {
 }
 
 std::string kept_text(const AlignedNumber& number) {
-  return fmt::format("kept {}{}", number.kept, number.loses_bits ? " (bits dropped)" : "");
+  return fmt::format("kept {}{}", number.kept,
+                     number.loses_bits ? fmt::format(", dropped {:.4g}", number.dropped) : "");
 }
 
 std::string aligned_text(const AlignedNumber& number) {
   return fmt::format("{}  {}", number.exponent ? fmt::format("  e {}", *number.exponent) : "", kept_text(number));
+}
+
+std::string loss_text(const StepLoss& loss, int quantum) {
+  if (loss.aligning == 0 && loss.rounding_ulp == 0.0) return "dropped: nothing\n";
+  const std::string aligning = fmt::format("dropped by aligning: {:.4g} * 2^{}", loss.aligning, quantum);
+  if (!loss.aligning_ulp || !loss.rounding_ulp) return aligning + "\n";
+  return fmt::format("{}, {:.4g} ulp of D; by rounding the sum to D: {:.4g} ulp\n", aligning, *loss.aligning_ulp,
+                     *loss.rounding_ulp);
 }
 
 std::string sum_text(const Alignment& alignment, int64_t sum) {
@@ -425,6 +463,7 @@ struct BesideC {
 
 struct BelowTerms {
   Format d, c;
+  const std::optional<StepLoss>& loss;
 
   std::string operator()(const IeeeOperation& operation) const {
     const std::string other =
@@ -438,9 +477,16 @@ struct BelowTerms {
   std::string operator()(const SumOfIntegers& sum) const { return fmt::format("sum {}\n", sum.sum); }
   template <typename Sum>
   std::string operator()(const Sum& sum) const {
-    return sum_text(sum.alignment, sum.sum);
+    return sum_text(sum.alignment, sum.sum) + (loss ? loss_text(*loss, sum.alignment.quantum) : "");
   }
 };
+
+/// "0xb193f5fe (-4.3e-09)", and where bits of it are ignored those that are used.
+std::string factor_text(Format format, uint64_t bits) {
+  const uint64_t used = used_bits(format, bits);
+  return fmt::format("{}{} ({})", print_bits(format, bits), used == bits ? "" : ", used " + print_bits(format, used),
+                     print_value(format, used));
+}
 
 std::string places_text(const ExplainedTerm& term) {
   if (!term.a_place || !term.b_place) return "";
@@ -456,9 +502,8 @@ std::string print_step(const Explanation& e, const ExplainedStep& step) {
     const ExplainedTerm& term = step.terms[j];
     text += std::visit(AboveTerm{j}, step.sum);
     if (!std::visit(ShowsTerm{term, j}, step.sum)) continue;
-    text += fmt::format("  k {:>3}  a {} ({}) x b {} ({}){}\n", term.k, print_bits(e.a, term.a_bits),
-                        print_value(e.a, term.a_bits), print_bits(e.b, term.b_bits), print_value(e.b, term.b_bits),
-                        std::visit(BesideTerm{j}, step.sum));
+    text += fmt::format("  k {:>3}  a {} x b {}{}\n", term.k, factor_text(e.a, term.a_bits),
+                        factor_text(e.b, term.b_bits), std::visit(BesideTerm{j}, step.sum));
     text += places_text(term);
   }
   if (step.c_bits) {
@@ -467,10 +512,12 @@ std::string print_step(const Explanation& e, const ExplainedStep& step) {
     if (step.c_place) text += fmt::format("         from {}\n", print(*step.c_place));
   }
   if (!std::holds_alternative<IeeeOperation>(step.sum)) text += "terms that are zero are not shown\n\n";
-  return text + std::visit(BelowTerms{e.d_format, step.c_format}, step.sum);
+  return text + std::visit(BelowTerms{e.d_format, step.c_format, step.loss}, step.sum);
 }
 
 }  // namespace
+
+uint64_t used_bits(Format format, uint64_t bits) { return bits & ~low_mask(info(format).ignored_bits); }
 
 Explanation explain(const Case& one, int row, int col, const AccumulatorModel* replacement) {
   const Mma mma = mma_of(one.instruction);
@@ -520,9 +567,13 @@ std::string print(const Explanation& e) {
                                  : fmt::format("the recorded D is {} ({})\n", print_bits(e.d_format, *e.recorded_d),
                                                print_value(e.d_format, *e.recorded_d));
   }
+  if (info(e.a).ignored_bits > 0) {
+    text +=
+        fmt::format("of {} only the upper {} bits are used\n", info(e.a).name, info(e.a).bits - info(e.a).ignored_bits);
+  }
   if (e.exact) {
-    text += fmt::format("exact: {} = {:.17g}; D is off by {}\n", e.exact->text, e.exact->value,
-                        ulp_text(e.exact->error_ulp));
+    text += fmt::format("exact: {} = {:.17g}; D is {}{}\n", e.exact->text, e.exact->value,
+                        e.exact->error_ulp ? "off by " : "", ulp_text(e.exact->error_ulp));
   }
   for (const Alternative& other : e.alternatives) {
     text +=

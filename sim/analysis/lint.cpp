@@ -77,8 +77,12 @@ void lint_strides(Findings& found, std::string_view name, const SmemMatrix& matr
   if (matrix.descriptor.leading_dim_absolute) return;
   const Strides natural =
       minimal_strides(matrix.major, info(matrix.descriptor.swizzle), matrix.element_bits, matrix.rows, matrix.cols);
+  // Without swizzle core matrices may follow each other along K or along the rows.
+  const bool has_two_orders = matrix.major == Major::k && info(matrix.descriptor.swizzle).bits == 0;
+  const Strides along_rows{.leading_dim_byte_offset = int64_t{16} * matrix.rows, .stride_dim_byte_offset = 128};
   for (const auto& [field, member] : rows) {
     const int64_t value = matrix.descriptor.strides.*member;
+    if (has_two_orders && value == along_rows.*member) continue;
     SmemMatrix other = matrix;
     other.descriptor.strides.*member = value + 4096;
     if (value <= 16 || value == natural.*member || !same_map(matrix, other)) continue;
@@ -89,8 +93,19 @@ void lint_strides(Findings& found, std::string_view name, const SmemMatrix& matr
   }
 }
 
+/// The mode exists for K = 96 of 4 bits, whose rows pass the end of their 128 bytes.
+void lint_leading_mode(Findings& found, std::string_view name, const SmemMatrix& matrix) {
+  constexpr int documented_bytes = 48;
+  const int row_bytes = matrix.cols * matrix.element_bits / 8;
+  if (!matrix.descriptor.leading_dim_absolute || row_bytes == documented_bytes) return;
+  found.advise(fmt::format("{} leading_dim_mode", name), fmt::format("1 with rows of {} bytes of K", row_bytes), "0",
+               "the absolute address is documented for 48 bytes of K alone; what is computed is a model choice",
+               "PTX ISA 9.7.16.3.1.2");
+}
+
 void lint_operand(Findings& found, std::string_view name, const SmemMatrix& matrix, const std::set<int64_t>& bytes,
                   int64_t image_bytes) {
+  lint_leading_mode(found, name, matrix);
   const int64_t needed = int64_t{matrix.rows} * matrix.cols * matrix.element_bits / 8;
   const auto used = static_cast<int64_t>(bytes.size());
   if (used < needed) {

@@ -51,7 +51,10 @@ Json number_json(Format format, uint64_t code) {
 }
 
 Json aligned_json(const AlignedNumber& number) {
-  return {{"exponent", optional_json(number.exponent)}, {"kept", number.kept}, {"bits_dropped", number.loses_bits}};
+  return {{"exponent", optional_json(number.exponent)},
+          {"kept", number.kept},
+          {"bits_dropped", number.loses_bits},
+          {"dropped", number.dropped}};
 }
 
 /// Adds what a kind of sum knows of a step to the step's JSON.
@@ -86,7 +89,7 @@ class SumJson {
   }
   void operator()(const SumOfIntegers& sum) const {
     for (size_t i = 0; i < sum.products.size(); ++i) {
-      json_["terms"][i].update(Json{{"kept", sum.products[i]}, {"bits_dropped", false}});
+      json_["terms"][i].update(Json{{"kept", sum.products[i]}, {"bits_dropped", false}, {"dropped", 0.0}});
     }
     if (step_.c_bits) json_["c"].update(aligned_json({.kept = sum.c}));
     json_["sum"] = sum.sum;
@@ -126,6 +129,9 @@ Json step_json(const Explanation& e, const ExplainedStep& step) {
              {"a_value", print_value(e.a, term.a_bits)},
              {"b", print_bits(e.b, term.b_bits)},
              {"b_value", print_value(e.b, term.b_bits)}};
+    // Where bits are ignored, those that are computed with.
+    if (info(e.a).ignored_bits > 0) one["a_used"] = print_bits(e.a, used_bits(e.a, term.a_bits));
+    if (info(e.b).ignored_bits > 0) one["b_used"] = print_bits(e.b, used_bits(e.b, term.b_bits));
     if (term.a_place) one["a_place"] = to_json(*term.a_place);
     if (term.b_place) one["b_place"] = to_json(*term.b_place);
     if (term.b_high_place) one["b_high_place"] = to_json(*term.b_high_place);
@@ -138,6 +144,11 @@ Json step_json(const Explanation& e, const ExplainedStep& step) {
   }
   json["special"] = Json();
   std::visit(SumJson(e, step, json), step.sum);
+  if (step.loss) {
+    json["dropped"] = {{"by_aligning", step.loss->aligning},
+                       {"by_aligning_ulp", optional_json(step.loss->aligning_ulp)},
+                       {"by_rounding_ulp", optional_json(step.loss->rounding_ulp)}};
+  }
   return json;
 }
 

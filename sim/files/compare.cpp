@@ -25,15 +25,6 @@ std::string shape_of(const Matrix& matrix) {
   return fmt::format("{} x {} {}", matrix.rows(), matrix.cols(), info(matrix.format()).name);
 }
 
-/// Where the first differing output is. Cells of D count from D's own address, whatever it is in the case.
-PlaceMap output_places(const Instruction& instruction) {
-  State nowhere;
-  for (const FieldRule& rule : fields_of(instruction)) {
-    if (info(rule.field).is_number) nowhere.set(rule.field, 0);
-  }
-  return {instruction, default_target(instruction), nowhere, Role::d};
-}
-
 struct PlacePrinter {
   bool relative_to_d = false;
 
@@ -61,6 +52,7 @@ Comparison& Comparison::operator+=(const Comparison& other) {
   outputs += other.outputs;
   mismatches += other.mismatches;
   cases_with_mismatches += other.cases_with_mismatches;
+  map += other.map;
   if (other.first && (!first || other.first->case_index < first->case_index)) first = other.first;
   return *this;
 }
@@ -73,15 +65,18 @@ Comparison compare_case(const Instruction& instruction, int64_t case_index, cons
   }
   Comparison result{.cases = 1, .outputs = static_cast<int64_t>(expected.size())};
   if (std::ranges::equal(expected.words(), actual.words())) return result;
+  result.map = {
+      .rows = expected.rows(), .cols = expected.cols(), .counts = std::vector<int64_t>(expected.size()), .cases = 1};
   for (int row = 0; row < expected.rows(); ++row) {
     for (int col = 0; col < expected.cols(); ++col) {
       if (expected.code(row, col) == actual.code(row, col)) continue;
       ++result.mismatches;
+      ++result.map.counts[static_cast<size_t>(row) * static_cast<size_t>(expected.cols()) + static_cast<size_t>(col)];
       if (result.first) continue;
       result.first = Mismatch{.case_index = case_index,
                               .row = row,
                               .col = col,
-                              .place = output_places(instruction).place_of(row, col),
+                              .place = places_of_d(instruction).place_of(row, col),
                               .relative_to_d = is_mma(instruction),
                               .format = expected.format(),
                               .expected = expected.code(row, col),

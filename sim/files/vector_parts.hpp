@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bitmma/files/vector_file.hpp"
+#include "bitmma/instruction/place.hpp"
 
 namespace bitmma {
 
@@ -14,5 +15,8 @@ LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruc
 
 /// Runs the case: the state after, and D among its logical matrices where they are wanted.
 void execute_case(Case& one, bool logical_d_too);
+
+/// Where outputs are. Cells of D count from D's own address, whatever it is in the case.
+PlaceMap places_of_d(const Instruction& instruction);
 
 }  // namespace bitmma

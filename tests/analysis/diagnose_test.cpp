@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <mutex>
 #include <set>
 
@@ -63,6 +64,9 @@ std::vector<Subject> subjects() {
                                .b = Format::bf16,
                                .a_source = OperandSource::tmem,
                                .ashift = true})},
+      {.instruction = tcgen05({.kind = MmaKind::f8f6f4, .n = 64, .a = Format::e4m3, .b = Format::e2m1})},
+      {.instruction = wgmma({.n = 16, .a = Format::e4m3, .b = Format::e4m3}),
+       .placement = {.a = {.swizzle = Swizzle::none}, .b = {.swizzle = Swizzle::none}}},
   };
 }
 
@@ -214,6 +218,133 @@ TEST_CASE("two faults together are found where one does not explain") {
   const Diagnosis diagnosis = diagnose(cases, planted);
   REQUIRE(!diagnosis.findings.empty());
   CHECK(diagnosis.findings.front().explains_all);
+}
+
+namespace {
+
+/// Shared memory and descriptors of an m64n32k16 of f16 in swizzle 128, as a program sees them.
+class Program {
+ public:
+  explicit Program(Case& one)
+      : one_(one), image_(one.before.bytes(Field::smem).begin(), one.before.bytes(Field::smem).end()) {}
+  ~Program() {
+    const auto bytes = static_cast<int64_t>(image_.size());
+    one_.before.set(Field::smem, std::move(image_), {bytes});
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  int64_t start(Field descriptor) const { return static_cast<int64_t>(one_.before.number(descriptor) & 0x3FFF) * 16; }
+  void set_start(Field descriptor, int64_t byte) {
+    one_.before.set(descriptor,
+                    (one_.before.number(descriptor) & ~uint64_t{0x3FFF}) | static_cast<uint64_t>(byte / 16));
+  }
+  void set_sbo(Field descriptor, int64_t bytes) {
+    const uint64_t others = one_.before.number(descriptor) & ~(uint64_t{0x3FFF} << 32);
+    one_.before.set(descriptor, others | static_cast<uint64_t>(bytes / 16) << 32);
+  }
+  void clear(int64_t from, int64_t bytes) { std::fill_n(image_.begin() + from, bytes, uint8_t{0}); }
+  void put(int64_t byte, uint32_t code) {
+    image_[static_cast<size_t>(byte)] = static_cast<uint8_t>(code);
+    image_[static_cast<size_t>(byte) + 1] = static_cast<uint8_t>(code >> 8);
+  }
+  /// Another stage behind the first: what there is, the other way round.
+  void add_stage(int64_t at) {
+    std::vector<uint8_t> first(image_);
+    image_.resize(static_cast<size_t>(at));
+    image_.insert(image_.end(), first.rbegin(), first.rend());
+  }
+
+ private:
+  Case& one_;
+  std::vector<uint8_t> image_;
+};
+
+constexpr int64_t swizzled(int64_t byte) { return byte ^ (byte >> 3 & 0x70); }
+
+}  // namespace
+
+TEST_CASE("mistakes in images and descriptors, made as programs make them, are found") {
+  struct Mistake {
+    std::string id;
+    std::function<void(Case& expected)> prepare;
+    std::function<void(Case& wrong)> make;
+  };
+  const auto nothing = [](Case&) {};
+  const auto write_a = [](Case& one, auto&& byte_of) {
+    const Matrix a = operands_of(one).a;
+    Program program(one);
+    const int64_t start = program.start(Field::a_desc);
+    program.clear(start, 8192);
+    for (int row = 0; row < 64; ++row) {
+      for (int k = 0; k < 16; ++k) program.put(start + byte_of(row, k), a(row, k));
+    }
+  };
+  const std::vector<Mistake> table = {
+      {"a.written.linear", nothing, [&](Case& one) { write_a(one, [](int row, int k) { return 128 * row + 2 * k; }); }},
+      {"a.written.plain", nothing, [&](Case& one) { write_a(one, [](int row, int k) { return 32 * row + 2 * k; }); }},
+      {"a.written.plain_transposed", nothing,
+       [&](Case& one) { write_a(one, [](int row, int k) { return 128 * k + 2 * row; }); }},
+      {"a.rows_reversed", nothing,
+       [&](Case& one) { write_a(one, [](int row, int k) { return swizzled(128 * (row ^ 7) + 2 * k); }); }},
+      {"a.sbo.512", nothing, [](Case& one) { Program(one).set_sbo(Field::a_desc, 512); }},
+      {"b.sbo.2048", [](Case& one) { Program(one).add_stage(16384); },
+       [](Case& one) { Program(one).set_sbo(Field::b_desc, 2048); }},
+      {"b.other_buffer", nothing,
+       [](Case& one) {
+         Program program(one);
+         program.set_start(Field::b_desc, program.start(Field::a_desc));
+       }},
+      {"b.start.+16384", [](Case& one) { Program(one).add_stage(16384); },
+       [](Case& one) {
+         Program program(one);
+         program.set_start(Field::b_desc, program.start(Field::b_desc) + 16384);
+       }},
+  };
+  for (const Mistake& mistake : table) {
+    std::vector<Case> cases = cases_of(subjects()[0], 0);
+    std::vector<Matrix> wrong;
+    for (Case& one : cases) {
+      mistake.prepare(one);
+      Case changed = one;
+      mistake.make(changed);
+      wrong.push_back(computed_d(changed));
+    }
+    const Diagnosis diagnosis = diagnose(cases, wrong);
+    INFO(mistake.id);
+    REQUIRE(!diagnosis.findings.empty());
+    INFO(diagnosis.findings[0].faults[0].id);
+    CHECK(diagnosis.findings[0].explains_all);
+    CHECK(rank_of(diagnosis, mistake.id) == 1);
+  }
+}
+
+TEST_CASE("D of a whole loop over K is found, from the image and from the cases of a file") {
+  const std::vector<Case> cases = cases_of(subjects()[0], 0);
+  // The image holds rows of 128 bytes: four blocks of K, 32 bytes further on each.
+  std::vector<Matrix> from_image;
+  for (const Case& one : cases) {
+    Case step = one;
+    Matrix d = computed_d(step);
+    for (int block = 1; block < 4; ++block) {
+      for (const Field descriptor : {Field::a_desc, Field::b_desc}) {
+        Program program(step);
+        program.set_start(descriptor, program.start(descriptor) + 32);
+      }
+      Operands operands = operands_of(step);
+      operands.c = d;
+      d = multiply_accumulate(model_for(one.instruction, one.target), operands);
+    }
+    from_image.push_back(d);
+  }
+  CHECK(rank_of(diagnose(cases, from_image), "d.blocks_of_k.4") == 1);
+  // Every case is a step: D of the second has that of the first in it, or both have all.
+  Operands second = operands_of(cases[1]);
+  second.c = computed_d(cases[0]);
+  const Matrix all = multiply_accumulate(model_for(cases[0].instruction, cases[0].target), second);
+  const std::vector<Matrix> running{computed_d(cases[0]), all}, whole{all, all};
+  CHECK(rank_of(diagnose(cases, running), "d.running_sum") == 1);
+  CHECK(rank_of(diagnose(cases, whole), "d.sum_of_cases.2") == 1);
 }
 
 TEST_CASE("random bits are explained by nothing, and bad requests are refused") {

@@ -248,3 +248,47 @@ TEST_CASE("explain refuses what is not there") {
   CHECK_THROWS_WITH(explain(Case{.instruction = tmem_move({.kind = MoveKind::shift})}, 0, 0),
                     ContainsSubstring("it moves bits and computes nothing"));
 }
+
+TEST_CASE("what a step drops, by aligning and by rounding, is what lies between the exact result and D") {
+  int counted = 0, losing = 0;
+  for (const Subject& subject : subjects()) {
+    const Case one = recorded_case(subject.instruction, subject.distribution);
+    for (int row = 0; row < 8; ++row) {
+      const Explanation e = explain(one, row, row % 8);
+      if (e.steps.size() != 1 || !e.exact || !e.exact->error_ulp) continue;
+      REQUIRE(e.steps[0].loss.has_value());
+      const StepLoss& loss = *e.steps[0].loss;
+      REQUIRE(loss.aligning_ulp.has_value());
+      const double all = *loss.aligning_ulp + *loss.rounding_ulp;
+      INFO(e.instruction << " row " << row << ": " << all << " and " << *e.exact->error_ulp);
+      CHECK(std::abs(all + *e.exact->error_ulp) <= 1e-9 * std::max(1.0, std::abs(*loss.aligning_ulp)));
+      ++counted;
+      losing += all != 0;
+      // The terms' own losses are those of the step.
+      if (const auto* const sum = std::get_if<SumOfProducts>(&e.steps[0].sum)) {
+        double dropped = sum->c.dropped;
+        for (const AlignedNumber& term : sum->terms) {
+          CHECK(term.loses_bits == (term.dropped != 0));
+          CHECK(std::abs(term.dropped) < 1);
+          dropped += term.dropped;
+        }
+        CHECK(std::abs(dropped - loss.aligning) < 1e-9);
+      }
+    }
+  }
+  CHECK(counted > 100);
+  CHECK(losing > 50);
+}
+
+TEST_CASE("of tf32 the 13 ignored bits are shown with the ones that are used") {
+  const Case one =
+      recorded_case(parse_instruction("wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32"), Distribution::bits);
+  const Explanation e = explain(one, 1, 1);
+  CHECK(used_bits(Format::tf32, 0xb193f5fe) == 0xb193e000);
+  CHECK(used_bits(Format::f16, 0xf5fe) == 0xf5fe);
+  const uint64_t a = e.steps[0].terms[0].a_bits;
+  REQUIRE(a != used_bits(Format::tf32, a));
+  CHECK_THAT(print(e), ContainsSubstring(print_bits(Format::tf32, a) + ", used " +
+                                         print_bits(Format::tf32, used_bits(Format::tf32, a))) &&
+                           ContainsSubstring("of tf32 only the upper 19 bits are used"));
+}

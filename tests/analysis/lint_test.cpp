@@ -54,6 +54,17 @@ TEST_CASE("lint says what is suspicious, and nothing of what is not") {
   CHECK(fields(eight, nothing).empty());  // 8 rows have no second group, and 1024 is what everybody writes there
   eight.placement.b = {.swizzle = Swizzle::b128, .padding_bytes = 1024};
   CHECK_THAT(fields(eight, nothing), ContainsSubstring("B stride_dim_byte_offset;"));
+  // Core matrices that follow each other along the rows: LBO of 8 rows, SBO 128, though 8 rows have no second group.
+  eight.placement.b = {.swizzle = Swizzle::none};
+  CHECK(fields(eight, [](State& state) {
+          state.set(Field::b_desc,
+                    (state.number(Field::b_desc) & 0x3FFF) | uint64_t{128 / 16} << 16 | uint64_t{128 / 16} << 32);
+        }).empty());
+  // The absolute mode away from 48 bytes of K.
+  const Subject f4{.instruction = tcgen05({.kind = MmaKind::mxf4nvf4, .n = 16, .scale_type = Format::ue4m3})};
+  CHECK_THAT(
+      fields(f4, [](State& state) { state.set(Field::a_desc, state.number(Field::a_desc) | uint64_t{1} << 52); }),
+      ContainsSubstring("A leading_dim_mode;"));
   Subject nvfp4{.instruction = tcgen05({.kind = MmaKind::mxf4nvf4, .n = 16, .scale_type = Format::ue4m3})};
   CHECK(fields(nvfp4, nothing).empty());
   CHECK_THAT(fields(nvfp4, [](State& state) { std::ranges::fill(state.writable_words(Field::tmem), 0); }),

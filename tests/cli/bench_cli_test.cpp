@@ -11,6 +11,7 @@ TEST_CASE("bench measures what the filter names, on the instruction set asked fo
   const std::string best(cpu_target());
   const Outcome text = run({"bench", "mma.sync mxf4", "--seconds", "0.001", "--threads", "2"});
   CHECK(text.code == 0);
+  CHECK_THAT(text.err, ContainsSubstring("bench: ") && ContainsSubstring(" case, about 1 s"));
   CHECK_THAT(text.out, ContainsSubstring("mma.sync mxf4nvf4 e2m1 -> f32 m16n8k64") &&
                            ContainsSubstring("2 threads 1e9 terms/s") && !ContainsSubstring("wgmma") &&
                            ContainsSubstring("Hot loops for " + best));

@@ -51,3 +51,38 @@ TEST_CASE("compare counts one case as one, and names the target") {
   CHECK_THAT(run({"compare", path, path}).out,
              ContainsSubstring("same: 512 outputs of 1 case (") && ContainsSubstring("), target sm_90a\n"));
 }
+
+TEST_CASE("compare and verify say where outputs differ, and compare that the targets do") {
+  const test::TemporaryFolder folder;
+  const std::string golden = folder.path("golden.safetensors"), bad = folder.path("bad.safetensors");
+  REQUIRE(run({"golden", f16, "--cases", "2", "-o", golden}).code == 0);
+  TensorFile file = read_tensor_file(golden);
+  std::vector<uint8_t> d(file.find("d_regs")->bytes.begin(), file.find("d_regs")->bytes.end());
+  for (size_t reg = 2; reg < d.size() / 4; reg += 4) d[reg * 4] ^= 1;  // rows r + 8, even columns
+  file.set(Tensor::from_bytes("d_regs", "U32", {2, 128, 4}, d));
+  write_tensor_file(bad, file);
+  const std::string where =
+      "where: only rows 8..15 of every 16; only columns 0 of every 2; only register 2\n"
+      "map: 4 rows a line, 1 column a character; . same, + some differ, # all differ\n"
+      "  ........\n  ........\n  #.#.#.#.\n";
+  for (const Outcome& outcome : {run({"compare", golden, bad}), run({"verify", bad})}) {
+    CHECK(outcome.code == 1);
+    CHECK_THAT(outcome.out, ContainsSubstring(where));
+  }
+  const auto compared = nlohmann::json::parse(run({"compare", "--json", golden, bad}).out);
+  CHECK(compared["where"][0] == "only rows 8..15 of every 16");
+  CHECK(compared["mismatches_by_row"][8] == 8);
+  CHECK(compared["mismatches_by_col"][1] == 0);
+  CHECK(compared["map"]["lines"][2] == "#.#.#.#.");
+  CHECK(nlohmann::json::parse(run({"verify", "--json", bad}).out)["results"][0]["where"].size() == 3);
+  // Two GPUs.
+  const std::string ampere = folder.path("sm_80.safetensors"), hopper = folder.path("sm_90.safetensors"),
+                    mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
+  for (const auto& [target, path] : {std::pair("sm_80", ampere), std::pair("sm_90", hopper)}) {
+    REQUIRE(run({"golden", mma, "--target", target, "--distribution", "ties", "-o", path}).code == 0);
+  }
+  CHECK_THAT(run({"compare", ampere, hopper}).out,
+             ContainsSubstring("targets sm_80 and sm_90") &&
+                 ContainsSubstring("the targets differ, so D may: sm_80 has steps of 8, F = 24") &&
+                 ContainsSubstring("; sm_90 has F = 25"));
+}

@@ -1,5 +1,7 @@
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "bitmma/files/tensor_file.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
 
@@ -57,4 +59,38 @@ TEST_CASE("diagnose refuses what moves data, with where to look instead") {
   const Outcome outcome = run({"diagnose", path});
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err, ContainsSubstring("bitmma verify names the first cell that differs"));
+}
+
+TEST_CASE("diagnose --list fits a terminal, and wrong outputs are placed") {
+  const test::TemporaryFolder folder;
+  const std::string right = folder.path("right.safetensors"), wrong = folder.path("wrong.safetensors");
+  REQUIRE(run({"golden", f16, "--distribution", "normal", "-o", right}).code == 0);
+  REQUIRE(run({"golden", f16, "--distribution", "normal", "--scale-d", "0", "-o", wrong}).code == 0);
+  const std::string list = run({"diagnose", right, "--list"}).out;
+  std::istringstream lines(list);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(line.size() <= 80);
+  }
+  CHECK_THAT(list, ContainsSubstring("\na.written.plain ") && ContainsSubstring("\nd.sum_of_cases.4 ") &&
+                       ContainsSubstring("look at: "));
+  CHECK_THAT(run({"diagnose", right, wrong}).out, ContainsSubstring("\nwhere: everywhere\n"));
+  CHECK(nlohmann::json::parse(run({"diagnose", right, wrong, "--json"}).out)["where"][0] == "everywhere");
+}
+
+TEST_CASE("diagnose knows the mark of a swizzle that one side lacks") {
+  const test::TemporaryFolder folder;
+  const std::string right = folder.path("right.safetensors"), wrong = folder.path("wrong.safetensors");
+  REQUIRE(run({"golden", f16, "--cases", "1", "-o", right}).code == 0);
+  TensorFile file = read_tensor_file(right);
+  std::vector<uint8_t> d(file.find("d_regs")->bytes.begin(), file.find("d_regs")->bytes.end());
+  for (size_t reg = 0; reg < d.size() / 4; ++reg) {
+    const bool first_of_8_rows = reg / 4 % 32 < 4;
+    if (!first_of_8_rows) d[reg * 4] ^= 1;  // of bits that were read elsewhere nothing is known
+  }
+  file.set(Tensor::from_bytes("d_regs", "U32", {1, 128, 4}, d));
+  write_tensor_file(wrong, file);
+  CHECK_THAT(run({"diagnose", right, wrong, "--no-pairs"}).out,
+             ContainsSubstring("448 of 512 outputs of 1 case are wrong (87.5 %)\nwhere: only rows 1..7 of every 8") &&
+                 ContainsSubstring("is the TMA map's swizzle that of the descriptor?"));
 }

@@ -1,6 +1,6 @@
-// Every ```console block in docs/ is run, and must print what stands there. In such a block a line "$ bitmma ..." is a
-// command, and what follows is its output, stdout before stderr. Commands run in an empty folder in which `data` is the
-// project's, one page after the other, so that a command may use what an earlier one of its page wrote.
+// Every ```console block in docs/ and README is run, and must print what stands there. In such a block a line "$ bitmma
+// ..." is a command, and what follows is its output, stdout before stderr. Commands run in an empty folder in which
+// `data` is the project's, one page after the other, so that a command may use what an earlier one of its page wrote.
 //
 // BITMMA_UPDATE_DOCS=1 in the environment writes the real output into the pages instead; read the diff before
 // committing.
@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <vector>
 
 #include "cli.hpp"
 #include "run.hpp"
@@ -61,18 +62,21 @@ TEST_CASE("every command in docs prints what stands there") {
   const std::filesystem::path before = std::filesystem::current_path();
   const bool update = std::getenv("BITMMA_UPDATE_DOCS") != nullptr;
   int commands = 0;
+  std::vector<std::filesystem::path> pages{test::source_path("README.md")};
   for (const auto& entry : std::filesystem::directory_iterator(test::source_path("docs"))) {
-    if (entry.path().extension() != ".md") continue;
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  }
+  for (const std::filesystem::path& path : pages) {
     const test::TemporaryFolder folder;
     std::filesystem::create_symlink(test::source_path("data"), folder.path("data"));
     std::filesystem::current_path(folder.path("."));
-    const Page page = run_page(test::read_text(entry.path().string()));
+    const Page page = run_page(test::read_text(path.string()));
     std::filesystem::current_path(before);
     commands += page.commands;
-    if (update) test::write_text(entry.path().string(), page.rewritten);
-    INFO(entry.path().filename().string()
-         << "\n"
-         << page.differences << "run with BITMMA_UPDATE_DOCS=1 to write the real output there");
+    if (update) test::write_text(path.string(), page.rewritten);
+    INFO(path.filename().string() << "\n"
+                                  << page.differences
+                                  << "run with BITMMA_UPDATE_DOCS=1 to write the real output there");
     CHECK((update || page.differences.empty()));
   }
   CHECK(commands >= 10);

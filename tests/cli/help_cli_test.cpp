@@ -1,3 +1,9 @@
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "bitmma/files/tensor_file.hpp"
+#include "cli.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
 
@@ -7,8 +13,36 @@ using test::Outcome, test::run, test::run_line;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"", "subcommand"},
-    {"frobnicate", "frobnicate"},
+    {"", "error: command = (nothing): legal is a subcommand: simulate, golden"},
+    {"frobnicate", "error: command = frobnicate: legal is simulate, golden"},
+    // What was probably meant: commands, flags, values.
+    {"simulat x", "did you mean simulate?"},
+    {"diff a b", "did you mean compare?"},
+    {"help", "did you mean --help?"},
+    {"layout smm", "did you mean smem?"},
+    {"encode", "error: command = (nothing): legal is a subcommand: descriptor, "},
+    {"--versio", "bitmma has no flag --versio; did you mean --version?"},
+    {"--json compare a b", "bitmma has no flag --json; flags stand behind the command"},
+    {"golden --targt sm_90a", "error: bitmma golden has no flag --targt; did you mean --target?"},
+    {"explain $GOLDEN --column 3", "bitmma explain has no flag --column; did you mean --col?"},
+    {"explain $GOLDEN --COL 3", "did you mean --col?"},
+    {"explain $GOLDEN -r 3", "bitmma explain has no flag -r; did you mean --row?"},
+    {"explain $GOLDEN --frobnicate", "has no flag --frobnicate; bitmma explain --help shows examples"},
+    {"layout smem --descriptr 0x1", "did you mean --descriptor?"},
+    {"golden " + test::f16 + " --distribution normall $OUT", "did you mean normal?"},
+    {"golden " + test::f16 + " --target sm90a $OUT", "did you mean sm_90a?"},
+    {"gpu --campaign --family wgma", "error: --family = wgma: legal is wgmma or mma.sync; did you mean wgmma?"},
+    // One mistake, one message; words in the order given.
+    {"compare a b c d5 --element",
+     "error: bitmma compare has no use for \"c\"; usage: bitmma compare [OPTIONS] expected"},
+    {"explain $GOLDEN --row", "error: --row = (nothing): legal is a value"},
+    {"explain $GOLDEN --row --col 3", "error: --row = (nothing): legal is a value"},
+    {"explain $GOLDEN --row 1 --row 2", "error: --row = given 2 times: legal is once"},
+    {"diagnose $GOLDEN --cases 0", "error: --cases = 0: legal is 1 to 64"},
+    {"bench --seconds 0", "error: --seconds = 0: legal is 0.001 to 60"},
+    {"layout fragment --instruction x --operand q", "error: --operand = q: legal is a, b, c"},
+    {"golden " + test::f16, "error: --output is required\nusage: bitmma golden [OPTIONS] --output TEXT instruction\n"},
+    {"compare", "usage: bitmma compare [OPTIONS] expected actual\nbitmma compare --help shows examples\n"},
 });
 
 }  // namespace
@@ -16,6 +50,143 @@ const test::BadRequests bad_requests({
 TEST_CASE("bitmma refuses bad requests: message and exit code of each") { bad_requests.check(); }
 
 TEST_CASE("no bad request of any verb got lost") { CHECK(test::BadRequests::total() >= 208); }
+
+TEST_CASE("one mistake is one line that begins with error") {
+  for (const char* line : {"simulat", "golden --targt sm_90a", "compare a b c", "explain x --row", "encode"}) {
+    const Outcome outcome = run_line(line);
+    INFO(outcome.err);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err.starts_with("error: "));
+    CHECK(std::ranges::count(outcome.err, '\n') == 1);
+  }
+  // Long arguments are cut, not matched against anything.
+  const Outcome outcome = run({"compare", "a", "b", std::string(100'000, 'x')});
+  CHECK(outcome.code == 2);
+  CHECK(outcome.err.size() < 1000);
+  CHECK(run({"compare", "--" + std::string(100'000, 'x')}).err.size() < 1000);
+}
+
+namespace {
+
+/// The commands below `help`, which a help text lists under "Subcommands:".
+std::vector<std::string> subcommands_of(const std::string& help) {
+  std::vector<std::string> names;
+  std::istringstream lines(help);
+  bool listed = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "Subcommands:") listed = true;
+    else if (listed && !line.starts_with("  ")) break;
+    else if (listed && line.size() > 2 && line[2] != ' ') names.push_back(line.substr(2, line.find(' ', 2) - 2));
+  }
+  return names;
+}
+
+/// The lines of the help that begin with "  bitmma", whole where they go on behind a backslash, or a quote.
+std::vector<std::string> examples_of(const std::string& help) {
+  std::vector<std::string> examples;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  bitmma ")) continue;
+    std::string example = line.substr(2), more;
+    while (example.ends_with('\\') && std::getline(lines, more)) example = example.substr(0, example.size() - 1) + more;
+    while (std::ranges::count(example, '\'') % 2 != 0 && std::getline(lines, more)) example += "\n" + more;
+    examples.push_back(example);
+  }
+  return examples;
+}
+
+/// The words of the first command of the line: before a comment, a pipe or another command.
+std::vector<std::string> first_command(const std::string& example) {
+  std::vector<std::string> words;
+  for (const std::string& word : test::shell_words(example)) {
+    if (word == "#" || word == "|" || word == "&&") break;
+    words.push_back(word);
+  }
+  return {words.begin() + 1, words.end()};
+}
+
+/// The files that examples read, made where they are not: the current folder is empty but for data.
+void provide(const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const bool is_written = i > 0 && (words[i - 1] == "-o" || words[i - 1] == "--output");
+    if (is_written || std::filesystem::exists(word)) continue;
+    if (word == "product.safetensors") {
+      std::filesystem::copy(test::source_path("data/products/nvjet_algo2_e4m3_k4096.safetensors"), word);
+    } else if (word == "recorded.safetensors") {
+      std::filesystem::copy(test::source_path("data/products/lost_tail_bf16_k11528.safetensors"), word);
+    } else if (word == "numpy.safetensors") {
+      REQUIRE(run({"golden", test::f16, "-o", "whole.safetensors"}).code == 0);
+      TensorFile file = read_tensor_file("whole.safetensors"), logical;
+      logical.metadata = file.metadata;
+      for (const char* name : {"a", "b", "c"}) logical.set(*file.find(name));
+      write_tensor_file(word, logical);
+    } else if (word == "row_major.bin") {
+      test::write_text(word, std::string(4096 * 256, 'x'));
+    } else if (word.ends_with(".safetensors")) {
+      const std::string wide = "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16";
+      REQUIRE(run({"golden", wide, "--cases", "4", "-o", word}).code == 0);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every example of every help can be pasted and runs") {
+  const std::filesystem::path before = std::filesystem::current_path();
+  const test::TemporaryFolder folder;
+  std::filesystem::create_symlink(test::source_path("data"), folder.path("data"));
+  std::filesystem::current_path(folder.path("."));
+  std::vector<std::string> commands{""};
+  for (const std::string& command : subcommands_of(run({"--help"}).out)) {
+    commands.push_back(command);
+    for (const std::string& below : subcommands_of(run({command, "--help"}).out)) {
+      commands.push_back(command + " " + below);
+    }
+  }
+  CHECK(commands.size() > 20);
+  int examples = 0;
+  std::string failed;
+  for (const std::string& command : commands) {
+    const std::string help = run_line(command + " --help").out;
+    for (const std::string& example : examples_of(help)) {
+      const std::vector<std::string> words = first_command(example);
+      ++examples;
+      // A shell expands these unless they are quoted.
+      std::string unquoted;
+      bool quoted = false;
+      for (const char c : example.substr(0, example.find(" #"))) {
+        if (c == '\'') quoted = !quoted;
+        else if (!quoted) unquoted += c;
+      }
+      if (unquoted.find_first_of("*?(){}<>$;\"") != std::string::npos) failed += example + "\nneeds quotes\n";
+      // A GPU or a minute is not here.
+      if (words[0] == "gpu" || words == std::vector<std::string>{"bench"}) continue;
+      provide(words);
+      const Outcome outcome = run(words);
+      if (outcome.code != 0 && outcome.code != 1) failed += example + "\n" + outcome.err;
+    }
+  }
+  std::filesystem::current_path(before);
+  INFO(failed);
+  CHECK(failed.empty());
+  CHECK(examples > 45);
+}
+
+TEST_CASE("colours go to terminals alone, and not where NO_COLOR is set") {
+  static_assert(cli::takes_color(true, "xterm", ""));
+  static_assert(!cli::takes_color(false, "xterm", ""));
+  static_assert(!cli::takes_color(true, "dumb", "") && !cli::takes_color(true, "", ""));
+  static_assert(!cli::takes_color(true, "xterm", "1"));
+  const std::vector<std::string> verify{"verify", test::one_golden};
+  std::ostringstream out, err;
+  CHECK(cli::run(verify, {.out = out, .err = err, .color = true}) == 0);
+  CHECK_THAT(out.str(), ContainsSubstring("\033[32m"));
+  for (const std::string& plain : {run(verify).out, run({"compare", test::one_golden, test::one_golden}).out,
+                                   run({"diagnose", test::one_golden}).out, run({"explain", test::one_golden}).out}) {
+    CHECK_THAT(plain, !ContainsSubstring("\033"));
+  }
+}
 
 TEST_CASE("help has examples, goes to stdout and is no error") {
   for (const char* line : {"--help",

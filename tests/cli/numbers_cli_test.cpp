@@ -24,7 +24,7 @@ const test::BadRequests bad_requests({
     {w + "--cases ''", "legal is a whole number"},
     {w + "--padding 9223372036854775792", "padding of A = 9223372036854775792"},
     {w + "--padding -16", "padding of A = -16"},
-    {w + "--threads 99999999999999999999", "not in range 1 to 4096"},
+    {w + "--threads 99999999999999999999", "legal is 1 to 4096"},
     {w + "--imm-scale-a 18446744073709551617", "legal is a whole number"},
     {"golden tcgen05.mma.cta_group::1.kind::f16 $OUT --m 4294967424", "--m"},
     {"golden tcgen05.ld.sync.aligned.16x32bx2.x1.b32 $OUT --half-split-offset 4294967295",

@@ -83,6 +83,12 @@ void run_bench(Context& context, const BenchFlags& flags) {
                  .fix = "bitmma bench without it shows them all"});
   }
 
+  // Three times on one thread, each longer than asked for by its first calls, and two rates.
+  constexpr double figures = 5, first_calls = 0.4;
+  const auto count = static_cast<double>(cases.size());
+  context.terminal.err << fmt::format("bench: {}, about {:.0f} s; a regular expression chooses, --seconds shortens\n",
+                                      counted(static_cast<int64_t>(cases.size()), "case"),
+                                      std::max(1.0, count * (figures + first_calls) * flags.seconds));
   const std::string all = counted(flags.threads, "thread");
   std::vector<std::vector<std::string>> table{{"case", "us", "ns/output", "1e9 terms/s", "gather us", "multiply us",
                                                "rest us", all + " 1e9 terms/s", "of linear"}};
@@ -143,7 +149,10 @@ void add_bench(CLI::App& app, Context& context) {
   add_threads(*command, flags->threads);
   command->add_flag("--json", flags->json, "the result as JSON");
   command->footer(
-      "Examples:\n  bitmma bench\n  bitmma bench 'n256.*' --seconds 0.5\n  bitmma bench f16 --cpu-target x86-64-v3");
+      "Examples:\n"
+      "  bitmma bench\n"
+      "  bitmma bench 'n256.*' --seconds 0.01\n"
+      "  bitmma bench f16 --cpu-target baseline");
   command->callback([flags, &context] { run_bench(context, *flags); });
 }
 

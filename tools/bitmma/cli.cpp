@@ -2,8 +2,8 @@
 
 #include <new>
 
+#include "arguments.hpp"
 #include "bitmma/core/error.hpp"
-#include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
 #include "commands.hpp"
 #include "numbers.hpp"
@@ -29,18 +29,6 @@ void add_commands(CLI::App& app, Context& context) {
   add_bench(app, context);
 }
 
-/// CLI11 would only say that a subcommand is required.
-void require_command(const CLI::App& app, const std::vector<std::string>& arguments) {
-  std::string verbs;
-  bool known = arguments.empty() || arguments[0].starts_with("-");
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
-    known |= !arguments.empty() && verb->get_name() == arguments[0];
-  }
-  if (!known)
-    throw Error({.field = "command", .seen = arguments[0], .expected = verbs, .fix = "bitmma --help shows examples"});
-}
-
 /// `-` alone is standard output behind a flag that names an output, and standard input elsewhere.
 std::vector<std::string> with_standard_streams(std::vector<std::string> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -63,14 +51,17 @@ int run_command(CLI::App& app, Context& context, const std::vector<std::string>&
   const Terminal& terminal = context.terminal;
   const std::vector<std::string> arguments = with_standard_streams(given);
   try {
-    require_command(app, arguments);
+    require_known_arguments(app, arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error, terminal.out, terminal.err);
-    return code == 0 ? exit_same : exit_bad_request;
+    if (error.get_exit_code() == 0) return app.exit(error, terminal.out, terminal.err), exit_same;  // help
+    terminal.err << "error: " << print_parse_error(app, error) << '\n';
+    return exit_bad_request;
   } catch (const Error& error) {
-    for (const Violation& violation : error.violations()) terminal.err << "error: " << print(violation) << '\n';
+    for (const Violation& violation : error.violations()) {
+      terminal.err << "error: " << print(with_suggestion(violation)) << '\n';
+    }
     return exit_bad_request;
   } catch (const std::bad_alloc&) {
     terminal.err << "error: not enough memory for this request; nothing was written\n";
@@ -90,17 +81,15 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
   app.set_version_flag("--version", version());
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "help of every command");
-  app.footer(
-      "Examples:\n"
-      "  bitmma verify data/golden/sm_90a                 recompute every recorded D and compare\n"
-      "  bitmma simulate case.safetensors -o out.safetensors\n"
-      "  bitmma decode 0x4000004000010000                 what does this descriptor say?\n"
-      "Exit codes: 0 same or done, 1 differs, 2 bad request.");
   add_commands(app, context);
+  app.footer(  // commands that were added before do not inherit it
+      "Examples:\n"
+      "  bitmma verify data/golden/sm_90a                     # recompute every recorded D and compare\n"
+      "  bitmma simulate case.safetensors -o out.safetensors  # D of every case\n"
+      "  bitmma decode 0x4000004000010000                     # what does this descriptor say?\n"
+      "  bitmma diagnose golden.safetensors from_kernel.safetensors  # which wrong program explains these bits?\n"
+      "Exit codes: 0 same or done, 1 differs, 2 bad request.");
   take_numbers_exactly(app);
-  app.failure_message([](const CLI::App* command, const CLI::Error& error) {
-    return printable(CLI::FailureMessage::simple(command, error));
-  });
   const int code = run_command(app, context, arguments);
   // A result that does not arrive is no result.
   terminal.out.flush();

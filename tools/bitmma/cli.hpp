@@ -5,6 +5,7 @@
 
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace bitmma::cli {
@@ -17,6 +18,12 @@ struct Terminal {
   bool color = false;     // out is a terminal that takes colours
   bool progress = false;  // err is a terminal
 };
+
+/// Whether colours, and lines that are redrawn, may go to a stream: `term` and `no_color` are the variables TERM and
+/// NO_COLOR, empty where they are not set (https://no-color.org).
+constexpr bool takes_color(bool is_terminal, std::string_view term, std::string_view no_color) {
+  return is_terminal && !term.empty() && term != "dumb" && no_color.empty();
+}
 
 /// Runs one command; `arguments` without the program's name.
 int run(const std::vector<std::string>& arguments, Terminal terminal);

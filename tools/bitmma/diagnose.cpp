@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
+#include <utility>
 
 #include "flags.hpp"
 #include "json_list.hpp"
@@ -18,10 +20,12 @@ struct DiagnoseFlags {
   bool json = false, list = false, no_pairs = false;
 };
 
-/// The first `count` cases, the one behind them and the last one: faults look at the neighbours of a case.
+/// The first `count` cases and the one behind them, 64 at least, and the last one: faults look at the neighbours of a
+/// case, and at sums of cases.
 std::vector<Case> cases_with_neighbours(const VectorFile& vectors, int64_t count) {
   std::vector<Case> cases;
   const int64_t last = vectors.cases - 1;
+  count = std::max<int64_t>(count, 63);
   for (int64_t index = 0; index <= std::min(count, last); ++index) cases.push_back(case_at(vectors, index));
   if (count < last) cases.push_back(case_at(vectors, last));
   return cases;
@@ -55,17 +59,44 @@ Json fault_json(const Fault& fault) {
   return {{"id", fault.id}, {"stage", print(fault.stage)}, {"what", fault.what}, {"fix", fault.fix}};
 }
 
-void list_faults(Context& context, const DiagnoseFlags& flags, std::span<const Case> cases) {
-  std::vector<std::vector<std::string>> table{{"id", "stage", "what the wrong program does", "what to look at"}};
-  Json json = Json::array();
-  for (const Fault& fault : fault_catalogue(cases)) {
-    table.push_back({fault.id, std::string(print(fault.stage)), fault.what, fault.fix});
-    json.push_back(fault_json(fault));
+/// `text` in lines of at most `width` characters, all but the first behind `indent` spaces.
+std::string wrapped(const std::string& text, size_t width, size_t indent) {
+  std::string lines;
+  size_t column = 0;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (column > 0 && column + 1 + word.size() > width) {
+      lines += '\n' + std::string(indent, ' ');
+      column = 0;
+    }
+    if (column > 0) lines += ' ', ++column;
+    lines += word;
+    column += word.size();
   }
-  context.terminal.out << (flags.json ? json_text(json) + "\n" : print_table(table));
+  return lines;
 }
 
-Json diagnosis_json(const VectorFile& vectors, const Diagnosis& diagnosis) {
+/// In 80 columns: ids, what the wrong program does, and once for neighbours that share it what to look at.
+void list_faults(Context& context, const DiagnoseFlags& flags, std::span<const Case> cases) {
+  const std::vector<Fault> faults = fault_catalogue(cases);
+  if (flags.json) {
+    Json json = Json::array();
+    for (const Fault& fault : faults) json.push_back(fault_json(fault));
+    context.terminal.out << json_text(json) << '\n';
+    return;
+  }
+  constexpr size_t columns = 80, id_columns = 26;
+  for (size_t i = 0; i < faults.size(); ++i) {
+    const Fault& fault = faults[i];
+    context.terminal.out << fmt::format("{:<{}}{}\n", fault.id + " ", id_columns,
+                                        wrapped(fault.what, columns - id_columns, id_columns));
+    if (i + 1 < faults.size() && faults[i + 1].fix == fault.fix) continue;
+    context.terminal.out << fmt::format("{:{}}look at: {}\n", "", id_columns,
+                                        wrapped(fault.fix, columns - id_columns - 9, id_columns + 9));
+  }
+}
+
+Json diagnosis_json(const VectorFile& vectors, const Diagnosis& diagnosis, const Comparison& comparison) {
   Json findings = Json::array();
   for (const Finding& finding : diagnosis.findings) {
     Json faults = Json::array();
@@ -75,8 +106,13 @@ Json diagnosis_json(const VectorFile& vectors, const Diagnosis& diagnosis) {
                         {"wrong_explained", finding.wrong_explained},
                         {"right_broken", finding.right_broken}});
   }
-  return {{"instruction", vectors.name()}, {"target", print(vectors.target)}, {"cases", diagnosis.cases},
-          {"outputs", diagnosis.outputs},  {"wrong", diagnosis.wrong},        {"tried", diagnosis.tried},
+  return {{"instruction", vectors.name()},
+          {"target", print(vectors.target)},
+          {"cases", diagnosis.cases},
+          {"outputs", diagnosis.outputs},
+          {"wrong", diagnosis.wrong},
+          {"tried", diagnosis.tried},
+          {"where", patterns_of(comparison.map, vectors.instruction)},
           {"findings", findings}};
 }
 
@@ -86,7 +122,33 @@ std::string what_of(const Finding& finding) {
   return text;
 }
 
-void print_diagnosis(const Context& context, const VectorFile& vectors, const Diagnosis& diagnosis) {
+/// The findings at the top that fit exactly as well.
+int64_t alike(const Diagnosis& diagnosis) {
+  const Finding& best = diagnosis.findings.front();
+  return std::ranges::count_if(diagnosis.findings, [&](const Finding& one) {
+    return one.wrong_explained == best.wrong_explained && one.right_broken == best.right_broken;
+  });
+}
+
+/// Lines that a swizzle leaves in their place are the only right ones: the XOR of the first lines of every 8 is 0, in
+/// swizzle 128 of one, in 64 of two, in 32 of four.
+bool looks_like_a_swizzle(const Comparison& comparison, const Instruction& instruction) {
+  if (mma_of(instruction).b_source == OperandSource::registers) return false;
+  const std::vector<std::string> patterns = patterns_of(comparison.map, instruction);
+  for (const std::string& pattern : patterns) {
+    for (const auto& [wrong, right] : {std::pair("1..7", "0"), std::pair("2..7", "0..1"), std::pair("4..7", "0..3")}) {
+      if (pattern == fmt::format("only rows {} of every 8", wrong) ||
+          pattern == fmt::format("only columns {} of every 8", wrong) ||
+          pattern == fmt::format("all but rows {} of every 8 in columns {} of every 8", right, right)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+void print_diagnosis(const Context& context, const VectorFile& vectors, const Diagnosis& diagnosis,
+                     const Comparison& comparison) {
   std::ostream& out = context.terminal.out;
   out << fmt::format("{}\ntarget: {}\n", vectors.name(), print(vectors.target));
   const std::string outputs = counted(diagnosis.outputs, "output"), cases = counted(diagnosis.cases, "case");
@@ -98,7 +160,13 @@ void print_diagnosis(const Context& context, const VectorFile& vectors, const Di
   out << colored(context, 31,
                  fmt::format("{} of {} of {} are wrong ({:.1f} %)", diagnosis.wrong, outputs, cases,
                              100 * diagnosis.wrong_share()))
-      << '\n';
+      << '\n'
+      << print_where(comparison, vectors.instruction);
+  if (looks_like_a_swizzle(comparison, vectors.instruction)) {
+    out << "the first lines of every 8 are right: a swizzle leaves them in their place, so one side may swizzle and "
+           "the\n"
+           "other not, or by another mode; is the TMA map's swizzle that of the descriptor?\n";
+  }
   if (diagnosis.findings.empty()) {
     out << fmt::format(
         "none of {} faults and pairs of faults explains it; bitmma explain shows one output term by term\n",
@@ -113,6 +181,9 @@ void print_diagnosis(const Context& context, const VectorFile& vectors, const Di
                      std::to_string(finding.right_broken), what_of(finding)});
   }
   out << print_table(table);
+  if (const int64_t count = alike(diagnosis); count > 1) {
+    out << fmt::format("the first {} leave the same bits in these cases\n", count);
+  }
   for (const Fault& fault : diagnosis.findings.front().faults) out << fmt::format("look at: {}\n", fault.fix);
   out << fmt::format("{} faults and pairs tried\n", diagnosis.tried);
 }
@@ -128,12 +199,18 @@ void run_diagnose(Context& context, const DiagnoseFlags& flags) {
     return;
   }
   const VectorFile other = flags.file.read(flags.actual.empty() ? flags.expected : flags.actual);
-  const Diagnosis diagnosis = diagnose(cases, wrong_d(vectors, other, options.max_cases), options);
+  const std::vector<Matrix> wrong = wrong_d(vectors, other, options.max_cases);
+  const Diagnosis diagnosis = diagnose(cases, wrong, options);
+  Comparison comparison;
+  for (int64_t index = 0; index < diagnosis.cases; ++index) {
+    const auto at = static_cast<size_t>(index);
+    comparison += compare_case(vectors.instruction, index, computed_d(cases[at]), wrong[at]);
+  }
   vectors.require_unchanged();
   other.require_unchanged();
   context.exit_code = diagnosis.wrong == 0 ? exit_same : exit_differs;
-  if (flags.json) context.terminal.out << json_text(diagnosis_json(vectors, diagnosis)) << '\n';
-  else print_diagnosis(context, vectors, diagnosis);
+  if (flags.json) context.terminal.out << json_text(diagnosis_json(vectors, diagnosis, comparison)) << '\n';
+  else print_diagnosis(context, vectors, diagnosis, comparison);
 }
 
 }  // namespace
@@ -157,9 +234,12 @@ void add_diagnose(CLI::App& app, Context& context) {
   command->add_flag("--list", flags->list, "the catalogue of faults that this file can have");
   command->add_flag("--json", flags->json, "the result as JSON");
   command->footer(
-      "Examples:\n  bitmma diagnose golden.safetensors from_kernel.safetensors\n  bitmma diagnose "
-      "dump_with_wrong_d.safetensors --json\n  bitmma diagnose golden.safetensors --list\nExit code 1 when anything is "
-      "wrong.");
+      "Examples:\n"
+      "  bitmma diagnose golden.safetensors from_kernel.safetensors\n"
+      "  bitmma diagnose dump_with_wrong_d.safetensors --json\n"
+      "  bitmma diagnose golden.safetensors --list  # what it looks for\n"
+      "Cases that are the steps of one loop over K may stand in one file: sums over them are looked for.\n"
+      "Exit code 1 when anything is wrong.");
   command->callback([flags, &context] { run_diagnose(context, *flags); });
 }
 

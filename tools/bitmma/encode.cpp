@@ -160,8 +160,7 @@ void add_mask(CLI::App& command, Context& context) {
   columns->add_option("--column-shift", mask->column_shift, "first column of the stored B that is used");
   columns->add_flag("!--no-mask", mask->non_zero_mask, "every column is used; the shift alone counts")
       ->default_val(true);
-  columns->footer(
-      "Example:\n  bitmma encode mask --use 3 --skip 2        0000 111 0000 111 ..., 1 for a zeroed column");
+  columns->footer("Example:\n  bitmma encode mask --use 3 --skip 2  # 0000 111 0000 111 ..., 1 for a zeroed column");
   columns->callback([mask, &context] { context.terminal.out << fmt::format("{:#018x}\n", encode(*mask)); });
 }
 

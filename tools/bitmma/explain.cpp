@@ -43,8 +43,12 @@ void add_explain(CLI::App& app, Context& context) {
   command->add_option("--col", flags->col, "column of D")->capture_default_str();
   command->add_flag("--json", flags->json, "the explanation as JSON");
   command->footer(
-      "Example:\n  bitmma explain cases.safetensors --case 3 --row 17 --col 5\nExit code 1 when the file records "
-      "another D.");
+      "Examples:\n"
+      "  bitmma explain cases.safetensors --case 3 --row 17 --col 5\n"
+      "  bitmma explain cases.safetensors --json  # row 0, column 0 of case 0\n" +
+      meaning_of_rule +
+      "What is dropped is counted in units of what is kept, and in units of the last place (ulp) of D.\n"
+      "Exit code 1 when the file records another D.");
   command->callback([flags, &context] { run_explain(context, *flags); });
 }
 

@@ -351,7 +351,7 @@ void add_gpu(CLI::App& app, Context& context) {
   add_threads(*command, flags->threads);
   command->footer(
       "Examples:\n"
-      "  bitmma gpu cases.safetensors -o from_gpu.safetensors     and compare them\n"
+      "  bitmma gpu cases.safetensors -o from_gpu.safetensors  # and compare them\n"
       "  bitmma gpu --campaign --outputs 1e9 --seed 7\n"
       "  bitmma gpu --campaign --family mma.sync --outputs 1e9 --seed 7\n"
       "  bitmma gpu --campaign --units 100 --only .sp --seconds 60\n"

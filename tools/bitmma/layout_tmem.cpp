@@ -140,7 +140,7 @@ void add_tmem_layout(CLI::App& layout, Context& context) {
   flags->query.add(*tmem);
   flags->svg.add(*tmem);
   tmem->footer(
-      "Examples:\n  bitmma layout tmem --m 64 --n 32                            where is row 17 at M = 64?\n  bitmma "
+      "Examples:\n  bitmma layout tmem --m 64 --n 32  # where is row 17 at M = 64?\n  bitmma "
       "layout tmem --m 128 --n 64 --cta-group 2 --row 70 --col 40\n  bitmma layout tmem --operand a --m 64 --ws --csv");
   tmem->callback([flags, &context] { run_tmem(context, *flags); });
 }

@@ -221,7 +221,8 @@ void add_list(CLI::App& app, Context& context) {
   command->add_flag("--mnemonics", flags->mnemonics, "every legal mnemonic, a line each");
   command->footer(
       "Examples:\n  bitmma list\n  bitmma list --target sm_103a\n  bitmma list --wide | less -S\n  bitmma list "
-      "--mnemonics | grep e4m3");
+      "--mnemonics | grep e4m3\n" +
+      meaning_of_rule);
   command->callback([flags, &context] { run_list(context, *flags); });
 }
 

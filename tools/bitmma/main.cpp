@@ -49,10 +49,11 @@ int main(int argc, char** argv) {
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
   const char* const no_color = std::getenv("NO_COLOR");
   const char* const term = std::getenv("TERM");
-  const bool dumb = term == nullptr || std::string_view(term) == "dumb";
-  return bitmma::cli::run({argv + (argc > 0), argv + argc},
-                          {.out = std::cout,
-                           .err = std::cerr,
-                           .color = isatty(STDOUT_FILENO) != 0 && no_color == nullptr && !dumb,
-                           .progress = isatty(STDERR_FILENO) != 0 && !dumb});
+  const std::string_view kind = term ? term : "";
+  return bitmma::cli::run(
+      {argv + (argc > 0), argv + argc},
+      {.out = std::cout,
+       .err = std::cerr,
+       .color = bitmma::cli::takes_color(isatty(STDOUT_FILENO) != 0, kind, no_color ? no_color : ""),
+       .progress = bitmma::cli::takes_color(isatty(STDERR_FILENO) != 0, kind, "")});
 }

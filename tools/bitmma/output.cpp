@@ -1,6 +1,7 @@
 #include "output.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -70,6 +71,38 @@ Json to_json(const Comparison& comparison) {
   json["first_mismatch"] = std::move(mismatch);
   return json;
 }
+
+Json to_json(const Comparison& comparison, const Instruction& instruction) {
+  Json json = to_json(comparison);
+  if (comparison.map.empty()) return json;
+  const DrawnMap drawn = draw(comparison.map);
+  json["where"] = patterns_of(comparison.map, instruction);
+  json["mismatches_by_row"] = counts_by_row(comparison.map);
+  json["mismatches_by_col"] = counts_by_col(comparison.map);
+  json["map"] = {
+      {"rows_per_line", drawn.rows_per_line}, {"cols_per_character", drawn.cols_per_character}, {"lines", drawn.lines}};
+  return json;
+}
+
+std::string print_where(const Comparison& comparison, const Instruction& instruction) {
+  if (comparison.map.empty()) return "";
+  const std::vector<std::string> patterns = patterns_of(comparison.map, instruction);
+  std::string text = fmt::format("where: {}\n", fmt::join(patterns, "; "));
+  const bool is_everywhere = std::ranges::find(comparison.map.counts, 0) == comparison.map.counts.end();
+  const bool is_scattered = patterns.size() == 1 && patterns[0].starts_with("scattered");
+  if (is_everywhere || is_scattered || comparison.mismatches < 2) return text;
+  const DrawnMap drawn = draw(comparison.map);
+  text += fmt::format("map: {} a line, {} a character; . same, + some differ, # all differ\n",
+                      counted(drawn.rows_per_line, "row"), counted(drawn.cols_per_character, "column"));
+  for (const std::string& line : drawn.lines) text += fmt::format("  {}\n", line);
+  return text;
+}
+
+const std::string meaning_of_rule =
+    "F = 25, RZ-23, floor -133 means: products and C are aligned to the largest exponent among them, never below the\n"
+    "floor, cut toward zero to F bits behind the point and added exactly; the sum is rounded once, RZ-23 toward zero "
+    "to\n"
+    "23 bits behind the point, RNE-10 to nearest even to 10.\n";
 
 Json to_json(const std::vector<Choice>& choices) {
   Json json = Json::array();

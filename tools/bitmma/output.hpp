@@ -35,8 +35,16 @@ Json to_json(const std::vector<Violation>& violations);
 Json to_json(const Place& place);
 /// Counts, and the first mismatch where there is one.
 Json to_json(const Comparison& comparison);
+/// The same, and where mismatches are: "where", "mismatches_by_row", "mismatches_by_col", "map".
+Json to_json(const Comparison& comparison, const Instruction& instruction);
 /// What is chosen, as a list of texts.
 Json to_json(const std::vector<Choice>& choices);
+
+/// Where mismatches are, in a line and perhaps a map; empty without any.
+std::string print_where(const Comparison& comparison, const Instruction& instruction);
+
+/// What "F = 25, RZ-23, floor -133" means, for help.
+extern const std::string meaning_of_rule;
 
 /// What an instruction's results rest on, in a line: the rule and its evidence, or that bits only move.
 std::string print_arithmetic(const Instruction& instruction, Target target);

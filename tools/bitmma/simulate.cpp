@@ -257,8 +257,8 @@ void add_simulate(CLI::App& app, Context& context) {
   add_threads(*command, flags->threads);
   command->footer(
       "Examples:\n"
-      "  bitmma simulate case.safetensors                    show D, and whether it matches a recorded one\n"
-      "  bitmma simulate case.safetensors -o out.safetensors write D beside the inputs\n"
+      "  bitmma simulate case.safetensors                     # show D, and whether it matches a recorded one\n"
+      "  bitmma simulate case.safetensors -o out.safetensors  # write D beside the inputs\n"
       "  bitmma simulate numpy.safetensors --layout-b mn-major:64 -o out.safetensors\n"
       "  bitmma simulate case.safetensors --lint\n"
       "  bitmma simulate a.npy b.npy --instruction tcgen05.mma.cta_group::1.kind::f16\n"

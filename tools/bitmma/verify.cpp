@@ -27,7 +27,7 @@ struct Group {
 };
 
 Json result_json(const std::string& path, const VectorFile& vectors, const Comparison& comparison) {
-  Json json = to_json(comparison);
+  Json json = to_json(comparison, vectors.instruction);
   json["file"] = path;
   json["instruction"] = vectors.name();
   json["target"] = print(vectors.target);
@@ -48,6 +48,8 @@ void run_verify(Context& context, const VerifyFlags& flags) {
   Comparison total;
   Json results = Json::array();
   std::string failures;
+  constexpr int most_drawn = 4;  // maps
+  int failed_files = 0;
   {
     ProgressLine progress(context, "verify", all_cases);
     for (size_t i = 0; i < files.size(); ++i) {
@@ -63,6 +65,7 @@ void run_verify(Context& context, const VerifyFlags& flags) {
       failures += fmt::format("{}: {} of {} differ in {} of {}, first {}\n", printable(paths[i]), one.mismatches,
                               counted(one.outputs, "output"), one.cases_with_mismatches, counted(one.cases, "case"),
                               print(*one.first));
+      if (++failed_files <= most_drawn) failures += print_where(one, vectors.instruction);
     }
   }
   context.exit_code = total.mismatches == 0 ? exit_same : exit_differs;
@@ -98,8 +101,11 @@ void add_verify(CLI::App& app, Context& context) {
   command->add_flag("--json", flags->json, "the result as JSON");
   add_threads(*command, flags->threads);
   command->footer(
-      "Examples:\n  bitmma verify data/golden/sm_90a\n  bitmma verify dump.safetensors --json\nExit code 1 when any "
-      "bit differs.");
+      "Examples:\n"
+      "  bitmma verify data/golden/sm_90a\n"
+      "  bitmma verify dump.safetensors --json\n"
+      "Where outputs differ is said by rows, columns, warps and registers, and drawn, for the first files.\n"
+      "Exit code 1 when any bit differs.");
   command->callback([flags, &context] { run_verify(context, *flags); });
 }
 

@@ -18,6 +18,9 @@
 
 namespace bitmma {
 
+/// The code that is computed with: of tf32 the lowest 13 bits are dropped first.
+uint64_t used_bits(Format format, uint64_t bits);
+
 /// A pair of factors, as they were read.
 struct ExplainedTerm {
   int k = 0;                                        // row of B
@@ -34,6 +37,14 @@ struct AlignedNumber {
   std::optional<int> exponent = {};  // by which it is aligned; nothing for what is zero
   int64_t kept = 0;
   bool loses_bits = false;
+  double dropped = 0;  // the exact value less what is kept, in units of 2^quantum: its sign is that of the value
+};
+
+/// What a step loses, exactly: what was dropped when its numbers were aligned, and when their sum became D. Positive
+/// where D is smaller than what was summed.
+struct StepLoss {
+  double aligning = 0;                                         // in units of 2^quantum
+  std::optional<double> aligning_ulp = {}, rounding_ulp = {};  // of the step's D; nothing when it is not finite
 };
 
 /// What the numbers of a sum are aligned to.
@@ -98,6 +109,7 @@ struct ExplainedStep {
   Format c_format = Format::f32, d_format = Format::f32;
   std::optional<Place> c_place = {};  // of C
   ExplainedSum sum = SpecialResult{};
+  std::optional<StepLoss> loss = {};  // of sums that align
   uint64_t d = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "bitmma/files/mismatch_map.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/instruction/place.hpp"
 
@@ -30,6 +31,7 @@ struct Comparison {
   int64_t mismatches = 0;
   int64_t cases_with_mismatches = 0;
   std::optional<Mismatch> first = {};  // the lowest case, then row, then column
+  MismatchMap map = {};                // where they are
 
   Comparison& operator+=(const Comparison& other);
 };

@@ -110,6 +110,50 @@ constexpr auto output_rows = std::to_array<OutputRow>({
      }},
 });
 
+/// Steps of K: the cases of the file in their order, or the blocks behind the descriptors.
+void add_loops(Rows& rows, const Subject& s) {
+  if (s.mma().c != s.mma().d) return;
+  constexpr std::string_view fix = "how many instructions D is the sum of, and which of them the file records";
+  for (const int count : {2, 3, 4, 6, 8}) {
+    if (s.blocks_of_k(count).empty()) continue;
+    add(rows, fmt::format("d.blocks_of_k.{}", count), FaultStage::output,
+        fmt::format("D: {} blocks of K added up, with descriptors that advance along K; the case is the first alone",
+                    count),
+        fix, [count](const Subject& subject, Parts& parts) {
+          std::vector<Operands> blocks = subject.blocks_of_k(count);
+          if (blocks.empty()) return false;
+          parts.outcome = Accumulated{.products = {blocks.begin() + 1, blocks.end()}};
+          return true;
+        });
+  }
+  if (s.cases() < 2) return;
+  // The cases from `first` to `last` are the steps; what is summed up to `last` is C, or D.
+  const auto running = [](const Subject& subject, Parts& parts, int64_t first, int64_t last) {
+    Accumulated sum{.first = subject.operands_of_case(first)};
+    if (!sum.first) return false;
+    for (int64_t index = first + 1; index <= last; ++index) {
+      std::optional<Operands> next = subject.operands_of_case(index);
+      if (!next) return false;
+      sum.products.push_back(std::move(*next));
+    }
+    parts.outcome = std::move(sum);
+    return true;
+  };
+  add(rows, "d.running_sum", FaultStage::output,
+      "D: the sum of this case and all before it: steps of one loop over K, or an accumulator that is never cleared",
+      fix, [running](const Subject& subject, Parts& parts) { return running(subject, parts, 0, subject.index()); });
+  std::vector<int64_t> counts;
+  for (const int64_t count : {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) {
+    if (count <= s.cases()) counts.push_back(count);
+  }
+  if (s.cases() < 64 && counts.back() != s.cases()) counts.push_back(s.cases());
+  for (const int64_t count : counts) {
+    add(rows, fmt::format("d.sum_of_cases.{}", count), FaultStage::output,
+        fmt::format("D: the sum of cases 0 to {}: the whole loop over K, in every case", count - 1), fix,
+        [running, count](const Subject& subject, Parts& parts) { return running(subject, parts, 0, count - 1); });
+  }
+}
+
 }  // namespace
 
 void add_accumulator_faults(Rows& rows, const Subject& s) {
@@ -160,6 +204,7 @@ void add_output_faults(Rows& rows, const Subject& s) {
         "D: still what it was before: read too early, or the instruction did not run", "the wait before D is read",
         [](const Subject&, Parts& parts) { return parts.outcome = Unwritten{}, true; });
   }
+  add_loops(rows, s);
   for (const int distance : {1, -1}) {
     if (s.cases() < 2 || (s.cases() == 2 && distance < 0)) continue;
     add(rows, fmt::format("d.case.{:+}", distance), FaultStage::output,

@@ -12,6 +12,8 @@ std::vector<FaultRow> catalogue_of(const Subject& subject) {
   Rows rows;
   add_descriptor_faults(rows, subject, Role::a);
   add_descriptor_faults(rows, subject, Role::b);
+  add_written_faults(rows, subject, Role::a);
+  add_written_faults(rows, subject, Role::b);
   add_operand_faults(rows, subject, Role::a);
   add_operand_faults(rows, subject, Role::b);
   add_accumulator_faults(rows, subject);

@@ -80,6 +80,16 @@ constexpr auto descriptor_rows = std::to_array<DescriptorRow>({
          [](SmemMatrix& m) {
            return m.descriptor.strides.leading_dim_byte_offset = 0, !m.descriptor.leading_dim_absolute;
          }},
+    {.id = "strides_of_columns",
+     .what = "read as core matrices that follow each other along the rows: SBO 128, LBO of all rows",
+     .fix = "without swizzle both orders of core matrices are legal; LBO and SBO say which one it is",
+     .change =
+         [](SmemMatrix& m) {
+           if (info(m.descriptor.swizzle).bits != 0 || m.major != Major::k || m.descriptor.leading_dim_absolute)
+             return false;
+           m.descriptor.strides = {.leading_dim_byte_offset = int64_t{16} * m.rows, .stride_dim_byte_offset = 128};
+           return true;
+         }},
     {.id = "major",
      .what = "read as {} with the same strides",
      .fix = "the transpose bit of the instruction",
@@ -95,14 +105,26 @@ constexpr auto descriptor_rows = std::to_array<DescriptorRow>({
          }},
 });
 
+/// The XOR of a swizzle is its own inverse: what it does on one side alone is the same on either.
+std::string print_mode_fault(const SwizzleInfo& own, const SwizzleInfo& mode, Major major) {
+  if (own.bits == 0) return fmt::format("read with swizzle {}, but written without", mode.name);
+  if (mode.bits == 0) return fmt::format("written without swizzle, but read with {}; or the other way round", own.name);
+  return fmt::format("read with swizzle {} instead of {}{}", mode.name, own.name,
+                     mode.rows_per_atom < 8 && major == Major::k
+                         ? ", which PTX has for MN-major alone: what it reads here is a model choice"
+                         : "");
+}
+
 /// The operand as another swizzle mode reads it.
-void add_modes(Rows& rows, Role x, const SmemMatrix& matrix) {
-  for (const Swizzle mode : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128}) {
-    const Swizzle own = matrix.descriptor.swizzle;
-    if (mode == own) continue;
-    reread(rows, x, fmt::format("swizzle.{}", info(mode).name),
-           fmt::format("read with swizzle {} instead of {}", info(mode).name, info(own).name),
-           "the swizzle field of the descriptor, or of the TMA map that wrote the tile",
+void add_modes(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
+  const Swizzle own = matrix.descriptor.swizzle;
+  for (const SwizzleInfo& other : swizzles) {
+    const Swizzle mode = other.id;
+    if (mode == own || other.code(s.one().target) < 0) continue;
+    const bool confuses_codes = mode == Swizzle::b128_atom32 || own == Swizzle::b128_atom32;
+    reread(rows, x, fmt::format("swizzle.{}", other.name), print_mode_fault(info(own), other, matrix.major),
+           confuses_codes ? "bits 61-63 of the descriptor: 2 is 128, 1 is 128 with atoms of 32 bytes"
+                          : "the swizzle field of the descriptor, and the swizzle of the TMA map that wrote the tile",
            [mode](SmemMatrix& m) { return m.descriptor.swizzle = mode, true; });
     // With the whole layout of that mode, as a kernel has it that chose another mode on one side.
     reread(rows, x, fmt::format("layout.{}", info(mode).name),
@@ -115,15 +137,84 @@ void add_modes(Rows& rows, Role x, const SmemMatrix& matrix) {
   }
   add(rows, fmt::format("{}.xor_on_offset", letter(x)), stage_of(x),
       fmt::format("{}: the swizzle XORs the offset from the start, not the address", upper(x)),
-      "swizzle address bits after adding the start address", [x](const Subject& s, Parts& parts) {
-        SmemMatrix m = *s.in_smem(x);
+      "swizzle address bits after adding the start address", [x](const Subject& subject, Parts& parts) {
+        SmemMatrix m = *subject.in_smem(x);
         const int64_t start = m.descriptor.start_address_bytes;
         if (info(m.descriptor.swizzle).bits == 0 || m.descriptor.leading_dim_absolute) return false;
         m.descriptor.start_address_bytes = 0, m.descriptor.base_offset = 0;
-        std::optional<Matrix> read = s.read(x, m, start);
+        std::optional<Matrix> read = subject.read(x, m, start);
         if (read) operand_of(parts, x) = std::move(*read);
         return read.has_value();
       });
+}
+
+/// Strides that other tiles have. Where one changes nothing that is read, it is no fault.
+void add_strides(Rows& rows, Role x, const SmemMatrix& matrix) {
+  struct Stride {
+    std::string_view id, name, fix;
+    int64_t Strides::*of;
+  };
+  const auto strides = std::to_array<Stride>({
+      {"sbo", "SBO", "in K-major SBO steps over 8 rows: 8 x the bytes of a row of the swizzle, plus padding",
+       &Strides::stride_dim_byte_offset},
+      {"lbo", "LBO", "LBO steps along K in K-major without swizzle, and along M or N in swizzled MN-major",
+       &Strides::leading_dim_byte_offset},
+  });
+  for (const Stride& stride : strides) {
+    const int64_t own = matrix.descriptor.strides.*stride.of;
+    for (const int64_t other : {16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}) {
+      SmemMatrix changed = matrix;
+      changed.descriptor.strides.*stride.of = other;
+      if (matrix.descriptor.leading_dim_absolute || layout_of(changed) == layout_of(matrix)) continue;
+      reread(rows, x, fmt::format("{}.{}", stride.id, other),
+             fmt::format("{} is {} instead of {} bytes", stride.name, other, own), stride.fix,
+             [of = stride.of, other](SmemMatrix& m) { return m.descriptor.strides.*of = other, true; });
+    }
+  }
+}
+
+/// The buffer of the other operand.
+void add_other_buffer(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
+  const Role other = x == Role::a ? Role::b : Role::a;
+  const SmemMatrix* const others = s.in_smem(other);
+  if (!others || others->descriptor == matrix.descriptor) return;
+  const std::string what = fmt::format("read from the buffer of {}", upper(other));
+  constexpr std::string_view fix = "which address went into which descriptor, and the order of the descriptors";
+  if (others->descriptor.start_address_bytes != matrix.descriptor.start_address_bytes) {
+    add(rows, fmt::format("{}.other_buffer", letter(x)), stage_of(x), fmt::format("{}: {}", upper(x), what), fix,
+        [x, other](const Subject& subject, Parts& parts) {
+          SmemMatrix m = *subject.in_smem(x);
+          m.descriptor.start_address_bytes = subject.in_smem(other)->descriptor.start_address_bytes;
+          std::optional<Matrix> read = subject.read(x, m);
+          if (read) operand_of(parts, x) = std::move(*read);
+          return read.has_value();
+        });
+  }
+  SmemDescriptor at_others_start = matrix.descriptor;
+  at_others_start.start_address_bytes = others->descriptor.start_address_bytes;
+  if (at_others_start == others->descriptor) return;
+  add(rows, fmt::format("{}.other_descriptor", letter(x)), stage_of(x),
+      fmt::format("{}: {}, by its descriptor", upper(x), what), fix, [x, other](const Subject& subject, Parts& parts) {
+        SmemMatrix m = *subject.in_smem(x);
+        m.descriptor = subject.in_smem(other)->descriptor;
+        std::optional<Matrix> read = subject.read(x, m);
+        if (read) operand_of(parts, x) = std::move(*read);
+        return read.has_value();
+      });
+}
+
+/// Stages of a pipeline, where the image holds what is there.
+void add_stages(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
+  const int64_t start = matrix.descriptor.start_address_bytes;
+  for (const int64_t step : {2048, -2048, 4096, -4096, 8192, -8192, 16384, -16384, 32768, -32768}) {
+    if (!s.is_in_image(start + step)) continue;
+    reread(rows, x, fmt::format("start.{:+}", step),
+           fmt::format("the start address is {} KiB off: another stage, or another part of the tile", step / 1024),
+           "the index of the pipeline stage, and the bytes of a stage", [step](SmemMatrix& m) {
+             m.descriptor.start_address_bytes += step;
+             return m.descriptor.start_address_bytes >= 0;
+           });
+  }
 }
 
 void add_starts(Rows& rows, Role x, const SmemMatrix& matrix) {
@@ -151,12 +242,15 @@ void add_starts(Rows& rows, Role x, const SmemMatrix& matrix) {
 void add_descriptor_faults(Rows& rows, const Subject& s, Role x) {
   const SmemMatrix* const matrix = s.in_smem(x);
   if (!matrix) return;
-  add_modes(rows, x, *matrix);
+  add_modes(rows, s, x, *matrix);
   for (const DescriptorRow& row : descriptor_rows) {
     reread(rows, x, row.id, fmt::format(fmt::runtime(row.what), print_upper(other(matrix->major))), row.fix,
            row.change);
   }
   add_starts(rows, x, *matrix);
+  add_stages(rows, s, x, *matrix);
+  add_strides(rows, x, *matrix);
+  add_other_buffer(rows, s, x, *matrix);
 }
 
 }  // namespace bitmma::faults

@@ -64,7 +64,9 @@ Subject::Subject(std::span<const Case> cases, int64_t index) : cases_(cases), in
   if (!one().has_state()) return;
   smem_ = smem_operands(instruction(), one().target, one().before);
   for (int cta = 0; cta < mma_.cta_group && !smem_.empty(); ++cta) {
-    images_.push_back(with_room_behind(one().before.image(cta, mma_.cta_group)));
+    const std::span<const uint8_t> image = one().before.image(cta, mma_.cta_group);
+    image_bytes_ = static_cast<int64_t>(image.size());
+    images_.push_back(with_room_behind(image));
   }
 }
 
@@ -75,41 +77,97 @@ bool Subject::has_same_d(int distance) const {
   return mma.m == mma_.m && mma.n == mma_.n && mma.d == mma_.d;
 }
 
-std::optional<Operands> Subject::next_operands() const {
-  const Case& next = cases_[static_cast<size_t>(neighbour(1))];
-  if (!is_mma(next.instruction)) return std::nullopt;
-  Operands operands = operands_of(next);
+std::optional<Operands> Subject::operands_of_case(int64_t index) const {
+  const Case& other = cases_[static_cast<size_t>(index)];
+  if (!is_mma(other.instruction)) return std::nullopt;
+  Operands operands = operands_of(other);
   const bool alike = same_shape(operands.a, truth_.a) && same_shape(operands.b, truth_.b) &&
                      (!operands.c || !truth_.c || same_shape(*operands.c, *truth_.c));
   return alike ? std::optional(std::move(operands)) : std::nullopt;
 }
+
+std::optional<Operands> Subject::next_operands() const { return operands_of_case(neighbour(1)); }
 
 const SmemMatrix* Subject::in_smem(Role operand) const {
   const auto found = std::ranges::find(smem_, operand, &SmemOperand::role);
   return found == smem_.end() ? nullptr : &found->matrix;
 }
 
-std::optional<Matrix> Subject::read(Role operand, const SmemMatrix& matrix, int64_t image_offset) const {
+template <typename ReadCta>
+std::optional<Matrix> Subject::put_together(Role operand, Format format, const ReadCta& read_cta) const {
   const bool is_a = operand == Role::a;
   const int rows = (is_a ? mma_.m : mma_.n) / mma_.cta_group;
-  const int shifted = matrix.rows - rows;  // columns of B before its column shift
-  const Format format = is_a ? mma_.a : mma_.b;
   Matrix whole = unfilled_matrix(format, is_a ? mma_.m : mma_.k, is_a ? mma_.stored_k() : mma_.n);
-  const SmemMap map(matrix);
   try {
     for (size_t cta = 0; cta < images_.size(); ++cta) {
-      const auto image = std::span<const uint8_t>(images_[cta]).subspan(static_cast<size_t>(image_offset));
       const int first = static_cast<int>(cta) * rows;
-      if (is_a) {
-        set_block(whole, first, 0, gather(image, map, format, "A"));
-      } else {
-        set_block(whole, 0, first, block_of(gather_transposed(image, map, format, "B"), 0, mma_.k, shifted, rows));
-      }
+      const Matrix lines = read_cta(cta);
+      // Columns of B before its column shift come first.
+      if (is_a) set_block(whole, first, 0, lines);
+      else set_block(whole, 0, first, block_of(lines, 0, mma_.k, lines.cols() - rows, rows));
     }
   } catch (const Error&) {
     return std::nullopt;
   }
   return whole;
+}
+
+std::optional<Matrix> Subject::read(Role operand, const SmemMatrix& matrix, int64_t image_offset) const {
+  const bool is_a = operand == Role::a;
+  const Format format = is_a ? mma_.a : mma_.b;
+  const SmemMap map(matrix);
+  return put_together(operand, format, [&](size_t cta) {
+    const auto image = std::span<const uint8_t>(images_[cta]).subspan(static_cast<size_t>(image_offset));
+    return is_a ? gather(image, map, format, "A") : gather_transposed(image, map, format, "B");
+  });
+}
+
+std::optional<Matrix> Subject::read_type(Role operand, Format format) const {
+  const bool is_a = operand == Role::a;
+  const SmemMap map(*in_smem(operand));
+  return put_together(operand, format, [&](size_t cta) {
+    return is_a ? gather(images_[cta], map, format, "A") : gather_transposed(images_[cta], map, format, "B");
+  });
+}
+
+std::optional<Matrix> Subject::read_written(Role operand, const Writer& write) const {
+  const bool is_a = operand == Role::a;
+  const Format format = is_a ? mma_.a : mma_.b;
+  const SmemMatrix& right = *in_smem(operand);
+  if (right.descriptor.leading_dim_absolute) return std::nullopt;
+  const SmemMap map(right);
+  return put_together(operand, format, [&](size_t cta) {
+    constexpr int64_t room = 128 << 10;  // for the widest of the wrong layouts
+    std::vector<uint8_t> image(static_cast<size_t>(image_bytes_ + room));
+    write(image, right, gather(images_[cta], map, format, is_a ? "A" : "B"));
+    return is_a ? gather(image, map, format, "A") : gather_transposed(image, map, format, "B");
+  });
+}
+
+std::vector<Operands> Subject::blocks_of_k(int count) const {
+  std::vector<Operands> blocks(static_cast<size_t>(count), truth_);
+  for (const Role operand : {Role::a, Role::b}) {
+    const SmemMatrix* const own = in_smem(operand);
+    if (!own || own->descriptor.leading_dim_absolute) return {};
+    SmemMatrix wide = *own;
+    wide.cols *= count;
+    const SwizzleInfo& swizzle = info(wide.descriptor.swizzle);
+    const bool is_a = operand == Role::a;
+    if (is_wider_than_swizzle(wide.major, swizzle, wide.element_bits, wide.cols) ||
+        !is_in_image(end_byte(SmemMap(wide)) - 1)) {
+      return {};
+    }
+    // Blocks of K begin at whole units of 16 bytes, so that each is read by a descriptor of its own.
+    for (int block = 0; block < count; ++block) {
+      SmemMatrix one = *own;
+      one.descriptor.start_address_bytes = SmemMap(wide).linear_of(0, block * own->cols);
+      std::optional<Matrix> read = this->read(operand, one);
+      if (!read) return {};
+      Operands& operands = blocks[static_cast<size_t>(block)];
+      (is_a ? operands.a : operands.b) = std::move(*read);
+    }
+  }
+  return blocks;
 }
 
 std::optional<Operands> Subject::read_as(const Instruction& instruction, const State& state) const {
@@ -150,9 +208,31 @@ bool computable(const Parts& parts) {
   return a.kind == NumberKind::floating && model.fraction_bits >= a.mantissa_bits + b.mantissa_bits;
 }
 
+namespace {
+
+/// `products` are added to D of the parts: those of the block that `block` cuts out of operands.
+template <typename Block>
+Matrix compute_whole(const Parts& parts, Format format, const Block& block) {
+  const auto* const more = std::get_if<Accumulated>(&parts.outcome);
+  Matrix d = compute(parts.adder, block(more && more->first ? *more->first : parts.operands), format);
+  if (!more) return d;
+  for (const Operands& product : more->products) {
+    Operands next = block(product);
+    next.c = std::move(d);
+    d = compute(parts.adder, next, format);
+  }
+  return d;
+}
+
+}  // namespace
+
+Matrix compute_block(const Parts& parts, std::span<const int> rows, std::span<const int> cols, Format d) {
+  return compute_whole(parts, d, [&](const Operands& operands) { return block_of(operands, rows, cols); });
+}
+
 Matrix evaluate(const Subject& subject, const Parts& parts) {
   if (std::holds_alternative<Unwritten>(parts.outcome)) return *subject.truth().c;
-  Matrix d = compute(parts.adder, parts.operands, subject.mma().d);
+  Matrix d = compute_whole(parts, subject.mma().d, [](const Operands& operands) { return operands; });
   keep_disabled_lanes(subject, d);
   if (const auto* const change = std::get_if<Moved>(&parts.outcome)) return moved(d, change->from);
   return d;

@@ -45,6 +45,20 @@ class Subject {
   /// The operand as `matrix` finds it, `image_offset` bytes further on: A as M x stored K, B as K x N. Nothing where it
   /// reaches too far behind the image.
   std::optional<Matrix> read(Role operand, const SmemMatrix& matrix, int64_t image_offset = 0) const;
+  /// The same bytes taken for `format`.
+  std::optional<Matrix> read_type(Role operand, Format format) const;
+  /// The operand where a wrong program wrote it: `write` puts its lines, M or N by K, into an image of zeros, from
+  /// which the right descriptor reads. Nothing where it cannot.
+  using Writer = std::function<void(std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines)>;
+  std::optional<Matrix> read_written(Role operand, const Writer& write) const;
+  /// True when byte `address` is inside the image of the case.
+  bool is_in_image(int64_t address) const { return address >= 0 && address < image_bytes_; }
+  /// The operands of the `count` blocks of K that lie one after the other behind both descriptors, the case's own
+  /// first; empty where they do not fit the swizzle or the image.
+  std::vector<Operands> blocks_of_k(int count) const;
+  /// The operands of another case; nothing where they are of another shape or type.
+  std::optional<Operands> operands_of_case(int64_t index) const;
+  int64_t index() const { return index_; }
   /// What another instruction reads from the state, or the same one from another state; nothing where it cannot.
   std::optional<Operands> read_as(const Instruction& instruction, const State& state) const;
 
@@ -56,6 +70,11 @@ class Subject {
   std::vector<SmemOperand> smem_;
   /// Of the CTAs, with room behind them: a wrong descriptor reads zeros there.
   std::vector<std::vector<uint8_t>> images_;
+  int64_t image_bytes_ = 0;  // without the room
+
+  /// Puts together what `read_cta(cta)` gives as M or N by K.
+  template <typename ReadCta>
+  std::optional<Matrix> put_together(Role operand, Format format, const ReadCta& read_cta) const;
 };
 
 // What becomes of D after it was computed.
@@ -70,7 +89,12 @@ struct OtherCase {
 };
 /// D is what was there before.
 struct Unwritten {};
-using Outcome = std::variant<AsComputed, Moved, OtherCase, Unwritten>;
+/// Products that are added up, one after the other: first that of the case, or another one in its place.
+struct Accumulated {
+  std::optional<Operands> first = {};
+  std::vector<Operands> products = {};
+};
+using Outcome = std::variant<AsComputed, Moved, OtherCase, Unwritten, Accumulated>;
 
 /// What an output is computed from, taken apart by stage.
 struct Parts {
@@ -90,6 +114,9 @@ void take_stage(Parts& to, const Parts& from, FaultStage stage);
 
 /// A type that the adder's fast paths do not know is of no use to it.
 bool computable(const Parts& parts);
+
+/// D of some rows and columns of the parts, without what becomes of it: products that are added count.
+Matrix compute_block(const Parts& parts, std::span<const int> rows, std::span<const int> cols, Format d);
 
 /// D of the parts. That of another case is for the caller to look up.
 Matrix evaluate(const Subject& subject, const Parts& parts);

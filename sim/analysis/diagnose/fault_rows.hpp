@@ -18,6 +18,8 @@ using Apply = std::function<bool(const Subject&, Parts&)>;
 
 /// Reads of A or B through another descriptor.
 void add_descriptor_faults(Rows& rows, const Subject& s, Role x);
+/// A or B written into shared memory in another way than its descriptor reads.
+void add_written_faults(Rows& rows, const Subject& s, Role x);
 /// Types, signs, elements in other places, an operand that is not there.
 void add_operand_faults(Rows& rows, const Subject& s, Role x);
 void add_accumulator_faults(Rows& rows, const Subject& s);

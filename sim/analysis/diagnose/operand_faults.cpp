@@ -71,6 +71,13 @@ constexpr auto move_rows = std::to_array<MoveRow>({
      .from = [](const Lines&, LineElement e) -> LineElement {
        return {e.line ^ 1, e.k};
      }},
+    {.id = "rows_reversed",
+     .what = "{} of every 8 in the other order",
+     .fix = order_of_rows,
+     .applies = [](const Lines& lines) { return lines.count % 8 == 0; },
+     .from = [](const Lines&, LineElement e) -> LineElement {
+       return {e.line ^ 7, e.k};
+     }},
     {.id = "rows_64",
      .what = "{} in blocks of 64 exchanged",
      .fix = order_of_rows,
@@ -92,6 +99,15 @@ constexpr auto move_rows = std::to_array<MoveRow>({
      .from = [](const Lines& lines, LineElement e) -> LineElement {
        return {e.line, e.k ^ (lines.k / 2)};
      }},
+});
+
+struct PartRow {
+  std::string_view id, what;
+  bool second;  // the half of K that is there
+};
+constexpr auto part_rows = std::to_array<PartRow>({
+    {.id = "first_half_of_k", .what = "only the first half of K is there, the rest is zero", .second = false},
+    {.id = "last_half_of_k", .what = "only the second half of K is there, the rest is zero", .second = true},
 });
 
 /// Elements moved within an operand. Applies nowhere when one comes from outside.
@@ -123,6 +139,26 @@ void add_types(Rows& rows, Role x, const FormatInfo& own) {
         "the type in the mnemonic or the instruction descriptor", [x, id = other.id](const Subject&, Parts& parts) {
           operand_of(parts, x) = operand_of(parts, x).as(id);
           return true;
+        });
+  }
+}
+
+/// Types of another width in the same containers of a byte: those of the other operand, or of another descriptor.
+void add_types_of_other_widths(Rows& rows, const Subject& s, Role x, const FormatInfo& own) {
+  const SmemMatrix* const matrix = s.in_smem(x);
+  if (!matrix || matrix->element_bits != 8 || own.kind != NumberKind::floating) return;
+  for (const FormatInfo& other : formats) {
+    const bool fits = other.is_operand && other.kind == NumberKind::floating && other.bits >= 4 && other.bits <= 8;
+    if (!fits || other.bits == own.bits) continue;
+    const bool is_others = other.id == (x == Role::a ? s.mma().b : s.mma().a);
+    add(rows, fmt::format("{}.type.{}", letter(x), other.name), stage_of(x),
+        fmt::format("{}: {} taken for {}{}", upper(x), own.name, other.name,
+                    is_others ? fmt::format(", the type of {}", x == Role::a ? 'B' : 'A') : ""),
+        "the types in the instruction descriptor: bits 7-9 are A's, bits 10-12 B's",
+        [x, id = other.id](const Subject& subject, Parts& parts) {
+          std::optional<Matrix> read = subject.read_type(x, id);
+          if (read) operand_of(parts, x) = std::move(*read);
+          return read.has_value();
         });
   }
 }
@@ -181,6 +217,21 @@ void add_absent(Rows& rows, const Subject& s, Role x) {
       fmt::format("{}: all zero: not loaded yet, or waited for the wrong barrier", upper(x)),
       "the wait before the instruction",
       [x](const Subject&, Parts& parts) { return operand_of(parts, x).fill(0), true; });
+  for (const PartRow& row : part_rows) {
+    add(rows, fmt::format("{}.{}", letter(x), row.id), stage_of(x), fmt::format("{}: {}", upper(x), row.what),
+        "the box of the copy, the tail of K, or how many instructions a tile of K takes",
+        [x, row](const Subject&, Parts& parts) {
+          Matrix& operand = operand_of(parts, x);
+          const int k = x == Role::a ? operand.cols() : operand.rows();
+          for (int r = 0; r < operand.rows(); ++r) {
+            for (int c = 0; c < operand.cols(); ++c) {
+              const bool in_second = 2 * (x == Role::a ? c : r) >= k;
+              if (in_second != row.second) operand.set_code(r, c, 0);
+            }
+          }
+          return true;
+        });
+  }
   if (s.cases() < 2) return;
   add(rows, fmt::format("{}.other_case", letter(x)), stage_of(x),
       fmt::format("{}: that of the next case: another stage or iteration", upper(x)), "the index of the pipeline stage",
@@ -220,6 +271,7 @@ void add_left_out(Rows& rows, const Subject& s, Role x) {
 void add_operand_faults(Rows& rows, const Subject& s, Role x) {
   const FormatInfo& format = info(x == Role::a ? s.mma().a : s.mma().b);
   add_types(rows, x, format);
+  add_types_of_other_widths(rows, s, x, format);
   if (format.kind == NumberKind::floating) add_sign(rows, x);
   add_moves(rows, x, s.mma(), format);
   if (x == Role::a) add_exchanged_registers(rows, s);

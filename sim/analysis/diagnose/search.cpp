@@ -124,7 +124,7 @@ bool Search::fits(const Sample& sample, const Parts& parts) const {
       }
     }
   } else if (!sample.rows.empty() && !sample.cols.empty()) {
-    const Matrix d = compute(parts.adder, block_of(parts.operands, sample.rows, sample.cols), truth.format());
+    const Matrix d = compute_block(parts, sample.rows, sample.cols, truth.format());
     for (size_t i = 0; i < sample.rows.size(); ++i) {
       for (size_t j = 0; j < sample.cols.size(); ++j) {
         count(d.code(static_cast<int>(i), static_cast<int>(j)), sample.rows[i], sample.cols[j]);

@@ -1,0 +1,46 @@
+// Where outputs differ, as a pattern: which rows, columns, threads, and a small map in text. A mistake in a layout
+// shows as a pattern long before anybody knows which mistake it is.
+//
+//   only rows 8..15 of every 16; only registers 2..3 of every 4
+//   ....########........########
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bitmma/instruction/instruction.hpp"
+
+namespace bitmma {
+
+/// How often every output of the compared cases differs. Empty where nothing does, or where the cases have D of several
+/// shapes.
+struct MismatchMap {
+  int rows = 0, cols = 0;
+  std::vector<int64_t> counts = {};  // by row, then column
+  int64_t cases = 0;                 // that differ somewhere
+
+  bool empty() const { return counts.empty(); }
+  int64_t count(int row, int col) const {
+    return counts[static_cast<std::size_t>(row) * static_cast<std::size_t>(cols) + static_cast<std::size_t>(col)];
+  }
+  MismatchMap& operator+=(const MismatchMap& other);
+};
+
+/// Mismatches of every row, and of every column.
+std::vector<int64_t> counts_by_row(const MismatchMap& map);
+std::vector<int64_t> counts_by_col(const MismatchMap& map);
+
+/// "only rows 8..15 of every 16", "only columns 3, 17", "only warps 2..3", "only registers 1 of every 2": what holds
+/// for all mismatches, shortest first. "everywhere" where nothing does. Empty for an empty map.
+std::vector<std::string> patterns_of(const MismatchMap& map, const Instruction& instruction);
+
+/// The map as at most 16 lines of at most 64 characters: '.' nothing differs, '+' something, '#' all, of a block of
+/// rows and columns in all cases that differ.
+struct DrawnMap {
+  int rows_per_line = 1, cols_per_character = 1;
+  std::vector<std::string> lines = {};
+};
+DrawnMap draw(const MismatchMap& map);
+
+}  // namespace bitmma

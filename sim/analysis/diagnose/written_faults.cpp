@@ -1,0 +1,148 @@
+// Operands in shared memory that were written in another layout than the right descriptor reads. The bytes that nobody
+// wrote are zero, so where other data lies there a fault explains a part of the wrong outputs.
+#include <array>
+#include <string>
+
+#include "bitmma/core/error.hpp"
+#include "fault_rows.hpp"
+
+namespace bitmma::faults {
+namespace {
+
+/// Ors a code into an image of zeros. Throws Error where it lies outside.
+void put(std::span<uint8_t> image, int64_t byte, int bit, uint64_t code, int code_bits) {
+  if (byte < 0 || byte + 8 > static_cast<int64_t>(image.size())) {
+    throw Error({.field = "byte written", .seen = std::to_string(byte), .expected = "a byte of the image"});
+  }
+  for (int i = 0; i < code_bits; ++i) {
+    const int64_t at = bit + i;
+    if ((code >> i & 1) != 0) image[static_cast<size_t>(byte + at / 8)] |= static_cast<uint8_t>(1 << at % 8);
+  }
+}
+
+/// Element after element, where `element_of(row, k)` counts from the start address.
+template <typename ElementOf>
+void write_plain(std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines, int element_bits,
+                 const ElementOf& element_of) {
+  const int code_bits = info(lines.format()).bits;
+  for (int row = 0; row < lines.rows(); ++row) {
+    for (int k = 0; k < lines.cols(); ++k) {
+      const int64_t bit = element_of(row, k) * element_bits;
+      const SmemPlace place =
+          code_place({.byte = right.descriptor.start_address_bytes + bit / 8, .bit = static_cast<int>(bit % 8)},
+                     element_bits, code_bits);
+      put(image, place.byte, place.bit, lines.code(row, k), code_bits);
+    }
+  }
+}
+
+void write_dense(std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines, Swizzle mode) {
+  SmemMatrix wrong = right;
+  wrong.descriptor.swizzle = mode, wrong.descriptor.base_offset = 0;
+  wrong.descriptor.strides = minimal_strides(wrong.major, info(mode), wrong.element_bits, wrong.rows, wrong.cols);
+  scatter(lines, SmemMap(wrong), image, "operand");
+}
+
+struct WrittenRow {
+  std::string_view id, what;
+  bool (*applies)(const SmemMatrix&, const FormatInfo&);
+  void (*write)(std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines);
+};
+
+bool always(const SmemMatrix&, const FormatInfo&) { return true; }
+template <Swizzle mode>
+bool has_other_mode(const SmemMatrix& m, const FormatInfo&) {
+  return m.descriptor.swizzle != mode;
+}
+template <Swizzle mode>
+void write_in(std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines) {
+  write_dense(image, right, lines, mode);
+}
+
+constexpr auto written_rows = std::to_array<WrittenRow>({
+    {.id = "linear",
+     .what = "written without swizzle at the same strides, read with it",
+     .applies = [](const SmemMatrix& m, const FormatInfo&) { return info(m.descriptor.swizzle).bits != 0; },
+     .write =
+         [](std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines) {
+           const SmemMap map(right);
+           const int code_bits = info(lines.format()).bits;
+           for (int row = 0; row < lines.rows(); ++row) {
+             for (int k = 0; k < lines.cols(); ++k) {
+               const SmemPlace place = code_place({.byte = map.linear_of(row, k), .bit = map.place_of(row, k).bit},
+                                                  right.element_bits, code_bits);
+               put(image, place.byte, place.bit, lines.code(row, k), code_bits);
+             }
+           }
+         }},
+    {.id = "plain",
+     .what = "written as a plain matrix, line after line along K",
+     .applies = always,
+     .write =
+         [](std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines) {
+           write_plain(image, right, lines, right.element_bits,
+                       [&](int row, int k) { return int64_t{row} * lines.cols() + k; });
+         }},
+    {.id = "plain_transposed",
+     .what = "written as a plain matrix, one k after the other",
+     .applies = always,
+     .write =
+         [](std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines) {
+           write_plain(image, right, lines, right.element_bits,
+                       [&](int row, int k) { return int64_t{k} * lines.rows() + row; });
+         }},
+    {.id = "dense.none",
+     .what = "written in core matrices without swizzle, none left out between them",
+     .applies = has_other_mode<Swizzle::none>,
+     .write = write_in<Swizzle::none>},
+    {.id = "dense.32",
+     .what = "written as a dense tile of swizzle 32",
+     .applies = has_other_mode<Swizzle::b32>,
+     .write = write_in<Swizzle::b32>},
+    {.id = "dense.64",
+     .what = "written as a dense tile of swizzle 64",
+     .applies = has_other_mode<Swizzle::b64>,
+     .write = write_in<Swizzle::b64>},
+    {.id = "dense.128",
+     .what = "written as a dense tile of swizzle 128",
+     .applies = has_other_mode<Swizzle::b128>,
+     .write = write_in<Swizzle::b128>},
+    {.id = "code_per_byte",
+     .what = "written with a code in the low bits of every byte",
+     .applies = [](const SmemMatrix& m, const FormatInfo& format) { return m.element_bits == 8 && format.bits < 8; },
+     .write =
+         [](std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines) {
+           const SmemMap map(right);
+           for (int row = 0; row < lines.rows(); ++row) {
+             for (int k = 0; k < lines.cols(); ++k) put(image, map.place_of(row, k).byte, 0, lines.code(row, k), 8);
+           }
+         }},
+    {.id = "unpadded",
+     .what = "written without the padding of every 16 bytes: rows of K are too short",
+     .applies = [](const SmemMatrix& m, const FormatInfo& format) { return m.element_bits == 8 && format.bits == 4; },
+     .write =
+         [](std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines) {
+           SmemMatrix wrong = right;
+           wrong.element_bits = 4;
+           scatter(lines, SmemMap(wrong), image, "operand");
+         }},
+});
+
+}  // namespace
+
+void add_written_faults(Rows& rows, const Subject& s, Role x) {
+  const SmemMatrix* const matrix = s.in_smem(x);
+  if (!matrix || matrix->descriptor.leading_dim_absolute) return;
+  for (const WrittenRow& row : written_rows) {
+    if (!row.applies(*matrix, info(x == Role::a ? s.mma().a : s.mma().b))) continue;
+    add(rows, fmt::format("{}.written.{}", letter(x), row.id), stage_of(x), fmt::format("{}: {}", upper(x), row.what),
+        "the layout in which the tile was written: the TMA map, or the indices of the stores",
+        [x, write = row.write](const Subject& subject, Parts& parts) {
+          std::optional<Matrix> read = subject.read_written(x, write);
+          if (read) operand_of(parts, x) = std::move(*read);
+          return read.has_value();
+        });
+  }
+}
+
+}  // namespace bitmma::faults

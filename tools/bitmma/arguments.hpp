@@ -1,0 +1,29 @@
+// What CLI11 says too late, or not at all, of mistakes on the command line: the first wrong word, what was probably
+// meant, and the usage of the command. One mistake gives one message.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/core/error.hpp"
+#include "commands.hpp"
+
+namespace bitmma::cli {
+
+/// The candidate that `word` is a slip of: a letter too many, too few, exchanged or another, more of them in long
+/// words. Empty when there is none.
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
+
+/// Throws Error for the first argument that no command takes: an unknown command or flag, a flag without its value, a
+/// word too many. CLI11 alone would first name whatever else is missing.
+void require_known_arguments(const CLI::App& app, std::span<const std::string> arguments);
+
+/// What CLI11 refuses, in the words of every other message, and the usage of the command where something is missing.
+std::string print_parse_error(const CLI::App& app, const CLI::ParseError& error);
+
+/// The violation with "did you mean ...?" where its `expected` names what was probably meant.
+Violation with_suggestion(Violation violation);
+
+}  // namespace bitmma::cli
