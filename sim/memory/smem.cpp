@@ -78,6 +78,22 @@ std::string print_hardware_cute(const SmemMatrix& matrix) {
   return fmt::format("{} o {}", print(info(matrix.descriptor.swizzle)), layout);
 }
 
+std::string wide_row_evidence(const SmemMatrix& matrix) {
+  require_countable(matrix);
+  const SwizzleInfo& swizzle = info(matrix.descriptor.swizzle);
+  if (!is_wider_than_swizzle(matrix.major, swizzle, matrix.element_bits, matrix.cols)) return {};
+  const Target target = matrix.descriptor.target;
+  const bool is_hopper = info(target).smem_descriptor == SmemDescriptorVersion::sm_90;
+  const int64_t row_bytes = int64_t{matrix.cols} * matrix.element_bits / 8;
+  constexpr int64_t sparse_b_bytes = 64, k96_bytes = 48;
+  // Instructions read 32 bytes of K, those of sparse B 64, those with K = 96 48.
+  const bool is_read =
+      swizzle.width_bytes == 32 && (row_bytes == sparse_b_bytes || (!is_hopper && row_bytes == k96_bytes));
+  if (!is_read) return fmt::format("chosen: no instruction of {} reads rows of {} bytes", print(target), row_bytes);
+  return is_hopper ? "measured on an NVIDIA H200"
+                   : fmt::format("chosen: as an H200 does; not measured on {}", print(target));
+}
+
 SmemMap::SmemMap(const SmemMatrix& matrix) : matrix_(checked(matrix)), swizzle_(info(matrix.descriptor.swizzle)) {
   const Layout layout = layout_of(matrix);
   row_offset_ = offsets_of(layout.row, matrix.rows);

@@ -12,8 +12,9 @@ void fuzz_one(bitmma::fuzz::Bytes& in) {
   CuteLayout cute;
   if (!accepts([&] { cute = parse_cute(text, element_bits); })) return;
   const std::string printed = print(cute);
-  const CuteLayout again = parse_cute(printed, element_bits);
-  require(again.layout == cute.layout && again.rows == cute.rows && again.cols == cute.cols && print(again) == printed,
+  const CuteLayout again = parse_cute(printed, cute.element_bits);
+  require(again.layout == cute.layout && again.rows == cute.rows && again.cols == cute.cols &&
+              again.more == cute.more && print(again) == printed,
           "a layout prints as it was read");
   require(cute.rows > 0 && cute.cols > 0, "a layout has elements");
   (void)cute.byte_of(cute.rows - 1, cute.cols - 1, element_bits);
