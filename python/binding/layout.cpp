@@ -272,7 +272,7 @@ void bind_layout(nb::module_& module) {
     const CuteLayout cute = parse_cute(text, element_bits);
     Places places({cute.rows, cute.cols}, 1);
     for (int64_t row = 0; row < cute.rows; ++row) {
-      for (int64_t col = 0; col < cute.cols; ++col) places.add({cute.byte_of(row, col, element_bits)});
+      for (int64_t col = 0; col < cute.cols; ++col) places.add({cute.byte_of(row, col, cute.element_bits)});
     }
     return places.arrays();
   });

@@ -56,10 +56,10 @@ std::string meaning_of(const SmemDescriptor& descriptor, std::string_view name, 
 
 std::string_view evidence_of_wide_rows(Target target, const SwizzleInfo& swizzle, int row_bytes) {
   if (info(target).smem_descriptor != SmemDescriptorVersion::sm_90)
-    return "model choice: an H200's wgmma does so, no Blackwell GPU was measured";
+    return "chosen: an H200's wgmma does so, no Blackwell GPU was measured";
   return swizzle.width_bytes == 32 && row_bytes == 64
              ? "measured on an NVIDIA H200"
-             : "model choice: no wgmma reads such rows; an H200 does so with 64 bytes under the 32B swizzle";
+             : "chosen: no wgmma reads such rows; an H200 does so with 64 bytes under the 32B swizzle";
 }
 
 int base_offset_of_start(const SmemDescriptor& descriptor) {

@@ -22,7 +22,7 @@ void require_sound(const SwizzleInfo& swizzle, std::initializer_list<int64_t> by
     if (holds) return;
     found.push_back({.field = std::string(field), .seen = std::to_string(seen), .expected = std::string(expected)});
   };
-  require(element_bits >= 1 && element_bits <= 64, "element bits", element_bits, "1..64");
+  require(element_bits >= 1 && element_bits <= 128, "element bits", element_bits, "1..128");
   require(rows >= 0 && rows <= most_extent, "rows", rows, "0..1048576");
   require(cols >= 0 && cols <= most_extent, "columns", cols, "0..1048576");
   require(swizzle.width_bytes >= 16 && swizzle.width_bytes <= 256, "swizzle", swizzle.width_bytes,

@@ -1,9 +1,14 @@
 #include "bitmma/layout/cute.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cctype>
 #include <charconv>
+#include <initializer_list>
 #include <vector>
 
 #include "bitmma/core/error.hpp"
@@ -19,9 +24,23 @@ struct Tuple {
   bool is_number = true;
 };
 
+constexpr int64_t most_number = int64_t{1} << 32;
+
+/// How CUTLASS calls the element types whose atoms are asked for, and their bits in shared memory.
+struct ElementType {
+  std::string_view name;
+  int bits;
+};
+constexpr auto element_types = std::to_array<ElementType>({
+    {"half_t", 16},      {"bfloat16_t", 16},  {"tfloat32_t", 32},   {"float", 32},        {"int32_t", 32},
+    {"float_e4m3_t", 8}, {"float_e5m2_t", 8}, {"float_ue8m0_t", 8}, {"float_ue4m3_t", 8}, {"int8_t", 8},
+    {"uint8_t", 8},      {"float_e2m1_t", 4}, {"int4b_t", 4},       {"uint4b_t", 4},      {"uint1b_t", 1},
+    {"uint128_t", 128},  {"F16", 16},         {"BF16", 16},         {"TF32", 32},         {"F32", 32},
+});
+
 class Reader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  Reader(std::string_view text, const CuteSymbols& symbols) : text_(text), symbols_(symbols) {}
 
   [[noreturn]] void refuse(std::string legal) const {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
@@ -42,35 +61,89 @@ class Reader {
   void expect(std::string_view word) {
     if (!take(word)) refuse(std::string(word));
   }
-  int64_t number() {
+  /// The first of `words` that stands here.
+  bool take_any(std::initializer_list<std::string_view> words) {
+    for (const std::string_view word : words) {
+      if (take(word)) return true;
+    }
+    return false;
+  }
+  /// Letters, digits and underscores.
+  std::string_view name() {
     skip_spaces();
+    const size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+  /// A number in any of the ways of C++: 8, _8, _8{}, Int<8>{}. Symbols, 2T, count in elements of `element_bits`.
+  int64_t number(int element_bits = 0) {
+    skip_spaces();
+    const bool wrapped = take_any({"cute::Int<", "Int<", "cute::C<", "C<"});
     take("_");  // CuTe prints static integers so
-    int64_t value = 0;
+    int64_t value = 1;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc{} || value < 0 || value > int64_t{1} << 32) refuse("a number in 0..4294967296, or (");
-    at_ = static_cast<size_t>(end - text_.data());
+    const bool has_digits = error == std::errc{};
+    if (has_digits ? value < 0 || value > most_number : error == std::errc::result_out_of_range)
+      refuse("a number in 0..4294967296, or (");
+    if (has_digits) at_ = static_cast<size_t>(end - text_.data());
+    const std::optional<int64_t> symbol = element_bits > 0 ? symbol_here(element_bits) : std::nullopt;
+    if (!has_digits && !symbol) refuse("a number in 0..4294967296, or (");
+    if (symbol && (__builtin_mul_overflow(value, *symbol, &value) || value > most_number))
+      refuse("a product in 0..4294967296");
+    if (wrapped) expect(">");
+    take("{}");
     return value;
   }
-  Tuple tuple(int depth = 0) {
+  Tuple tuple(int element_bits, int depth = 0) {
     if (depth > 8) refuse("fewer than nine nested tuples");
     Tuple result;
-    if (!take("(")) {
-      result.value = number();
+    const bool in_angles = take_any({"cute::Shape<", "Shape<", "cute::Stride<", "Stride<", "cute::Step<", "Step<"});
+    if (!in_angles && !take_any({"(", "make_shape(", "make_stride(", "cute::make_shape(", "cute::make_stride("})) {
+      result.value = number(element_bits);
       return result;
     }
     result.is_number = false;
-    do result.children.push_back(tuple(depth + 1));
+    do result.children.push_back(tuple(element_bits, depth + 1));
     while (take(","));
-    expect(")");
+    expect(in_angles ? ">" : ")");
+    take("{}");
     return result;
   }
   bool done() {
     skip_spaces();
     return at_ == text_.size();
   }
+  size_t at() const { return at_; }
+  void go_back(size_t at) { at_ = at; }
+  std::string_view text() const { return text_; }
 
  private:
+  /// The value of a letter of PTX's canonical layouts, where one stands.
+  std::optional<int64_t> symbol_here(int element_bits) {
+    if (take("T")) return std::max(1, 128 / element_bits);
+    const auto value = [&](std::string_view symbol, const std::optional<int64_t>& given, int64_t unit_bits) {
+      if (!given || *given < 0 || *given > most_number) {
+        throw Error({.field = fmt::format("{} of the CuTe layout", symbol),
+                     .seen = given ? std::to_string(*given) : "(no value)",
+                     .expected = "0..4294967296",
+                     .fix = "give T, m, k, LBO and SBO values, or write numbers"});
+      }
+      if (*given * unit_bits % element_bits != 0) {
+        throw Error({.field = fmt::format("{} of the CuTe layout", symbol),
+                     .seen = fmt::format("{} bytes", *given),
+                     .expected = fmt::format("whole elements of {} bits", element_bits)});
+      }
+      return unit_bits == element_bits ? *given : *given * unit_bits / element_bits;
+    };
+    if (take("LBO")) return value("LBO", symbols_.leading_dim_byte_offset, 8);
+    if (take("SBO")) return value("SBO", symbols_.stride_dim_byte_offset, 8);
+    if (take("m")) return value("m", symbols_.m, element_bits);
+    if (take("k")) return value("k", symbols_.k, element_bits);
+    return std::nullopt;
+  }
+
   std::string_view text_;
+  const CuteSymbols& symbols_;
   size_t at_ = 0;
 };
 
@@ -98,60 +171,302 @@ int64_t extent_of(const LayoutMode& mode) {
   return extent;
 }
 
-}  // namespace
+const SwizzleInfo* mode_of(int64_t bits, int64_t base, int64_t shift) {
+  for (const SwizzleInfo& mode : swizzles) {
+    if (mode.bits == bits && (bits == 0 || (mode.base == base && mode.shift == shift))) return &mode;
+  }
+  return nullptr;
+}
 
-CuteLayout parse_cute(std::string_view text, int element_bits) {
-  if (element_bits < 1 || element_bits > 128)  // bytes of all elements then fit 64 bits
-    throw Error({.field = "element bits", .seen = std::to_string(element_bits), .expected = "1..128"});
-  Reader reader(text);
-  CuteLayout cute{.swizzle = info(Swizzle::none), .layout = {}};
-  if (reader.take("Swizzle<") || reader.take("Sw<")) {
-    const int64_t bits = reader.number();
-    reader.expect(",");
-    int64_t base = reader.number();
-    reader.expect(",");
-    const int64_t shift = reader.number();
-    reader.expect(">");
-    if (!reader.take("o") && !reader.take("\u2218")) reader.refuse("o between the swizzle and the layout");
-    if (bits > 4 || base > 8 || shift > 8) reader.refuse("Swizzle<0..4,0..8,0..8>");
-    // In elements of several bytes CuTe counts M from the element.
-    const int element_shift = element_bits > 8 ? std::countr_zero(static_cast<unsigned>(element_bits / 8)) : 0;
-    if (base < 4 && (base + element_shift == 4 || base + element_shift == 5)) base += element_shift;
-    for (const SwizzleInfo& mode : swizzles) {
-      if (mode.bits == bits && (bits == 0 || (mode.base == base && mode.shift == shift))) cute.swizzle = mode;
+/// M in bytes of a Swizzle<bits, base, shift> that does not say what it counts: bytes where that is a mode. Of wide
+/// elements CuTe counts a smaller M, of narrow ones a larger.
+int64_t base_in_bytes(int64_t bits, int64_t base, int64_t shift, int element_bits) {
+  if (bits == 0 || mode_of(bits, base, shift) || !std::has_single_bit(static_cast<unsigned>(element_bits))) return base;
+  const int64_t converted = base + std::countr_zero(static_cast<unsigned>(element_bits)) - 3;
+  if (element_bits > 8) return base < 4 && (converted == 4 || converted == 5) ? converted : base;
+  return mode_of(bits, converted, shift) ? converted : base;
+}
+
+SwizzleInfo swizzle_in_bytes(int64_t bits, int64_t base, int64_t shift) {
+  if (const SwizzleInfo* mode = mode_of(bits, base, shift)) return *mode;
+  return {.id = Swizzle::none,
+          .name = "other",
+          .width_bytes = 16 << bits,
+          .bits = static_cast<int>(bits),
+          .base = static_cast<int>(base),
+          .shift = static_cast<int>(shift)};
+}
+
+constexpr std::string_view suffix_of(Swizzle swizzle) {
+  switch (swizzle) {
+    case Swizzle::none: return "INTER";
+    case Swizzle::b32: return "SW32";
+    case Swizzle::b64: return "SW64";
+    case Swizzle::b128: return "SW128";
+    case Swizzle::b128_atom32: return "SW128_32B";
+  }
+  return {};
+}
+
+/// "[GMMA::]Layout_K_SW128[_Atom][<half_t>]", or nothing where no such name stands.
+std::optional<CuteLayout> read_atom(Reader& reader, int element_bits) {
+  const size_t before = reader.at();
+  while (reader.take_any({"cute::", "SM90::", "SM100::", "GMMA::", "UMMA::"})) {
+  }
+  std::string_view name = reader.name();
+  if (!name.starts_with("Layout_")) {
+    reader.go_back(before);
+    return std::nullopt;
+  }
+  bool in_bits = false;
+  if (name.ends_with("_Bits")) in_bits = true, name.remove_suffix(5);
+  if (name.ends_with("_Atom")) name.remove_suffix(5);
+  const SwizzleInfo* mode = nullptr;
+  Major major = Major::k;
+  for (const SwizzleInfo& row : swizzles) {
+    for (const Major one : {Major::k, Major::mn}) {
+      if (cute_atom_name(one, row.id) == name) mode = &row, major = one;
     }
-    if (cute.swizzle.bits != bits)
-      cute.swizzle = {.id = Swizzle::none,
-                      .name = "other",
-                      .width_bytes = 16 << bits,
-                      .bits = static_cast<int>(bits),
-                      .base = static_cast<int>(base),
-                      .shift = static_cast<int>(shift)};
   }
-  const Tuple shape = reader.tuple();
-  reader.expect(":");
-  const Tuple stride = reader.tuple();
-  if (!reader.done()) reader.refuse("nothing more");
-  if (shape.children.size() != 2) {
+  if (!mode) {
     throw Error({.field = "CuTe layout",
-                 .seen = fmt::format("{} modes", shape.children.size()),
-                 .expected = "two modes: rows (M or N) and columns (K)"});
+                 .seen = shortened(name, 40),
+                 .expected = "Layout_K_ or Layout_MN_, then INTER, SW32, SW64, SW128, or SW128_32B of UMMA"});
   }
-  if (stride.children.size() != 2)
-    throw Error({.field = "CuTe layout",
-                 .seen = "shape and stride of different form",
-                 .expected = "a stride for every number of the shape"});
-  append_digits(shape.children[0], stride.children[0], cute.layout.row);
-  append_digits(shape.children[1], stride.children[1], cute.layout.col);
+  bool says_bits = in_bits;
+  if (in_bits) element_bits = 1;
+  if (reader.take("<")) {
+    while (reader.take_any({"cutlass::", "cute::", "type::", "detail::"})) {
+    }
+    const std::string_view type = reader.name();
+    const auto row = std::ranges::find(element_types, type, &ElementType::name);
+    if (row == element_types.end() || in_bits) {
+      throw Error({.field = "element type of the atom",
+                   .seen = shortened(type, 40),
+                   .expected = "half_t, bfloat16_t, tfloat32_t, float_e4m3_t, float_e5m2_t, int8_t, uint8_t, "
+                               "float_e2m1_t or uint1b_t",
+                   .fix = "or leave <...> out and give the bits of an element"});
+    }
+    reader.expect(">");
+    element_bits = row->bits;
+    says_bits = true;
+  }
+  reader.take_any({"{}", "()"});
+  CuteLayout atom = cute_atom(major, mode->id, element_bits);
+  atom.says_element_bits = says_bits;
+  return atom;
+}
+
+[[noreturn]] void refuse_size(std::string seen) {
+  throw Error({.field = "CuTe layout", .seen = std::move(seen), .expected = "at most 1048576 of them"});
+}
+
+/// Counts rows and columns. Throws Error when they are too many.
+void count(CuteLayout& cute) {
   cute.rows = extent_of(cute.layout.row), cute.cols = extent_of(cute.layout.col);
-  if (cute.rows > 65536 || cute.cols > 65536 || cute.rows * cute.cols > 1 << 20) {
-    throw Error({.field = "CuTe layout",
-                 .seen = fmt::format("{} x {} elements", cute.rows, cute.cols),
-                 .expected = "at most 1048576 of them"});
+  if (cute.rows > 65536 || cute.cols > 65536 || cute.rows * cute.cols > 1 << 20)
+    refuse_size(fmt::format("{} x {} elements", cute.rows, cute.cols));
+  if (cute.stages() > 65536) refuse_size(fmt::format("{} stages", cute.stages()));
+}
+
+/// "tile_to_shape(ATOM, SHAPE[, STEP])": atoms side by side, by default down the rows first.
+std::optional<CuteLayout> read_tiled_atom(Reader& reader, int element_bits) {
+  if (!reader.take_any({"tile_to_shape(", "cute::tile_to_shape("})) return std::nullopt;
+  std::optional<CuteLayout> atom = read_atom(reader, element_bits);
+  if (!atom) reader.refuse("the name of an atom, Layout_K_SW128");
+  reader.expect(",");
+  const Tuple shape = reader.tuple(0);
+  const size_t modes = shape.children.size();
+  std::vector<int64_t> order;
+  if (reader.take(",")) {
+    for (const Tuple& one : reader.tuple(0).children) order.push_back(one.value);
+  } else {
+    for (size_t i = 0; i < modes; ++i) order.push_back(static_cast<int64_t>(i));
   }
+  reader.expect(")");
+  reader.take("{}");
+  if (modes < 2 || modes > 8 || order.size() != modes)
+    reader.refuse("a shape of two to eight modes, and as many numbers in the step");
+  std::vector<size_t> by_order(modes);
+  for (size_t i = 0; i < modes; ++i) by_order[i] = i;
+  std::ranges::stable_sort(by_order, {}, [&](size_t i) { return order[i]; });
+  CuteLayout cute = *atom;
+  cute.more.resize(modes - 2);
+  int64_t stride = atom->rows * atom->cols;
+  for (const size_t i : by_order) {
+    const int64_t one = i == 0 ? atom->rows : i == 1 ? atom->cols : 1, extent = shape.children[i].value;
+    if (!shape.children[i].is_number || extent < 1 || extent > 65536 || extent % one != 0) {
+      throw Error({.field = fmt::format("mode {} of tile_to_shape", i),
+                   .seen = std::to_string(extent),
+                   .expected = fmt::format("a multiple of the atom's {}, at most 65536", one)});
+    }
+    LayoutMode& mode = i == 0 ? cute.layout.row : i == 1 ? cute.layout.col : cute.more[i - 2];
+    mode.push_back({.extent = extent / one, .stride = extent == one ? 0 : stride});
+    if (__builtin_mul_overflow(stride, extent / one, &stride) || stride > most_number)
+      refuse_size("more elements than can be counted");
+  }
+  count(cute);
   return cute;
 }
 
-std::string print(const CuteLayout& cute) { return fmt::format("{} o {}", print(cute.swizzle), print(cute.layout)); }
+/// "smem_ptr[16b](unset) o", the address of a pointer as descriptors take it. True when one stands here.
+bool read_pointer(Reader& reader, CuteLayout& cute) {
+  if (!reader.take_any({"_smem_ptr[", "smem_ptr[", "ptr["})) return false;
+  const int64_t bits = reader.number();
+  if (bits < 1 || bits > 128) reader.refuse("1..128 bits of an element");
+  reader.expect("b](");
+  cute.element_bits = static_cast<int>(bits), cute.says_element_bits = true;
+  if (!reader.take("unset")) {
+    const std::string_view digits = reader.take("0x") ? reader.name() : std::string_view{};
+    uint64_t address = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), address, 16);
+    if (error != std::errc{} || end != digits.data() + digits.size()) reader.refuse("unset, or an address 0x...");
+    cute.start_bytes = static_cast<int64_t>(address & 0x3FFFF);
+  }
+  reader.expect(")");
+  if (!reader.take_any({"o", "\u2218"})) reader.refuse("o between the pointer and the layout");
+  return true;
+}
+
+/// "Swizzle<3,4,3> o" and what CuTe prints between it and the layout: a pointer, on whose bytes the swizzle acts, or an
+/// offset of zero.
+void read_swizzle(Reader& reader, CuteLayout& cute) {
+  if (!reader.take_any({"cute::Swizzle<", "Swizzle<", "Sw<", "S<"})) {
+    read_pointer(reader, cute);
+    return;
+  }
+  const int64_t bits = reader.number();
+  reader.expect(",");
+  const int64_t base = reader.number();
+  reader.expect(",");
+  const int64_t shift = reader.number();
+  reader.expect(">");
+  reader.take("{}");
+  if (bits > 4 || base > 8 || shift > 8) reader.refuse("Swizzle<0..4,0..8,0..8>");
+  cute.swizzle = swizzle_in_bytes(bits, base, shift);
+  if (read_pointer(reader, cute)) return;
+  if (!reader.take_any({"o", "\u2218"})) reader.refuse("o between the swizzle and the layout");
+  if (read_pointer(reader, cute)) return;
+  // "_0 o": the swizzle acts on the layout itself.
+  const size_t before = reader.at();
+  std::string_view offset = reader.name();
+  if (offset.starts_with("_")) offset.remove_prefix(1);
+  const bool is_number = !offset.empty() && std::ranges::all_of(offset, [](char c) { return c >= '0' && c <= '9'; });
+  const bool is_offset = is_number && reader.take_any({"o", "\u2218"});
+  if (!is_offset || offset != "0") reader.go_back(before);
+  if (is_offset && offset != "0") reader.refuse("an offset of 0");
+  const int64_t in_bytes = base_in_bytes(bits, base, shift, cute.element_bits);
+  if (in_bytes == base) return;
+  const SwizzleInfo converted = swizzle_in_bytes(bits, in_bytes, shift);
+  cute.remarks.push_back(fmt::format("{} counts elements of {} bits: {} on byte addresses", print(cute.swizzle),
+                                     cute.element_bits, print(converted)));
+  cute.swizzle = converted;
+}
+
+}  // namespace
+
+int64_t CuteLayout::stages() const {
+  constexpr int64_t most = int64_t{1} << 40;
+  int64_t count = 1;
+  for (const LayoutMode& mode : more) {
+    const int64_t extent = extent_of(mode);
+    count = extent > most / count ? most : count * extent;
+  }
+  return count;
+}
+
+int64_t CuteLayout::stage_offset(int64_t stage) const {
+  LayoutMode digits;
+  for (const LayoutMode& mode : more) digits.insert(digits.end(), mode.begin(), mode.end());
+  return offset_of(digits, stage);
+}
+
+CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbols& symbols) {
+  if (element_bits < 1 || element_bits > 128)  // bytes of all elements then fit 64 bits
+    throw Error({.field = "element bits", .seen = std::to_string(element_bits), .expected = "1..128"});
+  Reader reader(text, symbols);
+  std::optional<CuteLayout> named = read_tiled_atom(reader, element_bits);
+  if (!named) named = read_atom(reader, element_bits);
+  if (named) {
+    if (!reader.done()) reader.refuse("nothing more");
+    return *named;
+  }
+  CuteLayout cute{.swizzle = info(Swizzle::none), .layout = {}, .element_bits = element_bits};
+  read_swizzle(reader, cute);
+  const bool in_angles = reader.take_any({"cute::Layout<", "Layout<"});
+  const bool in_call = !in_angles && reader.take_any({"cute::make_layout(", "make_layout("});
+  const Tuple shape = reader.tuple(cute.element_bits);
+  reader.expect(in_angles || in_call ? "," : ":");
+  const Tuple stride = reader.tuple(cute.element_bits);
+  if (in_angles || in_call) reader.expect(in_angles ? ">" : ")");
+  reader.take("{}");
+  if (!reader.done()) reader.refuse("nothing more");
+  if (shape.is_number != stride.is_number || shape.children.size() != stride.children.size())
+    throw Error({.field = "CuTe layout",
+                 .seen = "shape and stride of different form",
+                 .expected = "a stride for every number of the shape"});
+  if (shape.is_number || shape.children.size() == 1) {
+    append_digits(shape, stride, cute.layout.row);
+    cute.layout.col = {{1, 0}};
+    cute.remarks.push_back("one mode: taken as rows, of one column");
+  } else {
+    for (size_t i = 0; i < shape.children.size(); ++i) {
+      LayoutMode& mode = i == 0 ? cute.layout.row : i == 1 ? cute.layout.col : cute.more.emplace_back();
+      append_digits(shape.children[i], stride.children[i], mode);
+    }
+  }
+  count(cute);
+  return cute;
+}
+
+std::string cute_atom_name(Major major, Swizzle swizzle) {
+  return fmt::format("Layout_{}_{}", major == Major::k ? "K" : "MN", suffix_of(swizzle));
+}
+
+CuteLayout cute_atom(Major major, Swizzle swizzle, int element_bits) {
+  if (static_cast<size_t>(swizzle) >= swizzles.size())
+    throw Error(
+        {.field = "swizzle", .seen = std::to_string(static_cast<int>(swizzle)), .expected = "one of the modes"});
+  if (element_bits < 1 || element_bits > 128 || 128 % element_bits != 0)
+    throw Error({.field = "element bits",
+                 .seen = std::to_string(element_bits),
+                 .expected = "1, 2, 4, 8, 16, 32, 64 or 128: whole elements in 16 bytes"});
+  const SwizzleInfo& mode = info(swizzle);
+  const int64_t width = int64_t{mode.width_bytes} * 8 / element_bits;
+  CuteLayout atom{.swizzle = mode, .layout = {}, .element_bits = element_bits};
+  if (major == Major::k) atom.layout = {.row = {{8, width}}, .col = {{width, 1}}};
+  else atom.layout = {.row = {{width, 1}}, .col = {{mode.rows_per_atom, width}}};
+  atom.rows = extent_of(atom.layout.row), atom.cols = extent_of(atom.layout.col);
+  return atom;
+}
+
+std::string print(const CuteLayout& cute) {
+  const SwizzleInfo& swizzle = cute.swizzle;
+  const bool is_plain = cute.start_bytes == 0 &&
+                        base_in_bytes(swizzle.bits, swizzle.base, swizzle.shift, cute.element_bits) == swizzle.base;
+  const std::string pointer =
+      is_plain ? ""
+               : fmt::format("smem_ptr[{}b]({}) o ", cute.element_bits,
+                             cute.start_bytes == 0 ? std::string("unset") : fmt::format("{:#x}", cute.start_bytes));
+  if (cute.more.empty()) return fmt::format("{} o {}{}", print(swizzle), pointer, print(cute.layout));
+  std::vector<std::string> shapes, strides;
+  const auto add = [&](const LayoutMode& mode) {
+    std::vector<int64_t> extents, steps;
+    for (const LayoutDigit& digit : mode) extents.push_back(digit.extent), steps.push_back(digit.stride);
+    shapes.push_back(fmt::format("({})", fmt::join(extents, ",")));
+    strides.push_back(fmt::format("({})", fmt::join(steps, ",")));
+  };
+  add(cute.layout.row), add(cute.layout.col);
+  for (const LayoutMode& mode : cute.more) add(mode);
+  return fmt::format("{} o {}({}):({})", print(swizzle), pointer, fmt::join(shapes, ","), fmt::join(strides, ","));
+}
+
+std::string print_canonical(Major major, const SwizzleInfo& swizzle) {
+  const int width = swizzle.width_bytes / 16;
+  if (major == Major::k)
+    return fmt::format("((8,m),(T,2k)):(({}T,SBO),(1,{}))", width, swizzle.bits == 0 ? "LBO" : "T");
+  return fmt::format("((T,{},m),({},k)):((1,T,{}),({}T,{}))", width, swizzle.rows_per_atom,
+                     swizzle.bits == 0 ? "SBO" : "LBO", width, swizzle.bits == 0 ? "LBO" : "SBO");
+}
 
 }  // namespace bitmma

@@ -12,8 +12,9 @@ std::optional<Swizzle> swizzle_of_code(Target target, int code) {
 }
 
 std::optional<Swizzle> swizzle_named(std::string_view name) {
+  if (name == "interleave" || name == "interleaved") return Swizzle::none;  // PTX's other word for no swizzle
   for (const SwizzleInfo& row : swizzles) {
-    if (row.name == name) return row.id;
+    if (row.name == name || (row.bits != 0 && name == std::string(row.name) + "B")) return row.id;
   }
   return std::nullopt;
 }

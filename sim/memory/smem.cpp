@@ -78,6 +78,13 @@ std::string print_hardware_cute(const SmemMatrix& matrix) {
   return fmt::format("{} o {}", print(info(matrix.descriptor.swizzle)), layout);
 }
 
+std::string wide_row_evidence(const SmemMatrix& matrix) {
+  require_countable(matrix);
+  const SwizzleInfo& swizzle = info(matrix.descriptor.swizzle);
+  if (!is_wider_than_swizzle(matrix.major, swizzle, matrix.element_bits, matrix.cols)) return {};
+  return std::string(evidence_of_wide_rows(matrix.descriptor.target, swizzle, matrix.cols * matrix.element_bits / 8));
+}
+
 SmemMap::SmemMap(const SmemMatrix& matrix) : matrix_(checked(matrix)), swizzle_(info(matrix.descriptor.swizzle)) {
   const Layout layout = layout_of(matrix);
   row_offset_ = offsets_of(layout.row, matrix.rows);

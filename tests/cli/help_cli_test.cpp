@@ -208,6 +208,8 @@ TEST_CASE("help has examples, goes to stdout and is no error") {
                            "explain --help",
                            "diagnose --help",
                            "encode mask --help",
+                           "layout descriptor --help",
+                           "layout tmem-plan --help",
                            "ptx --help",
                            "gpu --help",
                            "bench --help"}) {

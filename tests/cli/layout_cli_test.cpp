@@ -14,6 +14,34 @@ const test::BadRequests bad_requests({
     {"layout", "subcommand"},
     {"layout --cute (8,8):(8)", "different form"},
     {"layout --cute (8,8):(8,1) --element-bits 12", "--element-bits = 12"},
+    {"layout --cute GMMA::Layout_K_SW128_Atom<half_t> --element-bits 8", "16, which the layout says itself"},
+    {"layout --cute ((8,m),(8,8)):((8,64),(1,8))", "m of the CuTe layout = (no value)"},
+    {"layout descriptor", "layout = incomplete"},
+    {"layout descriptor --cute Layout_K_SW128 --swizzle 128", "one of the two descriptions"},
+    {"layout descriptor --type f16 --swizzle 256 --rows 8 --cols 64", "--swizzle = 256"},
+    {"layout descriptor --type f16 --swizzle 128 --rows 0 --cols 64", "--rows = 0"},
+    {"layout descriptor --type f16 --swizzle 128 --rows 60000 --cols 60000", "at most 1048576 elements"},
+    {"layout descriptor --cute Layout_K_SW128 --target sm_80", "no descriptors of shared memory"},
+    {"layout descriptor --cute Layout_K_SW128 --start -16", "--start = -16"},
+    {"layout descriptor --cute Layout_K_SW128 --instruction-k -1", "K of an instruction = -1"},
+    {"layout smem", "--descriptor = (missing)"},
+    {"layout fragment --instruction " + f16 + " --thread 3 --element d4", "--element = d4: legal is d0..d3"},
+    {"layout fragment --instruction " + f16 + " --element d0", "without --thread"},
+    {"layout fragment --instruction " + f16 + " --thread 3 --element a0", "--element = a0"},
+    {"layout tmem-plan --instruction " + f16, "nothing else keeps operands in Tensor Memory"},
+    {"layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --n 12", "n = 12"},
+    {"layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --ctas 0", "--ctas = 0"},
+    {"layout smem --atom 256", "--atom = 256"},
+    {"layout smem --atom 128 --descriptor 0x0", "one of them"},
+    {"layout smem --atom 128 --element-bits 6", "--element-bits = 6"},
+    {"layout scales --rows 0 --image", "--rows, --blocks = 0, 4"},
+    {"layout scales --byte -1", "0 or more"},
+    {"layout fragment --instruction " + f16 + " --operand scale_a", "layout scales"},
+    {"layout fragment --instruction mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 --operand scale_b",
+     "block_scale"},
+    {"layout fragment --instruction mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 "
+     "--operand scale_a --thread-id 2",
+     "thread"},
     {"layout --cute (8,8):(8,1) --descriptor nonsense", "--descriptor = nonsense"},
     {"layout --cute (8,8):(8,1) --svg $FOLDER/no/such/picture.svg", "its folder does not exist"},
     {"layout scales --rows 257", "1..256: what one instruction reads"},
@@ -114,9 +142,13 @@ TEST_CASE("layout --cute speaks JSON and uses the exit codes, and every map draw
   CHECK(run({"layout", "--cute", cute, "--descriptor", "0x8000004000010000"}).code == 1);
   CHECK(nlohmann::json::parse(
             run({"layout", "--cute", cute, "--descriptor", "0x8000004000010000", "--json"}).out)["first"]["row"] == 1);
-  for (const char* line : {"layout smem --descriptor 0x4000004000010000 --rows 64 --svg ",
-                           "layout fragment --instruction wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --svg ",
-                           "layout tmem --svg ", "layout scales --svg ", "layout --cute (8,16):(16,1) --svg "}) {
+  for (const char* line :
+       {"layout smem --descriptor 0x4000004000010000 --rows 64 --svg ",
+        "layout fragment --instruction wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --svg ", "layout tmem --svg ",
+        "layout scales --svg ", "layout --cute (8,16):(16,1) --svg ", "layout ldst --shape 16x64b --num 4 --svg ",
+        "layout scales --image --svg ", "layout smem --atom 64 --svg ",
+        "layout fragment --instruction mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32."
+        "e2m1.e2m1.f32.ue8m0 --operand scale_b --svg "}) {
     const std::string path = folder.path("picture.svg");
     CHECK(run_line(line + path).code == 0);
     CHECK_THAT(test::read_text(path), ContainsSubstring("</svg>"));
@@ -132,4 +164,143 @@ TEST_CASE("layout scales puts the halves of B in different lanes where two CTAs 
   CHECK_THAT(halves, ContainsSubstring("two by two") && ContainsSubstring("64-95"));
   CHECK(run_line("layout scales --operand b --rows 64 --m 128 --cta-group 2 --row 40 --block 1")
             .out.ends_with("40,1,161,0,133,0,72,0,1\n40,1,161,0,133,1,104,0,1\n"));
+}
+
+TEST_CASE("layout descriptor: from a layout to its descriptors, in text and JSON; exit code 1 where there is none") {
+  const std::string cute = "layout descriptor --cute 'Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))' ";
+  CHECK_THAT(run_line(cute).out,
+             ContainsSubstring("parameters  T 8, m 2, k 2") &&
+                 ContainsSubstring("LBO         512 bytes, encoded 32: from 32 rows to the next 32") &&
+                 ContainsSubstring("SBO         1024 bytes, encoded 64: from 8 values of k") &&
+                 ContainsSubstring("0x8000004000200000"));
+  const auto json = nlohmann::json::parse(run_line(cute + "--json").out);
+  CHECK(json["descriptor"] == "0x8000004000200000");
+  CHECK(json["lbo"]["encoded"] == 32);
+  CHECK(json["steps"].size() == 1);
+  const test::Outcome none = run_line("layout descriptor --cute (8,16):(16,1)");
+  CHECK(none.code == 1);
+  CHECK_THAT(none.out, ContainsSubstring("no descriptor means this layout:\n  row 1 = +32 bytes"));
+  CHECK(nlohmann::json::parse(run_line("layout descriptor --cute (8,16):(16,1) --json").out)["descriptor"].is_null());
+  const test::Outcome over_itself =
+      run_line("layout descriptor --cute 'Swizzle<1,4,3> o ((8,2),(4,4)):((8,64),(1,4))' --element-bits 32");
+  CHECK(over_itself.code == 0);
+  CHECK_THAT(over_itself.err, ContainsSubstring("row 0, k 8 and row 1, k 0 share bytes 0x20-0x23"));
+  const std::string described =
+      run_line("layout descriptor --type e4m3 --swizzle 64 --rows 128 --cols 128 --stages 2 --target sm_100a").out;
+  CHECK_THAT(described, ContainsSubstring("0x8000402000010200") && ContainsSubstring("512 (+512)"));
+  CHECK_THAT(
+      run_line("layout descriptor --type bf16 --major mn --swizzle none --rows 64 --cols 16 --lbo 1024 --sbo 128").out,
+      ContainsSubstring("LBO         1024 bytes, encoded 64: from 8 values of k to the next 8"));
+  CHECK_THAT(run_line("layout descriptor --cute Layout_K_SW128 --max-lines 2").out, ContainsSubstring("... 2 more"));
+}
+
+TEST_CASE("layout smem prints atoms, and says per target how sure a wide row is") {
+  CHECK_THAT(run_line("layout smem --atom 128 --major mn --element-bits 128").out,
+             ContainsSubstring("Layout_MN_SW128, mn-major: atom of 8 x 8 units of 128 bits") &&
+                 ContainsSubstring("0x80  r1 k1  r0 k1"));
+  CHECK(run_line("layout smem --atom 64 --row 1 --col 9").out == "row,col,byte,bit\n1,9,82,0\n");
+  const std::string wide = "layout smem --rows 8 --element-bits 8 ";
+  CHECK_THAT(run_line(wide + "--descriptor 0xc000004000800000 --cols 64").out,
+             ContainsSubstring("measured on an NVIDIA H200"));
+  CHECK_THAT(run_line(wide + "--descriptor 0xc000404000800000 --cols 64 --target sm_100a").out,
+             ContainsSubstring("chosen: an H200's wgmma does so, no Blackwell GPU was measured"));
+  CHECK_THAT(run_line(wide + "--descriptor 0x4000004000010000 --cols 256").out,
+             ContainsSubstring("chosen: no wgmma reads such rows"));
+}
+
+TEST_CASE("a picture of a unit in another order than the matrix's says the order") {
+  CHECK_THAT(run_line("layout --cute 'Swizzle<3,3,3> o ((8,8),(8,2)):((64,512),(1,8))' --element-bits 8").out,
+             ContainsSubstring("r1 k8-15|k0-7"));
+  CHECK_THAT(run_line("layout --cute 8:2").out, ContainsSubstring("r0-3 k0~") && ContainsSubstring("~ not one after"));
+}
+
+TEST_CASE("what holds no element is exit code 1, and no heading alone") {
+  for (const char* line :
+       {"layout smem --descriptor 0x4000004000010000 --rows 8 --byte 50000", "layout --cute (8,8):(8,1) --byte 128",
+        "layout tmem --m 64 --n 32 --lane 20 --column 0", "layout ldst --shape 16x64b --num 4 --lane 20",
+        "layout scales --row 200 --block 0", "layout scales --rows 100 --byte 511",
+        "layout fragment --instruction "
+        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 "
+        "--operand scale_a --thread 2"}) {
+    const test::Outcome outcome = run_line(line);
+    INFO(line);
+    CHECK(outcome.code == 1);
+    CHECK(outcome.out.empty());
+    CHECK_THAT(outcome.err, ContainsSubstring("holds no element"));
+    CHECK(run_line(std::string(line) + " --json").out == "[]\n");
+  }
+}
+
+TEST_CASE("scales of mma.sync answer in both directions, and so does the image of 512 bytes") {
+  const std::string scales =
+      "layout fragment --instruction "
+      "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --operand ";
+  CHECK(run_line(scales + "scale_a --row 9 --col 1").out == "row,scale,thread,register,bit\n9,1,5,0,8\n");
+  CHECK(run_line(scales + "scale_a --thread 5 --bit 9").out == "row,scale,thread,register,bit\n9,1,5,0,8\n");
+  CHECK(run_line(scales + "scale_a --thread-id 1 --byte-id 2 --row 9 --col 1").out ==
+        "row,scale,thread,register,bit\n9,1,7,0,24\n");
+  CHECK(run_line(scales + "scale_b --thread 8").out == "col,scale,thread,register,bit\n2,0,8,0,0\n2,1,8,0,8\n");
+  CHECK_THAT(run_line(scales + "scale_a").out, ContainsSubstring("  9  T5 byte 0   T5 byte 1"));
+  CHECK(run_line("layout scales --byte 86").out == "row,block,tile,image_byte\n37,2,0,86\n");
+  CHECK_THAT(run_line("layout scales --image").out, ContainsSubstring("0x10   R1 b0-3   R33 b0-3"));
+}
+
+TEST_CASE("pictures frame the element that is asked for") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("picture.svg");
+  for (const std::string line :
+       {"layout smem --descriptor 0x4000004000010000 --rows 64 --row 9 --col 3 --svg ",
+        "layout smem --atom 64 --byte 3 --svg ",
+        "layout fragment --instruction wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --thread 37 --svg ",
+        "layout fragment --instruction wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 --row 40 --col 50 --svg ",
+        "layout ldst --thread 5 --svg ", "layout scales --row 37 --block 2 --svg ",
+        "layout scales --image --row 37 --block 2 --svg ", "layout tmem --row 17 --col 5 --svg "}) {
+    INFO(line);
+    CHECK(run_line(line + path).code == 0);
+    CHECK_THAT(test::read_text(path), ContainsSubstring("class=\"mark\""));
+    std::filesystem::remove(path);
+  }
+  CHECK(run_line("layout smem --descriptor 0x4000004000010000 --rows 64 --cols 64 --svg " + path).code == 0);
+  CHECK_THAT(test::read_text(path), ContainsSubstring(">SBO 1024<") && ContainsSubstring("class=\"edge\""));
+}
+
+TEST_CASE("layout tmem-plan gives columns, addresses and allocations, and exit code 1 where they do not fit") {
+  const std::string plan =
+      "layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X --n 128 ";
+  CHECK_THAT(run_line(plan + "--k-blocks 4 --ctas 2").out,
+             ContainsSubstring("tcgen05.alloc of 256 columns for 160; 2 CTAs of them on an SM") &&
+                 ContainsSubstring("0x00000180") && ContainsSubstring("chosen: which columns"));
+  CHECK(run_line(plan + "--ctas 3").code == 1);
+  const auto json = nlohmann::json::parse(
+      run_line("layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --n 256 --accumulators 2 --json")
+          .out);
+  CHECK(json["allocation"] == 512);
+  CHECK(json["pieces"][1]["address"] == "0x00000100");
+  const test::Outcome large =
+      run_line("layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --n 256 --accumulators 3");
+  CHECK(large.code == 1);
+  CHECK_THAT(large.out, ContainsSubstring("does not fit: 768 of 512 columns"));
+}
+
+TEST_CASE("PTX's own words: elements d0 and up, M-major, 128B, interleaved; tiles that are read K step by K step") {
+  CHECK(run_line("layout fragment --instruction " + f16 + " --thread 5 --element d3").out ==
+        "row,col,thread,register,bit\n9,3,5,3,0\n");
+  CHECK(run_line("layout fragment --instruction " + f16 + " --operand a --thread 5 --element a5").out ==
+        "row,col,thread,register,bit\n1,11,5,2,16\n");
+  CHECK(nlohmann::json::parse(
+            run_line("layout fragment --instruction " + f16 + " --operand a --row 1 --col 11 --json").out)["element"] ==
+        5);
+  CHECK(run_line("layout smem --atom 128B --major m").out == run_line("layout smem --atom 128 --major mn").out);
+  CHECK(run_line("layout smem --atom interleave").out == run_line("layout smem --atom none").out);
+  const test::Outcome wide = run_line(
+      "layout --cute 'Swizzle<1,4,3> o ((8,2),(4,4)):((8,64),(1,4))' --descriptor 0xc000001000010000 --element-bits "
+      "32");
+  CHECK(wide.code == 0);
+  CHECK_THAT(wide.out, ContainsSubstring("32 bytes of K at a time") && ContainsSubstring("row 0, k 8 and row 1, k 0"));
+  CHECK(
+      run_line("layout --cute 'Swizzle<1,4,3> o ((8,2),(4,4)):((8,64),(1,4))' --descriptor 0xc000401000010000 --target "
+               "sm_100a --element-bits 32")
+          .code == 0);
+  CHECK(run_line("layout --cute 'Swizzle<3,4,3> o ((8,8),(64,1)):((64,512),(1,0))' --descriptor 0x8000004000010000")
+            .code == 1);
 }

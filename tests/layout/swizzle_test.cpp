@@ -67,7 +67,9 @@ TEST_CASE("only the targets whose descriptors have a mode have a code for it") {
 
 TEST_CASE("swizzle modes are found by the names users write, and print as CuTe's three integers") {
   for (const SwizzleInfo& swizzle : swizzles) CHECK(swizzle_named(swizzle.name) == swizzle.id);
-  CHECK_FALSE(swizzle_named("128B"));
+  CHECK(swizzle_named("128B") == Swizzle::b128);
+  CHECK(swizzle_named("interleave") == Swizzle::none);
+  CHECK_FALSE(swizzle_named("noneB"));
   CHECK_FALSE(swizzle_named(""));
   CHECK(print(info(Swizzle::b128)) == "Swizzle<3,4,3>");
   CHECK(print(info(Swizzle::b128_atom32)) == "Swizzle<2,5,2>");

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bitmma/analysis/draw.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -14,30 +16,54 @@ namespace bitmma::cli {
 namespace {
 
 struct FragmentFlags {
-  std::string instruction, operand = "d";
+  std::string instruction, operand = "d", element;
   TargetFlag target;
-  std::optional<int> thread, reg;
-  int bit = 0, max_cols = 16, selector = 0;
+  std::optional<int> thread, reg, bit;
+  int max_cols = 16, selector = 0, byte_id = 0, thread_id = 0;
   Query query;
   SvgFlag svg;
 };
 
-/// The places of one operand's elements: matrix operands by fragment, metadata by its own rule.
+/// Block scales of mma.sync: a row for every row of A or column of B, a column for every scale of it.
+struct ScalesInRegisters {
+  bool is_a = true;
+  int rows = 0, count = 0;
+  int byte_id = 0, thread_id = 0;
+
+  RegisterPlace place_of(int row, int scale) const {
+    return is_a ? mma_scale_a_place(row, scale, byte_id, thread_id) : mma_scale_b_place(row, scale, byte_id, thread_id);
+  }
+};
+
+/// The places of one operand's elements: matrix operands by fragment, metadata and scales by their own rules.
 struct FragmentMap {
   Fragment fragment = {};
   std::optional<MetadataLayout> metadata = {};
   int selector = 0;
+  std::optional<ScalesInRegisters> scales = {};
 
   bool is_metadata() const { return metadata.has_value(); }
-  int rows() const { return fragment.rows; }
-  int cols() const { return fragment.cols; }
-  int width_bits() const { return metadata ? metadata->field_bits : fragment.element_bits; }
-  int registers() const { return is_metadata() ? 1 : fragment.registers(); }
+  bool is_fragment() const { return !metadata && !scales; }
+  int rows() const { return scales ? scales->rows : fragment.rows; }
+  int cols() const { return scales ? scales->count : fragment.cols; }
+  int threads() const { return scales ? 32 : fragment.threads; }
+  int width_bits() const { return scales ? 8 : metadata ? metadata->field_bits : fragment.element_bits; }
+  int registers() const { return is_fragment() ? fragment.registers() : 1; }
   RegisterPlace place(int row, int col) const {
+    if (scales) return scales->place_of(row, col);
     return metadata ? metadata_place_of(*metadata, row, col, selector) : place_of(fragment, row, col);
   }
+  /// The names of both coordinates: scales have a row of A or a column of B, and a number.
+  std::string_view outer() const { return scales && !scales->is_a ? "col" : "row"; }
+  std::string_view inner() const { return scales ? "scale" : "col"; }
+  std::string heading() const { return fmt::format("{},{},thread,register,bit\n", outer(), inner()); }
   Json json(int row, int col) const {
-    Json json{{"row", row}, {"col", col}};
+    Json json;
+    json[std::string(outer())] = row, json[std::string(inner())] = col;
+    if (is_fragment()) {
+      const RegisterPlace at = place(row, col);
+      json["element"] = at.reg * fragment.elements_per_register() + (fragment.is_wide() ? 0 : at.bit / width_bits());
+    }
     json.update(to_json(Place(place(row, col))));
     return json;
   }
@@ -47,14 +73,12 @@ struct FragmentMap {
   }
 };
 
-constexpr std::string_view fragment_heading = "row,col,thread,register,bit\n";
-
 /// The map of an operand, for each family that has operands in registers. Throws Error for the others, and for what is
 /// illegal.
 class MapOfOperand {
  public:
-  MapOfOperand(const TargetFlag& target, const std::string& operand, int selector)
-      : target_(target), operand_(operand), selector_(selector) {}
+  MapOfOperand(const FragmentFlags& flags, const std::string& operand)
+      : flags_(flags), target_(flags.target), operand_(operand), selector_(flags.selector) {}
 
   FragmentMap operator()(const Wgmma& one) const {
     require_legal(with_sparsity_selector(one, selector_), target_.of(one));
@@ -64,6 +88,7 @@ class MapOfOperand {
                    .expected = "a or d: B of wgmma is in shared memory",
                    .fix = "layout smem"});
     }
+    require_no_scales();
     if (operand_ == "d") return {.fragment = wgmma_d_fragment(one.d, one.n)};
     const Fragment a = wgmma_a_fragment(one.a, mma_of(one).stored_k());
     if (operand_ == "a") return {.fragment = a};
@@ -73,6 +98,7 @@ class MapOfOperand {
   FragmentMap operator()(const MmaSync& one) const {
     require_legal(with_sparsity_selector(one, selector_), target_.of(one));
     const Mma mma = mma_of(one);
+    if (operand_ == "scale_a" || operand_ == "scale_b") return scales_of(one);
     if (operand_ != "metadata") return {.fragment = fragment_of(one, operand_)};
     require_sparse(one.sparse);
     return {.fragment = fragment_of(one, "a"),
@@ -93,33 +119,163 @@ class MapOfOperand {
     throw Error({.field = "--operand", .seen = "metadata", .expected = "a or d: the instruction is not sparse"});
   }
 
+  void require_no_scales() const {
+    if (operand_ != "scale_a" && operand_ != "scale_b") return;
+    throw Error({.field = "--operand",
+                 .seen = operand_,
+                 .expected = "a, d or metadata: only mma.sync with .block_scale has scales in registers",
+                 .fix = "those of tcgen05.mma: layout scales"});
+  }
+  FragmentMap scales_of(MmaSync one) const {
+    if (!one.has_scales()) require_no_scales();
+    const bool is_a = operand_ == "scale_a";
+    (is_a ? one.byte_id_a : one.byte_id_b) = flags_.byte_id;
+    (is_a ? one.thread_id_a : one.thread_id_b) = flags_.thread_id;
+    require_legal(Instruction(one), target_.of(one));
+    const Mma mma = mma_of(one);
+    return {.scales = ScalesInRegisters{.is_a = is_a,
+                                        .rows = is_a ? mma.m : mma.n,
+                                        .count = mma.scale_count,
+                                        .byte_id = flags_.byte_id,
+                                        .thread_id = flags_.thread_id}};
+  }
+
+  const FragmentFlags& flags_;
   const TargetFlag& target_;
   const std::string& operand_;
   int selector_;
 };
 
-/// The reverse: which elements does a bit of a register hold?
-void answer_register(Context& context, const FragmentFlags& flags, const FragmentMap& map) {
-  const int last_thread = map.fragment.threads - 1, registers = map.registers();
-  const int thread = flags.thread.value_or(-1), reg = flags.reg.value_or(map.is_metadata() ? 0 : -1);
-  if (thread < 0 || thread > last_thread || reg < 0 || reg >= registers || flags.bit < 0 || flags.bit > 31) {
+/// --element: PTX's names of a thread's elements, "low to high": d5 is the sixth of D. The flags with its register and
+/// bit.
+FragmentFlags with_element(FragmentFlags flags, const FragmentMap& map) {
+  if (flags.element.empty()) return flags;
+  const int per_register = map.is_fragment() ? map.fragment.elements_per_register() : 0;
+  const std::optional<uint64_t> index = parse_word(flags.element.substr(1));
+  const bool is_named = flags.element[0] == flags.operand[0] && map.is_fragment() && index;
+  if (!is_named || !flags.thread ||
+      *index >= static_cast<uint64_t>(per_register) * static_cast<uint64_t>(map.registers())) {
+    throw Error({.field = "--element",
+                 .seen = flags.element + (flags.thread ? "" : " without --thread"),
+                 .expected = fmt::format("{0}0..{0}{1} of a --thread", flags.operand,
+                                         std::max(0, per_register * map.registers() - 1))});
+  }
+  flags.reg = static_cast<int>(*index) / per_register;
+  flags.bit = static_cast<int>(*index) % per_register * map.width_bits();
+  return flags;
+}
+
+/// The elements that --row and --col, or --thread, --register and --bit ask for; nothing where none of them is given.
+std::optional<std::vector<MatrixPlace>> asked_elements(const FragmentFlags& flags, const FragmentMap& map) {
+  if (!flags.thread && !flags.reg) {
+    if (!flags.query.one_element(map.rows(), map.cols())) return std::nullopt;
+    return {{{*flags.query.row, *flags.query.col}}};
+  }
+  const int last_thread = map.threads() - 1, registers = map.registers();
+  const int thread = flags.thread.value_or(-1), reg = flags.reg.value_or(0), bit = flags.bit.value_or(0);
+  if (thread < 0 || thread > last_thread || reg < 0 || reg >= registers || bit < 0 || bit > 31) {
     throw Error({.field = "--thread, --register, --bit",
-                 .seen = fmt::format("{}, {}, {}", thread, reg, flags.bit),
+                 .seen = fmt::format("{}, {}, {}", thread, reg, bit),
                  .expected = fmt::format("0..{}, 0..{}, 0..31", last_thread, registers - 1)});
   }
-  Json json = Json::array();
-  std::string text(fragment_heading);
+  std::vector<MatrixPlace> elements;
   for (int row = 0; row < map.rows(); ++row) {
     for (int col = 0; col < map.cols(); ++col) {
       const RegisterPlace place = map.place(row, col);
-      const bool holds = place.thread == thread && place.reg == reg && flags.bit >= place.bit &&
-                         flags.bit < place.bit + map.width_bits();
-      if (!holds) continue;
-      json.push_back(map.json(row, col));
-      text += map.line(row, col);
+      const bool holds = place.thread == thread && (!flags.reg || place.reg == reg) &&
+                         (!flags.bit || (bit >= place.bit && bit < place.bit + map.width_bits()));
+      if (holds) elements.push_back({row, col});
     }
   }
-  context.terminal.out << (flags.query.json ? json_text(json) + "\n" : text);
+  return elements;
+}
+
+void print_answer(Context& context, const FragmentFlags& flags, const FragmentMap& map,
+                  const std::vector<MatrixPlace>& elements) {
+  std::ostream& out = context.terminal.out;
+  if (elements.empty()) {
+    const std::string place =
+        fmt::format("thread {}{}{}", *flags.thread, flags.reg ? fmt::format(", register {}", *flags.reg) : "",
+                    flags.bit ? fmt::format(", bit {}", *flags.bit) : "");
+    return answer_nothing(context, flags.query, place);
+  }
+  const bool is_one = !flags.thread && !flags.reg;
+  if (flags.query.json && is_one) {
+    out << json_text(map.json(elements[0].row, elements[0].col)) << '\n';
+  } else if (flags.query.json) {
+    JsonList list(out);
+    for (const MatrixPlace& e : elements) list.add(map.json(e.row, e.col));
+    list.end();
+  } else {
+    out << map.heading();
+    for (const MatrixPlace& e : elements) out << map.line(e.row, e.col);
+  }
+}
+
+/// Rows down and columns across, for what is no fragment: thread and bit of every element. The first 16 columns.
+std::vector<std::vector<std::string>> table_of(const FragmentMap& map) {
+  constexpr int most_cols = 16;
+  std::vector<std::vector<std::string>> table(1, {std::string(map.outer())});
+  for (int col = 0; col < std::min(map.cols(), most_cols); ++col)
+    table[0].push_back(fmt::format("{} {}", map.inner(), col));
+  for (int row = 0; row < std::min(map.rows(), most_cols); ++row) {
+    std::vector<std::string> line{std::to_string(row)};
+    for (int col = 0; col < std::min(map.cols(), most_cols); ++col) {
+      const RegisterPlace place = map.place(row, col);
+      line.push_back(map.scales ? fmt::format("T{} byte {}", place.thread, place.bit / 8)
+                                : fmt::format("T{} b{}", place.thread, place.bit));
+    }
+    table.push_back(std::move(line));
+  }
+  return table;
+}
+
+Picture picture_of_places(const FragmentMap& map) {
+  const auto table = table_of(map);
+  Picture picture{.corner = table[0][0], .has_equal_columns = true};
+  picture.column_heads.assign(table[0].begin() + 1, table[0].end());
+  for (size_t row = 1; row < table.size(); ++row) {
+    std::vector<PictureCell> cells;
+    for (size_t col = 1; col < table[row].size(); ++col) {
+      const RegisterPlace place = map.place(static_cast<int>(row) - 1, static_cast<int>(col) - 1);
+      cells.push_back({.text = table[row][col], .color = place.thread % 32});
+    }
+    picture.rows.emplace_back(table[row][0], std::move(cells));
+  }
+  if (map.rows() > 16 || map.cols() > 16)
+    picture.notes.push_back(fmt::format("the first {} rows and {} columns of {} x {}", std::min(16, map.rows()),
+                                        std::min(16, map.cols()), map.rows(), map.cols()));
+  return picture;
+}
+
+/// The picture of an operand, with the elements that are asked for in frames: the rows of their warp, and as many
+/// columns as show them.
+Picture picture_of_operand(const FragmentFlags& flags, const FragmentMap& map,
+                           const std::optional<std::vector<MatrixPlace>>& asked) {
+  if (!map.is_fragment()) {
+    Picture picture = picture_of_places(map);
+    for (const MatrixPlace& e : asked.value_or(std::vector<MatrixPlace>{})) {
+      const auto row = static_cast<size_t>(e.row), col = static_cast<size_t>(e.col);
+      if (row < picture.rows.size() && col < picture.rows[row].second.size())
+        picture.rows[row].second[col].is_marked = true;
+    }
+    return picture;
+  }
+  int first_row = 0, max_cols = flags.max_cols;
+  if (asked && !asked->empty()) {
+    if (map.fragment.threads > 32) first_row = asked->front().row / 16 * 16;
+    if (flags.query.col) max_cols = std::max(max_cols, *flags.query.col + 1);
+  }
+  Picture picture = picture_of_fragment(map.fragment, max_cols, first_row);
+  const int per_register = map.fragment.elements_per_register();
+  for (const MatrixPlace& e : asked.value_or(std::vector<MatrixPlace>{})) {
+    const int row = e.row - first_row;
+    const auto col = static_cast<size_t>(e.col / per_register);
+    if (row < 0 || static_cast<size_t>(row) >= picture.rows.size()) continue;
+    auto& cells = picture.rows[static_cast<size_t>(row)].second;
+    if (col < cells.size()) cells[col].is_marked = true;
+  }
+  return picture;
 }
 
 void print_map(Context& context, const FragmentFlags& flags, const FragmentMap& map) {
@@ -134,32 +290,37 @@ void print_map(Context& context, const FragmentFlags& flags, const FragmentMap& 
     for_each([&](int row, int col) { list.add(map.json(row, col)); });
     list.end();
   } else {
-    out << fragment_heading;
+    out << map.heading();
     for_each([&](int row, int col) { out << map.line(row, col); });
   }
 }
 
-void run_fragment(Context& context, const FragmentFlags& flags) {
+void run_fragment(Context& context, const FragmentFlags& given) {
+  FragmentFlags flags = given;
   const Instruction instruction = parse_instruction(flags.instruction);
   const bool has_own_c = is_mma(instruction) && mma_of(instruction).c != mma_of(instruction).d;
   const std::string operand = flags.operand == "c" && !has_own_c ? "d" : flags.operand;
-  const FragmentMap map = std::visit(MapOfOperand(flags.target, operand, flags.selector), instruction);
-  if (flags.thread || flags.reg) {
-    answer_register(context, flags, map);
-    return;
-  }
+  const FragmentMap map = std::visit(MapOfOperand(flags, operand), instruction);
+  flags = with_element(flags, map);
   std::ostream& out = context.terminal.out;
-  if (flags.query.one_element(map.rows(), map.cols())) {
-    const int row = *flags.query.row, col = *flags.query.col;
-    if (flags.query.json) out << json_text(map.json(row, col)) << '\n';
-    else out << fragment_heading << map.line(row, col);
+  const auto asked = asked_elements(flags, map);
+  if (asked && (!flags.svg.asked() || asked->empty())) return print_answer(context, flags, map, *asked);
+  if (!map.is_fragment() && flags.svg.asked()) {
+    Picture picture = picture_of_operand(flags, map, asked);
+    picture.title = map.scales ? fmt::format("scales of {}, {} of each",
+                                             map.scales->is_a ? "A, by row" : "B, by column", map.cols())
+                               : fmt::format("metadata of {} x {} stored elements", map.rows(), map.cols());
+    picture.notes.insert(picture.notes.begin(),
+                         {print(instruction), map.scales ? "T thread, byte of its register"
+                                                         : "T thread, b lowest bit of the field in its register"});
+    flags.svg.write(context, picture);
     return;
   }
-  if (map.is_metadata() && flags.svg.asked()) {
-    throw Error({.field = "--svg",
-                 .seen = "given",
-                 .expected = "absent with --operand metadata",
-                 .fix = "its map comes as CSV or --json"});
+  if (map.scales && !flags.query.csv && !flags.query.json) {
+    out << fmt::format("{} of {}: {} x {} of {}, one register a thread\n\n", operand, print(instruction), map.rows(),
+                       counted(map.cols(), "scale"), info(mma_of(instruction).scale_type).name)
+        << print_table(table_of(map));
+    return;
   }
   if (flags.query.csv || flags.query.json || map.is_metadata()) {
     print_map(context, flags, map);
@@ -170,7 +331,7 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
   const std::string cute =
       fmt::format("CuTe (thread, value) -> row + {} * col: {}", map.rows(), print_cute(map.fragment));
   if (flags.svg.asked()) {
-    Picture picture = picture_of_fragment(map.fragment, flags.max_cols);
+    Picture picture = picture_of_operand(flags, map, asked);
     picture.title = fmt::format("{}, {} x {} {}",
                                 operand == "a"   ? "A"
                                 : operand == "b" ? "B as n x k"
@@ -203,15 +364,22 @@ void add_fragment_layout(CLI::App& layout, Context& context) {
   fragment->add_option("--instruction", flags->instruction, "PTX mnemonic")->required();
   flags->target.add(*fragment, "the GPU by its PTX name; default the one that the instruction means", true);
   fragment
-      ->add_option("--operand", flags->operand,
-                   "a, b (mma.sync), d (C is the same) or metadata; the columns of a sparse A are its stored ones")
-      ->check(CLI::IsMember({"a", "b", "c", "d", "metadata"}))
+      ->add_option(
+          "--operand", flags->operand,
+          "a, b (mma.sync), d (C is the same), metadata, scale_a or scale_b (mma.sync with .block_scale); the columns "
+          "of a sparse A are its stored ones, those of scale_a its scales")
+      ->check(CLI::IsMember({"a", "b", "c", "d", "metadata", "scale_a", "scale_b"}))
       ->capture_default_str();
   fragment->add_option("--sparsity-selector", flags->selector, "metadata: sp-sel, which threads of a quad supply it")
       ->capture_default_str();
+  fragment->add_option("--byte-id", flags->byte_id, "scale_a, scale_b: {byte-id} of the statement")
+      ->capture_default_str();
+  fragment->add_option("--thread-id", flags->thread_id, "scale_a, scale_b: {thread-id} of the statement")
+      ->capture_default_str();
   fragment->add_option("--thread", flags->thread, "the reverse: thread of the warpgroup or warp ...");
-  fragment->add_option("--register", flags->reg, "... register ...");
-  fragment->add_option("--bit", flags->bit, "... and bit: which element is there?")->capture_default_str();
+  fragment->add_option("--register", flags->reg, "... one of its registers ...");
+  fragment->add_option("--bit", flags->bit, "... and one bit: which elements are there?");
+  fragment->add_option("--element", flags->element, "PTX's name of one of the thread's elements, instead: a0, d5 ...");
   fragment->add_option("--max-cols", flags->max_cols, "columns of the picture")->capture_default_str();
   flags->query.add(*fragment);
   flags->svg.add(*fragment);
@@ -221,7 +389,10 @@ void add_fragment_layout(CLI::App& layout, Context& context) {
       "  bitmma layout fragment --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 --operand a --thread "
       "5 --register 2\n"
       "  bitmma layout fragment --instruction "
-      "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --operand b");
+      "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --operand b\n"
+      "  bitmma layout fragment --instruction "
+      "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --operand scale_a --row 9 "
+      "--col 1");
   fragment->callback([flags, &context] { run_fragment(context, *flags); });
 }
 

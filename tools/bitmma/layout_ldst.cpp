@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "bitmma/analysis/draw.hpp"
 #include "bitmma/memory/tmem.hpp"
 #include "json_list.hpp"
 #include "layout.hpp"
@@ -16,6 +17,7 @@ struct LdStFlags {
   LdSt move;
   std::optional<int> lane, column, thread, reg;
   bool csv = false, json = false;
+  SvgFlag svg;
 
   bool asked() const { return lane || column || thread || reg; }
 };
@@ -81,10 +83,40 @@ void draw_entries(Context& context, const LdSt& move, const std::string& shape, 
   if (columns > shown) out << fmt::format("columns {}-{}: --csv shows them\n", shown, columns - 1);
 }
 
+void write_picture(const Context& context, const LdStFlags& flags, const LdSt& move,
+                   std::span<const LdStEntry> entries) {
+  int most_cols = 16;
+  for (const LdStEntry& e : entries) {
+    if (flags.asked()) most_cols = std::max(most_cols, e.cell.column + 1);
+  }
+  Picture picture = picture_of_ldst(move, most_cols);
+  picture.title = fmt::format("tcgen05.ld/.st {}.x{}{}: {} a thread", flags.shape, move.num,
+                              move.pack_16b ? " packed" : "", counted(move.registers(), "register"));
+  if (move.pack_16b) picture.notes.push_back("l, h: lower and upper half of the register");
+  picture.notes.push_back("register figures of the PTX ISA (9.7.16.2.3)");
+  for (const LdStEntry& e : entries) {
+    const auto row =
+        std::ranges::find(picture.rows, std::to_string(e.cell.lane), [](const auto& one) { return one.first; });
+    const auto column = std::ranges::find(picture.column_heads, fmt::format("+{}", e.cell.column));
+    if (!flags.asked() || row == picture.rows.end() || column == picture.column_heads.end()) continue;
+    row->second[static_cast<size_t>(column - picture.column_heads.begin())].is_marked = true;
+  }
+  flags.svg.write(context, picture);
+}
+
 void run_ldst(Context& context, const LdStFlags& flags) {
   const LdSt move = require_move(flags);
   const std::vector<LdStEntry> entries = entries_of(flags, move);
   std::ostream& out = context.terminal.out;
+  if (entries.empty()) {
+    std::string place;
+    for (const auto& [name, value] : {std::pair("thread", flags.thread), std::pair("register", flags.reg),
+                                      std::pair("lane", flags.lane), std::pair("column", flags.column)}) {
+      if (value) place += fmt::format("{}{} {}", place.empty() ? "" : ", ", name, *value);
+    }
+    return answer_nothing(context, {.json = flags.json}, place);
+  }
+  if (flags.svg.asked()) return write_picture(context, flags, move, entries);
   if (flags.json) {
     JsonList list(out);
     for (const LdStEntry& e : entries) {
@@ -118,6 +150,7 @@ void add_ldst_layout(CLI::App& layout, Context& context) {
   ldst->add_option("--register", flags->reg, "only this register");
   ldst->add_option("--lane", flags->lane, "the reverse: only this lane of the partition");
   ldst->add_option("--column", flags->column, "and this column");
+  flags->svg.add(*ldst);
   ldst->add_flag("--csv", flags->csv, "the whole map as CSV");
   ldst->add_flag("--json", flags->json, "the answer as JSON");
   ldst->footer(

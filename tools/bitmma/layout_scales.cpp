@@ -20,8 +20,8 @@ struct ScalesFlags {
   int64_t rows = 128, blocks = 4;
   int m = 128, cta_group = 1, id = 0;
   uint32_t address = 0;
-  std::optional<int64_t> row, block;
-  bool csv = false, json = false;
+  std::optional<int64_t> row, block, byte;
+  bool csv = false, json = false, image = false;
   SvgFlag svg;
 
   bool is_b() const { return operand == "b"; }
@@ -118,7 +118,6 @@ void print_csv(Context& context, const ScaleImage& image, std::span<const ScaleE
                                         image.tile_of(e.row, e.block), image.offset_of(e.row, e.block), e.replica,
                                         e.place.lane, e.place.column, e.place.bit / 8);
   }
-  if (entries.empty()) context.terminal.err << "no such row and block\n";
 }
 
 /// What the four bytes of a cell hold, by band of 32 lanes and column: "row 0..31 block 2".
@@ -138,7 +137,7 @@ ScaleCells cells_of(const ScalesFlags& flags, const TmemScales& scales, std::spa
 }
 
 void write_svg(const Context& context, const ScalesFlags& flags, const std::string& title,
-               const std::string& image_rule, const ScaleCells& cells) {
+               const std::string& image_rule, const TmemScales& scales, const ScaleCells& cells) {
   Picture picture{
       .title = title,
       .notes = {fmt::format("image in shared memory: {}", image_rule),
@@ -149,7 +148,11 @@ void write_svg(const Context& context, const ScalesFlags& flags, const std::stri
   for (const auto& [where, bytes] : cells) {
     std::vector<PictureCell> row;
     for (const std::string& text : bytes) {
-      row.push_back({text, text.empty() ? -1 : std::stoi(text.substr(4)) / 32 % picture_colors});
+      row.push_back({.text = text, .color = text.empty() ? -1 : std::stoi(text.substr(4)) / 32 % picture_colors});
+    }
+    for (int replica = 0; flags.row && replica < scales.replicas(); ++replica) {
+      const TmemPlace place = scales.place_of(static_cast<int>(*flags.row), static_cast<int>(*flags.block), replica);
+      if (std::pair(place.lane / 32, place.column) == where) row[static_cast<size_t>(place.bit / 8)].is_marked = true;
     }
     picture.rows.emplace_back(fmt::format("{}-{}, {}", 32 * where.first, 32 * where.first + 31, where.second),
                               std::move(row));
@@ -161,20 +164,78 @@ void write_svg(const Context& context, const ScalesFlags& flags, const std::stri
   flags.svg.write(context, picture);
 }
 
+/// The image in shared memory: a line for every 16 bytes, four scales of a row in each word.
+void draw_image(Context& context, const ScalesFlags& flags, const ScaleImage& image) {
+  if (flags.rows < 1 || flags.blocks < 1 || flags.rows > 1 << 20 || flags.blocks > 1 << 20)
+    throw Error({.field = "--rows, --blocks",
+                 .seen = fmt::format("{}, {}", flags.rows, flags.blocks),
+                 .expected = "1..1048576 each"});
+  if (flags.svg.asked()) {
+    Picture picture = picture_of_scale_image(image);
+    if (flags.row && *flags.row < 128 && *flags.block < 4) {
+      const auto byte = static_cast<size_t>(image.offset_of(*flags.row, *flags.block));
+      picture.rows[byte / 16].second[byte % 16].is_marked = true;
+    }
+    if (flags.byte && *flags.byte < 512)
+      picture.rows[static_cast<size_t>(*flags.byte / 16)].second[static_cast<size_t>(*flags.byte % 16)].is_marked =
+          true;
+    return flags.svg.write(context, picture);
+  }
+  std::vector<std::vector<std::string>> table{{"byte", "+0", "+4", "+8", "+12"}};
+  for (int line = 0; line < 32; ++line) {
+    table.push_back({fmt::format("{:#x}", 16 * line)});
+    for (int row = line; row < 128; row += 32) {
+      table.back().push_back(row < image.rows ? fmt::format("R{} b0-{}", row, std::min<int64_t>(image.blocks, 4) - 1)
+                                              : "0");
+    }
+  }
+  context.terminal.out << fmt::format("{} x {} scales: {} bytes, tiles of 512 for 128 rows x 4 blocks; the first:\n\n",
+                                      image.rows, image.blocks, image.bytes())
+                       << print_table(table);
+}
+
+/// The scale at a byte of the image.
+void answer_image_byte(Context& context, const ScalesFlags& flags, const ScaleImage& image) {
+  if (flags.rows < 1 || flags.blocks < 1 || flags.rows > 1 << 20 || flags.blocks > 1 << 20 || *flags.byte < 0)
+    throw Error({.field = "--rows, --blocks, --byte",
+                 .seen = fmt::format("{}, {}, {}", flags.rows, flags.blocks, *flags.byte),
+                 .expected = "1..1048576 each, and 0 or more"});
+  const int64_t tile = *flags.byte / 512, inside = *flags.byte % 512;
+  const int64_t row = tile / image.block_tiles() * 128 + inside / 16 + 32 * (inside % 16 / 4);
+  const int64_t block = tile % image.block_tiles() * 4 + inside % 4;
+  if (row >= image.rows || block >= image.blocks)
+    return answer_nothing(context, {.json = flags.json}, fmt::format("byte {} of the image", *flags.byte));
+  std::ostream& out = context.terminal.out;
+  if (flags.json)
+    out << json_text(Json::array({{{"row", row}, {"block", block}, {"tile", tile}, {"image_byte", *flags.byte}}}))
+        << '\n';
+  else out << fmt::format("row,block,tile,image_byte\n{},{},{},{}\n", row, block, tile, *flags.byte);
+}
+
 void run_scales(Context& context, const ScalesFlags& flags) {
   const ScaleImage image{flags.rows, flags.blocks};
   if (!flags.pack.empty() || !flags.unpack.empty()) return convert_scales(context, flags, image);
+  if (flags.row.has_value() != flags.block.has_value())
+    throw Error({.field = "--row, --block", .seen = "one", .expected = "both or none"});
+  if (flags.row && (*flags.row < 0 || *flags.row >= flags.rows || *flags.block < 0 || *flags.block >= flags.blocks))
+    return answer_nothing(context, {.json = flags.json}, fmt::format("row {}, block {}", *flags.row, *flags.block));
+  if (flags.byte && !flags.svg.asked()) return answer_image_byte(context, flags, image);
+  if (flags.image || flags.byte) return draw_image(context, flags, image);
   const TmemScales scales = require_scales(flags);
-  const std::vector<ScaleEntry> entries = scale_entries(flags, scales);
-  if (flags.json) return print_image_json(context, image, entries);
-  if (flags.csv || flags.row) return print_csv(context, image, entries);
+  std::vector<ScaleEntry> entries = scale_entries(flags, scales);
+  if (flags.svg.asked()) {
+    ScalesFlags all = flags;
+    all.row = std::nullopt;
+    entries = scale_entries(all, scales);
+  } else if (flags.json) return print_image_json(context, image, entries);
+  if (!flags.svg.asked() && (flags.csv || flags.row)) return print_csv(context, image, entries);
   const ScaleCells cells = cells_of(flags, scales, entries);
   const std::string title = fmt::format("scales of {}: {} rows x {} blocks along K, one byte each",
                                         flags.is_b() ? "B" : "A", flags.rows, flags.blocks);
   const std::string image_rule = fmt::format(
       "{} bytes: tiles of 128 rows x 4 blocks; 512 * tile + 16 * (row % 32) + 4 * (row / 32 % 4) + block % 4",
       image.bytes());
-  if (flags.svg.asked()) return write_svg(context, flags, title, image_rule, cells);
+  if (flags.svg.asked()) return write_svg(context, flags, title, image_rule, scales, cells);
   std::ostream& out = context.terminal.out;
   out << title << "\n\n"
       << "1  row-major                     byte row * blocks + block\n"
@@ -220,6 +281,8 @@ void add_scales_layout(CLI::App& layout, Context& context) {
   scales->add_option("--address", flags->address, "Tensor Memory address of the scales");
   scales->add_option("--row", flags->row, "one scale: its row ...");
   scales->add_option("--block", flags->block, "... and block");
+  scales->add_flag("--image", flags->image, "the image in shared memory, as text or with --svg as a picture");
+  scales->add_option("--byte", flags->byte, "the reverse: which scale does this byte of the image hold?");
   scales->add_option("--pack", flags->pack, "file with rows x blocks bytes, row-major: write the image to -o");
   scales->add_option("--unpack", flags->unpack, "file with an image: write the row-major bytes to -o");
   scales->add_option("-o,--output", flags->out, "file that --pack or --unpack writes");
@@ -230,6 +293,7 @@ void add_scales_layout(CLI::App& layout, Context& context) {
       "Examples:\n"
       "  bitmma layout scales --operand b --rows 64 --blocks 4\n"
       "  bitmma layout scales --row 37 --block 2\n"
+      "  bitmma layout scales --image --svg image.svg\n"
       "  bitmma layout scales --rows 4096 --blocks 256 --pack row_major.bin -o image.bin");
   scales->callback([flags, &context] { run_scales(context, *flags); });
 }

@@ -14,6 +14,7 @@ namespace {
 
 struct SmemFlags {
   std::string descriptor, major = "k";
+  std::optional<std::string> atom;
   TargetFlag target;
   int element_bits = 16, rows = 8, cols = 16, max_lines = 32;
   std::optional<int64_t> byte;
@@ -33,13 +34,16 @@ SmemMatrix require_matrix(const SmemFlags& flags) {
     if (value >= 1 && value <= 4096) continue;
     violations.push_back({.field = name, .seen = std::to_string(value), .expected = "1..4096"});
   }
-  if (!parse_word(flags.descriptor)) {
+  if (flags.descriptor.empty()) {
+    violations.push_back(
+        {.field = "--descriptor", .seen = "(missing)", .expected = "a 64-bit descriptor, or --atom MODE"});
+  } else if (!parse_word(flags.descriptor)) {
     violations.push_back(
         {.field = "--descriptor", .seen = flags.descriptor, .expected = "a 64-bit number such as 0x4000004000010000"});
   }
   if (!violations.empty()) throw Error(std::move(violations));
   return {.descriptor = decode_smem_descriptor(flags.target.of_smem_descriptor(), *parse_word(flags.descriptor)),
-          .major = flags.major == "mn" ? Major::mn : Major::k,
+          .major = flags.major != "k" ? Major::mn : Major::k,
           .element_bits = flags.element_bits,
           .rows = flags.rows,
           .cols = flags.cols};
@@ -60,6 +64,7 @@ std::string smem_line(const SmemMap& map, int row, int col) {
 /// The reverse: which elements does a byte hold?
 void answer_byte(Context& context, const SmemFlags& flags, const SmemMap& map) {
   const auto elements = map.elements_at(*flags.byte);
+  if (elements.empty()) return answer_nothing(context, flags.query, fmt::format("byte {}", *flags.byte));
   std::ostream& out = context.terminal.out;
   if (flags.query.json) {
     JsonList list(out);
@@ -69,11 +74,40 @@ void answer_byte(Context& context, const SmemFlags& flags, const SmemMap& map) {
   }
   out << smem_heading;
   for (const auto& [row, col] : elements) out << smem_line(map, row, col);
-  if (elements.empty()) context.terminal.err << fmt::format("byte {} holds no element of this matrix\n", *flags.byte);
 }
 
-void write_svg(const Context& context, const SmemFlags& flags, const SmemMap& map) {
-  flags.svg.write(context, picture_of_smem(map, flags.max_lines));
+void write_svg(Context& context, const SmemFlags& flags, const SmemMap& map) {
+  Picture picture = picture_of_smem(map, flags.max_lines);
+  std::vector<std::pair<int, int>> asked;
+  if (flags.byte) asked = map.elements_at(*flags.byte);
+  if (flags.query.row) asked.emplace_back(*flags.query.row, *flags.query.col);
+  if (!asked.empty()) mark_elements(picture, placed_elements(map), asked);
+  else if (flags.byte) return answer_nothing(context, {}, fmt::format("byte {}", *flags.byte));
+  flags.svg.write(context, picture);
+}
+
+/// The swizzle atom of a mode, without a descriptor.
+void show_atom(Context& context, const SmemFlags& flags) {
+  const std::optional<Swizzle> mode = swizzle_named(*flags.atom);
+  std::vector<Violation> violations;
+  if (!mode)
+    violations.push_back({.field = "--atom", .seen = *flags.atom, .expected = "none, 32, 64, 128 or 128-atom32"});
+  if (!flags.descriptor.empty())
+    violations.push_back({.field = "--atom", .seen = "beside --descriptor", .expected = "one of them"});
+  if (!violations.empty()) throw Error(std::move(violations));
+  const Major major = flags.major != "k" ? Major::mn : Major::k;
+  const SwizzleInfo& swizzle = info(*mode);
+  const CuteLayout atom =
+      naming_flag("element bits", "--element-bits", [&] { return cute_atom(major, *mode, flags.element_bits); });
+  const int units = swizzle.width_bytes / 16;
+  show_cute(context, {.cute = atom,
+                      .title = fmt::format("{}, {}: atom of {} x {} units of 128 bits", cute_atom_name(major, *mode),
+                                           print(major), major == Major::k ? 8 : units,
+                                           major == Major::k ? units : swizzle.rows_per_atom),
+                      .query = flags.query,
+                      .byte = flags.byte,
+                      .max_lines = flags.max_lines,
+                      .svg = flags.svg});
 }
 
 void draw(Context& context, const SmemFlags& flags, const SmemMap& map) {
@@ -86,23 +120,22 @@ void draw(Context& context, const SmemFlags& flags, const SmemMap& map) {
                      matrix.descriptor.start_address_bytes);
   const int row_bytes = matrix.cols * matrix.element_bits / 8;
   if (print_cute(matrix) != print_hardware_cute(matrix)) {
-    out << fmt::format("{}   (what the hardware reads, {}: K goes on at LBO; the maps follow it)\n",
-                       print_hardware_cute(matrix),
-                       evidence_of_wide_rows(matrix.descriptor.target, info(matrix.descriptor.swizzle), row_bytes));
+    out << fmt::format("{}   (K goes on at LBO; the maps follow it)\n", print_hardware_cute(matrix))
+        << wide_row_evidence(matrix) << '\n';
   }
   out << '\n' << picture;
   print_warnings(context, as_warnings(warnings(matrix.descriptor, matrix.major, row_bytes)));
 }
 
 void run_smem(Context& context, const SmemFlags& flags) {
+  if (flags.atom) return show_atom(context, flags);
   const SmemMap map(require_matrix(flags));
   const SmemMatrix& matrix = map.matrix();
   std::ostream& out = context.terminal.out;
-  if (flags.byte) {
-    answer_byte(context, flags, map);
-    return;
-  }
-  if (flags.query.one_element(flags.rows, flags.cols)) {
+  const bool asks_element = flags.query.one_element(flags.rows, flags.cols);
+  if (flags.svg.asked()) return write_svg(context, flags, map);
+  if (flags.byte) return answer_byte(context, flags, map);
+  if (asks_element) {
     const int row = *flags.query.row, col = *flags.query.col;
     if (flags.query.json) out << json_text(smem_json(map, row, col)) << '\n';
     else out << smem_heading << smem_line(map, row, col);
@@ -115,10 +148,6 @@ void run_smem(Context& context, const SmemFlags& flags) {
     }
     return;
   }
-  if (flags.svg.asked()) {
-    write_svg(context, flags, map);
-    return;
-  }
   if (!flags.query.json) {
     draw(context, flags, map);
     return;
@@ -127,6 +156,7 @@ void run_smem(Context& context, const SmemFlags& flags) {
                     {{"target", print(matrix.descriptor.target)},
                      {"cute", print_cute(matrix)},
                      {"hardware_cute", print_hardware_cute(matrix)},
+                     {"wide_row_evidence", wide_row_evidence(matrix)},
                      {"start_address", matrix.descriptor.start_address_bytes}},
                     "elements");
   for (int row = 0; row < flags.rows; ++row) {
@@ -140,10 +170,12 @@ void run_smem(Context& context, const SmemFlags& flags) {
 void add_smem_layout(CLI::App& layout, Context& context) {
   const auto flags = std::make_shared<SmemFlags>();
   CLI::App* smem = layout.add_subcommand("smem", "shared memory, by descriptor");
-  smem->add_option("--descriptor", flags->descriptor, "64-bit matrix descriptor")->required();
+  smem->add_option("--descriptor", flags->descriptor, "64-bit matrix descriptor");
+  smem->add_option("--atom", flags->atom,
+                   "or the swizzle atom of a mode: none, 32, 64, 128 or 128-atom32; --element-bits up to 128");
   flags->target.add(*smem, "the GPU by its PTX name; default sm_90a", true);
-  smem->add_option("--major", flags->major, "k, or mn for transposed operands")
-      ->check(CLI::IsMember({"k", "mn"}))
+  smem->add_option("--major", flags->major, "k, or mn (also m, n) for transposed operands")
+      ->check(CLI::IsMember({"k", "mn", "m", "n"}))
       ->capture_default_str();
   smem->add_option("--element-bits", flags->element_bits, "bits of an element in memory")->capture_default_str();
   smem->add_option("--rows", flags->rows, "extent along M or N")->capture_default_str();
@@ -155,8 +187,9 @@ void add_smem_layout(CLI::App& layout, Context& context) {
   smem->footer(
       "Examples:\n"
       "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --cols 16\n"
-      "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --row 9 --col 8\n"
-      "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --byte 1184");
+      "  bitmma layout smem --descriptor 0x4000004000010000 --row 9 --col 8\n"
+      "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --byte 1184\n"
+      "  bitmma layout smem --atom 128 --major mn --element-bits 128");
   smem->callback([flags, &context] { run_smem(context, *flags); });
 }
 

@@ -86,18 +86,23 @@ void run_tmem(Context& context, const TmemFlags& flags) {
   std::vector<TmemElement> elements =
       flags.is_d() ? elements_of_d(flags, d)
                    : elements_of_a(flags, {.layout = layout, .element_bits = flags.element_bits, .address = address});
+  const std::vector<TmemElement> all = flags.svg.asked() ? elements : std::vector<TmemElement>{};
   const bool is_answer = take_asked(flags, elements);
+  if (is_answer && elements.empty()) {
+    const std::string place = fmt::format("CTA {}, lane {}, column {}", flags.cta.value_or(0), flags.lane.value_or(0),
+                                          flags.column.value_or(0));
+    return answer_nothing(context, flags.query, place);
+  }
   std::ostream& out = context.terminal.out;
-  if (flags.query.json) {
+  if (flags.query.json && !flags.svg.asked()) {
     JsonList list(out);
     for (const TmemElement& e : elements) list.add(tmem_json(e));
     list.end();
     return;
   }
-  if (flags.query.csv || is_answer) {
+  if (!flags.svg.asked() && (flags.query.csv || is_answer)) {
     out << "row,col,cta,lane,column,bit\n";
     for (const TmemElement& e : elements) out << tmem_line(e);
-    if (elements.empty()) context.terminal.err << "that cell holds no element of this matrix\n";
     return;
   }
   const int columns = flags.is_d() ? d.columns() : (flags.cols * flags.element_bits + 31) / 32;
@@ -106,7 +111,14 @@ void run_tmem(Context& context, const TmemFlags& flags) {
       flags.m, flags.cta_group, flags.ws ? ", .ws" : "", flags.sparse ? ", .sp" : "", counted(columns, "column"));
   const std::string cute = flags.is_d() ? "CuTe: " + print_cute(TmemD{.layout = layout, .n = flags.n}) : "";
   if (flags.svg.asked()) {
-    Picture picture = picture_of_tmem(elements, flags.cta_group);
+    Picture picture = picture_of_tmem(all, flags.cta_group);
+    if (is_answer) {
+      for (const TmemElement& e : elements) {
+        picture.rows[static_cast<size_t>(e.place.lane / 16)].second[static_cast<size_t>(e.place.cta)].is_marked = true;
+        picture.notes.push_back(
+            fmt::format("framed: row {}, col {} in lane {}, column {}", e.row, e.col, e.place.lane, e.place.column));
+      }
+    }
     picture.title = title;
     if (!cute.empty()) picture.notes.push_back(cute);
     picture.notes.push_back("lanes down, 16 at a time, as the data path layouts of the PTX ISA (9.7.16.10.5)");

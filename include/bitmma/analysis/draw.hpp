@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bitmma/analysis/picture.hpp"
 #include "bitmma/layout/cute.hpp"
+#include "bitmma/layout/scale_image.hpp"
 #include "bitmma/memory/fragment.hpp"
 #include "bitmma/memory/smem.hpp"
 #include "bitmma/memory/tmem.hpp"
@@ -23,18 +25,29 @@ std::vector<PlacedElement> placed_elements(const SmemMap& map);
 std::vector<PlacedElement> placed_elements(const CuteLayout& cute, int element_bits);
 
 /// Shared memory in lines of 128 bytes, eight 16-byte units each: which row and which k (or the other way round in
-/// MN-major) every unit holds. At most `max_lines` lines, with a note when there are more.
+/// MN-major) every unit holds, in the order of its bytes: "r1 k8-15|k0-7" where that is not the matrix's. At most
+/// `max_lines` lines, with a note when there are more.
 std::string draw_smem(std::span<const PlacedElement> elements, int element_bits, int max_lines = 32);
 /// The same for SVG, with the banks of every unit; coloured by the unit's place in its row before the swizzle.
 Picture picture_of_smem(std::span<const PlacedElement> elements, int element_bits, int max_lines = 32);
-/// The same of a matrix as its descriptor says it lies, with a title and its layout.
+/// The same of a matrix as its descriptor says it lies, with a title, its layout, and LBO and SBO as arrows.
 Picture picture_of_smem(const SmemMap& map, int max_lines = 32);
+/// Frames the units of these (row, col) in a picture of `elements`, and says in a note where each element is.
+void mark_elements(Picture& picture, std::span<const PlacedElement> elements,
+                   std::span<const std::pair<int, int>> marked);
 
 /// The matrix, rows down and columns across: thread and register of every element, neighbours of one register drawn
 /// together. The first 16 rows, which the other warps repeat, and at most `max_cols` columns.
 std::string draw_fragment(const Fragment& fragment, int max_cols = 16);
-/// Coloured by thread of the quad.
-Picture picture_of_fragment(const Fragment& fragment, int max_cols = 16);
+/// Every thread of the warp has its colour. Rows from `first_row` on, a multiple of 16.
+Picture picture_of_fragment(const Fragment& fragment, int max_cols = 16, int first_row = 0);
+
+/// tcgen05.ld and .st: lanes down, columns across; thread and register of every cell. At most `max_cols` columns.
+Picture picture_of_ldst(const LdSt& move, int max_cols = 16);
+
+/// The image of block scales in shared memory, 128 rows x 4 blocks in 512 bytes: a line of 16 bytes for every 32 rows'
+/// same remainder, which one lane of Tensor Memory gets. The first tile.
+Picture picture_of_scale_image(const ScaleImage& image);
 
 /// An element of a matrix and its cell of Tensor Memory.
 struct TmemElement {

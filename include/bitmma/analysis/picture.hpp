@@ -1,6 +1,7 @@
 // Pictures for documents and reviews: tables of coloured cells as SVG, readable on light and dark backgrounds.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +10,17 @@ namespace bitmma {
 
 struct PictureCell {
   std::string text = {};
-  int color = -1;  // one of eight, or -1 for an empty cell
+  int color = -1;               // a hue and a tint of it, 8 * tint + hue, or -1 for an empty cell
+  bool is_marked = false;       // framed
+  bool has_edge_above = false;  // heavier lines, where something new begins
+  bool has_edge_left = false;
+};
+
+/// From one cell to another, with what lies between them. Cells of one row are joined above the table, others beside
+/// it.
+struct PictureArrow {
+  std::size_t from_row = 0, from_column = 0, to_row = 0, to_column = 0;
+  std::string text = {};
 };
 
 struct Picture {
@@ -19,9 +30,12 @@ struct Picture {
   std::vector<std::string> column_heads = {};
   std::vector<std::pair<std::string, std::vector<PictureCell>>> rows = {};
   std::vector<std::pair<int, std::string>> legend = {};  // colour and what it means
+  std::vector<PictureArrow> arrows = {};
+  bool has_equal_columns = false;
 };
 
-inline constexpr int picture_colors = 8;
+/// Hues, each in so many tints.
+inline constexpr int picture_colors = 8, picture_tints = 4;
 
 /// The picture as a standalone SVG document.
 std::string to_svg(const Picture& picture);

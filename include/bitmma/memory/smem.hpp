@@ -37,6 +37,10 @@ std::string print_cute(const SmemMatrix& matrix);
 /// The same for what the hardware reads; differs only where layout/canonical.hpp says so.
 std::string print_hardware_cute(const SmemMatrix& matrix);
 
+/// How sure the rule is that a K-major row wider than the swizzle goes on at LBO: measured, chosen, or of no
+/// instruction. Empty where no row is that wide.
+std::string wide_row_evidence(const SmemMatrix& matrix);
+
 /// A place in shared memory: `bit` counts from the lowest bit of byte `byte`, and is 0 for elements of 8 bits and more.
 struct SmemPlace {
   int64_t byte = 0;

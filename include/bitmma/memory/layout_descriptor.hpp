@@ -1,0 +1,65 @@
+// From a layout in shared memory to the descriptors of the instructions that read it.
+//
+//   ((8,8),(8,8)):((64,512),(1,8)) under Swizzle<3,4,3>, 16-bit      T = 8, m = 8, k = 4, LBO not used, SBO 1024
+//     0x4000004000010000, then + 2, + 4, + 6 in the start field for the next k
+//
+// A layout has a descriptor when the rows and columns that one instruction reads lie as one of PTX's canonical layouts
+// (layout/canonical.hpp); it need not be written like it. What does not fit is named.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "bitmma/descriptor/smem_descriptor.hpp"
+#include "bitmma/layout/cute.hpp"
+
+namespace bitmma {
+
+/// What an instruction reads of a layout.
+struct DescriptorRequest {
+  Target target = Target::sm_90a;
+  std::optional<Major> major = {};  // nothing: the one of the coordinate that runs along bytes
+  int64_t instruction_rows = 0;     // M or N of one instruction; 0: all rows
+  int64_t instruction_cols = 0;     // K of one instruction; 0: 32 bytes of it
+};
+
+/// One instruction's share of a layout: its first element and its descriptor.
+struct DescriptorStep {
+  int64_t stage = 0, row = 0, col = 0;
+  uint64_t descriptor = 0;
+  int64_t start_bytes = 0;
+
+  bool operator==(const DescriptorStep&) const = default;
+};
+
+/// The descriptors of a layout. `m` and `k` count the canonical layout's patterns along rows and columns, k as PTX
+/// does: T 2 columns in K-major, an atom's in MN-major.
+struct LayoutDescriptor {
+  Major major = Major::k;
+  SmemDescriptor first = {};
+  int64_t t = 0, m = 0, k = 0;
+  bool leading_counts = false, stride_counts = false;  // the instruction reads so far that the stride matters
+  std::vector<DescriptorStep> steps = {};              // K fastest, then rows, then stages
+};
+
+/// Either the descriptors, or why there are none. Warnings are about a layout that has them: elements that share bytes,
+/// a form that no instruction takes.
+struct DescriptorAnswer {
+  std::optional<LayoutDescriptor> found = {};
+  std::vector<Violation> reasons = {}, warnings = {};
+};
+
+/// Throws Error for a request that means nothing: a target without such descriptors, element bits that do not fill 16
+/// bytes, rows or K of no instruction, more than 65536 descriptors.
+DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest& request = {});
+
+/// The first two elements that share bytes, in order of their offset; nothing when the layout keeps all apart.
+struct SharedBytes {
+  int64_t row = 0, col = 0, other_row = 0, other_col = 0;
+  int64_t first_byte = 0;  // before the swizzle
+  int64_t elements = 0;    // that share theirs with an earlier one
+};
+std::optional<SharedBytes> shared_bytes_of(const CuteLayout& cute);
+
+}  // namespace bitmma

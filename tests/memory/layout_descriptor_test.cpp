@@ -1,0 +1,159 @@
+#include "bitmma/memory/layout_descriptor.hpp"
+
+#include "bitmma/memory/smem.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+struct Example {
+  const char* cute;
+  int element_bits;
+  Major major;
+  int64_t t, m, k, lbo_encoded, sbo_encoded;
+};
+
+/// Where the descriptors find an element: that of the step that holds it.
+int64_t byte_by_steps(const LayoutDescriptor& found, const DescriptorRequest& request, int bits, int64_t row,
+                      int64_t col) {
+  for (const DescriptorStep& step : found.steps) {
+    if (step.stage != 0 || row < step.row || row >= step.row + request.instruction_rows || col < step.col ||
+        col >= step.col + request.instruction_cols)
+      continue;
+    const SmemMap map({.descriptor = decode_smem_descriptor(request.target, step.descriptor),
+                       .major = found.major,
+                       .element_bits = bits,
+                       .rows = static_cast<int>(request.instruction_rows),
+                       .cols = static_cast<int>(request.instruction_cols)});
+    return map.place_of(static_cast<int>(row - step.row), static_cast<int>(col - step.col)).byte;
+  }
+  return -1;
+}
+
+std::string reason_of(const char* text, int bits, const DescriptorRequest& request = {}) {
+  const DescriptorAnswer answer = descriptors_of(parse_cute(text, bits), request);
+  if (answer.found) return "found";
+  std::string reasons;
+  for (const Violation& reason : answer.reasons) reasons += print(reason) + "\n";
+  return reasons;
+}
+
+}  // namespace
+
+TEST_CASE("the five examples of PTX: parameters, strides and encodings follow from the exact layouts",
+          "[rule:canonical]") {
+  for (const Example& example : {
+           Example{"Swizzle<0,4,3> o ((8,2),(4,4)):((4,32),(1,64))", 32, Major::k, 4, 2, 2, 16, 8},
+           Example{"Swizzle<1,4,3> o ((8,2),(4,4)):((8,64),(1,4))", 32, Major::k, 4, 2, 2, 1, 16},
+           Example{"Swizzle<0,4,3> o ((8,1,2),(8,2)):((1,8,64),(8,128))", 16, Major::mn, 8, 2, 2, 16, 8},
+           Example{"Swizzle<1,4,3> o ((8,2,2),(8,2)):((1,8,128),(16,256))", 16, Major::mn, 8, 2, 2, 16, 32},
+           Example{"Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))", 16, Major::mn, 8, 2, 2, 32, 64},
+       }) {
+    INFO(example.cute);
+    const DescriptorAnswer answer = descriptors_of(parse_cute(example.cute, example.element_bits));
+    REQUIRE(answer.found);
+    const LayoutDescriptor& found = *answer.found;
+    CHECK(found.major == example.major);
+    CHECK(std::tuple(found.t, found.m, found.k) == std::tuple(example.t, example.m, example.k));
+    CHECK(found.first.strides.leading_dim_byte_offset / 16 == example.lbo_encoded);
+    CHECK(found.first.strides.stride_dim_byte_offset / 16 == example.sbo_encoded);
+    CHECK(found.steps[0].descriptor == encode(found.first));
+  }
+}
+
+TEST_CASE("PTX's second example lies over itself, and the answer says which elements share bytes") {
+  const DescriptorAnswer answer = descriptors_of(parse_cute("Swizzle<1,4,3> o ((8,2),(4,4)):((8,64),(1,4))", 32));
+  REQUIRE(answer.found);
+  CHECK_FALSE(answer.found->leading_counts);
+  REQUIRE(answer.warnings.size() == 1);
+  CHECK(answer.warnings[0].seen == "row 0, k 8 and row 1, k 0 share bytes 0x20-0x23");
+}
+
+TEST_CASE("every mode, major-ness, width and tile: the descriptors find each element where the layout has it") {
+  int layouts = 0;
+  for (const SwizzleInfo& mode : swizzles) {
+    for (const Major major : {Major::k, Major::mn}) {
+      for (const int bits : {1, 4, 8, 16, 32}) {
+        for (const int padding : {0, 16}) {
+          const int rows = 2 * std::max(64, mode.width_bytes * 8 / bits), instruction_k = 256 / bits;
+          const int cols = 2 * std::max(instruction_k, mode.width_bytes * 8 / bits);
+          if (int64_t{rows} * cols > 1 << 18) continue;
+          const Strides strides = minimal_strides(major, mode, bits, rows, cols, padding);
+          const CuteLayout cute{.swizzle = mode,
+                                .layout = hardware_layout(major, mode, strides, bits, rows, cols),
+                                .rows = rows,
+                                .cols = cols,
+                                .element_bits = bits,
+                                .start_bytes = 2048};
+          const CuteLayout read = parse_cute(print(cute), bits);
+          const DescriptorRequest request{.target = Target::sm_100a,
+                                          .major = major,
+                                          .instruction_rows = rows / 2,
+                                          .instruction_cols = instruction_k};
+          const DescriptorAnswer answer = descriptors_of(read, request);
+          INFO(print(cute) << ", " << bits << " bits, " << print(major)
+                           << (answer.reasons.empty() ? "" : print(answer.reasons[0])));
+          REQUIRE(answer.found);
+          const LayoutDescriptor& found = *answer.found;
+          CHECK(found.steps.size() == static_cast<size_t>(2 * cols / instruction_k));
+          const Strides& seen = found.first.strides;
+          if (found.stride_counts) CHECK(seen.stride_dim_byte_offset == strides.stride_dim_byte_offset);
+          if (found.leading_counts) CHECK(seen.leading_dim_byte_offset == strides.leading_dim_byte_offset);
+          for (const int64_t row : {0, 1, 7, 8, rows / 2 - 1, rows / 2, rows - 1}) {
+            for (const int64_t col : {0, 1, instruction_k - 1, instruction_k, cols / 2, cols - 1})
+              REQUIRE(byte_by_steps(found, request, bits, row, col) == read.byte_of(row, col, bits));
+          }
+          ++layouts;
+        }
+      }
+    }
+  }
+  CHECK(layouts >= 5 * 2 * 4 * 2);  // modes, major-nesses, widths without the largest, paddings
+}
+
+TEST_CASE("tiles of CUTLASS: the start goes on by 32 bytes in the atom, then to the next atom and stage") {
+  const CuteLayout tile = parse_cute("tile_to_shape(GMMA::Layout_K_SW128_Atom<half_t>{}, Shape<_128,_128,_2>{})", 8);
+  const DescriptorAnswer answer = descriptors_of(tile, {.instruction_rows = 64});
+  REQUIRE(answer.found);
+  const std::vector<DescriptorStep>& steps = answer.found->steps;
+  REQUIRE(steps.size() == 2 * 2 * 8);
+  CHECK(steps[0] == DescriptorStep{0, 0, 0, 0x4000004000010000, 0});
+  CHECK(steps[3] == DescriptorStep{0, 0, 48, 0x4000004000010006, 96});
+  CHECK(steps[4] == DescriptorStep{0, 0, 64, 0x4000004000010400, 0x4000});
+  CHECK(steps[8] == DescriptorStep{0, 64, 0, 0x4000004000010200, 0x2000});
+  CHECK(steps[16] == DescriptorStep{1, 0, 0, 0x4000004000010800, 0x8000});
+}
+
+TEST_CASE("a layout without a descriptor says which mode does not fit") {
+  const DescriptorRequest blackwell{.target = Target::sm_100a};
+  CHECK_THAT(reason_of("(8,16):(16,1)", 16), ContainsSubstring("row 1 = +32 bytes from row 0: legal is +16 bytes"));
+  CHECK_THAT(reason_of("(8,16):(2,64)", 16), ContainsSubstring("k 1 = +128 bytes"));
+  CHECK_THAT(reason_of("((8,2),(8,2)):((8,60),(1,128))", 16), ContainsSubstring("a multiple of 16 bytes"));
+  CHECK_THAT(reason_of("((8,3),(8,2)):((8,64),(1,256))", 16), ContainsSubstring("found"));
+  CHECK_THAT(reason_of("((8,2,2),(8,2)):((8,64,1000),(1,256))", 16),
+             ContainsSubstring("equal steps of SBO after every 8"));
+  CHECK_THAT(reason_of("(8,16):(0,1)", 16), ContainsSubstring("share bytes 0x0-0x1"));
+  CHECK_THAT(reason_of("Swizzle<2,5,3> o ((8,8),(64,1)):((64,512),(1,0))", 16),
+             ContainsSubstring("swizzle = Swizzle<2,5,3>"));
+  CHECK_THAT(reason_of("Layout_MN_SW128_32B", 32), ContainsSubstring("a mode of sm_90a"));
+  CHECK_THAT(reason_of("(8,8):(8,1)", 16), ContainsSubstring("columns (K) = 8: legal is a multiple of the 16"));
+  CHECK_THAT(reason_of("Swizzle<3,4,3> o ((8,8),(8,8,2)):((64,512),(1,8,4096))", 16, {.instruction_cols = 48}),
+             ContainsSubstring("columns (K) = 128"));
+  CHECK_THAT(reason_of("Swizzle<3,4,3> o smem_ptr[16b](0x8) o ((8,8),(64,1)):((64,512),(1,0))", 16),
+             ContainsSubstring("start of stage 0, row 0, k 0 = byte 8"));
+  CHECK_THAT(reason_of("tile_to_shape(Layout_K_SW128,(64,64,40))", 16), ContainsSubstring("start of stage 32"));
+  const DescriptorAnswer answer = descriptors_of(parse_cute("UMMA::Layout_MN_SW128_Atom<tfloat32_t>", 8), blackwell);
+  REQUIRE(answer.found);
+  CHECK_THAT(print(answer.warnings.at(0)), ContainsSubstring("Swizzle<2,5,2>"));
+}
+
+TEST_CASE("requests for descriptors that mean nothing are refused") {
+  const CuteLayout cute = parse_cute("Layout_K_SW128", 16);
+  CHECK_THROWS_WITH(descriptors_of(cute, {.target = Target::sm_80}), ContainsSubstring("target = sm_80"));
+  CHECK_THROWS_WITH(descriptors_of(cute, {.instruction_rows = -1}), ContainsSubstring("rows of an instruction = -1"));
+  CHECK_THROWS_WITH(descriptors_of(cute, {.instruction_cols = 1 << 20}), ContainsSubstring("K of an instruction"));
+  CuteLayout odd = cute;
+  odd.element_bits = 6;
+  CHECK_THROWS_WITH(descriptors_of(odd), ContainsSubstring("element bits = 6"));
+}

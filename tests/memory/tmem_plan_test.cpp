@@ -1,0 +1,58 @@
+#include "bitmma/memory/tmem_plan.hpp"
+
+#include "support/catch.hpp"
+
+using namespace bitmma;
+
+TEST_CASE("a plan of Tensor Memory: D, A, scales and metadata one after the other, a power of two allocated") {
+  const TmemPlan plan = plan_tmem({.layout = find_tmem_layout(128, 1, false, false), .n = 256, .scale_count = 4});
+  REQUIRE(plan.pieces.size() == 3);
+  CHECK(plan.pieces[0] == TmemPiece{"D", 0, 256, 0});
+  CHECK(plan.pieces[1] == TmemPiece{"scale_A", 256, 4, 256});
+  CHECK(plan.pieces[2] == TmemPiece{"scale_B", 260, 8, 260});
+  CHECK(plan.columns == 268);
+  CHECK(plan.allocation == 512);
+  CHECK(plan.ctas_per_sm == 1);
+  const TmemPlan small = plan_tmem({.layout = find_tmem_layout(128, 1, false, false), .n = 8}, 64);
+  CHECK(small.pieces[0].address == 64);
+  CHECK(small.allocation == 32);
+  CHECK(small.ctas_per_sm == 16);
+  // Sparse f16: A in Tensor Memory, 16 stored elements a row, and a column of metadata; two Ds.
+  const TmemPlan sparse = plan_tmem({.layout = find_tmem_layout(64, 1, true, true),
+                                     .n = 64,
+                                     .accumulators = 2,
+                                     .k_blocks = 4,
+                                     .a_row_bits = 256,
+                                     .metadata_columns = 1});
+  CHECK(sparse.columns == 32 + 32 + 32 + 4);
+  CHECK(sparse.allocation == 128);
+}
+
+TEST_CASE("every scale of a plan lies inside its piece, as the instruction reads them") {
+  for (const TmemLayoutInfo& layout : tmem_layouts) {
+    if (!layout.plain || !layout.dense || layout.half_lanes) continue;
+    for (const int n : {16, 64, 128, 256}) {
+      for (const int count : {1, 2, 4, 3, 6}) {
+        const TmemPlan plan = plan_tmem({.layout = layout, .n = n, .scale_count = count});
+        const TmemPiece &a = plan.pieces.at(1), &b = plan.pieces.at(2);
+        const TmemScales scales_a = scales_of_a(find_tmem_layout(128, 1, false, false), a.address, 0),
+                         scales_b = scales_of_b(layout, n, b.address, 0);
+        for (int j = 0; j < count; ++j) {
+          CHECK(scales_a.place_of(127, j, 0).column < a.column + a.columns);
+          CHECK(scales_b.place_of(n - 1, j, 0).column < b.column + b.columns);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what does not fit 512 columns has no allocation, and needs of no kernel are refused") {
+  const TmemLayoutInfo& layout = find_tmem_layout(128, 1, false, false);
+  CHECK(plan_tmem({.layout = layout, .n = 256, .accumulators = 2}).allocation == 512);
+  const TmemPlan large = plan_tmem({.layout = layout, .n = 256, .accumulators = 2, .scale_count = 1});
+  CHECK(large.allocation == 0);
+  CHECK(large.ctas_per_sm == 0);
+  CHECK_THROWS_WITH(plan_tmem({.layout = layout, .n = 12}), ContainsSubstring("N = 12"));
+  CHECK_THROWS_WITH(plan_tmem({.layout = layout, .accumulators = 0}), ContainsSubstring("accumulators = 0"));
+  CHECK_THROWS_WITH(plan_tmem({.layout = layout}, 33), ContainsSubstring("base column = 33"));
+}

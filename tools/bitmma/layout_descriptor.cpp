@@ -1,0 +1,239 @@
+#include "bitmma/memory/layout_descriptor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "flags.hpp"
+#include "layout.hpp"
+#include "output.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct TileFlags {
+  std::string cute, type;
+  std::optional<std::string> major, swizzle;
+  TargetFlag target;
+  std::optional<int> element_bits;
+  std::optional<int64_t> rows, cols, stages, m, k, lbo, sbo, start;
+  int64_t instruction_rows = 0, instruction_k = 0;
+  int max_lines = 32;
+  bool json = false;
+};
+
+/// The layout of a tile that type, major-ness and swizzle describe: atoms side by side, rows first, or at the strides
+/// that are given.
+CuteLayout described_layout(const TileFlags& flags) {
+  if (!flags.swizzle || !flags.rows || !flags.cols || (flags.type.empty() && !flags.element_bits)) {
+    throw Error({.field = "layout",
+                 .seen = "incomplete",
+                 .expected = "--cute, or all of --swizzle, --rows, --cols and --type or --element-bits",
+                 .fix = "bitmma layout descriptor --help shows examples"});
+  }
+  const int type_bits =
+      flags.type.empty()
+          ? 16
+          : static_cast<int>(std::bit_ceil(static_cast<unsigned>(info(require_format("--type", flags.type)).bits)));
+  const int bits = flags.element_bits.value_or(type_bits);
+  const Major major = flags.major.value_or("k") != "k" ? Major::mn : Major::k;
+  const std::optional<Swizzle> mode = swizzle_named(*flags.swizzle);
+  std::vector<Violation> violations;
+  if (!mode)
+    violations.push_back({.field = "--swizzle", .seen = *flags.swizzle, .expected = "none, 32, 64, 128 or 128-atom32"});
+  if (bits < 1 || bits > 128 || !std::has_single_bit(static_cast<unsigned>(bits)))
+    violations.push_back(
+        {.field = "--element-bits", .seen = std::to_string(bits), .expected = "1, 2, 4, 8, 16, 32, 64 or 128"});
+  for (const auto& [name, value, most] :
+       {std::tuple("--rows", *flags.rows, int64_t{65536}), std::tuple("--cols", *flags.cols, int64_t{65536}),
+        std::tuple("--stages", flags.stages.value_or(1), int64_t{1024}),
+        std::tuple("--lbo", flags.lbo.value_or(1), int64_t{0x3FFFF}),
+        std::tuple("--sbo", flags.sbo.value_or(1), int64_t{0x3FFFF})}) {
+    if (value >= 1 && value <= most) continue;
+    violations.push_back({.field = name, .seen = std::to_string(value), .expected = fmt::format("1..{}", most)});
+  }
+  if (violations.empty() && *flags.rows > (1 << 20) / *flags.cols)
+    violations.push_back({.field = "--rows, --cols",
+                          .seen = fmt::format("{} x {}", *flags.rows, *flags.cols),
+                          .expected = "at most 1048576 elements"});
+  if (!violations.empty()) throw Error(std::move(violations));
+  const int rows = static_cast<int>(*flags.rows), cols = static_cast<int>(*flags.cols);
+  Strides strides = minimal_strides(major, info(*mode), bits, rows, cols);
+  strides.leading_dim_byte_offset = flags.lbo.value_or(strides.leading_dim_byte_offset);
+  strides.stride_dim_byte_offset = flags.sbo.value_or(strides.stride_dim_byte_offset);
+  for (const auto& [name, bytes] :
+       {std::pair("--lbo", strides.leading_dim_byte_offset), std::pair("--sbo", strides.stride_dim_byte_offset)}) {
+    if (bytes * 8 % bits != 0)
+      throw Error(
+          {.field = name, .seen = std::to_string(bytes), .expected = fmt::format("whole elements of {} bits", bits)});
+  }
+  CuteLayout cute{.swizzle = info(*mode),
+                  .layout = hardware_layout(major, info(*mode), strides, bits, rows, cols),
+                  .rows = rows,
+                  .cols = cols,
+                  .element_bits = bits};
+  if (flags.stages.value_or(1) > 1) {
+    const int64_t last = offset_of(cute.layout, rows - 1, cols - 1) * bits / 8;
+    const int64_t pattern = cute.swizzle.pattern_bytes();
+    const int64_t bytes = (last / pattern + 1) * pattern;
+    cute.more = {{{.extent = *flags.stages, .stride = bytes * 8 / bits}}};
+  }
+  return cute;
+}
+
+std::string meaning_of(const LayoutDescriptor& found, const SwizzleInfo& swizzle, bool leading) {
+  const int64_t width = swizzle.width_bytes / 16 * found.t;
+  if (found.major == Major::k) {
+    if (!leading) return "from 8 rows to the next 8";
+    return swizzle.bits == 0 ? fmt::format("from {} values of k to the next {}", found.t, found.t)
+                             : fmt::format("from {} values of k to the next {}", width, width);
+  }
+  if (leading == (swizzle.bits != 0)) return fmt::format("from {} rows to the next {}", width, width);
+  return fmt::format("from {0} values of k to the next {0}", swizzle.rows_per_atom);
+}
+
+Json stride_json(int64_t bytes, bool counts) { return {{"bytes", bytes}, {"encoded", bytes / 16}, {"counts", counts}}; }
+
+Json answer_json(const CuteLayout& cute, const DescriptorAnswer& answer, Target target) {
+  Json json{{"target", print(target)}, {"cute", print(cute)},  {"element_bits", cute.element_bits},
+            {"rows", cute.rows},       {"cols", cute.cols},    {"stages", cute.stages()},
+            {"remarks", cute.remarks}, {"descriptor", nullptr}};
+  if (answer.found) {
+    const LayoutDescriptor& found = *answer.found;
+    json["descriptor"] = fmt::format("{:#018x}", encode(found.first));
+    json["major"] = print(found.major);
+    json["swizzle"] = info(found.first.swizzle).name;
+    json["canonical"] = print(cute.swizzle) + " o " + print_canonical(found.major, info(found.first.swizzle));
+    json["t"] = found.t, json["m"] = found.m, json["k"] = found.k;
+    json["lbo"] = stride_json(found.first.strides.leading_dim_byte_offset, found.leading_counts);
+    json["sbo"] = stride_json(found.first.strides.stride_dim_byte_offset, found.stride_counts);
+    Json steps = Json::array();
+    for (const DescriptorStep& step : found.steps) {
+      steps.push_back({{"stage", step.stage},
+                       {"row", step.row},
+                       {"k", step.col},
+                       {"start", step.start_bytes},
+                       {"descriptor", fmt::format("{:#018x}", step.descriptor)}});
+    }
+    json["steps"] = std::move(steps);
+  }
+  json["reasons"] = to_json(answer.reasons);
+  json["warnings"] = to_json(answer.warnings);
+  return json;
+}
+
+void print_found(Context& context, const TileFlags& flags, const CuteLayout& cute, const LayoutDescriptor& found) {
+  std::ostream& out = context.terminal.out;
+  const SwizzleInfo& mode = info(found.first.swizzle);
+  out << fmt::format("canonical   {} o {}, {}\n", print(mode), print_canonical(found.major, mode), print(found.major))
+      << fmt::format("parameters  T {}, m {}, k {}\n", found.t, found.m, found.k);
+  const auto print_stride = [&](std::string_view name, int64_t bytes, bool counts, bool leading) {
+    out << fmt::format("{:<11} {} bytes, encoded {}: {}\n", name, bytes, bytes / 16,
+                       counts ? meaning_of(found, mode, leading) : "not read here");
+  };
+  print_stride("LBO", found.first.strides.leading_dim_byte_offset, found.leading_counts, true);
+  print_stride("SBO", found.first.strides.stride_dim_byte_offset, found.stride_counts, false);
+  const bool has_stages = cute.stages() > 1;
+  const bool has_rows = std::ranges::any_of(found.steps, [](const DescriptorStep& step) { return step.row != 0; });
+  std::vector<std::string> heading;
+  if (has_stages) heading.push_back("stage");
+  if (has_rows) heading.push_back("row");
+  for (const char* one : {"k", "start", "descriptor", "start field"}) heading.push_back(one);
+  std::vector<std::vector<std::string>> table{heading};
+  for (const DescriptorStep& step : found.steps) {
+    if (static_cast<int>(table.size()) > flags.max_lines) break;
+    std::vector<std::string> line;
+    if (has_stages) line.push_back(std::to_string(step.stage));
+    if (has_rows) line.push_back(std::to_string(step.row));
+    const int64_t field = step.start_bytes / 16, before = found.steps.front().start_bytes / 16;
+    line.insert(
+        line.end(),
+        {std::to_string(step.col), fmt::format("{:#x}", step.start_bytes), fmt::format("{:#018x}", step.descriptor),
+         field == before ? std::to_string(field) : fmt::format("{} ({:+})", field, field - before)});
+    table.push_back(std::move(line));
+  }
+  out << '\n' << print_table(table);
+  if (const size_t left = found.steps.size() + 1 - table.size(); left > 0)
+    out << fmt::format("... {} more; --json has them all\n", left);
+}
+
+void run_descriptor(Context& context, const TileFlags& flags) {
+  const Target target = flags.target.of_smem_descriptor();
+  if (flags.start && (*flags.start < 0 || *flags.start > 0x3FFFF))
+    throw Error({.field = "--start", .seen = std::to_string(*flags.start), .expected = "0..262143"});
+  CuteLayout cute = flags.cute.empty() ? described_layout(flags)
+                                       : require_cute(flags.cute, flags.element_bits,
+                                                      {.m = flags.m,
+                                                       .k = flags.k,
+                                                       .leading_dim_byte_offset = flags.lbo,
+                                                       .stride_dim_byte_offset = flags.sbo});
+  if (!flags.cute.empty() && (flags.swizzle || flags.rows || flags.cols || flags.stages || !flags.type.empty())) {
+    throw Error({.field = "--cute",
+                 .seen = "beside --type, --swizzle, --rows, --cols or --stages",
+                 .expected = "one of the two descriptions"});
+  }
+  if (flags.start) cute.start_bytes = *flags.start;
+  const DescriptorAnswer answer = descriptors_of(
+      cute, {.target = target,
+             .major = flags.major ? std::optional(*flags.major != "k" ? Major::mn : Major::k) : std::nullopt,
+             .instruction_rows = flags.instruction_rows,
+             .instruction_cols = flags.instruction_k});
+  context.exit_code = answer.found ? exit_same : exit_differs;
+  std::ostream& out = context.terminal.out;
+  if (flags.json) {
+    out << json_text(answer_json(cute, answer, target)) << '\n';
+    return;
+  }
+  out << print(cute) << '\n'
+      << fmt::format("{} x {} elements of {} bits{}, for {}\n", cute.rows, cute.cols, cute.element_bits,
+                     cute.stages() > 1 ? fmt::format(", {} stages", cute.stages()) : "", print(target));
+  for (const std::string& remark : cute.remarks) out << "read as     " << remark << '\n';
+  if (answer.found) {
+    print_found(context, flags, cute, *answer.found);
+  } else {
+    out << colored(context, 31, "no descriptor means this layout:") << '\n';
+    for (const Violation& reason : answer.reasons) out << "  " << print(reason) << '\n';
+  }
+  print_warnings(context, answer.warnings);
+}
+
+}  // namespace
+
+void add_descriptor_layout(CLI::App& layout, Context& context) {
+  const auto flags = std::make_shared<TileFlags>();
+  CLI::App* command = layout.add_subcommand(
+      "descriptor", "from a layout to its descriptors: LBO, SBO, and one for every step along K and every stage");
+  command->add_option("--cute", flags->cute, "the layout in CuTe's notation, or the name of an atom");
+  command->add_option("--type", flags->type, "or described: type of an element, e4m3 ...");
+  command->add_option("--major", flags->major, "... k, or mn for transposed operands; of --cute, where it is not plain")
+      ->check(CLI::IsMember({"k", "mn", "m", "n"}));
+  command->add_option("--swizzle", flags->swizzle, "... none, 32, 64, 128 or 128-atom32 ...");
+  command->add_option("--rows", flags->rows, "... extent along M or N ...");
+  command->add_option("--cols", flags->cols, "... extent along K ...");
+  command->add_option("--stages", flags->stages, "... and how many of them one after the other");
+  command->add_option("--lbo", flags->lbo, "LBO in bytes; default that of a dense tile");
+  command->add_option("--sbo", flags->sbo, "SBO in bytes; default that of a dense tile");
+  command->add_option("--m", flags->m, "--cute: value of the letter m; LBO and SBO come from --lbo and --sbo");
+  command->add_option("--k", flags->k, "--cute: value of the letter k");
+  command->add_option("--element-bits", flags->element_bits, "bits of an element in memory; default 16");
+  command->add_option("--start", flags->start, "byte of shared memory where the layout begins");
+  flags->target.add(*command, "the GPU by its PTX name; default sm_90a", true);
+  command->add_option("--instruction-rows", flags->instruction_rows, "M or N of one instruction; default all rows");
+  command->add_option("--instruction-k", flags->instruction_k,
+                      "K of one instruction; default 32 bytes, what a dense operand has");
+  command->add_option("--max-lines", flags->max_lines, "lines of the table")->capture_default_str();
+  command->add_flag("--json", flags->json, "the answer as JSON");
+  command->footer(
+      "Exit code 1 when the layout has no descriptor; the output says which mode does not fit.\n"
+      "Examples:\n"
+      "  bitmma layout descriptor --cute 'Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))'\n"
+      "  bitmma layout descriptor --cute 'tile_to_shape(GMMA::Layout_K_SW128_Atom<half_t>{}, Shape<_128,_64,_3>{})' "
+      "--instruction-rows 64\n"
+      "  bitmma layout descriptor --cute 'Swizzle<0,4,3> o ((T,1,m),(8,k)):((1,T,SBO),(1T,LBO))' --m 2 --k 2 --lbo "
+      "256 --sbo 128\n"
+      "  bitmma layout descriptor --type e4m3 --swizzle 64 --rows 128 --cols 128 --stages 2 --target sm_100a");
+  command->callback([flags, &context] { run_descriptor(context, *flags); });
+}
+
+}  // namespace bitmma::cli
