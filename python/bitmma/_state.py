@@ -363,9 +363,9 @@ def read(path: str | os.PathLike[str], *, instruction: str = "", target: str | N
     try:
         return VectorFile(_core.read(_path(path), instruction, target))
     except Error as error:
-        if any(one.field.endswith("format") and one.seen == "(missing)" for one in error.violations) \
+        if any(one.field.endswith("__metadata__ instruction") and one.seen == "(missing)" for one in error.violations) \
                 and {"b", "b_t", "a"} & set(_names(_path(path))):
-            raise refuse(_path(path), "a file without the key format", "a vector file",
+            raise refuse(_path(path), "a file without the key instruction", "a vector file",
                          "bitmma.read_product reads files of whole products") from None
         raise
 

@@ -6,6 +6,7 @@
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/files/golden.hpp"
+#include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/layout/canonical.hpp"
@@ -138,8 +139,11 @@ class Tile {
 
   /// Puts the bytes that step `step` reads from its own image to their place in the tile.
   void add(const Case& one, int64_t step) {
-    const auto* two = std::get_if<Tcgen05Mma>(&one.instruction);
-    const auto ctas = static_cast<size_t>(two ? two->cta_group : 1);
+    // One image, or one a CTA: [2, bytes].
+    size_t ctas = 1;
+    for (const FieldRule& rule : fields_of(one.instruction)) {
+      if (rule.field == Field::smem && rule.extents.size() == 2) ctas = static_cast<size_t>(rule.extents[0]);
+    }
     if (image_.empty()) {
       RandomStream filler = filler_stream(1, 0);
       image_.resize(ctas * static_cast<size_t>(image_bytes_));
@@ -185,6 +189,13 @@ Case placed(const VectorFile& vectors, const Placement& placement, int64_t numbe
   return one;
 }
 
+/// True where each case of a file says for itself whether C is read.
+bool says_input_d_by_case(const Instruction& instruction) {
+  return std::ranges::any_of(immediates_of(instruction), [](const ImmediateInfo& immediate) {
+    return immediate.by_case && immediate.name == "enable_input_d";
+  });
+}
+
 /// All steps of wgmma in one file have one scale-d. A first step that does not read C is that with zeros as C, where
 /// the bits are the same.
 Case with_zero_c(const Case& without, const VectorFile& zero_c, const Placement& placement, int64_t number) {
@@ -212,13 +223,8 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
   if (!mnemonic && defaults.instruction.empty()) return std::nullopt;
   const Instruction instruction = parse_instruction(mnemonic ? std::string_view(*mnemonic) : defaults.instruction);
   if (!is_mma(instruction) || mma_of(instruction).products > 1) return std::nullopt;
-  // All types of a kind of tcgen05.mma have one K.
-  const int64_t whole_k = a->shape[2];
-  int64_t k = mma_of(instruction).k;
-  if (const auto* mma = std::get_if<Tcgen05Mma>(&instruction))
-    k = natural_k(kind_container_bits(mma->kind, mma->a), mma->sparse);
-  if (whole_k <= k || whole_k % k != 0 || (std::holds_alternative<Tcgen05Mma>(instruction) && whole_k == 96 && k == 64))
-    return std::nullopt;
+  const int64_t whole_k = a->shape[2], k = mma_of(instruction).k;
+  if (whole_k <= k || whole_k % k != 0) return std::nullopt;
   const int64_t steps = whole_k / k, cases = a->shape[0];
   for (const Tensor& tensor : file.tensors) {
     const int64_t along = tensor.name == "sfa" ? tensor.shape[2] : tensor.name == "sfb" ? tensor.shape[1] : steps;
@@ -239,7 +245,7 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
       parts.push_back(placed(one, placement, index * steps + step));
       const Mma mma = mma_of(parts.back().instruction);
       const Matrix zeros(mma.d, mma.m, mma.n);
-      if (std::holds_alternative<Wgmma>(instruction) && !mma.enable_input_d)
+      if (!mma.enable_input_d && !says_input_d_by_case(instruction))
         parts.back() = with_zero_c(parts.back(), as_vector_file(loop.matrices(index, step, &zeros), defaults),
                                    placement, index * steps + step);
     }

@@ -447,9 +447,10 @@ TensorFile known_part(const TensorFile& file) {
   return part;
 }
 
-/// True for a tcgen05.mma of which the file has logical matrices and nothing that the instruction reads.
+/// True where an instruction descriptor says shape and types, and the file has logical matrices in its place and
+/// nothing that the instruction reads.
 bool is_of_matrices(const VectorFile& vectors) {
-  if (!std::holds_alternative<Tcgen05Mma>(vectors.instruction)) return false;
+  if (!shape_and_types_of(vectors.instruction)) return false;
   const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
   if (!has("a") || !has("b")) return false;
   for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
@@ -460,30 +461,33 @@ bool is_of_matrices(const VectorFile& vectors) {
   });
 }
 
-/// What the instruction descriptor of a tcgen05.mma would say, from its logical matrices.
+/// What the instruction descriptor would say, from the logical matrices.
 class DescriptorFromMatrices {
  public:
   DescriptorFromMatrices(const VectorFile& vectors, const VectorFileDefaults& defaults, Checker& check)
-      : file_(vectors.file), defaults_(defaults), check_(check), mma_(std::get<Tcgen05Mma>(vectors.instruction)) {}
+      : file_(vectors.file),
+        defaults_(defaults),
+        check_(check),
+        named_(vectors.instruction),
+        said_(*shape_and_types_of(vectors.instruction)) {}
 
-  Tcgen05Mma instruction() {
-    set_type(mma_.a, "a", "a_type", defaults_.a_type,
+  Instruction instruction() {
+    set_type(said_.a, "a", "a_type", defaults_.a_type,
              types([](const Form& form, Format f) { return form.a.contains(f); }));
-    set_type(mma_.b, "b", "b_type", defaults_.b_type,
+    set_type(said_.b, "b", "b_type", defaults_.b_type,
              types([](const Form& form, Format f) { return form.b.contains(f); }));
     const std::string_view of_d = file_.find("c") ? "c" : "d";
     if (file_.find(of_d) || defaults_.d_type || file_.find_metadata("d_type"))
-      set_type(mma_.d, of_d, "d_type", defaults_.d_type, types([](const Form& form, Format f) { return form.d == f; }));
-    if (info(mma_.kind).has_block_scales() && file_.find("sfa")) {
-      const auto of_scales = [&](bool any) {
-        return types([&, any](const Form& form, Format f) {
-          return std::ranges::any_of(form.scales, [&](const LegalScales& row) {
-            return (any || row.scale_vec == mma_.scale_vec) && row.types.contains(f);
-          });
-        });
-      };
-      const std::vector<Format> written = of_scales(false);
-      set_type(mma_.scale_type, "sfa", "sf_type", defaults_.sf_type, written.empty() ? of_scales(true) : written);
+      set_type(said_.d, of_d, "d_type", defaults_.d_type,
+               types([](const Form& form, Format f) { return form.d == f; }));
+    if (mma_of(named_).scale_count > 0 && file_.find("sfa")) {
+      set_type(said_.scale_type, "sfa", "sf_type", defaults_.sf_type, types([&](const Form& form, Format f) {
+                 ShapeAndTypes with = *shape_and_types_of(named_);
+                 with.scale_type = f;
+                 return std::ranges::any_of(form.scales,
+                                            [&](const LegalScales& row) { return row.types.contains(f); }) &&
+                        violations_of(with_shape_and_types(named_, with), form.targets.first()).empty();
+               }));
     }
     const std::vector<int64_t>&a = file_.find("a")->shape, &b = file_.find("b")->shape;
     constexpr int64_t most = 1 << 16;
@@ -491,15 +495,15 @@ class DescriptorFromMatrices {
                              std::ranges::all_of(b, in_range) && a[1] <= most && a[2] <= most && b[2] <= most;
     if (!has_extents) {
       check_.refuse("tensors a, b", print_shape(a) + ", " + print_shape(b), "[cases, M, K], [cases, K, N]");
-      return mma_;
+      return named_;
     }
-    mma_.m = static_cast<int>(a[1]), mma_.n = static_cast<int>(b[2]);
-    mma_.k = natural_k(kind_container_bits(mma_.kind, mma_.a), mma_.sparse);
-    if (a[2] == 96 && info(mma_.kind).table == 44) mma_.k = 96;
+    said_.m = static_cast<int>(a[1]), said_.n = static_cast<int>(b[2]);
+    // 96 where the kind knows it; every other K follows from the types.
+    said_.k = a[2] == 96 && mma_of(named_).k == 64 ? 96 : 0;
     const std::string* scale_d = file_.find_metadata("scale_d");
     if (scale_d && *scale_d != "0" && *scale_d != "1") check_.refuse("__metadata__ scale_d", *scale_d, "0 or 1");
-    mma_.enable_input_d = scale_d ? *scale_d == "1" : file_.find("c") != nullptr;
-    return mma_;
+    return with_enable_input_d(with_shape_and_types(named_, said_),
+                               scale_d ? *scale_d == "1" : file_.find("c") != nullptr);
   }
 
  private:
@@ -508,11 +512,12 @@ class DescriptorFromMatrices {
   /// The formats that some form of the kind takes there.
   template <typename Takes>
   std::vector<Format> types(const Takes& takes) const {
+    const Form* own = find_form(named_);
     std::vector<Format> found;
+    if (!own) return found;
     for (const FormatInfo& format : formats) {
-      const bool is_taken = std::ranges::any_of(forms(), [&](const Form& form) {
-        return form.family == Family::tcgen05 && form.kind == mma_.kind && takes(form, format.id);
-      });
+      const bool is_taken = std::ranges::any_of(
+          forms(), [&](const Form& form) { return form.name == own->name && takes(form, format.id); });
       if (is_taken) found.push_back(format.id);
     }
     return found;
@@ -557,7 +562,8 @@ class DescriptorFromMatrices {
   const TensorFile& file_;
   const VectorFileDefaults& defaults_;
   Checker& check_;
-  Tcgen05Mma mma_;
+  Instruction named_;
+  ShapeAndTypes said_;
 };
 
 /// A file that has no tensors and keys but those of the format.

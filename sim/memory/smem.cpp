@@ -9,6 +9,7 @@
 
 #include "../core/words.hpp"
 #include "../formats/matrix_inside.hpp"
+#include "bitmma/descriptor/descriptor_meaning.hpp"
 
 namespace bitmma {
 namespace {

@@ -228,11 +228,10 @@ TEST_CASE("decode says what LBO and SBO mean, by major-ness and swizzle") {
            // Rows wider than the swizzle: what is measured, and on which target.
            {"decode 0xc000001000800000 --major k",
             "while a row of K fits into 32 bytes; the 64 of a sparse B go on at LBO (measured on an NVIDIA H200)"},
-           {"decode 0xc000401000800000 --major k --arch sm_100a", "go on at LBO (model choice"},
-           {"layout smem --descriptor 0x4000004000010000 --rows 8 --cols 128",
-            "model choice: no wgmma reads such rows"},
+           {"decode 0xc000401000800000 --major k --arch sm_100a", "go on at LBO (chosen"},
+           {"layout smem --descriptor 0x4000004000010000 --rows 8 --cols 128", "chosen: no wgmma reads such rows"},
            {"layout smem --descriptor 0xc000001000800000 --rows 8 --cols 32",
-            "reads, measured on an NVIDIA H200: K goes"},
+            "(K goes on at LBO; the maps follow it)\nmeasured on an NVIDIA H200"},
            {"layout smem --descriptor 0xc000401000800000 --rows 8 --cols 32 --arch sm_100a",
             "no Blackwell GPU was measured"},
            // Bit 52.

@@ -9,9 +9,8 @@ using test::f16, test::run_line;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"encode",
-     "subcommand of encode = (nothing): legal is \n  descriptor   a shared-memory descriptor, from bytes\n  idesc "},
-    {"encode foo --n 8", "subcommand of encode = foo"},
+    {"encode", "command = (nothing): legal is a subcommand: descriptor, idesc, mask, instruction"},
+    {"encode foo --n 8", "command = foo: legal is descriptor, idesc, mask, instruction"},
     {"encode descriptor --start 0x40400 --lbo 16 --sbo 1024 --swizzle 128", "--mask-address takes (x & 0x3FFFF) >> 4"},
     {"encode descriptor --absolute", "leading_dim_mode = 1: legal is 0 on sm_90a"},
     {"encode idesc --kind i8 --m 128 --n 64 --d s32 --a s8 --b s8 --arch sm_103a", "sm_103a: legal is sm_100a"},

@@ -91,7 +91,7 @@ const test::BadRequests bad_requests({
      "strides of A = LBO 128, SBO 128: (0, 8) and (8, 0) both in byte 128: legal is strides that keep all elements "
      "apart"},
     {"golden tcgen05.ld.sync.aligned.16x64b.x4.b32 --format hex $OUT", "--format is for instructions that compute"},
-    {"golden " + f16 + " --format vhdl $OUT", "vhdl not in"},
+    {"golden " + f16 + " --format vhdl $OUT", "--format = vhdl: legal is hex, csv or jsonl"},
     {"golden " + f16 + " --padding 8 $OUT", "padding of A = 8"},
     {"golden " + f16 + " --padding -16 $OUT", "padding of A = -16"},
     {"golden " + f16 + " --padding 65536 $OUT", "the reach of a descriptor"},

@@ -39,7 +39,6 @@ TEST_CASE("bad vector files: message and exit code of each") {
     std::string message;
   };
   const std::vector<Row> rows = {
-      {[](TensorFile& f) { f.erase_metadata("format"); }, "__metadata__ format = (missing)"},
       {[](TensorFile& f) { f.set_metadata("format", "bitmma-vectors-9"); }, "__metadata__ format = bitmma-vectors-9"},
       {[](TensorFile& f) { f.erase_metadata("instruction"); }, "give --instruction"},
       {[](TensorFile& f) { f.set_metadata("instruction", "wgmma.mma_async.sync.aligned.m64n9k16.f32.f16.f16"); },
@@ -92,9 +91,9 @@ TEST_CASE("bad vector files: message and exit code of each") {
        },
        "tensor d_regs shape = [2, 128, 5]: legal is [2, 128, 4]"},
       {[&](TensorFile& f) {
-         reshape(f, "d_regs", "F32", {2, 128, 4});
+         reshape(f, "d_regs", "F16", {2, 128, 4});
        },
-       "tensor d_regs dtype = F32"},
+       "tensor d_regs dtype = F16"},
       {[&](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
          reshape(f, "a", "F32", {1, 64, 16});

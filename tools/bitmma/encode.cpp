@@ -202,33 +202,15 @@ void add_mnemonic(CLI::App& command, Context& context) {
   instruction->callback([flags, &context] { encode_mnemonic(context, *flags); });
 }
 
-/// Says which subcommands there are. CLI11 would only say that one is required.
-[[noreturn]] void require_one(const CLI::App& command) {
-  std::string lines;
-  for (const CLI::App* one : command.get_subcommands([](const CLI::App*) { return true; })) {
-    lines += fmt::format("\n  {:<12} {}", one->get_name(), one->get_description());
-  }
-  const std::vector<std::string> rest = command.remaining();
-  throw Error({.field = "subcommand of encode",
-               .seen = rest.empty() ? "(nothing)" : shortened(rest.front()),
-               .expected = lines,
-               .fix = "bitmma encode SUBCOMMAND --help shows examples"});
-}
-
 }  // namespace
 
 void add_encode(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("encode", "put descriptors and mnemonics together");
-  command->require_subcommand(0, 1);
-  command->allow_extras();
+  command->require_subcommand(1);
   add_descriptor(*command, context);
   add_idesc(*command, context);
   add_mask(*command, context);
   add_mnemonic(*command, context);
-  command->callback([command] {
-    if (!command->get_subcommands().empty() && command->remaining().empty()) return;
-    require_one(*command);
-  });
 }
 
 }  // namespace bitmma::cli

@@ -140,10 +140,10 @@ void LayoutFlags::require_used(std::string_view why, bool a_is_used, bool b_is_u
 
 void LayoutFlags::require_used_by(const Instruction& instruction) const {
   if (!is_mma(instruction)) {
-    const TmemMove& move = std::get<TmemMove>(instruction);
-    require_used(move.kind == MoveKind::cp ? print(instruction) + " has one source, which --layout-a places"
-                                           : print(instruction) + " reads no shared memory",
-                 move.kind == MoveKind::cp, false);
+    const FieldRules fields = fields_of(instruction);
+    const bool reads = std::ranges::any_of(fields, [](const FieldRule& rule) { return rule.field == Field::smem; });
+    require_used(print(instruction) + (reads ? " has one source, which --layout-a places" : " reads no shared memory"),
+                 reads, false);
     return;
   }
   const Mma mma = mma_of(instruction);

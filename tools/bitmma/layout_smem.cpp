@@ -187,7 +187,7 @@ void add_smem_layout(CLI::App& layout, Context& context) {
   smem->footer(
       "Examples:\n"
       "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --cols 16\n"
-      "  bitmma layout smem --descriptor 0x4000004000010000 --row 9 --col 8\n"
+      "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --row 9 --col 8\n"
       "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --byte 1184\n"
       "  bitmma layout smem --atom 128 --major mn --element-bits 128");
   smem->callback([flags, &context] { run_smem(context, *flags); });

@@ -262,9 +262,8 @@ void add_simulate(CLI::App& app, Context& context) {
       "  bitmma simulate numpy.safetensors --layout-b mn-major:64 -o out.safetensors\n"
       "  bitmma simulate case.safetensors --lint\n"
       "  bitmma simulate a.npy b.npy --instruction tcgen05.mma.cta_group::1.kind::f16\n"
-      "  bitmma simulate nvfp4.npz --a e2m1 --b e2m1 --scale-type ue4m3 -o out.safetensors\n"
       "  bitmma simulate case.safetensors --format csv\n"
-      "  bitmma simulate ld.safetensors --after mma.safetensors -o d.safetensors     what the mma left is loaded\n"
+      "  bitmma simulate next.safetensors --after mma.safetensors -o d.safetensors  # begins with what the mma left\n"
       "Plain matrices of a longer K than the instruction's are a K loop over one tile: the file written has a case "
       "for\n"
       "each step, with the descriptors that advance. The layouts are for files that hold plain matrices alone.");
