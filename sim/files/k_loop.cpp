@@ -189,6 +189,23 @@ Case placed(const VectorFile& vectors, const Placement& placement, int64_t numbe
   return one;
 }
 
+/// `left` with the further columns of `own`, where that has more: Tensor Memory that the instruction before did not
+/// have.
+Tensor with_columns_of(const Tensor& left, const Tensor* own) {
+  const auto same_but_last = [&] {
+    return own->dtype == left.dtype && own->shape.size() == left.shape.size() && !left.shape.empty() &&
+           std::equal(left.shape.begin(), left.shape.end() - 1, own->shape.begin());
+  };
+  if (!own || !same_but_last() || own->shape.back() <= left.shape.back() || left.shape.back() < 1) return left;
+  std::vector<uint8_t> bytes(own->bytes.begin(), own->bytes.end());
+  const size_t left_row = static_cast<size_t>(left.shape.back() * dtype_bytes(left.dtype)),
+               own_row = static_cast<size_t>(own->shape.back() * dtype_bytes(own->dtype));
+  for (size_t row = 0; row < left.bytes.size() / left_row; ++row)
+    std::ranges::copy(left.bytes.subspan(row * left_row, left_row),
+                      bytes.begin() + static_cast<std::ptrdiff_t>(row * own_row));
+  return Tensor::from_bytes(left.name, left.dtype, own->shape, std::move(bytes));
+}
+
 /// True where each case of a file says for itself whether C is read.
 bool says_input_d_by_case(const Instruction& instruction) {
   return std::ranges::any_of(immediates_of(instruction), [](const ImmediateInfo& immediate) {
@@ -304,10 +321,15 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
     const Tensor* alone = previous.file.find(field.name);
     const Tensor* from = left ? left : file.find(field.name) ? nullptr : alone;
     if (!from) continue;
-    Tensor tensor = *from;
+    Tensor tensor = with_columns_of(*from, rule.field == Field::tmem ? file.find(field.name) : nullptr);
     tensor.name = field.name;
     file.set(std::move(tensor));
     ++taken;
+  }
+  // What the file records of its own state says nothing of this one.
+  for (const std::string_view name : {"a", "b", "c", "d", "sfa", "sfb"}) file.erase(name);
+  for (const FieldInfo& field : state_fields) {
+    if (!field.after.empty()) file.erase(field.after);
   }
   if (taken == 0) {
     throw Error({.field = file.path,

@@ -67,21 +67,26 @@ void require_operands(const Mma& mma, const Operands& operands) {
 
 }  // namespace
 
+namespace {
+
+[[noreturn]] void refuse_layout(std::string_view text) {
+  throw Error({.field = "layout",
+               .seen = shortened(text),
+               .expected =
+                   "k-major or mn-major, a colon, then none, 32, 64, 128 or 128-atom32; then perhaps ,lbo= ,sbo= in "
+                   "bytes and ,base= 0..7; then perhaps @ and a start in bytes. Bytes are multiples of 16",
+               .fix = "for example k-major:128 or k-major:none,lbo=128,sbo=256@32"});
+}
+
+}  // namespace
+
 OperandLayout parse_operand_layout(std::string_view text) {
-  const auto refuse = [&] [[noreturn]] () {
-    throw Error({.field = "layout",
-                 .seen = shortened(text),
-                 .expected =
-                     "k-major or mn-major, a colon, then none, 32, 64, 128 or 128-atom32; then perhaps ,lbo= ,sbo= in "
-                     "bytes and ,base= 0..7; then perhaps @ and a start in bytes. Bytes are multiples of 16",
-                 .fix = "for example k-major:128 or k-major:none,lbo=128,sbo=256@32"});
-  };
   const auto number = [&](std::string_view digits, int64_t unit, int64_t end) {
     int64_t value = 0;
     const auto [after, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc{} || after != digits.data() + digits.size() || value < 0 || value >= end ||
         value % unit != 0)
-      refuse();
+      refuse_layout(text);
     return value;
   };
   OperandLayout result;
@@ -97,7 +102,7 @@ OperandLayout parse_operand_layout(std::string_view text) {
   const std::string_view major = next(':');
   const bool goes_on = !rest.empty();
   const std::optional<Swizzle> mode = swizzle_named(next(','));
-  if ((major != "k-major" && major != "mn-major") || !goes_on || !mode) refuse();
+  if ((major != "k-major" && major != "mn-major") || !goes_on || !mode) refuse_layout(text);
   result.major = major == "k-major" ? Major::k : Major::mn;
   result.swizzle = *mode;
   while (!rest.empty()) {
@@ -106,7 +111,7 @@ OperandLayout parse_operand_layout(std::string_view text) {
     else if (word.starts_with("sbo="))
       result.stride_dim_byte_offset = number(word.substr(4), 16, ImagePlan::window_bytes);
     else if (word.starts_with("base=")) result.base_offset = static_cast<int>(number(word.substr(5), 1, 8));
-    else refuse();
+    else refuse_layout(text);
   }
   return result;
 }

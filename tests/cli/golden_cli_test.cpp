@@ -254,6 +254,10 @@ TEST_CASE("cases as text: each output with its operands, the same numbers in eve
   }
   as_hex += first["c"].get<std::string>().substr(2) + " " + first["d"].get<std::string>().substr(2) + "\n";
   CHECK(hex.find("// case 0\n" + as_hex) != std::string::npos);
+  // A C that is not read has no code.
+  const std::string without = folder.path("without");
+  REQUIRE(run({"golden", f16, "--cases", "1", "--scale-d", "0", "--format", "csv", "-o", without}).code == 0);
+  CHECK(test::read_text(without).find(",,0x") != std::string::npos);
   // A file gives the same as the seed.
   const std::string file = folder.path("x.safetensors");
   REQUIRE(run({"golden", f16, "--cases", "2", "--seed", "5", "-o", file}).code == 0);

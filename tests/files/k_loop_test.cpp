@@ -279,6 +279,22 @@ TEST_CASE("an instruction after another begins with the state that it left") {
   CHECK(std::ranges::equal(added.find("c_regs")->bytes, mma.find("d_regs")->bytes));
   CHECK_THAT(message_of([&] { after(as_vector_file(st), mma, {}); }),
              ContainsSubstring("reads what the one before it left"));
+  // More columns of Tensor Memory than the instruction before had: the others stay.
+  const TensorFile wide = golden("tcgen05.ld.sync.aligned.32x32b.x128.b32");
+  const TensorFile widened = after(as_vector_file(st), wide, {});
+  const Tensor &all = *widened.find("tmem"), &own = *wide.find("tmem"), &left = *st.find("tmem_after");
+  REQUIRE(all.shape == own.shape);
+  REQUIRE(left.shape[3] < own.shape[3]);
+  const auto row = [](const Tensor& tensor, size_t index) {
+    const auto bytes = static_cast<size_t>(4 * tensor.shape[3]);
+    return tensor.bytes.subspan(index * bytes, bytes);
+  };
+  for (const size_t lane : {0, 77, 255}) {
+    const auto first = static_cast<size_t>(4 * left.shape[3]);
+    CHECK(std::ranges::equal(row(all, lane).first(first), row(left, lane)));
+    CHECK(std::ranges::equal(row(all, lane).subspan(first), row(own, lane).subspan(first)));
+  }
+  CHECK_FALSE(widened.find("d_regs"));
   TensorFile without = st;
   without.erase("tmem_after");
   CHECK_THAT(message_of([&] { after(as_vector_file(without), ld, {}); }), ContainsSubstring("a file without results"));

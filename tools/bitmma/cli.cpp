@@ -33,7 +33,7 @@ void add_commands(CLI::App& app, Context& context) {
 std::vector<std::string> with_standard_streams(std::vector<std::string> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string& word = arguments[i];
-    const std::string_view before = i == 0 ? "" : arguments[i - 1];
+    const std::string before = i == 0 ? "" : arguments[i - 1];
     const bool is_output = before == "-o" || before == "--output" || before == "--svg";
     if (word == "-") word = is_output ? "/dev/stdout" : "/dev/stdin";
     for (const std::string_view flag : {"-o", "--output=", "--svg="}) {

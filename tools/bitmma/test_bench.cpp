@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "bitmma/instruction/case.hpp"
 #include "flags.hpp"
 
@@ -21,28 +23,29 @@ struct Part {
   int count;  // of codes
 };
 
-/// A's row, B's column, their scales, C and D, as far as the instruction has them.
+/// A's row, B's column, their scales where there are some, C and D.
 std::vector<Part> parts_of(const Mma& mma) {
   std::vector<Part> parts{{"a", mma.a, mma.k}, {"b", mma.b, mma.k}};
   if (mma.scale_count > 0) {
     parts.push_back({"sfa", mma.scale_type, mma.scale_count});
     parts.push_back({"sfb", mma.scale_type, mma.scale_count});
   }
-  if (mma.enable_input_d) parts.push_back({"c", mma.c, 1});
+  parts.push_back({"c", mma.c, 1});
   parts.push_back({"d", mma.d, 1});
   return parts;
 }
 
-/// The codes of output (row, col), part after part.
-std::vector<uint64_t> codes_of(const Mma& mma, const LogicalMatrices& logical, const Matrix& d, int row, int col) {
-  std::vector<uint64_t> codes;
+/// The codes of output (row, col), part after part; nothing for a C that is not read.
+std::vector<std::optional<uint64_t>> codes_of(const Mma& mma, const LogicalMatrices& logical, const Matrix& d, int row,
+                                              int col) {
+  std::vector<std::optional<uint64_t>> codes;
   for (int k = 0; k < mma.k; ++k) codes.push_back(logical.a->code(row, k));
   for (int k = 0; k < mma.k; ++k) codes.push_back(logical.b->code(k, col));
   if (mma.scale_count > 0) {
     for (int i = 0; i < mma.scale_count; ++i) codes.push_back(logical.scale_a->code(row, i));
     for (int i = 0; i < mma.scale_count; ++i) codes.push_back(logical.scale_b->code(i, col));
   }
-  if (mma.enable_input_d) codes.push_back(logical.c->code(row, col));
+  codes.push_back(mma.enable_input_d ? std::optional(logical.c->code(row, col)) : std::nullopt);
   codes.push_back(d.code(row, col));
   return codes;
 }
@@ -50,7 +53,7 @@ std::vector<uint64_t> codes_of(const Mma& mma, const LogicalMatrices& logical, c
 int digits_of(Format format) { return (info(format).bits + 3) / 4; }
 
 void append_line(std::string& text, BenchFormat format, const std::vector<Part>& parts,
-                 const std::vector<uint64_t>& codes, int64_t index, int row, int col) {
+                 const std::vector<std::optional<uint64_t>>& codes, int64_t index, int row, int col) {
   size_t at = 0;
   if (format == BenchFormat::csv) text += fmt::format("{},{},{}", index, row, col);
   if (format == BenchFormat::jsonl) text += fmt::format(R"({{"case":{},"row":{},"col":{})", index, row, col);
@@ -58,11 +61,15 @@ void append_line(std::string& text, BenchFormat format, const std::vector<Part>&
     const bool is_list = part.count > 1 || part.name == "sfa" || part.name == "sfb";
     if (format == BenchFormat::jsonl) text += fmt::format(",\"{}\":{}", part.name, is_list ? "[" : "");
     for (int i = 0; i < part.count; ++i, ++at) {
-      if (format == BenchFormat::hex)
-        text += fmt::format("{}{:0{}x}", at == 0 ? "" : " ", codes[at], digits_of(part.format));
-      if (format == BenchFormat::csv) text += fmt::format(",{:#0{}x}", codes[at], digits_of(part.format) + 2);
-      if (format == BenchFormat::jsonl)
-        text += fmt::format("{}\"{:#0{}x}\"", i == 0 ? "" : ",", codes[at], digits_of(part.format) + 2);
+      const int digits = digits_of(part.format);
+      const std::string code = codes[at] ? fmt::format("{:0{}x}", *codes[at], digits) : "";
+      switch (format) {
+        case BenchFormat::hex:
+          text += (at == 0 ? "" : " ") + (code.empty() ? std::string(static_cast<size_t>(digits), 'x') : code);
+          break;
+        case BenchFormat::csv: text += code.empty() ? "," : ",0x" + code; break;
+        case BenchFormat::jsonl: text += (i == 0 ? "" : ",") + (code.empty() ? "null" : "\"0x" + code + "\""); break;
+      }
     }
     if (format == BenchFormat::jsonl && is_list) text += ']';
   }

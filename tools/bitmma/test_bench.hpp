@@ -3,6 +3,8 @@
 //   hex    3c00 bc00 ... 3800 4000 ... 3f800000 40000000      A's row, B's column, C, D; // begins a comment: $readmemh
 //   csv    case,row,col,a0,...,b0,...,c,d                     codes as 0x...
 //   jsonl  {"case":0,"row":0,"col":0,"a":["0x3c00",...],"b":[...],"c":"0x3f800000","d":"0x40000000"}
+//
+// A C that is not read is x in every digit, nothing, or null.
 #pragma once
 
 #include <ostream>

@@ -55,7 +55,8 @@ std::optional<KLoop> k_loop(const TensorFile& file, const VectorFileDefaults& de
 
 /// `file` after `previous`: what the instruction of `previous` left is the state that the instruction of `file` begins
 /// with, tensor by tensor (tmem_after is tmem, d_regs is c_regs), and what it left alone is there where `file` does not
-/// have its own. Throws Error when there is nothing that both instructions have, or `previous` has no result.
+/// have its own. What `file` records of its own state, results and plain matrices, is left out. Throws Error when there
+/// is nothing that both instructions have, or `previous` has no result.
 TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDefaults& defaults);
 
 }  // namespace bitmma

@@ -272,7 +272,12 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* 
   const bool half_lanes = (mma.m == 64 && !instruction.weight_stationary) || (mma.m == 128 && mma.cta_group == 2);
   const bool unpacked_fp4 = mma.a_source == OperandSource::tmem && mma.a == Format::e2m1 && mma.a_container_bits == 8;
   bool has_base_offset = false, has_wide_rows = false, has_other_absolute_rows = false;
-  const int a_row_bits = mma.stored_k() * mma.a_container_bits, b_row_bits = mma.k * mma.b_container_bits;
+  // Of an illegal instruction K may be anything.
+  const auto row_bits_of = [](int64_t k, int bits) {
+    return static_cast<int>(std::clamp<int64_t>(k * bits, 0, 1 << 20));
+  };
+  const int a_row_bits = row_bits_of(mma.stored_k(), mma.a_container_bits),
+            b_row_bits = row_bits_of(mma.k, mma.b_container_bits);
   for (const auto& [field, major, row_bits] :
        {std::tuple(Field::a_desc, mma.a_major, a_row_bits), std::tuple(Field::b_desc, mma.b_major, b_row_bits)}) {
     if (!state || !state->has(field)) continue;
