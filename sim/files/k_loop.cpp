@@ -10,6 +10,7 @@
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/layout/canonical.hpp"
+#include "matrix_tensor.hpp"
 #include "vector_parts.hpp"
 
 namespace bitmma {
@@ -62,16 +63,7 @@ class Steps {
       else if (!d) one.set(part_of(tensor, index, 0, rows, 0, cols));
     }
     if (!d) return one;
-    std::vector<uint8_t> bytes;
-    const FormatInfo& format = info(d->format());
-    for (int row = 0; row < d->rows(); ++row) {
-      for (int col = 0; col < d->cols(); ++col) {
-        const uint64_t code = d->code(row, col);
-        for (int byte = 0; byte < dtype_bytes(format.dtype); ++byte)
-          bytes.push_back(static_cast<uint8_t>(code >> 8 * byte));
-      }
-    }
-    one.set(Tensor::from_bytes("c", std::string(format.dtype), {1, d->rows(), d->cols()}, std::move(bytes)));
+    one.set(tensor_of("c", *d, {1, d->rows(), d->cols()}));
     // Steps after the first add to D, also where the first does not read it.
     if (one.find_metadata("scale_d")) one.set_metadata("scale_d", "1");
     return one;

@@ -13,6 +13,7 @@
 #include "bitmma/core/version.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/generated.hpp"
+#include "matrix_tensor.hpp"
 
 namespace bitmma {
 namespace {
@@ -229,17 +230,7 @@ TensorFile with_d(const ProductFile& product, const GemmPlan& plan, const Matrix
   const bool is_part = !product.inputs.rows.empty() && !product.file.find("rows");
   TensorFile file = product.file;
   if (is_part) file.tensors.clear();
-  const std::string_view dtype = info(d.format()).dtype;
-  const auto size = static_cast<size_t>(dtype_bytes(dtype));
-  std::vector<uint8_t> bytes;
-  bytes.reserve(d.size() * size);
-  for (int row = 0; row < d.rows(); ++row) {
-    for (int col = 0; col < d.cols(); ++col) {
-      const uint64_t code = d.code(row, col);
-      for (size_t byte = 0; byte < size; ++byte) bytes.push_back(static_cast<uint8_t>(code >> 8 * byte));
-    }
-  }
-  file.set(Tensor::from_bytes("d", std::string(dtype), {d.rows(), d.cols()}, std::move(bytes)));
+  file.set(tensor_of("d", d, {d.rows(), d.cols()}));
   // The key of the file may ask for another type than the plan has: products of integers are s32.
   if (file.find_metadata("d_type")) file.set_metadata("d_type", std::string(info(d.format()).name));
   const auto set_numbers = [&](std::string_view name, std::string_view key, const std::vector<int64_t>& numbers,
