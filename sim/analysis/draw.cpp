@@ -55,8 +55,8 @@ struct Run {
   int first_row = 0, last_row = 0, first_col = 0, last_col = 0;
 
   bool take(const PlacedElement& next) {
-    const bool along_k = next.row == first_row && last_row == first_row && next.col == last_col + 1;
-    const bool along_rows = next.col == first_col && last_col == first_col && next.row == last_row + 1;
+    const bool along_k = next.row == first_row && last_row == first_row && next.col == int64_t{last_col} + 1;
+    const bool along_rows = next.col == first_col && last_col == first_col && next.row == int64_t{last_row} + 1;
     if (along_k) last_col = next.col;
     if (along_rows) last_row = next.row;
     return along_k || along_rows;
@@ -85,7 +85,7 @@ DrawnUnit text_of(const Unit& unit, int element_bits) {
   bool has_gaps = false;
   const PlacedElement* last = nullptr;
   for (const PlacedElement& e : unit.elements) {
-    has_gaps |= last && element_bits >= 8 && e.byte != last->byte + element_bits / 8;
+    has_gaps |= last && element_bits >= 8 && e.byte - last->byte != element_bits / 8;
     last = &e;
     if (runs.empty() || !runs.back().take(e)) runs.push_back({e.row, e.row, e.col, e.col});
   }

@@ -82,7 +82,8 @@ void fuzz_one(bitmma::fuzz::Bytes& in) {
       const int element_bits = pick(in, bits), lines = one_in(in, 4) ? number(in) : between(in, 1, 12);
       std::vector<PlacedElement> elements;
       for (int i = between(in, 0, 40); i > 0; --i)
-        elements.push_back({.row = number(in), .col = number(in), .byte = between(in, 0, 4096)});
+        elements.push_back(
+            {.row = number(in), .col = number(in), .byte = one_in(in, 12) ? number(in) : between(in, 0, 4096)});
       accepts([&] {
         require(is_utf8(draw_smem(elements, element_bits, lines)), "a drawing is UTF-8");
         require_xml(to_svg(picture_of_smem(elements, element_bits, lines)));
