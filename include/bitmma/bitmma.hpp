@@ -9,7 +9,9 @@
 //   two matrices        multiply(instruction, a, b), multiply_batch           the plain product, bit for bit
 //   a machine's state   execute(instruction, target, state)               descriptors, images, registers, Tensor Memory
 //   PTX text            parse_instruction, parse_statement, print         mnemonics; statements with operands
-//   a descriptor        decode_smem_descriptor, decode_instruction_descriptor, encode
+//                       scan_ptx, parse_companion, parse_cutlass_atom   .ptx files; alloc, fence, wait; CUTLASS names
+//   a descriptor        decode_smem_descriptor, decode_instruction_descriptor, encode, meaning_of
+//   a layout            descriptors_of, plan_tmem                       the descriptors that say it; Tensor Memory
 //   an instruction      wgmma, mma_sync, tcgen05, tmem_move; require_legal, violations_of, all_instructions
 //   a result            evidence_of, choices_of                           how sure it is
 //   a vector file       read_vector_file, case_at, verify, compare, write_golden
@@ -24,6 +26,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/target.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/descriptor/descriptor_meaning.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/files/compare.hpp"
@@ -39,8 +42,13 @@
 #include "bitmma/gemm/plan.hpp"
 #include "bitmma/instruction/batch.hpp"
 #include "bitmma/instruction/case.hpp"
+#include "bitmma/instruction/companion.hpp"
+#include "bitmma/instruction/cutlass_atom.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/instruction.hpp"
+#include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "bitmma/memory/layout_descriptor.hpp"
+#include "bitmma/memory/tmem_plan.hpp"

@@ -1,15 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
-#include "bitmma/core/bits.hpp"
+#include "../instruction/k_tile.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/immediates.hpp"
-#include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/statement.hpp"
-#include "bitmma/layout/canonical.hpp"
 #include "matrix_tensor.hpp"
 #include "vector_parts.hpp"
 
@@ -38,12 +35,9 @@ bool is_cube(const Tensor* tensor) {
 TensorFile logical_part(const TensorFile& file) {
   TensorFile part{.path = file.path, .metadata = file.metadata, .tensors = {}, .mapped = file.mapped};
   for (const std::string_view name : {"a", "b", "c", "sfa", "sfb"}) {
-    const Tensor* tensor = file.find(name);
-    if (!tensor) continue;
-    part.tensors.push_back(*tensor);
-    std::vector<int64_t>& shape = part.tensors.back().shape;
-    if (shape.size() == 2) shape.insert(shape.begin(), 1);
+    if (const Tensor* tensor = file.find(name)) part.tensors.push_back(*tensor);
   }
+  add_case_extent(part);
   return part;
 }
 
@@ -51,6 +45,8 @@ TensorFile logical_part(const TensorFile& file) {
 class Steps {
  public:
   Steps(const TensorFile& file, int64_t steps) : file_(file), steps_(steps) {}
+
+  int64_t count() const { return steps_; }
 
   TensorFile matrices(int64_t index, int64_t step, const Matrix* d) const {
     TensorFile one{.path = file_.path, .metadata = file_.metadata, .tensors = {}};
@@ -72,103 +68,6 @@ class Steps {
  private:
   const TensorFile& file_;
   int64_t steps_;
-};
-
-/// A tile of one operand in shared memory, as wide as all steps.
-class TileOperand {
- public:
-  TileOperand(const SmemMatrix& of_one_step, const OperandLayout& layout, int64_t steps, int64_t first_byte)
-      : step_cols_(of_one_step.cols),
-        leading_of_one_step_(of_one_step.descriptor.strides.leading_dim_byte_offset),
-        matrix_(of_one_step) {
-    matrix_.cols = static_cast<int>(of_one_step.cols * steps);
-    matrix_.descriptor.start_address_bytes = first_byte + layout.start_bytes;
-    matrix_.descriptor.strides = strides_of(layout, matrix_.element_bits, matrix_.rows, matrix_.cols);
-  }
-
-  int64_t end() const { return end_byte(SmemMap(matrix_)); }
-  /// Where step `step` lies in the tile, as its descriptor says it.
-  SmemMatrix part(int64_t step) const {
-    SmemMatrix one = matrix_;
-    one.cols = step_cols_;
-    one.descriptor.start_address_bytes = SmemMap(matrix_).linear_of(0, static_cast<int>(step) * step_cols_);
-    // Inside the swizzle no leading dimension counts; it then is what one instruction's own matrix would have.
-    const SwizzleInfo& swizzle = info(matrix_.descriptor.swizzle);
-    if (matrix_.major == Major::k && matrix_.descriptor.swizzle != Swizzle::none &&
-        !is_wider_than_swizzle(matrix_.major, swizzle, matrix_.element_bits, step_cols_))
-      one.descriptor.strides.leading_dim_byte_offset = leading_of_one_step_;
-    return one;
-  }
-
- private:
-  int step_cols_;
-  int64_t leading_of_one_step_;
-  SmemMatrix matrix_;
-};
-
-/// The steps' own images put into one.
-class Tile {
- public:
-  /// `steps` are the cases as place_operands made them, each with an image of its own.
-  Tile(const std::vector<Case>& steps, const Placement& placement) {
-    const Case& first = steps.front();
-    for (const SmemOperand& operand : smem_operands(first.instruction, first.target, first.before)) {
-      if (operands_.contains(operand.role)) continue;  // of the second CTA: the same places in an image of its own
-      const OperandLayout& layout = operand.role == Role::a ? placement.a : placement.b;
-      operands_.emplace(operand.role,
-                        TileOperand(operand.matrix, layout, static_cast<int64_t>(steps.size()), image_bytes_));
-      image_bytes_ = round_up(operands_.at(operand.role).end(), alignment);
-    }
-    if (image_bytes_ > window_bytes) {
-      throw Error({.field = "tile",
-                   .seen = fmt::format("{} bytes of shared memory", image_bytes_),
-                   .expected = fmt::format("at most {}, the reach of a descriptor", window_bytes),
-                   .fix = "give a shorter K, and go on with the D that comes out as c"});
-    }
-  }
-
-  bool empty() const { return operands_.empty(); }
-
-  /// Puts the bytes that step `step` reads from its own image to their place in the tile.
-  void add(const Case& one, int64_t step) {
-    // One image, or one a CTA: [2, bytes].
-    size_t ctas = 1;
-    for (const FieldRule& rule : fields_of(one.instruction)) {
-      if (rule.field == Field::smem && rule.extents.size() == 2) ctas = static_cast<size_t>(rule.extents[0]);
-    }
-    if (image_.empty()) {
-      RandomStream filler = filler_stream(1, 0);
-      image_.resize(ctas * static_cast<size_t>(image_bytes_));
-      for (uint8_t& byte : image_) byte = static_cast<uint8_t>(filler.word());
-      extents_ = ctas == 2 ? Extents{2, image_bytes_} : Extents{image_bytes_};
-    }
-    const Mma mma = mma_of(one.instruction);
-    for (const SmemOperand& operand : smem_operands(one.instruction, one.target, one.before)) {
-      const Format format = operand.role == Role::a ? mma.a : mma.b;
-      for (size_t cta = 0; cta < ctas; ++cta) {
-        const Matrix codes = gather(one.before.image(static_cast<int>(cta), static_cast<int>(ctas)),
-                                    SmemMap(operand.matrix), format, "tile");
-        scatter(codes, SmemMap(operands_.at(operand.role).part(step)),
-                std::span(image_).subspan(cta * static_cast<size_t>(image_bytes_), static_cast<size_t>(image_bytes_)),
-                "tile");
-      }
-    }
-  }
-
-  /// The state of step `step` with the tile in place of its own image.
-  void move_in(Case& one, int64_t step) const {
-    one.before.set(Field::smem, image_, extents_);
-    for (const auto& [role, operand] : operands_)
-      one.before.set(role == Role::a ? Field::a_desc : Field::b_desc, encode(operand.part(step).descriptor));
-  }
-
- private:
-  static constexpr int64_t alignment = 1024, window_bytes = 1 << 18;
-
-  std::map<Role, TileOperand> operands_;
-  int64_t image_bytes_ = 0;
-  std::vector<uint8_t> image_;
-  Extents extents_;
 };
 
 /// The state of one step from its matrices, with an image of its own.
@@ -205,11 +104,17 @@ bool says_input_d_by_case(const Instruction& instruction) {
   });
 }
 
-/// All steps of wgmma in one file have one scale-d. A first step that does not read C is that with zeros as C, where
-/// the bits are the same.
-Case with_zero_c(const Case& without, const VectorFile& zero_c, const Placement& placement, int64_t number) {
-  Case with = placed(zero_c, placement, number);
-  if (computed_d(without) == computed_d(with)) return with;
+/// The step that begins with C of case `index`, or without one. All steps of wgmma in one file have one scale-d: a
+/// first step that does not read C then is that with zeros as C, where the bits are the same.
+Case first_step(const Steps& loop, int64_t index, const Instruction& instruction, const VectorFileDefaults& defaults,
+                const Placement& placement) {
+  const int64_t number = index * loop.count();
+  const Case asked = placed(as_vector_file(loop.matrices(index, 0, nullptr), defaults), placement, number);
+  const Mma mma = mma_of(asked.instruction);
+  if (mma.enable_input_d || says_input_d_by_case(instruction)) return asked;
+  const Matrix zeros(mma.d, mma.m, mma.n);
+  const Case with_zeros = placed(as_vector_file(loop.matrices(index, 0, &zeros), defaults), placement, number);
+  if (computed_d(asked) == computed_d(with_zeros)) return with_zeros;
   throw Error({.field = "scale_d",
                .seen = "0",
                .expected = "1, with C: D of this tile without C has zeros of other signs than with zeros as C",
@@ -228,10 +133,9 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
   for (const FieldInfo& field : state_fields) {
     if (asked.find(field.name)) return std::nullopt;
   }
-  const std::string* mnemonic = file.find_metadata("instruction");
-  if (!mnemonic && defaults.instruction.empty()) return std::nullopt;
-  const Instruction instruction = parse_instruction(mnemonic ? std::string_view(*mnemonic) : defaults.instruction);
-  if (!is_mma(instruction) || mma_of(instruction).products > 1) return std::nullopt;
+  const std::optional<Instruction> named = named_instruction(file, defaults);
+  if (!named || !is_mma(*named) || mma_of(*named).products > 1) return std::nullopt;
+  const Instruction& instruction = *named;
   const int64_t whole_k = a->shape[2], k = mma_of(instruction).k;
   if (whole_k <= k || whole_k % k != 0) return std::nullopt;
   const int64_t steps = whole_k / k, cases = a->shape[0];
@@ -247,21 +151,14 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
   const Steps loop(file, steps);
   std::optional<VectorBuilder> builder;
   for (int64_t index = 0; index < cases; ++index) {
-    std::vector<Case> parts;
-    // The operands lie still while D goes on: the tile is made of all steps first, with any C.
-    for (int64_t step = 0; step < steps; ++step) {
-      const VectorFile one = as_vector_file(loop.matrices(index, step, nullptr), defaults);
-      parts.push_back(placed(one, placement, index * steps + step));
-      const Mma mma = mma_of(parts.back().instruction);
-      const Matrix zeros(mma.d, mma.m, mma.n);
-      if (!mma.enable_input_d && !says_input_d_by_case(instruction))
-        parts.back() = with_zero_c(parts.back(), as_vector_file(loop.matrices(index, step, &zeros), defaults),
-                                   placement, index * steps + step);
-    }
-    Tile tile(parts, placement);
-    if (!tile.empty()) {
-      for (int64_t step = 0; step < steps; ++step) tile.add(parts[static_cast<size_t>(step)], step);
-    }
+    // The operands lie still while D goes on: the tile is made of all steps first, those after the first with any C.
+    std::vector<Case> parts{first_step(loop, index, instruction, defaults, placement)};
+    const Mma mma = mma_of(parts.front().instruction);
+    const Matrix zeros(mma.d, mma.m, mma.n);
+    for (int64_t step = 1; step < steps; ++step)
+      parts.push_back(
+          placed(as_vector_file(loop.matrices(index, step, &zeros), defaults), placement, index * steps + step));
+    const KTile tile(parts, placement, filler_stream(1, 0));
     Matrix d;
     const bool has_c = parts.front().logical.c.has_value();
     for (int64_t step = 0; step < steps; ++step) {
@@ -271,7 +168,7 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
         one = placed(with_d, placement, index * steps + step);
       }
       const Operands operands = operands_of(one.instruction, one.logical);
-      if (!tile.empty()) tile.move_in(one, step);
+      tile.move_in(one, step);
       const Operands read = gather_operands(one.instruction, one.target, one.before);
       if (!(read.a == operands.a) || !(read.b == operands.b)) {
         throw Error({.field = "layout",
@@ -293,12 +190,12 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
 }
 
 TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDefaults& defaults) {
-  const std::string* mnemonic = file.find_metadata("instruction");
-  if (!mnemonic && defaults.instruction.empty())
+  const std::optional<Instruction> named = named_instruction(file, defaults);
+  if (!named)
     throw Error({.field = fmt::format("{}: __metadata__ instruction", file.path),
                  .seen = "(missing)",
                  .expected = "a PTX mnemonic"});
-  const Instruction instruction = parse_instruction(mnemonic ? std::string_view(*mnemonic) : defaults.instruction);
+  const Instruction& instruction = *named;
   if (!previous.has_state || !previous.has_recorded_d()) {
     throw Error({.field = previous.file.path,
                  .seen = "a file without results",

@@ -198,7 +198,7 @@ void read_instruction(VectorFile& vectors, const VectorFileDefaults& defaults, C
   }
   check.stop_if_refused();
   try {
-    vectors.instruction = parse_instruction(mnemonic ? std::string_view(*mnemonic) : defaults.instruction);
+    vectors.instruction = *named_instruction(file, defaults);
   } catch (const Error& error) {
     check.add(error.violations());
     check.stop_if_refused();
@@ -628,7 +628,14 @@ VectorFile checked(TensorFile file, const VectorFileDefaults& defaults) {
 
 constexpr auto logical_names = std::to_array<std::string_view>({"a", "b", "c", "d", "sfa", "sfb"});
 
-/// Logical matrices of two extents are those of one case.
+}  // namespace
+
+std::optional<Instruction> named_instruction(const TensorFile& file, const VectorFileDefaults& defaults) {
+  const std::string* mnemonic = file.find_metadata("instruction");
+  if (!mnemonic && defaults.instruction.empty()) return std::nullopt;
+  return parse_instruction(mnemonic ? std::string_view(*mnemonic) : defaults.instruction);
+}
+
 void add_case_extent(TensorFile& file) {
   const auto is_plain = [&](std::string_view name) {
     const Tensor* tensor = file.find(name);
@@ -641,8 +648,6 @@ void add_case_extent(TensorFile& file) {
       tensor.shape.insert(tensor.shape.begin(), 1);
   }
 }
-
-}  // namespace
 
 VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults) {
   add_case_extent(file);

@@ -1,10 +1,19 @@
 // Parts of a case of a vector file, for those who do not need the whole of it.
 #pragma once
 
+#include <optional>
+
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/instruction/place.hpp"
 
 namespace bitmma {
+
+/// The instruction that the file names, or else the caller; nothing when neither does. Throws Error for a mnemonic that
+/// cannot be read.
+std::optional<Instruction> named_instruction(const TensorFile& file, const VectorFileDefaults& defaults);
+
+/// Logical matrices of two extents are those of one case.
+void add_case_extent(TensorFile& file);
 
 /// What the instruction reads of case `index`: views of the file where its bytes are aligned.
 State state_before_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);

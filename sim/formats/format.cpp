@@ -45,9 +45,9 @@ uint64_t encode(Format format, const Decoded& value) {
       format, {.negative = value.negative, .magnitude = value.significand, .exponent = exponent - row.mantissa_bits},
       Rounding::toward_zero, Overflow::saturate);
   const Decoded back = decode(row, code);
-  const auto normalised = [](uint64_t significand, int exponent) {
+  const auto normalised = [](uint64_t significand, int power) {
     const int shift = significand == 0 ? 0 : std::countr_zero(significand);
-    return std::pair(significand >> shift, significand == 0 ? 0 : exponent + shift);
+    return std::pair(significand >> shift, significand == 0 ? 0 : power + shift);
   };
   if (normalised(back.significand, back.exponent) != normalised(value.significand, exponent) ||
       back.negative != value.negative || back.number != NumberClass::finite) {

@@ -219,6 +219,29 @@ TEST_CASE("without C the first step does not read it") {
   }
 }
 
+TEST_CASE("only the first step's zeros decide whether a loop without C can begin with zeros as C") {
+  // Products that are all -0: D is -0 without C, and +0 with C = +0.
+  const auto loop_with_zeros_in = [](int step) {
+    const Loop& loop = loops()[0];
+    TensorFile file = file_of(loop, false);
+    file.set_metadata("scale_d", "0");
+    const int cols = loop.k * loop.steps;
+    std::vector<uint8_t> a(static_cast<size_t>(2 * loop.m * cols)), b(static_cast<size_t>(2 * cols * loop.n));
+    for (size_t i = 1; i < a.size(); i += 2) {
+      const int col = static_cast<int>(i / 2) % cols;
+      a[i] = col / loop.k == step ? 0x80 : 0x3C;
+    }
+    for (size_t i = 1; i < b.size(); i += 2) b[i] = 0x3C;
+    file.set(Tensor::from_bytes("a", "F16", {1, loop.m, cols}, std::move(a)));
+    file.set(Tensor::from_bytes("b", "F16", {1, cols, loop.n}, std::move(b)));
+    return file;
+  };
+  CHECK_THAT(message_of([&] { k_loop(loop_with_zeros_in(0), {}, {}); }), ContainsSubstring("zeros of other signs"));
+  const auto made = k_loop(loop_with_zeros_in(3), {}, {});
+  REQUIRE(made);
+  CHECK(verify(as_vector_file(made->file), 1).mismatches == 0);
+}
+
 TEST_CASE("K of one instruction, a K that is no multiple, and files with states are no loop") {
   Loop loop = loops()[0];
   loop.steps = 1;

@@ -11,12 +11,6 @@
 namespace bitmma::fuzz {
 namespace {
 
-Placement placement_of(uint8_t layout) {
-  const OperandLayout one{.major = layout & 1 ? Major::mn : Major::k,
-                          .swizzle = swizzles[layout / 2 % swizzles.size()].id};
-  return {.a = one, .b = {.major = layout & 64 ? Major::mn : Major::k, .swizzle = one.swizzle}};
-}
-
 void ask(const Case& one, const Point& point) {
   accepts([&] { (void)report(lint(one)); });
   accepts([&] { (void)warnings_of(one); });
@@ -59,6 +53,12 @@ void ask_kernel(const VectorFile& vectors, const Case& one) {
 }
 
 }  // namespace
+
+Placement placement_of(uint8_t layout) {
+  const OperandLayout one{.major = layout & 1 ? Major::mn : Major::k,
+                          .swizzle = swizzles[layout / 2 % swizzles.size()].id};
+  return {.a = one, .b = {.major = layout & 64 ? Major::mn : Major::k, .swizzle = one.swizzle}};
+}
 
 Point any_point(Bytes& in) {
   return {.row = number(in),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bitmma/files/vector_file.hpp"
+#include "bitmma/instruction/place_operands.hpp"
 #include "fuzz.hpp"
 
 namespace bitmma::fuzz {
@@ -14,6 +15,9 @@ struct Point {
   uint8_t layout = 0;
 };
 Point any_point(Bytes& in);
+
+/// The layouts that the low bits of a byte name.
+Placement placement_of(uint8_t layout);
 
 /// Asks; each question may be refused.
 void analyse(const VectorFile& vectors, const Point& point);

@@ -44,7 +44,32 @@ constexpr std::string_view mnemonics[] = {
     "tcgen05.shift.cta_group::1.down",
 };
 
-/// Two cases of each, with states and logical matrices; and the matrices alone.
+/// `file` with twice the K: its matrices beside themselves, and nothing that says a shape.
+TensorFile with_twice_k(const TensorFile& file) {
+  TensorFile wide = file;
+  wide.erase("d"), wide.erase("idesc");
+  for (Tensor& tensor : wide.tensors) {
+    const bool along_cols = tensor.name == "a" || tensor.name == "sfa",
+               along_rows = tensor.name == "b" || tensor.name == "sfb";
+    if ((!along_cols && !along_rows) || tensor.shape.size() != 3) continue;
+    const auto cases = static_cast<std::size_t>(tensor.shape[0]), rows = static_cast<std::size_t>(tensor.shape[1]);
+    // What follows itself is a row of A, and a whole matrix B.
+    const std::size_t parts = along_cols ? cases * rows : cases,
+                      part = tensor.bytes.size() / std::max<std::size_t>(1, parts);
+    std::vector<uint8_t> data;
+    for (std::size_t i = 0; i < parts; ++i) {
+      for (int twice = 0; twice < 2; ++twice) {
+        const auto bytes = tensor.bytes.subspan(i * part, part);
+        data.insert(data.end(), bytes.begin(), bytes.end());
+      }
+    }
+    tensor.shape[along_cols ? 2 : 1] *= 2;
+    tensor = Tensor::from_bytes(tensor.name, tensor.dtype, tensor.shape, std::move(data));
+  }
+  return wide;
+}
+
+/// Two cases of each, with states and logical matrices; the matrices alone; and matrices of two steps of K.
 const std::vector<TensorFile>& seeds() {
   static const std::vector<TensorFile> all = [] {
     std::vector<TensorFile> made;
@@ -74,6 +99,7 @@ const std::vector<TensorFile>& seeds() {
             return std::ranges::find(kept, tensor.name) == std::end(kept);
           });
           made.push_back(matrices);
+          if (source == OperandSource::smem) made.push_back(with_twice_k(matrices));
         });
       }
     }
@@ -165,6 +191,15 @@ void fuzz_one(bitmma::fuzz::Bytes& in) {
   const Point point = any_point(in);
   TensorFile file = pick(in, seeds());
   for (int changes = between(in, 0, 6); changes > 0 && in.remaining_bytes() > 0; --changes) change(in, file);
+  accepts([&] {
+    const std::optional<KLoop> loop = k_loop(file, {}, placement_of(point.layout));
+    if (loop) require(verify(as_vector_file(loop->file), 1).mismatches == 0, "a K loop is verified");
+  });
   VectorFile vectors;
-  if (accepts([&] { vectors = as_vector_file(file); })) analyse(vectors, point);
+  if (!accepts([&] { vectors = as_vector_file(file); })) return;
+  analyse(vectors, point);
+  accepts([&] {
+    const TensorFile next = after(vectors, pick(in, seeds()), {});
+    (void)with_simulated_d(as_vector_file(next), placement_of(point.layout), 1);
+  });
 }

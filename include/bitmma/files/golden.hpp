@@ -46,7 +46,8 @@ void write_simulated(const std::string& path, const VectorFile& vectors, const P
 ///
 /// The tile lies in shared memory once, and the descriptors of each step begin where its part of K does. Gives the file
 /// of all steps, states and D included; nothing where K is that of one instruction, or the file has a state. Throws
-/// Error where D cannot be C of the next step, or the tile does not fit.
+/// Error where no descriptor can begin at a step, the tile does not fit, or a first step of wgmma without C has other
+/// zeros than one with C = 0, which the steps' common scale-d would make it.
 struct KLoop {
   TensorFile file = {};
   int64_t steps = 0;  // of each case of the file

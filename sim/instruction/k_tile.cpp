@@ -1,0 +1,92 @@
+#include "k_tile.hpp"
+
+#include <fmt/format.h>
+
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/layout/canonical.hpp"
+#include "image_plan.hpp"
+
+namespace bitmma {
+namespace {
+
+/// One image, or one a CTA: [2, bytes].
+size_t ctas_of(const Instruction& instruction) {
+  for (const FieldRule& rule : fields_of(instruction)) {
+    if (rule.field == Field::smem && rule.extents.size() == 2) return static_cast<size_t>(rule.extents[0]);
+  }
+  return 1;
+}
+
+}  // namespace
+
+KTileOperand::KTileOperand(const SmemMatrix& of_one_step, const OperandLayout& layout, int64_t steps,
+                           int64_t first_byte)
+    : step_cols_(of_one_step.cols),
+      leading_of_one_step_(of_one_step.descriptor.strides.leading_dim_byte_offset),
+      matrix_(of_one_step) {
+  matrix_.cols = static_cast<int>(of_one_step.cols * steps);
+  matrix_.descriptor.start_address_bytes = first_byte + layout.start_bytes;
+  matrix_.descriptor.strides = strides_of(layout, matrix_.element_bits, matrix_.rows, matrix_.cols);
+}
+
+SmemMatrix KTileOperand::part(int64_t step) const {
+  SmemMatrix one = matrix_;
+  one.cols = step_cols_;
+  one.descriptor.start_address_bytes = SmemMap(matrix_).linear_of(0, static_cast<int>(step) * step_cols_);
+  // Inside the swizzle no leading dimension counts; it then is what one instruction's own matrix would have.
+  const SwizzleInfo& swizzle = info(matrix_.descriptor.swizzle);
+  if (matrix_.major == Major::k && matrix_.descriptor.swizzle != Swizzle::none &&
+      !is_wider_than_swizzle(matrix_.major, swizzle, matrix_.element_bits, step_cols_))
+    one.descriptor.strides.leading_dim_byte_offset = leading_of_one_step_;
+  return one;
+}
+
+KTile::KTile(const std::vector<Case>& steps, const Placement& placement, RandomStream filler) {
+  const Case& first = steps.front();
+  for (const SmemOperand& operand : smem_operands(first.instruction, first.target, first.before)) {
+    if (operands_.contains(operand.role)) continue;  // of the second CTA: the same places in an image of its own
+    const OperandLayout& layout = operand.role == Role::a ? placement.a : placement.b;
+    operands_.emplace(operand.role,
+                      KTileOperand(operand.matrix, layout, static_cast<int64_t>(steps.size()), image_bytes_));
+    image_bytes_ = round_up(operands_.at(operand.role).end(), ImagePlan::alignment);
+  }
+  if (image_bytes_ > ImagePlan::window_bytes) {
+    throw Error({.field = "tile",
+                 .seen = fmt::format("{} bytes of shared memory", image_bytes_),
+                 .expected = fmt::format("at most {}, the reach of a descriptor", ImagePlan::window_bytes),
+                 .fix = "give a shorter K, and go on with the D that comes out as c"});
+  }
+  if (empty()) return;
+  const size_t ctas = ctas_of(first.instruction);
+  extents_ = ctas == 2 ? Extents{2, image_bytes_} : Extents{image_bytes_};
+  image_.resize(ctas * static_cast<size_t>(image_bytes_));
+  for (uint8_t& byte : image_) byte = static_cast<uint8_t>(filler.word());
+  for (size_t step = 0; step < steps.size(); ++step) add(steps[step], static_cast<int64_t>(step));
+}
+
+/// Puts the bytes that step `step` reads from its own image to their place in the tile.
+void KTile::add(const Case& one, int64_t step) {
+  const size_t ctas = ctas_of(one.instruction);
+  const Mma mma = mma_of(one.instruction);
+  for (const SmemOperand& operand : smem_operands(one.instruction, one.target, one.before)) {
+    const Format format = operand.role == Role::a ? mma.a : mma.b;
+    for (size_t cta = 0; cta < ctas; ++cta) {
+      const Matrix codes = gather(one.before.image(static_cast<int>(cta), static_cast<int>(ctas)),
+                                  SmemMap(operand.matrix), format, "tile");
+      scatter(codes, SmemMap(operands_.at(operand.role).part(step)),
+              std::span(image_).subspan(cta * static_cast<size_t>(image_bytes_), static_cast<size_t>(image_bytes_)),
+              "tile");
+    }
+  }
+}
+
+void KTile::move_in(Case& one, int64_t step) const {
+  if (empty()) return;
+  one.before.set(Field::smem, image_, extents_);
+  for (const auto& [role, operand] : operands_)
+    one.before.set(role == Role::a ? Field::a_desc : Field::b_desc, encode(operand.part(step).descriptor));
+}
+
+}  // namespace bitmma

@@ -1,0 +1,53 @@
+// The shared memory of a K loop: A and B of all steps in one image, where each step's descriptor begins at its part of
+// K.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "bitmma/core/random.hpp"
+#include "bitmma/instruction/case.hpp"
+#include "bitmma/instruction/place.hpp"
+#include "bitmma/instruction/place_operands.hpp"
+
+namespace bitmma {
+
+/// One operand of a tile, as wide as all steps.
+class KTileOperand {
+ public:
+  /// `of_one_step` lies as an instruction's own image has it; the tile begins at `first_byte` of the common image.
+  KTileOperand(const SmemMatrix& of_one_step, const OperandLayout& layout, int64_t steps, int64_t first_byte);
+
+  int64_t end() const { return end_byte(SmemMap(matrix_)); }
+  /// Where step `step` lies in the tile, as its descriptor says it.
+  SmemMatrix part(int64_t step) const;
+
+ private:
+  int step_cols_;
+  int64_t leading_of_one_step_;
+  SmemMatrix matrix_;
+};
+
+/// The images of steps that were placed one by one, put into one.
+class KTile {
+ public:
+  /// `steps` are the cases as place_operands made them, each with an image of its own. Throws Error when they pass what
+  /// a descriptor reaches. Bytes that no step reads are drawn from `filler`.
+  KTile(const std::vector<Case>& steps, const Placement& placement, RandomStream filler);
+
+  /// True when the instruction reads nothing from shared memory.
+  bool empty() const { return operands_.empty(); }
+  /// Puts the tile, and the descriptors of step `step`, in place of the case's own image.
+  void move_in(Case& one, int64_t step) const;
+
+ private:
+  void add(const Case& one, int64_t step);
+
+  std::map<Role, KTileOperand> operands_;
+  int64_t image_bytes_ = 0;
+  std::vector<uint8_t> image_;
+  Extents extents_;
+};
+
+}  // namespace bitmma
