@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "../instruction/k_tile.hpp"
 #include "bitmma/core/version.hpp"
@@ -24,6 +25,15 @@ Tensor part_of(const Tensor& tensor, int64_t index, int64_t first_row, int64_t r
     bytes.insert(bytes.end(), line.begin(), line.end());
   }
   return Tensor::from_bytes(tensor.name, tensor.dtype, {1, rows, cols}, std::move(bytes));
+}
+
+/// Tensor `d` of all K, as the file records it; nothing when it does not.
+std::optional<Tensor> recorded_tensor(const TensorFile& file) {
+  const Tensor* d = file.find("d");
+  if (!d) return std::nullopt;
+  Tensor tensor = *d;
+  if (tensor.shape.size() == 2) tensor.shape.insert(tensor.shape.begin(), 1);
+  return tensor;
 }
 
 bool is_cube(const Tensor* tensor) {
@@ -97,6 +107,20 @@ Tensor with_columns_of(const Tensor& left, const Tensor* own) {
   return Tensor::from_bytes(left.name, left.dtype, own->shape, std::move(bytes));
 }
 
+/// Of a tensor with a case for each step, the cases of last steps. `steps` is 0 where the cases are no steps.
+Tensor last_steps_of(const Tensor& tensor, int64_t steps) {
+  if (steps <= 1 || tensor.shape.empty() || tensor.shape[0] < steps) return tensor;
+  Tensor last = tensor;
+  last.shape[0] /= steps;
+  const size_t size = tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]);
+  std::vector<uint8_t> bytes;
+  for (int64_t index = steps - 1; index < tensor.shape[0]; index += steps) {
+    const auto one = tensor.bytes.subspan(static_cast<size_t>(index) * size, size);
+    bytes.insert(bytes.end(), one.begin(), one.end());
+  }
+  return Tensor::from_bytes(last.name, last.dtype, std::move(last.shape), std::move(bytes));
+}
+
 /// True where each case of a file says for itself whether C is read.
 bool says_input_d_by_case(const Instruction& instruction) {
   return std::ranges::any_of(immediates_of(instruction), [](const ImmediateInfo& immediate) {
@@ -105,20 +129,15 @@ bool says_input_d_by_case(const Instruction& instruction) {
 }
 
 /// The step that begins with C of case `index`, or without one. All steps of wgmma in one file have one scale-d: a
-/// first step that does not read C then is that with zeros as C, where the bits are the same.
+/// first step that does not read C is written as one that reads zeros, which gives the same bits.
 Case first_step(const Steps& loop, int64_t index, const Instruction& instruction, const VectorFileDefaults& defaults,
                 const Placement& placement) {
   const int64_t number = index * loop.count();
-  const Case asked = placed(as_vector_file(loop.matrices(index, 0, nullptr), defaults), placement, number);
+  const VectorFile asked = as_vector_file(loop.matrices(index, 0, nullptr), defaults);
   const Mma mma = mma_of(asked.instruction);
-  if (mma.enable_input_d || says_input_d_by_case(instruction)) return asked;
+  if (mma.enable_input_d || says_input_d_by_case(instruction)) return placed(asked, placement, number);
   const Matrix zeros(mma.d, mma.m, mma.n);
-  const Case with_zeros = placed(as_vector_file(loop.matrices(index, 0, &zeros), defaults), placement, number);
-  if (computed_d(asked) == computed_d(with_zeros)) return with_zeros;
-  throw Error({.field = "scale_d",
-               .seen = "0",
-               .expected = "1, with C: D of this tile without C has zeros of other signs than with zeros as C",
-               .fix = "compute the first step alone, and go on with its D as c"});
+  return placed(as_vector_file(loop.matrices(index, 0, &zeros), defaults), placement, number);
 }
 
 }  // namespace
@@ -148,8 +167,17 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
     }
   }
 
+  const std::optional<Tensor> whole_d = recorded_tensor(asked);
+  if (whole_d && (!is_cube(&*whole_d) || whole_d->shape[0] != cases || whole_d->shape[1] != a->shape[1] ||
+                  whole_d->shape[2] != b->shape[2])) {
+    throw Error({.field = fmt::format("{}: tensor d shape", file.path),
+                 .seen = print_shape(whole_d->shape),
+                 .expected = print_shape(std::vector<int64_t>{cases, a->shape[1], b->shape[2]})});
+  }
+
   const Steps loop(file, steps);
   std::optional<VectorBuilder> builder;
+  KLoop result{.steps = steps};
   for (int64_t index = 0; index < cases; ++index) {
     // The operands lie still while D goes on: the tile is made of all steps first, those after the first with any C.
     std::vector<Case> parts{first_step(loop, index, instruction, defaults, placement)};
@@ -163,6 +191,15 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
     const bool has_c = parts.front().logical.c.has_value();
     for (int64_t step = 0; step < steps; ++step) {
       Case& one = parts[static_cast<size_t>(step)];
+      if (step + 1 == steps && whole_d) {
+        TensorFile last = loop.matrices(index, step, &d);
+        last.set(part_of(*whole_d, index, 0, whole_d->shape[1], 0, whole_d->shape[2]));
+        VectorFile recorded = as_vector_file(std::move(last), defaults);
+        recorded.first_case = index;
+        const Comparison comparison = verify(recorded, 1);
+        if (result.recorded) *result.recorded += comparison;
+        else result.recorded = comparison;
+      }
       if (step > 0) {
         const VectorFile with_d = as_vector_file(loop.matrices(index, step, &d), defaults);
         one = placed(with_d, placement, index * steps + step);
@@ -183,10 +220,18 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
       builder->add(one);
     }
   }
-  KLoop result{.file = std::move(*builder).finish({{"source", version()}, {"k_loop", std::to_string(steps)}}),
-               .steps = steps};
+  result.file = std::move(*builder).finish({{"source", version()}, {"k_loop", std::to_string(steps)}});
   result.file.path = file.path;
   return result;
+}
+
+int64_t k_loop_steps(const VectorFile& vectors) {
+  const std::string* text = vectors.file.find_metadata("k_loop");
+  if (!text) return 0;
+  int64_t steps = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), steps);
+  const bool is_number = error == std::errc{} && end == text->data() + text->size();
+  return is_number && steps > 0 && vectors.cases % steps == 0 ? steps : 0;
 }
 
 TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDefaults& defaults) {
@@ -202,6 +247,14 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
                  .expected = fmt::format("tensor {}: the state after {}", previous.d_tensor(), previous.name()),
                  .fix = "bitmma simulate FILE -o RESULTS makes one"});
   }
+  const bool has_field = std::ranges::any_of(
+      fields_of(instruction), [&](const FieldRule& rule) { return file.find(info(rule.field).name) != nullptr; });
+  if (!has_field && file.find("a") && file.find("b")) {
+    throw Error({.field = file.path,
+                 .seen = "plain matrices alone",
+                 .expected = "images, descriptors or registers beside what the instruction before left",
+                 .fix = "bitmma simulate FILE -o STATES lays matrices out (with zeros as c, where it wants a c)"});
+  }
   int taken = 0;
   for (const FieldRule& rule : fields_of(instruction)) {
     const FieldInfo& field = info(rule.field);
@@ -210,7 +263,14 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
     const Tensor* alone = previous.file.find(field.name);
     const Tensor* from = left ? left : file.find(field.name) ? nullptr : alone;
     if (!from) continue;
-    Tensor tensor = with_columns_of(*from, rule.field == Field::tmem ? file.find(field.name) : nullptr);
+    const Tensor last = last_steps_of(*from, k_loop_steps(previous));
+    const Tensor* own = file.find(field.name);
+    if (own && left && !own->shape.empty() && !last.shape.empty() && own->shape[0] != last.shape[0]) {
+      throw Error({.field = file.path,
+                   .seen = std::to_string(own->shape[0]) + " cases",
+                   .expected = fmt::format("{}, as {} leaves", last.shape[0], previous.file.path)});
+    }
+    Tensor tensor = with_columns_of(last, rule.field == Field::tmem ? file.find(field.name) : nullptr);
     tensor.name = field.name;
     file.set(std::move(tensor));
     ++taken;

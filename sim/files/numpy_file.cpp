@@ -23,20 +23,21 @@ constexpr std::string_view npy_magic = "\x93NUMPY", zip_magic = "PK\x03\x04", em
 /// ml_dtypes) come as raw bytes, V.
 struct NumpyType {
   std::string_view descr, dtype;
+  bool is_whole = false;  // a number without a fraction
 };
 constexpr auto numpy_types = std::to_array<NumpyType>({
     {"f8", "F64"},
     {"f4", "F32"},
     {"f2", "F16"},
-    {"i8", "I64"},
-    {"i4", "I32"},
-    {"i2", "I16"},
-    {"i1", "I8"},
-    {"u8", "U64"},
-    {"u4", "U32"},
-    {"u2", "U16"},
-    {"u1", "U8"},
-    {"b1", "BOOL"},
+    {"i8", "I64", true},
+    {"i4", "I32", true},
+    {"i2", "I16", true},
+    {"i1", "I8", true},
+    {"u8", "U64", true},
+    {"u4", "U32", true},
+    {"u2", "U16", true},
+    {"u1", "U8", true},
+    {"b1", "BOOL", true},
     {"V2", "U16"},
     {"V1", "U8"},
 });
@@ -49,6 +50,12 @@ uint64_t little_endian(Bytes bytes, size_t at, size_t size) {
   uint64_t word = 0;
   for (size_t i = 0; i < size; ++i) word |= uint64_t{bytes[at + i]} << 8 * i;
   return word;
+}
+
+std::string whole_number(Bytes data, bool is_signed) {
+  const uint64_t word = little_endian(data, 0, data.size());
+  const auto shift = static_cast<int>(64 - 8 * data.size());
+  return is_signed ? std::to_string(static_cast<int64_t>(word << shift) >> shift) : std::to_string(word);
 }
 
 /// Reads one file; knows its name for messages.
@@ -122,11 +129,11 @@ class Reader {
     return result;
   }
 
-  /// A string: one code point of 4 bytes each, filled up with zeros.
-  std::string text_of(Bytes data, std::string_view name) const {
+  /// A string: characters of `size` bytes each, filled up with zeros.
+  std::string text_of(Bytes data, size_t size, std::string_view name) const {
     std::string text;
-    for (size_t at = 0; at + 4 <= data.size(); at += 4) {
-      const uint64_t code = little_endian(data, at, 4);
+    for (size_t at = 0; at + size <= data.size(); at += size) {
+      const uint64_t code = little_endian(data, at, size);
       if (code == 0) break;
       if (code > 126) refuse(name, fmt::format("character {:#x}", code), "ASCII");
       text += static_cast<char>(code);
@@ -148,11 +155,12 @@ class Reader {
 
     const std::string_view descr = value_of(header, "descr", name);
     std::vector<int64_t> shape = shape_of(value_of(header, "shape", name), name);
-    if (descr.starts_with("<U") && shape.empty()) {
+    const auto set_key = [&](std::string value) {
       if (result.find_metadata(name)) refuse(name, "twice", "each name once");
-      result.set_metadata(name, text_of(data, name));
-      return;
-    }
+      result.set_metadata(name, std::move(value));
+    };
+    if (shape.empty() && descr.starts_with("<U")) return set_key(text_of(data, 4, name));
+    if (shape.empty() && descr.starts_with("|S")) return set_key(text_of(data, 1, name));
     const auto type = std::ranges::find_if(numpy_types, [&](const NumpyType& row) {
       return descr.size() == 3 && (descr[0] == '<' || descr[0] == '|') && descr.substr(1) == row.descr;
     });
@@ -169,6 +177,8 @@ class Reader {
     if (size != data.size())
       refuse(name, fmt::format("{} bytes of data", data.size()),
              fmt::format("{} for {} {}", size, descr, print_shape(shape)));
+    // scale_d=0 among the arrays of numpy.savez is a key, as a string would be.
+    if (shape.empty() && type->is_whole) return set_key(whole_number(data, descr[1] == 'i'));
     if (result.find(name)) refuse(name, "twice", "each name once");
     const bool is_reversed = value_of(header, "fortran_order", name) == "True" && shape.size() > 1 && size > 0;
     if (is_reversed) {

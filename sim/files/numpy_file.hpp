@@ -1,7 +1,9 @@
 // Arrays as numpy.save and numpy.savez write them.
 //
 //   .npy  93 'NUMPY' 1 0  76 00  {'descr': '<f2', 'fortran_order': False, 'shape': (64, 16), }  data
-//   .npz  a zip archive of these, not compressed: a.npy, b.npy, ...; a string such as instruction='wgmma...' is a key
+//   .npz  a zip archive of these, not compressed: a.npy, b.npy, ...; a string such as instruction='wgmma...', or a
+//   whole
+//         number such as scale_d=0, is a key
 //
 // Source: numpy.lib.format, and section 4 of PKWARE's APPNOTE.TXT.
 #pragma once
@@ -16,7 +18,7 @@ namespace bitmma {
 bool is_numpy_file(std::span<const uint8_t> bytes);
 
 /// The arrays with the names that the archive gives them; that of a .npy has the name of the file without its ending.
-/// Strings become metadata. Throws Error naming the file and the array.
+/// Strings and whole numbers without extents become metadata. Throws Error naming the file and the array.
 TensorFile read_numpy_file(const std::string& path, std::shared_ptr<const MappedFile> file);
 
 }  // namespace bitmma

@@ -213,6 +213,9 @@ class Reader {
       file_->require_unchanged();
       return file;
     }
+    if (source_.path.ends_with(".npy") || source_.path.ends_with(".npz"))
+      source_.refuse("first bytes", bytes.empty() ? "an empty file" : "no array and no archive",
+                     "a file that numpy.save or numpy.savez wrote");
     if (bytes.size() < length_bytes)
       source_.refuse("header length", fmt::format("a file of {} bytes", bytes.size()), "at least 8 bytes");
     uint64_t header_bytes = 0;

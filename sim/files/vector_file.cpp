@@ -128,6 +128,20 @@ uint64_t number_in(std::span<const uint8_t> bytes) {
   return number;
 }
 
+/// Codes narrower than their bytes leave the other bits 0, or repeat their sign. Anything else may be packed pairs.
+void require_codes(const Matrix& matrix, const Tensor& tensor) {
+  const FormatInfo& row = info(matrix.format());
+  if (row.bits >= 8 || row.bits == 1) return;
+  for (size_t i = 0; i < matrix.size(); ++i) {
+    const uint32_t word = matrix.words()[i];
+    if (word >> row.bits == 0) continue;
+    throw Error({.field = fmt::format("tensor {}", tensor.name),
+                 .seen = fmt::format("{:#x} in element {}", word, i),
+                 .expected = fmt::format("0..{:#x}, one code of {} a byte", (1 << row.bits) - 1, row.name),
+                 .fix = "two codes in a byte must be taken apart first, the low bits first"});
+  }
+}
+
 Matrix logical_matrix(const Tensor& tensor, const LogicalTensor& row, int64_t index) {
   const std::span<const uint8_t> bytes = slice(tensor, index);
   Matrix matrix(row.format, row.rows, row.cols);
@@ -142,7 +156,8 @@ Matrix logical_matrix(const Tensor& tensor, const LogicalTensor& row, int64_t in
       Word word;
       std::memcpy(&word, bytes.data() + i * sizeof word, sizeof word);
       // A code of 4 bits may come as a number of 8: -3 is 0xFD, its code 0xD.
-      *code++ = row.format == Format::b1 ? word != 0 : row.format == Format::s4 ? word & 0xF : word;
+      const bool repeats_sign = row.format == Format::s4 && (word & 0xF8) == 0xF8;
+      *code++ = row.format == Format::b1 ? word != 0 : repeats_sign ? word & 0xF : word;
     }
   };
   switch (size) {
@@ -261,7 +276,7 @@ void read_target(VectorFile& vectors, const std::vector<Instruction>& instructio
   }
 }
 
-void check_tensor(const Tensor& tensor, const TensorRule& rule, int64_t cases, Checker& check) {
+void check_tensor(const Tensor& tensor, const TensorRule& rule, int64_t cases, Checker& check, std::string fix) {
   if (!is_one_of(tensor.dtype, rule.dtypes)) {
     check.refuse(fmt::format("tensor {} dtype", rule.name), tensor.dtype, std::string(rule.dtypes.front()));
   }
@@ -276,8 +291,7 @@ void check_tensor(const Tensor& tensor, const TensorRule& rule, int64_t cases, C
   if (same) return;
   std::string legal = print_shape(expected);
   if (any_last) legal = fmt::format("{}...]", legal.substr(0, legal.size() - 3));
-  check.refuse(fmt::format("tensor {} shape", rule.name), print_shape(tensor.shape), legal,
-               "the first extent is the number of cases");
+  check.refuse(fmt::format("tensor {} shape", rule.name), print_shape(tensor.shape), legal, std::move(fix));
 }
 
 /// The instructions of all cases, each once, that of case 0 first: immediates may differ from case to case.
@@ -566,9 +580,40 @@ class DescriptorFromMatrices {
   ShapeAndTypes said_;
 };
 
+bool has_scale_d(const Instruction& instruction) {
+  return std::ranges::any_of(immediates_of(instruction),
+                             [](const ImmediateInfo& one) { return one.name == "scale_d"; });
+}
+
+/// What to do about a plain matrix of another shape.
+std::string fix_of_shape(const TensorRule& rule, const VectorFile& vectors) {
+  const bool has_k = !vectors.has_state && (rule.name == "a" || rule.name == "b");
+  if (!has_k) return "the first extent is the number of cases";
+  return fmt::format(
+      "the first extent is the number of cases; simulate takes any multiple of K = {} as a K loop, and "
+      "with -o writes its steps for the other commands",
+      mma_of(vectors.instruction).k);
+}
+
+/// Types that the caller gives for an instruction that says its own.
+void require_same_types(const Instruction& instruction, const VectorFileDefaults& defaults, Checker& check) {
+  const std::optional<Mma> mma = is_mma(instruction) ? std::optional(mma_of(instruction)) : std::nullopt;
+  const auto require = [&](std::string_view key, std::optional<Format> asked, std::optional<Format> own) {
+    if (!asked || asked == own) return;
+    check.refuse(key, std::string(info(*asked).name),
+                 own ? fmt::format("{}, the type that the instruction says", info(*own).name)
+                     : fmt::format("absent: {} has no such operand", print(instruction)));
+  };
+  const auto own = [&](Format Mma::*type) { return mma ? std::optional((*mma).*type) : std::nullopt; };
+  require("a_type", defaults.a_type, own(&Mma::a));
+  require("b_type", defaults.b_type, own(&Mma::b));
+  require("d_type", defaults.d_type, own(&Mma::d));
+  require("sf_type", defaults.sf_type, mma && mma->scale_count > 0 ? own(&Mma::scale_type) : std::nullopt);
+}
+
 /// A file that has no tensors and keys but those of the format.
-VectorFile checked(TensorFile file, const VectorFileDefaults& defaults) {
-  VectorFile vectors{.file = std::move(file)};
+VectorFile checked(const TensorFile& all, const VectorFileDefaults& defaults) {
+  VectorFile vectors{.file = known_part(all)};
   Checker check(vectors.file.path);
   read_instruction(vectors, defaults, check);
   const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
@@ -586,13 +631,18 @@ VectorFile checked(TensorFile file, const VectorFileDefaults& defaults) {
     vectors.has_state |= has(info(rule.field).name) || (!after_name(rule).empty() && has(after_name(rule)));
   }
   if (!vectors.has_state && !has("a") && !has("b")) {
-    check.refuse("tensors", "neither images nor logical matrices", "smem, a_desc, b_desc, c_regs, or a, b, c");
+    std::string seen;
+    for (const Tensor& tensor : all.tensors)
+      if (seen.size() < 80) seen += (seen.empty() ? "" : ", ") + shortened(tensor.name);
+    check.refuse("tensors", seen.empty() ? "none" : seen,
+                 "images (smem, a_desc, b_desc, c_regs, ...) or plain matrices a, b, c");
     check.stop_if_refused();
   }
   const std::vector<Instruction> instructions =
       of_matrices ? std::vector{vectors.instruction} : distinct_instructions(vectors, check);
   check.stop_if_refused();
   vectors.instruction = instructions.front();
+  require_same_types(vectors.instruction, defaults, check);
   read_target(vectors, instructions, defaults, check);
   check.stop_if_refused();
   for (const Instruction& one : instructions) {
@@ -608,18 +658,22 @@ VectorFile checked(TensorFile file, const VectorFileDefaults& defaults) {
     if (!tensor && rule.required) {
       const bool is_c = rule.name == "c" || rule.name == "c_regs";
       check.refuse(fmt::format("tensor {}", rule.name), "(missing)", fmt::format("required by {}", vectors.name()),
-                   is_c ? "without C, save scale_d = 0 in the metadata" : "");
+                   !is_c                              ? ""
+                   : has_scale_d(vectors.instruction) ? "without C, save scale_d = 0 in the metadata"
+                                                      : "without C, save zeros");
     }
   }
   if (vectors.cases == 0) check.refuse("cases", "0", "at least 1", "an empty file proves nothing");
   for (const TensorRule& rule : rules) {
-    if (const Tensor* tensor = vectors.file.find(rule.name)) check_tensor(*tensor, rule, vectors.cases, check);
+    if (const Tensor* tensor = vectors.file.find(rule.name))
+      check_tensor(*tensor, rule, vectors.cases, check, fix_of_shape(rule, vectors));
   }
   check.stop_if_refused();
   // Cases of other shapes and types have the same tensors, as far as the file has them.
   for (const Instruction& one : instructions) {
     for (const TensorRule& rule : tensor_rules(one, vectors.has_state)) {
-      if (const Tensor* tensor = vectors.file.find(rule.name)) check_tensor(*tensor, rule, vectors.cases, check);
+      if (const Tensor* tensor = vectors.file.find(rule.name))
+        check_tensor(*tensor, rule, vectors.cases, check, fix_of_shape(rule, vectors));
     }
     check.stop_if_refused();
   }
@@ -627,6 +681,18 @@ VectorFile checked(TensorFile file, const VectorFileDefaults& defaults) {
 }
 
 constexpr auto logical_names = std::to_array<std::string_view>({"a", "b", "c", "d", "sfa", "sfb"});
+
+/// Immediates that a whole file has are keys. As a tensor such a one would be overlooked.
+void require_keys(const TensorFile& file) {
+  for (const ImmediateInfo& immediate : all_immediates()) {
+    const Tensor* tensor = immediate.by_case ? nullptr : file.find(immediate.name);
+    if (!tensor || is_known(*tensor)) continue;
+    throw Error({.field = fmt::format("{}: tensor {}", file.path, tensor->name),
+                 .seen = fmt::format("{} {}", tensor->dtype, print_shape(tensor->shape)),
+                 .expected = fmt::format("a metadata key {} = {}", immediate.name, immediate.legal),
+                 .fix = "save it as a string, or as a whole number with numpy.savez"});
+  }
+}
 
 }  // namespace
 
@@ -651,7 +717,8 @@ void add_case_extent(TensorFile& file) {
 
 VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults) {
   add_case_extent(file);
-  VectorFile vectors = checked(known_part(file), defaults);
+  require_keys(file);
+  VectorFile vectors = checked(file, defaults);
   vectors.file = std::move(file);
   return vectors;
 }
@@ -710,7 +777,10 @@ State state_after_at(const VectorFile& vectors, const Instruction& instruction, 
 LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruction, int64_t index) {
   LogicalMatrices logical;
   for (const LogicalTensor& row : logical_tensors(instruction)) {
-    if (const Tensor* tensor = vectors.file.find(row.name)) logical.*row.member = logical_matrix(*tensor, row, index);
+    const Tensor* tensor = vectors.file.find(row.name);
+    if (!tensor) continue;
+    logical.*row.member = logical_matrix(*tensor, row, index);
+    require_codes(*(logical.*row.member), *tensor);
   }
   return logical;
 }

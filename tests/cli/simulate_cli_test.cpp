@@ -34,7 +34,15 @@ const test::BadRequests bad_requests({
      "a_type"},
     {"simulate " + numpy("a.npy") + " " + numpy("b.npy") + " --instruction tcgen05.mma.cta_group::1.kind::f16 --a half",
      "--a = half"},
-    {"simulate " + numpy("plain.npz") + " --after $GOLDEN", "tensor a_regs = (missing)"},
+    {"simulate " + numpy("plain.npz") + " --after $GOLDEN", "plain matrices alone: legal is images, descriptors"},
+    {"simulate $GOLDEN --a e4m3", "a_type = e4m3: legal is f16, the type that the instruction says"},
+    {"simulate $GOLDEN --scale-type ue8m0", "sf_type = ue8m0: legal is absent"},
+    {"simulate $GOLDEN $OTHER --format csv", "files = 2 with --format: legal is one"},
+    {"simulate $GOLDEN --json --format csv", "--json = with --format: legal is alone"},
+    {"simulate $GOLDEN -o $FOLDER/x.npz", "the name of a safetensors file"},
+    {"simulate $GOLDEN -o $FOLDER/x.csv", "--format csv writes text"},
+    {"simulate " + numpy("make.py"), "header length"},
+    {"simulate " + numpy("keys.npz") + " --a bf16", "a_type = bf16: legal is f16"},
 });
 
 }  // namespace
@@ -122,6 +130,63 @@ TEST_CASE("simulate computes a K loop over one tile and writes every step") {
   REQUIRE(run({"simulate", tile, "-o", out, "--layout-a", "k-major:64"}).code == 0);
   CHECK(run({"verify", out}).code == 0);
   CHECK(*read_tensor_file(out).find_metadata("k_loop") == "4");
+}
+
+TEST_CASE("simulate compares the D that a file records for all K, and never its own") {
+  const test::TemporaryFolder folder;
+  const std::string tile = folder.path("tile.safetensors"), steps = folder.path("steps.safetensors");
+  TensorFile file{.path = {}, .metadata = {{"instruction", f16}}, .tensors = {}};
+  std::vector<uint8_t> ones(64 * 64 * 2), d(64 * 8 * 4);
+  for (size_t i = 1; i < ones.size(); i += 2) ones[i] = 0x3C;
+  for (size_t i = 0; i < d.size(); i += 4) d[i + 2] = 0x80, d[i + 3] = 0x42;  // 64
+  file.set(Tensor::from_bytes("a", "F16", {64, 64}, ones));
+  file.set(Tensor::from_bytes("b", "F16", {64, 8}, {ones.begin(), ones.begin() + 64 * 8 * 2}));
+  file.set(Tensor::from_bytes("c", "F32", {64, 8}, std::vector<uint8_t>(d.size())));
+  write_tensor_file(tile, file);
+  const Outcome silent = run({"simulate", tile});
+  CHECK(silent.code == 0);
+  CHECK_THAT(silent.out, !ContainsSubstring("match"));
+  file.set(Tensor::from_bytes("d", "F32", {64, 8}, d));
+  write_tensor_file(tile, file);
+  CHECK_THAT(run({"simulate", tile}).out, ContainsSubstring("all 512 outputs of 1 case match the recorded D"));
+  d[4 * (3 * 8 + 5)] = 1;
+  file.set(Tensor::from_bytes("d", "F32", {64, 8}, d));
+  write_tensor_file(tile, file);
+  const Outcome wrong = run({"simulate", tile});
+  CHECK(wrong.code == 1);
+  CHECK_THAT(wrong.out, ContainsSubstring("1 of 512 outputs differ") && ContainsSubstring("row 3, col 5"));
+  const auto json = nlohmann::json::parse(run({"simulate", tile, "--json"}).out)[0];
+  CHECK(json["recorded"]["mismatches"] == 1);
+  CHECK(json["k_loop"] == 4);
+  CHECK(json["d"]["codes"][3][5] == 0x42800000);
+  file.set(Tensor::from_bytes("d", "F32", {8, 64}, d));
+  write_tensor_file(tile, file);
+  CHECK_THAT(run({"simulate", tile}).err, ContainsSubstring("tensor d shape = [1, 8, 64]: legal is [1, 64, 8]"));
+  // The steps, as a file of their own: the last is what is shown, and what an instruction after it begins with.
+  file.erase("d");
+  write_tensor_file(tile, file);
+  REQUIRE(run({"simulate", tile, "-o", steps}).code == 0);
+  const Outcome shown = run({"simulate", steps});
+  CHECK_THAT(shown.out, ContainsSubstring("case 3 of 4") && ContainsSubstring("K loop: 4 instructions"));
+  const std::string next = folder.path("next.safetensors"), out = folder.path("out.safetensors");
+  REQUIRE(run({"golden", f16, "--cases", "1", "-o", next}).code == 0);
+  REQUIRE(run({"simulate", next, "--after", steps, "-o", out}).code == 0);
+  CHECK(std::ranges::equal(read_tensor_file(out).find("c_regs")->bytes,
+                           read_tensor_file(steps).find("d_regs")->bytes.last(64 * 8 * 4)));
+  REQUIRE(run({"golden", f16, "--cases", "2", "-o", next}).code == 0);
+  CHECK_THAT(run({"simulate", next, "--after", steps}).err, ContainsSubstring("2 cases: legal is 1"));
+}
+
+TEST_CASE("simulate refuses bytes that are no code of a narrow type, which may be packed pairs") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("x.safetensors");
+  TensorFile file{.path = {}, .metadata = {{"instruction", "tcgen05.mma.cta_group::1.kind::f8f6f4"}}, .tensors = {}};
+  file.set(Tensor::from_bytes("a", "U8", {128, 32}, std::vector<uint8_t>(128 * 32, 0x0A)));
+  file.set(Tensor::from_bytes("b", "U8", {32, 8}, std::vector<uint8_t>(32 * 8, 0xA3)));
+  write_tensor_file(path, file);
+  const Outcome outcome = run({"simulate", path, "--a", "e2m1", "--b", "e2m1"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("tensor b = 0xa3 in element 0: legal is 0..0xf, one code of e2m1 a byte"));
 }
 
 TEST_CASE("simulate goes on with the state that another instruction left") {

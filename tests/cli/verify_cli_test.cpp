@@ -61,7 +61,7 @@ TEST_CASE("bad vector files: message and exit code of each") {
       {[](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
        },
-       "neither images nor logical matrices"},
+       "or plain matrices a, b, c"},
       {[&](TensorFile& f) {
          reshape(f, "a_regs", "U32", {2, 128, 4});
        },

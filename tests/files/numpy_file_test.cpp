@@ -51,6 +51,26 @@ TEST_CASE("arrays of NumPy are read with names, types, order and strings") {
   CHECK_FALSE(d == c);
 }
 
+TEST_CASE("strings, bytes and whole numbers among the arrays are keys") {
+  const VectorFile vectors = read_vector_file(numpy_file("keys.npz"));
+  const auto& wgmma = std::get<Wgmma>(vectors.instruction);
+  CHECK_FALSE(wgmma.enable_input_d);
+  CHECK(wgmma.negate_a);
+  CHECK_THAT(message_of([] { read_vector_file(numpy_file("float_key.npz")); }),
+             ContainsSubstring("tensor scale_d") && ContainsSubstring("as a whole number with numpy.savez"));
+}
+
+TEST_CASE("a name that promises arrays, and bytes that are none") {
+  const test::TemporaryFolder folder;
+  for (const std::string name : {"x.npz", "x.npy"}) {
+    write(folder.path(name), "");
+    CHECK_THAT(message_of([&] { read_tensor_file(folder.path(name)); }),
+               ContainsSubstring("an empty file") && ContainsSubstring("numpy.save"));
+    write(folder.path(name), "no array is here");
+    CHECK_THAT(message_of([&] { read_tensor_file(folder.path(name)); }), ContainsSubstring("no array and no archive"));
+  }
+}
+
 TEST_CASE("what NumPy writes and this program does not read is refused with what to do") {
   CHECK_THAT(message_of([] { read_tensor_file(numpy_file("compressed.npz")); }),
              ContainsSubstring("numpy.savez instead"));

@@ -308,7 +308,7 @@ TEST_CASE("a file of another format, without its instruction or any tensor is re
   CHECK(as_vector_file(file, {.instruction = f16_wgmma}).name() == f16_wgmma);
   file = good;
   file.tensors.clear();
-  CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring("neither images nor logical matrices"));
+  CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring("or plain matrices a, b, c"));
 }
 
 TEST_CASE("the refusals of a file that was read name its path") {

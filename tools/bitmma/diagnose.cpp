@@ -224,6 +224,7 @@ void add_diagnose(CLI::App& app, Context& context) {
       "actual", flags->actual,
       "vector file of the same cases with the wrong D; without it, the D of the first file is the wrong one");
   flags->file.add(*command);
+  flags->file.add_types(*command);
   command->add_option("--cases", flags->options.max_cases, "compare at most so many cases")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();

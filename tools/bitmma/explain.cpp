@@ -38,6 +38,7 @@ void add_explain(CLI::App& app, Context& context) {
   const auto flags = std::make_shared<ExplainFlags>();
   command->add_option("file", flags->path, "vector file")->required();
   flags->file.add(*command);
+  flags->file.add_types(*command);
   command->add_option("--case", flags->index, "case")->capture_default_str();
   command->add_option("--row", flags->row, "row of D")->capture_default_str();
   command->add_option("--col", flags->col, "column of D")->capture_default_str();

@@ -211,10 +211,28 @@ bool are_arrays(const std::vector<std::string>& files) {
   return std::ranges::all_of(files, [](const std::string& path) { return path.ends_with(".npy"); });
 }
 
+namespace {
+
+/// The name of the file is the name of the array, which must mean something.
+void require_array_name(const TensorFile& file) {
+  constexpr auto names = std::to_array<std::string_view>({"a", "b", "c", "d", "sfa", "sfb"});
+  for (const Tensor& array : file.tensors) {
+    if (std::ranges::find(names, array.name) != names.end()) continue;
+    throw Error({.field = file.path,
+                 .seen = fmt::format("an array called {}", array.name),
+                 .expected = "a.npy, b.npy, c.npy, d.npy, sfa.npy or sfb.npy",
+                 .fix = "the name of the file is the name of the array"});
+  }
+}
+
+}  // namespace
+
 TensorFile read_arrays(const std::vector<std::string>& files) {
   TensorFile all = read_tensor_file(files.front());
+  require_array_name(all);
   for (size_t i = 1; i < files.size(); ++i) {
     const TensorFile one = read_tensor_file(files[i]);
+    require_array_name(one);
     if (one.tensors.empty()) continue;
     const Tensor& array = one.tensors.front();
     if (all.find(array.name)) {
@@ -239,6 +257,17 @@ uint64_t require_word(std::string_view field, const std::string& text) {
   throw Error({.field = std::string(field), .seen = text, .expected = "a 64-bit number such as 0x4000004000010000"});
 }
 
+void require_tensor_file_name(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  const bool is_text = extension == ".csv" || extension == ".jsonl" || extension == ".hex";
+  if (!is_text && extension != ".npz" && extension != ".npy" && extension != ".pt") return;
+  throw Error({.field = "-o",
+               .seen = path,
+               .expected = "the name of a safetensors file, which is what is written",
+               .fix = is_text ? fmt::format("--format {} writes text, where the command has it", extension.substr(1))
+                              : "a name that ends in .safetensors; safetensors.numpy.load_file reads it into NumPy"});
+}
+
 std::vector<std::string> output_paths(const std::vector<std::string>& inputs, const std::string& output) {
   std::error_code error;
   const bool folder = std::filesystem::is_directory(output, error);
@@ -252,7 +281,9 @@ std::vector<std::string> output_paths(const std::vector<std::string>& inputs, co
   std::vector<std::string> outputs;
   std::map<std::string, std::string> taken;  // the output, and whose it is
   for (const std::string& input : inputs) {
-    outputs.push_back((std::filesystem::path(output) / std::filesystem::path(input).filename()).string());
+    std::filesystem::path name = std::filesystem::path(input).filename();
+    if (name.extension() == ".npz" || name.extension() == ".npy") name.replace_extension(".safetensors");
+    outputs.push_back((std::filesystem::path(output) / name).string());
     const auto [other, is_new] = taken.emplace(outputs.back(), input);
     if (is_new) continue;
     throw Error({.field = "-o",
@@ -268,7 +299,7 @@ namespace {
 bool is_vector_file_name(const std::filesystem::path& path) {
   std::string extension = path.extension().string();
   for (char& c : extension) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return extension == ".safetensors";
+  return extension == ".safetensors" || extension == ".npz";
 }
 
 /// The vector files below a folder, in order. Folders that cannot be read are refused by name.

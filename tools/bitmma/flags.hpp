@@ -30,8 +30,7 @@ struct TargetFlag {
 };
 
 /// --instruction and --target: what stands in where a vector file does not say it. With add_types also --a, --b, --d
-/// and
-/// --scale-type, for matrices of a tcgen05.mma.
+/// and --scale-type, for matrices of a tcgen05.mma.
 struct FileFlags {
   std::string instruction = {};
   TargetFlag target = {};
@@ -107,6 +106,9 @@ TensorFile read_arrays(const std::vector<std::string>& files);
 std::optional<uint64_t> parse_word(const std::string& text);
 /// The same for a descriptor. Throws Error naming the field.
 uint64_t require_word(std::string_view field, const std::string& text);
+
+/// Throws Error for the name of another format than safetensors, which would hold safetensors all the same.
+void require_tensor_file_name(const std::string& path);
 
 /// Where the result of each input goes: `output` itself for one file, a name inside it for several or when it is a
 /// folder. Throws Error when several files meet an `output` that is no folder, or one name.

@@ -168,6 +168,7 @@ std::string evidence_of_sums(const GemmPlan& plan) {
 }
 
 void run_gemm(Context& context, const GemmFlags& flags) {
+  if (!flags.out.empty()) require_tensor_file_name(flags.out);
   if (flags.find) return run_find(context, flags);
   ProductFile product = read_product_file(flags.path);
   const GemmPlan plan = plan_of(context, flags, product);

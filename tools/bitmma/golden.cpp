@@ -226,6 +226,7 @@ void run_golden(Context& context, const GoldenFlags& flags) {
     write_text(context, flags, request);
     return;
   }
+  require_tensor_file_name(flags.out);
   announce_output(context, flags.out, flags.cases, flags.threads, [&] { return bytes_of_a_case(request); });
   {
     ProgressLine progress(context, "golden", flags.cases);

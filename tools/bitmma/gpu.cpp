@@ -83,6 +83,7 @@ void run_files(Context& context, const GpuFlags& flags) {
   if (flags.out.empty())
     throw Error({.field = "-o", .seen = "(missing)", .expected = "a file, or a folder for several"});
   const std::vector<std::string> outputs = output_paths(files, flags.out);  // refused before anything runs
+  for (const std::string& output : outputs) require_tensor_file_name(output);
   Gpu gpu(flags.device);
   Comparison total;
   int64_t refused = 0;

@@ -98,10 +98,60 @@ std::string print_shape_and_types(const Instruction& instruction) {
   return text;
 }
 
-/// `steps` instructions of a K loop make one D; 0 for other files.
-void show(Context& context, const SimulateFlags& flags, const VectorFile& vectors, int64_t steps) {
+/// What is recorded of D, against what is computed; nothing where nothing is.
+std::optional<Comparison> recorded_comparison(Context& context, const SimulateFlags& flags, const VectorFile& vectors,
+                                              const std::optional<KLoop>& loop) {
+  if (loop) return loop->recorded;  // D of its steps is this program's own
+  if (!vectors.has_recorded_d()) return std::nullopt;
+  ProgressLine progress(context, vectors.file.path, vectors.cases);
+  return verify(vectors, flags.threads, progress.from(0));
+}
+
+Json show_json(Context& context, const SimulateFlags& flags, const VectorFile& vectors,
+               const std::optional<KLoop>& loop, int64_t index, int64_t steps) {
+  const Case one = case_at(vectors, index);
+  Json json{{"file", vectors.file.path},
+            {"instruction", vectors.name()},
+            {"case", index},
+            {"cases", vectors.cases},
+            {"target", print(vectors.target)},
+            {"arithmetic", print_arithmetic(vectors.instruction, vectors.target)}};
+  if (steps > 0) json["k_loop"] = steps;
+  if (is_mma(one.instruction)) {
+    const Mma mma = mma_of(one.instruction);
+    json.update({{"m", mma.m}, {"n", mma.n}, {"k", mma.k}});
+    json.update({{"a_type", info(mma.a).name}, {"b_type", info(mma.b).name}, {"d_type", info(mma.d).name}});
+  }
+  json["chosen"] = Json::array();
+  for (const Choice& choice : choices_of(vectors)) json["chosen"].push_back(choice.what);
+  json["warnings"] = to_json(warnings_of(one));
+  const Matrix d = computed_d(one);
+  Json rows = Json::array();
+  for (int row = 0; row < d.rows(); ++row) {
+    Json codes = Json::array();
+    for (int col = 0; col < d.cols(); ++col) codes.push_back(d.code(row, col));
+    rows.push_back(std::move(codes));
+  }
+  json["d"] = {{"format", info(d.format()).name}, {"codes", std::move(rows)}};
+  if (const auto comparison = recorded_comparison(context, flags, vectors, loop)) {
+    json["recorded"] = {{"outputs", comparison->outputs},
+                        {"mismatches", comparison->mismatches},
+                        {"source", loop ? "the file" : vectors.source()}};
+    if (comparison->mismatches > 0) context.exit_code = exit_differs;
+  }
+  return json;
+}
+
+/// The case to show: of the steps of a K loop the last.
+int64_t shown_case(const SimulateFlags& flags, const VectorFile& vectors, int64_t steps) {
   const int64_t index = flags.show_case.value_or(steps > 0 ? steps - 1 : 0);
   require_case(vectors, index);
+  return index;
+}
+
+/// `steps` instructions of a K loop make one D; 0 for other files.
+void show(Context& context, const SimulateFlags& flags, const VectorFile& vectors, const std::optional<KLoop>& loop,
+          int64_t index, int64_t steps) {
   const Case one = case_at(vectors, index);
   std::ostream& out = context.terminal.out;
   out << fmt::format("{}, case {} of {}\ntarget: {}\n", vectors.name(), index, vectors.cases, print(vectors.target))
@@ -112,18 +162,19 @@ void show(Context& context, const SimulateFlags& flags, const VectorFile& vector
   for (const Choice& choice : choices_of(vectors)) out << fmt::format("chosen: {}\n", choice.what);
   print_warnings(context, warnings_of(one));
   show_d(context, flags, one);
-  if (!vectors.has_recorded_d()) return;
-  ProgressLine progress(context, vectors.file.path, vectors.cases);
-  const Comparison comparison = verify(vectors, flags.threads, progress.from(0));
+  const std::optional<Comparison> recorded = recorded_comparison(context, flags, vectors, loop);
+  if (!recorded) return;
+  const Comparison& comparison = *recorded;
+  const std::string source = loop ? "of the whole K" : vectors.source();
   if (comparison.mismatches == 0) {
     out << colored(context, 32,
                    fmt::format("all {} of {} match the recorded D ({})", counted(comparison.outputs, "output"),
-                               counted(comparison.cases, "case"), vectors.source()))
+                               counted(comparison.cases, "case"), source))
         << '\n';
   } else {
     out << colored(context, 31,
                    fmt::format("{} of {} differ from the recorded D ({})", comparison.mismatches,
-                               counted(comparison.outputs, "output"), vectors.source()))
+                               counted(comparison.outputs, "output"), source))
         << '\n'
         << print(*comparison.first) << '\n';
     context.exit_code = exit_differs;
@@ -186,6 +237,22 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
   const std::vector<std::string> names = arrays ? std::vector{files.front()} : files;
   const std::vector<std::string> outputs =
       flags.out.empty() ? std::vector<std::string>{} : output_paths(names, flags.out);
+  if (flags.bench.is_given() && names.size() > 1 && outputs.empty()) {
+    throw Error({.field = "files",
+                 .seen = fmt::format("{} with --format", names.size()),
+                 .expected = "one, or a folder to write each into",
+                 .fix = "-o FOLDER"});
+  }
+  if (flags.json && (flags.bench.is_given() || !outputs.empty())) {
+    throw Error({.field = "--json",
+                 .seen = outputs.empty() ? "with --format" : "with -o",
+                 .expected = "alone: it prints what is shown",
+                 .fix = "--format jsonl writes all cases as JSON lines"});
+  }
+  if (!flags.bench.is_given()) {
+    for (const std::string& output : outputs) require_tensor_file_name(output);
+  }
+  Json shown = Json::array();
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string& path = names[i];
     TensorFile file = arrays ? read_arrays(files) : read_tensor_file(path);
@@ -196,8 +263,8 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
     } catch (const Error& error) {
       throw flags.file.in_flags(error);
     }
-    const int64_t steps = loop ? loop->steps : 0;
     const VectorFile vectors = flags.file.read(loop ? loop->file : std::move(file));
+    const int64_t steps = k_loop_steps(vectors);
     if (loop) flags.layouts.require_used_by(vectors.instruction);
     else if (vectors.has_state)
       flags.layouts.require_used(printable(path) + " has its own images, descriptors or registers", false, false);
@@ -213,8 +280,13 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
       continue;
     }
     if (outputs.empty()) {
+      const int64_t index = shown_case(flags, vectors, steps);
+      if (flags.json) {
+        shown.push_back(show_json(context, flags, vectors, loop, index, steps));
+        continue;
+      }
       if (names.size() > 1) context.terminal.out << printable(path) << '\n';
-      show(context, flags, vectors, steps);
+      show(context, flags, vectors, loop, index, steps);
       continue;
     }
     const std::string& output = outputs[i];
@@ -228,6 +300,7 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
                                         counted(vectors.cases, "case"), vectors.name(), print(vectors.target),
                                         print_arithmetic(vectors.instruction, vectors.target));
   }
+  if (flags.json) context.terminal.out << json_text(shown) << '\n';
 }
 
 }  // namespace
@@ -253,7 +326,7 @@ void add_simulate(CLI::App& app, Context& context) {
   command->add_flag("--hex", flags->hex, "show bits instead of values");
   command->add_flag("--lint", flags->lint,
                     "compute nothing: say what is legal but suspicious in any case; exit code 1 when anything is");
-  command->add_flag("--json", flags->json, "--lint: the findings as JSON");
+  command->add_flag("--json", flags->json, "what is shown as JSON, all of D as codes; with --lint the findings");
   add_threads(*command, flags->threads);
   command->footer(
       "Examples:\n"

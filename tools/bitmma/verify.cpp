@@ -98,6 +98,7 @@ void add_verify(CLI::App& app, Context& context) {
   const auto flags = std::make_shared<VerifyFlags>();
   command->add_option("paths", flags->paths, "vector files, and folders of them")->required();
   flags->file.add(*command);
+  flags->file.add_types(*command);
   command->add_flag("--json", flags->json, "the result as JSON");
   add_threads(*command, flags->threads);
   command->footer(

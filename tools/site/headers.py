@@ -137,7 +137,8 @@ def prose(lines: list[str]) -> str:
             continue
         if line.startswith("- ") and out and out[-1].strip() and not out[-1].startswith(("- ", "  ")):
             out.append("")
-        out.append("`".join(part.replace("<", "&lt;") if index % 2 == 0 else part
+        # "smem_ptr[16b](unset)" is CuTe's text, no link.
+        out.append("`".join(part.replace("<", "&lt;").replace("](", "]&#40;") if index % 2 == 0 else part
                             for index, part in enumerate(line.split("`"))))
     if in_code:
         out.append("```")

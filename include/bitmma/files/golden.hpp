@@ -46,18 +46,21 @@ void write_simulated(const std::string& path, const VectorFile& vectors, const P
 ///
 /// The tile lies in shared memory once, and the descriptors of each step begin where its part of K does. Gives the file
 /// of all steps, states and D included; nothing where K is that of one instruction, or the file has a state. Throws
-/// Error where no descriptor can begin at a step, the tile does not fit, or a first step of wgmma without C has other
-/// zeros than one with C = 0, which the steps' common scale-d would make it.
+/// Error where no descriptor can begin at a step, or the tile does not fit.
 struct KLoop {
   TensorFile file = {};
-  int64_t steps = 0;  // of each case of the file
+  int64_t steps = 0;                        // of each case of the file
+  std::optional<Comparison> recorded = {};  // with the file's own d, that of all K
 };
 std::optional<KLoop> k_loop(const TensorFile& file, const VectorFileDefaults& defaults, const Placement& placement);
 
+/// The steps of each tile in a file that came of a K loop; 0 in other files.
+int64_t k_loop_steps(const VectorFile& vectors);
+
 /// `file` after `previous`: what the instruction of `previous` left is the state that the instruction of `file` begins
-/// with, tensor by tensor (tmem_after is tmem, d_regs is c_regs), and what it left alone is there where `file` does not
-/// have its own. What `file` records of its own state, results and plain matrices, is left out. Throws Error when there
-/// is nothing that both instructions have, or `previous` has no result.
+/// with, tensor by tensor (tmem_after is tmem, d_regs is c_regs; of a K loop that of the last step), and what it left
+/// alone is there where `file` does not have its own. What `file` records of its own state, results and plain matrices,
+/// is left out. Throws Error when there is nothing that both instructions have, or `previous` has no result.
 TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDefaults& defaults);
 
 }  // namespace bitmma
