@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "run.hpp"
@@ -10,6 +11,21 @@ namespace {
 
 const test::BadRequests bad_requests({
     {"decode 0xZZ", "descriptor = 0xZZ"},
+    {"decode 0x40000040000100001", "17 are more than 64 bits"},
+    {"decode 'tcgen05.mma.cta_group::1.kind::f16 [d], a, b, 0xffffffff, p;'", "reserved bits"},
+    {"decode 'tcgen05.mma.cta_group::1.kind::f16 [d], a, b, 0x108100010, p;'",
+     "idesc = 0x108100010: legal is a 32-bit"},
+    {"decode 'tcgen05.mma.cta_group::1.kind::f16 [d], 0x6000404000010000, b, i, p;'", "swizzle of descriptor"},
+    {"decode 'tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [m];'",
+     "operands = 1: legal is 2 with .multicast"},
+    {"decode 'wgmma.wait_group.sync.aligned;'", "operands = 0: legal is 1: N"},
+    {"decode $FOLDER", "a directory: legal is a regular file"},
+    {"decode wgmma", "instruction = (nothing): legal is .mma_async, .fence, .commit_group, .wait_group after wgmma"},
+    {"decode wgmma.mma_asnyc.sync.aligned.m64n32k16.f32.f16.f16", "did you mean mma_async?"},
+    {"decode 'tcgen05.wait::foo.sync.aligned;'", "did you mean wait::ld?"},
+    {"decode 'tcgen05.dealoc.cta_group::1.sync.aligned.b32 r0, 32;'", "did you mean dealloc?"},
+    {"decode mbarrier", "begins with wgmma, mma, tcgen05, fence, ldmatrix, stmatrix, movmatrix"},
+    {"decode " + f16 + " --target SM_90A", "did you mean sm_90a?"},
     {"decode 0x10000000000000000", "a 64-bit number"},
     {"decode 0x6000000000000000 --arch sm_100a", "swizzle of descriptor 0x6000000000000000 = 3"},
     {"decode 0x0 --arch sm_80", "--arch = sm_80"},
@@ -43,6 +59,36 @@ const test::BadRequests bad_requests({
 }  // namespace
 
 TEST_CASE("decode refuses bad requests: message and exit code of each") { bad_requests.check(); }
+
+TEST_CASE("decode takes numbers in place of descriptors apart, and what an atom's template arguments say") {
+  for (const auto& [text, answer] : std::vector<std::pair<std::string, std::string>>{
+           {"tcgen05.mma.cta_group::1.kind::f16 [d], 0x4000404000010000, b, 0x8100010, p;", "M = 128, N = 64; D f32"},
+           {"tcgen05.mma.cta_group::1.kind::f16 [d], 0x4000404000010000, b, 0x8100010, p;",
+            "start 0x0, LBO 16, SBO 1024, swizzle 128"},
+           {"SM90_64x128x16_F32F16F16_SS<GMMA::Major::K, GMMA::Major::MN>", "A K-major, B MN-major"},
+           {"SM100_MMA_F16BF16_2x1SM_SS<half_t,half_t,float,256,128,UMMA::Major::K,UMMA::Major::MN>",
+            "A half_t, B half_t, D float; M = 256, N = 128; A K-major, B MN-major"},
+           {"$1 = 0x4000004000010080", "0x4000004000010080, shared-memory descriptor"},
+           {"0x4000004000010080,", "0x4000004000010080, shared-memory descriptor"},
+       }) {
+    INFO(text);
+    CHECK_THAT(run({"decode", text}).out, ContainsSubstring(answer));
+  }
+  CHECK_THAT(run_line("decode 0x4000004000010000 0x4000004000010002").out, ContainsSubstring("+2 (+32 bytes)"));
+  const auto json = nlohmann::json::parse(run({"decode", "SM90_64x128x16_F32F16F16_RS", "--json"}).out);
+  CHECK(json["atom"] == "SM90_64x128x16_F32F16F16_RS");
+  CHECK(json["operands_from"] == "A in registers, B in shared memory");
+}
+
+TEST_CASE("decode says one thing about one mistake") {
+  for (const char* text : {"wgmma.mma_asnyc.sync.aligned.m64n32k16.f32.f16.f16", "wgmma", "mma.m16n8k16",
+                           "tcgen05.wait::foo.sync.aligned;", "tcgen05.dealoc.cta_group::1.sync.aligned.b32 r0, 32;",
+                           "wgmma.mma_async.sync.aligned.m64n8k16.f23.f16.f16"}) {
+    const std::string said = run({"decode", text}).err;
+    INFO(said);
+    CHECK(std::ranges::count(said, '\n') == 1);
+  }
+}
 
 TEST_CASE("decode takes descriptors and mnemonics, encode is its inverse") {
   const Outcome text = run({"decode", "0x4000004000010080", "--major", "k"});

@@ -4,12 +4,19 @@
 #include "support/catch.hpp"
 
 using namespace bitmma;
-using test::f16, test::run_line;
+using test::f16, test::run, test::run_line;
 
 namespace {
 
 const test::BadRequests bad_requests({
     {"encode", "command = (nothing): legal is a subcommand: descriptor, idesc, mask, instruction"},
+    {"encode smem", "did you mean descriptor?"},
+    {"encode smem --help", "command = smem"},
+    {"encode descriptor", "encode descriptor = no field: legal is --start"},
+    {"encode idesc --kind f16 --m 128 --n 64 --scale-type ue4m3", "absent: kind::f16 has no scales"},
+    {"encode idesc --kind mxf4 --m 128 --n 64 --scale-type ue8m3",
+     "ue8m3: legal is ue8m0 or ue4m3; did you mean ue8m0?"},
+    {"encode idesc --kind f16 --m 128 --n 64 --a bf61", "did you mean bf16?"},
     {"encode foo --n 8", "command = foo: legal is descriptor, idesc, mask, instruction"},
     {"encode descriptor --start 0x40400 --lbo 16 --sbo 1024 --swizzle 128", "--mask-address takes (x & 0x3FFFF) >> 4"},
     {"encode descriptor --absolute", "leading_dim_mode = 1: legal is 0 on sm_90a"},
@@ -45,6 +52,15 @@ TEST_CASE("encode puts descriptors, masks and mnemonics together, as text and as
   CHECK(nlohmann::json::parse(run_line("encode descriptor --lbo 16 --json").out)["descriptor"] == "0x0000000000010000");
   CHECK(nlohmann::json::parse(run_line("encode idesc --kind f16 --m 128 --n 64 --json").out)["idesc"] == "0x08100010");
   CHECK(nlohmann::json::parse(run_line("encode instruction --n 8 --json").out)["instruction"] == f16);
+  CHECK(nlohmann::json::parse(run_line("encode mask --use 3 --skip 2 --json").out)["mask"] ==
+        run_line("encode mask --use 3 --skip 2").out.substr(0, 18));
+  // Types that nobody gave are those that the kind has.
+  for (const char* kind : {"f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4"}) {
+    INFO(kind);
+    CHECK(run({"encode", "idesc", "--kind", kind, "--m", "128", "--n", "64"}).code == 0);
+  }
+  CHECK_THAT(run_line("encode descriptor --swizzle 128").err, ContainsSubstring("--sbo = (missing)"));
+  CHECK(nlohmann::json::parse(run_line("encode descriptor --swizzle 128 --json").out)["warnings"].size() == 1);
 }
 
 TEST_CASE("encode takes real addresses by PTX's formula, and the absolute leading dimension of sm_103a") {

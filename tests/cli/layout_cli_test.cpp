@@ -25,6 +25,20 @@ const test::BadRequests bad_requests({
     {"layout descriptor --cute Layout_K_SW128 --start -16", "--start = -16"},
     {"layout descriptor --cute Layout_K_SW128 --instruction-k -1", "K of an instruction = -1"},
     {"layout smem", "--descriptor = (missing)"},
+    {"layout smem --atom 128-atom32 --target sm_90a", "--atom = 128-atom32: legal is none, 32, 64 or 128 on sm_90a"},
+    {"layout smem --descriptor 0x0 --row 1 --col 2 --byte 4", "--row, --col = beside --byte"},
+    {"layout smem --descriptor 0x0 --csv --json", "--csv excludes --json"},
+    {"layout tmem --row 1 --col 2 --lane 4 --column 1", "beside --cta, --lane or --column"},
+    {"layout --cute (8,8):(8,1) --byte 4 --row 1", "--row, --col = beside --byte"},
+    {"layout fragment --instruction " + f16 + " --row 3 --col 1 --thread 5 --register 2", "one question"},
+    {"layout fragment --instruction " + f16 + " --row 3 --col 1 --thread 5 --element d1", "one question"},
+    {"layout fragment --instruction " + f16 + " --register 2", "--thread = (missing)"},
+    {"layout fragment --instruction " + f16 + " --bit 2", "--thread = (missing)"},
+    {"layout fragment --instruction mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 --operand metadata",
+     "a, b, c or d: the instruction is not sparse"},
+    {"layout fragment --instruction mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 --operand b --row 9 --col 3",
+     "0..7, 0..15 of B as n x k; --row is n, --col is k"},
+    {"layout --cute GMMA::Layout_K_SW182_Atom<half_t>", "Layout_K_SW182"},
     {"layout fragment --instruction " + f16 + " --thread 3 --element d4", "--element = d4: legal is d0..d3"},
     {"layout fragment --instruction " + f16 + " --element d0", "without --thread"},
     {"layout fragment --instruction " + f16 + " --thread 3 --element a0", "--element = a0"},
@@ -97,6 +111,29 @@ TEST_CASE("layout smem answers in both directions, as CSV, JSON, CuTe notation a
   // The MN-major 64B example of PTX: LBO 512, SBO 1024 bytes.
   CHECK_THAT(run_line("layout smem --descriptor 0x8000004000200000 --major mn --rows 64 --cols 16").out,
              ContainsSubstring("Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))"));
+}
+
+TEST_CASE("layout says of B that rows are n, takes names of atoms, and warns of extents that no instruction has") {
+  const std::string b = "layout fragment --instruction SM80_16x8x16_F32F16F16F32_TN --operand b --row 5 --col 3";
+  CHECK(run_line(b).out.starts_with("n,k,thread,register,bit\n5,3,"));
+  const auto json = nlohmann::json::parse(run_line(b + " --json").out);
+  CHECK((json["n"] == 5 && json["k"] == 3 && json["row"] == 5));
+  const std::string tile = "layout descriptor --type f16 --swizzle 128 --cols 64 ";
+  CHECK_THAT(run_line(tile + "--rows 63").err, ContainsSubstring("rows of an instruction = 63"));
+  CHECK_THAT(run_line(tile + "--rows 64 --instruction-k 32").err, ContainsSubstring("16 where the operand is not B"));
+  CHECK(run_line(tile + "--rows 64 --instruction-k 16").err.empty());
+  CHECK_THAT(run_line("layout smem --descriptor 0x4000004000010000 --rows 64 --byte 1184").err,
+             ContainsSubstring("64 x 16 elements (--rows, --cols) holds no element"));
+  CHECK(run_line("layout smem --descriptor 0x4000004000010000 --rows 64 --cols 64 --byte 1184").code == 0);
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("a.svg");
+  REQUIRE(run_line("layout smem --descriptor 0x4000004000010000 --rows 64 --row 60 --col 0 --svg " + path).code == 0);
+  CHECK_THAT(test::read_text(path), ContainsSubstring("framed: row 60") && !ContainsSubstring("which is not drawn</"));
+  REQUIRE(run_line("layout fragment --instruction wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 --row 3 --col 30 "
+                   "--svg " +
+                   path)
+              .code == 0);
+  CHECK_THAT(test::read_text(path), ContainsSubstring("framed: row 3, col 30 in thread") && ContainsSubstring(">31<"));
 }
 
 TEST_CASE("layout fragment answers in both directions, and draws") {

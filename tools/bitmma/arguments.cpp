@@ -99,13 +99,32 @@ std::string suggestion_or_help(const std::string& word, std::span<const std::str
 /// What other programs call these commands.
 struct OtherWord {
   std::string_view word, command;
+  std::string_view above = "bitmma";
 };
 constexpr auto other_words = std::to_array<OtherWord>({
-    {"diff", "compare"},      {"cmp", "compare"},        {"check", "verify"},      {"test", "verify"},
-    {"run", "simulate"},      {"execute", "simulate"},   {"generate", "golden"},   {"gen", "golden"},
-    {"random", "golden"},     {"debug", "diagnose"},     {"why", "diagnose"},      {"matmul", "gemm"},
-    {"print", "decode"},      {"disassemble", "decode"}, {"swizzle", "layout"},    {"draw", "layout"},
-    {"instructions", "list"}, {"help", "--help"},        {"version", "--version"},
+    {"diff", "compare"},
+    {"cmp", "compare"},
+    {"check", "verify"},
+    {"test", "verify"},
+    {"run", "simulate"},
+    {"execute", "simulate"},
+    {"generate", "golden"},
+    {"gen", "golden"},
+    {"random", "golden"},
+    {"debug", "diagnose"},
+    {"why", "diagnose"},
+    {"matmul", "gemm"},
+    {"print", "decode"},
+    {"disassemble", "decode"},
+    {"swizzle", "layout"},
+    {"draw", "layout"},
+    {"instructions", "list"},
+    {"help", "--help"},
+    {"version", "--version"},
+    {"smem", "descriptor", "encode"},
+    {"desc", "descriptor", "encode"},
+    {"wgmma", "instruction", "encode"},
+    {"mnemonic", "instruction", "encode"},
 });
 
 const std::string nothing = "(nothing)";
@@ -117,8 +136,9 @@ const std::string nothing = "(nothing)";
     names.push_back(below->get_name());
     all += (all.empty() ? "" : ", ") + below->get_name();
   }
-  const auto other = std::ranges::find(other_words, seen, &OtherWord::word);
-  const bool is_other = other != other_words.end() && !command.get_parent();
+  const auto other = std::ranges::find_if(
+      other_words, [&](const OtherWord& row) { return row.word == seen && row.above == command.get_name(); });
+  const bool is_other = other != other_words.end();
   throw Error(
       {.field = "command",
        .seen = seen,
@@ -131,6 +151,18 @@ bool asks_for_help(std::span<const std::string> arguments) {
   return std::ranges::any_of(arguments, [](const std::string& word) {
     return word == "--help" || word == "-h" || word == "--help-all" || word == "--version";
   });
+}
+
+/// Help is asked for of the commands in front. Of one that does not exist there is none.
+void require_known_commands(const CLI::App& app, std::span<const std::string> arguments) {
+  const CLI::App* command = &app;
+  for (const std::string& word : arguments) {
+    const std::vector<const CLI::App*> below = commands_of(*command);
+    if (word.starts_with('-') || below.empty()) return;
+    const auto named = std::ranges::find(below, word, [](const CLI::App* one) { return one->get_name(); });
+    if (named == below.end()) refuse_command(*command, word);
+    command = *named;
+  }
 }
 
 /// Walks over the arguments as CLI11 does.
@@ -209,6 +241,38 @@ const CLI::App& parsed_command(const CLI::App& app) {
   return parsed.empty() ? app : parsed_command(*parsed.back());
 }
 
+/// The names of a list, "a, b or c", and words with a dot before them. What consists of several words is prose, whose
+/// words nobody means.
+std::vector<std::string> listed_words(std::string_view text) {
+  std::vector<std::string> words;
+  std::vector<std::string> item;
+  const auto close = [&] {
+    for (const std::string& word : item) {
+      if (item.size() == 1 || word.starts_with('.')) words.push_back(word);
+    }
+    item.clear();
+  };
+  std::string word;
+  for (const char c : std::string(text) + ",") {
+    if (c != ' ' && c != ',' && c != ';') {
+      word += c;
+      continue;
+    }
+    const bool is_joint = word == "or" || word == "and";
+    if (!word.empty() && !is_joint) item.push_back(word);
+    if (is_joint || c != ' ') close();
+    word.clear();
+  }
+  return words;
+}
+
+/// `word` stands in front of what was seen, and what follows it is wrong: "k-major" of "k-major:256".
+bool is_right_begin(const std::string& word, const std::string& seen) {
+  const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  return seen.starts_with(word) &&
+         (!is_plain(word.back()) || (seen.size() > word.size() && !is_plain(seen[word.size()])));
+}
+
 /// "a, b or c" of "a,b,c".
 std::string alternatives(std::string text) {
   const size_t last = text.rfind(',');
@@ -243,14 +307,15 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     // What is only begun counts as one slip, and so does what goes on: --dist, --column.
     const bool is_begun = meant.size() >= 3 && name.starts_with(meant),
                goes_on = name.size() >= 5 && meant.starts_with(name);
-    const size_t slips = is_begun || goes_on ? 1 : distance(meant, name);
+    const size_t slips = name == meant ? 0 : is_begun || goes_on ? 1 : distance(meant, name);
     if (slips < best && slips < candidate.size()) best = slips, found = candidate;
   }
   return found;
 }
 
 void require_known_arguments(const CLI::App& app, std::span<const std::string> arguments) {
-  if (!asks_for_help(arguments)) Reader(app, arguments).read();
+  if (asks_for_help(arguments)) require_known_commands(app, arguments);
+  else Reader(app, arguments).read();
 }
 
 std::string print_parse_error(const CLI::App& app, const CLI::ParseError& error) {
@@ -282,18 +347,13 @@ std::string print_parse_error(const CLI::App& app, const CLI::ParseError& error)
 Violation with_suggestion(Violation violation) {
   const bool is_word = violation.seen.find_first_of(" (,") == std::string::npos && !is_number(violation.seen);
   if (!is_word || violation.fix.find("did you mean") != std::string::npos) return violation;
-  std::vector<std::string> words;
-  std::string word;
-  for (const char c : violation.expected + " ") {
-    if (c == ' ' || c == ',' || c == ';') {
-      if (word != "or" && word != "and" && !word.empty()) words.push_back(word);
-      word.clear();
-    } else {
-      word += c;
-    }
-  }
+  const std::vector<std::string> words = listed_words(violation.expected);
   if (std::ranges::find(words, violation.seen) != words.end()) return violation;
-  const std::string meant = nearest(violation.seen, words);
+  std::vector<std::string> candidates;
+  for (const std::string& word : words) {
+    if (!is_right_begin(word, violation.seen)) candidates.push_back(word);
+  }
+  const std::string meant = nearest(violation.seen, candidates);
   if (meant.empty() || words.size() < 2) return violation;
   violation.fix = fmt::format("did you mean {}?{}{}", meant, violation.fix.empty() ? "" : " ", violation.fix);
   return violation;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <type_traits>
 
 #include "bitmma/analysis/report.hpp"
 #include "bitmma/core/text.hpp"
@@ -114,12 +115,35 @@ void decode_descriptor(Context& context, const DecodeFlags& flags, const PastedW
   print_found(context, found);
 }
 
+/// Digits of 0x..., without zeros in front; 0 for what is none.
+size_t hexadecimal_digits(std::string_view text) {
+  if (!text.starts_with("0x") && !text.starts_with("0X")) return 0;
+  text.remove_prefix(2);
+  text.remove_prefix(std::min(text.find_first_not_of('0'), text.size()));
+  return text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos ? text.size() : 0;
+}
+
+/// What debuggers print around a number is taken away: "$1 = 0x10," is 0x10.
+std::string without_surroundings(std::string_view text) {
+  if (text.starts_with('$')) {
+    const size_t equals = text.find("= ");
+    const bool is_history = equals != std::string_view::npos && equals > 1 &&
+                            text.substr(1, equals - 1).find_first_not_of("0123456789 ") == std::string_view::npos;
+    if (is_history) text.remove_prefix(equals + 2);
+  }
+  if (text.ends_with(',')) text.remove_suffix(1);
+  return std::string(text);
+}
+
 /// A word of the command line, and how it was read where that is worth saying.
 PastedWord require_pasted(const std::string& text) {
   if (auto word = read_word(text)) return *word;
+  const size_t digits = hexadecimal_digits(text);
   throw Error({.field = "descriptor",
                .seen = shortened(text),
-               .expected = "a 64-bit number such as 0x4000004000010000",
+               .expected = digits > 16
+                               ? fmt::format("a 64-bit number, 16 hexadecimal digits; {} are more than 64 bits", digits)
+                               : "a 64-bit number such as 0x4000004000010000",
                .fix = "digits of hexadecimal or decimal numbers, _ or ' between them, U and L behind them"});
 }
 
@@ -143,16 +167,21 @@ void print_difference(Context& context, const DecodeFlags& flags, const Rows& ro
   Table table{{"field", "first", "second", "second - first"}};
   Json changed = Json::object();
   uint64_t known = 0;
-  const auto add = [&](std::string_view field, uint64_t first, uint64_t second) {
+  const auto add = [&](std::string_view field, uint64_t first, uint64_t second, bool in_units = false) {
     if (first == second) return;
     const bool fell = second < first;
+    const uint64_t by = fell ? first - second : second - first;
     table.push_back({std::string(field), fmt::format("{:#x}", first), fmt::format("{:#x}", second),
-                     fmt::format("{}{}", fell ? "-" : "+", fell ? first - second : second - first)});
+                     fmt::format("{}{}{}", fell ? "-" : "+", by,
+                                 in_units ? fmt::format(" ({}{} bytes)", fell ? "-" : "+", 16 * by) : "")});
     changed[std::string(field)] = {first, second};
   };
   for (const auto& row : rows) {
     known |= row.bits.mask();
-    add(row.bits.name, extract(words[0], row.bits), extract(words[1], row.bits));
+    bool in_units = false;
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(row)>, DescriptorField>)
+      in_units = row.unit == DescriptorField::Unit::bytes_16;
+    add(row.bits.name, extract(words[0], row.bits), extract(words[1], row.bits), in_units);
   }
   add("other bits", words[0] & ~known, words[1] & ~known);
   if (flags.json) {
@@ -164,10 +193,11 @@ void print_difference(Context& context, const DecodeFlags& flags, const Rows& ro
   }
 }
 
-/// Mnemonics have no such end, and no file is called as one.
+/// Mnemonics have no such end, and no file is called as one. Also a pipe: standard input.
 bool is_file(const std::string& text) {
   std::error_code error;
-  return text.ends_with(".ptx") || (text.size() < 256 && std::filesystem::is_regular_file(text, error));
+  return text.ends_with(".ptx") || text == "/dev/stdin" ||
+         (text.size() < 256 && std::filesystem::exists(text, error) && !error);
 }
 
 /// A descriptor of the kind that the flags say.
@@ -197,7 +227,9 @@ bool is_word(const std::string& text) {
 void run_decode(Context& context, const DecodeFlags& flags) {
   Json json = Json::array();
   std::vector<uint64_t> words;
-  for (const std::string& text : flags.texts) {
+  for (const std::string& given : flags.texts) {
+    const std::string bare = without_surroundings(given);
+    const std::string& text = is_word(bare) ? bare : given;
     if (is_file(text)) {
       decode_ptx_file(context, flags, text, json);
     } else if (is_word(text)) {

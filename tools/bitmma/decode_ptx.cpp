@@ -1,11 +1,14 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 
+#include "arguments.hpp"
 #include "bitmma/analysis/report.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
+#include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/instruction/companion.hpp"
 #include "bitmma/instruction/cutlass_atom.hpp"
@@ -15,6 +18,7 @@
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "decode.hpp"
+#include "numbers.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -277,23 +281,81 @@ std::optional<MmaKind> kind_of(const Instruction& instruction) {
   return form ? form->kind : std::nullopt;
 }
 
-/// The instruction descriptor, where the file moves it as a number into the register that the statement names.
+/// The number that stands in place of a register.
+std::optional<uint64_t> number_in(const StatementOperand& operand) {
+  if (operand.text.empty() || operand.text[0] < '0' || operand.text[0] > '9') return std::nullopt;
+  const auto word = read_word(operand.text);
+  return word ? std::optional(word->value) : std::nullopt;
+}
+
+/// What a descriptor of shared memory that is written as a number says. Throws Error where it says nothing.
+std::string print_descriptor(Target target, uint64_t word) {
+  const SmemDescriptor descriptor = decode_smem_descriptor(target, word);
+  return fmt::format("start {:#x}, LBO {}, SBO {}, swizzle {}", descriptor.start_address_bytes,
+                     descriptor.strides.leading_dim_byte_offset, descriptor.strides.stride_dim_byte_offset,
+                     info(descriptor.swizzle).name);
+}
+
+/// The instruction descriptor, where the statement has a number, or the file moves it as a number into the register
+/// that the statement names.
 std::optional<uint32_t> idesc_in(const Statement& statement, const PtxFile& file) {
   if (!kind_of(statement.instruction)) return std::nullopt;
   for (const StatementOperand& operand : statement.operands) {
     if (operand.name != "idesc") continue;
+    if (const auto number = number_in(operand)) {
+      if (*number > 0xFFFFFFFF)
+        throw Error({.field = "idesc", .seen = shortened(operand.text), .expected = "a 32-bit number"});
+      return static_cast<uint32_t>(*number);
+    }
     if (const auto number = file.constants.find(operand.text); number != file.constants.end())
       return static_cast<uint32_t>(number->second);  // signed, in PTX of 32 bits
   }
   return std::nullopt;
 }
 
+/// The names that decode reads: "wgmma.mma_async", "tcgen05.wait::ld", "ldmatrix".
+std::vector<std::string> names_of_instructions() {
+  std::vector<std::string> names{"wgmma.mma_async", "mma.sync",   "tcgen05.mma",  "tcgen05.ld",
+                                 "tcgen05.st",      "tcgen05.cp", "tcgen05.shift"};
+  for (const CompanionInfo& row : companions()) {
+    if (std::ranges::find(names, row.name) == names.end()) names.emplace_back(row.name);
+  }
+  return names;
+}
+
+/// Throws Error unless the mnemonic begins as one that decode reads: names the word that is wrong, and what was
+/// probably meant. Else the grammar of one family would speak for all.
+void require_known_name(std::string_view mnemonic) {
+  const std::string_view first = mnemonic.substr(0, mnemonic.find('.'));
+  const std::string_view second = mnemonic.substr(std::min(first.size() + 1, mnemonic.size()));
+  const std::string_view second_word = second.substr(0, second.find('.'));
+  std::vector<std::string> firsts, seconds;
+  for (const std::string& name : names_of_instructions()) {
+    const std::string begin = name.substr(0, name.find('.'));
+    if (std::ranges::find(firsts, begin) == firsts.end()) firsts.push_back(begin);
+    if (begin == first) seconds.push_back(name.substr(std::min(begin.size() + 1, name.size())));
+  }
+  const auto refuse = [](std::string_view seen, std::string expected, const std::string& meant) {
+    throw Error({.field = "instruction",
+                 .seen = seen.empty() ? "(nothing)" : shortened(seen),
+                 .expected = std::move(expected),
+                 .fix = meant.empty() ? "" : fmt::format("did you mean {}?", meant)});
+  };
+  if (seconds.empty()) {
+    refuse(first, fmt::format("a mnemonic that begins with {}", fmt::join(firsts, ", ")), nearest(first, firsts));
+  }
+  if (first == "mma" || std::ranges::find(seconds, second_word) != seconds.end()) return;  // mma.sp.sync is one, too
+  refuse(second_word, fmt::format(".{} after {}", fmt::join(seconds, ", ."), first), nearest(second_word, seconds));
+}
+
 /// Throws Error for what cannot be read; what is read and illegal is said in `violations`.
-/// The file says which registers hold numbers.
-Decoded decode_statement(const std::string& text, std::optional<Target> target, const PtxFile& file = {}) {
+/// The file says which registers hold numbers. A statement ends with a semicolon, which the scanner took away.
+Decoded decode_statement(const std::string& text, bool is_statement, std::optional<Target> target,
+                         const PtxFile& file = {}) {
   const std::string_view bare = without_guard(text);
   const std::string mnemonic(bare.substr(0, bare.find_first_of(" \t\n\v\f\r{[,;")));
-  if (find_companion(mnemonic)) return decode_companion(text, target);
+  if (find_companion(mnemonic)) return decode_companion(is_statement ? text + ";" : text, target);
+  require_known_name(mnemonic);
   const bool is_mnemonic = bare.size() == mnemonic.size();
   Statement statement;
   if (is_mnemonic) statement.instruction = parse_instruction(mnemonic);
@@ -301,8 +363,9 @@ Decoded decode_statement(const std::string& text, std::optional<Target> target, 
   const Instruction& instruction = statement.instruction;
   Decoded decoded{
       .guard = statement.guard, .mnemonic = print(instruction), .target = target.value_or(default_target(instruction))};
-  const std::optional<uint32_t> idesc = idesc_in(statement, file);
+  std::optional<uint32_t> idesc;
   try {
+    idesc = idesc_in(statement, file);
     decoded.violations =
         illegal_in(idesc ? with_immediate(instruction, "idesc", *idesc) : instruction, is_mnemonic, decoded.target);
   } catch (const Error& error) {
@@ -312,7 +375,19 @@ Decoded decode_statement(const std::string& text, std::optional<Target> target, 
   std::vector<std::vector<std::string>> operands;
   for (const StatementOperand& operand : statement.operands) {
     operands.push_back({std::string(operand.name), text_of(operand), meaning_of(operand)});
-    if (idesc && operand.name == "idesc") {
+    const auto number = operand.kind == OperandKind::descriptor ? number_in(operand) : std::nullopt;
+    if (number && operand.name.ends_with("-desc") && !operand.name.starts_with("zero")) {
+      try {
+        operands.back()[2] = print_descriptor(decoded.target, *number);
+        decoded.alike += fmt::format(" {}={}", operand.name, operand.text);
+      } catch (const Error& error) {
+        decoded.violations.insert(decoded.violations.end(), error.violations().begin(), error.violations().end());
+      }
+    }
+    if (idesc && number && operand.name == "idesc") {
+      operands.back()[2] = "the instruction descriptor; its shape and types stand above";
+      decoded.alike += fmt::format(" idesc={:#010x}", *idesc);
+    } else if (idesc && operand.name == "idesc") {
       operands.back()[1] += fmt::format(" = {:#010x}", *idesc);
       decoded.alike += operands.back()[1].substr(operand.text.size());
     }
@@ -364,7 +439,7 @@ struct FileTarget {
 bool takes_all(const PtxFile& file, Target target) {
   return std::ranges::all_of(file.statements, [&](const PtxStatement& statement) {
     try {
-      return decode_statement(statement.text, target).violations.empty();
+      return decode_statement(statement.text, true, target).violations.empty();
     } catch (const Error&) {
       return true;  // wherever it runs
     }
@@ -404,25 +479,62 @@ std::string a_source_of(const Instruction& instruction) {
                                                     : "A and B in shared memory";
 }
 
+/// What the template arguments of an atom say, as it writes them: types, M and N, major-ness. The others are passed
+/// over. Wgmma has the major-ness alone: GMMA::Major of A and of B.
+std::string template_arguments_of(std::string_view text, const Instruction& instruction) {
+  const size_t begin = text.find('<'), end = text.rfind('>');
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return "";
+  std::vector<std::string> types, numbers, majors;
+  std::string word;
+  for (const char c : std::string(text.substr(begin + 1, end - begin - 1)) + ",") {
+    if (c == ' ') continue;
+    if (c != ',') {
+      word += c;
+      continue;
+    }
+    const bool is_number = !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
+    if (word.find("Major::") != std::string::npos) majors.push_back(word.substr(word.rfind(':') + 1));
+    else if (is_number) numbers.push_back(word);
+    else if (!word.empty()) types.push_back(word);
+    word.clear();
+  }
+  std::vector<std::string> said;
+  if (std::holds_alternative<Tcgen05Mma>(instruction)) {
+    if (types.size() >= 3) said.push_back(fmt::format("A {}, B {}, D {}", types[0], types[1], types[2]));
+    if (numbers.size() >= 2) said.push_back(fmt::format("M = {}, N = {}", numbers[0], numbers[1]));
+  }
+  if (majors.size() >= 2) said.push_back(fmt::format("A {}-major, B {}-major", majors[0], majors[1]));
+  return printable(fmt::format("{}", fmt::join(said, "; ")));
+}
+
 }  // namespace
 
 void decode_ptx(Context& context, const DecodeFlags& flags, const std::string& text, Json& json) {
   std::vector<std::string> statements;
   std::string said;  // printed when all is known to be right
+  Json atom = Json::object();
   std::optional<Target> target = flags.target.asked();
   if (looks_like_cutlass_atom(text)) {
     const Instruction instruction = parse_cutlass_atom(text);
     statements.push_back(print(instruction));
     const std::optional<Target> named = target_of_cutlass_atom(text);
     if (!target && named && targets_of(instruction).contains(*named)) target = named;
-    said = fmt::format("{}: {}\n", shortened(text), a_source_of(instruction));
+    const std::string arguments = template_arguments_of(text, instruction);
+    said = fmt::format("{}: {}\n{}", shortened(text), a_source_of(instruction),
+                       arguments.empty() ? "" : "its template arguments say: " + arguments + "\n");
+    atom = {{"atom", shortened(text)}, {"operands_from", a_source_of(instruction)}};
+    if (!arguments.empty()) atom["template_arguments"] = arguments;
   }
   for (PtxStatement& one : scan_ptx(text).statements) statements.push_back(std::move(one.text));
   if (statements.empty()) statements.push_back(text);  // which then is refused by name
+  const bool has_semicolon = text.find(';') != std::string::npos;
   for (const std::string& one : statements) {
-    const Decoded decoded = decode_statement(one, target);
+    const Decoded decoded = decode_statement(one, has_semicolon, target);
     if (!decoded.violations.empty()) throw Error(decoded.violations);
-    if (flags.json) json.push_back(decoded_json(decoded));
+    if (flags.json) {
+      json.push_back(decoded_json(decoded));
+      json.back().update(atom);
+    }
     said += fmt::format("{}\ntarget: {}\n", with_guard(decoded), print(decoded.target)) + decoded.said.text;
   }
   if (!flags.json) context.terminal.out << said;
@@ -444,7 +556,7 @@ void decode_ptx_file(Context& context, const DecodeFlags& flags, const std::stri
     Decoded decoded;
     bool is_known = true;
     try {
-      decoded = decode_statement(statement.text, chosen.target, file);
+      decoded = decode_statement(statement.text, true, chosen.target, file);
     } catch (const Error& error) {
       is_known = false;
       decoded.mnemonic = shortened(without_guard(statement.text).substr(0, without_guard(statement.text).find(' ')));

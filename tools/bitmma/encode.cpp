@@ -18,9 +18,15 @@ Swizzle require_swizzle(const std::string& name) {
   throw Error({.field = "--swizzle", .seen = name, .expected = "none, 32, 64, 128 or 128-atom32"});
 }
 
-/// Prints a word or mnemonic: as a line, or as JSON under `key`.
-void print_encoded(Context& context, bool as_json, std::string_view key, const std::string& text) {
-  context.terminal.out << (as_json ? Json{{std::string(key), text}}.dump() : text) << '\n';
+/// Prints a word or mnemonic: as a line, or as JSON under `key`, with the warnings; as text these go beside it.
+void print_encoded(Context& context, bool as_json, std::string_view key, const std::string& text,
+                   const std::vector<Violation>& warnings = {}) {
+  if (as_json) {
+    context.terminal.out << Json{{std::string(key), text}, {"warnings", to_json(warnings)}}.dump() << '\n';
+    return;
+  }
+  print_warnings(context, warnings);
+  context.terminal.out << text << '\n';
 }
 
 struct DescriptorFlags {
@@ -29,16 +35,19 @@ struct DescriptorFlags {
   int64_t start = 0, lbo = 0, sbo = 0;
   int base_offset = 0;
   bool absolute = false, mask_address = false, json = false;
+  const CLI::App* command = nullptr;
+
+  bool has(const std::string& flag) const { return command->count(flag) > 0; }
 };
 
 /// PTX's matrix-descriptor-encode(x) = (x & 0x3FFFF) >> 4, as the bytes that the field then means.
-int64_t masked(Context& context, std::string_view flag, int64_t bytes) {
+int64_t masked(std::vector<Violation>& found, std::string_view flag, int64_t bytes) {
   constexpr int64_t window = 0x3FFFF;
   if (bytes % 16 != 0) {
-    print_warnings(context, as_warnings({{.field = std::string(flag),
-                                          .seen = std::to_string(bytes),
-                                          .expected = "a multiple of 16",
-                                          .fix = "the formula drops the lower 4 bits"}}));
+    found.push_back({.field = std::string(flag),
+                     .seen = std::to_string(bytes),
+                     .expected = "a multiple of 16",
+                     .fix = "the formula drops the lower 4 bits"});
   }
   return bytes & window & ~int64_t{15};
 }
@@ -62,10 +71,19 @@ uint64_t encoded(const SmemDescriptor& descriptor) {
 }
 
 void encode_descriptor(Context& context, const DescriptorFlags& flags) {
+  const Target target = flags.target.of_smem_descriptor();
+  if (!flags.has("--start") && !flags.has("--lbo") && !flags.has("--sbo") && !flags.has("--swizzle") &&
+      !flags.has("--base-offset") && !flags.absolute) {
+    throw Error({.field = "encode descriptor",
+                 .seen = "no field",
+                 .expected = "--start, --lbo, --sbo, --swizzle or --base-offset",
+                 .fix = "bitmma encode descriptor --help shows examples"});
+  }
+  std::vector<Violation> found;
   const auto taken = [&](std::string_view flag, int64_t bytes) {
-    return flags.mask_address ? masked(context, flag, bytes) : bytes;
+    return flags.mask_address ? masked(found, flag, bytes) : bytes;
   };
-  const SmemDescriptor descriptor{.target = flags.target.of_smem_descriptor(),
+  const SmemDescriptor descriptor{.target = target,
                                   .start_address_bytes = taken("--start", flags.start),
                                   .strides = {.leading_dim_byte_offset = taken("--lbo", flags.lbo),
                                               .stride_dim_byte_offset = taken("--sbo", flags.sbo)},
@@ -73,13 +91,21 @@ void encode_descriptor(Context& context, const DescriptorFlags& flags) {
                                   .swizzle = require_swizzle(flags.swizzle),
                                   .leading_dim_absolute = flags.absolute};
   const uint64_t word = encoded(descriptor);
-  print_warnings(context, as_warnings(warnings(descriptor)));
-  print_encoded(context, flags.json, "descriptor", fmt::format("{:#018x}", word));
+  const std::vector<Violation> of_word = warnings(descriptor);
+  found.insert(found.end(), of_word.begin(), of_word.end());
+  if (descriptor.swizzle != Swizzle::none && !flags.has("--sbo")) {
+    found.push_back({.field = "--sbo",
+                     .seen = "(missing)",
+                     .expected = "the bytes from one group of rows to the next",
+                     .fix = "with 0 every group lies on the first"});
+  }
+  print_encoded(context, flags.json, "descriptor", fmt::format("{:#018x}", word), as_warnings(std::move(found)));
 }
 
 void add_descriptor(CLI::App& command, Context& context) {
   const auto flags = std::make_shared<DescriptorFlags>();
   CLI::App* descriptor = command.add_subcommand("descriptor", "a shared-memory descriptor, from bytes");
+  flags->command = descriptor;
   flags->target.add(*descriptor, "the GPU by its PTX name; default sm_90a", true);
   descriptor->add_option("--start", flags->start, "start address in bytes");
   descriptor->add_option("--lbo", flags->lbo, "leading dimension byte offset, in bytes");
@@ -101,22 +127,35 @@ void add_descriptor(CLI::App& command, Context& context) {
 
 struct IdescFlags {
   TargetFlag target;
-  std::string kind, d = "f32", a = "f16", b = "f16", scale_type = "ue8m0";
+  std::string kind, d, a, b, scale_type;  // empty: what the kind usually has
   InstructionDescriptor idesc;
   bool json = false;
 };
 
+/// Throws Error unless it is a type of scales, and the kind has scales.
+Format require_scale_type(const std::string& name, MmaKind kind) {
+  if (!info(kind).has_block_scales()) {
+    throw Error({.field = "--scale-type",
+                 .seen = name,
+                 .expected = fmt::format("absent: kind::{} has no scales", info(kind).name)});
+  }
+  if (name == "ue8m0" || name == "ue4m3") return require_format("--scale-type", name);
+  throw Error({.field = "--scale-type", .seen = name, .expected = "ue8m0 or ue4m3"});
+}
+
 void encode_idesc(Context& context, const IdescFlags& flags) {
   InstructionDescriptor idesc = flags.idesc;
   idesc.kind = require_kind(flags.kind);
-  idesc.d = require_format("--d", flags.d);
-  idesc.a = require_format("--a", flags.a);
-  idesc.b = require_format("--b", flags.b);
-  idesc.scale_type = require_format("--scale-type", flags.scale_type);
+  const auto type_of = [](std::string_view flag, const std::string& name, Format usual) {
+    return name.empty() ? usual : require_format(flag, name);
+  };
+  idesc.d = type_of("--d", flags.d, idesc.kind == MmaKind::i8 ? Format::s32 : Format::f32);
+  idesc.a = type_of("--a", flags.a, natural_input(idesc.kind));
+  idesc.b = type_of("--b", flags.b, natural_input(idesc.kind));
+  if (!flags.scale_type.empty()) idesc.scale_type = require_scale_type(flags.scale_type, idesc.kind);
   const uint32_t word = encode(idesc);
   require_kind_on(flags.target, idesc.kind, idesc.k_96);
-  print_warnings(context, as_warnings(warnings(idesc)));
-  print_encoded(context, flags.json, "idesc", fmt::format("{:#010x}", word));
+  print_encoded(context, flags.json, "idesc", fmt::format("{:#010x}", word), as_warnings(warnings(idesc)));
 }
 
 void add_idesc(CLI::App& command, Context& context) {
@@ -126,9 +165,9 @@ void add_idesc(CLI::App& command, Context& context) {
   idesc->add_option("--kind", flags->kind, "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4")->required();
   idesc->add_option("--m", flags->idesc.m, "rows of D, over the CTA group")->required();
   idesc->add_option("--n", flags->idesc.n, "columns of D")->required();
-  idesc->add_option("--d", flags->d, "type of D; the block-scaled kinds have f32 only")->capture_default_str();
-  idesc->add_option("--a", flags->a, "type of A")->capture_default_str();
-  idesc->add_option("--b", flags->b, "type of B")->capture_default_str();
+  idesc->add_option("--d", flags->d, "type of D; default f32, of kind::i8 s32");
+  idesc->add_option("--a", flags->a, "type of A; default f16, tf32, e4m3, s8 or e2m1, by the kind");
+  idesc->add_option("--b", flags->b, "type of B; the same");
   idesc->add_flag("--negate-a", flags->idesc.negate_a, "-A");
   idesc->add_flag("--negate-b", flags->idesc.negate_b, "-B");
   idesc->add_flag("--transpose-a", flags->idesc.transpose_a, "A is M-major");
@@ -137,7 +176,7 @@ void add_idesc(CLI::App& command, Context& context) {
   idesc->add_option("--sparsity-selector", flags->idesc.sparsity_selector, "0..3");
   idesc->add_flag("--saturate", flags->idesc.saturate, "clamp integers");
   idesc->add_option("--max-shift", flags->idesc.max_shift_code, ".ws: 0 none, 1 = 8, 2 = 16, 3 = 32 columns");
-  idesc->add_option("--scale-type", flags->scale_type, "ue8m0 or ue4m3")->capture_default_str();
+  idesc->add_option("--scale-type", flags->scale_type, "block-scaled kinds: ue8m0 or ue4m3; default ue8m0");
   idesc->add_option("--scale-a-id", flags->idesc.scale_a_id, "byte of A's first scale: 0..3, less with more scales");
   idesc->add_option("--scale-b-id", flags->idesc.scale_b_id, "the same of B");
   idesc->add_flag("--k96", flags->idesc.k_96, "K = 96 (sm_103a)");
@@ -161,7 +200,10 @@ void add_mask(CLI::App& command, Context& context) {
   columns->add_flag("!--no-mask", mask->non_zero_mask, "every column is used; the shift alone counts")
       ->default_val(true);
   columns->footer("Example:\n  bitmma encode mask --use 3 --skip 2  # 0000 111 0000 111 ..., 1 for a zeroed column");
-  columns->callback([mask, &context] { context.terminal.out << fmt::format("{:#018x}\n", encode(*mask)); });
+  const auto as_json = std::make_shared<bool>(false);
+  columns->add_flag("--json", *as_json, "the result as JSON");
+  columns->callback(
+      [mask, as_json, &context] { print_encoded(context, *as_json, "mask", fmt::format("{:#018x}", encode(*mask))); });
 }
 
 struct MnemonicFlags {

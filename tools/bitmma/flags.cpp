@@ -168,7 +168,9 @@ void add_threads(CLI::App& command, int& threads) {
 
 Format require_format(std::string_view flag, const std::string& name) {
   if (const auto format = format_named(name)) return *format;
-  throw Error({.field = std::string(flag), .seen = name, .expected = "the name of a format, as PTX spells it"});
+  std::string names;
+  for (const FormatInfo& row : formats) names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  throw Error({.field = std::string(flag), .seen = name, .expected = names});
 }
 
 MmaKind require_kind(const std::string& name) {

@@ -66,8 +66,11 @@ void set_descriptor_fields(const GoldenFlags& flags, std::map<std::string_view, 
         std::tuple("--b", &flags.b, &instruction.b),
         std::tuple("--scale-type", &flags.scale_type, &instruction.scale_type)}) {
     if (name->empty()) continue;
-    if (const auto found = format_named(*name)) *format = *found;
-    else violations.push_back({.field = flag, .seen = *name, .expected = "the name of a format, as PTX spells it"});
+    try {
+      *format = require_format(flag, *name);
+    } catch (const Error& error) {
+      violations.push_back(error.violations().front());
+    }
   }
   // What no int can hold is illegal in any case.
   const auto take = [&](std::string_view name, int64_t usual) {
@@ -99,7 +102,7 @@ void refuse_descriptor_flags(const GoldenFlags& flags, const Instruction& instru
   for (const CLI::Option* option : flags.of_descriptor) {
     if (option->count() == 0) continue;
     violations.push_back({.field = option->get_name(),
-                          .seen = "given",
+                          .seen = option->results().empty() ? "given" : shortened(option->results().front()),
                           .expected = "absent: it goes into an instruction descriptor",
                           .fix = print(instruction) + " has none"});
   }

@@ -154,6 +154,11 @@ void print_places(Context& context, const CuteView& view, const std::vector<std:
 /// The elements that --row and --col, --byte or --csv ask for; nothing where none of them is given.
 std::optional<std::vector<std::pair<int, int>>> asked_elements(const CuteView& view) {
   const int rows = static_cast<int>(view.cute.rows), cols = static_cast<int>(view.cute.cols);
+  if (view.byte && (view.query.row || view.query.col)) {
+    throw Error({.field = "--row, --col",
+                 .seen = "beside --byte",
+                 .expected = "one question: where an element is, or which elements a byte holds"});
+  }
   if (view.query.one_element(rows, cols)) return {{{*view.query.row, *view.query.col}}};
   if (!view.byte && !view.query.csv) return std::nullopt;
   const int64_t bytes = std::max(1, view.cute.element_bits / 8);
@@ -223,8 +228,8 @@ void show_cute(Context& context, const CuteView& view) {
 }
 
 void Query::add(CLI::App& command) {
-  command.add_flag("--csv", csv, "the whole map as CSV");
-  command.add_flag("--json", json, "the answer as JSON");
+  CLI::Option* const as_csv = command.add_flag("--csv", csv, "the whole map as CSV");
+  command.add_flag("--json", json, "the answer as JSON")->excludes(as_csv);
   command.add_option("--row", row, "row of one element");
   command.add_option("--col", col, "column of one element");
 }

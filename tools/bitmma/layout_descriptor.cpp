@@ -158,6 +158,29 @@ void print_found(Context& context, const TileFlags& flags, const CuteLayout& cut
     out << fmt::format("... {} more; --json has them all\n", left);
 }
 
+/// Extents that no instruction reads at once: M and N are multiples of 8, K is 32 bytes, and what is wider is rare.
+std::vector<Violation> extents_of_no_instruction(const TileFlags& flags, const CuteLayout& cute) {
+  std::vector<Violation> found;
+  const int64_t rows = flags.instruction_rows > 0 ? flags.instruction_rows : cute.rows;
+  if (rows % 8 != 0 || flags.instruction_rows > 256) {
+    found.push_back({.field = "rows of an instruction",
+                     .seen = std::to_string(rows),
+                     .expected = "a multiple of 8, at most 256: M or N",
+                     .fix = "--instruction-rows says which"});
+  }
+  const int64_t bits = flags.instruction_k * cute.element_bits;
+  const bool is_k_96 = bits == 384 && cute.element_bits == 4;
+  if (flags.instruction_k > 0 && bits != 256 && !is_k_96) {
+    found.push_back({.field = "K of an instruction",
+                     .seen = std::to_string(flags.instruction_k),
+                     .expected = bits == 512 ? fmt::format("{} where the operand is not B of a sparse instruction",
+                                                           flags.instruction_k / 2)
+                                             : fmt::format("{}, of B of a sparse instruction {}",
+                                                           256 / cute.element_bits, 512 / cute.element_bits)});
+  }
+  return found;
+}
+
 void run_descriptor(Context& context, const TileFlags& flags) {
   const Target target = flags.target.of_smem_descriptor();
   if (flags.start && (*flags.start < 0 || *flags.start > 0x3FFFF))
@@ -174,11 +197,15 @@ void run_descriptor(Context& context, const TileFlags& flags) {
                  .expected = "one of the two descriptions"});
   }
   if (flags.start) cute.start_bytes = *flags.start;
-  const DescriptorAnswer answer = descriptors_of(
+  DescriptorAnswer answer = descriptors_of(
       cute, {.target = target,
              .major = flags.major ? std::optional(*flags.major != "k" ? Major::mn : Major::k) : std::nullopt,
              .instruction_rows = flags.instruction_rows,
              .instruction_cols = flags.instruction_k});
+  if (answer.found) {
+    const std::vector<Violation> unusual = as_warnings(extents_of_no_instruction(flags, cute));
+    answer.warnings.insert(answer.warnings.end(), unusual.begin(), unusual.end());
+  }
   context.exit_code = answer.found ? exit_same : exit_differs;
   std::ostream& out = context.terminal.out;
   if (flags.json) {

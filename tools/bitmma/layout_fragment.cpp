@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bitmma/analysis/draw.hpp"
+#include "bitmma/instruction/cutlass_atom.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/fragment.hpp"
@@ -41,6 +42,7 @@ struct FragmentMap {
   std::optional<MetadataLayout> metadata = {};
   int selector = 0;
   std::optional<ScalesInRegisters> scales = {};
+  bool is_b = false;  // a fragment of B, as n x k: a row is an n
 
   bool is_metadata() const { return metadata.has_value(); }
   bool is_fragment() const { return !metadata && !scales; }
@@ -53,13 +55,14 @@ struct FragmentMap {
     if (scales) return scales->place_of(row, col);
     return metadata ? metadata_place_of(*metadata, row, col, selector) : place_of(fragment, row, col);
   }
-  /// The names of both coordinates: scales have a row of A or a column of B, and a number.
-  std::string_view outer() const { return scales && !scales->is_a ? "col" : "row"; }
-  std::string_view inner() const { return scales ? "scale" : "col"; }
+  /// The names of both coordinates: scales have a row of A or a column of B, and a number; B is n x k here.
+  std::string_view outer() const { return is_b ? "n" : scales && !scales->is_a ? "col" : "row"; }
+  std::string_view inner() const { return is_b ? "k" : scales ? "scale" : "col"; }
   std::string heading() const { return fmt::format("{},{},thread,register,bit\n", outer(), inner()); }
   Json json(int row, int col) const {
     Json json;
     json[std::string(outer())] = row, json[std::string(inner())] = col;
+    if (is_b) json["row"] = row, json["col"] = col;
     if (is_fragment()) {
       const RegisterPlace at = place(row, col);
       json["element"] = at.reg * fragment.elements_per_register() + (fragment.is_wide() ? 0 : at.bit / width_bits());
@@ -85,22 +88,22 @@ class MapOfOperand {
     if (operand_ == "b") {
       throw Error({.field = "--operand",
                    .seen = "b",
-                   .expected = "a or d: B of wgmma is in shared memory",
+                   .expected = "a, c or d: B of wgmma is in shared memory",
                    .fix = "layout smem"});
     }
     require_no_scales();
     if (operand_ == "d") return {.fragment = wgmma_d_fragment(one.d, one.n)};
     const Fragment a = wgmma_a_fragment(one.a, mma_of(one).stored_k());
     if (operand_ == "a") return {.fragment = a};
-    require_sparse(one.sparse);
+    require_sparse(one.sparse, "a, c or d");
     return {.fragment = a, .metadata = metadata_layout(info(one.a).bits), .selector = selector_};
   }
   FragmentMap operator()(const MmaSync& one) const {
     require_legal(with_sparsity_selector(one, selector_), target_.of(one));
     const Mma mma = mma_of(one);
     if (operand_ == "scale_a" || operand_ == "scale_b") return scales_of(one);
-    if (operand_ != "metadata") return {.fragment = fragment_of(one, operand_)};
-    require_sparse(one.sparse);
+    if (operand_ != "metadata") return {.fragment = fragment_of(one, operand_), .is_b = operand_ == "b"};
+    require_sparse(one.sparse, "a, b, c or d");
     return {.fragment = fragment_of(one, "a"),
             .metadata = metadata_layout(mma.a_container_bits, mma.stored_k()),
             .selector = selector_};
@@ -114,9 +117,11 @@ class MapOfOperand {
   }
 
  private:
-  static void require_sparse(bool sparse) {
+  static void require_sparse(bool sparse, std::string_view others) {
     if (sparse) return;
-    throw Error({.field = "--operand", .seen = "metadata", .expected = "a or d: the instruction is not sparse"});
+    throw Error({.field = "--operand",
+                 .seen = "metadata",
+                 .expected = fmt::format("{}: the instruction is not sparse", others)});
   }
 
   void require_no_scales() const {
@@ -165,13 +170,36 @@ FragmentFlags with_element(FragmentFlags flags, const FragmentMap& map) {
   return flags;
 }
 
+/// Of B --row is n and --col is k, while files and other programs have B as k x n.
+void require_n_and_k(const Query& query, const FragmentMap& map) {
+  const bool fits = query.row && query.col && *query.row >= 0 && *query.row < map.rows() && *query.col >= 0 &&
+                    *query.col < map.cols();
+  if (fits || (!query.row && !query.col)) return;
+  const auto shown = [](const std::optional<int>& one) { return one ? std::to_string(*one) : "(missing)"; };
+  throw Error({.field = "--row, --col",
+               .seen = fmt::format("{}, {}", shown(query.row), shown(query.col)),
+               .expected = fmt::format("0..{}, 0..{} of B as n x k", map.rows() - 1, map.cols() - 1),
+               .fix = "--row is n, --col is k"});
+}
+
 /// The elements that --row and --col, or --thread, --register and --bit ask for; nothing where none of them is given.
 std::optional<std::vector<MatrixPlace>> asked_elements(const FragmentFlags& flags, const FragmentMap& map) {
-  if (!flags.thread && !flags.reg) {
+  if (!flags.thread && !flags.reg && !flags.bit) {
+    if (map.is_b) require_n_and_k(flags.query, map);
     if (!flags.query.one_element(map.rows(), map.cols())) return std::nullopt;
     return {{{*flags.query.row, *flags.query.col}}};
   }
+  if (flags.query.row || flags.query.col) {
+    throw Error({.field = "--row, --col",
+                 .seen = "beside --thread, --register, --bit or --element",
+                 .expected = "one question: where an element is, or which elements are there"});
+  }
   const int last_thread = map.threads() - 1, registers = map.registers();
+  if (!flags.thread) {
+    throw Error({.field = "--thread",
+                 .seen = "(missing)",
+                 .expected = fmt::format("0..{}: --register and --bit are of a thread", last_thread)});
+  }
   const int thread = flags.thread.value_or(-1), reg = flags.reg.value_or(0), bit = flags.bit.value_or(0);
   if (thread < 0 || thread > last_thread || reg < 0 || reg >= registers || bit < 0 || bit > 31) {
     throw Error({.field = "--thread, --register, --bit",
@@ -199,7 +227,7 @@ void print_answer(Context& context, const FragmentFlags& flags, const FragmentMa
                     flags.bit ? fmt::format(", bit {}", *flags.bit) : "");
     return answer_nothing(context, flags.query, place);
   }
-  const bool is_one = !flags.thread && !flags.reg;
+  const bool is_one = !flags.thread;
   if (flags.query.json && is_one) {
     out << json_text(map.json(elements[0].row, elements[0].col)) << '\n';
   } else if (flags.query.json) {
@@ -264,7 +292,8 @@ Picture picture_of_operand(const FragmentFlags& flags, const FragmentMap& map,
   int first_row = 0, max_cols = flags.max_cols;
   if (asked && !asked->empty()) {
     if (map.fragment.threads > 32) first_row = asked->front().row / 16 * 16;
-    if (flags.query.col) max_cols = std::max(max_cols, *flags.query.col + 1);
+    const int across = 8 * map.fragment.elements_per_register();  // of a line of the picture: whole ones
+    if (flags.query.col) max_cols = std::max(max_cols, (*flags.query.col / across + 1) * across);
   }
   Picture picture = picture_of_fragment(map.fragment, max_cols, first_row);
   const int per_register = map.fragment.elements_per_register();
@@ -274,6 +303,10 @@ Picture picture_of_operand(const FragmentFlags& flags, const FragmentMap& map,
     if (row < 0 || static_cast<size_t>(row) >= picture.rows.size()) continue;
     auto& cells = picture.rows[static_cast<size_t>(row)].second;
     if (col < cells.size()) cells[col].is_marked = true;
+    const RegisterPlace place = map.place(e.row, e.col);
+    picture.notes.push_back(fmt::format("framed: {} {}, {} {} in thread {}, register {}{}", map.outer(), e.row,
+                                        map.inner(), e.col, place.thread, place.reg,
+                                        per_register > 1 ? fmt::format(", bit {}", place.bit) : ""));
   }
   return picture;
 }
@@ -297,7 +330,8 @@ void print_map(Context& context, const FragmentFlags& flags, const FragmentMap& 
 
 void run_fragment(Context& context, const FragmentFlags& given) {
   FragmentFlags flags = given;
-  const Instruction instruction = parse_instruction(flags.instruction);
+  const Instruction instruction = looks_like_cutlass_atom(flags.instruction) ? parse_cutlass_atom(flags.instruction)
+                                                                             : parse_instruction(flags.instruction);
   const bool has_own_c = is_mma(instruction) && mma_of(instruction).c != mma_of(instruction).d;
   const std::string operand = flags.operand == "c" && !has_own_c ? "d" : flags.operand;
   const FragmentMap map = std::visit(MapOfOperand(flags, operand), instruction);
@@ -361,13 +395,13 @@ void run_fragment(Context& context, const FragmentFlags& given) {
 void add_fragment_layout(CLI::App& layout, Context& context) {
   const auto flags = std::make_shared<FragmentFlags>();
   CLI::App* fragment = layout.add_subcommand("fragment", "registers, by instruction");
-  fragment->add_option("--instruction", flags->instruction, "PTX mnemonic")->required();
+  fragment->add_option("--instruction", flags->instruction, "PTX mnemonic, or the name of a CUTLASS atom")->required();
   flags->target.add(*fragment, "the GPU by its PTX name; default the one that the instruction means", true);
   fragment
-      ->add_option(
-          "--operand", flags->operand,
-          "a, b (mma.sync), d (C is the same), metadata, scale_a or scale_b (mma.sync with .block_scale); the columns "
-          "of a sparse A are its stored ones, those of scale_a its scales")
+      ->add_option("--operand", flags->operand,
+                   "a, b (mma.sync; as n x k: --row is n, --col is k), d (C is the same), metadata, scale_a or scale_b "
+                   "(mma.sync with .block_scale); the columns "
+                   "of a sparse A are its stored ones, those of scale_a its scales")
       ->check(CLI::IsMember({"a", "b", "c", "d", "metadata", "scale_a", "scale_b"}))
       ->capture_default_str();
   fragment->add_option("--sparsity-selector", flags->selector, "metadata: sp-sel, which threads of a quad supply it")

@@ -1,5 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <set>
+
 #include "bitmma/analysis/draw.hpp"
 #include "bitmma/descriptor/descriptor_meaning.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
@@ -61,10 +65,29 @@ std::string smem_line(const SmemMap& map, int row, int col) {
   return fmt::format("{},{},{},{}\n", row, col, place.byte, place.bit);
 }
 
+/// A byte, and of how many elements: a wider matrix may have one there.
+std::string place_of_byte(const SmemFlags& flags) {
+  return fmt::format("byte {} of {} x {} elements (--rows, --cols)", *flags.byte, flags.rows, flags.cols);
+}
+
+/// Lines of the picture that show the elements: as many as are asked for, or more, while it stays a picture.
+int lines_for(const SmemFlags& flags, const SmemMap& map, const std::vector<std::pair<int, int>>& asked) {
+  constexpr int64_t line_bytes = 128, most = 256;
+  std::set<int64_t> lines;
+  for (const PlacedElement& e : placed_elements(map)) lines.insert(e.byte / line_bytes);
+  int64_t needed = flags.max_lines;
+  for (const auto& [row, col] : asked) {
+    const auto line = lines.find(map.place_of(row, col).byte / line_bytes);
+    const int64_t index = std::distance(lines.begin(), line);
+    if (index < most) needed = std::max(needed, index + 1);
+  }
+  return static_cast<int>(needed);
+}
+
 /// The reverse: which elements does a byte hold?
 void answer_byte(Context& context, const SmemFlags& flags, const SmemMap& map) {
   const auto elements = map.elements_at(*flags.byte);
-  if (elements.empty()) return answer_nothing(context, flags.query, fmt::format("byte {}", *flags.byte));
+  if (elements.empty()) return answer_nothing(context, flags.query, place_of_byte(flags));
   std::ostream& out = context.terminal.out;
   if (flags.query.json) {
     JsonList list(out);
@@ -77,12 +100,12 @@ void answer_byte(Context& context, const SmemFlags& flags, const SmemMap& map) {
 }
 
 void write_svg(Context& context, const SmemFlags& flags, const SmemMap& map) {
-  Picture picture = picture_of_smem(map, flags.max_lines);
   std::vector<std::pair<int, int>> asked;
   if (flags.byte) asked = map.elements_at(*flags.byte);
   if (flags.query.row) asked.emplace_back(*flags.query.row, *flags.query.col);
+  Picture picture = picture_of_smem(map, lines_for(flags, map, asked));
   if (!asked.empty()) mark_elements(picture, placed_elements(map), asked);
-  else if (flags.byte) return answer_nothing(context, {}, fmt::format("byte {}", *flags.byte));
+  else if (flags.byte) return answer_nothing(context, {}, place_of_byte(flags));
   flags.svg.write(context, picture);
 }
 
@@ -94,6 +117,13 @@ void show_atom(Context& context, const SmemFlags& flags) {
     violations.push_back({.field = "--atom", .seen = *flags.atom, .expected = "none, 32, 64, 128 or 128-atom32"});
   if (!flags.descriptor.empty())
     violations.push_back({.field = "--atom", .seen = "beside --descriptor", .expected = "one of them"});
+  if (const auto target = flags.target.asked(); target && mode == Swizzle::b128_atom32) {
+    if (info(flags.target.of_smem_descriptor()).smem_descriptor == SmemDescriptorVersion::sm_90)
+      violations.push_back({.field = "--atom",
+                            .seen = *flags.atom,
+                            .expected = fmt::format("none, 32, 64 or 128 on {}", print(*target)),
+                            .fix = "128-byte swizzling with 32-byte atoms is Blackwell's"});
+  }
   if (!violations.empty()) throw Error(std::move(violations));
   const Major major = flags.major != "k" ? Major::mn : Major::k;
   const SwizzleInfo& swizzle = info(*mode);
@@ -128,6 +158,11 @@ void draw(Context& context, const SmemFlags& flags, const SmemMap& map) {
 }
 
 void run_smem(Context& context, const SmemFlags& flags) {
+  if (flags.byte && (flags.query.row || flags.query.col)) {
+    throw Error({.field = "--row, --col",
+                 .seen = "beside --byte",
+                 .expected = "one question: where an element is, or which elements a byte holds"});
+  }
   if (flags.atom) return show_atom(context, flags);
   const SmemMap map(require_matrix(flags));
   const SmemMatrix& matrix = map.matrix();
@@ -188,7 +223,7 @@ void add_smem_layout(CLI::App& layout, Context& context) {
       "Examples:\n"
       "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --cols 16\n"
       "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --row 9 --col 8\n"
-      "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --byte 1184\n"
+      "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --cols 64 --byte 1184\n"
       "  bitmma layout smem --atom 128 --major mn --element-bits 128");
   smem->callback([flags, &context] { run_smem(context, *flags); });
 }

@@ -179,18 +179,34 @@ std::string print_markdown(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-void list_mnemonics(std::ostream& out, const std::optional<Target>& asked) {
+void list_mnemonics(std::ostream& out, const std::optional<Target>& asked, bool as_json) {
+  Json json = Json::array();
   for (const Instruction& instruction : all_instructions()) {
-    if (!asked || targets_of(instruction).contains(*asked)) out << print(instruction) << '\n';
+    if (asked && !targets_of(instruction).contains(*asked)) continue;
+    if (as_json) json.push_back(print(instruction));
+    else out << print(instruction) << '\n';
   }
+  if (as_json) out << json_text(json) << '\n';
+}
+
+/// Throws Error for flags of which each asks for another output.
+void require_one_output(const ListFlags& flags) {
+  const auto refuse = [](const char* one, const char* other) {
+    throw Error({.field = one, .seen = fmt::format("beside {}", other), .expected = "one of them"});
+  };
+  if (flags.markdown && flags.json) refuse("--markdown", "--json");
+  if (flags.markdown && flags.mnemonics) refuse("--markdown", "--mnemonics");
+  if (flags.wide && flags.json) refuse("--wide", "--json");
+  if (flags.wide && flags.mnemonics) refuse("--wide", "--mnemonics");
 }
 
 void run_list(Context& context, const ListFlags& flags) {
+  require_one_output(flags);
   std::ostream& out = context.terminal.out;
   const std::optional<Target> asked = flags.target.asked();
   const std::vector<ListedForm> listed = listed_forms(asked);
   if (flags.mnemonics) {
-    list_mnemonics(out, asked);
+    list_mnemonics(out, asked, flags.json);
     return;
   }
   if (flags.json) {
@@ -215,7 +231,7 @@ void add_list(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("list", "legal instructions, with the evidence for their arithmetic");
   const auto flags = std::make_shared<ListFlags>();
   flags->target.add(*command, "only what this GPU has, by its PTX name");
-  command->add_flag("--json", flags->json, "the table as JSON");
+  command->add_flag("--json", flags->json, "the table as JSON, with --mnemonics the names");
   command->add_flag("--markdown", flags->markdown, "the table as in README");
   command->add_flag("--wide", flags->wide, "the table with a line a row, about 270 columns wide");
   command->add_flag("--mnemonics", flags->mnemonics, "every legal mnemonic, a line each");

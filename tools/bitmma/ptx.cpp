@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/hardware/ptx_kernel.hpp"
@@ -37,9 +38,20 @@ Instruction require_mnemonic(const std::string& text, const TargetFlag& target) 
   throw Error(std::move(violations));
 }
 
+/// Throws Error for what is neither a file nor begins as a mnemonic: it was meant as a file.
+void require_mnemonic_or_file(const std::string& what) {
+  const std::string first = what.substr(0, what.find('.'));
+  if (first == "wgmma" || first == "mma" || first == "tcgen05") return;
+  throw Error({.field = shortened(what),
+               .seen = "no such file",
+               .expected = "a vector file, or a mnemonic that begins with wgmma.mma_async, mma.sync or tcgen05"});
+}
+
 /// The kernel of a file's instruction, or of a mnemonic with what flags say about memory.
 Kernel kernel_of(const PtxFlags& flags) {
-  if (!std::filesystem::exists(flags.what)) {
+  std::error_code error;
+  if (!std::filesystem::exists(flags.what, error)) {
+    require_mnemonic_or_file(flags.what);
     const Instruction instruction = require_mnemonic(flags.what, flags.file.target);
     return ptx_kernel(
         instruction,

@@ -321,8 +321,10 @@ void add_simulate(CLI::App& app, Context& context) {
   command->add_option("--after", flags->after,
                       "a file with results: what its instruction left is the state that this one begins with");
   command->add_option("--case", flags->show_case, "case to show; default 0, of a K loop the last step");
-  command->add_option("--rows", flags->rows, "rows of D to show")->capture_default_str();
-  command->add_option("--cols", flags->cols, "columns of D to show")->capture_default_str();
+  command->add_option("--rows", flags->rows, "rows of D to show")->check(CLI::Range(1, 1 << 24))->capture_default_str();
+  command->add_option("--cols", flags->cols, "columns of D to show")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
   command->add_flag("--hex", flags->hex, "show bits instead of values");
   command->add_flag("--lint", flags->lint,
                     "compute nothing: say what is legal but suspicious in any case; exit code 1 when anything is");

@@ -198,7 +198,10 @@ class Reader {
       return;
     }
     refuse(part, seen);
+    // What stands behind a word that is not understood cannot be told from what should stand there: one mistake, one
+    // message.
     if (part.miss == Miss::skip || begins_like(part, seen)) words_.take(seen);
+    else stopped_ = true;
   }
 
   void read(const Part& part) {
