@@ -37,7 +37,8 @@ const test::BadRequests bad_requests({
     {"layout ldst --shape 16x32bx2 --num 4 --split 2147483647 --csv", "split = 2147483647"},
     {"layout ldst --shape 16x32bx2 --num 4 --split -5", "split = -5"},
     {"layout scales --rows 4611686018427387904 --blocks 4 --pack $GOLDEN $OUT", "scale matrix"},
-    {"encode idesc --kind mxf4nvf4 --m 128 --n 64 --a e2m1 --b e2m1 --scale-type tf32", "scale_type = tf32"},
+    {"encode idesc --kind mxf4nvf4 --m 128 --n 64 --a e2m1 --b e2m1 --scale-type tf32",
+     "--scale-type = tf32: legal is ue8m0 or ue4m3"},
 });
 
 }  // namespace

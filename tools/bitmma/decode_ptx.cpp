@@ -499,7 +499,7 @@ std::string template_arguments_of(std::string_view text, const Instruction& inst
     word.clear();
   }
   std::vector<std::string> said;
-  if (std::holds_alternative<Tcgen05Mma>(instruction)) {
+  if (has_descriptor(instruction)) {
     if (types.size() >= 3) said.push_back(fmt::format("A {}, B {}, D {}", types[0], types[1], types[2]));
     if (numbers.size() >= 2) said.push_back(fmt::format("M = {}, N = {}", numbers[0], numbers[1]));
   }
