@@ -13,7 +13,7 @@ inline void append(std::vector<uint8_t>& bytes, std::string_view text) {
   bytes.insert(bytes.end(), text.begin(), text.end());
 }
 inline void append(std::vector<uint8_t>& bytes, uint64_t number, int size) {
-  for (int i = 0; i < size; ++i) bytes.push_back(static_cast<uint8_t>(number >> 8 * i));
+  for (int i = 0; i < size; ++i) bytes.push_back(i < 8 ? static_cast<uint8_t>(number >> 8 * i) : uint8_t{0});
 }
 
 /// An array of at most 4 KiB, whose header mostly says the truth.
