@@ -75,10 +75,14 @@ inline std::vector<uint8_t> npz_file(Bytes& in) {
 }
 
 inline std::vector<uint8_t> raw_file(Bytes& in) {
-  if (one_in(in, 4)) return in.ConsumeBool() ? npz_file(in) : npy_file(in);
   if (one_in(in, 4)) return in.ConsumeRemainingBytes<uint8_t>();
   const auto data_bytes = in.ConsumeIntegralInRange<std::size_t>(0, one_in(in, 8) ? 70000 : 64);
   const std::string header = in.ConsumeRemainingBytesAsString();
+  // No header begins with a letter: what follows one makes arrays of NumPy.
+  if (!header.empty() && header.front() >= 'A' && header.front() <= 'Z') {
+    Bytes rest(reinterpret_cast<const uint8_t*>(header.data()) + 1, header.size() - 1);
+    return header.front() < 'N' ? npy_file(rest) : npz_file(rest);
+  }
   std::vector<uint8_t> made(8);
   for (std::size_t i = 0; i < 8; ++i) made[i] = static_cast<uint8_t>(header.size() >> 8 * i);
   made.insert(made.end(), header.begin(), header.end());
