@@ -117,12 +117,18 @@ std::vector<int64_t> lines_of(std::span<const PlacedElement> elements) {
   return lines;
 }
 
+/// The place of the line of `byte` among `lines`.
+std::optional<int64_t> place_of_line(const std::vector<int64_t>& lines, int64_t byte) {
+  const auto at = std::ranges::lower_bound(lines, byte / line_bytes);
+  if (at == lines.end() || *at != byte / line_bytes) return std::nullopt;
+  return at - lines.begin();
+}
+
 /// The line of a picture that holds byte `byte`, if it is drawn.
 std::optional<size_t> line_index(const Picture& picture, const std::vector<int64_t>& lines, int64_t byte) {
-  const auto at = std::ranges::lower_bound(lines, byte / line_bytes);
-  const auto index = static_cast<size_t>(at - lines.begin());
-  if (at == lines.end() || *at != byte / line_bytes || index >= picture.rows.size()) return std::nullopt;
-  return index;
+  const std::optional<int64_t> place = place_of_line(lines, byte);
+  if (!place || *place >= std::ssize(picture.rows)) return std::nullopt;
+  return static_cast<size_t>(*place);
 }
 
 /// An element takes a hundred bytes on its way into a picture, and nobody looks at a million of them.
@@ -309,6 +315,10 @@ Picture picture_of_smem(const SmemMap& map, int max_lines) {
               stride_along_rows ? 0 : atom);
   }
   return picture;
+}
+
+std::optional<int64_t> line_of(std::span<const PlacedElement> elements, int64_t byte) {
+  return place_of_line(lines_of(elements), byte);
 }
 
 void mark_elements(Picture& picture, std::span<const PlacedElement> elements,

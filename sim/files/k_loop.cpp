@@ -178,6 +178,7 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
   const Steps loop(file, steps);
   std::optional<VectorBuilder> builder;
   KLoop result{.steps = steps};
+  if (whole_d) result.recorded.emplace();
   for (int64_t index = 0; index < cases; ++index) {
     // The operands lie still while D goes on: the tile is made of all steps first, those after the first with any C.
     std::vector<Case> parts{first_step(loop, index, instruction, defaults, placement)};
@@ -191,19 +192,13 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
     const bool has_c = parts.front().logical.c.has_value();
     for (int64_t step = 0; step < steps; ++step) {
       Case& one = parts[static_cast<size_t>(step)];
-      if (step + 1 == steps && whole_d) {
-        TensorFile last = loop.matrices(index, step, &d);
-        last.set(part_of(*whole_d, index, 0, whole_d->shape[1], 0, whole_d->shape[2]));
-        VectorFile recorded = as_vector_file(std::move(last), defaults);
-        recorded.first_case = index;
-        const Comparison comparison = verify(recorded, 1);
-        if (result.recorded) *result.recorded += comparison;
-        else result.recorded = comparison;
-      }
       if (step > 0) {
-        const VectorFile with_d = as_vector_file(loop.matrices(index, step, &d), defaults);
-        one = placed(with_d, placement, index * steps + step);
+        TensorFile matrices = loop.matrices(index, step, &d);
+        if (step + 1 == steps && whole_d)
+          matrices.set(part_of(*whole_d, index, 0, whole_d->shape[1], 0, whole_d->shape[2]));
+        one = placed(as_vector_file(std::move(matrices), defaults), placement, index * steps + step);
       }
+      const std::optional<Matrix> recorded = one.logical.d;  // of the last step, where the file has it
       const Operands operands = operands_of(one.instruction, one.logical);
       tile.move_in(one, step);
       const Operands read = gather_operands(one.instruction, one.target, one.before);
@@ -215,6 +210,7 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
       }
       execute_case(one, true);
       d = *one.logical.d;
+      if (recorded) *result.recorded += compare_case(one.instruction, index, *recorded, d);
       if (!has_c) one.logical.c.reset();  // all steps have the same parts; the states have it
       if (!builder) builder.emplace(one.instruction, one.target);
       builder->add(one);
@@ -260,23 +256,22 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
     const FieldInfo& field = info(rule.field);
     if (rule.access == Access::write || field.is_number) continue;
     const Tensor* left = field.after.empty() ? nullptr : previous.file.find(field.after);
-    const Tensor* alone = previous.file.find(field.name);
-    const Tensor* from = left ? left : file.find(field.name) ? nullptr : alone;
+    const Tensor* own = file.find(field.name);
+    const Tensor* from = left ? left : own ? nullptr : previous.file.find(field.name);
     if (!from) continue;
     const Tensor last = last_steps_of(*from, k_loop_steps(previous));
-    const Tensor* own = file.find(field.name);
     if (own && left && !own->shape.empty() && !last.shape.empty() && own->shape[0] != last.shape[0]) {
       throw Error({.field = file.path,
                    .seen = std::to_string(own->shape[0]) + " cases",
                    .expected = fmt::format("{}, as {} leaves", last.shape[0], previous.file.path)});
     }
-    Tensor tensor = with_columns_of(last, rule.field == Field::tmem ? file.find(field.name) : nullptr);
+    Tensor tensor = with_columns_of(last, rule.field == Field::tmem ? own : nullptr);
     tensor.name = field.name;
     file.set(std::move(tensor));
     ++taken;
   }
   // What the file records of its own state says nothing of this one.
-  for (const std::string_view name : {"a", "b", "c", "d", "sfa", "sfb"}) file.erase(name);
+  for (const std::string_view name : logical_tensor_names) file.erase(name);
   for (const FieldInfo& field : state_fields) {
     if (!field.after.empty()) file.erase(field.after);
   }

@@ -1,9 +1,10 @@
 // Arrays as numpy.save and numpy.savez write them.
 //
 //   .npy  93 'NUMPY' 1 0  76 00  {'descr': '<f2', 'fortran_order': False, 'shape': (64, 16), }  data
-//   .npz  a zip archive of these, not compressed: a.npy, b.npy, ...; a string such as instruction='wgmma...', or a
-//   whole
-//         number such as scale_d=0, is a key
+//   .npz  a zip archive of these, not compressed: a.npy, b.npy, ...
+//
+// Among the arrays of an archive, a string such as instruction='wgmma...' and a whole number such as scale_d=0 are
+// keys.
 //
 // Source: numpy.lib.format, and section 4 of PKWARE's APPNOTE.TXT.
 #pragma once

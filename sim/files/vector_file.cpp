@@ -276,11 +276,21 @@ void read_target(VectorFile& vectors, const std::vector<Instruction>& instructio
   }
 }
 
-void check_tensor(const Tensor& tensor, const TensorRule& rule, int64_t cases, Checker& check, std::string fix) {
+/// What to do about a plain matrix of another shape.
+std::string fix_of_shape(const TensorRule& rule, const VectorFile& vectors) {
+  const bool has_k = !vectors.has_state && (rule.name == "a" || rule.name == "b");
+  if (!has_k) return "the first extent is the number of cases";
+  return fmt::format(
+      "the first extent is the number of cases; simulate takes any multiple of K = {} as a K loop, and "
+      "with -o writes its steps for the other commands",
+      mma_of(vectors.instruction).k);
+}
+
+void check_tensor(const Tensor& tensor, const TensorRule& rule, const VectorFile& vectors, Checker& check) {
   if (!is_one_of(tensor.dtype, rule.dtypes)) {
     check.refuse(fmt::format("tensor {} dtype", rule.name), tensor.dtype, std::string(rule.dtypes.front()));
   }
-  std::vector<int64_t> expected{cases};
+  std::vector<int64_t> expected{vectors.cases};
   expected.insert(expected.end(), rule.shape.begin(), rule.shape.end());
   const bool any_last = expected.back() == -1;
   // A last extent of 1 may be left out.
@@ -291,7 +301,8 @@ void check_tensor(const Tensor& tensor, const TensorRule& rule, int64_t cases, C
   if (same) return;
   std::string legal = print_shape(expected);
   if (any_last) legal = fmt::format("{}...]", legal.substr(0, legal.size() - 3));
-  check.refuse(fmt::format("tensor {} shape", rule.name), print_shape(tensor.shape), legal, std::move(fix));
+  check.refuse(fmt::format("tensor {} shape", rule.name), print_shape(tensor.shape), legal,
+               fix_of_shape(rule, vectors));
 }
 
 /// The instructions of all cases, each once, that of case 0 first: immediates may differ from case to case.
@@ -585,16 +596,6 @@ bool has_scale_d(const Instruction& instruction) {
                              [](const ImmediateInfo& one) { return one.name == "scale_d"; });
 }
 
-/// What to do about a plain matrix of another shape.
-std::string fix_of_shape(const TensorRule& rule, const VectorFile& vectors) {
-  const bool has_k = !vectors.has_state && (rule.name == "a" || rule.name == "b");
-  if (!has_k) return "the first extent is the number of cases";
-  return fmt::format(
-      "the first extent is the number of cases; simulate takes any multiple of K = {} as a K loop, and "
-      "with -o writes its steps for the other commands",
-      mma_of(vectors.instruction).k);
-}
-
 /// Types that the caller gives for an instruction that says its own.
 void require_same_types(const Instruction& instruction, const VectorFileDefaults& defaults, Checker& check) {
   const std::optional<Mma> mma = is_mma(instruction) ? std::optional(mma_of(instruction)) : std::nullopt;
@@ -665,22 +666,18 @@ VectorFile checked(const TensorFile& all, const VectorFileDefaults& defaults) {
   }
   if (vectors.cases == 0) check.refuse("cases", "0", "at least 1", "an empty file proves nothing");
   for (const TensorRule& rule : rules) {
-    if (const Tensor* tensor = vectors.file.find(rule.name))
-      check_tensor(*tensor, rule, vectors.cases, check, fix_of_shape(rule, vectors));
+    if (const Tensor* tensor = vectors.file.find(rule.name)) check_tensor(*tensor, rule, vectors, check);
   }
   check.stop_if_refused();
   // Cases of other shapes and types have the same tensors, as far as the file has them.
   for (const Instruction& one : instructions) {
     for (const TensorRule& rule : tensor_rules(one, vectors.has_state)) {
-      if (const Tensor* tensor = vectors.file.find(rule.name))
-        check_tensor(*tensor, rule, vectors.cases, check, fix_of_shape(rule, vectors));
+      if (const Tensor* tensor = vectors.file.find(rule.name)) check_tensor(*tensor, rule, vectors, check);
     }
     check.stop_if_refused();
   }
   return vectors;
 }
-
-constexpr auto logical_names = std::to_array<std::string_view>({"a", "b", "c", "d", "sfa", "sfb"});
 
 /// Immediates that a whole file has are keys. As a tensor such a one would be overlooked.
 void require_keys(const TensorFile& file) {
@@ -709,7 +706,7 @@ void add_case_extent(TensorFile& file) {
   };
   if (!is_plain("a") || !is_plain("b")) return;
   for (Tensor& tensor : file.tensors) {
-    if (std::ranges::find(logical_names, std::string_view(tensor.name)) != logical_names.end() &&
+    if (std::ranges::find(logical_tensor_names, std::string_view(tensor.name)) != logical_tensor_names.end() &&
         tensor.shape.size() == 2)
       tensor.shape.insert(tensor.shape.begin(), 1);
   }

@@ -217,9 +217,8 @@ namespace {
 
 /// The name of the file is the name of the array, which must mean something.
 void require_array_name(const TensorFile& file) {
-  constexpr auto names = std::to_array<std::string_view>({"a", "b", "c", "d", "sfa", "sfb"});
   for (const Tensor& array : file.tensors) {
-    if (std::ranges::find(names, array.name) != names.end()) continue;
+    if (std::ranges::find(logical_tensor_names, array.name) != logical_tensor_names.end()) continue;
     throw Error({.field = file.path,
                  .seen = fmt::format("an array called {}", array.name),
                  .expected = "a.npy, b.npy, c.npy, d.npy, sfa.npy or sfb.npy",

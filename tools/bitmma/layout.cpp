@@ -154,11 +154,7 @@ void print_places(Context& context, const CuteView& view, const std::vector<std:
 /// The elements that --row and --col, --byte or --csv ask for; nothing where none of them is given.
 std::optional<std::vector<std::pair<int, int>>> asked_elements(const CuteView& view) {
   const int rows = static_cast<int>(view.cute.rows), cols = static_cast<int>(view.cute.cols);
-  if (view.byte && (view.query.row || view.query.col)) {
-    throw Error({.field = "--row, --col",
-                 .seen = "beside --byte",
-                 .expected = "one question: where an element is, or which elements a byte holds"});
-  }
+  if (view.byte) view.query.refuse_beside("--byte", "a byte holds");
   if (view.query.one_element(rows, cols)) return {{{*view.query.row, *view.query.col}}};
   if (!view.byte && !view.query.csv) return std::nullopt;
   const int64_t bytes = std::max(1, view.cute.element_bits / 8);
@@ -252,6 +248,13 @@ void answer_nothing(Context& context, const Query& query, const std::string& pla
   if (query.json) context.terminal.out << "[]\n";
   context.terminal.err << fmt::format("{} holds no element\n", place);
   context.exit_code = exit_differs;
+}
+
+void Query::refuse_beside(std::string_view flags, std::string_view reverse) const {
+  if (!row && !col) return;
+  throw Error({.field = "--row, --col",
+               .seen = fmt::format("beside {}", flags),
+               .expected = fmt::format("one question: where an element is, or which elements {}", reverse)});
 }
 
 bool Query::one_element(int rows, int cols) const {

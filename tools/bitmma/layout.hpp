@@ -18,6 +18,8 @@ struct Query {
   void add(CLI::App& command);
   /// True when one element is asked for. Throws Error when half of it is, or it lies outside.
   bool one_element(int rows, int cols) const;
+  /// Beside `flags`, which ask the other way round: "which elements " + `reverse`. Throws Error for a row or a column.
+  void refuse_beside(std::string_view flags, std::string_view reverse) const;
 };
 
 /// --svg: a picture of what the command otherwise prints as text.

@@ -189,11 +189,7 @@ std::optional<std::vector<MatrixPlace>> asked_elements(const FragmentFlags& flag
     if (!flags.query.one_element(map.rows(), map.cols())) return std::nullopt;
     return {{{*flags.query.row, *flags.query.col}}};
   }
-  if (flags.query.row || flags.query.col) {
-    throw Error({.field = "--row, --col",
-                 .seen = "beside --thread, --register, --bit or --element",
-                 .expected = "one question: where an element is, or which elements are there"});
-  }
+  flags.query.refuse_beside("--thread, --register, --bit or --element", "are there");
   const int last_thread = map.threads() - 1, registers = map.registers();
   if (!flags.thread) {
     throw Error({.field = "--thread",

@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
-#include <set>
+#include <span>
 
 #include "bitmma/analysis/draw.hpp"
 #include "bitmma/descriptor/descriptor_meaning.hpp"
@@ -71,15 +70,13 @@ std::string place_of_byte(const SmemFlags& flags) {
 }
 
 /// Lines of the picture that show the elements: as many as are asked for, or more, while it stays a picture.
-int lines_for(const SmemFlags& flags, const SmemMap& map, const std::vector<std::pair<int, int>>& asked) {
-  constexpr int64_t line_bytes = 128, most = 256;
-  std::set<int64_t> lines;
-  for (const PlacedElement& e : placed_elements(map)) lines.insert(e.byte / line_bytes);
+int lines_for(const SmemFlags& flags, const SmemMap& map, std::span<const PlacedElement> elements,
+              const std::vector<std::pair<int, int>>& asked) {
+  constexpr int64_t most = 256;
   int64_t needed = flags.max_lines;
   for (const auto& [row, col] : asked) {
-    const auto line = lines.find(map.place_of(row, col).byte / line_bytes);
-    const int64_t index = std::distance(lines.begin(), line);
-    if (index < most) needed = std::max(needed, index + 1);
+    const std::optional<int64_t> line = line_of(elements, map.place_of(row, col).byte);
+    if (line && *line < most) needed = std::max(needed, *line + 1);
   }
   return static_cast<int>(needed);
 }
@@ -103,8 +100,9 @@ void write_svg(Context& context, const SmemFlags& flags, const SmemMap& map) {
   std::vector<std::pair<int, int>> asked;
   if (flags.byte) asked = map.elements_at(*flags.byte);
   if (flags.query.row) asked.emplace_back(*flags.query.row, *flags.query.col);
-  Picture picture = picture_of_smem(map, lines_for(flags, map, asked));
-  if (!asked.empty()) mark_elements(picture, placed_elements(map), asked);
+  const std::vector<PlacedElement> elements = asked.empty() ? std::vector<PlacedElement>{} : placed_elements(map);
+  Picture picture = picture_of_smem(map, lines_for(flags, map, elements, asked));
+  if (!asked.empty()) mark_elements(picture, elements, asked);
   else if (flags.byte) return answer_nothing(context, {}, place_of_byte(flags));
   flags.svg.write(context, picture);
 }
@@ -158,11 +156,7 @@ void draw(Context& context, const SmemFlags& flags, const SmemMap& map) {
 }
 
 void run_smem(Context& context, const SmemFlags& flags) {
-  if (flags.byte && (flags.query.row || flags.query.col)) {
-    throw Error({.field = "--row, --col",
-                 .seen = "beside --byte",
-                 .expected = "one question: where an element is, or which elements a byte holds"});
-  }
+  if (flags.byte) flags.query.refuse_beside("--byte", "a byte holds");
   if (flags.atom) return show_atom(context, flags);
   const SmemMap map(require_matrix(flags));
   const SmemMatrix& matrix = map.matrix();

@@ -70,11 +70,7 @@ bool take_asked(const TmemFlags& flags, std::vector<TmemElement>& elements) {
                   [&](const TmemElement& e) { return e.row != *flags.query.row || e.col != *flags.query.col; });
     return true;
   }
-  if (flags.query.row || flags.query.col) {
-    throw Error({.field = "--row, --col",
-                 .seen = "beside --cta, --lane or --column",
-                 .expected = "one question: where an element is, or which elements a cell holds"});
-  }
+  flags.query.refuse_beside("--cta, --lane or --column", "a cell holds");
   if (!flags.lane || !flags.column) {
     throw Error({.field = "--lane, --column", .seen = "(missing)", .expected = "both"});
   }

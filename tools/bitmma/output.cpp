@@ -125,7 +125,7 @@ std::string print_evidence(const Instruction& instruction, Target target) {
 std::vector<Choice> choices_of(const VectorFile& vectors) {
   // No choice depends on the logical matrices beside a state, which take long to read.
   VectorFile states = known_part(vectors);
-  for (const std::string_view name : {"a", "b", "c", "d", "sfa", "sfb"}) {
+  for (const std::string_view name : logical_tensor_names) {
     if (vectors.has_state) states.file.erase(name);
   }
   std::vector<Choice> all;

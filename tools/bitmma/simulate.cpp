@@ -122,8 +122,7 @@ Json show_json(Context& context, const SimulateFlags& flags, const VectorFile& v
     json.update({{"m", mma.m}, {"n", mma.n}, {"k", mma.k}});
     json.update({{"a_type", info(mma.a).name}, {"b_type", info(mma.b).name}, {"d_type", info(mma.d).name}});
   }
-  json["chosen"] = Json::array();
-  for (const Choice& choice : choices_of(vectors)) json["chosen"].push_back(choice.what);
+  json["chosen"] = to_json(choices_of(vectors));
   json["warnings"] = to_json(warnings_of(one));
   const Matrix d = computed_d(one);
   Json rows = Json::array();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,6 +33,8 @@ std::string draw_smem(std::span<const PlacedElement> elements, int element_bits,
 Picture picture_of_smem(std::span<const PlacedElement> elements, int element_bits, int max_lines = 32);
 /// The same of a matrix as its descriptor says it lies, with a title, its layout, and LBO and SBO as arrows.
 Picture picture_of_smem(const SmemMap& map, int max_lines = 32);
+/// Which line of such a picture holds `byte`, were all of them drawn; nothing where no element is in that line.
+std::optional<int64_t> line_of(std::span<const PlacedElement> elements, int64_t byte);
 /// Frames the units of these (row, col) in a picture of `elements`, and says in a note where each element is.
 void mark_elements(Picture& picture, std::span<const PlacedElement> elements,
                    std::span<const std::pair<int, int>> marked);

@@ -8,6 +8,7 @@
 // computed from them. Unknown keys and tensors are kept. The format is described in docs/vectors.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@
 namespace bitmma {
 
 inline constexpr std::string_view vector_format = "bitmma-vectors-1";
+
+/// The logical matrices that a file may have.
+inline constexpr auto logical_tensor_names = std::to_array<std::string_view>({"a", "b", "c", "d", "sfa", "sfb"});
 
 /// What one tensor of a file looks like. The first extent is the number of cases; -1 takes any positive number.
 struct TensorRule {
