@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <vector>
 
 #include "bitmma/core/bits.hpp"
@@ -11,17 +12,8 @@
 namespace bitmma {
 namespace {
 
-/// +-magnitude * 2^(exponent - fraction), the form in which terms are aligned.
-struct Aligned {
-  bool negative = false;
-  uint64_t magnitude = 0;
-  int exponent = 0;  // the one that e_max is taken over
-  int fraction = 0;
-  bool has_exponent = true;  // false for a term that e_max does not see
-};
-
 /// `term` in units of 2^quantum, the rest dropped.
-int64_t align(const Aligned& term, int quantum, bool toward_negative) {
+int64_t align(const AlignedTerm& term, int quantum, bool toward_negative) {
   if (term.magnitude == 0) return 0;  // its exponent is not bounded by e_max
   const int shift = term.exponent - term.fraction - quantum;
   if (shift >= 0) {
@@ -34,11 +26,11 @@ int64_t align(const Aligned& term, int quantum, bool toward_negative) {
   return term.negative ? -kept : kept;
 }
 
-Aligned aligned_product(const Deviations& deviations, const ExactTerm& term) {
-  Aligned product{.negative = term.product.negative,
-                  .magnitude = term.product.magnitude,
-                  .exponent = term.exponent(),
-                  .fraction = term.exponent() - term.product.exponent};
+AlignedTerm aligned_product(const Deviations& deviations, const ExactTerm& term) {
+  AlignedTerm product{.negative = term.product.negative,
+                      .magnitude = term.product.magnitude,
+                      .exponent = term.exponent(),
+                      .fraction = term.exponent() - term.product.exponent};
   if (deviations.product_normalised && product.magnitude != 0) {
     const int raise = 63 - std::countl_zero(product.magnitude) - product.fraction;
     product.exponent += raise;
@@ -49,7 +41,7 @@ Aligned aligned_product(const Deviations& deviations, const ExactTerm& term) {
 }
 
 /// Sixteen products of e2m1 summed exactly, times both scales. Only the scales' exponents align.
-Aligned aligned_group(std::span<const ExactTerm> terms) {
+AlignedTerm aligned_group(std::span<const ExactTerm> terms) {
   int64_t quarters = 0;
   bool something = false;
   for (const ExactTerm& term : terms) {
@@ -61,28 +53,16 @@ Aligned aligned_group(std::span<const ExactTerm> terms) {
   const ExactTerm& first = terms.front();
   const Decoded &scale_a = *first.scale_a, &scale_b = *first.scale_b;
   return {.negative = quarters < 0,
+          // A group that cancels keeps its exponent; one with nothing in it has none.
+          .has_exponent = something && scale_a.significand != 0 && scale_b.significand != 0,
           .magnitude = static_cast<uint64_t>(std::abs(quarters)) * scale_a.significand * scale_b.significand,
           .exponent = scale_a.exponent + scale_b.exponent,
-          .fraction = first.exponent() - first.product.exponent,  // the mantissa bits of all four factors
-          // A group that cancels keeps its exponent; one with nothing in it has none.
-          .has_exponent = something && scale_a.significand != 0 && scale_b.significand != 0};
-}
-
-std::vector<Aligned> aligned_terms(const AccumulatorModel& model, std::span<const ExactTerm> terms) {
-  std::vector<Aligned> aligned;
-  aligned.reserve(terms.size() + 1);  // and C
-  if (model.scaling == Scaling::groups_of_16) {
-    for (size_t first = 0; first < terms.size(); first += group_size)
-      aligned.push_back(aligned_group(terms.subspan(first, group_size)));
-  } else {
-    for (const ExactTerm& term : terms) aligned.push_back(aligned_product(model.deviations, term));
-  }
-  return aligned;
+          .fraction = first.exponent() - first.product.exponent};  // the mantissa bits of all four factors
 }
 
 /// What is added to a sum so that c counts exactly: one unit toward zero when what was dropped of c points the other
 /// way than the sum.
-int64_t correction_of_c(const Aligned& c, int quantum, int64_t sum) {
+int64_t correction_of_c(const AlignedTerm& c, int quantum, int64_t sum) {
   const int drop = quantum - (c.exponent - c.fraction);
   const bool dropped = drop > 0 && (c.magnitude & low_mask(std::min(drop, 63))) != 0;
   if (dropped && sum > 0 && c.negative) return -1;
@@ -103,31 +83,6 @@ uint32_t round_sum(const AccumulatorModel& model, Exact sum) {
   return static_cast<uint32_t>(code);
 }
 
-uint32_t finite_sum(const AccumulatorModel& model, std::span<const ExactTerm> terms, const Decoded& c) {
-  const Deviations& deviations = model.deviations;
-  std::vector<Aligned> aligned = aligned_terms(model, terms);
-  const Aligned c_term{.negative = c.negative,
-                       .magnitude = c.significand,
-                       .exponent = c.exponent,
-                       .fraction = info(model.output).mantissa_bits,
-                       .has_exponent = c.significand != 0};
-  aligned.push_back(c_term);
-
-  int max_exponent = model.floor_exponent;
-  for (const Aligned& term : aligned) {
-    if (term.has_exponent) max_exponent = std::max(max_exponent, term.exponent);
-  }
-  const int quantum = max_exponent - model.fraction_bits;
-  int64_t sum = 0;
-  for (const Aligned& term : aligned) sum += align(term, quantum, deviations.align_toward_negative);
-  if (deviations.c_after_sum) sum += correction_of_c(c_term, quantum, sum);
-
-  const bool negative_zero = std::ranges::all_of(aligned, &Aligned::negative);
-  return round_sum(model, {.negative = sum == 0 ? negative_zero : sum < 0,
-                           .magnitude = static_cast<uint64_t>(std::abs(sum)),
-                           .exponent = quantum});
-}
-
 /// One step: all its terms are fused.
 uint32_t sum_of_step(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,
                      int scale_input_d) {
@@ -138,10 +93,46 @@ uint32_t sum_of_step(const AccumulatorModel& model, std::span<const ExactTerm> t
     const bool passes_payload = model.deviations.c_nan_payload_passed && c_value.number == NumberClass::nan;
     return passes_payload ? *c | 1u << (info(model.output).mantissa_bits - 1) : *special;
   }
-  return finite_sum(model, terms, c_value);
+  return sum_aligned(model, aligned_terms(model, terms), c_value).code;
 }
 
 }  // namespace
+
+std::vector<AlignedTerm> aligned_terms(const AccumulatorModel& model, std::span<const ExactTerm> terms) {
+  std::vector<AlignedTerm> aligned;
+  aligned.reserve(terms.size());
+  if (model.scaling == Scaling::groups_of_16) {
+    for (size_t first = 0; first < terms.size(); first += group_size)
+      aligned.push_back(aligned_group(terms.subspan(first, group_size)));
+  } else {
+    for (const ExactTerm& term : terms) aligned.push_back(aligned_product(model.deviations, term));
+  }
+  return aligned;
+}
+
+StepSum sum_aligned(const AccumulatorModel& model, std::span<const AlignedTerm> terms, const Decoded& c) {
+  const Deviations& deviations = model.deviations;
+  const AlignedTerm c_term{.negative = c.negative,
+                           .has_exponent = c.significand != 0,
+                           .magnitude = c.significand,
+                           .exponent = c.exponent,
+                           .fraction = info(model.output).mantissa_bits};
+  constexpr int none = std::numeric_limits<int>::min();
+  int own_max = c_term.has_exponent ? c_term.exponent : none;
+  bool negative_zero = c_term.negative;
+  for (const AlignedTerm& term : terms) {
+    if (term.has_exponent) own_max = std::max(own_max, term.exponent);
+    negative_zero &= term.negative;
+  }
+  const int quantum = std::max(model.floor_exponent, own_max) - model.fraction_bits;
+  int64_t sum = align(c_term, quantum, deviations.align_toward_negative);
+  for (const AlignedTerm& term : terms) sum += align(term, quantum, deviations.align_toward_negative);
+  if (deviations.c_after_sum) sum += correction_of_c(c_term, quantum, sum);
+  const Exact exact{.negative = sum == 0 ? negative_zero : sum < 0,
+                    .magnitude = static_cast<uint64_t>(std::abs(sum)),
+                    .exponent = quantum};
+  return {.code = round_sum(model, exact), .max_exponent = own_max == none ? StepSum{}.max_exponent : own_max};
+}
 
 uint32_t fused_sum(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,
                    int scale_input_d) {

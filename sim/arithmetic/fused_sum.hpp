@@ -10,13 +10,37 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "bitmma/arithmetic/accumulator_model.hpp"
 #include "terms.hpp"
 
 namespace bitmma {
+
+/// +-magnitude * 2^(exponent - fraction), the form in which terms are aligned.
+struct AlignedTerm {
+  bool negative = false;
+  bool has_exponent = true;  // false for a term that e_max does not see
+  uint64_t magnitude = 0;
+  int exponent = 0;  // the one that e_max is taken over
+  int fraction = 0;
+};
+
+/// What the model aligns, C apart: a product each, or a group of sixteen. Of the model only its scaling and what it
+/// says of exponents of products count. The terms are finite.
+std::vector<AlignedTerm> aligned_terms(const AccumulatorModel& model, std::span<const ExactTerm> terms);
+
+/// D of one step, and its e_max before the floor raised it: what lies above every floor where nothing has an exponent.
+struct StepSum {
+  uint32_t code = 0;
+  int max_exponent = std::numeric_limits<int>::max();
+};
+
+/// One step: all `terms` and a finite `c`.
+StepSum sum_aligned(const AccumulatorModel& model, std::span<const AlignedTerm> terms, const Decoded& c);
 
 /// `c` holds a code of model.output and counts c * 2^-scale_input_d.
 uint32_t fused_sum(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,

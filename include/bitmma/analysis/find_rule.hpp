@@ -1,0 +1,98 @@
+// From results alone to the rule of addition: which accumulator model computes what a device answered. No row of the
+// table is believed; hypotheses are eliminated by D bits, and what no bit decides is said to be open.
+//
+//   RuleSearch search(instruction, target, seed);
+//   while (!search.settled()) {
+//     observations = what the device answers to operands_of(instruction, target, one) of search.next_cases(16);
+//     search.observe(observations);
+//   }
+//   search.result().facts          {"fraction bits", "25"}, {"floor", "none", open: "-160..-104"}, ...
+//   differences(row, search.result())         {"fraction bits: the row says 24, the results say 25"}
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bitmma/arithmetic/accumulator_model.hpp"
+#include "bitmma/arithmetic/operands.hpp"
+#include "bitmma/instruction/instruction.hpp"
+#include "bitmma/stimulus/random_operands.hpp"
+
+namespace bitmma {
+
+/// The operands of a case, by name: the same on every machine.
+struct RuleCase {
+  std::optional<Distribution> distribution = {};  // of random_operands; without one a probe: a few terms far apart
+  uint64_t seed = 0, case_index = 0;
+
+  bool operator==(const RuleCase&) const = default;
+};
+
+/// "ties, seed 3, case 2", "probe, seed 3, case 17".
+std::string print(const RuleCase& one);
+
+/// The operands that a case stands for, C included. Throws Error when the instruction moves data.
+Operands operands_of(const Instruction& instruction, Target target, const RuleCase& one);
+
+/// What a device answered: operands and its D, M x N.
+struct RuleObservation {
+  Operands operands = {};
+  Matrix d = {};
+};
+
+/// One fact about a rule, and the other values that give the same bits in all that was observed.
+struct RuleFact {
+  std::string name = {};               // "fraction bits"
+  std::string value = {};              // "25"
+  std::vector<std::string> open = {};  // "20..24"
+
+  bool operator==(const RuleFact&) const = default;
+};
+
+struct FoundRule {
+  /// A rule that gives every bit: the target's row where it does, else the simplest. Nothing where none does.
+  std::optional<AccumulatorModel> rule = {};
+  /// All rules that do, those nearest to the target's row first; no more than max_survivors of them.
+  std::vector<AccumulatorModel> survivors = {};
+  std::vector<RuleFact> facts = {};  // of `rule`, or else of `nearest`
+  int64_t outputs = 0;               // that were observed
+  /// Where no rule gives every bit: the one that misses the fewest, and how many.
+  std::optional<AccumulatorModel> nearest = {};
+  int64_t nearest_mismatches = 0;
+  int terms = 0;  // of one output: the stored columns of A
+
+  static constexpr int max_survivors = 512;
+};
+
+/// Eliminates hypotheses, and asks for the cases that tell apart those that are left. The same cases and the same
+/// result for the same seed and answers, with any number of threads.
+class RuleSearch {
+ public:
+  /// Throws Error when the instruction moves data, or no row of arithmetic has its types on the target.
+  RuleSearch(const Instruction& instruction, Target target, uint64_t seed, int threads = 2);
+  ~RuleSearch();
+  RuleSearch(RuleSearch&&) noexcept;
+  RuleSearch& operator=(RuleSearch&&) noexcept;
+
+  /// Cases to run next, at most `count`, none once the search has settled.
+  std::vector<RuleCase> next_cases(int count);
+  /// Eliminates what these contradict. Throws Error when operands or D are not the instruction's.
+  void observe(std::span<const RuleObservation> observations);
+  /// True when nothing is left, or what is left could not be told apart by the cases of several rounds.
+  bool settled() const;
+  FoundRule result() const;
+
+ private:
+  class Search;
+  std::unique_ptr<Search> search_;
+};
+
+/// Every fact of `row` that the results contradict, compared with the rule that comes nearest to the row: "fraction
+/// bits: the row says 24, the results say 25". Empty when the row gives every bit that was observed.
+std::vector<std::string> differences(const AccumulatorModel& row, const FoundRule& found);
+
+}  // namespace bitmma

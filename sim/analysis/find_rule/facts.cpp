@@ -1,0 +1,106 @@
+#include "facts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "outputs.hpp"
+
+namespace bitmma {
+namespace {
+
+std::string_view print(Arithmetic arithmetic) {
+  switch (arithmetic) {
+    case Arithmetic::integer: return "exact sum of integers";
+    case Arithmetic::popcount: return "popcount";
+    case Arithmetic::fma_chain: return "c, then one IEEE multiply-add a k";
+    case Arithmetic::fma_pairs: return "IEEE operations instead of a tensor core's sum";
+    default: return "aligned sum";
+  }
+}
+
+std::string_view print(Rounding rounding) {
+  switch (rounding) {
+    case Rounding::toward_zero: return "toward zero";
+    case Rounding::nearest_even: return "to nearest even";
+    case Rounding::nearest_away: return "to nearest, ties away";
+    case Rounding::toward_positive: return "toward plus infinity";
+    default: return "toward minus infinity";
+  }
+}
+
+FactValue number(std::string_view name, int value) {
+  return {.name = name, .text = std::to_string(value), .number = value};
+}
+
+FactValue choice(std::string_view name, bool second, std::string_view first_text, std::string_view second_text) {
+  return {.name = name, .text = std::string(second ? second_text : first_text)};
+}
+
+}  // namespace
+
+std::vector<FactValue> facts_of(const AccumulatorModel& model, int terms) {
+  std::vector<FactValue> facts{{.name = "arithmetic", .text = std::string(print(model.arithmetic))}};
+  if (model.arithmetic == Arithmetic::fma_chain)
+    facts.push_back(choice("NaN", model.nan == NanRule::payload, "one word", "the payload of b, else of c, else of a"));
+  if (model.arithmetic != Arithmetic::fused_sum) return facts;
+  const Deviations& deviations = model.deviations;
+  const bool in_pairs = model.step_order == StepOrder::byte_pairs;
+  if (model.scaling != Scaling::none)
+    facts.push_back(choice("aligned terms", model.scaling == Scaling::groups_of_16, "products with their scales",
+                           "exact groups of 16, by their scales"));
+  facts.push_back(number("terms per step", terms_of_step(model, terms)));
+  facts.push_back(choice("order of steps", in_pairs, "k ascending", "k % 4 < 2, then the others, fp8 as f16"));
+  facts.push_back(choice("c", model.c_last, "in the first step", "added last, by an IEEE addition"));
+  facts.push_back(number("fraction bits", model.fraction_bits));
+  if (model.floor_exponent == no_floor) facts.push_back({.name = "floor", .text = "none"});
+  else facts.push_back(number("floor", model.floor_exponent));
+  facts.push_back({.name = "rounding", .text = std::string(print(model.rounding))});
+  facts.push_back(number("mantissa bits kept", model.output_fraction_bits));
+  facts.push_back(
+      choice("exponent of a product", deviations.product_normalised, "its factors'", "its own, normalised"));
+  facts.push_back(choice("zero products", deviations.zero_product_has_exponent, "have no exponent",
+                         "have their factors' exponent"));
+  facts.push_back(
+      choice("terms are aligned", deviations.align_toward_negative, "toward zero", "toward minus infinity"));
+  facts.push_back(choice("c is truncated", deviations.c_after_sum, "like a term", "after the sum"));
+  facts.push_back(choice("a zero result", deviations.zero_keeps_sign, "is +0", "keeps its sign"));
+  facts.push_back(choice("NaN of c", deviations.c_nan_payload_passed, "becomes one word", "passes its payload"));
+  if (model.output == Format::f16)
+    facts.push_back(
+        choice("f16 results", deviations.f16_through_f32, "are rounded once", "are truncated to f32 first"));
+  return facts;
+}
+
+int distance(const AccumulatorModel& x, const AccumulatorModel& y, int terms) {
+  const std::vector<FactValue> of_x = facts_of(x, terms), of_y = facts_of(y, terms);
+  int differing = std::abs(static_cast<int>(of_x.size()) - static_cast<int>(of_y.size()));
+  for (size_t i = 0; i < std::min(of_x.size(), of_y.size()); ++i) differing += of_x[i] != of_y[i];
+  return differing;
+}
+
+void FactValues::add(const FactValue& value) {
+  Values& values = values_[std::string(value.name)];
+  if (value.number) values.numbers.insert(*value.number);
+  else values.texts.insert(value.text);
+}
+
+std::vector<std::string> FactValues::without(const FactValue& own) const {
+  std::vector<std::string> open;
+  const auto found = values_.find(own.name);
+  if (found == values_.end()) return open;
+  for (const std::string& text : found->second.texts) {
+    if (own.number || text != own.text) open.push_back(text);
+  }
+  std::set<int> numbers = found->second.numbers;
+  if (own.number) numbers.erase(*own.number);
+  for (auto first = numbers.begin(); first != numbers.end();) {
+    auto last = first;
+    for (auto next = std::next(last); next != numbers.end() && *next == *last + 1; ++next) last = next;
+    open.push_back(first == last ? std::to_string(*first) : fmt::format("{}..{}", *first, *last));
+    first = std::next(last);
+  }
+  return open;
+}
+
+}  // namespace bitmma

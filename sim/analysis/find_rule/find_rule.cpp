@@ -1,0 +1,592 @@
+// RuleSearch: every combination of facts meets the outputs of the first cases, and few are left; these meet whole
+// matrices, their floors, signs of zero and NaN apart; then cases are drawn until none tells them apart.
+#include "bitmma/analysis/find_rule.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "../../arithmetic/product.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/core/random.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "facts.hpp"
+#include "hypotheses.hpp"
+#include "outputs.hpp"
+#include "probes.hpp"
+
+namespace bitmma {
+namespace {
+
+constexpr int outputs_per_case = 128;  // that every hypothesis meets; the best meet all
+constexpr int quiet_rounds = 3;        // without a case that tells the survivors apart: then they stay open
+constexpr int drawn_cases = 48;        // a round
+constexpr int compared_rules = 64;     // of the survivors, for which cases are drawn
+constexpr size_t most_fallen = 24;     // that are kept for the nearest rule
+
+/// A fused sum with what is left open of it.
+struct Candidate {
+  AccumulatorModel core = {};           // without floor
+  std::array<uint64_t, 2> floors = {};  // that are left, for zeros that are +0 and for zeros that keep their sign
+  std::array<bool, 2> payload = {true, true};  // of C dropped, passed
+
+  bool is_alive() const { return (floors[0] | floors[1]) != 0 && (payload[0] || payload[1]); }
+};
+
+uint32_t without_sign_of_zero(Format format, uint32_t code) {
+  return (code & ~info(format).sign_bit()) == 0 ? 0 : code;
+}
+
+/// Mantissa bits that a finite code needs.
+int bits_needed(Format format, uint32_t code) {
+  const uint64_t mantissa = code & info(format).mantissa_mask();
+  return mantissa == 0 ? 0 : info(format).mantissa_bits - std::countr_zero(mantissa);
+}
+
+/// Some of the outputs of a case, all of a small one, in an order without a pattern.
+std::vector<std::pair<int, int>> picked_outputs(const Matrix& d, int count, uint64_t seed) {
+  std::vector<std::pair<int, int>> picked;
+  const auto size = static_cast<int>(d.size());
+  const auto place = [&](int i) { return std::pair(i / d.cols(), i % d.cols()); };
+  RandomStream random(seed, 7);
+  std::vector<int> order(static_cast<size_t>(size));
+  for (int i = 0; i < size; ++i) order[static_cast<size_t>(i)] = i;
+  for (int i = 0; i < std::min(count, size); ++i) {
+    const int other = random.between(i, size - 1);
+    std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(other)]);
+    picked.push_back(place(order[static_cast<size_t>(i)]));
+  }
+  return picked;
+}
+
+}  // namespace
+
+class RuleSearch::Search {
+ public:
+  Search(const Instruction& instruction, Target target, uint64_t seed, int threads)
+      : instruction_(instruction),
+        target_(target),
+        seed_(seed),
+        threads_(std::max(threads, 1)),
+        mma_(mma_of(instruction)),
+        row_(model_for(instruction, target)),
+        blank_(blank_model(instruction)),
+        floors_(floors_of(mma_.d)),
+        others_(other_rules(instruction)) {
+    plan_first_cases();
+  }
+
+  std::vector<RuleCase> next_cases(int count);
+  void observe(std::span<const RuleObservation> observations);
+  bool settled() const { return is_settled_; }
+  FoundRule result();
+
+ private:
+  struct Survivor {
+    int distance = 0;
+    AccumulatorModel model = {};
+  };
+
+  bool is_fused() const { return info(mma_.a).kind == NumberKind::floating && info(mma_.d).bits <= 32; }
+  uint64_t all_floors() const { return (uint64_t{1} << floors_.size()) - 1; }
+
+  void plan_first_cases();
+  void require_valid(const RuleObservation& one) const;
+  Matrix product(const OtherRule& rule, const Operands& operands) const;
+  Matrix product(const AccumulatorModel& model, const Operands& operands) const {
+    return product(OtherRule{.model = model}, operands);
+  }
+  void sieve_all();
+  void sieve(std::span<const AnsweredOutput> outputs);
+  bool survives(Candidate& candidate, const AnsweredOutput& output) const;
+  bool survives_zero(const AccumulatorModel& model, const AnsweredOutput& output) const;
+  void check_whole_matrices(size_t first_case);
+  void keep_fallen(AccumulatorModel model) {
+    if (fallen_.size() < most_fallen) fallen_.push_back(std::move(model));
+  }
+  AccumulatorModel with(const Candidate& candidate, int floor, bool keeps_sign, bool payload) const;
+  std::vector<Survivor> survivors(size_t most) const;
+  void sort_by_distance(std::vector<Survivor>& found) const;
+  bool any_left() const { return !candidates_.empty() || !others_.empty(); }
+  std::vector<AccumulatorModel> compared() const;
+  int separation(const RuleCase& one, std::span<const AccumulatorModel> models) const;
+  void draw_cases();
+  std::vector<RuleFact> facts(const AccumulatorModel& own) const;
+
+  Instruction instruction_;
+  Target target_;
+  uint64_t seed_;
+  int threads_;
+  Mma mma_;
+  AccumulatorModel row_, blank_;
+  std::vector<int> floors_;
+  std::vector<OtherRule> others_;
+  std::vector<std::unique_ptr<AnsweredCase>> cases_;
+  std::vector<Candidate> candidates_;
+  std::vector<AccumulatorModel> fallen_;  // that came furthest
+  std::vector<RuleCase> planned_;         // that nobody was told yet
+  size_t first_cases_ = 0;                // of the plan, before anything is eliminated
+  bool is_sieved_ = false, is_settled_ = false;
+  int rounds_ = 0, quiet_rounds_ = 0;
+  uint64_t drawn_ = 1000;  // the index of the next case that is drawn
+};
+
+void RuleSearch::Search::plan_first_cases() {
+  for (uint64_t round = 0; round < 2; ++round) {
+    for (uint64_t kind = 0; kind < probe_kinds; ++kind)
+      planned_.push_back({.seed = seed_, .case_index = round * probe_kinds + kind});
+  }
+  for (const DistributionInfo& row : distributions) {
+    for (const uint64_t index : {0u, 1u})
+      planned_.push_back({.distribution = row.id, .seed = seed_, .case_index = index});
+  }
+  first_cases_ = planned_.size();
+}
+
+std::vector<RuleCase> RuleSearch::Search::next_cases(int count) {
+  if (count < 1)
+    throw Error({.field = "count", .seen = std::to_string(count), .expected = "at least 1", .fix = {}, .source = {}});
+  if (is_settled_) return {};
+  if (planned_.empty()) draw_cases();
+  const size_t taken = std::min(planned_.size(), static_cast<size_t>(count));
+  std::vector<RuleCase> next(planned_.begin(), planned_.begin() + static_cast<std::ptrdiff_t>(taken));
+  planned_.erase(planned_.begin(), planned_.begin() + static_cast<std::ptrdiff_t>(taken));
+  return next;
+}
+
+void RuleSearch::Search::require_valid(const RuleObservation& one) const {
+  const Matrix &a = one.operands.a, &b = one.operands.b, &d = one.d;
+  const auto refuse = [](const char* field, const Matrix& seen, int rows, int cols, Format format) {
+    throw Error({.field = field,
+                 .seen = fmt::format("{} x {} of {}", seen.rows(), seen.cols(), info(seen.format()).name),
+                 .expected = fmt::format("{} x {} of {}", rows, cols, info(format).name),
+                 .fix = {},
+                 .source = {}});
+  };
+  if (a.rows() < 1 || a.cols() != mma_.stored_k() || a.format() != mma_.a)
+    refuse("A", a, mma_.m, mma_.stored_k(), mma_.a);
+  if (b.cols() < 1 || b.rows() != mma_.k || b.format() != mma_.b) refuse("B", b, mma_.k, mma_.n, mma_.b);
+  if (d.rows() != a.rows() || d.cols() != b.cols() || d.format() != mma_.d) refuse("D", d, a.rows(), b.cols(), mma_.d);
+}
+
+Matrix RuleSearch::Search::product(const OtherRule& rule, const Operands& operands) const {
+  if (rule.is_model()) return multiply_accumulate_unchecked(rule.model, operands);
+  Operands other = operands;
+  other.exclusive_or ^= rule.other_bits;
+  if (rule.overflow != IntegerOverflow::as_told) other.saturate = rule.overflow != IntegerOverflow::wraps;
+  if (rule.overflow != IntegerOverflow::clamps_every_step) return multiply_accumulate_unchecked(rule.model, other);
+  AccumulatorModel whole = rule.model;
+  whole.terms_per_step = 0;
+  std::optional<Matrix> c = other.c;
+  for (const std::vector<int>& columns : steps_of(rule.model, other.a.cols())) {
+    Operands step = step_of(rule.model, other, columns);
+    step.saturate = true;
+    step.c = std::move(c);
+    c = multiply_accumulate_unchecked(whole, step);
+  }
+  return *c;
+}
+
+void RuleSearch::Search::observe(std::span<const RuleObservation> observations) {
+  for (const RuleObservation& one : observations) require_valid(one);
+  const size_t first = cases_.size();
+  for (const RuleObservation& one : observations)
+    cases_.push_back(std::make_unique<AnsweredCase>(blank_, one.operands, one.d));
+  std::erase_if(others_, [&](const OtherRule& rule) {
+    for (size_t i = first; i < cases_.size(); ++i) {
+      if (product(rule, cases_[i]->operands()) == cases_[i]->d()) continue;
+      if (rule.is_model()) keep_fallen(rule.model);
+      return true;
+    }
+    return false;
+  });
+  if (!is_fused()) {
+    is_sieved_ = true;
+  } else if (!is_sieved_ && cases_.size() >= first_cases_) {
+    sieve_all();
+  } else if (is_sieved_ && !candidates_.empty()) {
+    std::vector<AnsweredOutput> outputs;
+    for (size_t i = first; i < cases_.size(); ++i) {
+      for (const auto& [row, col] : picked_outputs(cases_[i]->d(), outputs_per_case, i))
+        outputs.emplace_back(*cases_[i], blank_, row, col);
+    }
+    sieve(outputs);
+    check_whole_matrices(first);
+  }
+  if (is_sieved_ && cases_.size() >= first_cases_ && !any_left()) is_settled_ = true;
+}
+
+/// The grid meets outputs without a floor in question; what is left meets all.
+void RuleSearch::Search::sieve_all() {
+  is_sieved_ = true;
+  std::vector<std::vector<std::pair<int, int>>> picked;
+  int least_bits = 0;
+  for (size_t i = 0; i < cases_.size(); ++i) {
+    picked.push_back(picked_outputs(cases_[i]->d(), outputs_per_case, i));
+    for (const uint32_t code : cases_[i]->d().words()) {
+      if (decode(mma_.d, code).number == NumberClass::finite)
+        least_bits = std::max(least_bits, bits_needed(mma_.d, code));
+    }
+  }
+  // One of every case, then the next of every case: what is wrong falls at once.
+  std::vector<AnsweredOutput> outputs;
+  for (size_t turn = 0; turn < outputs_per_case; ++turn) {
+    for (size_t i = 0; i < cases_.size(); ++i) {
+      if (turn < picked[i].size())
+        outputs.emplace_back(*cases_[i], blank_, picked[i][turn].first, picked[i][turn].second);
+    }
+  }
+  const FusedGrid grid(instruction_, least_bits);
+  struct Chunk {
+    std::vector<AccumulatorModel> left = {};
+    std::vector<std::pair<size_t, AccumulatorModel>> fallen = {};  // and how many outputs they gave
+  };
+  const size_t chunks = static_cast<size_t>(threads_) * 16, chunk_size = (grid.size() + chunks - 1) / chunks;
+  std::vector<Chunk> found(chunks);
+  const int highest_floor = floors_.back();
+  parallel_for(chunks, threads_, [&](size_t c) {
+    Chunk& chunk = found[c];
+    for (size_t index = c * chunk_size; index < std::min((c + 1) * chunk_size, grid.size()); ++index) {
+      const std::optional<AccumulatorModel> model = grid.at(index);
+      if (!model) continue;
+      const auto refuting = std::ranges::find_if(outputs, [&](const AnsweredOutput& output) {
+        if (output.is_special()) return false;
+        const Prediction prediction = model ? output.predict(*model) : Prediction{};
+        return prediction.lowest_max_exponent >= highest_floor &&
+               without_sign_of_zero(mma_.d, prediction.code) != without_sign_of_zero(mma_.d, output.d());
+      });
+      if (refuting == outputs.end()) {
+        chunk.left.push_back(*model);
+        continue;
+      }
+      const auto reached = static_cast<size_t>(refuting - outputs.begin());
+      if (chunk.fallen.size() < most_fallen || reached > chunk.fallen.back().first) {
+        const auto after =
+            std::ranges::upper_bound(chunk.fallen, reached, std::greater{}, [](const auto& one) { return one.first; });
+        chunk.fallen.insert(after, {reached, *model});
+        if (chunk.fallen.size() > most_fallen) chunk.fallen.pop_back();
+      }
+    }
+  });
+  std::vector<std::pair<size_t, AccumulatorModel>> fallen;
+  for (Chunk& chunk : found) {
+    for (AccumulatorModel& model : chunk.left)
+      candidates_.push_back({.core = std::move(model), .floors = {all_floors(), all_floors()}});
+    std::ranges::move(chunk.fallen, std::back_inserter(fallen));
+  }
+  std::ranges::stable_sort(fallen, std::greater{}, [](const auto& one) { return one.first; });
+  sieve(outputs);
+  check_whole_matrices(0);
+  for (auto& [reached, model] : fallen) keep_fallen(std::move(model));
+}
+
+void RuleSearch::Search::sieve(std::span<const AnsweredOutput> outputs) {
+  parallel_for(candidates_.size(), threads_, [&](size_t i) {
+    for (const AnsweredOutput& output : outputs) {
+      if (!survives(candidates_[i], output)) return;
+    }
+  });
+  for (const Candidate& candidate : candidates_) {
+    if (!candidate.is_alive()) keep_fallen(candidate.core);
+  }
+  std::erase_if(candidates_, [](const Candidate& candidate) { return !candidate.is_alive(); });
+}
+
+/// True when the model's zero has the sign that was observed. Others are compared as they are.
+bool RuleSearch::Search::survives_zero(const AccumulatorModel& model, const AnsweredOutput& output) const {
+  return output.predict(model).code == output.d();
+}
+
+bool RuleSearch::Search::survives(Candidate& candidate, const AnsweredOutput& output) const {
+  AccumulatorModel model = candidate.core;
+  if (output.is_special()) {
+    for (const bool passed : {false, true}) {
+      model.deviations.c_nan_payload_passed = passed;
+      candidate.payload[passed] = candidate.payload[passed] && survives_zero(model, output);
+    }
+    return candidate.is_alive();
+  }
+  const Prediction without_floor = output.predict(model);
+  const auto judge = [&](const AccumulatorModel& with_floor, uint32_t code, uint64_t floors) {
+    if (without_sign_of_zero(mma_.d, code) != without_sign_of_zero(mma_.d, output.d())) {
+      for (uint64_t& left : candidate.floors) left &= ~floors;
+      return;
+    }
+    if (without_sign_of_zero(mma_.d, code) != 0) return;
+    AccumulatorModel keeps_sign = with_floor;
+    keeps_sign.deviations.zero_keeps_sign = true;
+    if (code != output.d()) candidate.floors[0] &= ~floors;
+    if ((candidate.floors[1] & floors) != 0 && !survives_zero(keeps_sign, output)) candidate.floors[1] &= ~floors;
+  };
+  uint64_t same = 0;  // floors below every e_max
+  for (size_t i = 0; i < floors_.size(); ++i) {
+    if (floors_[i] <= without_floor.lowest_max_exponent) same |= uint64_t{1} << i;
+  }
+  judge(model, without_floor.code, same);
+  uint64_t others = (candidate.floors[0] | candidate.floors[1]) & ~same;
+  for (; others != 0; others &= others - 1) {
+    const int i = std::countr_zero(others);
+    model.floor_exponent = floors_[static_cast<size_t>(i)];
+    judge(model, output.predict(model).code, uint64_t{1} << i);
+  }
+  return candidate.is_alive();
+}
+
+/// The best rule meets all outputs of the cases from `first_case` on; where it falls, all candidates meet the outputs
+/// that it missed, and another one is the best.
+void RuleSearch::Search::check_whole_matrices(size_t first_case) {
+  constexpr size_t most_missed = 16;
+  while (!candidates_.empty()) {
+    const AccumulatorModel best = survivors(1).front().model;
+    std::vector<AnsweredOutput> missed;
+    for (size_t i = first_case; i < cases_.size() && missed.size() < most_missed; ++i) {
+      const Matrix expected = product(best, cases_[i]->operands());
+      for (int row = 0; row < expected.rows(); ++row) {
+        for (int col = 0; col < expected.cols() && missed.size() < most_missed; ++col) {
+          if (expected(row, col) != cases_[i]->d()(row, col)) missed.emplace_back(*cases_[i], blank_, row, col);
+        }
+      }
+    }
+    if (missed.empty()) return;
+    sieve(missed);
+  }
+}
+
+AccumulatorModel RuleSearch::Search::with(const Candidate& candidate, int floor, bool keeps_sign, bool payload) const {
+  AccumulatorModel model = candidate.core;
+  model.floor_exponent = floors_[static_cast<size_t>(floor)];
+  model.deviations.zero_keeps_sign = keeps_sign;
+  model.deviations.c_nan_payload_passed = payload;
+  return model;
+}
+
+/// The nearest to the target's row first; of equally near ones those without a floor, in the order of the grid.
+std::vector<RuleSearch::Search::Survivor> RuleSearch::Search::survivors(size_t most) const {
+  const int terms = mma_.stored_k();
+  using Key = std::tuple<int, size_t, int, bool, bool>;
+  std::vector<Key> keys;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    const Candidate& candidate = candidates_[i];
+    AccumulatorModel as_row = candidate.core;
+    as_row.floor_exponent = row_.floor_exponent;
+    as_row.deviations.zero_keeps_sign = row_.deviations.zero_keeps_sign;
+    as_row.deviations.c_nan_payload_passed = row_.deviations.c_nan_payload_passed;
+    const int core_distance = distance(as_row, row_, terms);
+    for (const bool keeps_sign : {false, true}) {
+      for (uint64_t left = candidate.floors[keeps_sign]; left != 0; left &= left - 1) {
+        const int floor = std::countr_zero(left);
+        for (const bool payload : {false, true}) {
+          if (!candidate.payload[payload]) continue;
+          const int own = (floors_[static_cast<size_t>(floor)] != row_.floor_exponent) +
+                          (keeps_sign != row_.deviations.zero_keeps_sign) +
+                          (payload != row_.deviations.c_nan_payload_passed);
+          keys.emplace_back(core_distance + own, i, floor, keeps_sign, payload);
+        }
+      }
+    }
+  }
+  const size_t count = std::min(most, keys.size());
+  std::ranges::partial_sort(keys, keys.begin() + static_cast<std::ptrdiff_t>(count));
+  std::vector<Survivor> found;
+  for (const auto& [differing, i, floor, keeps_sign, payload] : std::span(keys).first(count))
+    found.push_back({differing, with(candidates_[i], floor, keeps_sign, payload)});
+  for (const OtherRule& rule : others_) {
+    if (rule.is_model()) found.push_back({distance(rule.model, row_, terms), rule.model});
+  }
+  std::ranges::stable_sort(found, {}, &Survivor::distance);
+  if (found.size() > most) found.resize(most);
+  return found;
+}
+
+/// Survivors that between them have every value that is open.
+std::vector<AccumulatorModel> RuleSearch::Search::compared() const {
+  std::vector<AccumulatorModel> chosen;
+  std::map<std::string_view, std::set<std::string>> seen;
+  for (const Survivor& survivor : survivors(4096)) {
+    bool is_new = chosen.empty();
+    for (const FactValue& fact : facts_of(survivor.model, mma_.stored_k()))
+      is_new |= seen[fact.name].insert(fact.text).second;
+    if (is_new) chosen.push_back(survivor.model);
+    if (chosen.size() == compared_rules) break;
+  }
+  return chosen;
+}
+
+/// How many different answers the models give, at the output where they give the most.
+int RuleSearch::Search::separation(const RuleCase& one, std::span<const AccumulatorModel> models) const {
+  const Operands operands = operands_of(instruction_, target_, one);
+  if (!is_fused() || models.empty() || models.front().arithmetic != Arithmetic::fused_sum) {
+    int differing = 1;
+    if (others_.empty()) return differing;
+    const Matrix first = product(others_.front(), operands);
+    for (const OtherRule& rule : others_) differing += product(rule, operands) != first;
+    return differing;
+  }
+  const Matrix unknown(mma_.d, operands.a.rows(), operands.b.cols());
+  const AnsweredCase answered(blank_, operands, unknown);
+  int most = 1;
+  for (const auto& [row, col] : picked_outputs(unknown, outputs_per_case / 2, one.case_index)) {
+    const AnsweredOutput output(answered, blank_, row, col);
+    std::set<uint32_t> codes;
+    for (const AccumulatorModel& model : models) {
+      if (model.arithmetic == Arithmetic::fused_sum) codes.insert(output.predict(model).code);
+    }
+    most = std::max(most, static_cast<int>(codes.size()));
+  }
+  return most;
+}
+
+/// A round: of many cases those that tell the survivors apart; where none does, a few to try the rule itself.
+void RuleSearch::Search::draw_cases() {
+  if (!is_sieved_ && is_fused()) sieve_all();
+  if (!any_left()) {
+    is_settled_ = true;
+    return;
+  }
+  constexpr size_t cases_of_round = 8, cases_of_quiet_round = 4;
+  const std::vector<AccumulatorModel> models = compared();
+  std::vector<RuleCase> drawn;
+  for (int i = 0; i < drawn_cases; ++i, ++drawn_) {
+    RuleCase one{.seed = seed_, .case_index = drawn_};
+    if (i % 3 == 2) one.distribution = distributions[drawn_ % distributions.size()].id;
+    drawn.push_back(one);
+  }
+  std::vector<int> separated(drawn.size());
+  parallel_for(drawn.size(), threads_, [&](size_t i) { separated[i] = separation(drawn[i], models); });
+  std::vector<size_t> order(drawn.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, std::greater{}, [&](size_t i) { return separated[i]; });
+  const bool quiet = separated[order.front()] == 1;
+  constexpr int most_rounds = 40;
+  quiet_rounds_ = quiet ? quiet_rounds_ + 1 : 0;
+  if (quiet_rounds_ == quiet_rounds || ++rounds_ == most_rounds) {
+    is_settled_ = true;
+    return;
+  }
+  for (const size_t i : std::span(order).first(quiet ? cases_of_quiet_round : cases_of_round)) {
+    if (quiet || separated[i] > 1) planned_.push_back(drawn[i]);
+  }
+}
+
+std::vector<RuleFact> RuleSearch::Search::facts(const AccumulatorModel& own) const {
+  const int terms = mma_.stored_k();
+  FactValues values;
+  const auto add = [&](const AccumulatorModel& model) {
+    for (const FactValue& fact : facts_of(model, terms)) values.add(fact);
+  };
+  for (const Candidate& candidate : candidates_) {
+    for (const bool keeps_sign : {false, true}) {
+      for (uint64_t left = candidate.floors[keeps_sign]; left != 0; left &= left - 1)
+        add(with(candidate, std::countr_zero(left), keeps_sign, candidate.payload[1]));
+      if (candidate.floors[keeps_sign] != 0 && candidate.payload[0])
+        add(with(candidate, std::countr_zero(candidate.floors[keeps_sign]), keeps_sign, false));
+    }
+  }
+  for (const OtherRule& rule : others_) {
+    if (rule.is_model()) add(rule.model);
+  }
+  std::vector<RuleFact> found;
+  for (const FactValue& fact : facts_of(own, terms))
+    found.push_back({.name = std::string(fact.name), .value = fact.text, .open = values.without(fact)});
+  if (mma_.d != Format::s32) return found;
+  RuleFact overflow{.name = "sums beyond 32 bits"}, bits{.name = "bits that count"};
+  const auto add_value = [](RuleFact& fact, const std::string& value) {
+    if (fact.value.empty()) fact.value = value;
+    else if (fact.value != value && std::ranges::find(fact.open, value) == fact.open.end()) fact.open.push_back(value);
+  };
+  for (const OtherRule& rule : others_) {
+    const bool wraps =
+        rule.overflow == IntegerOverflow::wraps || (rule.overflow == IntegerOverflow::as_told && !mma_.saturate);
+    add_value(overflow, rule.overflow == IntegerOverflow::clamps_every_step
+                            ? fmt::format("are clamped every {} terms", rule.model.terms_per_step)
+                        : wraps ? "wrap"
+                                : "are clamped once");
+    const bool differ = (mma_.bit_operation == BitOperation::xor_popc) != rule.other_bits;
+    add_value(bits, differ ? "those that differ" : "those that both have");
+  }
+  if (others_.empty()) return found;
+  found.push_back(overflow);
+  if (mma_.a == Format::b1) found.push_back(bits);
+  return found;
+}
+
+FoundRule RuleSearch::Search::result() {
+  if (!is_sieved_ && is_fused() && !cases_.empty()) sieve_all();
+  FoundRule found{.terms = mma_.stored_k()};
+  for (const auto& one : cases_) found.outputs += static_cast<int64_t>(one->d().size());
+  for (Survivor& survivor : survivors(FoundRule::max_survivors)) {
+    // The row itself where it gives every bit: it has a name and a source.
+    const bool is_row = survivor.distance == 0;
+    found.survivors.push_back(is_row ? row_ : std::move(survivor.model));
+  }
+  if (cases_.empty()) found.survivors.clear();
+  if (!found.survivors.empty()) {
+    found.rule = found.survivors.front();
+    found.facts = facts(*found.rule);
+    return found;
+  }
+  std::vector<AccumulatorModel> near = fallen_;
+  near.insert(near.begin(), row_);
+  std::vector<int64_t> misses(near.size());
+  parallel_for(near.size(), threads_, [&](size_t i) {
+    for (const auto& one : cases_) {
+      const Matrix expected = product(near[i], one->operands());
+      for (int row = 0; row < expected.rows(); ++row) {
+        for (int col = 0; col < expected.cols(); ++col) misses[i] += expected.code(row, col) != one->d().code(row, col);
+      }
+    }
+  });
+  const auto best = std::ranges::min_element(misses);
+  found.nearest = near[static_cast<size_t>(best - misses.begin())];
+  found.nearest_mismatches = *best;
+  found.facts = facts(*found.nearest);
+  return found;
+}
+
+std::string print(const RuleCase& one) {
+  std::string_view name = "probe";
+  for (const DistributionInfo& row : distributions) {
+    if (one.distribution == row.id) name = row.name;
+  }
+  return fmt::format("{}, seed {}, case {}", name, one.seed, one.case_index);
+}
+
+Operands operands_of(const Instruction& instruction, Target target, const RuleCase& one) {
+  if (one.distribution) return random_operands(instruction, target, *one.distribution, one.seed, one.case_index);
+  return probe_operands(instruction, target, one.seed, one.case_index);
+}
+
+RuleSearch::RuleSearch(const Instruction& instruction, Target target, uint64_t seed, int threads)
+    : search_(std::make_unique<Search>(instruction, target, seed, threads)) {}
+RuleSearch::~RuleSearch() = default;
+RuleSearch::RuleSearch(RuleSearch&&) noexcept = default;
+RuleSearch& RuleSearch::operator=(RuleSearch&&) noexcept = default;
+
+std::vector<RuleCase> RuleSearch::next_cases(int count) { return search_->next_cases(count); }
+void RuleSearch::observe(std::span<const RuleObservation> observations) { search_->observe(observations); }
+bool RuleSearch::settled() const { return search_->settled(); }
+FoundRule RuleSearch::result() const { return search_->result(); }
+
+std::vector<std::string> differences(const AccumulatorModel& row, const FoundRule& found) {
+  std::vector<std::string> lines;
+  const std::vector<AccumulatorModel>& survivors = found.survivors;
+  const auto nearest = std::ranges::min_element(
+      survivors, {}, [&](const AccumulatorModel& model) { return distance(model, row, found.terms); });
+  if (nearest == survivors.end() && !found.nearest) return lines;
+  const std::vector<FactValue> of_row = facts_of(row, found.terms),
+                               of_results =
+                                   facts_of(nearest == survivors.end() ? *found.nearest : *nearest, found.terms);
+  for (const FactValue& fact : of_results) {
+    const auto same = std::ranges::find(of_row, fact.name, &FactValue::name);
+    if (same == of_row.end() || same->text == fact.text) continue;
+    lines.push_back(fmt::format("{}: the row says {}, the results say {}", fact.name, same->text, fact.text));
+  }
+  return lines;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,135 @@
+#include "hypotheses.hpp"
+
+#include <algorithm>
+
+namespace bitmma {
+namespace {
+
+constexpr int lowest_fraction_bits = 8, highest_fraction_bits = 45;
+constexpr std::array roundings{Rounding::toward_zero, Rounding::nearest_even, Rounding::nearest_away,
+                               Rounding::toward_positive, Rounding::toward_negative};
+constexpr size_t deviation_bits = 5;
+
+bool is_float(const Mma& mma) { return info(mma.a).kind == NumberKind::floating && info(mma.d).bits <= 32; }
+
+Deviations deviations_of(size_t bits) {
+  return {.product_normalised = (bits & 1) != 0,
+          .zero_product_has_exponent = (bits & 2) != 0,
+          .align_toward_negative = (bits & 4) != 0,
+          .c_after_sum = (bits & 8) != 0,
+          .f16_through_f32 = (bits & 16) != 0};
+}
+
+/// Takes the last digit to the base `count` from `number`.
+size_t take_digit(size_t& number, size_t count) {
+  const size_t digit = number % count;
+  number /= count;
+  return digit;
+}
+
+}  // namespace
+
+AccumulatorModel blank_model(const Instruction& instruction) {
+  const Mma mma = mma_of(instruction);
+  return {.targets = {},
+          .family = mma.family,
+          .inputs = {mma.a, mma.b},
+          .output = mma.d,
+          .scaling = mma.scaling,
+          .quad_pairs = mma.products > 1,
+          .output_fraction_bits = info(mma.d).kind == NumberKind::floating ? info(mma.d).mantissa_bits : 0,
+          .source = "found from results"};
+}
+
+std::vector<int> floors_of(Format output) {
+  const bool narrow = info(output).bits < 32;
+  std::vector<int> floors{no_floor};
+  for (int floor = narrow ? -45 : -160; floor <= (narrow ? -5 : -100); ++floor) floors.push_back(floor);
+  return floors;
+}
+
+FusedGrid::FusedGrid(const Instruction& instruction, int least_bits)
+    : blank_(blank_model(instruction)), least_bits_(least_bits) {
+  const Mma mma = mma_of(instruction);
+  if (!is_float(mma)) return;
+  blank_.arithmetic = Arithmetic::fused_sum;
+  const int terms = mma.stored_k();
+  const bool can_group = mma.scaling != Scaling::none && mma.a == Format::e2m1 && mma.b == Format::e2m1;
+  scalings_ = {mma.scaling};
+  if (can_group) scalings_.push_back(mma.scaling == Scaling::whole_k ? Scaling::groups_of_16 : Scaling::whole_k);
+  steps_.push_back({});
+  steps_.push_back({.c_last = true});
+  for (int step = terms / 2; step >= 2; --step) {
+    if (terms % step != 0) continue;
+    for (const bool c_last : {false, true}) steps_.push_back({.terms = step, .c_last = c_last});
+  }
+  if (mma.scaling == Scaling::none && terms % 4 == 0) {
+    for (const bool c_last : {false, true}) steps_.push_back({.order = StepOrder::byte_pairs, .c_last = c_last});
+  }
+  const auto kept = static_cast<size_t>(info(mma.d).mantissa_bits + 1);
+  size_ =
+      scalings_.size() * steps_.size() * (highest_fraction_bits - lowest_fraction_bits + 1) * roundings.size() * kept
+      << deviation_bits;
+}
+
+std::optional<AccumulatorModel> FusedGrid::at(size_t index) const {
+  AccumulatorModel model = blank_;
+  const int mantissa_bits = info(model.output).mantissa_bits;
+  model.deviations = deviations_of(take_digit(index, size_t{1} << deviation_bits));
+  model.output_fraction_bits =
+      mantissa_bits - static_cast<int>(take_digit(index, static_cast<size_t>(mantissa_bits) + 1));
+  model.rounding = roundings[take_digit(index, roundings.size())];
+  model.fraction_bits =
+      lowest_fraction_bits + static_cast<int>(take_digit(index, highest_fraction_bits - lowest_fraction_bits + 1));
+  const Steps& steps = steps_[take_digit(index, steps_.size())];
+  model.step_order = steps.order, model.terms_per_step = steps.terms, model.c_last = steps.c_last;
+  model.scaling = scalings_[index];
+
+  const Deviations& deviations = model.deviations;
+  const bool grouped = model.scaling == Scaling::groups_of_16;
+  if (grouped && (deviations.product_normalised || deviations.zero_product_has_exponent)) return std::nullopt;
+  if (grouped && model.terms_per_step % 16 != 0) return std::nullopt;
+  if (deviations.f16_through_f32 && model.output != Format::f16) return std::nullopt;
+  // C of the only step is zero.
+  if (deviations.c_after_sum && model.c_last && model.terms_per_step == 0 && model.step_order == StepOrder::ascending)
+    return std::nullopt;
+  if (!model.c_last && model.output_fraction_bits < least_bits_) return std::nullopt;
+  return model;
+}
+
+std::vector<OtherRule> other_rules(const Instruction& instruction) {
+  const Mma mma = mma_of(instruction);
+  std::vector<OtherRule> rules;
+  AccumulatorModel model = blank_model(instruction);
+  if (mma.d == Format::s32) {
+    const bool bits = mma.a == Format::b1;
+    model.arithmetic = bits ? Arithmetic::popcount : Arithmetic::integer;
+    for (const bool other : {false, true}) {
+      if (other && !bits) continue;
+      for (const auto overflow : {IntegerOverflow::as_told, IntegerOverflow::wraps, IntegerOverflow::clamps}) {
+        const bool told = overflow == (mma.saturate ? IntegerOverflow::clamps : IntegerOverflow::wraps);
+        if (!told) rules.push_back({.model = model, .overflow = overflow, .other_bits = other});
+      }
+    }
+    for (int step = mma.stored_k() / 2; step >= 4 && !bits; step /= 2) {
+      AccumulatorModel stepped = model;
+      stepped.terms_per_step = step;
+      rules.push_back({.model = stepped, .overflow = IntegerOverflow::clamps_every_step});
+    }
+    return rules;
+  }
+  model.rounding = Rounding::nearest_even;
+  if (mma.d == Format::f64) {
+    model.arithmetic = Arithmetic::fma_chain;
+    for (const NanRule nan : {NanRule::payload, NanRule::canonical}) {
+      model.nan = nan;
+      rules.push_back({.model = model});
+    }
+  } else if (mma.a == Format::f16 && mma.b == Format::f16 && mma.stored_k() == 4) {
+    model.arithmetic = Arithmetic::fma_pairs;
+    rules.push_back({.model = model});
+  }
+  return rules;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,147 @@
+#include "outputs.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "../../arithmetic/budget.hpp"
+#include "../../arithmetic/product.hpp"
+#include "../../arithmetic/special_values.hpp"
+#include "bitmma/formats/ieee.hpp"
+
+namespace bitmma {
+namespace {
+
+constexpr size_t grouped_variant = 8;
+
+bool can_take_pairs(const Operands& operands) { return !operands.scales && operands.a.cols() % 4 == 0; }
+
+Operands ordered_in_pairs(const AccumulatorModel& blank, const Operands& operands) {
+  AccumulatorModel model = blank;
+  model.step_order = StepOrder::byte_pairs;
+  std::vector<int> columns;
+  for (const std::vector<int>& step : steps_of(model, operands.a.cols()))
+    columns.insert(columns.end(), step.begin(), step.end());
+  return step_of(model, operands, columns);
+}
+
+}  // namespace
+
+AnsweredCase::AnsweredCase(const AccumulatorModel& blank, Operands operands, Matrix d)
+    : operands_(std::move(operands)), d_(std::move(d)) {
+  const FormatInfo& a = info(operands_.a.format());
+  if (a.kind != NumberKind::floating || a.bits > 32) return;
+  // m8n8k4 of f16 may read an f16 C into f32.
+  if (operands_.c && operands_.c->format() != blank.output) {
+    Matrix wide(blank.output, operands_.c->rows(), operands_.c->cols());
+    std::ranges::transform(operands_.c->words(), wide.words().begin(), [&](uint32_t code) {
+      return static_cast<uint32_t>(
+          convert(operands_.c->format(), code, blank.output, Rounding::nearest_even, Overflow::infinity));
+    });
+    operands_.c = std::move(wide);
+  }
+  factors_.emplace(operands_);
+  if (!can_take_pairs(operands_)) return;
+  in_pairs_ = ordered_in_pairs(blank, operands_);
+  factors_in_pairs_.emplace(*in_pairs_);
+}
+
+void AnsweredCase::find_terms(StepOrder order, int row, int col, std::vector<ExactTerm>& terms) const {
+  (order == StepOrder::byte_pairs ? factors_in_pairs_ : factors_)->find_terms(row, col, terms);
+}
+
+AnsweredOutput::AnsweredOutput(const AnsweredCase& one, const AccumulatorModel& blank, int row, int col)
+    : case_(&one), row_(row), col_(col), d_(one.d()(row, col)) {
+  const Operands& operands = one.operands();
+  has_c_ = operands.c.has_value();
+  if (has_c_) {
+    c_code_ = (*operands.c)(row, col);
+    c_ = *exact_c(operands, row, col);
+  }
+  std::vector<ExactTerm> terms;
+  one.find_terms(StepOrder::ascending, row, col, terms);
+  special_ = special_result(blank.output, terms, c_).has_value();
+  if (special_) return;
+
+  const auto fill = [&](Variant& variant, const AccumulatorModel& model) {
+    variant.length = static_cast<int>(terms.size());
+    const std::vector<AlignedTerm> all = aligned_terms(model, terms);
+    const size_t places = terms.size() / all.size();
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].magnitude == 0 && !all[i].has_exponent) continue;
+      variant.terms.push_back(all[i]);
+      variant.place.push_back(static_cast<uint16_t>(i * places));
+    }
+  };
+  AccumulatorModel model = blank;
+  model.scaling = operands.scales ? Scaling::whole_k : Scaling::none;
+  for (const StepOrder order : {StepOrder::ascending, StepOrder::byte_pairs}) {
+    if (order == StepOrder::byte_pairs) {
+      if (!can_take_pairs(operands)) break;
+      one.find_terms(order, row, col, terms);
+    }
+    model.step_order = order;
+    for (const bool normalised : {false, true}) {
+      for (const bool zeros : {false, true}) {
+        model.deviations = {.product_normalised = normalised, .zero_product_has_exponent = zeros};
+        fill(variants_[variant_of(model)], model);
+      }
+    }
+  }
+  const bool can_group = operands.scales && operands.a.format() == Format::e2m1 && operands.b.format() == Format::e2m1;
+  if (!can_group) return;
+  model.scaling = Scaling::groups_of_16;
+  fill(variants_[grouped_variant], model);
+}
+
+size_t AnsweredOutput::variant_of(const AccumulatorModel& model) {
+  if (model.scaling == Scaling::groups_of_16) return grouped_variant;
+  return (model.step_order == StepOrder::byte_pairs ? 4u : 0u) + (model.deviations.product_normalised ? 2u : 0u) +
+         (model.deviations.zero_product_has_exponent ? 1u : 0u);
+}
+
+uint32_t AnsweredOutput::with_c_last(const AccumulatorModel& model, uint32_t sum) const {
+  if (!model.c_last || !has_c_) return sum;
+  return static_cast<uint32_t>(ieee_add(model.output, sum, c_code_));
+}
+
+Prediction AnsweredOutput::predict(const AccumulatorModel& model) const {
+  if (special_) return {.code = spelled_out(model), .lowest_max_exponent = StepSum{}.max_exponent};
+  const Variant& variant = variants_[variant_of(model)];
+  const int step = terms_of_step(model, variant.length);
+  Decoded c = model.c_last ? decode(model.output, 0) : c_;
+  Prediction prediction{.lowest_max_exponent = StepSum{}.max_exponent};
+  size_t first = 0;
+  for (int end = step; end <= variant.length; end += step) {
+    size_t last = first;
+    while (last < variant.terms.size() && variant.place[last] < end) ++last;
+    const StepSum sum = sum_aligned(model, std::span(variant.terms).subspan(first, last - first), c);
+    prediction.code = sum.code;
+    prediction.lowest_max_exponent = std::min(prediction.lowest_max_exponent, sum.max_exponent);
+    c = decode(model.output, sum.code);
+    if (c.number != NumberClass::finite) break;  // an infinity stays
+    first = last;
+  }
+  prediction.code = with_c_last(model, prediction.code);
+  // Of terms that are left out the sign may count.
+  const bool is_zero = (prediction.code & ~info(model.output).sign_bit()) == 0;
+  if (is_zero && model.deviations.zero_keeps_sign) prediction.code = spelled_out(model);
+  return prediction;
+}
+
+uint32_t AnsweredOutput::spelled_out(const AccumulatorModel& model) const {
+  thread_local std::vector<ExactTerm> terms;
+  case_->find_terms(model.step_order, row_, col_, terms);
+  AccumulatorModel steps = model;
+  steps.terms_per_step = terms_of_step(model, static_cast<int>(terms.size()));
+  const bool first_c = has_c_ && !model.c_last;
+  const uint32_t sum = fused_sum(steps, terms, first_c ? std::optional(c_code_) : std::nullopt,
+                                 first_c ? case_->operands().scale_input_d : 0);
+  return with_c_last(model, sum);
+}
+
+int terms_of_step(const AccumulatorModel& model, int terms) {
+  if (model.step_order == StepOrder::byte_pairs) return terms / 2;
+  return model.terms_per_step == 0 ? terms : std::min(terms, model.terms_per_step);
+}
+
+}  // namespace bitmma

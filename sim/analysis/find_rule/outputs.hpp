@@ -1,0 +1,74 @@
+// Outputs that a device computed, prepared so that many models can be asked about each: terms are found and decoded
+// once, and those that no model sees are left out.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "../../arithmetic/fused_sum.hpp"
+#include "../../arithmetic/terms.hpp"
+#include "bitmma/arithmetic/accumulator_model.hpp"
+#include "bitmma/instruction/instruction.hpp"
+
+namespace bitmma {
+
+/// One case as the device answered it.
+class AnsweredCase {
+ public:
+  /// `d` may be anything where only predictions are asked for.
+  AnsweredCase(const AccumulatorModel& blank, Operands operands, Matrix d);
+  AnsweredCase(const AnsweredCase&) = delete;  // the factors refer to the operands
+  AnsweredCase& operator=(const AnsweredCase&) = delete;
+
+  const Operands& operands() const { return operands_; }
+  const Matrix& d() const { return d_; }
+  /// Of a floating-point case: the terms in the order in which steps of `order` take them.
+  void find_terms(StepOrder order, int row, int col, std::vector<ExactTerm>& terms) const;
+
+ private:
+  Operands operands_;
+  Matrix d_;
+  std::optional<Operands> in_pairs_ = {};  // terms in the order of byte pairs, fp8 widened
+  std::optional<Factors> factors_ = {}, factors_in_pairs_ = {};
+};
+
+struct Prediction {
+  uint32_t code = 0;
+  int lowest_max_exponent = 0;  // the smallest e_max of its steps: no floor up to it makes a difference
+};
+
+/// One output of a fused sum. It refers to its case.
+class AnsweredOutput {
+ public:
+  AnsweredOutput(const AnsweredCase& one, const AccumulatorModel& blank, int row, int col);
+
+  uint32_t d() const { return d_; }
+  /// Something is NaN or infinite.
+  bool is_special() const { return special_; }
+  /// What `model` gives.
+  Prediction predict(const AccumulatorModel& model) const;
+
+ private:
+  struct Variant {
+    std::vector<AlignedTerm> terms = {};
+    std::vector<uint16_t> place = {};  // of each in the order of its steps
+    int length = 0;
+  };
+  static size_t variant_of(const AccumulatorModel& model);
+  uint32_t spelled_out(const AccumulatorModel& model) const;
+  uint32_t with_c_last(const AccumulatorModel& model, uint32_t sum) const;
+
+  const AnsweredCase* case_;
+  int row_, col_;
+  uint32_t d_ = 0, c_code_ = 0;
+  Decoded c_ = {};
+  bool has_c_ = false, special_ = false;
+  std::array<Variant, 9> variants_ = {};
+};
+
+/// The steps of byte pairs hold half of the terms each; of other orders the model says it. 0: all.
+int terms_of_step(const AccumulatorModel& model, int terms);
+
+}  // namespace bitmma

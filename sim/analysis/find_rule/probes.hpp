@@ -1,0 +1,21 @@
+// Operands that show one fact of a rule each, whatever the rule is: random_operands knows the target's row and aims at
+// it; these know formats alone. Most terms of an output are zero, so that few facts matter to it at a time.
+//
+//   distances   a large term, C that cancels it, and small terms at every distance: fraction bits, rounding of terms
+//   steps       +x and -x in two places of K and something small in a third: terms a step, order, chaining
+//   C           C at every distance from the products, on both sides: its alignment, and whether it comes last
+#pragma once
+
+#include <cstdint>
+
+#include "bitmma/arithmetic/operands.hpp"
+#include "bitmma/instruction/instruction.hpp"
+
+namespace bitmma {
+
+/// Kinds of probes; case i is of kind i % probe_kinds.
+inline constexpr int probe_kinds = 10;
+
+Operands probe_operands(const Instruction& instruction, Target target, uint64_t seed, uint64_t case_index);
+
+}  // namespace bitmma
