@@ -229,7 +229,7 @@ class Explainer {
     if (model_.arithmetic == Arithmetic::fma_chain || model_.arithmetic == Arithmetic::fma_pairs) return operations();
     const int stored = one_.a.cols();
     const auto all = steps_of(model_, stored);
-    if (!is_chained(model_, stored)) return {explain_step(one_, all.front(), true)};
+    if (!is_chained(model_, stored) && !model_.c_last) return {explain_step(one_, all.front(), true)};
     std::vector<ExplainedStep> steps;
     for (const std::vector<int>& columns : all) {
       Operands operands = step_of(model_, one_, columns);

@@ -153,7 +153,8 @@ class Agreement {
     }
     if (!operands_.scales) return;
     const Matrix &a = operands_.scales->a, &b = operands_.scales->b;
-    const bool whole_k = model_.scaling == Scaling::whole_k;
+    // A hypothesis may scale every product of shorter blocks by its own scales.
+    const bool whole_k = model_.scaling == Scaling::whole_k && inputs_ == Inputs::of_model;
     for (const auto& [name, matrix] : {std::pair("A", &a), std::pair("B", &b)}) {
       const Format format = matrix->format();
       if (format != Format::ue8m0 && (whole_k || format != Format::ue4m3))

@@ -99,6 +99,13 @@ kernels::SumFused find_loop(const AccumulatorModel& model) {
   return nullptr;
 }
 
+/// True when scales are one power of two a row and a column.
+bool scales_fit(const Operands& operands) {
+  const auto is_power = [](const Matrix& scales) { return info(scales.format()).mantissa_bits == 0; };
+  const std::optional<BlockScales>& scales = operands.scales;
+  return !scales || (scales->a.cols() == 1 && is_power(scales->a) && is_power(scales->b));
+}
+
 /// What one product after the other needs, of every thread its own: nothing is allocated for a case of a shape seen
 /// before.
 struct Workspace {
@@ -113,7 +120,7 @@ Matrix fused_product(const AccumulatorModel& model, const Operands& operands) {
   const kernels::SumFused loop = find_loop(model);
   const std::optional<Budget> budget =
       find_budget(model.fraction_bits, operands.a.format(), operands.b.format(), terms);
-  if (!loop || !budget) return slow_product(model, operands);
+  if (!loop || !budget || !scales_fit(operands)) return slow_product(model, operands);
 
   thread_local Workspace workspace;
   auto& [a, b, scratch] = workspace;

@@ -120,9 +120,15 @@ StepSum sum_aligned(const AccumulatorModel& model, std::span<const AlignedTerm> 
   constexpr int none = std::numeric_limits<int>::min();
   int own_max = c_term.has_exponent ? c_term.exponent : none;
   bool negative_zero = c_term.negative;
+  int lowest_unit = std::numeric_limits<int>::max();
+  const auto take_unit = [&](const AlignedTerm& term) {
+    if (term.magnitude != 0) lowest_unit = std::min(lowest_unit, term.exponent - term.fraction);
+  };
+  take_unit(c_term);
   for (const AlignedTerm& term : terms) {
     if (term.has_exponent) own_max = std::max(own_max, term.exponent);
     negative_zero &= term.negative;
+    take_unit(term);
   }
   const int quantum = std::max(model.floor_exponent, own_max) - model.fraction_bits;
   int64_t sum = align(c_term, quantum, deviations.align_toward_negative);
@@ -131,7 +137,9 @@ StepSum sum_aligned(const AccumulatorModel& model, std::span<const AlignedTerm> 
   const Exact exact{.negative = sum == 0 ? negative_zero : sum < 0,
                     .magnitude = static_cast<uint64_t>(std::abs(sum)),
                     .exponent = quantum};
-  return {.code = round_sum(model, exact), .max_exponent = own_max == none ? StepSum{}.max_exponent : own_max};
+  const bool is_empty = lowest_unit == std::numeric_limits<int>::max();
+  return {.code = round_sum(model, exact),
+          .highest_idle_floor = is_empty ? lowest_unit : std::max(own_max, lowest_unit + model.fraction_bits)};
 }
 
 uint32_t fused_sum(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,

@@ -33,10 +33,10 @@ struct AlignedTerm {
 /// says of exponents of products count. The terms are finite.
 std::vector<AlignedTerm> aligned_terms(const AccumulatorModel& model, std::span<const ExactTerm> terms);
 
-/// D of one step, and its e_max before the floor raised it: what lies above every floor where nothing has an exponent.
+/// D of one step, and the highest floor that changes nothing of it: e_max, or more where nothing is dropped.
 struct StepSum {
   uint32_t code = 0;
-  int max_exponent = std::numeric_limits<int>::max();
+  int highest_idle_floor = std::numeric_limits<int>::max();
 };
 
 /// One step: all `terms` and a finite `c`.

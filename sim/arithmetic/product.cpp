@@ -20,7 +20,7 @@ Matrix product_of_step(const AccumulatorModel& model, const Operands& operands) 
 
 /// D of a step of K is C of the next.
 Matrix product_of_steps(const AccumulatorModel& model, const Operands& operands) {
-  if (!is_chained(model, operands.a.cols())) return product_of_step(model, operands);
+  if (!is_chained(model, operands.a.cols()) && !model.c_last) return product_of_step(model, operands);
   std::optional<Matrix> c = model.c_last ? std::nullopt : operands.c;
   int scale_input_d = operands.scale_input_d;
   for (const std::vector<int>& columns : steps_of(model, operands.a.cols())) {

@@ -42,10 +42,20 @@ uint32_t without_sign_of_zero(Format format, uint32_t code) {
   return (code & ~info(format).sign_bit()) == 0 ? 0 : code;
 }
 
-/// Mantissa bits that a finite code needs.
-int bits_needed(Format format, uint32_t code) {
-  const uint64_t mantissa = code & info(format).mantissa_mask();
-  return mantissa == 0 ? 0 : info(format).mantissa_bits - std::countr_zero(mantissa);
+/// Mantissa bits that D holds where C is zero: what is added to it last changes nothing there.
+int bits_needed(const AnsweredCase& one) {
+  const Matrix& d = one.d();
+  const FormatInfo& format = info(d.format());
+  const std::optional<Matrix>& c = one.operands().c;
+  int most = 0;
+  for (size_t i = 0; i < d.size(); ++i) {
+    const uint32_t code = d.words()[i];
+    const uint64_t mantissa = code & format.mantissa_mask();
+    if (c && (c->words()[i] & ~format.sign_bit()) != 0) continue;
+    if (mantissa != 0 && decode(format, code).number == NumberClass::finite)
+      most = std::max(most, format.mantissa_bits - std::countr_zero(mantissa));
+  }
+  return most;
 }
 
 /// Some of the outputs of a case, all of a small one, in an order without a pattern.
@@ -228,10 +238,7 @@ void RuleSearch::Search::sieve_all() {
   int least_bits = 0;
   for (size_t i = 0; i < cases_.size(); ++i) {
     picked.push_back(picked_outputs(cases_[i]->d(), outputs_per_case, i));
-    for (const uint32_t code : cases_[i]->d().words()) {
-      if (decode(mma_.d, code).number == NumberClass::finite)
-        least_bits = std::max(least_bits, bits_needed(mma_.d, code));
-    }
+    least_bits = std::max(least_bits, bits_needed(*cases_[i]));
   }
   // One of every case, then the next of every case: what is wrong falls at once.
   std::vector<AnsweredOutput> outputs;
@@ -257,7 +264,7 @@ void RuleSearch::Search::sieve_all() {
       const auto refuting = std::ranges::find_if(outputs, [&](const AnsweredOutput& output) {
         if (output.is_special()) return false;
         const Prediction prediction = model ? output.predict(*model) : Prediction{};
-        return prediction.lowest_max_exponent >= highest_floor &&
+        return prediction.highest_idle_floor >= highest_floor &&
                without_sign_of_zero(mma_.d, prediction.code) != without_sign_of_zero(mma_.d, output.d());
       });
       if (refuting == outputs.end()) {
@@ -323,9 +330,9 @@ bool RuleSearch::Search::survives(Candidate& candidate, const AnsweredOutput& ou
     if (code != output.d()) candidate.floors[0] &= ~floors;
     if ((candidate.floors[1] & floors) != 0 && !survives_zero(keeps_sign, output)) candidate.floors[1] &= ~floors;
   };
-  uint64_t same = 0;  // floors below every e_max
+  uint64_t same = 0;  // floors that change nothing
   for (size_t i = 0; i < floors_.size(); ++i) {
-    if (floors_[i] <= without_floor.lowest_max_exponent) same |= uint64_t{1} << i;
+    if (floors_[i] <= without_floor.highest_idle_floor) same |= uint64_t{1} << i;
   }
   judge(model, without_floor.code, same);
   uint64_t others = (candidate.floors[0] | candidate.floors[1]) & ~same;
@@ -430,7 +437,7 @@ int RuleSearch::Search::separation(const RuleCase& one, std::span<const Accumula
   const Matrix unknown(mma_.d, operands.a.rows(), operands.b.cols());
   const AnsweredCase answered(blank_, operands, unknown);
   int most = 1;
-  for (const auto& [row, col] : picked_outputs(unknown, outputs_per_case / 2, one.case_index)) {
+  for (const auto& [row, col] : picked_outputs(unknown, outputs_per_case, one.case_index)) {
     const AnsweredOutput output(answered, blank_, row, col);
     std::set<uint32_t> codes;
     for (const AccumulatorModel& model : models) {
@@ -453,7 +460,8 @@ void RuleSearch::Search::draw_cases() {
   std::vector<RuleCase> drawn;
   for (int i = 0; i < drawn_cases; ++i, ++drawn_) {
     RuleCase one{.seed = seed_, .case_index = drawn_};
-    if (i % 3 == 2) one.distribution = distributions[drawn_ % distributions.size()].id;
+    if (i % 3 == 1) one.case_index = drawn_ * probe_kinds + ties_probe;
+    if (i % 3 == 2) one.distribution = distributions[drawn_ / 3 % distributions.size()].id;
     drawn.push_back(one);
   }
   std::vector<int> separated(drawn.size());

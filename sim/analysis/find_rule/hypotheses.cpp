@@ -93,7 +93,7 @@ std::optional<AccumulatorModel> FusedGrid::at(size_t index) const {
   // C of the only step is zero.
   if (deviations.c_after_sum && model.c_last && model.terms_per_step == 0 && model.step_order == StepOrder::ascending)
     return std::nullopt;
-  if (!model.c_last && model.output_fraction_bits < least_bits_) return std::nullopt;
+  if (model.output_fraction_bits < least_bits_) return std::nullopt;
   return model;
 }
 

@@ -21,7 +21,7 @@ std::vector<int> floors_of(Format output);
 /// Fused sums without a floor. Combinations that give the same bits for every input are there once.
 class FusedGrid {
  public:
-  /// `least_bits`: D holds numbers that need so many mantissa bits.
+  /// `least_bits`: sums alone, without a C that is added last, need so many mantissa bits.
   FusedGrid(const Instruction& instruction, int least_bits);
 
   std::size_t size() const { return size_; }

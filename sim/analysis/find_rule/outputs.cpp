@@ -105,18 +105,18 @@ uint32_t AnsweredOutput::with_c_last(const AccumulatorModel& model, uint32_t sum
 }
 
 Prediction AnsweredOutput::predict(const AccumulatorModel& model) const {
-  if (special_) return {.code = spelled_out(model), .lowest_max_exponent = StepSum{}.max_exponent};
+  if (special_) return {.code = spelled_out(model), .highest_idle_floor = StepSum{}.highest_idle_floor};
   const Variant& variant = variants_[variant_of(model)];
   const int step = terms_of_step(model, variant.length);
   Decoded c = model.c_last ? decode(model.output, 0) : c_;
-  Prediction prediction{.lowest_max_exponent = StepSum{}.max_exponent};
+  Prediction prediction{.highest_idle_floor = StepSum{}.highest_idle_floor};
   size_t first = 0;
   for (int end = step; end <= variant.length; end += step) {
     size_t last = first;
     while (last < variant.terms.size() && variant.place[last] < end) ++last;
     const StepSum sum = sum_aligned(model, std::span(variant.terms).subspan(first, last - first), c);
     prediction.code = sum.code;
-    prediction.lowest_max_exponent = std::min(prediction.lowest_max_exponent, sum.max_exponent);
+    prediction.highest_idle_floor = std::min(prediction.highest_idle_floor, sum.highest_idle_floor);
     c = decode(model.output, sum.code);
     if (c.number != NumberClass::finite) break;  // an infinity stays
     first = last;

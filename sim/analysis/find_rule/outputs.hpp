@@ -36,7 +36,7 @@ class AnsweredCase {
 
 struct Prediction {
   uint32_t code = 0;
-  int lowest_max_exponent = 0;  // the smallest e_max of its steps: no floor up to it makes a difference
+  int highest_idle_floor = 0;  // no floor up to it changes a step
 };
 
 /// One output of a fused sum. It refers to its case.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "../../arithmetic/terms.hpp"
 #include "bitmma/core/random.hpp"
@@ -20,7 +21,7 @@ enum class Probe : uint8_t {
   specials,      // NaN with payloads, infinities, infinity times zero
   overflow,      // sums around the largest number of D
   empty_terms,   // zeros of A that meet large numbers of B, small terms beside them
-  last_places,   // small terms around the last bit that D keeps
+  ties,          // half of D's last place, and something far below
   cancellation,  // all terms there, C near what they sum to
 };
 
@@ -150,32 +151,102 @@ class ProbeMaker {
       case Probe::zeros: return {.low = whole.low, .high = std::min(whole.high, std::max(whole.low + 20, d.low))};
       default: {
         // Well inside D, so that neither end of it matters: f16 ends at 2^15.
-        const int high = std::min({whole.high, d.high - 4, 40}), reach = std::min(high - whole.low, 60);
+        const int high = std::min({whole.high, d.high - 2, 40}), reach = std::min(high - whole.low, 60);
         return {.low = high - reach, .high = high};
       }
     }
   }
 
-  // Columns of B: powers of two or any number; every k of a column lies up to `spread` below the top.
+  // Columns of B: every k at the top or up to `reach_b_` below it; powers of two, or any numbers in half of the
+  // columns.
   void make_b() {
     const Exponents range = products(), own = exponents_of(b_);
     top_b_ = std::clamp(range.high / 2, own.low, own.high);
-    const int reach = std::max(0, std::min(top_b_ - own.low, (range.high - range.low) / 2));
+    reach_b_ = std::max(0, std::min(top_b_ - own.low, (range.high - range.low) / 2));
+    const bool exact = probe_ == Probe::steps || probe_ == Probe::ties;
+    const bool positive = exact || probe_ == Probe::zeros;
     for (int col = 0; col < operands_.b.cols(); ++col) {
-      const int spread = probe_ == Probe::steps || col % 4 == 0 ? 0 : reach;
       for (int k = 0; k < operands_.b.rows(); ++k) {
-        const uint64_t bits = probe_ == Probe::steps || col % 4 < 2 ? 0 : mantissa(b_);
-        int exponent = top_b_ - (spread == 0 ? 0 : static_cast<int>(random_.below(static_cast<uint32_t>(spread + 1))));
-        if (probe_ == Probe::floor && col % 2 == 0) exponent = top_b_ - (col / 2) % (reach + 1);
-        if (probe_ == Probe::empty_terms && coin()) exponent = own.high;
-        const bool negative = probe_ != Probe::steps && probe_ != Probe::zeros && coin();
-        operands_.b.set_code(k, col, with_junk(b_, number(b_, negative, exponent, bits)));
+        uint64_t bits = exact || col % 4 < 2 ? 0 : mantissa(b_);
+        const bool negative = !positive && coin();
+        int below = random_.between(0, reach_b_);
+        if (probe_ == Probe::steps || col % 4 == 0) below = 0;
+        if (probe_ == Probe::floor && col % 4 == 2) below = (col / 4) % (reach_b_ + 1);
+        if (probe_ == Probe::ties) below = random_.one_in(4) ? reach_b_ : 0;
+        if (probe_ == Probe::ties && col % 4 == 3 && below == 0 && coin()) bits = half_more(b_);
+        const bool is_large = probe_ == Probe::empty_terms && coin();
+        operands_.b.set_code(k, col, with_junk(b_, number(b_, negative, is_large ? own.high : top_b_ - below, bits)));
       }
     }
   }
 
   uint64_t with_junk(const FormatInfo& format, uint64_t code) {
     return format.ignored_bits == 0 ? code : code | (random_.word() & low_mask(format.ignored_bits));
+  }
+
+  static uint64_t half_more(const FormatInfo& format) { return (format.mantissa_mask() + 1) / 2; }
+
+  struct Element {
+    bool negative = false;
+    int exponent = 0;
+    uint64_t bits = 0;
+  };
+
+  /// What a row of A holds beside zeros: exponents from `low` to `high`.
+  std::vector<Element> elements_of(int row, int low, int high) {
+    const auto any = [&] {
+      const bool negative = coin();
+      const int exponent = random_.between(low, high);
+      return Element{negative, exponent, mantissa(a_)};
+    };
+    const auto some = [&](int count) {
+      std::vector<Element> elements;
+      for (int i = 0; i < count; ++i) elements.push_back(any());
+      return elements;
+    };
+    const int few = 2 + static_cast<int>(random_.below(4));
+    std::vector<Element> elements = some(probe_ == Probe::cancellation ? operands_.a.cols() : few);
+    switch (probe_) {
+      case Probe::steps:
+        elements[0] = elements[1] = {.negative = false, .exponent = high, .bits = mantissa(a_)};
+        elements[1].negative = true;
+        break;
+      case Probe::zeros:
+        if (row % 4 == 1) elements.clear();
+        break;
+      case Probe::floor:
+        if (row % 4 == 3) elements.clear();  // C alone
+        if (row % 4 != 0) break;
+        // Half of D's last place, and what is far below it: a tie that a floor can make.
+        elements[0].exponent = d_.min_exponent() - d_.mantissa_bits - 1 + random_.between(0, 1) - top_b_;
+        for (size_t i = 1; i < elements.size(); ++i) elements[i].exponent = low + random_.between(0, 8);
+        for (Element& element : elements) element.bits = 0;
+        break;
+      case Probe::ties: {
+        // Large terms that may carry, half of what is then D's last place, and something that may be too small to see.
+        const int large = 1 + row % 3;
+        elements = some(large + 2 + (row % 4 == 3));
+        for (int i = 0; i < large; ++i)
+          elements[static_cast<size_t>(i)] = {.negative = false, .exponent = high, .bits = 0};
+        if (row % 8 == 7) elements[0].bits = a_.mantissa_mask();
+        if (row % 4 == 2) elements[0].bits = half_more(a_);  // 1.5: a product of two is more than 2
+        const auto half = static_cast<size_t>(large);
+        const int carry = large > 1;
+        elements[half] = {.negative = random_.one_in(4),
+                          .exponent = high - d_.mantissa_bits - 1 + carry + (random_.one_in(4) ? 1 : 0),
+                          .bits = 0};
+        for (size_t i = half + 1; i < elements.size(); ++i) {
+          int exponent = high - d_.mantissa_bits - random_.between(2, 22);
+          if (exponent < low) exponent += reach_b_;  // where B is below its top
+          elements[i].exponent = exponent;
+          if (coin()) elements[i].bits = 0;
+        }
+        break;
+      }
+      case Probe::c: break;
+      default: elements[0].exponent = high;
+    }
+    return elements;
   }
 
   void make_a() {
@@ -188,38 +259,33 @@ class ProbeMaker {
         const bool negative_zero = probe_ == Probe::zeros ? row % 4 != 0 : coin();
         operands_.a.set_code(row, j, with_junk(a_, negative_zero ? a_.sign_bit() : 0));
       }
-      const bool all = probe_ == Probe::cancellation;
-      const int few = all ? terms : std::min(terms, 2 + static_cast<int>(random_.below(4)));
-      const int first = static_cast<int>(random_.below(static_cast<uint32_t>(terms)));
-      for (int i = 0; i < few; ++i) {
-        const int j = all ? i : i == 0 ? first : place_beside(first, row, i, terms);
-        int exponent = random_.between(low, high);
-        uint64_t bits = mantissa(a_);
-        bool negative = coin();
-        if (i == 0 && probe_ != Probe::floor && probe_ != Probe::c) exponent = high;
-        if (probe_ == Probe::last_places && i > 0) {
-          const int last = d_.mantissa_bits + random_.between(-2, 4);
-          exponent = std::max(high - last, low);
-        }
-        if (probe_ == Probe::steps && i < 2) exponent = high, bits = first_bits_, negative = i == 1;
-        if (probe_ == Probe::steps && i == 0) bits = first_bits_ = mantissa(a_), negative = false;
-        if (probe_ == Probe::zeros && row % 4 == 1) continue;  // nothing but zeros, all negative
-        operands_.a.set_code(row, j, with_junk(a_, number(a_, negative, exponent, bits)));
+      const std::vector<Element> elements = elements_of(row, low, high);
+      const std::vector<int> places = places_of(std::min(elements.size(), static_cast<size_t>(terms)));
+      for (size_t i = 0; i < places.size(); ++i) {
+        const auto& [negative, exponent, bits] = elements[i];
+        operands_.a.set_code(row, places[i], with_junk(a_, number(a_, negative, exponent, bits)));
       }
     }
   }
 
-  /// Another place of K: near the first one, half of K away, or anywhere.
-  int place_beside(int first, int row, int i, int terms) {
-    const auto anywhere = static_cast<int>(random_.below(static_cast<uint32_t>(terms - 1))) + 1;
-    const int by = row % 3 == 0 ? 1 << random_.below(7) : row % 3 == 1 ? terms / 2 : anywhere;
-    return (first + (i == 1 ? by : anywhere)) % terms;
+  /// Different places of K: neighbours, four apart, in both halves, or anywhere.
+  std::vector<int> places_of(size_t count) {
+    const int terms = operands_.a.cols();
+    const auto first = static_cast<int>(random_.below(static_cast<uint32_t>(terms)));
+    const int by = std::array{1, 4, terms / 2, 0}[random_.below(4)];
+    std::vector<int> places;
+    for (int next = first; places.size() < count;) {
+      while (std::ranges::find(places, next) != places.end()) next = (next + 1) % terms;
+      places.push_back(next);
+      next = (next + (by == 0 ? static_cast<int>(random_.below(static_cast<uint32_t>(terms))) : by)) % terms;
+    }
+    return places;
   }
 
   void make_c() {
     const Factors factors(operands_);
     std::vector<ExactTerm> terms;
-    const Exponents own = exponents_of(c_), range = products();
+    const Exponents own = exponents_of(c_);
     for (int row = 0; row < operands_.c->rows(); ++row) {
       for (int col = 0; col < operands_.c->cols(); ++col) {
         factors.find_terms(row, col, terms);
@@ -235,12 +301,14 @@ class ProbeMaker {
         if (probe_ == Probe::c) {
           code = number(c_, negative, std::clamp(top + random_.between(-48, 48), own.low, own.high), bits);
         } else if (probe_ == Probe::floor) {
-          const int exponent = random_.between(std::max(own.low - c_.mantissa_bits, range.low), own.low + 4);
-          if (choice == 0) code = number(c_, negative, exponent, bits);
+          const int exponent = random_.between(own.low - c_.mantissa_bits, own.low + 30);
+          if (choice == 0 || row % 4 == 3) code = number(c_, negative, exponent, bits);
         } else if (probe_ == Probe::overflow) {
           code = number(c_, negative, choice == 0 ? own.low : own.high - static_cast<int>(random_.below(3)), bits);
         } else if (probe_ == Probe::zeros) {
           code = col % 2 == 0 ? c_.sign_bit() : code;
+        } else if (probe_ == Probe::ties) {
+          if (choice == 0) code = number(c_, negative, std::clamp(top - c_.mantissa_bits - 1, own.low, own.high), 0);
         } else if (choice < 2) {  // the largest term goes, and what alignment left of the others stays
           product.negative = !product.negative;
           code = round_to(c_, product, Rounding::toward_zero, c_.mantissa_bits, Overflow::saturate);
@@ -284,7 +352,7 @@ class ProbeMaker {
   const Probe probe_;
   const uint64_t round_;
   RandomStream random_;
-  int top_b_ = 0;
+  int top_b_ = 0, reach_b_ = 0;  // the largest exponent of B, and how far below it others lie
   uint64_t first_bits_ = 0;
 };
 
