@@ -182,7 +182,7 @@ nb::dict evidence_of_instruction(const BoundInstruction& instruction, std::optio
   if (instruction.mma) {
     const AccumulatorModel& model = model_for(instruction.value, on);
     const Evidence evidence = bitmma::evidence_of(instruction.value, on);
-    said["level"] = bitmma::print(evidence);
+    said["level"] = bitmma::print(evidence, on);
     said["rule"] = print_rule(model);
     said["source"] = model.source;
   } else {

@@ -530,6 +530,7 @@ Explanation explain(const Case& one, int row, int col, const AccumulatorModel* r
   const Operands operands = block_of(operands_of(one), row, 1, col, 1);
   Explanation e{.instruction = print(one.instruction),
                 .rule = print_rule(model),
+                .target = one.target,
                 .evidence = replacement ? evidence_of(model, one.target) : evidence_of(one.instruction, one.target),
                 .a = operands.a.format(),
                 .b = operands.b.format(),
@@ -551,7 +552,7 @@ Explanation explain(const Case& one, int row, int col, const AccumulatorModel* r
 
 std::string print(const Explanation& e) {
   std::string text =
-      fmt::format("{}, row {}, col {}\nrule: {}; {}\n\n", e.instruction, e.row, e.col, e.rule, print(e.evidence));
+      fmt::format("{}, row {}, col {}\nrule: {}; {}\n\n", e.instruction, e.row, e.col, e.rule, print(e.evidence, e.target));
   for (size_t i = 0; i < e.steps.size(); ++i) {
     const ExplainedStep& step = e.steps[i];
     if (e.steps.size() > 1) text += fmt::format("step {} of {}\n", i + 1, e.steps.size());

@@ -154,7 +154,7 @@ Json step_json(const Explanation& e, const ExplainedStep& step) {
 
 Json to_json(const Explanation& e, Target target) {
   Json json{{"instruction", e.instruction}, {"target", print(target)}, {"row", e.row}, {"col", e.col}, {"rule", e.rule},
-            {"evidence", print(e.evidence)}};
+            {"evidence", print(e.evidence, e.target)}};
   if (e.scales) {
     json["scale_a"] = print_bits(e.scales->format, e.scales->a);
     json["scale_b"] = print_bits(e.scales->format, e.scales->b);

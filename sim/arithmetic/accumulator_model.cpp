@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bitmma/arithmetic/surveyed.hpp"
 #include "budget.hpp"
 
 namespace bitmma {
@@ -417,7 +418,18 @@ bool is_chained(const AccumulatorModel& model, int terms) {
   return model.step_order == StepOrder::byte_pairs || (model.terms_per_step > 0 && terms > model.terms_per_step);
 }
 
+std::string print(Evidence evidence, Target target) {
+  // Hopper's rows are of this project's own H200; a survey names its GPU.
+  if (evidence == Evidence::measured && info(target).adds_as != Target::sm_90a) {
+    for (const SurveyedRule& row : surveyed().rules) {
+      if (info(row.target).adds_as == info(target).adds_as) return fmt::format("measured on an {}", row.gpu);
+    }
+  }
+  return std::string(print(evidence));
+}
+
 Evidence evidence_of(const AccumulatorModel& model, Target target, int terms) {
+  if (find_surveyed(model, target)) return Evidence::measured;
   if (!model.proven_on.contains(info(target).adds_as)) return Evidence::model_choice;
   return is_chained(model, terms) ? std::max(model.evidence, model.chaining_evidence) : model.evidence;
 }

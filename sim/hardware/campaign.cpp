@@ -18,6 +18,7 @@
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/smem.hpp"
+#include "bitmma/stimulus/random_case.hpp"
 
 namespace bitmma {
 namespace {
@@ -125,12 +126,8 @@ std::string instruction_group(const Instruction& instruction) {
 
 namespace {
 
-constexpr std::array campaign_families{Family::wgmma, Family::mma_sync};
-
 /// What the device has of the family. Units take these in turn.
 const std::vector<Instruction>& campaign_mnemonics(Family family, Target target) {
-  if (std::ranges::find(campaign_families, family) == campaign_families.end())
-    throw Error({.field = "family", .seen = std::string(print(family)), .expected = "wgmma or mma.sync"});
   static std::mutex mutex;
   static std::map<std::pair<Family, Target>, std::vector<Instruction>> known;
   const std::lock_guard lock(mutex);
@@ -160,61 +157,83 @@ Instruction campaign_instruction(uint64_t seed, int64_t unit, Family family, Tar
   const std::vector<Instruction>& mnemonics = campaign_mnemonics(family, target);
   const auto count = static_cast<int64_t>(mnemonics.size());
   const Instruction& mnemonic = mnemonics[static_cast<size_t>(unit % count)];
-  const Form& form = *find_form(mnemonic);
-  const int64_t round = unit / count;
   RandomStream random = unit_stream(seed, unit, 0);
-  Instruction instruction = mnemonic;
-  family::dispatch(
-      [&](auto& one) {
-        if constexpr (requires { one.transpose_a; }) {
-          one.a_source = round % 2 == 0 ? OperandSource::smem : OperandSource::registers;
-          if (form.transpose) {
-            one.transpose_b = round / 2 % 2 != 0;
-            if (one.a_source == OperandSource::smem) one.transpose_a = round / 4 % 2 != 0;
-          }
-          if (form.negate) {
-            one.negate_a = random.one_in(3);
-            one.negate_b = random.one_in(3);
-          }
-          one.enable_input_d = !random.one_in(8);
-        }
-        if constexpr (requires { one.sparsity_selector; }) {
-          if (one.sparse) one.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(form.selectors)));
-        }
-      },
-      instruction);
-  return instruction;
+  return family::dispatch([&](const auto& one) { return family::vary(one, target, unit / count, random); }, mnemonic);
+}
+
+namespace {
+
+/// Where the operands of a case lie in shared memory. Base offsets are drawn where they have been measured.
+Placement random_placement(const Mma& mma, bool with_base_offset, RandomStream& random) {
+  Placement placement{.a = random_layout(mma.a_major, random), .b = random_layout(mma.b_major, random)};
+  if (with_base_offset) return placement;
+  placement.a.base_offset = placement.b.base_offset = 0;
+  // tcgen05 reads 32-bit elements MN-major under one mode alone (PTX ISA 9.7.16.10, Table 54).
+  for (const auto& [layout, bits] :
+       {std::pair(&placement.a, mma.a_container_bits), std::pair(&placement.b, mma.b_container_bits)}) {
+    if (layout->major == Major::mn && bits == 32) layout->swizzle = Swizzle::b128_atom32;
+  }
+  return placement;
+}
+
+CampaignCase campaign_case(const Instruction& instruction, Target target, uint64_t seed, int64_t unit, int64_t i) {
+  const auto stream = [&](int64_t which) { return unit_stream(seed, unit, static_cast<uint64_t>(which + 2 * i)); };
+  RandomStream random = stream(1);
+  CampaignCase one{.distribution = distributions[static_cast<size_t>(i) % distributions.size()].id};
+  const uint64_t case_index = static_cast<uint64_t>(unit) * unit_streams + static_cast<uint64_t>(i);
+  if (!is_mma(instruction)) {
+    const Placement placement{.a = {.swizzle = swizzle_modes[random.below(4)]}};
+    // Case 0 of a seed of its own: cases of one seed begin at one address.
+    one.state = random_case(instruction, target, placement, one.distribution, stream(2).word64(), 0).before;
+    return one;
+  }
+  const Mma mma = mma_of(instruction);
+  const Operands operands = random_operands(instruction, target, one.distribution, seed, case_index);
+  RandomStream filler = stream(2);
+  if (mma.b_source == OperandSource::registers) {
+    one.state = place_operands(instruction, {}, operands, filler);
+    if (mma.sparse && i % 8 == 7) use_any_metadata(one.state, filler);
+    return one;
+  }
+  const bool hopper = info(target).smem_descriptor == SmemDescriptorVersion::sm_90;
+  one.random_descriptors = hopper && i % 5 == 4;
+  if (one.random_descriptors) {
+    one.state = random_image_state(instruction, target, operands, random);
+    return one;
+  }
+  const Placement placement = random_placement(mma, hopper, random);
+  try {
+    one.state = place_operands(instruction, placement, operands, filler);
+  } catch (const Error&) {  // rows of K = 96, and rows wider than the swizzle, do not lie in every layout
+    one.state =
+        place_operands(instruction, {.a = {.major = mma.a_major}, .b = {.major = mma.b_major}}, operands, filler);
+  }
+  return one;
+}
+
+/// Outputs of one case, as they are counted: of a move the words that it leaves.
+int64_t outputs_of(const CampaignUnit& unit) {
+  const Matrix d = result_of(unit.instruction, unit.target, unit.cases.front().state);
+  return int64_t{d.rows()} * d.cols();
+}
+
+}  // namespace
+
+CampaignUnit campaign_unit_of(const Instruction& instruction, Target target, uint64_t seed, int64_t unit,
+                              int64_t outputs) {
+  require_unit(unit);
+  if (outputs < 1 || outputs > campaign_unit_outputs)
+    throw Error({.field = "outputs", .seen = std::to_string(outputs), .expected = outputs_text()});
+  require_legal(instruction, target);
+  CampaignUnit result{.instruction = instruction, .target = target};
+  result.cases.push_back(campaign_case(instruction, target, seed, unit, 0));
+  const int64_t count = std::max<int64_t>(12, outputs / outputs_of(result));
+  for (int64_t i = 1; i < count; ++i) result.cases.push_back(campaign_case(instruction, target, seed, unit, i));
+  return result;
 }
 
 CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs, Family family, Target target) {
-  if (outputs < 1 || outputs > campaign_unit_outputs)
-    throw Error({.field = "outputs", .seen = std::to_string(outputs), .expected = outputs_text()});
-  CampaignUnit result{.instruction = campaign_instruction(seed, unit, family, target), .target = target};
-  const Instruction& instruction = result.instruction;
-  const Mma mma = mma_of(instruction);
-  const bool in_registers = mma.b_source == OperandSource::registers;
-  const int64_t count = std::max<int64_t>(12, outputs / (int64_t{mma.m} * mma.n));
-  for (int64_t i = 0; i < count; ++i) {
-    RandomStream random = unit_stream(seed, unit, static_cast<uint64_t>(1 + 2 * i));
-    CampaignCase one{.distribution = distributions[static_cast<size_t>(i) % distributions.size()].id,
-                     .random_descriptors = !in_registers && i % 5 == 4};
-    const uint64_t case_index = static_cast<uint64_t>(unit) * unit_streams + static_cast<uint64_t>(i);
-    const Operands operands = random_operands(instruction, result.target, one.distribution, seed, case_index);
-    if (in_registers) {
-      RandomStream filler = unit_stream(seed, unit, static_cast<uint64_t>(2 + 2 * i));
-      one.state = place_operands(instruction, {}, operands, filler);
-      if (mma.sparse && i % 8 == 7) use_any_metadata(one.state, filler);
-    } else if (one.random_descriptors) {
-      one.state = random_image_state(instruction, result.target, operands, random);
-    } else {
-      const OperandLayout a = random_layout(mma.a_major, random);
-      const OperandLayout b = random_layout(mma.b_major, random);
-      one.state = place_operands(instruction, {.a = a, .b = b}, operands,
-                                 unit_stream(seed, unit, static_cast<uint64_t>(2 + 2 * i)));
-    }
-    result.cases.push_back(std::move(one));
-  }
-  return result;
+  return campaign_unit_of(campaign_instruction(seed, unit, family, target), target, seed, unit, outputs);
 }
 
 namespace {

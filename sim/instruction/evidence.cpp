@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bitmma/arithmetic/surveyed.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "family.hpp"
 
@@ -9,7 +10,10 @@ namespace bitmma {
 namespace {
 
 std::vector<Choice> choices_in(const Instruction& instruction, Target target, const State* state) {
-  return family::dispatch([&](const auto& one) { return family::choices(one, target, state); }, instruction);
+  std::vector<Choice> choices =
+      family::dispatch([&](const auto& one) { return family::choices(one, target, state); }, instruction);
+  std::erase_if(choices, [&](const Choice& one) { return is_surveyed_choice(one.what, target); });
+  return choices;
 }
 
 }  // namespace

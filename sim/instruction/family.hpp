@@ -179,6 +179,13 @@ std::vector<Instruction> instances_of_mma_sync(const Form& form);
 std::vector<Instruction> instances_of_tcgen05(const Form& form);
 std::vector<Instruction> instances_of_tmem_move(const Form& form);
 
+/// What a mnemonic leaves open, drawn at random: types, shape, operand sources, signs, selectors. `round` counts how
+/// often the mnemonic had its turn. The result is legal on `target`.
+Instruction vary(const Wgmma& mnemonic, Target target, int64_t round, RandomStream& random);
+Instruction vary(const MmaSync& mnemonic, Target target, int64_t round, RandomStream& random);
+Instruction vary(const Tcgen05Mma& mnemonic, Target target, int64_t round, RandomStream& random);
+Instruction vary(const TmemMove& mnemonic, Target target, int64_t round, RandomStream& random);
+
 /// Codes out of their containers, and back with random padding bits around them: e2m1 sits in the middle of its byte,
 /// the others at the bottom.
 Matrix codes_of(Matrix containers, int container_bits);

@@ -6,7 +6,7 @@ using namespace bitmma;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"gpu", "neither files nor --campaign"},
+    {"gpu", "neither files nor --campaign nor --survey"},
     {"gpu --campaign $GOLDEN", "files and --campaign"},
     {"gpu $GOLDEN", "-o = (missing)"},
     {"gpu $GOLDEN $GOLDEN $OUT", "an existing folder"},
@@ -32,6 +32,13 @@ const test::BadRequests bad_requests({
     {"gpu --campaign --max-saved -5", "--max-saved = -5: legal is 0 or more"},
     {"gpu --campaign --save $FOLDER/none", "legal is an existing folder; mkdir "},
     {"gpu --campaign --units 0 --max-saved -1", "--max-saved = -1"},
+    {"gpu --survey", "-o = (missing): legal is a file for the report"},
+    {"gpu --survey --campaign -o $OUT", "--campaign and --survey: legal is one of them"},
+    {"gpu --survey $GOLDEN -o $OUT", "files and --survey: legal is one of them"},
+    {"gpu --survey --rehearse sm_91 -o r.safetensors", "--rehearse = sm_91"},
+    {"gpu --survey --rehearse sm_90a -o r.safetensors --seconds -1", "--seconds = -1"},
+    {"gpu --survey --rehearse sm_90a -o r.safetensors --unit-seconds 0", "--unit-seconds = 0"},
+    {"gpu --survey --rehearse sm_90a -o r.safetensors --jobs 0", "--jobs = 0: legal is 1..256"},
 });
 
 }  // namespace

@@ -271,13 +271,45 @@ TEST_CASE("campaigns, units and instructions that cannot be are refused, each fi
     CHECK_THAT(message_of({.seconds = seconds}), ContainsSubstring("seconds = "));
   CHECK_THAT(message_of({.max_saved = -5}), ContainsSubstring("max_saved = -5: legal is 0 or more"));
   CHECK_THAT(message_of({.threads = 0}), ContainsSubstring("threads = 0: legal is 1 or more"));
-  CHECK_THAT(message_of({.family = Family::tcgen05}),
-             ContainsSubstring("family = tcgen05: legal is wgmma or mma.sync"));
-  CHECK_THAT(message_of({.family = Family::tmem_move}), ContainsSubstring("family = tcgen05 moves"));
+  CHECK_THAT(message_of({.family = Family::tcgen05}), ContainsSubstring("family = tcgen05 on sm_90a"));
+  CHECK_THAT(message_of({.family = Family::tmem_move}), ContainsSubstring("family = tcgen05 moves on sm_90a"));
   CHECK_THAT(message_of({.target = Target::sm_100a}), ContainsSubstring("family = wgmma on sm_100a"));
   CHECK_THAT(message_of({.first_unit = -1, .units = 0, .max_saved = -1}), ContainsSubstring("first_unit = -1") &&
                                                                               ContainsSubstring("\nunits = 0") &&
                                                                               ContainsSubstring("\nmax_saved = -1"));
+}
+
+TEST_CASE("every family has campaigns: tcgen05.mma of all kinds, block-scaled mma.sync, and moves") {
+  const std::vector<std::pair<Family, Target>> campaigns{{Family::tcgen05, Target::sm_100a},
+                                                         {Family::tcgen05, Target::sm_103a},
+                                                         {Family::tmem_move, Target::sm_100a},
+                                                         {Family::mma_sync, Target::sm_120a}};
+  for (const auto& [family, target] : campaigns) {
+    // A few units of each mnemonic's neighbourhood: all of them take minutes.
+    const auto mnemonics = all_instructions(family);
+    std::set<std::string> shapes, sources;
+    int64_t compared = 0;
+    for (size_t unit = 0; unit < mnemonics.size(); unit += 7) {
+      const auto number = static_cast<int64_t>(unit);
+      const CampaignUnit first = campaign_unit(9, number, 1, family, target);
+      INFO(print(first.instruction) << " on " << print(target));
+      CHECK(violations_of(first.instruction, target).empty());
+      CHECK(first.cases.size() == 12);
+      for (const CampaignCase& one : first.cases) CHECK_NOTHROW(result_of(first.instruction, target, one.state));
+      CHECK(campaign_unit(9, number, 1, family, target).cases[11].state == first.cases[11].state);
+      if (is_mma(first.instruction)) {
+        const Mma mma = mma_of(first.instruction);
+        shapes.insert(std::to_string(mma.m) + "x" + std::to_string(mma.n));
+        sources.insert(mma.a_source == OperandSource::tmem ? "tmem" : "other");
+      }
+      ++compared;
+    }
+    CHECK(compared > 10);
+    if (family == Family::tcgen05) {
+      CHECK(shapes.size() > 20);
+      CHECK(sources.size() == 2);
+    }
+  }
 }
 
 TEST_CASE("units that nobody asks for are passed over without making them, however many there are") {
@@ -332,7 +364,7 @@ TEST_CASE("without a GPU, gpu says so and exits with 2") {
   };
   const test::TemporaryFolder folder;
   const std::string file = test::golden_files().front();
-  CHECK(run({"gpu"}).second == "error: gpu = neither files nor --campaign: legal is one of them\n");
+  CHECK(run({"gpu"}).second == "error: gpu = neither files nor --campaign nor --survey: legal is one of them\n");
   CHECK(run({"gpu", "--campaign", file}).first == 2);
   CHECK_THAT(run({"gpu", file}).second, ContainsSubstring("-o = (missing)"));
   try {

@@ -26,6 +26,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_diagnose(app, context);
   add_ptx(app, context);
   add_gpu(app, context);
+  add_survey(app, context);
   add_bench(app, context);
 }
 

@@ -26,6 +26,7 @@ void add_explain(CLI::App& app, Context& context);
 void add_diagnose(CLI::App& app, Context& context);
 void add_ptx(CLI::App& app, Context& context);
 void add_gpu(CLI::App& app, Context& context);
+void add_survey(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
 
 }  // namespace bitmma::cli

@@ -164,7 +164,7 @@ void run_find(Context& context, const GemmFlags& flags) {
 }
 
 std::string evidence_of_sums(const GemmPlan& plan) {
-  return plan.lanes ? "IEEE f32" : std::string(print(evidence_of(plan.instruction, plan.target)));
+  return plan.lanes ? "IEEE f32" : print(evidence_of(plan.instruction, plan.target), plan.target);
 }
 
 void run_gemm(Context& context, const GemmFlags& flags) {

@@ -9,6 +9,7 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/hardware/run_file.hpp"
+#include "bitmma/hardware/survey.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "flags.hpp"
 #include "json_list.hpp"
@@ -22,15 +23,27 @@ struct GpuFlags {
   std::vector<std::string> files;
   std::string out, only, save = ".", family = "wgmma";
   int device = 0;
-  bool campaign = false, json = false;
+  bool campaign = false, json = false, survey = false, retry = false;
   CampaignOptions options;
+  double unit_seconds = 60;
+  int jobs = 4;
+  std::string rehearse;
+  std::optional<std::string> survey_unit;
   std::optional<double> outputs;
   int threads = 1;
 };
 
+const std::map<std::string, Family> families{{"wgmma", Family::wgmma},
+                                             {"mma.sync", Family::mma_sync},
+                                             {"tcgen05.mma", Family::tcgen05},
+                                             {"tcgen05-moves", Family::tmem_move}};
+
 /// Which flag says what of a campaign.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> flag_of_field{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> flag_of_field{
     {{"only", "--only"},
+     {"path", "-o"},
+     {"unit_seconds", "--unit-seconds"},
+     {"jobs", "--jobs"},
      {"units", "--units"},
      {"first_unit", "--first-unit"},
      {"outputs_per_unit", "--unit-outputs"},
@@ -155,7 +168,6 @@ CampaignOptions options_of(const GpuFlags& flags) {
   CampaignOptions options = flags.options;
   options.only = flags.only;
   options.threads = flags.threads;
-  const std::map<std::string_view, Family> families{{"wgmma", Family::wgmma}, {"mma.sync", Family::mma_sync}};
   options.family = families.at(flags.family);
   options.save_folder = flags.save;
   try {
@@ -316,6 +328,99 @@ void run_campaign_command(Context& context, const GpuFlags& flags) {
   else context.exit_code = end.signal.empty() ? exit_same : exit_bad_request;
 }
 
+std::optional<Target> rehearsed_target(const GpuFlags& flags) {
+  if (flags.rehearse.empty()) return std::nullopt;
+  return naming_flag("target", "--rehearse", [&] { return parse_target(flags.rehearse); });
+}
+
+SurveyDevice survey_device_of(const GpuFlags& flags) {
+  return {.ordinal = flags.device, .rehearse = rehearsed_target(flags), .seed = flags.options.seed};
+}
+
+/// This program again, for one unit.
+std::vector<std::string> survey_command(const GpuFlags& flags) {
+  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(),
+                                   "gpu",
+                                   "--seed",
+                                   std::to_string(flags.options.seed),
+                                   "--device",
+                                   std::to_string(flags.device)};
+  if (!flags.rehearse.empty()) command.insert(command.end(), {"--rehearse", flags.rehearse});
+  command.emplace_back("--survey-unit");
+  return command;
+}
+
+/// One unit, in the process that a survey made for it.
+void run_survey_unit_command(Context&, const GpuFlags& flags) {
+  write_tensor_file(flags.out, to_file(run_survey_unit(*flags.survey_unit, survey_device_of(flags))));
+}
+
+/// Draws a line on stderr: on a terminal one that is redrawn, in a log one every half minute.
+class SurveyProgressLine {
+ public:
+  explicit SurveyProgressLine(const Context& context) : terminal_(context.terminal) {}
+  ~SurveyProgressLine() {
+    if (terminal_.progress) terminal_.err << "\r\033[K";
+  }
+  void update(const SurveyProgress& now) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+    if (now.done < now.units && seconds - last_line_ < (terminal_.progress ? 0.1 : 30)) return;
+    last_line_ = seconds;
+    std::string text = fmt::format("{} of {}, {:.0f} s, {} without an answer, {} differing outputs", now.done,
+                                   counted(now.units, "unit"), seconds, now.unanswered, now.mismatches);
+    if (terminal_.progress) text += fmt::format("; {}", shortened(now.last, 60));
+    terminal_.err << (terminal_.progress ? "\r\033[K" : "") << text << (terminal_.progress ? "" : "\n") << std::flush;
+  }
+
+ private:
+  const Terminal& terminal_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  double last_line_ = 0;
+};
+
+void run_survey_command(Context& context, const GpuFlags& flags) {
+  if (flags.out.empty())
+    throw Error(
+        {.field = "-o", .seen = "(missing)", .expected = "a file for the report", .fix = "-o report.safetensors"});
+  require_tensor_file_name(flags.out);
+  static_cast<void>(rehearsed_target(flags));  // a name that is none is said before a process is started
+  const Interrupts interrupts;
+  const SurveyOptions options{.path = flags.out,
+                              .seconds = flags.options.seconds,
+                              .unit_seconds = flags.unit_seconds,
+                              .jobs = flags.jobs,
+                              .only = flags.only,
+                              .retry = flags.retry,
+                              .stop = [&] { return interrupts.asked(); },
+                              .command = survey_command(flags)};
+  SurveyReport report;
+  try {
+    SurveyProgressLine line(context);
+    report = run_survey(options, flags.options.seed, [&](const SurveyProgress& now) { line.update(now); });
+  } catch (const Error& error) {
+    throw naming_flags(error);
+  }
+  int64_t answered = 0, unanswered = 0, mismatches = 0;
+  for (const SurveyRecord& record : report.records) {
+    answered += record.end == SurveyEnd::answered ? 1 : 0;
+    mismatches += record.random_mismatches;
+    constexpr int64_t most_printed = 20;
+    const bool is_said = record.end != SurveyEnd::answered && ++unanswered <= most_printed;
+    if (is_said)
+      context.terminal.err << fmt::format("{}: {}: {}\n", record.unit, print(record.end), printable(record.message));
+  }
+  const auto records = static_cast<int64_t>(report.records.size());
+  std::ostream& out = context.terminal.out;
+  out << fmt::format(
+      "{} ({}), driver {}, CUDA {}, {}: {} of {} asked, {} answered, {} of random cases differ from "
+      "the model; {:.0f} s\n",
+      report.gpu, print(report.target), report.driver, report.cuda, report.date, records, counted(report.units, "unit"),
+      answered, counted(mismatches, "output"), report.seconds);
+  if (records < report.units) out << fmt::format("to go on: the same command; {} left\n", report.units - records);
+  out << fmt::format("wrote {}; what it says: bitmma survey {}\n", flags.out, flags.out);
+  context.exit_code = interrupts.asked() ? exit_bad_request : mismatches > 0 ? exit_differs : exit_same;
+}
+
 }  // namespace
 
 void add_gpu(CLI::App& app, Context& context) {
@@ -327,8 +432,8 @@ void add_gpu(CLI::App& app, Context& context) {
   command->add_option("--device", flags->device, "which GPU")->capture_default_str();
   command->add_flag("--campaign", flags->campaign,
                     "random cases of every legal instruction of a family instead of files");
-  command->add_option("--family", flags->family, "campaign: wgmma or mma.sync")
-      ->check(CLI::IsMember({"wgmma", "mma.sync"}))
+  command->add_option("--family", flags->family, "campaign: wgmma, mma.sync, tcgen05.mma or tcgen05-moves")
+      ->check(CLI::IsMember(families))
       ->capture_default_str();
   command->add_option("--outputs", flags->outputs, "campaign: about how many outputs, such as 1e9")
       ->excludes(command
@@ -340,18 +445,30 @@ void add_gpu(CLI::App& app, Context& context) {
       ->add_option("--unit-outputs", flags->options.outputs_per_unit,
                    "campaign: outputs of a unit; part of what a seed means")
       ->capture_default_str();
-  command->add_option("--seconds", flags->options.seconds, "campaign: begin no unit after this time; 0 is no limit");
-  command->add_option("--seed", flags->options.seed, "campaign: the same seed and unit make the same cases")
+  command->add_option("--seconds", flags->options.seconds,
+                      "campaign and survey: begin no unit after this time; 0 is no limit");
+  command->add_option("--seed", flags->options.seed, "campaign and survey: the same seed and unit make the same cases")
       ->capture_default_str();
   command->add_option("--first-unit", flags->options.first_unit, "campaign: where to begin, or to go on")
       ->capture_default_str();
-  command->add_option("--only", flags->only, "campaign: only mnemonics that contain this text");
+  command->add_option("--only", flags->only, "campaign and survey: only mnemonics, or units, that contain this text");
   command->add_option("--save", flags->save, "campaign: folder for mismatching cases")->capture_default_str();
   command->add_option("--max-saved", flags->options.max_saved, "campaign: save at most so many")->capture_default_str();
   command->add_flag("--json", flags->json, "campaign: the table as JSON");
+  command->add_flag("--survey", flags->survey,
+                    "ask this GPU everything: every rule, every open question; -o is the report, and one that is there "
+                    "is gone on with");
+  command->add_option("--unit-seconds", flags->unit_seconds, "survey: stop a unit that takes longer")
+      ->capture_default_str();
+  command->add_option("--jobs", flags->jobs, "survey: processes at a time")->capture_default_str();
+  command->add_flag("--retry", flags->retry, "survey: ask again what got no answer");
+  command->add_option("--rehearse", flags->rehearse,
+                      "survey: let the model of this target answer in place of a GPU; proves nothing");
+  command->add_option("--survey-unit", flags->survey_unit)->group("");  // of the processes of a survey
   add_threads(*command, flags->threads);
   command->footer(
       "Examples:\n"
+      "  bitmma gpu --survey -o report.safetensors --seconds 480  # then: bitmma survey report.safetensors\n"
       "  bitmma gpu cases.safetensors -o from_gpu.safetensors  # and compare them\n"
       "  bitmma gpu --campaign --outputs 1e9 --seed 7\n"
       "  bitmma gpu --campaign --family mma.sync --outputs 1e9 --seed 7\n"
@@ -362,9 +479,16 @@ void add_gpu(CLI::App& app, Context& context) {
       "when\n"
       "nothing was compared, and after an interrupt.");
   command->callback([flags, &context] {
+    if (flags->survey_unit) return run_survey_unit_command(context, *flags);
+    if (flags->survey && (flags->campaign || !flags->files.empty())) {
+      throw Error({.field = "gpu",
+                   .seen = flags->campaign ? "--campaign and --survey" : "files and --survey",
+                   .expected = "one of them"});
+    }
+    if (flags->survey) return run_survey_command(context, *flags);
     if (flags->campaign == !flags->files.empty()) {
       throw Error({.field = "gpu",
-                   .seen = flags->campaign ? "files and --campaign" : "neither files nor --campaign",
+                   .seen = flags->campaign ? "files and --campaign" : "neither files nor --campaign nor --survey",
                    .expected = "one of them"});
     }
     flags->campaign ? run_campaign_command(context, *flags) : run_files(context, *flags);

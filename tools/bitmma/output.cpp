@@ -112,14 +112,15 @@ Json to_json(const std::vector<Choice>& choices) {
 
 std::string print_arithmetic(const Instruction& instruction, Target target) {
   if (is_mma(instruction)) {
-    return fmt::format("{}; {}", print_rule(model_for(instruction, target)), print(evidence_of(instruction, target)));
+    return fmt::format("{}; {}", print_rule(model_for(instruction, target)),
+                       print(evidence_of(instruction, target), target));
   }
   const bool is_documented = choices_of(instruction, target).empty();
   return fmt::format("moves bits; {}", is_documented ? "as PTX documents it" : "model choice");
 }
 
 std::string print_evidence(const Instruction& instruction, Target target) {
-  return is_mma(instruction) ? std::string(print(evidence_of(instruction, target))) : "documented move of bits";
+  return is_mma(instruction) ? print(evidence_of(instruction, target), target) : "documented move of bits";
 }
 
 std::vector<Choice> choices_of(const VectorFile& vectors) {

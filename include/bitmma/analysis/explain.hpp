@@ -130,6 +130,7 @@ struct Alternative {
 
 struct Explanation {
   std::string instruction = {}, rule = {};
+  Target target = Target::sm_90a;
   Evidence evidence = Evidence::model_choice;
   Format a = Format::f16, b = Format::f16, d_format = Format::f32;
   int row = 0, col = 0;

@@ -38,6 +38,13 @@ std::string print(const RuleCase& one);
 /// The operands that a case stands for, C included. Throws Error when the instruction moves data.
 Operands operands_of(const Instruction& instruction, Target target, const RuleCase& one);
 
+/// `rows` rows of a case and all of its columns as a case of their own, other rows in every case: for whoever keeps but
+/// a part of D. No more rows than A has; 0 stands for all.
+struct RuleRows {
+  int first = 0, count = 0;
+};
+RuleRows rows_of(const Instruction& instruction, const RuleCase& one, int rows);
+
 /// What a device answered: operands and its D, M x N.
 struct RuleObservation {
   Operands operands = {};
@@ -73,7 +80,8 @@ struct FoundRule {
 class RuleSearch {
  public:
   /// Throws Error when the instruction moves data, or no row of arithmetic has its types on the target.
-  RuleSearch(const Instruction& instruction, Target target, uint64_t seed, int threads = 2);
+  /// With `rows`, cases are chosen for what can be seen in rows_of them, and only those are to be observed.
+  RuleSearch(const Instruction& instruction, Target target, uint64_t seed, int threads = 2, int rows = 0);
   ~RuleSearch();
   RuleSearch(RuleSearch&&) noexcept;
   RuleSearch& operator=(RuleSearch&&) noexcept;

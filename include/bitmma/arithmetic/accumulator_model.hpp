@@ -27,13 +27,15 @@ std::string_view print(Family family);
 
 /// How sure a row is. A guess is never promoted.
 enum class Evidence : uint8_t {
-  measured,         // measured for this project on the GPUs that docs/evidence.md names; the dumps are in data/golden
+  measured,         // measured on the GPUs that docs/evidence.md names (dumps in data/golden), or in a survey
   published_words,  // reproduces result words of real hardware that others published
   published_model,  // a published model that its authors compared with hardware
   model_choice,     // nobody has published what decides it; our choice
 };
 
 std::string_view print(Evidence evidence);
+/// The same, with the GPU that was measured where it is one of a survey (arithmetic/surveyed.hpp).
+std::string print(Evidence evidence, Target target);
 
 enum class Arithmetic : uint8_t {
   fused_sum,  // one aligned sum of all products and c, rounded once

@@ -1,4 +1,4 @@
-// A campaign: random cases of every legal wgmma or mma.sync, executed by a device and checked against the model.
+// A campaign: random cases of every legal instruction of a family, executed by a device and checked against the model.
 //
 // Work is cut into units. Unit u of seed s is always the same: one instruction with its immediates, many cases with
 // random swizzle modes, strides, start addresses, base offsets and distributions. So a campaign goes on where it was
@@ -24,7 +24,7 @@ inline constexpr int64_t campaign_units = int64_t{1} << 40;
 inline constexpr int64_t campaign_unit_outputs = 33'000'000;
 
 struct CampaignOptions {
-  Family family = Family::wgmma;   // or mma_sync
+  Family family = Family::wgmma;
   Target target = Target::sm_90a;  // what the device is
   uint64_t seed = 0;
   int64_t first_unit = 0;
@@ -88,12 +88,16 @@ struct CampaignUnit {
 };
 
 /// The instruction of unit `unit`: mnemonics in turn, then operand sources, major-ness and immediates.
-/// Throws Error when there is no such unit, or `target` has none of the family, or it is neither wgmma nor mma.sync.
+/// Throws Error when there is no such unit, or `target` has none of the family.
 Instruction campaign_instruction(uint64_t seed, int64_t unit, Family family = Family::wgmma,
                                  Target target = Target::sm_90a);
 /// The whole unit, of about so many outputs. Throws Error as well when it cannot be of that size.
 CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs, Family family = Family::wgmma,
                            Target target = Target::sm_90a);
+
+/// The cases that unit `unit` of a seed has of this instruction, in the same way.
+CampaignUnit campaign_unit_of(const Instruction& instruction, Target target, uint64_t seed, int64_t unit,
+                              int64_t outputs);
 
 /// "wgmma.mma_async.sp k32 f32.f16.f16": what rows of reports stand for.
 std::string instruction_group(const Instruction& instruction);

@@ -78,11 +78,12 @@ std::vector<std::pair<int, int>> picked_outputs(const Matrix& d, int count, uint
 
 class RuleSearch::Search {
  public:
-  Search(const Instruction& instruction, Target target, uint64_t seed, int threads)
+  Search(const Instruction& instruction, Target target, uint64_t seed, int threads, int rows)
       : instruction_(instruction),
         target_(target),
         seed_(seed),
         threads_(std::max(threads, 1)),
+        observed_rows_(rows),
         mma_(mma_of(instruction)),
         row_(model_for(instruction, target)),
         blank_(blank_model(instruction)),
@@ -132,6 +133,7 @@ class RuleSearch::Search {
   Target target_;
   uint64_t seed_;
   int threads_;
+  int observed_rows_;  // 0: all
   Mma mma_;
   AccumulatorModel row_, blank_;
   std::vector<int> floors_;
@@ -426,7 +428,8 @@ std::vector<AccumulatorModel> RuleSearch::Search::compared() const {
 
 /// How many different answers the models give, at the output where they give the most.
 int RuleSearch::Search::separation(const RuleCase& one, std::span<const AccumulatorModel> models) const {
-  const Operands operands = operands_of(instruction_, target_, one);
+  const RuleRows rows = rows_of(instruction_, one, observed_rows_);
+  const Operands operands = block_of(operands_of(instruction_, target_, one), rows.first, rows.count, 0, mma_.n);
   if (!is_fused() || models.empty() || models.front().arithmetic != Arithmetic::fused_sum) {
     int differing = 1;
     if (others_.empty()) return differing;
@@ -569,8 +572,14 @@ Operands operands_of(const Instruction& instruction, Target target, const RuleCa
   return probe_operands(instruction, target, one.seed, one.case_index);
 }
 
-RuleSearch::RuleSearch(const Instruction& instruction, Target target, uint64_t seed, int threads)
-    : search_(std::make_unique<Search>(instruction, target, seed, threads)) {}
+RuleRows rows_of(const Instruction& instruction, const RuleCase& one, int rows) {
+  const int all = mma_of(instruction).m;
+  if (rows <= 0 || rows >= all) return {.first = 0, .count = all};
+  return {.first = rows * static_cast<int>(one.case_index % static_cast<uint64_t>(all / rows)), .count = rows};
+}
+
+RuleSearch::RuleSearch(const Instruction& instruction, Target target, uint64_t seed, int threads, int rows)
+    : search_(std::make_unique<Search>(instruction, target, seed, threads, rows)) {}
 RuleSearch::~RuleSearch() = default;
 RuleSearch::RuleSearch(RuleSearch&&) noexcept = default;
 RuleSearch& RuleSearch::operator=(RuleSearch&&) noexcept = default;

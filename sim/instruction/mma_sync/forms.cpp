@@ -283,4 +283,10 @@ std::vector<Instruction> instances_of_mma_sync(const Form& form) {
   return all;
 }
 
+Instruction vary(const MmaSync& mnemonic, Target, int64_t, RandomStream& random) {
+  MmaSync one = mnemonic;
+  if (one.sparse) one.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(find(one)->selectors)));
+  return one;
+}
+
 }  // namespace bitmma::family

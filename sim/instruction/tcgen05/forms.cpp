@@ -361,5 +361,81 @@ std::vector<Instruction> instances_of_tcgen05(const Form& form) {
   return all;
 }
 
+namespace {
+
+template <typename T>
+const T& one_of(const std::vector<T>& values, RandomStream& random) {
+  return values[random.below(static_cast<uint32_t>(values.size()))];
+}
+
+std::vector<Format> members_of(const FormatSet& set) {
+  std::vector<Format> members;
+  for (const FormatInfo& row : formats) {
+    if (set.contains(row.id)) members.push_back(row.id);
+  }
+  return members;
+}
+
+std::vector<LegalShape> shapes_of(const Form& form, const Tcgen05Mma& instruction) {
+  std::vector<LegalShape> found;
+  for (const LegalShape& shape : form.shapes) {
+    const bool fits = shape.weight_stationary == instruction.weight_stationary &&
+                      shape.cta_group == instruction.cta_group && (instruction.sparse ? shape.sparse : shape.dense);
+    if (fits) found.push_back(shape);
+  }
+  return found;
+}
+
+/// One draw, legal or not.
+Tcgen05Mma drawn(const Tcgen05Mma& mnemonic, const Form& form, RandomStream& random) {
+  Tcgen05Mma one = mnemonic;
+  one.a = one_of(members_of(form.a), random);
+  one.b = one_of(members_of(form.b), random);
+  if (!one.ashift) one.a_source = random.one_in(2) ? OperandSource::smem : OperandSource::tmem;
+  const LegalShape shape = one_of(shapes_of(form, one), random);
+  std::vector<int> all_m, all_n;
+  for (const int m : shape.m) {
+    if (m != 0) all_m.push_back(m);
+  }
+  for (int n = shape.n.first; n <= shape.n.last; n += shape.n.step) {
+    if (shape.n.contains(n)) all_n.push_back(n);
+  }
+  one.m = one_of(all_m, random);
+  one.n = one_of(all_n, random);
+  if (form.transpose) {
+    one.transpose_a = one.a_source == OperandSource::smem && random.one_in(3);
+    one.transpose_b = random.one_in(3);
+  }
+  if (form.negate) {
+    one.negate_a = random.one_in(3);
+    one.negate_b = random.one_in(3);
+  }
+  if (form.saturate) one.saturate = random.one_in(2);
+  if (one.sparse) one.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(form.selectors)));
+  for (const LegalScales& row : form.scales) {
+    if (row.scale_vec != one.scale_vec) continue;
+    one.scale_type = one_of(members_of(row.types), random);
+    const auto steps = static_cast<uint32_t>(row.last_id / row.id_step + 1);
+    one.scale_a_id = row.id_step * static_cast<int>(random.below(steps));
+    one.scale_b_id = row.id_step * static_cast<int>(random.below(steps));
+  }
+  const bool may_scale_d = form.kind == MmaKind::f16 || form.kind == MmaKind::tf32;
+  if (may_scale_d && !one.weight_stationary && random.one_in(4)) one.scale_input_d = random.between(1, 15);
+  one.enable_input_d = !random.one_in(8);
+  return one;
+}
+
+}  // namespace
+
+Instruction vary(const Tcgen05Mma& mnemonic, Target target, int64_t, RandomStream& random) {
+  const Form& form = *find(mnemonic);
+  constexpr int draws = 64;  // some shapes refuse some types: a few draws find a legal one
+  for (int i = 0; i < draws; ++i) {
+    const Tcgen05Mma one = drawn(mnemonic, form, random);
+    if (violations_of(one, target).empty()) return one;
+  }
+  return mnemonic;
+}
+
 }  // namespace family
 }  // namespace bitmma

@@ -79,4 +79,6 @@ std::vector<Instruction> instances_of_tmem_move(const Form& form) {
   return all;
 }
 
+Instruction vary(const TmemMove& mnemonic, Target, int64_t, RandomStream&) { return mnemonic; }
+
 }  // namespace bitmma::family

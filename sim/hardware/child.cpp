@@ -1,0 +1,94 @@
+#include "child.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <thread>
+
+#include "bitmma/core/error.hpp"
+
+extern char** environ;
+
+namespace bitmma {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr double seconds_to_die = 20;  // the driver takes a while to clear up behind a killed process
+
+/// Where the process reads and writes: nowhere. Its signals are those of a fresh process.
+struct Surroundings {
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+
+  explicit Surroundings(const std::string& errors) {
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawnattr_init(&attributes);
+    // A group of its own: an interrupt at the terminal ends the survey in its own time, not the unit that runs.
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setpgroup(&attributes, 0);
+  }
+  ~Surroundings() {
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
+  }
+  Surroundings(const Surroundings&) = delete;
+  Surroundings& operator=(const Surroundings&) = delete;
+};
+
+/// True when it has ended before `deadline`.
+bool has_ended(pid_t process, Clock::time_point deadline, int& status) {
+  for (;;) {
+    const pid_t ended = waitpid(process, &status, WNOHANG);
+    if (ended == process || (ended < 0 && errno != EINTR)) return true;
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+Clock::time_point after(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
+}
+
+}  // namespace
+
+ChildEnd run_child(const std::vector<std::string>& command, double seconds, const std::string& errors) {
+  if (command.empty()) throw Error({.field = "command", .seen = "(empty)", .expected = "a program and its arguments"});
+  std::vector<char*> arguments;
+  for (const std::string& one : command) arguments.push_back(const_cast<char*>(one.c_str()));
+  arguments.push_back(nullptr);
+  const Surroundings surroundings(errors);
+  pid_t process = 0;
+  const int error =
+      posix_spawnp(&process, arguments[0], &surroundings.files, &surroundings.attributes, arguments.data(), environ);
+  if (error != 0) {
+    throw Error({.field = "process",
+                 .seen = fmt::format("{}: {}", command[0], std::strerror(error)),
+                 .expected = "a program that can be started"});
+  }
+  ChildEnd end;
+  int status = 0;
+  if (!has_ended(process, after(seconds), status)) {
+    end.timed_out = true;
+    kill(-process, SIGKILL);
+    end.unstoppable = !has_ended(process, after(seconds_to_die), status);
+    return end;
+  }
+  if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
+  else end.exit_code = WEXITSTATUS(status);
+  return end;
+}
+
+}  // namespace bitmma

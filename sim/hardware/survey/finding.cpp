@@ -1,0 +1,259 @@
+// What a report says about this version's rows and choices. Cases are made again from their names, results are compared
+// with the model, and the rule is searched again: claims of the report are not used.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/files/compare.hpp"
+#include "bitmma/instruction/evidence.hpp"
+#include "cases.hpp"
+
+namespace bitmma {
+namespace {
+
+using namespace survey;
+
+struct Reading {
+  const SurveyReport& report;
+  const SurveyUnit& unit;
+  const SurveyRecord& record;
+  bool search;
+  const AccumulatorModel* row;
+  SurveyFinding& finding;
+};
+
+/// Another version made the cases, or somebody changed the file.
+void call_unreadable(SurveyFinding& finding, std::string why) {
+  finding.verdict = SurveyVerdict::unreadable;
+  finding.found = std::move(why);
+}
+
+std::string print_fact(const RuleFact& fact) {
+  return fmt::format("{} {}; {} would give the same bits", fact.name, printable(fact.value),
+                     printable(fmt::format("{}", fmt::join(fact.open, ", "))));
+}
+
+/// The recorded cases of a rule, made again. Nothing when they are not the same.
+std::optional<std::vector<RuleObservation>> observations_of(const Reading& reading) {
+  const SurveyUnit& unit = reading.unit;
+  const SurveyRecord& record = reading.record;
+  const Mma mma = mma_of(unit.instruction);
+  const int kept = rows_kept(mma);
+  const size_t bytes = bytes_of(Matrix(mma.d, kept, mma.n)).size();
+  if (record.results.size() != record.cases.size() * bytes) return std::nullopt;
+  std::vector<RuleObservation> observations;
+  Hash inputs;
+  for (size_t i = 0; i < record.cases.size(); ++i) {
+    const Operands operands = operands_of(unit.instruction, unit.target, record.cases[i]);
+    inputs.add(rule_state(unit, operands, reading.report.seed, i));
+    const RuleRows rows = rows_of(unit.instruction, record.cases[i], kept);
+    RuleObservation& one = observations.emplace_back();
+    one.operands = block_of(operands, rows.first, rows.count, 0, mma.n);
+    one.d = matrix_of(std::span(record.results).subspan(i * bytes, bytes), mma.d, kept, mma.n);
+  }
+  if (inputs.value() != record.inputs_hash) return std::nullopt;
+  return observations;
+}
+
+/// Compares the rule's cases with the row, and finds the rule again.
+void read_rule(const Reading& reading) {
+  SurveyFinding& finding = reading.finding;
+  const AccumulatorModel& row = reading.row ? *reading.row : model_for(reading.unit.instruction, reading.unit.target);
+  const auto observations = observations_of(reading);
+  if (!observations) return call_unreadable(finding, "the cases are not those that this version makes");
+  for (size_t i = 0; i < observations->size(); ++i) {
+    const Comparison one = compare_case(reading.unit.instruction, static_cast<int64_t>(i),
+                                        multiply_accumulate(row, (*observations)[i].operands), (*observations)[i].d);
+    finding.outputs += one.outputs;
+    finding.mismatches += one.mismatches;
+  }
+  if (observations->empty()) {
+    finding.verdict = SurveyVerdict::undecided;
+    finding.found = "no cases";
+    return;
+  }
+  std::vector<RuleFact> facts = reading.record.facts;
+  finding.found = print_rule(row);
+  finding.verdict = SurveyVerdict::confirmed;
+  if (reading.search || finding.mismatches > 0) {
+    const int kept = rows_kept(mma_of(reading.unit.instruction));
+    RuleSearch search(reading.unit.instruction, reading.unit.target, reading.report.seed, 1, kept);
+    search.observe(*observations);
+    const FoundRule found = search.result();
+    facts = found.facts;
+    if (finding.mismatches > 0) {
+      finding.verdict = found.rule ? SurveyVerdict::refuted : SurveyVerdict::unknown;
+      finding.found = found.rule      ? print_rule(*found.rule)
+                      : found.nearest ? fmt::format("no rule of the search; the nearest, {}, misses {} of {} outputs",
+                                                    print_rule(*found.nearest), found.nearest_mismatches, found.outputs)
+                                      : "no rule of the search";
+      finding.details = differences(row, found);
+    }
+  }
+  for (const RuleFact& fact : facts) {
+    if (!fact.open.empty()) finding.details.push_back("open: " + print_fact(fact));
+  }
+}
+
+/// Compares the random cases. Their results are known by one hash, but for the first that differed.
+void read_random(const Reading& reading) {
+  const SurveyRecord& record = reading.record;
+  SurveyFinding& finding = reading.finding;
+  if (record.random_cases == 0 || finding.verdict == SurveyVerdict::unreadable) return;
+  const CampaignUnit random = campaign_unit_of(reading.unit.instruction, reading.unit.target, reading.report.seed,
+                                               record.random_unit, record.random_outputs);
+  if (static_cast<int64_t>(random.cases.size()) != record.random_cases)
+    return call_unreadable(finding, "the random cases are not those that this version makes");
+  Hash results;
+  int64_t outputs = 0, first_differences = 0;
+  for (size_t i = 0; i < random.cases.size(); ++i) {
+    const Matrix d = result_of(reading.unit.instruction, reading.unit.target, random.cases[i].state, reading.row);
+    outputs += int64_t{d.rows()} * d.cols();
+    results.add(bytes_of(d));
+    if (record.first_mismatch != static_cast<int64_t>(i)) continue;
+    const Matrix recorded = matrix_of(record.first_mismatch_results, d.format(), d.rows(), d.cols());
+    first_differences = compare_case(reading.unit.instruction, static_cast<int64_t>(i), d, recorded).mismatches;
+  }
+  finding.outputs += outputs;
+  if (results.value() == record.random_hash) return;
+  // The record counts what differed from the model of its day; at least one output differs from this one.
+  finding.mismatches += std::max({record.random_mismatches, first_differences, int64_t{1}});
+  finding.details.push_back(record.first_mismatch
+                                ? fmt::format("random cases differ, first case {} of seed {}, unit {}",
+                                              *record.first_mismatch, reading.report.seed, record.random_unit)
+                                : "random cases differ from this version's model, and not from that of the day");
+  if (finding.verdict == SurveyVerdict::confirmed) {
+    finding.verdict = SurveyVerdict::unknown;
+    if (reading.unit.ask == SurveyAsk::rule) finding.found += ", but not for random cases";
+  }
+}
+
+void read_question(const Reading& reading) {
+  SurveyFinding& finding = reading.finding;
+  const Question& question = question_of(reading.unit);
+  finding.choice = std::string(question.choice);
+  const std::vector<Asked> asked = asked_of(reading.unit, question, reading.report.seed);
+  Hash inputs;
+  for (const Asked& one : asked) inputs.add(one.before);
+  if (inputs.value() != reading.record.inputs_hash ||
+      reading.record.question_cases != static_cast<int64_t>(asked.size()))
+    return call_unreadable(finding, "the cases are not those that this version makes");
+  std::vector<std::string_view> fitting;
+  for (const Answer& answer : question.answers) {
+    std::vector<uint8_t> expected;
+    try {
+      for (const Asked& one : asked) {
+        const std::vector<uint8_t> bytes = written_bytes(one.instruction, answer.after(one));
+        expected.insert(expected.end(), bytes.begin(), bytes.end());
+      }
+    } catch (const Error&) {  // the answer would read outside of what there is
+      continue;
+    }
+    const bool fits = expected == reading.record.results;
+    if (fits) fitting.push_back(answer.text);
+    if (&answer != question.answers.data()) continue;
+    finding.outputs = static_cast<int64_t>(expected.size() / 4);
+    for (size_t i = 0; i + 4 <= expected.size(); i += 4) {
+      const bool same = i + 4 <= reading.record.results.size() &&
+                        std::equal(&expected[i], &expected[i] + 4, &reading.record.results[i]);
+      finding.mismatches += same ? 0 : 1;
+    }
+  }
+  const bool ours = !fitting.empty() && fitting.front() == question.answers.front().text;
+  if (fitting.empty()) {
+    finding.verdict = SurveyVerdict::unknown;
+    finding.found = "none of the answers that are known";
+  } else if (fitting.size() > 1) {
+    finding.verdict = SurveyVerdict::undecided;
+    finding.found = fmt::format("{}", fmt::join(fitting, "; or "));
+  } else {
+    finding.verdict = ours ? SurveyVerdict::confirmed : SurveyVerdict::refuted;
+    finding.found = std::string(fitting.front());
+    if (!ours) finding.details.push_back(fmt::format("the model says: {}", question.answers.front().text));
+  }
+}
+
+}  // namespace
+
+std::string_view print(SurveyVerdict verdict) {
+  switch (verdict) {
+    case SurveyVerdict::confirmed: return "confirmed";
+    case SurveyVerdict::refuted: return "refuted";
+    case SurveyVerdict::unknown: return "unknown";
+    case SurveyVerdict::undecided: return "undecided";
+    case SurveyVerdict::not_run: return "not run";
+    default: return "unreadable";
+  }
+}
+
+SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, bool search, const AccumulatorModel* row) {
+  SurveyFinding finding{.unit = unit.name, .ask = unit.ask};
+  if (is_mma(unit.instruction)) finding.evidence = evidence_of(unit.instruction, unit.target);
+  if (unit.ask == SurveyAsk::rule) finding.row = row ? *row : model_for(unit.instruction, unit.target);
+  const SurveyRecord* record = report.find(unit.name);
+  if (!record || record->end != SurveyEnd::answered) {
+    finding.found = !record                   ? "no record"
+                    : record->message.empty() ? std::string(print(record->end))
+                                              : fmt::format("{}: {}", print(record->end), printable(record->message));
+    return finding;
+  }
+  if (record->instruction != instruction_text(unit)) {
+    call_unreadable(finding, "this version asks another instruction");
+    return finding;
+  }
+  const Reading reading{report, unit, *record, search, row, finding};
+  finding.verdict = SurveyVerdict::confirmed;
+  try {
+    if (unit.ask == SurveyAsk::rule) read_rule(reading);
+    if (unit.ask == SurveyAsk::question) read_question(reading);
+    else read_random(reading);
+  } catch (const Error& error) {
+    call_unreadable(finding, error.what());
+  }
+  if (unit.ask == SurveyAsk::bits && finding.found.empty())
+    finding.found = finding.mismatches == 0 ? "all bits are the model's" : "bits differ from the model's";
+  return finding;
+}
+
+Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFinding>& findings) {
+  Surveyed found;
+  if (report.is_rehearsal()) return found;
+  std::string gpu = fmt::format("{}, driver {}, {}", report.gpu, report.driver, report.date);
+  // It becomes a text of C++, and the report may be anybody's.
+  constexpr std::string_view harmless = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .,-()";
+  for (char& letter : gpu) {
+    if (harmless.find(letter) == std::string_view::npos) letter = '_';
+  }
+  for (const SurveyFinding& one : findings) {
+    const bool is_choice = one.ask == SurveyAsk::question && !one.choice.empty() &&
+                           one.verdict == SurveyVerdict::confirmed && !is_surveyed_choice(one.choice, report.target);
+    if (is_choice) found.choices.push_back({report.target, one.choice, gpu});
+    if (!one.row || evidence_of(*one.row, report.target) == Evidence::measured) continue;
+    const AccumulatorModel& row = *one.row;
+    const bool all_confirmed = std::ranges::all_of(findings, [&](const SurveyFinding& other) {
+      return other.row != one.row || other.verdict == SurveyVerdict::confirmed;
+    });
+    const SurveyedRule rule{report.target, row.family, row.inputs, row.output, row.scaling, row.quad_pairs, gpu};
+    if (all_confirmed && std::ranges::find(found.rules, rule) == found.rules.end()) found.rules.push_back(rule);
+  }
+  return found;
+}
+
+std::vector<SurveyFinding> findings_of(const SurveyReport& report, bool search, int threads,
+                                       const std::function<void(int64_t)>& progress) {
+  const std::vector<SurveyUnit> units = survey_units(report.target);
+  std::vector<SurveyFinding> findings(units.size());
+  std::mutex mutex;
+  int64_t done = 0;
+  parallel_for(units.size(), threads, [&](size_t i) {
+    findings[i] = finding_of(report, units[i], search);
+    const std::lock_guard lock(mutex);
+    if (progress) progress(++done);
+  });
+  return findings;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,645 @@
+#include "questions.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "bitmma/descriptor/smem_descriptor.hpp"
+#include "bitmma/descriptor/zero_column_mask.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/place.hpp"
+#include "bitmma/instruction/place_operands.hpp"
+#include "bitmma/memory/tmem.hpp"
+#include "bitmma/stimulus/random_case.hpp"
+
+namespace bitmma::survey {
+namespace {
+
+constexpr TargetSet hopper{Target::sm_90a},
+    blackwell{Target::sm_100a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
+    with_absolute{Target::sm_103a, Target::sm_107a}, consumer_blackwell{Target::sm_120a, Target::sm_121a};
+
+State executed(const Asked& asked) {
+  State after = asked.before;
+  execute(asked.instruction, asked.target, after);
+  return after;
+}
+
+/// The model's answer to another state: what the hardware would give if it read the state so. What it only reads stays
+/// as it was.
+template <typename Change>
+std::function<State(const Asked&)> as_if(Change change) {
+  return [change](const Asked& asked) {
+    Asked other = asked;
+    change(other);
+    State after = executed(other);
+    const std::span<const uint32_t> before = asked.before.words(Field::tmem), read = other.before.words(Field::tmem);
+    for (size_t i = 0; i < before.size(); ++i) {
+      if (read[i] != before[i] && after.words(Field::tmem)[i] == read[i])
+        after.writable_words(Field::tmem)[i] = before[i];
+    }
+    return after;
+  };
+}
+
+/// The same where the change is in D itself, which is written.
+template <typename Change>
+std::function<State(const Asked&)> as_if_d(Change change) {
+  return [change](const Asked& asked) {
+    Asked other = asked;
+    change(other);
+    return executed(other);
+  };
+}
+
+/// What the model gives, changed afterwards.
+template <typename Change>
+std::function<State(const Asked&)> and_then(Change change) {
+  return [change](const Asked& asked) {
+    State after = executed(asked);
+    change(asked, after);
+    return after;
+  };
+}
+
+const Answer model_answer(std::string_view text) { return {text, executed}; }
+
+/// Operands of the distribution, laid out, and room behind every image: another answer may read there.
+Asked laid_out(const Instruction& instruction, Target target, const Placement& placement, Distribution distribution,
+               RandomStream& random) {
+  const Operands operands = random_operands(instruction, target, distribution, random.word64(), 0);
+  Asked asked{instruction, target, place_operands(instruction, placement, operands, {random.word64(), 0})};
+  if (!asked.before.has(Field::smem)) return asked;
+  const int ctas = asked.before.extent(Field::smem, -2) > 0 ? 2 : 1;
+  std::vector<uint8_t> bytes;
+  constexpr size_t room = 8192;
+  for (int cta = 0; cta < ctas; ++cta) {
+    const auto image = asked.before.image(cta, ctas);
+    bytes.insert(bytes.end(), image.begin(), image.end());
+    for (size_t i = 0; i < room; ++i) bytes.push_back(static_cast<uint8_t>(random.word() & 0xBF));  // finite numbers
+  }
+  const auto size = static_cast<int64_t>(bytes.size()) / ctas;
+  asked.before.set(Field::smem, std::move(bytes), ctas == 2 ? Extents{2, size} : Extents{size});
+  return asked;
+}
+
+/// Ordinary numbers, as laid out by default: for questions about places.
+Asked ordinary(const Question& question, Target target, RandomStream& random) {
+  return laid_out(question.instruction, target, {}, Distribution::narrow, random);
+}
+
+template <typename Change>
+void change_descriptor(Asked& asked, Field field, Change change) {
+  SmemDescriptor descriptor = decode_smem_descriptor(asked.target, asked.before.number(field));
+  change(descriptor);
+  asked.before.set(field, encode(descriptor));
+}
+
+/// Calls change(lane, column, word) for the cells of `columns` columns from `address` on, in all CTAs.
+template <typename Change>
+void for_cells(State& state, int first_column, int columns, Change change) {
+  const int width = state.columns();
+  const auto ctas = static_cast<int>(state.extent(Field::tmem, 0));
+  const std::span<uint32_t> words = state.writable_words(Field::tmem);
+  for (int cta = 0; cta < ctas; ++cta) {
+    for (int lane = 0; lane < tmem_lanes; ++lane) {
+      for (int column = first_column; column < first_column + columns; ++column)
+        change(lane, column, words[static_cast<size_t>((cta * tmem_lanes + lane) * width + column)]);
+    }
+  }
+}
+
+size_t index_of(const State& state, const TmemPlace& place) {
+  return static_cast<size_t>((place.cta * tmem_lanes + place.lane) * state.columns() + place.column);
+}
+
+/// Calls change(word) for every cell that holds an element of D.
+template <typename Change>
+void for_cells_of_d(const Asked& asked, State& after, Change change) {
+  const PlaceMap map(asked.instruction, asked.target, asked.before, Role::d);
+  const std::span<uint32_t> words = after.writable_words(Field::tmem);
+  for (int row = 0; row < map.rows(); ++row) {
+    for (int col = 0; col < map.cols(); ++col)
+      change(words[index_of(after, std::get<TmemPlace>(map.place_of(row, col)))], row, col);
+  }
+}
+
+/// Every byte of `word` through `change`.
+template <typename Change>
+uint32_t by_byte(uint32_t word, Change change) {
+  uint32_t result = 0;
+  for (int bit = 0; bit < 32; bit += 8) result |= (change(word >> bit & 0xFF) & 0xFF) << bit;
+  return result;
+}
+
+/// Bits of Tensor Memory that a move writes, whatever stood there: both of all zeros and of all ones it leaves the
+/// same.
+std::vector<uint32_t> written_mask(const Asked& asked) {
+  std::vector<State> after;
+  for (const uint32_t filling : {0u, ~0u}) {
+    Asked other = asked;
+    for (uint32_t& word : other.before.writable_words(Field::tmem)) word = filling;
+    after.push_back(executed(other));
+  }
+  std::vector<uint32_t> mask;
+  for (size_t i = 0; i < after[0].words(Field::tmem).size(); ++i)
+    mask.push_back(~(after[0].words(Field::tmem)[i] ^ after[1].words(Field::tmem)[i]));
+  return mask;
+}
+
+// Descriptors.
+
+Question base_offset(std::string_view name, std::string_view choice, Instruction instruction, TargetSet targets) {
+  const auto with = [](auto value) {
+    return as_if([value](Asked& asked) {
+      change_descriptor(asked, Field::b_desc, [&](SmemDescriptor& one) { one.base_offset = value(one.base_offset); });
+    });
+  };
+  return {.name = name,
+          .choice = choice,
+          .instruction = std::move(instruction),
+          .targets = targets,
+          .ask =
+              [](const Question& question, Target target, RandomStream& random) {
+                const OperandLayout b{.swizzle = Swizzle::b128, .base_offset = 3};
+                return laid_out(question.instruction, target, {.b = b}, Distribution::narrow, random);
+              },
+          .answers = {model_answer("it moves where the pattern begins, as measured on Hopper"),
+                      {"it is ignored", with([](int) { return 0; })},
+                      {"it moves the pattern the other way", with([](int offset) { return (8 - offset) % 8; })}}};
+}
+
+Question wide_rows(std::string_view name, std::string_view choice, Instruction instruction, TargetSet targets) {
+  const auto at = [](auto lbo) {
+    return as_if([lbo](Asked& asked) {
+      change_descriptor(asked, Field::b_desc,
+                        [&](SmemDescriptor& one) { one.strides.leading_dim_byte_offset = lbo(one.strides); });
+    });
+  };
+  return {.name = name,
+          .choice = choice,
+          .instruction = std::move(instruction),
+          .targets = targets,
+          .ask =
+              [](const Question& question, Target target, RandomStream& random) {
+                const OperandLayout b{.swizzle = Swizzle::b32, .padding_bytes = 512};
+                return laid_out(question.instruction, target, {.b = b}, Distribution::narrow, random);
+              },
+          .answers = {model_answer("it goes on at LBO"),
+                      {"it goes on behind the eight rows of the swizzle", at([](const Strides&) { return 256; })},
+                      {"it goes on in the next bytes of the same row", at([](const Strides&) { return 32; })},
+                      {"it goes on at SBO", at([](const Strides& one) { return one.stride_dim_byte_offset; })}}};
+}
+
+Question absolute_leading_dimension() {
+  return {.name = "absolute leading dimension of rows other than 48 bytes",
+          .choice = "an absolute leading dimension (bit 52) acts on rows of any length as on the 48 bytes of K = 96",
+          .instruction = Tcgen05Mma{.n = 16},
+          .targets = with_absolute,
+          .ask =
+              [](const Question& question, Target target, RandomStream& random) {
+                // The last 16 of a row's 32 bytes pass the end of the 128 of the swizzle.
+                Asked asked = laid_out(question.instruction, target, {}, Distribution::narrow, random);
+                change_descriptor(asked, Field::b_desc, [](SmemDescriptor& one) {
+                  one.start_address_bytes += 112;
+                  one.leading_dim_absolute = true;
+                  one.strides.leading_dim_byte_offset = one.start_address_bytes / 1024 * 1024 + 4096;
+                });
+                return asked;
+              },
+          .answers = {model_answer("the field is an address"),
+                      {"bit 52 is ignored: the field is an offset", as_if([](Asked& asked) {
+                         change_descriptor(asked, Field::b_desc,
+                                           [](SmemDescriptor& one) { one.leading_dim_absolute = false; });
+                       })}}};
+}
+
+Question reserved_bits(std::string_view name, Instruction instruction, TargetSet targets, uint64_t bits) {
+  return {.name = name,
+          .instruction = std::move(instruction),
+          .targets = targets,
+          .ask =
+              [bits](const Question& question, Target target, RandomStream& random) {
+                Asked asked = ordinary(question, target, random);
+                asked.before.set(Field::b_desc, asked.before.number(Field::b_desc) | bits);
+                return asked;
+              },
+          .answers = {model_answer("they are ignored")}};
+}
+
+// Metadata.
+
+/// The two positions of every nibble, as `change` has them.
+template <typename Change>
+void change_positions(std::span<uint32_t> words, Change change) {
+  for (uint32_t& word : words) {
+    uint32_t result = 0;
+    for (int bit = 0; bit < 32; bit += 4) {
+      const uint32_t first = word >> bit & 3, second = word >> (bit + 2) & 3;
+      const auto [new_first, new_second] = change(first, second);
+      result |= (new_first & 3) << bit | (new_second & 3) << (bit + 2);
+    }
+    word = result;
+  }
+}
+
+Question undefined_metadata(std::string_view name, std::string_view choice, Instruction instruction,
+                            TargetSet targets) {
+  const auto read_as = [](auto change) {
+    return as_if([change](Asked& asked) { change_positions(asked.before.writable_words(Field::metadata), change); });
+  };
+  return {.name = name,
+          .choice = choice,
+          .instruction = std::move(instruction),
+          .targets = targets,
+          .ask =
+              [](const Question& question, Target target, RandomStream& random) {
+                Asked asked = ordinary(question, target, random);
+                for (uint32_t& word : asked.before.writable_words(Field::metadata)) word = random.word();
+                return asked;
+              },
+          .answers = {model_answer("each position counts by itself"),
+                      {"positions are put in rising order",
+                       read_as([](uint32_t a, uint32_t b) { return std::pair(std::min(a, b), std::max(a, b)); })},
+                      {"of equal positions the second is the next one",
+                       read_as([](uint32_t a, uint32_t b) { return std::pair(a, a == b ? b + 1 : b); })}}};
+}
+
+Question metadata_of_half_partitions() {
+  const auto lanes = [](auto lane_of_row) {
+    return as_if([lane_of_row](Asked& asked) {
+      const auto& mma = std::get<Tcgen05Mma>(asked.instruction);
+      const TmemAddress address = decode_tmem_address(asked.before.word(Field::metadata_tmem));
+      const TmemMetadata metadata{
+          .layout = find_tmem_layout(mma.m, mma.cta_group, false, true), .element_bits = 8, .address = address};
+      const State original = asked.before;
+      const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
+      for (int row = 0; row < mma.m; ++row) {
+        for (int column = 0; column < metadata.columns(); ++column) {
+          TmemPlace place = metadata.place_of(row, 32 * column);
+          place.column += address.column;
+          TmemPlace other = place;
+          other.lane = lane_of_row(row);
+          words[index_of(original, place)] = original.words(Field::tmem)[index_of(original, other)];
+        }
+      }
+    });
+  };
+  return {.name = "metadata of half partitions",
+          .choice = "sparse metadata of rows in half partitions, and of tf32 and f16 selectors 2 and 3, by extension",
+          .instruction = Tcgen05Mma{.kind = MmaKind::f8f6f4, .m = 64, .n = 16, .sparse = true},
+          .targets = blackwell,
+          .ask = ordinary,
+          .answers = {model_answer("a row's metadata lies in the lane of the row"),
+                      {"it lies in lanes 0..63, row after row", lanes([](int row) { return row; })},
+                      {"it lies in the upper halves of the partitions",
+                       lanes([](int row) { return 32 * (row / 16) + 16 + row % 16; })}}};
+}
+
+// Cells.
+
+Question upper_half_of_f16() {
+  const auto cells = [](auto change) {
+    return and_then([change](const Asked& asked, State& after) {
+      for_cells_of_d(asked, after, [&](uint32_t& word, int, int) { word = change(word); });
+    });
+  };
+  return {.name = "upper half of a cell with an f16 element of D",
+          .choice = "the upper half of a cell with an f16 element of D is kept",
+          .instruction = Tcgen05Mma{.n = 16, .d = Format::f16},
+          .targets = blackwell,
+          .ask = ordinary,
+          .answers = {model_answer("it is kept"),
+                      {"it becomes zero", cells([](uint32_t word) { return word & 0xFFFF; })},
+                      {"it becomes the element, too", cells([](uint32_t word) { return (word & 0xFFFF) * 0x10001; })},
+                      {"it becomes the sign of the element", cells([](uint32_t word) {
+                         return (word & 0xFFFF) | ((word & 0x8000) != 0 ? 0xFFFF0000u : 0u);
+                       })}}};
+}
+
+/// The bytes of A in Tensor Memory through `change`.
+template <typename Change>
+std::function<State(const Asked&)> with_bytes_of_a(Change change) {
+  return as_if([change](Asked& asked) {
+    const Mma mma = mma_of(asked.instruction);
+    const int column = decode_tmem_address(asked.before.word(Field::a_tmem)).column;
+    for_cells(asked.before, column, mma.stored_k() * mma.a_container_bits / 32,
+              [&](int, int, uint32_t& word) { word = by_byte(word, change); });
+  });
+}
+
+Question e2m1_in_its_byte() {
+  return {
+      .name = "e2m1 of A in Tensor Memory",
+      .choice = "e2m1 of A in Tensor Memory sits in bits 5:2 of its byte",
+      .instruction =
+          Tcgen05Mma{
+              .kind = MmaKind::f8f6f4, .n = 16, .a = Format::e2m1, .b = Format::e4m3, .a_source = OperandSource::tmem},
+      .targets = blackwell,
+      .ask = ordinary,
+      .answers = {model_answer("in bits 5:2 of its byte"),
+                  {"in bits 3:0", with_bytes_of_a([](uint32_t byte) { return byte << 2; })},
+                  {"in bits 7:4", with_bytes_of_a([](uint32_t byte) { return byte >> 2; })}}};
+}
+
+Question rows_of_ashift() {
+  const auto from = [](auto source_of) {
+    return as_if([source_of](Asked& asked) {
+      const Mma mma = mma_of(asked.instruction);
+      const int column = decode_tmem_address(asked.before.word(Field::a_tmem)).column;
+      const State original = asked.before;
+      for_cells(asked.before, column, mma.stored_k() * mma.a_container_bits / 32,
+                [&](int lane, int at, uint32_t& word) {
+                  word = original.words(Field::tmem)[index_of(original, {.lane = source_of(lane), .column = at})];
+                });
+      asked.instruction = without_ashift(asked.instruction);
+    });
+  };
+  return {.name = "rows that .ashift moves",
+          .choice = ".ashift moves rows within each 32 lanes, the last one stays",
+          .instruction = Tcgen05Mma{.n = 16, .a_source = OperandSource::tmem, .ashift = true},
+          .targets = blackwell,
+          .ask =
+              [](const Question& question, Target target, RandomStream& random) {
+                // Every lane is different: rows of A are drawn for the instruction without .ashift.
+                Question other = question;
+                other.instruction = without_ashift(question.instruction);
+                Asked asked = ordinary(other, target, random);
+                asked.instruction = question.instruction;
+                return asked;
+              },
+          .answers = {model_answer("down by one in every 32 lanes, the last stays"),
+                      {"down by one in all 128 lanes, the last stays",
+                       from([](int lane) { return std::min(lane + 1, tmem_lanes - 1); })},
+                      {"down by one in every 32 lanes, the last becomes the first",
+                       from([](int lane) { return lane / 32 * 32 + (lane + 1) % 32; })},
+                      {"up by one in every 32 lanes, the first stays",
+                       from([](int lane) { return lane % 32 == 0 ? lane : lane - 1; })},
+                      {"none", from([](int lane) { return lane; })}}};
+}
+
+Question zeroed_column_and_infinity() {
+  return {.name = "infinity and a zeroed column",
+          .choice =
+              "the zero-column mask covers the columns of D, after the shift, and a zeroed column still makes NaN "
+              "of infinity",
+          .instruction = Tcgen05Mma{.weight_stationary = true, .m = 32, .n = 64, .max_shift_code = 1},
+          .targets = blackwell,
+          .ask =
+              [](const Question& question, Target target, RandomStream& random) {
+                const ZeroColumnMask mask{.non_zero_mask = true, .skip_span = 1, .use_span = 2, .column_shift = 3};
+                return laid_out(question.instruction, target, {.zero_column_mask = encode(mask)}, Distribution::special,
+                                random);
+              },
+          .answers = {model_answer("infinity times the zero is NaN; the mask counts columns after the shift"),
+                      {"nothing is multiplied there: D is C", and_then([](const Asked& asked, State& after) {
+                         const auto& mma = std::get<Tcgen05Mma>(asked.instruction);
+                         const std::vector<bool> zeroed = zeroed_columns(
+                             decode_zero_column_mask(asked.before.number(Field::zero_column_mask)), mma.m, mma.n);
+                         const State before = asked.before;
+                         const PlaceMap map(asked.instruction, asked.target, before, Role::d);
+                         for_cells_of_d(asked, after, [&](uint32_t& word, int row, int col) {
+                           if (!zeroed[static_cast<size_t>(col)]) return;
+                           word =
+                               before.words(Field::tmem)[index_of(before, std::get<TmemPlace>(map.place_of(row, col)))];
+                         });
+                       })},
+                      {"the mask counts columns before the shift", as_if([](Asked& asked) {
+                         ZeroColumnMask mask = decode_zero_column_mask(asked.before.number(Field::zero_column_mask));
+                         for (int& start : mask.start_count) start += mask.column_shift;
+                         asked.before.set(Field::zero_column_mask, encode(mask));
+                       })}}};
+}
+
+Question two_by_two_scales() {
+  return {.name = "scales of B over two CTAs",
+          .choice = "two-by-two scales of B over two CTAs as CUTLASS lays them out",
+          .instruction = Tcgen05Mma{.kind = MmaKind::mxf8f6f4, .cta_group = 2, .m = 128, .n = 64},
+          .targets = blackwell,
+          .ask = ordinary,
+          .answers = {model_answer("two by two, as CUTLASS lays them out"),
+                      {"all columns in all four partitions", as_if([](Asked& asked) {
+                         const auto& mma = std::get<Tcgen05Mma>(asked.instruction);
+                         const TmemLayoutInfo& layout = find_tmem_layout(mma.m, mma.cta_group, false, false);
+                         const TmemScales ours =
+                             scales_of_b(layout, mma.n, asked.before.word(Field::scale_b_tmem), mma.scale_b_id);
+                         TmemScales other = ours;
+                         other.parts = 1, other.rows_per_part = 0;
+                         const State original = asked.before;
+                         const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
+                         for (int cta = 0; cta < 2; ++cta) {
+                           for (int col = 0; col < mma.n; ++col) {
+                             for (int replica = 0; replica < ours.replicas(); ++replica) {
+                               TmemPlace to = ours.place_of(col, 0, replica), from = other.place_of(col, 0, replica);
+                               to.cta = from.cta = cta;
+                               const uint32_t byte =
+                                   original.words(Field::tmem)[index_of(original, from)] >> from.bit & 0xFF;
+                               uint32_t& word = words[index_of(original, to)];
+                               word = (word & ~(uint32_t{0xFF} << to.bit)) | byte << to.bit;
+                             }
+                           }
+                         }
+                       })}}};
+}
+
+Question bits_above_scale_addresses() {
+  return {
+      .name = "bits 31:30 of the address of scales",
+      .choice = {},
+      .instruction = Tcgen05Mma{.kind = MmaKind::mxf8f6f4, .n = 16},
+      .targets = blackwell,
+      .ask =
+          [](const Question& question, Target target, RandomStream& random) {
+            Asked asked = ordinary(question, target, random);
+            asked.before.set(Field::scale_a_tmem, asked.before.number(Field::scale_a_tmem) | 0x80000000u);
+            return asked;
+          },
+      .answers = {model_answer("they are ignored"), {"they are the byte of the first scale", as_if([](Asked& asked) {
+                                                       auto mma = std::get<Tcgen05Mma>(asked.instruction);
+                                                       mma.scale_a_id = 2;
+                                                       asked.instruction = mma;
+                                                     })}}};
+}
+
+Question scaled_input_d() {
+  return {.name = "scale-input-d",
+          .choice = "scale_input_d: D * 2^-s enters the sum exactly",
+          .instruction = Tcgen05Mma{.kind = MmaKind::tf32, .n = 16, .scale_input_d = 15},
+          .targets = blackwell,
+          .ask =
+              [](const Question& question, Target target, RandomStream& random) {
+                Asked asked = laid_out(question.instruction, target, {}, Distribution::subnormal, random);
+                // C around the smallest exponents: its scaled value is no f32.
+                const PlaceMap map(asked.instruction, asked.target, asked.before, Role::d);
+                const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
+                for (int row = 0; row < map.rows(); ++row) {
+                  for (int col = 0; col < map.cols(); ++col) {
+                    const auto place = std::get<TmemPlace>(map.place_of(row, col));
+                    const size_t index = static_cast<size_t>(place.lane) * static_cast<size_t>(asked.before.columns()) +
+                                         static_cast<size_t>(place.column);
+                    words[index] = random.word() & 0x8FFFFFFF;
+                  }
+                }
+                return asked;
+              },
+          .answers = {model_answer("D * 2^-s enters the sum exactly"),
+                      {"D * 2^-s is truncated to f32 first", as_if_d([](Asked& asked) {
+                         auto mma = std::get<Tcgen05Mma>(asked.instruction);
+                         const Asked original = asked;
+                         for_cells_of_d(original, asked.before, [&](uint32_t& word, int, int) {
+                           const uint32_t exponent = word >> 23 & 0xFF, fraction = word & 0x7FFFFF;
+                           const uint64_t significand = exponent == 0 ? fraction : fraction | 0x800000;
+                           const Exact value{
+                               .negative = word >> 31 != 0,
+                               .magnitude = significand,
+                               .exponent = static_cast<int>(std::max(exponent, 1u)) - 150 - mma.scale_input_d};
+                           word = static_cast<uint32_t>(round_to(info(Format::f32), value, Rounding::toward_zero, 23));
+                         });
+                         mma.scale_input_d = 0;
+                         asked.instruction = mma;
+                       })},
+                      {"D is not scaled", as_if([](Asked& asked) {
+                         auto mma = std::get<Tcgen05Mma>(asked.instruction);
+                         mma.scale_input_d = 0;
+                         asked.instruction = mma;
+                       })}}};
+}
+
+Question padding_below_e2m1() {
+  const auto cleared = [](Asked& asked) {
+    for (uint32_t& word : asked.before.writable_words(Field::a_regs)) word &= 0x3C3C3C3C;
+  };
+  return {.name = "padding bits below e2m1",
+          .choice = "the padding bits below e2m1 count as mantissa, as in kind::f8f6f4",
+          .instruction = MmaSync{.kind = MmaKind::mxf8f6f4, .a = Format::e2m1, .b = Format::e4m3},
+          .targets = consumer_blackwell,
+          .ask =
+              [](const Question& question, Target target, RandomStream& random) {
+                Asked asked = ordinary(question, target, random);
+                for (uint32_t& word : asked.before.writable_words(Field::a_regs))
+                  word = (word & 0x3C3C3C3C) | (random.word() & 0x03030303);
+                return asked;
+              },
+          .answers = {model_answer("they count as mantissa"), {"they are ignored", as_if(cleared)}}};
+}
+
+// Moves.
+
+Asked random_move(const Question& question, Target target, RandomStream& random) {
+  const Case one = random_case(question.instruction, target, {.a = {.swizzle = Swizzle::none}}, Distribution::bits,
+                               random.word64(), 0);
+  return {question.instruction, target, one.before};
+}
+
+Question upper_halves_of_unpack() {
+  return {
+      .name = "upper halves of the cells of .unpack::16b",
+      .choice = ".unpack::16b keeps the upper halves of its cells",
+      .instruction = TmemMove{.kind = MoveKind::st, .ldst = {.num = 4, .pack_16b = true}},
+      .targets = blackwell,
+      .ask = random_move,
+      .answers = {model_answer("they are kept"), {"they become zero", and_then([](const Asked& asked, State& after) {
+                                                    const std::vector<uint32_t> mask = written_mask(asked);
+                                                    const std::span<uint32_t> words = after.writable_words(Field::tmem);
+                                                    for (size_t i = 0; i < words.size(); ++i) {
+                                                      if (mask[i] != 0) words[i] &= 0xFFFF;
+                                                    }
+                                                  })}}};
+}
+
+Question unpacked_codes_of_cp() {
+  const auto shifted = [](auto change) {
+    return and_then([change](const Asked& asked, State& after) {
+      const std::vector<uint32_t> mask = written_mask(asked);
+      const std::span<uint32_t> words = after.writable_words(Field::tmem);
+      for (size_t i = 0; i < words.size(); ++i)
+        words[i] = (words[i] & ~mask[i]) | (by_byte(words[i], change) & mask[i]);
+    });
+  };
+  return {.name = "4-bit codes of tcgen05.cp",
+          .choice = "4-bit codes land in bits 5:2 of their bytes, where A's are read",
+          .instruction = TmemMove{.kind = MoveKind::cp, .source_format = CpSourceFormat::b4x16_p64},
+          .targets = blackwell,
+          .ask = random_move,
+          .answers = {model_answer("in bits 5:2 of their bytes"),
+                      {"in bits 3:0", shifted([](uint32_t byte) { return byte >> 2; })},
+                      {"in bits 7:4", shifted([](uint32_t byte) { return byte << 2; })}}};
+}
+
+Question lanes_of_shift() {
+  const auto from = [](auto source_of) {
+    return [source_of](const Asked& asked) {
+      constexpr int shifted_columns = 8;
+      State after = asked.before;
+      const TmemAddress base = decode_tmem_address(asked.before.word(Field::taddr));
+      for_cells(after, base.column, shifted_columns, [&](int lane, int column, uint32_t& word) {
+        const int source = source_of(lane, base.lane);
+        word = source < 0 ? 0
+                          : asked.before.words(Field::tmem)[index_of(asked.before, {.lane = source, .column = column})];
+      });
+      return after;
+    };
+  };
+  const auto is_own = [](int lane, int base) { return lane >= base && lane < base + 32; };
+  return {.name = "lanes of tcgen05.shift",
+          .choice = "only the 32 lanes of the address move, down by one, the last stays",
+          .instruction = TmemMove{.kind = MoveKind::shift},
+          .targets = blackwell,
+          .ask = random_move,
+          .answers = {
+              model_answer("the 32 lanes of the address, down by one, the last stays"),
+              {"the 32 lanes of the address, the last becomes zero", from([=](int lane, int base) {
+                 return !is_own(lane, base) ? lane : lane == base + 31 ? -1 : lane + 1;
+               })},
+              {"the 32 lanes of the address, the last becomes the first", from([=](int lane, int base) {
+                 return !is_own(lane, base) ? lane : lane == base + 31 ? base : lane + 1;
+               })},
+              {"all 128 lanes, the last stays", from([](int lane, int) { return std::min(lane + 1, tmem_lanes - 1); })},
+              {"every 32 lanes, the last of each stays", from([](int lane, int) { return shifted_lane(lane); })},
+              {"the 32 lanes of the address, up by one",
+               from([=](int lane, int base) { return !is_own(lane, base) || lane == base ? lane : lane - 1; })}}};
+}
+
+}  // namespace
+
+std::vector<Question> questions() {
+  const Wgmma sparse_wgmma{.sparse = true};
+  const Tcgen05Mma small{.n = 16}, sparse_small{.n = 16, .sparse = true};
+  const MmaSync sparse_warp{.sparse = true, .ordered_metadata = false};
+  constexpr uint64_t reserved_90 = uint64_t{3} << 14 | uint64_t{3} << 30 | uint64_t{7} << 46 | uint64_t{0x3FF} << 52;
+  return {base_offset("base offset, wgmma", {}, Wgmma{}, hopper),
+          base_offset("base offset, tcgen05", "base offset acts as measured on Hopper", small, blackwell),
+          wide_rows("K beyond the swizzle, wgmma", {}, sparse_wgmma, hopper),
+          wide_rows("K beyond the swizzle, tcgen05",
+                    "a row of K wider than the swizzle goes on at LBO, as measured on Hopper", sparse_small, blackwell),
+          absolute_leading_dimension(),
+          reserved_bits("reserved descriptor bits, wgmma", Wgmma{}, hopper, reserved_90),
+          undefined_metadata("undefined metadata, wgmma", {}, sparse_wgmma, hopper),
+          undefined_metadata("undefined metadata, mma.sp", {}, sparse_warp, hopper),
+          undefined_metadata("undefined metadata, mma.sp of Blackwell", "undefined metadata selects as on an H200",
+                             sparse_warp, blackwell | consumer_blackwell),
+          metadata_of_half_partitions(),
+          upper_half_of_f16(),
+          e2m1_in_its_byte(),
+          rows_of_ashift(),
+          zeroed_column_and_infinity(),
+          two_by_two_scales(),
+          bits_above_scale_addresses(),
+          scaled_input_d(),
+          padding_below_e2m1(),
+          upper_halves_of_unpack(),
+          unpacked_codes_of_cp(),
+          lanes_of_shift()};
+}
+
+std::vector<uint8_t> written_bytes(const Instruction& instruction, const State& after) {
+  std::vector<uint8_t> bytes;
+  for (const FieldRule& rule : fields_of(instruction)) {
+    if (rule.access == Access::read) continue;
+    for (const uint32_t word : after.words(rule.field)) {
+      for (int bit = 0; bit < 32; bit += 8) bytes.push_back(static_cast<uint8_t>(word >> bit));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace bitmma::survey

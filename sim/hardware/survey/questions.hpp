@@ -1,0 +1,46 @@
+// Points about places and bits that no source settles, or that hardware settled against the documents. Each is a case
+// whose outcome names the answer: what the model does, and what else the hardware might do.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/core/random.hpp"
+#include "bitmma/instruction/instruction.hpp"
+#include "bitmma/instruction/state.hpp"
+
+namespace bitmma::survey {
+
+/// The instruction, its target and the state before it.
+struct Asked {
+  Instruction instruction = Wgmma{};
+  Target target = Target::sm_90a;
+  State before = {};
+};
+
+/// One thing that the hardware might do. The first answer of a question is what the model does.
+struct Answer {
+  std::string_view text = {};                // "the upper half is kept"
+  std::function<State(const Asked&)> after;  // the state after the instruction, if this answer is right
+};
+
+struct Question {
+  std::string_view name = {};    // "upper half of f16 cells": unique
+  std::string_view choice = {};  // the text of the Choice that it settles; empty where hardware has settled it
+  Instruction instruction = Wgmma{};
+  TargetSet targets = {};
+  std::function<Asked(const Question&, Target, RandomStream&)> ask;
+  std::vector<Answer> answers = {};
+};
+
+/// Every question. Made anew: who asks often keeps them.
+std::vector<Question> questions();
+
+/// The words of every field that the instruction writes, as bytes, one field after the other. Of a matrix instruction
+/// in Tensor Memory that is all of it: cells that it should leave alone count.
+std::vector<uint8_t> written_bytes(const Instruction& instruction, const State& after);
+
+}  // namespace bitmma::survey

@@ -1,0 +1,287 @@
+// Reports as files: one tensor of results, and JSON that says what is where. Readers believe nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "bitmma/core/text.hpp"
+#include "bitmma/hardware/campaign.hpp"
+#include "bitmma/hardware/survey.hpp"
+
+namespace bitmma {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view survey_format = "bitmma-survey-1";
+constexpr int64_t most_records = 100'000, most_cases = 100'000, most_text = 4096;
+constexpr std::array ends{SurveyEnd::answered, SurveyEnd::failed, SurveyEnd::timed_out, SurveyEnd::crashed};
+
+std::string hex(uint64_t number) { return fmt::format("{:#018x}", number); }
+
+Json to_json(const SurveyRecord& record) {
+  Json json{{"unit", record.unit},
+            {"instruction", record.instruction},
+            {"end", print(record.end)},
+            {"seconds", record.seconds}};
+  if (!record.message.empty()) json["message"] = record.message;
+  if (record.question_cases > 0) json["question_cases"] = record.question_cases;
+  Json cases = Json::array(), facts = Json::array();
+  for (const RuleCase& one : record.cases)
+    cases.push_back({one.distribution ? static_cast<int>(*one.distribution) : -1, one.seed, one.case_index});
+  for (const RuleFact& fact : record.facts)
+    facts.push_back({{"fact", fact.name}, {"value", fact.value}, {"open", fact.open}});
+  if (!cases.empty()) json["cases"] = std::move(cases);
+  if (!facts.empty()) json["facts"] = std::move(facts);
+  if (!record.results.empty()) {
+    json["result_bytes"] = record.results.size();
+    json["inputs_hash"] = hex(record.inputs_hash);
+  }
+  if (record.random_cases > 0) {
+    json["random"] = {{"unit", record.random_unit},
+                      {"outputs", record.random_outputs},
+                      {"cases", record.random_cases},
+                      {"compared", record.random_compared},
+                      {"mismatches", record.random_mismatches},
+                      {"hash", hex(record.random_hash)}};
+    if (record.first_mismatch) {
+      json["random"]["first_mismatch"] = *record.first_mismatch;
+      json["random"]["first_mismatch_bytes"] = record.first_mismatch_results.size();
+    }
+  }
+  return json;
+}
+
+/// Takes values out of an object, each checked.
+class Reader {
+ public:
+  Reader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
+    if (!json.is_object()) refuse("", "an object");
+  }
+
+  bool has(const char* key) const { return json_.contains(key); }
+  std::string text(const char* key) const {
+    if (!has(key) || !json_[key].is_string()) refuse(key, "a text");
+    std::string value = json_[key].get<std::string>();
+    if (static_cast<int64_t>(value.size()) > most_text) refuse(key, fmt::format("at most {} letters", most_text));
+    return value;
+  }
+  int64_t number(const char* key, int64_t most) const {
+    if (!has(key)) refuse(key, fmt::format("0..{}", most));
+    return number_of(json_[key], key, most);
+  }
+  uint64_t hash(const char* key) const {
+    const std::string value = text(key);
+    uint64_t number = 0;
+    const bool shape = value.size() == 18 && value.starts_with("0x");
+    for (size_t i = 2; shape && i < value.size(); ++i) {
+      const auto digit = std::string_view("0123456789abcdef").find(value[i]);
+      if (digit == std::string_view::npos) refuse(key, "0x and 16 digits");
+      number = number << 4 | digit;
+    }
+    if (!shape) refuse(key, "0x and 16 digits");
+    return number;
+  }
+  double seconds(const char* key) const {
+    if (!has(key) || !json_[key].is_number()) refuse(key, "seconds");
+    return json_[key].get<double>();
+  }
+  /// The elements of an array, none without one.
+  std::vector<Json> list(const char* key, int64_t most) const {
+    if (!has(key)) return {};
+    if (!json_[key].is_array() || static_cast<int64_t>(json_[key].size()) > most)
+      refuse(key, fmt::format("a list of at most {}", most));
+    return json_[key].get<std::vector<Json>>();
+  }
+  Reader object(const char* key) const { return {json_[key], where_ + "." + key}; }
+
+  int64_t number_of(const Json& json, const char* key, int64_t most) const {
+    // Unsigned is what JSON's parser makes of numbers that are not negative.
+    if (!json.is_number_unsigned() || json.get<uint64_t>() > static_cast<uint64_t>(most))
+      refuse(key, fmt::format("0..{}", most));
+    return json.get<int64_t>();
+  }
+  [[noreturn]] void refuse(const std::string& key, std::string expected) const {
+    const bool present = !key.empty() && has(key.c_str());
+    throw Error(
+        {.field = key.empty() ? where_ : where_ + "." + key,
+         .seen = present ? shortened(json_[key].dump(-1, ' ', true, Json::error_handler_t::replace)) : "(missing)",
+         .expected = std::move(expected)});
+  }
+
+ private:
+  const Json& json_;
+  std::string where_;
+};
+
+constexpr int64_t no_limit = std::numeric_limits<int64_t>::max();
+
+RuleCase rule_case_of(const Reader& reader, const Json& json) {
+  if (!json.is_array() || json.size() != 3 || !json[0].is_number_integer() || !json[1].is_number_unsigned() ||
+      !json[2].is_number_unsigned())
+    reader.refuse("cases", "lists of distribution, seed and case");
+  const auto distribution = json[0].get<int64_t>();
+  if (distribution < -1 || distribution >= static_cast<int64_t>(distributions.size()))
+    reader.refuse("cases", fmt::format("distributions -1..{}", distributions.size() - 1));
+  RuleCase one{.seed = json[1].get<uint64_t>(), .case_index = json[2].get<uint64_t>()};
+  if (distribution >= 0) one.distribution = distributions[static_cast<size_t>(distribution)].id;
+  return one;
+}
+
+/// Hands out the bytes of the results one after the other.
+class Bytes {
+ public:
+  explicit Bytes(std::span<const uint8_t> bytes) : rest_(bytes) {}
+
+  std::vector<uint8_t> take(const Reader& reader, const char* key) {
+    const auto count = static_cast<size_t>(reader.number(key, no_limit));
+    if (count > rest_.size()) reader.refuse(key, fmt::format("at most {}, which are left", rest_.size()));
+    std::vector<uint8_t> taken(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(count));
+    rest_ = rest_.subspan(count);
+    return taken;
+  }
+  bool empty() const { return rest_.empty(); }
+
+ private:
+  std::span<const uint8_t> rest_;
+};
+
+SurveyRecord record_of(const Reader& reader, Bytes& bytes) {
+  SurveyRecord record{.unit = reader.text("unit"), .instruction = reader.text("instruction")};
+  const std::string end = reader.text("end");
+  const auto known = std::ranges::find_if(ends, [&](SurveyEnd one) { return print(one) == end; });
+  if (known == ends.end()) reader.refuse("end", "answered, failed, timed out or crashed");
+  record.end = *known;
+  record.seconds = reader.seconds("seconds");
+  if (reader.has("message")) record.message = reader.text("message");
+  if (reader.has("question_cases")) record.question_cases = reader.number("question_cases", most_cases);
+  for (const Json& one : reader.list("cases", most_cases)) record.cases.push_back(rule_case_of(reader, one));
+  for (const Json& one : reader.list("facts", 64)) {
+    const Reader fact(one, "facts");
+    RuleFact& added = record.facts.emplace_back();
+    added.name = fact.text("fact"), added.value = fact.text("value");
+    for (const Json& open : fact.list("open", 1024)) {
+      if (!open.is_string()) fact.refuse("open", "texts");
+      added.open.push_back(open.get<std::string>());
+    }
+  }
+  if (reader.has("result_bytes")) {
+    record.results = bytes.take(reader, "result_bytes");
+    record.inputs_hash = reader.hash("inputs_hash");
+  }
+  if (reader.has("random")) {
+    const Reader random = reader.object("random");
+    record.random_unit = random.number("unit", campaign_units - 1);
+    record.random_outputs = random.number("outputs", campaign_unit_outputs);
+    record.random_cases = random.number("cases", no_limit);
+    record.random_compared = random.number("compared", no_limit);
+    record.random_mismatches = random.number("mismatches", no_limit);
+    record.random_hash = random.hash("hash");
+    if (random.has("first_mismatch")) {
+      record.first_mismatch = random.number("first_mismatch", record.random_cases - 1);
+      record.first_mismatch_results = bytes.take(random, "first_mismatch_bytes");
+    }
+  }
+  return record;
+}
+
+}  // namespace
+
+std::string_view print(SurveyEnd end) {
+  switch (end) {
+    case SurveyEnd::answered: return "answered";
+    case SurveyEnd::failed: return "failed";
+    case SurveyEnd::timed_out: return "timed out";
+    default: return "crashed";
+  }
+}
+
+bool SurveyReport::is_rehearsal() const { return gpu == rehearsal_gpu; }
+
+const SurveyRecord* SurveyReport::find(std::string_view unit) const {
+  const auto found = std::ranges::find(records, unit, &SurveyRecord::unit);
+  return found == records.end() ? nullptr : &*found;
+}
+
+TensorFile to_file(const SurveyReport& report) {
+  Json records = Json::array();
+  std::vector<uint8_t> bytes;
+  for (const SurveyRecord& record : report.records) {
+    records.push_back(to_json(record));
+    bytes.insert(bytes.end(), record.results.begin(), record.results.end());
+    if (record.first_mismatch)
+      bytes.insert(bytes.end(), record.first_mismatch_results.begin(), record.first_mismatch_results.end());
+  }
+  TensorFile file;
+  const auto say = [&](const char* key, std::string value) { file.metadata.emplace_back(key, std::move(value)); };
+  say("format", std::string(survey_format));
+  say("source", report.gpu);
+  say("target", std::string(print(report.target)));
+  say("driver", report.driver);
+  say("cuda", report.cuda);
+  say("date", report.date);
+  say("bitmma", report.version);
+  say("seed", std::to_string(report.seed));
+  say("seconds", std::to_string(static_cast<int64_t>(report.seconds)));
+  say("units", std::to_string(report.units));
+  say("records", records.dump(-1, ' ', true, Json::error_handler_t::replace));
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (size > 0) file.tensors.push_back(Tensor::from_bytes("results", "U8", {size}, std::move(bytes)));
+  return file;
+}
+
+SurveyReport read_survey(const TensorFile& file) {
+  const auto said = [&](const char* key) {
+    const std::string* value = file.find_metadata(key);
+    return value ? *value : std::string();
+  };
+  const auto refuse = [&](std::string_view key, std::string seen, std::string expected) {
+    throw Error(
+        {.field = fmt::format("{}: {}", file.path, key), .seen = std::move(seen), .expected = std::move(expected)});
+  };
+  if (said("format") != survey_format) {
+    refuse("format", said("format").empty() ? "(missing)" : printable(said("format")),
+           fmt::format("{}, a report of bitmma gpu --survey", survey_format));
+  }
+  const auto number = [&](const char* key) {
+    const std::string text = said(key);
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || text.empty())
+      refuse(key, shortened(printable(text)), "a number");
+    return value;
+  };
+  SurveyReport report{.gpu = printable(said("source")),
+                      .driver = printable(said("driver")),
+                      .cuda = printable(said("cuda")),
+                      .date = printable(said("date")),
+                      .version = printable(said("bitmma")),
+                      .seed = number("seed")};
+  const std::optional<Target> target = target_named(said("target"));
+  if (!target) refuse("target", printable(said("target")), "a GPU by its PTX name, such as sm_90a");
+  report.target = *target;
+  report.seconds = static_cast<double>(number("seconds"));
+  report.units = static_cast<int64_t>(std::min<uint64_t>(number("units"), most_records));
+  const Tensor* results = file.find("results");
+  if (results && (results->dtype != "U8" || results->shape.size() != 1))
+    refuse("results", results->dtype + " " + print_shape(results->shape), "U8 with one extent");
+  const Json records = Json::parse(said("records"), nullptr, false);
+  if (!records.is_array() || static_cast<int64_t>(records.size()) > most_records)
+    refuse("records", "something else", fmt::format("a JSON list of at most {} records", most_records));
+  Bytes bytes(results ? results->bytes : std::span<const uint8_t>());
+  try {
+    for (size_t i = 0; i < records.size(); ++i)
+      report.records.push_back(record_of({records[i], fmt::format("records[{}]", i)}, bytes));
+  } catch (const Error& error) {
+    std::vector<Violation> violations = error.violations();
+    for (Violation& violation : violations) violation.field = fmt::format("{}: {}", file.path, violation.field);
+    throw Error(std::move(violations));
+  }
+  if (!bytes.empty()) refuse("results", "more bytes", "as many as the records say");
+  return report;
+}
+
+}  // namespace bitmma

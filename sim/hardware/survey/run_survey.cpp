@@ -1,0 +1,300 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+
+#include "../child.hpp"
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/core/version.hpp"
+#include "bitmma/hardware/survey.hpp"
+#include "bitmma/instruction/execute.hpp"
+
+namespace bitmma {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double seconds_between_writes = 5;
+constexpr int most_stopped_in_a_row = 4;  // a single form may hang; a GPU that stops everything needs its owner
+
+/// Answers as the GPU of `target` would, if the model is right.
+std::vector<State> answer_by_model(const Instruction& instruction, Target target, std::span<const State> cases) {
+  std::vector<State> after(cases.begin(), cases.end());
+  for (State& state : after) execute(instruction, target, state);
+  return after;
+}
+
+/// "sm_90a" of a GPU of capability 90.
+Target target_of(const Gpu& gpu) {
+  for (const char* letter : {"a", ""}) {
+    if (const auto target = target_named(fmt::format("sm_{}{}", gpu.capability(), letter))) return *target;
+  }
+  throw Error({.field = "GPU",
+               .seen = fmt::format("{} (sm_{})", gpu.name(), gpu.capability()),
+               .expected = "a GPU that this version knows",
+               .fix = "bitmma list --targets; a newer bitmma may know it"});
+}
+
+/// A folder that goes away with its files.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    const char* const wanted = std::getenv("TMPDIR");
+    std::string name = fmt::format("{}/bitmma-survey-XXXXXX", wanted && *wanted ? wanted : "/tmp");
+    if (!mkdtemp(name.data())) {
+      throw Error({.field = "folder for temporary files",
+                   .seen = fmt::format("{}: {}", name, std::strerror(errno)),
+                   .expected = "one that can be written",
+                   .fix = "set TMPDIR"});
+    }
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::string file(int64_t number) const { return (path_ / fmt::format("{}.safetensors", number)).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// What the process said was wrong.
+std::string text_of(const std::string& path) {
+  constexpr size_t most = 500;
+  std::ifstream file(path);
+  std::string text(most, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(most));
+  text.resize(static_cast<size_t>(file.gcount()));
+  while (text.ends_with('\n')) text.pop_back();
+  if (text.starts_with("error: ")) text.erase(0, 7);
+  return printable(text);
+}
+
+/// What a process wrote, or why there is nothing.
+struct Answered {
+  std::optional<SurveyReport> report = {};
+  SurveyEnd end = SurveyEnd::answered;
+  std::string why = {};
+};
+
+Answered ask(const SurveyOptions& options, const std::string& unit, const std::string& path) {
+  std::vector<std::string> command = options.command;
+  command.insert(command.end(), {unit, "-o", path});
+  const std::string errors = path + ".errors";
+  const ChildEnd ended = run_child(command, options.unit_seconds, errors);
+  Answered answered;
+  if (ended.timed_out) {
+    answered.end = SurveyEnd::timed_out;
+    answered.why = fmt::format("stopped after {:.0f} seconds{}", options.unit_seconds,
+                               ended.unstoppable ? "; its process did not end" : "");
+    return answered;
+  }
+  if (ended.signal != 0) {
+    answered.end = SurveyEnd::crashed;
+    answered.why = fmt::format("its process ended by signal {} ({})", ended.signal, strsignal(ended.signal));
+    return answered;
+  }
+  try {
+    answered.report = read_survey(read_tensor_file(path));
+  } catch (const Error& error) {
+    answered.end = SurveyEnd::failed;
+    const std::string said = text_of(errors);
+    answered.why = !said.empty()          ? said
+                   : ended.exit_code != 0 ? fmt::format("its process ended with exit code {}", ended.exit_code)
+                                          : fmt::format("its process wrote no report: {}", error.what());
+  }
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  return answered;
+}
+
+void require_same_survey(const SurveyReport& there, const SurveyReport& now, const std::string& path) {
+  const auto check = [&](const char* what, const std::string& seen, const std::string& expected) {
+    if (seen == expected) return;
+    throw Error({.field = fmt::format("{}: {}", path, what),
+                 .seen = seen,
+                 .expected = expected,
+                 .fix = "a report goes on with the GPU, the seed and the version that began it; name another file"});
+  };
+  check("GPU", there.gpu, now.gpu);
+  check("target", std::string(print(there.target)), std::string(print(now.target)));
+  check("driver", there.driver, now.driver);
+  check("bitmma", there.version, now.version);
+  check("seed", std::to_string(there.seed), std::to_string(now.seed));
+}
+
+SurveyReport begin_or_go_on(const SurveyOptions& options, const SurveyReport& now) {
+  std::error_code error;
+  if (!std::filesystem::exists(options.path, error)) return now;
+  SurveyReport there = read_survey(read_tensor_file(options.path));
+  require_same_survey(there, now, options.path);
+  if (options.retry)
+    std::erase_if(there.records, [](const SurveyRecord& one) { return one.end != SurveyEnd::answered; });
+  return there;
+}
+
+void require_valid(const SurveyOptions& options) {
+  std::vector<Violation> wrong;
+  const auto check = [&](bool right, const char* field, std::string seen, std::string expected) {
+    if (!right) wrong.push_back({.field = field, .seen = std::move(seen), .expected = std::move(expected)});
+  };
+  constexpr double most_seconds = 1e9;
+  check(!options.path.empty(), "path", "(empty)", "a file for the report");
+  check(options.seconds >= 0 && options.seconds <= most_seconds, "seconds", fmt::format("{}", options.seconds),
+        "0..1e9; 0 is no limit");
+  check(options.unit_seconds > 0 && options.unit_seconds <= most_seconds, "unit_seconds",
+        fmt::format("{}", options.unit_seconds), "more than 0, up to 1e9");
+  check(options.jobs >= 1 && options.jobs <= 256, "jobs", std::to_string(options.jobs), "1..256");
+  if (!wrong.empty()) throw Error(std::move(wrong));
+}
+
+/// The survey while it runs: what is asked, what came back, when the report is written.
+class Session {
+ public:
+  Session(const SurveyOptions& options, SurveyReport report, const std::function<void(const SurveyProgress&)>& progress)
+      : options_(options), report_(std::move(report)), progress_(progress), seconds_before_(report_.seconds) {
+    const std::vector<SurveyUnit> units = survey_units(report_.target);
+    report_.units = static_cast<int64_t>(units.size());
+    for (const SurveyUnit& unit : units) {
+      if (unit.name.find(options.only) == std::string::npos) continue;
+      ++wanted_;
+      if (report_.find(unit.name)) ++state_.done;
+      else names_.push_back(unit.name);
+    }
+    if (wanted_ == 0) {
+      throw Error(
+          {.field = "only",
+           .seen = options.only,
+           .expected = fmt::format("text that a unit's name contains: {} has {}", print(report_.target), units.size()),
+           .fix = fmt::format("such as \"{}\"", units.front().name)});
+    }
+    state_.units = wanted_;
+  }
+
+  SurveyReport run() {
+    parallel_for(static_cast<size_t>(options_.jobs), options_.jobs, [&](size_t) {
+      while (const std::optional<size_t> next = take())
+        add(names_[*next], ask(options_, names_[*next], folder_.file(static_cast<int64_t>(*next))));
+    });
+    write();
+    if (stopped_in_a_row_ >= most_stopped_in_a_row) {
+      throw Error({.field = "GPU",
+                   .seen = fmt::format("{} units in a row were stopped after {:.0f} seconds", stopped_in_a_row_,
+                                       options_.unit_seconds),
+                   .expected = "a GPU that answers",
+                   .fix = fmt::format("{} holds what there is; when the GPU answers again, the same command goes on",
+                                      options_.path)});
+    }
+    return report_;
+  }
+
+ private:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  std::optional<size_t> take() {
+    const std::lock_guard lock(mutex_);
+    const bool too_late = options_.seconds > 0 && seconds() > options_.seconds;
+    if (next_ == names_.size() || too_late || stopped_in_a_row_ >= most_stopped_in_a_row ||
+        (options_.stop && options_.stop()))
+      return std::nullopt;
+    return next_++;
+  }
+
+  void add(const std::string& name, Answered answered) {
+    const std::lock_guard lock(mutex_);
+    SurveyRecord record{.unit = name, .end = answered.end, .message = answered.why, .seconds = options_.unit_seconds};
+    if (answered.report && answered.report->records.size() == 1) {
+      require_same_survey(report_, *answered.report, options_.path);
+      record = std::move(answered.report->records[0]);
+    } else if (answered.report) {
+      record.end = SurveyEnd::failed;
+      record.message = "its process wrote no record";
+    }
+    stopped_in_a_row_ = record.end == SurveyEnd::timed_out ? stopped_in_a_row_ + 1 : 0;
+    ++state_.done;
+    state_.unanswered += record.end == SurveyEnd::answered ? 0 : 1;
+    state_.mismatches += record.random_mismatches;
+    state_.last = name;
+    report_.records.push_back(std::move(record));
+    if (progress_) progress_(state_);
+    if (seconds() - written_at_ > seconds_between_writes) write();
+  }
+
+  void write() {
+    written_at_ = seconds();
+    report_.seconds = seconds_before_ + written_at_;
+    write_tensor_file(options_.path, to_file(report_));
+  }
+
+  const SurveyOptions& options_;
+  SurveyReport report_;
+  const std::function<void(const SurveyProgress&)>& progress_;
+  double seconds_before_;
+  TemporaryFolder folder_;
+  Clock::time_point start_ = Clock::now();
+  std::vector<std::string> names_ = {};
+  int64_t wanted_ = 0;
+  // Under the mutex.
+  std::mutex mutex_;
+  size_t next_ = 0;
+  int stopped_in_a_row_ = 0;
+  double written_at_ = 0;
+  SurveyProgress state_ = {};
+};
+
+}  // namespace
+
+SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& device, const SurveyEffort& effort) {
+  SurveyReport report{.version = version(), .seed = device.seed};
+  std::optional<Gpu> gpu;
+  if (device.rehearse) {
+    report.gpu = std::string(rehearsal_gpu);
+    report.target = *device.rehearse;
+    report.driver = report.cuda = report.date = "none";
+  } else {
+    gpu.emplace(device.ordinal);
+    report.gpu = gpu->name();
+    report.target = target_of(*gpu);
+    for (const auto& [key, value] : provenance_of(*gpu))
+      (key == "driver" ? report.driver : key == "cuda" ? report.cuda : report.date) = value;
+  }
+  const std::vector<SurveyUnit> units = survey_units(report.target);
+  report.units = static_cast<int64_t>(units.size());
+  if (name.empty()) return report;
+  const auto unit = std::ranges::find(units, name, &SurveyUnit::name);
+  if (unit == units.end()) {
+    throw Error({.field = "unit",
+                 .seen = shortened(printable(name)),
+                 .expected = fmt::format("one of the {} that {} has", units.size(), print(report.target))});
+  }
+  report.records.push_back(survey_unit(*unit, device.seed, gpu ? gpu->executor() : answer_by_model, effort));
+  report.seconds = report.records[0].seconds;
+  return report;
+}
+
+SurveyReport run_survey(const SurveyOptions& options, uint64_t seed,
+                        const std::function<void(const SurveyProgress&)>& progress) {
+  require_valid(options);
+  const TemporaryFolder folder;
+  Answered who = ask(options, "", folder.file(0));
+  if (!who.report)
+    throw Error(
+        {.field = "GPU", .seen = who.why, .expected = "a GPU that says who it is", .fix = "nvidia-smi asks it, too"});
+  if (who.report->seed != seed)
+    throw Error({.field = "seed", .seen = std::to_string(who.report->seed), .expected = std::to_string(seed)});
+  Session session(options, begin_or_go_on(options, *who.report), progress);
+  return session.run();
+}
+
+}  // namespace bitmma

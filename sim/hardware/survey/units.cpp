@@ -1,0 +1,165 @@
+// What there is to ask, derived from the table of forms: a new row there is asked about by itself.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "../../instruction/family.hpp"
+#include "bitmma/hardware/survey.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "questions.hpp"
+
+namespace bitmma {
+namespace {
+
+constexpr int variations = 3;                           // of what a mnemonic leaves open
+constexpr std::string_view collector = ".collector::";  // hints, which change no result
+
+/// A mnemonic without its N: one rule for all.
+std::string without_n(const Instruction& instruction) {
+  std::string text = print(instruction);
+  const std::string shape = fmt::format("n{}k", mma_of(instruction).n);
+  if (const size_t at = text.find(shape); at != std::string::npos) text.replace(at, shape.size(), "nk");
+  return text;
+}
+
+/// The mnemonic, and what only the instruction descriptor says.
+std::string full_name(const Instruction& instruction) {
+  const std::optional<ShapeAndTypes> said = shape_and_types_of(instruction);
+  if (!said) return print(instruction);
+  const Mma mma = mma_of(instruction);
+  std::string text = fmt::format("{} m{}n{}k{} {}.{}.{}", print(instruction), mma.m, mma.n, mma.k, info(mma.d).name,
+                                 info(mma.a).name, info(mma.b).name);
+  if (mma.scale_count > 0) text += fmt::format(" {}", info(mma.scale_type).name);
+  if (mma.a_source == OperandSource::tmem) text += ", A in Tensor Memory";
+  if (mma.a_major == Major::mn) text += ", A MN-major";
+  if (mma.b_major == Major::mn) text += ", B MN-major";
+  return text;
+}
+
+class Units {
+ public:
+  explicit Units(Target target) : target_(target) {}
+
+  void add(SurveyAsk ask, const Instruction& instruction, const std::string& question = {}) {
+    if (!violations_of(instruction, target_).empty()) return;
+    const std::string name = fmt::format("{}: {}", print(ask), question.empty() ? full_name(instruction) : question);
+    if (names_.insert(name).second) units_.push_back({name, ask, instruction, target_, question});
+  }
+
+  /// One of each rule: the smallest shape of every pair of types.
+  void add_rules(const Form& form, const Instruction& mnemonic) {
+    if (!shape_and_types_of(mnemonic)) {
+      if (groups_.insert(without_n(mnemonic)).second) add(SurveyAsk::rule, mnemonic);
+      return;
+    }
+    const Mma mma = mma_of(mnemonic);
+    if (mma.cta_group != 1) return;
+    bool is_first = true;
+    for (const FormatInfo& a : formats) {
+      for (const FormatInfo& b : formats) {
+        if (!form.a.contains(a.id) || !form.b.contains(b.id)) continue;
+        for (const Format scale_type : scale_types(form, mnemonic)) {
+          // A sparse A, and another size or type of scales, change nothing that depends on the types.
+          if (!is_first && (mma.sparse || scale_type != mma.scale_type)) continue;
+          if (add_smallest(form, mnemonic, a.id, b.id, scale_type)) is_first = false;
+        }
+      }
+    }
+  }
+
+  /// Random cases of what the mnemonic leaves open.
+  void add_bits(const Instruction& mnemonic) {
+    if (!is_mma(mnemonic)) return add(SurveyAsk::bits, mnemonic);
+    const bool is_hint = print(mnemonic).find(collector) != std::string::npos;
+    for (int i = 0; i < (is_hint ? 1 : variations); ++i) {
+      RandomStream random(0x737572766579, static_cast<uint64_t>(i));
+      add(SurveyAsk::bits,
+          family::dispatch([&](const auto& one) { return family::vary(one, target_, i, random); }, mnemonic));
+    }
+  }
+
+  std::vector<SurveyUnit> take() {
+    std::ranges::stable_sort(units_, {}, &SurveyUnit::ask);
+    return std::move(units_);
+  }
+
+ private:
+  static std::vector<Format> scale_types(const Form& form, const Instruction& mnemonic) {
+    std::vector<Format> found;
+    for (const FormatInfo& one : formats) {
+      const bool is_legal = std::ranges::any_of(form.scales, [&](const LegalScales& row) {
+        return print(mnemonic).find(print(row.scale_vec)) != std::string::npos && row.types.contains(one.id);
+      });
+      if (is_legal) found.push_back(one.id);
+    }
+    if (found.empty()) found.push_back(mma_of(mnemonic).scale_type);
+    return found;
+  }
+
+  bool add_smallest(const Form& form, const Instruction& mnemonic, Format a, Format b, Format scale_type) {
+    const Mma mma = mma_of(mnemonic);
+    for (const int m : {64, 32, 128}) {
+      for (const LegalShape& shape : form.shapes) {
+        const Instruction one = with_shape_and_types(
+            mnemonic, {.m = m, .n = shape.n.first, .k = mma.k, .d = form.d, .a = a, .b = b, .scale_type = scale_type});
+        if (!violations_of(one, target_).empty()) continue;
+        add(SurveyAsk::rule, one);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  Target target_;
+  std::set<std::string> names_, groups_;
+  std::vector<SurveyUnit> units_;
+};
+
+/// Mnemonics of many N are asked for bits at their largest.
+std::vector<Instruction> largest_of(const std::vector<Instruction>& mnemonics) {
+  std::map<std::string, Instruction> largest;
+  for (const Instruction& one : mnemonics) largest.insert_or_assign(is_mma(one) ? without_n(one) : print(one), one);
+  std::vector<Instruction> found;
+  for (const auto& [name, one] : largest) found.push_back(one);
+  return found;
+}
+
+}  // namespace
+
+std::string_view print(SurveyAsk ask) {
+  return ask == SurveyAsk::rule ? "rule" : ask == SurveyAsk::question ? "question" : "bits";
+}
+
+std::vector<SurveyUnit> survey_units(Target target) {
+  Units units(target);
+  bool with_collectors = true;  // those of one kind are enough
+  for (const Form& form : forms()) {
+    if (!form.targets.contains(target)) continue;
+    const std::vector<Instruction> mnemonics = instructions_of(form);
+    std::vector<Instruction> asked_for_bits;
+    bool has_collectors = false;
+    for (const Instruction& mnemonic : mnemonics) {
+      const std::string text = print(mnemonic);
+      const bool is_hint = text.find(collector) != std::string::npos;
+      has_collectors |= is_hint;
+      if (is_mma(mnemonic) && !is_hint && text.find(".ashift") == std::string::npos) units.add_rules(form, mnemonic);
+      if (!is_hint || with_collectors) asked_for_bits.push_back(mnemonic);
+    }
+    with_collectors &= !has_collectors;
+    // What is all in registers has no places to choose: random cases of the rule say it all.
+    const bool has_places =
+        !is_mma(mnemonics.front()) || mma_of(mnemonics.front()).b_source != OperandSource::registers;
+    if (!has_places) continue;
+    for (const Instruction& mnemonic : largest_of(asked_for_bits)) units.add_bits(mnemonic);
+  }
+  for (const survey::Question& question : survey::questions()) {
+    if (question.targets.contains(target))
+      units.add(SurveyAsk::question, question.instruction, std::string(question.name));
+  }
+  return units.take();
+}
+
+}  // namespace bitmma

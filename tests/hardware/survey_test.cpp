@@ -1,0 +1,420 @@
+#include "bitmma/hardware/survey.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "../../sim/hardware/child.hpp"
+#include "../../sim/hardware/survey/questions.hpp"
+#include "bitmma/instruction/evidence.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+constexpr Target surveyed_targets[]{Target::sm_80,   Target::sm_89,   Target::sm_90a,
+                                    Target::sm_100a, Target::sm_103a, Target::sm_120a};
+constexpr SurveyEffort little{.most_result_bytes = 6000, .random_outputs = 2000};
+
+/// A device that follows the model, with another row of arithmetic where there is one.
+Executor device_of(std::optional<AccumulatorModel> row = std::nullopt) {
+  return [row](const Instruction& instruction, Target target, std::span<const State> cases) {
+    std::vector<State> after(cases.begin(), cases.end());
+    for (State& state : after) execute(instruction, target, state, row ? &*row : nullptr);
+    return after;
+  };
+}
+
+SurveyReport report_of(Target target) {
+  return {
+      .gpu = "NVIDIA Test", .target = target, .driver = "1.2", .cuda = "13.0", .date = "2026-11-23", .version = "v"};
+}
+
+SurveyUnit unit_named(Target target, std::string_view part) {
+  for (const SurveyUnit& unit : survey_units(target)) {
+    if (unit.name.find(part) != std::string::npos) return unit;
+  }
+  throw std::runtime_error("no unit is named " + std::string(part));
+}
+
+SurveyFinding asked(const SurveyUnit& unit, const Executor& device) {
+  SurveyReport report = report_of(unit.target);
+  report.records.push_back(survey_unit(unit, report.seed, device, little));
+  return finding_of(report, unit);
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += text + "\n";
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a survey asks about every rule, question and move that a target has, each once") {
+  for (const Target target : surveyed_targets) {
+    INFO(print(target));
+    const std::vector<SurveyUnit> units = survey_units(target);
+    std::set<std::string> names;
+    std::set<const AccumulatorModel*> asked;
+    for (const SurveyUnit& unit : units) {
+      CHECK(violations_of(unit.instruction, target).empty());
+      CHECK(names.insert(unit.name).second);
+      if (unit.ask == SurveyAsk::rule) asked.insert(&model_for(unit.instruction, target));
+    }
+    // Every row of arithmetic that an instruction of the target follows.
+    std::set<const AccumulatorModel*> rows;
+    std::set<std::string> moves, moves_asked;
+    for (const Form& form : forms()) {
+      if (!form.targets.contains(target)) continue;
+      for (const Instruction& one : instructions_of(form)) {
+        if (violations_of(one, target).empty() && is_mma(one)) rows.insert(&model_for(one, target));
+        if (!is_mma(one) && violations_of(one, target).empty()) moves.insert("bits: " + print(one));
+      }
+    }
+    CHECK(asked == rows);
+    for (const std::string& move : moves) CHECK(names.contains(move));
+  }
+}
+
+TEST_CASE("every choice about places has a question, and every question can tell its answers apart") {
+  std::set<std::string_view> choices, names;
+  for (const survey::Question& question : survey::questions()) {
+    CHECK(names.insert(question.name).second);
+    choices.insert(question.choice);
+    for (const Target target : surveyed_targets) {
+      if (!question.targets.contains(target)) continue;
+      SurveyUnit unit = unit_named(target, "question: " + std::string(question.name));
+      // A device that does what an answer says is found to do just that.
+      for (const survey::Answer& answer : question.answers) {
+        INFO(question.name << " on " << print(target) << ": " << answer.text);
+        const Executor device = [&](const Instruction& instruction, Target on, std::span<const State> cases) {
+          std::vector<State> after;
+          for (const State& state : cases) after.push_back(answer.after({instruction, on, state}));
+          return after;
+        };
+        const SurveyFinding finding = asked(unit, device);
+        CHECK(finding.found == answer.text);
+        const bool ours = &answer == question.answers.data();
+        CHECK(finding.verdict == (ours ? SurveyVerdict::confirmed : SurveyVerdict::refuted));
+        CHECK((finding.mismatches == 0) == ours);
+      }
+      // A device that does something else is found to do neither.
+      const Executor strange = [&](const Instruction& instruction, Target on, std::span<const State> cases) {
+        std::vector<State> after;
+        for (const State& state : cases) {
+          after.push_back(question.answers.front().after({instruction, on, state}));
+          for (const Field field : {Field::accumulator, Field::tmem, Field::regs}) {
+            if (after.back().has(field)) after.back().writable_words(field)[0] ^= 0x40;
+          }
+        }
+        return after;
+      };
+      CHECK(asked(unit, strange).verdict == SurveyVerdict::unknown);
+    }
+  }
+  // Choices that decide values are asked about as rules; these are about places and bits.
+  const std::set<std::string_view> of_rules{
+      "fp4 groups: two published models differ where C's exponent lies between the scales' and the products' with a "
+      "group 23 binades lower"};
+  for (const Target target : surveyed_targets) {
+    for (const Form& form : forms()) {
+      if (!form.targets.contains(target)) continue;
+      for (const Instruction& one : instructions_of(form)) {
+        if (!violations_of(one, target).empty()) continue;
+        for (const Choice& choice : choices_of(one, target)) {
+          INFO(print(one) << ": " << choice.what);
+          CHECK((choice.is_arithmetic || choices.contains(choice.what) || of_rules.contains(choice.what) ||
+                 choice.what == "the words of NaN as on an H100"));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a device that follows a row confirms it; one that does not is refuted by the fact that is wrong") {
+  struct Wrong {
+    std::string_view unit, fact;
+    Target target;
+    AccumulatorModel (*change)(AccumulatorModel);
+  };
+  const Wrong wrong[]{
+      {"rule: wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", "fraction bits", Target::sm_90a,
+       [](AccumulatorModel row) { return row.fraction_bits = 24, row; }},
+      {"rule: wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3", "mantissa bits kept", Target::sm_90a,
+       [](AccumulatorModel row) { return row.output_fraction_bits = 23, row; }},
+      {"rule: wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16", "rounding", Target::sm_90a,
+       [](AccumulatorModel row) { return row.rounding = Rounding::toward_zero, row; }},
+      {"rule: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "terms per step", Target::sm_90a,
+       [](AccumulatorModel row) { return row.terms_per_step = 8, row; }},
+      {"rule: mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "floor", Target::sm_90a,
+       [](AccumulatorModel row) { return row.floor_exponent = -126, row; }},
+      {"rule: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "c", Target::sm_80,
+       [](AccumulatorModel row) { return row.c_last = true, row; }},
+      {"rule: tcgen05.mma.cta_group::1.kind::f8f6f4 m64n8k32 f32.e4m3.e4m3", "fraction bits", Target::sm_100a,
+       [](AccumulatorModel row) { return row.fraction_bits = 13, row; }},
+  };
+  for (const Wrong& one : wrong) {
+    INFO(one.unit);
+    const SurveyUnit unit = unit_named(one.target, one.unit);
+    const AccumulatorModel& row = model_for(unit.instruction, one.target);
+    const SurveyFinding right = asked(unit, device_of());
+    INFO(right.found << "\n" << joined(right.details));
+    CHECK(right.verdict == SurveyVerdict::confirmed);
+    CHECK(right.mismatches == 0);
+    CHECK(right.found == print_rule(row));
+    // The hardware differs from the row, or the row from the hardware.
+    const AccumulatorModel other = one.change(row);
+    const SurveyFinding refuted = asked(unit, device_of(other));
+    INFO(refuted.found << "\n" << joined(refuted.details));
+    CHECK(refuted.verdict == SurveyVerdict::refuted);
+    CHECK(refuted.mismatches > 0);
+    CHECK_THAT(joined(refuted.details), Catch::Contains(std::string(one.fact) + ": the row says"));
+    SurveyReport report = report_of(one.target);
+    report.records.push_back(survey_unit(unit, report.seed, device_of(), little));
+    const SurveyFinding wrong_row = finding_of(report, unit, true, &other);
+    CHECK(wrong_row.verdict == SurveyVerdict::refuted);
+    CHECK_THAT(joined(wrong_row.details), Catch::Contains(std::string(one.fact) + ": the row says"));
+  }
+}
+
+TEST_CASE("what moves data, and where operands lie, is compared bit for bit") {
+  const SurveyUnit unit = unit_named(Target::sm_100a, "bits: tcgen05.ld.sync.aligned.16x64b.x4");
+  CHECK(asked(unit, device_of()).verdict == SurveyVerdict::confirmed);
+  const Executor wrong = [](const Instruction& instruction, Target target, std::span<const State> cases) {
+    std::vector<State> after = device_of()(instruction, target, cases);
+    after.back().writable_words(Field::regs)[5] ^= 1;
+    return after;
+  };
+  const SurveyFinding finding = asked(unit, wrong);
+  CHECK(finding.verdict == SurveyVerdict::unknown);
+  CHECK(finding.mismatches == 1);
+}
+
+TEST_CASE("a device that fails, answers too little or lies costs one unit, and says so") {
+  const SurveyUnit unit = unit_named(Target::sm_90a, "rule: wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16");
+  const SurveyFinding failed =
+      asked(unit, [](const Instruction&, Target, std::span<const State>) -> std::vector<State> {
+        throw Error({.field = "GPU: cuLaunchKernel", .seen = "an illegal instruction", .expected = "success"});
+      });
+  CHECK(failed.verdict == SurveyVerdict::not_run);
+  CHECK_THAT(failed.found, Catch::Contains("failed: ") && Catch::Contains("an illegal instruction"));
+  CHECK(asked(unit, [](const Instruction&, Target, std::span<const State>) { return std::vector<State>(); }).verdict ==
+        SurveyVerdict::not_run);
+  // Noise follows no rule.
+  const SurveyFinding noise =
+      asked(unit, [](const Instruction& instruction, Target target, std::span<const State> cases) {
+        std::vector<State> after = device_of()(instruction, target, cases);
+        RandomStream random(1, 2);
+        for (State& state : after) {
+          for (uint32_t& word : state.writable_words(Field::accumulator)) word = random.word();
+        }
+        return after;
+      });
+  CHECK(noise.verdict == SurveyVerdict::unknown);
+}
+
+TEST_CASE("a report is a file and comes back the same; what was changed in it is noticed") {
+  const test::TemporaryFolder folder;
+  SurveyReport report = report_of(Target::sm_90a);
+  report.seed = 7, report.units = 3;
+  const SurveyUnit unit = unit_named(Target::sm_90a, "rule: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32");
+  const SurveyUnit question = unit_named(Target::sm_90a, "question: base offset, wgmma");
+  const Executor slightly_wrong = [](const Instruction& instruction, Target target, std::span<const State> cases) {
+    std::vector<State> after = device_of()(instruction, target, cases);
+    if (after.size() > 10) after[10].writable_words(Field::accumulator)[3] ^= 1;
+    return after;
+  };
+  report.records.push_back(survey_unit(unit, report.seed, slightly_wrong, little));
+  report.records.push_back(survey_unit(question, report.seed, device_of(), little));
+  report.records.push_back({.unit = "rule: nobody", .end = SurveyEnd::timed_out, .message = "stopped", .seconds = 60});
+  CHECK(report.records[0].random_mismatches == 1);
+  CHECK(report.records[0].first_mismatch == 10);
+  const std::string path = folder.path("r.safetensors");
+  write_tensor_file(path, to_file(report));
+  const SurveyReport again = read_survey(read_tensor_file(path));
+  CHECK(again.gpu == report.gpu);
+  CHECK(again.seed == 7);
+  CHECK(again.units == 3);
+  REQUIRE(again.records.size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    const SurveyRecord &a = report.records[i], &b = again.records[i];
+    CHECK(a.unit == b.unit);
+    CHECK(a.instruction == b.instruction);
+    CHECK(a.end == b.end);
+    CHECK(a.cases == b.cases);
+    CHECK(a.facts == b.facts);
+    CHECK(a.results == b.results);
+    CHECK(a.inputs_hash == b.inputs_hash);
+    CHECK(a.random_hash == b.random_hash);
+    CHECK(a.first_mismatch_results == b.first_mismatch_results);
+  }
+  CHECK(finding_of(again, unit).verdict == SurveyVerdict::unknown);  // the rule fits, one random output does not
+  CHECK(finding_of(again, unit).mismatches == 1);
+  CHECK(finding_of(again, question).verdict == SurveyVerdict::confirmed);
+  // Another seed makes other cases; a result that was changed is a mismatch; a unit that is asked differently is read
+  // by nobody.
+  SurveyReport changed = again;
+  changed.seed = 8;
+  CHECK(finding_of(changed, question).verdict == SurveyVerdict::unreadable);
+  changed = again;
+  changed.records[1].results[0] ^= 1;
+  CHECK(finding_of(changed, question).verdict == SurveyVerdict::unknown);
+  changed = again;
+  changed.records[0].instruction += " x=1";
+  CHECK(finding_of(changed, unit).verdict == SurveyVerdict::unreadable);
+  changed = again;
+  changed.records[0].results.pop_back();
+  CHECK(finding_of(changed, unit).verdict == SurveyVerdict::unreadable);
+}
+
+TEST_CASE("files that are no reports are refused with the place that is wrong") {
+  SurveyReport report = report_of(Target::sm_90a);
+  report.records.push_back({.unit = "u", .instruction = "i", .question_cases = 1, .results = {1, 2, 3}});
+  const TensorFile good = to_file(report);
+  CHECK_NOTHROW(read_survey(good));
+  const auto with = [&](std::string_view key, std::string value) {
+    TensorFile file = good;
+    file.set_metadata(key, std::move(value));
+    return file;
+  };
+  using Catch::Contains;
+  CHECK_THROWS_WITH(read_survey(TensorFile{}), Contains("format = (missing)"));
+  CHECK_THROWS_WITH(read_survey(with("format", "bitmma-vectors-1")), Contains("bitmma-survey-1"));
+  CHECK_THROWS_WITH(read_survey(with("target", "sm_1")), Contains("target = sm_1"));
+  CHECK_THROWS_WITH(read_survey(with("seed", "-1")), Contains("seed = -1"));
+  CHECK_THROWS_WITH(read_survey(with("units", "1e9")), Contains("units = 1e9"));
+  CHECK_THROWS_WITH(read_survey(with("records", "{}")), Contains("records"));
+  CHECK_THROWS_WITH(read_survey(with("records", "[{")), Contains("records"));
+  CHECK_THROWS_WITH(read_survey(with("records", "[7]")), Contains("records[0]"));
+  const auto record = [&](const std::string& more) {
+    return with("records", R"([{"unit":"u","instruction":"i","end":"answered","seconds":1)" + more + "}]");
+  };
+  CHECK_THROWS_WITH(read_survey(record("")), Contains("more bytes"));
+  CHECK_THROWS_WITH(read_survey(record(R"(,"result_bytes":4,"inputs_hash":"0x0000000000000000")")),
+                    Contains("result_bytes = 4"));
+  CHECK_THROWS_WITH(read_survey(record(R"(,"result_bytes":-1,"inputs_hash":"0x0000000000000000")")),
+                    Contains("result_bytes = -1"));
+  CHECK_THROWS_WITH(read_survey(record(R"(,"result_bytes":3,"inputs_hash":"7")")), Contains("inputs_hash"));
+  CHECK_THROWS_WITH(read_survey(record(R"(,"cases":[[9,0,0]])")), Contains("distributions -1..8"));
+  CHECK_THROWS_WITH(read_survey(record(R"(,"cases":[[0,-1,0]])")), Contains("cases"));
+  CHECK_THROWS_WITH(read_survey(record(R"(,"random":{"unit":0})")), Contains("random.outputs = (missing)"));
+  CHECK_THROWS_WITH(read_survey(record(R"(,"random":[])")), Contains("random"));
+  CHECK_THROWS_WITH(read_survey(record(R"(,"facts":[{"fact":1}])")), Contains("facts"));
+  CHECK_NOTHROW(read_survey(record(R"(,"result_bytes":3,"inputs_hash":"0x00000000000000ff")")));
+}
+
+TEST_CASE("a process that takes too long is stopped, one that crashes is told") {
+  const test::TemporaryFolder folder;
+  const std::string errors = folder.path("errors");
+  const ChildEnd slow = run_child({"sh", "-c", "sleep 100"}, 0.2, errors);
+  CHECK(slow.timed_out);
+  CHECK_FALSE(slow.unstoppable);
+  CHECK(run_child({"sh", "-c", "kill -SEGV $$"}, 20, errors).signal == SIGSEGV);
+  CHECK(run_child({"sh", "-c", "echo wrong >&2; exit 3"}, 20, errors).exit_code == 3);
+  CHECK(test::read_text(errors) == "wrong\n");
+  CHECK_THROWS_WITH(run_child({folder.path("none")}, 1, errors), Catch::Contains("process = "));
+  CHECK_THROWS_WITH(run_child({}, 1, errors), Catch::Contains("command = (empty)"));
+}
+
+TEST_CASE("a survey runs units in processes, goes on where it was stopped, and survives hangs and crashes") {
+  const test::TemporaryFolder folder;
+  SurveyOptions options{.path = folder.path("r.safetensors"),
+                        .jobs = 2,
+                        .only = "m16n8k8.row.col.f32",
+                        .command = {BITMMA_PROGRAM, "gpu", "--seed", "5", "--rehearse", "sm_90a", "--survey-unit"}};
+  const SurveyReport first = run_survey(options, 5);
+  CHECK(first.is_rehearsal());
+  CHECK(first.records.size() >= 3);
+  for (const SurveyRecord& record : first.records) CHECK(record.end == SurveyEnd::answered);
+  const auto findings = findings_of(first, true, 2);
+  CHECK(std::ranges::count(findings, SurveyVerdict::confirmed, &SurveyFinding::verdict) == std::ssize(first.records));
+  CHECK(confirmed_by(first, findings).empty());  // a rehearsal is evidence of nothing
+  // Nothing is left to do; more is added.
+  int calls = 0;
+  CHECK(run_survey(options, 5, [&](const SurveyProgress&) { ++calls; }).records.size() == first.records.size());
+  CHECK(calls == 0);
+  options.only = "m16n8k8.row.col.f";
+  CHECK(run_survey(options, 5).records.size() > first.records.size());
+  // Another seed, or another GPU, is another survey.
+  SurveyOptions other = options;
+  other.command[3] = "6";
+  CHECK_THROWS_WITH(run_survey(other, 6), Catch::Contains("seed = 5: legal is 6"));
+  other = options;
+  other.command[5] = "sm_80";
+  CHECK_THROWS_WITH(run_survey(other, 5), Catch::Contains("target = sm_90a: legal is sm_80"));
+  other = options;
+  other.only = "zzz";
+  CHECK_THROWS_WITH(run_survey(other, 5), Catch::Contains("only = zzz"));
+
+  // A program that knows who it is, and then hangs, crashes or says nothing.
+  const auto script = [&](const std::string& unit) {
+    return std::vector<std::string>{"sh",
+                                    "-c",
+                                    "if [ -z \"$4\" ]; then exec " BITMMA_PROGRAM
+                                    " gpu --seed 5 --rehearse sm_90a --survey-unit '' -o \"$6\"; fi; " +
+                                        unit,
+                                    "x",
+                                    "1",
+                                    "2",
+                                    "3"};
+  };
+  for (const auto& [does, end] : {std::pair("sleep 100", SurveyEnd::timed_out),
+                                  {"kill -SEGV $$", SurveyEnd::crashed},
+                                  {"echo 'error: nothing works' >&2; exit 2", SurveyEnd::failed},
+                                  {"true", SurveyEnd::failed}}) {
+    INFO(does);
+    SurveyOptions bad = options;
+    bad.path = folder.path(std::string(print(end)) + does[0] + ".safetensors");
+    bad.only = "rule: mma.sync.aligned.m16n8k8.row.col.f32.tf32";
+    bad.unit_seconds = 2;
+    bad.command = script(does);
+    const SurveyReport report = run_survey(bad, 5);
+    REQUIRE(report.records.size() == 1);
+    CHECK(report.records[0].end == end);
+    // Asked again, it answers.
+    bad.retry = true;
+    bad.unit_seconds = 60;
+    bad.command = options.command;
+    CHECK(run_survey(bad, 5).records.at(0).end == SurveyEnd::answered);
+  }
+  // A GPU that stops every unit is not asked for ever.
+  SurveyOptions dead = options;
+  dead.path = folder.path("dead.safetensors");
+  dead.only = "rule: mma.sync";
+  dead.unit_seconds = 0.5;
+  dead.command = script("sleep 100");
+  CHECK_THROWS_WITH(run_survey(dead, 5), Catch::Contains("units in a row were stopped"));
+  CHECK(read_survey(read_tensor_file(dead.path)).records.size() >= 4);
+}
+
+TEST_CASE("what a survey confirms becomes a patch of the table of surveyed rows, which applies") {
+  SurveyReport report = report_of(Target::sm_100a);
+  report.gpu = "NVIDIA \"B200\\";
+  std::vector<SurveyFinding> findings;
+  for (const SurveyUnit& unit : survey_units(report.target)) {
+    SurveyFinding& finding = findings.emplace_back();
+    finding.unit = unit.name, finding.ask = unit.ask, finding.verdict = SurveyVerdict::confirmed;
+    if (unit.ask == SurveyAsk::rule) finding.row = model_for(unit.instruction, unit.target);
+    if (unit.name == "question: lanes of tcgen05.shift")
+      finding.choice = "only the 32 lanes of the address move, down by one, the last stays";
+  }
+  const Surveyed all = confirmed_by(report, findings);
+  CHECK(all.choices.size() == 1);
+  CHECK(all.rules.size() > 8);
+  // One unit that was not run keeps its row back.
+  findings.front().verdict = SurveyVerdict::not_run;
+  CHECK(confirmed_by(report, findings).rules.size() == all.rules.size() - 1);
+  const test::TemporaryFolder folder;
+  test::write_text(folder.path("p.patch"), patch_of(all));
+  CHECK(test::output_of_command("cd " + test::source_path("") + " && git apply --check " + folder.path("p.patch") +
+                                " 2>&1 && echo applies") == "applies\n");
+  CHECK(patch_of(all).find("NVIDIA _B200_, driver 1.2") != std::string::npos);
+  CHECK(patch_of({}).empty());
+}

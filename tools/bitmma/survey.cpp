@@ -1,0 +1,190 @@
+// bitmma survey: what reports of GPUs say about the rules and choices of this version.
+#include "bitmma/hardware/survey.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "bitmma/core/text.hpp"
+#include "flags.hpp"
+#include "output.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct SurveyFlags {
+  std::vector<std::string> files;
+  bool all = false, json = false, patch = false, quick = false;
+  int threads = 1;
+};
+
+struct ReadReport {
+  std::string path = {};
+  SurveyReport report = {};
+  std::vector<SurveyFinding> findings = {};
+};
+
+constexpr std::array verdicts{SurveyVerdict::confirmed, SurveyVerdict::refuted,    SurveyVerdict::unknown,
+                              SurveyVerdict::undecided, SurveyVerdict::unreadable, SurveyVerdict::not_run};
+
+int64_t count_of(const ReadReport& read, SurveyVerdict verdict) {
+  return std::ranges::count(read.findings, verdict, &SurveyFinding::verdict);
+}
+
+int color_of(SurveyVerdict verdict) {
+  return verdict == SurveyVerdict::confirmed ? 32 : verdict == SurveyVerdict::refuted ? 31 : 33;
+}
+
+void print_finding(const Context& context, const SurveyFinding& finding) {
+  context.terminal.out << fmt::format("{}  {}\n    {}\n",
+                                      colored(context, color_of(finding.verdict), std::string(print(finding.verdict))),
+                                      finding.unit, finding.found);
+  if (finding.outputs > 0)
+    context.terminal.out << fmt::format("    {}, {} differ from the model\n", counted(finding.outputs, "output"),
+                                        finding.mismatches);
+  for (const std::string& detail : finding.details) context.terminal.out << "    " << detail << '\n';
+}
+
+void print_survey(const Context& context, const ReadReport& read, bool all) {
+  std::ostream& out = context.terminal.out;
+  const SurveyReport& report = read.report;
+  out << fmt::format("{}: {} ({}), driver {}, CUDA {}, {}; {}, seed {}, {:.0f} s\n", read.path, report.gpu,
+                     print(report.target), report.driver, report.cuda, report.date, report.version, report.seed,
+                     report.seconds);
+  if (report.is_rehearsal()) out << "a rehearsal: the model answered for itself, which is evidence of nothing\n";
+  std::vector<std::vector<std::string>> table{{"asked", "units"}};
+  for (const SurveyVerdict verdict : verdicts) table[0].emplace_back(print(verdict));
+  for (const SurveyAsk ask : {SurveyAsk::rule, SurveyAsk::question, SurveyAsk::bits}) {
+    std::map<SurveyVerdict, int64_t> counts;
+    int64_t units = 0;
+    for (const SurveyFinding& finding : read.findings) {
+      if (finding.ask != ask) continue;
+      ++units, ++counts[finding.verdict];
+    }
+    std::vector<std::string> row{std::string(print(ask)), std::to_string(units)};
+    for (const SurveyVerdict verdict : verdicts) row.push_back(std::to_string(counts[verdict]));
+    table.push_back(std::move(row));
+  }
+  out << '\n' << print_table(table);
+  for (const SurveyFinding& finding : read.findings) {
+    const bool is_question = finding.ask == SurveyAsk::question;
+    if (all || is_question ||
+        (finding.verdict != SurveyVerdict::confirmed && finding.verdict != SurveyVerdict::not_run)) {
+      out << '\n';
+      print_finding(context, finding);
+    }
+  }
+  const Surveyed news = confirmed_by(report, read.findings);
+  if (!news.empty()) {
+    out << fmt::format("\n{} and {} would become measured: bitmma survey --patch {}\n",
+                       counted(static_cast<int64_t>(news.rules.size()), "row"),
+                       counted(static_cast<int64_t>(news.choices.size()), "choice"), read.path);
+  }
+}
+
+Json survey_json(const ReadReport& read) {
+  Json findings = Json::array();
+  for (const SurveyFinding& one : read.findings) {
+    Json json{{"unit", one.unit},
+              {"asked", print(one.ask)},
+              {"verdict", print(one.verdict)},
+              {"found", one.found},
+              {"details", one.details},
+              {"outputs", one.outputs},
+              {"mismatches", one.mismatches},
+              {"evidence_before", print(one.evidence, read.report.target)}};
+    if (!one.choice.empty()) json["choice"] = one.choice;
+    findings.push_back(std::move(json));
+  }
+  return {{"file", read.path},
+          {"gpu", read.report.gpu},
+          {"rehearsal", read.report.is_rehearsal()},
+          {"target", print(read.report.target)},
+          {"driver", read.report.driver},
+          {"cuda", read.report.cuda},
+          {"date", read.report.date},
+          {"bitmma", read.report.version},
+          {"seed", read.report.seed},
+          {"seconds", read.report.seconds},
+          {"findings", std::move(findings)}};
+}
+
+/// Units that GPUs of one target answer differently.
+void print_contradictions(const Context& context, const std::vector<ReadReport>& reads) {
+  std::map<std::pair<Target, std::string>, std::map<std::string, std::string>> found;
+  for (const ReadReport& read : reads) {
+    for (const SurveyFinding& one : read.findings) {
+      if (one.verdict == SurveyVerdict::confirmed || one.verdict == SurveyVerdict::refuted)
+        found[{read.report.target, one.unit}][one.found].append(fmt::format(" {}", read.report.gpu));
+    }
+  }
+  for (const auto& [unit, answers] : found) {
+    if (answers.size() < 2) continue;
+    context.terminal.out << fmt::format("\nGPUs differ: {}\n", unit.second);
+    for (const auto& [answer, gpus] : answers) context.terminal.out << fmt::format("   {}: {}\n", gpus, answer);
+  }
+}
+
+void run_survey_verb(Context& context, const SurveyFlags& flags) {
+  std::vector<ReadReport> reads;
+  for (const std::string& path : vector_files(flags.files)) {
+    ReadReport& read = reads.emplace_back();
+    read.path = path;
+    read.report = read_survey(read_tensor_file(path));
+    ProgressLine progress(context, path, static_cast<int64_t>(survey_units(read.report.target).size()));
+    read.findings = findings_of(read.report, !flags.quick, flags.threads, [&](int64_t done) { progress.update(done); });
+  }
+  std::ostream& out = context.terminal.out;
+  if (flags.patch) {
+    Surveyed all;
+    for (const ReadReport& read : reads) {
+      const Surveyed more = confirmed_by(read.report, read.findings);
+      all.rules.insert(all.rules.end(), more.rules.begin(), more.rules.end());
+      all.choices.insert(all.choices.end(), more.choices.begin(), more.choices.end());
+    }
+    out << patch_of(all);
+    if (all.empty()) context.terminal.err << "nothing would become measured that is not measured already\n";
+  } else if (flags.json) {
+    Json all = Json::array();
+    for (const ReadReport& read : reads) all.push_back(survey_json(read));
+    out << json_text(all) << '\n';
+  } else {
+    for (size_t i = 0; i < reads.size(); ++i) {
+      if (i > 0) out << '\n';
+      print_survey(context, reads[i], flags.all);
+    }
+    print_contradictions(context, reads);
+  }
+  int64_t wrong = 0, unreadable = 0;
+  for (const ReadReport& read : reads) {
+    wrong += count_of(read, SurveyVerdict::refuted) + count_of(read, SurveyVerdict::unknown);
+    unreadable += count_of(read, SurveyVerdict::unreadable);
+  }
+  context.exit_code = wrong > 0 ? exit_differs : unreadable > 0 ? exit_bad_request : exit_same;
+}
+
+}  // namespace
+
+void add_survey(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand(
+      "survey", "read reports of bitmma gpu --survey: which rules and choices they confirm, refute or settle");
+  const auto flags = std::make_shared<SurveyFlags>();
+  command->add_option("files", flags->files, "reports, and folders of them")->required();
+  command->add_flag("--all", flags->all, "every unit, also those that are confirmed");
+  command->add_flag("--quick", flags->quick, "compare results, but do not search for the rules again");
+  command->add_flag("--patch", flags->patch, "what would become measured, as a patch of this project's data");
+  command->add_flag("--json", flags->json, "everything as JSON");
+  add_threads(*command, flags->threads);
+  command->footer(
+      "Examples:\n"
+      "  bitmma survey report.safetensors\n"
+      "  bitmma survey data/surveys --json\n"
+      "  bitmma survey --patch report.safetensors | git apply\n"
+      "Cases are made again and compared with this version's model; what a report claims is not used.\n"
+      "Exit code 1 when something is refuted or unknown, 2 when a report cannot be read.");
+  command->callback([flags, &context] { run_survey_verb(context, *flags); });
+}
+
+}  // namespace bitmma::cli
