@@ -126,8 +126,19 @@ std::vector<State> Gpu::run(const Instruction& instruction, Target target, std::
   KernelShape shape = kernel_shape_of(cases);
   shape.target = target;
   const Kernel kernel = ptx_kernel(instruction, shape);
-  const std::vector<std::vector<uint8_t>> inputs = launch_inputs(kernel, cases);
+  return launch_results(kernel, cases, launch(kernel, launch_inputs(kernel, cases), cases.size(), print(instruction)));
+}
 
+void Gpu::run_for_ever() const {
+  Kernel kernel{.text = fmt::format(".version 6.4\n.target sm_70\n.address_size 64\n"
+                                    ".visible .entry {}(.param .u64 result_out)\n{{\nfor_ever:\n  bra for_ever;\n}}\n",
+                                    kernel_name)};
+  kernel.output.bytes_per_case = 16;
+  launch(kernel, {}, 1, "a kernel that never ends");
+}
+
+std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::vector<uint8_t>>& inputs, size_t cases,
+                                 std::string_view what) const {
   Device& device = *device_;
   const driver::Api& api = device.api;
   if (!device.context) throw Error({.field = "GPU", .seen = "closed", .expected = "a Gpu that is open"});
@@ -139,45 +150,47 @@ std::vector<State> Gpu::run(const Instruction& instruction, Target target, std::
                                          kernel_image_stride(image_bytes), kernel_shared_bytes(0))});
   }
   device.require(api.context_set_current(device.context), "cuCtxSetCurrent");
-  driver::Launch launch(api);
+  driver::Launch resources(api);
   std::array<char, 4096 + 1> log{};  // the last byte stays 0, whatever the driver writes
   std::array<int, 2> options{driver::error_log_buffer, driver::error_log_buffer_bytes};
   std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
   const driver::Result loaded =
-      api.module_load_data(&launch.module, kernel.text.c_str(), 2, options.data(), values.data());
+      api.module_load_data(&resources.module, kernel.text.c_str(), 2, options.data(), values.data());
   if (loaded != 0) {
     Violation violation = driver::violation_of(api, loaded, "cuModuleLoadDataEx");
     std::string said = log.data();
     while (said.ends_with('\n')) said.pop_back();
     violation.seen += said.empty() ? ", without a log" : fmt::format("; its log: {}", said);
-    violation.fix = fmt::format("{}; the kernel is that of {}", violation.fix, print(instruction));
+    violation.fix = fmt::format("{}; the kernel is that of {}", violation.fix, what);
     throw Error(std::move(violation));
   }
   driver::Function* function = nullptr;
-  device.require(api.module_get_function(&function, launch.module, std::string(kernel_name).c_str()),
+  device.require(api.module_get_function(&function, resources.module, std::string(kernel_name).c_str()),
                  "cuModuleGetFunction");
   device.require(api.function_set_attribute(function, driver::max_dynamic_shared_bytes, static_cast<int>(shared_bytes)),
                  "cuFuncSetAttribute");
-  device.require(api.stream_create(&launch.stream, 1), "cuStreamCreate");
+  device.require(api.stream_create(&resources.stream, 1), "cuStreamCreate");
 
   std::vector<driver::DevicePointer> pointers;
   for (const std::vector<uint8_t>& input : inputs) {
-    pointers.push_back(launch.allocate(input.size()));
+    pointers.push_back(resources.allocate(input.size()));
     if (input.empty()) continue;
-    device.require(api.copy_to_device(pointers.back(), input.data(), input.size(), launch.stream), "cuMemcpyHtoDAsync");
+    device.require(api.copy_to_device(pointers.back(), input.data(), input.size(), resources.stream),
+                   "cuMemcpyHtoDAsync");
   }
-  std::vector<uint8_t> output(static_cast<size_t>(kernel.output.bytes_per_case) * cases.size());
-  pointers.push_back(launch.allocate(output.size()));
+  std::vector<uint8_t> output(static_cast<size_t>(kernel.output.bytes_per_case) * cases);
+  pointers.push_back(resources.allocate(output.size()));
   std::vector<void*> parameters;
   for (driver::DevicePointer& pointer : pointers) parameters.push_back(&pointer);
   device.require(
-      api.launch(function, static_cast<unsigned>(cases.size()) * static_cast<unsigned>(kernel.ctas), 1, 1,
-                 kernel_threads, 1, 1, static_cast<unsigned>(shared_bytes), launch.stream, parameters.data(), nullptr),
+      api.launch(function, static_cast<unsigned>(cases) * static_cast<unsigned>(kernel.ctas), 1, 1, kernel_threads, 1,
+                 1, static_cast<unsigned>(shared_bytes), resources.stream, parameters.data(), nullptr),
       "cuLaunchKernel");
-  device.require(api.copy_to_host(output.data(), pointers.back(), output.size(), launch.stream), "cuMemcpyDtoHAsync");
-  device.require(api.stream_synchronize(launch.stream), "cuStreamSynchronize, of the kernel");
-  device.note(launch.release());
-  return launch_results(kernel, cases, output);
+  device.require(api.copy_to_host(output.data(), pointers.back(), output.size(), resources.stream),
+                 "cuMemcpyDtoHAsync");
+  device.require(api.stream_synchronize(resources.stream), "cuStreamSynchronize, of the kernel");
+  device.note(resources.release());
+  return output;
 }
 
 std::vector<std::pair<std::string, std::string>> provenance_of(const Gpu& gpu) {

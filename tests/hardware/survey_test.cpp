@@ -384,6 +384,14 @@ TEST_CASE("a survey runs units in processes, goes on where it was stopped, and s
     bad.command = options.command;
     CHECK(run_survey(bad, 5).records.at(0).end == SurveyEnd::answered);
   }
+  SurveyOptions endless = options;
+  endless.unit_seconds = 1;
+  const TimeoutProof proof = prove_timeout(endless);
+  CHECK(proof.stopped);
+  CHECK(proof.seconds >= 1);
+  CHECK(proof.gpu == rehearsal_gpu);
+  endless.command = script("true");
+  CHECK_THROWS_WITH(prove_timeout(endless), Catch::Contains("legal is a process that has to be stopped"));
   // A GPU that stops every unit is not asked for ever.
   SurveyOptions dead = options;
   dead.path = folder.path("dead.safetensors");

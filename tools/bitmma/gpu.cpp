@@ -23,7 +23,7 @@ struct GpuFlags {
   std::vector<std::string> files;
   std::string out, only, save = ".", family = "wgmma";
   int device = 0;
-  bool campaign = false, json = false, survey = false, retry = false;
+  bool campaign = false, json = false, survey = false, retry = false, prove_timeout = false;
   CampaignOptions options;
   double unit_seconds = 60;
   int jobs = 4;
@@ -378,6 +378,16 @@ class SurveyProgressLine {
   double last_line_ = 0;
 };
 
+void run_prove_timeout(Context& context, const GpuFlags& flags) {
+  const TimeoutProof proof = naming_flag("unit_seconds", "--unit-seconds", [&] {
+    return prove_timeout({.unit_seconds = std::min(flags.unit_seconds, 5.0), .command = survey_command(flags)});
+  });
+  context.terminal.out << fmt::format(
+      "{}: a kernel that never ends was {} after {:.1f} s; the GPU answered another process {:.1f} s later\n",
+      proof.gpu, proof.stopped ? "stopped" : "given up", proof.seconds, proof.seconds_until_answer);
+  context.exit_code = proof.stopped ? exit_same : exit_bad_request;
+}
+
 void run_survey_command(Context& context, const GpuFlags& flags) {
   if (flags.out.empty())
     throw Error(
@@ -462,6 +472,8 @@ void add_gpu(CLI::App& app, Context& context) {
       ->capture_default_str();
   command->add_option("--jobs", flags->jobs, "survey: processes at a time")->capture_default_str();
   command->add_flag("--retry", flags->retry, "survey: ask again what got no answer");
+  command->add_flag("--prove-timeout", flags->prove_timeout,
+                    "start a kernel that never ends in a process of its own, stop it, and ask the GPU again");
   command->add_option("--rehearse", flags->rehearse,
                       "survey: let the model of this target answer in place of a GPU; proves nothing");
   command->add_option("--survey-unit", flags->survey_unit)->group("");  // of the processes of a survey
@@ -486,6 +498,7 @@ void add_gpu(CLI::App& app, Context& context) {
                    .expected = "one of them"});
     }
     if (flags->survey) return run_survey_command(context, *flags);
+    if (flags->prove_timeout) return run_prove_timeout(context, *flags);
     if (flags->campaign == !flags->files.empty()) {
       throw Error({.field = "gpu",
                    .seen = flags->campaign ? "files and --campaign" : "neither files nor --campaign nor --survey",

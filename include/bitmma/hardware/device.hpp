@@ -44,12 +44,18 @@ class Gpu {
   /// The same as a function; the Gpu must outlive it.
   Executor executor() const;
 
+  /// Starts a kernel that never ends, and waits for it. For whoever proves that a process that hangs is stopped.
+  void run_for_ever() const;
+
   /// Gives the GPU back; nothing can be run any more. Returns what the driver refused to take back since it was opened
   /// (memory, modules, streams, its context), once for each call, as warnings: no result depends on it.
   std::vector<Violation> close();
 
  private:
   struct Device;
+  /// The output of a launch of the kernel; messages say `what` it is of.
+  std::vector<uint8_t> launch(const Kernel& kernel, const std::vector<std::vector<uint8_t>>& inputs, size_t cases,
+                              std::string_view what) const;
   std::unique_ptr<Device> device_;
 };
 

@@ -170,6 +170,21 @@ struct SurveyDevice {
 /// The report of one unit, of no unit where the name is empty. Throws Error where there is no GPU or no such unit.
 SurveyReport run_survey_unit(std::string_view unit, const SurveyDevice& device, const SurveyEffort& effort = {});
 
+/// The unit that never answers: a kernel without an end. It is in no survey.
+inline constexpr std::string_view endless_unit = "a kernel that never ends";
+
+/// How a kernel that never ends was got rid of.
+struct TimeoutProof {
+  bool stopped = false;             // its process ended
+  double seconds = 0;               // until then, from its start
+  double seconds_until_answer = 0;  // from then until the GPU had answered another process
+  std::string gpu = {};             // that did
+};
+
+/// Runs the unit that never answers and then another process. Throws Error when the first ended by itself, or the
+/// second got no answer.
+TimeoutProof prove_timeout(const SurveyOptions& options);
+
 struct SurveyProgress {
   int64_t units = 0, done = 0;  // that are wanted, and that have a record
   int64_t unanswered = 0;

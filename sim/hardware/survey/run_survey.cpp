@@ -85,6 +85,7 @@ std::string text_of(const std::string& path) {
 struct Answered {
   std::optional<SurveyReport> report = {};
   SurveyEnd end = SurveyEnd::answered;
+  bool unstoppable = false;
   std::string why = {};
 };
 
@@ -96,6 +97,7 @@ Answered ask(const SurveyOptions& options, const std::string& unit, const std::s
   Answered answered;
   if (ended.timed_out) {
     answered.end = SurveyEnd::timed_out;
+    answered.unstoppable = ended.unstoppable;
     answered.why = fmt::format("stopped after {:.0f} seconds{}", options.unit_seconds,
                                ended.unstoppable ? "; its process did not end" : "");
     return answered;
@@ -272,6 +274,11 @@ SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& device, 
   const std::vector<SurveyUnit> units = survey_units(report.target);
   report.units = static_cast<int64_t>(units.size());
   if (name.empty()) return report;
+  if (name == endless_unit) {
+    if (gpu) gpu->run_for_ever();
+    else pause();
+    return report;
+  }
   const auto unit = std::ranges::find(units, name, &SurveyUnit::name);
   if (unit == units.end()) {
     throw Error({.field = "unit",
@@ -281,6 +288,32 @@ SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& device, 
   report.records.push_back(survey_unit(*unit, device.seed, gpu ? gpu->executor() : answer_by_model, effort));
   report.seconds = report.records[0].seconds;
   return report;
+}
+
+TimeoutProof prove_timeout(const SurveyOptions& options) {
+  const TemporaryFolder folder;
+  const auto seconds_since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  const auto start = Clock::now();
+  const Answered endless = ask(options, std::string(endless_unit), folder.file(0));
+  TimeoutProof proof{.stopped = !endless.unstoppable, .seconds = seconds_since(start)};
+  if (endless.end != SurveyEnd::timed_out) {
+    throw Error({.field = std::string(endless_unit),
+                 .seen = endless.why.empty() ? "ended" : endless.why,
+                 .expected = "a process that has to be stopped"});
+  }
+  const auto again = Clock::now();
+  const Answered who = ask(options, "", folder.file(1));
+  proof.seconds_until_answer = seconds_since(again);
+  if (!who.report) {
+    throw Error({.field = "GPU",
+                 .seen = fmt::format("no answer after a kernel that was stopped: {}", who.why),
+                 .expected = "an answer",
+                 .fix = "nvidia-smi tells whether it works; a reset may be needed"});
+  }
+  proof.gpu = who.report->gpu;
+  return proof;
 }
 
 SurveyReport run_survey(const SurveyOptions& options, uint64_t seed,
