@@ -144,4 +144,5 @@ NB_MODULE(_core, module) {
   bind_gemm(module);
   bind_state(module);
   bind_layout(module);
+  bind_survey(module);
 }

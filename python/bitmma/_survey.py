@@ -1,0 +1,120 @@
+"""Surveys: everything that a GPU can be asked, and what the answers say about the rules of bitmma.
+
+    bitmma.survey("report.safetensors")                asks the GPU of this machine, 8 minutes
+    report = bitmma.read_survey("report.safetensors")
+    report.refuted                                     what is wrong here, fact by fact
+"""
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from . import _core
+from ._errors import count_of, refuse, text_of, threads_of
+
+
+class SurveyFinding(NamedTuple):
+    """What a survey says about one thing that it asked."""
+
+    unit: str
+    """Its name: "rule: wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"."""
+    asked: str
+    """"rule", "question" or "bits"."""
+    verdict: str
+    """"confirmed", "refuted", "unknown", "undecided", "not run" or "unreadable"."""
+    found: str
+    """The rule or the answer that the results have."""
+    details: list[str]
+    """Facts that are wrong here, and facts that nothing could decide."""
+    outputs: int
+    """That were compared with the model."""
+    mismatches: int
+    evidence_before: str
+    """How sure this version is without the report."""
+    choice: str
+    """The choice of the model that the unit settles; empty without one."""
+
+
+class SurveyReport(NamedTuple):
+    """A report, read again: nothing that it claims is used."""
+
+    gpu: str
+    target: str
+    driver: str
+    cuda: str
+    date: str
+    seed: int
+    seconds: float
+    rehearsal: bool
+    """The model answered in place of a GPU: evidence of nothing."""
+    patch: str
+    """What would become measured, as a patch of this project's data; empty without anything new."""
+    findings: list[SurveyFinding]
+
+    def of_verdict(self, verdict: str) -> list[SurveyFinding]:
+        """The findings with this verdict."""
+        return [one for one in self.findings if one.verdict == verdict]
+
+    @property
+    def refuted(self) -> list[SurveyFinding]:
+        """Findings where the GPU does something else than the model."""
+        return [one for one in self.findings if one.verdict in ("refuted", "unknown")]
+
+
+def survey(path: str | os.PathLike[str], *, seconds: float = 480, device: int = 0, seed: int = 0, only: str = "",
+           jobs: int = 4, unit_seconds: float = 60, retry: bool = False, rehearse: str | None = None,
+           progress: Callable[[int, int], Any] | None = None) -> None:
+    """Asks the GPU of this machine everything, each thing in a process of its own, and writes a report.
+
+    A report that is there is gone on with. Nothing leaves the machine. Raises Error without a GPU.
+
+    Args:
+        path: The report, a file of safetensors.
+        seconds: Begins nothing after so many; 0 for no limit. Calling again goes on.
+        device: Which GPU.
+        seed: Of the random cases.
+        only: Asks only what has this text in its name.
+        jobs: Processes at a time.
+        unit_seconds: What takes longer is stopped.
+        retry: Asks again what got no answer.
+        rehearse: A target, such as "sm_100a", whose model answers in place of a GPU.
+        progress: Called with what is done and how much there is.
+    """
+    if not os.fspath(path):
+        raise refuse("path", "(empty)", "a file for the report")
+    command = [sys.executable, "-m", "bitmma._survey", str(count_of(seed, "seed")), str(count_of(device, "device")),
+               text_of(rehearse, "rehearse", "sm_90a") or ""]
+    if rehearse:
+        _core.check_target(rehearse)
+    _core.run_survey(os.fspath(path), command, count_of(seed, "seed"), float(seconds), float(unit_seconds),
+                     count_of(jobs, "jobs"), text_of(only, "only", "mma.sync") or "", bool(retry), progress)
+
+
+def read_survey(path: str | os.PathLike[str], *, search: bool = True, threads: int = 0) -> SurveyReport:
+    """What a report says: its cases are made again and compared with the model of this version.
+
+    Args:
+        path: The report.
+        search: Also finds every rule from the results again; without, facts that stay open are those of the report.
+        threads: 0 for all cores.
+    """
+    said = _core.read_survey(os.fspath(path), bool(search), threads_of(threads))
+    said["findings"] = [SurveyFinding(**one) for one in said["findings"]]
+    return SurveyReport(**said)
+
+
+def _main(arguments: Sequence[str]) -> int:
+    """One unit, in the process that a survey made for it."""
+    seed, device, rehearse, unit, _, path = arguments
+    try:
+        _core.run_survey_unit(unit, path, int(seed), int(device), rehearse or None)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))
