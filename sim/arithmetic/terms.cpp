@@ -49,6 +49,7 @@ void Factors::find_terms(int row, int col, std::vector<ExactTerm>& terms) const 
     term.a = of_a[j];
     term.b = of_b[static_cast<size_t>(term.k)];
     term.b_bits = b(term.k, col);
+    term.scale_a = term.scale_b = std::nullopt;  // `terms` may come from scaled operands
   }
   const auto [first, last] = std::ranges::equal_range(operands_.mixed, row, {}, &MixedTerm::row);
   for (auto mixed = first; mixed != last; ++mixed) {

@@ -57,10 +57,12 @@ std::vector<FactValue> facts_of(const AccumulatorModel& model, int terms) {
   else facts.push_back(number("floor", model.floor_exponent));
   facts.push_back({.name = "rounding", .text = std::string(print(model.rounding))});
   facts.push_back(number("mantissa bits kept", model.output_fraction_bits));
-  facts.push_back(
-      choice("exponent of a product", deviations.product_normalised, "its factors'", "its own, normalised"));
-  facts.push_back(choice("zero products", deviations.zero_product_has_exponent, "have no exponent",
-                         "have their factors' exponent"));
+  if (model.scaling != Scaling::groups_of_16) {
+    facts.push_back(
+        choice("exponent of a product", deviations.product_normalised, "its factors'", "its own, normalised"));
+    facts.push_back(choice("zero products", deviations.zero_product_has_exponent, "have no exponent",
+                           "have their factors' exponent"));
+  }
   facts.push_back(
       choice("terms are aligned", deviations.align_toward_negative, "toward zero", "toward minus infinity"));
   facts.push_back(choice("c is truncated", deviations.c_after_sum, "like a term", "after the sum"));
@@ -74,8 +76,13 @@ std::vector<FactValue> facts_of(const AccumulatorModel& model, int terms) {
 
 int distance(const AccumulatorModel& x, const AccumulatorModel& y, int terms) {
   const std::vector<FactValue> of_x = facts_of(x, terms), of_y = facts_of(y, terms);
-  int differing = std::abs(static_cast<int>(of_x.size()) - static_cast<int>(of_y.size()));
-  for (size_t i = 0; i < std::min(of_x.size(), of_y.size()); ++i) differing += of_x[i] != of_y[i];
+  // A fact that only one of them has is one, too.
+  const auto lacks = [](const std::vector<FactValue>& facts, const FactValue& fact) {
+    return std::ranges::find(facts, fact) == facts.end();
+  };
+  int differing = 0;
+  for (const FactValue& fact : of_x) differing += lacks(of_y, fact);
+  for (const FactValue& fact : of_y) differing += std::ranges::find(of_x, fact.name, &FactValue::name) == of_x.end();
   return differing;
 }
 
@@ -83,6 +90,12 @@ void FactValues::add(const FactValue& value) {
   Values& values = values_[std::string(value.name)];
   if (value.number) values.numbers.insert(*value.number);
   else values.texts.insert(value.text);
+}
+
+bool FactValues::contains(const FactValue& value) const {
+  const auto found = values_.find(value.name);
+  if (found == values_.end()) return false;
+  return value.number ? found->second.numbers.contains(*value.number) : found->second.texts.contains(value.text);
 }
 
 std::vector<std::string> FactValues::without(const FactValue& own) const {

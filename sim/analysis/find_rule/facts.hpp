@@ -31,6 +31,7 @@ int distance(const AccumulatorModel& x, const AccumulatorModel& y, int terms);
 class FactValues {
  public:
   void add(const FactValue& value);
+  bool contains(const FactValue& value) const;
   /// All but the fact's own value: "20..24", "none".
   std::vector<std::string> without(const FactValue& own) const;
 

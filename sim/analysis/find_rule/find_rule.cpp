@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -463,7 +465,7 @@ void RuleSearch::Search::draw_cases() {
   std::vector<RuleCase> drawn;
   for (int i = 0; i < drawn_cases; ++i, ++drawn_) {
     RuleCase one{.seed = seed_, .case_index = drawn_};
-    if (i % 3 == 1) one.case_index = drawn_ * probe_kinds + ties_probe;
+    if (i % 3 == 1) one.case_index = drawn_ * probe_kinds + (i % 2 == 0 ? ties_probe : floor_probe);
     if (i % 3 == 2) one.distribution = distributions[drawn_ / 3 % distributions.size()].id;
     drawn.push_back(one);
   }
@@ -591,17 +593,25 @@ FoundRule RuleSearch::result() const { return search_->result(); }
 
 std::vector<std::string> differences(const AccumulatorModel& row, const FoundRule& found) {
   std::vector<std::string> lines;
-  const std::vector<AccumulatorModel>& survivors = found.survivors;
-  const auto nearest = std::ranges::min_element(
-      survivors, {}, [&](const AccumulatorModel& model) { return distance(model, row, found.terms); });
-  if (nearest == survivors.end() && !found.nearest) return lines;
-  const std::vector<FactValue> of_row = facts_of(row, found.terms),
-                               of_results =
-                                   facts_of(nearest == survivors.end() ? *found.nearest : *nearest, found.terms);
-  for (const FactValue& fact : of_results) {
+  const AccumulatorModel* nearest = found.nearest ? &*found.nearest : nullptr;
+  FactValues values;
+  int smallest = std::numeric_limits<int>::max();
+  for (const AccumulatorModel& survivor : found.survivors) {
+    for (const FactValue& fact : facts_of(survivor, found.terms)) values.add(fact);
+    const int differing = distance(survivor, row, found.terms);
+    if (differing < smallest) smallest = differing, nearest = &survivor;
+  }
+  if (!nearest) return lines;
+  const std::vector<FactValue> of_row = facts_of(row, found.terms);
+  for (const FactValue& fact : facts_of(*nearest, found.terms)) {
     const auto same = std::ranges::find(of_row, fact.name, &FactValue::name);
     if (same == of_row.end() || same->text == fact.text) continue;
-    lines.push_back(fmt::format("{}: the row says {}, the results say {}", fact.name, same->text, fact.text));
+    std::string results = fact.text;
+    // What the row says may do beside another value of another fact; then the others say nothing.
+    if (!values.contains(*same)) {
+      for (const std::string& open : values.without(fact)) results += " or " + open;
+    }
+    lines.push_back(fmt::format("{}: the row says {}, the results say {}", fact.name, same->text, results));
   }
   return lines;
 }

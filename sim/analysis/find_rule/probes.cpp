@@ -130,9 +130,11 @@ class ProbeMaker {
     for (Matrix* const scales : {&operands_.scales->a, &operands_.scales->b}) {
       const FormatInfo& format = info(scales->format());
       const auto [low, high] = exponents_of(format);
-      const int center = probe_ == Probe::floor      ? std::max(low, -70)
+      // Around the smallest number of f32; of both together.
+      const int center = probe_ == Probe::floor      ? std::max(low, -75)
                          : probe_ == Probe::overflow ? std::min(high, 60)
                                                      : 0;
+      if (probe_ == Probe::floor) scale_exponent_ += center;
       for (uint32_t& code : scales->words()) {
         const uint64_t significand_bits = mantissa(format);
         const int exponent = std::clamp(center + random_.between(-reach, reach), low, high);
@@ -146,7 +148,10 @@ class ProbeMaker {
     const Exponents a = exponents_of(a_), b = exponents_of(b_), d = exponents_of(d_);
     Exponents whole{.low = a.low - a_.mantissa_bits + b.low - b_.mantissa_bits, .high = a.high + b.high};
     switch (probe_) {
-      case Probe::floor: return {.low = std::max(whole.low, d.low - 40), .high = std::min(whole.high, d.low + 28)};
+      case Probe::floor: {
+        const int bottom = d.low - scale_exponent_;
+        return {.low = std::max(whole.low, bottom - 40), .high = std::min(whole.high, bottom + 8)};
+      }
       case Probe::overflow: return {.low = std::max(whole.low, d.high - 12), .high = std::min(whole.high, d.high)};
       case Probe::zeros: return {.low = whole.low, .high = std::min(whole.high, std::max(whole.low + 20, d.low))};
       default: {
@@ -157,12 +162,18 @@ class ProbeMaker {
     }
   }
 
+  /// Of D's subnormals, without the scales.
+  int half_of_last_place() const { return d_.min_exponent() - d_.mantissa_bits - 1 - scale_exponent_; }
+
   // Columns of B: every k at the top or up to `reach_b_` below it; powers of two, or any numbers in half of the
   // columns.
   void make_b() {
     const Exponents range = products(), own = exponents_of(b_);
-    top_b_ = std::clamp(range.high / 2, own.low, own.high);
-    reach_b_ = std::max(0, std::min(top_b_ - own.low, (range.high - range.low) / 2));
+    // Floors: A and B both normal where their product is half of D's last place; subnormals have larger exponents.
+    const int middle = probe_ == Probe::floor ? half_of_last_place() : range.high;
+    top_b_ = std::clamp(middle / 2, own.low, own.high);
+    const int lowest = probe_ == Probe::floor ? own.low - b_.mantissa_bits : own.low;
+    reach_b_ = std::max(0, std::min(top_b_ - lowest, (range.high - range.low) / 2));
     const bool exact = probe_ == Probe::steps || probe_ == Probe::ties;
     const bool positive = exact || probe_ == Probe::zeros;
     for (int col = 0; col < operands_.b.cols(); ++col) {
@@ -171,6 +182,7 @@ class ProbeMaker {
         const bool negative = !positive && coin();
         int below = random_.between(0, reach_b_);
         if (probe_ == Probe::steps || col % 4 == 0) below = 0;
+        if (probe_ == Probe::floor && col % 4 == 1) below = coin() ? reach_b_ : 0;
         if (probe_ == Probe::floor && col % 4 == 2) below = (col / 4) % (reach_b_ + 1);
         if (probe_ == Probe::ties) below = random_.one_in(4) ? reach_b_ : 0;
         if (probe_ == Probe::ties && col % 4 == 3 && below == 0 && coin()) bits = half_more(b_);
@@ -218,9 +230,10 @@ class ProbeMaker {
         if (row % 4 == 3) elements.clear();  // C alone
         if (row % 4 != 0) break;
         // Half of D's last place, and what is far below it: a tie that a floor can make.
-        elements[0].exponent = d_.min_exponent() - d_.mantissa_bits - 1 + random_.between(0, 1) - top_b_;
-        for (size_t i = 1; i < elements.size(); ++i) elements[i].exponent = low + random_.between(0, 8);
-        for (Element& element : elements) element.bits = 0;
+        elements.resize(2);
+        elements[0] = {.negative = false, .exponent = half_of_last_place() + random_.between(0, 1) - top_b_, .bits = 0};
+        elements[1].exponent = coin() ? low : low + random_.between(0, 8);
+        elements[1].bits = 0;
         break;
       case Probe::ties: {
         // Large terms that may carry, half of what is then D's last place, and something that may be too small to see.
@@ -352,6 +365,7 @@ class ProbeMaker {
   const Probe probe_;
   const uint64_t round_;
   RandomStream random_;
+  int scale_exponent_ = 0;       // of the scales of A and B together, where floors are probed
   int top_b_ = 0, reach_b_ = 0;  // the largest exponent of B, and how far below it others lie
   uint64_t first_bits_ = 0;
 };

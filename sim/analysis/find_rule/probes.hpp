@@ -15,8 +15,8 @@ namespace bitmma {
 
 /// Kinds of probes; case i is of kind i % probe_kinds.
 inline constexpr uint64_t probe_kinds = 10;
-/// The kind that tells most of what is hard to tell: half of D's last place, and something far below it.
-inline constexpr uint64_t ties_probe = 8;
+/// The kinds that tell most of what is hard to tell: floors; half of D's last place, and something far below it.
+inline constexpr uint64_t floor_probe = 3, ties_probe = 8;
 
 Operands probe_operands(const Instruction& instruction, Target target, uint64_t seed, uint64_t case_index);
 
