@@ -463,7 +463,9 @@ void RuleSearch::Search::draw_cases() {
   constexpr size_t cases_of_round = 8, cases_of_quiet_round = 4;
   const std::vector<AccumulatorModel> models = compared();
   std::vector<RuleCase> drawn;
-  for (int i = 0; i < drawn_cases; ++i, ++drawn_) {
+  // A few rows show less than all.
+  const int draws = observed_rows_ > 0 && observed_rows_ < mma_.m ? 5 * drawn_cases : drawn_cases;
+  for (int i = 0; i < draws; ++i, ++drawn_) {
     RuleCase one{.seed = seed_, .case_index = drawn_};
     if (i % 3 == 1) one.case_index = drawn_ * probe_kinds + (i % 2 == 0 ? ties_probe : floor_probe);
     if (i % 3 == 2) one.distribution = distributions[drawn_ / 3 % distributions.size()].id;
