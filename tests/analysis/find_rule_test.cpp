@@ -21,6 +21,9 @@ using namespace bitmma;
 
 namespace {
 
+/// The sanitizers try fewer rows.
+constexpr bool all_rows = BITMMA_ORACLE_OUTPUTS >= 1000000;
+
 using Device = std::function<Matrix(const Operands&)>;
 
 Device device_of(const AccumulatorModel& model) {
@@ -47,16 +50,17 @@ std::vector<std::pair<Instruction, Target>> one_of_every_row() {
   std::vector<std::pair<Instruction, Target>> found;
   std::set<const AccumulatorModel*> seen;
   std::vector<Instruction> all;
-  // For mma.sync the largest K, for the others the smallest N, which their lists begin with.
   for (const Instruction& instruction : all_instructions()) {
-    if (!is_mma(instruction) || mma_of(instruction).sparse) continue;
-    all.push_back(instruction);
+    if (is_mma(instruction) && !mma_of(instruction).sparse) all.push_back(instruction);
   }
-  std::ranges::stable_sort(all, [](const Instruction& x, const Instruction& y) {
-    const auto rank = [](const Instruction& one) {
-      return mma_of(one).family == Family::mma_sync ? -mma_of(one).k : 0;
-    };
-    return rank(x) < rank(y);
+  // Mnemonics of tcgen05 leave most types to the instruction descriptor.
+  for (const Tcgen05Mma& instruction : test::tcgen05_mmas()) {
+    if (!instruction.sparse && instruction.n <= 16) all.push_back(instruction);
+  }
+  // Of mma.sync the largest K.
+  std::ranges::stable_sort(all, std::greater{}, [](const Instruction& one) {
+    const Mma mma = mma_of(one);
+    return mma.family == Family::mma_sync ? mma.k : 0;
   });
   for (const Instruction& instruction : all) {
     for (const TargetInfo& target : targets) {
@@ -129,7 +133,8 @@ TEST_CASE("a prediction of one output is what the model multiplies, for any hypo
 TEST_CASE("every row of arithmetic is found again from what it computes") {
   const auto rows = one_of_every_row();
   std::set<const AccumulatorModel*> found_rows;
-  for (const auto& [instruction, target] : rows) {
+  for (size_t i = 0; i < rows.size(); i += all_rows ? 1 : 7) {
+    const auto& [instruction, target] = rows[i];
     const AccumulatorModel& row = model_for(instruction, target);
     const FoundRule found = found_rule(instruction, target, device_of(row));
     INFO(print(instruction) << " on " << print(target));
@@ -151,8 +156,8 @@ TEST_CASE("every row of arithmetic is found again from what it computes") {
     const bool reaches_floor = type == Format::bf16 || type == Format::tf32;
     if (reaches_floor) CHECK(fact(found, "floor").open.empty());
   }
-  // Each family and each arithmetic is there; rows of one type pair alone may stand for several.
-  CHECK(found_rows.size() > 45);
+  CHECK(rows.size() == accumulator_models().size());
+  CHECK(found_rows.size() >= rows.size() / 7);
 }
 
 TEST_CASE("a fact of a row that is wrong is named, whatever the other facts are") {
@@ -171,7 +176,7 @@ TEST_CASE("a fact of a row that is wrong is named, whatever the other facts are"
                                                           {"f16 through f32", "f16 results"},
                                                           {"zero product has an exponent", "zero products"},
                                                           {"c truncated after the sum", "c is truncated"}};
-  int named = 0;
+  int named = 0, tried = 0;
   for (const auto& [text, target] :
        {std::pair("wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16", Target::sm_90a),
         std::pair("wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2", Target::sm_90a),
@@ -182,6 +187,7 @@ TEST_CASE("a fact of a row that is wrong is named, whatever the other facts are"
       AccumulatorModel other = row;
       mutant.change(other);
       if (other == row || !test::is_visible(row, mutant)) continue;
+      if (!all_rows && ++tried % 5 != 0) continue;
       const FoundRule found = found_rule(instruction, target, device_of(other));
       INFO(text << ": " << mutant.name << "\n" << joined(differences(row, found)));
       REQUIRE(found.rule);
@@ -192,7 +198,7 @@ TEST_CASE("a fact of a row that is wrong is named, whatever the other facts are"
       ++named;
     }
   }
-  CHECK(named > 30);
+  CHECK(named > (all_rows ? 30 : 5));
 }
 
 TEST_CASE("steps, their order and where C is added are found, and several facts at once") {

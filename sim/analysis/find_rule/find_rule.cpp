@@ -44,6 +44,11 @@ uint32_t without_sign_of_zero(Format format, uint32_t code) {
   return (code & ~info(format).sign_bit()) == 0 ? 0 : code;
 }
 
+/// Every bit of it, the sign of zero included.
+bool gives(const AccumulatorModel& model, const AnsweredOutput& output) {
+  return output.predict(model).code == output.d();
+}
+
 /// Mantissa bits that D holds where C is zero: what is added to it last changes nothing there.
 int bits_needed(const AnsweredCase& one) {
   const Matrix& d = one.d();
@@ -116,7 +121,6 @@ class RuleSearch::Search {
   void sieve_all();
   void sieve(std::span<const AnsweredOutput> outputs);
   bool survives(Candidate& candidate, const AnsweredOutput& output) const;
-  bool survives_zero(const AccumulatorModel& model, const AnsweredOutput& output) const;
   void check_whole_matrices(size_t first_case);
   void keep_fallen(AccumulatorModel model) {
     if (fallen_.size() < most_fallen) fallen_.push_back(std::move(model));
@@ -267,7 +271,7 @@ void RuleSearch::Search::sieve_all() {
       if (!model) continue;
       const auto refuting = std::ranges::find_if(outputs, [&](const AnsweredOutput& output) {
         if (output.is_special()) return false;
-        const Prediction prediction = model ? output.predict(*model) : Prediction{};
+        const Prediction prediction = output.predict(*model);
         return prediction.highest_idle_floor >= highest_floor &&
                without_sign_of_zero(mma_.d, prediction.code) != without_sign_of_zero(mma_.d, output.d());
       });
@@ -308,17 +312,12 @@ void RuleSearch::Search::sieve(std::span<const AnsweredOutput> outputs) {
   std::erase_if(candidates_, [](const Candidate& candidate) { return !candidate.is_alive(); });
 }
 
-/// True when the model's zero has the sign that was observed. Others are compared as they are.
-bool RuleSearch::Search::survives_zero(const AccumulatorModel& model, const AnsweredOutput& output) const {
-  return output.predict(model).code == output.d();
-}
-
 bool RuleSearch::Search::survives(Candidate& candidate, const AnsweredOutput& output) const {
   AccumulatorModel model = candidate.core;
   if (output.is_special()) {
     for (const bool passed : {false, true}) {
       model.deviations.c_nan_payload_passed = passed;
-      candidate.payload[passed] = candidate.payload[passed] && survives_zero(model, output);
+      candidate.payload[passed] = candidate.payload[passed] && gives(model, output);
     }
     return candidate.is_alive();
   }
@@ -332,7 +331,7 @@ bool RuleSearch::Search::survives(Candidate& candidate, const AnsweredOutput& ou
     AccumulatorModel keeps_sign = with_floor;
     keeps_sign.deviations.zero_keeps_sign = true;
     if (code != output.d()) candidate.floors[0] &= ~floors;
-    if ((candidate.floors[1] & floors) != 0 && !survives_zero(keeps_sign, output)) candidate.floors[1] &= ~floors;
+    if ((candidate.floors[1] & floors) != 0 && !gives(keeps_sign, output)) candidate.floors[1] &= ~floors;
   };
   uint64_t same = 0;  // floors that change nothing
   for (size_t i = 0; i < floors_.size(); ++i) {
