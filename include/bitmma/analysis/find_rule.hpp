@@ -61,7 +61,7 @@ struct RuleFact {
 };
 
 struct FoundRule {
-  /// A rule that gives every bit: the target's row where it does, else the simplest. Nothing where none does.
+  /// A rule that gives every bit: the target's row where it does, else the one nearest to it. Nothing where none does.
   std::optional<AccumulatorModel> rule = {};
   /// All rules that do, those nearest to the target's row first; no more than max_survivors of them.
   std::vector<AccumulatorModel> survivors = {};

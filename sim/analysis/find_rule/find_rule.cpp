@@ -44,6 +44,11 @@ uint32_t without_sign_of_zero(Format format, uint32_t code) {
   return (code & ~info(format).sign_bit()) == 0 ? 0 : code;
 }
 
+/// Every bit of it, the sign of zero included.
+bool gives(const AccumulatorModel& model, const AnsweredOutput& output) {
+  return output.predict(model).code == output.d();
+}
+
 /// Mantissa bits that D holds where C is zero: what is added to it last changes nothing there.
 int bits_needed(const AnsweredCase& one) {
   const Matrix& d = one.d();
@@ -117,7 +122,6 @@ class RuleSearch::Search {
   void sieve_all();
   void sieve(std::span<const AnsweredOutput> outputs);
   bool survives(Candidate& candidate, const AnsweredOutput& output) const;
-  bool survives_zero(const AccumulatorModel& model, const AnsweredOutput& output) const;
   void check_whole_matrices(size_t first_case);
   void keep_fallen(AccumulatorModel model) {
     if (fallen_.size() < most_fallen) fallen_.push_back(std::move(model));
@@ -130,6 +134,8 @@ class RuleSearch::Search {
   int separation(const RuleCase& one, std::span<const AccumulatorModel> models) const;
   void draw_cases();
   std::vector<RuleFact> facts(const AccumulatorModel& own) const;
+  AccumulatorModel with_best_floor(AccumulatorModel model) const;
+  int64_t misses_of(const AccumulatorModel& model) const;
 
   Instruction instruction_;
   Target target_;
@@ -267,7 +273,7 @@ void RuleSearch::Search::sieve_all() {
       if (!model) continue;
       const auto refuting = std::ranges::find_if(outputs, [&](const AnsweredOutput& output) {
         if (output.is_special()) return false;
-        const Prediction prediction = model ? output.predict(*model) : Prediction{};
+        const Prediction prediction = output.predict(*model);
         return prediction.highest_idle_floor >= highest_floor &&
                without_sign_of_zero(mma_.d, prediction.code) != without_sign_of_zero(mma_.d, output.d());
       });
@@ -308,17 +314,12 @@ void RuleSearch::Search::sieve(std::span<const AnsweredOutput> outputs) {
   std::erase_if(candidates_, [](const Candidate& candidate) { return !candidate.is_alive(); });
 }
 
-/// True when the model's zero has the sign that was observed. Others are compared as they are.
-bool RuleSearch::Search::survives_zero(const AccumulatorModel& model, const AnsweredOutput& output) const {
-  return output.predict(model).code == output.d();
-}
-
 bool RuleSearch::Search::survives(Candidate& candidate, const AnsweredOutput& output) const {
   AccumulatorModel model = candidate.core;
   if (output.is_special()) {
     for (const bool passed : {false, true}) {
       model.deviations.c_nan_payload_passed = passed;
-      candidate.payload[passed] = candidate.payload[passed] && survives_zero(model, output);
+      candidate.payload[passed] = candidate.payload[passed] && gives(model, output);
     }
     return candidate.is_alive();
   }
@@ -332,7 +333,7 @@ bool RuleSearch::Search::survives(Candidate& candidate, const AnsweredOutput& ou
     AccumulatorModel keeps_sign = with_floor;
     keeps_sign.deviations.zero_keeps_sign = true;
     if (code != output.d()) candidate.floors[0] &= ~floors;
-    if ((candidate.floors[1] & floors) != 0 && !survives_zero(keeps_sign, output)) candidate.floors[1] &= ~floors;
+    if ((candidate.floors[1] & floors) != 0 && !gives(keeps_sign, output)) candidate.floors[1] &= ~floors;
   };
   uint64_t same = 0;  // floors that change nothing
   for (size_t i = 0; i < floors_.size(); ++i) {
@@ -530,6 +531,46 @@ std::vector<RuleFact> RuleSearch::Search::facts(const AccumulatorModel& own) con
   return found;
 }
 
+/// Outputs of all cases that the model does not give.
+int64_t RuleSearch::Search::misses_of(const AccumulatorModel& model) const {
+  int64_t misses = 0;
+  for (const auto& one : cases_) {
+    const Matrix expected = product(model, one->operands());
+    for (int row = 0; row < expected.rows(); ++row) {
+      for (int col = 0; col < expected.cols(); ++col) misses += expected.code(row, col) != one->d().code(row, col);
+    }
+  }
+  return misses;
+}
+
+/// What fell had no floor, zeros that are +0 and one NaN; of each the value that some outputs of every case like best.
+AccumulatorModel RuleSearch::Search::with_best_floor(AccumulatorModel model) const {
+  if (model.arithmetic != Arithmetic::fused_sum) return model;
+  std::vector<AnsweredOutput> outputs;
+  for (size_t i = 0; i < cases_.size(); ++i) {
+    for (const auto& [row, col] : picked_outputs(cases_[i]->d(), outputs_per_case, i))
+      outputs.emplace_back(*cases_[i], blank_, row, col);
+  }
+  const auto take_best = [&](std::span<const AccumulatorModel> choices) {
+    std::vector<std::ptrdiff_t> misses(choices.size());
+    parallel_for(choices.size(), threads_, [&](size_t i) {
+      misses[i] = std::ranges::count_if(
+          outputs, [&](const AnsweredOutput& output) { return output.predict(choices[i]).code != output.d(); });
+    });
+    model = choices[static_cast<size_t>(std::ranges::min_element(misses) - misses.begin())];
+  };
+  std::vector<AccumulatorModel> choices(floors_.size() + 2, model);
+  choices[1].floor_exponent = row_.floor_exponent;
+  for (size_t i = 0; i < floors_.size(); ++i) choices[i + 2].floor_exponent = floors_[i];
+  take_best(choices);
+  choices.assign(4, model);
+  choices[1].deviations.zero_keeps_sign = choices[3].deviations.zero_keeps_sign = !model.deviations.zero_keeps_sign;
+  choices[2].deviations.c_nan_payload_passed = choices[3].deviations.c_nan_payload_passed =
+      !model.deviations.c_nan_payload_passed;
+  take_best(choices);
+  return model;
+}
+
 FoundRule RuleSearch::Search::result() {
   if (!is_sieved_ && is_fused() && !cases_.empty()) sieve_all();
   FoundRule found{.terms = mma_.stored_k()};
@@ -547,18 +588,15 @@ FoundRule RuleSearch::Search::result() {
   }
   std::vector<AccumulatorModel> near = fallen_;
   near.insert(near.begin(), row_);
+  if (cases_.empty()) return found;
   std::vector<int64_t> misses(near.size());
-  parallel_for(near.size(), threads_, [&](size_t i) {
-    for (const auto& one : cases_) {
-      const Matrix expected = product(near[i], one->operands());
-      for (int row = 0; row < expected.rows(); ++row) {
-        for (int col = 0; col < expected.cols(); ++col) misses[i] += expected.code(row, col) != one->d().code(row, col);
-      }
-    }
-  });
+  parallel_for(near.size(), threads_, [&](size_t i) { misses[i] = misses_of(near[i]); });
   const auto best = std::ranges::min_element(misses);
   found.nearest = near[static_cast<size_t>(best - misses.begin())];
   found.nearest_mismatches = *best;
+  AccumulatorModel refined = with_best_floor(*found.nearest);
+  if (const int64_t left = misses_of(refined); left < found.nearest_mismatches)
+    found.nearest = std::move(refined), found.nearest_mismatches = left;
   found.facts = facts(*found.nearest);
   return found;
 }

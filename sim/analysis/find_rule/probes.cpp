@@ -367,7 +367,6 @@ class ProbeMaker {
   RandomStream random_;
   int scale_exponent_ = 0;       // of the scales of A and B together, where floors are probed
   int top_b_ = 0, reach_b_ = 0;  // the largest exponent of B, and how far below it others lie
-  uint64_t first_bits_ = 0;
 };
 
 }  // namespace
