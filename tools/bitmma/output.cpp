@@ -115,11 +115,15 @@ std::string print_arithmetic(const Instruction& instruction, Target target) {
     return fmt::format("{}; {}", print_rule(model_for(instruction, target)), print(evidence_of(instruction, target)));
   }
   const bool is_documented = choices_of(instruction, target).empty();
-  return fmt::format("moves bits; {}", is_documented ? "as PTX documents it" : "model choice");
+  return fmt::format("{}; {}",
+                     print(instruction).starts_with("tcgen05.ld.red") ? "moves bits, and compares them" : "moves bits",
+                     is_documented ? "as PTX documents it" : "model choice");
 }
 
 std::string print_evidence(const Instruction& instruction, Target target) {
-  return is_mma(instruction) ? std::string(print(evidence_of(instruction, target))) : "documented move of bits";
+  const bool decides = std::ranges::any_of(choices_of(instruction, target), &Choice::is_arithmetic);
+  return is_mma(instruction) || decides ? std::string(print(evidence_of(instruction, target)))
+                                        : "documented move of bits";
 }
 
 std::vector<Choice> choices_of(const VectorFile& vectors) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "parameters.hpp"
@@ -133,18 +134,20 @@ std::string drain_tmem(int columns) {
 /// Up to the first instruction.
 std::string head_text(const Kernel& kernel, const Request& request, int columns) {
   const int ctas = kernel.ctas;
-  std::string text =
-      fmt::format(
-          "// {}\n"
-          "// {} of 128 threads per case; image of {} bytes, {} columns of Tensor Memory\n"
-          ".version 8.8\n"
-          ".target {}\n"
-          ".address_size 64\n"
-          "\n"
-          ".extern .shared .align 1024 .b8 shared[];\n"
-          "\n",
-          request.mnemonic, ctas == 2 ? "Two CTAs" : "One CTA", request.shape.image_bytes, columns, request.target) +
-      entry_text(kernel);
+  // What brought the f targets, or later.
+  const PtxVersion version = std::max(request.version, PtxVersion{8, 8});
+  std::string text = fmt::format(
+                         "// {}\n"
+                         "// {} of 128 threads per case; image of {} bytes, {} columns of Tensor Memory\n"
+                         ".version {}.{}\n"
+                         ".target {}\n"
+                         ".address_size 64\n"
+                         "\n"
+                         ".extern .shared .align 1024 .b8 shared[];\n"
+                         "\n",
+                         request.mnemonic, ctas == 2 ? "Two CTAs" : "One CTA", request.shape.image_bytes, columns,
+                         version.major, version.minor, request.target) +
+                     entry_text(kernel);
   text += fmt::format(
       ".reqntid 128, 1, 1\n"
       "{}"
@@ -152,7 +155,8 @@ std::string head_text(const Kernel& kernel, const Request& request, int columns)
       "  .reg .pred more, done, first_warp, issuer, enable_input_d;\n"
       "  .reg .b32 thread, warp, case_index, rank, flat_cta, base, control, position, address, tmem_base, "
       "lane_address, column, flag;\n"
-      "  .reg .b32 d_tmem, a_tmem, metadata_tmem, scale_a_tmem, scale_b_tmem, taddr, idesc, mask<8>, w<{}>, v<128>;\n"
+      "  .reg .b32 d_tmem, a_tmem, metadata_tmem, scale_a_tmem, scale_b_tmem, taddr, idesc, redval<1>, mask<8>, w<{}>, "
+      "v<128>;\n"
       "  .reg .b64 pointer, offset, field, base_units, words64, words32, a_desc, b_desc, zero_column_mask;\n"
       "  .reg .b16 both_ctas;\n"
       "\n"
