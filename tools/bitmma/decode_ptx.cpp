@@ -266,9 +266,11 @@ Decoded decode_companion(const std::string& text, std::optional<Target> target) 
   std::vector<std::vector<std::string>> rows{{"does", meaning_of(one)}};
   if (!row.orders.empty()) rows.push_back({"order", std::string(row.orders)});
   rows.push_back({"has it", print(row.targets)});
+  if (row.ptx > PtxVersion{}) rows.push_back({"since", fmt::format("PTX ISA {}.{}", row.ptx.major, row.ptx.minor)});
   rows.push_back({"written", fmt::format("{} [{}]", row.operands.empty() ? "no operands" : row.operands, row.source)});
   decoded.said.json = {
       {"does", meaning_of(one)}, {"orders", row.orders}, {"targets", print(row.targets)}, {"source", row.source}};
+  if (row.ptx > PtxVersion{}) decoded.said.json["ptx"] = fmt::format("{}.{}", row.ptx.major, row.ptx.minor);
   for (const std::string& operand : one.operands) decoded.said.json["operands"].push_back(printable(operand));
   decoded.said.text = print_table(rows);
   return decoded;
