@@ -42,7 +42,7 @@ Kernel kernel_of(const TmemMove& instruction, const Request& request) {
       body.load += find_registers(kernel.inputs.back(), count) + load_lines("v", "u32", count);
       body.after = "  tcgen05.wait::st.sync.aligned;\n";
       break;
-    case MoveKind::cp: body.load += load_descriptor(Field::s_desc, "a_desc"); break;
+    case MoveKind::cp: body.load += load_descriptor(Field::s_desc, "a_desc", *request.shape.target); break;
     case MoveKind::shift: break;
   }
   kernel.text = tmem_kernel_text(kernel, request, body);
