@@ -179,31 +179,3 @@ TEST_CASE("ptxas and the parser agree on tcgen05.ld, .st, .cp and .shift, both w
   CHECK(disagreements_of(all) == "");
   CHECK(std::ranges::count_if(all, [](const Probe& probe) { return !probe.legal; }) > 400);
 }
-
-TEST_CASE("ptxas assembles the kernel around every tcgen05 instruction") {
-  if (!test::require_ptxas("tcgen05")) return;
-  std::vector<test::PtxModule> kernels;
-  std::vector<std::string> names;
-  const auto add = [&](const Instruction& instruction, Target target) {
-    const Kernel kernel = ptx_kernel(instruction, {.image_bytes = 16384, .columns = 128, .target = target});
-    kernels.push_back({kernel.text, target});
-    names.push_back(print(instruction));
-  };
-  for (const Instruction& plain : all_instructions(Family::tcgen05)) {
-    if (std::get<Tcgen05Mma>(plain).collector) continue;
-    for (const OperandSource source : {OperandSource::smem, OperandSource::tmem}) {
-      const Instruction one = with_a_source(plain, source);
-      for (const Target target : on_targets) {
-        if (violations_of(one, target).empty()) add(one, target);
-      }
-    }
-  }
-  for (const Instruction& move : all_instructions(Family::tmem_move)) add(move, default_target(move));
-  const std::vector<char> taken = test::ptxas_takes(kernels, 24);
-  std::string refused;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (!taken[i]) refused += names[i] + "\n";
-  }
-  CHECK(refused == "");
-  CHECK(kernels.size() > 150);
-}
