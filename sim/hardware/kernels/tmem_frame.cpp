@@ -62,11 +62,13 @@ std::string issue_by_one_thread(const std::string& statement, int ctas) {
                     : "  mov.u16 both_ctas, 3;\n"
                       "  tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 "
                       "[control], both_ctas;\n";
+  const std::string wait = fmt::format("  mbarrier.try_wait.parity{}.shared::cta.b64 done, [control], 0;\n",
+                                       ctas == 1 ? "" : ".acquire.cluster");
   return text +
          "issued:\n"
          "  mov.u64 since, %clock64;\n"
-         "wait:\n"
-         "  mbarrier.try_wait.parity.shared::cta.b64 done, [control], 0;\n"
+         "wait:\n" +
+         wait +
          "  @done bra arrived;\n"
          "  mov.u64 now, %clock64;\n"
          "  sub.u64 now, now, since;\n"
