@@ -110,13 +110,17 @@ Json to_json(const std::vector<Choice>& choices) {
   return json;
 }
 
+bool ends_with_redval(const Instruction& instruction) {
+  const FieldRules rules = fields_of(instruction);
+  return std::ranges::find(rules, Field::redval, &FieldRule::field) != rules.end();
+}
+
 std::string print_arithmetic(const Instruction& instruction, Target target) {
   if (is_mma(instruction)) {
     return fmt::format("{}; {}", print_rule(model_for(instruction, target)), print(evidence_of(instruction, target)));
   }
   const bool is_documented = choices_of(instruction, target).empty();
-  return fmt::format("{}; {}",
-                     print(instruction).starts_with("tcgen05.ld.red") ? "moves bits, and compares them" : "moves bits",
+  return fmt::format("{}; {}", ends_with_redval(instruction) ? "moves bits, and compares them" : "moves bits",
                      is_documented ? "as PTX documents it" : "model choice");
 }
 

@@ -46,10 +46,8 @@ void show_d(const Context& context, const SimulateFlags& flags, const Case& one)
   const bool is_words = !is_mma(one.instruction);
   const int rows = std::min(flags.rows, d.rows()), cols = std::min(flags.cols, d.cols());
   std::vector<std::vector<std::string>> table(1, {is_words ? "" : "D"});
-  const FieldRules rules = fields_of(one.instruction);
-  const bool ends_with_redval = std::ranges::find(rules, Field::redval, &FieldRule::field) != rules.end();
   for (int col = 0; col < cols; ++col) {
-    const bool is_redval = ends_with_redval && col == d.cols() - 1;
+    const bool is_redval = ends_with_redval(one.instruction) && col == d.cols() - 1;
     table[0].push_back(is_redval ? "redval" : fmt::format("{} {}", names.col, col));
   }
   for (int row = 0; row < rows; ++row) {
