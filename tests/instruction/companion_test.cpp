@@ -1,5 +1,7 @@
 #include "bitmma/instruction/companion.hpp"
 
+#include <fmt/format.h>
+
 #include "bitmma/hardware/ptx_kernel.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "support/catch.hpp"
