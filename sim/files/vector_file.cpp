@@ -26,8 +26,8 @@ constexpr auto known_tensors = std::to_array<std::string_view>({
     // clang-format off
     "smem", "idesc", "d_tmem", "a_tmem", "metadata_tmem", "scale_a_tmem", "scale_b_tmem", "taddr", "warp", "tmem",
     "tmem_after", "enable_input_d", "scale_input_d", "disable_output_lane", "zero_column_mask", "s_desc", "a_desc",
-    "b_desc", "regs", "a_regs", "b_regs", "metadata", "scale_a", "scale_b", "c_regs", "d_regs", "a", "b", "c", "d",
-    "sfa", "sfb",
+    "b_desc", "regs", "a_regs", "b_regs", "metadata", "scale_a", "scale_b", "c_regs", "d_regs", "redval", "d_redval", "a", "b",
+    "c", "d", "sfa", "sfb",
     // clang-format on
 });
 

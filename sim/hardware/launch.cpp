@@ -59,6 +59,27 @@ void write(const KernelSlot& slot, const State& state, uint8_t* to) {
   }
 }
 
+/// The slot's buffer, from its first byte on, into `result`. `before` says how many columns it had.
+void read(const KernelSlot& slot, std::span<const uint8_t> from, const State& before, State& result) {
+  const FieldRule& rule = slot.rule;
+  std::vector<int64_t> extents(rule.extents.begin(), rule.extents.end());
+  if (extents.back() == -1) extents.back() = state_row_bytes(slot, before) / 4;
+  const auto row_words = static_cast<size_t>(extents.back()) * (rule.wide ? 2 : 1);
+  std::vector<uint32_t> words(static_cast<size_t>(rows_of(rule)) * row_words);
+  for (size_t row = 0; row * row_words < words.size(); ++row) {
+    const auto bytes = from.subspan(row * static_cast<size_t>(slot.row_bytes), 4 * row_words);
+    std::memcpy(words.data() + row * row_words, bytes.data(), bytes.size());
+  }
+  const Extents shape{std::span<const int64_t>(extents)};
+  if (!rule.wide) {
+    result.set(rule.field, std::move(words), shape);
+    return;
+  }
+  std::vector<uint64_t> elements(words.size() / 2);
+  std::memcpy(elements.data(), words.data(), 8 * elements.size());
+  result.set(rule.field, elements, shape);
+}
+
 }  // namespace
 
 std::vector<std::vector<uint8_t>> launch_inputs(const Kernel& kernel, std::span<const State> cases) {
@@ -77,32 +98,16 @@ std::vector<std::vector<uint8_t>> launch_inputs(const Kernel& kernel, std::span<
 }
 
 std::vector<State> launch_results(const Kernel& kernel, std::span<const State> cases, std::span<const uint8_t> output) {
-  const KernelSlot& slot = kernel.output.slots.front();
-  const FieldRule& rule = slot.rule;
   const auto stride = static_cast<size_t>(kernel.output.bytes_per_case);
   if (output.size() != stride * cases.size()) {
     throw Error({.field = kernel.output.name,
                  .seen = fmt::format("{} bytes", output.size()),
                  .expected = fmt::format("{} bytes", stride * cases.size())});
   }
-  std::vector<State> results;
+  std::vector<State> results(cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
-    std::vector<int64_t> extents(rule.extents.begin(), rule.extents.end());
-    if (extents.back() == -1) extents.back() = state_row_bytes(slot, cases[i]) / 4;  // as before
-    const auto row_words = static_cast<size_t>(extents.back()) * (rule.wide ? 2 : 1);
-    std::vector<uint32_t> words(static_cast<size_t>(rows_of(rule)) * row_words);
-    for (size_t row = 0; row * row_words < words.size(); ++row) {
-      const auto from = output.subspan(i * stride + row * static_cast<size_t>(slot.row_bytes), 4 * row_words);
-      std::memcpy(words.data() + row * row_words, from.data(), from.size());
-    }
-    const Extents shape{std::span<const int64_t>(extents)};
-    if (!rule.wide) {
-      results.emplace_back().set(rule.field, std::move(words), shape);
-      continue;
-    }
-    std::vector<uint64_t> elements(words.size() / 2);
-    std::memcpy(elements.data(), words.data(), 8 * elements.size());
-    results.emplace_back().set(rule.field, elements, shape);
+    for (const KernelSlot& slot : kernel.output.slots)
+      read(slot, output.subspan(i * stride + static_cast<size_t>(slot.offset_bytes)), cases[i], results[i]);
   }
   return results;
 }

@@ -14,9 +14,11 @@ namespace {
 using enum Target;
 constexpr TargetSet wgmma_targets{sm_90a},
     tcgen05_targets{sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_103f, sm_107a, sm_107f, sm_110a, sm_110f},
-    rubin{sm_107a, sm_107f}, byte_matrices{sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_103f, sm_107a,
-                                           sm_107f, sm_110a, sm_110f, sm_120a, sm_120f, sm_121a, sm_121f};
+    rubin{sm_107a, sm_107f}, rubin_alone{sm_107a},
+    byte_matrices{sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_103f, sm_107a,
+                  sm_107f, sm_110a, sm_110f, sm_120a, sm_120f, sm_121a, sm_121f};
 using Last = CompanionInfo::Last;
+constexpr int64_t most_columns = 576;  // of sm_107a, where they are allocated exclusively
 
 // In `does`, {xN} is the number of a qualifier .xN, {last} the last operand.
 // clang-format off
@@ -38,29 +40,45 @@ constexpr auto rows = std::to_array<CompanionInfo>({
      .does = "makes ordinary writes of shared or global memory visible to the async proxy, through which wgmma, tcgen05 and TMA read",
      .orders = "behind stores into operands, before the wgmma or tcgen05.mma that reads them", .source = "PTX ISA, fence",
      .example = "fence.proxy.async.shared::cta;"},
-    {.name = "tcgen05.alloc", .qualifiers = "cta_group::1|cta_group::2 exclusive? sync aligned shared::cta? b32", .operands = "[dst], nCols",
+    {.name = "tcgen05.alloc", .qualifiers = "cta_group::1|cta_group::2 sync aligned shared::cta? b32", .operands = "[dst], nCols",
      .least_operands = 2, .most_operands = 2, .last = Last::columns, .targets = tcgen05_targets,
      .does = "one warp allocates {last} columns of Tensor Memory, all 128 lanes of them, and writes their address to shared memory; waits until they are free",
      .orders = "a whole warp runs it; the address is read behind a barrier. Each allocation is freed by tcgen05.dealloc before the kernel ends",
      .source = "PTX ISA 9.7.16.7", .example = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [r0], 32;"},
-    {.name = "tcgen05.dealloc", .qualifiers = "cta_group::1|cta_group::2 exclusive? sync aligned b32", .operands = "taddr, nCols", .least_operands = 2,
+    {.name = "tcgen05.alloc", .qualifiers = "exclusive cta_group::1|cta_group::2 sync aligned shared::cta? b32", .operands = "[dst], nCols",
+     .least_operands = 2, .most_operands = 2, .last = Last::exclusive_columns, .targets = tcgen05_targets, .ptx = {9, 4},
+     .does = "one warp allocates {last} columns of Tensor Memory, and waits until no other allocation lives; nobody else may allocate until they are freed",
+     .orders = "freed by tcgen05.dealloc.exclusive with the same nCols. Columns 512..575 of sm_107a exist in such an allocation only",
+     .source = "PTX ISA 9.4, 9.7.18.7.1", .example = "tcgen05.alloc.exclusive.cta_group::1.sync.aligned.shared::cta.b32 [r0], 96;"},
+    {.name = "tcgen05.dealloc", .qualifiers = "cta_group::1|cta_group::2 sync aligned b32", .operands = "taddr, nCols", .least_operands = 2,
      .most_operands = 2, .last = Last::columns, .targets = tcgen05_targets,
      .does = "frees {last} columns of Tensor Memory that tcgen05.alloc gave",
      .orders = "behind everything that uses them: tcgen05.wait::ld and ::st, the mbarrier of the last tcgen05.commit",
      .source = "PTX ISA 9.7.16.7", .example = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 r0, 32;"},
+    {.name = "tcgen05.dealloc", .qualifiers = "exclusive cta_group::1|cta_group::2 sync aligned b32", .operands = "taddr, nCols", .least_operands = 2,
+     .most_operands = 2, .last = Last::exclusive_columns, .targets = tcgen05_targets, .ptx = {9, 4},
+     .does = "frees {last} columns of Tensor Memory that tcgen05.alloc.exclusive gave, and lets others allocate again",
+     .orders = "as tcgen05.dealloc; .exclusive stands here exactly where tcgen05.alloc had it", .source = "PTX ISA 9.4, 9.7.18.7.1",
+     .example = "tcgen05.dealloc.exclusive.cta_group::1.sync.aligned.b32 r0, 96;"},
     {.name = "tcgen05.relinquish_alloc_permit", .qualifiers = "cta_group::1|cta_group::2 sync aligned", .targets = tcgen05_targets,
      .does = "the CTA gives up the right to allocate: no tcgen05.alloc may follow in it",
      .orders = "behind the CTA's last tcgen05.alloc", .source = "PTX ISA 9.7.16.7",
      .example = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"},
-    {.name = "tcgen05.commit", .qualifiers = "cta_group::1|cta_group::2 mbarrier::arrive::one shared::cluster? multicast::cluster|multicast::cluster::16b? b64",
+    {.name = "tcgen05.commit", .qualifiers = "cta_group::1|cta_group::2 mbarrier::arrive::one shared::cluster? multicast::cluster? b64",
      .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 2, .targets = tcgen05_targets,
      .does = "makes an mbarrier track the asynchronous tcgen05 instructions that this thread issued before: mma, cp and shift; it arrives when they are done",
      .orders = "who has waited for the mbarrier finds D and the copies complete",
      .source = "PTX ISA, tcgen05.commit", .example = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [rd0];"},
+    {.name = "tcgen05.commit", .qualifiers = "cta_group::1|cta_group::2 mbarrier::arrive::one shared::cluster? multicast::cluster::16b b64",
+     .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 2, .targets = tcgen05_targets, .ptx = {9, 4},
+     .does = "as tcgen05.commit with .multicast::cluster: an mbarrier in each CTA of a mask of 16 bits tracks the instructions",
+     .orders = "who has waited for the mbarrier finds D and the copies complete", .source = "PTX ISA 9.4, 9.7.18.12.1",
+     .example = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster::16b.b64 [rd0], rs0;"},
     {.name = "tcgen05.commit", .qualifiers = "cta_group::1|cta_group::2 mbarrier::arrive::one sync_restrict::shared::read::mma::a? shared::cluster? multicast::cluster::32b|multicast::cluster::16b|multicast::cluster? b64",
-     .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 2, .targets = rubin,
-     .does = "as tcgen05.commit; with .sync_restrict it arrives when the tcgen05.mma before have read A of shared memory, before they are done",
-     .orders = "with .sync_restrict A may be overwritten then, and D not be read", .source = "PTX ISA 9.4, 9.7.18.12.1"},
+     .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 2, .targets = rubin, .ptx = {9, 4},
+     .does = "as tcgen05.commit; with .sync_restrict it arrives when the tcgen05.mma before have read A of shared memory, before they are done; .multicast::cluster::32b has a mask of 32 bits",
+     .orders = "with .sync_restrict A may be overwritten then, and D not be read", .source = "PTX ISA 9.4, 9.7.18.12.1",
+     .example = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.sync_restrict::shared::read::mma::a.shared::cluster.multicast::cluster::32b.b64 [rd0], r0;"},
     {.name = "tcgen05.wait::ld", .qualifiers = "sync aligned", .targets = tcgen05_targets,
      .does = "waits until all tcgen05.ld of the thread are done", .orders = "registers of tcgen05.ld are valid behind it",
      .source = "PTX ISA, tcgen05.wait", .example = "tcgen05.wait::ld.sync.aligned;"},
@@ -75,6 +93,24 @@ constexpr auto rows = std::to_array<CompanionInfo>({
      .does = "orders the thread's asynchronous tcgen05 instructions behind what synchronized threads before it",
      .orders = "behind a barrier or a wait for an mbarrier, before the first tcgen05 that relies on it", .source = "PTX ISA, tcgen05.fence",
      .example = "tcgen05.fence::after_thread_sync;"},
+    {.name = "tcgen05.ld.spcompress", .qualifiers = "sync aligned 32x32b x4|x8|x16|x32|x64|x128 min|max abs? sp::2:4 f32 b2",
+     .operands = "mdata, cdata, [taddr]", .least_operands = 3, .most_operands = 3, .targets = rubin_alone, .ptx = {9, 4},
+     .does = "loads f32 as tcgen05.ld does, and keeps of every 4 neighbours of a thread the 2 least or largest, with an index of 2 bits each; bitmma does not execute it: how mdata is packed, and which of equal values stay, is not published",
+     .orders = "as tcgen05.ld", .source = "PTX ISA 9.4, 9.7.18.8",
+     .example = "tcgen05.ld.spcompress.sync.aligned.32x32b.x4.max.sp::2:4.f32.b2 {r0}, {r1, r2}, [r3];"},
+    {.name = "tcgen05.ld.red.spcompress", .qualifiers = "sync aligned 32x32b x4|x8|x16|x32|x64|x128 min|max abs? NaN? sp::2:4 f32 b2",
+     .operands = "mdata, cdata, redval, [taddr]", .least_operands = 4, .most_operands = 4, .targets = rubin_alone, .ptx = {9, 4},
+     .does = "as tcgen05.ld.spcompress, with redval as tcgen05.ld.red has it; bitmma does not execute it",
+     .orders = "as tcgen05.ld", .source = "PTX ISA 9.4, 9.7.18.8",
+     .example = "tcgen05.ld.red.spcompress.sync.aligned.32x32b.x4.max.sp::2:4.f32.b2 {r0}, {r1, r2}, r4, [r3];"},
+    {.name = "spcompress", .qualifiers = "sp::2:4 x1|x2|x4|x8|x16|x32|x64 b8|b16 b2|b4", .operands = "mdata, cdata, data, spdesc",
+     .least_operands = 4, .most_operands = 4, .targets = rubin_alone, .ptx = {9, 4},
+     .does = "keeps 2 of every 4 elements in registers, which ones spdesc says, with their indices; bitmma does not execute it: which of equal elements stay is left to the implementation",
+     .source = "PTX ISA 9.4, spcompress", .example = "spcompress.sp::2:4.x1.b16.b2 {r0}, {r1}, {r2, r3}, r4;"},
+    {.name = "spdecompress", .qualifiers = "sp::1:2|sp::1:4|sp::1:8|sp::1:16|sp::2:4|sp::2:8|sp::2:16|sp::4:8|sp::4:16 x1|x2|x4|x8|x16|x32|x64 b8|b16 b2|b4",
+     .operands = "data, mdata, cdata", .least_operands = 3, .most_operands = 3, .targets = rubin_alone, .ptx = {9, 4},
+     .does = "puts the elements of registers back to where their indices say, and 0 between them; bitmma does not execute it",
+     .source = "PTX ISA 9.4, spdecompress", .example = "spdecompress.sp::2:4.x1.b16.b2 {r2, r3}, {r0}, {r1};"},
     {.name = "ldmatrix", .qualifiers = "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16", .operands = "r, [p]",
      .least_operands = 2, .most_operands = 2, .targets = TargetSet::from(sm_75),
      .does = "shared memory -> registers of a warp: {xN} of 8 x 8 elements of 16 bits, a register of each thread for each; thread 8 j + i gives the address of row i of matrix j. bitmma layout ldmatrix shows which element goes where",
@@ -173,14 +209,10 @@ std::vector<Violation> wrong_operands(const Companion& one) {
   const std::optional<int64_t> last = syntax::integer(one.operands.back());
   if (!last) return found;
   if (row.last == Last::count && *last < 0) refuse("N", std::to_string(*last), "0 or more");
-  if (row.last == Last::columns) {
-    const bool exclusive = one.mnemonic.find(".exclusive") != std::string::npos;
-    const bool legal = exclusive ? *last >= 32 && *last <= 576 && *last % 32 == 0
-                                 : *last >= 32 && *last <= 512 && (*last & (*last - 1)) == 0;
-    if (!legal) {
-      refuse("nCols", std::to_string(*last), exclusive ? "a multiple of 32 up to 576" : "32, 64, 128, 256 or 512");
-    }
-  }
+  if (row.last == Last::columns && (*last < 32 || *last > 512 || (*last & (*last - 1)) != 0))
+    refuse("nCols", std::to_string(*last), "32, 64, 128, 256 or 512");
+  if (row.last == Last::exclusive_columns && (*last < 32 || *last > most_columns || *last % 32 != 0))
+    refuse("nCols", std::to_string(*last), "a multiple of 32 up to 576, and up to 512 before sm_107a");
   return found;
 }
 
@@ -252,7 +284,17 @@ Companion parse_companion(std::string_view text) {
 
 std::vector<Violation> violations_of(const Companion& companion, Target target) {
   const CompanionInfo& row = *companion.info;
-  if (row.targets.contains(target)) return {};
+  if (row.targets.contains(target)) {
+    const bool counts = row.last == Last::exclusive_columns && !companion.operands.empty();
+    const std::optional<int64_t> columns =
+        counts ? syntax::integer(companion.operands.back()) : std::optional<int64_t>{};
+    if (!columns || *columns <= 512 || rubin.contains(target)) return {};
+    return {{.field = "nCols",
+             .seen = std::to_string(*columns),
+             .expected = fmt::format("up to 512 on {}", print(target)),
+             .fix = fmt::format("{} have 576", print(rubin)),
+             .source = std::string(row.source)}};
+  }
   return {{.field = "target",
            .seen = std::string(print(target)),
            .expected = print(row.targets),

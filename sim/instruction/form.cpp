@@ -84,7 +84,7 @@ constexpr std::string_view wgmma_shapes = "PTX ISA 9.7.15.2", table_39 = "PTX IS
                            warp_source = "PTX ISA 9.7.14.3; ptxas 13.0",
                            dense_source = "PTX ISA 9.7.14.5.14; ptxas 13.5",
                            sparse_source = "PTX ISA 9.7.14.6.3; ptxas 13.5",
-                           move_source = "PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.0";
+                           move_source = "PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.5";
 
 // What the forms of a group share. A row then adds its types and K.
 constexpr Form wgmma_halves{.family = Family::wgmma,
@@ -309,14 +309,26 @@ constexpr Form ordered(Form form) {
 constexpr FormatSet eights{s8, u8}, fours{s4, u4}, fp8{e4m3, e5m2}, below_fp8{e2m3, e3m2, e2m1};
 constexpr auto and_popc = BitOperation::and_popc, xor_popc = BitOperation::xor_popc;
 
-constexpr Form move_row(std::string_view name, MoveKind kind, std::string_view further) {
+// Moves are words, so every target counts, whether its products are known or not.
+constexpr TargetSet has_tmem{Target::sm_100a, Target::sm_100f, Target::sm_101a, Target::sm_101f, Target::sm_103a,
+                             Target::sm_103f, Target::sm_107a, Target::sm_107f, Target::sm_110a, Target::sm_110f},
+    shifts{Target::sm_100a, Target::sm_101a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
+    reduces{Target::sm_101a, Target::sm_101f, Target::sm_103a, Target::sm_103f,
+            Target::sm_107a, Target::sm_107f, Target::sm_110a, Target::sm_110f};
+
+constexpr Form move_row(std::string_view name, MoveKind kind, std::string_view further, TargetSet on = has_tmem) {
   return {.family = Family::tmem_move,
           .name = name,
-          .targets = blackwell,
+          .targets = on,
           .move = kind,
           .further = further,
           .source = move_source,
           .instances = family::instances_of_tmem_move};
+}
+
+constexpr Form reducing(Form form) {
+  form.usual_target = Target::sm_103a, form.ptx = {8, 8}, form.source = "PTX ISA 9.4, 9.7.18.8.3; ptxas 13.5";
+  return form;
 }
 
 constexpr std::array rows{
@@ -415,7 +427,8 @@ constexpr std::array rows{
     move_row("tcgen05.ld", MoveKind::ld, ".pack::16b"),
     move_row("tcgen05.st", MoveKind::st, ".unpack::16b"),
     move_row("tcgen05.cp", MoveKind::cp, "cta_group 1 and 2, .b8x16.b4x16_p64, .b8x16.b6x16_p32"),
-    move_row("tcgen05.shift", MoveKind::shift, "cta_group 1 and 2"),
+    move_row("tcgen05.shift", MoveKind::shift, "cta_group 1 and 2", shifts),
+    reducing(move_row("tcgen05.ld.red", MoveKind::ld_red, ".min and .max of f32, u32 and s32, .abs, .NaN", reduces)),
 };
 
 consteval bool no_instruction_fits_two_rows() {

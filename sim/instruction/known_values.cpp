@@ -49,7 +49,9 @@ class ValueChecker {
     require("collector", one.collector->operation, 4);
   }
   void check(const TmemMove& one) {
-    require("kind", one.kind, 4);
+    require("kind", one.kind, static_cast<size_t>(MoveKind::ld_red) + 1);
+    require("operation of the reduction", one.reduction.operation, 2);
+    format("type of the reduction", one.reduction.type);
     require("shape", one.ldst.shape, ldst_shapes.size());
     require("source format", one.source_format, 3);
   }

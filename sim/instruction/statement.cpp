@@ -6,6 +6,7 @@
 #include <array>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/instruction/companion.hpp"
 #include "bitmma/instruction/ptx_file.hpp"
 #include "family.hpp"
 #include "text/syntax.hpp"
@@ -29,6 +30,13 @@ const Grammar& grammar_of(const Instruction& instruction) {
 const Grammar& find_grammar(std::string_view mnemonic) {
   static constexpr std::array grammars{&syntax::tmem_move_grammar, &syntax::wgmma_grammar, &syntax::mma_sync_grammar,
                                        &syntax::tcgen05_grammar};
+  if (const CompanionInfo* row = find_companion(mnemonic)) {
+    throw Error({.field = "instruction",
+                 .seen = std::string(row->name),
+                 .expected = "one that bitmma executes",
+                 .fix = "bitmma decode says what it does",
+                 .source = std::string(row->source)});
+  }
   const std::string_view word = mnemonic.substr(0, mnemonic.find('.'));
   const Grammar* found = nullptr;
   for (const Grammar* grammar : grammars) {

@@ -51,7 +51,12 @@ TmemPlan plan_tmem(const TmemNeeds& needs, int base_column) {
   const int group_of_b = scales_of_b(needs.layout, needs.n, 0, 0).group_columns;
   add("scale_B", round_up(scale_groups * group_of_b, group));
   add("metadata", needs.metadata_columns * needs.k_blocks);
-  if (plan.columns > tmem_columns) return plan;
+  if (plan.columns > (needs.exclusive ? tmem_columns_exclusive : tmem_columns)) return plan;
+  if (needs.exclusive) {  // nobody else allocates meanwhile
+    plan.allocation = std::max(least_alloc, round_up(plan.columns, least_alloc));
+    plan.ctas_per_sm = 1;
+    return plan;
+  }
   plan.allocation = std::max(least_alloc, static_cast<int>(std::bit_ceil(static_cast<unsigned>(plan.columns))));
   plan.ctas_per_sm = tmem_columns / plan.allocation;
   return plan;

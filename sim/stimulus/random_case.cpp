@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "bitmma/core/bits.hpp"
@@ -18,6 +19,17 @@ constexpr int partition_lanes = 32, warp_threads = 32, shift_columns = 8;
 std::vector<uint32_t> random_words(int64_t count, RandomStream& random) {
   std::vector<uint32_t> words(static_cast<size_t>(count));
   for (uint32_t& word : words) word = random.word();
+  return words;
+}
+
+/// Words for ld.red: every fourth is one where numbers meet their limits, which random bits never are.
+std::vector<uint32_t> words_to_reduce(int64_t count, RandomStream& random) {
+  constexpr std::array<uint32_t, 8> corners{0x00000000, 0x80000000, 0x7F800000, 0xFF800000,
+                                            0x7FC00000, 0xFF800001, 0x00000001, 0x80000001};
+  std::vector<uint32_t> words = random_words(count, random);
+  for (uint32_t& word : words) {
+    if (random.below(4) == 0) word = corners[random.below(corners.size())];
+  }
   return words;
 }
 
@@ -101,7 +113,8 @@ State random_state(const TmemMove& move, Swizzle swizzle, RandomStream random) {
       static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(32, std::min(span + 8, tmem_columns)))));
   base.column = step * static_cast<int>(random.below(static_cast<uint32_t>((columns - span) / step + 1)));
   state.set(Field::taddr, encode(base));
-  state.set(Field::tmem, random_words(int64_t{move.cta_group} * tmem_lanes * columns, random),
+  const int64_t cells = int64_t{move.cta_group} * tmem_lanes * columns;
+  state.set(Field::tmem, move.kind == MoveKind::ld_red ? words_to_reduce(cells, random) : random_words(cells, random),
             {move.cta_group, tmem_lanes, columns});
   if (move.kind == MoveKind::st) {
     state.set(Field::regs, random_words(int64_t{warp_threads} * move.ldst.registers(), random),

@@ -51,7 +51,7 @@ TEST_CASE("list names the targets of a form, the evidence on each, and shows one
     for (const auto& target : row["targets"]) of_b300 += target == "sm_103a";
     moves += row["arithmetic"] == "-";
   }
-  CHECK(moves == 4);  // ld, st, cp, shift
+  CHECK(moves == 5);  // ld, st, cp, shift, ld.red
   const auto filtered = nlohmann::json::parse(run({"list", "--target", "sm_103a", "--json"}).out);
   CHECK(filtered.size() == of_b300);
   for (const auto& row : filtered) CHECK(row["targets"] == nlohmann::json::array({"sm_103a"}));

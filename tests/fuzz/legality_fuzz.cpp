@@ -92,8 +92,8 @@ void change(Bytes& in, Tcgen05Mma& one) {
 }
 
 void change(Bytes& in, TmemMove& one) {
-  switch (between(in, 0, 8)) {
-    case 0: one.kind = static_cast<MoveKind>(between(in, 0, 3)); break;
+  switch (between(in, 0, 11)) {
+    case 0: one.kind = static_cast<MoveKind>(between(in, 0, 4)); break;
     case 1: one.cta_group = number(in); break;
     case 2: one.ldst.shape = pick(in, ldst_shapes).id; break;
     case 3: one.ldst.num = number(in); break;
@@ -102,6 +102,9 @@ void change(Bytes& in, TmemMove& one) {
     case 6: one.half_split_offset = number<uint32_t>(in); break;
     case 7: one.cp_shape = number(in); break;
     case 8: one.source_format = static_cast<CpSourceFormat>(between(in, 0, 2)); break;
+    case 9: one.reduction.operation = static_cast<ReduceOperation>(between(in, 0, 1)); break;
+    case 10: one.reduction.absolute = in.ConsumeBool(), one.reduction.propagate_nan = in.ConsumeBool(); break;
+    case 11: one.reduction.type = any_format(in); break;
   }
 }
 

@@ -159,6 +159,24 @@ TEST_CASE("moves: an ld returns registers, the others Tensor Memory, of fewer co
   }
 }
 
+TEST_CASE("ld.red returns its registers and redval, each where the kernel stores it", "[rule:ld-red]") {
+  const TmemMove move{.kind = MoveKind::ld_red, .ldst = {.num = 4}};
+  const std::vector<State> states = random_states(move, 3);
+  const Kernel kernel = ptx_kernel(move, kernel_shape_of(states));
+  constexpr size_t bytes_per_case = 32 * 4 * 4 + 32 * 4;
+  REQUIRE(kernel.output.bytes_per_case == bytes_per_case);
+  CHECK(kernel.text.find("mul.wide.u32 offset, case_index, 640;") != std::string::npos);
+  CHECK(kernel.text.find("add.s64 pointer, pointer, 512;\n  st.global.u32 [pointer], redval0;") != std::string::npos);
+  std::vector<uint32_t> output(3 * bytes_per_case / 4);
+  for (size_t i = 0; i < output.size(); ++i) output[i] = static_cast<uint32_t>(i);
+  const std::vector<State> after =
+      launch_results(kernel, states, {reinterpret_cast<const uint8_t*>(output.data()), 4 * output.size()});
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(after[i].words(Field::regs)[4 * 31 + 3] == 160 * i + 127);
+    CHECK(after[i].words(Field::redval)[31] == 160 * i + 159);
+  }
+}
+
 TEST_CASE("states that lack what the kernel reads, or hold it in another size, are refused by name") {
   const Instruction instruction = Wgmma{.n = 16};
   std::vector<State> states = random_states(instruction, 1);

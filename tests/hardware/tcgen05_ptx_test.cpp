@@ -25,7 +25,7 @@ std::string kernel_of(const std::string& statement, Target target) {
   return fmt::format(
       ".version 8.8\n.target {}\n.address_size 64\n"
       ".visible .entry {}() {{\n  .reg .b64 a_desc, b_desc, zero_column_mask;\n  .reg .b32 d_tmem, a_tmem, "
-      "metadata_tmem, scale_a_tmem, scale_b_tmem, taddr, idesc, mask<8>, v<256>;\n"
+      "metadata_tmem, scale_a_tmem, scale_b_tmem, taddr, idesc, redval<1>, mask<8>, v<256>;\n"
       "  .reg .pred enable_input_d;\n  {}\n  ret;\n}}\n",
       print(target), kernel_name, statement);
 }
@@ -128,9 +128,7 @@ TEST_CASE("ptxas and the parser agree on tcgen05.ld, .st, .cp and .shift, both w
   if (!test::require_ptxas("tcgen05")) return;
   std::set<Probe> probes;
   for (const Target target : on_targets) {
-    for (const Instruction& move : all_instructions(Family::tmem_move)) {
-      probes.insert({print(statement_of(move)), target, true});
-    }
+    for (const Instruction& move : all_instructions(Family::tmem_move)) add_probes(probes, move);
     const auto add = [&](const std::string& mnemonic, const std::string& operands) {
       bool legal = true;
       try {
@@ -147,6 +145,18 @@ TEST_CASE("ptxas and the parser agree on tcgen05.ld, .st, .cp and .shift, both w
                                                                             : 1);
         std::string list = "{";
         for (int i = 0; i < registers && i < 256; ++i) list += fmt::format("{}v{}", i ? ", " : "", i);
+        for (const char* tail : {".min.f32", ".max.NaN.abs.f32", ".min.u32", ".max.s32", ".s32.max", ".min.abs.s32",
+                                 ".min.f16", ".min.b32", ".add.f32", ".f32", ".pack::16b.min.f32"}) {
+          if (registers > 64) continue;
+          const std::string mnemonic = fmt::format("tcgen05.ld.red.sync.aligned.{}.x{}{}", shape, num, tail);
+          bool legal = true;
+          try {
+            legal = violations_of(parse_instruction(mnemonic), target).empty();
+          } catch (const Error&) {
+            legal = false;
+          }
+          probes.insert({mnemonic + " " + list + "}, idesc, [taddr];", target, legal});
+        }
         for (const char* tail : {".b32", ".pack::16b.b32", ".unpack::16b.b32", ".b64", ""}) {
           add(fmt::format("tcgen05.ld.sync.aligned.{}.x{}{}", shape, num, tail), " " + list + "}, [taddr];");
           add(fmt::format("tcgen05.st.sync.aligned.{}.x{}{}", shape, num, tail), " [taddr], " + list + "};");
@@ -168,32 +178,4 @@ TEST_CASE("ptxas and the parser agree on tcgen05.ld, .st, .cp and .shift, both w
   const std::vector<Probe> all(probes.begin(), probes.end());
   CHECK(disagreements_of(all) == "");
   CHECK(std::ranges::count_if(all, [](const Probe& probe) { return !probe.legal; }) > 400);
-}
-
-TEST_CASE("ptxas assembles the kernel around every tcgen05 instruction") {
-  if (!test::require_ptxas("tcgen05")) return;
-  std::vector<test::PtxModule> kernels;
-  std::vector<std::string> names;
-  const auto add = [&](const Instruction& instruction, Target target) {
-    const Kernel kernel = ptx_kernel(instruction, {.image_bytes = 16384, .columns = 128, .target = target});
-    kernels.push_back({kernel.text, target});
-    names.push_back(print(instruction));
-  };
-  for (const Instruction& plain : all_instructions(Family::tcgen05)) {
-    if (std::get<Tcgen05Mma>(plain).collector) continue;
-    for (const OperandSource source : {OperandSource::smem, OperandSource::tmem}) {
-      const Instruction one = with_a_source(plain, source);
-      for (const Target target : on_targets) {
-        if (violations_of(one, target).empty()) add(one, target);
-      }
-    }
-  }
-  for (const Instruction& move : all_instructions(Family::tmem_move)) add(move, Target::sm_100a);
-  const std::vector<char> taken = test::ptxas_takes(kernels, 24);
-  std::string refused;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (!taken[i]) refused += names[i] + "\n";
-  }
-  CHECK(refused == "");
-  CHECK(kernels.size() > 150);
 }

@@ -1,6 +1,9 @@
 #include "bitmma/instruction/companion.hpp"
 
+#include <fmt/format.h>
+
 #include "bitmma/hardware/ptx_kernel.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "support/catch.hpp"
 #include "support/ptxas.hpp"
 
@@ -39,7 +42,17 @@ TEST_CASE("numbers of a statement are in what it means, and a guard is kept") {
 TEST_CASE("what is wrong with them is said by name") {
   for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
            {"tcgen05.alloc.cta_group::1.sync.aligned.b32 [d], 48", "nCols = 48: legal is 32, 64, 128, 256 or 512"},
-           {"tcgen05.alloc.exclusive.cta_group::1.sync.aligned.b32 [d], 48", "nCols = 48: legal is a multiple of 32"},
+           {"tcgen05.alloc.exclusive.cta_group::1.sync.aligned.b32 [d], 48",
+            "nCols = 48: legal is a multiple of 32 up to 576"},
+           {"tcgen05.alloc.exclusive.cta_group::1.sync.aligned.b32 [d], 608", "nCols = 608"},
+           {"tcgen05.relinquish_alloc_permit.exclusive.cta_group::1.sync.aligned;", "qualifier = .exclusive"},
+           {"tcgen05.commit.cta_group::1.mbarrier::arrive::one.multicast::cluster::64b.b64 [m], 3", "qualifier"},
+           {"tcgen05.commit.cta_group::1.mbarrier::arrive::one.multicast::cluster::32b.b64 [m]",
+            "operands = 1: legal is 2 with .multicast"},
+           {"tcgen05.ld.spcompress.sync.aligned.32x32b.x2.max.sp::2:4.f32.b2", "qualifier = .x2"},
+           {"tcgen05.ld.spcompress.sync.aligned.32x32b.x4.max.NaN.sp::2:4.f32.b2", "qualifier = .NaN"},
+           {"spcompress.sp::2:4.x1.b32.b2", "qualifier = .b32"},
+           {"spdecompress.sp::8:16.x1.b8.b4", "qualifier = .sp::8:16"},
            {"tcgen05.alloc.cta_group::3.sync.aligned.b32 [d], 32", "qualifier = .cta_group::3"},
            {"tcgen05.alloc.sync.aligned.b32 [d], 32", "qualifier = (nothing): legal is .cta_group::1 or .cta_group::2"},
            {"tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1", "operands = 1: legal is 2: taddr, nCols"},
@@ -62,19 +75,53 @@ TEST_CASE("what is wrong with them is said by name") {
   }
 }
 
+TEST_CASE("what came with PTX 9.4 says so, where it exists, and that nothing executes it") {
+  const auto fields = [](std::string_view text, Target target) {
+    std::string found;
+    for (const Violation& violation : violations_of(parse_companion(text), target)) found += violation.field + " ";
+    return found;
+  };
+  const std::string alloc = "tcgen05.alloc.exclusive.cta_group::1.sync.aligned.b32 [d], ";
+  CHECK(fields(alloc + "512", Target::sm_100a).empty());
+  CHECK(fields(alloc + "576", Target::sm_100a) == "nCols ");
+  CHECK(fields(alloc + "544", Target::sm_110f) == "nCols ");
+  CHECK(fields(alloc + "576", Target::sm_107f).empty());
+  CHECK(fields(alloc + "%r1", Target::sm_100a).empty());
+  CHECK(fields(alloc + "96", Target::sm_90a) == "target ");
+  const std::string commit = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.";
+  CHECK(fields(commit + "multicast::cluster::16b.b64", Target::sm_103a).empty());
+  CHECK(fields(commit + "multicast::cluster::32b.b64", Target::sm_103a) == "target ");
+  CHECK(fields(commit + "sync_restrict::shared::read::mma::a.b64", Target::sm_100a) == "target ");
+  CHECK(fields(commit + "sync_restrict::shared::read::mma::a.b64", Target::sm_107f).empty());
+  int of_9_4 = 0;
+  for (const CompanionInfo& row : companions()) of_9_4 += row.ptx == PtxVersion{9, 4};
+  CHECK(of_9_4 == 8);
+  for (const char* name : {"tcgen05.ld.spcompress", "tcgen05.ld.red.spcompress", "spcompress", "spdecompress"}) {
+    INFO(name);
+    const CompanionInfo* row = find_companion(name);
+    REQUIRE(row);
+    CHECK(row->targets == TargetSet{Target::sm_107a});
+    CHECK_THAT(std::string(row->does), ContainsSubstring("bitmma does not execute it"));
+    CHECK_THROWS_WITH(parse_instruction(row->example.substr(0, row->example.find(' '))),
+                      ContainsSubstring(fmt::format("instruction = {}: legal is one that bitmma executes", name)) &&
+                          ContainsSubstring("PTX ISA 9.4"));
+  }
+}
+
 TEST_CASE("ptxas takes every example on the targets of its row and on no other") {
   if (!test::require_ptxas("the targets of the instructions around matrix instructions")) return;
-  constexpr TargetSet judged{Target::sm_80,   Target::sm_90,   Target::sm_90a, Target::sm_100a,
-                             Target::sm_103a, Target::sm_110a, Target::sm_120a};  // that ptxas 13.0 knows
+  constexpr TargetSet judged{Target::sm_80,   Target::sm_90,   Target::sm_90a,  Target::sm_100a, Target::sm_103a,
+                             Target::sm_107a, Target::sm_107f, Target::sm_110a, Target::sm_120a};
   std::vector<test::PtxModule> modules;
   std::vector<bool> expected;
   for (const CompanionInfo& row : companions()) {
     if (row.example.empty()) continue;
     for (const TargetInfo& target : targets) {
+      if (row.ptx > test::ptxas_isa()) continue;
       if (!judged.contains(target.id) || target.ptx > test::ptxas_isa()) continue;
       modules.push_back(
           {.text = fmt::format(".version {}.{}\n.target {}\n.address_size 64\n.visible .entry {}()\n"
-                               "{{\n.reg .b32 r<8>;\n.reg .b64 rd<4>;\n{}\nret;\n}}\n",
+                               "{{\n.reg .b16 rs<2>;\n.reg .b32 r<8>;\n.reg .b64 rd<4>;\n{}\nret;\n}}\n",
                                test::ptxas_isa().major, test::ptxas_isa().minor, target.name, kernel_name, row.example),
            .target = target.id});
       expected.push_back(row.targets.contains(target.id));

@@ -95,6 +95,14 @@ TEST_CASE("moves whose words nobody has published say so, and the others do not"
   CHECK(has(choices({.kind = MoveKind::shift}), "32 lanes"));
   CHECK(has(choices({.kind = MoveKind::st, .ldst = {.pack_16b = true}}), ".unpack::16b"));
   CHECK(has(choices({.kind = MoveKind::cp, .source_format = CpSourceFormat::b4x16_p64}), "bits 5:2"));
+  const auto red = [](const LoadReduction& reduction) {
+    return choices_of(TmemMove{.kind = MoveKind::ld_red, .reduction = reduction}, Target::sm_103a);
+  };
+  CHECK((has(red({}), "ignores NaN") && has(red({}), "-0 as less than +0")));
+  CHECK((has(red({.absolute = true}), "absolute value") && !has(red({.absolute = true}), "-0")));
+  CHECK_FALSE(has(red({.propagate_nan = true}), "NaN"));
+  CHECK((red({.type = Format::s32}).empty() && red({.type = Format::u32}).empty()));
+  CHECK(evidence_of(TmemMove{.kind = MoveKind::ld_red}, Target::sm_103a) == Evidence::model_choice);
   CHECK(choices({}).empty());
   CHECK(choices({.ldst = {.pack_16b = true}}).empty());
   CHECK(choices({.kind = MoveKind::st}).empty());

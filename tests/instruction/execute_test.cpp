@@ -369,9 +369,9 @@ TEST_CASE("the words that a move leaves are its result: registers after ld, Tens
     const Case one = test::sample_case(instruction, 4);
     const Matrix result = result_of(instruction, one.target, one.before);
     CHECK(result.format() == Format::u32);
-    if (move->kind == MoveKind::ld) {
+    if (move->loads()) {
       CHECK(result.rows() == 32);
-      CHECK(result.cols() == move->ldst.registers());
+      CHECK(result.cols() == move->ldst.registers() + (move->kind == MoveKind::ld_red ? 1 : 0));
     } else {
       CHECK(result.rows() == 128 * move->cta_group);
       CHECK(result.cols() == one.before.columns());

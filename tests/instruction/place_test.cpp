@@ -23,6 +23,7 @@ uint32_t read(const Instruction& instruction, const State& state, Field register
   }
   if (const auto* reg = std::get_if<RegisterPlace>(&place)) {
     const auto per_thread = static_cast<int>(state.extent(registers, 1));
+    if (reg->reg == per_thread) return state.words(Field::redval)[static_cast<size_t>(reg->thread)] & mask;
     return state.words(registers)[static_cast<size_t>(reg->thread * per_thread + reg->reg)] >> reg->bit & mask;
   }
   const auto& cell = std::get<TmemPlace>(place);

@@ -56,3 +56,18 @@ TEST_CASE("what does not fit 512 columns has no allocation, and needs of no kern
   CHECK_THROWS_WITH(plan_tmem({.layout = layout, .accumulators = 0}), ContainsSubstring("accumulators = 0"));
   CHECK_THROWS_WITH(plan_tmem({.layout = layout}, 33), ContainsSubstring("base column = 33"));
 }
+
+TEST_CASE("an exclusive plan takes multiples of 32 columns, up to 576, and the whole SM") {
+  const TmemLayoutInfo& layout = find_tmem_layout(128, 1, false, false);
+  const TmemPlan large =
+      plan_tmem({.layout = layout, .n = 256, .accumulators = 2, .scale_count = 4, .exclusive = true});
+  CHECK(large.columns == 512 + 4 + 8);
+  CHECK(large.allocation == 544);
+  CHECK(large.ctas_per_sm == 1);
+  const TmemPlan small = plan_tmem({.layout = layout, .n = 72, .exclusive = true});
+  CHECK(small.allocation == 96);
+  CHECK(small.ctas_per_sm == 1);
+  const TmemPlan whole = plan_tmem({.layout = layout, .n = 192, .accumulators = 3, .exclusive = true});
+  CHECK(whole.allocation == 576);
+  CHECK(plan_tmem({.layout = layout, .n = 200, .accumulators = 3, .exclusive = true}).allocation == 0);
+}

@@ -115,6 +115,7 @@ std::vector<Instruction> sample_instructions() {
       Tcgen05Mma{.kind = MmaKind::mxf4nvf4, .n = 24},
       TmemMove{.kind = MoveKind::ld},
       TmemMove{.kind = MoveKind::ld, .ldst = packed},
+      TmemMove{.kind = MoveKind::ld_red, .reduction = {.operation = ReduceOperation::max, .type = s32}},
       TmemMove{.kind = MoveKind::st, .ldst = wide},
       TmemMove{.kind = MoveKind::st, .ldst = split},
       TmemMove{.kind = MoveKind::cp, .cp_shape = 5},

@@ -130,11 +130,19 @@ class Describer {
   Json arithmetic_json(const Instruction& one) const {
     return {{"arithmetic", print_rule(model_for(one, target_))}, {"evidence", print_evidence(one, target_)}};
   }
+  static std::string print_reduction(const LoadReduction& one) {
+    return fmt::format("{} of the thread's registers{} as {}{}",
+                       one.operation == ReduceOperation::min ? "least" : "largest",
+                       one.absolute ? ", without their signs," : "", info(one.type).name,
+                       one.propagate_nan ? "; NaN where one of them is" : "");
+  }
   static std::string what_moves(const TmemMove& move) {
     if (move.has_registers()) {
       return fmt::format("{} of each of 32 threads {} lanes of their warp{}",
-                         counted(move.ldst.registers(), "register"), move.kind == MoveKind::ld ? "<-" : "->",
-                         move.ldst.pack_16b ? ", two 16-bit cells a register" : "");
+                         counted(move.ldst.registers(), "register"), move.loads() ? "<-" : "->",
+                         move.ldst.pack_16b              ? ", two 16-bit cells a register"
+                         : move.kind == MoveKind::ld_red ? "; redval: the " + print_reduction(move.reduction)
+                                                         : "");
     }
     if (move.kind != MoveKind::cp) return "31 of 32 lanes move down by one, in 8 columns";
     const std::string_view unpacked =
@@ -258,9 +266,11 @@ Decoded decode_companion(const std::string& text, std::optional<Target> target) 
   std::vector<std::vector<std::string>> rows{{"does", meaning_of(one)}};
   if (!row.orders.empty()) rows.push_back({"order", std::string(row.orders)});
   rows.push_back({"has it", print(row.targets)});
+  if (row.ptx > PtxVersion{}) rows.push_back({"since", fmt::format("PTX ISA {}.{}", row.ptx.major, row.ptx.minor)});
   rows.push_back({"written", fmt::format("{} [{}]", row.operands.empty() ? "no operands" : row.operands, row.source)});
   decoded.said.json = {
       {"does", meaning_of(one)}, {"orders", row.orders}, {"targets", print(row.targets)}, {"source", row.source}};
+  if (row.ptx > PtxVersion{}) decoded.said.json["ptx"] = fmt::format("{}.{}", row.ptx.major, row.ptx.minor);
   for (const std::string& operand : one.operands) decoded.said.json["operands"].push_back(printable(operand));
   decoded.said.text = print_table(rows);
   return decoded;

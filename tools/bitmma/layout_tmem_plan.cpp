@@ -13,7 +13,7 @@ namespace {
 struct PlanFlags {
   std::string instruction, a;
   int m = 128, n = 64, k = 0, accumulators = 1, k_blocks = 1, ctas = 1;
-  bool a_in_tmem = false, json = false;
+  bool a_in_tmem = false, exclusive = false, json = false;
 };
 
 /// The instruction that is planned for. Throws Error unless it is a legal tcgen05.mma.
@@ -64,8 +64,10 @@ void run_plan(Context& context, const PlanFlags& flags) {
       .a_row_bits = one.a_source == OperandSource::tmem ? mma.stored_k() * mma.a_container_bits : 0,
       .scale_count = mma.scale_count,
       .metadata_columns =
-          one.sparse ? TmemMetadata{.layout = layout, .element_bits = mma.a_container_bits}.columns() : 0};
+          one.sparse ? TmemMetadata{.layout = layout, .element_bits = mma.a_container_bits}.columns() : 0,
+      .exclusive = flags.exclusive};
   const TmemPlan plan = plan_tmem(needs);
+  const int most_columns = needs.exclusive ? tmem_columns_exclusive : tmem_columns;
   const bool fits = plan.allocation != 0 && flags.ctas <= plan.ctas_per_sm;
   context.exit_code = fits ? exit_same : exit_differs;
   std::ostream& out = context.terminal.out;
@@ -88,11 +90,11 @@ void run_plan(Context& context, const PlanFlags& flags) {
   }
   out << print_table(table) << '\n';
   if (plan.allocation == 0) {
-    out << colored(context, 31, fmt::format("does not fit: {} of {} columns", plan.columns, tmem_columns)) << '\n';
+    out << colored(context, 31, fmt::format("does not fit: {} of {} columns", plan.columns, most_columns)) << '\n';
     return;
   }
-  out << fmt::format("tcgen05.alloc of {} columns for {}; {} of them on an SM\n", plan.allocation, plan.columns,
-                     counted(plan.ctas_per_sm, "CTA"));
+  out << fmt::format("tcgen05.alloc{} of {} columns for {}; {} of them on an SM\n", needs.exclusive ? ".exclusive" : "",
+                     plan.allocation, plan.columns, counted(plan.ctas_per_sm, "CTA"));
   if (!fits) out << colored(context, 31, fmt::format("{} CTAs do not fit", flags.ctas)) << '\n';
   if (layout.half_lanes && flags.accumulators > 1)
     out << "M of 64 rows a CTA fills 16 of every 32 lanes: another D fits the same columns at lane 16\n";
@@ -117,9 +119,11 @@ void add_tmem_plan_layout(CLI::App& layout, Context& context) {
                    "instructions along K whose A, scales and metadata stand there at a time")
       ->capture_default_str();
   plan->add_option("--ctas", flags->ctas, "CTAs on an SM that allocate the same")->capture_default_str();
+  plan->add_flag("--exclusive", flags->exclusive,
+                 "sm_107a: tcgen05.alloc.exclusive, a multiple of 32 columns up to 576, and no other CTA on the SM");
   plan->add_flag("--json", flags->json, "the answer as JSON");
   plan->footer(
-      "Exit code 1 when it does not fit 512 columns.\n"
+      "Exit code 1 when it does not fit 512 columns, or 576 with --exclusive.\n"
       "Examples:\n"
       "  bitmma layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 256 --accumulators 2\n"
       "  bitmma layout tmem-plan --instruction "

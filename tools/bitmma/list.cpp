@@ -60,8 +60,7 @@ std::string print_formats(const ListedForm& row, const FormatSet& set) {
 std::string print_k(int k) { return k == 0 ? "-" : std::to_string(k); }
 
 std::string evidence_on(const ListedForm& row, Target target) {
-  if (!row.model) return "documented move of bits";
-  return print(evidence_of(instructions_of(*row.form).front(), target), target);
+  return print_evidence(instructions_of(*row.form).front(), target);
 }
 
 /// The evidence on the first target, and on the others where it is another.

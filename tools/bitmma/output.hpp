@@ -48,6 +48,8 @@ extern const std::string meaning_of_rule;
 
 /// What an instruction's results rest on, in a line: the rule and its evidence, or that bits only move.
 std::string print_arithmetic(const Instruction& instruction, Target target);
+/// True where the instruction writes a redval: the last column of its result.
+bool ends_with_redval(const Instruction& instruction);
 /// How sure they are: "published hardware words", "documented move of bits".
 std::string print_evidence(const Instruction& instruction, Target target);
 

@@ -46,7 +46,10 @@ void show_d(const Context& context, const SimulateFlags& flags, const Case& one)
   const bool is_words = !is_mma(one.instruction);
   const int rows = std::min(flags.rows, d.rows()), cols = std::min(flags.cols, d.cols());
   std::vector<std::vector<std::string>> table(1, {is_words ? "" : "D"});
-  for (int col = 0; col < cols; ++col) table[0].push_back(fmt::format("{} {}", names.col, col));
+  for (int col = 0; col < cols; ++col) {
+    const bool is_redval = ends_with_redval(one.instruction) && col == d.cols() - 1;
+    table[0].push_back(is_redval ? "redval" : fmt::format("{} {}", names.col, col));
+  }
   for (int row = 0; row < rows; ++row) {
     std::vector<std::string> line{fmt::format("{} {}", names.row, row)};
     for (int col = 0; col < cols; ++col) {

@@ -74,7 +74,7 @@ struct Kernel {
   KernelShape shape = {};
   int ctas = 1;                              // of a case
   std::vector<KernelParameter> inputs = {};  // in the order of the kernel's parameters
-  KernelParameter output = {};               // the last parameter: the field that the instruction writes
+  KernelParameter output = {};               // the last parameter: what the instruction writes
 };
 
 /// The kernel of the instruction, for `shape.target`. Does not check legality, so that ptxas can be asked about it.

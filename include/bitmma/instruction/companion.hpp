@@ -26,8 +26,10 @@ struct CompanionInfo {
   std::string_view qualifiers = {};
   std::string_view operands = {};  // as PTX names them: "[dst], nCols"
   int least_operands = 0, most_operands = 0;
-  enum class Last : uint8_t { any, columns, count } last = Last::any;  // what a number as the last operand must be
+  /// What a number as the last operand must be.
+  enum class Last : uint8_t { any, columns, exclusive_columns, count } last = Last::any;
   TargetSet targets = {};
+  PtxVersion ptx = {};           // that brought it, where it is later than its targets
   std::string_view does = {};    // what it does
   std::string_view orders = {};  // what it orders, or what must come before and after
   std::string_view source = {};
@@ -52,7 +54,7 @@ struct Companion {
 /// violation, when it begins as no row does, or for qualifiers and operands that the row does not have.
 Companion parse_companion(std::string_view text);
 
-/// The violation where the target lacks the instruction.
+/// What is wrong on the target: that it lacks the instruction, or has fewer columns.
 std::vector<Violation> violations_of(const Companion& companion, Target target);
 
 /// What this statement does, with its numbers: "4 matrices of 8 x 8 elements of 16 bits ..."; `does` where no qualifier

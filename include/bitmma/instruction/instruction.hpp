@@ -138,26 +138,39 @@ struct Tcgen05Mma {
   bool operator==(const Tcgen05Mma&) const = default;
 };
 
-enum class MoveKind : uint8_t { ld, st, cp, shift };
+enum class MoveKind : uint8_t { ld, st, cp, shift, ld_red };
 
 /// How tcgen05.cp unpacks 4- or 6-bit codes into bytes on the way.
 enum class CpSourceFormat : uint8_t { none, b4x16_p64, b6x16_p32 };
 
-/// tcgen05.ld, .st, .cp and .shift: data to, from and inside Tensor Memory. Not here: tcgen05.ld.red.
+/// What tcgen05.ld.red makes of the registers that a thread loads: its redval, the least or largest of them.
+enum class ReduceOperation : uint8_t { min, max };
+struct LoadReduction {
+  ReduceOperation operation = ReduceOperation::min;
+  bool absolute = false;       // .abs, of f32: of the absolute values
+  bool propagate_nan = false;  // .NaN, of f32: one NaN makes redval NaN
+  Format type = Format::f32;   // or u32, s32
+
+  bool operator==(const LoadReduction&) const = default;
+};
+
+/// tcgen05.ld, .ld.red, .st, .cp and .shift: data to, from and inside Tensor Memory.
 struct TmemMove {
   MoveKind kind = MoveKind::ld;
-  int cta_group = 1;  // cp and shift
-  LdSt ldst = {};     // ld and st
+  int cta_group = 1;                                               // cp and shift
+  LdSt ldst = kind == MoveKind::ld_red ? LdSt{.num = 2} : LdSt{};  // ld, ld.red and st
   /// 16x32bx2: added to the address of threads 16..31, lanes in bits 31:16 and columns below; directly behind by
   /// default.
   uint32_t half_split_offset =
       ldst.shape == LdStShape::s16x32bx2 ? static_cast<uint32_t>(ldst.num << ldst.pack_16b) : 0;
   int cp_shape = 0;  // cp: index into cp_shapes
   CpSourceFormat source_format = CpSourceFormat::none;
+  LoadReduction reduction = {};  // ld.red
 
   bool operator==(const TmemMove&) const = default;
   const CpShape& shape() const { return cp_shapes.at(static_cast<std::size_t>(cp_shape)); }
-  bool has_registers() const { return kind == MoveKind::ld || kind == MoveKind::st; }
+  bool loads() const { return kind == MoveKind::ld || kind == MoveKind::ld_red; }
+  bool has_registers() const { return loads() || kind == MoveKind::st; }
 };
 
 /// A new family is a new alternative here and a folder in sim/instruction; sim/instruction/family.hpp lists what it

@@ -30,6 +30,7 @@ enum class Field : uint8_t {
   a_regs, b_regs, metadata, scale_a, scale_b,                          // registers that are read
   accumulator,                                                         // C before and D after
   regs,                                                                // of tcgen05.ld and .st
+  redval,                                                              // of tcgen05.ld.red
   // clang-format on
 };
 
@@ -68,6 +69,7 @@ inline constexpr auto state_fields = std::to_array<FieldInfo>({
     {.id = Field::scale_b, .name = "scale_b"},
     {.id = Field::accumulator, .name = "c_regs", .after = "d_regs"},
     {.id = Field::regs, .name = "regs", .after = "d_regs"},
+    {.id = Field::redval, .name = "redval", .after = "d_redval"},
     // clang-format on
 });
 constexpr const FieldInfo& info(Field field) { return state_fields[static_cast<std::size_t>(field)]; }

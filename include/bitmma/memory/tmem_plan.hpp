@@ -5,8 +5,9 @@
 //
 // D comes first, each further piece on the next multiple of four columns: tcgen05.cp writes whole groups of four, and
 // CUTLASS keeps metadata on them too. tcgen05.alloc gives a power of two from 32 to 512 columns, all 128 lanes of them.
-// Which ones it gives is not documented: addresses count from what it returned. Sources: PTX ISA 9.7.16.7, 9.7.16.10.5,
-// 9.7.16.10.7, 9.7.16.10.8; CUTLASS.
+// Which ones it gives is not documented: addresses count from what it returned. tcgen05.alloc.exclusive gives a
+// multiple of 32, while no other allocation lives; on sm_107a up to 576. Sources: PTX
+// ISA 9.7.16.7, 9.7.16.10.5, 9.7.16.10.7, 9.7.16.10.8; PTX ISA 9.4, 9.7.18.7.1 and Table 58; CUTLASS.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,9 @@
 
 namespace bitmma {
 
+/// Columns that an exclusive allocation of sm_107a and sm_107f may have.
+inline constexpr int tmem_columns_exclusive = 576;
+
 /// What an instruction keeps in Tensor Memory. Zero where it keeps nothing of the kind.
 struct TmemNeeds {
   TmemLayoutInfo layout = tmem_layouts[3];
@@ -26,6 +30,7 @@ struct TmemNeeds {
   int a_row_bits = 0;        // of A's stored row of one instruction
   int scale_count = 0;       // scales of a row of one instruction
   int metadata_columns = 0;  // of one instruction
+  bool exclusive = false;    // tcgen05.alloc.exclusive of sm_107a
 };
 
 struct TmemPiece {
@@ -39,7 +44,7 @@ struct TmemPiece {
 struct TmemPlan {
   std::vector<TmemPiece> pieces = {};
   int columns = 0;     // up to the last piece's end
-  int allocation = 0;  // for tcgen05.alloc; 0 when the pieces do not fit 512 columns
+  int allocation = 0;  // for tcgen05.alloc; 0 when the pieces do not fit
   int ctas_per_sm = 0;
 };
 

@@ -45,9 +45,15 @@ KernelParameter input_of(const Request& request, Field field) {
 }
 
 KernelParameter output_of(const Request& request, std::string name) {
-  const auto written =
-      std::ranges::find_if(request.fields, [](const FieldRule& rule) { return rule.access != Access::read; });
-  return parameter_of(request, std::move(name), *written);
+  KernelParameter output{.name = std::move(name)};
+  for (const FieldRule& rule : request.fields) {
+    if (rule.access == Access::read) continue;
+    KernelParameter one = parameter_of(request, {}, rule);
+    one.slots.front().offset_bytes = output.bytes_per_case;
+    output.slots.push_back(one.slots.front());
+    output.bytes_per_case += one.bytes_per_case;
+  }
+  return output;
 }
 
 void add(KernelParameter& parameter, const Request& request, Field field, int64_t offset_bytes) {

@@ -8,7 +8,7 @@ namespace bitmma::kernels {
 /// "b_desc_in": the field alone. Without a byte where the instruction does not read it.
 KernelParameter input_of(const Request& request, Field field);
 
-/// The field that the instruction writes.
+/// The fields that the instruction writes, one behind the other.
 KernelParameter output_of(const Request& request, std::string name);
 
 /// Adds `field` to the parameter, where the instruction reads it; bytes_per_case must have room.

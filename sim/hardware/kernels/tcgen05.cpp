@@ -9,9 +9,10 @@ namespace {
 
 /// Loads what the statement names.
 std::string load_operands(const Tcgen05Mma& instruction, const Request& request) {
-  std::string text = instruction.a_source == OperandSource::tmem ? load_address(Field::a_tmem)
-                                                                 : load_descriptor(Field::a_desc, "a_desc");
-  text += load_descriptor(Field::b_desc, "b_desc");
+  std::string text = instruction.a_source == OperandSource::tmem
+                         ? load_address(Field::a_tmem)
+                         : load_descriptor(Field::a_desc, "a_desc", *request.shape.target);
+  text += load_descriptor(Field::b_desc, "b_desc", *request.shape.target);
   text += load_address(Field::d_tmem);
   if (instruction.sparse) text += load_address(Field::metadata_tmem);
   if (info(instruction.kind).has_block_scales())

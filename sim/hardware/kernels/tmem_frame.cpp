@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
+#include "bitmma/descriptor/smem_descriptor.hpp"
 #include "parameters.hpp"
 #include "text.hpp"
 
@@ -60,11 +62,20 @@ std::string issue_by_one_thread(const std::string& statement, int ctas) {
                     : "  mov.u16 both_ctas, 3;\n"
                       "  tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 "
                       "[control], both_ctas;\n";
+  const std::string wait = fmt::format("  mbarrier.try_wait.parity{}.shared::cta.b64 done, [control], 0;\n",
+                                       ctas == 1 ? "" : ".acquire.cluster");
   return text +
          "issued:\n"
-         "wait:\n"
-         "  mbarrier.try_wait.parity.shared::cta.b64 done, [control], 0;\n"
-         "  @!done bra wait;\n"
+         "  mov.u64 since, %clock64;\n"
+         "wait:\n" +
+         wait +
+         "  @done bra arrived;\n"
+         "  mov.u64 now, %clock64;\n"
+         "  sub.u64 now, now, since;\n"
+         "  setp.lt.u64 more, now, 0x200000000;  // a few seconds\n"
+         "  @more bra wait;\n"
+         "  trap;  // what never arrives ends the launch with an error\n"
+         "arrived:\n"
          "  tcgen05.fence::after_thread_sync;\n";
 }
 
@@ -130,21 +141,43 @@ std::string drain_tmem(int columns) {
                     4 * chunk_columns, chunk_columns, columns);
 }
 
+/// The bits of a descriptor that hold the start address.
+uint64_t start_address_mask(Target target) {
+  // ptxas may be asked about targets that have no such descriptor.
+  const bool has_descriptor = info(target).smem_descriptor >= SmemDescriptorVersion::sm_100;
+  for (const DescriptorField& field : smem_descriptor_fields(has_descriptor ? target : Target::sm_100a)) {
+    if (field.bits.name == "start_address") return field.bits.mask();
+  }
+  return 0;
+}
+
+/// Where a pair counts columns from must be one number: the instruction has one address for both CTAs.
+std::string check_pair() {
+  return "  xor.b32 position, rank, 1;\n"
+         "  add.u32 address, control, 8;\n"
+         "  mapa.shared::cluster.u32 address, address, position;\n"
+         "  ld.shared::cluster.u32 flag, [address];\n"
+         "  setp.ne.u32 done, flag, tmem_base;\n"
+         "  @done trap;\n";
+}
+
 /// Up to the first instruction.
 std::string head_text(const Kernel& kernel, const Request& request, int columns) {
   const int ctas = kernel.ctas;
-  std::string text =
-      fmt::format(
-          "// {}\n"
-          "// {} of 128 threads per case; image of {} bytes, {} columns of Tensor Memory\n"
-          ".version 8.8\n"
-          ".target {}\n"
-          ".address_size 64\n"
-          "\n"
-          ".extern .shared .align 1024 .b8 shared[];\n"
-          "\n",
-          request.mnemonic, ctas == 2 ? "Two CTAs" : "One CTA", request.shape.image_bytes, columns, request.target) +
-      entry_text(kernel);
+  // What brought the f targets, or later.
+  const PtxVersion version = std::max(request.version, PtxVersion{8, 8});
+  std::string text = fmt::format(
+                         "// {}\n"
+                         "// {} of 128 threads per case; image of {} bytes, {} columns of Tensor Memory\n"
+                         ".version {}.{}\n"
+                         ".target {}\n"
+                         ".address_size 64\n"
+                         "\n"
+                         ".extern .shared .align 1024 .b8 shared[];\n"
+                         "\n",
+                         request.mnemonic, ctas == 2 ? "Two CTAs" : "One CTA", request.shape.image_bytes, columns,
+                         version.major, version.minor, request.target) +
+                     entry_text(kernel);
   text += fmt::format(
       ".reqntid 128, 1, 1\n"
       "{}"
@@ -152,8 +185,10 @@ std::string head_text(const Kernel& kernel, const Request& request, int columns)
       "  .reg .pred more, done, first_warp, issuer, enable_input_d;\n"
       "  .reg .b32 thread, warp, case_index, rank, flat_cta, base, control, position, address, tmem_base, "
       "lane_address, column, flag;\n"
-      "  .reg .b32 d_tmem, a_tmem, metadata_tmem, scale_a_tmem, scale_b_tmem, taddr, idesc, mask<8>, w<{}>, v<128>;\n"
-      "  .reg .b64 pointer, offset, field, base_units, words64, words32, a_desc, b_desc, zero_column_mask;\n"
+      "  .reg .b32 d_tmem, a_tmem, metadata_tmem, scale_a_tmem, scale_b_tmem, taddr, idesc, redval<1>, mask<8>, w<{}>, "
+      "v<128>;\n"
+      "  .reg .b64 pointer, offset, field, base_units, words64, words32, a_desc, b_desc, zero_column_mask, since, "
+      "now;\n"
       "  .reg .b16 both_ctas;\n"
       "\n"
       "  mov.u32 thread, %tid.x;\n"
@@ -179,19 +214,20 @@ Kernel tmem_parameters(const Request& request, int cta_group) {
           .output = output_of(request, "result_out")};
 }
 
-std::string load_descriptor(Field field, std::string_view name) {
+std::string load_descriptor(Field field, std::string_view name, Target target) {
+  const uint64_t start_address = start_address_mask(target);
   return fmt::format(
       "  ld.global.u64 {0}, [{1}];\n"
       "  add.s64 offset, {0}, base_units;\n"
-      "  and.b64 offset, offset, 0x3FFF;\n"
+      "  and.b64 offset, offset, {2:#x};\n"
       "  shr.u64 field, {0}, 52;\n"
       "  and.b64 field, field, 1;\n"
       "  mul.lo.s64 field, field, base_units;\n"
       "  shl.b64 field, field, 16;\n"
       "  add.s64 {0}, {0}, field;\n"
-      "  and.b64 {0}, {0}, 0xFFFFFFFFFFFFC000;\n"
+      "  and.b64 {0}, {0}, {3:#x};\n"
       "  or.b64 {0}, {0}, offset;\n",
-      name, place_of(field));
+      name, place_of(field), start_address, ~start_address);
 }
 
 std::string load_address(Field field) {
@@ -235,10 +271,11 @@ std::string tmem_kernel_text(const Kernel& kernel, const Request& request, const
       "{}"
       "  tcgen05.fence::after_thread_sync;\n"
       "  ld.shared.u32 tmem_base, [control+8];\n"
+      "{}"
       "  shl.b32 lane_address, warp, 21;  // the 32 lanes of this warp\n"
       "  add.u32 lane_address, lane_address, tmem_base;\n"
       "\n",
-      barrier(ctas));
+      barrier(ctas), ctas == 2 ? check_pair() : "");
   text += fill_tmem(columns);
   text += fmt::format(
       "  tcgen05.fence::before_thread_sync;\n"
@@ -262,6 +299,7 @@ std::string tmem_kernel_text(const Kernel& kernel, const Request& request, const
                     "\n"
                     "  tcgen05.fence::before_thread_sync;\n"
                     "{0}"
+                    "  tcgen05.fence::after_thread_sync;\n"
                     "  @!first_warp bra freed;\n"
                     "  tcgen05.dealloc.{1}.sync.aligned.b32 tmem_base, {2};\n"
                     "  tcgen05.relinquish_alloc_permit.{1}.sync.aligned;\n"

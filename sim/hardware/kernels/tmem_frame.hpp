@@ -22,7 +22,7 @@ Kernel tmem_parameters(const Request& request, int cta_group);
 
 /// Loads one operand into the register `name`. A descriptor gets the image's address added to its start field, and to
 /// the leading dimension where that is an address too.
-std::string load_descriptor(Field field, std::string_view name);
+std::string load_descriptor(Field field, std::string_view name, Target target);
 /// Loads an address into the register of its own name, counted from the columns that the kernel allocated.
 std::string load_address(Field field);
 /// Loads word `index` of a field, or an immediate, as it is.

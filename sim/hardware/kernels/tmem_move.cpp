@@ -1,5 +1,5 @@
-// tcgen05.ld, .st, .cp and .shift, in the frame that all tcgen05 instructions share. A warp issues ld and st, with its
-// registers; one thread the others.
+// tcgen05.ld, .ld.red, .st, .cp and .shift, in the frame that all tcgen05 instructions share. A warp issues ld and st,
+// with its registers; one thread the others.
 #include <fmt/format.h>
 
 #include "text.hpp"
@@ -8,15 +8,17 @@
 namespace bitmma::kernels {
 namespace {
 
-/// Points to this thread's registers in [cases, 32, count].
-std::string find_registers(std::string_view parameter, int count) {
+/// Points to this thread's registers: [32, count] words of a case, which has bytes_per_case in all.
+std::string find_registers(const KernelParameter& parameter, int count, int64_t first_byte = 0) {
   return fmt::format(
-      "  and.b32 position, thread, 31;\n"
-      "  mad.lo.u32 position, case_index, 32, position;\n"
-      "  mul.wide.u32 offset, position, {};\n"
-      "  ld.param.u64 pointer, [{}];\n"
-      "  add.s64 pointer, pointer, offset;\n",
-      4 * count, parameter);
+             "  ld.param.u64 pointer, [{}];\n"
+             "  mul.wide.u32 offset, case_index, {};\n"
+             "  add.s64 pointer, pointer, offset;\n"
+             "  and.b32 position, thread, 31;\n"
+             "  mul.wide.u32 offset, position, {};\n"
+             "  add.s64 pointer, pointer, offset;\n",
+             parameter.name, parameter.bytes_per_case, 4 * count) +
+         (first_byte == 0 ? "" : fmt::format("  add.s64 pointer, pointer, {};\n", first_byte));
 }
 
 }  // namespace
@@ -27,15 +29,20 @@ Kernel kernel_of(const TmemMove& instruction, const Request& request) {
   Body body{.load = load_address(Field::taddr), .by_one_thread = !instruction.has_registers()};
   switch (instruction.kind) {
     case MoveKind::ld:
+    case MoveKind::ld_red:
       body.after =
-          "  tcgen05.wait::ld.sync.aligned;\n" + find_registers("result_out", count) + store_lines("v", "u32", count);
+          "  tcgen05.wait::ld.sync.aligned;\n" + find_registers(kernel.output, count) + store_lines("v", "u32", count);
+      if (instruction.kind == MoveKind::ld_red) {
+        body.after += find_registers(kernel.output, 1, kernel.output.slots.back().offset_bytes) +
+                      "  st.global.u32 [pointer], redval0;\n";
+      }
       body.result_is_tmem = false;
       break;
     case MoveKind::st:
-      body.load += find_registers("regs_in", count) + load_lines("v", "u32", count);
+      body.load += find_registers(kernel.inputs.back(), count) + load_lines("v", "u32", count);
       body.after = "  tcgen05.wait::st.sync.aligned;\n";
       break;
-    case MoveKind::cp: body.load += load_descriptor(Field::s_desc, "a_desc"); break;
+    case MoveKind::cp: body.load += load_descriptor(Field::s_desc, "a_desc", *request.shape.target); break;
     case MoveKind::shift: break;
   }
   kernel.text = tmem_kernel_text(kernel, request, body);

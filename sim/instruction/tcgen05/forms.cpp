@@ -135,7 +135,8 @@ void check_qualifiers(const Tcgen05Mma& instruction, Checker& check) {
     }
     if (instruction.sparse && instruction.m == 128 && instruction.cta_group == 2) {
       check.refuse(".ashift", "rows in halves of 32 lanes (layout C)", "dense, M = 256 or cta_group::1",
-                   "legal PTX, but no source says which rows move there; bitmma does not guess", "");
+                   "these sections say how rows move in 32 lanes, and not how in 16 of them; bitmma does not guess",
+                   "PTX ISA 9.7.16.9.3 and 9.7.16.10.9");
     }
   }
   const bool may_scale_d =
@@ -200,8 +201,8 @@ void check_operands(const Tcgen05Mma& instruction, Checker& check) {
   for (const auto& [name, format, transpose] : {std::tuple("transpose_a", instruction.a, instruction.transpose_a),
                                                 std::tuple("transpose_b", instruction.b, instruction.transpose_b)}) {
     if (transpose && info(format).bits < 8) {
-      check.refuse(name, "1", fmt::format("0 for {}", info(format).name),
-                   "the sources disagree about MN-major 4- and 6-bit types", "PTX ISA Table 54");
+      check.refuse(name, "1", fmt::format("0 for {}", info(format).name), "MN-major is for types of 8, 16 and 32 bits",
+                   "PTX ISA 9.4, Table 65");
     }
   }
   if (instruction.a_source == OperandSource::registers) {

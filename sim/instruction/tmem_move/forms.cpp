@@ -1,4 +1,5 @@
-// tcgen05.ld, .st, .cp and .shift: what must hold beyond the form table, what nobody has published, every mnemonic.
+// tcgen05.ld, .ld.red, .st, .cp and .shift: what must hold beyond the form table, what nobody has published, every
+// mnemonic.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +7,58 @@
 #include "../family.hpp"
 
 namespace bitmma::family {
+namespace {
+
+/// What ld.red has and the other moves have not.
+void check_reduction(const TmemMove& move, Checker& check) {
+  constexpr std::string_view source = "PTX ISA 9.4, 9.7.18.8.3; ptxas 13.5";
+  const LoadReduction& reduction = move.reduction;
+  if (move.kind != MoveKind::ld_red) {
+    check.require(reduction == LoadReduction{}, "reduction", "present", "absent but for .ld.red", "", source);
+    return;
+  }
+  const LdStShape shape = move.ldst.shape;
+  check.require(shape == LdStShape::s32x32b || shape == LdStShape::s16x32bx2, "shape",
+                std::string(ldst_shapes[static_cast<size_t>(shape)].name), "32x32b or 16x32bx2 with .red", "", source);
+  check.require(move.ldst.num != 1, ".num", "x1", "x2..x128 with .red", "", source);
+  check.require(!move.ldst.pack_16b, ".pack::16b", "present", "absent with .red", "", source);
+  const Format type = reduction.type;
+  check.require(type == Format::f32 || type == Format::u32 || type == Format::s32, "type", std::string(info(type).name),
+                "f32, u32 or s32", "", source);
+  if (type == Format::f32) return;
+  check.require(!reduction.absolute, ".abs", "present", "absent but for .f32", "", source);
+  check.require(!reduction.propagate_nan, ".NaN", "present", "absent but for .f32", "", source);
+}
+
+/// Every reduction that there is.
+std::vector<LoadReduction> reductions() {
+  std::vector<LoadReduction> all;
+  for (const auto operation : {ReduceOperation::min, ReduceOperation::max}) {
+    for (const Format type : {Format::f32, Format::u32, Format::s32}) {
+      for (const bool absolute : {false, true}) {
+        for (const bool propagate_nan : {false, true}) {
+          if (type != Format::f32 && (absolute || propagate_nan)) continue;
+          all.push_back({.operation = operation, .absolute = absolute, .propagate_nan = propagate_nan, .type = type});
+        }
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<Instruction> loads_that_reduce() {
+  std::vector<Instruction> all;
+  for (const LdStShape shape : {LdStShape::s32x32b, LdStShape::s16x32bx2}) {
+    for (int num = 2; num <= ldst_shapes[static_cast<size_t>(shape)].max_num; num *= 2) {
+      for (const LoadReduction& reduction : reductions()) {
+        all.push_back(TmemMove{.kind = MoveKind::ld_red, .ldst = {.shape = shape, .num = num}, .reduction = reduction});
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
 
 const Form* find(const TmemMove& instruction) {
   const auto row = std::ranges::find_if(
@@ -31,6 +84,7 @@ std::vector<Violation> violations(const TmemMove& instruction, Target) {
                    "0: only 16x32bx2 has one");
     }
   }
+  check_reduction(instruction, check);
   if (instruction.ldst.split_columns != 0) {
     check.refuse("split", std::to_string(instruction.ldst.split_columns), "0: the half-split offset says it");
   }
@@ -50,10 +104,24 @@ std::vector<Choice> choices(const TmemMove& instruction, Target, const State*) {
   if (instruction.kind == MoveKind::cp && instruction.source_format == CpSourceFormat::b4x16_p64) {
     return {{"4-bit codes land in bits 5:2 of their bytes, where A's are read"}};
   }
-  return {};
+  const LoadReduction& reduction = instruction.reduction;
+  if (instruction.kind != MoveKind::ld_red || reduction.type != Format::f32) return {};
+  // PTX says what .NaN does, and nothing of the rest.
+  std::vector<Choice> found;
+  if (!reduction.propagate_nan) {
+    found.push_back(
+        {.what = "without .NaN, redval ignores NaN; of nothing but NaN it is 0x7fffffff", .is_arithmetic = true});
+  }
+  if (reduction.absolute) {
+    found.push_back({.what = ".abs: redval is the absolute value, without the sign", .is_arithmetic = true});
+  } else {
+    found.push_back({.what = "redval takes -0 as less than +0", .is_arithmetic = true});
+  }
+  return found;
 }
 
 std::vector<Instruction> instances_of_tmem_move(const Form& form) {
+  if (form.move == MoveKind::ld_red) return loads_that_reduce();
   std::vector<Instruction> all;
   if (form.move == MoveKind::ld || form.move == MoveKind::st) {
     for (const LdStInfo& shape : ldst_shapes) {

@@ -1,4 +1,5 @@
-// tcgen05.ld, .st, .cp and .shift as text. Sources: PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.0 for what must be written.
+// tcgen05.ld, .ld.red, .st, .cp and .shift as text. Sources: PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.0 for what must be
+// written.
 #include <limits>
 
 #include "../text/syntax.hpp"
@@ -9,8 +10,8 @@ namespace {
 using enum PartKind;
 using enum OperandKind;
 
-constexpr std::array kinds{spelled("ld", MoveKind::ld), spelled("st", MoveKind::st), spelled("cp", MoveKind::cp),
-                           spelled("shift", MoveKind::shift)};
+constexpr std::array kinds{spelled("ld", MoveKind::ld), spelled("ld.red", MoveKind::ld_red),
+                           spelled("st", MoveKind::st), spelled("cp", MoveKind::cp), spelled("shift", MoveKind::shift)};
 constexpr auto shapes = spellings_of<ldst_shapes>();
 
 /// The index of the row in cp_shapes.
@@ -30,6 +31,12 @@ template <MoveKind kind>
 bool is(const TmemMove& i) {
   return i.kind == kind;
 }
+constexpr std::array reduce_operations{spelled("min", ReduceOperation::min), spelled("max", ReduceOperation::max)};
+constexpr std::array reduce_types{spelled("f32", Format::f32), spelled("u32", Format::u32),
+                                  spelled("s32", Format::s32)};
+
+bool loads(const TmemMove& i) { return i.loads(); }
+bool moves_words(const TmemMove& i) { return i.has_registers() && i.kind != MoveKind::ld_red; }
 bool has_registers(const TmemMove& i) { return i.has_registers(); }
 bool may_have_cta_group(const TmemMove& i) { return !i.has_registers(); }
 bool has_cta_group(const TmemMove& i) { return i.cta_group == 1 || i.cta_group == 2; }
@@ -41,6 +48,7 @@ std::string end_text(const TmemMove& i) {
   switch (i.kind) {
     case MoveKind::ld: return "{.pack::16b}.b32 at the end";
     case MoveKind::st: return "{.unpack::16b}.b32 at the end";
+    case MoveKind::ld_red: return "{.abs}{.NaN}.f32, .u32 or .s32 at the end";
     case MoveKind::cp: return "nothing, .b8x16.b4x16_p64 or .b8x16.b6x16_p32";
     default: return ".cta_group::1.down or .cta_group::2.down";
   }
@@ -55,8 +63,8 @@ constexpr std::string_view sync_aligned = ".sync.aligned after the name",
 // One row a part or operand.
 // clang-format off
 constexpr auto parts = std::to_array<Part>({
-    {.kind = choice, .value = member<&TmemMove::kind>, .spellings = kinds, .in_name = true, .field = "instruction",
-     .legal = ".ld, .st, .cp or .shift after tcgen05"},
+    {.kind = choice, .value = member<&TmemMove::kind>, .spellings = kinds, .joins = "red", .in_name = true,
+     .field = "instruction", .legal = ".ld, .ld.red, .st, .cp or .shift after tcgen05"},
     {.kind = literal, .word = "sync", .when = on<has_registers>, .miss = Miss::stop, .legal = sync_aligned},
     {.kind = literal, .word = "aligned", .when = on<has_registers>, .miss = Miss::stop, .legal = sync_aligned},
     {.kind = choice, .value = member<&TmemMove::ldst, &LdSt::shape>, .spellings = shapes, .when = on<has_registers>,
@@ -67,7 +75,15 @@ constexpr auto parts = std::to_array<Part>({
      .when = on<is<MoveKind::ld>>},
     {.kind = flag, .word = "unpack::16b", .value = member<&TmemMove::ldst, &LdSt::pack_16b>,
      .when = on<is<MoveKind::st>>},
-    {.kind = literal, .word = "b32", .when = on<has_registers>, .miss = Miss::stop, .legal_of = on<end_text>},
+    {.kind = choice, .value = member<&TmemMove::reduction, &LoadReduction::operation>, .spellings = reduce_operations,
+     .when = on<is<MoveKind::ld_red>>, .miss = Miss::stop, .field = "operation", .legal = ".min or .max behind .num"},
+    {.kind = flag, .word = "abs", .value = member<&TmemMove::reduction, &LoadReduction::absolute>,
+     .when = on<is<MoveKind::ld_red>>},
+    {.kind = flag, .word = "NaN", .value = member<&TmemMove::reduction, &LoadReduction::propagate_nan>,
+     .when = on<is<MoveKind::ld_red>>},
+    {.kind = choice, .value = member<&TmemMove::reduction, &LoadReduction::type>, .spellings = reduce_types,
+     .when = on<is<MoveKind::ld_red>>, .miss = Miss::stop, .field = "type", .legal_of = on<end_text>},
+    {.kind = literal, .word = "b32", .when = on<moves_words>, .miss = Miss::stop, .legal_of = on<end_text>},
     {.kind = number, .word = "cta_group::", .value = member<&TmemMove::cta_group>, .when = on<may_have_cta_group>,
      .allows = on<has_cta_group>, .miss = Miss::stop,
      .legal_of = on<cta_group_text>},
@@ -81,8 +97,10 @@ constexpr auto parts = std::to_array<Part>({
 });
 
 constexpr auto operands = std::to_array<OperandRow>({
-    {.name = "r", .kind = registers, .as = "v", .when = on<is<MoveKind::ld>>, .count = on<count>, .absent = elsewhere,
+    {.name = "r", .kind = registers, .as = "v", .when = on<loads>, .count = on<count>, .absent = elsewhere,
      .fix = num_fix},
+    {.name = "redval", .kind = registers, .as = "redval", .when = on<is<MoveKind::ld_red>>, .bare = true,
+     .absent = "but for .ld.red"},
     {.name = "taddr", .kind = address, .as = "taddr"},
     {.name = "immHalfSplitoff", .kind = immediate,
      .when = on<has_split>,
@@ -104,15 +122,17 @@ constinit const Grammar tmem_move_grammar{
     .form = on<[](const TmemMove& i) -> std::string {
       switch (i.kind) {
         case MoveKind::ld: return "tcgen05.ld.sync.aligned.SHAPE.xNUM{.pack::16b}.b32";
+        case MoveKind::ld_red: return "tcgen05.ld.red.sync.aligned.SHAPE.xNUM.{min|max}{.abs}{.NaN}.{f32|u32|s32}";
         case MoveKind::st: return "tcgen05.st.sync.aligned.SHAPE.xNUM{.unpack::16b}.b32";
         case MoveKind::cp: return "tcgen05.cp.cta_group::G.SHAPE{.MULTICAST}{.b8x16.b4x16_p64|.b8x16.b6x16_p32}";
         default: return "tcgen05.shift.cta_group::G.down";
       }
     }>,
     .source = on<[](const TmemMove& i) -> std::string {
-      return i.kind == MoveKind::cp      ? "PTX ISA 9.7.16.9.1"
-             : i.kind == MoveKind::shift ? "PTX ISA 9.7.16.9.3"
-                                         : "PTX ISA 9.7.16.8";
+      return i.kind == MoveKind::cp       ? "PTX ISA 9.7.16.9.1"
+             : i.kind == MoveKind::shift  ? "PTX ISA 9.7.16.9.3"
+             : i.kind == MoveKind::ld_red ? "PTX ISA 9.4, 9.7.18.8.3"
+                                          : "PTX ISA 9.7.16.8";
     }>,
     .end = on<end_text>,
     // Built anew, so that the offset follows from the shape where no operand says it.
@@ -127,7 +147,8 @@ constinit const Grammar tmem_move_grammar{
                       .cta_group = read.cta_group,
                       .ldst = read.ldst,
                       .cp_shape = read.cp_shape,
-                      .source_format = read.source_format};
+                      .source_format = read.source_format,
+                      .reduction = read.reduction};
     },
 };
 

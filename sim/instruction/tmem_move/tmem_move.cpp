@@ -1,6 +1,6 @@
-// What tcgen05.ld, .st, .cp and .shift do: registers of one warp <-> its 32 lanes, shared memory -> Tensor Memory, and
-// lanes down by one. Sources: PTX ISA 9.7.16.8 and 9.7.16.9, CUTLASS, TVM. No Blackwell GPU was measured for this
-// project.
+// What tcgen05.ld, .ld.red, .st, .cp and .shift do: registers of one warp <-> its 32 lanes, shared memory -> Tensor
+// Memory, and lanes down by one. Sources: PTX ISA 9.7.16.8 and 9.7.16.9, CUTLASS, TVM. No Blackwell GPU was measured
+// for this project.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "../family.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/memory/smem.hpp"
+#include "reduction.hpp"
 #include "source.hpp"
 
 namespace bitmma::family {
@@ -17,9 +18,10 @@ namespace {
 constexpr int partition_lanes = 32, shift_columns = 8, warp_threads = 32;
 
 std::string_view section(MoveKind kind) {
-  return kind == MoveKind::cp      ? "PTX ISA 9.7.16.9.1"
-         : kind == MoveKind::shift ? "PTX ISA 9.7.16.9.3"
-                                   : "PTX ISA 9.7.16.8";
+  return kind == MoveKind::cp       ? "PTX ISA 9.7.16.9.1"
+         : kind == MoveKind::shift  ? "PTX ISA 9.7.16.9.3"
+         : kind == MoveKind::ld_red ? "PTX ISA 9.4, 9.7.18.8.3"
+                                    : "PTX ISA 9.7.16.8";
 }
 
 /// Cells that the registers of an ld or st belong to.
@@ -110,6 +112,13 @@ void load(const TmemMove& move, State& state) {
       if (move.ldst.pack_16b) word = (word & 0xFFFF) | tmem[cells.cell_of(thread, reg, 1)] << 16;
       regs.push_back(word);
     }
+  }
+  if (move.kind == MoveKind::ld_red) {
+    const auto registers = static_cast<size_t>(move.ldst.registers());
+    std::vector<uint32_t> redval;
+    for (size_t thread = 0; thread < warp_threads; ++thread)
+      redval.push_back(reduced(move.reduction, std::span(regs).subspan(thread * registers, registers)));
+    state.set(Field::redval, std::move(redval), {warp_threads});
   }
   state.set(Field::regs, std::move(regs), {warp_threads, move.ldst.registers()});
 }
@@ -207,7 +216,7 @@ SmemMatrix source_matrix(const TmemMove& move, uint64_t s_desc) {
 
 FieldRules fields(const TmemMove& move) {
   const int64_t ctas = move.cta_group, registers = move.has_registers() ? move.ldst.registers() : 0;
-  const Access access = move.kind == MoveKind::ld ? Access::read : Access::read_write;
+  const Access access = move.loads() ? Access::read : Access::read_write;
   FieldRules rules{{.field = Field::taddr, .meaning = "the Tensor Memory address"},
                    {.field = Field::tmem,
                     .access = access,
@@ -225,6 +234,12 @@ FieldRules fields(const TmemMove& move) {
                    .access = move.kind == MoveKind::st ? Access::read : Access::write,
                    .extents = {warp_threads, registers},
                    .meaning = "registers of each thread of the warp"});
+  if (move.kind == MoveKind::ld_red) {
+    rules.push_back({.field = Field::redval,
+                     .access = Access::write,
+                     .extents = {warp_threads},
+                     .meaning = "the least or largest register of each thread"});
+  }
   return rules;
 }
 
@@ -244,7 +259,8 @@ std::vector<Violation> state_violations(const TmemMove& move, const State& state
 
 void move(const TmemMove& instruction, State& state) {
   switch (instruction.kind) {
-    case MoveKind::ld: return load(instruction, state);
+    case MoveKind::ld:
+    case MoveKind::ld_red: return load(instruction, state);
     case MoveKind::st: return store(instruction, state);
     case MoveKind::cp: return copy(instruction, state);
     default: return shift_down(instruction, state);
@@ -252,11 +268,20 @@ void move(const TmemMove& instruction, State& state) {
 }
 
 Matrix recorded(const TmemMove& instruction, const State& state) {
-  const Field field = instruction.kind == MoveKind::ld ? Field::regs : Field::tmem;
-  const std::span<const uint32_t> words = state.words(field);
-  const int rows = instruction.kind == MoveKind::ld ? warp_threads : tmem_lanes * instruction.cta_group;
-  Matrix matrix(Format::u32, rows, static_cast<int>(words.size()) / rows);
-  std::ranges::copy(words.first(matrix.size()), matrix.words().begin());
+  const std::span<const uint32_t> words = state.words(instruction.loads() ? Field::regs : Field::tmem),
+                                  redval = state.words(Field::redval);
+  const int rows = instruction.loads() ? warp_threads : tmem_lanes * instruction.cta_group;
+  const int cols = static_cast<int>(words.size()) / rows;
+  const bool reduces = instruction.kind == MoveKind::ld_red;
+  Matrix matrix(Format::u32, rows, reduces ? cols + 1 : cols);
+  if (!reduces) {
+    std::ranges::copy(words.first(matrix.size()), matrix.words().begin());
+    return matrix;
+  }
+  for (int row = 0; row < rows; ++row) {
+    for (int col = 0; col < cols; ++col) matrix(row, col) = words[static_cast<size_t>(row * cols + col)];
+    matrix(row, cols) = redval[static_cast<size_t>(row)];
+  }
   return matrix;
 }
 
@@ -275,7 +300,7 @@ std::vector<Violation> warnings(const TmemMove& instruction, const State& state)
 }
 
 Places places(const TmemMove& instruction, const State&, Role) {
-  if (instruction.kind == MoveKind::ld) {
+  if (instruction.loads()) {  // redval counts as the register behind the last
     return [](int row, int col) { return Place(RegisterPlace{.thread = row, .reg = col, .bit = 0}); };
   }
   return [](int row, int col) {

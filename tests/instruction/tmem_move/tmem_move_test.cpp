@@ -1,5 +1,9 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 
 #include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/execute.hpp"
@@ -50,7 +54,7 @@ TEST_CASE("every legal move prints and parses back, and golden, verify and simul
     write_tensor_file(folder.path("wrong"), wrong);
     const Comparison seen = verify(read_vector_file(folder.path("wrong")), 1);
     REQUIRE(seen.mismatches == 1);
-    if (move.kind == MoveKind::ld) {
+    if (move.loads()) {
       const int registers = move.ldst.registers();
       REQUIRE(seen.first->place == Place(RegisterPlace{1 / registers, 1 % registers, 0}));
     } else {
@@ -60,7 +64,7 @@ TEST_CASE("every legal move prints and parses back, and golden, verify and simul
     REQUIRE(verify(read_vector_file(folder.path("repaired")), 1).mismatches == 0);
     ++count;
   }
-  CHECK(count == 2 * 2 * (8 + 8 + 7 + 6 + 8) + 2 * (6 * 3 + 1));
+  CHECK(count == 2 * 2 * (8 + 8 + 7 + 6 + 8) + 2 * (6 * 3 + 1) + 168);
 }
 
 TEST_CASE("st and then ld give the registers back, in every shape, from every warp and lane base") {
@@ -314,4 +318,87 @@ TEST_CASE("the second piece of 16x32bx2 goes where the offset says, and never to
   }
   store.half_split_offset = 29;
   CHECK_THAT(message_of([&] { execute(store, blackwell, state); }), ContainsSubstring("columns = 3..32"));
+}
+
+namespace {
+
+/// redval of one thread, in floating point of the machine and without a line of the library.
+uint32_t redval_of(const LoadReduction& one, const std::vector<uint32_t>& words) {
+  const bool least = one.operation == ReduceOperation::min;
+  if (one.type == Format::u32) return least ? *std::ranges::min_element(words) : *std::ranges::max_element(words);
+  if (one.type == Format::s32) {
+    const auto less = [](uint32_t a, uint32_t b) { return static_cast<int32_t>(a) < static_cast<int32_t>(b); };
+    return least ? *std::ranges::min_element(words, less) : *std::ranges::max_element(words, less);
+  }
+  uint32_t best = 0x7FFFFFFF;
+  for (const uint32_t word : words) {
+    const float raw = std::bit_cast<float>(word), value = one.absolute ? std::fabs(raw) : raw;
+    if (std::isnan(value) && one.propagate_nan) return 0x7FFFFFFF;
+    if (std::isnan(value)) continue;
+    const auto is_better = [&](float than) {
+      if (value == than) return value == 0 && std::signbit(value) == least && std::signbit(than) != least;
+      return least ? value < than : value > than;
+    };
+    if (best == 0x7FFFFFFF || is_better(std::bit_cast<float>(best))) best = std::bit_cast<uint32_t>(value);
+  }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("redval of ld.red is the least or largest register of each thread, and the registers are those of ld",
+          "[rule:ld-red]") {
+  int nans = 0, negative_zeros = 0;
+  for (const Instruction& instruction : all_instructions(Family::tmem_move)) {
+    const TmemMove& red = std::get<TmemMove>(instruction);
+    if (red.kind != MoveKind::ld_red) continue;
+    INFO(print(instruction));
+    State state = test::sample_case(instruction, static_cast<uint64_t>(red.ldst.num)).before, plain = state;
+    execute(instruction, Target::sm_103a, state);
+    TmemMove load = red;
+    load.kind = MoveKind::ld, load.reduction = {};
+    execute(load, Target::sm_103a, plain);
+    REQUIRE(words_of(state, Field::regs) == words_of(plain, Field::regs));
+    const std::vector<uint32_t> regs = words_of(state, Field::regs), redval = words_of(state, Field::redval);
+    REQUIRE(redval.size() == 32);
+    for (size_t thread = 0; thread < 32; ++thread) {
+      const auto first = regs.begin() + static_cast<std::ptrdiff_t>(thread) * red.ldst.num;
+      REQUIRE(redval[thread] == redval_of(red.reduction, {first, first + red.ldst.num}));
+      nans += redval[thread] == 0x7FFFFFFF;
+      negative_zeros += redval[thread] == 0x80000000;
+    }
+  }
+  CHECK(nans > 100);  // the corners are met
+  CHECK(negative_zeros > 0);
+}
+
+TEST_CASE("redval: known values of zeros, NaN, infinities and signs", "[rule:ld-red]") {
+  constexpr uint32_t zero = 0, minus_zero = 0x80000000, one = 0x3F800000, minus_two = 0xC0000000, inf = 0x7F800000,
+                     minus_inf = 0xFF800000, nan = 0x7FC00001, canonical = 0x7FFFFFFF;
+  const auto redval = [](const char* tail, const std::vector<uint32_t>& words) {
+    State state;
+    state.set(Field::taddr, 0);
+    state.set(Field::warp, 0);
+    std::vector<uint32_t> tmem(128 * 32);
+    std::ranges::copy(words, tmem.begin());
+    state.set(Field::tmem, std::move(tmem), {1, 128, 32});
+    execute(parse_instruction(fmt::format("tcgen05.ld.red.sync.aligned.32x32b.x{}.{}", words.size(), tail)),
+            Target::sm_103a, state);
+    return state.words(Field::redval)[0];
+  };
+  CHECK(redval("min.f32", {one, minus_two}) == minus_two);
+  CHECK(redval("max.f32", {one, minus_two}) == one);
+  CHECK(redval("min.abs.f32", {one, minus_two}) == one);
+  CHECK(redval("max.abs.f32", {one, minus_two}) == 0x40000000);
+  CHECK(redval("min.f32", {zero, minus_zero}) == minus_zero);
+  CHECK(redval("max.f32", {minus_zero, zero}) == zero);
+  CHECK(redval("min.abs.f32", {minus_zero, minus_zero}) == zero);
+  CHECK(redval("min.f32", {nan, one, minus_inf, inf}) == minus_inf);
+  CHECK(redval("max.f32", {nan, one, minus_inf, inf}) == inf);
+  CHECK(redval("max.NaN.f32", {nan, one, minus_inf, inf}) == canonical);
+  CHECK(redval("min.abs.NaN.f32", {0xFFC00001, one}) == canonical);
+  CHECK(redval("max.f32", {nan, 0xFF800001}) == canonical);
+  CHECK(redval("min.u32", {minus_two, one}) == one);
+  CHECK(redval("min.s32", {minus_two, one}) == minus_two);
+  CHECK(redval("max.u32", {minus_two, one}) == minus_two);
 }
