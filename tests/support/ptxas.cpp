@@ -17,9 +17,15 @@
 namespace bitmma::test {
 namespace {
 
+/// The command of ptxas.
+std::string ptxas() {
+  const char* const asked = std::getenv("BITMMA_PTXAS");
+  return asked && *asked ? asked : "ptxas";
+}
+
 bool assembles(const std::string& path, const std::string& ptx, Target target) {
   write_text(path, ptx);
-  const std::string command = fmt::format("ptxas -arch={} -o /dev/null {} > /dev/null 2>&1", print(target), path);
+  const std::string command = fmt::format("{} -arch={} -o /dev/null {} > /dev/null 2>&1", ptxas(), print(target), path);
   const bool ok = std::system(command.c_str()) == 0;
   std::filesystem::remove(path);
   return ok;
@@ -41,13 +47,13 @@ std::string joined(std::span<const PtxModule> modules, std::span<const size_t> m
 }  // namespace
 
 bool require_ptxas(std::string_view what) {
-  static const bool here = std::system("ptxas --version > /dev/null 2>&1") == 0;
+  static const bool here = std::system((ptxas() + " --version > /dev/null 2>&1").c_str()) == 0;
   if (!here) WARN("ptxas is not installed: " << what << " was NOT checked against it");
   return here;
 }
 
 PtxVersion ptxas_isa() {
-  const std::string text = output_of_command("ptxas --version");
+  const std::string text = output_of_command(ptxas() + " --version");
   const size_t release = text.find("release ");
   if (release == std::string::npos) return {};
   PtxVersion cuda;
@@ -56,6 +62,24 @@ PtxVersion ptxas_isa() {
   std::from_chars(dot + 1, numbers.data() + numbers.size(), cuda.minor);
   // From CUDA 12.6 on the minor number of the ISA is one behind, and with 13 they meet again.
   return {.major = cuda.major - 4, .minor = cuda.minor - (cuda.major == 12 && cuda.minor > 5 ? 1 : 0)};
+}
+
+std::vector<Target> known_to_ptxas(std::span<const Target> wanted) {
+  std::vector<Target> known;
+  std::string unknown;
+  const TemporaryFolder folder;
+  for (const Target target : wanted) {
+    const PtxVersion version = std::min(info(target).ptx, ptxas_isa());
+    const std::string empty =
+        fmt::format(".version {}.{}\n.target {}\n.address_size 64\n", version.major, version.minor, print(target));
+    if (assembles(folder.path("empty.ptx"), empty, target)) known.push_back(target);
+    else unknown += fmt::format(" {}", print(target));
+  }
+  if (!unknown.empty()) {
+    WARN(ptxas() << " of PTX " << ptxas_isa().major << "." << ptxas_isa().minor << " does not know" << unknown
+                 << ": NOT checked against it; BITMMA_PTXAS names another");
+  }
+  return known;
 }
 
 std::vector<char> ptxas_takes(std::span<const PtxModule> modules, size_t at_once) {

@@ -12,11 +12,15 @@
 
 namespace bitmma::test {
 
-/// True where ptxas is installed. Otherwise says aloud that `what` was NOT checked against it.
+/// True where there is a ptxas: $BITMMA_PTXAS, or the one that is installed. Otherwise says aloud that `what` was NOT
+/// checked against it.
 bool require_ptxas(std::string_view what);
 
 /// The newest PTX ISA that the ptxas found here reads: 9.0 of CUDA 13.0.
 PtxVersion ptxas_isa();
+
+/// Of `wanted`, the targets that this ptxas knows. Says aloud which it does not.
+std::vector<Target> known_to_ptxas(std::span<const Target> wanted);
 
 /// A module of one kernel called kernel_name, and the target to assemble it for.
 struct PtxModule {
