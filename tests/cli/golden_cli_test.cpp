@@ -113,8 +113,9 @@ const test::BadRequests bad_requests({
     {t + "cta_group::1.kind::mxf4nvf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 $OUT", "it must be written"},
     {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3 $OUT",
      "scale_type = ue4m3: legal is ue8m0 (1)"},
-    {t + "cta_group::1.kind::mxf4nvf4.block_scale.block32 --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3 $OUT",
-     "scale type = ue4m3: legal is ue8m0; ue4m3 goes with mxf4nvf4"},
+    {t + "cta_group::1.kind::mxf4nvf4.block_scale.block32 --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3 --target "
+         "sm_100a $OUT",
+     "a scale of ue4m3 for every 32 exists there only"},
     {t + "cta_group::1.kind::mxf4nvf4.block_scale.block16 --m 128 --n 16 --a e2m1 --b e2m1 --scale-a-id 2 $OUT",
      "scale_a_id = 2: legal is 0 with four scales"},
     {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --scale-b-id 1 $OUT",

@@ -478,7 +478,9 @@ std::vector<Instruction> instances_of_tcgen05(const Form& form) {
                          .collector_b = collector_b};
           // Where the collector or K is sm_107a's, so are its metadata.
           one.sparsity_version = has_versions && targets_of(Instruction(one)).empty() ? 1 : 0;
-          if (violations(one, form.targets.first()).empty()) all.push_back(one);
+          // What is refused without a collector of B is refused with one.
+          if (!violations(one, form.targets.first()).empty()) break;
+          all.push_back(one);
         }
       }
     }

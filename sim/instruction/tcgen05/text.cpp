@@ -171,7 +171,9 @@ constinit const Grammar tcgen05_grammar{
                         .scale_vec = read.scale_vec,
                         .ashift = read.ashift,
                         .collector = read.collector,
-                        .collector_b = read.collector_b};
+                        .collector_b = read.collector_b,
+                        // collector::b and a sparse fp4 meet on sm_107a alone, which has metadata of its own.
+                        .sparsity_version = read.collector_b && read.sparse && info(read.kind).table == 44 ? 1 : 0};
     },
 };
 
