@@ -83,7 +83,7 @@ const char* bitmma_version(void);
 
 // ------------------------------------------------------------------------------------------------------------ formats
 
-// Number formats, by their PTX names. Block scales are ue8m0 or ue4m3.
+// Number formats, by their PTX names. Block scales are ue8m0, ue4m3 or ue5m3.
 typedef enum bitmma_format {
   BITMMA_F16,
   BITMMA_BF16,
@@ -104,6 +104,8 @@ typedef enum bitmma_format {
   BITMMA_B1,  // every byte that is not 0 counts as 1
   BITMMA_S32,
   BITMMA_U32,
+  BITMMA_UE5M3,
+  BITMMA_S1Z4M11,
 } bitmma_format;
 
 // "e4m3"; NULL where there is no such format.

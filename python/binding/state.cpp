@@ -150,7 +150,7 @@ nb::dict run(const BoundInstruction& instruction, std::optional<std::string_view
 /// The metadata of a sparse A, four bits a chunk; nothing where it is dense, or where no such bits say it.
 nb::object metadata_of(const Mma& mma, const Operands& operands) {
   if (!mma.sparse || !operands.mixed.empty()) return nb::none();
-  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
+  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits, mma.sparsity_version);
   const int chunks = metadata_chunks(mma);
   nb::object array = numpy_array({mma.m, chunks}, "uint8");
   const Buffer to(array, "metadata", true);

@@ -42,6 +42,8 @@ _natural: dict[str, list[Any]] = {
     "b1": [np.bool_, np.uint8],
     "s32": [np.int32],
     "u32": [np.uint32],
+    "ue5m3": [np.uint8],
+    "s1z4m11": [np.uint16],
 }
 _dtypes = {name: np.dtype(kinds[0]) for name, kinds in _natural.items()}
 
@@ -53,7 +55,7 @@ for _name, _kinds in _natural.items():
         _views[_name][_raw[code_bytes[_name]]] = None
 
 _format_of_dtype = {np.dtype(kinds[0]): name for name, kinds in _natural.items()
-                    if name not in ("f32", "ue4m3", "u8", "u32", "b1")}
+                    if name not in ("f32", "ue4m3", "u8", "u32", "b1", "ue5m3", "s1z4m11")}
 _format_of_dtype[np.dtype(np.float32)] = "tf32"
 _format_of_dtype[np.dtype(np.uint8)] = "u8"
 _format_of_dtype[np.dtype(np.bool_)] = "b1"

@@ -140,9 +140,10 @@ SumOfIntegers sum_of_integers(const AccumulatorModel& model, const Operands& one
   sum.sum = sum.c;
   for (const ExplainedTerm& term : terms) {
     const uint64_t bits = one.exclusive_or ? term.a_bits ^ term.b_bits : term.a_bits & term.b_bits;
+    const int64_t product = decode_integer(one.a.format(), term.a_bits) * decode_integer(one.b.format(), term.b_bits);
     sum.products.push_back(model.arithmetic == Arithmetic::popcount ? static_cast<int64_t>(bits & 1)
-                                                                    : decode_integer(one.a.format(), term.a_bits) *
-                                                                          decode_integer(one.b.format(), term.b_bits));
+                           : one.negate_a != one.negate_b           ? -product
+                                                                    : product);
     sum.sum += sum.products.back();
   }
   return sum;
@@ -538,7 +539,7 @@ Explanation explain(const Case& one, int row, int col, const AccumulatorModel* r
                 .row = row,
                 .col = col,
                 .steps = Explainer(one, model, operands, row, col).steps()};
-  if (model.scaling == Scaling::whole_k) {
+  if (model.scaling == Scaling::whole_k && operands.scales->a.cols() == 1) {
     const BlockScales& scales = *operands.scales;
     e.scales = ExplainedScales{.format = scales.a.format(), .a = scales.a(0, 0), .b = scales.b(0, 0)};
   }

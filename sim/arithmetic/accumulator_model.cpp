@@ -18,12 +18,12 @@ constexpr std::string_view h200 = "NVIDIA H200, data/golden/sm_90a";
 
 // The floors are emin(D) - 7. Where the smallest product and c lie above the floor nothing can show it; the row then
 // carries the family's value and says so.
-constexpr TargetSet hopper{Target::sm_90a}, blackwell{Target::sm_100a, Target::sm_103a}, b200_only{Target::sm_100a},
-    consumer_blackwell{Target::sm_120a};
+constexpr TargetSet hopper{Target::sm_90a}, b200_only{Target::sm_100a}, consumer_blackwell{Target::sm_120a};
 
 constexpr TargetSet volta{Target::sm_70}, turing{Target::sm_75}, ada{Target::sm_89},
     ampere_ada{Target::sm_80, Target::sm_89},
     blackwell_all{Target::sm_100a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
+    with_i8{Target::sm_100a, Target::sm_110a}, rubin{Target::sm_107a},
     but_hopper = ampere_ada | blackwell_all | consumer_blackwell;
 constexpr FormatSet integers{Format::s8, Format::u8, Format::s4, Format::u4};
 
@@ -176,7 +176,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
 
     // Blackwell: no such GPU has been measured here, and the words are a B200's. Unlike Hopper, 8-bit types keep 25
     // fraction bits.
-    {.targets = blackwell,
+    {.targets = blackwell_all,
      .family = Family::tcgen05,
      .inputs = {Format::tf32},
      .output = Format::f32,
@@ -186,7 +186,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .evidence = Evidence::published_words,
      .proven_on = b200_only,
      .source = b200},
-    {.targets = blackwell,
+    {.targets = blackwell_all,
      .family = Family::tcgen05,
      .inputs = {Format::f16, Format::bf16},
      .output = Format::f32,
@@ -197,7 +197,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .proven_on = b200_only,
      .source = b200},
     // F and rounding by MMA-Sim (arXiv 2511.10909); the floor by analogy with wgmma, which nobody has published.
-    {.targets = blackwell,
+    {.targets = blackwell_all,
      .family = Family::tcgen05,
      .inputs = {Format::f16},
      .output = Format::f16,
@@ -207,7 +207,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .output_fraction_bits = 10,
      .evidence = Evidence::model_choice,
      .source = "F and rounding: MMA-Sim, arXiv 2511.10909; floor: as wgmma"},
-    {.targets = blackwell,
+    {.targets = blackwell_all,
      .family = Family::tcgen05,
      .inputs = f8f6f4,
      .output = Format::f32,
@@ -218,7 +218,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .proven_on = b200_only,
      .source = b200},
     // MMA-Sim has e2m1 x e4m3 only.
-    {.targets = blackwell,
+    {.targets = blackwell_all,
      .family = Family::tcgen05,
      .inputs = f8f6f4,
      .output = Format::f16,
@@ -228,7 +228,16 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .output_fraction_bits = 10,
      .evidence = Evidence::model_choice,
      .source = "F and rounding: MMA-Sim, arXiv 2511.10909, for e2m1 x e4m3; the rest by analogy"},
-    {.targets = b200_only,
+    // No result of kind::ti16 is published. Sums of 16 products of 11 bits fit 32; that D wraps behind them follows from
+    // the descriptor, which has no bit to saturate.
+    {.targets = rubin,
+     .family = Family::tcgen05,
+     .inputs = {Format::s1z4m11},
+     .output = Format::s32,
+     .arithmetic = Arithmetic::integer,
+     .evidence = Evidence::model_choice,
+     .source = "PTX ISA 9.4, 9.7.18.2.1 and Table 51: the format; wrapping stands nowhere"},
+    {.targets = with_i8,
      .family = Family::tcgen05,
      .inputs = int8,
      .output = Format::s32,
@@ -236,7 +245,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .evidence = Evidence::published_words,
      .proven_on = b200_only,
      .source = b200},
-    {.targets = blackwell,
+    {.targets = blackwell_all,
      .family = Family::tcgen05,
      .inputs = f8f6f4,
      .output = Format::f32,
@@ -250,7 +259,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
     // -139 is the exponent of a group, or a c, that is zero. Two published models differ where c's exponent lies
     // strictly between the largest scale exponent and the largest product exponent, with a group more than 23 binades
     // lower.
-    {.targets = blackwell,
+    {.targets = blackwell_all,
      .family = Family::tcgen05,
      .inputs = {Format::e2m1},
      .output = Format::f32,

@@ -91,6 +91,15 @@ class Agreement {
         refuse(fmt::format("format of {}", name), name_of(matrix->format()), legal_formats());
     }
     const bool is_narrow_c = model_.quad_pairs && operands_.c && operands_.c->format() == Format::f16;
+    for (const auto& [name, matrix] : {std::pair("A", &operands_.a), std::pair("B", &operands_.b)}) {
+      const auto zero_bits = static_cast<uint32_t>(info(matrix->format()).zero_bits);
+      if (zero_bits == 0) continue;
+      const auto words = matrix->words();
+      const auto wrong = std::ranges::find_if(words, [&](uint32_t code) { return (code & zero_bits) != 0; });
+      if (wrong == words.end()) continue;
+      refuse(fmt::format("{} of {}", name_of(matrix->format()), name), fmt::format("{:#06x}", *wrong),
+             fmt::format("codes without the bits {:#06x}", zero_bits), "nothing says what they mean");
+    }
     if (operands_.c && operands_.c->format() != model_.output && !is_narrow_c)
       refuse("format of C", name_of(operands_.c->format()), name_of(model_.output));
   }
@@ -157,14 +166,19 @@ class Agreement {
     const bool whole_k = model_.scaling == Scaling::whole_k && inputs_ == Inputs::of_model;
     for (const auto& [name, matrix] : {std::pair("A", &a), std::pair("B", &b)}) {
       const Format format = matrix->format();
-      if (format != Format::ue8m0 && (whole_k || format != Format::ue4m3))
-        refuse(fmt::format("format of the scales of {}", name), name_of(format), whole_k ? "ue8m0" : "ue8m0 or ue4m3");
+      const bool is_fraction = format == Format::ue4m3 || format == Format::ue5m3;
+      if (format != Format::ue8m0 && (whole_k || !is_fraction))
+        refuse(fmt::format("format of the scales of {}", name), name_of(format),
+               whole_k ? "ue8m0" : "ue8m0, ue4m3 or ue5m3");
     }
-    const int groups = whole_k ? 1 : operands_.a.cols() / group_size, chunks = a.cols();
+    constexpr int most_k_of_scale = 32;  // stored, of those that span all of K
+    const int groups = whole_k ? std::max(1, operands_.a.cols() / most_k_of_scale) : operands_.a.cols() / group_size,
+              chunks = a.cols();
     if (a.rows() != operands_.a.rows() || chunks < 1 || groups % chunks != 0)
       refuse("scales of A", extents(a),
              fmt::format("{} rows, as A has, and {}", operands_.a.rows(),
-                         whole_k ? "1 column" : fmt::format("columns that divide {}", groups)));
+                         whole_k ? (groups == 1 ? "1 column" : fmt::format("1 or {} columns", groups))
+                                 : fmt::format("columns that divide {}", groups)));
     if (b.rows() != chunks || b.cols() != operands_.b.cols())
       refuse("scales of B", extents(b), fmt::format("{} x {}", chunks, operands_.b.cols()));
   }

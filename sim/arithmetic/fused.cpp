@@ -61,28 +61,36 @@ void decode_matrix(Side side, const Matrix& matrix, int shift, bool negate, Deco
   for (uint32_t& word : decoded.negative) word &= static_cast<uint32_t>(low_mask(cols));
 }
 
-/// One power of two a row.
-void scale_rows(DecodedMatrix& decoded, const Matrix& scales) {
+/// A power of two for every chunk of the `cols` columns of a row.
+void scale_rows(DecodedMatrix& decoded, const Matrix& scales, int cols) {
+  const int chunks = scales.cols();
   for (int row = 0; row < scales.rows(); ++row) {
-    const Decoded scale = decode(scales.format(), scales(row, 0));
-    decoded.any_special |= scale.number == NumberClass::nan;
     int32_t* const exponent = decoded.exponent.data() + decoded.at(row);
     int16_t* const narrow = decoded.narrow_exponent.data() + decoded.at(row);
-    for (int col = 0; col < decoded.stride; ++col)
-      exponent[col] += scale.exponent, narrow[col] = static_cast<int16_t>(narrow[col] + scale.exponent);
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const Decoded scale = decode(scales.format(), scales(row, chunk));
+      decoded.any_special |= scale.number == NumberClass::nan;
+      const int end = chunk + 1 < chunks ? cols * (chunk + 1) / chunks : decoded.stride;
+      for (int col = cols * chunk / chunks; col < end; ++col)
+        exponent[col] += scale.exponent, narrow[col] = static_cast<int16_t>(narrow[col] + scale.exponent);
+    }
   }
 }
 
-/// One power of two a column.
+/// A power of two for every chunk of the `rows` rows of a column.
 void scale_cols(DecodedMatrix& decoded, const Matrix& scales, int rows) {
-  kernels::Array<int16_t> raise(static_cast<size_t>(decoded.stride), 0);
-  for (int col = 0; col < scales.cols(); ++col) {
-    const Decoded scale = decode(scales.format(), scales(0, col));
-    decoded.any_special |= scale.number == NumberClass::nan;
-    raise[static_cast<size_t>(col)] = static_cast<int16_t>(scale.exponent);
+  kernels::Array<int16_t> raise(static_cast<size_t>(decoded.stride) * static_cast<size_t>(scales.rows()), 0);
+  for (int chunk = 0; chunk < scales.rows(); ++chunk) {
+    for (int col = 0; col < scales.cols(); ++col) {
+      const Decoded scale = decode(scales.format(), scales(chunk, col));
+      decoded.any_special |= scale.number == NumberClass::nan;
+      raise[static_cast<size_t>(chunk) * static_cast<size_t>(decoded.stride) + static_cast<size_t>(col)] =
+          static_cast<int16_t>(scale.exponent);
+    }
   }
-  const int16_t* const by = raise.data();
   for (int row = 0; row < rows; ++row) {
+    const int chunk = row * scales.rows() / rows;
+    const int16_t* const by = raise.data() + static_cast<size_t>(chunk) * static_cast<size_t>(decoded.stride);
     int32_t* const exponent = decoded.exponent.data() + decoded.at(row);
     int16_t* const narrow = decoded.narrow_exponent.data() + decoded.at(row);
     for (int col = 0; col < decoded.stride; ++col) exponent[col] += by[col];
@@ -127,7 +135,7 @@ Matrix fused_product(const AccumulatorModel& model, const Operands& operands) {
   decode_matrix(Side::a, operands.a, budget->a_shift, operands.negate_a, a);
   decode_matrix(Side::b, operands.b, budget->b_shift, operands.negate_b, b);
   if (operands.scales) {
-    scale_rows(a, operands.scales->a);
+    scale_rows(a, operands.scales->a, operands.a.cols());
     scale_cols(b, operands.scales->b, operands.b.rows());
   }
   Accumulator accumulator(model.output, rows, cols, operands.c, kernels::fused_codes);

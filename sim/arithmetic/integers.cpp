@@ -9,11 +9,23 @@ namespace bitmma {
 namespace {
 
 /// Integers as they are multiplied; rows padded with zeros.
-void take_values(const Matrix& matrix, int stride, kernels::Array<int32_t>& values) {
+void take_values(const Matrix& matrix, bool negate, int stride, kernels::Array<int32_t>& values) {
   values.resize(static_cast<size_t>(matrix.rows()) * stride);
   const int cols = matrix.cols(), unused_bits = 32 - info(matrix.format()).bits;
   const bool is_signed = info(matrix.format()).is_signed;
-  assert(info(matrix.format()).kind == NumberKind::integer && unused_bits >= 24);
+  if (matrix.format() == Format::s1z4m11) {
+    for (int row = 0; row < matrix.rows(); ++row) {
+      const uint32_t* const codes = matrix.row(row).data();
+      int32_t* const to = values.data() + static_cast<size_t>(row) * stride;
+      for (int col = 0; col < cols; ++col) {
+        const auto value = static_cast<int32_t>(decode_integer(Format::s1z4m11, codes[col]));
+        to[col] = negate ? -value : value;
+      }
+      std::fill(to + cols, to + stride, 0);
+    }
+    return;
+  }
+  assert(info(matrix.format()).kind == NumberKind::integer && unused_bits >= 24 && !negate);
   for (int row = 0; row < matrix.rows(); ++row) {
     const uint32_t* const codes = matrix.row(row).data();
     int32_t* const to = values.data() + static_cast<size_t>(row) * stride;
@@ -52,8 +64,8 @@ Matrix integer_product(const Operands& operands) {
   assert(terms <= kernels::most_integer_terms);
   Accumulator accumulator(Format::s32, rows, cols, operands.c, kernels::other_codes);
   thread_local kernels::Array<int32_t> a, b;
-  take_values(operands.a, terms, a);
-  take_values(operands.b, stride, b);
+  take_values(operands.a, operands.negate_a, terms, a);
+  take_values(operands.b, operands.negate_b, stride, b);
   kernels::kernels().sum_integers({.a = a.data(),
                                    .b = b.data(),
                                    .b_stride = stride,

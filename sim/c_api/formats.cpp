@@ -6,7 +6,7 @@
 #include "c_api.hpp"
 
 // bitmma_format has the formats in the order of the table.
-static_assert(BITMMA_U32 + 1 == bitmma::formats.size());
+static_assert(BITMMA_S1Z4M11 + 1 == bitmma::formats.size());
 static_assert(BITMMA_F16 == bitmma::c_api::c_format(bitmma::Format::f16));
 static_assert(BITMMA_BF16 == bitmma::c_api::c_format(bitmma::Format::bf16));
 static_assert(BITMMA_TF32 == bitmma::c_api::c_format(bitmma::Format::tf32));
@@ -26,6 +26,8 @@ static_assert(BITMMA_U4 == bitmma::c_api::c_format(bitmma::Format::u4));
 static_assert(BITMMA_B1 == bitmma::c_api::c_format(bitmma::Format::b1));
 static_assert(BITMMA_S32 == bitmma::c_api::c_format(bitmma::Format::s32));
 static_assert(BITMMA_U32 == bitmma::c_api::c_format(bitmma::Format::u32));
+static_assert(BITMMA_UE5M3 == bitmma::c_api::c_format(bitmma::Format::ue5m3));
+static_assert(BITMMA_S1Z4M11 == bitmma::c_api::c_format(bitmma::Format::s1z4m11));
 
 using namespace bitmma;
 using namespace bitmma::c_api;

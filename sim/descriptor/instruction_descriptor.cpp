@@ -21,6 +21,7 @@ constexpr auto table_42 = std::to_array<InstructionDescriptorField>({
     {{"transpose_b", 16, 1}, "1: N-major"},
     {{"n", 17, 6}, "N >> 3"},
     {{"m", 24, 5}, "M >> 4"},
+    {{"k", 29, 1}, "f8f6f4 of sm_107: 1: K = 64 (sparse 128)"},
     {{"max_shift", 30, 2}, ".ws: shift of B by up to 0, 8, 16, 32 columns"},
 });
 static_assert(disjoint(table_42, 32));
@@ -36,23 +37,28 @@ constexpr auto table_43 = std::to_array<InstructionDescriptorField>({
     {{"transpose_b", 16, 1}, "1: N-major"},
     {{"n", 17, 6}, "N >> 3"},
     {{"scale_type", 23, 1}, "1: ue8m0"},
+    {{"wide_scale_a", 26, 1}, "sm_107: 1: scales of A over 128 lanes"},
     {{"m", 27, 2}, "M >> 7"},
     {{"scale_a_id", 29, 2}, "byte of the Tensor Memory cell with A's first scale"},
+    {{"k", 31, 1}, "sm_107: 1: K = 64 (sparse 128)"},
 });
 static_assert(disjoint(table_43, 32));
 
 constexpr auto table_44 = std::to_array<InstructionDescriptorField>({
     {{"sparse", 2, 1}, "1: A is sparse"},
+    {{"k_high", 3, 1}, "sm_107: 1: K = 128"},
     {{"scale_b_id", 4, 2}, "byte of the Tensor Memory cell with B's first scale"},
     {{"a_type", 7, 3}, "e2m1 1"},
     {{"b_type", 10, 2}, "e2m1 1"},
+    {{"sparsity_version", 12, 1}, "sparse: 0 pairs, 1 single elements (sm_107a)"},
     {{"negate_a", 13, 1}, "1: -A"},
     {{"negate_b", 14, 1}, "1: -B"},
     {{"n", 17, 6}, "N >> 3"},
-    {{"scale_type", 23, 1}, "ue4m3 0, ue8m0 1"},
+    {{"scale_type", 23, 2}, "ue4m3 0, ue8m0 1, ue5m3 2"},
+    {{"wide_scale_a", 26, 1}, "sm_107: 1: scales of A over 128 lanes"},
     {{"m", 27, 2}, "M >> 7"},
     {{"scale_a_id", 29, 2}, "byte of the Tensor Memory cell with A's first scale"},
-    {{"k_96", 31, 1}, "0: K = 64 (sparse 128); 1: K = 96"},
+    {{"k_96", 31, 1}, "0: K = 64 (sparse 128); 1: K = 96 (sparse 192)"},
 });
 static_assert(disjoint(table_44, 32));
 
@@ -88,9 +94,25 @@ constexpr auto type_codes = std::to_array<TypeCode>({
     // 1, not 5: the mxf4 kinds have a code of their own.
     {MmaKind::mxf4, 'a', 1, Format::e2m1},
     {MmaKind::mxf4nvf4, 'a', 1, Format::e2m1},
+    {MmaKind::ti16, 'd', 2, Format::s32},
+    {MmaKind::ti16, 'a', 3, Format::s1z4m11},
 });
 
-std::string section(MmaKind kind) { return fmt::format("PTX ISA 9.7.16.4.2, Table {}", info(kind).table); }
+/// Types of scales by their code in Table 44.
+constexpr std::array scale_codes{Format::ue4m3, Format::ue8m0, Format::ue5m3};
+
+/// The code of a type of scales; one that does not fit where the kind has none.
+constexpr int scale_code_of(Format type) {
+  for (size_t code = 0; code < scale_codes.size(); ++code) {
+    if (scale_codes[code] == type) return static_cast<int>(code);
+  }
+  return -1;
+}
+
+std::string section(MmaKind kind) {
+  if (kind == MmaKind::ti16) return "PTX ISA 9.4, 9.7.18.4.2, Table 51 (Table 42 before)";
+  return fmt::format("PTX ISA 9.7.16.4.2, Table {}", info(kind).table);
+}
 
 class Checker {
  public:
@@ -149,11 +171,23 @@ constexpr auto bindings = std::to_array<Binding>({
     {"n", [](const auto& d) { return d.n / 8; }, [](auto& d, int v) { d.n = 8 * v; }},
     {"m", [](const auto& d) { return d.m / m_unit(d); }, [](auto& d, int v) { d.m = m_unit(d) * v; }},
     {"max_shift", [](const auto& d) { return d.max_shift_code; }, [](auto& d, int v) { d.max_shift_code = v; }},
-    {"scale_type", [](const auto& d) { return int{d.scale_type == Format::ue8m0}; },
-     [](auto& d, int v) { d.scale_type = v ? Format::ue8m0 : Format::ue4m3; }},
+    {"scale_type",
+     [](const auto& d) {
+       return info(d.kind).table == 44 ? std::max(0, scale_code_of(d.scale_type)) : int{d.scale_type == Format::ue8m0};
+     },
+     [](auto& d, int v) {
+       d.scale_type = v < int{scale_codes.size()} ? scale_codes[static_cast<size_t>(v)] : Format::u32;
+     }},
     {"scale_a_id", [](const auto& d) { return d.scale_a_id; }, [](auto& d, int v) { d.scale_a_id = v; }},
     {"scale_b_id", [](const auto& d) { return d.scale_b_id; }, [](auto& d, int v) { d.scale_b_id = v; }},
-    {"k_96", [](const auto& d) { return int{d.k_96}; }, [](auto& d, int v) { d.k_96 = v != 0; }},
+    {"wide_scale_a", [](const auto& d) { return int{d.wide_scale_a}; },
+     [](auto& d, int v) { d.wide_scale_a = v != 0; }},
+    {"sparsity_version", [](const auto& d) { return d.sparsity_version; },
+     [](auto& d, int v) { d.sparsity_version = v; }},
+    {"k", [](const auto& d) { return d.k_code; }, [](auto& d, int v) { d.k_code = v; }},
+    // The code of the mxf4 kinds has two bits, far apart: 2 * bit 3 + bit 31.
+    {"k_96", [](const auto& d) { return d.k_code & 1; }, [](auto& d, int v) { d.k_code |= v; }},
+    {"k_high", [](const auto& d) { return d.k_code >> 1; }, [](auto& d, int v) { d.k_code |= 2 * v; }},
 });
 
 /// The same for types, which go through the table of codes.
@@ -198,7 +232,8 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
   check.require(d.n >= 8 && d.n <= 256 && d.n % 8 == 0, "n", d.n, "8..256 in steps of 8", "the field holds N >> 3");
   check.require(kind.has_negate || (!d.negate_a && !d.negate_b), "negate", "1", "0");
   check.require(kind.has_transpose || (!d.transpose_a && !d.transpose_b), "transpose", "1", "0",
-                "packed fp4 is K-major only");
+                d.kind == MmaKind::ti16 ? "Table 51 of ISA 9.4 wants 0, though its Table 62 lists transposed ti16"
+                                        : "packed fp4 is K-major only");
   check.require(kind.has_saturate || !d.saturate, "saturate", "1", "0", "only integers saturate");
   check.require(d.sparsity_selector >= 0 && d.sparsity_selector < kind.sparsity_selectors, "sparsity_selector",
                 d.sparsity_selector, kind.sparsity_selectors == 1 ? "0" : "0..3");
@@ -211,24 +246,41 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
     check.require(d.scale_type == Format::ue8m0, "scale_type", info(d.scale_type).name, "ue8m0 (1)");
   }
   if (d.kind == MmaKind::mxf4nvf4) {
-    check.require(d.scale_type == Format::ue8m0 || d.scale_type == Format::ue4m3, "scale_type", info(d.scale_type).name,
-                  "ue8m0 (1) or ue4m3 (0)");
+    check.require(scale_code_of(d.scale_type) >= 0, "scale_type",
+                  d.scale_type == Format::u32 ? "3" : info(d.scale_type).name,
+                  "ue8m0 (1), ue4m3 (0) or on sm_107 ue5m3 (2)");
   }
-  check.require(kind.table == 44 || !d.k_96, "k_96", "1", "0: only the mxf4 kinds have K = 96");
+  const int k = k_of_code(d.kind, d.sparse, d.k_code);
   if (kind.table == 44) {
-    // ue4m3 goes with a scale for every 16 alone; ue8m0 may go with every 32, which has fewer.
-    const bool every_16 = d.scale_type == Format::ue4m3;
-    const int step = every_16 ? (d.k_96 ? 2 : 4) : d.k_96 ? 1 : 2;
+    check.require(k != 0, "k", d.k_code,
+                  d.sparse ? "0 (K = 128) or 1 (K = 192) with sparse" : "0 (K = 64), 1 (K = 96) or 2 (K = 128)",
+                  "the code is 2 * bit 3 + bit 31");
+  } else {
+    check.require(k != 0, "k", d.k_code, "0", "only kind::f8f6f4, mxf8f6f4, mxf4 and mxf4nvf4 have another K");
+  }
+  check.require(!d.wide_scale_a, "wide_scale_a", "1", "0: scales of A in all four partitions of 32 lanes",
+                "PTX ISA 9.4 has the layout over 128 lanes in figures alone; bitmma does not guess");
+  check.require(d.sparsity_version == 0 || (kind.table == 44 && d.sparsity_version == 1), "sparsity_version",
+                d.sparsity_version, kind.table == 44 ? "0 or 1" : "0");
+  // Twice the K has two scales, which begin in byte 0 or 2 of the cell.
+  if (d.kind == MmaKind::mxf8f6f4 && d.k_code == 1) {
+    for (const auto& [name, id] : {std::pair("scale_a_id", d.scale_a_id), std::pair("scale_b_id", d.scale_b_id)})
+      check.require(id % 2 == 0, name, id, fmt::format("0 or 2 with K = {}", k),
+                    "it is the byte of the cell that holds the first scale");
+  }
+  if (kind.table == 44 && k != 0) {
+    // Which bytes hold a first scale follows from the number of scales, and so from the size of the vector, which the
+    // mnemonic says: what some size takes on some target is legal here.
+    const int step = d.k_code == 2 ? 4 : d.k_code == 1 ? 1 : 2;
     for (const auto& [name, id] : {std::pair("scale_a_id", d.scale_a_id), std::pair("scale_b_id", d.scale_b_id)}) {
       check.require(id % step == 0, name, id,
-                    fmt::format("{} with K = {} and {}",
+                    fmt::format("{} with K = {}",
                                 step == 4   ? "0"
                                 : step == 2 ? "0 or 2"
                                             : "0..3",
-                                d.k_96 ? 96 : 64, info(d.scale_type).name),
+                                k),
                     "it is the byte of the cell that holds the first scale");
     }
-    check.require(!(d.k_96 && d.sparse), "k_96", "1 with sparse", "0 for sparse A");
   }
 }
 
@@ -239,6 +291,14 @@ std::optional<MmaKind> mma_kind_named(std::string_view name) {
     if (row.name == name) return row.id;
   }
   return std::nullopt;
+}
+
+std::string print_mma_kinds() {
+  std::string text;
+  for (size_t i = 0; i < mma_kinds.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == mma_kinds.size() ? " or " : ", ", mma_kinds[i].name);
+  }
+  return text;
 }
 
 std::span<const InstructionDescriptorField> instruction_descriptor_fields(MmaKind kind) {
@@ -325,13 +385,15 @@ std::vector<Violation> warnings(const InstructionDescriptor& descriptor) {
                      .fix = "bit 23 is the type of the scales, not their number; ue8m0 is legal with 2X and 4X",
                      .source = source});
   }
-  if (descriptor.kind == MmaKind::mxf4nvf4 && descriptor.scale_type == Format::ue8m0 &&
-      (descriptor.scale_a_id != 0 || descriptor.scale_b_id != 0)) {
+  if (descriptor.kind == MmaKind::mxf4nvf4 && (descriptor.scale_a_id != 0 || descriptor.scale_b_id != 0)) {
+    const bool is_power = descriptor.scale_type == Format::ue8m0;
     found.push_back({.field = "scale_a_id, scale_b_id",
                      .seen = fmt::format("{}, {}", descriptor.scale_a_id, descriptor.scale_b_id),
-                     .expected = descriptor.k_96 ? "0 or 2 where the mnemonic says .scale_vec::4X or .block16"
-                                                 : "0 where the mnemonic says .scale_vec::4X or .block16",
-                     .fix = "others go with .scale_vec::2X and .block32 alone",
+                     .expected = descriptor.k_code == 1 ? "0 or 2 where the mnemonic says .scale_vec::4X or .block16"
+                                                        : "0 where the mnemonic says .scale_vec::4X or .block16",
+                     .fix = is_power ? "others go with .scale_vec::2X and .block32 alone"
+                                     : fmt::format("others go with .block32 alone, which has {} on sm_107a and sm_107f",
+                                                   info(descriptor.scale_type).name),
                      .source = "PTX ISA 9.7.16.10.7"});
   }
   if (descriptor.kind == MmaKind::i8 && descriptor.n == 24) {

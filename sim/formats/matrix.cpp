@@ -31,8 +31,9 @@ uint64_t code_of(Format format, float value) {
   if (row.kind == NumberKind::floating) {
     return convert(f32, std::bit_cast<uint32_t>(value), format, Rounding::nearest_even, Overflow::infinity);
   }
-  const int64_t low = row.is_signed ? -(int64_t{1} << (row.bits - 1)) : 0;
-  const int64_t high = row.is_signed ? -low - 1 : (int64_t{1} << row.bits) - 1;
+  const bool has_magnitude = format == Format::s1z4m11;
+  const int64_t low = has_magnitude ? -2047 : row.is_signed ? -(int64_t{1} << (row.bits - 1)) : 0;
+  const int64_t high = has_magnitude ? 2047 : row.is_signed ? -low - 1 : (int64_t{1} << row.bits) - 1;
   const bool whole = std::nearbyint(value) == value;  // false for NaN
   if (!whole || static_cast<double>(value) < static_cast<double>(low) ||
       static_cast<double>(value) > static_cast<double>(high)) {
@@ -40,6 +41,7 @@ uint64_t code_of(Format format, float value) {
                  .seen = fmt::format("{}", value),
                  .expected = fmt::format("a whole number in {}..{}", low, high)});
   }
+  if (has_magnitude) return static_cast<uint64_t>(std::abs(value)) | (value < 0 ? row.sign_bit() : 0);
   return static_cast<uint64_t>(static_cast<int64_t>(value)) & low_mask(row.bits);
 }
 

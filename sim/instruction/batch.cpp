@@ -74,7 +74,7 @@ class Reader {
   void read_metadata(const CodeView& metadata) {
     const auto* nibbles = static_cast<const uint8_t*>(metadata.data);
     Selection selection = select(
-        sparse_pattern(mma_.a_container_bits), mma_.m, mma_.stored_k(),
+        sparse_pattern(mma_.a_container_bits, mma_.sparsity_version), mma_.m, mma_.stored_k(),
         [&](int row, int chunk) -> uint32_t {
           return nibbles[row * metadata.row_stride + chunk * metadata.col_stride] & 0xF;
         },
@@ -93,7 +93,7 @@ class Reader {
 }  // namespace
 
 int metadata_chunks(const Mma& mma) {
-  return mma.sparse ? mma.stored_k() / sparse_pattern(mma.a_container_bits).stored_per_chunk : 0;
+  return mma.sparse ? mma.stored_k() / sparse_pattern(mma.a_container_bits, mma.sparsity_version).stored_per_chunk : 0;
 }
 
 PreparedMma::PreparedMma(const Instruction& instruction, Target target, bool has_c)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/instruction/case.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "family.hpp"
@@ -9,10 +10,28 @@
 namespace bitmma {
 namespace {
 
+/// Descriptors of sm_107 reach twice as far as images of shared memory do here: 15 bits of an address in units of 16.
+void refuse_far_addresses(Target target, const State& state, std::vector<Violation>& violations) {
+  if (info(target).smem_descriptor != SmemDescriptorVersion::sm_107) return;
+  constexpr int64_t window_bytes = 1 << 18;
+  for (const Field field : {Field::a_desc, Field::b_desc, Field::s_desc}) {
+    if (!state.has(field)) continue;
+    const SmemDescriptor far = decode_smem_descriptor(target, state.number(field));
+    const int64_t leading = far.strides.leading_dim_byte_offset;
+    if (far.start_address_bytes < window_bytes && leading < window_bytes) continue;
+    violations.push_back({.field = std::string(info(field).name),
+                          .seen = fmt::format("start {:#x}, leading dimension {:#x}", far.start_address_bytes, leading),
+                          .expected = fmt::format("below {:#x}, where images of shared memory end here", window_bytes),
+                          .fix = "legal PTX, but bitmma keeps 256 KiB of the 327 of a block",
+                          .source = "PTX ISA 9.4, Table 49"});
+  }
+}
+
 /// The door: the instruction is legal on the target, and the state has what it reads.
 void require_runnable(const Instruction& instruction, Target target, const State& state) {
   require_legal(instruction, target);
   std::vector<Violation> violations = violations_of(instruction, state);
+  if (violations.empty()) refuse_far_addresses(target, state, violations);
   if (!violations.empty()) throw Error(std::move(violations));
 }
 

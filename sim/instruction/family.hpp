@@ -97,6 +97,32 @@ PtxVersion ptx_version(const I&, const Form*) {
 template <>
 PtxVersion ptx_version(const MmaSync& instruction, const Form* form);
 
+/// A part of instructions that only some targets of their forms have.
+template <typename I>
+struct TargetRow {
+  std::string_view what = {};  // "tcgen05.mma kind::mxf4 with WHAT exists there only"
+  TargetSet targets = {};
+  PtxVersion ptx = {};  // that brought it
+  std::string_view source = {};
+  bool (*applies)(const I&) = nullptr;
+};
+template <typename I>
+std::span<const TargetRow<I>> target_rows(const I&) {
+  return {};
+}
+template <>
+std::span<const TargetRow<Tcgen05Mma>> target_rows(const Tcgen05Mma&);
+template <>
+std::span<const TargetRow<MmaSync>> target_rows(const MmaSync&);
+
+/// Calls body(row) for each row that the instruction falls under.
+template <typename I, typename Body>
+void for_each_target_row(const I& instruction, const Body& body) {
+  for (const TargetRow<I>& row : target_rows(instruction)) {
+    if (row.applies(instruction)) body(row);
+  }
+}
+
 /// The form whose row the instruction is of, or nullptr.
 const Form* find(const Wgmma& instruction);
 const Form* find(const MmaSync& instruction);

@@ -14,17 +14,19 @@ namespace {
 
 using enum Format;
 
-constexpr TargetSet hopper{Target::sm_90a}, blackwell{Target::sm_100a, Target::sm_103a}, b200{Target::sm_100a},
-    b300{Target::sm_103a};
+// ptxas 13.0 and 13.5. sm_101 is the name of sm_110 in CUDA 12.
+constexpr TargetSet hopper{Target::sm_90a},
+    tcgen05_a{Target::sm_100a, Target::sm_101a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
+    tcgen05_all =
+        tcgen05_a | TargetSet{Target::sm_100f, Target::sm_101f, Target::sm_103f, Target::sm_107f, Target::sm_110f},
+    tcgen05_i8{Target::sm_100a, Target::sm_101a, Target::sm_110a}, k_96{Target::sm_103a, Target::sm_107a},
+    rubin{Target::sm_107a, Target::sm_107f};
 // For mma.sync every target counts by itself: PTX's "sm_80 or higher", or the ones with an a or an f behind.
 constexpr TargetSet from_70 = TargetSet::from(Target::sm_70), from_75 = TargetSet::from(Target::sm_75),
                     from_80 = TargetSet::from(Target::sm_80), from_89 = TargetSet::from(Target::sm_89),
                     from_90 = TargetSet::from(Target::sm_90),
                     consumer_blackwell{Target::sm_120a, Target::sm_120f, Target::sm_121a, Target::sm_121f},
-                    every_blackwell =
-                        consumer_blackwell |
-                        TargetSet{Target::sm_100a, Target::sm_100f, Target::sm_101a, Target::sm_101f, Target::sm_103a,
-                                  Target::sm_103f, Target::sm_107a, Target::sm_107f, Target::sm_110a, Target::sm_110f};
+                    every_blackwell = consumer_blackwell | tcgen05_all;
 
 constexpr FormatSet f8f6f4{e4m3, e5m2, e2m3, e3m2, e2m1};
 
@@ -50,27 +52,45 @@ constexpr std::array float_tcgen05{LegalShape{.m = {64, 128}, .n = multiples_of_
 constexpr std::array integer_tcgen05{LegalShape{.m = {64, 128}, .n = i8_list},
                                      LegalShape{.cta_group = 2, .m = {128, 256}, .n = multiples_of_32}, ws_dense_shape,
                                      ws_sparse_shape};
+// ISA 9.4, Table 48: twice the K. Its row of fp4 has cta_group::2 alone; NVIDIA's compiler writes both.
+constexpr std::array long_f8f6f4_tcgen05{LegalShape{.m = {128}, .n = multiples_of_8},
+                                         LegalShape{.cta_group = 2, .m = {256}, .n = multiples_of_16}, ws_dense_shape,
+                                         ws_sparse_shape};
+constexpr std::array long_scaled_tcgen05{LegalShape{.m = {128}, .n = multiples_of_8},
+                                         LegalShape{.cta_group = 2, .m = {256}, .n = multiples_of_16}};
+constexpr std::array ti16_tcgen05{
+    LegalShape{.m = {64}, .n = multiples_of_8}, LegalShape{.m = {128}, .n = multiples_of_16},
+    LegalShape{.cta_group = 2, .m = {128, 256}, .n = multiples_of_32}, ws_dense_shape, ws_sparse_shape};
 constexpr std::array scaled_tcgen05{LegalShape{.m = {128}, .n = multiples_of_8},
                                     LegalShape{.cta_group = 2, .sparse = false, .m = {128, 256}, .n = multiples_of_16},
                                     LegalShape{.cta_group = 2, .dense = false, .m = {256}, .n = multiples_of_16}};
 
 // Which sizes of scale vectors a kind takes, as they are written, the types that go with each, and where the first
 // scale may be.
-constexpr FormatSet powers{ue8m0}, both{ue8m0, ue4m3}, fractions{ue4m3};
+constexpr FormatSet powers{ue8m0}, fractions{ue4m3}, any_scale{ue8m0, ue4m3, ue5m3};
 constexpr std::array mxf8f6f4_scales{LegalScales{ScaleVec::unwritten, powers, 1, 3},
                                      LegalScales{ScaleVec::x1, powers, 1, 3},
                                      LegalScales{ScaleVec::block32, powers, 1, 3}};
 constexpr std::array mxf4_scales{LegalScales{ScaleVec::unwritten, powers, 2, 2},
                                  LegalScales{ScaleVec::x2, powers, 2, 2}, LegalScales{ScaleVec::block32, powers, 2, 2}};
-constexpr std::array nvf4_scales{LegalScales{ScaleVec::x2, powers, 2, 2}, LegalScales{ScaleVec::x4, both, 4, 0},
-                                 LegalScales{ScaleVec::block16, both, 4, 0},
-                                 LegalScales{ScaleVec::block32, powers, 2, 2}};
+// ue5m3, and ue4m3 with a scale for every 32, are of sm_107 alone: family::target_rows.
+constexpr std::array nvf4_scales{LegalScales{ScaleVec::x2, any_scale, 2, 2}, LegalScales{ScaleVec::x4, any_scale, 4, 0},
+                                 LegalScales{ScaleVec::block16, any_scale, 4, 0},
+                                 LegalScales{ScaleVec::block32, any_scale, 2, 2}};
 constexpr std::array mxf4_k96_scales{LegalScales{ScaleVec::unwritten, powers, 1, 3},
                                      LegalScales{ScaleVec::x2, powers, 1, 3},
                                      LegalScales{ScaleVec::block32, powers, 1, 3}};
-constexpr std::array nvf4_k96_scales{LegalScales{ScaleVec::x2, powers, 1, 3}, LegalScales{ScaleVec::x4, both, 2, 2},
-                                     LegalScales{ScaleVec::block16, both, 2, 2},
-                                     LegalScales{ScaleVec::block32, powers, 1, 3}};
+constexpr std::array nvf4_k96_scales{
+    LegalScales{ScaleVec::x2, any_scale, 1, 3}, LegalScales{ScaleVec::x4, any_scale, 2, 2},
+    LegalScales{ScaleVec::block16, any_scale, 2, 2}, LegalScales{ScaleVec::block32, any_scale, 1, 3}};
+// Twice the K, on sm_107. The text of ISA 9.4 calls .scale_vec::NX an alias of .blockNN there and its Table 68 does
+// not; NVIDIA's compiler writes .blockNN alone.
+constexpr std::array mxf8f6f4_long_scales{LegalScales{ScaleVec::unwritten, powers, 2, 2},
+                                          LegalScales{ScaleVec::block32, powers, 2, 2}};
+constexpr std::array mxf4_long_scales{LegalScales{ScaleVec::unwritten, powers, 4, 0},
+                                      LegalScales{ScaleVec::block32, powers, 4, 0}};
+constexpr std::array nvf4_long_scales{LegalScales{ScaleVec::block16, any_scale, 4, 0},
+                                      LegalScales{ScaleVec::block32, any_scale, 4, 0}};
 constexpr std::array warp_mxf8f6f4_scales{LegalScales{ScaleVec::unwritten, powers, 1, 3},
                                           LegalScales{ScaleVec::x1, powers, 1, 3}};
 constexpr std::array warp_mxf4_scales{LegalScales{ScaleVec::unwritten, powers, 2, 2},
@@ -83,6 +103,7 @@ constexpr std::array warp_nvf4_scales{LegalScales{ScaleVec::x2, powers, 2, 2},
 constexpr std::string_view wgmma_shapes = "PTX ISA 9.7.15.2", table_39 = "PTX ISA 9.7.16.2.1, Table 39; ptxas 13.0",
                            warp_source = "PTX ISA 9.7.14.3; ptxas 13.0",
                            dense_source = "PTX ISA 9.7.14.5.14; ptxas 13.5",
+                           table_48 = "PTX ISA 9.4, 9.7.18.2.1, Table 48; ptxas 13.5",
                            sparse_source = "PTX ISA 9.7.14.6.3; ptxas 13.5",
                            move_source = "PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.5";
 
@@ -127,7 +148,7 @@ constexpr Form wgmma_bits{.family = Family::wgmma,
                           .instances = family::instances_of_wgmma};
 constexpr Form umma_tf32{.family = Family::tcgen05,
                          .name = "tcgen05.mma kind::tf32",
-                         .targets = blackwell,
+                         .targets = tcgen05_all,
                          .kind = MmaKind::tf32,
                          .shapes = float_tcgen05,
                          .negate = true,
@@ -138,7 +159,7 @@ constexpr Form umma_tf32{.family = Family::tcgen05,
                          .instances = family::instances_of_tcgen05};
 constexpr Form umma_f16{.family = Family::tcgen05,
                         .name = "tcgen05.mma kind::f16",
-                        .targets = blackwell,
+                        .targets = tcgen05_all,
                         .kind = MmaKind::f16,
                         .shapes = float_tcgen05,
                         .negate = true,
@@ -149,7 +170,7 @@ constexpr Form umma_f16{.family = Family::tcgen05,
                         .instances = family::instances_of_tcgen05};
 constexpr Form umma_f8f6f4{.family = Family::tcgen05,
                            .name = "tcgen05.mma kind::f8f6f4",
-                           .targets = blackwell,
+                           .targets = tcgen05_all,
                            .kind = MmaKind::f8f6f4,
                            .shapes = float_tcgen05,
                            .negate = true,
@@ -159,7 +180,7 @@ constexpr Form umma_f8f6f4{.family = Family::tcgen05,
                            .instances = family::instances_of_tcgen05};
 constexpr Form umma_i8{.family = Family::tcgen05,
                        .name = "tcgen05.mma kind::i8",
-                       .targets = b200,
+                       .targets = tcgen05_i8,
                        .kind = MmaKind::i8,
                        .shapes = integer_tcgen05,
                        .transpose = true,
@@ -167,9 +188,20 @@ constexpr Form umma_i8{.family = Family::tcgen05,
                        .further = "cta_group 1 and 2",
                        .source = table_39,
                        .instances = family::instances_of_tcgen05};
+constexpr Form umma_ti16{.family = Family::tcgen05,
+                         .name = "tcgen05.mma kind::ti16",
+                         .targets = rubin,
+                         .kind = MmaKind::ti16,
+                         .shapes = ti16_tcgen05,
+                         .negate = true,
+                         .selectors = 4,
+                         .further = "cta_group 1 and 2",
+                         .ptx = {9, 4},
+                         .source = table_48,
+                         .instances = family::instances_of_tcgen05};
 constexpr Form umma_mxf8f6f4{.family = Family::tcgen05,
                              .name = "tcgen05.mma kind::mxf8f6f4",
-                             .targets = blackwell,
+                             .targets = tcgen05_all,
                              .kind = MmaKind::mxf8f6f4,
                              .shapes = scaled_tcgen05,
                              .scales = mxf8f6f4_scales,
@@ -180,7 +212,7 @@ constexpr Form umma_mxf8f6f4{.family = Family::tcgen05,
                              .instances = family::instances_of_tcgen05};
 constexpr Form umma_mxf4{.family = Family::tcgen05,
                          .name = "tcgen05.mma kind::mxf4",
-                         .targets = blackwell,
+                         .targets = tcgen05_all,
                          .kind = MmaKind::mxf4,
                          .shapes = scaled_tcgen05,
                          .scales = mxf4_scales,
@@ -190,7 +222,7 @@ constexpr Form umma_mxf4{.family = Family::tcgen05,
                          .instances = family::instances_of_tcgen05};
 constexpr Form umma_mxf4_k96{.family = Family::tcgen05,
                              .name = "tcgen05.mma kind::mxf4",
-                             .targets = b300,
+                             .targets = k_96,
                              .kind = MmaKind::mxf4,
                              .shapes = scaled_tcgen05,
                              .scales = mxf4_k96_scales,
@@ -200,7 +232,7 @@ constexpr Form umma_mxf4_k96{.family = Family::tcgen05,
                              .instances = family::instances_of_tcgen05};
 constexpr Form umma_nvf4{.family = Family::tcgen05,
                          .name = "tcgen05.mma kind::mxf4nvf4",
-                         .targets = blackwell,
+                         .targets = tcgen05_all,
                          .kind = MmaKind::mxf4nvf4,
                          .shapes = scaled_tcgen05,
                          .scales = nvf4_scales,
@@ -210,7 +242,7 @@ constexpr Form umma_nvf4{.family = Family::tcgen05,
                          .instances = family::instances_of_tcgen05};
 constexpr Form umma_nvf4_k96{.family = Family::tcgen05,
                              .name = "tcgen05.mma kind::mxf4nvf4",
-                             .targets = b300,
+                             .targets = k_96,
                              .kind = MmaKind::mxf4nvf4,
                              .shapes = scaled_tcgen05,
                              .scales = nvf4_k96_scales,
@@ -218,6 +250,16 @@ constexpr Form umma_nvf4_k96{.family = Family::tcgen05,
                              .further = "cta_group 1 and 2",
                              .source = table_39,
                              .instances = family::instances_of_tcgen05};
+/// A kind with twice its K.
+constexpr Form twice_k(Form form, std::span<const LegalShape> shapes, std::span<const LegalScales> scales = {}) {
+  form.targets = rubin, form.shapes = shapes, form.scales = scales;
+  form.ptx = {9, 4}, form.source = table_48;
+  return form;
+}
+constexpr Form umma_f8_long = twice_k(umma_f8f6f4, long_f8f6f4_tcgen05),
+               umma_mxf8f6f4_long = twice_k(umma_mxf8f6f4, long_scaled_tcgen05, mxf8f6f4_long_scales),
+               umma_mxf4_long = twice_k(umma_mxf4, long_scaled_tcgen05, mxf4_long_scales),
+               umma_nvf4_long = twice_k(umma_nvf4, long_scaled_tcgen05, nvf4_long_scales);
 constexpr Form warp_mxf8f6f4{.family = Family::mma_sync,
                              .name = "mma.sync kind::mxf8f6f4",
                              .targets = consumer_blackwell,
@@ -309,17 +351,13 @@ constexpr Form ordered(Form form) {
 constexpr FormatSet eights{s8, u8}, fours{s4, u4}, fp8{e4m3, e5m2}, below_fp8{e2m3, e3m2, e2m1};
 constexpr auto and_popc = BitOperation::and_popc, xor_popc = BitOperation::xor_popc;
 
-// Moves are words, so every target counts, whether its products are known or not.
-constexpr TargetSet has_tmem{Target::sm_100a, Target::sm_100f, Target::sm_101a, Target::sm_101f, Target::sm_103a,
-                             Target::sm_103f, Target::sm_107a, Target::sm_107f, Target::sm_110a, Target::sm_110f},
-    shifts{Target::sm_100a, Target::sm_101a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
-    reduces{Target::sm_101a, Target::sm_101f, Target::sm_103a, Target::sm_103f,
-            Target::sm_107a, Target::sm_107f, Target::sm_110a, Target::sm_110f};
+constexpr TargetSet reduces{Target::sm_101a, Target::sm_101f, Target::sm_103a, Target::sm_103f,
+                            Target::sm_107a, Target::sm_107f, Target::sm_110a, Target::sm_110f};
 
-constexpr Form move_row(std::string_view name, MoveKind kind, std::string_view further, TargetSet on = has_tmem) {
+constexpr Form move_row(std::string_view name, TargetSet targets, MoveKind kind, std::string_view further) {
   return {.family = Family::tmem_move,
           .name = name,
-          .targets = on,
+          .targets = targets,
           .move = kind,
           .further = further,
           .source = move_source,
@@ -356,12 +394,18 @@ constexpr std::array rows{
     row(umma_f16, f16, {f16}, {f16}, 16, 32),
     row(umma_f8f6f4, f32, f8f6f4, f8f6f4, 32, 64),
     row(umma_f8f6f4, f16, f8f6f4, f8f6f4, 32, 64),
+    row(umma_f8_long, f32, fp8, fp8, 64, 128),
+    row(umma_f8_long, f16, fp8, fp8, 64, 128),
     row(umma_i8, s32, {s8, u8}, {s8, u8}, 32, 64),
+    row(umma_ti16, s32, {s1z4m11}, {s1z4m11}, 16, 32),
     row(umma_mxf8f6f4, f32, f8f6f4, f8f6f4, 32, 64),
+    row(umma_mxf8f6f4_long, f32, f8f6f4, f8f6f4, 64, 128),
     row(umma_mxf4, f32, {e2m1}, {e2m1}, 64, 128),
-    row(umma_mxf4_k96, f32, {e2m1}, {e2m1}, 96, 0),
+    row(umma_mxf4_k96, f32, {e2m1}, {e2m1}, 96, 192),
+    row(umma_mxf4_long, f32, {e2m1}, {e2m1}, 128, 0),
     row(umma_nvf4, f32, {e2m1}, {e2m1}, 64, 128),
-    row(umma_nvf4_k96, f32, {e2m1}, {e2m1}, 96, 0),
+    row(umma_nvf4_k96, f32, {e2m1}, {e2m1}, 96, 192),
+    row(umma_nvf4_long, f32, {e2m1}, {e2m1}, 128, 0),
     row(warp_mxf8f6f4, f32, f8f6f4, f8f6f4, 32, 64),
     row(warp_mxf4, f32, {e2m1}, {e2m1}, 64, 128),
     row(warp_nvf4, f32, {e2m1}, {e2m1}, 64, 128),
@@ -424,11 +468,11 @@ constexpr std::array rows{
     ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f16, below_fp8, f8f6f4, 64)), 1)),
     ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f32, fp8, below_fp8, 64)), 1)),
     ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f16, fp8, below_fp8, 64)), 1)),
-    move_row("tcgen05.ld", MoveKind::ld, ".pack::16b"),
-    move_row("tcgen05.st", MoveKind::st, ".unpack::16b"),
-    move_row("tcgen05.cp", MoveKind::cp, "cta_group 1 and 2, .b8x16.b4x16_p64, .b8x16.b6x16_p32"),
-    move_row("tcgen05.shift", MoveKind::shift, "cta_group 1 and 2", shifts),
-    reducing(move_row("tcgen05.ld.red", MoveKind::ld_red, ".min and .max of f32, u32 and s32, .abs, .NaN", reduces)),
+    move_row("tcgen05.ld", tcgen05_all, MoveKind::ld, ".pack::16b"),
+    move_row("tcgen05.st", tcgen05_all, MoveKind::st, ".unpack::16b"),
+    move_row("tcgen05.cp", tcgen05_all, MoveKind::cp, "cta_group 1 and 2, .b8x16.b4x16_p64, .b8x16.b6x16_p32"),
+    move_row("tcgen05.shift", tcgen05_a, MoveKind::shift, "cta_group 1 and 2"),
+    reducing(move_row("tcgen05.ld.red", reduces, MoveKind::ld_red, ".min and .max of f32, u32 and s32, .abs, .NaN")),
 };
 
 consteval bool no_instruction_fits_two_rows() {
@@ -445,6 +489,36 @@ consteval bool no_instruction_fits_two_rows() {
   return true;
 }
 static_assert(no_instruction_fits_two_rows());
+
+/// " with K = 96": where the form has other targets than the same name with its usual K.
+std::string longer_k_of(const Form& form, const Instruction& instruction) {
+  const auto usual = std::ranges::find(rows, form.name, &Form::name);
+  const bool is_usual = usual->k_dense == form.k_dense || usual->targets == form.targets;
+  return is_usual ? "" : fmt::format(" with K = {}", mma_of(instruction).k);
+}
+
+/// What the target lacks of the instruction, if anything.
+std::optional<Violation> target_violation(const Instruction& instruction, const Form& form, Target target) {
+  const TargetSet legal = targets_of(instruction);
+  if (legal.contains(target)) return std::nullopt;
+  std::string what = longer_k_of(form, instruction), source(form.source);
+  if (form.targets.contains(target)) {
+    family::dispatch(
+        [&](const auto& one) {
+          family::for_each_target_row(one, [&](const auto& row) {
+            if (row.targets.contains(target)) return;
+            what += fmt::format("{} {}", what.empty() ? " with" : " and", row.what);
+            source = row.source;
+          });
+        },
+        instruction);
+  }
+  return Violation{.field = "target",
+                   .seen = std::string(print(target)),
+                   .expected = legal.empty() ? "no target has all of it" : print(legal),
+                   .fix = fmt::format("{}{} exists there only", form.name, what),
+                   .source = std::move(source)};
+}
 
 }  // namespace
 
@@ -464,13 +538,9 @@ std::vector<Violation> violations_of(const Instruction& instruction, Target targ
   if (!found.empty()) return found;
   found = family::dispatch([&](const auto& one) { return family::violations(one, target); }, instruction);
   const Form* form = find_form(instruction);
-  if (form && !form->targets.contains(target)) {
-    found.push_back(
-        {.field = "target",
-         .seen = std::string(print(target)),
-         .expected = print(form->targets),
-         .fix = fmt::format("{}{} exists there only", form->name, form->k_dense == 96 ? " with K = 96" : ""),
-         .source = std::string(form->source)});
+  if (form) {
+    if (std::optional<Violation> violation = target_violation(instruction, *form, target))
+      found.push_back(std::move(*violation));
   }
   if (!form && found.empty()) {  // what no row describes has no arithmetic either
     found.push_back({.field = "instruction", .seen = print(instruction), .expected = "types, shape and K of one form"});
@@ -485,7 +555,12 @@ void require_legal(const Instruction& instruction, Target target) {
 
 TargetSet targets_of(const Instruction& instruction) {
   const Form* form = find_form(instruction);
-  return form ? form->targets : TargetSet{};
+  if (!form) return {};
+  TargetSet legal = form->targets;
+  family::dispatch(
+      [&](const auto& one) { family::for_each_target_row(one, [&](const auto& row) { legal = legal & row.targets; }); },
+      instruction);
+  return legal;
 }
 
 Target default_target(const Instruction& instruction) {
@@ -495,14 +570,20 @@ Target default_target(const Instruction& instruction) {
     form = row == rows.end() ? nullptr : &*row;
   }
   if (!form) return Target::sm_90a;
-  return form->usual_target.value_or(form->targets.first());
+  const TargetSet legal = targets_of(instruction);
+  return form->usual_target.value_or(legal.empty() ? form->targets.first() : legal.first());
 }
 
 PtxVersion ptx_version_of(const Instruction& instruction, Target target) {
   const Form* form = find_form(instruction);
   PtxVersion version = std::max(info(target).ptx, form ? form->ptx : PtxVersion{});
-  return family::dispatch([&](const auto& one) { return std::max(version, family::ptx_version(one, form)); },
-                          instruction);
+  family::dispatch(
+      [&](const auto& one) {
+        version = std::max(version, family::ptx_version(one, form));
+        family::for_each_target_row(one, [&](const auto& row) { version = std::max(version, row.ptx); });
+      },
+      instruction);
+  return version;
 }
 
 std::vector<Instruction> all_instructions(Family family) {

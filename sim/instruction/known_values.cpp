@@ -44,6 +44,7 @@ class ValueChecker {
     kind(one.kind);
     format("d_type", one.d), format("a_type", one.a), format("b_type", one.b);
     source(one.a_source), scales(one.scale_vec, one.scale_type);
+    if (one.collector_b) require("collector::b", *one.collector_b, 4);
     if (!one.collector) return;
     require("collector", one.collector->buffer, 5);
     require("collector", one.collector->operation, 4);

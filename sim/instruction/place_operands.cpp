@@ -39,7 +39,7 @@ void require_selection(family::Checker& check, const Mma& mma, std::span<const u
                  mma.sparse ? fmt::format("{}, one a stored element of A", entries) : "none: the instruction is dense");
     return;
   }
-  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
+  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits, mma.sparsity_version);
   for (size_t i = 0; i < entries; ++i) {
     const int first = static_cast<int>(i % stored_k) / pattern.stored_per_chunk * pattern.chunk;
     if (selected_k[i] >= first && selected_k[i] < first + pattern.chunk) continue;
@@ -171,7 +171,7 @@ void compress_a(const Instruction& instruction, const Matrix& logical, Operands&
     if (mma.products > 1) operands.selected_k = family::positions_of_products(mma);
     return;
   }
-  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
+  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits, mma.sparsity_version);
   const int kept_units = pattern.stored_per_chunk / pattern.unit, units = pattern.chunk / pattern.unit;
   operands.a = Matrix(mma.a, mma.m, mma.stored_k());
   for (int row = 0; row < mma.m; ++row) {

@@ -126,9 +126,9 @@ TmemPlace TmemA::place_of(int row, int k, int copy) const {
           .bit = bits % 32};
 }
 
-TmemPlace TmemMetadata::place_of(int row, int k, int copy) const {
+TmemPlace TmemMetadata::place_of(int row, int column_k, int copy) const {
   require_sound(layout);
-  require_indices({row, k, copy, selector});
+  require_indices({row, column_k, copy, selector});
   const int in_cta = row % layout.rows_per_cta;
   TmemPlace place{.cta = row / layout.rows_per_cta,
                   .lane = address.lane + lane_of(layout, in_cta, copy),
@@ -136,13 +136,13 @@ TmemPlace TmemMetadata::place_of(int row, int k, int copy) const {
                   .bit = 0};
   if (element_bits >= 16) {  // rows m and m + 8 share a cell, the halves of K are in lanes m % 8 and m % 8 + 8
     const int half_k = element_bits == 16 ? 16 : 8, bits_per_k = element_bits == 16 ? 1 : 2;
-    place.lane += in_cta % 8 - in_cta % 16 + 8 * (k / half_k);
+    place.lane += in_cta % 8 - in_cta % 16 + 8 * (column_k / half_k);
     place.column += selector;
-    place.bit = 16 * (in_cta / 8 % 2) + k % half_k * bits_per_k;
+    place.bit = 16 * (in_cta / 8 % 2) + column_k % half_k * bits_per_k;
   } else {
-    const int k_per_cell = element_bits == 8 ? 32 : 64;
-    place.column += k / k_per_cell;
-    place.bit = k % k_per_cell * 32 / k_per_cell;
+    const int per_cell = k_per_cell();
+    place.column += column_k / per_cell;
+    place.bit = column_k % per_cell * 32 / per_cell;
   }
   return place;
 }

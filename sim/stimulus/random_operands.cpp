@@ -201,6 +201,16 @@ struct FloatSource {
 
 uint32_t integer_element(const FormatInfo& format, Distribution distribution, RandomStream& random) {
   const auto mask = static_cast<uint32_t>(low_mask(format.bits));
+  if (format.id == Format::s1z4m11) {  // a sign and the magnitude of a small or of any number
+    const uint32_t drawn = random.word(), sign = drawn >> 16 & 0x8000;
+    switch (distribution) {
+      case Distribution::subnormal:
+      case Distribution::integers: return sign | drawn % 5;
+      case Distribution::special:
+      case Distribution::wide: return sign | std::array<uint32_t, 4>{0, 1, 0x7FE, 0x7FF}[drawn % 4];
+      default: return sign | (drawn & 0x7FF);
+    }
+  }
   switch (distribution) {
     case Distribution::normal: return static_cast<uint32_t>(normal_fixed_point(random) >> 11) & mask;
     case Distribution::subnormal:
@@ -239,7 +249,7 @@ uint32_t integer_accumulator(Distribution distribution, RandomStream& random) {
 }
 
 std::vector<uint16_t> random_positions(const Mma& mma, RandomStream& random) {
-  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
+  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits, mma.sparsity_version);
   static constexpr std::array<std::array<int, 2>, 6> pairs{{{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}}};
   std::vector<uint16_t> k;
   for (int row = 0; row < mma.m; ++row) {
@@ -326,7 +336,7 @@ void oppose_c(const AccumulatorModel& model, Operands& operands, RandomStream& r
 /// What is drawn depends on types and extents alone; which of them a form lists makes no difference here.
 void require_extents(const Instruction& instruction, Target target, const Mma& mma) {
   constexpr int most = 4096;
-  const int chunk = mma.sparse ? sparse_pattern(mma.a_container_bits).chunk : 1;
+  const int chunk = mma.sparse ? sparse_pattern(mma.a_container_bits, mma.sparsity_version).chunk : 1;
   const auto fits = [](int extent) { return extent > 0 && extent <= most; };
   if (mma.k % chunk != 0 || !fits(mma.k) || !fits(mma.m) || !fits(mma.n)) require_legal(instruction, target);
 }
@@ -372,7 +382,7 @@ Operands random_operands(const Instruction& instruction, Target target, Distribu
   };
   // The dominating k differs from case to case. In a sparse row a stored element meets one k of its chunk, so the whole
   // chunk of B dominates.
-  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits);
+  const SparsePattern& pattern = sparse_pattern(mma.a_container_bits, mma.sparsity_version);
   const int chunk = mma.sparse ? pattern.chunk : 1, stored = mma.sparse ? pattern.stored_per_chunk : 1;
   const int depth = mma.k / mma.products;  // of one product
   const int large_chunk = static_cast<int>(random_k.below(static_cast<uint32_t>(depth / chunk)));

@@ -58,7 +58,8 @@ TEST_CASE("list names the targets of a form, the evidence on each, and shows one
   const std::string table = run({"list", "--wide"}).out;
   CHECK_THAT(table, ContainsSubstring("instruction") && ContainsSubstring("target") &&
                         ContainsSubstring("measured on an NVIDIA H200") &&
-                        ContainsSubstring("published hardware words; model choice on sm_103a"));
+                        ContainsSubstring(
+                            "published hardware words; model choice on sm_101a, sm_101f, sm_103a, sm_103f, sm_107a"));
   CHECK_THAT(run({"list", "--markdown"}).out, ContainsSubstring("| instruction | target | D | A | B | K | K .sp |"));
   CHECK_THAT(run({"list", "--target", "sm_120a", "--mnemonics"}).out,
              ContainsSubstring("mma.sync") && !ContainsSubstring("tcgen05"));

@@ -62,10 +62,11 @@ TEST_CASE("targets add as the GPU whose arithmetic they share: sm_86 as sm_80, s
 TEST_CASE("only targets with wgmma or tcgen05 describe matrices in shared memory") {
   for (const TargetInfo& row : targets) {
     const bool specific = row.name.back() == 'a' || row.name.back() == 'f';
-    const SmemDescriptorVersion expected = row.id == Target::sm_90a ? SmemDescriptorVersion::sm_90
-                                           : specific && row.id >= Target::sm_100 && row.id < Target::sm_120
-                                               ? SmemDescriptorVersion::sm_100
-                                               : SmemDescriptorVersion::none;
+    const SmemDescriptorVersion expected =
+        row.id == Target::sm_90a                                          ? SmemDescriptorVersion::sm_90
+        : row.id == Target::sm_107a || row.id == Target::sm_107f          ? SmemDescriptorVersion::sm_107
+        : specific && row.id >= Target::sm_100 && row.id < Target::sm_120 ? SmemDescriptorVersion::sm_100
+                                                                          : SmemDescriptorVersion::none;
     INFO(row.name);
     CHECK(row.smem_descriptor == expected);
   }

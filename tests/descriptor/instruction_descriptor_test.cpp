@@ -1,5 +1,7 @@
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 
+#include <fmt/format.h>
+
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/random.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -117,8 +119,9 @@ TEST_CASE("a scale type that the kind does not have is refused, not written as a
       return encode(InstructionDescriptor{.kind = kind, .a = input, .b = input, .scale_type = format.id});
     };
     INFO(format.name);
-    const bool is_power = format.id == Format::ue8m0, is_scale = is_power || format.id == Format::ue4m3;
-    if (is_scale) CHECK((encoded(MmaKind::mxf4nvf4, Format::e2m1) >> 23 & 1) == (is_power ? 1 : 0));
+    const bool is_power = format.id == Format::ue8m0, is_wide = format.id == Format::ue5m3,
+               is_scale = is_power || is_wide || format.id == Format::ue4m3;
+    if (is_scale) CHECK((encoded(MmaKind::mxf4nvf4, Format::e2m1) >> 23 & 3) == (is_wide ? 2 : is_power ? 1 : 0));
     else CHECK_THROWS_WITH(encoded(MmaKind::mxf4nvf4, Format::e2m1), ContainsSubstring("scale_type"));
     for (const auto& [kind, input] :
          {std::pair(MmaKind::mxf4, Format::e2m1), std::pair(MmaKind::mxf8f6f4, Format::e4m3)}) {
@@ -137,37 +140,49 @@ TEST_CASE("a D that the descriptor cannot say is refused: block-scaled kinds hav
   }
 }
 
-TEST_CASE("K = 96 is a bit of the mxf4 kinds, and of no other") {
+TEST_CASE("the K bits say what Table 48 of ISA 9.4 lists of each kind, and no other kind has them") {
+  int longer = 0;
   for (const MmaKindInfo& kind : mma_kinds) {
     const Format input = natural_input(kind.id);
-    InstructionDescriptor descriptor{
-        .kind = kind.id, .d = kind.id == MmaKind::i8 ? Format::s32 : Format::f32, .a = input, .b = input};
-    const uint32_t natural = encode(descriptor);
-    descriptor.k_96 = true;
-    INFO(kind.name);
-    if (kind.table == 44) {
-      CHECK(encode(descriptor) == (natural | uint32_t{1} << 31));
-      CHECK(decode_instruction_descriptor(kind.id, encode(descriptor)) == descriptor);
-    } else {
-      CHECK_THROWS_AS(encode(descriptor), Error);
+    for (const bool sparse : {false, true}) {
+      InstructionDescriptor descriptor{
+          .kind = kind.id, .d = natural_output(kind.id), .a = input, .b = input, .sparse = sparse};
+      const uint32_t natural = encode(descriptor);
+      for (const int code : {1, 2, 3}) {
+        descriptor.k_code = code;
+        INFO(kind.name << (sparse ? " sparse" : "") << " code " << code);
+        const bool is_f8 = kind.id == MmaKind::f8f6f4 || kind.id == MmaKind::mxf8f6f4;
+        if (code > (kind.table != 44 ? int{is_f8} : sparse ? 1 : 2)) {
+          CHECK_THROWS_WITH(encode(descriptor), ContainsSubstring("k = " + std::to_string(code)));
+          continue;
+        }
+        const uint32_t bit = kind.table == 42 ? 29 : code == 2 ? 3 : 31;
+        CHECK(encode(descriptor) == (natural | uint32_t{1} << bit));
+        CHECK(decode_instruction_descriptor(kind.id, encode(descriptor)) == descriptor);
+        CHECK(k_code_of(kind.id, sparse, descriptor.k()) == code);
+        CHECK(descriptor.k() == (is_f8 ? 64 : code == 1 ? 96 : 128) * (sparse ? 2 : 1));
+        ++longer;
+      }
     }
   }
+  CHECK(longer == 2 * 2 + 2 * 3);
 }
 
-TEST_CASE("a descriptor takes the ids of scales that some size of scale vector takes, with and without K = 96") {
+TEST_CASE("a descriptor takes the ids of scales that some size of scale vector takes on some target, for every K") {
   int legal = 0;
   for (const MmaKind kind : {MmaKind::mxf8f6f4, MmaKind::mxf4, MmaKind::mxf4nvf4}) {
-    for (const bool k_96 : {false, true}) {
-      for (const Format type : {Format::ue8m0, Format::ue4m3}) {
-        if ((k_96 && kind == MmaKind::mxf8f6f4) || (type == Format::ue4m3 && kind != MmaKind::mxf4nvf4)) continue;
+    for (const int k_code : {0, 1, 2}) {
+      for (const Format type : {Format::ue8m0, Format::ue4m3, Format::ue5m3}) {
+        const int k = k_of_code(kind, false, k_code);
+        if (k == 0 || (type != Format::ue8m0 && kind != MmaKind::mxf4nvf4)) continue;
         for (int id = 0; id < 4; ++id) {
-          INFO(info(kind).name << " K = 96: " << k_96 << " " << info(type).name << " id " << id);
+          INFO(info(kind).name << " K = " << k << " " << info(type).name << " id " << id);
           bool by_mnemonic = false;
           for (const ScaleVec size :
                {ScaleVec::unwritten, ScaleVec::x1, ScaleVec::x2, ScaleVec::x4, ScaleVec::block16, ScaleVec::block32}) {
-            Tcgen05Mma one{.kind = kind, .scale_vec = size, .scale_type = type, .scale_a_id = id, .scale_b_id = id};
-            if (k_96) one.k = 96;
-            by_mnemonic |= violations_of(one, k_96 ? Target::sm_103a : Target::sm_100a).empty();
+            const Tcgen05Mma one{
+                .kind = kind, .k = k, .scale_vec = size, .scale_type = type, .scale_a_id = id, .scale_b_id = id};
+            by_mnemonic |= violations_of(one, default_target(one)).empty();
           }
           const InstructionDescriptor descriptor{.kind = kind,
                                                  .a = natural_input(kind),
@@ -175,7 +190,7 @@ TEST_CASE("a descriptor takes the ids of scales that some size of scale vector t
                                                  .scale_type = type,
                                                  .scale_a_id = id,
                                                  .scale_b_id = id,
-                                                 .k_96 = k_96};
+                                                 .k_code = k_code};
           bool by_descriptor = true;
           try {
             (void)encode(descriptor);
@@ -188,5 +203,85 @@ TEST_CASE("a descriptor takes the ids of scales that some size of scale vector t
       }
     }
   }
-  CHECK(legal == 4 + 2 + 4 + 2 + 1 + 4 + 2);
+  CHECK(legal == 4 + 2 + (2 + 4 + 1) + 3 * (2 + 4 + 1));
+}
+
+TEST_CASE("instruction descriptors that NVIDIA's compiler writes for sm_107a decode to what they are for",
+          "[rule:instruction-descriptor]") {
+  using enum Format;
+  constexpr auto fp8 = MmaKind::f8f6f4, scaled = MmaKind::mxf8f6f4, nvf4 = MmaKind::mxf4nvf4;
+  struct Row {
+    uint32_t word;
+    MmaKind kind;
+    int m, n, k;
+    Format a, b;
+    Format scale_type = ue8m0;
+    bool sparse = false;
+    int version = 0, ids = 0;
+  };
+  // CUTLASS's CuTe DSL 4.8.1; that of ti16 follows from Table 51.
+  for (const Row& row : {
+           Row{0x08100410, fp8, 128, 64, 32, e4m3, e5m2},
+           Row{0x28100410, fp8, 128, 64, 64, e4m3, e5m2},
+           Row{0x24100010, fp8, 64, 64, 64, e4m3, e4m3},
+           Row{0x30100010, fp8, 256, 64, 64, e4m3, e4m3},
+           Row{0x08100014, fp8, 128, 64, 64, e4m3, e4m3, ue8m0, true},
+           Row{0x28100014, fp8, 128, 64, 128, e4m3, e4m3, ue8m0, true},
+           Row{0x08900000, scaled, 128, 64, 32, e4m3, e4m3},
+           Row{0x88900000, scaled, 128, 64, 64, e4m3, e4m3},
+           Row{0xC8900020, scaled, 128, 64, 64, e4m3, e4m3, ue8m0, false, 0, 2},
+           Row{0x88900004, scaled, 128, 64, 128, e4m3, e4m3, ue8m0, true},
+           Row{0x09100488, nvf4, 128, 64, 128, e2m1, e2m1, ue5m3},
+           Row{0x08100488, nvf4, 128, 64, 128, e2m1, e2m1, ue4m3},
+           Row{0x08900488, nvf4, 128, 64, 128, e2m1, e2m1, ue8m0},
+           Row{0x11400488, nvf4, 256, 256, 128, e2m1, e2m1, ue5m3},
+           Row{0x08100480, nvf4, 128, 64, 64, e2m1, e2m1, ue4m3},
+           Row{0x88900480, nvf4, 128, 64, 96, e2m1, e2m1, ue8m0},
+           Row{0x08101484, nvf4, 128, 64, 128, e2m1, e2m1, ue4m3, true, 1},
+           Row{0x88101484, nvf4, 128, 64, 192, e2m1, e2m1, ue4m3, true, 1},
+           Row{0x91101484, nvf4, 256, 64, 192, e2m1, e2m1, ue5m3, true, 1},
+           Row{0x08100DA0, MmaKind::ti16, 128, 64, 16, s1z4m11, s1z4m11},
+       }) {
+    INFO(fmt::format("{:#010x}", row.word));
+    const InstructionDescriptor decoded = decode_instruction_descriptor(row.kind, row.word);
+    CHECK(decoded == InstructionDescriptor{.kind = row.kind,
+                                           .m = row.m,
+                                           .n = row.n,
+                                           .d = natural_output(row.kind),
+                                           .a = row.a,
+                                           .b = row.b,
+                                           .sparse = row.sparse,
+                                           .scale_type = row.scale_type,
+                                           .scale_a_id = row.ids,
+                                           .scale_b_id = row.ids,
+                                           .k_code = k_code_of(row.kind, row.sparse, row.k),
+                                           .sparsity_version = row.version});
+    CHECK(decoded.k() == row.k);
+    CHECK(encode(decoded) == row.word);
+    // A 64-row f8f6f4 of twice the K is refused: Table 48 of ISA 9.4 has M = 128 with one CTA.
+    Tcgen05Mma mma{.kind = row.kind, .sparse = row.sparse};
+    mma.cta_group = row.m == 256 ? 2 : 1;
+    if (row.kind == nvf4) mma.scale_vec = row.scale_type == ue8m0 ? ScaleVec::block32 : ScaleVec::block16;
+    mma = with_idesc(mma, row.word);
+    CHECK(idesc_of(mma) == row.word);
+    CHECK(violations_of(mma, Target::sm_107a).empty() == (row.m != 64));
+  }
+}
+
+TEST_CASE("what no source settles of the descriptors of sm_107a is refused by name") {
+  const auto message = [](MmaKind kind, uint32_t word) -> std::string {
+    try {
+      decode_instruction_descriptor(kind, word);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "legal";
+  };
+  CHECK_THAT(message(MmaKind::mxf4nvf4, 0x09100488 | 1u << 26), ContainsSubstring("wide_scale_a = 1"));
+  CHECK_THAT(message(MmaKind::mxf8f6f4, 0x88900000 | 1u << 26), ContainsSubstring("does not guess"));
+  CHECK_THAT(message(MmaKind::mxf4nvf4, 0x09900488), ContainsSubstring("scale_type = 3"));
+  CHECK_THAT(message(MmaKind::ti16, 0x08100DA0 | 1u << 15), ContainsSubstring("Table 62 lists transposed ti16"));
+  CHECK_THAT(message(MmaKind::ti16, 0x08100DA0 | 1u << 3), ContainsSubstring("saturate = 1"));
+  CHECK_THAT(message(MmaKind::f16, 0x08100010 | 1u << 29), ContainsSubstring("k = 1: legal is 0"));
+  CHECK_THAT(message(MmaKind::mxf4, 0x88900488), ContainsSubstring("k = 3"));
 }

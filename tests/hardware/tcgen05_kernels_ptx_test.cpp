@@ -16,6 +16,15 @@ using namespace bitmma;
 
 namespace {
 
+/// What a target wants beside the mnemonic: metadata of its own version.
+Instruction as_of(const Instruction& instruction, Target target) {
+  const auto* const mma = std::get_if<Tcgen05Mma>(&instruction);
+  if (!mma || !mma->sparse || info(mma->kind).table != 44) return instruction;
+  Tcgen05Mma one = *mma;
+  one.sparsity_version = target == Target::sm_107a ? 1 : 0;
+  return one;
+}
+
 /// Kernels, and what to call them in complaints.
 struct Kernels {
   std::vector<test::PtxModule> modules = {};
@@ -24,7 +33,7 @@ struct Kernels {
   void add(const Instruction& instruction, Target target, const KernelShape& shape) {
     KernelShape of_target = shape;
     of_target.target = target;
-    modules.push_back({ptx_kernel(instruction, of_target).text, target});
+    modules.push_back({ptx_kernel(as_of(instruction, target), of_target).text, target});
     names.push_back(fmt::format("{} on {}", print(instruction), print(target)));
   }
   std::string refused() const {
@@ -41,6 +50,8 @@ struct Kernels {
 std::vector<Instruction> instance_classes() {
   std::vector<Instruction> all;
   for (const Instruction& plain : all_instructions(Family::tcgen05)) {
+    // Hints of both operands at once add no line to those of each.
+    if (std::get<Tcgen05Mma>(plain).collector && std::get<Tcgen05Mma>(plain).collector_b) continue;
     for (const OperandSource source : {OperandSource::smem, OperandSource::tmem}) {
       const Instruction one = with_a_source(plain, source);
       if (source == OperandSource::tmem || one == plain) all.push_back(one);
@@ -60,7 +71,7 @@ std::vector<Target> targets_with(const Instruction& instruction, const std::vect
   static const PtxVersion newest = test::ptxas_isa();
   std::vector<Target> legal;
   std::ranges::copy_if(judged, std::back_inserter(legal), [&](Target target) {
-    return ptx_version_of(instruction, target) <= newest && violations_of(instruction, target).empty();
+    return ptx_version_of(instruction, target) <= newest && violations_of(as_of(instruction, target), target).empty();
   });
   return legal;
 }
@@ -79,7 +90,7 @@ TEST_CASE("ptxas assembles the kernels around tcgen05 instructions: each class o
     if (!legal.empty()) kernels.add(instruction, legal[turn++ % legal.size()], small);
   };
   for (const Instruction& one : instance_classes()) {
-    if (!std::get<Tcgen05Mma>(one).collector) add(one);
+    if (!std::get<Tcgen05Mma>(one).collector && !std::get<Tcgen05Mma>(one).collector_b) add(one);
   }
   for (const Instruction& move : all_instructions(Family::tmem_move)) {
     if (!std::get<TmemMove>(move).has_registers() || std::get<TmemMove>(move).ldst.num <= 4) add(move);

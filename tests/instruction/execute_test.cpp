@@ -86,12 +86,12 @@ TEST_CASE("an instruction on a target that lacks it is refused with the targets 
     const Instruction instruction = instructions_of(form).front();
     const Case one = test::sample_case(instruction, 1);
     for (const TargetInfo& target : targets) {
-      if (form.targets.contains(target.id)) continue;
+      if (targets_of(instruction).contains(target.id)) continue;
       INFO(form.name << " on " << target.name);
       State state = one.before;
       const std::string message = message_of([&] { execute(instruction, target.id, state); });
-      CHECK_THAT(message,
-                 ContainsSubstring("target = " + std::string(target.name) + ": legal is " + print(form.targets)));
+      CHECK_THAT(message, ContainsSubstring("target = " + std::string(target.name) + ": legal is " +
+                                            print(targets_of(instruction))));
       CHECK_THAT(message, ContainsSubstring("exists there only"));
       CHECK(state == one.before);
       CHECK(message_of([&] { result_of(instruction, target.id, one.before); }) == message);

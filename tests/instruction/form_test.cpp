@@ -59,14 +59,15 @@ std::vector<Instruction> with_all_types(const Form& form) {
 
 }  // namespace
 
-TEST_CASE("there are 1074 wgmma, 464 tcgen05.mma, 412 mma.sync and 186 moves, and all are these") {
+TEST_CASE("there are 1074 wgmma, 1842 tcgen05.mma, 412 mma.sync and 354 moves, and all are these") {
   CHECK(all_instructions(Family::wgmma).size() == 1074);
-  CHECK(all_instructions(Family::tcgen05).size() == 464);
+  // 464 of before, 66 of ti16, and 1312 with collector::b.
+  CHECK(all_instructions(Family::tcgen05).size() == 464 + 66 + 1312);
   // Block scales 110. Without: m8n8k4 f16 12, f16, bf16 and tf32 8, fp8 16, f64 20, integers 48, b1 6, f8f6f4 50;
   // sparse 16-bit and tf32 16, fp8 12, integers 64, f8f6f4 50.
   CHECK(all_instructions(Family::mma_sync).size() == 110 + 12 + 8 + 16 + 20 + 48 + 6 + 50 + 16 + 12 + 64 + 50);
   CHECK(all_instructions(Family::tmem_move).size() == 186 + 168);
-  CHECK(all_instructions().size() == 1074 + 464 + 412 + 186);
+  CHECK(all_instructions().size() == 1074 + 1842 + 412 + 186 + 168);
   std::set<std::string> mnemonics;
   for (const Instruction& instruction : all_instructions()) CHECK(mnemonics.insert(print(instruction)).second);
 }
@@ -87,27 +88,32 @@ TEST_CASE("no instruction fits two rows, whatever its types") {
   CHECK(count > 2000);
 }
 
-TEST_CASE("every instruction of a row is legal on each of the row's targets, and on no other") {
+TEST_CASE("every instruction is legal on each of its targets, which are of its row's, and on no other") {
   for (const Form& form : forms()) {
     REQUIRE_FALSE(form.targets.empty());
     REQUIRE_FALSE(instructions_of(form).empty());
+    TargetSet of_any;
     for (const Instruction& instruction : instructions_of(form)) {
       INFO(print(instruction));
-      REQUIRE(targets_of(instruction) == form.targets);
-      REQUIRE(form.targets.contains(default_target(instruction)));
+      const TargetSet legal = targets_of(instruction);
+      REQUIRE_FALSE(legal.empty());
+      REQUIRE((legal & form.targets) == legal);
+      of_any = of_any | legal;
+      REQUIRE(legal.contains(default_target(instruction)));
       for (const TargetInfo& target : targets) {
         const std::vector<Violation> violations = violations_of(instruction, target.id);
-        if (form.targets.contains(target.id)) {
+        if (legal.contains(target.id)) {
           REQUIRE(violations.empty());
           if (is_mma(instruction)) REQUIRE_NOTHROW(model_for(instruction, target.id));
         } else {
           REQUIRE(violations.size() == 1);
           REQUIRE(violations[0].field == "target");
           REQUIRE(violations[0].seen == target.name);
-          REQUIRE(violations[0].expected == print(form.targets));
+          REQUIRE(violations[0].expected == print(legal));
         }
       }
     }
+    REQUIRE(of_any == form.targets);
   }
 }
 
@@ -134,12 +140,70 @@ TEST_CASE("what has no row is legal nowhere: block scales with any D but f32") {
   }
 }
 
-TEST_CASE("the targets of an integer tcgen05.mma and of K = 96 are their own") {
-  const Instruction integer = Tcgen05Mma{.kind = MmaKind::i8}, wide = Tcgen05Mma{.kind = MmaKind::mxf4nvf4, .k = 96};
-  CHECK(targets_of(integer) == TargetSet{Target::sm_100a});
-  CHECK(targets_of(wide) == TargetSet{Target::sm_103a});
-  CHECK(targets_of(Tcgen05Mma{}) == TargetSet{Target::sm_100a, Target::sm_103a});
-  CHECK_THAT(violations_of(wide, Target::sm_100a).at(0).fix, ContainsSubstring("K = 96"));
+TEST_CASE("the targets of tcgen05.mma, by kind, K and parts, are those of ptxas 13.5 and of the ISA's text") {
+  using enum Target;
+  const TargetSet all{sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_103f, sm_107a, sm_107f, sm_110a, sm_110f},
+      specific{sm_100a, sm_101a, sm_103a, sm_107a, sm_110a}, rubin{sm_107a, sm_107f}, rubin_a{sm_107a};
+  constexpr auto fp8 = MmaKind::f8f6f4, scaled = MmaKind::mxf8f6f4, mxf4 = MmaKind::mxf4, nvf4 = MmaKind::mxf4nvf4;
+  constexpr auto x2 = ScaleVec::x2, x4 = ScaleVec::x4, block16 = ScaleVec::block16, block32 = ScaleVec::block32;
+  constexpr auto ue4m3 = Format::ue4m3, ue5m3 = Format::ue5m3;
+  struct Row {
+    Tcgen05Mma mma;
+    TargetSet targets;
+  };
+  for (const Row& row : {
+           Row{{}, all},
+           Row{{.kind = MmaKind::tf32, .sparse = true}, all},
+           Row{{.kind = fp8, .weight_stationary = true}, all},
+           Row{{.kind = MmaKind::i8}, {sm_100a, sm_101a, sm_110a}},
+           Row{{.kind = MmaKind::i8, .weight_stationary = true, .sparse = true}, {sm_100a, sm_101a, sm_110a}},
+           Row{{.kind = MmaKind::ti16}, rubin},
+           Row{{.kind = MmaKind::ti16, .weight_stationary = true, .sparse = true}, rubin},
+           Row{{.kind = scaled, .sparse = true}, all},
+           Row{{.kind = scaled, .scale_vec = block32}, all},
+           Row{{.kind = scaled, .scale_vec = ScaleVec::x1}, specific},
+           Row{{.kind = mxf4}, all},
+           Row{{.kind = mxf4, .scale_vec = x2}, specific},
+           Row{{.kind = mxf4, .sparse = true}, {sm_100a, sm_101a, sm_103a, sm_110a}},
+           Row{{.kind = mxf4, .sparse = true, .sparsity_version = 1}, rubin_a},
+           Row{{.kind = nvf4, .scale_vec = block16, .scale_type = ue4m3}, all},
+           Row{{.kind = nvf4, .scale_vec = x4, .scale_type = ue4m3}, specific},
+           Row{{.kind = nvf4, .scale_vec = block32}, all},
+           Row{{.kind = nvf4, .scale_vec = block32, .scale_type = ue4m3}, rubin},
+           Row{{.kind = nvf4, .scale_vec = x2, .scale_type = ue4m3}, rubin_a},
+           Row{{.kind = nvf4, .scale_vec = block16, .scale_type = ue5m3}, rubin},
+           Row{{.kind = mxf4, .k = 96}, {sm_103a, sm_107a}},
+           Row{{.kind = nvf4, .sparse = true, .k = 192, .scale_vec = block16, .sparsity_version = 1}, rubin_a},
+           Row{{.kind = mxf4, .k = 128}, rubin},
+           Row{{.kind = nvf4, .k = 128, .scale_vec = block16, .scale_type = ue5m3}, rubin},
+           Row{{.kind = fp8, .k = 64}, rubin},
+           Row{{.kind = fp8, .sparse = true, .k = 128}, rubin},
+           Row{{.kind = scaled, .k = 64}, rubin},
+           Row{{.collector_b = CollectorOperation::use}, rubin},
+       }) {
+    INFO(print(row.mma) << " K = " << row.mma.k);
+    CHECK(print(targets_of(row.mma)) == print(row.targets));
+    for (const TargetInfo& target : targets) {
+      CHECK(violations_of(row.mma, target.id).empty() == row.targets.contains(target.id));
+    }
+  }
+  CHECK(default_target(Tcgen05Mma{.kind = MmaKind::ti16}) == sm_107a);
+  CHECK(ptx_version_of(Tcgen05Mma{.kind = MmaKind::ti16}, sm_107a) == PtxVersion{9, 4});
+  CHECK(ptx_version_of(Tcgen05Mma{}, sm_110a) == PtxVersion{9, 0});
+}
+
+TEST_CASE("a target that lacks a part of a tcgen05.mma is refused with that part") {
+  const auto fix = [](const Tcgen05Mma& one, Target target) { return violations_of(one, target).at(0).fix; };
+  CHECK(fix({.kind = MmaKind::mxf4nvf4, .k = 96}, Target::sm_100a) ==
+        "tcgen05.mma kind::mxf4nvf4 with K = 96 exists there only");
+  CHECK(fix({.kind = MmaKind::f8f6f4, .k = 64}, Target::sm_103a) ==
+        "tcgen05.mma kind::f8f6f4 with K = 64 exists there only");
+  CHECK(
+      fix({.kind = MmaKind::mxf4, .sparse = true, .scale_vec = ScaleVec::x2}, Target::sm_110f) ==
+      "tcgen05.mma kind::mxf4 with .scale_vec::NX and .sp and sparse metadata of pairs (version 0) exists there only");
+  CHECK_THAT(fix({.kind = MmaKind::mxf4, .sparse = true}, Target::sm_107a), ContainsSubstring("version 0"));
+  CHECK_THAT(fix({.collector_b = CollectorOperation::fill}, Target::sm_100a), ContainsSubstring("collector::b"));
+  CHECK(fix({.kind = MmaKind::i8}, Target::sm_103a) == "tcgen05.mma kind::i8 exists there only");
 }
 
 TEST_CASE("every row says where it is written") {

@@ -39,7 +39,7 @@ TEST_CASE("a mnemonic that was just read has operands and a product on its targe
     REQUIRE(operands.selected_k.size() == (mma.sparse || mma.products > 1 ? operands.a.size() : 0));
     REQUIRE(operands.scales.has_value() == (mma.scale_count > 0));
   }
-  CHECK(index == 1074 + 464 + 412);
+  CHECK(index == 1074 + 1842 + 412);
 }
 
 TEST_CASE("moves have no operands") {

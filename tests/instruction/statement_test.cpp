@@ -196,7 +196,7 @@ TEST_CASE("a mnemonic that is not one is told by name what is wrong") {
             "qualifier = kind::f16: legal is .cta_group::1 or .cta_group::2 here; it is mandatory"},
            {"tcgen05.mma.sp.ws.cta_group::1.kind::f16", "qualifier = ws"},
            {"tcgen05.mma.cta_group::3.kind::f16", "qualifier = cta_group::3"},
-           {t + "kind::bf16", "kind = kind::bf16: legal is .kind::f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4"},
+           {t + "kind::bf16", "kind = kind::bf16: legal is .kind::f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 or ti16"},
            {t + "kind::mxf4", ".block_scale = absent: legal is present: kind::mxf4 always has scales"},
            {t + "kind::f16.block_scale", ".block_scale = present: legal is absent: only the mx kinds have scales"},
            {t + "kind::mxf4.block_scale.scale_vec::3X", "qualifier = scale_vec::3X: legal is nothing more here"},

@@ -47,7 +47,8 @@ std::optional<Example> example_of(const Form& form, Target target, bool large) {
     const auto idesc = static_cast<uint32_t>(immediate_of(instruction, "idesc"));
     InstructionDescriptor descriptor = decode_instruction_descriptor(*form.kind, idesc);
     descriptor.n = n;
-    if (scales_of(instruction) == 4) descriptor.scale_type = Format::ue4m3;  // NVFP4, as most programs have it
+    if (*form.kind == MmaKind::mxf4nvf4 && scales_of(instruction) >= 4)
+      descriptor.scale_type = Format::ue4m3;  // NVFP4, as most programs have it
     instruction = with_immediate(instruction, "idesc", encode(descriptor));
   }
   return Example{instruction, &model_for(instruction, target)};

@@ -47,7 +47,7 @@ void decode_idesc(Context& context, const DecodeFlags& flags, const PastedWord& 
   const MmaKind kind = require_kind(flags.kind);
   const InstructionDescriptor descriptor = decode_instruction_descriptor(kind, static_cast<uint32_t>(word));
   const std::vector<Violation> found = as_warnings(warnings(descriptor));
-  require_kind_on(flags.target, kind, descriptor.k_96);
+  require_kind_on(flags.target, descriptor);
   if (flags.json) {
     json.push_back(Json::parse(report_instruction_descriptor(kind, static_cast<uint32_t>(word))));
     return;

@@ -129,7 +129,8 @@ struct IdescFlags {
   TargetFlag target;
   std::string kind, d, a, b, scale_type;  // empty: what the kind usually has
   InstructionDescriptor idesc;
-  bool json = false;
+  bool k_96 = false, json = false;
+  int k = 0;  // 0: the kind's usual one
 };
 
 /// Throws Error unless it is a type of scales, and the kind has scales.
@@ -139,8 +140,8 @@ Format require_scale_type(const std::string& name, MmaKind kind) {
                  .seen = name,
                  .expected = fmt::format("absent: kind::{} has no scales", info(kind).name)});
   }
-  if (name == "ue8m0" || name == "ue4m3") return require_format("--scale-type", name);
-  throw Error({.field = "--scale-type", .seen = name, .expected = "ue8m0 or ue4m3"});
+  if (name == "ue8m0" || name == "ue4m3" || name == "ue5m3") return require_format("--scale-type", name);
+  throw Error({.field = "--scale-type", .seen = name, .expected = "ue8m0, ue4m3 or ue5m3"});
 }
 
 void encode_idesc(Context& context, const IdescFlags& flags) {
@@ -149,12 +150,21 @@ void encode_idesc(Context& context, const IdescFlags& flags) {
   const auto type_of = [](std::string_view flag, const std::string& name, Format usual) {
     return name.empty() ? usual : require_format(flag, name);
   };
-  idesc.d = type_of("--d", flags.d, idesc.kind == MmaKind::i8 ? Format::s32 : Format::f32);
+  idesc.d = type_of("--d", flags.d, natural_output(idesc.kind));
   idesc.a = type_of("--a", flags.a, natural_input(idesc.kind));
   idesc.b = type_of("--b", flags.b, natural_input(idesc.kind));
   if (!flags.scale_type.empty()) idesc.scale_type = require_scale_type(flags.scale_type, idesc.kind);
+  if (const int k = flags.k_96 ? 96 : flags.k; k != 0) {
+    idesc.k_code = k_code_of(idesc.kind, idesc.sparse, k);
+    if (idesc.k() != k) {
+      throw Error({.field = flags.k_96 ? "--k96" : "--k",
+                   .seen = std::to_string(k),
+                   .expected = fmt::format("a K of {}kind::{}", idesc.sparse ? "a sparse " : "", info(idesc.kind).name),
+                   .source = "PTX ISA 9.4, 9.7.18.2.1, Table 48"});
+    }
+  }
   const uint32_t word = encode(idesc);
-  require_kind_on(flags.target, idesc.kind, idesc.k_96);
+  require_kind_on(flags.target, idesc);
   print_encoded(context, flags.json, "idesc", fmt::format("{:#010x}", word), as_warnings(warnings(idesc)));
 }
 
@@ -162,11 +172,11 @@ void add_idesc(CLI::App& command, Context& context) {
   const auto flags = std::make_shared<IdescFlags>();
   CLI::App* idesc = command.add_subcommand("idesc", "an instruction descriptor of tcgen05.mma");
   flags->target.add(*idesc, "refuses what this GPU lacks, by its PTX name", true);
-  idesc->add_option("--kind", flags->kind, "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4")->required();
+  idesc->add_option("--kind", flags->kind, print_mma_kinds())->required();
   idesc->add_option("--m", flags->idesc.m, "rows of D, over the CTA group")->required();
   idesc->add_option("--n", flags->idesc.n, "columns of D")->required();
-  idesc->add_option("--d", flags->d, "type of D; default f32, of kind::i8 s32");
-  idesc->add_option("--a", flags->a, "type of A; default f16, tf32, e4m3, s8 or e2m1, by the kind");
+  idesc->add_option("--d", flags->d, "type of D; default f32, of kind::i8 and ti16 s32");
+  idesc->add_option("--a", flags->a, "type of A; default f16, tf32, e4m3, s8, e2m1 or s1z4m11, by the kind");
   idesc->add_option("--b", flags->b, "type of B; the same");
   idesc->add_flag("--negate-a", flags->idesc.negate_a, "-A");
   idesc->add_flag("--negate-b", flags->idesc.negate_b, "-B");
@@ -176,10 +186,12 @@ void add_idesc(CLI::App& command, Context& context) {
   idesc->add_option("--sparsity-selector", flags->idesc.sparsity_selector, "0..3");
   idesc->add_flag("--saturate", flags->idesc.saturate, "clamp integers");
   idesc->add_option("--max-shift", flags->idesc.max_shift_code, ".ws: 0 none, 1 = 8, 2 = 16, 3 = 32 columns");
-  idesc->add_option("--scale-type", flags->scale_type, "block-scaled kinds: ue8m0 or ue4m3; default ue8m0");
+  idesc->add_option("--scale-type", flags->scale_type, "block-scaled kinds: ue8m0, ue4m3 or ue5m3; default ue8m0");
   idesc->add_option("--scale-a-id", flags->idesc.scale_a_id, "byte of A's first scale: 0..3, less with more scales");
   idesc->add_option("--scale-b-id", flags->idesc.scale_b_id, "the same of B");
-  idesc->add_flag("--k96", flags->idesc.k_96, "K = 96 (sm_103a)");
+  idesc->add_flag("--k96", flags->k_96, "--k 96");
+  idesc->add_option("--k", flags->k, "K where a kind has several: 96 of fp4 (sm_103a, sm_107a), 64 of fp8 (sm_107a)");
+  idesc->add_option("--sparsity-version", flags->idesc.sparsity_version, "sparse fp4: 1 on sm_107a, 0 elsewhere");
   idesc->add_flag("--json", flags->json, "the result as JSON");
   idesc->footer("Example:\n  bitmma encode idesc --kind f16 --m 128 --n 64 --d f32 --a bf16 --b bf16");
   idesc->callback([flags, &context] { encode_idesc(context, *flags); });

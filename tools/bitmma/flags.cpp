@@ -175,22 +175,32 @@ Format require_format(std::string_view flag, const std::string& name) {
 
 MmaKind require_kind(const std::string& name) {
   if (const auto kind = mma_kind_named(name)) return *kind;
-  throw Error({.field = "--kind", .seen = name, .expected = "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4"});
+  throw Error({.field = "--kind", .seen = name, .expected = print_mma_kinds()});
 }
 
-void require_kind_on(const TargetFlag& target, MmaKind kind, bool k_96) {
+void require_kind_on(const TargetFlag& target, const InstructionDescriptor& idesc) {
   const std::optional<Target> asked = target.asked();
   if (!asked) return;
-  Tcgen05Mma mma{.kind = kind};
-  if (k_96) mma.k = 96;
-  const TargetSet known = targets_of(mma);
+  // Which size of scale vector it goes with stands in the mnemonic: any that there is.
+  TargetSet known;
+  const bool is_longer = idesc.k_code != 0;
+  for (const ScaleVec size : {ScaleVec::unwritten, ScaleVec::block16, ScaleVec::block32}) {
+    const Tcgen05Mma mma{.kind = idesc.kind,
+                         .a = natural_input(idesc.kind),
+                         .sparse = idesc.sparse,
+                         .k = idesc.k(),
+                         .scale_vec = size,
+                         .scale_type = idesc.scale_type,
+                         .sparsity_version = idesc.sparsity_version};
+    known = known | targets_of(mma);
+  }
   if (known.contains(*asked)) return;
   throw Error({.field = target.flags,
                .seen = std::string(print(*asked)),
                .expected = fmt::format("{}, which {} kind::{}{}", print(known),
-                                       known == TargetSet{known.first()} ? "has" : "have", info(kind).name,
-                                       k_96 ? " with K = 96" : ""),
-               .source = "PTX ISA, tcgen05.mma; ptxas 13.0"});
+                                       known == TargetSet{known.first()} ? "has" : "have", info(idesc.kind).name,
+                                       is_longer ? fmt::format(" with K = {}", idesc.k()) : ""),
+               .source = "PTX ISA, tcgen05.mma; ptxas 13.0 and 13.5"});
 }
 
 bool has_descriptor(const Instruction& instruction) {

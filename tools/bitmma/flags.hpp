@@ -8,6 +8,7 @@
 
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/target.hpp"
+#include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "commands.hpp"
@@ -85,8 +86,9 @@ Format require_format(std::string_view flag, const std::string& name);
 /// The kind called `name`. Throws Error naming --kind.
 MmaKind require_kind(const std::string& name);
 
-/// Throws Error naming --target when it is given and has no tcgen05.mma of the kind, dense with K = 96 where asked.
-void require_kind_on(const TargetFlag& target, MmaKind kind, bool k_96);
+/// Throws Error naming --target when it is given and no tcgen05.mma there has the descriptor's kind and K, and what
+/// else only some targets have.
+void require_kind_on(const TargetFlag& target, const InstructionDescriptor& idesc);
 
 /// True where an instruction descriptor says shape, types and signs, and the mnemonic does not.
 bool has_descriptor(const Instruction& instruction);

@@ -45,9 +45,9 @@ struct GoldenFlags {
   TargetFlag target;
   std::map<std::string_view, int64_t> immediates;  // those that are given
   std::string a_source, d, a, b, scale_type, zero_column_mask;
-  std::optional<int> m, n;
+  std::optional<int> m, n, k;
   bool satfinite = false, k_96 = false;
-  int max_shift = 0;
+  int max_shift = 0, sparsity_version = 0;
   std::vector<CLI::Option*> of_descriptor;  // those that say what an instruction descriptor says
   int64_t cases = 4;
   uint64_t seed = 0;
@@ -88,7 +88,8 @@ void set_descriptor_fields(const GoldenFlags& flags, std::map<std::string_view, 
   }
   if (!violations.empty()) throw Error(std::move(violations));
   instruction.m = flags.m.value_or(instruction.m), instruction.n = flags.n.value_or(instruction.n);
-  if (flags.k_96) instruction.k = 96;
+  instruction.k = flags.k_96 ? 96 : flags.k.value_or(instruction.k);
+  instruction.sparsity_version = flags.sparsity_version;
   instruction.saturate = flags.satfinite;
   instruction.max_shift_code = flags.max_shift;
   instruction.sparsity_selector = take("sparsity_selector", 0);
@@ -260,8 +261,11 @@ void add_golden(CLI::App& app, Context& context) {
       command->add_option("--a", flags->a, "tcgen05: type of A; default a type of the kind"),
       command->add_option("--b", flags->b, "tcgen05: type of B; default a type of the kind"),
       command->add_flag("--satfinite", flags->satfinite, "tcgen05 kind::i8: the saturate bit"),
-      command->add_option("--scale-type", flags->scale_type, "tcgen05, block scales: ue8m0 or ue4m3; default ue8m0"),
-      command->add_flag("--k96", flags->k_96, "mxf4 kinds: K = 96 (sm_103a)"),
+      command->add_option("--scale-type", flags->scale_type,
+                          "tcgen05, block scales: ue8m0, ue4m3 or ue5m3; default ue8m0"),
+      command->add_flag("--k96", flags->k_96, "--k 96"),
+      command->add_option("--k", flags->k, "tcgen05: K where the kind has several: 96 of fp4, 64 of fp8 (sm_107a)"),
+      command->add_option("--sparsity-version", flags->sparsity_version, "sparse fp4: 1 on sm_107a, 0 elsewhere"),
       command->add_option("--max-shift", flags->max_shift,
                           "tcgen05 .ws: B may be shifted by 0: 0, 1: 8, 2: 16, 3: 32 columns"),
   };

@@ -31,7 +31,7 @@ Tcgen05Mma require_instruction(const PlanFlags& flags) {
   if (!flags.a.empty()) one.a = one.b = require_format("--a", flags.a);
   if (flags.k != 0) one.k = flags.k;
   if (flags.a_in_tmem) one.a_source = OperandSource::tmem;
-  require_legal(Instruction(one), flags.k == 96 ? Target::sm_103a : Target::sm_100a);
+  require_legal(Instruction(one), default_target(one));
   return one;
 }
 
@@ -56,16 +56,18 @@ void run_plan(Context& context, const PlanFlags& flags) {
   const Tcgen05Mma one = require_instruction(flags);
   const Mma mma = mma_of(one);
   const TmemLayoutInfo& layout = find_tmem_layout(one.m, one.cta_group, one.weight_stationary, one.sparse);
-  const TmemNeeds needs{
-      .layout = layout,
-      .n = one.n,
-      .accumulators = flags.accumulators,
-      .k_blocks = flags.k_blocks,
-      .a_row_bits = one.a_source == OperandSource::tmem ? mma.stored_k() * mma.a_container_bits : 0,
-      .scale_count = mma.scale_count,
-      .metadata_columns =
-          one.sparse ? TmemMetadata{.layout = layout, .element_bits = mma.a_container_bits}.columns() : 0,
-      .exclusive = flags.exclusive};
+  const TmemNeeds needs{.layout = layout,
+                        .n = one.n,
+                        .accumulators = flags.accumulators,
+                        .k_blocks = flags.k_blocks,
+                        .a_row_bits = one.a_source == OperandSource::tmem ? mma.stored_k() * mma.a_container_bits : 0,
+                        .scale_count = mma.scale_count,
+                        .metadata_columns = one.sparse ? TmemMetadata{.layout = layout,
+                                                                      .element_bits = mma.a_container_bits,
+                                                                      .k = mma.k,
+                                                                      .single_elements = mma.sparsity_version == 1}
+                                                             .columns()
+                                                       : 0};
   const TmemPlan plan = plan_tmem(needs);
   const int most_columns = needs.exclusive ? tmem_columns_exclusive : tmem_columns;
   const bool fits = plan.allocation != 0 && flags.ctas <= plan.ctas_per_sm;

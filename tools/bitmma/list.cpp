@@ -24,7 +24,8 @@ struct ListFlags {
 struct ListedForm {
   const Form* form = nullptr;
   const AccumulatorModel* model = nullptr;  // nullptr: the form moves data
-  std::vector<Target> targets = {};         // those that are asked for
+  std::optional<Instruction> example = {};
+  std::vector<Target> targets = {};  // those that are asked for
 };
 
 /// Every form, or those of one target. A form whose targets add by several rules has a line for each rule. Throws Error
@@ -41,7 +42,7 @@ std::vector<ListedForm> listed_forms(const std::optional<Target>& asked) {
       const AccumulatorModel* model = is_mma(example) ? &model_for(example, target.id) : nullptr;
       auto row = std::find_if(listed.begin() + static_cast<std::ptrdiff_t>(first), listed.end(),
                               [&](const ListedForm& one) { return one.model == model; });
-      if (row == listed.end()) row = listed.insert(listed.end(), {.form = &form, .model = model});
+      if (row == listed.end()) row = listed.insert(listed.end(), {.form = &form, .model = model, .example = example});
       row->targets.push_back(target.id);
     }
   }
@@ -59,17 +60,21 @@ std::string print_formats(const ListedForm& row, const FormatSet& set) {
 
 std::string print_k(int k) { return k == 0 ? "-" : std::to_string(k); }
 
-std::string evidence_on(const ListedForm& row, Target target) {
-  return print_evidence(instructions_of(*row.form).front(), target);
-}
+std::string evidence_on(const ListedForm& row, Target target) { return print_evidence(*row.example, target); }
 
-/// The evidence on the first target, and on the others where it is another.
+/// The evidence on the first target, and the others' behind it where it is another: "words; model choice on sm_103a".
 std::string evidence_on_all(const ListedForm& row) {
+  std::vector<std::pair<std::string, std::string>> others;  // an evidence, and its targets
   const std::string first = evidence_on(row, row.targets.front());
-  std::string text = first;
   for (const Target target : row.targets) {
-    if (evidence_on(row, target) != first) text += fmt::format("; {} on {}", evidence_on(row, target), print(target));
+    const std::string evidence = evidence_on(row, target);
+    if (evidence == first) continue;
+    const auto known = std::ranges::find(others, evidence, &std::pair<std::string, std::string>::first);
+    if (known == others.end()) others.emplace_back(evidence, print(target));
+    else known->second += fmt::format(", {}", print(target));
   }
+  std::string text = first;
+  for (const auto& [evidence, names] : others) text += fmt::format("; {} on {}", evidence, names);
   return text;
 }
 

@@ -60,7 +60,7 @@ enum class NanRule : uint8_t {
 /// How block scales enter a fused sum.
 enum class Scaling : uint8_t {
   none,
-  whole_k,       // mxf8f6f4: one scale a row of A and a column of B; its exponent is part of every product's
+  whole_k,       // mxf8f6f4: a scale for all of K, or 32 of it; its exponent is part of every product's
   groups_of_16,  // mxf4, mxf4nvf4: 16 products are summed exactly, times both scales; only the scales' exponents align
 };
 

@@ -24,7 +24,7 @@ enum class Target : uint8_t {
 };
 
 /// Which 64-bit word describes a matrix in shared memory, if any.
-enum class SmemDescriptorVersion : uint8_t { none, sm_90, sm_100 };
+enum class SmemDescriptorVersion : uint8_t { none, sm_90, sm_100, sm_107 };
 
 /// A version of the PTX ISA, 8.7: what a module must say to use something.
 struct PtxVersion {
@@ -44,7 +44,8 @@ struct TargetInfo {
 
 inline constexpr auto targets = [] {
   using enum Target;
-  constexpr auto smem_90 = SmemDescriptorVersion::sm_90, smem_100 = SmemDescriptorVersion::sm_100;
+  constexpr auto smem_90 = SmemDescriptorVersion::sm_90, smem_100 = SmemDescriptorVersion::sm_100,
+                 smem_107 = SmemDescriptorVersion::sm_107;
   return std::to_array<TargetInfo>({
       // one row a target
       // clang-format off
@@ -68,8 +69,8 @@ inline constexpr auto targets = [] {
       {.id = sm_103a, .name = "sm_103a", .ptx = {8, 8}, .adds_as = sm_103a, .gpu = "B300", .smem_descriptor = smem_100},
       {.id = sm_103f, .name = "sm_103f", .ptx = {8, 8}, .adds_as = sm_103a, .gpu = "B300", .smem_descriptor = smem_100},
       {.id = sm_107, .name = "sm_107", .ptx = {9, 4}, .adds_as = sm_107a, .gpu = "Rubin"},
-      {.id = sm_107a, .name = "sm_107a", .ptx = {9, 4}, .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_100},
-      {.id = sm_107f, .name = "sm_107f", .ptx = {9, 4}, .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_100},
+      {.id = sm_107a, .name = "sm_107a", .ptx = {9, 4}, .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_107},
+      {.id = sm_107f, .name = "sm_107f", .ptx = {9, 4}, .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_107},
       {.id = sm_110, .name = "sm_110", .ptx = {9, 0}, .adds_as = sm_110a, .gpu = "Thor"},
       {.id = sm_110a, .name = "sm_110a", .ptx = {9, 0}, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
       {.id = sm_110f, .name = "sm_110f", .ptx = {9, 0}, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,7 +21,7 @@
 
 namespace bitmma {
 
-enum class MmaKind : uint8_t { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 };
+enum class MmaKind : uint8_t { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4, ti16 };
 
 struct MmaKindInfo {
   MmaKind id;
@@ -42,9 +43,14 @@ inline constexpr auto mma_kinds = std::to_array<MmaKindInfo>({
     {.id = MmaKind::mxf8f6f4, .name = "mxf8f6f4", .table = 43},
     {.id = MmaKind::mxf4, .name = "mxf4", .table = 44, .has_transpose = false},
     {.id = MmaKind::mxf4nvf4, .name = "mxf4nvf4", .table = 44, .has_transpose = false},
+    // Table 51 of ISA 9.4 wants both transpose bits 0; its Table 62 lists transposed ti16. What both allow is taken.
+    {.id = MmaKind::ti16, .name = "ti16", .has_transpose = false, .sparsity_selectors = 4},
 });
 
 constexpr const MmaKindInfo& info(MmaKind kind) { return mma_kinds[static_cast<size_t>(kind)]; }
+
+/// "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 or ti16".
+std::string print_mma_kinds();
 std::optional<MmaKind> mma_kind_named(std::string_view name);
 
 /// Bits of an element in shared memory, Tensor Memory or registers: the f8f6f4 kinds keep 4- and 6-bit types in bytes.
@@ -60,8 +66,34 @@ constexpr Format natural_input(MmaKind kind) {
     case MmaKind::i8: return Format::s8;
     case MmaKind::mxf4:
     case MmaKind::mxf4nvf4: return Format::e2m1;
+    case MmaKind::ti16: return Format::s1z4m11;
     default: return Format::e4m3;
   }
+}
+
+/// The type of D that every kind with the inputs of `kind` takes.
+constexpr Format natural_output(MmaKind kind) {
+  return kind == MmaKind::i8 || kind == MmaKind::ti16 ? Format::s32 : Format::f32;
+}
+
+/// K of one instruction over 32 bytes of a dense A of containers of `container_bits`: 16 for f16, 256 for b1.
+constexpr int natural_k(int container_bits, bool sparse) { return 256 / container_bits * (sparse ? 2 : 1); }
+
+/// K that the descriptor's K bits say of a kind: code 0 is the natural one. The mxf4 kinds have 96 (sparse 192) as
+/// code 1 and a dense 128 as code 2, the f8f6f4 kinds twice the natural one as code 1. 0: the code is reserved.
+/// Source: PTX ISA 9.7.18.2.1, Table 48.
+constexpr int k_of_code(MmaKind kind, bool sparse, int code) {
+  const int natural = natural_k(kind_container_bits(kind, natural_input(kind)), sparse);
+  if (code == 0) return natural;
+  if (info(kind).table == 44) return code == 1 ? natural / 2 * 3 : code == 2 && !sparse ? 2 * natural : 0;
+  return code == 1 && (kind == MmaKind::f8f6f4 || kind == MmaKind::mxf8f6f4) ? 2 * natural : 0;
+}
+/// The inverse; 0 for a K that the kind does not have.
+constexpr int k_code_of(MmaKind kind, bool sparse, int k) {
+  for (const int code : {1, 2}) {
+    if (k_of_code(kind, sparse, code) == k) return code;
+  }
+  return 0;
 }
 
 struct InstructionDescriptor {
@@ -76,7 +108,11 @@ struct InstructionDescriptor {
   int max_shift_code = 0;                         // .ws: 0 none, 1, 2, 3 = shift of B by up to 8, 16, 32 columns
   Format scale_type = Format::ue8m0;              // block-scaled kinds
   int scale_a_id = 0, scale_b_id = 0;
-  bool k_96 = false;  // mxf4 kinds on sm_103a: dense K = 96 instead of 64
+  int k_code = 0;             // the K bits, see k_of_code
+  int sparsity_version = 0;   // of a sparse e2m1 of the mxf4 kinds: 1 on sm_107a
+  bool wide_scale_a = false;  // the layout of scale_A over 128 lanes; refused, see there
+
+  int k() const { return k_of_code(kind, sparse, k_code); }
 
   bool operator==(const InstructionDescriptor&) const = default;
 };

@@ -3,10 +3,12 @@
 //
 //   sm_90a   63..62 swizzle | 51..49 base offset | 45..32 stride | 29..16 leading | 13..0 start       (all >> 4)
 //   sm_100a  63..61 swizzle | 52 leading mode | 51..49 base offset | 48..46 = 0b001 | 45..32 | 29..16 | 13..0
+//   sm_107a  as sm_100a, but 30..16 leading and 14..0 start
 //
 //   0x4000004000010000 on sm_90a: 128B swizzle, start 0, leading 16 (ignored in K-major), stride 1024 bytes.
 //
-// One table encodes, decodes and prints. Sources: PTX ISA 9.7.15.5.1.2.2 and 9.7.16.4.1, Table 40.
+// One table encodes, decodes and prints. Sources: PTX ISA 9.7.15.5.1.2.2 and 9.7.16.4.1, Table 40; of sm_107a and
+// sm_107f ISA 9.4, Table 49.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +32,7 @@ struct SmemDescriptor {
   Swizzle swizzle = Swizzle::none;
   bool leading_dim_absolute = false;  // sm_100a bit 52: the leading field is an address
   /// Every bit that belongs to no field, in place; by default the bits that must be set.
-  uint64_t reserved = info(target).smem_descriptor == SmemDescriptorVersion::sm_100 ? uint64_t{1} << 46 : 0;
+  uint64_t reserved = info(target).smem_descriptor >= SmemDescriptorVersion::sm_100 ? uint64_t{1} << 46 : 0;
 
   bool operator==(const SmemDescriptor&) const = default;
 };
@@ -50,7 +52,8 @@ std::span<const DescriptorField> smem_descriptor_fields(Target target);
 SmemDescriptor decode_smem_descriptor(Target target, uint64_t word);
 
 /// Puts the word together; the inverse of decode. Throws Error, with every violation, when an address or stride is not
-/// a multiple of 16 bytes in [0, 2^18), the base offset is not in 0..7 or the architecture lacks the swizzle mode.
+/// a multiple of 16 bytes in [0, 2^18), of start and leading field of sm_107a and sm_107f in [0, 2^19), the base offset
+/// is not in 0..7 or the architecture lacks the swizzle mode.
 uint64_t encode(const SmemDescriptor& descriptor);
 
 /// What is legal but looks wrong: reserved bits, fixed bits, a start inside the swizzle pattern, ignored fields.

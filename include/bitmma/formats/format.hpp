@@ -36,6 +36,8 @@ enum class Format : uint8_t {
   b1,
   s32,
   u32,
+  ue5m3,
+  s1z4m11,
 };
 
 enum class NumberKind : uint8_t { floating, integer, bits };
@@ -60,6 +62,7 @@ struct FormatInfo {
   bool is_signed = true;
   bool has_zero = true;             // ue8m0 has none, and its code 0 is the power 2^-127
   bool is_operand = true;           // A and B can have it; false for scales, accumulators and words
+  uint64_t zero_bits = 0;           // that must be 0: codes where one is set mean nothing
   std::string_view dtype = {};      // in which NumPy, PyTorch and safetensors keep such a matrix
   std::string_view raw_dtype = {};  // the same as raw codes, for libraries that lack `dtype`; empty: none but dtype
 
@@ -201,6 +204,25 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
      .is_signed = false,
      .is_operand = false,
      .dtype = "U32"},
+    // Scales of sm_107. Source: __nv_fp8_ue5m3 of CUDA 13.5: no infinity, and 0xFF is the only NaN.
+    {.id = Format::ue5m3,
+     .name = "ue5m3",
+     .bits = 8,
+     .exponent_bits = 5,
+     .mantissa_bits = 3,
+     .bias = 15,
+     .non_finite = NonFinite::nan_only,
+     .is_signed = false,
+     .is_operand = false,
+     .dtype = "U8"},
+    // Of kind::ti16: a sign, four zeros and a magnitude of 11 bits. PTX ISA 9.4 gives the name and the range
+    // -2^11 + 1 .. 2^11 - 1, from which the sign and magnitude follow.
+    {.id = Format::s1z4m11,
+     .name = "s1z4m11",
+     .kind = NumberKind::integer,
+     .bits = 16,
+     .zero_bits = 0x7800,
+     .dtype = "U16"},
 });
 // clang-format on
 
@@ -270,7 +292,7 @@ constexpr Decoded decode(Format format, uint64_t bits) { return decode(info(form
 /// payloads and ignored bits. Throws Error when no code has exactly this value.
 uint64_t encode(Format format, const Decoded& value);
 
-/// The value of an integer or bit code: s8, u8, s4, u4, b1, s32, u32.
+/// The value of an integer or bit code: s8, u8, s4, u4, b1, s32, u32, s1z4m11.
 constexpr int64_t decode_integer(Format format, uint64_t bits) {
   switch (format) {
     case Format::s8: return static_cast<int8_t>(bits);
@@ -279,6 +301,8 @@ constexpr int64_t decode_integer(Format format, uint64_t bits) {
     case Format::u4: return static_cast<int64_t>(bits & 0xF);
     case Format::b1: return static_cast<int64_t>(bits & 1);
     case Format::u32: return static_cast<uint32_t>(bits);
+    case Format::s1z4m11:
+      return (bits & 0x8000) != 0 ? -static_cast<int64_t>(bits & 0x7FF) : static_cast<int64_t>(bits & 0x7FF);
     default: return static_cast<int32_t>(bits);
   }
 }

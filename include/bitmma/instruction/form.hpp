@@ -89,7 +89,8 @@ void require_legal(const Instruction& instruction, Target target);
 /// The PTX version that a module must say to use the instruction on `target`.
 PtxVersion ptx_version_of(const Instruction& instruction, Target target);
 
-/// The targets that have the instruction's form; empty when it has none.
+/// The targets that have the instruction's form and all of its parts that not every target of the form has, such as
+/// .scale_vec::NX; empty when it has no form.
 TargetSet targets_of(const Instruction& instruction);
 /// The target that is meant where none is named: sm_90a for wgmma, sm_100a for tcgen05 (sm_103a for what it alone has),
 /// sm_120a for mma.sync with block scales or kind::f8f6f4, sm_90a for every other mma.sync that it has.

@@ -42,7 +42,7 @@ constexpr std::string_view print(ScaleVec scale_vec) {
   return scale_vec_spellings[static_cast<std::size_t>(scale_vec)];
 }
 
-/// tcgen05's collector buffers and what happens to them: a hint, which changes no result.
+/// tcgen05's collector buffers of A, and of B with .ws, and what happens to them: a hint, which changes no result.
 enum class CollectorBuffer : uint8_t { a, b0, b1, b2, b3 };
 enum class CollectorOperation : uint8_t { fill, use, lastuse, discard };
 struct Collector {
@@ -51,9 +51,6 @@ struct Collector {
 
   bool operator==(const Collector&) const = default;
 };
-
-/// K of one instruction over 32 bytes of a dense A of containers of `container_bits`: 16 for f16, 256 for b1.
-constexpr int natural_k(int container_bits, bool sparse) { return 256 / container_bits * (sparse ? 2 : 1); }
 
 /// wgmma.mma_async: a warpgroup, A in shared memory or registers, B in shared memory, D in registers.
 struct Wgmma {
@@ -117,10 +114,10 @@ struct Tcgen05Mma {
   int cta_group = 1;
   bool weight_stationary = false;  // .ws
   int m = cta_group == 2 ? 256 : 128, n = 64;
-  Format d = kind == MmaKind::i8 ? Format::s32 : Format::f32;
+  Format d = natural_output(kind);
   Format a = natural_input(kind), b = a;
   bool sparse = false;
-  int k = natural_k(kind_container_bits(kind, a), sparse);  // or 96
+  int k = natural_k(kind_container_bits(kind, a), sparse);  // or one that the descriptor says apart, 96 of fp4
   bool saturate = false;
   OperandSource a_source = OperandSource::smem;
   bool enable_input_d = true;  // false: D = A * B, D is not read
@@ -134,6 +131,8 @@ struct Tcgen05Mma {
   int scale_a_id = 0, scale_b_id = 0;  // byte of the cell that holds the first scale
   bool ashift = false;                 // A in Tensor Memory is read one row further down
   std::optional<Collector> collector = {};
+  std::optional<CollectorOperation> collector_b = {};  // of B without .ws: sm_107
+  int sparsity_version = 0;  // of a sparse fp4: 0 pairs, four of eight; 1 single elements, two of four, as sm_107a has
 
   bool operator==(const Tcgen05Mma&) const = default;
 };
@@ -203,6 +202,7 @@ struct Mma {
   bool saturate = false;
   int scale_input_d = 0;
   int sparsity_selector = 0;
+  int sparsity_version = 0;      // of packed fp4, see Tcgen05Mma
   bool ordered_metadata = true;  // false: mma.sp, whose positions come in any order
   BitOperation bit_operation = BitOperation::none;
   Rounding rounding = Rounding::nearest_even;
@@ -244,8 +244,8 @@ constexpr int container_shift(Format format, int container_bits) {
 /// Scales of a row of A for a kind with block scales, by the size of their vector.
 constexpr int scale_count_of(MmaKind kind, ScaleVec scale_vec, int k, bool sparse) {
   if (!info(kind).has_block_scales()) return 0;
-  if (kind == MmaKind::mxf8f6f4) return 1;
   const int dense_k = sparse ? k / 2 : k;  // a sparse chunk is twice as long
+  if (kind == MmaKind::mxf8f6f4) return dense_k == 64 ? 2 : 1;
   return dense_k / (scale_vec == ScaleVec::x4 || scale_vec == ScaleVec::block16 ? 16 : 32);
 }
 

@@ -33,9 +33,9 @@ struct SwizzleInfo {
   /// The code of this mode in the target's shared-memory descriptors, -1 when they have no such mode.
   constexpr int code(Target target) const {
     const SmemDescriptorVersion version = bitmma::info(target).smem_descriptor;
-    return version == SmemDescriptorVersion::sm_90    ? code_sm_90a
-           : version == SmemDescriptorVersion::sm_100 ? code_sm_100a
-                                                      : -1;
+    return version == SmemDescriptorVersion::none    ? -1
+           : version == SmemDescriptorVersion::sm_90 ? code_sm_90a
+                                                     : code_sm_100a;
   }
 };
 

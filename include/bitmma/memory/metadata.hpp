@@ -32,9 +32,11 @@ inline constexpr SparsePattern one_of_two{.chunk = 2, .stored_per_chunk = 1},
     two_of_four{.chunk = 4, .stored_per_chunk = 2}, two_pairs_of_eight{.chunk = 8, .stored_per_chunk = 4, .unit = 2};
 
 /// The pattern of A in shared memory or registers in containers of `container_bits`: tf32 1:2, packed fp4 pairs, others
-/// 2:4.
-constexpr const SparsePattern& sparse_pattern(int container_bits) {
-  return container_bits == 32 ? one_of_two : container_bits == 4 ? two_pairs_of_eight : two_of_four;
+/// 2:4. With sparsity version 1 of tcgen05.mma packed fp4 is 2:4 too.
+constexpr const SparsePattern& sparse_pattern(int container_bits, int sparsity_version = 0) {
+  return container_bits == 32                           ? one_of_two
+         : container_bits == 4 && sparsity_version == 0 ? two_pairs_of_eight
+                                                        : two_of_four;
 }
 
 /// How wgmma.sp and mma.sp keep their metadata: registers of a warp hold that of sixteen rows. One rule for all types.

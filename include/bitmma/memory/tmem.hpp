@@ -108,17 +108,23 @@ struct TmemA {
 };
 
 /// Sparse metadata of A at `address`: the four bits of every chunk. In f16 and tf32 rows m and m + 8 share a cell and
-/// the selector picks the column; in 8- and 4-bit types a row has two cells. Copies as for A. Sources: CUTLASS (layouts
-/// A, D, E, G); C and F by extension (model choice).
+/// the selector picks the column; in 8- and 4-bit types a row has a cell for every 32 columns of 8 bits and 64 of pairs
+/// of fp4. Copies as for A. Sources: CUTLASS (layouts A, D, E, G); C and F, and more than two cells, by extension
+/// (model choice).
 struct TmemMetadata {
   TmemLayoutInfo layout = tmem_layouts[0];
   int element_bits = 16;  // of A's container
   TmemAddress address = {};
   int selector = 0;
+  int k = 0;                     // logical columns, where there are more than two cells
+  bool single_elements = false;  // fp4 of sparsity version 1: four bits say four columns, not eight
 
-  int columns() const { return element_bits >= 16 ? 1 : 2; }
-  /// Where the nibble of the chunk that begins at logical column `k` lies; its lowest bit.
-  TmemPlace place_of(int row, int k, int copy = 0) const;
+  int k_per_cell() const { return element_bits == 4 && !single_elements ? 64 : 32; }
+  int columns() const {
+    return element_bits >= 16 ? 1 : k <= 2 * k_per_cell() ? 2 : (k + k_per_cell() - 1) / k_per_cell();
+  }
+  /// Where the nibble of the chunk that begins at logical column `column_k` lies; its lowest bit.
+  TmemPlace place_of(int row, int column_k, int copy = 0) const;
 };
 
 /// Block scales, a byte each, of the rows of A in a CTA or of all columns of B. The same data stands in each 32-lane

@@ -32,9 +32,11 @@ constexpr auto metadata_rows = std::to_array<MetadataRow>({
      .fix = "the metadata operand was never written",
      .change =
          [](const Mma& mma, Operands& operands) {
-           change_chunks(operands, sparse_pattern(mma.a_container_bits), [](std::span<uint16_t> chunk, int base, int) {
-             for (size_t i = 0; i < chunk.size(); ++i) chunk[i] = static_cast<uint16_t>(base + static_cast<int>(i));
-           });
+           change_chunks(operands, sparse_pattern(mma.a_container_bits, mma.sparsity_version),
+                         [](std::span<uint16_t> chunk, int base, int) {
+                           for (size_t i = 0; i < chunk.size(); ++i)
+                             chunk[i] = static_cast<uint16_t>(base + static_cast<int>(i));
+                         });
            return true;
          }},
     {.id = "metadata.reversed",
@@ -42,7 +44,7 @@ constexpr auto metadata_rows = std::to_array<MetadataRow>({
      .fix = "the lowest bits of a nibble are the first stored element",
      .change =
          [](const Mma& mma, Operands& operands) {
-           change_chunks(operands, sparse_pattern(mma.a_container_bits),
+           change_chunks(operands, sparse_pattern(mma.a_container_bits, mma.sparsity_version),
                          [](std::span<uint16_t> chunk, int base, int columns) {
                            for (uint16_t& k : chunk) k = static_cast<uint16_t>(base + (columns - 1 - (k - base)));
                          });

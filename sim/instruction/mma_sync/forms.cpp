@@ -152,6 +152,17 @@ void refuse_misfits(Checker& check, const MmaSync& instruction, std::span<const 
 }  // namespace
 
 template <>
+std::span<const TargetRow<MmaSync>> target_rows(const MmaSync&) {
+  static constexpr auto rows = std::to_array<TargetRow<MmaSync>>({
+      {.what = ".sp",
+       .targets = {Target::sm_120a, Target::sm_121a},
+       .source = "PTX ISA 9.7.14.6.3; ptxas 13.5",
+       .applies = [](const MmaSync& i) { return i.sparse && i.has_scales() && info(*i.kind).table == 44; }},
+  });
+  return rows;
+}
+
+template <>
 PtxVersion ptx_version(const MmaSync& instruction, const Form* form) {
   const LegalScales* scales = form ? find_scales(*form, instruction) : nullptr;
   PtxVersion version = scales ? scales->ptx : PtxVersion{};

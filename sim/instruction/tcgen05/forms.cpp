@@ -24,7 +24,8 @@ Tcgen05Mma with_idesc(Tcgen05Mma instruction, uint32_t idesc) {
   }
   instruction.m = d.m, instruction.n = d.n;
   instruction.d = d.d, instruction.a = d.a, instruction.b = d.b;
-  instruction.k = d.k_96 ? 96 : natural_k(kind_container_bits(instruction.kind, d.a), instruction.sparse);
+  instruction.k = d.k();
+  instruction.sparsity_version = d.sparsity_version;
   instruction.saturate = d.saturate;
   instruction.negate_a = d.negate_a, instruction.negate_b = d.negate_b;
   instruction.transpose_a = d.transpose_a, instruction.transpose_b = d.transpose_b;
@@ -53,7 +54,8 @@ uint32_t idesc_of(const Tcgen05Mma& instruction) {
                                       .scale_type = instruction.scale_type,
                                       .scale_a_id = instruction.scale_a_id,
                                       .scale_b_id = instruction.scale_b_id,
-                                      .k_96 = instruction.k == 96});
+                                      .k_code = k_code_of(instruction.kind, instruction.sparse, instruction.k),
+                                      .sparsity_version = instruction.sparsity_version});
 }
 
 namespace family {
@@ -63,25 +65,110 @@ constexpr std::string_view table_39 = "PTX ISA 9.7.16.2.1, Table 39", syntax = "
 
 bool is_scaled(const Tcgen05Mma& instruction) { return info(instruction.kind).has_block_scales(); }
 
-/// Any row of the kind, for what all of them share.
-const Form* find_kind(MmaKind kind, int k) {
+constexpr TargetSet numbered_sizes{Target::sm_100a, Target::sm_101a, Target::sm_103a, Target::sm_107a, Target::sm_110a};
+constexpr TargetSet rubin{Target::sm_107a, Target::sm_107f}, rubin_a{Target::sm_107a};
+
+bool is_fp4(const Tcgen05Mma& i) { return info(i.kind).table == 44; }
+bool is_numbered(const Tcgen05Mma& i) {
+  return i.scale_vec == ScaleVec::x1 || i.scale_vec == ScaleVec::x2 || i.scale_vec == ScaleVec::x4;
+}
+
+// What some targets of a form lack.
+constexpr auto parts_of_targets = std::to_array<TargetRow<Tcgen05Mma>>({
+    {.what = ".scale_vec::NX",
+     .targets = numbered_sizes,
+     .source = "PTX ISA 9.7.16.10.9; ptxas 13.0 and 13.5",
+     .applies = is_numbered},
+    {.what = ".sp",
+     .targets = numbered_sizes,
+     .source = "PTX ISA 9.7.16.10.9; ptxas 13.0 and 13.5",
+     .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && i.sparse; }},
+    {.what = "sparse metadata of pairs (version 0)",
+     .targets = {Target::sm_100a, Target::sm_101a, Target::sm_103a, Target::sm_110a},
+     .source = "PTX ISA 9.4, 9.7.18.10.9.3 and Table 53",
+     .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && i.sparse && i.sparsity_version == 0; }},
+    {.what = "sparse metadata of single elements (version 1)",
+     .targets = rubin_a,
+     .ptx = {9, 4},
+     .source = "PTX ISA 9.4, 9.7.18.10.9.3 and Table 53",
+     .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && i.sparse && i.sparsity_version == 1; }},
+    // A dense A has no metadata: NVIDIA's compiler writes 0 and CUTLASS's descriptors begin with 1. Others reserve the
+    // bit.
+    {.what = "bit 12 of the instruction descriptor",
+     .targets = rubin,
+     .ptx = {9, 4},
+     .source = "PTX ISA 9.4, Table 53",
+     .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && !i.sparse && i.sparsity_version == 1; }},
+    {.what = "a sparse K of 192",
+     .targets = rubin_a,
+     .ptx = {9, 4},
+     .source = "PTX ISA 9.4, 9.7.18.2.1, Table 48",
+     .applies = [](const Tcgen05Mma& i) { return i.sparse && i.k == 192; }},
+    {.what = "scales of ue5m3",
+     .targets = rubin,
+     .ptx = {9, 4},
+     .source = "PTX ISA 9.4, 9.7.18.10.7.1",
+     .applies = [](const Tcgen05Mma& i) { return info(i.kind).has_block_scales() && i.scale_type == Format::ue5m3; }},
+    {.what = "a scale of ue4m3 for every 32",
+     .targets = rubin,
+     .ptx = {9, 4},
+     .source = "PTX ISA 9.4, 9.7.18.10.7.1",
+     .applies =
+         [](const Tcgen05Mma& i) {
+           return i.scale_type == Format::ue4m3 && (i.scale_vec == ScaleVec::x2 || i.scale_vec == ScaleVec::block32);
+         }},
+    {.what = "collector::b",
+     .targets = rubin,
+     .ptx = {9, 4},
+     .source = "PTX ISA 9.4, 9.7.18.10.10; ptxas 13.5",
+     .applies = [](const Tcgen05Mma& i) { return i.collector_b.has_value(); }},
+});
+
+int k_of(const Form& form, bool sparse) { return sparse ? form.k_sparse : form.k_dense; }
+
+/// The row of the kind with the instruction's K, or any, for what all of them share.
+const Form* find_kind(const Tcgen05Mma& instruction) {
   const Form* found = nullptr;
   for (const Form& form : forms()) {
-    if (form.family != Family::tcgen05 || form.kind != kind) continue;
-    if (!found || form.k_dense == k) found = &form;
+    if (form.family != Family::tcgen05 || form.kind != instruction.kind) continue;
+    if (k_of(form, instruction.sparse) == instruction.k) return &form;
+    if (!found) found = &form;
   }
   return found;
 }
 
+/// Every K of the kind, for messages: "64, 96 or 128".
+std::string print_k(const Tcgen05Mma& instruction) {
+  std::vector<int> all;
+  for (const Form& form : forms()) {
+    if (form.family != Family::tcgen05 || form.kind != instruction.kind) continue;
+    const int k = k_of(form, instruction.sparse);
+    if (k != 0 && std::ranges::find(all, k) == all.end()) all.push_back(k);
+  }
+  std::string text;
+  for (size_t i = 0; i < all.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == all.size() ? " or " : ", ", all[i]);
+  }
+  return text;
+}
+
 void check_shape(const Tcgen05Mma& instruction, const Form& form, Checker& check) {
-  const auto shape = std::ranges::find_if(form.shapes, [&](const LegalShape& row) {
+  const auto is_of_form = [&](const LegalShape& row) {
     return row.weight_stationary == instruction.weight_stationary && row.cta_group == instruction.cta_group &&
            (instruction.sparse ? row.sparse : row.dense);
-  });
-  if (shape == form.shapes.end()) return;  // .ws with two CTAs or with scales: refused by check_qualifiers
-  if (std::ranges::find(shape->m, instruction.m) == shape->m.end() || instruction.m == 0) {
+  };
+  const auto has_m = [&](const LegalShape& row) {
+    return instruction.m != 0 && std::ranges::find(row.m, instruction.m) != row.m.end();
+  };
+  auto shape = std::ranges::find_if(form.shapes, [&](const LegalShape& row) { return is_of_form(row) && has_m(row); });
+  if (shape == form.shapes.end()) {
+    shape = std::ranges::find_if(form.shapes, is_of_form);
+    if (shape == form.shapes.end()) return;  // .ws with two CTAs or with scales: refused by check_qualifiers
     std::vector<int> legal;
-    std::ranges::copy_if(shape->m, std::back_inserter(legal), [](int m) { return m != 0; });
+    for (const LegalShape& row : form.shapes) {
+      if (!is_of_form(row)) continue;
+      std::ranges::copy_if(row.m, std::back_inserter(legal), [](int m) { return m != 0; });
+    }
     check.refuse("M", std::to_string(instruction.m),
                  fmt::format("{} with cta_group::{}{}{}", fmt::join(legal, " or "), instruction.cta_group,
                              instruction.weight_stationary ? " and .ws" : "",
@@ -95,12 +182,16 @@ void check_shape(const Tcgen05Mma& instruction, const Form& form, Checker& check
                  fmt::format("a multiple of {} when an 8-bit B is N-major", transposed_step), "",
                  "PTX ISA 9.7.16.10, Table 52");
   }
-  const int k = instruction.k == 96 && !instruction.sparse ? form.k_dense
-                : instruction.sparse                       ? form.k_sparse
-                                                           : form.k_dense;
-  if (instruction.k != k) {
-    check.refuse("K", std::to_string(instruction.k), std::to_string(k),
+  if (instruction.k != k_of(form, instruction.sparse)) {
+    check.refuse("K", std::to_string(instruction.k), print_k(instruction),
                  instruction.k == 96 ? "K = 96 goes with the dense mxf4 kinds" : "", syntax);
+  } else if (!form.a.contains(instruction.a) || !form.b.contains(instruction.b)) {
+    // The descriptor takes the types with the kind's usual K. CUTLASS's DSL accepts narrow types with K = 64 of f8f6f4.
+    if (instruction.kind == MmaKind::f8f6f4 && instruction.k == k_of_code(instruction.kind, instruction.sparse, 1)) {
+      check.refuse("types", fmt::format("{} x {}", info(instruction.a).name, info(instruction.b).name),
+                   fmt::format("e4m3 or e5m2 with K = {}", instruction.k),
+                   "the sources disagree about 4- and 6-bit types there", "PTX ISA 9.4, 9.7.18.2.1, Table 48");
+    }
   }
 }
 
@@ -117,6 +208,11 @@ void check_qualifiers(const Tcgen05Mma& instruction, Checker& check) {
   if (instruction.collector && (instruction.collector->buffer == CollectorBuffer::a) == instruction.weight_stationary) {
     check.refuse("collector", instruction.weight_stationary ? "a" : "b0..b3",
                  instruction.weight_stationary ? "b0..b3 with .ws" : "a without .ws", "", syntax);
+  }
+  if (instruction.collector_b && (instruction.weight_stationary || instruction.kind == MmaKind::i8)) {
+    check.refuse("collector::b", "present",
+                 instruction.weight_stationary ? "absent: .ws has b0..b3" : "absent with kind::i8", "",
+                 "PTX ISA 9.4, 9.7.18.10.10; ptxas 13.5");
   }
   if (instruction.ashift) {
     if (instruction.a_source != OperandSource::tmem) {
@@ -184,9 +280,10 @@ void check_scales(const Tcgen05Mma& instruction, const Form& form, Checker& chec
     return;
   }
   if (!row->types.contains(instruction.scale_type)) {
-    check.refuse("scale type", std::string(info(instruction.scale_type).name),
-                 "ue8m0; ue4m3 goes with mxf4nvf4 and a scale for every 16 (.scale_vec::4X, .block16)",
-                 "bit 23 of the instruction descriptor", source);
+    check.refuse(
+        "scale type", std::string(info(instruction.scale_type).name),
+        info(instruction.kind).table == 44 && instruction.kind == MmaKind::mxf4nvf4 ? "ue8m0, ue4m3 or ue5m3" : "ue8m0",
+        "ue4m3 and ue5m3 go with mxf4nvf4", source);
   }
   for (const auto& [name, id] :
        {std::pair("scale_a_id", instruction.scale_a_id), std::pair("scale_b_id", instruction.scale_b_id)}) {
@@ -220,10 +317,17 @@ const Form* find(const Tcgen05Mma& instruction) {
   for (const Form& form : forms()) {
     const bool fits = form.family == Family::tcgen05 && form.kind == instruction.kind && form.d == instruction.d &&
                       form.a.contains(instruction.a) && form.b.contains(instruction.b);
-    // K = 96 has rows of its own; any other K belongs to the ordinary row.
-    if (fits && (form.k_dense == 96) == (instruction.k == 96 && !instruction.sparse)) found = &form;
+    if (!fits) continue;
+    // A longer K has rows of its own; any K that no row has belongs to the ordinary one.
+    if (k_of(form, instruction.sparse) == instruction.k) return &form;
+    if (!found) found = &form;
   }
   return found;
+}
+
+template <>
+std::span<const TargetRow<Tcgen05Mma>> target_rows(const Tcgen05Mma&) {
+  return parts_of_targets;
 }
 
 /// Whether the instruction descriptor might refuse a value that the checks above do not look at. Encoding it to find
@@ -235,13 +339,14 @@ bool descriptor_might_refuse(const Tcgen05Mma& instruction, const Form& form) {
          ((instruction.transpose_a || instruction.transpose_b) && !form.transpose) ||
          (instruction.saturate && !form.saturate) || instruction.sparsity_selector < 0 ||
          instruction.sparsity_selector >= form.selectors || !is_id(instruction.scale_a_id) ||
-         !is_id(instruction.scale_b_id) || !is_id(instruction.max_shift_code) ||
+         !is_id(instruction.scale_b_id) || !is_id(instruction.max_shift_code) || instruction.sparsity_version < 0 ||
+         instruction.sparsity_version > 1 ||
          (form.scales.empty() &&
           (instruction.scale_type != Format::ue8m0 || instruction.scale_a_id != 0 || instruction.scale_b_id != 0));
 }
 
 std::vector<Violation> violations(const Tcgen05Mma& instruction, Target) {
-  const Form* form = find_kind(instruction.kind, instruction.k);
+  const Form* form = find_kind(instruction);
   Checker check(table_39);
   check_qualifiers(instruction, check);
   check_shape(instruction, *form, check);
@@ -272,6 +377,8 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* 
   const bool scaled = mma.scale_count > 0;
   const bool half_lanes = (mma.m == 64 && !instruction.weight_stationary) || (mma.m == 128 && mma.cta_group == 2);
   const bool unpacked_fp4 = mma.a_source == OperandSource::tmem && mma.a == Format::e2m1 && mma.a_container_bits == 8;
+  const int k_code = k_code_of(instruction.kind, instruction.sparse, instruction.k);
+  const bool is_longer = k_code == 2 || (k_code == 1 && (mma.sparse || info(instruction.kind).table != 44));
   bool has_base_offset = false, has_wide_rows = false, has_other_absolute_rows = false;
   // Of an illegal instruction K may be anything.
   const auto row_bits_of = [](int64_t k, int bits) {
@@ -291,7 +398,14 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* 
   const std::pair<bool, Choice> rows[]{
       {mma.sparse, {"sparse tcgen05 sums the selected products as the dense instruction does", true}},
       {mma.scale_input_d != 0, {"scale_input_d: D * 2^-s enters the sum exactly", true}},
-      {mma.k == 96 && scaled, {"K = 96: six groups by the rule of K = 64", true}},
+      {mma.k == 96 && !mma.sparse && scaled, {"K = 96: six groups by the rule of K = 64", true}},
+      {is_longer && mma.scaling == Scaling::groups_of_16,
+       {"K = 128 and a sparse K = 192 of fp4: all groups by the rule of K = 64", true}},
+      {is_longer && mma.scaling == Scaling::none,
+       {"twice the K of f8f6f4: all products in one sum, by the rule of the usual K", true}},
+      {is_longer && mma.scaling == Scaling::whole_k,
+       {"twice the K of mxf8f6f4: two scales, each of half of K, and all products in one sum", true}},
+      {instruction.kind == MmaKind::ti16, {"ti16 wraps modulo 2^32 where the sum leaves 32 bits", true}},
       {scaled && mma.scaling == Scaling::groups_of_16,
        {"fp4 groups: two published models differ where C's exponent lies between the scales' and the products' with a "
         "group 23 binades lower",
@@ -332,30 +446,43 @@ std::vector<Instruction> instances_of_tcgen05(const Form& form) {
   for (const LegalScales& row : form.scales) sizes.push_back(row.scale_vec);
   if (sizes.empty()) sizes.push_back(ScaleVec::unwritten);
   const auto first_of = [](const FormatSet& set) {
-    for (const Format format : {Format::tf32, Format::s8, Format::e4m3, Format::e2m1}) {
+    for (const Format format : {Format::tf32, Format::s8, Format::s1z4m11, Format::e4m3, Format::e2m1}) {
       if (set.contains(format)) return format;
     }
     return Format::f16;
   };
   // ws, sp, cta_group::2 and .ashift in every combination; what is illegal falls out below.
+  const std::array<std::optional<CollectorOperation>, 5> of_b{std::nullopt, CollectorOperation::fill,
+                                                              CollectorOperation::use, CollectorOperation::lastuse,
+                                                              CollectorOperation::discard};
+  const TargetSet modern = form.targets & rubin;
   for (int bits = 0; bits < 16; ++bits) {
     const bool sparse = (bits & 2) != 0, two = (bits & 4) != 0, ashift = (bits & 8) != 0;
-    if (sparse && form.k_sparse == 0) continue;
+    if ((sparse ? form.k_sparse : form.k_dense) == 0) continue;
+    const bool has_versions = sparse && info(*form.kind).table == 44;
     for (const ScaleVec size : sizes) {
       for (const std::optional<Collector>& collector : collectors) {
-        const Tcgen05Mma one{.kind = *form.kind,
-                             .cta_group = two ? 2 : 1,
-                             .weight_stationary = (bits & 1) != 0,
-                             .d = form.d,
-                             .a = first_of(form.a),
-                             .b = first_of(form.b),
-                             .sparse = sparse,
-                             .k = sparse ? form.k_sparse : form.k_dense,
-                             .a_source = ashift ? OperandSource::tmem : OperandSource::smem,
-                             .scale_vec = size,
-                             .ashift = ashift,
-                             .collector = collector};
-        if (violations(one, form.targets.first()).empty()) all.push_back(one);
+        for (const std::optional<CollectorOperation>& collector_b : of_b) {
+          if (collector_b && modern.empty()) break;
+          Tcgen05Mma one{.kind = *form.kind,
+                         .cta_group = two ? 2 : 1,
+                         .weight_stationary = (bits & 1) != 0,
+                         .d = form.d,
+                         .a = first_of(form.a),
+                         .b = first_of(form.b),
+                         .sparse = sparse,
+                         .k = sparse ? form.k_sparse : form.k_dense,
+                         .a_source = ashift ? OperandSource::tmem : OperandSource::smem,
+                         .scale_vec = size,
+                         .ashift = ashift,
+                         .collector = collector,
+                         .collector_b = collector_b};
+          // Where the collector or K is sm_107a's, so are its metadata.
+          one.sparsity_version = has_versions && targets_of(Instruction(one)).empty() ? 1 : 0;
+          // What is refused without a collector of B is refused with one.
+          if (!violations(one, form.targets.first()).empty()) break;
+          all.push_back(one);
+        }
       }
     }
   }

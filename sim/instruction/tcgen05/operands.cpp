@@ -82,7 +82,9 @@ TmemMetadata metadata_in_tmem(const Tcgen05Mma& instruction, uint32_t metadata_t
   const TmemMetadata metadata{.layout = layout_of(instruction),
                               .element_bits = describe(instruction).a_container_bits,
                               .address = decode_tmem_address(metadata_tmem),
-                              .selector = instruction.sparsity_selector};
+                              .selector = instruction.sparsity_selector,
+                              .k = instruction.k,
+                              .single_elements = instruction.sparsity_version == 1};
   require_fits(metadata);
   return metadata;
 }

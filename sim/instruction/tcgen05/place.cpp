@@ -93,7 +93,9 @@ State place(const Tcgen05Mma& instruction, const Placement& placement, const Ope
   TmemPlan tmem(mma.cta_group, d.columns());
   state.set(Field::d_tmem, 0);
   if (!a_in_smem) state.set(Field::a_tmem, tmem.take(mma.stored_k() * mma.a_container_bits / 32));
-  if (mma.sparse) state.set(Field::metadata_tmem, tmem.take(4));  // room for every selector
+  if (mma.sparse) {  // room for every selector
+    state.set(Field::metadata_tmem, tmem.take(std::max(4, metadata_in_tmem(instruction, 0).columns())));
+  }
   if (mma.scale_count > 0) {
     const auto columns_of = [&](const TmemScales& scales, int rows) {
       return scales.place_of(rows - 1, mma.scale_count - 1, 0).column + 1;
@@ -120,7 +122,7 @@ State place(const Tcgen05Mma& instruction, const Placement& placement, const Ope
   }
   if (mma.sparse) {
     const TmemMetadata map = metadata_in_tmem(instruction, state.word(Field::metadata_tmem));
-    const SparsePattern& pattern = sparse_pattern(map.element_bits);
+    const SparsePattern& pattern = sparse_pattern(map.element_bits, instruction.sparsity_version);
     const auto per_chunk = static_cast<size_t>(pattern.stored_per_chunk);
     for (int row = 0; row < mma.m; ++row) {
       for (int chunk = 0; chunk * pattern.chunk < mma.k; ++chunk) {

@@ -87,7 +87,7 @@ class Reader {
   Selection selection(int copy) const {
     if (!mma_.sparse) return {};
     const TmemMetadata map = metadata_in_tmem(instruction_, state_.word(Field::metadata_tmem));
-    const SparsePattern& pattern = sparse_pattern(map.element_bits);
+    const SparsePattern& pattern = sparse_pattern(map.element_bits, instruction_.sparsity_version);
     return select(pattern, mma_.m, mma_.stored_k(),
                   [&](int row, int chunk) { return read_bits(map.place_of(row, chunk * pattern.chunk, copy), 4); });
   }
@@ -216,6 +216,7 @@ Mma describe(const Tcgen05Mma& instruction) {
           .saturate = instruction.saturate,
           .scale_input_d = instruction.scale_input_d,
           .sparsity_selector = instruction.sparsity_selector,
+          .sparsity_version = instruction.sparsity_version,
           .scaling = scaling,
           .scale_count = scale_count_of(instruction.kind, instruction.scale_vec, instruction.k, instruction.sparse),
           .scale_type = instruction.scale_type,

@@ -27,6 +27,18 @@ consteval auto collector_spellings() {
   return all;
 }
 constexpr auto collectors = collector_spellings();
+constexpr auto collectors_of_b = std::to_array<Spelling>({
+    {.word = {}, .value = 0},
+    {.word = "b", .rest = "::fill", .value = 1},
+    {.word = "b", .rest = "::use", .value = 2},
+    {.word = "b", .rest = "::lastuse", .value = 3},
+    {.word = "b", .rest = "::discard", .value = 4},
+});
+// Read in order to be refused by name.
+constexpr auto decompressions = std::to_array<Spelling>({
+    {.word = {}, .value = 0},
+    {.word = "lut::b", .value = 1},
+});
 
 /// The row of `collectors`.
 constexpr Member collector{
@@ -45,11 +57,28 @@ constexpr Member collector{
                                                   .operation = static_cast<CollectorOperation>((row - 1) % each)});
         }};
 
+/// The row of `collectors_of_b`.
+constexpr Member collector_b{.get = [](const Instruction& i) -> int64_t {
+                               const std::optional<CollectorOperation>& is = std::get<Tcgen05Mma>(i).collector_b;
+                               return is ? 1 + static_cast<int64_t>(*is) : 0;
+                             },
+                             .set =
+                                 [](Instruction& i, int64_t row) {
+                                   std::get<Tcgen05Mma>(i).collector_b =
+                                       row == 0 ? std::nullopt
+                                                : std::optional(static_cast<CollectorOperation>(row - 1));
+                                 }};
+/// There is none in an instruction.
+constexpr Member decompression{.get = [](const Instruction&) -> int64_t { return 0; },
+                               .set = [](Instruction&, int64_t) {}};
+
 bool has_cta_group(const Tcgen05Mma& i) { return i.cta_group == 1 || i.cta_group == 2; }
 bool has_scales(const Tcgen05Mma& i) { return info(i.kind).has_block_scales(); }
 bool has_collector(const Tcgen05Mma& i) {
   return !i.collector || (i.collector->buffer == CollectorBuffer::a) != i.weight_stationary;
 }
+bool is_not_ws(const Tcgen05Mma& i) { return !i.weight_stationary; }
+bool is_decompressed(const Tcgen05Mma&) { return false; }
 bool has_a_desc(const Tcgen05Mma& i) { return i.a_source != OperandSource::tmem; }
 bool has_lane_mask(const Tcgen05Mma& i) { return !i.weight_stationary && !has_scales(i); }
 int64_t lane_mask_registers(const Tcgen05Mma& i) { return int64_t{4} * i.cta_group; }
@@ -75,13 +104,18 @@ constexpr auto parts = std::to_array<Part>({
      .allows = on<has_cta_group>,
      .legal = ".cta_group::1 or .cta_group::2 here; it is mandatory"},
     {.kind = choice, .word = "kind::", .value = member<&Tcgen05Mma::kind>, .spellings = kinds, .miss = Miss::skip,
-     .field = "kind", .legal = ".kind::f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4"},
+     .field = "kind", .legal = ".kind::f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 or ti16"},
     {.kind = implied, .word = "block_scale", .when = on<has_scales>, .field = ".block_scale",
      .legal_of = on<block_scale_text>},
     {.kind = choice, .value = member<&Tcgen05Mma::scale_vec>, .spellings = sizes, .when = on<has_scales>},
+    {.kind = choice, .word = "decompress::", .value = decompression, .spellings = decompressions, .allows = on<is_decompressed>,
+     .legal = "absent: PTX ISA 9.4 (9.7.18.10.8) has it on sm_107a and sm_107f, and where its tables lie stands in "
+              "figures alone"},
     {.kind = flag, .word = "ashift", .value = member<&Tcgen05Mma::ashift>},
     {.kind = choice, .word = "collector::", .value = collector, .spellings = collectors,
      .allows = on<has_collector>,
+     .field = "collector", .legal_of = on<collector_text>},
+    {.kind = choice, .word = "collector::", .value = collector_b, .spellings = collectors_of_b, .when = on<is_not_ws>,
      .field = "collector", .legal_of = on<collector_text>},
 });
 
@@ -136,7 +170,10 @@ constinit const Grammar tcgen05_grammar{
                         .sparse = read.sparse,
                         .scale_vec = read.scale_vec,
                         .ashift = read.ashift,
-                        .collector = read.collector};
+                        .collector = read.collector,
+                        .collector_b = read.collector_b,
+                        // collector::b and a sparse fp4 meet on sm_107a alone, which has metadata of its own.
+                        .sparsity_version = read.collector_b && read.sparse && info(read.kind).table == 44 ? 1 : 0};
     },
 };
 
