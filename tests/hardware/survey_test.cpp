@@ -110,7 +110,7 @@ TEST_CASE("every choice about places has a question, and every question can tell
         std::vector<State> after;
         for (const State& state : cases) {
           after.push_back(question.answers.front().after({instruction, on, state}));
-          for (const Field field : {Field::accumulator, Field::tmem, Field::regs}) {
+          for (const Field field : {Field::accumulator, Field::tmem, Field::regs, Field::redval}) {
             if (after.back().has(field)) after.back().writable_words(field)[0] ^= 0x40;
           }
         }

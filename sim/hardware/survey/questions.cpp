@@ -16,7 +16,8 @@ namespace {
 
 constexpr TargetSet hopper{Target::sm_90a},
     blackwell{Target::sm_100a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
-    with_absolute{Target::sm_103a, Target::sm_107a}, consumer_blackwell{Target::sm_120a, Target::sm_121a};
+    with_absolute{Target::sm_103a, Target::sm_107a}, with_reduction{Target::sm_103a, Target::sm_107a, Target::sm_110a},
+    consumer_blackwell{Target::sm_120a, Target::sm_121a};
 
 State executed(const Asked& asked) {
   State after = asked.before;
@@ -599,6 +600,90 @@ Question lanes_of_shift() {
                from([=](int lane, int base) { return !is_own(lane, base) || lane == base ? lane : lane - 1; })}}};
 }
 
+/// A load of four registers a thread that reduces, over cells that `cell` draws.
+template <typename Cell>
+Question load_that_reduces(std::string_view name, std::string_view choice, const LoadReduction& reduction, Cell cell,
+                           std::vector<Answer> answers) {
+  return {.name = name,
+          .choice = choice,
+          .instruction = TmemMove{.kind = MoveKind::ld_red, .ldst = {.num = 4}, .reduction = reduction},
+          .targets = with_reduction,
+          .ask =
+              [cell](const Question& question, Target target, RandomStream& random) {
+                Asked asked = random_move(question, target, random);
+                for (uint32_t& word : asked.before.writable_words(Field::tmem)) word = cell(random);
+                return asked;
+              },
+          .answers = std::move(answers)};
+}
+
+/// redval as `pick` takes it from the registers of a thread.
+template <typename Pick>
+std::function<State(const Asked&)> with_redval(Pick pick) {
+  return and_then([pick](const Asked& asked, State& after) {
+    const auto registers = static_cast<size_t>(std::get<TmemMove>(asked.instruction).ldst.registers());
+    const State loaded = after;
+    const std::span<uint32_t> redval = after.writable_words(Field::redval);
+    for (size_t thread = 0; thread < redval.size(); ++thread)
+      redval[thread] = pick(loaded.words(Field::regs).subspan(thread * registers, registers), redval[thread]);
+  });
+}
+
+bool is_nan(uint32_t word) { return (word & 0x7FFFFFFF) > 0x7F800000; }
+
+Question nan_of_reduction() {
+  return load_that_reduces(
+      "NaN in tcgen05.ld.red without .NaN", "without .NaN, redval ignores NaN; of nothing but NaN it is 0x7fffffff", {},
+      [](RandomStream& random) { return random.one_in(2) ? 0x7FC00000 | random.word() : random.word() & 0xBFFFFFFF; },
+      {model_answer("it is ignored; of nothing but NaN redval is 0x7fffffff"),
+       {"one makes redval 0x7fffffff", with_redval([](std::span<const uint32_t> words, uint32_t redval) {
+          return std::ranges::any_of(words, is_nan) ? 0x7FFFFFFF : redval;
+        })},
+       {"it is ignored; of nothing but NaN redval is the last",
+        with_redval([](std::span<const uint32_t> words, uint32_t redval) {
+          return std::ranges::all_of(words, is_nan) ? words.back() : redval;
+        })},
+       {"it is ignored; of nothing but NaN redval is the first",
+        with_redval([](std::span<const uint32_t> words, uint32_t redval) {
+          return std::ranges::all_of(words, is_nan) ? words.front() : redval;
+        })}});
+}
+
+Question sign_of_absolute_reduction() {
+  return load_that_reduces("sign of redval of tcgen05.ld.red.abs",
+                           ".abs: redval is the absolute value, without the sign",
+                           {.operation = ReduceOperation::max, .absolute = true},
+                           [](RandomStream& random) { return random.word() & 0xBFFFFFFF; },
+                           {model_answer("none: it is the absolute value"),
+                            {"that of the register", with_redval([](std::span<const uint32_t> words, uint32_t redval) {
+                               for (const uint32_t word : words) {
+                                 if ((word & 0x7FFFFFFF) == redval) return word;
+                               }
+                               return redval;
+                             })}});
+}
+
+Question zeros_of_reduction() {
+  const auto zero_at = [](bool last) {
+    return with_redval([last](std::span<const uint32_t> words, uint32_t redval) {
+      if ((redval & 0x7FFFFFFF) != 0) return redval;
+      for (size_t i = 0; i < words.size(); ++i) {
+        const uint32_t word = words[last ? words.size() - 1 - i : i];
+        if ((word & 0x7FFFFFFF) == 0) return word;
+      }
+      return redval;
+    });
+  };
+  return load_that_reduces(
+      "zeros in tcgen05.ld.red", "redval takes -0 as less than +0", {},
+      [](RandomStream& random) { return random.one_in(2) ? random.word() & 0x80000000 : random.word() & 0x3FFFFFFF; },
+      {model_answer("-0 is less than +0"),
+       {"they are equal, and the first counts", zero_at(false)},
+       {"they are equal, and the last counts", zero_at(true)},
+       {"+0 is what comes out of both",
+        with_redval([](std::span<const uint32_t>, uint32_t redval) { return redval == 0x80000000 ? 0 : redval; })}});
+}
+
 }  // namespace
 
 std::vector<Question> questions() {
@@ -628,7 +713,10 @@ std::vector<Question> questions() {
           padding_below_e2m1(),
           upper_halves_of_unpack(),
           unpacked_codes_of_cp(),
-          lanes_of_shift()};
+          lanes_of_shift(),
+          nan_of_reduction(),
+          sign_of_absolute_reduction(),
+          zeros_of_reduction()};
 }
 
 std::vector<uint8_t> written_bytes(const Instruction& instruction, const State& after) {
