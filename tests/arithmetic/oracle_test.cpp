@@ -184,15 +184,16 @@ Product product_of(const AccumulatorModel& row, const FormatInfo& a, const Forma
   const bool grouped = row.scaling == Scaling::groups_of_16, scaled = row.scaling != Scaling::none;
   const int natural = grouped ? 64 : a.bits == 1 ? 256 : 256 / std::max(a.bits, 8);
   const int k = grouped && variant == 6 ? 96 : sparse ? 2 * natural : natural;
-  const MmaKind kind = grouped        ? MmaKind::mxf4nvf4
-                       : scaled       ? MmaKind::mxf8f6f4
-                       : a.bits == 32 ? MmaKind::tf32
-                       : a.bits == 16 ? MmaKind::f16
-                       : is_integer   ? MmaKind::i8
-                                      : MmaKind::f8f6f4;
+  const MmaKind kind = grouped                   ? MmaKind::mxf4nvf4
+                       : scaled                  ? MmaKind::mxf8f6f4
+                       : a.id == Format::s1z4m11 ? MmaKind::ti16
+                       : a.bits == 32            ? MmaKind::tf32
+                       : a.bits == 16            ? MmaKind::f16
+                       : is_integer              ? MmaKind::i8
+                                                 : MmaKind::f8f6f4;
   const ScaleVec scale_vec = !grouped ? ScaleVec::unwritten : variant < 4 ? ScaleVec::x2 : ScaleVec::x4;
   const Format scale_type = grouped && (variant >= 6 || variant == 4) ? Format::ue4m3 : Format::ue8m0;
-  const bool saturate = is_integer && variant >= 2;
+  const bool saturate = is_integer && variant >= 2 && kind != MmaKind::ti16;
   Product product{.instruction = {},
                   .negate_a = is_float && variant % 4 == 1,
                   .negate_b = is_float && variant % 4 == 2,
@@ -221,7 +222,7 @@ Product product_of(const AccumulatorModel& row, const FormatInfo& a, const Forma
                                        .k = k,
                                        .saturate = saturate,
                                        .enable_input_d = product.reads_c,
-                                       .scale_input_d = a.bits >= 16 && variant >= 4 ? 3 * variant - 9 : 0,
+                                       .scale_input_d = is_float && a.bits >= 16 && variant >= 4 ? 3 * variant - 9 : 0,
                                        .negate_a = product.negate_a,
                                        .negate_b = product.negate_b,
                                        .scale_vec = scale_vec,
