@@ -312,6 +312,7 @@ void for_each_case(
 
 const AccumulatorModel& row_of(Format a, Format d, Family family = Family::wgmma, Scaling scaling = Scaling::none) {
   const Target target = family == Family::wgmma     ? Target::sm_90a
+                        : a == Format::s1z4m11      ? Target::sm_107a
                         : family == Family::tcgen05 ? Target::sm_100a
                                                     : Target::sm_120a;
   return *find_accumulator_model(target, family, a, a, d, scaling);
@@ -360,6 +361,9 @@ TEST_CASE("oracle: tcgen05 f8f6f4 to f16", "[rule:fused-sum][rule:product-expone
 }
 TEST_CASE("oracle: tcgen05 i8", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
   require_row_agrees(row_of(Format::s8, Format::s32, Family::tcgen05));
+}
+TEST_CASE("oracle: tcgen05 ti16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+  require_row_agrees(row_of(Format::s1z4m11, Format::s32, Family::tcgen05));
 }
 TEST_CASE("oracle: tcgen05 mxf8f6f4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
   require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05, Scaling::whole_k));
@@ -437,7 +441,7 @@ TEST_CASE("an instruction set that the processor lacks is refused") {
 }
 
 TEST_CASE("oracle: these are all accumulator rows", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
-  constexpr size_t rows_above = 18;
+  constexpr size_t rows_above = 19;
   size_t warp_rows = 0;
   for (const AccumulatorModel& row : accumulator_models()) {
     const bool plain = row.family == Family::mma_sync && row.scaling == Scaling::none;
