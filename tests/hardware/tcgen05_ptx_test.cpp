@@ -133,7 +133,8 @@ TEST_CASE("ptxas and the tables agree on the mnemonics of tcgen05.mma, both ways
             const std::string statement = fmt::format(
                 "{} [d_tmem], {}, b_desc, {}idesc, {}enable_input_d;", mnemonic, shifted ? "[a_tmem]" : "a_desc",
                 sparse ? "[metadata_tmem], " : "", scaled ? "[scale_a_tmem], [scale_b_tmem], " : "");
-            for (const Target target : on_targets()) probes.insert({statement, target, false});
+            // What no parser reads is judged on one target: each is a module of its own.
+            probes.insert({statement, on_targets().front(), false});
           }
         }
       }

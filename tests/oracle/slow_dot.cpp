@@ -354,6 +354,7 @@ uint32_t integer_dot(const std::string& type_a, const std::string& type_b, const
                      const std::vector<uint32_t>& b, bool clamp, std::optional<uint32_t> c) {
   const auto value = [](const std::string& type, uint32_t code) -> long {
     if (type == "b1") return static_cast<long>(code & 1);
+    if (type == "s1z4m11") return (code / 32768 == 1 ? -1 : 1) * static_cast<long>(code % 2048);
     const long size = type == "s4" || type == "u4" ? 16 : 256, low = static_cast<long>(code) % size;
     return type[0] == 's' && low >= size / 2 ? low - size : low;
   };
