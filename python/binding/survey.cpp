@@ -1,9 +1,10 @@
 // Surveys of GPUs: run in processes of Python's own interpreter, and read.
+#include "bitmma/hardware/survey.hpp"
+
 #include <atomic>
 #include <thread>
 
 #include "binding.hpp"
-#include "bitmma/hardware/survey.hpp"
 
 namespace bitmma::python {
 namespace {
@@ -84,9 +85,8 @@ void run(const std::string& path, const std::vector<std::string>& command, uint6
 
 void run_unit(const std::string& unit, const std::string& path, uint64_t seed, int device,
               std::optional<std::string_view> rehearse) {
-  const SurveyDevice asked{.ordinal = device,
-                           .rehearse = rehearse ? std::optional(parse_target(*rehearse)) : std::nullopt,
-                           .seed = seed};
+  const SurveyDevice asked{
+      .ordinal = device, .rehearse = rehearse ? std::optional(parse_target(*rehearse)) : std::nullopt, .seed = seed};
   const nb::gil_scoped_release release;
   write_tensor_file(path, to_file(run_survey_unit(unit, asked)));
 }

@@ -552,8 +552,8 @@ Explanation explain(const Case& one, int row, int col, const AccumulatorModel* r
 }
 
 std::string print(const Explanation& e) {
-  std::string text =
-      fmt::format("{}, row {}, col {}\nrule: {}; {}\n\n", e.instruction, e.row, e.col, e.rule, print(e.evidence, e.target));
+  std::string text = fmt::format("{}, row {}, col {}\nrule: {}; {}\n\n", e.instruction, e.row, e.col, e.rule,
+                                 print(e.evidence, e.target));
   for (size_t i = 0; i < e.steps.size(); ++i) {
     const ExplainedStep& step = e.steps[i];
     if (e.steps.size() > 1) text += fmt::format("step {} of {}\n", i + 1, e.steps.size());

@@ -153,7 +153,11 @@ Json step_json(const Explanation& e, const ExplainedStep& step) {
 }
 
 Json to_json(const Explanation& e, Target target) {
-  Json json{{"instruction", e.instruction}, {"target", print(target)}, {"row", e.row}, {"col", e.col}, {"rule", e.rule},
+  Json json{{"instruction", e.instruction},
+            {"target", print(target)},
+            {"row", e.row},
+            {"col", e.col},
+            {"rule", e.rule},
             {"evidence", print(e.evidence, e.target)}};
   if (e.scales) {
     json["scale_a"] = print_bits(e.scales->format, e.scales->a);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace bitmma {
 namespace {
@@ -57,11 +58,11 @@ const Surveyed& surveyed() {
 }
 
 const SurveyedRule* find_surveyed(const AccumulatorModel& model, Target target) {
-  const auto found = std::ranges::find_if(surveyed().rules, [&](const SurveyedRule& row) {
-    return info(row.target).adds_as == info(target).adds_as && row.family == model.family &&
-           row.inputs == model.inputs && row.output == model.output && row.scaling == model.scaling &&
-           row.quad_pairs == model.quad_pairs;
-  });
+  const auto key_of = [](Target on, const auto& row) {
+    return std::tuple(info(on).adds_as, row.family, row.inputs, row.output, row.scaling, row.quad_pairs);
+  };
+  const auto found = std::ranges::find_if(
+      surveyed().rules, [&](const SurveyedRule& row) { return key_of(row.target, row) == key_of(target, model); });
   return found == surveyed().rules.end() ? nullptr : &*found;
 }
 

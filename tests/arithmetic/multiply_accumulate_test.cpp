@@ -47,7 +47,7 @@ Matrix random_matrix(Format format, int rows, int cols, RandomStream& random) {
   const FormatInfo& row = info(format);
   Matrix matrix(format, rows, cols);
   for (uint32_t& word : matrix.words()) {
-    word = random.word() & static_cast<uint32_t>(low_mask(row.bits));
+    word = random.word() & static_cast<uint32_t>(low_mask(row.bits) & ~uint64_t{row.zero_bits});
     if (row.kind == NumberKind::floating && row.bits <= 32 && row.is_signed && random.one_in(2)) {
       const uint32_t near_one = static_cast<uint32_t>(row.bias) << (row.mantissa_bits + row.ignored_bits);
       word = near_one ^ (word & static_cast<uint32_t>(row.sign_bit() | row.mantissa_mask() << row.ignored_bits));
@@ -385,8 +385,8 @@ TEST_CASE("scales are refused when they do not fit") {
         "scales of A = 4 x 3: legal is 4 rows, as A has, and columns that divide 4");
   CHECK(scaled(Format::ue4m3, 4, 4, 2, 8) == "scales of B = 2 x 8: legal is 4 x 8");
   CHECK(scaled(Format::e4m3, 4, 4, 4, 8) ==
-        "format of the scales of A = e4m3: legal is ue8m0 or ue4m3\n"
-        "format of the scales of B = e4m3: legal is ue8m0 or ue4m3");
+        "format of the scales of A = e4m3: legal is ue8m0, ue4m3 or ue5m3\n"
+        "format of the scales of B = e4m3: legal is ue8m0, ue4m3 or ue5m3");
   operands.a = Matrix(Format::e2m1, 4, 24), operands.b = Matrix(Format::e2m1, 24, 8);
   CHECK_THAT(scaled(Format::ue8m0, 4, 1, 1, 8), ContainsSubstring("A = 4 x 24: legal is a multiple of 16 columns"));
   const AccumulatorModel& whole_k = *find_accumulator_model(Target::sm_100a, Family::tcgen05, Format::e4m3,

@@ -509,7 +509,7 @@ static void test_text_and_errors(void) {
   CHECK_INVALID(bitmma_format_named("fp8", &format), "fp8");
   CHECK(bitmma_format_bytes(BITMMA_E2M1) == 1 && bitmma_format_bytes(BITMMA_BF16) == 2);
   CHECK(bitmma_format_bytes(BITMMA_TF32) == 4 && bitmma_format_bytes(BITMMA_F64) == 8);
-  CHECK(bitmma_format_bytes((bitmma_format)19) == 0 && bitmma_format_name((bitmma_format)19) == NULL);
+  CHECK(bitmma_format_bytes((bitmma_format)21) == 0 && bitmma_format_name((bitmma_format)21) == NULL);
   const float values[4] = {1.0f, -448.0f, 0.0625f, 3.3f};
   float back[4];
   uint8_t codes[4];
@@ -519,7 +519,7 @@ static void test_text_and_errors(void) {
   CHECK(back[0] == 1.0f && back[1] == -448.0f && back[2] == 0.0625f && back[3] == 3.25f);
   CHECK_INVALID(bitmma_from_floats(BITMMA_S8, 4, values, codes), "448");
   CHECK(codes[0] == 0x38);
-  CHECK_INVALID(bitmma_from_floats((bitmma_format)19, 4, values, codes), "format = 19");
+  CHECK_INVALID(bitmma_from_floats((bitmma_format)21, 4, values, codes), "format = 21");
   CHECK_INVALID(bitmma_from_floats(BITMMA_F16, 4, NULL, codes), "values = NULL");
 
   // NULL is nothing to destroy.

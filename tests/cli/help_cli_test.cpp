@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "bitmma/files/tensor_file.hpp"
+#include "bitmma/hardware/survey.hpp"
 #include "cli.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
@@ -31,7 +32,8 @@ const test::BadRequests bad_requests({
     {"layout smem --descriptr 0x1", "did you mean --descriptor?"},
     {"golden " + test::f16 + " --distribution normall $OUT", "did you mean normal?"},
     {"golden " + test::f16 + " --target sm90a $OUT", "did you mean sm_90a?"},
-    {"gpu --campaign --family wgma", "error: --family = wgma: legal is wgmma or mma.sync; did you mean wgmma?"},
+    {"gpu --campaign --family wgma",
+     "error: --family = wgma: legal is mma.sync, tcgen05-moves, tcgen05.mma or wgmma; did you mean wgmma?"},
     // One mistake, one message; words in the order given.
     {"compare a b c d5 --element",
      "error: bitmma compare has no use for \"c\"; usage: bitmma compare [OPTIONS] expected"},
@@ -130,6 +132,9 @@ void provide(const std::vector<std::string>& words) {
                                  std::string(word == "a.npy" ? 4096 : 2048, '\0'));
     } else if (word == "row_major.bin") {
       test::write_text(word, std::string(4096 * 256, 'x'));
+    } else if (word == "report.safetensors") {
+      write_tensor_file(word, to_file(run_survey_unit("rule: mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32",
+                                                      {.rehearse = Target::sm_90a})));
     } else if (word.ends_with(".safetensors")) {
       const std::string wide = "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16";
       REQUIRE(run({"golden", wide, "--cases", "4", "-o", word}).code == 0);

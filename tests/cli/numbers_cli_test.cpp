@@ -38,7 +38,7 @@ const test::BadRequests bad_requests({
     {"layout ldst --shape 16x32bx2 --num 4 --split -5", "split = -5"},
     {"layout scales --rows 4611686018427387904 --blocks 4 --pack $GOLDEN $OUT", "scale matrix"},
     {"encode idesc --kind mxf4nvf4 --m 128 --n 64 --a e2m1 --b e2m1 --scale-type tf32",
-     "--scale-type = tf32: legal is ue8m0 or ue4m3"},
+     "--scale-type = tf32: legal is ue8m0, ue4m3 or ue5m3"},
 });
 
 }  // namespace

@@ -210,7 +210,7 @@ TEST_CASE("a sparse A as it is stored with its metadata, every nibble, multiplie
     Bytes metadata(static_cast<size_t>(mma.m * chunks));
     for (size_t i = 0; i < metadata.size(); ++i) metadata[i] = static_cast<uint8_t>(0xF0 | (i * 7 + i / 16) % 16);
     Selection selection = select(
-        sparse_pattern(mma.a_container_bits), mma.m, mma.stored_k(),
+        sparse_pattern(mma.a_container_bits, mma.sparsity_version), mma.m, mma.stored_k(),
         [&](int row, int chunk) -> uint32_t { return metadata[static_cast<size_t>(row * chunks + chunk)] & 0xF; },
         mma.ordered_metadata);
     operands.selected_k = selection.k, operands.mixed = selection.mixed;

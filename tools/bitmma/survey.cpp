@@ -180,7 +180,7 @@ void add_survey(CLI::App& app, Context& context) {
   command->footer(
       "Examples:\n"
       "  bitmma survey report.safetensors\n"
-      "  bitmma survey data/surveys --json\n"
+      "  bitmma survey --quick --json report.safetensors\n"
       "  bitmma survey --patch report.safetensors | git apply\n"
       "Cases are made again and compared with this version's model; what a report claims is not used.\n"
       "Exit code 1 when something is refuted or unknown, 2 when a report cannot be read.");

@@ -86,7 +86,7 @@ class ProbeMaker {
   // Integers: extremes of both signs by rows and columns, C close to where 32 bits end.
   void make_integers() {
     const auto extreme = [&](const FormatInfo& format, int line) -> uint64_t {
-      const uint64_t all = low_mask(format.bits), sign = format.sign_bit();
+      const uint64_t all = low_mask(format.bits) & ~uint64_t{format.zero_bits}, sign = format.sign_bit();
       if (random_.one_in(4)) return random_.word() & all;
       return line % 4 == 0 ? sign : line % 4 == 1 ? all ^ sign : line % 4 == 2 ? 0 : all;
     };
