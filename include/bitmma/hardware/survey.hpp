@@ -65,6 +65,7 @@ struct SurveyRecord {
   double seconds = 0;
   std::vector<RuleCase> cases = {};
   std::vector<RuleFact> facts = {};  // what the search found on the day
+  bool settled = true;               // of a rule: the search ended by itself, not for want of room
   int64_t question_cases = 0;
   std::vector<uint8_t> results = {};  // case after case: D of a rule, every word that is written of a question
   uint64_t inputs_hash = 0;           // of every state before: did the reader make the same cases?
@@ -110,7 +111,7 @@ SurveyRecord survey_unit(const SurveyUnit& unit, uint64_t seed, const Executor& 
 
 /// What a record says about this version's rows and choices.
 enum class SurveyVerdict : uint8_t {
-  confirmed,   // every bit is the model's, and nothing that could be told apart is left open
+  confirmed,   // every bit is the model's, and the search found its rule; what it could not tell apart is in the details
   refuted,     // results contradict the row, or are another answer than the model's
   unknown,     // no rule of the search, and none of the answers, gives the results: something new
   undecided,   // answered, but by no bit that decides
@@ -138,8 +139,8 @@ struct SurveyFinding {
 /// compared: a row that is deliberately wrong must be found out.
 SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, bool search = true,
                          const AccumulatorModel* row = nullptr);
-/// What would become measured: rows of which every unit was run and confirmed, and choices that were settled in the
-/// model's favour. Nothing of a rehearsal.
+/// What would become measured: rows of which every unit was run and confirmed, rules and bits, with random cases, and
+/// choices that were settled in the model's favour. Nothing of a rehearsal.
 Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFinding>& findings);
 /// All units of the report's target, those without a record as not run.
 std::vector<SurveyFinding> findings_of(const SurveyReport& report, bool search, int threads,

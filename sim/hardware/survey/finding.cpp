@@ -32,7 +32,7 @@ void call_unreadable(SurveyFinding& finding, std::string why) {
 }
 
 std::string print_fact(const RuleFact& fact) {
-  return fmt::format("{} {}; {} would give the same bits", fact.name, printable(fact.value),
+  return fmt::format("{} {}; {} would give the same bits", printable(fact.name), printable(fact.value),
                      printable(fmt::format("{}", fmt::join(fact.open, ", "))));
 }
 
@@ -78,12 +78,20 @@ void read_rule(const Reading& reading) {
   std::vector<RuleFact> facts = reading.record.facts;
   finding.found = print_rule(row);
   finding.verdict = SurveyVerdict::confirmed;
+  if (!reading.record.settled) {
+    finding.verdict = SurveyVerdict::undecided;
+    finding.details.push_back("the search ended before it had tried to tell the rules that are left apart");
+  }
   if (reading.search || finding.mismatches > 0) {
     const int kept = rows_kept(mma_of(reading.unit.instruction));
     RuleSearch search(reading.unit.instruction, reading.unit.target, reading.report.seed, 1, kept);
     search.observe(*observations);
     const FoundRule found = search.result();
     facts = found.facts;
+    if (finding.mismatches == 0 && found.rule != row) {  // the search must find what gives every bit
+      finding.verdict = SurveyVerdict::undecided;
+      finding.found = found.rule ? print_rule(*found.rule) : "no rule of the search";
+    }
     if (finding.mismatches > 0) {
       finding.verdict = found.rule ? SurveyVerdict::refuted : SurveyVerdict::unknown;
       finding.found = found.rule      ? print_rule(*found.rule)
@@ -102,7 +110,15 @@ void read_rule(const Reading& reading) {
 void read_random(const Reading& reading) {
   const SurveyRecord& record = reading.record;
   SurveyFinding& finding = reading.finding;
-  if (record.random_cases == 0 || finding.verdict == SurveyVerdict::unreadable) return;
+  if (finding.verdict == SurveyVerdict::unreadable) return;
+  if (record.random_cases == 0) {
+    if (finding.verdict == SurveyVerdict::confirmed && reading.unit.ask == SurveyAsk::bits)
+      finding.verdict = SurveyVerdict::undecided;
+    finding.details.push_back("no random cases");
+    return;
+  }
+  if (record.random_unit != random_unit_of(reading.unit))
+    return call_unreadable(finding, "the random cases are those of another unit");
   const CampaignUnit random = campaign_unit_of(reading.unit.instruction, reading.unit.target, reading.report.seed,
                                                record.random_unit, record.random_outputs);
   if (static_cast<int64_t>(random.cases.size()) != record.random_cases)
@@ -192,7 +208,7 @@ std::string_view print(SurveyVerdict verdict) {
 SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, bool search, const AccumulatorModel* row) {
   SurveyFinding finding{.unit = unit.name, .ask = unit.ask};
   if (is_mma(unit.instruction)) finding.evidence = evidence_of(unit.instruction, unit.target);
-  if (unit.ask == SurveyAsk::rule) finding.row = row ? *row : model_for(unit.instruction, unit.target);
+  if (is_mma(unit.instruction)) finding.row = row ? *row : model_for(unit.instruction, unit.target);
   const SurveyRecord* record = report.find(unit.name);
   if (!record || record->end != SurveyEnd::answered) {
     finding.found = !record                   ? "no record"
@@ -231,10 +247,12 @@ Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindin
     const bool is_choice = one.ask == SurveyAsk::question && !one.choice.empty() &&
                            one.verdict == SurveyVerdict::confirmed && !is_surveyed_choice(one.choice, report.target);
     if (is_choice) found.choices.push_back({report.target, one.choice, gpu});
-    if (!one.row || evidence_of(*one.row, report.target) == Evidence::measured) continue;
+    // A row needs a rule that was found, and nothing that any unit of it contradicts.
+    if (!one.row || one.ask != SurveyAsk::rule || evidence_of(*one.row, report.target) == Evidence::measured) continue;
     const AccumulatorModel& row = *one.row;
     const bool all_confirmed = std::ranges::all_of(findings, [&](const SurveyFinding& other) {
-      return other.row != one.row || other.verdict == SurveyVerdict::confirmed;
+      return other.row != one.row || (other.verdict == SurveyVerdict::confirmed && other.outputs > 0 &&
+                                      std::ranges::find(other.details, "no random cases") == other.details.end());
     });
     const SurveyedRule rule{report.target, row.family, row.inputs, row.output, row.scaling, row.quad_pairs, gpu};
     if (all_confirmed && std::ranges::find(found.rules, rule) == found.rules.end()) found.rules.push_back(rule);

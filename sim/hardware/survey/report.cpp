@@ -17,7 +17,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view survey_format = "bitmma-survey-1";
-constexpr int64_t most_records = 100'000, most_cases = 100'000, most_text = 4096;
+constexpr int64_t most_records = 100'000, most_text = 4096, most_seconds = 1'000'000'000;
+/// Of one record: many times what a survey keeps. The search meets all of them.
+constexpr int64_t most_cases = 1000, most_result_bytes = 8 << 20, most_outputs = int64_t{1} << 40;
 // A reader computes all of them again: no report may keep it for hours.
 constexpr int64_t most_random_outputs = 1'000'000;
 constexpr std::array ends{SurveyEnd::answered, SurveyEnd::failed, SurveyEnd::timed_out, SurveyEnd::crashed};
@@ -38,6 +40,7 @@ Json to_json(const SurveyRecord& record) {
     facts.push_back({{"fact", fact.name}, {"value", fact.value}, {"open", fact.open}});
   if (!cases.empty()) json["cases"] = std::move(cases);
   if (!facts.empty()) json["facts"] = std::move(facts);
+  if (!record.settled) json["settled"] = 0;
   if (!record.results.empty()) {
     json["result_bytes"] = record.results.size();
     json["inputs_hash"] = hex(record.inputs_hash);
@@ -55,6 +58,26 @@ Json to_json(const SurveyRecord& record) {
     }
   }
   return json;
+}
+
+/// What stands there; of lists and objects, which may be deep, their kind alone.
+std::string seen_of(const Json& json) {
+  if (json.is_structured()) return json.is_array() ? "a list" : "an object";
+  return shortened(printable(json.dump(-1, ' ', true, Json::error_handler_t::replace)));
+}
+
+/// The JSON of a text, nothing where it is none or nests deeper than any report: a deep one would take the stack.
+Json parse_shallow(const std::string& text) {
+  constexpr int most_depth = 8;
+  bool is_deep = false;
+  const Json json = Json::parse(
+      text,
+      [&](int depth, Json::parse_event_t, Json&) {
+        is_deep |= depth > most_depth;
+        return !is_deep;
+      },
+      false);
+  return is_deep ? Json() : json;
 }
 
 /// Takes values out of an object, each checked.
@@ -119,8 +142,6 @@ class Reader {
   std::string where_;
 };
 
-constexpr int64_t no_limit = std::numeric_limits<int64_t>::max();
-
 RuleCase rule_case_of(const Reader& reader, const Json& json) {
   if (!json.is_array() || json.size() != 3 || !json[0].is_number_integer() || !json[1].is_number_unsigned() ||
       !json[2].is_number_unsigned())
@@ -139,7 +160,7 @@ class Bytes {
   explicit Bytes(std::span<const uint8_t> bytes) : rest_(bytes) {}
 
   std::vector<uint8_t> take(const Reader& reader, const char* key) {
-    const auto count = static_cast<size_t>(reader.number(key, no_limit));
+    const auto count = static_cast<size_t>(reader.number(key, most_result_bytes));
     if (count > rest_.size()) reader.refuse(key, fmt::format("at most {}, which are left", rest_.size()));
     std::vector<uint8_t> taken(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(count));
     rest_ = rest_.subspan(count);
@@ -152,13 +173,14 @@ class Bytes {
 };
 
 SurveyRecord record_of(const Reader& reader, Bytes& bytes) {
-  SurveyRecord record{.unit = reader.text("unit"), .instruction = reader.text("instruction")};
+  SurveyRecord record{.unit = printable(reader.text("unit")), .instruction = reader.text("instruction")};
   const std::string end = reader.text("end");
   const auto known = std::ranges::find_if(ends, [&](SurveyEnd one) { return print(one) == end; });
   if (known == ends.end()) reader.refuse("end", "answered, failed, timed out or crashed");
   record.end = *known;
   record.seconds = reader.seconds("seconds");
   if (reader.has("message")) record.message = reader.text("message");
+  if (reader.has("settled")) record.settled = reader.number("settled", 1) != 0;
   if (reader.has("question_cases")) record.question_cases = reader.number("question_cases", most_cases);
   for (const Json& one : reader.list("cases", most_cases)) record.cases.push_back(rule_case_of(reader, one));
   for (const Json& one : reader.list("facts", 64)) {
@@ -178,9 +200,10 @@ SurveyRecord record_of(const Reader& reader, Bytes& bytes) {
     const Reader random = reader.object("random");
     record.random_unit = random.number("unit", campaign_units - 1);
     record.random_outputs = random.number("outputs", most_random_outputs);
-    record.random_cases = random.number("cases", no_limit);
-    record.random_compared = random.number("compared", no_limit);
-    record.random_mismatches = random.number("mismatches", no_limit);
+    record.random_cases = random.number("cases", most_outputs);
+    record.random_compared = random.number("compared", most_outputs);
+    record.random_mismatches = random.number("mismatches", most_outputs);
+    if (record.random_cases == 0) random.refuse("cases", "1 or more");
     record.random_hash = random.hash("hash");
     if (random.has("first_mismatch")) {
       record.first_mismatch = random.number("first_mismatch", record.random_cases - 1);
@@ -265,12 +288,12 @@ SurveyReport read_survey(const TensorFile& file) {
   const std::optional<Target> target = target_named(said("target"));
   if (!target) refuse("target", printable(said("target")), "a GPU by its PTX name, such as sm_90a");
   report.target = *target;
-  report.seconds = static_cast<double>(number("seconds"));
+  report.seconds = static_cast<double>(std::min<uint64_t>(number("seconds"), most_seconds));
   report.units = static_cast<int64_t>(std::min<uint64_t>(number("units"), most_records));
   const Tensor* results = file.find("results");
   if (results && (results->dtype != "U8" || results->shape.size() != 1))
     refuse("results", results->dtype + " " + print_shape(results->shape), "U8 with one extent");
-  const Json records = Json::parse(said("records"), nullptr, false);
+  const Json records = parse_shallow(said("records"));
   if (!records.is_array() || static_cast<int64_t>(records.size()) > most_records)
     refuse("records", "something else", fmt::format("a JSON list of at most {} records", most_records));
   Bytes bytes(results ? results->bytes : std::span<const uint8_t>());

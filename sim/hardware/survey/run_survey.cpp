@@ -87,14 +87,17 @@ struct Answered {
   SurveyEnd end = SurveyEnd::answered;
   bool unstoppable = false;
   std::string why = {};
+  double seconds = 0;
 };
 
 Answered ask(const SurveyOptions& options, const std::string& unit, const std::string& path) {
   std::vector<std::string> command = options.command;
   command.insert(command.end(), {unit, "-o", path});
   const std::string errors = path + ".errors";
+  const auto start = Clock::now();
   const ChildEnd ended = run_child(command, options.unit_seconds, errors);
   Answered answered;
+  answered.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (ended.timed_out) {
     answered.end = SurveyEnd::timed_out;
     answered.unstoppable = ended.unstoppable;
@@ -215,7 +218,8 @@ class Session {
 
   void add(const std::string& name, Answered answered) {
     const std::lock_guard lock(mutex_);
-    SurveyRecord record{.unit = name, .end = answered.end, .message = answered.why, .seconds = options_.unit_seconds};
+    SurveyRecord record{
+        .unit = name, .end = answered.end, .message = shortened(answered.why, 2000), .seconds = answered.seconds};
     if (answered.report && answered.report->records.size() == 1) {
       require_same_survey(report_, *answered.report, options_.path);
       record = std::move(answered.report->records[0]);

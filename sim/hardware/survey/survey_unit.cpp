@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bitmma/core/text.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/instruction/case.hpp"
 #include "cases.hpp"
@@ -57,6 +58,7 @@ void find_rule(const SurveyUnit& unit, uint64_t seed, const Executor& execute, c
     search.observe(observations);
   }
   record.inputs_hash = inputs.value();
+  record.settled = search.settled();
   record.facts = search.result().facts;
 }
 
@@ -111,7 +113,8 @@ SurveyRecord survey_unit(const SurveyUnit& unit, uint64_t seed, const Executor& 
     else run_random(unit, seed, execute, effort, record);
   } catch (const std::exception& error) {
     record.end = SurveyEnd::failed;
-    record.message = error.what();
+    constexpr size_t most_message = 2000;  // a driver's log may be longer
+    record.message = shortened(printable(error.what()), most_message);
   }
   record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return record;
