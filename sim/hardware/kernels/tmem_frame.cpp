@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "parameters.hpp"
@@ -133,18 +134,19 @@ std::string drain_tmem(int columns) {
 /// Up to the first instruction.
 std::string head_text(const Kernel& kernel, const Request& request, int columns) {
   const int ctas = kernel.ctas;
-  std::string text =
-      fmt::format(
-          "// {}\n"
-          "// {} of 128 threads per case; image of {} bytes, {} columns of Tensor Memory\n"
-          ".version 8.8\n"
-          ".target {}\n"
-          ".address_size 64\n"
-          "\n"
-          ".extern .shared .align 1024 .b8 shared[];\n"
-          "\n",
-          request.mnemonic, ctas == 2 ? "Two CTAs" : "One CTA", request.shape.image_bytes, columns, request.target) +
-      entry_text(kernel);
+  const PtxVersion version = std::max(request.version, PtxVersion{8, 8});
+  std::string text = fmt::format(
+                         "// {}\n"
+                         "// {} of 128 threads per case; image of {} bytes, {} columns of Tensor Memory\n"
+                         ".version {}.{}\n"
+                         ".target {}\n"
+                         ".address_size 64\n"
+                         "\n"
+                         ".extern .shared .align 1024 .b8 shared[];\n"
+                         "\n",
+                         request.mnemonic, ctas == 2 ? "Two CTAs" : "One CTA", request.shape.image_bytes, columns,
+                         version.major, version.minor, request.target) +
+                     entry_text(kernel);
   text += fmt::format(
       ".reqntid 128, 1, 1\n"
       "{}"
