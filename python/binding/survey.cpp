@@ -97,6 +97,7 @@ void bind_survey(nb::module_& module) {
   module.def("check_target", [](std::string_view name) { static_cast<void>(parse_target(name)); });
   module.def("run_survey", run, "path"_a, "command"_a, "seed"_a, "seconds"_a, "unit_seconds"_a, "jobs"_a, "only"_a,
              "retry"_a, "progress"_a.none());
+  module.def("end_with_survey", end_with_survey);
   module.def("run_survey_unit", run_unit, "unit"_a, "path"_a, "seed"_a, "device"_a, "rehearse"_a.none());
   module.def("read_survey", read_survey_file, "path"_a, "search"_a, "threads"_a);
 }

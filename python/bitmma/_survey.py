@@ -109,6 +109,7 @@ def _main(arguments: Sequence[str]) -> int:
     """One unit, in the process that a survey made for it."""
     seed, device, rehearse, unit, _, path = arguments
     try:
+        _core.end_with_survey()
         _core.run_survey_unit(unit, path, int(seed), int(device), rehearse or None)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -428,10 +428,10 @@ bool is_chained(const AccumulatorModel& model, int terms) {
 }
 
 std::string print(Evidence evidence, Target target) {
-  // Hopper's rows are of this project's own H200; a survey names its GPU.
+  // Hopper's rows are of this project's own H200; others came from their owners.
   if (evidence == Evidence::measured && info(target).adds_as != Target::sm_90a) {
     for (const SurveyedRule& row : surveyed().rules) {
-      if (info(row.target).adds_as == info(target).adds_as) return fmt::format("measured on an {}", row.gpu);
+      if (info(row.target).adds_as == info(target).adds_as) return "measured in a survey, data/surveys";
     }
   }
   return std::string(print(evidence));

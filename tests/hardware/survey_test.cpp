@@ -9,6 +9,7 @@
 #include "../../sim/hardware/child.hpp"
 #include "../../sim/hardware/survey/questions.hpp"
 #include "bitmma/instruction/evidence.hpp"
+#include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "support/catch.hpp"

@@ -80,10 +80,12 @@ Tcgen05Mma as_of(Tcgen05Mma one, Target target) {
 void add_probes(std::set<Probe>& probes, const Tcgen05Mma& instruction) {
   for (const Target target : on_targets()) {
     const bool legal = violations_of(as_of(instruction, target), target).empty();
-    // Every collector of B on every target that lacks it would be a module each: one operation says it.
-    if (!legal && instruction.collector_b &&
-        (instruction.collector || instruction.collector_b != CollectorOperation::use))
-      continue;
+    // What is refused is a module of its own: with a collector it is asked on one target alone.
+    const bool has_collector = instruction.collector || instruction.collector_b;
+    const bool is_asked =
+        !has_collector || (target == on_targets().front() &&
+                           (!instruction.collector_b || instruction.collector_b == CollectorOperation::use));
+    if (!legal && !is_asked) continue;
     probes.insert({print(statement_of(instruction)), target, legal});
   }
 }

@@ -180,6 +180,7 @@ TEST_CASE("the targets of tcgen05.mma, by kind, K and parts, are those of ptxas 
            Row{{.kind = fp8, .sparse = true, .k = 128}, rubin},
            Row{{.kind = scaled, .k = 64}, rubin},
            Row{{.collector_b = CollectorOperation::use}, rubin},
+           Row{{.scale_input_d = 3}, {sm_100a, sm_100f, sm_103a, sm_103f, sm_107a, sm_107f}},
        }) {
     INFO(print(row.mma) << " K = " << row.mma.k);
     CHECK(print(targets_of(row.mma)) == print(row.targets));

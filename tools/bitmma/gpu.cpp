@@ -352,6 +352,7 @@ std::vector<std::string> survey_command(const GpuFlags& flags) {
 
 /// One unit, in the process that a survey made for it.
 void run_survey_unit_command(Context&, const GpuFlags& flags) {
+  end_with_survey();
   write_tensor_file(flags.out, to_file(run_survey_unit(*flags.survey_unit, survey_device_of(flags))));
 }
 
@@ -379,8 +380,9 @@ class SurveyProgressLine {
 };
 
 void run_prove_timeout(Context& context, const GpuFlags& flags) {
+  constexpr double seconds = 10;  // enough for a driver to begin
   const TimeoutProof proof = naming_flag("unit_seconds", "--unit-seconds", [&] {
-    return prove_timeout({.unit_seconds = std::min(flags.unit_seconds, 5.0), .command = survey_command(flags)});
+    return prove_timeout({.unit_seconds = std::min(flags.unit_seconds, seconds), .command = survey_command(flags)});
   });
   context.terminal.out << fmt::format(
       "{}: a kernel that never ends was {} after {:.1f} s; the GPU answered another process {:.1f} s later\n",
@@ -428,7 +430,9 @@ void run_survey_command(Context& context, const GpuFlags& flags) {
       answered, counted(mismatches, "output"), report.seconds);
   if (records < report.units) out << fmt::format("to go on: the same command; {} left\n", report.units - records);
   out << fmt::format("wrote {}; what it says: bitmma survey {}\n", flags.out, flags.out);
-  context.exit_code = interrupts.asked() ? exit_bad_request : mismatches > 0 ? exit_differs : exit_same;
+  context.exit_code = interrupts.asked() || answered == 0 ? exit_bad_request
+                      : mismatches > 0                    ? exit_differs
+                                                          : exit_same;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "bitmma/core/text.hpp"
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {

@@ -34,7 +34,7 @@ enum class Evidence : uint8_t {
 };
 
 std::string_view print(Evidence evidence);
-/// The same, with the GPU that was measured where it is one of a survey (arithmetic/surveyed.hpp).
+/// The same, with who measured it: this project, or a survey (arithmetic/surveyed.hpp).
 std::string print(Evidence evidence, Target target);
 
 enum class Arithmetic : uint8_t {

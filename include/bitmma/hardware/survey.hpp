@@ -101,7 +101,7 @@ SurveyReport read_survey(const TensorFile& file);
 
 /// How much of a unit is run.
 struct SurveyEffort {
-  int64_t most_result_bytes = 10'000;  // of the cases that find a rule
+  int64_t most_result_bytes = 16'000;  // of the cases that find a rule
   int64_t random_outputs = 200'000;    // about
 };
 
@@ -167,6 +167,9 @@ struct SurveyDevice {
   std::optional<Target> rehearse = {};  // the model of this target in place of a GPU
   uint64_t seed = 0;
 };
+
+/// What the process of a unit calls first: it is killed when the survey that made it ends, however that ends.
+void end_with_survey();
 
 /// The report of one unit, of no unit where the name is empty. Throws Error where there is no GPU or no such unit.
 SurveyReport run_survey_unit(std::string_view unit, const SurveyDevice& device, const SurveyEffort& effort = {});

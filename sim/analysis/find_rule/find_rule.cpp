@@ -89,7 +89,7 @@ class RuleSearch::Search {
       : instruction_(instruction),
         target_(target),
         seed_(seed),
-        threads_(std::max(threads, 1)),
+        threads_(std::clamp(threads, 1, 256)),
         observed_rows_(rows),
         mma_(mma_of(instruction)),
         row_(model_for(instruction, target)),
@@ -192,6 +192,28 @@ void RuleSearch::Search::require_valid(const RuleObservation& one) const {
     refuse("A", a, mma_.m, mma_.stored_k(), mma_.a);
   if (b.cols() < 1 || b.rows() != mma_.k || b.format() != mma_.b) refuse("B", b, mma_.k, mma_.n, mma_.b);
   if (d.rows() != a.rows() || d.cols() != b.cols() || d.format() != mma_.d) refuse("D", d, a.rows(), b.cols(), mma_.d);
+  if (const auto& c = one.operands.c; c && (c->rows() != d.rows() || c->cols() != d.cols() || c->format() != mma_.c))
+    refuse("C", *c, d.rows(), d.cols(), mma_.c);
+  if (one.operands.scales.has_value() != (mma_.scale_count > 0)) {
+    throw Error({.field = "scales",
+                 .seen = one.operands.scales ? "present" : "(missing)",
+                 .expected = mma_.scale_count > 0 ? "those of A and B" : "none"});
+  }
+  if (const auto& scales = one.operands.scales) {
+    const Matrix &of_a = scales->a, &of_b = scales->b;
+    if (of_a.rows() != a.rows() || of_a.cols() != mma_.scale_count || of_a.format() != mma_.scale_type)
+      refuse("scales of A", of_a, a.rows(), mma_.scale_count, mma_.scale_type);
+    if (of_b.rows() != mma_.scale_count || of_b.cols() != b.cols() || of_b.format() != mma_.scale_type)
+      refuse("scales of B", of_b, mma_.scale_count, b.cols(), mma_.scale_type);
+  }
+  const auto& selected = one.operands.selected_k;
+  const bool has_places = mma_.sparse || mma_.products > 1;
+  if (selected.size() != (has_places ? a.size() : 0) ||
+      std::ranges::any_of(selected, [&](uint16_t k) { return k >= b.rows(); })) {
+    throw Error({.field = "positions",
+                 .seen = fmt::format("{}", selected.size()),
+                 .expected = fmt::format("{} of rows of B", has_places ? a.size() : 0)});
+  }
 }
 
 Matrix RuleSearch::Search::product(const OtherRule& rule, const Operands& operands) const {

@@ -133,7 +133,7 @@ class Reader {
     const bool present = !key.empty() && has(key.c_str());
     throw Error(
         {.field = key.empty() ? where_ : where_ + "." + key,
-         .seen = present ? shortened(json_[key].dump(-1, ' ', true, Json::error_handler_t::replace)) : "(missing)",
+         .seen = present ? seen_of(json_[key]) : "(missing)",
          .expected = std::move(expected)});
   }
 

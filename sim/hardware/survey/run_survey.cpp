@@ -1,12 +1,16 @@
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <mutex>
 
 #include "../child.hpp"
@@ -22,6 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double seconds_between_writes = 5;
+constexpr std::string_view endless_begins = "the kernel begins";
 constexpr int most_stopped_in_a_row = 4;  // a single form may hang; a GPU that stops everything needs its owner
 
 /// Answers as the GPU of `target` would, if the model is right.
@@ -87,6 +92,7 @@ struct Answered {
   SurveyEnd end = SurveyEnd::answered;
   bool unstoppable = false;
   std::string why = {};
+  std::string said = {};  // of a process that was stopped
   double seconds = 0;
 };
 
@@ -100,6 +106,7 @@ Answered ask(const SurveyOptions& options, const std::string& unit, const std::s
   answered.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (ended.timed_out) {
     answered.end = SurveyEnd::timed_out;
+    answered.said = text_of(errors);
     answered.unstoppable = ended.unstoppable;
     answered.why = fmt::format("stopped after {:.0f} seconds{}", options.unit_seconds,
                                ended.unstoppable ? "; its process did not end" : "");
@@ -149,12 +156,18 @@ SurveyReport begin_or_go_on(const SurveyOptions& options, const SurveyReport& no
   return there;
 }
 
+constexpr double most_seconds = 1e9;
+
+void require_valid_unit_seconds(double seconds) {
+  if (seconds > 0 && seconds <= most_seconds) return;
+  throw Error({.field = "unit_seconds", .seen = fmt::format("{}", seconds), .expected = "more than 0, up to 1e9"});
+}
+
 void require_valid(const SurveyOptions& options) {
   std::vector<Violation> wrong;
   const auto check = [&](bool right, const char* field, std::string seen, std::string expected) {
     if (!right) wrong.push_back({.field = field, .seen = std::move(seen), .expected = std::move(expected)});
   };
-  constexpr double most_seconds = 1e9;
   check(!options.path.empty(), "path", "(empty)", "a file for the report");
   check(options.seconds >= 0 && options.seconds <= most_seconds, "seconds", fmt::format("{}", options.seconds),
         "0..1e9; 0 is no limit");
@@ -189,10 +202,16 @@ class Session {
 
   SurveyReport run() {
     parallel_for(static_cast<size_t>(options_.jobs), options_.jobs, [&](size_t) {
-      while (const std::optional<size_t> next = take())
-        add(names_[*next], ask(options_, names_[*next], folder_.file(static_cast<int64_t>(*next))));
+      try {
+        while (const std::optional<size_t> next = take())
+          add(names_[*next], ask(options_, names_[*next], folder_.file(static_cast<int64_t>(*next))));
+      } catch (...) {  // the others end after the units that run, and what there is is kept
+        const std::lock_guard lock(mutex_);
+        if (!failure_) failure_ = std::current_exception();
+      }
     });
     write();
+    if (failure_) std::rethrow_exception(failure_);
     if (stopped_in_a_row_ >= most_stopped_in_a_row) {
       throw Error({.field = "GPU",
                    .seen = fmt::format("{} units in a row were stopped after {:.0f} seconds", stopped_in_a_row_,
@@ -210,7 +229,7 @@ class Session {
   std::optional<size_t> take() {
     const std::lock_guard lock(mutex_);
     const bool too_late = options_.seconds > 0 && seconds() > options_.seconds;
-    if (next_ == names_.size() || too_late || stopped_in_a_row_ >= most_stopped_in_a_row ||
+    if (failure_ || next_ == names_.size() || too_late || stopped_in_a_row_ >= most_stopped_in_a_row ||
         (options_.stop && options_.stop()))
       return std::nullopt;
     return next_++;
@@ -255,11 +274,17 @@ class Session {
   std::mutex mutex_;
   size_t next_ = 0;
   int stopped_in_a_row_ = 0;
+  std::exception_ptr failure_ = {};
   double written_at_ = 0;
   SurveyProgress state_ = {};
 };
 
 }  // namespace
+
+void end_with_survey() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() == 1) raise(SIGKILL);  // it had ended before
+}
 
 SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& device, const SurveyEffort& effort) {
   SurveyReport report{.version = version(), .seed = device.seed};
@@ -279,6 +304,7 @@ SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& device, 
   report.units = static_cast<int64_t>(units.size());
   if (name.empty()) return report;
   if (name == endless_unit) {
+    std::cerr << endless_begins << std::endl;
     if (gpu) gpu->run_for_ever();
     else pause();
     return report;
@@ -295,6 +321,7 @@ SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& device, 
 }
 
 TimeoutProof prove_timeout(const SurveyOptions& options) {
+  require_valid_unit_seconds(options.unit_seconds);
   const TemporaryFolder folder;
   const auto seconds_since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -307,8 +334,18 @@ TimeoutProof prove_timeout(const SurveyOptions& options) {
                  .seen = endless.why.empty() ? "ended" : endless.why,
                  .expected = "a process that has to be stopped"});
   }
+  // Its process says when the kernel begins: one that was stopped before has proved nothing.
+  if (endless.said.find(endless_begins) == std::string::npos) {
+    throw Error({.field = std::string(endless_unit),
+                 .seen = fmt::format("not begun after {:.0f} seconds", options.unit_seconds),
+                 .expected = "a kernel that had begun",
+                 .fix = "more --unit-seconds"});
+  }
   const auto again = Clock::now();
-  const Answered who = ask(options, "", folder.file(1));
+  SurveyOptions patient = options;
+  constexpr double seconds_of_a_driver = 60;
+  patient.unit_seconds = std::max(options.unit_seconds, seconds_of_a_driver);
+  const Answered who = ask(patient, "", folder.file(1));
   proof.seconds_until_answer = seconds_since(again);
   if (!who.report) {
     throw Error({.field = "GPU",

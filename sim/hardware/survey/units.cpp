@@ -156,7 +156,7 @@ std::vector<SurveyUnit> survey_units(Target target) {
     for (const Instruction& mnemonic : largest_of(asked_for_bits)) units.add_bits(mnemonic);
   }
   for (const survey::Question& question : survey::questions()) {
-    if (question.targets.contains(target))
+    if (question.targets.contains(target) || question.targets.contains(info(target).adds_as))
       units.add(SurveyAsk::question, question.instruction, std::string(question.name));
   }
   return units.take();

@@ -117,6 +117,11 @@ constexpr auto parts_of_targets = std::to_array<TargetRow<Tcgen05Mma>>({
          [](const Tcgen05Mma& i) {
            return i.scale_type == Format::ue4m3 && (i.scale_vec == ScaleVec::x2 || i.scale_vec == ScaleVec::block32);
          }},
+    // The ISA's text has no such exception; ptxas 13.0 and 13.5 refuse it there.
+    {.what = "scale-input-d",
+     .targets = {Target::sm_100a, Target::sm_100f, Target::sm_103a, Target::sm_103f, Target::sm_107a, Target::sm_107f},
+     .source = "ptxas 13.0 and 13.5",
+     .applies = [](const Tcgen05Mma& i) { return i.scale_input_d != 0; }},
     {.what = "collector::b",
      .targets = rubin,
      .ptx = {9, 4},
