@@ -57,12 +57,17 @@ const Surveyed& surveyed() {
   return all;
 }
 
-const SurveyedRule* find_surveyed(const AccumulatorModel& model, Target target) {
-  const auto key_of = [](Target on, const auto& row) {
-    return std::tuple(info(on).adds_as, row.family, row.inputs, row.output, row.scaling, row.quad_pairs);
+bool names(const SurveyedRule& rule, const AccumulatorModel& row) {
+  const auto key_of = [](const auto& one) {
+    return std::tuple(one.family, one.inputs, one.output, one.scaling, one.quad_pairs);
   };
-  const auto found = std::ranges::find_if(
-      surveyed().rules, [&](const SurveyedRule& row) { return key_of(row.target, row) == key_of(target, model); });
+  return key_of(rule) == key_of(row);
+}
+
+const SurveyedRule* find_surveyed(const AccumulatorModel& model, Target target) {
+  const auto found = std::ranges::find_if(surveyed().rules, [&](const SurveyedRule& row) {
+    return info(row.target).adds_as == info(target).adds_as && names(row, model);
+  });
   return found == surveyed().rules.end() ? nullptr : &*found;
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr Target surveyed_targets[]{Target::sm_80,   Target::sm_89,   Target::sm_90a,
                                     Target::sm_100a, Target::sm_103a, Target::sm_120a};
-constexpr SurveyEffort little{.most_result_bytes = 6000, .random_outputs = 2000};
+constexpr SurveyEffort little{.most_result_bytes = 16000, .random_outputs = 2000};
 
 /// A device that follows the model, with another row of arithmetic where there is one.
 Executor device_of(std::optional<AccumulatorModel> row = std::nullopt) {
@@ -92,6 +92,13 @@ TEST_CASE("every choice about places has a question, and every question can tell
     for (const Target target : surveyed_targets) {
       if (!question.targets.contains(target)) continue;
       SurveyUnit unit = unit_named(target, "question: " + std::string(question.name));
+      if (!question.choice.empty()) {
+        RandomStream random(1, 2);
+        const survey::Asked one = question.ask(question, target, random);
+        const std::vector<Choice> shown = choices_of(one.instruction, target, one.before);
+        INFO(question.name << " on " << print(target) << " is about: " << question.choice);
+        CHECK(std::ranges::find(shown, question.choice, &Choice::what) != shown.end());
+      }
       // A device that does what an answer says is found to do just that.
       for (const survey::Answer& answer : question.answers) {
         INFO(question.name << " on " << print(target) << ": " << answer.text);
@@ -273,6 +280,18 @@ TEST_CASE("a report is a file and comes back the same; what was changed in it is
   changed = again;
   changed.records[0].results.pop_back();
   CHECK(finding_of(changed, unit).verdict == SurveyVerdict::unreadable);
+  // Without random cases nothing is known about bits, and a search that was cut off has found nothing.
+  changed = report_of(Target::sm_100a);
+  const SurveyUnit bits = unit_named(Target::sm_100a, "bits: tcgen05.ld.sync.aligned.16x64b.x4");
+  changed.records.push_back(survey_unit(bits, changed.seed, device_of(), little));
+  CHECK(finding_of(changed, bits).verdict == SurveyVerdict::confirmed);
+  changed.records[0].random_cases = 0;
+  CHECK(finding_of(changed, bits).verdict == SurveyVerdict::undecided);
+  changed = report_of(Target::sm_90a);
+  changed.seed = 7;
+  changed.records.push_back(survey_unit(unit, 7, device_of(), {.most_result_bytes = 1500, .random_outputs = 2000}));
+  CHECK_FALSE(changed.records[0].settled);
+  CHECK(finding_of(changed, unit).verdict == SurveyVerdict::undecided);
 }
 
 TEST_CASE("files that are no reports are refused with the place that is wrong") {
@@ -294,6 +313,10 @@ TEST_CASE("files that are no reports are refused with the place that is wrong") 
   CHECK_THROWS_WITH(read_survey(with("records", "{}")), Contains("records"));
   CHECK_THROWS_WITH(read_survey(with("records", "[{")), Contains("records"));
   CHECK_THROWS_WITH(read_survey(with("records", "[7]")), Contains("records[0]"));
+  CHECK_THROWS_WITH(read_survey(with("records", std::string(1'000'000, '['))), Contains("records"));
+  CHECK_THROWS_WITH(
+      read_survey(with("records", "[{\"unit\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}]")),
+      Contains("records"));
   const auto record = [&](const std::string& more) {
     return with("records", R"([{"unit":"u","instruction":"i","end":"answered","seconds":1)" + more + "}]");
   };
@@ -308,7 +331,11 @@ TEST_CASE("files that are no reports are refused with the place that is wrong") 
   CHECK_THROWS_WITH(read_survey(record(R"(,"random":{"unit":0})")), Contains("random.outputs = (missing)"));
   CHECK_THROWS_WITH(read_survey(record(R"(,"random":[])")), Contains("random"));
   CHECK_THROWS_WITH(read_survey(record(R"(,"facts":[{"fact":1}])")), Contains("facts"));
-  CHECK_NOTHROW(read_survey(record(R"(,"result_bytes":3,"inputs_hash":"0x00000000000000ff")")));
+  CHECK_NOTHROW(read_survey(
+      record(R"(,"result_bytes":3,"inputs_hash":"0x00000000000000ff","results_hash":"0xd0aa6218672cf5ab")")));
+  CHECK_THROWS_WITH(read_survey(record(
+                        R"(,"result_bytes":3,"inputs_hash":"0x00000000000000ff","results_hash":"0x0000000000000000")")),
+                    Contains("results_hash"));
 }
 
 TEST_CASE("a process that takes too long is stopped, one that crashes is told") {
@@ -410,12 +437,24 @@ TEST_CASE("what a survey confirms becomes a patch of the table of surveyed rows,
   for (const SurveyUnit& unit : survey_units(report.target)) {
     SurveyFinding& finding = findings.emplace_back();
     finding.unit = unit.name, finding.ask = unit.ask, finding.verdict = SurveyVerdict::confirmed;
-    if (unit.ask == SurveyAsk::rule) finding.row = model_for(unit.instruction, unit.target);
+    finding.outputs = 100;
+    if (is_mma(unit.instruction)) finding.row = model_for(unit.instruction, unit.target);
     if (unit.name == "question: lanes of tcgen05.shift")
       finding.choice = "only the 32 lanes of the address move, down by one, the last stays";
+    if (unit.name == "question: undefined metadata, tcgen05.mma.sp")
+      finding.choice = "undefined metadata of tcgen05 selects as on an H200";
   }
   const Surveyed all = confirmed_by(report, findings);
-  CHECK(all.choices.size() == 1);
+  CHECK(all.choices.size() == 2);
+  // A sparse product whose random cases differ keeps the choice back that shows in it, and its row.
+  auto sparse = std::ranges::find_if(findings, [](const SurveyFinding& one) {
+    return one.ask == SurveyAsk::bits && one.unit.find("tcgen05.mma.sp") != std::string::npos;
+  });
+  REQUIRE(sparse != findings.end());
+  sparse->verdict = SurveyVerdict::unknown;
+  CHECK(confirmed_by(report, findings).choices.size() == 1);
+  CHECK(confirmed_by(report, findings).rules.size() == all.rules.size() - 1);
+  sparse->verdict = SurveyVerdict::confirmed;
   CHECK(all.rules.size() > 8);
   // One unit that was not run keeps its row back.
   findings.front().verdict = SurveyVerdict::not_run;

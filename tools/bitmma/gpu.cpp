@@ -29,6 +29,8 @@ struct GpuFlags {
   int jobs = 4;
   std::string rehearse;
   std::optional<std::string> survey_unit;
+  const CLI::Option* seconds_given = nullptr;
+  std::vector<const CLI::Option*> of_campaigns = {};
   std::optional<double> outputs;
   int threads = 1;
 };
@@ -395,10 +397,15 @@ void run_survey_command(Context& context, const GpuFlags& flags) {
     throw Error(
         {.field = "-o", .seen = "(missing)", .expected = "a file for the report", .fix = "-o report.safetensors"});
   require_tensor_file_name(flags.out);
+  for (const CLI::Option* option : flags.of_campaigns) {
+    if (option->count() == 0) continue;
+    throw Error({.field = option->get_name(), .seen = "with --survey", .expected = "with --campaign"});
+  }
   static_cast<void>(rehearsed_target(flags));  // a name that is none is said before a process is started
   const Interrupts interrupts;
+  constexpr double usual_seconds = 480;  // eight minutes
   const SurveyOptions options{.path = flags.out,
-                              .seconds = flags.options.seconds,
+                              .seconds = flags.seconds_given->count() > 0 ? flags.options.seconds : usual_seconds,
                               .unit_seconds = flags.unit_seconds,
                               .jobs = flags.jobs,
                               .only = flags.only,
@@ -428,7 +435,12 @@ void run_survey_command(Context& context, const GpuFlags& flags) {
       "the model; {:.0f} s\n",
       report.gpu, print(report.target), report.driver, report.cuda, report.date, records, counted(report.units, "unit"),
       answered, counted(mismatches, "output"), report.seconds);
-  if (records < report.units) out << fmt::format("to go on: the same command; {} left\n", report.units - records);
+  if (records < report.units) {
+    out << fmt::format("to go on: the same command{}; {} not asked yet\n", flags.only.empty() ? "" : " without --only",
+                       report.units - records);
+  }
+  if (answered < records)
+    out << fmt::format("to ask again what got no answer: --retry; {}\n", counted(records - answered, "unit"));
   out << fmt::format("wrote {}; what it says: bitmma survey {}\n", flags.out, flags.out);
   context.exit_code = interrupts.asked() || answered == 0 ? exit_bad_request
                       : mismatches > 0                    ? exit_differs
@@ -459,8 +471,9 @@ void add_gpu(CLI::App& app, Context& context) {
       ->add_option("--unit-outputs", flags->options.outputs_per_unit,
                    "campaign: outputs of a unit; part of what a seed means")
       ->capture_default_str();
-  command->add_option("--seconds", flags->options.seconds,
-                      "campaign and survey: begin no unit after this time; 0 is no limit");
+  flags->seconds_given = command->add_option(
+      "--seconds", flags->options.seconds,
+      "campaign and survey: begin no unit after this time; 0 is no limit, the default of campaigns; of surveys 480");
   command->add_option("--seed", flags->options.seed, "campaign and survey: the same seed and unit make the same cases")
       ->capture_default_str();
   command->add_option("--first-unit", flags->options.first_unit, "campaign: where to begin, or to go on")
@@ -482,6 +495,9 @@ void add_gpu(CLI::App& app, Context& context) {
                       "survey: let the model of this target answer in place of a GPU; proves nothing");
   command->add_option("--survey-unit", flags->survey_unit)->group("");  // of the processes of a survey
   add_threads(*command, flags->threads);
+  for (const char* name :
+       {"--family", "--outputs", "--units", "--unit-outputs", "--first-unit", "--save", "--max-saved", "--json"})
+    flags->of_campaigns.push_back(command->get_option(name));
   command->footer(
       "Examples:\n"
       "  bitmma gpu --survey -o report.safetensors --seconds 480  # then: bitmma survey report.safetensors\n"

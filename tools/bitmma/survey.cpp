@@ -70,9 +70,10 @@ void print_survey(const Context& context, const ReadReport& read, bool all) {
   }
   out << '\n' << print_table(table);
   for (const SurveyFinding& finding : read.findings) {
-    const bool is_question = finding.ask == SurveyAsk::question;
-    if (all || is_question ||
-        (finding.verdict != SurveyVerdict::confirmed && finding.verdict != SurveyVerdict::not_run)) {
+    // What was not asked is counted; what was asked and got no answer is shown.
+    const bool was_asked = read.report.find(finding.unit) != nullptr;
+    const bool is_news = finding.ask == SurveyAsk::question || finding.verdict != SurveyVerdict::confirmed;
+    if (was_asked && (all || is_news)) {
       out << '\n';
       print_finding(context, finding);
     }
@@ -128,6 +129,38 @@ void print_contradictions(const Context& context, const std::vector<ReadReport>&
   }
 }
 
+/// What some report confirms and none of a GPU that adds alike contradicts, each once.
+Surveyed confirmed_by_all(const std::vector<ReadReport>& reads) {
+  Surveyed all;
+  const auto add = [](auto& rows, const auto& more, auto is_same) {
+    for (const auto& one : more) {
+      if (std::ranges::none_of(rows, [&](const auto& there) { return is_same(there, one); })) rows.push_back(one);
+    }
+  };
+  const auto alike = [](Target a, Target b) { return info(a).adds_as == info(b).adds_as; };
+  for (const ReadReport& read : reads) {
+    const Surveyed more = confirmed_by(read.report, read.findings);
+    add(all.rules, more.rules, [&](const SurveyedRule& a, SurveyedRule b) {
+      b.gpu = a.gpu;
+      return a == b;
+    });
+    add(all.choices, more.choices,
+        [](const SurveyedChoice& a, const SurveyedChoice& b) { return a.target == b.target && a.what == b.what; });
+  }
+  for (const ReadReport& read : reads) {
+    for (const SurveyFinding& one : read.findings) {
+      if (one.verdict != SurveyVerdict::refuted && one.verdict != SurveyVerdict::unknown) continue;
+      std::erase_if(all.choices, [&](const SurveyedChoice& row) {
+        return row.what == one.choice && alike(row.target, read.report.target);
+      });
+      std::erase_if(all.rules, [&](const SurveyedRule& row) {
+        return one.row && alike(row.target, read.report.target) && names(row, *one.row);
+      });
+    }
+  }
+  return all;
+}
+
 void run_survey_verb(Context& context, const SurveyFlags& flags) {
   std::vector<ReadReport> reads;
   for (const std::string& path : vector_files(flags.files)) {
@@ -139,12 +172,7 @@ void run_survey_verb(Context& context, const SurveyFlags& flags) {
   }
   std::ostream& out = context.terminal.out;
   if (flags.patch) {
-    Surveyed all;
-    for (const ReadReport& read : reads) {
-      const Surveyed more = confirmed_by(read.report, read.findings);
-      all.rules.insert(all.rules.end(), more.rules.begin(), more.rules.end());
-      all.choices.insert(all.choices.end(), more.choices.begin(), more.choices.end());
-    }
+    const Surveyed all = confirmed_by_all(reads);
     out << patch_of(all);
     if (all.empty()) context.terminal.err << "nothing would become measured that is not measured already\n";
   } else if (flags.json) {

@@ -44,6 +44,8 @@ struct Surveyed {
 /// Everything that this version holds.
 const Surveyed& surveyed();
 
+/// True when the columns name the row.
+bool names(const SurveyedRule& rule, const AccumulatorModel& row);
 /// The survey that confirmed the row on the target, or nullptr.
 const SurveyedRule* find_surveyed(const AccumulatorModel& model, Target target);
 bool is_surveyed_choice(std::string_view what, Target target);

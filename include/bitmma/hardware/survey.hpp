@@ -111,11 +111,11 @@ SurveyRecord survey_unit(const SurveyUnit& unit, uint64_t seed, const Executor& 
 
 /// What a record says about this version's rows and choices.
 enum class SurveyVerdict : uint8_t {
-  confirmed,   // every bit is the model's, and the search found its rule; what it could not tell apart is in the details
-  refuted,     // results contradict the row, or are another answer than the model's
-  unknown,     // no rule of the search, and none of the answers, gives the results: something new
-  undecided,   // answered, but by no bit that decides
-  not_run,     // no answer
+  confirmed,  // every bit is the model's, and the search found its rule; what it could not tell apart is in the details
+  refuted,    // results contradict the row, or are another answer than the model's
+  unknown,    // no rule of the search, and none of the answers, gives the results: something new
+  undecided,  // answered, but by no bit that decides
+  not_run,    // no answer
   unreadable,  // made by another version: its cases cannot be made again, or contradict themselves
 };
 

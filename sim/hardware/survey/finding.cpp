@@ -243,10 +243,25 @@ Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindin
   for (char& letter : gpu) {
     if (harmless.find(letter) == std::string_view::npos) letter = '_';
   }
+  const std::vector<SurveyUnit> units = survey_units(report.target);
+  const auto verdict_of = [&](const SurveyUnit& unit) {
+    const auto known = std::ranges::find(findings, unit.name, &SurveyFinding::unit);
+    return known == findings.end() ? SurveyVerdict::not_run : known->verdict;
+  };
+  // Every question about the choice was answered in the model's favour, and no unit that it shows in says otherwise.
+  const auto is_settled = [&](const std::string& choice) {
+    return std::ranges::all_of(units, [&](const SurveyUnit& unit) {
+      const bool asks = unit.ask == SurveyAsk::question && question_of(unit).choice == choice;
+      const std::vector<Choice> shown = choices_of(unit.instruction, unit.target);
+      const bool shows = std::ranges::find(shown, choice, &Choice::what) != shown.end();
+      return (!asks && !shows) || verdict_of(unit) == SurveyVerdict::confirmed;
+    });
+  };
   for (const SurveyFinding& one : findings) {
-    const bool is_choice = one.ask == SurveyAsk::question && !one.choice.empty() &&
-                           one.verdict == SurveyVerdict::confirmed && !is_surveyed_choice(one.choice, report.target);
-    if (is_choice) found.choices.push_back({report.target, one.choice, gpu});
+    if (!one.choice.empty() && !is_surveyed_choice(one.choice, report.target) && is_settled(one.choice)) {
+      const SurveyedChoice choice{report.target, one.choice, gpu};
+      if (std::ranges::find(found.choices, choice) == found.choices.end()) found.choices.push_back(choice);
+    }
     // A row needs a rule that was found, and nothing that any unit of it contradicts.
     if (!one.row || one.ask != SurveyAsk::rule || evidence_of(*one.row, report.target) == Evidence::measured) continue;
     const AccumulatorModel& row = *one.row;

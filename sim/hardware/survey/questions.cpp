@@ -17,7 +17,7 @@ namespace {
 constexpr TargetSet hopper{Target::sm_90a},
     blackwell{Target::sm_100a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
     with_absolute{Target::sm_103a, Target::sm_107a}, with_reduction{Target::sm_103a, Target::sm_107a, Target::sm_110a},
-    consumer_blackwell{Target::sm_120a, Target::sm_121a};
+    consumer_blackwell{Target::sm_120a, Target::sm_121a}, ampere{Target::sm_80, Target::sm_89};
 
 State executed(const Asked& asked) {
   State after = asked.before;
@@ -286,7 +286,7 @@ Question metadata_of_half_partitions() {
     });
   };
   return {.name = "metadata of half partitions",
-          .choice = "sparse metadata of rows in half partitions, and of tf32 and f16 selectors 2 and 3, by extension",
+          .choice = "sparse metadata of rows in half partitions, by extension",
           .instruction = Tcgen05Mma{.kind = MmaKind::f8f6f4, .m = 64, .n = 16, .sparse = true},
           .targets = blackwell,
           .ask = ordinary,
@@ -294,6 +294,53 @@ Question metadata_of_half_partitions() {
                       {"it lies in lanes 0..63, row after row", lanes([](int row) { return row; })},
                       {"it lies in the upper halves of the partitions",
                        lanes([](int row) { return 32 * (row / 16) + 16 + row % 16; })}}};
+}
+
+/// Words of metadata in Tensor Memory through `change`: of 8-bit types a row has two cells.
+Question undefined_metadata_of_tcgen05() {
+  const auto for_metadata = [](Asked& asked, auto change) {
+    constexpr int columns = 2;
+    const int first = decode_tmem_address(asked.before.word(Field::metadata_tmem)).column;
+    for_cells(asked.before, first, columns, [&](int, int, uint32_t& word) { change(word); });
+  };
+  const auto read_as = [for_metadata](auto change) {
+    return as_if([=](Asked& asked) {
+      for_metadata(asked, [&](uint32_t& word) { change_positions(std::span(&word, 1), change); });
+    });
+  };
+  return {.name = "undefined metadata, tcgen05.mma.sp",
+          .choice = "undefined metadata of tcgen05 selects as on an H200",
+          .instruction = Tcgen05Mma{.kind = MmaKind::f8f6f4, .n = 16, .sparse = true},
+          .targets = blackwell,
+          .ask =
+              [for_metadata](const Question& question, Target target, RandomStream& random) {
+                Asked asked = ordinary(question, target, random);
+                for_metadata(asked, [&](uint32_t& word) { word = random.word(); });
+                return asked;
+              },
+          .answers = {model_answer("each position counts by itself"),
+                      {"positions are put in rising order",
+                       read_as([](uint32_t a, uint32_t b) { return std::pair(std::min(a, b), std::max(a, b)); })},
+                      {"of equal positions the second is the next one",
+                       read_as([](uint32_t a, uint32_t b) { return std::pair(a, a == b ? b + 1 : b); })}}};
+}
+
+Question selectors_above_one() {
+  const auto with_selector = [](int selector) {
+    return as_if([selector](Asked& asked) {
+      auto mma = std::get<Tcgen05Mma>(asked.instruction);
+      mma.sparsity_selector = selector;
+      asked.instruction = mma;
+    });
+  };
+  return {.name = "sparsity selector 2 of f16",
+          .choice = "sparse metadata of tf32 and f16 selectors 2 and 3, by extension",
+          .instruction = Tcgen05Mma{.n = 16, .sparse = true, .sparsity_selector = 2},
+          .targets = blackwell,
+          .ask = ordinary,
+          .answers = {model_answer("it picks the third column"),
+                      {"its upper bit is ignored: the first column", with_selector(0)},
+                      {"it picks the second column", with_selector(1)}}};
 }
 
 // Cells.
@@ -631,9 +678,9 @@ std::function<State(const Asked&)> with_redval(Pick pick) {
 
 bool is_nan(uint32_t word) { return (word & 0x7FFFFFFF) > 0x7F800000; }
 
-Question nan_of_reduction() {
+Question nan_of_reduction(std::string_view name, ReduceOperation operation) {
   return load_that_reduces(
-      "NaN in tcgen05.ld.red without .NaN", "without .NaN, redval ignores NaN; of nothing but NaN it is 0x7fffffff", {},
+      name, "without .NaN, redval ignores NaN; of nothing but NaN it is 0x7fffffff", {.operation = operation},
       [](RandomStream& random) { return random.one_in(2) ? 0x7FC00000 | random.word() : random.word() & 0xBFFFFFFF; },
       {model_answer("it is ignored; of nothing but NaN redval is 0x7fffffff"),
        {"one makes redval 0x7fffffff", with_redval([](std::span<const uint32_t> words, uint32_t redval) {
@@ -649,10 +696,9 @@ Question nan_of_reduction() {
         })}});
 }
 
-Question sign_of_absolute_reduction() {
-  return load_that_reduces("sign of redval of tcgen05.ld.red.abs",
-                           ".abs: redval is the absolute value, without the sign",
-                           {.operation = ReduceOperation::max, .absolute = true},
+Question sign_of_absolute_reduction(std::string_view name, ReduceOperation operation) {
+  return load_that_reduces(name, ".abs: redval is the absolute value, without the sign",
+                           {.operation = operation, .absolute = true},
                            [](RandomStream& random) { return random.word() & 0xBFFFFFFF; },
                            {model_answer("none: it is the absolute value"),
                             {"that of the register", with_redval([](std::span<const uint32_t> words, uint32_t redval) {
@@ -663,7 +709,7 @@ Question sign_of_absolute_reduction() {
                              })}});
 }
 
-Question zeros_of_reduction() {
+Question zeros_of_reduction(std::string_view name, ReduceOperation operation) {
   const auto zero_at = [](bool last) {
     return with_redval([last](std::span<const uint32_t> words, uint32_t redval) {
       if ((redval & 0x7FFFFFFF) != 0) return redval;
@@ -675,8 +721,12 @@ Question zeros_of_reduction() {
     });
   };
   return load_that_reduces(
-      "zeros in tcgen05.ld.red", "redval takes -0 as less than +0", {},
-      [](RandomStream& random) { return random.one_in(2) ? random.word() & 0x80000000 : random.word() & 0x3FFFFFFF; },
+      name, "redval takes -0 as less than +0", {.operation = operation},
+      [operation](RandomStream& random) {
+        const uint32_t other = random.word() & 0x3FFFFFFF;
+        const uint32_t beside = operation == ReduceOperation::min ? other : other | 0x80000000;
+        return random.one_in(2) ? random.word() & 0x80000000 : beside;
+      },
       {model_answer("-0 is less than +0"),
        {"they are equal, and the first counts", zero_at(false)},
        {"they are equal, and the last counts", zero_at(true)},
@@ -700,9 +750,11 @@ std::vector<Question> questions() {
           reserved_bits("reserved descriptor bits, wgmma", Wgmma{}, hopper, reserved_90),
           undefined_metadata("undefined metadata, wgmma", {}, sparse_wgmma, hopper),
           undefined_metadata("undefined metadata, mma.sp", {}, sparse_warp, hopper),
-          undefined_metadata("undefined metadata, mma.sp of Blackwell", "undefined metadata selects as on an H200",
-                             sparse_warp, blackwell | consumer_blackwell),
+          undefined_metadata("undefined metadata, mma.sp of other targets", "undefined metadata selects as on an H200",
+                             sparse_warp, blackwell | consumer_blackwell | ampere),
+          undefined_metadata_of_tcgen05(),
           metadata_of_half_partitions(),
+          selectors_above_one(),
           upper_half_of_f16(),
           e2m1_in_its_byte(),
           rows_of_ashift(),
@@ -714,9 +766,12 @@ std::vector<Question> questions() {
           upper_halves_of_unpack(),
           unpacked_codes_of_cp(),
           lanes_of_shift(),
-          nan_of_reduction(),
-          sign_of_absolute_reduction(),
-          zeros_of_reduction()};
+          nan_of_reduction("NaN in tcgen05.ld.red.min without .NaN", ReduceOperation::min),
+          nan_of_reduction("NaN in tcgen05.ld.red.max without .NaN", ReduceOperation::max),
+          sign_of_absolute_reduction("sign of redval of tcgen05.ld.red.min.abs", ReduceOperation::min),
+          sign_of_absolute_reduction("sign of redval of tcgen05.ld.red.max.abs", ReduceOperation::max),
+          zeros_of_reduction("zeros in tcgen05.ld.red.min", ReduceOperation::min),
+          zeros_of_reduction("zeros in tcgen05.ld.red.max", ReduceOperation::max)};
 }
 
 std::vector<uint8_t> written_bytes(const Instruction& instruction, const State& after) {

@@ -10,6 +10,7 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/hardware/survey.hpp"
+#include "cases.hpp"
 
 namespace bitmma {
 namespace {
@@ -23,6 +24,12 @@ constexpr int64_t most_cases = 1000, most_result_bytes = 8 << 20, most_outputs =
 // A reader computes all of them again: no report may keep it for hours.
 constexpr int64_t most_random_outputs = 1'000'000;
 constexpr std::array ends{SurveyEnd::answered, SurveyEnd::failed, SurveyEnd::timed_out, SurveyEnd::crashed};
+
+uint64_t hash_of(std::span<const uint8_t> bytes) {
+  survey::Hash hash;
+  hash.add(bytes);
+  return hash.value();
+}
 
 std::string hex(uint64_t number) { return fmt::format("{:#018x}", number); }
 
@@ -44,6 +51,7 @@ Json to_json(const SurveyRecord& record) {
   if (!record.results.empty()) {
     json["result_bytes"] = record.results.size();
     json["inputs_hash"] = hex(record.inputs_hash);
+    json["results_hash"] = hex(hash_of(record.results));
   }
   if (record.random_cases > 0) {
     json["random"] = {{"unit", record.random_unit},
@@ -131,10 +139,9 @@ class Reader {
   }
   [[noreturn]] void refuse(const std::string& key, std::string expected) const {
     const bool present = !key.empty() && has(key.c_str());
-    throw Error(
-        {.field = key.empty() ? where_ : where_ + "." + key,
-         .seen = present ? seen_of(json_[key]) : "(missing)",
-         .expected = std::move(expected)});
+    throw Error({.field = key.empty() ? where_ : where_ + "." + key,
+                 .seen = present ? seen_of(json_[key]) : "(missing)",
+                 .expected = std::move(expected)});
   }
 
  private:
@@ -195,6 +202,8 @@ SurveyRecord record_of(const Reader& reader, Bytes& bytes) {
   if (reader.has("result_bytes")) {
     record.results = bytes.take(reader, "result_bytes");
     record.inputs_hash = reader.hash("inputs_hash");
+    // What was damaged on its way says nothing about a GPU.
+    if (reader.hash("results_hash") != hash_of(record.results)) reader.refuse("results_hash", "that of the results");
   }
   if (reader.has("random")) {
     const Reader random = reader.object("random");

@@ -149,10 +149,16 @@ void require_same_survey(const SurveyReport& there, const SurveyReport& now, con
 SurveyReport begin_or_go_on(const SurveyOptions& options, const SurveyReport& now) {
   std::error_code error;
   if (!std::filesystem::exists(options.path, error)) return now;
+  if (!std::filesystem::is_regular_file(options.path, error)) {
+    throw Error({.field = options.path, .seen = "no file", .expected = "a new file, or a report to go on with"});
+  }
+  if (std::filesystem::file_size(options.path, error) == 0) return now;
   SurveyReport there = read_survey(read_tensor_file(options.path));
   require_same_survey(there, now, options.path);
   if (options.retry)
-    std::erase_if(there.records, [](const SurveyRecord& one) { return one.end != SurveyEnd::answered; });
+    std::erase_if(there.records, [&](const SurveyRecord& one) {
+      return one.end != SurveyEnd::answered && one.unit.find(options.only) != std::string::npos;
+    });
   return there;
 }
 
@@ -201,6 +207,7 @@ class Session {
   }
 
   SurveyReport run() {
+    write();  // what cannot be written is said before anything runs
     parallel_for(static_cast<size_t>(options_.jobs), options_.jobs, [&](size_t) {
       try {
         while (const std::optional<size_t> next = take())
@@ -363,8 +370,10 @@ SurveyReport run_survey(const SurveyOptions& options, uint64_t seed,
   const TemporaryFolder folder;
   Answered who = ask(options, "", folder.file(0));
   if (!who.report)
-    throw Error(
-        {.field = "GPU", .seen = who.why, .expected = "a GPU that says who it is", .fix = "nvidia-smi asks it, too"});
+    throw Error({.field = "survey",
+                 .seen = who.why,
+                 .expected = "a GPU that says who it is",
+                 .fix = "--rehearse TARGET needs none"});
   if (who.report->seed != seed)
     throw Error({.field = "seed", .seen = std::to_string(who.report->seed), .expected = std::to_string(seed)});
   Session session(options, begin_or_go_on(options, *who.report), progress);

@@ -415,15 +415,15 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* 
        {"fp4 groups: two published models differ where C's exponent lies between the scales' and the products' with a "
         "group 23 binades lower",
         false}},
-      {mma.sparse, {"undefined metadata selects as on an H200"}},
+      {mma.sparse, {"undefined metadata of tcgen05 selects as on an H200"}},
       {mma.d == Format::f16, {"the upper half of a cell with an f16 element of D is kept"}},
       {unpacked_fp4, {"e2m1 of A in Tensor Memory sits in bits 5:2 of its byte"}},
       {instruction.ashift, {".ashift moves rows within each 32 lanes, the last one stays"}},
       {instruction.weight_stationary,
        {"the zero-column mask covers the columns of D, after the shift, and a zeroed column still makes NaN of "
         "infinity"}},
-      {mma.sparse && (half_lanes || mma.sparsity_selector >= 2),
-       {"sparse metadata of rows in half partitions, and of tf32 and f16 selectors 2 and 3, by extension"}},
+      {mma.sparse && half_lanes, {"sparse metadata of rows in half partitions, by extension"}},
+      {mma.sparse && mma.sparsity_selector >= 2, {"sparse metadata of tf32 and f16 selectors 2 and 3, by extension"}},
       {scaled && mma.m == 128 && mma.cta_group == 2, {"two-by-two scales of B over two CTAs as CUTLASS lays them out"}},
       {has_base_offset, {"base offset acts as measured on Hopper"}},
       {has_wide_rows, {"a row of K wider than the swizzle goes on at LBO, as measured on Hopper"}},
