@@ -266,8 +266,10 @@ Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindin
     if (!one.row || one.ask != SurveyAsk::rule || evidence_of(*one.row, report.target) == Evidence::measured) continue;
     const AccumulatorModel& row = *one.row;
     const bool all_confirmed = std::ranges::all_of(findings, [&](const SurveyFinding& other) {
-      return other.row != one.row || (other.verdict == SurveyVerdict::confirmed && other.outputs > 0 &&
-                                      std::ranges::find(other.details, "no random cases") == other.details.end());
+      const bool is_place = other.ask == SurveyAsk::question;  // a question is about a place, not about sums
+      return other.row != one.row || is_place ||
+             (other.verdict == SurveyVerdict::confirmed && other.outputs > 0 &&
+              std::ranges::find(other.details, "no random cases") == other.details.end());
     });
     const SurveyedRule rule{report.target, row.family, row.inputs, row.output, row.scaling, row.quad_pairs, gpu};
     if (all_confirmed && std::ranges::find(found.rules, rule) == found.rules.end()) found.rules.push_back(rule);
