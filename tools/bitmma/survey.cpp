@@ -163,18 +163,32 @@ Surveyed confirmed_by_all(const std::vector<ReadReport>& reads) {
 
 void run_survey_verb(Context& context, const SurveyFlags& flags) {
   std::vector<ReadReport> reads;
-  for (const std::string& path : vector_files(flags.files)) {
-    ReadReport& read = reads.emplace_back();
-    read.path = path;
-    read.report = read_survey(read_tensor_file(path));
+  const std::vector<std::string> paths = vector_files(flags.files);
+  int64_t unreadable = 0;
+  for (const std::string& path : paths) {
+    ReadReport read{.path = path};
+    try {
+      read.report = read_survey(read_tensor_file(path));
+    } catch (const Error& error) {  // one bad file does not hide what the others say
+      if (paths.size() == 1) throw;
+      context.terminal.err << fmt::format("error: {}\n", error.what());
+      ++unreadable;
+      continue;
+    }
     ProgressLine progress(context, path, static_cast<int64_t>(survey_units(read.report.target).size()));
     read.findings = findings_of(read.report, !flags.quick, flags.threads, [&](int64_t done) { progress.update(done); });
+    reads.push_back(std::move(read));
   }
   std::ostream& out = context.terminal.out;
   if (flags.patch) {
     const Surveyed all = confirmed_by_all(reads);
     out << patch_of(all);
-    if (all.empty()) context.terminal.err << "nothing would become measured that is not measured already\n";
+    const bool only_rehearsals =
+        std::ranges::all_of(reads, [](const ReadReport& read) { return read.report.is_rehearsal(); });
+    if (all.empty()) {
+      context.terminal.err << (only_rehearsals ? "a rehearsal is evidence of nothing\n"
+                                               : "nothing would become measured that is not measured already\n");
+    }
   } else if (flags.json) {
     Json all = Json::array();
     for (const ReadReport& read : reads) all.push_back(survey_json(read));
@@ -186,7 +200,7 @@ void run_survey_verb(Context& context, const SurveyFlags& flags) {
     }
     print_contradictions(context, reads);
   }
-  int64_t wrong = 0, unreadable = 0;
+  int64_t wrong = 0;
   for (const ReadReport& read : reads) {
     wrong += count_of(read, SurveyVerdict::refuted) + count_of(read, SurveyVerdict::unknown);
     unreadable += count_of(read, SurveyVerdict::unreadable);

@@ -289,8 +289,9 @@ class Session {
 }  // namespace
 
 void end_with_survey() {
+  const pid_t survey = getppid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() == 1) raise(SIGKILL);  // it had ended before
+  if (getppid() != survey) raise(SIGKILL);  // it ended in between
 }
 
 SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& device, const SurveyEffort& effort) {
