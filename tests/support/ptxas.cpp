@@ -77,7 +77,7 @@ std::vector<Target> known_to_ptxas(std::span<const Target> wanted) {
   }
   if (!unknown.empty()) {
     WARN(ptxas() << " of PTX " << ptxas_isa().major << "." << ptxas_isa().minor << " does not know" << unknown
-                 << ": NOT checked against it; BITMMA_PTXAS names another");
+                 << ": they are left out; BITMMA_PTXAS names another");
   }
   return known;
 }
