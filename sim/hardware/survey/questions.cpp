@@ -42,6 +42,16 @@ std::function<State(const Asked&)> as_if(Change change) {
   };
 }
 
+/// The same of another tcgen05.mma, which `change` makes of the one that was asked.
+template <typename Change>
+std::function<State(const Asked&)> as_if_mma(Change change) {
+  return as_if([change](Asked& asked) {
+    auto mma = std::get<Tcgen05Mma>(asked.instruction);
+    change(mma);
+    asked.instruction = mma;
+  });
+}
+
 /// The same where the change is in D itself, which is written.
 template <typename Change>
 std::function<State(const Asked&)> as_if_d(Change change) {
@@ -243,6 +253,16 @@ void change_positions(std::span<uint32_t> words, Change change) {
   }
 }
 
+/// What undefined positions may select; read_as(change) is the model's answer to changed positions.
+template <typename ReadAs>
+std::vector<Answer> answers_about_positions(ReadAs read_as) {
+  return {model_answer("each position counts by itself"),
+          {"positions are put in rising order",
+           read_as([](uint32_t a, uint32_t b) { return std::pair(std::min(a, b), std::max(a, b)); })},
+          {"of equal positions the second is the next one",
+           read_as([](uint32_t a, uint32_t b) { return std::pair(a, a == b ? b + 1 : b); })}};
+}
+
 Question undefined_metadata(std::string_view name, std::string_view choice, Instruction instruction,
                             TargetSet targets) {
   const auto read_as = [](auto change) {
@@ -258,11 +278,7 @@ Question undefined_metadata(std::string_view name, std::string_view choice, Inst
                 for (uint32_t& word : asked.before.writable_words(Field::metadata)) word = random.word();
                 return asked;
               },
-          .answers = {model_answer("each position counts by itself"),
-                      {"positions are put in rising order",
-                       read_as([](uint32_t a, uint32_t b) { return std::pair(std::min(a, b), std::max(a, b)); })},
-                      {"of equal positions the second is the next one",
-                       read_as([](uint32_t a, uint32_t b) { return std::pair(a, a == b ? b + 1 : b); })}}};
+          .answers = answers_about_positions(read_as)};
 }
 
 Question metadata_of_half_partitions() {
@@ -296,10 +312,9 @@ Question metadata_of_half_partitions() {
                        lanes([](int row) { return 32 * (row / 16) + 16 + row % 16; })}}};
 }
 
-/// Words of metadata in Tensor Memory through `change`: of 8-bit types a row has two cells.
 Question undefined_metadata_of_tcgen05() {
   const auto for_metadata = [](Asked& asked, auto change) {
-    constexpr int columns = 2;
+    constexpr int columns = 2;  // of 8-bit types a row has two cells
     const int first = decode_tmem_address(asked.before.word(Field::metadata_tmem)).column;
     for_cells(asked.before, first, columns, [&](int, int, uint32_t& word) { change(word); });
   };
@@ -318,20 +333,12 @@ Question undefined_metadata_of_tcgen05() {
                 for_metadata(asked, [&](uint32_t& word) { word = random.word(); });
                 return asked;
               },
-          .answers = {model_answer("each position counts by itself"),
-                      {"positions are put in rising order",
-                       read_as([](uint32_t a, uint32_t b) { return std::pair(std::min(a, b), std::max(a, b)); })},
-                      {"of equal positions the second is the next one",
-                       read_as([](uint32_t a, uint32_t b) { return std::pair(a, a == b ? b + 1 : b); })}}};
+          .answers = answers_about_positions(read_as)};
 }
 
 Question selectors_above_one() {
   const auto with_selector = [](int selector) {
-    return as_if([selector](Asked& asked) {
-      auto mma = std::get<Tcgen05Mma>(asked.instruction);
-      mma.sparsity_selector = selector;
-      asked.instruction = mma;
-    });
+    return as_if_mma([selector](Tcgen05Mma& mma) { mma.sparsity_selector = selector; });
   };
   return {.name = "sparsity selector 2 of f16",
           .choice = "sparse metadata of tf32 and f16 selectors 2 and 3, by extension",
@@ -501,11 +508,8 @@ Question bits_above_scale_addresses() {
             asked.before.set(Field::scale_a_tmem, asked.before.number(Field::scale_a_tmem) | 0x80000000u);
             return asked;
           },
-      .answers = {model_answer("they are ignored"), {"they are the byte of the first scale", as_if([](Asked& asked) {
-                                                       auto mma = std::get<Tcgen05Mma>(asked.instruction);
-                                                       mma.scale_a_id = 2;
-                                                       asked.instruction = mma;
-                                                     })}}};
+      .answers = {model_answer("they are ignored"),
+                  {"they are the byte of the first scale", as_if_mma([](Tcgen05Mma& mma) { mma.scale_a_id = 2; })}}};
 }
 
 Question scaled_input_d() {
@@ -517,16 +521,9 @@ Question scaled_input_d() {
               [](const Question& question, Target target, RandomStream& random) {
                 Asked asked = laid_out(question.instruction, target, {}, Distribution::subnormal, random);
                 // C around the smallest exponents: its scaled value is no f32.
-                const PlaceMap map(asked.instruction, asked.target, asked.before, Role::d);
-                const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
-                for (int row = 0; row < map.rows(); ++row) {
-                  for (int col = 0; col < map.cols(); ++col) {
-                    const auto place = std::get<TmemPlace>(map.place_of(row, col));
-                    const size_t index = static_cast<size_t>(place.lane) * static_cast<size_t>(asked.before.columns()) +
-                                         static_cast<size_t>(place.column);
-                    words[index] = random.word() & 0x8FFFFFFF;
-                  }
-                }
+                const Asked original = asked;
+                for_cells_of_d(original, asked.before,
+                               [&](uint32_t& word, int, int) { word = random.word() & 0x8FFFFFFF; });
                 return asked;
               },
           .answers = {model_answer("D * 2^-s enters the sum exactly"),
@@ -545,11 +542,7 @@ Question scaled_input_d() {
                          mma.scale_input_d = 0;
                          asked.instruction = mma;
                        })},
-                      {"D is not scaled", as_if([](Asked& asked) {
-                         auto mma = std::get<Tcgen05Mma>(asked.instruction);
-                         mma.scale_input_d = 0;
-                         asked.instruction = mma;
-                       })}}};
+                      {"D is not scaled", as_if_mma([](Tcgen05Mma& mma) { mma.scale_input_d = 0; })}}};
 }
 
 Question padding_below_e2m1() {

@@ -164,21 +164,20 @@ SurveyReport begin_or_go_on(const SurveyOptions& options, const SurveyReport& no
 
 constexpr double most_seconds = 1e9;
 
-void require_valid_unit_seconds(double seconds) {
-  if (seconds > 0 && seconds <= most_seconds) return;
-  throw Error({.field = "unit_seconds", .seen = fmt::format("{}", seconds), .expected = "more than 0, up to 1e9"});
+/// What is wrong with the time of a unit.
+std::vector<Violation> unit_seconds_violations(double seconds) {
+  if (seconds > 0 && seconds <= most_seconds) return {};
+  return {{.field = "unit_seconds", .seen = fmt::format("{}", seconds), .expected = "more than 0, up to 1e9"}};
 }
 
 void require_valid(const SurveyOptions& options) {
-  std::vector<Violation> wrong;
+  std::vector<Violation> wrong = unit_seconds_violations(options.unit_seconds);
   const auto check = [&](bool right, const char* field, std::string seen, std::string expected) {
     if (!right) wrong.push_back({.field = field, .seen = std::move(seen), .expected = std::move(expected)});
   };
   check(!options.path.empty(), "path", "(empty)", "a file for the report");
   check(options.seconds >= 0 && options.seconds <= most_seconds, "seconds", fmt::format("{}", options.seconds),
         "0..1e9; 0 is no limit");
-  check(options.unit_seconds > 0 && options.unit_seconds <= most_seconds, "unit_seconds",
-        fmt::format("{}", options.unit_seconds), "more than 0, up to 1e9");
   check(options.jobs >= 1 && options.jobs <= 256, "jobs", std::to_string(options.jobs), "1..256");
   if (!wrong.empty()) throw Error(std::move(wrong));
 }
@@ -329,7 +328,7 @@ SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& device, 
 }
 
 TimeoutProof prove_timeout(const SurveyOptions& options) {
-  require_valid_unit_seconds(options.unit_seconds);
+  if (auto wrong = unit_seconds_violations(options.unit_seconds); !wrong.empty()) throw Error(std::move(wrong));
   const TemporaryFolder folder;
   const auto seconds_since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
