@@ -193,6 +193,13 @@ std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::ve
   return output;
 }
 
+std::optional<Target> target_of(const Gpu& gpu) {
+  for (const char* letter : {"a", ""}) {
+    if (const auto target = target_named(fmt::format("sm_{}{}", gpu.capability(), letter))) return target;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::pair<std::string, std::string>> provenance_of(const Gpu& gpu) {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};

@@ -199,12 +199,7 @@ CampaignOptions options_of(const GpuFlags& flags) {
 
 /// What the GPU says.
 void add_device(CampaignOptions& options, const Gpu& gpu) {
-  for (const char* letter : {"a", ""}) {
-    if (const auto target = target_named(fmt::format("sm_{}{}", gpu.capability(), letter))) {
-      options.target = *target;
-      break;
-    }
-  }
+  options.target = target_of(gpu).value_or(options.target);
   options.source = gpu.name();
   options.provenance = provenance_of(gpu);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -58,6 +59,9 @@ class Gpu {
                               std::string_view what) const;
   std::unique_ptr<Device> device_;
 };
+
+/// What the GPU is: sm_90a of capability 90. Nothing for one that this version does not know.
+std::optional<Target> target_of(const Gpu& gpu);
 
 /// What files keep of who computed their results: driver, cuda and date.
 std::vector<std::pair<std::string, std::string>> provenance_of(const Gpu& gpu);

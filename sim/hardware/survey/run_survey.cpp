@@ -36,11 +36,8 @@ std::vector<State> answer_by_model(const Instruction& instruction, Target target
   return after;
 }
 
-/// "sm_90a" of a GPU of capability 90.
-Target target_of(const Gpu& gpu) {
-  for (const char* letter : {"a", ""}) {
-    if (const auto target = target_named(fmt::format("sm_{}{}", gpu.capability(), letter))) return *target;
-  }
+Target known_target_of(const Gpu& gpu) {
+  if (const std::optional<Target> target = target_of(gpu)) return *target;
   throw Error({.field = "GPU",
                .seen = fmt::format("{} (sm_{})", gpu.name(), gpu.capability()),
                .expected = "a GPU that this version knows",
@@ -303,7 +300,7 @@ SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& device, 
   } else {
     gpu.emplace(device.ordinal);
     report.gpu = gpu->name();
-    report.target = target_of(*gpu);
+    report.target = known_target_of(*gpu);
     for (const auto& [key, value] : provenance_of(*gpu))
       (key == "driver" ? report.driver : key == "cuda" ? report.cuda : report.date) = value;
   }
