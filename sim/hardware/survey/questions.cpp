@@ -292,8 +292,7 @@ Question metadata_of_half_partitions() {
       const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
       for (int row = 0; row < mma.m; ++row) {
         for (int column = 0; column < metadata.columns(); ++column) {
-          TmemPlace place = metadata.place_of(row, 32 * column);
-          place.column += address.column;
+          const TmemPlace place = metadata.place_of(row, 32 * column);
           TmemPlace other = place;
           other.lane = lane_of_row(row);
           words[index_of(original, place)] = original.words(Field::tmem)[index_of(original, other)];
