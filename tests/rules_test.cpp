@@ -64,7 +64,7 @@ constexpr auto rules = std::to_array<Rule>({
     {"whole-k-scales", "mxf8f6f4: both scales' exponents are added to every product's",
      "arithmetic/accumulator_model.cpp: whole_k", words},
     {"groups-of-16", "mxf4 kinds: groups of 16 products exactly, aligned by their scales alone, F = 35, floor -139",
-     "arithmetic/accumulator_model.cpp: groups_of_16", words},
+     "arithmetic/accumulator_model.cpp: exact_groups", words},
     {"scale-input-d", "tcgen05: C counts C * 2^-s exactly", "arithmetic/terms.cpp", choice},
     {"selection",
      "A stored element of a sparse A meets the column that its metadata names; undefined metadata as an H200 takes it",

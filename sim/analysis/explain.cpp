@@ -99,19 +99,22 @@ int64_t quarters(const ExactTerm& term) {
   return term.a.negative != term.b.negative ? -magnitude : magnitude;
 }
 
+ExplainedScales explained_scales(const BlockScales& scales, int part) {
+  return {.format = scales.a.format(), .a = scales.a(0, part), .b = scales.b(part, 0)};
+}
+
 SumOfGroups sum_of_groups(const AccumulatorModel& model, const BlockScales& scales, std::span<const ExactTerm> terms,
                           const std::optional<Decoded>& c, ExactSum& lost) {
-  const auto groups = static_cast<int>(terms.size()) / group_size;
+  const int group_size = model.group_terms, groups = static_cast<int>(terms.size()) / group_size;
   SumOfGroups sum;
   std::vector<Exact> totals;
   Aligner aligner(model, c);
   for (int g = 0; g < groups; ++g) {
     const int chunk = g * scales.a.cols() / groups, first = g * group_size;
     const Decoded a = *terms[static_cast<size_t>(first)].scale_a, b = *terms[static_cast<size_t>(first)].scale_b;
-    ExplainedGroup group{.first_term = first,
-                         .scales = {.format = scales.a.format(), .a = scales.a(0, chunk), .b = scales.b(chunk, 0)}};
+    ExplainedGroup group{.first_term = first, .scales = explained_scales(scales, chunk)};
     bool something = false;
-    for (const ExactTerm& term : terms.subspan(static_cast<size_t>(first), group_size)) {
+    for (const ExactTerm& term : terms.subspan(static_cast<size_t>(first), static_cast<size_t>(group_size))) {
       something |= quarters(term) != 0;
       group.sum_quarters += quarters(term);
     }
@@ -153,7 +156,7 @@ ExplainedSum sum_of_floats(const AccumulatorModel& model, const Operands& one, s
                            ExactSum& lost) {
   const std::optional<Decoded> c = exact_c(one, 0, 0);
   if (const std::optional<uint32_t> code = special_result(model.output, terms, c)) return SpecialResult{*code};
-  if (model.scaling == Scaling::groups_of_16) return sum_of_groups(model, *one.scales, terms, c, lost);
+  if (model.scaling == Scaling::exact_groups) return sum_of_groups(model, *one.scales, terms, c, lost);
   return sum_of_products(model, terms, c, lost);
 }
 
@@ -421,16 +424,21 @@ struct ShowsTerm {
   }
 };
 
+std::string scales_text(const ExplainedScales& scales) {
+  return fmt::format("scales {} ({}) and {} ({})", print_bits(scales.format, scales.a),
+                     print_value(scales.format, scales.a), print_bits(scales.format, scales.b),
+                     print_value(scales.format, scales.b));
+}
+
 struct AboveTerm {
   size_t j;
 
   std::string operator()(const SumOfGroups& sum) const {
-    if (j % group_size != 0) return "";
-    const ExplainedGroup& group = sum.groups[j / group_size];
-    const auto& [format, a, b] = group.scales;
-    return fmt::format("group {}: sum {} exactly, scales {} ({}) and {} ({}), {}\n", j / group_size,
-                       static_cast<double>(group.sum_quarters) / 4, print_bits(format, a), print_value(format, a),
-                       print_bits(format, b), print_value(format, b),
+    const auto found = std::ranges::find(sum.groups, static_cast<int>(j), &ExplainedGroup::first_term);
+    if (found == sum.groups.end()) return "";
+    const ExplainedGroup& group = *found;
+    return fmt::format("group {}: sum {} exactly, {}, {}\n", found - sum.groups.begin(),
+                       static_cast<double>(group.sum_quarters) / 4, scales_text(group.scales),
                        group.aligned.exponent
                            ? fmt::format("exponent {}, {}", *group.aligned.exponent, kept_text(group.aligned))
                            : "counts as nothing");
@@ -539,9 +547,13 @@ Explanation explain(const Case& one, int row, int col, const AccumulatorModel* r
                 .row = row,
                 .col = col,
                 .steps = Explainer(one, model, operands, row, col).steps()};
-  if (model.scaling == Scaling::whole_k && operands.scales->a.cols() == 1) {
-    const BlockScales& scales = *operands.scales;
-    e.scales = ExplainedScales{.format = scales.a.format(), .a = scales.a(0, 0), .b = scales.b(0, 0)};
+  if (model.scaling == Scaling::whole_k) {
+    const int parts = operands.scales->a.cols();
+    for (int part = 0; part < parts; ++part) {
+      e.scales.push_back({.first_k = part * mma.k / parts,
+                          .last_k = (part + 1) * mma.k / parts - 1,
+                          .scales = explained_scales(*operands.scales, part)});
+    }
   }
   e.d = e.steps.back().d;
   if (one.has_recorded_d()) e.recorded_d = recorded_d(one).code(row, col);
@@ -554,6 +566,10 @@ Explanation explain(const Case& one, int row, int col, const AccumulatorModel* r
 std::string print(const Explanation& e) {
   std::string text = fmt::format("{}, row {}, col {}\nrule: {}; {}\n\n", e.instruction, e.row, e.col, e.rule,
                                  print(e.evidence, e.target));
+  for (const ScaledPart& part : e.scales) {
+    text += fmt::format("k {}..{}: {}, whose exponents every product has\n", part.first_k, part.last_k,
+                        scales_text(part.scales));
+  }
   for (size_t i = 0; i < e.steps.size(); ++i) {
     const ExplainedStep& step = e.steps[i];
     if (e.steps.size() > 1) text += fmt::format("step {} of {}\n", i + 1, e.steps.size());

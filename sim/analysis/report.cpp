@@ -159,9 +159,18 @@ Json to_json(const Explanation& e, Target target) {
             {"col", e.col},
             {"rule", e.rule},
             {"evidence", print(e.evidence, e.target)}};
-  if (e.scales) {
-    json["scale_a"] = print_bits(e.scales->format, e.scales->a);
-    json["scale_b"] = print_bits(e.scales->format, e.scales->b);
+  if (e.scales.size() == 1) {
+    const ExplainedScales& scales = e.scales.front().scales;
+    json["scale_a"] = print_bits(scales.format, scales.a);
+    json["scale_b"] = print_bits(scales.format, scales.b);
+  } else if (!e.scales.empty()) {
+    json["scales"] = Json::array();
+    for (const auto& [first_k, last_k, scales] : e.scales) {
+      json["scales"].push_back({{"first_k", first_k},
+                                {"last_k", last_k},
+                                {"scale_a", print_bits(scales.format, scales.a)},
+                                {"scale_b", print_bits(scales.format, scales.b)}});
+    }
   }
   if (e.steps.size() == 1) {
     json.update(step_json(e, e.steps.front()));

@@ -263,7 +263,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .family = Family::tcgen05,
      .inputs = {Format::e2m1},
      .output = Format::f32,
-     .scaling = Scaling::groups_of_16,
+     .scaling = Scaling::exact_groups,
      .fraction_bits = 35,
      .floor_exponent = -139,
      .output_fraction_bits = 23,
@@ -287,7 +287,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .family = Family::mma_sync,
      .inputs = {Format::e2m1},
      .output = Format::f32,
-     .scaling = Scaling::groups_of_16,
+     .scaling = Scaling::exact_groups,
      .fraction_bits = 35,
      .floor_exponent = -139,
      .output_fraction_bits = 23,
@@ -369,8 +369,8 @@ constexpr auto models = std::to_array<AccumulatorModel>({
 consteval bool rows_fit_the_hot_loops() {
   for (const AccumulatorModel& model : models) {
     if (model.arithmetic != Arithmetic::fused_sum) continue;
-    if (model.scaling == Scaling::groups_of_16) {
-      if (!groups_fit(model.fraction_bits, most_groups)) return false;
+    if (model.scaling == Scaling::exact_groups) {
+      if (model.group_terms != group_size || !groups_fit(model.fraction_bits, most_groups)) return false;
       continue;
     }
     for (const FormatInfo& a : formats) {
@@ -444,14 +444,16 @@ Evidence evidence_of(const AccumulatorModel& model, Target target, int terms) {
 }
 
 std::string print_rule(const AccumulatorModel& model) {
-  if (model.arithmetic == Arithmetic::integer) return "exact sum, wrap or one clamp";
+  if (model.arithmetic == Arithmetic::integer)
+    return model.inputs.contains(Format::s1z4m11) ? "exact sum, wrap" : "exact sum, wrap or one clamp";
   if (model.arithmetic == Arithmetic::popcount) return "popcount, exact sum, wrap";
   if (model.arithmetic == Arithmetic::fma_chain) return "c, then IEEE fma k by k";
   if (model.arithmetic == Arithmetic::fma_pairs)
     return model.output == Format::f32 ? "f32 fma of k = 0..3 from zero, then f32 add of c"
                                        : "f32: c + (a0b0 + a1b1), + (a2b2 + a3b3), then f16";
   const std::string floor = model.floor_exponent == no_floor ? "none" : std::to_string(model.floor_exponent);
-  const std::string_view scaling = model.scaling == Scaling::groups_of_16 ? "exact groups of 16, " : "";
+  const std::string scaling =
+      model.scaling == Scaling::exact_groups ? fmt::format("exact groups of {}, ", model.group_terms) : "";
   const std::string steps = model.terms_per_step == 0 ? "" : fmt::format("steps of {}, ", model.terms_per_step);
   const std::string_view order =
       model.step_order == StepOrder::byte_pairs ? "as f16, two steps: k % 4 < 2, then the others; " : "";

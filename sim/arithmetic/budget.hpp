@@ -59,8 +59,8 @@ constexpr std::optional<Budget> find_byte_budget(int fraction_bits, Format a, Fo
 static_assert(find_byte_budget(13, Format::e4m3, Format::e5m2, 32) &&
               !find_byte_budget(25, Format::e4m3, Format::e4m3, 32));
 
-/// Rows with Scaling::groups_of_16. A product of e2m1 counts in quarters and a scale of ue4m3 in eighths, so that a
-/// group times both its scales is an integer below 2^group_bits in units of 2^-group_fraction_bits.
+/// Rows with Scaling::exact_groups, 16 terms each. A product of e2m1 counts in quarters and a scale of ue4m3 in
+/// eighths, so that a group times both its scales is an integer below 2^group_bits in units of 2^-group_fraction_bits.
 inline constexpr int group_size = 16, group_bits = 20, scale_fraction_bits = 3,
                      group_fraction_bits = 2 * info(Format::e2m1).mantissa_bits + 2 * scale_fraction_bits;
 static_assert(group_size * 12 * 12 * 15 * 15 < 1 << group_bits);  // the largest: 6 is 12 halves, 1.875 is 15 eighths

@@ -16,6 +16,7 @@ std::string name_of(Format format) { return std::string(info(format).name); }
 
 /// Of a model: the slow path then adds 2^16 terms in 64 bits.
 constexpr int most_fraction_bits = 45;
+constexpr int most_group_terms = 128;
 
 /// True when the functions of the model's arithmetic can read the format.
 bool can_read(const AccumulatorModel& model, Format format) {
@@ -24,7 +25,7 @@ bool can_read(const AccumulatorModel& model, Format format) {
   if (model.arithmetic == Arithmetic::popcount) return format == Format::b1;
   if (model.arithmetic == Arithmetic::fma_chain) return format == model.output;
   if (model.arithmetic == Arithmetic::fma_pairs) return format == Format::f16;
-  if (model.scaling == Scaling::groups_of_16) return format == Format::e2m1;
+  if (model.scaling == Scaling::exact_groups) return format == Format::e2m1;
   const FormatInfo& row = info(format);
   return row.kind == NumberKind::floating && row.is_signed && row.bits <= 32;
 }
@@ -47,7 +48,8 @@ class Agreement {
 
  private:
   bool is_fused() const { return model_.arithmetic == Arithmetic::fused_sum; }
-  bool is_grouped() const { return is_fused() && model_.scaling == Scaling::groups_of_16; }
+  bool is_grouped() const { return is_fused() && model_.scaling == Scaling::exact_groups; }
+  bool has_group() const { return model_.group_terms >= 1 && model_.group_terms <= most_group_terms; }
 
   bool is_legal(Format format) const {
     return can_read(model_, format) && (inputs_ == Inputs::of_arithmetic || model_.inputs.contains(format));
@@ -79,10 +81,14 @@ class Agreement {
     if (is_fused() && model_.fraction_bits > most_fraction_bits)
       refuse("fraction_bits of the model", std::to_string(model_.fraction_bits),
              fmt::format("at most {}", most_fraction_bits));
-    const bool whole_groups = !is_grouped() || model_.terms_per_step % group_size == 0;
+    if (is_grouped() && !has_group()) {
+      refuse("group_terms of the model", std::to_string(model_.group_terms), fmt::format("1..{}", most_group_terms));
+      return;
+    }
+    const bool whole_groups = !is_grouped() || model_.terms_per_step % model_.group_terms == 0;
     if (model_.terms_per_step < 0 || !whole_groups)
       refuse("terms_per_step of the model", std::to_string(model_.terms_per_step),
-             is_grouped() ? fmt::format("0 or a multiple of {}", group_size) : "0 or more");
+             is_grouped() ? fmt::format("0 or a multiple of {}", model_.group_terms) : "0 or more");
   }
 
   void check_formats() {
@@ -114,8 +120,8 @@ class Agreement {
       refuse("C", extents(*operands_.c), fmt::format("{} x {}", a.rows(), b.cols()));
     if (model_.arithmetic == Arithmetic::fma_pairs && a.cols() != 4)
       refuse("A", extents(a), "4 columns: the row is of m8n8k4");
-    if (is_grouped() && a.cols() % group_size != 0)
-      refuse("A", extents(a), fmt::format("a multiple of {} columns", group_size), "pad it with zeros");
+    if (is_grouped() && has_group() && a.cols() % model_.group_terms != 0)
+      refuse("A", extents(a), fmt::format("a multiple of {} columns", model_.group_terms), "pad it with zeros");
     if (model_.arithmetic == Arithmetic::integer && a.cols() > kernels::most_integer_terms)
       refuse("A", extents(a), fmt::format("at most {} columns", kernels::most_integer_terms), "split K");
   }
@@ -172,13 +178,21 @@ class Agreement {
                whole_k ? "ue8m0" : "ue8m0, ue4m3 or ue5m3");
     }
     constexpr int most_k_of_scale = 32;  // stored, of those that span all of K
-    const int groups = whole_k ? std::max(1, operands_.a.cols() / most_k_of_scale) : operands_.a.cols() / group_size,
-              chunks = a.cols();
+    const int terms = whole_k                       ? most_k_of_scale
+                      : is_grouped() && has_group() ? model_.group_terms
+                                                    : group_size,
+              groups = std::max(whole_k ? 1 : 0, operands_.a.cols() / terms), chunks = a.cols();
     if (a.rows() != operands_.a.rows() || chunks < 1 || groups % chunks != 0)
       refuse("scales of A", extents(a),
              fmt::format("{} rows, as A has, and {}", operands_.a.rows(),
                          whole_k ? (groups == 1 ? "1 column" : fmt::format("1 or {} columns", groups))
                                  : fmt::format("columns that divide {}", groups)));
+    if (const int step = model_.terms_per_step; step > 0 && chunks > 1 && operands_.a.cols() % chunks == 0) {
+      const int block = operands_.a.cols() / chunks;
+      if (step % block != 0 && block % step != 0)
+        refuse("terms_per_step of the model", std::to_string(step),
+               fmt::format("0, a multiple or a divisor of {}, the terms of a scale", block));
+    }
     if (b.rows() != chunks || b.cols() != operands_.b.cols())
       refuse("scales of B", extents(b), fmt::format("{} x {}", chunks, operands_.b.cols()));
   }

@@ -40,7 +40,7 @@ AlignedTerm aligned_product(const Deviations& deviations, const ExactTerm& term)
   return product;
 }
 
-/// Sixteen products of e2m1 summed exactly, times both scales. Only the scales' exponents align.
+/// A group of products of e2m1 summed exactly, times both scales. Only the scales' exponents align.
 AlignedTerm aligned_group(std::span<const ExactTerm> terms) {
   int64_t quarters = 0;
   bool something = false;
@@ -101,9 +101,10 @@ uint32_t sum_of_step(const AccumulatorModel& model, std::span<const ExactTerm> t
 std::vector<AlignedTerm> aligned_terms(const AccumulatorModel& model, std::span<const ExactTerm> terms) {
   std::vector<AlignedTerm> aligned;
   aligned.reserve(terms.size());
-  if (model.scaling == Scaling::groups_of_16) {
-    for (size_t first = 0; first < terms.size(); first += group_size)
-      aligned.push_back(aligned_group(terms.subspan(first, group_size)));
+  if (model.scaling == Scaling::exact_groups) {
+    const auto group = static_cast<size_t>(model.group_terms);
+    for (size_t first = 0; first < terms.size(); first += group)
+      aligned.push_back(aligned_group(terms.subspan(first, group)));
   } else {
     for (const ExactTerm& term : terms) aligned.push_back(aligned_product(model.deviations, term));
   }

@@ -5,7 +5,7 @@
 //   e_max = the largest exponent of a non-zero term or c, or the floor
 //   D = round(sum of trunc(term, 2^(e_max - F)) over all terms and c)
 //
-// A term is a product. With Scaling::groups_of_16 it is the exact sum of sixteen, times its scales. Where the model has
+// A term is a product. With Scaling::exact_groups it is the exact sum of a group, times its scales. Where the model has
 // terms_per_step, D of so many products is c of the next ones.
 #pragma once
 
@@ -29,7 +29,7 @@ struct AlignedTerm {
   int fraction = 0;
 };
 
-/// What the model aligns, C apart: a product each, or a group of sixteen. Of the model only its scaling and what it
+/// What the model aligns, C apart: a product each, or a group of them. Of the model only its scaling and what it
 /// says of exponents of products count. The terms are finite.
 std::vector<AlignedTerm> aligned_terms(const AccumulatorModel& model, std::span<const ExactTerm> terms);
 

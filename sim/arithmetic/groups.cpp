@@ -111,8 +111,8 @@ struct Workspace {
 Matrix grouped_product(const AccumulatorModel& model, const Operands& operands) {
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(), groups = terms / group_size,
             stride = kernels::round_up(cols, kernels::decoded_numbers);
-  // Hypotheses that hardware has refuted take the slow path.
-  if (!groups_fit(model.fraction_bits, groups) || model.output != Format::f32 ||
+  // Hypotheses take the slow path.
+  if (model.group_terms != group_size || !groups_fit(model.fraction_bits, groups) || model.output != Format::f32 ||
       model.rounding != Rounding::toward_zero || model.deviations != Deviations{})
     return slow_product(model, operands);
 

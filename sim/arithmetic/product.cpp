@@ -15,7 +15,7 @@ namespace {
 
 /// All terms at once.
 Matrix product_of_step(const AccumulatorModel& model, const Operands& operands) {
-  return model.scaling == Scaling::groups_of_16 ? grouped_product(model, operands) : fused_product(model, operands);
+  return model.scaling == Scaling::exact_groups ? grouped_product(model, operands) : fused_product(model, operands);
 }
 
 /// D of a step of K is C of the next.
@@ -165,7 +165,7 @@ bool prefers_swapped(const AccumulatorModel& model, int m, int n) {
   if (model.arithmetic != Arithmetic::fused_sum && model.arithmetic != Arithmetic::integer) return false;
   // Groups are summed in vectors of 16-bit numbers.
   return fills_better_swapped(m, n,
-                              model.scaling == Scaling::groups_of_16 ? kernels::decoded_numbers : kernels::other_codes);
+                              model.scaling == Scaling::exact_groups ? kernels::decoded_numbers : kernels::other_codes);
 }
 
 Matrix multiply_accumulate(const AccumulatorModel& model, const Operands& operands) {

@@ -94,7 +94,7 @@ void replace_special_outputs(const AccumulatorModel& model, const Operands& oper
   for (const MixedTerm& mixed : operands.mixed) is_mixed[mixed.row] = true;
   // Sparse rows meet rows of B of their own, term by term. Only scales of groups are special, for whole lines.
   const bool at_once =
-      model.scaling == Scaling::groups_of_16 || (operands.selected_k.empty() && operands.a.cols() <= 64);
+      model.scaling == Scaling::exact_groups || (operands.selected_k.empty() && operands.a.cols() <= 64);
   std::optional<SlowOutputs> outputs;
   const FormatInfo& output = info(model.output);
   for (int row = 0; row < d.rows(); ++row) {

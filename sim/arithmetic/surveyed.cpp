@@ -26,7 +26,7 @@ constexpr std::string_view line_of_choices = "const std::vector<SurveyedChoice> 
 /// C++ spells enumerators as the table of formats has them.
 std::string code_of(const SurveyedRule& row) {
   constexpr std::string_view families[]{"wgmma", "tcgen05", "mma_sync", "tmem_move"};
-  constexpr std::string_view scalings[]{"none", "whole_k", "groups_of_16"};
+  constexpr std::string_view scalings[]{"none", "whole_k", "exact_groups"};
   std::vector<std::string> inputs;
   for (const FormatInfo& format : formats) {
     if (row.inputs.contains(format.id)) inputs.push_back(fmt::format("Format::{}", format.name));

@@ -619,17 +619,20 @@ std::string print_options(const Form& form) {
     options.emplace_back(form.ordered_only ? ".sp::ordered_metadata" : ".sp and .sp::ordered_metadata");
     if (form.selectors > 1) options.push_back(fmt::format("selector 0..{}", form.selectors - 1));
   }
+  const auto is_counted = [](const LegalScales& scales) {
+    return scales.scale_vec == ScaleVec::x1 || scales.scale_vec == ScaleVec::x2 || scales.scale_vec == ScaleVec::x4;
+  };
+  // .blockNN and an unwritten size are other spellings of 1X, 2X and 4X, where those may be written.
+  const bool has_counted = std::ranges::any_of(form.scales, is_counted);
   for (const LegalScales& scales : form.scales) {
+    if (has_counted ? !is_counted(scales) : scales.scale_vec == ScaleVec::unwritten) continue;
     std::string types;
     for (const FormatInfo& format : formats) {
       if (scales.types.contains(format.id)) types += fmt::format(" {}", format.name);
     }
-    const bool is_block = scales.scale_vec == ScaleVec::block16 || scales.scale_vec == ScaleVec::block32;
-    // .blockNN and an unwritten size are other spellings of a size that is listed.
-    if (scales.scale_vec != ScaleVec::unwritten && !is_block) {
-      options.push_back(
-          fmt::format("{}{}", print(scales.scale_vec).substr(std::string_view(".scale_vec::").size()), types));
-    }
+    const std::string_view size = print(scales.scale_vec);
+    options.push_back(
+        fmt::format("{}{}", has_counted ? size.substr(std::string_view(".scale_vec::").size()) : size, types));
   }
   if (std::ranges::any_of(form.shapes, &LegalShape::weight_stationary)) options.emplace_back(".ws");
   if (!form.further.empty()) options.emplace_back(form.further);

@@ -1,6 +1,8 @@
 // What explain says, recomputed by the slow oracle and from the state itself.
 #include "bitmma/analysis/explain.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <variant>
@@ -141,7 +143,8 @@ TEST_CASE("explain's places, terms, exact sum and D are those of the case and of
       REQUIRE((rounded == e.d || (rounded & ~info(e.d_format).sign_bit()) == e.d));  // a zero has no sign
       if (!products) continue;  // their exact sum has other scales in every group; grouped_dot judges D
       oracle::Scaling scaling{.c_shift = mma.scale_input_d};
-      if (e.scales) scaling.power = static_cast<int>(e.scales->a + e.scales->b) - 254;
+      if (!e.scales.empty())
+        scaling.power = static_cast<int>(e.scales.front().scales.a + e.scales.front().scales.b) - 254;
       REQUIRE(e.exact->text == oracle::exact_dot(scaling, std::string(info(e.a).name), std::string(info(e.b).name),
                                                  std::string(info(e.d_format).name), a, b, mma.negate_a, mma.negate_b,
                                                  step.c_bits));
@@ -181,6 +184,47 @@ TEST_CASE("explain shows every step of a model that takes several for K") {
       if (i > 0) CHECK(!step.c_place);
     }
     CHECK_THAT(print(e), ContainsSubstring("step 4 of 4") && ContainsSubstring("  k  15  a "));
+  }
+}
+
+TEST_CASE("explain shows the scales of every part of K, and those of exact groups of any size") {
+  const Tcgen05Mma longer{.kind = MmaKind::mxf8f6f4, .n = 8, .k = 64};
+  const Case two = recorded_case(longer, Distribution::normal);
+  const BlockScales scales = *operands_of(two).scales;
+  const Explanation e = explain(two, 5, 3);
+  REQUIRE(e.scales.size() == 2);
+  for (const int part : {0, 1}) {
+    CHECK(e.scales[static_cast<size_t>(part)].first_k == 32 * part);
+    CHECK(e.scales[static_cast<size_t>(part)].last_k == 32 * part + 31);
+    CHECK(e.scales[static_cast<size_t>(part)].scales.a == scales.a(5, part));
+    CHECK(e.scales[static_cast<size_t>(part)].scales.b == scales.b(part, 3));
+  }
+  CHECK_THAT(print(e), Catch::Contains(fmt::format("\nk 32..63: scales {:#04x} (", scales.a(5, 1))));
+
+  const Tcgen05Mma small{.kind = MmaKind::mxf4, .n = 8};
+  const Case grouped = recorded_case(small, Distribution::normal);
+  AccumulatorModel model = model_for(small, grouped.target);
+  const auto in_groups = [&](int group) {
+    model.group_terms = group;
+    return explain(grouped, 7, 2, &model);
+  };
+  const auto quarters_of = [](const Explanation& of_groups) {
+    int64_t quarters = 0;
+    for (const ExplainedGroup& group : std::get<SumOfGroups>(of_groups.steps.front().sum).groups)
+      quarters += group.sum_quarters;
+    return quarters;
+  };
+  const Matrix codes = operands_of(grouped).scales->a;
+  for (const int group : {4, 16, 32}) {
+    const Explanation of_groups = in_groups(group);
+    const auto& groups = std::get<SumOfGroups>(of_groups.steps.front().sum).groups;
+    REQUIRE(groups.size() == static_cast<size_t>(64 / group));
+    for (size_t g = 0; g < groups.size(); ++g) {
+      CHECK(groups[g].first_term == static_cast<int>(g) * group);
+      CHECK(groups[g].scales.a == codes(7, static_cast<int>(g) * group / 32));
+    }
+    CHECK(quarters_of(of_groups) == quarters_of(in_groups(2)));
+    CHECK_THAT(print(of_groups), Catch::Contains(fmt::format("exact groups of {}", group)));
   }
 }
 

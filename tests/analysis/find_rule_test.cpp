@@ -93,6 +93,9 @@ TEST_CASE("a prediction of one output is what the model multiplies, for any hypo
                                      std::pair("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f16", Target::sm_70),
                                      std::pair("mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale"
                                                ".scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3",
+                                               Target::sm_120a),
+                                     std::pair("mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4"
+                                               ".block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0",
                                                Target::sm_120a)}) {
     const Instruction instruction = parse_instruction(text);
     const AccumulatorModel blank = blank_model(instruction);
@@ -242,6 +245,28 @@ TEST_CASE("scales of blocks: what is aligned is found") {
   CHECK(fact(found, "aligned terms").value == "products with their scales");
   CHECK(fact(found, "aligned terms").open.empty());
   CHECK(fact(found, "fraction bits").value == "25");
+}
+
+TEST_CASE("the terms of exact groups are found") {
+  const auto group_found = [](const Instruction& instruction, Target target, int group, int fraction_bits) {
+    AccumulatorModel other = model_for(instruction, target);
+    other.scaling = Scaling::exact_groups, other.group_terms = group, other.fraction_bits = fraction_bits;
+    const FoundRule found = found_rule(instruction, target, device_of(other));
+    REQUIRE(found.rule);
+    CHECK(differences(other, found).empty());
+    CHECK(fact(found, "aligned terms").open.empty());
+    CHECK(fact(found, "fraction bits").value == std::to_string(fraction_bits));
+    return fact(found, "aligned terms").value;
+  };
+  // A scale of 16 terms, and one of 32.
+  Tcgen05Mma mma{.kind = MmaKind::mxf4nvf4, .n = 16, .scale_vec = ScaleVec::x4, .scale_type = Format::ue4m3};
+  CHECK(group_found(mma, Target::sm_100a, 8, 35) == "exact groups of 8, by their scales");
+  mma = {.kind = MmaKind::mxf4, .n = 16};
+  CHECK(group_found(mma, Target::sm_100a, 32, 35) == "exact groups of 32, by their scales");
+  CHECK(group_found(mma, Target::sm_100a, 4, 30) == "exact groups of 4, by their scales");
+  // Of other kinds the row has no groups at all.
+  mma = {.kind = MmaKind::mxf8f6f4, .n = 16, .a = Format::e2m1, .b = Format::e2m1};
+  CHECK(group_found(mma, Target::sm_100a, 32, 35) == "exact groups of 32, by their scales");
 }
 
 TEST_CASE("integers that are clamped instead of wrapped, or other bits that count, are facts without a row") {

@@ -87,7 +87,7 @@ TEST_CASE("targets without rows of their own use those of the GPU they add as; w
 TEST_CASE("a rule prints in a few words") {
   CHECK(print_rule(*f16_row(Target::sm_90a, Family::wgmma)) == "F = 25, RZ-23, floor -133");
   CHECK(print_rule(*find_accumulator_model(Target::sm_100a, Family::tcgen05, Format::e2m1, Format::e2m1, Format::f32,
-                                           Scaling::groups_of_16)) == "exact groups of 16, F = 35, RZ-23, floor -139");
+                                           Scaling::exact_groups)) == "exact groups of 16, F = 35, RZ-23, floor -139");
   CHECK(print_rule(*find_accumulator_model(Target::sm_90a, Family::wgmma, Format::s8, Format::u8, Format::s32)) ==
         "exact sum, wrap or one clamp");
   AccumulatorModel in_steps = *f16_row(Target::sm_90a, Family::wgmma);

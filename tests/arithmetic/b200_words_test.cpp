@@ -28,7 +28,7 @@ Word word_of(const std::vector<std::string>& cells, const std::string& family) {
   const bool fp4 = family == "mxf4" || family == "mxf4nvf4", scaled = fp4 || family == "mxf8f6f4";
   const Format a = fp4 ? Format::e2m1 : *format_named(second), b = family == "i8" ? *format_named(third) : a;
   const Format d = family == "i8" ? Format::s32 : scaled ? Format::f32 : *format_named(third);
-  const Scaling scaling = fp4 ? Scaling::groups_of_16 : scaled ? Scaling::whole_k : Scaling::none;
+  const Scaling scaling = fp4 ? Scaling::exact_groups : scaled ? Scaling::whole_k : Scaling::none;
   const std::vector<uint32_t> a_words = hex_words(cells[2]), b_words = hex_words(cells[3]);
   const int terms = static_cast<int>(a_words.size());
   const int shift = a == Format::bf16 ? 16 : 0;  // the list writes bf16 operands as the f32 words they were cut from

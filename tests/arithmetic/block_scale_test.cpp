@@ -132,7 +132,7 @@ const std::vector<GroupedCase>& cases() {
 
 const AccumulatorModel& grouped_row() {
   return *find_accumulator_model(Target::sm_100a, Family::tcgen05, Format::e2m1, Format::e2m1, Format::f32,
-                                 Scaling::groups_of_16);
+                                 Scaling::exact_groups);
 }
 const AccumulatorModel& whole_row() {
   return *find_accumulator_model(Target::sm_100a, Family::tcgen05, Format::e5m2, Format::e5m2, Format::f32,

@@ -23,7 +23,7 @@ const AccumulatorModel& model(Format a, Format d) { return *find_accumulator_mod
 
 const AccumulatorModel& grouped_model() {
   return *find_accumulator_model(Target::sm_100a, Family::tcgen05, Format::e2m1, Format::e2m1, Format::f32,
-                                 Scaling::groups_of_16);
+                                 Scaling::exact_groups);
 }
 
 /// One output of a 1 x L times L x 1 product.
@@ -93,7 +93,7 @@ Operands random_product(const AccumulatorModel& row, Format a, Format b, const S
 void for_each_product(const std::function<void(const AccumulatorModel&, const Operands&)>& check) {
   uint64_t stream = 0;
   for (const AccumulatorModel& row : accumulator_models()) {
-    const bool grouped = row.scaling == Scaling::groups_of_16;
+    const bool grouped = row.scaling == Scaling::exact_groups;
     for (const FormatInfo& a : formats) {
       for (const FormatInfo& b : formats) {
         if (!row.inputs.contains(a.id) || !row.inputs.contains(b.id)) continue;
@@ -256,7 +256,7 @@ TEST_CASE("D of a step of K is C of the next: the same as one product after the 
     if (row.arithmetic != Arithmetic::fused_sum || is_chained(row, operands.a.cols()) || row.quad_pairs) return;
     const int terms = operands.a.cols();
     for (const int step : {4, 16, 32}) {
-      if (row.scaling == Scaling::groups_of_16 && step % 16 != 0) continue;
+      if (row.scaling == Scaling::exact_groups && step % 16 != 0) continue;
       AccumulatorModel in_steps = row;
       in_steps.terms_per_step = step;
       const Matrix d = multiply_accumulate(in_steps, operands);
@@ -407,6 +407,23 @@ TEST_CASE("models that somebody changed are refused when nothing can compute the
   changed.output_fraction_bits = 11, changed.terms_per_step = -1;
   CHECK(complaint(changed, operands) ==
         "output_fraction_bits of the model = 11: legal is 0..10\nterms_per_step of the model = -1: legal is 0 or more");
+
+  Operands scaled{.a = Matrix(Format::e2m1, 4, 96), .b = Matrix(Format::e2m1, 96, 8)};
+  scaled.scales = BlockScales{.a = Matrix(Format::ue8m0, 4, 6), .b = Matrix(Format::ue8m0, 6, 8)};
+  changed = grouped_model();
+  for (const int none : {0, -16, 129}) {
+    changed.group_terms = none;
+    CHECK(complaint(changed, scaled) == fmt::format("group_terms of the model = {}: legal is 1..128", none));
+  }
+  changed.group_terms = 8;
+  CHECK(complaint(changed, scaled) == "none");
+  changed.group_terms = 32;  // of two scales each
+  CHECK_THAT(complaint(changed, scaled), ContainsSubstring("scales of A = 4 x 6: legal is 4 rows, as A has, and "));
+  changed.group_terms = 8, changed.terms_per_step = 24;
+  CHECK(complaint(changed, scaled) ==
+        "terms_per_step of the model = 24: legal is 0, a multiple or a divisor of 16, the terms of a scale");
+  changed.terms_per_step = 48;
+  CHECK(complaint(changed, scaled) == "none");
 }
 
 TEST_CASE("types that a row lacks are computed only by the unchecked entry, for what-if questions") {

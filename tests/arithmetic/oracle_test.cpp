@@ -127,9 +127,9 @@ uint64_t expected(const AccumulatorModel& model, const Instruction& instruction,
   oracle::Scaling scaling{.c_shift = operands.scale_input_d};
   if (operands.scales) {
     const auto [scale_a, scale_b] = scales_at(*operands.scales, row, col);
-    if (mma.scaling == Scaling::groups_of_16) {
+    if (mma.scaling == Scaling::exact_groups) {
       return oracle::grouped_dot(std::string(info(mma.scale_type).name), a, b, operands.negate_a != operands.negate_b,
-                                 scale_a, scale_b, c);
+                                 scale_a, scale_b, c, static_cast<size_t>(model.group_terms));
     }
     scaling.power = static_cast<int>(scale_a[0]) - 127 + static_cast<int>(scale_b[0]) - 127;
     scaling.nan = scale_a[0] == 255 || scale_b[0] == 255;
@@ -181,7 +181,7 @@ MmaSync warp_product(const AccumulatorModel& row, const FormatInfo& a, const For
 Product product_of(const AccumulatorModel& row, const FormatInfo& a, const FormatInfo& b, int variant) {
   const bool is_float = a.kind == NumberKind::floating, is_integer = a.kind == NumberKind::integer;
   const bool sparse = variant % 2 == 1 && a.kind != NumberKind::bits;
-  const bool grouped = row.scaling == Scaling::groups_of_16, scaled = row.scaling != Scaling::none;
+  const bool grouped = row.scaling == Scaling::exact_groups, scaled = row.scaling != Scaling::none;
   const int natural = grouped ? 64 : a.bits == 1 ? 256 : 256 / std::max(a.bits, 8);
   const int k = grouped && variant == 6 ? 96 : sparse ? 2 * natural : natural;
   const MmaKind kind = grouped                   ? MmaKind::mxf4nvf4
@@ -369,13 +369,39 @@ TEST_CASE("oracle: tcgen05 mxf8f6f4", "[rule:fused-sum][rule:product-exponent][r
   require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05, Scaling::whole_k));
 }
 TEST_CASE("oracle: tcgen05 mxf4 and mxf4nvf4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
-  require_row_agrees(row_of(Format::e2m1, Format::f32, Family::tcgen05, Scaling::groups_of_16));
+  require_row_agrees(row_of(Format::e2m1, Format::f32, Family::tcgen05, Scaling::exact_groups));
 }
 TEST_CASE("oracle: mma.sync mxf8f6f4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
   require_row_agrees(row_of(Format::e2m3, Format::f32, Family::mma_sync, Scaling::whole_k));
 }
 TEST_CASE("oracle: mma.sync mxf4 and mxf4nvf4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
-  require_row_agrees(row_of(Format::e2m1, Format::f32, Family::mma_sync, Scaling::groups_of_16));
+  require_row_agrees(row_of(Format::e2m1, Format::f32, Family::mma_sync, Scaling::exact_groups));
+}
+TEST_CASE("oracle: exact groups of other sizes than any row has", "[rule:fused-sum]") {
+  for (const int group : {2, 4, 8, 32, 64}) {
+    INFO("groups of " << group);
+    AccumulatorModel other = row_of(Format::e2m1, Format::f32, Family::tcgen05, Scaling::exact_groups);
+    other.group_terms = group;
+    int compared = 0;
+    for (const ScaleVec scale_vec : {ScaleVec::x2, ScaleVec::x4}) {
+      const Instruction instruction = Tcgen05Mma{.kind = MmaKind::mxf4nvf4, .m = 64, .n = 8, .scale_vec = scale_vec};
+      for (const DistributionInfo& distribution : distributions) {
+        const Operands operands = random_operands(instruction, Target::sm_100a, distribution.id, 7, 0);
+        if (const int terms = 64 / operands.scales->a.cols(); group > terms) {
+          CHECK_THROWS_AS(multiply_accumulate(other, operands), Error);
+          continue;
+        }
+        const Matrix d = multiply_accumulate(other, operands);
+        for (int row = 0; row < d.rows(); row += 3) {
+          for (int col = 0; col < d.cols(); ++col) {
+            REQUIRE(d(row, col) == expected(other, instruction, operands, row, col));
+            ++compared;
+          }
+        }
+      }
+    }
+    CHECK((compared > 0) == (group < 64));
+  }
 }
 // mma.sync without scales: all rows that are listed under their first target.
 void require_rows_agree(Target first) {

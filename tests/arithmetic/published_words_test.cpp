@@ -43,7 +43,7 @@ Word b200_word(const std::vector<std::string>& cells) {
   const Format a = format_named(types.at(0)).value(), b = format_named(types.at(1)).value(),
                d = format_named(types.at(2)).value();
   const bool fp4 = kind == "mxf4" || kind == "mxf4nvf4", scaled = fp4 || kind == "mxf8f6f4";
-  const Scaling scaling = fp4 ? Scaling::groups_of_16 : scaled ? Scaling::whole_k : Scaling::none;
+  const Scaling scaling = fp4 ? Scaling::exact_groups : scaled ? Scaling::whole_k : Scaling::none;
   const int shift = a == Format::bf16 ? 16 : 0;  // the list has the f32 words they are cut from
   Word word{.model = find_accumulator_model(Target::sm_100a, Family::tcgen05, a, b, d, scaling),
             .operands = {.a = row_of(a, test::hex_words(cells.at(4)), shift),

@@ -111,6 +111,10 @@ const test::BadRequests bad_requests({
     {t + "cta_group::1.kind::mxf4.block_scale.scale_vec::4X --m 128 --n 16 --a e2m1 --b e2m1 $OUT",
      "legal is .scale_vec::2X, .block32 or nothing"},
     {t + "cta_group::1.kind::mxf4nvf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 $OUT", "it must be written"},
+    {t + "cta_group::1.kind::f16 --m 128 --n 16 --scale-type ue4m3 $OUT",
+     "--scale-type = ue4m3: legal is absent: kind::f16 has no scales"},
+    {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --scale-type f16 $OUT",
+     "--scale-type = f16: legal is ue8m0, ue4m3 or ue5m3"},
     {t + "cta_group::1.kind::mxf4.block_scale --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3 $OUT",
      "scale_type = ue4m3: legal is ue8m0 (1)"},
     {t + "cta_group::1.kind::mxf4nvf4.block_scale.block32 --m 128 --n 16 --a e2m1 --b e2m1 --scale-type ue4m3 --target "

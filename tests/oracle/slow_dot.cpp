@@ -115,18 +115,18 @@ mpz_class times_power(const mpz_class& value, int power) {
 
 uint32_t grouped_dot(const std::string& scale_type, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
                      bool negate, const std::vector<uint32_t>& scale_a, const std::vector<uint32_t>& scale_b,
-                     std::optional<uint32_t> c) {
+                     std::optional<uint32_t> c, size_t group) {
   constexpr int absent = -139;  // exponent of what is zero
   constexpr Rule rule{35, absent, 23, false, false};
   static const int e2m1_halves[8] = {0, 1, 2, 3, 4, 6, 8, 12};
-  const size_t groups = a.size() / 16;
+  const size_t groups = a.size() / group;
   mpz_class total = 0;
   std::vector<mpz_class> values;
   std::vector<int> exponents;
   for (size_t g = 0; g < groups; ++g) {
     long quarters = 0;
     bool something = false;
-    for (size_t j = 16 * g; j < 16 * g + 16; ++j) {
+    for (size_t j = group * g; j < group * (g + 1); ++j) {
       const int product = e2m1_halves[a[j] % 8] * e2m1_halves[b[j] % 8];
       something = something || product != 0;
       quarters += (a[j] / 8 % 2 != b[j] / 8 % 2) != negate ? -product : product;

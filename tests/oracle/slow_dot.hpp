@@ -34,10 +34,11 @@ uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string&
                     const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, bool negate_a, bool negate_b,
                     std::optional<uint32_t> c);
 
-/// mxf4 and mxf4nvf4: e2m1 codes in groups of 16, `scales` codes of `scale_type` for each of A and B, spread evenly.
+/// mxf4 and mxf4nvf4: e2m1 codes in groups of 16, or `group`, `scales` codes of `scale_type` for each of A and B,
+/// spread evenly.
 uint32_t grouped_dot(const std::string& scale_type, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
                      bool negate, const std::vector<uint32_t>& scale_a, const std::vector<uint32_t>& scale_b,
-                     std::optional<uint32_t> c);
+                     std::optional<uint32_t> c, size_t group = 16);
 
 /// The exact sum of all products, times 2^power, and c * 2^-c_shift, as "-0xHEX * 2^E" with an odd number in front;
 /// "0".

@@ -74,7 +74,7 @@ std::vector<BenchCase> bench_cases() {
   for (const AccumulatorModel& row : accumulator_models()) {
     // A row is measured on its first target. Only the rules of mma.sync differ from target to target.
     const Target target = row.targets.first();
-    const std::string_view scaling = row.scaling == Scaling::groups_of_16 ? " mxf4nvf4"
+    const std::string_view scaling = row.scaling == Scaling::exact_groups ? " mxf4nvf4"
                                      : row.scaling == Scaling::whole_k    ? " mxf8f6f4"
                                                                           : "";
     for (const bool large : {false, true}) {

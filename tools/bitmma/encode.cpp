@@ -133,17 +133,6 @@ struct IdescFlags {
   int k = 0;  // 0: the kind's usual one
 };
 
-/// Throws Error unless it is a type of scales, and the kind has scales.
-Format require_scale_type(const std::string& name, MmaKind kind) {
-  if (!info(kind).has_block_scales()) {
-    throw Error({.field = "--scale-type",
-                 .seen = name,
-                 .expected = fmt::format("absent: kind::{} has no scales", info(kind).name)});
-  }
-  if (name == "ue8m0" || name == "ue4m3" || name == "ue5m3") return require_format("--scale-type", name);
-  throw Error({.field = "--scale-type", .seen = name, .expected = "ue8m0, ue4m3 or ue5m3"});
-}
-
 void encode_idesc(Context& context, const IdescFlags& flags) {
   InstructionDescriptor idesc = flags.idesc;
   idesc.kind = require_kind(flags.kind);

@@ -173,6 +173,16 @@ Format require_format(std::string_view flag, const std::string& name) {
   throw Error({.field = std::string(flag), .seen = name, .expected = names});
 }
 
+Format require_scale_type(const std::string& name, MmaKind kind) {
+  if (!info(kind).has_block_scales()) {
+    throw Error({.field = "--scale-type",
+                 .seen = shortened(name),
+                 .expected = fmt::format("absent: kind::{} has no scales", info(kind).name)});
+  }
+  if (name == "ue8m0" || name == "ue4m3" || name == "ue5m3") return require_format("--scale-type", name);
+  throw Error({.field = "--scale-type", .seen = shortened(name), .expected = "ue8m0, ue4m3 or ue5m3"});
+}
+
 MmaKind require_kind(const std::string& name) {
   if (const auto kind = mma_kind_named(name)) return *kind;
   throw Error({.field = "--kind", .seen = name, .expected = print_mma_kinds()});

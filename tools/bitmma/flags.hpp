@@ -83,6 +83,9 @@ void add_threads(CLI::App& command, int& threads);
 /// The format called `name`. Throws Error naming the flag.
 Format require_format(std::string_view flag, const std::string& name);
 
+/// Throws Error naming --scale-type unless it is a type of scales, and the kind has scales.
+Format require_scale_type(const std::string& name, MmaKind kind);
+
 /// The kind called `name`. Throws Error naming --kind.
 MmaKind require_kind(const std::string& name);
 

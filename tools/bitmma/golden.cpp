@@ -61,17 +61,20 @@ struct GoldenFlags {
 void set_descriptor_fields(const GoldenFlags& flags, std::map<std::string_view, int64_t>& immediates,
                            Tcgen05Mma& instruction) {
   std::vector<Violation> violations;
-  for (const auto& [flag, name, format] :
-       {std::tuple("--d", &flags.d, &instruction.d), std::tuple("--a", &flags.a, &instruction.a),
-        std::tuple("--b", &flags.b, &instruction.b),
-        std::tuple("--scale-type", &flags.scale_type, &instruction.scale_type)}) {
-    if (name->empty()) continue;
+  const auto take_type = [&](const std::string& name, Format& format, auto require) {
+    if (name.empty()) return;
     try {
-      *format = require_format(flag, *name);
+      format = require(name);
     } catch (const Error& error) {
       violations.push_back(error.violations().front());
     }
-  }
+  };
+  for (const auto& [flag, name, format] :
+       {std::tuple("--d", &flags.d, &instruction.d), std::tuple("--a", &flags.a, &instruction.a),
+        std::tuple("--b", &flags.b, &instruction.b)})
+    take_type(*name, *format, [&](const std::string& given) { return require_format(flag, given); });
+  take_type(flags.scale_type, instruction.scale_type,
+            [&](const std::string& given) { return require_scale_type(given, instruction.kind); });
   // What no int can hold is illegal in any case.
   const auto take = [&](std::string_view name, int64_t usual) {
     const auto given = immediates.extract(name);

@@ -60,6 +60,12 @@ struct ExplainedScales {
   uint32_t a = 0, b = 0;  // codes
 };
 
+/// Those of a part of K.
+struct ScaledPart {
+  int first_k = 0, last_k = 0;
+  ExplainedScales scales = {};
+};
+
 /// Products that are aligned one by one.
 struct SumOfProducts {
   Alignment alignment = {};
@@ -134,8 +140,8 @@ struct Explanation {
   Evidence evidence = Evidence::model_choice;
   Format a = Format::f16, b = Format::f16, d_format = Format::f32;
   int row = 0, col = 0;
-  std::optional<ExplainedScales> scales = {};  // where one scale is for all of K; groups have their own
-  std::vector<ExplainedStep> steps = {};       // one, or as many as the model takes for K
+  std::vector<ScaledPart> scales = {};    // whose exponents are added to those of products; groups have their own
+  std::vector<ExplainedStep> steps = {};  // one, or as many as the model takes for K
   uint64_t d = 0;
   std::optional<uint64_t> recorded_d = {};  // where the case has one
   std::optional<ExactResult> exact = {};    // nothing for integers, and where NaN or infinity decides

@@ -61,7 +61,7 @@ enum class NanRule : uint8_t {
 enum class Scaling : uint8_t {
   none,
   whole_k,       // mxf8f6f4: a scale for all of K, or 32 of it; its exponent is part of every product's
-  groups_of_16,  // mxf4, mxf4nvf4: 16 products are summed exactly, times both scales; only the scales' exponents align
+  exact_groups,  // mxf4, mxf4nvf4: products are summed exactly, 16 a group, times both scales; their exponents align
 };
 
 /// Hypotheses that were tested and refuted. No row of real hardware has one of them set; a row with one set computes
@@ -88,6 +88,7 @@ struct AccumulatorModel {
   Format output = Format::f32;
   Arithmetic arithmetic = Arithmetic::fused_sum;
   Scaling scaling = Scaling::none;
+  int group_terms = 16;     // of exact_groups: products of a group, which has one scale of A and one of B
   bool quad_pairs = false;  // m8n8k4 of f16, which adds by rows of its own
   int terms_per_step = 0;   // of K that are fused; D of a step is C of the next. 0: all of the instruction's at once
   StepOrder step_order = StepOrder::ascending;

@@ -59,7 +59,7 @@ void add_fraction_bits(Rows& rows, const Subject& s) {
   const int mantissa_bits = info(s.mma().a).mantissa_bits;
   for (const int step : {-1, 1, -2, 2, -12, -3}) {
     const int fraction_bits = model.fraction_bits + step;
-    const bool products_fit = fraction_bits >= 2 * 10 || model.scaling == Scaling::groups_of_16 || mantissa_bits != 10;
+    const bool products_fit = fraction_bits >= 2 * 10 || model.scaling == Scaling::exact_groups || mantissa_bits != 10;
     if (!products_fit || (step == -12 && mantissa_bits > 3)) continue;
     add_variant(rows, fmt::format("adder.f.{}", fraction_bits),
                 fmt::format("{} fraction bits instead of {}", fraction_bits, model.fraction_bits),

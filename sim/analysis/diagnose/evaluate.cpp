@@ -201,7 +201,7 @@ bool computable(const Parts& parts) {
   if (parts.adder.kind == WhatIf::Kind::model && model.arithmetic == Arithmetic::fma_pairs)
     return parts.operands.a.format() == Format::f16 && parts.operands.b.format() == Format::f16;
   if (parts.adder.kind != WhatIf::Kind::model || model.arithmetic != Arithmetic::fused_sum ||
-      model.scaling == Scaling::groups_of_16) {
+      model.scaling == Scaling::exact_groups) {
     return true;
   }
   const FormatInfo &a = info(parts.operands.a.format()), &b = info(parts.operands.b.format());

@@ -47,8 +47,10 @@ std::vector<FactValue> facts_of(const AccumulatorModel& model, int terms) {
   const Deviations& deviations = model.deviations;
   const bool in_pairs = model.step_order == StepOrder::byte_pairs;
   if (model.scaling != Scaling::none)
-    facts.push_back(choice("aligned terms", model.scaling == Scaling::groups_of_16, "products with their scales",
-                           "exact groups of 16, by their scales"));
+    facts.push_back({.name = "aligned terms",
+                     .text = model.scaling == Scaling::exact_groups
+                                 ? fmt::format("exact groups of {}, by their scales", model.group_terms)
+                                 : "products with their scales"});
   facts.push_back(number("terms per step", terms_of_step(model, terms)));
   facts.push_back(choice("order of steps", in_pairs, "k ascending", "k % 4 < 2, then the others, fp8 as f16"));
   facts.push_back(choice("c", model.c_last, "in the first step", "added last, by an IEEE addition"));
@@ -57,7 +59,7 @@ std::vector<FactValue> facts_of(const AccumulatorModel& model, int terms) {
   else facts.push_back(number("floor", model.floor_exponent));
   facts.push_back({.name = "rounding", .text = std::string(print(model.rounding))});
   facts.push_back(number("mantissa bits kept", model.output_fraction_bits));
-  if (model.scaling != Scaling::groups_of_16) {
+  if (model.scaling != Scaling::exact_groups) {
     facts.push_back(
         choice("exponent of a product", deviations.product_normalised, "its factors'", "its own, normalised"));
     facts.push_back(choice("zero products", deviations.zero_product_has_exponent, "have no exponent",

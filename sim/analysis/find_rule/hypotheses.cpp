@@ -20,6 +20,13 @@ Deviations deviations_of(size_t bits) {
           .f16_through_f32 = (bits & 16) != 0};
 }
 
+/// A step takes whole blocks that have a scale each, or whole parts of one.
+bool fits_blocks(int step, const Mma& mma) {
+  if (mma.scale_count == 0) return true;
+  const int block = mma.stored_k() / mma.scale_count;
+  return step % block == 0 || block % step == 0;
+}
+
 /// Takes the last digit to the base `count` from `number`.
 size_t take_digit(size_t& number, size_t count) {
   const size_t digit = number % count;
@@ -48,28 +55,34 @@ std::vector<int> floors_of(Format output) {
   return floors;
 }
 
+std::vector<int> group_terms_of(Format a, Format b, int terms, int scales) {
+  std::vector<int> groups;
+  if (scales == 0 || a != Format::e2m1 || b != Format::e2m1) return groups;
+  for (int group = 2; group <= terms / scales; group *= 2) groups.push_back(group);
+  return groups;
+}
+
 FusedGrid::FusedGrid(const Instruction& instruction, int least_bits)
     : blank_(blank_model(instruction)), least_bits_(least_bits) {
   const Mma mma = mma_of(instruction);
   if (!is_float(mma)) return;
   blank_.arithmetic = Arithmetic::fused_sum;
   const int terms = mma.stored_k();
-  const bool can_group = mma.scaling != Scaling::none && mma.a == Format::e2m1 && mma.b == Format::e2m1;
-  scalings_ = {mma.scaling};
-  if (can_group) scalings_.push_back(mma.scaling == Scaling::whole_k ? Scaling::groups_of_16 : Scaling::whole_k);
+  terms_ = {{.scaling = mma.scaling == Scaling::none ? Scaling::none : Scaling::whole_k}};
+  for (const int group : group_terms_of(mma.a, mma.b, terms, mma.scale_count))
+    terms_.push_back({.scaling = Scaling::exact_groups, .group = group});
   steps_.push_back({});
   steps_.push_back({.c_last = true});
   for (int step = terms / 2; step >= 2; --step) {
-    if (terms % step != 0) continue;
+    if (terms % step != 0 || !fits_blocks(step, mma)) continue;
     for (const bool c_last : {false, true}) steps_.push_back({.terms = step, .c_last = c_last});
   }
   if (mma.scaling == Scaling::none && terms % 4 == 0) {
     for (const bool c_last : {false, true}) steps_.push_back({.order = StepOrder::byte_pairs, .c_last = c_last});
   }
   const auto kept = static_cast<size_t>(info(mma.d).mantissa_bits + 1);
-  size_ =
-      scalings_.size() * steps_.size() * (highest_fraction_bits - lowest_fraction_bits + 1) * roundings.size() * kept
-      << deviation_bits;
+  size_ = terms_.size() * steps_.size() * (highest_fraction_bits - lowest_fraction_bits + 1) * roundings.size() * kept
+          << deviation_bits;
 }
 
 std::optional<AccumulatorModel> FusedGrid::at(size_t index) const {
@@ -83,12 +96,12 @@ std::optional<AccumulatorModel> FusedGrid::at(size_t index) const {
       lowest_fraction_bits + static_cast<int>(take_digit(index, highest_fraction_bits - lowest_fraction_bits + 1));
   const Steps& steps = steps_[take_digit(index, steps_.size())];
   model.step_order = steps.order, model.terms_per_step = steps.terms, model.c_last = steps.c_last;
-  model.scaling = scalings_[index];
+  model.scaling = terms_[index].scaling, model.group_terms = terms_[index].group;
 
   const Deviations& deviations = model.deviations;
-  const bool grouped = model.scaling == Scaling::groups_of_16;
+  const bool grouped = model.scaling == Scaling::exact_groups;
   if (grouped && (deviations.product_normalised || deviations.zero_product_has_exponent)) return std::nullopt;
-  if (grouped && model.terms_per_step % 16 != 0) return std::nullopt;
+  if (grouped && model.terms_per_step % model.group_terms != 0) return std::nullopt;
   if (deviations.f16_through_f32 && model.output != Format::f16) return std::nullopt;
   // C of the only step is zero.
   if (deviations.c_after_sum && model.c_last && model.terms_per_step == 0 && model.step_order == StepOrder::ascending)

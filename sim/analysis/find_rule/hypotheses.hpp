@@ -18,6 +18,10 @@ AccumulatorModel blank_model(const Instruction& instruction);
 /// Floors that are tried, `no_floor` first, then from the lowest. Fewer than 64.
 std::vector<int> floors_of(Format output);
 
+/// Terms that exact groups may have, from few to many: those that have one scale of A and one of B. None where nothing
+/// is scaled, or where sums of products would not be exact.
+std::vector<int> group_terms_of(Format a, Format b, int terms, int scales);
+
 /// Fused sums without a floor. Combinations that give the same bits for every input are there once.
 class FusedGrid {
  public:
@@ -29,6 +33,11 @@ class FusedGrid {
   std::optional<AccumulatorModel> at(std::size_t index) const;
 
  private:
+  /// What enters the sum: products, or exact groups of so many of them.
+  struct Terms {
+    Scaling scaling = Scaling::none;
+    int group = 16;
+  };
   struct Steps {
     StepOrder order = StepOrder::ascending;
     int terms = 0;
@@ -37,7 +46,7 @@ class FusedGrid {
 
   AccumulatorModel blank_;
   int least_bits_ = 0;
-  std::vector<Scaling> scalings_;
+  std::vector<Terms> terms_;
   std::vector<Steps> steps_;
   std::size_t size_ = 0;
 };

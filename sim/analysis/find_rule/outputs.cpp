@@ -7,11 +7,10 @@
 #include "../../arithmetic/product.hpp"
 #include "../../arithmetic/special_values.hpp"
 #include "bitmma/formats/ieee.hpp"
+#include "hypotheses.hpp"
 
 namespace bitmma {
 namespace {
-
-constexpr size_t grouped_variant = 8;
 
 bool can_take_pairs(const Operands& operands) { return !operands.scales && operands.a.cols() % 4 == 0; }
 
@@ -22,6 +21,12 @@ Operands ordered_in_pairs(const AccumulatorModel& blank, const Operands& operand
   for (const std::vector<int>& step : steps_of(model, operands.a.cols()))
     columns.insert(columns.end(), step.begin(), step.end());
   return step_of(model, operands, columns);
+}
+
+/// Of products: the order of their steps, and what deviates in a term.
+size_t index_of(const AccumulatorModel& model) {
+  return (model.step_order == StepOrder::byte_pairs ? 4u : 0u) + (model.deviations.product_normalised ? 2u : 0u) +
+         (model.deviations.zero_product_has_exponent ? 1u : 0u);
 }
 
 }  // namespace
@@ -83,20 +88,20 @@ AnsweredOutput::AnsweredOutput(const AnsweredCase& one, const AccumulatorModel& 
     for (const bool normalised : {false, true}) {
       for (const bool zeros : {false, true}) {
         model.deviations = {.product_normalised = normalised, .zero_product_has_exponent = zeros};
-        fill(variants_[variant_of(model)], model);
+        fill(variants_[index_of(model)], model);
       }
     }
   }
-  const bool can_group = operands.scales && operands.a.format() == Format::e2m1 && operands.b.format() == Format::e2m1;
-  if (!can_group) return;
-  model.scaling = Scaling::groups_of_16;
-  fill(variants_[grouped_variant], model);
+  model.scaling = Scaling::exact_groups;
+  const int scales = operands.scales ? operands.scales->a.cols() : 0;
+  for (const int group : group_terms_of(operands.a.format(), operands.b.format(), operands.a.cols(), scales)) {
+    model.group_terms = group;
+    fill(grouped_[group], model);
+  }
 }
 
-size_t AnsweredOutput::variant_of(const AccumulatorModel& model) {
-  if (model.scaling == Scaling::groups_of_16) return grouped_variant;
-  return (model.step_order == StepOrder::byte_pairs ? 4u : 0u) + (model.deviations.product_normalised ? 2u : 0u) +
-         (model.deviations.zero_product_has_exponent ? 1u : 0u);
+const AnsweredOutput::Variant& AnsweredOutput::variant_of(const AccumulatorModel& model) const {
+  return model.scaling == Scaling::exact_groups ? grouped_.at(model.group_terms) : variants_[index_of(model)];
 }
 
 uint32_t AnsweredOutput::with_c_last(const AccumulatorModel& model, uint32_t sum) const {
@@ -106,7 +111,7 @@ uint32_t AnsweredOutput::with_c_last(const AccumulatorModel& model, uint32_t sum
 
 Prediction AnsweredOutput::predict(const AccumulatorModel& model) const {
   if (special_) return {.code = spelled_out(model), .highest_idle_floor = StepSum{}.highest_idle_floor};
-  const Variant& variant = variants_[variant_of(model)];
+  const Variant& variant = variant_of(model);
   const int step = terms_of_step(model, variant.length);
   Decoded c = model.c_last ? decode(model.output, 0) : c_;
   Prediction prediction{.highest_idle_floor = StepSum{}.highest_idle_floor};

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -56,7 +57,7 @@ class AnsweredOutput {
     std::vector<uint16_t> place = {};  // of each in the order of its steps
     int length = 0;
   };
-  static size_t variant_of(const AccumulatorModel& model);
+  const Variant& variant_of(const AccumulatorModel& model) const;
   uint32_t spelled_out(const AccumulatorModel& model) const;
   uint32_t with_c_last(const AccumulatorModel& model, uint32_t sum) const;
 
@@ -65,7 +66,8 @@ class AnsweredOutput {
   uint32_t d_ = 0, c_code_ = 0;
   Decoded c_ = {};
   bool has_c_ = false, special_ = false;
-  std::array<Variant, 9> variants_ = {};
+  std::array<Variant, 8> variants_ = {};  // of products: their steps' order and deviations
+  std::map<int, Variant> grouped_ = {};   // by the terms of a group
 };
 
 /// The steps of byte pairs hold half of the terms each; of other orders the model says it. 0: all.

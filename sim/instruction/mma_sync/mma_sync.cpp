@@ -117,7 +117,7 @@ Mma describe(const MmaSync& instruction) {
           .bit_operation = instruction.bit_operation,
           .rounding = instruction.rounding.value_or(Rounding::nearest_even)};
   if (!instruction.has_scales()) return mma;
-  mma.scaling = instruction.kind == MmaKind::mxf8f6f4 ? Scaling::whole_k : Scaling::groups_of_16;
+  mma.scaling = instruction.kind == MmaKind::mxf8f6f4 ? Scaling::whole_k : Scaling::exact_groups;
   mma.scale_count = scale_count_of(*instruction.kind, instruction.scale_vec, instruction.k, instruction.sparse);
   mma.scale_type = instruction.scale_type;
   return mma;

@@ -195,7 +195,7 @@ bool has_scales(const Tcgen05Mma& instruction) { return info(instruction.kind).h
 Mma describe(const Tcgen05Mma& instruction) {
   const Scaling scaling = !has_scales(instruction)                ? Scaling::none
                           : instruction.kind == MmaKind::mxf8f6f4 ? Scaling::whole_k
-                                                                  : Scaling::groups_of_16;
+                                                                  : Scaling::exact_groups;
   return {.family = Family::tcgen05,
           .m = instruction.m,
           .n = instruction.n,
