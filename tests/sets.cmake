@@ -8,6 +8,7 @@ set(bitmma_support support/documents.cpp support/files.cpp support/instructions.
                    support/word_lists.cpp cli/run.cpp)
 if(BITMMA_TEST_SET STREQUAL threads)
   set(bitmma_test_sources
+      analysis/find_rule_test.cpp support/mutants.cpp
       core/parallel_test.cpp
       files/compare_test.cpp files/file_test.cpp files/golden_test.cpp
       gemm/gemm_test.cpp oracle/slow_dot.cpp

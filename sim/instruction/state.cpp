@@ -144,6 +144,12 @@ std::span<uint32_t> State::writable_words(Field field) {
   if (!has(field)) {
     throw Error({.field = std::string(info(field).name), .seen = "(missing)", .expected = "a buffer to write to"});
   }
+  if (info(field).is_number || info(field).type == ElementType::u8) {
+    throw Error({.field = std::string(info(field).name),
+                 .seen = info(field).is_number ? "a number" : "bytes",
+                 .expected = "a buffer of words",
+                 .fix = "set() changes it"});
+  }
   Buffer& buffer = find_or_add(field);
   if (buffer.own_words_.empty()) buffer.own_words_.assign(buffer.words_.begin(), buffer.words_.end());
   return buffer.own_words_;

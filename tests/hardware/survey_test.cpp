@@ -19,8 +19,8 @@ using namespace bitmma;
 
 namespace {
 
-constexpr Target surveyed_targets[]{Target::sm_80,   Target::sm_89,   Target::sm_90a,
-                                    Target::sm_100a, Target::sm_103a, Target::sm_120a};
+constexpr Target surveyed_targets[]{Target::sm_80,   Target::sm_89,   Target::sm_90a,  Target::sm_100a, Target::sm_103a,
+                                    Target::sm_107a, Target::sm_110a, Target::sm_120a, Target::sm_121a};
 constexpr SurveyEffort little{.most_result_bytes = 16000, .random_outputs = 2000};
 
 /// A device that follows the model, with another row of arithmetic where there is one.
@@ -146,6 +146,72 @@ TEST_CASE("every choice about places has a question, and every question can tell
   }
 }
 
+/// Moves operands in Tensor Memory with move(original, words), and checks that the answer gives the same D all the
+/// same. `columns` from `first` on hold what is moved.
+void check_answer_reads(std::string_view question_name, std::string_view answer_text, Field address, int columns,
+                        const std::function<void(std::span<const uint32_t>, std::span<uint32_t>, int)>& move) {
+  const auto& all = survey::questions();
+  const auto question = std::ranges::find(all, question_name, &survey::Question::name);
+  REQUIRE(question != all.end());
+  const auto answer = std::ranges::find(question->answers, answer_text, &survey::Answer::text);
+  REQUIRE(answer != question->answers.end());
+  RandomStream random(3, 4);
+  survey::Asked asked = question->ask(*question, Target::sm_100a, random);
+  const int first = static_cast<int>(asked.before.word(address) & 0xFFFF), width = asked.before.columns();
+  const std::vector<uint32_t> expected = [&] {
+    State after = asked.before;
+    execute(asked.instruction, asked.target, after);
+    const auto words = after.words(Field::tmem);
+    return std::vector<uint32_t>(words.begin(), words.end());
+  }();
+  const State original = asked.before;
+  move(original.words(Field::tmem), asked.before.writable_words(Field::tmem), first);
+  const State after = answer->after(asked);
+  int64_t differing = 0, changed = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto column = static_cast<int>(i % static_cast<size_t>(width));
+    if (column >= first && column < first + columns) continue;
+    differing += after.words(Field::tmem)[i] != expected[i];
+    changed += expected[i] != original.words(Field::tmem)[i];
+  }
+  INFO(question_name << ": " << answer_text);
+  CHECK(differing == 0);
+  CHECK(changed > 0);
+}
+
+TEST_CASE("an answer about places reads operands where it says") {
+  // Rows of A in half partitions have lanes 32 i + 0..15.
+  const auto metadata_to = [](auto lane_of) {
+    return [lane_of](std::span<const uint32_t> from, std::span<uint32_t> to, int first) {
+      const size_t width = from.size() / 128;
+      for (size_t row = 0; row < 64; ++row) {
+        for (size_t column = static_cast<size_t>(first); column < static_cast<size_t>(first) + 2; ++column)
+          to[lane_of(row) * width + column] = from[(row / 16 * 32 + row % 16) * width + column];
+      }
+    };
+  };
+  const std::string_view halves = "metadata of half partitions";
+  check_answer_reads(halves, "it lies in lanes 0..63, row after row", Field::metadata_tmem, 2,
+                     metadata_to([](size_t row) { return row; }));
+  check_answer_reads(halves, "it lies in the upper halves of the partitions", Field::metadata_tmem, 2,
+                     metadata_to([](size_t row) { return row / 16 * 32 + 16 + row % 16; }));
+
+  // Scales of 64 columns of B: two by two, columns 32..63 have lanes 64..127; else the next cells of all partitions.
+  check_answer_reads("scales of B over two CTAs", "all columns in all four partitions", Field::scale_b_tmem, 2,
+                     [](std::span<const uint32_t> from, std::span<uint32_t> to, int first) {
+                       const size_t width = from.size() / 256, base = static_cast<size_t>(first);
+                       for (size_t cta = 0; cta < 2; ++cta) {
+                         for (size_t col = 0; col < 64; ++col) {
+                           const size_t from_lane = cta * 128 + col / 32 * 64 + col % 32;
+                           for (size_t partition = 0; partition < 4; ++partition) {
+                             uint32_t& word = to[(cta * 128 + partition * 32 + col % 32) * width + base + col / 32];
+                             word = (word & ~0xFFu) | (from[from_lane * width + base] & 0xFF);
+                           }
+                         }
+                       }
+                     });
+}
+
 TEST_CASE("a device that follows a row confirms it; one that does not is refuted by the fact that is wrong") {
   struct Wrong {
     std::string_view unit, fact;
@@ -167,6 +233,10 @@ TEST_CASE("a device that follows a row confirms it; one that does not is refuted
        [](AccumulatorModel row) { return row.c_last = true, row; }},
       {"rule: tcgen05.mma.cta_group::1.kind::f8f6f4 m64n8k32 f32.e4m3.e4m3", "fraction bits", Target::sm_100a,
        [](AccumulatorModel row) { return row.fraction_bits = 13, row; }},
+      {"rule: tcgen05.mma.cta_group::1.kind::mxf4.block_scale", "aligned terms", Target::sm_100a,
+       [](AccumulatorModel row) { return row.group_terms = 32, row; }},
+      {"rule: mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X", "aligned terms",
+       Target::sm_120a, [](AccumulatorModel row) { return row.group_terms = 8, row; }},
   };
   for (const Wrong& one : wrong) {
     INFO(one.unit);

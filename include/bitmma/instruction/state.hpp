@@ -161,7 +161,8 @@ class State {
   /// Extent `axis` of an array, 0 where there is none; negative axes count from the last.
   int64_t extent(Field field, int axis) const;
 
-  /// The words of `field` to be changed; what was borrowed is copied first. Throws Error when there is no such buffer.
+  /// The words of `field` to be changed; what was borrowed is copied first. Throws Error when there is no such buffer,
+  /// and for numbers and bytes.
   std::span<uint32_t> writable_words(Field field);
   /// Makes `field` an array of these extents whose every word is written next.
   std::span<uint32_t> overwrite_words(Field field, const Extents& extents);

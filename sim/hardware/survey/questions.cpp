@@ -16,7 +16,8 @@ namespace {
 
 constexpr TargetSet hopper{Target::sm_90a},
     blackwell{Target::sm_100a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
-    with_absolute{Target::sm_103a, Target::sm_107a}, with_reduction{Target::sm_103a, Target::sm_107a, Target::sm_110a},
+    with_scaled_d{Target::sm_100a, Target::sm_103a, Target::sm_107a}, with_absolute{Target::sm_103a, Target::sm_107a},
+    with_reduction{Target::sm_103a, Target::sm_107a, Target::sm_110a},
     consumer_blackwell{Target::sm_120a, Target::sm_121a}, ampere{Target::sm_80, Target::sm_89};
 
 State executed(const Asked& asked) {
@@ -259,7 +260,7 @@ std::vector<Answer> answers_about_positions(ReadAs read_as) {
   return {model_answer("each position counts by itself"),
           {"positions are put in rising order",
            read_as([](uint32_t a, uint32_t b) { return std::pair(std::min(a, b), std::max(a, b)); })},
-          {"of equal positions the second is the next one",
+          {"of equal positions the second is the next one, modulo 4",
            read_as([](uint32_t a, uint32_t b) { return std::pair(a, a == b ? b + 1 : b); })}};
 }
 
@@ -279,6 +280,22 @@ Question undefined_metadata(std::string_view name, std::string_view choice, Inst
                 return asked;
               },
           .answers = answers_about_positions(read_as)};
+}
+
+/// Calls change(word) for the cells of metadata, `columns` of them, in all lanes.
+template <typename Change>
+void for_metadata_cells(Asked& asked, int columns, Change change) {
+  const int first = decode_tmem_address(asked.before.word(Field::metadata_tmem)).column;
+  for_cells(asked.before, first, columns, [&](int, int, uint32_t& word) { change(word); });
+}
+
+/// Two rising positions in every nibble: wherever metadata is read, PTX defines what it selects.
+Asked with_defined_metadata(Asked asked, int columns, RandomStream& random) {
+  constexpr std::array<uint32_t, 6> rising{0x4, 0x8, 0x9, 0xC, 0xD, 0xE};
+  for_metadata_cells(asked, columns, [&](uint32_t& word) {
+    for (int bit = 0; bit < 32; bit += 4) word = word << 4 | rising[random.below(rising.size())];
+  });
+  return asked;
 }
 
 Question metadata_of_half_partitions() {
@@ -304,35 +321,42 @@ Question metadata_of_half_partitions() {
           .choice = "sparse metadata of rows in half partitions, by extension",
           .instruction = Tcgen05Mma{.kind = MmaKind::f8f6f4, .m = 64, .n = 16, .sparse = true},
           .targets = blackwell,
-          .ask = ordinary,
+          .ask =
+              [](const Question& question, Target target, RandomStream& random) {
+                constexpr int columns = 2;
+                return with_defined_metadata(ordinary(question, target, random), columns, random);
+              },
           .answers = {model_answer("a row's metadata lies in the lane of the row"),
                       {"it lies in lanes 0..63, row after row", lanes([](int row) { return row; })},
                       {"it lies in the upper halves of the partitions",
                        lanes([](int row) { return 32 * (row / 16) + 16 + row % 16; })}}};
 }
 
-Question undefined_metadata_of_tcgen05() {
-  const auto for_metadata = [](Asked& asked, auto change) {
-    constexpr int columns = 2;  // of 8-bit types a row has two cells
-    const int first = decode_tmem_address(asked.before.word(Field::metadata_tmem)).column;
-    for_cells(asked.before, first, columns, [&](int, int, uint32_t& word) { change(word); });
-  };
-  const auto read_as = [for_metadata](auto change) {
+/// Of 8-bit types a row has two cells, of tf32 one.
+Question undefined_metadata_of_tcgen05(std::string_view name, MmaKind kind, int columns) {
+  const auto read_as = [columns](auto change) {
     return as_if([=](Asked& asked) {
-      for_metadata(asked, [&](uint32_t& word) { change_positions(std::span(&word, 1), change); });
+      for_metadata_cells(asked, columns, [&](uint32_t& word) { change_positions(std::span(&word, 1), change); });
     });
   };
-  return {.name = "undefined metadata, tcgen05.mma.sp",
+  std::vector<Answer> answers = answers_about_positions(read_as);
+  if (kind == MmaKind::tf32) {  // positions name halves of its elements
+    answers.push_back(
+        {"the element of the first position", read_as([](uint32_t a, uint32_t) { return std::pair(a & 2, a | 1); })});
+    answers.push_back(
+        {"the element of the second position", read_as([](uint32_t, uint32_t b) { return std::pair(b & 2, b | 1); })});
+  }
+  return {.name = name,
           .choice = "undefined metadata of tcgen05 selects as on an H200",
-          .instruction = Tcgen05Mma{.kind = MmaKind::f8f6f4, .n = 16, .sparse = true},
+          .instruction = Tcgen05Mma{.kind = kind, .n = 16, .sparse = true},
           .targets = blackwell,
           .ask =
-              [for_metadata](const Question& question, Target target, RandomStream& random) {
+              [columns](const Question& question, Target target, RandomStream& random) {
                 Asked asked = ordinary(question, target, random);
-                for_metadata(asked, [&](uint32_t& word) { word = random.word(); });
+                for_metadata_cells(asked, columns, [&](uint32_t& word) { word = random.word(); });
                 return asked;
               },
-          .answers = answers_about_positions(read_as)};
+          .answers = std::move(answers)};
 }
 
 Question selectors_above_one() {
@@ -343,7 +367,11 @@ Question selectors_above_one() {
           .choice = "sparse metadata of tf32 and f16 selectors 2 and 3, by extension",
           .instruction = Tcgen05Mma{.n = 16, .sparse = true, .sparsity_selector = 2},
           .targets = blackwell,
-          .ask = ordinary,
+          .ask =
+              [](const Question& question, Target target, RandomStream& random) {
+                constexpr int columns = 4;  // a selector each
+                return with_defined_metadata(ordinary(question, target, random), columns, random);
+              },
           .answers = {model_answer("it picks the third column"),
                       {"its upper bit is ignored: the first column", with_selector(0)},
                       {"it picks the second column", with_selector(1)}}};
@@ -395,16 +423,21 @@ Question e2m1_in_its_byte() {
                   {"in bits 7:4", with_bytes_of_a([](uint32_t byte) { return byte >> 2; })}}};
 }
 
+/// Instead of a lane: zeros.
+constexpr int nothing = -1;
+
 Question rows_of_ashift() {
   const auto from = [](auto source_of) {
     return as_if([source_of](Asked& asked) {
       const Mma mma = mma_of(asked.instruction);
       const int column = decode_tmem_address(asked.before.word(Field::a_tmem)).column;
       const State original = asked.before;
-      for_cells(asked.before, column, mma.stored_k() * mma.a_container_bits / 32,
-                [&](int lane, int at, uint32_t& word) {
-                  word = original.words(Field::tmem)[index_of(original, {.lane = source_of(lane), .column = at})];
-                });
+      for_cells(
+          asked.before, column, mma.stored_k() * mma.a_container_bits / 32, [&](int lane, int at, uint32_t& word) {
+            const int source = source_of(lane);
+            word =
+                source == nothing ? 0 : original.words(Field::tmem)[index_of(original, {.lane = source, .column = at})];
+          });
       asked.instruction = without_ashift(asked.instruction);
     });
   };
@@ -426,12 +459,46 @@ Question rows_of_ashift() {
                        from([](int lane) { return std::min(lane + 1, tmem_lanes - 1); })},
                       {"down by one in every 32 lanes, the last becomes the first",
                        from([](int lane) { return lane / 32 * 32 + (lane + 1) % 32; })},
+                      {"down by one in every 32 lanes, the last becomes zero",
+                       from([](int lane) { return lane % 32 == 31 ? nothing : lane + 1; })},
                       {"up by one in every 32 lanes, the first stays",
                        from([](int lane) { return lane % 32 == 0 ? lane : lane - 1; })},
                       {"none", from([](int lane) { return lane; })}}};
 }
 
+/// Calls change(code, row, k) for every element of an A of 16 bits in the shared memory of one CTA; it returns the new
+/// code.
+template <typename Change>
+void change_a(Asked& asked, Change change) {
+  const PlaceMap map(asked.instruction, asked.target, asked.before, Role::a);
+  const std::span<const uint8_t> image = asked.before.bytes(Field::smem);
+  std::vector<uint8_t> bytes(image.begin(), image.end());
+  for (int row = 0; row < map.rows(); ++row) {
+    for (int k = 0; k < map.cols(); ++k) {
+      const auto at = static_cast<size_t>(std::get<SmemRead>(map.place_of(row, k)).place.byte);
+      const uint32_t code = change(bytes[at] | bytes[at + 1] << 8, row, k);
+      bytes[at] = static_cast<uint8_t>(code), bytes[at + 1] = static_cast<uint8_t>(code >> 8);
+    }
+  }
+  const auto size = static_cast<int64_t>(bytes.size());
+  asked.before.set(Field::smem, std::move(bytes), {size});
+}
+
 Question zeroed_column_and_infinity() {
+  // What `source` holds, in the cells of D of zeroed columns.
+  const auto zeroed_from = [](auto source) {
+    return and_then([source](const Asked& asked, State& after) {
+      const auto& mma = std::get<Tcgen05Mma>(asked.instruction);
+      const std::vector<bool> zeroed =
+          zeroed_columns(decode_zero_column_mask(asked.before.number(Field::zero_column_mask)), mma.m, mma.n);
+      const State from = source(asked);
+      const PlaceMap map(asked.instruction, asked.target, asked.before, Role::d);
+      for_cells_of_d(asked, after, [&](uint32_t& word, int row, int col) {
+        if (zeroed[static_cast<size_t>(col)])
+          word = from.words(Field::tmem)[index_of(from, std::get<TmemPlace>(map.place_of(row, col)))];
+      });
+    });
+  };
   return {.name = "infinity and a zeroed column",
           .choice =
               "the zero-column mask covers the columns of D, after the shift, and a zeroed column still makes NaN "
@@ -440,23 +507,22 @@ Question zeroed_column_and_infinity() {
           .targets = blackwell,
           .ask =
               [](const Question& question, Target target, RandomStream& random) {
-                const ZeroColumnMask mask{.non_zero_mask = true, .skip_span = 1, .use_span = 2, .column_shift = 3};
-                return laid_out(question.instruction, target, {.zero_column_mask = encode(mask)}, Distribution::special,
-                                random);
+                // Shifted columns meet the mask alike, whether it goes on behind its part of N or begins again.
+                const ZeroColumnMask mask{.non_zero_mask = true, .skip_span = 1, .use_span = 4, .column_shift = 3};
+                Asked asked = laid_out(question.instruction, target, {.zero_column_mask = encode(mask)},
+                                       Distribution::special, random);
+                // An infinity in every other row.
+                change_a(asked, [](uint32_t code, int row, int k) { return row % 2 == 0 && k == 5 ? 0x7C00u : code; });
+                return asked;
               },
           .answers = {model_answer("infinity times the zero is NaN; the mask counts columns after the shift"),
-                      {"nothing is multiplied there: D is C", and_then([](const Asked& asked, State& after) {
-                         const auto& mma = std::get<Tcgen05Mma>(asked.instruction);
-                         const std::vector<bool> zeroed = zeroed_columns(
-                             decode_zero_column_mask(asked.before.number(Field::zero_column_mask)), mma.m, mma.n);
-                         const State before = asked.before;
-                         const PlaceMap map(asked.instruction, asked.target, before, Role::d);
-                         for_cells_of_d(asked, after, [&](uint32_t& word, int row, int col) {
-                           if (!zeroed[static_cast<size_t>(col)]) return;
-                           word =
-                               before.words(Field::tmem)[index_of(before, std::get<TmemPlace>(map.place_of(row, col)))];
-                         });
+                      {"infinity times the zero is zero", zeroed_from([](const Asked& asked) {
+                         Asked finite = asked;
+                         change_a(finite, [](uint32_t code, int, int) { return (code & 0x7FFF) == 0x7C00 ? 0 : code; });
+                         return executed(finite);
                        })},
+                      {"nothing is multiplied there: D is C, bit for bit",
+                       zeroed_from([](const Asked& asked) { return asked.before; })},
                       {"the mask counts columns before the shift", as_if([](Asked& asked) {
                          ZeroColumnMask mask = decode_zero_column_mask(asked.before.number(Field::zero_column_mask));
                          for (int& start : mask.start_count) start += mask.column_shift;
@@ -469,7 +535,19 @@ Question two_by_two_scales() {
           .choice = "two-by-two scales of B over two CTAs as CUTLASS lays them out",
           .instruction = Tcgen05Mma{.kind = MmaKind::mxf8f6f4, .cta_group = 2, .m = 128, .n = 64},
           .targets = blackwell,
-          .ask = ordinary,
+          .ask =
+              [](const Question& question, Target target, RandomStream& random) {
+                Asked asked = ordinary(question, target, random);
+                // The second 32 columns of B have scales behind the first ones', too, should they be read there; those
+                // of A are one number, wherever they are read.
+                const int of_b = decode_tmem_address(asked.before.word(Field::scale_b_tmem)).column,
+                          of_a = decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column;
+                for_cells(asked.before, of_b + 1, 1, [](int lane, int, uint32_t& word) {
+                  word = static_cast<uint32_t>(124 + lane % 32 % 7) * 0x01010101;
+                });
+                for_cells(asked.before, of_a, 2, [](int, int, uint32_t& word) { word = 127 * 0x01010101; });
+                return asked;
+              },
           .answers = {model_answer("two by two, as CUTLASS lays them out"),
                       {"all columns in all four partitions", as_if([](Asked& asked) {
                          const auto& mma = std::get<Tcgen05Mma>(asked.instruction);
@@ -483,7 +561,9 @@ Question two_by_two_scales() {
                          for (int cta = 0; cta < 2; ++cta) {
                            for (int col = 0; col < mma.n; ++col) {
                              for (int replica = 0; replica < ours.replicas(); ++replica) {
-                               TmemPlace to = ours.place_of(col, 0, replica), from = other.place_of(col, 0, replica);
+                               // A lane of D reads the partition that it is in.
+                               const int partition = col / ours.rows_per_part * ours.replicas() + replica;
+                               TmemPlace to = ours.place_of(col, 0, replica), from = other.place_of(col, 0, partition);
                                to.cta = from.cta = cta;
                                const uint32_t byte =
                                    original.words(Field::tmem)[index_of(original, from)] >> from.bit & 0xFF;
@@ -504,6 +584,11 @@ Question bits_above_scale_addresses() {
       .ask =
           [](const Question& question, Target target, RandomStream& random) {
             Asked asked = ordinary(question, target, random);
+            // Finite scales in byte 2, the same in every partition.
+            const int first = decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column;
+            for_cells(asked.before, first, 4, [&](int lane, int column, uint32_t& word) {
+              word = (word & 0xFF00FFFF) | static_cast<uint32_t>(121 + (lane % 32 + 5 * (column - first)) % 13) << 16;
+            });
             asked.before.set(Field::scale_a_tmem, asked.before.number(Field::scale_a_tmem) | 0x80000000u);
             return asked;
           },
@@ -511,11 +596,38 @@ Question bits_above_scale_addresses() {
                   {"they are the byte of the first scale", as_if_mma([](Tcgen05Mma& mma) { mma.scale_a_id = 2; })}}};
 }
 
+/// D * 2^-s as an f32 that is no longer scaled.
+template <typename Round>
+std::function<State(const Asked&)> as_if_scaled_before(Round round) {
+  return as_if_d([round](Asked& asked) {
+    auto mma = std::get<Tcgen05Mma>(asked.instruction);
+    const Asked original = asked;
+    for_cells_of_d(original, asked.before, [&](uint32_t& word, int, int) {
+      const uint32_t exponent = word >> 23 & 0xFF, fraction = word & 0x7FFFFF;
+      const Exact value{.negative = word >> 31 != 0,
+                        .magnitude = exponent == 0 ? fraction : fraction | 0x800000,
+                        .exponent = static_cast<int>(std::max(exponent, 1u)) - 150 - mma.scale_input_d};
+      word = round(value);
+    });
+    mma.scale_input_d = 0;
+    asked.instruction = mma;
+  });
+}
+
 Question scaled_input_d() {
+  const auto rounded = [](Rounding rounding) {
+    return [rounding](const Exact& value) {
+      return static_cast<uint32_t>(round_to(info(Format::f32), value, rounding, 23));
+    };
+  };
+  const auto flushed = [rounded](const Exact& value) {
+    const uint32_t code = rounded(Rounding::toward_zero)(value);
+    return (code & 0x7F800000) == 0 ? code & 0x80000000 : code;
+  };
   return {.name = "scale-input-d",
           .choice = "scale_input_d: D * 2^-s enters the sum exactly",
           .instruction = Tcgen05Mma{.kind = MmaKind::tf32, .n = 16, .scale_input_d = 15},
-          .targets = blackwell,
+          .targets = with_scaled_d,
           .ask =
               [](const Question& question, Target target, RandomStream& random) {
                 Asked asked = laid_out(question.instruction, target, {}, Distribution::subnormal, random);
@@ -525,23 +637,12 @@ Question scaled_input_d() {
                                [&](uint32_t& word, int, int) { word = random.word() & 0x8FFFFFFF; });
                 return asked;
               },
-          .answers = {model_answer("D * 2^-s enters the sum exactly"),
-                      {"D * 2^-s is truncated to f32 first", as_if_d([](Asked& asked) {
-                         auto mma = std::get<Tcgen05Mma>(asked.instruction);
-                         const Asked original = asked;
-                         for_cells_of_d(original, asked.before, [&](uint32_t& word, int, int) {
-                           const uint32_t exponent = word >> 23 & 0xFF, fraction = word & 0x7FFFFF;
-                           const uint64_t significand = exponent == 0 ? fraction : fraction | 0x800000;
-                           const Exact value{
-                               .negative = word >> 31 != 0,
-                               .magnitude = significand,
-                               .exponent = static_cast<int>(std::max(exponent, 1u)) - 150 - mma.scale_input_d};
-                           word = static_cast<uint32_t>(round_to(info(Format::f32), value, Rounding::toward_zero, 23));
-                         });
-                         mma.scale_input_d = 0;
-                         asked.instruction = mma;
-                       })},
-                      {"D is not scaled", as_if_mma([](Tcgen05Mma& mma) { mma.scale_input_d = 0; })}}};
+          .answers = {
+              model_answer("D * 2^-s enters the sum exactly"),
+              {"D * 2^-s is truncated to f32 first", as_if_scaled_before(rounded(Rounding::toward_zero))},
+              {"D * 2^-s is rounded to the nearest f32 first", as_if_scaled_before(rounded(Rounding::nearest_even))},
+              {"D * 2^-s is truncated to f32 first, and subnormal numbers become zero", as_if_scaled_before(flushed)},
+              {"D is not scaled", as_if_mma([](Tcgen05Mma& mma) { mma.scale_input_d = 0; })}}};
 }
 
 Question padding_below_e2m1() {
@@ -613,8 +714,9 @@ Question lanes_of_shift() {
       const TmemAddress base = decode_tmem_address(asked.before.word(Field::taddr));
       for_cells(after, base.column, shifted_columns, [&](int lane, int column, uint32_t& word) {
         const int source = source_of(lane, base.lane);
-        word = source < 0 ? 0
-                          : asked.before.words(Field::tmem)[index_of(asked.before, {.lane = source, .column = column})];
+        word = source == nothing
+                   ? 0
+                   : asked.before.words(Field::tmem)[index_of(asked.before, {.lane = source, .column = column})];
       });
       return after;
     };
@@ -624,11 +726,17 @@ Question lanes_of_shift() {
           .choice = "only the 32 lanes of the address move, down by one, the last stays",
           .instruction = TmemMove{.kind = MoveKind::shift},
           .targets = blackwell,
-          .ask = random_move,
+          .ask =
+              [](const Question& question, Target target, RandomStream& random) {
+                Asked asked = random_move(question, target, random);
+                // At whole 256 bits: whether another column is legal is another question.
+                asked.before.set(Field::taddr, asked.before.number(Field::taddr) & ~uint64_t{7});
+                return asked;
+              },
           .answers = {
               model_answer("the 32 lanes of the address, down by one, the last stays"),
               {"the 32 lanes of the address, the last becomes zero", from([=](int lane, int base) {
-                 return !is_own(lane, base) ? lane : lane == base + 31 ? -1 : lane + 1;
+                 return !is_own(lane, base) ? lane : lane == base + 31 ? nothing : lane + 1;
                })},
               {"the 32 lanes of the address, the last becomes the first", from([=](int lane, int base) {
                  return !is_own(lane, base) ? lane : lane == base + 31 ? base : lane + 1;
@@ -722,7 +830,12 @@ Question zeros_of_reduction(std::string_view name, ReduceOperation operation) {
       {model_answer("-0 is less than +0"),
        {"they are equal, and the first counts", zero_at(false)},
        {"they are equal, and the last counts", zero_at(true)},
-       {"+0 is what comes out of both",
+       {"+0 is less than -0", with_redval([operation](std::span<const uint32_t> words, uint32_t redval) {
+          const uint32_t preferred = operation == ReduceOperation::min ? 0 : 0x80000000;
+          const bool is_zero = (redval & 0x7FFFFFFF) == 0;
+          return is_zero && std::ranges::find(words, preferred) != words.end() ? preferred : redval;
+        })},
+       {"a zero comes out as +0, whatever its sign",
         with_redval([](std::span<const uint32_t>, uint32_t redval) { return redval == 0x80000000 ? 0 : redval; })}});
 }
 
@@ -744,7 +857,8 @@ std::vector<Question> questions() {
           undefined_metadata("undefined metadata, mma.sp", {}, sparse_warp, hopper),
           undefined_metadata("undefined metadata, mma.sp of other targets", "undefined metadata selects as on an H200",
                              sparse_warp, blackwell | consumer_blackwell | ampere),
-          undefined_metadata_of_tcgen05(),
+          undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp", MmaKind::f8f6f4, 2),
+          undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp of tf32", MmaKind::tf32, 1),
           metadata_of_half_partitions(),
           selectors_above_one(),
           upper_half_of_f16(),
