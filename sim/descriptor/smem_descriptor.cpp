@@ -13,6 +13,8 @@ namespace {
 
 using Unit = DescriptorField::Unit;
 
+constexpr std::string_view lut_k_segment = "lut_k_segment";
+
 constexpr auto fields_sm_90a = std::to_array<DescriptorField>({
     {.bits = {"start_address", 0, 14}, .unit = Unit::bytes_16, .meaning = "first byte of the matrix in shared memory"},
     {.bits = {"leading_dim_byte_offset", 16, 14}, .unit = Unit::bytes_16, .meaning = "LBO"},
@@ -39,12 +41,20 @@ constexpr auto fields_sm_100a = std::to_array<DescriptorField>({
 static_assert(disjoint(fields_sm_100a, 64));
 
 /// The same with one bit more in the addresses: 334848 bytes of shared memory do not fit 14. ISA 9.4 still writes the
-/// encoding of 14 bits, (x & 0x3FFFF) >> 4; its table has 15.
+/// encoding of 14 bits, (x & 0x3FFFF) >> 4; its table has 15. Bit 53 is new.
 constexpr auto fields_sm_107a = [] {
-  auto fields = fields_sm_100a;
-  for (DescriptorField& field : fields) {
+  std::array<DescriptorField, fields_sm_100a.size() + 1> fields{};
+  auto next = fields.begin();
+  for (DescriptorField field : fields_sm_100a) {
     if (field.bits.name == "start_address" || field.bits.name == "leading_dim_byte_offset") ++field.bits.width_bits;
     if (field.bits.name == "leading_dim_mode") field.meaning = "0 byte offset, 1 absolute address";
+    if (field.bits.name == "fixed_0") {
+      *next++ = {.bits = {lut_k_segment, 53, 1},
+                 .meaning = ".decompress::lut::b: 0 the first, 1 the second 24 bytes of 48; else 0",
+                 .fixed = 0};
+      ++field.bits.low_bit, --field.bits.width_bits;
+    }
+    *next++ = field;
   }
   return fields;
 }();
@@ -190,7 +200,9 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
            .seen = fmt::format("{:#b}", extract(descriptor.reserved, field.bits)),
            .expected = fmt::format("{:#b}", expected),
            .fix = expected == 1 ? "a descriptor made for sm_90a lacks these bits"
-                                : "eight zeros: Table 40's 0xb00000000 is a misprint of 0b00000000",
+                  : field.bits.name == lut_k_segment
+                      ? ".decompress::lut::b alone has it, which bitmma decodes and does not execute"
+                      : "zeros: Table 40's 0xb00000000 is a misprint of 0b00000000",
            .source = source});
     }
   }

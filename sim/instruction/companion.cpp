@@ -20,6 +20,14 @@ constexpr TargetSet wgmma_targets{sm_90a},
 using Last = CompanionInfo::Last;
 constexpr int64_t most_columns = 576;  // of sm_107a, where they are allocated exclusively
 
+constexpr std::string_view
+    lut = "decompress::lut::b",
+    lut_source = "PTX ISA 9.4, 9.7.18.10.8 and Table 49",
+    lut_does =
+        "D = A * B + D with K = 64, where an element of B is an index of 3 bits: it picks one of "
+        "the eight e4m3 that a table in Tensor Memory has for every 8 columns of B; bitmma does "
+        "not execute it: where the tables lie stands in figures alone";
+
 // In `does`, {xN} is the number of a qualifier .xN, {last} the last operand.
 // clang-format off
 constexpr auto rows = std::to_array<CompanionInfo>({
@@ -111,6 +119,21 @@ constexpr auto rows = std::to_array<CompanionInfo>({
      .operands = "data, mdata, cdata", .least_operands = 3, .most_operands = 3, .targets = rubin_alone, .ptx = {9, 4},
      .does = "puts the elements of registers back to where their indices say, and 0 between them; bitmma does not execute it",
      .source = "PTX ISA 9.4, spdecompress", .example = "spdecompress.sp::2:4.x1.b16.b2 {r2, r3}, {r0}, {r1};"},
+    {.name = "tcgen05.mma", .word = lut,
+     .qualifiers = "cta_group::1|cta_group::2 kind::f8f6f4 decompress::lut::b collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard? collector::b::fill|collector::b::use|collector::b::lastuse|collector::b::discard?",
+     .operands = "[d], a-desc or [a], b-desc, [table], idesc, {disable-output-lane,} enable-input-d",
+     .least_operands = 6, .most_operands = 7, .targets = rubin, .ptx = {9, 4}, .does = lut_does, .source = lut_source,
+     .example = "tcgen05.mma.cta_group::1.kind::f8f6f4.decompress::lut::b [r0], rd0, rd1, [r1], r2, 1;"},
+    {.name = "tcgen05.mma", .word = lut,
+     .qualifiers = "cta_group::1|cta_group::2 kind::mxf8f6f4 block_scale block32? decompress::lut::b collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard? collector::b::fill|collector::b::use|collector::b::lastuse|collector::b::discard?",
+     .operands = "[d], a-desc or [a], b-desc, [table], idesc, [scale-A], [scale-B], enable-input-d",
+     .least_operands = 8, .most_operands = 8, .targets = rubin, .ptx = {9, 4}, .does = lut_does, .source = lut_source,
+     .example = "tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale.decompress::lut::b.block32.collector::b::fill [r0], rd0, rd1, [r1], r2, [r3], [r4], 1;"},
+    {.name = "tcgen05.mma", .word = lut,
+     .qualifiers = "cta_group::1|cta_group::2 kind::mxf8f6f4 block_scale scale_vec::1X decompress::lut::b collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard? collector::b::fill|collector::b::use|collector::b::lastuse|collector::b::discard?",
+     .operands = "[d], a-desc or [a], b-desc, [table], idesc, [scale-A], [scale-B], enable-input-d",
+     .least_operands = 8, .most_operands = 8, .targets = rubin_alone, .ptx = {9, 4}, .does = lut_does, .source = lut_source,
+     .example = "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X.decompress::lut::b [r0], rd0, rd1, [r1], r2, [r3], [r4], 1;"},
     {.name = "ldmatrix", .qualifiers = "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16", .operands = "r, [p]",
      .least_operands = 2, .most_operands = 2, .targets = TargetSet::from(sm_75),
      .does = "shared memory -> registers of a warp: {xN} of 8 x 8 elements of 16 bits, a register of each thread for each; thread 8 j + i gives the address of row i of matrix j. bitmma layout ldmatrix shows which element goes where",
@@ -144,7 +167,9 @@ std::vector<std::string_view> split(std::string_view text, char at) {
 }
 
 bool has_name(const CompanionInfo& row, std::string_view mnemonic) {
-  return mnemonic.starts_with(row.name) && (mnemonic.size() == row.name.size() || mnemonic[row.name.size()] == '.');
+  if (!mnemonic.starts_with(row.name) || (mnemonic.size() != row.name.size() && mnemonic[row.name.size()] != '.'))
+    return false;
+  return row.word.empty() || std::ranges::count(split(mnemonic, '.'), row.word) != 0;
 }
 
 /// ".x1, .x2 or .x4".

@@ -32,7 +32,7 @@ const Grammar& find_grammar(std::string_view mnemonic) {
                                        &syntax::tcgen05_grammar};
   if (const CompanionInfo* row = find_companion(mnemonic)) {
     throw Error({.field = "instruction",
-                 .seen = std::string(row->name),
+                 .seen = row->word.empty() ? std::string(row->name) : fmt::format("{} with .{}", row->name, row->word),
                  .expected = "one that bitmma executes",
                  .fix = "bitmma decode says what it does",
                  .source = std::string(row->source)});

@@ -13,7 +13,7 @@ TEST_CASE("the instructions around matrix instructions: every example reads as i
   int examples = 0;
   for (const CompanionInfo& row : companions()) {
     INFO(row.name << " " << row.example);
-    CHECK(find_companion(row.name) != nullptr);
+    CHECK(find_companion(row.word.empty() ? std::string(row.name) : fmt::format("{}.{}", row.name, row.word)));
     CHECK(row.least_operands <= row.most_operands);
     CHECK((row.does.size() > 10 && !row.targets.empty() && !row.source.empty()));
     if (row.example.empty()) continue;
@@ -53,6 +53,11 @@ TEST_CASE("what is wrong with them is said by name") {
            {"tcgen05.ld.spcompress.sync.aligned.32x32b.x4.max.NaN.sp::2:4.f32.b2", "qualifier = .NaN"},
            {"spcompress.sp::2:4.x1.b32.b2", "qualifier = .b32"},
            {"spdecompress.sp::8:16.x1.b8.b4", "qualifier = .sp::8:16"},
+           {"tcgen05.mma.ws.cta_group::1.kind::f8f6f4.decompress::lut::b", "qualifier = .ws"},
+           {"tcgen05.mma.sp.cta_group::1.kind::f8f6f4.decompress::lut::b", "qualifier = .sp"},
+           {"tcgen05.mma.cta_group::1.kind::f16.decompress::lut::b", "qualifier = .kind::f16"},
+           {"tcgen05.mma.cta_group::1.kind::f8f6f4.decompress::lut::b.ashift", "qualifier = .ashift"},
+           {"tcgen05.mma.cta_group::1.kind::f8f6f4.decompress::lut::b [d], a, b, i, 1", "operands = 5: legal is 6"},
            {"tcgen05.alloc.cta_group::3.sync.aligned.b32 [d], 32", "qualifier = .cta_group::3"},
            {"tcgen05.alloc.sync.aligned.b32 [d], 32", "qualifier = (nothing): legal is .cta_group::1 or .cta_group::2"},
            {"tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1", "operands = 1: legal is 2: taddr, nCols"},
@@ -95,7 +100,7 @@ TEST_CASE("what came with PTX 9.4 says so, where it exists, and that nothing exe
   CHECK(fields(commit + "sync_restrict::shared::read::mma::a.b64", Target::sm_107f).empty());
   int of_9_4 = 0;
   for (const CompanionInfo& row : companions()) of_9_4 += row.ptx == PtxVersion{9, 4};
-  CHECK(of_9_4 == 8);
+  CHECK(of_9_4 == 11);
   for (const char* name : {"tcgen05.ld.spcompress", "tcgen05.ld.red.spcompress", "spcompress", "spdecompress"}) {
     INFO(name);
     const CompanionInfo* row = find_companion(name);
@@ -106,6 +111,25 @@ TEST_CASE("what came with PTX 9.4 says so, where it exists, and that nothing exe
                       ContainsSubstring(fmt::format("instruction = {}: legal is one that bitmma executes", name)) &&
                           ContainsSubstring("PTX ISA 9.4"));
   }
+}
+
+TEST_CASE("a tcgen05.mma that unpacks B by tables is read, with collectors and sizes in any order, and not executed") {
+  const std::string kind = "tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale",
+                    operands = " [d], [a], b, [t], i, [x], [y], p;";
+  for (const char* rest :
+       {".decompress::lut::b", ".block32.decompress::lut::b", ".collector::b::use.decompress::lut::b.block32",
+        ".decompress::lut::b.collector::a::lastuse.collector::b::fill"}) {
+    INFO(rest);
+    const Companion one = parse_companion(kind + rest + operands);
+    CHECK(one.info->targets == TargetSet{Target::sm_107a, Target::sm_107f});
+    CHECK_THAT(meaning_of(one), ContainsSubstring("an index of 3 bits"));
+  }
+  CHECK(parse_companion(kind + ".scale_vec::1X.decompress::lut::b" + operands).info->targets ==
+        TargetSet{Target::sm_107a});
+  CHECK_THROWS_WITH(
+      parse_instruction("tcgen05.mma.cta_group::1.kind::f8f6f4.decompress::lut::b"),
+      ContainsSubstring("instruction = tcgen05.mma with .decompress::lut::b: legal is one that bitmma executes"));
+  CHECK_NOTHROW(parse_instruction("tcgen05.mma.cta_group::1.kind::f8f6f4"));
 }
 
 TEST_CASE("ptxas takes every example on the targets of its row and on no other") {

@@ -1,5 +1,6 @@
 // The instructions that stand around matrix instructions: they allocate, order, wait and move, and compute nothing.
-// Rows say how each is written, what it does and what it orders; nothing here is simulated.
+// Rows say how each is written, what it does and what it orders; nothing here is simulated. The forms of tcgen05.mma
+// that bitmma does not execute have rows here, too.
 //
 //   wgmma.fence.sync.aligned;   wgmma.commit_group.sync.aligned;   wgmma.wait_group.sync.aligned 0;
 //   tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [dst], 32;
@@ -21,6 +22,7 @@ namespace bitmma {
 
 struct CompanionInfo {
   std::string_view name = {};  // the first words: "tcgen05.alloc"
+  std::string_view word = {};  // that stands behind them where the row is meant, if others begin with its name
   /// What stands behind them, in any order: groups between spaces, of each one alternative; '?' after a group that may
   /// be left out.
   std::string_view qualifiers = {};
@@ -39,7 +41,7 @@ struct CompanionInfo {
 /// Every row. No mnemonic fits two.
 std::span<const CompanionInfo> companions();
 
-/// The row whose name the mnemonic begins with, or nullptr.
+/// The row whose name the mnemonic begins with, and whose word it has, or nullptr.
 const CompanionInfo* find_companion(std::string_view mnemonic);
 
 /// A statement of a row, or its mnemonic alone.

@@ -34,11 +34,6 @@ constexpr auto collectors_of_b = std::to_array<Spelling>({
     {.word = "b", .rest = "::lastuse", .value = 3},
     {.word = "b", .rest = "::discard", .value = 4},
 });
-// Read in order to be refused by name.
-constexpr auto decompressions = std::to_array<Spelling>({
-    {.word = {}, .value = 0},
-    {.word = "lut::b", .value = 1},
-});
 
 /// The row of `collectors`.
 constexpr Member collector{
@@ -68,9 +63,6 @@ constexpr Member collector_b{.get = [](const Instruction& i) -> int64_t {
                                        row == 0 ? std::nullopt
                                                 : std::optional(static_cast<CollectorOperation>(row - 1));
                                  }};
-/// There is none in an instruction.
-constexpr Member decompression{.get = [](const Instruction&) -> int64_t { return 0; },
-                               .set = [](Instruction&, int64_t) {}};
 
 bool has_cta_group(const Tcgen05Mma& i) { return i.cta_group == 1 || i.cta_group == 2; }
 bool has_scales(const Tcgen05Mma& i) { return info(i.kind).has_block_scales(); }
@@ -78,7 +70,6 @@ bool has_collector(const Tcgen05Mma& i) {
   return !i.collector || (i.collector->buffer == CollectorBuffer::a) != i.weight_stationary;
 }
 bool is_not_ws(const Tcgen05Mma& i) { return !i.weight_stationary; }
-bool is_decompressed(const Tcgen05Mma&) { return false; }
 bool has_a_desc(const Tcgen05Mma& i) { return i.a_source != OperandSource::tmem; }
 bool has_lane_mask(const Tcgen05Mma& i) { return !i.weight_stationary && !has_scales(i); }
 int64_t lane_mask_registers(const Tcgen05Mma& i) { return int64_t{4} * i.cta_group; }
@@ -108,9 +99,6 @@ constexpr auto parts = std::to_array<Part>({
     {.kind = implied, .word = "block_scale", .when = on<has_scales>, .field = ".block_scale",
      .legal_of = on<block_scale_text>},
     {.kind = choice, .value = member<&Tcgen05Mma::scale_vec>, .spellings = sizes, .when = on<has_scales>},
-    {.kind = choice, .word = "decompress::", .value = decompression, .spellings = decompressions, .allows = on<is_decompressed>,
-     .legal = "absent: PTX ISA 9.4 (9.7.18.10.8) has it on sm_107a and sm_107f, and where its tables lie stands in "
-              "figures alone"},
     {.kind = flag, .word = "ashift", .value = member<&Tcgen05Mma::ashift>},
     {.kind = choice, .word = "collector::", .value = collector, .spellings = collectors,
      .allows = on<has_collector>,
