@@ -1,6 +1,7 @@
 #include "bitmma/hardware/campaign.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/files/compare.hpp"
+#include "bitmma/hardware/ptx_kernel.hpp"
 #include "bitmma/instruction/case.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/place_operands.hpp"
@@ -134,7 +136,8 @@ const std::vector<Instruction>& campaign_mnemonics(Family family, Target target)
   std::vector<Instruction>& found = known[{family, target}];
   if (found.empty()) {
     found = all_instructions(family);
-    std::erase_if(found, [&](const Instruction& one) { return !targets_of(one).contains(target); });
+    std::erase_if(found,
+                  [&](const Instruction& one) { return !targets_of(one).contains(target) || reads_kept_operand(one); });
   }
   if (found.empty())
     throw Error({.field = "family",
@@ -182,7 +185,7 @@ CampaignCase campaign_case(const Instruction& instruction, Target target, uint64
   CampaignCase one{.distribution = distributions[static_cast<size_t>(i) % distributions.size()].id};
   const uint64_t case_index = static_cast<uint64_t>(unit) * unit_streams + static_cast<uint64_t>(i);
   if (!is_mma(instruction)) {
-    const Placement placement{.a = {.swizzle = swizzle_modes[random.below(4)]}};
+    const Placement placement{.a = {.swizzle = swizzle_modes[random.below(4)]}, .aligned_columns = true};
     // Case 0 of a seed of its own: cases of one seed begin at one address.
     one.state = random_case(instruction, target, placement, one.distribution, stream(2).word64(), 0).before;
     return one;
@@ -418,8 +421,16 @@ CampaignReport run_campaign(const CampaignOptions& options, const Executor& exec
   };
   parallel_for(static_cast<size_t>(options.threads), options.threads, run_units);
   report.next_unit = failed.empty() ? units.next() : failed.begin()->first;
-  if (!failed.empty()) throw CampaignError(std::move(failed.begin()->second), std::move(report));
-  return report;
+  if (failed.empty()) return report;
+  // Threads share the context of a device, and an error stays in it: it may be another thread's.
+  std::vector<Violation> wrong = std::move(failed.begin()->second);
+  if (failed.size() > 1) {
+    std::vector<int64_t> units_failed;
+    for (const auto& [unit, reasons] : failed) units_failed.push_back(unit);
+    wrong.front().fix += fmt::format("{}units {} failed together: one of them is the reason, --threads 1 says which",
+                                     wrong.front().fix.empty() ? "" : "; ", fmt::join(units_failed, ", "));
+  }
+  throw CampaignError(std::move(wrong), std::move(report));
 }
 
 }  // namespace bitmma

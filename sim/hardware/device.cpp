@@ -9,6 +9,7 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/hardware/ptx_kernel.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "driver.hpp"
@@ -122,6 +123,12 @@ void require_target(const Gpu& gpu, const Instruction& instruction, Target targe
 std::vector<State> Gpu::run(const Instruction& instruction, Target target, std::span<const State> cases) const {
   require_legal(instruction, target);
   require_target(*this, instruction, target);
+  if (reads_kept_operand(instruction)) {
+    throw Error({.field = "collector",
+                 .seen = print(instruction),
+                 .expected = "fill, discard or none: the kernel has no instruction before it that keeps an operand",
+                 .source = "PTX ISA 9.7.16.10.9.1"});
+  }
   if (cases.empty()) return {};
   KernelShape shape = kernel_shape_of(cases);
   shape.target = target;

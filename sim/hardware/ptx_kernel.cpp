@@ -21,6 +21,14 @@ KernelShape kernel_shape_of(std::span<const State> cases) {
   return shape;
 }
 
+bool reads_kept_operand(const Instruction& instruction) {
+  const std::string mnemonic = print(instruction);
+  const size_t collector = mnemonic.find(".collector::");
+  if (collector == std::string::npos) return false;
+  return mnemonic.find("::use", collector) != std::string::npos ||
+         mnemonic.find("::lastuse", collector) != std::string::npos;
+}
+
 Kernel ptx_kernel(const Instruction& instruction, const KernelShape& shape) {
   const Target target = shape.target.value_or(default_target(instruction));
   const kernels::Request request{

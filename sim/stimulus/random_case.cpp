@@ -44,6 +44,15 @@ int columns_of(const TmemMove& move) {
   return columns + static_cast<int>(move.half_split_offset & 0xFFFF);
 }
 
+/// Columns that a repetition of the shape touches: a power of two.
+int columns_of_one(const TmemMove& move) {
+  if (!move.has_registers()) return move.kind == MoveKind::cp ? move.shape().row_bytes / 4 : shift_columns;
+  TmemMove one = move;
+  one.ldst.num = 1;
+  one.half_split_offset = 0;
+  return columns_of(one);
+}
+
 /// The source of a cp: somewhere inside the swizzle pattern, with or without padding between its rows of eight.
 void set_source(const TmemMove& move, Swizzle swizzle, RandomStream& random, State& state) {
   const CpShape& shape = move.shape();
@@ -66,6 +75,8 @@ void set_source(const TmemMove& move, Swizzle swizzle, RandomStream& random, Sta
 /// that of the seed's first case.
 State random_move_state(const TmemMove& move, const Placement& placement, uint64_t seed, uint64_t case_index) {
   State state = random_state(move, placement.a.swizzle, filler_stream(seed, case_index));
+  if (placement.aligned_columns)
+    state.set(Field::taddr, state.number(Field::taddr) & ~static_cast<uint64_t>(columns_of_one(move) - 1));
   if (move.kind != MoveKind::cp) return state;
   const State first = random_state(move, placement.a.swizzle, filler_stream(seed, 0));
   state.set(Field::s_desc, first.number(Field::s_desc));

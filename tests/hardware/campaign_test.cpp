@@ -295,6 +295,7 @@ TEST_CASE("every family has campaigns: tcgen05.mma of all kinds, block-scaled mm
       INFO(print(first.instruction) << " on " << print(target));
       CHECK(violations_of(first.instruction, target).empty());
       CHECK(first.cases.size() == 12);
+      CHECK_FALSE(reads_kept_operand(first.instruction));
       for (const CampaignCase& one : first.cases) CHECK_NOTHROW(result_of(first.instruction, target, one.state));
       CHECK(campaign_unit(9, number, 1, family, target).cases[11].state == first.cases[11].state);
       if (is_mma(first.instruction)) {
@@ -310,6 +311,39 @@ TEST_CASE("every family has campaigns: tcgen05.mma of all kinds, block-scaled mm
       CHECK(sources.size() == 2);
     }
   }
+}
+
+TEST_CASE("random moves of campaigns begin at whole repetitions of their shape") {
+  for (const auto& [text, columns] :
+       std::vector<std::pair<std::string, uint64_t>>{{"tcgen05.ld.sync.aligned.32x32b.x2.b32", 1},
+                                                     {"tcgen05.ld.sync.aligned.16x64b.x4.b32", 2},
+                                                     {"tcgen05.ld.sync.aligned.16x128b.x2.b32", 4},
+                                                     {"tcgen05.st.sync.aligned.16x256b.x1.b32", 8},
+                                                     {"tcgen05.st.sync.aligned.16x256b.x2.unpack::16b.b32", 16},
+                                                     {"tcgen05.ld.sync.aligned.16x32bx2.x4.b32", 1},
+                                                     {"tcgen05.cp.cta_group::1.128x256b", 8},
+                                                     {"tcgen05.cp.cta_group::1.4x256b", 8},
+                                                     {"tcgen05.cp.cta_group::2.32x128b.warpx4", 4},
+                                                     {"tcgen05.shift.cta_group::1.down", 8}}) {
+    INFO(text);
+    uint64_t bits = 0, any = 0;
+    for (uint64_t i = 0; i < 200; ++i) {
+      const Instruction instruction = parse_instruction(text);
+      const Placement aligned{.a = {.swizzle = Swizzle::none}, .aligned_columns = true};
+      bits |= random_case(instruction, Target::sm_100a, aligned, Distribution::bits, 5, i).before.number(Field::taddr);
+      any |= random_case(instruction, Target::sm_100a, {.a = aligned.a}, Distribution::bits, 5, i)
+                 .before.number(Field::taddr);
+    }
+    CHECK((bits & (columns - 1)) == 0);
+    CHECK((bits & 0xFFFF) != 0);
+    if (columns == 8 && text.find(".cp") == std::string::npos) CHECK((any & 7) == 7);
+  }
+  // What an instruction before must have kept is run by nobody.
+  CHECK(reads_kept_operand(parse_instruction("tcgen05.mma.cta_group::1.kind::f16.collector::a::use")));
+  CHECK(reads_kept_operand(parse_instruction("tcgen05.mma.ws.cta_group::1.kind::f16.collector::b2::lastuse")));
+  CHECK(reads_kept_operand(parse_instruction("tcgen05.mma.cta_group::1.kind::f16.collector::b::use")));
+  CHECK_FALSE(reads_kept_operand(parse_instruction("tcgen05.mma.cta_group::1.kind::f16.collector::a::fill")));
+  CHECK_FALSE(reads_kept_operand(parse_instruction("tcgen05.mma.cta_group::1.kind::f16")));
 }
 
 TEST_CASE("units that nobody asks for are passed over without making them, however many there are") {

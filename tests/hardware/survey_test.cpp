@@ -66,6 +66,7 @@ TEST_CASE("a survey asks about every rule, question and move that a target has, 
     std::set<const AccumulatorModel*> asked;
     for (const SurveyUnit& unit : units) {
       CHECK(violations_of(unit.instruction, target).empty());
+      CHECK_FALSE(reads_kept_operand(unit.instruction));
       CHECK(names.insert(unit.name).second);
       if (unit.ask == SurveyAsk::rule) asked.insert(&model_for(unit.instruction, target));
     }

@@ -98,7 +98,7 @@ TEST_CASE("ptxas assembles the kernels around tcgen05 instructions: each class o
   // The least and the most that a CTA can have.
   for (const int group : {1, 2}) {
     for (const KernelShape& shape :
-         {KernelShape{.image_bytes = 0, .columns = 1}, KernelShape{.image_bytes = 231424, .columns = 512}})
+         {KernelShape{.image_bytes = 0, .columns = 1}, KernelShape{.image_bytes = 231408, .columns = 512}})
       kernels.add(Tcgen05Mma{.cta_group = group}, Target::sm_100a, shape);
   }
   CHECK(kernels.refused() == "");

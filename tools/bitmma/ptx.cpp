@@ -83,7 +83,7 @@ void add_ptx(CLI::App& app, Context& context) {
       ->check(CLI::Range(1, 512))
       ->capture_default_str();
   command->add_option("--image-bytes", flags->image_bytes, "shared-memory image, for mnemonics")
-      ->check(CLI::Range(0, 231424))
+      ->check(CLI::Range(0, 231408))
       ->capture_default_str();
   command->footer(
       "Examples:\n"

@@ -80,6 +80,10 @@ struct Kernel {
 /// The kernel of the instruction, for `shape.target`. Does not check legality, so that ptxas can be asked about it.
 Kernel ptx_kernel(const Instruction& instruction, const KernelShape& shape = {});
 
+/// True of .collector::X::use and ::lastuse: they read an operand that an instruction before has kept, and a kernel has
+/// one instruction. What they read then is undefined (PTX ISA 9.7.16.10.9.1): nothing runs them on hardware.
+bool reads_kept_operand(const Instruction& instruction);
+
 /// The arrays that the kernel's inputs point to, filled from the states; numbers and optional arrays that a state lacks
 /// are 0. Throws Error when a state lacks what the instruction needs, or a buffer is not of the kernel's size.
 std::vector<std::vector<uint8_t>> launch_inputs(const Kernel& kernel, std::span<const State> cases);

@@ -40,6 +40,9 @@ Strides strides_of(const OperandLayout& layout, int element_bits, int rows, int 
 struct Placement {
   OperandLayout a = {}, b = {};
   std::optional<uint64_t> zero_column_mask = {};  // of tcgen05.mma.ws: B begins at its column shift
+  /// Of moves: random addresses are multiples of the columns that a move of one repetition touches. No source says that
+  /// hardware takes others; none says that it does not.
+  bool aligned_columns = false;
 };
 
 /// The instruction with the major-ness of the layouts.

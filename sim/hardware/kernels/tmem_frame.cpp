@@ -164,8 +164,9 @@ std::string check_pair() {
 /// Up to the first instruction.
 std::string head_text(const Kernel& kernel, const Request& request, int columns) {
   const int ctas = kernel.ctas;
-  // What brought the f targets, or later.
-  const PtxVersion version = std::max(request.version, PtxVersion{8, 8});
+  // 8.6 brought tcgen05, 8.8 the block scales whose size is written, or left out, as .block16 and .block32 say it.
+  const bool has_scales = request.mnemonic.find(".block_scale") != std::string::npos;
+  const PtxVersion version = std::max(request.version, has_scales ? PtxVersion{8, 8} : PtxVersion{8, 6});
   std::string text = fmt::format(
                          "// {}\n"
                          "// {} of 128 threads per case; image of {} bytes, {} columns of Tensor Memory\n"
@@ -254,6 +255,7 @@ std::string tmem_kernel_text(const Kernel& kernel, const Request& request, const
   std::string text = head_text(kernel, request, columns) + align_image();
   text += fmt::format(
       "  add.u32 control, base, {};  // mbarrier, then the address that alloc writes\n"
+      "{}"
       "  setp.eq.u32 first_warp, warp, 0;\n"
       "  @!first_warp bra allocated;\n"
       "  add.u32 address, control, 8;\n"
@@ -263,7 +265,7 @@ std::string tmem_kernel_text(const Kernel& kernel, const Request& request, const
       "  @done mbarrier.init.shared::cta.b64 [control], 1;\n"
       "  fence.mbarrier_init.release.cluster;\n"
       "\n",
-      stride, group, columns);
+      stride, ctas == 2 ? barrier(ctas) : "", group, columns);
   text += copy_image("flat_cta", stride);
   text += fmt::format(
       "  fence.proxy.async;  // the instruction reads through the async proxy\n"

@@ -666,8 +666,8 @@ Question padding_below_e2m1() {
 // Moves.
 
 Asked random_move(const Question& question, Target target, RandomStream& random) {
-  const Case one = random_case(question.instruction, target, {.a = {.swizzle = Swizzle::none}}, Distribution::bits,
-                               random.word64(), 0);
+  const Case one = random_case(question.instruction, target, {.a = {.swizzle = Swizzle::none}, .aligned_columns = true},
+                               Distribution::bits, random.word64(), 0);
   return {question.instruction, target, one.before};
 }
 
@@ -726,13 +726,7 @@ Question lanes_of_shift() {
           .choice = "only the 32 lanes of the address move, down by one, the last stays",
           .instruction = TmemMove{.kind = MoveKind::shift},
           .targets = blackwell,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                Asked asked = random_move(question, target, random);
-                // At whole 256 bits: whether another column is legal is another question.
-                asked.before.set(Field::taddr, asked.before.number(Field::taddr) & ~uint64_t{7});
-                return asked;
-              },
+          .ask = random_move,
           .answers = {
               model_answer("the 32 lanes of the address, down by one, the last stays"),
               {"the 32 lanes of the address, the last becomes zero", from([=](int lane, int base) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "../../instruction/family.hpp"
+#include "bitmma/hardware/ptx_kernel.hpp"
 #include "bitmma/hardware/survey.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -146,7 +147,7 @@ std::vector<SurveyUnit> survey_units(Target target) {
       const bool is_hint = text.find(collector) != std::string::npos;
       has_collectors |= is_hint;
       if (is_mma(mnemonic) && !is_hint && text.find(".ashift") == std::string::npos) units.add_rules(form, mnemonic);
-      if (!is_hint || with_collectors) asked_for_bits.push_back(mnemonic);
+      if (!is_hint || (with_collectors && !reads_kept_operand(mnemonic))) asked_for_bits.push_back(mnemonic);
     }
     with_collectors &= !has_collectors;
     // What is all in registers has no places to choose: random cases of the rule say it all.
