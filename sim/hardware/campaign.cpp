@@ -195,7 +195,8 @@ CampaignCase campaign_case(const Instruction& instruction, Target target, uint64
   RandomStream filler = stream(2);
   if (mma.b_source == OperandSource::registers) {
     one.state = place_operands(instruction, {}, operands, filler);
-    if (mma.sparse && i % 8 == 7) use_any_metadata(one.state, filler);
+    // What it selects was measured there alone; a question of a survey asks others.
+    if (mma.sparse && i % 8 == 7 && info(target).adds_as == Target::sm_90a) use_any_metadata(one.state, filler);
     return one;
   }
   const bool hopper = info(target).smem_descriptor == SmemDescriptorVersion::sm_90;

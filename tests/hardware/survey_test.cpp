@@ -7,6 +7,7 @@
 #include <set>
 
 #include "../../sim/hardware/child.hpp"
+#include "../../sim/hardware/survey/cases.hpp"
 #include "../../sim/hardware/survey/questions.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
@@ -363,6 +364,72 @@ TEST_CASE("a report is a file and comes back the same; what was changed in it is
   changed.records.push_back(survey_unit(unit, 7, device_of(), {.most_result_bytes = 1500, .random_outputs = 2000}));
   CHECK_FALSE(changed.records[0].settled);
   CHECK(finding_of(changed, unit).verdict == SurveyVerdict::undecided);
+  // Whatever it says of itself.
+  changed.records[0].settled = true;
+  CHECK(finding_of(changed, unit).verdict == SurveyVerdict::undecided);
+}
+
+namespace {
+/// The record without its cases from the `count`th on, as if the search had ended there.
+void cut(SurveyReport& report, const SurveyUnit& unit, size_t count) {
+  SurveyRecord& record = report.records[0];
+  const size_t bytes = record.results.size() / record.cases.size();
+  record.cases.resize(count);
+  record.results.resize(count * bytes);
+  survey::Hash inputs;
+  for (size_t i = 0; i < count; ++i) {
+    inputs.add(survey::rule_state(unit, operands_of(unit.instruction, unit.target, record.cases[i]), report.seed, i));
+  }
+  record.inputs_hash = inputs.value();
+}
+}  // namespace
+
+TEST_CASE("a report that leaves out what tells rules apart decides nothing, and its claims promote nothing") {
+  const SurveyUnit unit = unit_named(Target::sm_80, "rule: mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32");
+  SurveyReport report = report_of(unit.target);
+  report.records.push_back(survey_unit(unit, report.seed, device_of(), {.random_outputs = 2000}));
+  const SurveyFinding whole = finding_of(report, unit), compared = finding_of(report, unit, false);
+  CHECK((whole.verdict == SurveyVerdict::confirmed && whole.searched));
+  CHECK((compared.verdict == SurveyVerdict::confirmed && !compared.searched));
+  for (const std::string& detail : compared.details) CHECK_FALSE(detail.starts_with("open: "));
+  REQUIRE(report.records[0].cases.size() > 40);
+  const size_t first = RuleSearch(unit.instruction, unit.target, report.seed).first_cases().size();
+  SurveyReport shorter = report;
+  cut(shorter, unit, first);
+  SurveyFinding finding = finding_of(shorter, unit);
+  INFO(joined(finding.details));
+  CHECK(finding.verdict == SurveyVerdict::undecided);
+  CHECK_THAT(joined(finding.details), Catch::Contains("other cases would tell the rules that are left apart"));
+  cut(shorter, unit, 1);
+  finding = finding_of(shorter, unit);
+  CHECK((finding.verdict == SurveyVerdict::undecided && !finding.searched));
+  CHECK_THAT(joined(finding.details), Catch::Contains("cases are missing that every search begins with"));
+  // What differs in random cases is news whatever the search says.
+  shorter.records[0].random_hash ^= 1;
+  CHECK(finding_of(shorter, unit).verdict == SurveyVerdict::unknown);
+  // Random cases that another version made say nothing about a GPU; old reports do not tell.
+  *report.records[0].random_inputs_hash ^= 1;
+  CHECK(finding_of(report, unit).verdict == SurveyVerdict::unreadable);
+  report.records[0].random_inputs_hash.reset();
+  CHECK(finding_of(report, unit).verdict == SurveyVerdict::confirmed);
+  report.records.push_back(report.records[0]);
+  CHECK_THROWS_WITH(read_survey(to_file(report)),
+                    Catch::Contains("records[1].unit") && Catch::Contains("one record a unit"));
+}
+
+TEST_CASE("integers that a device clamps where the instruction wraps are named") {
+  const SurveyUnit unit = unit_named(Target::sm_80, "rule: mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32");
+  const Executor clamping = [](const Instruction& instruction, Target target, std::span<const State> cases) {
+    std::vector<State> after(cases.begin(), cases.end());
+    auto other = std::get<MmaSync>(instruction);
+    other.saturate = true;
+    for (State& state : after) execute(other, target, state);
+    return after;
+  };
+  const SurveyFinding finding = asked(unit, clamping);
+  CHECK(finding.verdict == SurveyVerdict::refuted);
+  CHECK_THAT(joined(finding.details),
+             Catch::Contains("sums beyond 32 bits: the row says wrap, the results say are clamped once"));
 }
 
 TEST_CASE("files that are no reports are refused with the place that is wrong") {
@@ -508,7 +575,7 @@ TEST_CASE("what a survey confirms becomes a patch of the table of surveyed rows,
   for (const SurveyUnit& unit : survey_units(report.target)) {
     SurveyFinding& finding = findings.emplace_back();
     finding.unit = unit.name, finding.ask = unit.ask, finding.verdict = SurveyVerdict::confirmed;
-    finding.outputs = 100;
+    finding.outputs = 100, finding.searched = unit.ask == SurveyAsk::rule;
     if (is_mma(unit.instruction)) finding.row = model_for(unit.instruction, unit.target);
     if (unit.name == "question: lanes of tcgen05.shift")
       finding.choice = "only the 32 lanes of the address move, down by one, the last stays";
@@ -529,6 +596,9 @@ TEST_CASE("what a survey confirms becomes a patch of the table of surveyed rows,
   CHECK(all.rules.size() > 8);
   // One unit that was not run keeps its row back.
   findings.front().verdict = SurveyVerdict::not_run;
+  CHECK(confirmed_by(report, findings).rules.size() == all.rules.size() - 1);
+  // So does one whose rule was only compared.
+  findings.front().verdict = SurveyVerdict::confirmed, findings.front().searched = false;
   CHECK(confirmed_by(report, findings).rules.size() == all.rules.size() - 1);
   const test::TemporaryFolder folder;
   test::write_text(folder.path("p.patch"), patch_of(all));

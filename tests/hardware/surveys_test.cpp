@@ -75,8 +75,8 @@ bool is_named(const std::vector<std::string>& details, std::string_view fact) {
                              [&](const std::string& one) { return one.starts_with(fmt::format("{}: the row", fact)); });
 }
 bool is_open(const std::vector<std::string>& details, std::string_view fact) {
-  return std::ranges::any_of(details,
-                             [&](const std::string& one) { return one.starts_with(fmt::format("open: {} ", fact)); });
+  return std::ranges::any_of(
+      details, [&](const std::string& one) { return one.find(fmt::format("open: {} ", fact)) != one.npos; });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "bitmma/core/text.hpp"
+#include "bitmma/instruction/evidence.hpp"
 #include "flags.hpp"
 #include "json_list.hpp"
 #include "output.hpp"
@@ -117,6 +118,7 @@ Json survey_json(const ReadReport& read) {
 void print_contradictions(const Context& context, const std::vector<ReadReport>& reads) {
   std::map<std::pair<Target, std::string>, std::map<std::string, std::string>> found;
   for (const ReadReport& read : reads) {
+    if (read.report.is_rehearsal()) continue;
     for (const SurveyFinding& one : read.findings) {
       if (one.verdict == SurveyVerdict::confirmed || one.verdict == SurveyVerdict::refuted)
         found[{read.report.target, one.unit}][one.found].append(fmt::format(" {}", read.report.gpu));
@@ -127,6 +129,16 @@ void print_contradictions(const Context& context, const std::vector<ReadReport>&
     context.terminal.out << fmt::format("\nGPUs differ: {}\n", unit.second);
     for (const auto& [answer, gpus] : answers) context.terminal.out << fmt::format("   {}: {}\n", gpus, answer);
   }
+}
+
+/// True where the finding is about the choice, or about an instruction that shows it.
+bool concerns(const ReadReport& read, const SurveyFinding& finding, const std::string& choice) {
+  if (finding.choice == choice) return true;
+  const std::vector<SurveyUnit> units = survey_units(read.report.target);
+  const auto unit = std::ranges::find(units, finding.unit, &SurveyUnit::name);
+  if (unit == units.end()) return false;
+  const std::vector<Choice> shown = choices_of(unit->instruction, unit->target);
+  return std::ranges::find(shown, choice, &Choice::what) != shown.end();
 }
 
 /// What some report confirms and none of a GPU that adds alike contradicts, each once.
@@ -148,10 +160,11 @@ Surveyed confirmed_by_all(const std::vector<ReadReport>& reads) {
         [](const SurveyedChoice& a, const SurveyedChoice& b) { return a.target == b.target && a.what == b.what; });
   }
   for (const ReadReport& read : reads) {
+    if (read.report.is_rehearsal()) continue;
     for (const SurveyFinding& one : read.findings) {
       if (one.verdict != SurveyVerdict::refuted && one.verdict != SurveyVerdict::unknown) continue;
       std::erase_if(all.choices, [&](const SurveyedChoice& row) {
-        return row.what == one.choice && alike(row.target, read.report.target);
+        return alike(row.target, read.report.target) && concerns(read, one, row.what);
       });
       std::erase_if(all.rules, [&](const SurveyedRule& row) {
         return one.row && alike(row.target, read.report.target) && names(row, *one.row);
@@ -176,7 +189,9 @@ void run_survey_verb(Context& context, const SurveyFlags& flags) {
       continue;
     }
     ProgressLine progress(context, path, static_cast<int64_t>(survey_units(read.report.target).size()));
-    read.findings = findings_of(read.report, !flags.quick, flags.threads, [&](int64_t done) { progress.update(done); });
+    // Nothing becomes measured by what a report says of its own search.
+    const bool search = !flags.quick || flags.patch;
+    read.findings = findings_of(read.report, search, flags.threads, [&](int64_t done) { progress.update(done); });
     reads.push_back(std::move(read));
   }
   std::ostream& out = context.terminal.out;
@@ -216,7 +231,8 @@ void add_survey(CLI::App& app, Context& context) {
   const auto flags = std::make_shared<SurveyFlags>();
   command->add_option("files", flags->files, "reports, and folders of them")->required();
   command->add_flag("--all", flags->all, "every unit, also those that are confirmed");
-  command->add_flag("--quick", flags->quick, "compare results, but do not search for the rules again");
+  command->add_flag("--quick", flags->quick,
+                    "compare results, but do not search for the rules again; --patch always does");
   command->add_flag("--patch", flags->patch, "what would become measured, as a patch of this project's data");
   command->add_flag("--json", flags->json, "everything as JSON");
   add_threads(*command, flags->threads);

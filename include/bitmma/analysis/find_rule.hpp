@@ -71,6 +71,9 @@ struct FoundRule {
   std::optional<AccumulatorModel> nearest = {};
   int64_t nearest_mismatches = 0;
   int terms = 0;  // of one output: the stored columns of A
+  /// What no model can say and all results do, against the instruction: "sums beyond 32 bits: the row says are clamped
+  /// once, the results say wrap". Then no rule is found, and yet nothing is unknown.
+  std::vector<std::string> contradictions = {};
 
   static constexpr int max_survivors = 512;
 };
@@ -92,6 +95,11 @@ class RuleSearch {
   void observe(std::span<const RuleObservation> observations);
   /// True when nothing is left, or what is left could not be told apart by the cases of several rounds.
   bool settled() const;
+  /// Of a search that only observed what another one had asked for: true when hardly any fresh case tells apart what is
+  /// left, whatever is said of that search.
+  bool is_exhausted() const;
+  /// The cases that every search of the instruction and seed begins with.
+  const std::vector<RuleCase>& first_cases() const;
   FoundRule result() const;
 
  private:

@@ -73,7 +73,8 @@ struct SurveyRecord {
   int64_t random_unit = 0, random_outputs = 0;                           // 0: none were run
   int64_t random_cases = 0, random_compared = 0, random_mismatches = 0;  // outputs, against the model of the day
   uint64_t random_hash = 0;                                              // of all results
-  std::optional<int64_t> first_mismatch = {};                            // a case
+  std::optional<uint64_t> random_inputs_hash = {};  // of every state before; surveys of 0.1.0 before 2026-11-23 lack it
+  std::optional<int64_t> first_mismatch = {};       // a case
   std::vector<uint8_t> first_mismatch_results = {};
 };
 
@@ -132,14 +133,15 @@ struct SurveyFinding {
   Evidence evidence = Evidence::model_choice;  // of this version, before the report
   std::optional<AccumulatorModel> row = {};    // of this version, for a rule
   std::string choice = {};                     // of a question: the text of the Choice that it settles
+  bool searched = false;                       // of a rule: found again from the results, and not only compared
 };
 
 /// Computes everything again, the search for the rule included where `search` asks for it or the row does not give
-/// every bit; else the facts are those of the record. `row` replaces this version's row of arithmetic in all that is
-/// compared: a row that is deliberately wrong must be found out.
+/// every bit; else the facts are what the record says, and called so. `row` replaces this version's row of arithmetic
+/// in all that is compared: a row that is deliberately wrong must be found out.
 SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, bool search = true,
                          const AccumulatorModel* row = nullptr);
-/// What would become measured: rows of which every unit was run and confirmed, rules and bits, with random cases, and
+/// What would become measured: rows of which every unit was run, searched again and confirmed, with random cases, and
 /// choices that were settled in the model's favour. Nothing of a rehearsal.
 Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFinding>& findings);
 /// All units of the report's target, those without a record as not run.

@@ -27,9 +27,12 @@ namespace {
 
 constexpr int outputs_per_case = 128;  // that every hypothesis meets; the best meet all
 constexpr int quiet_rounds = 3;        // without a case that tells the survivors apart: then they stay open
-constexpr int drawn_cases = 48;        // a round
-constexpr int compared_rules = 64;     // of the survivors, for which cases are drawn
-constexpr size_t most_fallen = 24;     // that are kept for the nearest rule
+constexpr int seldom = 24;             // what one of so many fresh cases would tell, three rounds may have missed
+constexpr int drawn_cases_of_round = 48;
+constexpr int compared_rules = 64;  // of the survivors, for which cases are drawn
+constexpr size_t most_fallen = 24;  // that are kept for the nearest rule
+
+constexpr std::string_view sums_beyond = "sums beyond 32 bits", bits_that_count = "bits that count";
 
 /// A fused sum with what is left open of it.
 struct Candidate {
@@ -102,6 +105,8 @@ class RuleSearch::Search {
   std::vector<RuleCase> next_cases(int count);
   void observe(std::span<const RuleObservation> observations);
   bool settled() const { return is_settled_; }
+  bool is_exhausted() const;
+  const std::vector<RuleCase>& first_cases() const { return first_cases_; }
   FoundRule result();
 
  private:
@@ -132,7 +137,10 @@ class RuleSearch::Search {
   bool any_left() const { return !candidates_.empty() || !others_.empty(); }
   std::vector<AccumulatorModel> compared() const;
   int separation(const RuleCase& one, std::span<const AccumulatorModel> models) const;
+  std::vector<RuleCase> drawn_cases(uint64_t first) const;
+  std::vector<int> separations(std::span<const RuleCase> cases) const;
   void draw_cases();
+  std::vector<std::string> contradictions() const;
   std::vector<RuleFact> facts(const AccumulatorModel& own) const;
   AccumulatorModel with_best_floor(AccumulatorModel model) const;
   int64_t misses_of(const AccumulatorModel& model) const;
@@ -150,7 +158,7 @@ class RuleSearch::Search {
   std::vector<Candidate> candidates_;
   std::vector<AccumulatorModel> fallen_;  // that came furthest
   std::vector<RuleCase> planned_;         // that nobody was told yet
-  size_t first_cases_ = 0;                // of the plan, before anything is eliminated
+  std::vector<RuleCase> first_cases_;     // of the plan, before anything is eliminated
   bool is_sieved_ = false, is_settled_ = false;
   int rounds_ = 0, quiet_rounds_ = 0;
   uint64_t drawn_ = 1000;  // the index of the next case that is drawn
@@ -165,7 +173,7 @@ void RuleSearch::Search::plan_first_cases() {
     for (const uint64_t index : {0u, 1u})
       planned_.push_back({.distribution = row.id, .seed = seed_, .case_index = index});
   }
-  first_cases_ = planned_.size();
+  first_cases_ = planned_;
 }
 
 std::vector<RuleCase> RuleSearch::Search::next_cases(int count) {
@@ -249,7 +257,7 @@ void RuleSearch::Search::observe(std::span<const RuleObservation> observations) 
   });
   if (!is_fused()) {
     is_sieved_ = true;
-  } else if (!is_sieved_ && cases_.size() >= first_cases_) {
+  } else if (!is_sieved_ && cases_.size() >= first_cases_.size()) {
     sieve_all();
   } else if (is_sieved_ && !candidates_.empty()) {
     std::vector<AnsweredOutput> outputs;
@@ -260,7 +268,7 @@ void RuleSearch::Search::observe(std::span<const RuleObservation> observations) 
     sieve(outputs);
     check_whole_matrices(first);
   }
-  if (is_sieved_ && cases_.size() >= first_cases_ && !any_left()) is_settled_ = true;
+  if (is_sieved_ && cases_.size() >= first_cases_.size() && !any_left()) is_settled_ = true;
 }
 
 /// The grid meets outputs without a floor in question; what is left meets all.
@@ -476,6 +484,34 @@ int RuleSearch::Search::separation(const RuleCase& one, std::span<const Accumula
   return most;
 }
 
+std::vector<RuleCase> RuleSearch::Search::drawn_cases(uint64_t first) const {
+  std::vector<RuleCase> drawn;
+  // A few rows show less than all.
+  const int draws = observed_rows_ > 0 && observed_rows_ < mma_.m ? 5 * drawn_cases_of_round : drawn_cases_of_round;
+  for (int i = 0; i < draws; ++i) {
+    const uint64_t index = first + static_cast<uint64_t>(i);
+    RuleCase one{.seed = seed_, .case_index = index};
+    if (i % 3 == 1) one.case_index = index * probe_kinds + (i % 2 == 0 ? ties_probe : floor_probe);
+    if (i % 3 == 2) one.distribution = distributions[index / 3 % distributions.size()].id;
+    drawn.push_back(one);
+  }
+  return drawn;
+}
+
+std::vector<int> RuleSearch::Search::separations(std::span<const RuleCase> cases) const {
+  const std::vector<AccumulatorModel> models = compared();
+  std::vector<int> separated(cases.size());
+  parallel_for(cases.size(), threads_, [&](size_t i) { separated[i] = separation(cases[i], models); });
+  return separated;
+}
+
+bool RuleSearch::Search::is_exhausted() const {
+  if (!any_left()) return true;
+  constexpr uint64_t fresh = uint64_t{1} << 40;  // that no search reaches
+  const std::vector<int> separated = separations(drawn_cases(fresh));
+  return std::ranges::count_if(separated, [](int answers) { return answers > 1; }) * seldom <= std::ssize(separated);
+}
+
 /// A round: of many cases those that tell the survivors apart; where none does, a few to try the rule itself.
 void RuleSearch::Search::draw_cases() {
   if (!is_sieved_ && is_fused()) sieve_all();
@@ -484,18 +520,9 @@ void RuleSearch::Search::draw_cases() {
     return;
   }
   constexpr size_t cases_of_round = 8, cases_of_quiet_round = 4;
-  const std::vector<AccumulatorModel> models = compared();
-  std::vector<RuleCase> drawn;
-  // A few rows show less than all.
-  const int draws = observed_rows_ > 0 && observed_rows_ < mma_.m ? 5 * drawn_cases : drawn_cases;
-  for (int i = 0; i < draws; ++i, ++drawn_) {
-    RuleCase one{.seed = seed_, .case_index = drawn_};
-    if (i % 3 == 1) one.case_index = drawn_ * probe_kinds + (i % 2 == 0 ? ties_probe : floor_probe);
-    if (i % 3 == 2) one.distribution = distributions[drawn_ / 3 % distributions.size()].id;
-    drawn.push_back(one);
-  }
-  std::vector<int> separated(drawn.size());
-  parallel_for(drawn.size(), threads_, [&](size_t i) { separated[i] = separation(drawn[i], models); });
+  const std::vector<RuleCase> drawn = drawn_cases(drawn_);
+  drawn_ += drawn.size();
+  const std::vector<int> separated = separations(drawn);
   std::vector<size_t> order(drawn.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, std::greater{}, [&](size_t i) { return separated[i]; });
@@ -532,7 +559,7 @@ std::vector<RuleFact> RuleSearch::Search::facts(const AccumulatorModel& own) con
   for (const FactValue& fact : facts_of(own, terms))
     found.push_back({.name = std::string(fact.name), .value = fact.text, .open = values.without(fact)});
   if (mma_.d != Format::s32) return found;
-  RuleFact overflow{.name = "sums beyond 32 bits"}, bits{.name = "bits that count"};
+  RuleFact overflow{.name = std::string(sums_beyond)}, bits{.name = std::string(bits_that_count)};
   const auto add_value = [](RuleFact& fact, const std::string& value) {
     if (fact.value.empty()) fact.value = value;
     else if (fact.value != value && std::ranges::find(fact.open, value) == fact.open.end()) fact.open.push_back(value);
@@ -551,6 +578,24 @@ std::vector<RuleFact> RuleSearch::Search::facts(const AccumulatorModel& own) con
   found.push_back(overflow);
   if (mma_.a == Format::b1) found.push_back(bits);
   return found;
+}
+
+/// Of integers and bits: what the rules that are left do and the instruction does not say.
+std::vector<std::string> RuleSearch::Search::contradictions() const {
+  std::vector<std::string> lines;
+  const bool has_model = std::ranges::any_of(others_, [](const OtherRule& rule) { return rule.is_model(); });
+  if (mma_.d != Format::s32 || others_.empty() || has_model || cases_.empty()) return lines;
+  const auto add = [&](std::string_view name, std::string_view told) {
+    for (const RuleFact& fact : facts(others_.front().model)) {
+      if (fact.name != name || fact.value == told || std::ranges::find(fact.open, told) != fact.open.end()) continue;
+      std::string results = fact.value;
+      for (const std::string& open : fact.open) results += " or " + open;
+      lines.push_back(fmt::format("{}: the row says {}, the results say {}", name, told, results));
+    }
+  };
+  add(sums_beyond, mma_.saturate ? "are clamped once" : "wrap");
+  add(bits_that_count, mma_.bit_operation == BitOperation::xor_popc ? "those that differ" : "those that both have");
+  return lines;
 }
 
 /// Outputs of all cases that the model does not give.
@@ -608,6 +653,7 @@ FoundRule RuleSearch::Search::result() {
     found.facts = facts(*found.rule);
     return found;
   }
+  found.contradictions = contradictions();
   std::vector<AccumulatorModel> near = fallen_;
   near.insert(near.begin(), row_);
   if (cases_.empty()) return found;
@@ -651,9 +697,12 @@ RuleSearch& RuleSearch::operator=(RuleSearch&&) noexcept = default;
 std::vector<RuleCase> RuleSearch::next_cases(int count) { return search_->next_cases(count); }
 void RuleSearch::observe(std::span<const RuleObservation> observations) { search_->observe(observations); }
 bool RuleSearch::settled() const { return search_->settled(); }
+bool RuleSearch::is_exhausted() const { return search_->is_exhausted(); }
+const std::vector<RuleCase>& RuleSearch::first_cases() const { return search_->first_cases(); }
 FoundRule RuleSearch::result() const { return search_->result(); }
 
 std::vector<std::string> differences(const AccumulatorModel& row, const FoundRule& found) {
+  if (!found.contradictions.empty()) return found.contradictions;
   std::vector<std::string> lines;
   const AccumulatorModel* nearest = found.nearest ? &*found.nearest : nullptr;
   FactValues values;

@@ -32,7 +32,7 @@ void call_unreadable(SurveyFinding& finding, std::string why) {
 }
 
 std::string print_fact(const RuleFact& fact) {
-  return fmt::format("{} {}; {} would give the same bits", printable(fact.name), printable(fact.value),
+  return fmt::format("{} {}; {} gave the same bits", printable(fact.name), printable(fact.value),
                      printable(fmt::format("{}", fmt::join(fact.open, ", "))));
 }
 
@@ -75,34 +75,47 @@ void read_rule(const Reading& reading) {
     finding.found = "no cases";
     return;
   }
-  std::vector<RuleFact> facts = reading.record.facts;
   finding.found = print_rule(row);
   finding.verdict = SurveyVerdict::confirmed;
-  if (!reading.record.settled) {
+  const auto leave_open = [&](std::string_view why) {
     finding.verdict = SurveyVerdict::undecided;
-    finding.details.push_back("the search ended before it had tried to tell the rules that are left apart");
-  }
-  if (reading.search || finding.mismatches > 0) {
-    const int kept = rows_kept(mma_of(reading.unit.instruction));
-    RuleSearch search(reading.unit.instruction, reading.unit.target, reading.report.seed, 1, kept);
+    finding.details.emplace_back(why);
+  };
+  if (!reading.record.settled) leave_open("the search ended before it had tried to tell the rules that are left apart");
+  const int kept = rows_kept(mma_of(reading.unit.instruction));
+  RuleSearch search(reading.unit.instruction, reading.unit.target, reading.report.seed, 1, kept);
+  const bool begins_as_all = std::ranges::all_of(search.first_cases(), [&](const RuleCase& one) {
+    return std::ranges::find(reading.record.cases, one) != reading.record.cases.end();
+  });
+  if (!begins_as_all) leave_open("cases are missing that every search begins with");
+  else if (reading.search || finding.mismatches > 0) {
+    finding.searched = true;
     search.observe(*observations);
     const FoundRule found = search.result();
-    facts = found.facts;
+    // Whoever wrote the report may have left out what tells rules apart, or may not have known them.
+    if (finding.mismatches == 0 && finding.verdict == SurveyVerdict::confirmed && !search.is_exhausted())
+      leave_open("other cases would tell the rules that are left apart");
     if (finding.mismatches == 0 && found.rule != row) {  // the search must find what gives every bit
       finding.verdict = SurveyVerdict::undecided;
       finding.found = found.rule ? print_rule(*found.rule) : "no rule of the search";
     }
     if (finding.mismatches > 0) {
-      finding.verdict = found.rule ? SurveyVerdict::refuted : SurveyVerdict::unknown;
+      const bool is_known = found.rule || !found.contradictions.empty();
+      finding.verdict = is_known ? SurveyVerdict::refuted : SurveyVerdict::unknown;
       finding.found = found.rule      ? print_rule(*found.rule)
+                      : is_known      ? "another rule for what the instruction says"
                       : found.nearest ? fmt::format("no rule of the search; the nearest, {}, misses {} of {} outputs",
                                                     print_rule(*found.nearest), found.nearest_mismatches, found.outputs)
                                       : "no rule of the search";
       finding.details = differences(row, found);
     }
+    for (const RuleFact& fact : found.facts) {
+      if (!fact.open.empty()) finding.details.push_back("open: " + print_fact(fact));
+    }
   }
-  for (const RuleFact& fact : facts) {
-    if (!fact.open.empty()) finding.details.push_back("open: " + print_fact(fact));
+  if (finding.searched) return;
+  for (const RuleFact& fact : reading.record.facts) {
+    if (!fact.open.empty()) finding.details.push_back("the report says that this is open: " + print_fact(fact));
   }
 }
 
@@ -123,6 +136,10 @@ void read_random(const Reading& reading) {
                                                record.random_unit, record.random_outputs);
   if (static_cast<int64_t>(random.cases.size()) != record.random_cases)
     return call_unreadable(finding, "the random cases are not those that this version makes");
+  Hash inputs;
+  for (const CampaignCase& one : random.cases) inputs.add(one.state);
+  if (record.random_inputs_hash && *record.random_inputs_hash != inputs.value())
+    return call_unreadable(finding, "the random cases are not those that this version makes");
   Hash results;
   int64_t outputs = 0, first_differences = 0;
   for (size_t i = 0; i < random.cases.size(); ++i) {
@@ -141,7 +158,7 @@ void read_random(const Reading& reading) {
                                 ? fmt::format("random cases differ, first case {} of seed {}, unit {}",
                                               *record.first_mismatch, reading.report.seed, record.random_unit)
                                 : "random cases differ from this version's model, and not from that of the day");
-  if (finding.verdict == SurveyVerdict::confirmed) {
+  if (finding.verdict == SurveyVerdict::confirmed || finding.verdict == SurveyVerdict::undecided) {
     finding.verdict = SurveyVerdict::unknown;
     if (reading.unit.ask == SurveyAsk::rule) finding.found += ", but not for random cases";
   }
@@ -263,12 +280,15 @@ Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindin
       if (std::ranges::find(found.choices, choice) == found.choices.end()) found.choices.push_back(choice);
     }
     // A row needs a rule that was found, and nothing that any unit of it contradicts.
-    if (!one.row || one.ask != SurveyAsk::rule || evidence_of(*one.row, report.target) == Evidence::measured) continue;
+    if (!one.row || one.ask != SurveyAsk::rule || !one.searched ||
+        evidence_of(*one.row, report.target) == Evidence::measured)
+      continue;
     const AccumulatorModel& row = *one.row;
     const bool all_confirmed = std::ranges::all_of(findings, [&](const SurveyFinding& other) {
       const bool is_place = other.ask == SurveyAsk::question;  // a question is about a place, not about sums
       return other.row != one.row || is_place ||
              (other.verdict == SurveyVerdict::confirmed && other.outputs > 0 &&
+              (other.searched || other.ask != SurveyAsk::rule) &&
               std::ranges::find(other.details, "no random cases") == other.details.end());
     });
     const SurveyedRule rule{report.target, row.family, row.inputs, row.output, row.scaling, row.quad_pairs, gpu};

@@ -8,6 +8,7 @@
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/place_operands.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/tmem.hpp"
 #include "bitmma/stimulus/random_case.hpp"
 
@@ -16,8 +17,9 @@ namespace {
 
 constexpr TargetSet hopper{Target::sm_90a},
     blackwell{Target::sm_100a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
-    with_scaled_d{Target::sm_100a, Target::sm_103a, Target::sm_107a}, with_absolute{Target::sm_103a, Target::sm_107a},
-    with_reduction{Target::sm_103a, Target::sm_107a, Target::sm_110a},
+    with_scaled_d{Target::sm_100a, Target::sm_103a, Target::sm_107a},
+    with_pairs_of_fp4{Target::sm_100a, Target::sm_103a, Target::sm_110a},
+    with_absolute{Target::sm_103a, Target::sm_107a}, with_reduction{Target::sm_103a, Target::sm_107a, Target::sm_110a},
     consumer_blackwell{Target::sm_120a, Target::sm_121a}, ampere{Target::sm_80, Target::sm_89};
 
 State executed(const Asked& asked) {
@@ -94,9 +96,15 @@ Asked laid_out(const Instruction& instruction, Target target, const Placement& p
   return asked;
 }
 
-/// Ordinary numbers, as laid out by default: for questions about places.
+/// Numbers for questions about places. Sums of small integers are exact, whatever the rule of addition is; Hopper's is
+/// known, and its surveys have other numbers.
+Distribution plain_numbers(Target target) {
+  return info(target).adds_as == Target::sm_90a ? Distribution::narrow : Distribution::integers;
+}
+
+/// Those, as laid out by default.
 Asked ordinary(const Question& question, Target target, RandomStream& random) {
-  return laid_out(question.instruction, target, {}, Distribution::narrow, random);
+  return laid_out(question.instruction, target, {}, plain_numbers(target), random);
 }
 
 template <typename Change>
@@ -173,7 +181,7 @@ Question base_offset(std::string_view name, std::string_view choice, Instruction
           .ask =
               [](const Question& question, Target target, RandomStream& random) {
                 const OperandLayout b{.swizzle = Swizzle::b128, .base_offset = 3};
-                return laid_out(question.instruction, target, {.b = b}, Distribution::narrow, random);
+                return laid_out(question.instruction, target, {.b = b}, plain_numbers(target), random);
               },
           .answers = {model_answer("it moves where the pattern begins, as measured on Hopper"),
                       {"it is ignored", with([](int) { return 0; })},
@@ -194,7 +202,7 @@ Question wide_rows(std::string_view name, std::string_view choice, Instruction i
           .ask =
               [](const Question& question, Target target, RandomStream& random) {
                 const OperandLayout b{.swizzle = Swizzle::b32, .padding_bytes = 512};
-                return laid_out(question.instruction, target, {.b = b}, Distribution::narrow, random);
+                return laid_out(question.instruction, target, {.b = b}, plain_numbers(target), random);
               },
           .answers = {model_answer("it goes on at LBO"),
                       {"it goes on behind the eight rows of the swizzle", at([](const Strides&) { return 256; })},
@@ -210,7 +218,7 @@ Question absolute_leading_dimension() {
           .ask =
               [](const Question& question, Target target, RandomStream& random) {
                 // The last 16 of a row's 32 bytes pass the end of the 128 of the swizzle.
-                Asked asked = laid_out(question.instruction, target, {}, Distribution::narrow, random);
+                Asked asked = laid_out(question.instruction, target, {}, plain_numbers(target), random);
                 change_descriptor(asked, Field::b_desc, [](SmemDescriptor& one) {
                   one.start_address_bytes += 112;
                   one.leading_dim_absolute = true;
@@ -254,14 +262,22 @@ void change_positions(std::span<uint32_t> words, Change change) {
   }
 }
 
-/// What undefined positions may select; read_as(change) is the model's answer to changed positions.
+/// What undefined positions of this A may select; read_as(change) is the model's answer to changed positions.
 template <typename ReadAs>
-std::vector<Answer> answers_about_positions(ReadAs read_as) {
-  return {model_answer("each position counts by itself"),
-          {"positions are put in rising order",
-           read_as([](uint32_t a, uint32_t b) { return std::pair(std::min(a, b), std::max(a, b)); })},
-          {"of equal positions the second is the next one, modulo 4",
-           read_as([](uint32_t a, uint32_t b) { return std::pair(a, a == b ? b + 1 : b); })}};
+std::vector<Answer> answers_about_positions(const Instruction& instruction, ReadAs read_as) {
+  std::vector<Answer> answers{model_answer("each position counts by itself"),
+                              {"positions are put in rising order", read_as([](uint32_t a, uint32_t b) {
+                                 return std::pair(std::min(a, b), std::max(a, b));
+                               })},
+                              {"of equal positions the second is the next one, modulo 4",
+                               read_as([](uint32_t a, uint32_t b) { return std::pair(a, a == b ? b + 1 : b); })}};
+  if (mma_of(instruction).a != Format::tf32) return answers;
+  // There positions name halves of elements.
+  answers.push_back(
+      {"the element of the first position", read_as([](uint32_t a, uint32_t) { return std::pair(a & 2, a | 1); })});
+  answers.push_back(
+      {"the element of the second position", read_as([](uint32_t, uint32_t b) { return std::pair(b & 2, b | 1); })});
+  return answers;
 }
 
 Question undefined_metadata(std::string_view name, std::string_view choice, Instruction instruction,
@@ -269,6 +285,7 @@ Question undefined_metadata(std::string_view name, std::string_view choice, Inst
   const auto read_as = [](auto change) {
     return as_if([change](Asked& asked) { change_positions(asked.before.writable_words(Field::metadata), change); });
   };
+  std::vector<Answer> answers = answers_about_positions(instruction, read_as);
   return {.name = name,
           .choice = choice,
           .instruction = std::move(instruction),
@@ -279,7 +296,7 @@ Question undefined_metadata(std::string_view name, std::string_view choice, Inst
                 for (uint32_t& word : asked.before.writable_words(Field::metadata)) word = random.word();
                 return asked;
               },
-          .answers = answers_about_positions(read_as)};
+          .answers = std::move(answers)};
 }
 
 /// Calls change(word) for the cells of metadata, `columns` of them, in all lanes.
@@ -332,31 +349,26 @@ Question metadata_of_half_partitions() {
                        lanes([](int row) { return 32 * (row / 16) + 16 + row % 16; })}}};
 }
 
-/// Of 8-bit types a row has two cells, of tf32 one.
-Question undefined_metadata_of_tcgen05(std::string_view name, MmaKind kind, int columns) {
+/// `columns`: of cells that a row has, one of 16 bits and more, two of fewer.
+Question undefined_metadata_of_tcgen05(std::string_view name, MmaKind kind, int columns,
+                                       TargetSet targets = blackwell) {
   const auto read_as = [columns](auto change) {
     return as_if([=](Asked& asked) {
       for_metadata_cells(asked, columns, [&](uint32_t& word) { change_positions(std::span(&word, 1), change); });
     });
   };
-  std::vector<Answer> answers = answers_about_positions(read_as);
-  if (kind == MmaKind::tf32) {  // positions name halves of its elements
-    answers.push_back(
-        {"the element of the first position", read_as([](uint32_t a, uint32_t) { return std::pair(a & 2, a | 1); })});
-    answers.push_back(
-        {"the element of the second position", read_as([](uint32_t, uint32_t b) { return std::pair(b & 2, b | 1); })});
-  }
+  const Tcgen05Mma sparse{.kind = kind, .n = 16, .sparse = true};
   return {.name = name,
           .choice = "undefined metadata of tcgen05 selects as on an H200",
-          .instruction = Tcgen05Mma{.kind = kind, .n = 16, .sparse = true},
-          .targets = blackwell,
+          .instruction = sparse,
+          .targets = targets,
           .ask =
               [columns](const Question& question, Target target, RandomStream& random) {
                 Asked asked = ordinary(question, target, random);
                 for_metadata_cells(asked, columns, [&](uint32_t& word) { word = random.word(); });
                 return asked;
               },
-          .answers = std::move(answers)};
+          .answers = answers_about_positions(sparse, read_as)};
 }
 
 Question selectors_above_one() {
@@ -838,40 +850,50 @@ Question zeros_of_reduction(std::string_view name, ReduceOperation operation) {
 std::vector<Question> questions() {
   const Wgmma sparse_wgmma{.sparse = true};
   const Tcgen05Mma small{.n = 16}, sparse_small{.n = 16, .sparse = true};
+  constexpr TargetSet not_hopper = blackwell | consumer_blackwell | ampere;
   const MmaSync sparse_warp{.sparse = true, .ordered_metadata = false};
   constexpr uint64_t reserved_90 = uint64_t{3} << 14 | uint64_t{3} << 30 | uint64_t{7} << 46 | uint64_t{0x3FF} << 52;
-  return {base_offset("base offset, wgmma", {}, Wgmma{}, hopper),
-          base_offset("base offset, tcgen05", "base offset acts as measured on Hopper", small, blackwell),
-          wide_rows("K beyond the swizzle, wgmma", {}, sparse_wgmma, hopper),
-          wide_rows("K beyond the swizzle, tcgen05",
-                    "a row of K wider than the swizzle goes on at LBO, as measured on Hopper", sparse_small, blackwell),
-          absolute_leading_dimension(),
-          reserved_bits("reserved descriptor bits, wgmma", Wgmma{}, hopper, reserved_90),
-          undefined_metadata("undefined metadata, wgmma", {}, sparse_wgmma, hopper),
-          undefined_metadata("undefined metadata, mma.sp", {}, sparse_warp, hopper),
-          undefined_metadata("undefined metadata, mma.sp of other targets", "undefined metadata selects as on an H200",
-                             sparse_warp, blackwell | consumer_blackwell | ampere),
-          undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp", MmaKind::f8f6f4, 2),
-          undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp of tf32", MmaKind::tf32, 1),
-          metadata_of_half_partitions(),
-          selectors_above_one(),
-          upper_half_of_f16(),
-          e2m1_in_its_byte(),
-          rows_of_ashift(),
-          zeroed_column_and_infinity(),
-          two_by_two_scales(),
-          bits_above_scale_addresses(),
-          scaled_input_d(),
-          padding_below_e2m1(),
-          upper_halves_of_unpack(),
-          unpacked_codes_of_cp(),
-          lanes_of_shift(),
-          nan_of_reduction("NaN in tcgen05.ld.red.min without .NaN", ReduceOperation::min),
-          nan_of_reduction("NaN in tcgen05.ld.red.max without .NaN", ReduceOperation::max),
-          sign_of_absolute_reduction("sign of redval of tcgen05.ld.red.min.abs", ReduceOperation::min),
-          sign_of_absolute_reduction("sign of redval of tcgen05.ld.red.max.abs", ReduceOperation::max),
-          zeros_of_reduction("zeros in tcgen05.ld.red.min", ReduceOperation::min),
-          zeros_of_reduction("zeros in tcgen05.ld.red.max", ReduceOperation::max)};
+  return {
+      base_offset("base offset, wgmma", {}, Wgmma{}, hopper),
+      base_offset("base offset, tcgen05", "base offset acts as measured on Hopper", small, blackwell),
+      wide_rows("K beyond the swizzle, wgmma", {}, sparse_wgmma, hopper),
+      wide_rows("K beyond the swizzle, tcgen05",
+                "a row of K wider than the swizzle goes on at LBO, as measured on Hopper", sparse_small, blackwell),
+      absolute_leading_dimension(),
+      reserved_bits("reserved descriptor bits, wgmma", Wgmma{}, hopper, reserved_90),
+      undefined_metadata("undefined metadata, wgmma", {}, sparse_wgmma, hopper),
+      undefined_metadata("undefined metadata, mma.sp", {}, sparse_warp, hopper),
+      undefined_metadata("undefined metadata, mma.sp of other targets", "undefined metadata selects as on an H200",
+                         sparse_warp, not_hopper),
+      undefined_metadata("undefined metadata, mma.sp of 8 bits, other targets",
+                         "undefined metadata selects as on an H200",
+                         parse_instruction("mma.sp.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32"), not_hopper),
+      undefined_metadata("undefined metadata, mma.sp of tf32, other targets",
+                         "undefined metadata selects as on an H200",
+                         parse_instruction("mma.sp.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32"), not_hopper),
+      undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp", MmaKind::f8f6f4, 2),
+      undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp of tf32", MmaKind::tf32, 1),
+      undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp of f16", MmaKind::f16, 1),
+      undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp of mxf4", MmaKind::mxf4, 2, with_pairs_of_fp4),
+      metadata_of_half_partitions(),
+      selectors_above_one(),
+      upper_half_of_f16(),
+      e2m1_in_its_byte(),
+      rows_of_ashift(),
+      zeroed_column_and_infinity(),
+      two_by_two_scales(),
+      bits_above_scale_addresses(),
+      scaled_input_d(),
+      padding_below_e2m1(),
+      upper_halves_of_unpack(),
+      unpacked_codes_of_cp(),
+      lanes_of_shift(),
+      nan_of_reduction("NaN in tcgen05.ld.red.min without .NaN", ReduceOperation::min),
+      nan_of_reduction("NaN in tcgen05.ld.red.max without .NaN", ReduceOperation::max),
+      sign_of_absolute_reduction("sign of redval of tcgen05.ld.red.min.abs", ReduceOperation::min),
+      sign_of_absolute_reduction("sign of redval of tcgen05.ld.red.max.abs", ReduceOperation::max),
+      zeros_of_reduction("zeros in tcgen05.ld.red.min", ReduceOperation::min),
+      zeros_of_reduction("zeros in tcgen05.ld.red.max", ReduceOperation::max)};
 }
 
 std::vector<uint8_t> written_bytes(const Instruction& instruction, const State& after) {

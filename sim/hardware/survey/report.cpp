@@ -6,6 +6,7 @@
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
@@ -60,6 +61,7 @@ Json to_json(const SurveyRecord& record) {
                       {"compared", record.random_compared},
                       {"mismatches", record.random_mismatches},
                       {"hash", hex(record.random_hash)}};
+    if (record.random_inputs_hash) json["random"]["inputs_hash"] = hex(*record.random_inputs_hash);
     if (record.first_mismatch) {
       json["random"]["first_mismatch"] = *record.first_mismatch;
       json["random"]["first_mismatch_bytes"] = record.first_mismatch_results.size();
@@ -214,6 +216,7 @@ SurveyRecord record_of(const Reader& reader, Bytes& bytes) {
     record.random_mismatches = random.number("mismatches", most_outputs);
     if (record.random_cases == 0) random.refuse("cases", "1 or more");
     record.random_hash = random.hash("hash");
+    if (random.has("inputs_hash")) record.random_inputs_hash = random.hash("inputs_hash");
     if (random.has("first_mismatch")) {
       record.first_mismatch = random.number("first_mismatch", record.random_cases - 1);
       record.first_mismatch_results = bytes.take(random, "first_mismatch_bytes");
@@ -307,8 +310,12 @@ SurveyReport read_survey(const TensorFile& file) {
     refuse("records", "something else", fmt::format("a JSON list of at most {} records", most_records));
   Bytes bytes(results ? results->bytes : std::span<const uint8_t>());
   try {
-    for (size_t i = 0; i < records.size(); ++i)
-      report.records.push_back(record_of({records[i], fmt::format("records[{}]", i)}, bytes));
+    std::set<std::string> names;
+    for (size_t i = 0; i < records.size(); ++i) {
+      const Reader reader(records[i], fmt::format("records[{}]", i));
+      report.records.push_back(record_of(reader, bytes));
+      if (!names.insert(report.records.back().unit).second) reader.refuse("unit", "one record a unit");
+    }
   } catch (const Error& error) {
     std::vector<Violation> violations = error.violations();
     for (Violation& violation : violations) violation.field = fmt::format("{}: {}", file.path, violation.field);

@@ -220,7 +220,8 @@ class Session {
                    .seen = fmt::format("{} units in a row were stopped after {:.0f} seconds", stopped_in_a_row_,
                                        options_.unit_seconds),
                    .expected = "a GPU that answers",
-                   .fix = fmt::format("{} holds what there is; when the GPU answers again, the same command goes on",
+                   .fix = fmt::format("{} holds what there is; when the GPU answers again, the same command goes on, "
+                                      "and --only mma.sync, say, begins with other units",
                                       options_.path)});
     }
     return report_;
