@@ -404,6 +404,11 @@ TEST_CASE("a report that leaves out what tells rules apart decides nothing, and 
   finding = finding_of(shorter, unit);
   CHECK((finding.verdict == SurveyVerdict::undecided && !finding.searched));
   CHECK_THAT(joined(finding.details), Catch::Contains("cases are missing that every search begins with"));
+  AccumulatorModel other = model_for(unit.instruction, unit.target);
+  other.fraction_bits = 5;
+  finding = finding_of(shorter, unit, true, &other);
+  CHECK((finding.verdict == SurveyVerdict::unknown && finding.mismatches > 0));
+  CHECK(finding.found.starts_with("not the rule of the row"));
   // What differs in random cases is news whatever the search says.
   shorter.records[0].random_hash ^= 1;
   CHECK(finding_of(shorter, unit).verdict == SurveyVerdict::unknown);

@@ -87,8 +87,13 @@ void read_rule(const Reading& reading) {
   const bool begins_as_all = std::ranges::all_of(search.first_cases(), [&](const RuleCase& one) {
     return std::ranges::find(reading.record.cases, one) != reading.record.cases.end();
   });
-  if (!begins_as_all) leave_open("cases are missing that every search begins with");
-  else if (reading.search || finding.mismatches > 0) {
+  if (!begins_as_all) {
+    leave_open("cases are missing that every search begins with");
+    if (finding.mismatches > 0) {
+      finding.verdict = SurveyVerdict::unknown;
+      finding.found = "not the rule of the row";
+    }
+  } else if (reading.search || finding.mismatches > 0) {
     finding.searched = true;
     search.observe(*observations);
     const FoundRule found = search.result();
