@@ -148,7 +148,7 @@ TEST_CASE("a signal removes the file under a random name where there are no unna
     ProcessOptions options;
     options.environment = {
         {"LD_PRELOAD", BITMMA_FAILING_CALLS}, {"NO_UNNAMED_FILES", "1"}, {"ASAN_OPTIONS", "verify_asan_link_order=0"}};
-    Process process(program_with(golden(folder.path("g.safetensors"), 1000000)), options);
+    Process process(program_with(golden(folder.path("g.safetensors"), 100000)), options);
     // None comes where the disk, or a limit, has no room for what would be written.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (names_in(folder.path(".")).empty() && std::chrono::steady_clock::now() < deadline)
