@@ -50,7 +50,8 @@ class SurveyReport(NamedTuple):
     rehearsal: bool
     """The model answered in place of a GPU: evidence of nothing."""
     patch: str
-    """What would become measured, as a patch of this project's data; empty without anything new."""
+    """What would become measured, as a patch of this project's data; empty without anything new. Rows of arithmetic
+    need read_survey with `search`."""
     findings: list[SurveyFinding]
 
     def of_verdict(self, verdict: str) -> list[SurveyFinding]:
@@ -97,7 +98,8 @@ def read_survey(path: str | os.PathLike[str], *, search: bool = True, threads: i
 
     Args:
         path: The report.
-        search: Also finds every rule from the results again; without, facts that stay open are those of the report.
+        search: Also finds every rule from the results again; without, results are only compared: no row becomes
+            measured, and facts that stay open are what the report says.
         threads: 0 for all cores.
     """
     said = _core.read_survey(os.fspath(path), bool(search), threads_of(threads))
