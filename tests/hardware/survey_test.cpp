@@ -571,6 +571,25 @@ TEST_CASE("a survey runs units in processes, goes on where it was stopped, and s
   dead.command = script("sleep 100");
   CHECK_THROWS_WITH(run_survey(dead, 5), Catch::Contains("units in a row were stopped"));
   CHECK(read_survey(read_tensor_file(dead.path)).records.size() >= 4);
+  // Where a kind of instruction hangs, the others are asked, and then that kind once more.
+  SurveyOptions partly = options;
+  partly.path = folder.path("partly.safetensors");
+  partly.only = "k32";
+  partly.unit_seconds = 3;
+  partly.jobs = 4;
+  partly.command = script("case \"$4\" in *wgmma*) sleep 100;; esac; exit 2");
+  CHECK_THROWS_WITH(run_survey(partly, 5), Catch::Contains("units in a row were stopped"));
+  int64_t stopped = 0, of_mma = 0, all_of_mma = 0;
+  const SurveyReport others = read_survey(read_tensor_file(partly.path));
+  for (const SurveyRecord& record : others.records) {
+    stopped += record.end == SurveyEnd::timed_out;
+    of_mma += record.end == SurveyEnd::failed && record.unit.find("mma.sync") != std::string::npos;
+  }
+  for (const SurveyUnit& unit : survey_units(Target::sm_90a))
+    all_of_mma += unit.name.find("k32") != std::string::npos && unit.name.find("mma.sync") != std::string::npos;
+  CHECK((stopped >= 8 && stopped < 16));
+  CHECK(all_of_mma > 4);
+  CHECK(of_mma == all_of_mma);
 }
 
 TEST_CASE("what a survey confirms becomes a patch of the table of surveyed rows, which applies") {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <iostream>
 #include <mutex>
+#include <set>
 
 #include "../child.hpp"
 #include "bitmma/core/parallel.hpp"
@@ -19,6 +21,7 @@
 #include "bitmma/core/version.hpp"
 #include "bitmma/hardware/survey.hpp"
 #include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/statement.hpp"
 
 namespace bitmma {
 namespace {
@@ -179,6 +182,12 @@ void require_valid(const SurveyOptions& options) {
   if (!wrong.empty()) throw Error(std::move(wrong));
 }
 
+/// What hangs together, where anything hangs: "tcgen05", "tcgen05 of pairs", "mma".
+std::string kind_of(const SurveyUnit& unit) {
+  const std::string text = print(unit.instruction);
+  return text.substr(0, text.find('.')) + (text.find("cta_group::2") == std::string::npos ? "" : " of pairs");
+}
+
 /// The survey while it runs: what is asked, what came back, when the report is written.
 class Session {
  public:
@@ -190,7 +199,7 @@ class Session {
       if (unit.name.find(options.only) == std::string::npos) continue;
       ++wanted_;
       if (report_.find(unit.name)) ++state_.done;
-      else names_.push_back(unit.name);
+      else wanted_units_.push_back({unit.name, kind_of(unit)});
     }
     if (wanted_ == 0) {
       throw Error(
@@ -206,8 +215,7 @@ class Session {
     write();  // what cannot be written is said before anything runs
     parallel_for(static_cast<size_t>(options_.jobs), options_.jobs, [&](size_t) {
       try {
-        while (const std::optional<size_t> next = take())
-          add(names_[*next], ask(options_, names_[*next], folder_.file(static_cast<int64_t>(*next))));
+        while (const std::optional<Wanted> next = take()) add(*next, ask(options_, next->name, new_file()));
       } catch (...) {  // the others end after the units that run, and what there is is kept
         const std::lock_guard lock(mutex_);
         if (!failure_) failure_ = std::current_exception();
@@ -215,34 +223,50 @@ class Session {
     });
     write();
     if (failure_) std::rethrow_exception(failure_);
-    if (stopped_in_a_row_ >= most_stopped_in_a_row) {
+    if (is_dead_) {
       throw Error({.field = "GPU",
                    .seen = fmt::format("{} units in a row were stopped after {:.0f} seconds", stopped_in_a_row_,
                                        options_.unit_seconds),
                    .expected = "a GPU that answers",
                    .fix = fmt::format("{} holds what there is; when the GPU answers again, the same command goes on, "
-                                      "and --only mma.sync, say, begins with other units",
+                                      "and --only TEXT asks for other units",
                                       options_.path)});
     }
     return report_;
   }
 
  private:
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  struct Wanted {
+    std::string name = {}, kind = {};
+  };
 
-  std::optional<size_t> take() {
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  std::string new_file() { return folder_.file(files_++); }
+
+  std::optional<Wanted> take() {
     const std::lock_guard lock(mutex_);
+    if (stopped_in_a_row_ >= most_stopped_in_a_row && !is_dead_) put_off_what_hangs();
     const bool too_late = options_.seconds > 0 && seconds() > options_.seconds;
-    if (failure_ || next_ == names_.size() || too_late || stopped_in_a_row_ >= most_stopped_in_a_row ||
-        (options_.stop && options_.stop()))
+    if (failure_ || next_ == wanted_units_.size() || too_late || is_dead_ || (options_.stop && options_.stop()))
       return std::nullopt;
-    return next_++;
+    return wanted_units_[next_++];
   }
 
-  void add(const std::string& name, Answered answered) {
+  /// Where the GPU still says who it is, a kind of instruction hangs and not the GPU: others come first. It gets one
+  /// more chance at the end.
+  void put_off_what_hangs() {
+    const bool answers = ask(options_, "", new_file()).report.has_value();
+    is_dead_ = !answers || !put_off_.insert(stopped_kind_).second;
+    if (is_dead_) return;
+    stopped_in_a_row_ = 0;
+    std::stable_partition(wanted_units_.begin() + static_cast<std::ptrdiff_t>(next_), wanted_units_.end(),
+                          [&](const Wanted& one) { return one.kind != stopped_kind_; });
+  }
+
+  void add(const Wanted& unit, Answered answered) {
     const std::lock_guard lock(mutex_);
     SurveyRecord record{
-        .unit = name, .end = answered.end, .message = shortened(answered.why, 2000), .seconds = answered.seconds};
+        .unit = unit.name, .end = answered.end, .message = shortened(answered.why, 2000), .seconds = answered.seconds};
     if (answered.report && answered.report->records.size() == 1) {
       require_same_survey(report_, *answered.report, options_.path);
       record = std::move(answered.report->records[0]);
@@ -251,10 +275,11 @@ class Session {
       record.message = "its process wrote no record";
     }
     stopped_in_a_row_ = record.end == SurveyEnd::timed_out ? stopped_in_a_row_ + 1 : 0;
+    stopped_kind_ = unit.kind;
     ++state_.done;
     state_.unanswered += record.end == SurveyEnd::answered ? 0 : 1;
     state_.mismatches += record.random_mismatches;
-    state_.last = name;
+    state_.last = unit.name;
     report_.records.push_back(std::move(record));
     if (progress_) progress_(state_);
     if (seconds() - written_at_ > seconds_between_writes) write();
@@ -272,12 +297,16 @@ class Session {
   double seconds_before_;
   TemporaryFolder folder_;
   Clock::time_point start_ = Clock::now();
-  std::vector<std::string> names_ = {};
+  std::atomic<int64_t> files_ = 0;
   int64_t wanted_ = 0;
   // Under the mutex.
   std::mutex mutex_;
+  std::vector<Wanted> wanted_units_ = {};
   size_t next_ = 0;
   int stopped_in_a_row_ = 0;
+  std::string stopped_kind_ = {};       // of the unit that ended last
+  std::set<std::string> put_off_ = {};  // kinds
+  bool is_dead_ = false;
   std::exception_ptr failure_ = {};
   double written_at_ = 0;
   SurveyProgress state_ = {};
