@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "../arithmetic/budget.hpp"
 #include "../arithmetic/fma.hpp"
 #include "../arithmetic/product.hpp"
 #include "../arithmetic/special_values.hpp"

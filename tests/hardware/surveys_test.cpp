@@ -74,9 +74,11 @@ bool is_named(const std::vector<std::string>& details, std::string_view fact) {
   return std::ranges::any_of(details,
                              [&](const std::string& one) { return one.starts_with(fmt::format("{}: the row", fact)); });
 }
+/// In the details of a finding without a search.
 bool is_open(const std::vector<std::string>& details, std::string_view fact) {
-  return std::ranges::any_of(
-      details, [&](const std::string& one) { return one.find(fmt::format("open: {} ", fact)) != one.npos; });
+  return std::ranges::any_of(details, [&](const std::string& one) {
+    return one.starts_with(fmt::format("the report says that this is open: {} ", fact));
+  });
 }
 
 }  // namespace

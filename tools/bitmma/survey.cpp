@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
+#include <set>
 
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/evidence.hpp"
@@ -131,14 +133,14 @@ void print_contradictions(const Context& context, const std::vector<ReadReport>&
   }
 }
 
-/// True where the finding is about the choice, or about an instruction that shows it.
-bool concerns(const ReadReport& read, const SurveyFinding& finding, const std::string& choice) {
-  if (finding.choice == choice) return true;
-  const std::vector<SurveyUnit> units = survey_units(read.report.target);
+/// The choices that the finding is about: its own, and those that its unit's instruction shows.
+std::set<std::string, std::less<>> choices_of_finding(const SurveyFinding& finding,
+                                                      const std::vector<SurveyUnit>& units) {
+  std::set<std::string, std::less<>> found{finding.choice};
   const auto unit = std::ranges::find(units, finding.unit, &SurveyUnit::name);
-  if (unit == units.end()) return false;
-  const std::vector<Choice> shown = choices_of(unit->instruction, unit->target);
-  return std::ranges::find(shown, choice, &Choice::what) != shown.end();
+  if (unit == units.end()) return found;
+  for (const Choice& shown : choices_of(unit->instruction, unit->target)) found.emplace(shown.what);
+  return found;
 }
 
 /// What some report confirms and none of a GPU that adds alike contradicts, each once.
@@ -161,10 +163,12 @@ Surveyed confirmed_by_all(const std::vector<ReadReport>& reads) {
   }
   for (const ReadReport& read : reads) {
     if (read.report.is_rehearsal()) continue;
+    const std::vector<SurveyUnit> units = survey_units(read.report.target);
     for (const SurveyFinding& one : read.findings) {
       if (one.verdict != SurveyVerdict::refuted && one.verdict != SurveyVerdict::unknown) continue;
+      const auto concerned = choices_of_finding(one, units);
       std::erase_if(all.choices, [&](const SurveyedChoice& row) {
-        return alike(row.target, read.report.target) && concerns(read, one, row.what);
+        return alike(row.target, read.report.target) && concerned.contains(row.what);
       });
       std::erase_if(all.rules, [&](const SurveyedRule& row) {
         return one.row && alike(row.target, read.report.target) && names(row, *one.row);

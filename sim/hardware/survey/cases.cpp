@@ -97,6 +97,12 @@ void Hash::add(const State& state) {
   }
 }
 
+uint64_t inputs_hash_of(const CampaignUnit& random) {
+  Hash inputs;
+  for (const CampaignCase& one : random.cases) inputs.add(one.state);
+  return inputs.value();
+}
+
 int64_t random_unit_of(const SurveyUnit& unit) {
   return static_cast<int64_t>(hash_of(unit.name) % static_cast<uint64_t>(campaign_units));
 }

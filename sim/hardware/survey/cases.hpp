@@ -44,6 +44,9 @@ class Hash {
   uint64_t value_ = 0xCBF29CE484222325;
 };
 
+/// Of every state before: the writer of a report and its reader must have made the same ones.
+uint64_t inputs_hash_of(const CampaignUnit& random);
+
 /// The campaign's unit for the random cases of a survey's unit: a number of its name.
 int64_t random_unit_of(const SurveyUnit& unit);
 

@@ -36,6 +36,12 @@ std::string print_fact(const RuleFact& fact) {
                      printable(fmt::format("{}", fmt::join(fact.open, ", "))));
 }
 
+void add_open_facts(SurveyFinding& finding, std::string_view before, std::span<const RuleFact> facts) {
+  for (const RuleFact& fact : facts) {
+    if (!fact.open.empty()) finding.details.push_back(fmt::format("{}{}", before, print_fact(fact)));
+  }
+}
+
 /// The recorded cases of a rule, made again. Nothing when they are not the same.
 std::optional<std::vector<RuleObservation>> observations_of(const Reading& reading) {
   const SurveyUnit& unit = reading.unit;
@@ -114,14 +120,9 @@ void read_rule(const Reading& reading) {
                                       : "no rule of the search";
       finding.details = differences(row, found);
     }
-    for (const RuleFact& fact : found.facts) {
-      if (!fact.open.empty()) finding.details.push_back("open: " + print_fact(fact));
-    }
+    add_open_facts(finding, "open: ", found.facts);
   }
-  if (finding.searched) return;
-  for (const RuleFact& fact : reading.record.facts) {
-    if (!fact.open.empty()) finding.details.push_back("the report says that this is open: " + print_fact(fact));
-  }
+  if (!finding.searched) add_open_facts(finding, "the report says that this is open: ", reading.record.facts);
 }
 
 /// Compares the random cases. Their results are known by one hash, but for the first that differed.
@@ -141,9 +142,7 @@ void read_random(const Reading& reading) {
                                                record.random_unit, record.random_outputs);
   if (static_cast<int64_t>(random.cases.size()) != record.random_cases)
     return call_unreadable(finding, "the random cases are not those that this version makes");
-  Hash inputs;
-  for (const CampaignCase& one : random.cases) inputs.add(one.state);
-  if (record.random_inputs_hash && *record.random_inputs_hash != inputs.value())
+  if (record.random_inputs_hash && *record.random_inputs_hash != inputs_hash_of(random))
     return call_unreadable(finding, "the random cases are not those that this version makes");
   Hash results;
   int64_t outputs = 0, first_differences = 0;

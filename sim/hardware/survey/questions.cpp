@@ -615,11 +615,10 @@ std::function<State(const Asked&)> as_if_scaled_before(Round round) {
     auto mma = std::get<Tcgen05Mma>(asked.instruction);
     const Asked original = asked;
     for_cells_of_d(original, asked.before, [&](uint32_t& word, int, int) {
-      const uint32_t exponent = word >> 23 & 0xFF, fraction = word & 0x7FFFFF;
-      const Exact value{.negative = word >> 31 != 0,
-                        .magnitude = exponent == 0 ? fraction : fraction | 0x800000,
-                        .exponent = static_cast<int>(std::max(exponent, 1u)) - 150 - mma.scale_input_d};
-      word = round(value);
+      const Decoded d = decode(Format::f32, word);
+      word = round(Exact{.negative = d.negative,
+                         .magnitude = d.significand,
+                         .exponent = d.exponent - info(Format::f32).mantissa_bits - mma.scale_input_d});
     });
     mma.scale_input_d = 0;
     asked.instruction = mma;

@@ -82,12 +82,8 @@ void run_random(const SurveyUnit& unit, uint64_t seed, const Executor& execute, 
   const CampaignUnit random =
       campaign_unit_of(unit.instruction, unit.target, seed, record.random_unit, record.random_outputs);
   std::vector<State> before;
-  Hash inputs;
-  for (const CampaignCase& one : random.cases) {
-    before.push_back(one.state);
-    inputs.add(one.state);
-  }
-  record.random_inputs_hash = inputs.value();
+  for (const CampaignCase& one : random.cases) before.push_back(one.state);
+  record.random_inputs_hash = inputs_hash_of(random);
   std::vector<State> after = run(unit, unit.instruction, execute, before);
   Hash results;
   for (size_t i = 0; i < before.size(); ++i) {
