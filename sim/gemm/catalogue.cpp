@@ -286,7 +286,9 @@ std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs&
   if (!known) {
     throw Error({.field = "kernel",
                  .seen = shortened(text),
-                 .expected = "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels",
+                 .expected =
+                     "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels that a pattern of docs/products.md "
+                     "matches",
                  .fix = "--find looks for the plan in the bits"});
   }
   return plans_of("", std::move(fields), std::move(evidence), target_of_kernel(text, options.target), inputs, output,

@@ -166,6 +166,25 @@ TEST_CASE("plans of recorded calls are found from their bits alone", "[rule:prod
   CHECK(tried >= (stride > 1 ? 1 : 10));
 }
 
+TEST_CASE("chunks of gemv2T follow from the numbers of its name, and numbers that were not measured are refused") {
+  const GemmInputs inputs{.a = Matrix(Format::tf32, 1, 448), .b = Matrix(Format::tf32, 448, 8)};
+  const auto plans = [&](std::string_view numbers) {
+    return plans_of_kernel(
+        fmt::format("void gemv2T_kernel_val<int, int, float, float, float, float, {}, cublasGemvParamsEx<int>>",
+                    numbers),
+        inputs, Format::f32);
+  };
+  for (const auto& [numbers, chunk] :
+       {std::pair("128, 16, 4, 4, false, false", 32), {"128, 16, 2, 2, false, false", 16}}) {
+    REQUIRE(plans(numbers).size() == 1);
+    CHECK(plans(numbers).front().lanes == Lanes{.count = 16, .chunk = chunk});
+  }
+  for (const char* numbers :
+       {"128, 16, 8, 8, false, false", "128, 16, 4, 2, false, false", "128, 32, 4, 4, false, false",
+        "256, 16, 4, 4, false, false", "128, 16, 4, 4, true, false"})
+    CHECK_THROWS_AS(plans(numbers), Error);
+}
+
 TEST_CASE("the catalogue's plans are legal where they say, and its names and patterns can be used") {
   for (const CataloguePlan& row : catalogue()) {
     INFO(row.name);
