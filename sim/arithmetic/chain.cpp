@@ -16,11 +16,19 @@ namespace {
 /// K that is decoded at a time: a strip of B stays in the nearest cache.
 constexpr int chunk_terms = 256;
 
+/// True when a step of zeros leaves the result of the step before it as it is: alignment drops no bit of it. The loops
+/// leave such steps out.
+bool zeros_change_nothing(const AccumulatorModel& model) {
+  const int lowest_bit = info(model.output).min_exponent() - model.output_fraction_bits;
+  return model.terms_per_step == 0 || (model.fraction_bits >= model.output_fraction_bits &&
+                                       model.floor_exponent - model.fraction_bits <= lowest_bit);
+}
+
 /// The loop for the model's rounding, or nullptr: scales, widened types and hypotheses that hardware has refuted take
 /// the updates one by one.
 kernels::SumChain find_loop(const AccumulatorModel& model, const kernels::ChainLoop& loops) {
   if (model.arithmetic != Arithmetic::fused_sum || model.scaling != Scaling::none || model.c_last ||
-      model.step_order != StepOrder::ascending || model.deviations != Deviations{})
+      model.step_order != StepOrder::ascending || model.deviations != Deviations{} || !zeros_change_nothing(model))
     return nullptr;
   if (model.output == Format::f32 && model.rounding == Rounding::toward_zero) return loops.sum_f32;
   if (model.output == Format::f16 && model.rounding == Rounding::nearest_even && model.output_fraction_bits == 10)
@@ -259,30 +267,31 @@ bool meets_nan(const ChainBlock& block, std::span<const ChainUpdate> updates, bo
 }  // namespace
 
 Matrix chain_by_updates(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates,
-                        std::optional<Matrix> c) {
+                        int k, std::optional<Matrix> c) {
   for (const ChainUpdate& update : updates) {
     const auto first = static_cast<int>(update.first);
-    const Operands operands{.a = block_of(block.a, block.row, block.rows, first, update.count),
-                            .b = block_of(block.b, first, update.count, block.col, block.cols),
-                            .c = std::move(c)};
+    const Operands operands{
+        .a = filled_up(block_of(block.a, block.row, block.rows, first, update.count), block.rows, k),
+        .b = filled_up(block_of(block.b, first, update.count, block.col, block.cols), k, block.cols),
+        .c = std::move(c)};
     c = multiply_accumulate(model, operands);
   }
   return c ? std::move(*c) : Matrix(model.output, block.rows, block.cols);
 }
 
-Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates,
+Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates, int k,
              std::optional<Matrix> c) {
   const kernels::Kernels& all = kernels::kernels();
   const kernels::ChainLoops& loops = block.cols <= all.narrow_chain.strip ? all.narrow_chain : all.chain;
   thread_local Workspace workspace;
   const int most = find_loop(model, loops.pairs) ? find_steps(model, updates, workspace.steps) : 0;
-  if (most == 0 || most > kernels::most_chain_terms) return chain_by_updates(model, block, updates, std::move(c));
+  if (most == 0 || most > kernels::most_chain_terms) return chain_by_updates(model, block, updates, k, std::move(c));
   const Format of_a = block.a.format(), of_b = block.b.format();
   std::optional<Budget> budget;
   if (loops.bytes) budget = find_byte_budget(model.fraction_bits, of_a, of_b, most);
   const bool in_bytes = budget.has_value();
   if (!budget) budget = find_budget(model.fraction_bits, of_a, of_b, most);
-  if (!budget) return chain_by_updates(model, block, updates, std::move(c));
+  if (!budget) return chain_by_updates(model, block, updates, k, std::move(c));
 
   FusedChain fused(model, block, loops, in_bytes, *budget, workspace);
   fused.run(c);
@@ -299,7 +308,7 @@ Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<c
       part = chain_by_updates(
           model,
           {.a = block.a, .b = block.b, .row = block.row + row, .rows = rows, .col = block.col + col, .cols = cols},
-          updates, std::move(c_part));
+          updates, k, std::move(c_part));
     }
     set_block(d, row, col, part);
   });

@@ -15,7 +15,7 @@
 
 namespace bitmma {
 
-/// K of one update of the accumulator.
+/// K of one update of the accumulator. The rest of the instruction is zero.
 struct ChainUpdate {
   int64_t first = 0;
   int count = 0;
@@ -27,13 +27,13 @@ struct ChainBlock {
   int row = 0, rows = 0, col = 0, cols = 0;
 };
 
-/// The accumulators of the block after these updates. C has the shape of the block and the format of the model's
-/// output; without C they begin at zero.
-Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates,
+/// The accumulators of the block after these updates, each by an instruction of K = `k`. C has the shape of the block
+/// and the format of the model's output; without C they begin at zero.
+Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates, int k,
              std::optional<Matrix> c);
 
-/// The same, one multiply_accumulate an update. Tests hold `chain` against it.
+/// The same, one multiply_accumulate of the whole K an update. Tests hold `chain` against it.
 Matrix chain_by_updates(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates,
-                        std::optional<Matrix> c);
+                        int k, std::optional<Matrix> c);
 
 }  // namespace bitmma

@@ -40,7 +40,7 @@ void decode_matrix(Side side, const Matrix& matrix, int shift, bool negate, Deco
   decoded.pair.resize(count);
   decoded.exponent.resize(count);
   decoded.narrow_exponent.resize(count);
-  decoded.negative.resize(static_cast<size_t>(side == Side::a ? rows : decoded.stride));
+  decoded.negative.assign(static_cast<size_t>(side == Side::a ? rows : decoded.stride), 0);
   const WholeRows whole(matrix, kernels::fused_codes);
   decoded.any_special =
       kernels::kernels().decode({.format = kernels::DecodeConstants(info(matrix.format())),

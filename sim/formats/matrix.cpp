@@ -137,6 +137,13 @@ void set_block(Matrix& matrix, int row, int col, const Matrix& block) {
   view(matrix).block(row, width * col, block.rows(), width * block.cols()) = view(block);
 }
 
+Matrix filled_up(Matrix block, int rows, int cols) {
+  if (block.rows() == rows && block.cols() == cols) return block;
+  Matrix whole(block.format(), rows, cols);
+  set_block(whole, 0, 0, block);
+  return whole;
+}
+
 int64_t count_differing(const Matrix& x, const Matrix& y) {
   if (x.rows() != y.rows() || x.cols() != y.cols() || x.format() != y.format()) {
     const auto print = [](const Matrix& one) {

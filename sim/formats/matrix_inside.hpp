@@ -14,6 +14,9 @@ struct MatrixAccess {
 /// A matrix of which every code is written next.
 inline Matrix unfilled_matrix(Format format, int rows, int cols) { return MatrixAccess::unfilled(format, rows, cols); }
 
+/// The block with zeros behind its last row and column.
+Matrix filled_up(Matrix block, int rows, int cols);
+
 using EigenCodes = Eigen::Array<uint32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// The words as an array of Eigen's: one column a code, two where the matrix is wide.

@@ -113,35 +113,27 @@ class Product {
   /// The accumulator after these updates.
   Matrix sum_of(const Block& at, std::span<const ChainUpdate> updates, std::optional<Matrix> c) const {
     if (mma_.scale_count > 0) return scaled_chain(at, updates, std::move(c));
-    return how_ == ChainBy::loops ? chain(*model_, at, updates, std::move(c))
-                                  : chain_by_updates(*model_, at, updates, std::move(c));
+    return how_ == ChainBy::loops ? chain(*model_, at, updates, mma_.k, std::move(c))
+                                  : chain_by_updates(*model_, at, updates, mma_.k, std::move(c));
   }
 
   Matrix scaled_chain(const Block& at, std::span<const ChainUpdate> updates, std::optional<Matrix> c) const {
     for (const ChainUpdate& update : updates) {
       const int first = static_cast<int>(update.first);
-      c = multiply_accumulate(*model_,
-                              {.a = part(block_of(inputs_.a, at.row, at.rows, first, update.count), at.rows, mma_.k),
-                               .b = part(block_of(inputs_.b, first, update.count, at.col, at.cols), mma_.k, at.cols),
-                               .c = std::move(c),
-                               .scales = scales_of(at, update)});
+      c = multiply_accumulate(
+          *model_, {.a = filled_up(block_of(inputs_.a, at.row, at.rows, first, update.count), at.rows, mma_.k),
+                    .b = filled_up(block_of(inputs_.b, first, update.count, at.col, at.cols), mma_.k, at.cols),
+                    .c = std::move(c),
+                    .scales = scales_of(at, update)});
     }
     return c ? std::move(*c) : zeros(at);
-  }
-
-  /// Filled up with zeros: groups of sixteen are whole.
-  static Matrix part(Matrix block, int rows, int cols) {
-    if (block.rows() == rows && block.cols() == cols) return block;
-    Matrix whole(block.format(), rows, cols);
-    set_block(whole, 0, 0, block);
-    return whole;
   }
 
   BlockScales scales_of(const Block& at, const ChainUpdate& update) const {
     const int chunks = mma_.scale_count, first = static_cast<int>(update.first / (mma_.k / chunks)),
               there = std::min(chunks, inputs_.sfa->cols() - first);
-    return {.a = part(block_of(*inputs_.sfa, at.row, at.rows, first, there), at.rows, chunks),
-            .b = part(block_of(*inputs_.sfb, first, there, at.col, at.cols), chunks, at.cols)};
+    return {.a = filled_up(block_of(*inputs_.sfa, at.row, at.rows, first, there), at.rows, chunks),
+            .b = filled_up(block_of(*inputs_.sfb, first, there, at.col, at.cols), chunks, at.cols)};
   }
 
   /// One slice: promoted, or the join of the warps that share it.

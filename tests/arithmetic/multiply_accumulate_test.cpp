@@ -11,6 +11,7 @@
 #include "bitmma/core/random.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/stimulus/random_operands.hpp"
+#include "oracle/slow_dot.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
@@ -245,6 +246,46 @@ TEST_CASE("the vector loops and the rule spelled out agree on every distribution
             }
           }
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("a sum of no terms is C, rounded: by the vector loops, the rule spelled out and the oracle") {
+  RandomStream random(19, 0);
+  for (const AccumulatorModel& row : accumulator_models()) {
+    if (row.arithmetic != Arithmetic::fused_sum || row.scaling != Scaling::none) continue;
+    const bool to_f16 = row.output == Format::f16;
+    const FormatInfo& output = info(row.output);
+    const auto sign = static_cast<uint32_t>(output.sign_bit()), infinite = static_cast<uint32_t>(*output.infinity()),
+               unit = static_cast<uint32_t>(output.bias) << output.mantissa_bits;
+    for (const FormatInfo& type : formats) {
+      if (!row.inputs.contains(type.id)) continue;
+      for (const Shape& shape : {Shape{.m = 20, .n = 24}, Shape{.m = 40, .n = 3}, Shape{.m = 3, .n = 40}}) {
+        // The loops have seen other products before.
+        multiply_accumulate(row, random_product(row, type.id, type.id, {shape.m, shape.n, 8}, random));
+        Operands operands{.a = Matrix(type.id, shape.m, 0),
+                          .b = Matrix(type.id, 0, shape.n),
+                          .c = Matrix(row.output, shape.m, shape.n)};
+        for (uint32_t& word : operands.c->words()) {
+          const uint32_t plain[]{unit, unit + 1, 2 * unit - 1, 0, 1, infinite - 1, infinite, infinite + 1};
+          word = plain[random.below(8)] | (random.one_in(2) ? sign : 0);
+        }
+        (*operands.c)(0, 0) = sign | unit;
+        const Matrix fast = fused_product(row, operands);
+        CHECK(fast(0, 0) == (sign | unit));
+        const oracle::Rule rule{row.fraction_bits, row.floor_exponent, row.output_fraction_bits,
+                                row.rounding == Rounding::nearest_even, to_f16};
+        for (int r = 0; r < shape.m; ++r) {
+          for (int col = 0; col < shape.n; ++col) {
+            const uint32_t c = (*operands.c)(r, col);
+            INFO(print(row.family) << " " << type.name << " -> " << output.name << ", c " << c);
+            REQUIRE(fast(r, col) == fused_sum(row, {}, c));
+            REQUIRE(fast(r, col) == oracle::fused_dot(rule, "f16", "f16", {}, {}, false, false, c));
+          }
+        }
+        operands.c.reset();
+        REQUIRE(fused_product(row, operands) == Matrix(row.output, shape.m, shape.n));
       }
     }
   }

@@ -2,6 +2,9 @@
 // tails, all distributions, instruction sets.
 #include "arithmetic/chain.hpp"
 
+#include <set>
+#include <tuple>
+
 #include "bench_case.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/random.hpp"
@@ -64,6 +67,52 @@ GemmPlan random_plan(const cli::BenchCase& one, RandomStream& random) {
   }
 }
 
+/// Every dense instruction that adds differently: by another row, over another K, of other types or scales.
+std::vector<cli::BenchCase> instructions_that_add_differently() {
+  std::vector<cli::BenchCase> all;
+  std::set<std::tuple<const AccumulatorModel*, int, Format, Format, int, Format>> seen;
+  for (const Form& form : forms()) {
+    for (const Instruction& instruction : instructions_of(form)) {
+      if (!is_mma(instruction)) break;
+      const Mma mma = mma_of(instruction);
+      for (const TargetInfo& target : targets) {
+        if (target.adds_as != target.id || !violations_of({.target = target.id, .instruction = instruction}).empty())
+          continue;
+        const AccumulatorModel& model = model_for(instruction, target.id);
+        if (seen.emplace(&model, mma.k, mma.a, mma.b, mma.scale_count, mma.scale_type).second)
+          all.push_back({.name = print(instruction), .instruction = instruction, .target = target.id});
+      }
+    }
+  }
+  return all;
+}
+
+/// Operands of which K is a part of a whole instruction's: each update alone in an instruction, zeros behind it.
+GemmInputs with_whole_instructions(const GemmInputs& inputs, const Mma& mma, std::span<const ChainUpdate> updates) {
+  const int count = static_cast<int>(updates.size());
+  GemmInputs whole{.a = Matrix(mma.a, inputs.a.rows(), count * mma.k),
+                   .b = Matrix(mma.b, count * mma.k, inputs.b.cols()),
+                   .c = inputs.c,
+                   .sfa = inputs.sfa,
+                   .sfb = inputs.sfb};
+  for (int i = 0; i < count; ++i) {
+    const int first = static_cast<int>(updates[static_cast<size_t>(i)].first);
+    for (int k = 0; k < updates[static_cast<size_t>(i)].count; ++k) {
+      for (int row = 0; row < inputs.a.rows(); ++row)
+        whole.a.set_code(row, i * mma.k + k, inputs.a.code(row, first + k));
+      for (int col = 0; col < inputs.b.cols(); ++col)
+        whole.b.set_code(i * mma.k + k, col, inputs.b.code(first + k, col));
+    }
+  }
+  if (!inputs.sfa) return whole;
+  whole.sfa = Matrix(mma.scale_type, inputs.a.rows(), count * mma.scale_count);
+  whole.sfb = Matrix(mma.scale_type, count * mma.scale_count, inputs.b.cols());
+  whole.sfa->fill(0x38), whole.sfb->fill(0x38);
+  set_block(*whole.sfa, 0, 0, *inputs.sfa);
+  set_block(*whole.sfb, 0, 0, *inputs.sfb);
+  return whole;
+}
+
 struct CpuTarget {
   std::string_view before = cpu_target();
   ~CpuTarget() { use_cpu_target(before); }
@@ -92,6 +141,99 @@ TEST_CASE("the loops of chains give the bits of one instruction after the other"
     }
   }
   CHECK(products >= 25 * 9);
+}
+
+TEST_CASE("an update of a part of K is an instruction with zeros behind it") {
+  constexpr int rows = 5, cols = 7;
+  RandomStream random(73, 0);
+  int products = 0;
+  for (const cli::BenchCase& one : instructions_that_add_differently()) {
+    const Mma mma = mma_of(one.instruction);
+    const FormatInfo &a = info(mma.a), &b = info(mma.b), &d = info(mma.d);
+    const uint64_t minus_one = a.kind == NumberKind::floating
+                                   ? a.sign_bit() | static_cast<uint64_t>(a.bias) << (a.mantissa_bits + a.ignored_bits)
+                                   : low_mask(a.bits),
+                   plus_one = b.kind == NumberKind::floating
+                                  ? static_cast<uint64_t>(b.bias) << (b.mantissa_bits + b.ignored_bits)
+                                  : 1;
+    const auto random_codes = [&](Matrix& matrix) {
+      const FormatInfo& row = info(matrix.format());
+      for (uint32_t& word : matrix.words()) {
+        word = random.word() & static_cast<uint32_t>(low_mask(std::min(32, row.bits)) & ~uint64_t{row.zero_bits});
+        if (row.has_zero && random.one_in(6)) word = 0;
+      }
+    };
+    const int most = 2 * mma.k;
+    for (int k = 1; k <= most; k += k > 40 && k + 9 < most ? 9 : 1) {
+      // Steps and tiles of K that begin anew: their last updates are parts of an instruction.
+      GemmPlan plan{.target = one.target, .instruction = one.instruction};
+      plan.output = mma.d;
+      std::vector<ChainUpdate> updates;
+      const auto add_updates = [&](int first, int last, int step) {
+        for (; first < last; first += step) updates.push_back({first, std::min(step, last - first)});
+      };
+      const int kind = mma.scale_count > 0 ? 0 : k % 4;
+      GemmPlan whole = plan;
+      if (kind == 1) {
+        plan.k_step = random.between(1, mma.k);
+        add_updates(0, k, plan.k_step);
+      } else if (kind == 2) {
+        plan.residue = Residue::first, plan.k_tile = random.between(1, mma.k);
+        add_updates(0, k % plan.k_tile, mma.k);
+        add_updates(k % plan.k_tile, k, plan.k_tile);
+      } else if (kind == 3 && mma.d == Format::f32) {
+        plan.promotion = Promotion{.every = random.between(1, mma.k)}, plan.k_step = plan.promotion->every;
+        whole.promotion = Promotion{.every = mma.k};
+        add_updates(0, k, plan.k_step);
+      } else {
+        add_updates(0, k, mma.k);
+      }
+      for (const bool all_ones : {true, false}) {
+        GemmInputs inputs{.a = Matrix(mma.a, rows, k), .b = Matrix(mma.b, k, cols)};
+        inputs.a.fill(minus_one), inputs.b.fill(plus_one);
+        if (!all_ones) random_codes(inputs.a), random_codes(inputs.b);
+        // f64: a sum that is -0 becomes +0 where zeros follow.
+        if (!all_ones && mma.d == Format::f64 && random.one_in(2))
+          inputs.a.fill(0x8010000000000000), inputs.b.fill(0x0010000000000000);
+        if (!plan.promotion && random.one_in(2)) {
+          plan.start_with_c = whole.start_with_c = true;
+          inputs.c = Matrix(mma.d, rows, cols);
+          inputs.c->fill(d.sign_bit());
+          if (random.one_in(2)) random_codes(*inputs.c);
+        } else {
+          plan.start_with_c = whole.start_with_c = false;
+        }
+        if (mma.scale_count > 0) {
+          const int size = mma.k / mma.scale_count, chunks = (k + size - 1) / size;
+          inputs.sfa = Matrix(mma.scale_type, rows, chunks), inputs.sfb = Matrix(mma.scale_type, chunks, cols);
+          for (Matrix* matrix : {&*inputs.sfa, &*inputs.sfb}) {
+            for (uint32_t& word : matrix->words()) word = 0x30 + random.below(0x10);
+          }
+        }
+        INFO(one.name << " " << print(one.target) << " K = " << k << " " << print_json(plan)
+                      << (all_ones ? " ones" : ""));
+        const Matrix expected = gemm(whole, with_whole_instructions(inputs, mma, updates));
+        REQUIRE(count_differing(gemm(plan, inputs), expected) == 0);
+        REQUIRE(count_differing(gemm(plan, inputs, ChainBy::updates), expected) == 0);
+        ++products;
+      }
+    }
+  }
+  CHECK(products > 5000);
+}
+
+TEST_CASE("fp8 in two f16 steps: -1 times 1 is -1, also where the second step has no terms") {
+  for (const Target target : {Target::sm_90a, Target::sm_100a}) {
+    for (const int shape : {16, 32}) {
+      const GemmPlan plan{.target = target,
+                          .instruction = MmaSync{.d = Format::f32, .a = Format::e4m3, .b = Format::e4m3, .k = shape}};
+      for (const int k : {1, 2, 3, shape + 1, shape + 2}) {
+        GemmInputs inputs{.a = Matrix(Format::e4m3, 1, k), .b = Matrix(Format::e4m3, k, 1)};
+        inputs.a(0, k - 1) = 0xB8, inputs.b(k - 1, 0) = 0x38;
+        CHECK(gemm(plan, inputs)(0, 0) == 0xBF800000);
+      }
+    }
+  }
 }
 
 TEST_CASE("one NaN or infinity changes the outputs that it reaches, wherever it stands") {

@@ -39,13 +39,12 @@ BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end
     store(exponent, job.exponent + at + first);
     store(__builtin_convertvector(exponent, typename Vectors<bytes>::Half16), job.narrow_exponent + at + first);
     if (job.negative_of_col && row < 32) {
-      I32 negative{};
-      if (row > 0) load(negative, job.negative_of_col + first);
+      I32 negative;
+      load(negative, job.negative_of_col + first);
       negative |= sign & static_cast<int32_t>(1u << row);
       store(negative, job.negative_of_col + first);
     }
-    if (job.negative_of_row && first < 32)
-      job.negative_of_row[row] = (first == 0 ? 0 : job.negative_of_row[row]) | sign_bits<bytes>(sign) << first;
+    if (job.negative_of_row && first < 32) job.negative_of_row[row] |= sign_bits<bytes>(sign) << first;
   }
 }
 

@@ -103,8 +103,9 @@ struct Decoding {
   Pair* pair;
   int32_t* exponent;
   int16_t* narrow_exponent;  // the same exponents: the search for the largest takes twice as many at a time
-  uint32_t *negative_of_row,
-      *negative_of_col;  // bit k: number k of the row or column is negative; the first 32; either may be nullptr
+  // Bit k: number k of the row or column is negative; the first 32. The bits are set in words that are 0 before. Either
+  // may be nullptr.
+  uint32_t *negative_of_row, *negative_of_col;
 };
 
 /// Returns whether any code is NaN or infinity.
