@@ -153,7 +153,7 @@ SumOfIntegers sum_of_integers(const AccumulatorModel& model, const Operands& one
 
 ExplainedSum sum_of_floats(const AccumulatorModel& model, const Operands& one, std::span<const ExactTerm> terms,
                            ExactSum& lost) {
-  const std::optional<Decoded> c = exact_c(one, 0, 0);
+  const std::optional<Decoded> c = exact_c(one, 0, 0, model.output);
   if (const std::optional<uint32_t> code = special_result(model.output, terms, c)) return SpecialResult{*code};
   if (model.scaling == Scaling::exact_groups) return sum_of_groups(model, *one.scales, terms, c, lost);
   return sum_of_products(model, terms, c, lost);
@@ -355,20 +355,10 @@ class Explainer {
   std::optional<Places> places_;
 };
 
-/// C in the format of D, exactly: m8n8k4 alone has another.
-Operands with_c_as(Operands one, Format format) {
-  if (!one.c || one.c->format() == format) return one;
-  Matrix wide(format, 1, 1);
-  wide.set_code(0, 0, convert(one.c->format(), one.c->code(0, 0), format, Rounding::nearest_even, Overflow::infinity));
-  one.c = std::move(wide);
-  return one;
-}
-
 /// Puts the real result, and what others make of the operands, beside D.
-void compare(Explanation& e, const AccumulatorModel& model, const Operands& operands) {
-  const Operands one = with_c_as(operands, model.output);
+void compare(Explanation& e, const AccumulatorModel& model, const Operands& one) {
   const std::vector<ExactTerm> terms = exact_terms(one, 0, 0);
-  const std::optional<Decoded> c = exact_c(one, 0, 0);
+  const std::optional<Decoded> c = exact_c(one, 0, 0, model.output);
   std::optional<ExactSum> exact;
   if (!special_result(model.output, terms, c)) {
     exact = exact_sum(model.output, terms, c);

@@ -85,12 +85,13 @@ uint32_t round_sum(const AccumulatorModel& model, Exact sum) {
 
 /// One step: all its terms are fused.
 uint32_t sum_of_step(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,
-                     int scale_input_d) {
+                     int scale_input_d, Format c_format) {
   // Without C a zero stands in for it: it has no exponent and changes no sum. It is +0 only for the sign of zero.
-  Decoded c_value = decode(model.output, c.value_or(0));
+  Decoded c_value = decode_c(c_format, c.value_or(0), model.output);
   c_value.exponent -= scale_input_d;
   if (const auto special = special_result(model.output, terms, c_value)) {
-    const bool passes_payload = model.deviations.c_nan_payload_passed && c_value.number == NumberClass::nan;
+    const bool passes_payload =
+        model.deviations.c_nan_payload_passed && c_value.number == NumberClass::nan && c_format == model.output;
     return passes_payload ? *c | 1u << (info(model.output).mantissa_bits - 1) : *special;
   }
   return sum_aligned(model, aligned_terms(model, terms), c_value).code;
@@ -144,14 +145,14 @@ StepSum sum_aligned(const AccumulatorModel& model, std::span<const AlignedTerm> 
 }
 
 uint32_t fused_sum(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,
-                   int scale_input_d) {
+                   int scale_input_d, std::optional<Format> c_format) {
   const size_t step = model.terms_per_step > 0 ? static_cast<size_t>(model.terms_per_step) : terms.size();
   while (terms.size() > step) {
-    c = sum_of_step(model, terms.first(step), c, scale_input_d);
+    c = sum_of_step(model, terms.first(step), c, scale_input_d, c_format.value_or(model.output));
     terms = terms.subspan(step);
-    scale_input_d = 0;
+    scale_input_d = 0, c_format.reset();
   }
-  return sum_of_step(model, terms, c, scale_input_d);
+  return sum_of_step(model, terms, c, scale_input_d, c_format.value_or(model.output));
 }
 
 }  // namespace bitmma

@@ -42,8 +42,8 @@ struct StepSum {
 /// One step: all `terms` and a finite `c`.
 StepSum sum_aligned(const AccumulatorModel& model, std::span<const AlignedTerm> terms, const Decoded& c);
 
-/// `c` holds a code of model.output and counts c * 2^-scale_input_d.
+/// `c` holds a code of `c_format`, or of model.output without one, and counts c * 2^-scale_input_d.
 uint32_t fused_sum(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,
-                   int scale_input_d = 0);
+                   int scale_input_d = 0, std::optional<Format> c_format = {});
 
 }  // namespace bitmma

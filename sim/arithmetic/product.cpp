@@ -9,12 +9,31 @@
 #include "bitmma/formats/ieee.hpp"
 #include "checks.hpp"
 #include "kernels/kernels.hpp"
+#include "slow_path.hpp"
 
 namespace bitmma {
 namespace {
 
+/// C of f16 where D is f32, exactly widened: m8n8k4 alone has that.
+Matrix widened_c(const Matrix& c, Format format) {
+  if (c.format() == format) return c;
+  Matrix wide = unfilled_matrix(format, c.rows(), c.cols());
+  std::ranges::transform(c.words(), wide.words().begin(), [&](uint32_t code) {
+    return static_cast<uint32_t>(convert(c.format(), code, format, Rounding::nearest_even, Overflow::infinity));
+  });
+  return wide;
+}
+
 /// All terms at once.
 Matrix product_of_step(const AccumulatorModel& model, const Operands& operands) {
+  if (operands.c && operands.c->format() != model.output) {
+    Operands wide = operands;
+    wide.c = widened_c(*operands.c, model.output);
+    Matrix d = product_of_step(model, wide);
+    // A subnormal C has a larger exponent than the same number has in D's format.
+    replace_outputs_of_subnormal_c(model, operands, d);
+    return d;
+  }
   return model.scaling == Scaling::exact_groups ? grouped_product(model, operands) : fused_product(model, operands);
 }
 
@@ -79,18 +98,6 @@ Matrix widened(const Matrix& matrix) {
   return wide;
 }
 
-/// C of f16 where D is f32, exactly widened: m8n8k4 alone has that.
-Matrix product_with_any_c(const AccumulatorModel& model, const Operands& operands) {
-  if (!operands.c || operands.c->format() == model.output) return product(model, operands);
-  Operands wide = operands;
-  wide.c = unfilled_matrix(model.output, operands.c->rows(), operands.c->cols());
-  std::ranges::transform(operands.c->words(), wide.c->words().begin(), [&](uint32_t code) {
-    return static_cast<uint32_t>(
-        convert(operands.c->format(), code, model.output, Rounding::nearest_even, Overflow::infinity));
-  });
-  return product(model, wide);
-}
-
 }  // namespace
 
 Operands swapped(const Operands& operands) {
@@ -152,10 +159,11 @@ Operands step_of(const AccumulatorModel& model, const Operands& operands, std::s
 
 Matrix with_c_last(const Matrix& sum, const std::optional<Matrix>& c) {
   if (!c) return sum;
+  const Matrix addend = widened_c(*c, sum.format());
   Matrix d = unfilled_matrix(sum.format(), sum.rows(), sum.cols());
   for (int row = 0; row < d.rows(); ++row) {
     for (int col = 0; col < d.cols(); ++col)
-      d(row, col) = static_cast<uint32_t>(ieee_add(sum.format(), sum(row, col), (*c)(row, col)));
+      d(row, col) = static_cast<uint32_t>(ieee_add(sum.format(), sum(row, col), addend(row, col)));
   }
   return d;
 }
@@ -170,12 +178,12 @@ bool prefers_swapped(const AccumulatorModel& model, int m, int n) {
 
 Matrix multiply_accumulate(const AccumulatorModel& model, const Operands& operands) {
   require_agreement(model, operands, Inputs::of_model);
-  return product_with_any_c(model, operands);
+  return product(model, operands);
 }
 
 Matrix multiply_accumulate_unchecked(const AccumulatorModel& model, const Operands& operands) {
   require_agreement(model, operands, Inputs::of_arithmetic);
-  return product_with_any_c(model, operands);
+  return product(model, operands);
 }
 
 }  // namespace bitmma

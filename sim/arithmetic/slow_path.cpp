@@ -19,8 +19,8 @@ class SlowOutputs {
 
   uint32_t at(int row, int col) {
     factors_.find_terms(row, col, terms_);
-    const std::optional<uint32_t> c = operands_.c ? std::optional((*operands_.c)(row, col)) : std::nullopt;
-    return fused_sum(model_, terms_, c, operands_.scale_input_d);
+    if (!operands_.c) return fused_sum(model_, terms_, std::nullopt);
+    return fused_sum(model_, terms_, (*operands_.c)(row, col), operands_.scale_input_d, operands_.c->format());
   }
 
  private:
@@ -84,6 +84,19 @@ Matrix slow_product(const AccumulatorModel& model, const Operands& operands) {
     for (int col = 0; col < d.cols(); ++col) d(row, col) = outputs.at(row, col);
   }
   return d;
+}
+
+void replace_outputs_of_subnormal_c(const AccumulatorModel& model, const Operands& operands, Matrix& d) {
+  const FormatInfo& format = info(operands.c->format());
+  std::optional<SlowOutputs> outputs;
+  for (int row = 0; row < d.rows(); ++row) {
+    for (int col = 0; col < d.cols(); ++col) {
+      const Decoded c = decode(format, (*operands.c)(row, col));
+      if (c.significand == 0 || c.significand >> format.mantissa_bits != 0) continue;
+      if (!outputs) outputs.emplace(model, operands);
+      d(row, col) = outputs->at(row, col);
+    }
+  }
 }
 
 void replace_special_outputs(const AccumulatorModel& model, const Operands& operands, Matrix& d) {

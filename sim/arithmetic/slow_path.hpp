@@ -12,5 +12,7 @@ Matrix slow_product(const AccumulatorModel& model, const Operands& operands);
 
 /// Computes those outputs of `d` again that a hot loop may not compute.
 void replace_special_outputs(const AccumulatorModel& model, const Operands& operands, Matrix& d);
+/// The same of outputs whose C is subnormal in a narrower format than that of D.
+void replace_outputs_of_subnormal_c(const AccumulatorModel& model, const Operands& operands, Matrix& d);
 
 }  // namespace bitmma

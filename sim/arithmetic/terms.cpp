@@ -85,9 +85,15 @@ std::vector<ExactTerm> exact_terms(const Operands& operands, int row, int col) {
   return terms;
 }
 
-std::optional<Decoded> exact_c(const Operands& operands, int row, int col) {
+Decoded decode_c(Format format, uint32_t code, Format output) {
+  Decoded c = decode(format, code);
+  c.significand <<= info(output).mantissa_bits - info(format).mantissa_bits;
+  return c;
+}
+
+std::optional<Decoded> exact_c(const Operands& operands, int row, int col, Format output) {
   if (!operands.c) return std::nullopt;
-  Decoded c = decode(operands.c->format(), (*operands.c)(row, col));
+  Decoded c = decode_c(operands.c->format(), (*operands.c)(row, col), output);
   c.exponent -= operands.scale_input_d;
   return c;
 }

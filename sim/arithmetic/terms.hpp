@@ -58,7 +58,11 @@ class Factors {
 /// The terms of output (row, col) alone.
 std::vector<ExactTerm> exact_terms(const Operands& operands, int row, int col);
 
-/// C of output (row, col) as it enters the sum, scale_input_d applied. Returns nullopt without C.
-std::optional<Decoded> exact_c(const Operands& operands, int row, int col);
+/// A code of C as a sum with D of `output` adds it: its significand has the fraction bits of `output`. An f16 beside an
+/// f32 D keeps its exponent: a subnormal one is aligned at 2^-14.
+Decoded decode_c(Format format, uint32_t code, Format output);
+
+/// C of output (row, col) as a sum with D of `output` adds it, scale_input_d applied. Returns nullopt without C.
+std::optional<Decoded> exact_c(const Operands& operands, int row, int col, Format output);
 
 }  // namespace bitmma

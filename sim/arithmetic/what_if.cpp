@@ -181,7 +181,7 @@ Matrix compute(const WhatIf& what_if, const Operands& operands, Format output) {
   for (int row = 0; row < d.rows(); ++row) {
     for (int col = 0; col < d.cols(); ++col) {
       factors.find_terms(row, col, terms);
-      const std::optional<Decoded> c = exact_c(operands, row, col);
+      const std::optional<Decoded> c = exact_c(operands, row, col, output);
       if (const auto special = special_result(output, terms, c)) {
         d(row, col) = *special;
       } else if (what_if.kind == WhatIf::Kind::correctly_rounded) {

@@ -159,6 +159,31 @@ TEST_CASE("explain's places, terms, exact sum and D are those of the case and of
   CHECK(special > 20);
 }
 
+TEST_CASE("explain aligns an f16 C of an f32 D by its own exponent") {
+  for (const Target target : {Target::sm_70, Target::sm_75}) {
+    const Instruction instruction = parse_instruction("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f16");
+    for (const Distribution distribution : {Distribution::normal, Distribution::subnormal, Distribution::wide}) {
+      Case one = random_case(instruction, target, {}, distribution, 3, 0);
+      for (int i = 0; i < 32; ++i) {
+        const Explanation e = explain(one, i, i % 8);
+        INFO(print(e));
+        const ExplainedStep& step = e.steps.front();
+        CHECK(step.c_format == Format::f16);
+        const auto* const products = std::get_if<SumOfProducts>(&step.sum);
+        if (!products) continue;
+        const auto [quantum, sum, sum_of_parts] = aligned(*products);
+        CHECK(sum == sum_of_parts);
+        const Exact exact{.negative = sum < 0, .magnitude = static_cast<uint64_t>(std::abs(sum)), .exponent = quantum};
+        CHECK((round_to(Format::f32, exact, Rounding::toward_zero) & (sum == 0 ? 0 : ~0u)) == e.d);
+        const Decoded c = decode(Format::f16, *step.c_bits);
+        CHECK(products->c.exponent == (c.is_zero() ? std::nullopt : std::optional(c.exponent)));
+        CHECK(std::ldexp(static_cast<double>(products->c.kept) + products->c.dropped, quantum) ==
+              std::ldexp(static_cast<double>(c.significand) * (c.negative ? -1 : 1), c.exponent - 10));
+      }
+    }
+  }
+}
+
 TEST_CASE("explain shows every step of a model that takes several for K") {
   const Instruction instruction = wgmma({.n = 8});
   const Case one = recorded_case(instruction, Distribution::normal);

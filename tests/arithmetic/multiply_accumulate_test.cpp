@@ -291,6 +291,28 @@ TEST_CASE("a sum of no terms is C, rounded: by the vector loops, the rule spelle
   }
 }
 
+TEST_CASE("an f16 C of an f32 D keeps its exponent: a subnormal one is aligned at 2^-14", "[rule:fused-sum]") {
+  for (const Target target : {Target::sm_70, Target::sm_72, Target::sm_75}) {
+    const AccumulatorModel& row =
+        *find_accumulator_model(target, Family::mma_sync, Format::f16, Format::f16, Format::f32, Scaling::none, true);
+    Operands operands{.a = Matrix(Format::f16, 1, 4), .b = Matrix(Format::f16, 4, 1), .c = Matrix(Format::f16, 1, 1)};
+    operands.a(0, 0) = 0x0020, operands.b(0, 0) = 0x0020;  // 2^-19 each: 2^-38 is less than a unit, 2^(-14 - 23)
+    const auto d_of = [&](Format format, uint32_t code) {
+      operands.c = Matrix(format, 1, 1);
+      (*operands.c)(0, 0) = code;
+      return multiply_accumulate(row, operands)(0, 0);
+    };
+    CHECK(d_of(Format::f16, 0x0001) == 0x33800000);      // 2^-24
+    CHECK(d_of(Format::f32, 0x33800000) == 0x33800200);  // the same number, aligned at 2^-24
+    CHECK(d_of(Format::f16, 0x8001) == 0xB3800000);
+    CHECK(d_of(Format::f16, 0x0400) == 0x38800000);  // 2^-14, normal
+    CHECK(d_of(Format::f16, 0x0000) == 0x2C800000);  // 2^-38: a zero has no exponent
+    CHECK(d_of(Format::f16, 0x8000) == 0x2C800000);
+    CHECK(d_of(Format::f16, 0x7C00) == 0x7F800000);
+    CHECK(d_of(Format::f16, 0xFC01) == 0x7FFFFFFF);
+  }
+}
+
 TEST_CASE("D of a step of K is C of the next: the same as one product after the other", "[rule:steps]") {
   for_each_product([](const AccumulatorModel& row, const Operands& operands) {
     // The rows of mma.sync that are chained already have tests of their own.

@@ -71,14 +71,16 @@ const std::map<std::string, WarpRule> warp_rules = {
 uint32_t warp_dot(const WarpRule& row, const std::string& type_a, const std::string& type_b, std::vector<uint32_t> a,
                   std::vector<uint32_t> b, const Operands& operands, std::optional<uint32_t> c) {
   const bool negate_a = operands.negate_a, negate_b = operands.negate_b;
+  bool narrow_c = operands.c && operands.c->format() == Format::f16;
   if (row.two_steps) return oracle::two_step_dot(row.rule, type_a, type_b, a, b, negate_a, negate_b, c);
   while (row.step != 0 && a.size() > row.step) {
     const auto end = static_cast<std::ptrdiff_t>(row.step);
     c = oracle::fused_dot(row.rule, type_a, type_b, {a.begin(), a.begin() + end}, {b.begin(), b.begin() + end},
-                          negate_a, negate_b, c);
+                          negate_a, negate_b, c, narrow_c);
+    narrow_c = false;
     a.erase(a.begin(), a.begin() + end), b.erase(b.begin(), b.begin() + end);
   }
-  return oracle::fused_dot(row.rule, type_a, type_b, a, b, negate_a, negate_b, c);
+  return oracle::fused_dot(row.rule, type_a, type_b, a, b, negate_a, negate_b, c, narrow_c);
 }
 
 /// Row `row` of the scales of A, and column `col` of those of B.
@@ -114,14 +116,12 @@ uint64_t expected(const AccumulatorModel& model, const Instruction& instruction,
                              modes[static_cast<size_t>(operands.rounding)]);
   }
   std::optional<uint32_t> c = operands.c ? std::optional((*operands.c)(row, col)) : std::nullopt;
-  if (c && mma.c != mma.d)
-    *c = static_cast<uint32_t>(convert(mma.c, *c, mma.d, Rounding::nearest_even, Overflow::infinity));
   if (mma.d == Format::s32) return oracle::integer_dot(type_a, type_b, a, b, operands.saturate, c);
   if (model.arithmetic == Arithmetic::fma_pairs) {
     for (uint32_t& code : a) code ^= static_cast<uint32_t>(sign(operands.negate_a, mma.a));
     for (uint32_t& code : b) code ^= static_cast<uint32_t>(sign(operands.negate_b, mma.b));
-    if (c && mma.d == Format::f16)
-      *c = static_cast<uint32_t>(convert(mma.d, *c, Format::f32, Rounding::nearest_even, Overflow::infinity));
+    if (c && mma.c == Format::f16)
+      *c = static_cast<uint32_t>(convert(mma.c, *c, Format::f32, Rounding::nearest_even, Overflow::infinity));
     return oracle::f16_quad(mma.d == Format::f16, a, b, c);
   }
   oracle::Scaling scaling{.c_shift = operands.scale_input_d};

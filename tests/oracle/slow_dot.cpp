@@ -96,8 +96,8 @@ uint32_t write(const Rule& rule, const mpz_class& total, int quantum) {
 
 uint32_t fused_dot(const Rule& rule, const std::string& type_a, const std::string& type_b,
                    const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, bool negate_a, bool negate_b,
-                   std::optional<uint32_t> c) {
-  return scaled_dot(rule, {}, type_a, type_b, a, b, negate_a, negate_b, c);
+                   std::optional<uint32_t> c, bool narrow_c) {
+  return scaled_dot(rule, {.narrow_c = narrow_c}, type_a, type_b, a, b, negate_a, negate_b, c);
 }
 
 namespace {
@@ -190,7 +190,7 @@ uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string&
     negative.push_back(minus_sign);
   }
   if (c) {
-    const Number z = read(rule.f16_result ? "f16" : "f32", *c);
+    const Number z = read(rule.f16_result || scaling.narrow_c ? "f16" : "f32", *c);
     if (z.nan) nan = true;
     else if (z.infinite) (z.negative ? down : up) = true;
     else if (!z.zero) {

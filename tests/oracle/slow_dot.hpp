@@ -18,10 +18,11 @@ struct Rule {
   bool f16_result;  // otherwise f32
 };
 
-/// D of one output from raw codes. `type_a` and `type_b` as PTX spells them. Nothing for c: it is not read.
+/// D of one output from raw codes. `type_a` and `type_b` as PTX spells them. Nothing for c: it is not read. `narrow_c`:
+/// c is f16 also where D is f32.
 uint32_t fused_dot(const Rule& rule, const std::string& type_a, const std::string& type_b,
                    const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, bool negate_a, bool negate_b,
-                   std::optional<uint32_t> c);
+                   std::optional<uint32_t> c, bool narrow_c = false);
 
 /// The same where every product is scaled by powers of two, 2^scale_a and 2^scale_b, or where one of the scales is NaN;
 /// and where c counts c * 2^-c_shift.
@@ -29,6 +30,7 @@ struct Scaling {
   int power = 0;
   bool nan = false;
   int c_shift = 0;
+  bool narrow_c = false;
 };
 uint32_t scaled_dot(const Rule& rule, const Scaling& scaling, const std::string& type_a, const std::string& type_b,
                     const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, bool negate_a, bool negate_b,

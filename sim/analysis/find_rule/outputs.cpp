@@ -35,15 +35,6 @@ AnsweredCase::AnsweredCase(const AccumulatorModel& blank, Operands operands, Mat
     : operands_(std::move(operands)), d_(std::move(d)) {
   const FormatInfo& a = info(operands_.a.format());
   if (a.kind != NumberKind::floating || a.bits > 32) return;
-  // m8n8k4 of f16 may read an f16 C into f32.
-  if (operands_.c && operands_.c->format() != blank.output) {
-    Matrix wide(blank.output, operands_.c->rows(), operands_.c->cols());
-    std::ranges::transform(operands_.c->words(), wide.words().begin(), [&](uint32_t code) {
-      return static_cast<uint32_t>(
-          convert(operands_.c->format(), code, blank.output, Rounding::nearest_even, Overflow::infinity));
-    });
-    operands_.c = std::move(wide);
-  }
   factors_.emplace(operands_);
   if (!can_take_pairs(operands_)) return;
   in_pairs_ = ordered_in_pairs(blank, operands_);
@@ -59,8 +50,9 @@ AnsweredOutput::AnsweredOutput(const AnsweredCase& one, const AccumulatorModel& 
   const Operands& operands = one.operands();
   has_c_ = operands.c.has_value();
   if (has_c_) {
-    c_code_ = (*operands.c)(row, col);
-    c_ = *exact_c(operands, row, col);
+    c_code_ = static_cast<uint32_t>(convert(operands.c->format(), (*operands.c)(row, col), blank.output,
+                                            Rounding::nearest_even, Overflow::infinity));
+    c_ = *exact_c(operands, row, col, blank.output);
   }
   std::vector<ExactTerm> terms;
   one.find_terms(StepOrder::ascending, row, col, terms);
@@ -139,8 +131,10 @@ uint32_t AnsweredOutput::spelled_out(const AccumulatorModel& model) const {
   AccumulatorModel steps = model;
   steps.terms_per_step = terms_of_step(model, static_cast<int>(terms.size()));
   const bool first_c = has_c_ && !model.c_last;
-  const uint32_t sum = fused_sum(steps, terms, first_c ? std::optional(c_code_) : std::nullopt,
-                                 first_c ? case_->operands().scale_input_d : 0);
+  const Operands& operands = case_->operands();
+  const uint32_t sum =
+      first_c ? fused_sum(steps, terms, (*operands.c)(row_, col_), operands.scale_input_d, operands.c->format())
+              : fused_sum(steps, terms, std::nullopt);
   return with_c_last(model, sum);
 }
 
