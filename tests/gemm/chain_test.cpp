@@ -178,9 +178,10 @@ TEST_CASE("an update of a part of K is an instruction with zeros behind it") {
         plan.k_step = random.between(1, mma.k);
         add_updates(0, k, plan.k_step);
       } else if (kind == 2) {
-        plan.residue = Residue::first, plan.k_tile = random.between(1, mma.k);
-        add_updates(0, k % plan.k_tile, mma.k);
-        add_updates(k % plan.k_tile, k, plan.k_tile);
+        const int tile = random.between(1, mma.k);
+        plan.residue = Residue::first, plan.k_tile = tile;
+        add_updates(0, k % tile, mma.k);
+        add_updates(k % tile, k, tile);
       } else if (kind == 3 && mma.d == Format::f32) {
         plan.promotion = Promotion{.every = random.between(1, mma.k)}, plan.k_step = plan.promotion->every;
         whole.promotion = Promotion{.every = mma.k};
