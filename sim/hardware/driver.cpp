@@ -126,7 +126,7 @@ std::string read_version() {
         word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos;
     if (number) return word;
   }
-  return "unknown";
+  return std::string(unknown_version);
 }
 
 Launch::~Launch() {

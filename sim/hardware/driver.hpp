@@ -62,7 +62,8 @@ Violation violation_of(const Api& api, Result result, std::string_view call);
 /// Throws Error, naming the call, when the driver did not return success.
 void require(const Api& api, Result result, std::string_view call);
 
-/// The kernel driver's version, which the API does not tell: "580.159.04", or "unknown".
+/// The kernel driver's version, which the API does not tell: "580.159.04", or unknown_version.
+inline constexpr std::string_view unknown_version = "unknown";
 std::string read_version();
 
 /// Memory, module and stream of one launch, freed whatever happens.

@@ -41,6 +41,24 @@ TEST_CASE("survey prints counts, findings, JSON and a patch, and reads on behind
   const test::Outcome patch = test::run({"survey", "--patch", report});
   CHECK(patch.out.empty());
   CHECK(patch.err == "a rehearsal is evidence of nothing\n");
+  // Records that the target does not have are listed and counted, and contradictions refused by name.
+  TensorFile other = read_tensor_file(report);
+  other.set_metadata("source", "NVIDIA A100");
+  write_tensor_file(bad, other);
+  const test::Outcome changed = test::run({"survey", bad});
+  CHECK(changed.code == 2);
+  CHECK_THAT(changed.err, Contains("driver = none: legal is a version such as 580.159.04") &&
+                              Contains("records = 1 of 1 marked as a rehearsal") && Contains("digest = "));
+  other = read_tensor_file(report);
+  other.set_metadata("target", "sm_75");
+  other.erase_metadata("digest");
+  write_tensor_file(bad, other);
+  const test::Outcome strange = test::run({"survey", bad});
+  CHECK(strange.code == 2);
+  CHECK_THAT(strange.out, Contains("unreadable  question: base offset, wgmma") && Contains("sm_75 has no such unit") &&
+                              Contains("question      1          0        0        0          0           1        0"));
+  CHECK_THAT(test::run({"survey", "--patch", bad}).err, Contains("1 record cannot be read"));
+  test::write_text(bad, "nothing");
   const test::Outcome both = test::run({"survey", bad, report});
   CHECK(both.code == 2);
   CHECK_THAT(both.err, Contains("bad.safetensors"));

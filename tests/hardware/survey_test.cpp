@@ -9,6 +9,7 @@
 #include "../../sim/hardware/child.hpp"
 #include "../../sim/hardware/survey/cases.hpp"
 #include "../../sim/hardware/survey/questions.hpp"
+#include "bitmma/core/version.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -440,8 +441,9 @@ TEST_CASE("integers that a device clamps where the instruction wraps are named")
 TEST_CASE("files that are no reports are refused with the place that is wrong") {
   SurveyReport report = report_of(Target::sm_90a);
   report.records.push_back({.unit = "u", .instruction = "i", .question_cases = 1, .results = {1, 2, 3}});
-  const TensorFile good = to_file(report);
+  TensorFile good = to_file(report);
   CHECK_NOTHROW(read_survey(good));
+  good.erase_metadata("digest");  // changed headers get to the field that is wrong
   const auto with = [&](std::string_view key, std::string value) {
     TensorFile file = good;
     file.set_metadata(key, std::move(value));
@@ -474,11 +476,205 @@ TEST_CASE("files that are no reports are refused with the place that is wrong") 
   CHECK_THROWS_WITH(read_survey(record(R"(,"random":{"unit":0})")), Contains("random.outputs = (missing)"));
   CHECK_THROWS_WITH(read_survey(record(R"(,"random":[])")), Contains("random"));
   CHECK_THROWS_WITH(read_survey(record(R"(,"facts":[{"fact":1}])")), Contains("facts"));
-  CHECK_NOTHROW(read_survey(
-      record(R"(,"result_bytes":3,"inputs_hash":"0x00000000000000ff","results_hash":"0xd0aa6218672cf5ab")")));
+  CHECK_NOTHROW(read_survey(record(
+      R"(,"question_cases":1,"result_bytes":3,"inputs_hash":"0x00000000000000ff","results_hash":"0xd0aa6218672cf5ab")")));
   CHECK_THROWS_WITH(read_survey(record(
                         R"(,"result_bytes":3,"inputs_hash":"0x00000000000000ff","results_hash":"0x0000000000000000")")),
                     Contains("results_hash"));
+}
+
+namespace {
+
+TensorFile changed(TensorFile file, const std::vector<std::pair<std::string, std::string>>& keys) {
+  for (const auto& [key, value] : keys) {
+    if (value.empty()) file.erase_metadata(key);
+    else file.set_metadata(key, value);
+  }
+  return file;
+}
+
+/// What the Error says; empty when the report is read.
+std::string refusal_of(const TensorFile& file) {
+  try {
+    static_cast<void>(read_survey(file));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+constexpr std::string_view small_rule = "rule: mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32";
+
+}  // namespace
+
+TEST_CASE("a rehearsal does not become a report of a GPU by a changed header") {
+  using Catch::Contains;
+  const TensorFile rehearsal =
+      to_file(run_survey_unit(unit_named(Target::sm_89, small_rule).name, {.rehearse = Target::sm_89}, little));
+  REQUIRE(read_survey(rehearsal).is_rehearsal());
+  CHECK_THAT(refusal_of(changed(rehearsal, {{"target", "sm_80"}, {"source", "NVIDIA A100"}})),
+             Contains("driver = none: legal is a version such as 580.159.04, or unknown, since source = NVIDIA A100") &&
+                 Contains("cuda = none: legal is a version such as 13.0") && Contains("date = none") &&
+                 Contains("records = 1 of 1 marked as a rehearsal") && Contains("digest = 0x"));
+  const std::vector<std::pair<std::string, std::string>> as_of_a_gpu{
+      {"source", "NVIDIA A100"}, {"driver", "580.1"}, {"cuda", "13.0"}, {"date", "2026-11-23"}};
+  CHECK_THAT(refusal_of(changed(rehearsal, as_of_a_gpu)), Contains("marked as a rehearsal") && Contains("digest"));
+  TensorFile without_digest = changed(rehearsal, as_of_a_gpu);
+  without_digest.erase_metadata("digest");
+  CHECK_THAT(refusal_of(without_digest), Contains("marked as a rehearsal") && !Contains("digest"));
+  // Any one key.
+  for (const auto& [key, value] : rehearsal.metadata) {
+    INFO(key);
+    CHECK(refusal_of(changed(rehearsal, {{key, key == "target" ? "sm_80" : key == "records" ? "[]" : "7"}})) != "");
+  }
+  // A rehearsal of a version without digest and marks is one all the same.
+  TensorFile old = changed(rehearsal, {{"digest", ""}});
+  std::string records = *old.find_metadata("records");
+  const std::string mark = R"(,"rehearsal":1)";
+  REQUIRE(records.find(mark) != std::string::npos);
+  records.erase(records.find(mark), mark.size());
+  old.set_metadata("records", records);
+  CHECK(read_survey(old).is_rehearsal());
+}
+
+TEST_CASE("a report of a GPU has the version of its driver and of CUDA, and its date; any changed key is noticed") {
+  using Catch::Contains;
+  SurveyReport report = report_of(Target::sm_80);
+  report.records.push_back(survey_unit(unit_named(Target::sm_80, small_rule), 0, device_of(), little));
+  const TensorFile whole = to_file(report);
+  CHECK(refusal_of(whole).empty());
+  for (const auto& [key, value] : whole.metadata) {
+    INFO(key);
+    const std::string other = key == "target" ? "sm_86" : key == "driver" ? "1.3" : key == "cuda" ? "12.9" : "8";
+    CHECK_THAT(refusal_of(changed(whole, {{key, other}})),
+               Contains(key == "format" || key == "records" || key == "date" ? key : "digest = "));
+  }
+  const TensorFile old = changed(whole, {{"digest", ""}});
+  CHECK(refusal_of(old).empty());
+  CHECK(refusal_of(changed(old, {{"driver", "unknown"}})).empty());  // where the kernel does not tell
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"driver", "none"},
+                                                                                   {"driver", "580"},
+                                                                                   {"driver", ""},
+                                                                                   {"driver", "."},
+                                                                                   {"cuda", "none"},
+                                                                                   {"cuda", ""},
+                                                                                   {"date", "none"},
+                                                                                   {"date", "2026-11"},
+                                                                                   {"date", ""},
+                                                                                   {"source", ""}}) {
+    INFO(key << " = " << value);
+    CHECK_THAT(refusal_of(changed(old, {{key, value}})),
+               Contains(": " + key + " = " + (value.empty() ? "(missing)" : value) + ": legal is"));
+  }
+  // Nor does it become a rehearsal.
+  CHECK_THAT(refusal_of(changed(old, {{"source", std::string(rehearsal_gpu)}})),
+             Contains("driver = 1.2: legal is none, since source = rehearsal by the model") &&
+                 Contains("cuda = 13.0: legal is none") && Contains("date = 2026-11-23: legal is none"));
+}
+
+TEST_CASE("records of units that the target does not have are told, and keep the report from promoting anything") {
+  const SurveyUnit unit = unit_named(Target::sm_80, small_rule);
+  SurveyReport report = report_of(Target::sm_75);
+  report.records.push_back(survey_unit(unit, report.seed, device_of(), little));
+  report.records.push_back({.unit = "bits: nothing", .instruction = "i"});
+  const std::vector<SurveyFinding> findings = findings_of(report, false, 1);
+  REQUIRE(findings.size() == survey_units(Target::sm_75).size() + 2);
+  const SurveyFinding &rule = findings[findings.size() - 2], &bits = findings.back();
+  CHECK((rule.unit == unit.name && rule.ask == SurveyAsk::rule && rule.verdict == SurveyVerdict::unreadable));
+  CHECK_THAT(rule.found, Catch::Contains("sm_75 has no such unit"));
+  CHECK((bits.ask == SurveyAsk::bits && bits.verdict == SurveyVerdict::unreadable));
+  CHECK(confirmed_by(report, findings).empty());
+}
+
+TEST_CASE("a record that contradicts itself is refused") {
+  using Catch::Contains;
+  const SurveyUnit unit = unit_named(Target::sm_80, small_rule);
+  SurveyReport report = report_of(Target::sm_80);
+  report.version = version();
+  const SurveyRecord honest = survey_unit(unit, 0, device_of(), little);
+  const SurveyRecord question = survey_unit(unit_named(Target::sm_80, "question: "), 0, device_of(), little);
+  const SurveyRecord bits = [&] {
+    SurveyRecord record = survey_unit(unit_named(Target::sm_90a, "bits: "), 0, device_of(), {.random_outputs = 1000});
+    REQUIRE(record.end == SurveyEnd::answered);
+    return record;
+  }();
+  const auto refused = [&](const SurveyRecord& of, const std::function<void(SurveyRecord&)>& change) {
+    SurveyReport one = report;
+    one.records.push_back(of);
+    REQUIRE(refusal_of(to_file(one)).empty());
+    change(one.records[0]);
+    return refusal_of(to_file(one));
+  };
+  // Fields of one record.
+  CHECK_THAT(refused(honest, [](auto& record) { record.message = "an illegal instruction"; }),
+             Contains("message = \"an illegal instruction\": legal is absent: the unit answered"));
+  for (const SurveyEnd end : {SurveyEnd::timed_out, SurveyEnd::crashed}) {
+    CHECK_THAT(refused(honest, [&](auto& record) { record.end = end; }),
+               Contains("end = ") && Contains("legal is answered or failed: the record has cases or results"));
+  }
+  CHECK(refused(honest, [](auto& record) { record.end = SurveyEnd::failed; }).empty());  // after all of that
+  CHECK_THAT(refused(honest, [](auto& record) { record.cases.clear(); }), Contains("result_bytes"));
+  CHECK_THAT(refused(honest, [](auto& record) { record.seconds = -1; }), Contains("seconds = -1"));
+  CHECK_THAT(refused(honest, [](auto& record) { record.question_cases = 1; }),
+             Contains("question_cases = 1: legal is absent: the unit asks \"rule\""));
+  CHECK_THAT(refused(question, [&](auto& record) { record.cases = honest.cases; }), Contains("cases = a list"));
+  CHECK_THAT(refused(question, [&](auto& record) { record.facts = honest.facts; }), Contains("facts = a list"));
+  CHECK_THAT(refused(question, [](auto& record) { record.settled = false; }), Contains("settled = 0"));
+  CHECK_THAT(
+      refused(question, [](auto& record) { record.random_outputs = record.random_cases = record.random_compared = 1; }),
+      Contains("random = an object"));
+  CHECK_THAT(refused(bits, [](auto& record) { record.results = {1}, record.question_cases = 1; }),
+             Contains("legal is absent: the unit asks \"bits\""));
+  CHECK_THAT(refused(bits, [](auto& record) { record.random_outputs = 0; }), Contains("random.outputs = 0"));
+  CHECK_THAT(refused(bits, [](auto& record) { record.random_compared = record.random_cases - 1; }),
+             Contains("random.compared = "));
+  CHECK_THAT(refused(bits, [](auto& record) { record.random_mismatches = record.random_compared + 1; }),
+             Contains("random.mismatches = "));
+  CHECK_THAT(refused(bits, [](auto& record) { record.random_mismatches = 5; }),
+             Contains("random.mismatches = 5: legal is 0: the record has no first_mismatch"));
+  CHECK_THAT(refused(bits, [](auto& record) { record.first_mismatch = 0; }),
+             Contains("random.first_mismatch = 0: legal is absent: the record has no mismatches"));
+
+  // Counts, first difference and hash, once the cases are made again.
+  const CampaignUnit random = campaign_unit_of(unit.instruction, unit.target, 0, honest.random_unit, 2000);
+  const Matrix d = result_of(unit.instruction, unit.target, random.cases[2].state);
+  const auto found = [&](const std::function<void(SurveyRecord&)>& change, const AccumulatorModel* row = nullptr) {
+    SurveyReport one = report;
+    change(one.records.emplace_back(honest));
+    return finding_of(one, unit, false, row);
+  };
+  const auto check_unreadable = [&](std::string_view why, const std::function<void(SurveyRecord&)>& change) {
+    const SurveyFinding finding = found(change);
+    CHECK(finding.verdict == SurveyVerdict::unreadable);
+    CHECK_THAT(finding.found, Contains(std::string(why)));
+  };
+  const auto say_first = [&](SurveyRecord& record, int64_t mismatches) {
+    record.random_mismatches = mismatches, record.first_mismatch = 2;
+    record.first_mismatch_results = survey::bytes_of(d);
+  };
+  CHECK(found([](SurveyRecord&) {}).verdict == SurveyVerdict::confirmed);
+  check_unreadable("random outputs were compared, and its cases have", [](auto& record) { ++record.random_compared; });
+  check_unreadable("names no case of them", [](auto& record) { record.random_mismatches = 5; });
+  check_unreadable("says that random case 2 differs, and its results are the model's",
+                   [&](auto& record) { say_first(record, 5); });
+  check_unreadable("the hash is that of the model's results, and the results of random case 2 are not",
+                   [&](auto& record) { say_first(record, 5), record.first_mismatch_results[0] ^= 1; });
+  check_unreadable("not as many as D has",
+                   [&](auto& record) { say_first(record, 5), record.first_mismatch_results.push_back(0); });
+  check_unreadable("says that 1 random outputs differ, and 2 of case 2 do", [&](auto& record) {
+    say_first(record, 1), record.random_hash ^= 1;
+    record.first_mismatch_results[0] ^= 1, record.first_mismatch_results[4] ^= 1;
+  });
+  // The model of another version may have differed where this one does not.
+  report.version = "another";
+  const SurveyFinding corrected = found([&](auto& record) { say_first(record, 5); });
+  CHECK(corrected.verdict == SurveyVerdict::confirmed);
+  CHECK_THAT(joined(corrected.details), Contains("differed from the model of another, and not from this version's: 5"));
+  // Results of a question are as many as its cases write.
+  SurveyReport asked = report;
+  asked.records.push_back(question);
+  asked.records[0].results.pop_back();
+  CHECK(finding_of(asked, unit_named(Target::sm_80, question.unit), false).verdict == SurveyVerdict::unreadable);
 }
 
 TEST_CASE("a process that takes too long is stopped, one that crashes is told") {

@@ -111,6 +111,28 @@ TEST_CASE("surveys of an H100 and an H200 find every rule of Hopper from scratch
   }
 }
 
+TEST_CASE("the survey of an H100 does not read as one of another target, of no driver, or as a rehearsal") {
+  TensorFile file = read_tensor_file(test::source_path("data/surveys/h100.safetensors"));
+  const auto refusal_with = [&](std::string_view key, std::string_view value) {
+    TensorFile changed = file;
+    changed.set_metadata(key, std::string(value));
+    try {
+      static_cast<void>(read_survey(changed));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK_THAT(refusal_with("driver", "none"), Catch::Contains("driver = none: legal is a version"));
+  CHECK_THAT(refusal_with("cuda", ""), Catch::Contains("cuda = (missing)"));
+  CHECK_THAT(refusal_with("source", rehearsal_gpu), Catch::Contains("driver = 580.159.04: legal is none"));
+  // No unit of sm_70 is one of Hopper: every record is told.
+  file.set_metadata("target", "sm_70");
+  const SurveyReport report = read_survey(file);
+  const std::vector<SurveyFinding> findings = findings_of(report, false, 1);
+  CHECK(std::ranges::count(findings, SurveyVerdict::unreadable, &SurveyFinding::verdict) == std::ssize(report.records));
+}
+
 TEST_CASE(
     "a row with one wrong fact is refuted by the surveys of both GPUs, and the fact is named or was said to be open") {
   // One unit of every row: the one of the largest K.

@@ -1,4 +1,5 @@
 """Surveys from Python: processes of this interpreter, reports, what they say."""
+import json
 import pathlib
 
 import pytest
@@ -21,6 +22,30 @@ def test_a_rehearsal_is_run_in_processes_gone_on_with_and_read(tmp_path: pathlib
     bitmma.survey(path, rehearse="sm_90a", only="question: base offset")
     report = bitmma.read_survey(path, search=False, threads=1)
     assert len(report.of_verdict("confirmed")) == 2
+
+
+def _with_header(path: pathlib.Path, out: pathlib.Path, **changes: str) -> pathlib.Path:
+    """The report with keys of its header changed; an empty value takes the key away."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    header["__metadata__"] = {key: value for key, value in {**header["__metadata__"], **changes}.items() if value}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    out.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size:])
+    return out
+
+
+def test_a_rehearsal_is_no_evidence_under_another_header(tmp_path: pathlib.Path) -> None:
+    path, other = tmp_path / "report.safetensors", tmp_path / "other.safetensors"
+    bitmma.survey(path, rehearse="sm_89", only="m16n8k4.row.col.f32.tf32")
+    with pytest.raises(bitmma.Error) as caught:
+        bitmma.read_survey(_with_header(path, other, source="NVIDIA A100", target="sm_80"))
+    fields = [one.field.removeprefix(f"{other}: ") for one in caught.value.violations]
+    assert fields == ["driver", "cuda", "date", "records", "digest"]
+    report = bitmma.read_survey(_with_header(path, other, target="sm_75", digest=""), search=False)
+    (stranger,) = report.of_verdict("unreadable")
+    assert report.rehearsal and stranger.asked == "rule" and "sm_75 has no such unit" in stranger.found
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

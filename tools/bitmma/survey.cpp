@@ -204,6 +204,12 @@ void run_survey_verb(Context& context, const SurveyFlags& flags) {
     out << patch_of(all);
     const bool only_rehearsals =
         std::ranges::all_of(reads, [](const ReadReport& read) { return read.report.is_rehearsal(); });
+    int64_t unread = 0;
+    for (const ReadReport& read : reads) unread += count_of(read, SurveyVerdict::unreadable);
+    if (unread > 0) {
+      context.terminal.err << fmt::format("{} cannot be read, and may keep others back: bitmma survey shows them\n",
+                                          counted(unread, "record"));
+    }
     if (all.empty()) {
       context.terminal.err << (only_rehearsals ? "a rehearsal is evidence of nothing\n"
                                                : "nothing would become measured that is not measured already\n");
@@ -246,7 +252,8 @@ void add_survey(CLI::App& app, Context& context) {
       "  bitmma survey --quick --json report.safetensors\n"
       "  bitmma survey --patch report.safetensors | git apply\n"
       "Cases are made again and compared with this version's model; what a report claims is not used.\n"
-      "Exit code 1 when something is refuted or unknown, 2 when a report cannot be read.");
+      "Exit code 1 when something is refuted or unknown, 2 when a report or one of its records cannot be read: fields\n"
+      "that contradict each other, units that the target does not have, cases of another version.");
   command->callback([flags, &context] { run_survey_verb(context, *flags); });
 }
 

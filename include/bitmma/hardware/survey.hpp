@@ -96,7 +96,8 @@ struct SurveyReport {
 /// What a report says of a survey that the model answered in place of a GPU: a rehearsal proves nothing.
 inline constexpr std::string_view rehearsal_gpu = "rehearsal by the model";
 
-/// The report as a file and back. Throws Error naming the file and what is wrong with it.
+/// The report as a file and back. Throws Error naming the file and what is wrong with it: fields of the header or of a
+/// record that contradict each other, such as the name of a GPU over the records of a rehearsal, among it.
 TensorFile to_file(const SurveyReport& report);
 SurveyReport read_survey(const TensorFile& file);
 
@@ -117,7 +118,7 @@ enum class SurveyVerdict : uint8_t {
   unknown,    // no rule of the search, and none of the answers, gives the results: something new
   undecided,  // answered, but by no bit that decides
   not_run,    // no answer
-  unreadable,  // made by another version: its cases cannot be made again, or contradict themselves
+  unreadable,  // cases of another version, a record that contradicts itself, or a unit that the target does not have
 };
 
 /// "confirmed", "refuted", ...
@@ -142,9 +143,11 @@ struct SurveyFinding {
 SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, bool search = true,
                          const AccumulatorModel* row = nullptr);
 /// What would become measured: rows of which every unit was run, searched again and confirmed, with random cases, and
-/// choices that were settled in the model's favour. Nothing of a rehearsal.
+/// choices that were settled in the model's favour. Nothing of a rehearsal, nor of a report with a record of a unit
+/// that its target does not have.
 Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFinding>& findings);
-/// All units of the report's target, those without a record as not run.
+/// All units of the report's target, those without a record as not run; behind them records of units that the target
+/// does not have, as unreadable.
 std::vector<SurveyFinding> findings_of(const SurveyReport& report, bool search, int threads,
                                        const std::function<void(int64_t)>& progress = {});
 

@@ -107,6 +107,13 @@ int64_t random_unit_of(const SurveyUnit& unit) {
   return static_cast<int64_t>(hash_of(unit.name) % static_cast<uint64_t>(campaign_units));
 }
 
+std::optional<SurveyAsk> ask_named(std::string_view unit) {
+  for (const SurveyAsk ask : {SurveyAsk::rule, SurveyAsk::question, SurveyAsk::bits}) {
+    if (unit.starts_with(fmt::format("{}: ", print(ask)))) return ask;
+  }
+  return std::nullopt;
+}
+
 std::string instruction_text(const SurveyUnit& unit) {
   std::string text = print(unit.instruction);
   for (const ImmediateInfo& one : immediates_of(unit.instruction))

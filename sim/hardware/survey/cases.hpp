@@ -1,6 +1,8 @@
 // The cases of a unit, made from their names by whoever runs or reads a survey.
 #pragma once
 
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "bitmma/hardware/campaign.hpp"
@@ -49,6 +51,9 @@ uint64_t inputs_hash_of(const CampaignUnit& random);
 
 /// The campaign's unit for the random cases of a survey's unit: a number of its name.
 int64_t random_unit_of(const SurveyUnit& unit);
+
+/// What a unit of this name asks: "rule: ..." asks a rule. Nothing when the name begins with none of them.
+std::optional<SurveyAsk> ask_named(std::string_view unit);
 
 /// The instruction with its immediates, as a record keeps it.
 std::string instruction_text(const SurveyUnit& unit);

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/core/version.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "cases.hpp"
@@ -29,6 +31,17 @@ struct Reading {
 void call_unreadable(SurveyFinding& finding, std::string why) {
   finding.verdict = SurveyVerdict::unreadable;
   finding.found = std::move(why);
+}
+
+/// Records of what is no unit of the report's target.
+std::vector<const SurveyRecord*> strangers_of(const SurveyReport& report, const std::vector<SurveyUnit>& units) {
+  std::set<std::string_view> names;
+  for (const SurveyUnit& unit : units) names.insert(unit.name);
+  std::vector<const SurveyRecord*> strangers;
+  for (const SurveyRecord& record : report.records) {
+    if (!names.contains(record.unit)) strangers.push_back(&record);
+  }
+  return strangers;
 }
 
 std::string print_fact(const RuleFact& fact) {
@@ -125,6 +138,31 @@ void read_rule(const Reading& reading) {
   if (!finding.searched) add_open_facts(finding, "the report says that this is open: ", reading.record.facts);
 }
 
+/// Why the counts of the random cases and their hash cannot both be true; empty where they can. Counts are against the
+/// model of the day: what only they say counts where this version wrote them, and the row was not replaced.
+std::string contradiction_of(const Reading& reading, int64_t outputs, int64_t first_differences, bool is_same_hash) {
+  const SurveyRecord& record = reading.record;
+  if (record.random_compared != outputs) {
+    return fmt::format("the record says that {} random outputs were compared, and its cases have {}",
+                       record.random_compared, outputs);
+  }
+  if (record.random_mismatches == 0) return {};
+  if (!record.first_mismatch) return "the record says that random outputs differ, and names no case of them";
+  const int64_t first = *record.first_mismatch;
+  if (is_same_hash && first_differences > 0) {
+    return fmt::format("the hash is that of the model's results, and the results of random case {} are not", first);
+  }
+  const bool is_model_of_the_day = reading.report.version == version() && !reading.row;
+  if (is_model_of_the_day && first_differences == 0) {
+    return fmt::format("the record says that random case {} differs, and its results are the model's", first);
+  }
+  if (is_model_of_the_day && record.random_mismatches < first_differences) {
+    return fmt::format("the record says that {} random outputs differ, and {} of case {} do", record.random_mismatches,
+                       first_differences, first);
+  }
+  return {};
+}
+
 /// Compares the random cases. Their results are known by one hash, but for the first that differed.
 void read_random(const Reading& reading) {
   const SurveyRecord& record = reading.record;
@@ -151,11 +189,24 @@ void read_random(const Reading& reading) {
     outputs += int64_t{d.rows()} * d.cols();
     results.add(bytes_of(d));
     if (record.first_mismatch != static_cast<int64_t>(i)) continue;
+    if (record.first_mismatch_results.size() != bytes_of(d).size())
+      return call_unreadable(finding, "the results of the first random case that differs are not as many as D has");
     const Matrix recorded = matrix_of(record.first_mismatch_results, d.format(), d.rows(), d.cols());
     first_differences = compare_case(reading.unit.instruction, static_cast<int64_t>(i), d, recorded).mismatches;
   }
+  const bool is_same_hash = results.value() == record.random_hash;
+  std::string contradiction = contradiction_of(reading, outputs, first_differences, is_same_hash);
+  if (!contradiction.empty()) return call_unreadable(finding, std::move(contradiction));
   finding.outputs += outputs;
-  if (results.value() == record.random_hash) return;
+  if (is_same_hash) {
+    if (record.random_mismatches > 0) {
+      finding.details.push_back(
+          fmt::format("outputs of random cases that differed from the model of {}, and not from "
+                      "this version's: {}",
+                      printable(reading.report.version), record.random_mismatches));
+    }
+    return;
+  }
   // The record counts what differed from the model of its day; at least one output differs from this one.
   finding.mismatches += std::max({record.random_mismatches, first_differences, int64_t{1}});
   finding.details.push_back(record.first_mismatch
@@ -189,13 +240,14 @@ void read_question(const Reading& reading) {
     } catch (const Error&) {  // the answer would read outside of what there is
       continue;
     }
+    if (expected.size() != reading.record.results.size())
+      return call_unreadable(finding, "the results are not as many as the cases write");
     const bool fits = expected == reading.record.results;
     if (fits) fitting.push_back(answer.text);
     if (&answer != question.answers.data()) continue;
     finding.outputs = static_cast<int64_t>(expected.size() / 4);
     for (size_t i = 0; i + 4 <= expected.size(); i += 4) {
-      const bool same = i + 4 <= reading.record.results.size() &&
-                        std::equal(&expected[i], &expected[i] + 4, &reading.record.results[i]);
+      const bool same = std::equal(&expected[i], &expected[i] + 4, &reading.record.results[i]);
       finding.mismatches += same ? 0 : 1;
     }
   }
@@ -265,6 +317,7 @@ Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindin
     if (harmless.find(letter) == std::string_view::npos) letter = '_';
   }
   const std::vector<SurveyUnit> units = survey_units(report.target);
+  if (!strangers_of(report, units).empty()) return found;  // another GPU's report, or another version's
   const auto verdict_of = [&](const SurveyUnit& unit) {
     const auto known = std::ranges::find(findings, unit.name, &SurveyFinding::unit);
     return known == findings.end() ? SurveyVerdict::not_run : known->verdict;
@@ -312,6 +365,13 @@ std::vector<SurveyFinding> findings_of(const SurveyReport& report, bool search, 
     const std::lock_guard lock(mutex);
     if (progress) progress(++done);
   });
+  for (const SurveyRecord* record : strangers_of(report, units)) {
+    SurveyFinding& finding = findings.emplace_back();
+    finding.unit = record->unit;
+    finding.ask = ask_named(record->unit).value_or(SurveyAsk::bits);
+    call_unreadable(finding, fmt::format("{} has no such unit: the report is of another target, or another version's",
+                                         print(report.target)));
+  }
   return findings;
 }
 

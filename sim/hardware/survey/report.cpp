@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "../driver.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/hardware/survey.hpp"
@@ -163,6 +165,40 @@ RuleCase rule_case_of(const Reader& reader, const Json& json) {
   return one;
 }
 
+/// Throws Error where two fields of a record cannot both be true.
+void require_consistent(const Reader& reader, const SurveyRecord& record) {
+  const bool has_cases = !record.cases.empty() || record.question_cases > 0;
+  const bool has_content = has_cases || !record.results.empty() || reader.has("random");
+  if (record.end == SurveyEnd::answered) {
+    if (!record.message.empty()) reader.refuse("message", "absent: the unit answered");
+    if (!record.results.empty() && !has_cases) reader.refuse("result_bytes", "absent: the record has no cases");
+  } else if (record.end != SurveyEnd::failed && has_content) {
+    reader.refuse("end", "answered or failed: the record has cases or results");
+  }
+  if (const std::optional<SurveyAsk> ask = survey::ask_named(record.unit)) {
+    const auto only_of = [&](const char* key, std::initializer_list<SurveyAsk> having) {
+      if (reader.has(key) && std::ranges::find(having, *ask) == having.end())
+        reader.refuse(key, fmt::format("absent: the unit asks \"{}\"", print(*ask)));
+    };
+    only_of("cases", {SurveyAsk::rule});
+    only_of("facts", {SurveyAsk::rule});
+    only_of("settled", {SurveyAsk::rule});
+    only_of("question_cases", {SurveyAsk::question});
+    only_of("result_bytes", {SurveyAsk::rule, SurveyAsk::question});
+    only_of("random", {SurveyAsk::rule, SurveyAsk::bits});
+  }
+  if (!reader.has("random")) return;
+  const Reader random = reader.object("random");
+  if (record.random_compared < record.random_cases)
+    random.refuse("compared", fmt::format("{} or more: one output or more a case", record.random_cases));
+  if (record.random_mismatches > record.random_compared)
+    random.refuse("mismatches", fmt::format("0..{}, the outputs compared", record.random_compared));
+  if (record.random_mismatches > 0 && !record.first_mismatch)
+    random.refuse("mismatches", "0: the record has no first_mismatch");
+  if (record.random_mismatches == 0 && record.first_mismatch)
+    random.refuse("first_mismatch", "absent: the record has no mismatches");
+}
+
 /// Hands out the bytes of the results one after the other.
 class Bytes {
  public:
@@ -188,6 +224,7 @@ SurveyRecord record_of(const Reader& reader, Bytes& bytes) {
   if (known == ends.end()) reader.refuse("end", "answered, failed, timed out or crashed");
   record.end = *known;
   record.seconds = reader.seconds("seconds");
+  if (record.seconds < 0) reader.refuse("seconds", "0 or more");
   if (reader.has("message")) record.message = reader.text("message");
   if (reader.has("settled")) record.settled = reader.number("settled", 1) != 0;
   if (reader.has("question_cases")) record.question_cases = reader.number("question_cases", most_cases);
@@ -214,6 +251,7 @@ SurveyRecord record_of(const Reader& reader, Bytes& bytes) {
     record.random_cases = random.number("cases", most_outputs);
     record.random_compared = random.number("compared", most_outputs);
     record.random_mismatches = random.number("mismatches", most_outputs);
+    if (record.random_outputs == 0) random.refuse("outputs", "1 or more");
     if (record.random_cases == 0) random.refuse("cases", "1 or more");
     record.random_hash = random.hash("hash");
     if (random.has("inputs_hash")) record.random_inputs_hash = random.hash("inputs_hash");
@@ -222,7 +260,77 @@ SurveyRecord record_of(const Reader& reader, Bytes& bytes) {
       record.first_mismatch_results = bytes.take(random, "first_mismatch_bytes");
     }
   }
+  require_consistent(reader, record);
   return record;
+}
+
+/// What the header says of a rehearsal's driver, CUDA and date.
+constexpr std::string_view none = "none";
+/// In every record of a rehearsal: a changed header does not turn the records into those of a GPU.
+constexpr const char* rehearsal_mark = "rehearsal";
+/// The hash of the header and the results, in the header. It finds changes of single values; whoever computes it again
+/// can still write anything, so that it is no proof. Older reports lack it.
+constexpr std::string_view digest_key = "digest";
+
+std::string digest_of(const TensorFile& file) {
+  survey::Hash hash;
+  const auto add = [&](std::string_view text) {
+    const std::vector<uint8_t> bytes(text.begin(), text.end());
+    hash.add(bytes);
+    hash.add(std::array<uint8_t, 1>{0});
+  };
+  for (const char* key :
+       {"format", "source", "target", "driver", "cuda", "date", "bitmma", "seed", "seconds", "units", "records"}) {
+    const std::string* value = file.find_metadata(key);
+    add(value ? *value : std::string());
+  }
+  if (const Tensor* results = file.find("results")) hash.add(results->bytes);
+  return hex(hash.value());
+}
+
+/// "580.159.04", "13.0".
+bool is_version_number(std::string_view text) {
+  const auto is_digit = [](char letter) { return letter >= '0' && letter <= '9'; };
+  return text.find('.') != std::string_view::npos && is_digit(text.front()) && is_digit(text.back()) &&
+         std::ranges::all_of(text, [&](char letter) { return letter == '.' || is_digit(letter); });
+}
+
+/// "2026-11-23".
+bool is_date(std::string_view text) {
+  constexpr std::string_view shape = "dddd-dd-dd";
+  return std::ranges::equal(text, shape, [](char letter, char expected) {
+    return expected == 'd' ? letter >= '0' && letter <= '9' : letter == expected;
+  });
+}
+
+/// Throws Error, with everything that contradicts, unless header and records agree on who answered: a GPU, or the
+/// model in a rehearsal, of which `marked` records say so.
+void require_one_origin(const TensorFile& file, const SurveyReport& report, size_t marked) {
+  std::vector<Violation> wrong;
+  const auto check = [&](bool is_right, std::string_view key, const std::string& seen, std::string expected) {
+    if (is_right) return;
+    wrong.push_back({.field = fmt::format("{}: {}", file.path, key),
+                     .seen = seen.empty() ? "(missing)" : shortened(seen),
+                     .expected = std::move(expected),
+                     .fix = "the header was changed, and the report is evidence of nothing: survey the GPU again"});
+  };
+  const std::string since = fmt::format("since source = {}", report.gpu.empty() ? "(missing)" : shortened(report.gpu));
+  if (report.is_rehearsal()) {
+    for (const auto& [key, value] :
+         {std::pair("driver", report.driver), std::pair("cuda", report.cuda), std::pair("date", report.date)})
+      check(value == none, key, value, fmt::format("{}, {}", none, since));
+  } else {
+    check(!report.gpu.empty(), "source", report.gpu, "the name of a GPU");
+    check(is_version_number(report.driver) || report.driver == driver::unknown_version, "driver", report.driver,
+          fmt::format("a version such as 580.159.04, or {}, {}", driver::unknown_version, since));
+    check(is_version_number(report.cuda), "cuda", report.cuda, fmt::format("a version such as 13.0, {}", since));
+    check(is_date(report.date), "date", report.date, fmt::format("a date such as 2026-11-23, {}", since));
+    check(marked == 0, "records", fmt::format("{} of {} marked as a rehearsal", marked, report.records.size()),
+          fmt::format("records of a GPU, {}", since));
+  }
+  if (const std::string* digest = file.find_metadata(digest_key))
+    check(*digest == digest_of(file), digest_key, printable(*digest), "that of the header and the results");
+  if (!wrong.empty()) throw Error(std::move(wrong));
 }
 
 }  // namespace
@@ -247,7 +355,8 @@ TensorFile to_file(const SurveyReport& report) {
   Json records = Json::array();
   std::vector<uint8_t> bytes;
   for (const SurveyRecord& record : report.records) {
-    records.push_back(to_json(record));
+    Json& json = records.emplace_back(to_json(record));
+    if (report.is_rehearsal()) json[rehearsal_mark] = 1;
     bytes.insert(bytes.end(), record.results.begin(), record.results.end());
     if (record.first_mismatch)
       bytes.insert(bytes.end(), record.first_mismatch_results.begin(), record.first_mismatch_results.end());
@@ -267,6 +376,7 @@ TensorFile to_file(const SurveyReport& report) {
   say("records", records.dump(-1, ' ', true, Json::error_handler_t::replace));
   const auto size = static_cast<int64_t>(bytes.size());
   if (size > 0) file.tensors.push_back(Tensor::from_bytes("results", "U8", {size}, std::move(bytes)));
+  file.metadata.emplace_back(digest_key, digest_of(file));
   return file;
 }
 
@@ -309,11 +419,13 @@ SurveyReport read_survey(const TensorFile& file) {
   if (!records.is_array() || static_cast<int64_t>(records.size()) > most_records)
     refuse("records", "something else", fmt::format("a JSON list of at most {} records", most_records));
   Bytes bytes(results ? results->bytes : std::span<const uint8_t>());
+  size_t marked = 0;
   try {
     std::set<std::string> names;
     for (size_t i = 0; i < records.size(); ++i) {
       const Reader reader(records[i], fmt::format("records[{}]", i));
       report.records.push_back(record_of(reader, bytes));
+      marked += reader.has(rehearsal_mark) ? 1 : 0;
       if (!names.insert(report.records.back().unit).second) reader.refuse("unit", "one record a unit");
     }
   } catch (const Error& error) {
@@ -322,6 +434,7 @@ SurveyReport read_survey(const TensorFile& file) {
     throw Error(std::move(violations));
   }
   if (!bytes.empty()) refuse("results", "more bytes", "as many as the records say");
+  require_one_origin(file, report, marked);
   return report;
 }
 
