@@ -1,11 +1,84 @@
+#include <atomic>
 #include <nlohmann/json.hpp>
 
+#include "../../sim/arithmetic/kernels/kernels.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
-using test::f16, test::Outcome, test::run;
+using test::f16, test::one_golden, test::Outcome, test::run;
+
+namespace {
+
+/// The table of loops in use, until the scope ends: tests share the process.
+struct KernelsInUse {
+  const kernels::Kernels& before = kernels::kernels();
+  ~KernelsInUse() { kernels::use_kernels(before); }
+};
+
+const std::string product = test::source_path("data/products/nvjet_algo2_e4m3_k1024.safetensors");
+
+}  // namespace
+
+TEST_CASE("verify, gemm and bench compute with the loops of --cpu-target") {
+  // The baseline's loops, and a count of their calls: whoever computes with the table in use is counted.
+  static std::atomic<int64_t> calls = 0;
+  static const kernels::Kernels& baseline = *kernels::supported_kernels().back();
+  kernels::Kernels counting = baseline;
+  counting.sum_fused_f32 = [](const kernels::FusedSum& job) { return ++calls, baseline.sum_fused_f32(job); };
+  counting.chain.pairs.sum_f32 = [](const kernels::ChainSum& job) { ++calls, baseline.chain.pairs.sum_f32(job); };
+  counting.narrow_chain.pairs.sum_f32 = [](const kernels::ChainSum& job) {
+    ++calls, baseline.narrow_chain.pairs.sum_f32(job);
+  };
+  const KernelsInUse restored;
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"verify", one_golden, "--json"},
+        {"gemm", product, "--json"},
+        {"gemm", product, "--find", "--json"},
+        {"bench", "^wgmma f16 -> f32 m64n8k16$", "--seconds", "0.001", "--json"}}) {
+    INFO(command[0]);
+    kernels::use_kernels(counting);
+    calls = 0;
+    const Outcome counted = run(command);
+    CHECK(counted.code <= 1);
+    CHECK(calls > 0);
+    auto expected = nlohmann::json::parse(counted.out);
+    for (const std::string_view target : cpu_targets()) {
+      INFO(target);
+      kernels::use_kernels(counting);
+      calls = 0;
+      std::vector<std::string> words = command;
+      words.insert(words.end(), {"--cpu-target", std::string(target)});
+      const Outcome outcome = run(words);
+      CHECK(outcome.code == counted.code);
+      CHECK(calls == 0);
+      CHECK(cpu_target() == target);
+      const auto json = nlohmann::json::parse(outcome.out);
+      CHECK(json["cpu_target"] == target);
+      if (command[0] == "bench") continue;
+      expected["cpu_target"] = target;
+      CHECK(json == expected);
+    }
+  }
+}
+
+TEST_CASE("an unknown --cpu-target is refused by name, before any file is read") {
+  const std::string_view before = cpu_target();
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"verify", "none"}, {"gemm", "none"}, {"gemm", "none", "--find"}, {"bench"}}) {
+    for (const char* name : {"x86-64-v9", "AVX2", "Baseline"}) {
+      std::vector<std::string> words = command;
+      words.insert(words.end(), {"--cpu-target", name});
+      const Outcome bad = run(words);
+      INFO(command[0] << " " << name);
+      CHECK(bad.code == 2);
+      CHECK_THAT(bad.err, ContainsSubstring("--cpu-target = " + std::string(name) + ": legal is ") &&
+                              ContainsSubstring("baseline; ") && ContainsSubstring("this processor has no other"));
+      CHECK(cpu_target() == before);
+    }
+  }
+}
 
 TEST_CASE("bench measures what the filter names, on the instruction set asked for, and refuses what is not there") {
   const std::string best(cpu_target());
@@ -23,11 +96,10 @@ TEST_CASE("bench measures what the filter names, on the instruction set asked fo
   CHECK(json["results"][0]["terms"] == 64 * 8 * 16);
   CHECK(json["results"][0]["seconds"] > 0);
   CHECK(json["results"][0]["target"] == "sm_90a");
-  for (const auto& [arguments, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"bench", "("}, "a regular expression"},
-           {{"bench", "wgmma f64"}, "that names a case"},
-           {{"bench", "--cpu-target", "x86-64-v9"}, "baseline"},
-           {{"bench", "--seconds", "0"}, "--seconds"}}) {
+  for (const auto& [arguments, message] :
+       std::vector<std::pair<std::vector<std::string>, std::string>>{{{"bench", "("}, "a regular expression"},
+                                                                     {{"bench", "wgmma f64"}, "that names a case"},
+                                                                     {{"bench", "--seconds", "0"}, "--seconds"}}) {
     const Outcome bad = run(arguments);
     CHECK(bad.code == 2);
     CHECK_THAT(bad.err, ContainsSubstring(message));

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/files/tensor_file.hpp"
 #include "bitmma/hardware/survey.hpp"
 #include "cli.hpp"
@@ -146,6 +147,7 @@ void provide(const std::vector<std::string>& words) {
 
 TEST_CASE("every example of every help can be pasted and runs") {
   const std::filesystem::path before = std::filesystem::current_path();
+  const std::string_view cpu = cpu_target();
   const test::TemporaryFolder folder;
   std::filesystem::create_symlink(test::source_path("data"), folder.path("data"));
   std::filesystem::current_path(folder.path("."));
@@ -180,6 +182,7 @@ TEST_CASE("every example of every help can be pasted and runs") {
     }
   }
   std::filesystem::current_path(before);
+  use_cpu_target(cpu);  // an example takes another
   INFO(failed);
   CHECK(failed.empty());
   CHECK(examples > 45);
@@ -230,6 +233,9 @@ TEST_CASE("help has examples, goes to stdout and is no error") {
     CHECK(outcome.code == 0);
     CHECK(outcome.err.empty());
     CHECK_THAT(outcome.out, ContainsSubstring("Example") && ContainsSubstring("bitmma "));
+  }
+  for (const char* line : {"verify --help", "gemm --help", "bench --help"}) {
+    CHECK_THAT(run_line(line).out, ContainsSubstring("--cpu-target TEXT") && ContainsSubstring("baseline"));
   }
   CHECK(run({"--version"}).out == "bitmma 0.1.0\n");
 }

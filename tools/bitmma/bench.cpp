@@ -16,7 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct BenchFlags {
-  std::string filter = ".*", cpu_target;
+  std::string filter = ".*";
+  CpuTargetFlag cpu_target;
   double seconds = 0.05;
   int threads = 1;
   bool json = false;
@@ -65,7 +66,7 @@ double rate_of(const BenchCase& one, int threads, double seconds) {
 }
 
 void run_bench(Context& context, const BenchFlags& flags) {
-  if (!flags.cpu_target.empty()) use_cpu_target(flags.cpu_target);
+  flags.cpu_target.use();
   std::regex filter;
   try {
     filter = std::regex(flags.filter);
@@ -140,12 +141,7 @@ void add_bench(CLI::App& app, Context& context) {
   command->add_option("--seconds", flags->seconds, "for each figure")
       ->check(CLI::Range(0.001, 60.0))
       ->capture_default_str();
-  std::string targets;
-  for (const std::string_view target : cpu_targets()) {
-    targets += fmt::format("{}{}", targets.empty() ? "" : ", ", target);
-  }
-  command->add_option("--cpu-target", flags->cpu_target,
-                      "instruction set of the hot loops; this processor has " + targets);
+  flags->cpu_target.add(*command);
   add_threads(*command, flags->threads);
   command->add_flag("--json", flags->json, "the result as JSON");
   command->footer(

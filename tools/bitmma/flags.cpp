@@ -8,6 +8,8 @@
 #include <map>
 #include <system_error>
 
+#include "bitmma/arithmetic/cpu_target.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -157,6 +159,16 @@ Placement LayoutFlags::placement() const {
   Placement placement{.a = parse_operand_layout(a), .b = parse_operand_layout(b)};
   placement.a.padding_bytes = placement.b.padding_bytes = padding_bytes;
   return placement;
+}
+
+void CpuTargetFlag::add(CLI::App& command) {
+  command.add_option("--cpu-target", name,
+                     fmt::format("instruction set of the hot loops, with the same bits for any; this processor has {}",
+                                 fmt::join(cpu_targets(), ", ")));
+}
+
+void CpuTargetFlag::use() const {
+  if (!name.empty()) naming_flag("cpu target", "--cpu-target", [&] { use_cpu_target(name); });
 }
 
 void add_threads(CLI::App& command, int& threads) {

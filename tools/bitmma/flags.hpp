@@ -77,6 +77,15 @@ auto naming_flag(std::string_view field, std::string_view flag, const Body& body
   }
 }
 
+/// --cpu-target: the instruction set of the hot loops, by default the best that the processor has.
+struct CpuTargetFlag {
+  std::string name = {};
+
+  void add(CLI::App& command);
+  /// Takes it for the whole process. Throws Error naming the flag when the processor cannot run it.
+  void use() const;
+};
+
 /// --threads, all cores by default.
 void add_threads(CLI::App& command, int& threads);
 

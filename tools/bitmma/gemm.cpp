@@ -6,6 +6,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/files/product_file.hpp"
@@ -24,6 +25,7 @@ namespace {
 struct GemmFlags {
   std::string path, plan, kernel, out, rows, cols, output_type;
   TargetFlag target;
+  CpuTargetFlag cpu_target;
   int threads = 1, split_count = 0;
   bool json = false, find = false, error = false;
 };
@@ -127,7 +129,8 @@ void run_find(Context& context, const GemmFlags& flags) {
   }();
   context.exit_code = found.all_bits.empty() ? exit_differs : exit_same;
   if (flags.json) {
-    Json json{{"candidates", found.candidates},
+    Json json{{"cpu_target", cpu_target()},
+              {"candidates", found.candidates},
               {"outputs", found.outputs},
               {"all_bits", Json::array()},
               {"nearest", Json::array()}};
@@ -169,6 +172,7 @@ std::string evidence_of_sums(const GemmPlan& plan) {
 
 void run_gemm(Context& context, const GemmFlags& flags) {
   if (!flags.out.empty()) require_tensor_file_name(flags.out);
+  flags.cpu_target.use();
   if (flags.find) return run_find(context, flags);
   ProductFile product = read_product_file(flags.path);
   const GemmPlan plan = plan_of(context, flags, product);
@@ -200,6 +204,7 @@ void run_gemm(Context& context, const GemmFlags& flags) {
               {"k", k},
               {"k_added", added},
               {"target", print(plan.target)},
+              {"cpu_target", cpu_target()},
               {"plan", Json::parse(print_json(plan))},
               {"evidence_of_instruction", evidence_of_sums(plan)}};
     if (compared) json["differ"] = differ;
@@ -264,12 +269,14 @@ void add_gemm(CLI::App& app, Context& context) {
   command->add_flag("--find", flags->find, "which plans give the d of the file?");
   command->add_flag("--json", flags->json, "the result as JSON");
   add_threads(*command, flags->threads);
+  flags->cpu_target.add(*command);
   std::string names;
   for (const CataloguePlan& row : catalogue()) names += fmt::format("  {:29}{}\n", row.name, row.about);
   command->footer(
       "Examples:\n"
       "  bitmma gemm product.safetensors -o with_d.safetensors\n"
       "  bitmma gemm recorded.safetensors --find\n"
+      "  bitmma gemm recorded.safetensors --cpu-target baseline\n"
       "  bitmma gemm recorded.safetensors --kernel nvjet_sm90_tst_64x32_64x16_4x2_h_bz_splitK_TNT --split-k 3\n"
       "  bitmma gemm product.safetensors --plan nvjet-algo2 --rows 0..7 --cols 0..15 --error\n"
       "  bitmma gemm product.safetensors --plan '{\"instruction\": "

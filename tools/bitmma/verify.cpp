@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "flags.hpp"
@@ -15,6 +16,7 @@ namespace {
 struct VerifyFlags {
   std::vector<std::string> paths;
   FileFlags file;
+  CpuTargetFlag cpu_target;
   bool json = false;
   int threads = 1;
 };
@@ -38,6 +40,7 @@ Json result_json(const std::string& path, const VectorFile& vectors, const Compa
 }
 
 void run_verify(Context& context, const VerifyFlags& flags) {
+  flags.cpu_target.use();
   const std::vector<std::string> paths = vector_files(flags.paths);
   std::ostream& out = context.terminal.out;
   // Every header is read first: a bad file is reported before any work, and progress knows the total.
@@ -74,6 +77,7 @@ void run_verify(Context& context, const VerifyFlags& flags) {
                           {"cases", total.cases},
                           {"outputs", total.outputs},
                           {"mismatches", total.mismatches},
+                          {"cpu_target", cpu_target()},
                           {"results", results}})
         << '\n';
     return;
@@ -101,10 +105,12 @@ void add_verify(CLI::App& app, Context& context) {
   flags->file.add_types(*command);
   command->add_flag("--json", flags->json, "the result as JSON");
   add_threads(*command, flags->threads);
+  flags->cpu_target.add(*command);
   command->footer(
       "Examples:\n"
       "  bitmma verify data/golden/sm_90a\n"
       "  bitmma verify dump.safetensors --json\n"
+      "  bitmma verify dump.safetensors --cpu-target baseline\n"
       "Where outputs differ is said by rows, columns, warps and registers, and drawn, for the first files.\n"
       "Exit code 1 when any bit differs.");
   command->callback([flags, &context] { run_verify(context, *flags); });
