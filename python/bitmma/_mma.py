@@ -162,8 +162,9 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
     operands: tuple[np.ndarray | None, ...] = (a_codes, b_codes, c_codes, scale_a_codes, scale_b_codes, nibbles)
     m, n, products = one.m, one.n, one.products
     if products > 1:
-        operands = tuple(_stacked(array, products, name)
-                         for array, name in zip(operands, ("a", "b", "c", "scale_a", "scale_b", "metadata")))
+        shapes = {"a": (m, one.k), "b": (one.k, n), "c": (m, n), "scale_a": None, "scale_b": None, "metadata": None}
+        operands = tuple(_stacked(array, products, name, shape)
+                         for array, (name, shape) in zip(operands, shapes.items()))
     batch: tuple[int, ...] = ()
     if any(array is not None and array.ndim > 2 for array in operands):
         operands, batch = _batched(operands)
@@ -191,12 +192,14 @@ def _whole(one: Instruction, a: Any, b: Any) -> Error:
                   "bitmma.gemm computes a whole product")
 
 
-def _stacked(array: np.ndarray | None, products: int, name: str) -> np.ndarray | None:
-    """[..., products, rows, cols] as the library has it: products one below the other."""
+def _stacked(array: np.ndarray | None, products: int, name: str, shape: tuple[int, int] | None) -> np.ndarray | None:
+    """[..., products, *shape] as the library has it: products one below the other."""
     if array is None:
         return None
-    if array.ndim < 3 or array.shape[-3] != products:
-        raise refuse(name, f"shape {array.shape}", f"(..., {products}, rows, columns): one matrix a product")
+    if shape is None:
+        raise refuse(name, f"shape {array.shape}", f"None: an instruction of {products} products has none")
+    if array.shape[-3:] != (products, *shape):
+        raise refuse(name, f"shape {array.shape}", f"(..., {products}, {shape[0]}, {shape[1]}): one matrix a product")
     return array.reshape(*array.shape[:-3], products * array.shape[-2], array.shape[-1])
 
 

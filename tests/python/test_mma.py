@@ -149,8 +149,37 @@ def test_f64_and_four_products():
     b = random.integers(-3, 4, (4, 4, 8)).astype(np.float16)
     quad = "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32"
     assert (bitmma.mma(quad, a, b, target="sm_70") == a.astype(np.float32) @ b.astype(np.float32)).all()
-    with pytest.raises(bitmma.Error, match="one matrix a product"):
-        bitmma.mma(quad, a.reshape(32, 4), b, target="sm_70")
+    d = bitmma.mma(quad, np.ones((5, 1, 4, 8, 4), np.float16), np.ones((7, 4, 4, 8), np.float16),
+                   np.ones((4, 8, 8), np.float32), target="sm_70")
+    assert d.shape == (5, 7, 4, 8, 8) and (d == 5).all()
+
+
+def test_errors_of_four_products_name_the_shapes_that_were_given():
+    quad = "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32"
+    right = {"a": (2500, 4, 8, 4), "b": (2500, 4, 4, 8), "c": (2500, 4, 8, 8)}
+
+    def refusal(**shapes: tuple[int, ...]) -> bitmma.Violation:
+        arrays = {name: np.zeros(shape, np.float32 if name == "c" else np.float16)
+                  for name, shape in {**right, **shapes}.items()}
+        with pytest.raises(bitmma.Error) as error:
+            bitmma.mma(quad, **arrays, target="sm_70")
+        (violation,) = error.value.violations
+        return violation
+
+    legal = {"a": "(..., 4, 8, 4)", "b": "(..., 4, 4, 8)", "c": "(..., 4, 8, 8)"}
+    for name, shape in right.items():
+        wrong_shapes = [(2500, 4, 2, 4), (2500, 2, *shape[-2:]), (2500, 4 * shape[-2], shape[-1]), (4 * shape[-2], shape[-1]),
+                        shape[-2:], (4, *shape[-2:-1]), (*shape[:-1], 5), (2500, 4, 32, shape[-1])]
+        for wrong in wrong_shapes:
+            violation = refusal(**{name: wrong})
+            assert (violation.field, violation.seen) == (name, f"shape {wrong}")
+            assert violation.legal == f"{legal[name]}: one matrix a product"
+        # One batch with another: the shapes before the products.
+        violation = refusal(**{name: (3, *shape[1:])})
+        assert violation.field == "batch axes" and "(3,)" in violation.seen and "(2500,)" in violation.seen
+    with pytest.raises(bitmma.Error, match="scale_a = shape"):
+        bitmma.mma(quad, np.zeros(right["a"], np.float16), np.zeros(right["b"], np.float16),
+                   scale_a=np.zeros((4, 8, 1), np.uint8), target="sm_70")
 
 
 def test_tcgen05_takes_its_shape_from_the_arrays():
