@@ -168,7 +168,8 @@ def test_errors_of_four_products_name_the_shapes_that_were_given():
 
     legal = {"a": "(..., 4, 8, 4)", "b": "(..., 4, 4, 8)", "c": "(..., 4, 8, 8)"}
     for name, shape in right.items():
-        wrong_shapes = [(2500, 4, 2, 4), (2500, 2, *shape[-2:]), (2500, 4 * shape[-2], shape[-1]), (4 * shape[-2], shape[-1]),
+        stacked = (4 * shape[-2], shape[-1])
+        wrong_shapes = [(2500, 4, 2, 4), (2500, 2, *shape[-2:]), (2500, *stacked), stacked,
                         shape[-2:], (4, *shape[-2:-1]), (*shape[:-1], 5), (2500, 4, 32, shape[-1])]
         for wrong in wrong_shapes:
             violation = refusal(**{name: wrong})
