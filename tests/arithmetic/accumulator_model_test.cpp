@@ -75,7 +75,8 @@ TEST_CASE("no two rows compute the same types of one family on one target") {
   }
 }
 
-TEST_CASE("targets without rows of their own use those of the GPU they add as; where nobody has any, there is none") {
+TEST_CASE(
+    "targets without rows of their own use those of the GPU they add as, and where nobody has any, there is none") {
   CHECK(f16_row(Target::sm_90, Family::wgmma) == f16_row(Target::sm_90a, Family::wgmma));
   CHECK(f16_row(Target::sm_100f, Family::tcgen05) == f16_row(Target::sm_100a, Family::tcgen05));
   CHECK_FALSE(f16_row(Target::sm_80, Family::wgmma));

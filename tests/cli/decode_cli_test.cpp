@@ -316,7 +316,7 @@ TEST_CASE("decode takes statements: operands by name, immediates in words, whose
       ContainsSubstring("A in registers, B in shared memory\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16\n"));
 }
 
-TEST_CASE("decode takes files of PTX: line, meaning, counts; 1 for what is illegal or not known") {
+TEST_CASE("decode takes files of PTX: line, meaning, counts, and code 1 for what is illegal or not known") {
   const std::string triton = test::source_path("data/ptx/triton_sm90_f16.ptx");
   const Outcome text = run({"decode", triton});
   CHECK(text.code == 0);

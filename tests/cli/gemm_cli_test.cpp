@@ -64,7 +64,7 @@ TEST_CASE("gemm writes D of a part with the rows and columns it has") {
   CHECK(json["plan"]["promotion"]["every"] == 128);
 }
 
-TEST_CASE("a kernel's name gives the plan; the number of slices comes from the flag or from D") {
+TEST_CASE("a kernel's name gives the plan, and the number of slices comes from the flag or from D") {
   const std::string split = test::source_path("data/products/nvjet_split3_bf16_k4096.safetensors"),
                     kernel = "nvjet_sm90_tss_64x32_64x16_4x2_h_bz_splitK_TNT";
   const test::Outcome searched = run({"gemm", split, "--kernel", kernel});

@@ -203,7 +203,8 @@ TEST_CASE("layout scales puts the halves of B in different lanes where two CTAs 
             .out.ends_with("40,1,161,0,133,0,72,0,1\n40,1,161,0,133,1,104,0,1\n"));
 }
 
-TEST_CASE("layout descriptor: from a layout to its descriptors, in text and JSON; exit code 1 where there is none") {
+TEST_CASE(
+    "layout descriptor: from a layout to its descriptors, in text and JSON, and exit code 1 where there is none") {
   const std::string cute = "layout descriptor --cute 'Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))' ";
   CHECK_THAT(run_line(cute).out,
              ContainsSubstring("parameters  T 8, m 2, k 2") &&
@@ -319,7 +320,7 @@ TEST_CASE("layout tmem-plan gives columns, addresses and allocations, and exit c
   CHECK_THAT(large.out, ContainsSubstring("does not fit: 768 of 512 columns"));
 }
 
-TEST_CASE("PTX's own words: elements d0 and up, M-major, 128B, interleaved; tiles that are read K step by K step") {
+TEST_CASE("PTX's own words: elements d0 and up, M-major, 128B, interleaved, and tiles that are read K step by K step") {
   CHECK(run_line("layout fragment --instruction " + f16 + " --thread 5 --element d3").out ==
         "row,col,thread,register,bit\n9,3,5,3,0\n");
   CHECK(run_line("layout fragment --instruction " + f16 + " --operand a --thread 5 --element a5").out ==

@@ -146,7 +146,7 @@ TEST_CASE("verify prints files, cases, outputs and mismatches, and how sure the 
   CHECK(parsed["results"][0]["target"] == "sm_90a");
 }
 
-TEST_CASE("tcgen05: golden, simulate, verify, compare; bad files get their message") {
+TEST_CASE("tcgen05: golden, simulate, verify, compare, and bad files get their message") {
   const test::TemporaryFolder folder;
   const std::string golden = folder.path("golden.safetensors"), out = folder.path("out.safetensors"),
                     bad = folder.path("bad.safetensors");

@@ -35,7 +35,7 @@ TEST_CASE("the zero-column masks of the examples of PTX, lowest column first", "
         std::string(64, '0'));  // non-zero mask 0: every column is used
 }
 
-TEST_CASE("zero-column masks decode and encode back; reserved bits and values that do not fit are refused") {
+TEST_CASE("zero-column masks decode and encode back, and reserved bits and values that do not fit are refused") {
   const ZeroColumnMask mask{.start_count = {1, 2, 3, 255},
                             .first_span = {1, 0, 1, 0},
                             .non_zero_mask = true,

@@ -58,7 +58,7 @@ TEST_CASE("a file that becomes shorter while it is mapped reads as zeros, and is
   CHECK(untouched.bytes()[large - 1] == 0);
 }
 
-TEST_CASE("a file that is overwritten while it is mapped is refused; one that is replaced is still the old one") {
+TEST_CASE("a file that is overwritten while it is mapped is refused, and one that is replaced is still the old one") {
   const TemporaryFolder folder;
   const std::string path = folder.path("file");
   write_text(path, "begin");
@@ -101,7 +101,7 @@ TEST_CASE("every command refuses an input that is cut or rewritten while it is m
   }
 }
 
-TEST_CASE("a pipe is read to its end; one that nobody writes into is given up") {
+TEST_CASE("a pipe is read to its end, and one that nobody writes into is given up") {
   const TemporaryFolder folder;
   const std::string file = source_path("data/golden/sm_90a/misc/misc_f32_f16_f16_sat0_sd0.safetensors");
   const std::string expected = run_program({"verify", file}).out;

@@ -257,7 +257,7 @@ TEST_CASE("results that do not arrive on standard output end with code 2, in eve
   CHECK(read_text(path) == read_text(other));
 }
 
-TEST_CASE("devices and pipes are written through and stay; block devices, folders and sockets are refused") {
+TEST_CASE("devices and pipes are written through and stay, and block devices, folders and sockets are refused") {
   const TemporaryFolder folder;
   const std::string null = folder.path("null"), full = folder.path("full"), block = folder.path("block");
   const bool has_nodes = mknod(null.c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0 &&

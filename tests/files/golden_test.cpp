@@ -215,7 +215,7 @@ TEST_CASE("a request that is not legal is refused with everything that is wrong,
   CHECK_FALSE(std::filesystem::exists(folder.path("x")));
 }
 
-TEST_CASE("a file with states is laid out already; one of logical matrices gets the states that were asked for") {
+TEST_CASE("a file with states is laid out already, and one of logical matrices gets the states that were asked for") {
   const Instruction instruction = parse_instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16");
   const TensorFile golden = make_golden({.instruction = instruction, .cases = 2, .seed = 4}, 1);
   const VectorFile with_state = as_vector_file(golden);

@@ -411,7 +411,8 @@ TEST_CASE("cases with different parts do not make a file") {
   CHECK_THROWS_WITH(std::move(builder).finish({}), ContainsSubstring("the same parts of the same shape in every case"));
 }
 
-TEST_CASE("results replace tensors of the same names and name their source; provenance of the old ones is forgotten") {
+TEST_CASE(
+    "results replace tensors of the same names and name their source, and provenance of the old ones is forgotten") {
   TensorFile file = golden_of(parse_instruction(f16_wgmma), 1);
   for (const char* key : {"driver", "cuda", "date"}) file.set_metadata(key, "old");
   file.set_metadata("unknown", "kept");

@@ -42,7 +42,7 @@ constexpr int largest = std::numeric_limits<int>::max();
 
 }  // namespace
 
-TEST_CASE("a new matrix holds zeros, as many as it has elements; a negative extent is refused") {
+TEST_CASE("a new matrix holds zeros, as many as it has elements, and a negative extent is refused") {
   for (const FormatInfo& format : formats) {
     const Matrix matrix(format.id, 3, 5);
     INFO(format.name);
@@ -191,7 +191,7 @@ TEST_CASE("a block that reaches outside is refused, extents that overflow an int
 }
 
 TEST_CASE(
-    "every code of the formats of up to 16 bits survives a trip through floats; a NaN becomes the canonical one") {
+    "every code of the formats of up to 16 bits survives a trip through floats, and a NaN becomes the canonical one") {
   for (const FormatInfo& format : formats) {
     if (format.bits > 16) continue;
     const std::vector<uint64_t> codes = all_codes(format);

@@ -277,7 +277,8 @@ TEST_CASE("a part of a product whose operands are too short is refused, never re
 }
 
 TEST_CASE(
-    "kernels that add to C round first; a serial split adds C and bias to slice 0; splitKreduce adds C after alpha") {
+    "kernels that add to C round first, and a serial split adds C and bias to slice 0, splitKreduce adds C after "
+    "alpha") {
   RandomStream random(59, 0);
   const std::string text = wgmma_of("bf16.bf16", 16);
   const GemmInputs inputs{.a = random_matrix(Format::bf16, 4, 200, random),

@@ -110,7 +110,7 @@ std::string saving(const test::TemporaryFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("with a driver that answers right, files and campaigns agree; with one that answers 0, they do not") {
+TEST_CASE("with a driver that answers right, files and campaigns agree, and with one that answers 0, they do not") {
   const test::TemporaryFolder folder;
   const std::string out = folder.path("out"), file = fmt::format("gpu '{}' -o '{}'", golden, out);
   const Ended right = run(folder, file, right_answers_of_file(folder));

@@ -215,7 +215,7 @@ TEST_CASE("an answer about places reads operands where it says") {
                      });
 }
 
-TEST_CASE("a device that follows a row confirms it; one that does not is refuted by the fact that is wrong") {
+TEST_CASE("a device that follows a row confirms it, and one that does not is refuted by the fact that is wrong") {
   struct Wrong {
     std::string_view unit, fact;
     Target target;
@@ -301,7 +301,7 @@ TEST_CASE("a device that fails, answers too little or lies costs one unit, and s
   CHECK(noise.verdict == SurveyVerdict::unknown);
 }
 
-TEST_CASE("a report is a file and comes back the same; what was changed in it is noticed") {
+TEST_CASE("a report is a file and comes back the same, and what was changed in it is noticed") {
   const test::TemporaryFolder folder;
   SurveyReport report = report_of(Target::sm_90a);
   report.seed = 7, report.units = 3;
@@ -537,7 +537,7 @@ TEST_CASE("a rehearsal does not become a report of a GPU by a changed header") {
   CHECK(read_survey(old).is_rehearsal());
 }
 
-TEST_CASE("a report of a GPU has the version of its driver and of CUDA, and its date; any changed key is noticed") {
+TEST_CASE("a report of a GPU has the version of its driver and of CUDA, and its date, and any changed key is noticed") {
   using Catch::Contains;
   SurveyReport report = report_of(Target::sm_80);
   report.records.push_back(survey_unit(unit_named(Target::sm_80, small_rule), 0, device_of(), little));

@@ -23,7 +23,7 @@ using Lines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("statements about tensor cores are found with their lines; all others are passed over") {
+TEST_CASE("statements about tensor cores are found with their lines, and all others are passed over") {
   CHECK(lines_of(
             ".version 8.7\n.target sm_90a, debug\n.visible .entry k(\n\t.param .u64 a,\n)\n.reqntid 128\n{\n"
             ".reg .b32 %r<4>;\nmov.b32 %r1, 0;\n\tldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r2];\n ret;\n}") ==

@@ -207,7 +207,7 @@ TEST_CASE("codes of 64 bits are where the fragments of f64 say", "[rule:fragment
   }
 }
 
-TEST_CASE("only m8n8k4 is four products; another K of m8 is described as it is, however large") {
+TEST_CASE("only m8n8k4 is four products, and another K of m8 is described as it is, however large") {
   CHECK(mma_of(MmaSync{.m = 8}).k == 16);
   CHECK(mma_of(MmaSync{.m = 8}).products == 4);
   constexpr int large = 0x7FFFFFFF;
