@@ -12,6 +12,7 @@
 #include "bitmma/hardware/survey.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "flags.hpp"
+#include "gpu_sealed.hpp"
 #include "json_list.hpp"
 #include "output.hpp"
 #include "signals.hpp"
@@ -28,7 +29,9 @@ struct GpuFlags {
   double unit_seconds = 60;
   int jobs = 4;
   std::string rehearse;
-  std::optional<std::string> survey_unit;
+  std::optional<std::string> survey_unit, sealed, sealed_point;
+  std::string make_sealed, withhold;
+  const CLI::Option* unit_seconds_given = nullptr;
   const CLI::Option* seconds_given = nullptr;
   std::vector<const CLI::Option*> of_campaigns = {};
   std::optional<double> outputs;
@@ -334,17 +337,35 @@ SurveyDevice survey_device_of(const GpuFlags& flags) {
   return {.ordinal = flags.device, .rehearse = rehearsed_target(flags), .seed = flags.options.seed};
 }
 
-/// This program again, for one unit.
-std::vector<std::string> survey_command(const GpuFlags& flags) {
-  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(),
-                                   "gpu",
-                                   "--seed",
-                                   std::to_string(flags.options.seed),
-                                   "--device",
+/// This program again, for one unit of what `flag` names.
+std::vector<std::string> command_of_unit(const GpuFlags& flags, std::string_view flag) {
+  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "gpu", "--device",
                                    std::to_string(flags.device)};
   if (!flags.rehearse.empty()) command.insert(command.end(), {"--rehearse", flags.rehearse});
-  command.emplace_back("--survey-unit");
+  command.emplace_back(flag);
   return command;
+}
+
+std::vector<std::string> survey_command(const GpuFlags& flags) {
+  std::vector<std::string> command = command_of_unit(flags, "--survey-unit");
+  command.insert(command.end() - 1, {"--seed", std::to_string(flags.options.seed)});
+  return command;
+}
+
+SealedFlags sealed_flags_of(const GpuFlags& flags) {
+  std::vector<std::string> command = command_of_unit(flags, "--sealed-point");
+  if (flags.sealed && !flags.sealed->empty())
+    command.insert(command.end() - 1, fmt::format("--sealed={}", *flags.sealed));
+  return {.path = flags.sealed.value_or(""),
+          .out = flags.out,
+          .withhold = flags.withhold,
+          .device = survey_device_of(flags),
+          // The whole of it is to end within a minute.
+          .unit_seconds = flags.unit_seconds_given->count() > 0 ? flags.unit_seconds : SealedOptions{}.unit_seconds,
+          .jobs = flags.jobs,
+          .threads = flags.threads,
+          .json = flags.json,
+          .command = std::move(command)};
 }
 
 /// One unit, in the process that a survey made for it.
@@ -442,6 +463,26 @@ void run_survey_command(Context& context, const GpuFlags& flags) {
                                                           : exit_same;
 }
 
+/// Files, a campaign, a survey, a sealed prediction or the proof of the timeout.
+void require_one_request(const GpuFlags& flags) {
+  const std::pair<bool, std::string_view> requests[]{{!flags.files.empty(), "files"},
+                                                     {flags.campaign, "--campaign"},
+                                                     {flags.survey, "--survey"},
+                                                     {flags.sealed.has_value(), "--sealed"},
+                                                     {!flags.make_sealed.empty(), "--make-sealed"},
+                                                     {flags.prove_timeout, "--prove-timeout"}};
+  std::string seen;
+  int64_t asked = 0;
+  for (const auto& [is_asked, name] : requests) {
+    if (!is_asked) continue;
+    seen += fmt::format("{}{}", asked++ == 0 ? "" : " and ", name);
+  }
+  if (asked == 1) return;
+  throw Error({.field = "gpu",
+               .seen = asked == 0 ? "neither files nor --campaign nor --survey nor --sealed" : seen,
+               .expected = "one of them"});
+}
+
 }  // namespace
 
 void add_gpu(CLI::App& app, Context& context) {
@@ -476,19 +517,34 @@ void add_gpu(CLI::App& app, Context& context) {
   command->add_option("--only", flags->only, "campaign and survey: only mnemonics, or units, that contain this text");
   command->add_option("--save", flags->save, "campaign: folder for mismatching cases")->capture_default_str();
   command->add_option("--max-saved", flags->options.max_saved, "campaign: save at most so many")->capture_default_str();
-  command->add_flag("--json", flags->json, "campaign: the table as JSON");
+  command->add_flag("--json", flags->json, "campaign and sealed prediction: the table as JSON");
   command->add_flag("--survey", flags->survey,
                     "ask this GPU everything: every rule, every open question; -o is the report, and one that is there "
                     "is gone on with");
-  command->add_option("--unit-seconds", flags->unit_seconds, "survey: stop a unit that takes longer")
+  flags->unit_seconds_given =
+      command
+          ->add_option("--unit-seconds", flags->unit_seconds,
+                       "survey and sealed prediction: stop a unit that takes longer; of a sealed prediction 10")
+          ->capture_default_str();
+  command->add_option("--jobs", flags->jobs, "survey and sealed prediction: processes at a time")
       ->capture_default_str();
-  command->add_option("--jobs", flags->jobs, "survey: processes at a time")->capture_default_str();
   command->add_flag("--retry", flags->retry, "survey: ask again what got no answer");
   command->add_flag("--prove-timeout", flags->prove_timeout,
                     "start a kernel that never ends in a process of its own, stop it, and ask the GPU again");
   command->add_option("--rehearse", flags->rehearse,
                       "survey: let the model of this target answer in place of a GPU; proves nothing");
+  command
+      ->add_option("--sealed", flags->sealed,
+                   "ask this GPU the points of the sealed prediction, or of the file that is named: which of the known "
+                   "answers it gives, and whether bitmma predicted it; less than a minute")
+      ->expected(0, 1);
+  command->add_option("--make-sealed", flags->make_sealed, "write the sealed prediction of this target to -o");
+  command
+      ->add_option("--withhold", flags->withhold,
+                   "make-sealed: leave the prediction out of points whose name contains this text")
+      ->needs("--make-sealed");
   command->add_option("--survey-unit", flags->survey_unit)->group("");  // of the processes of a survey
+  command->add_option("--sealed-point", flags->sealed_point)->group("");
   add_threads(*command, flags->threads);
   for (const char* name :
        {"--family", "--outputs", "--units", "--unit-outputs", "--first-unit", "--save", "--max-saved", "--json"})
@@ -496,6 +552,7 @@ void add_gpu(CLI::App& app, Context& context) {
   command->footer(
       "Examples:\n"
       "  bitmma gpu --survey -o report.safetensors --seconds 480  # then: bitmma survey report.safetensors\n"
+      "  bitmma gpu --sealed  # what was predicted about this GPU, in less than a minute\n"
       "  bitmma gpu cases.safetensors -o from_gpu.safetensors  # and compare them\n"
       "  bitmma gpu --campaign --outputs 1e9 --seed 7\n"
       "  bitmma gpu --campaign --family mma.sync --outputs 1e9 --seed 7\n"
@@ -507,18 +564,15 @@ void add_gpu(CLI::App& app, Context& context) {
       "nothing was compared, and after an interrupt.");
   command->callback([flags, &context] {
     if (flags->survey_unit) return run_survey_unit_command(context, *flags);
-    if (flags->survey && (flags->campaign || !flags->files.empty())) {
-      throw Error({.field = "gpu",
-                   .seen = flags->campaign ? "--campaign and --survey" : "files and --survey",
-                   .expected = "one of them"});
+    if (flags->sealed_point) return run_sealed_point_command(sealed_flags_of(*flags), *flags->sealed_point);
+    require_one_request(*flags);
+    if (flags->sealed) return run_sealed_command(context, sealed_flags_of(*flags));
+    if (!flags->make_sealed.empty()) {
+      const Target target = naming_flag("target", "--make-sealed", [&] { return parse_target(flags->make_sealed); });
+      return run_make_sealed(context, sealed_flags_of(*flags), target);
     }
     if (flags->survey) return run_survey_command(context, *flags);
     if (flags->prove_timeout) return run_prove_timeout(context, *flags);
-    if (flags->campaign == !flags->files.empty()) {
-      throw Error({.field = "gpu",
-                   .seen = flags->campaign ? "files and --campaign" : "neither files nor --campaign nor --survey",
-                   .expected = "one of them"});
-    }
     flags->campaign ? run_campaign_command(context, *flags) : run_files(context, *flags);
   });
 }

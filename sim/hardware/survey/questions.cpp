@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/descriptor/zero_column_mask.hpp"
@@ -243,7 +244,14 @@ Question reserved_bits(std::string_view name, Instruction instruction, TargetSet
                 asked.before.set(Field::b_desc, asked.before.number(Field::b_desc) | bits);
                 return asked;
               },
-          .answers = {model_answer("they are ignored")}};
+          .answers = {model_answer("they are ignored"),
+                      {"bits 54:52 are the base offset", as_if([](Asked& asked) {
+                         change_descriptor(asked, Field::b_desc, [](SmemDescriptor& one) { one.base_offset = 7; });
+                       })},
+                      {"with bit 61 there is no swizzle", as_if([](Asked& asked) {
+                         change_descriptor(asked, Field::b_desc,
+                                           [](SmemDescriptor& one) { one.swizzle = Swizzle::none; });
+                       })}}};
 }
 
 // Metadata.
@@ -852,7 +860,7 @@ std::vector<Question> questions() {
   constexpr TargetSet not_hopper = blackwell | consumer_blackwell | ampere;
   const MmaSync sparse_warp{.sparse = true, .ordered_metadata = false};
   constexpr uint64_t reserved_90 = uint64_t{3} << 14 | uint64_t{3} << 30 | uint64_t{7} << 46 | uint64_t{0x3FF} << 52;
-  return {
+  std::vector<Question> all{
       base_offset("base offset, wgmma", {}, Wgmma{}, hopper),
       base_offset("base offset, tcgen05", "base offset acts as measured on Hopper", small, blackwell),
       wide_rows("K beyond the swizzle, wgmma", {}, sparse_wgmma, hopper),
@@ -893,6 +901,8 @@ std::vector<Question> questions() {
       sign_of_absolute_reduction("sign of redval of tcgen05.ld.red.max.abs", ReduceOperation::max),
       zeros_of_reduction("zeros in tcgen05.ld.red.min", ReduceOperation::min),
       zeros_of_reduction("zeros in tcgen05.ld.red.max", ReduceOperation::max)};
+  std::ranges::move(questions_of_places(), std::back_inserter(all));
+  return all;
 }
 
 std::vector<uint8_t> written_bytes(const Instruction& instruction, const State& after) {

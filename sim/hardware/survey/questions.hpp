@@ -38,6 +38,8 @@ struct Question {
 
 /// Every question. Made anew: who asks often keeps them.
 std::vector<Question> questions();
+/// Those of them about pairs of CTAs, .ws and scales behind a cell.
+std::vector<Question> questions_of_places();
 
 /// The words of every field that the instruction writes, as bytes, one field after the other. Of a matrix instruction
 /// in Tensor Memory that is all of it: cells that it should leave alone count.

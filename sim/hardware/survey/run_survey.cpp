@@ -6,26 +6,24 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <mutex>
 #include <set>
 
-#include "../child.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/hardware/survey.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "process.hpp"
 
 namespace bitmma {
 namespace {
 
+using namespace survey;
 using Clock = std::chrono::steady_clock;
 
 constexpr double seconds_between_writes = 5;
@@ -47,45 +45,6 @@ Target known_target_of(const Gpu& gpu) {
                .fix = "bitmma list --targets; a newer bitmma may know it"});
 }
 
-/// A folder that goes away with its files.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    const char* const wanted = std::getenv("TMPDIR");
-    std::string name = fmt::format("{}/bitmma-survey-XXXXXX", wanted && *wanted ? wanted : "/tmp");
-    if (!mkdtemp(name.data())) {
-      throw Error({.field = "folder for temporary files",
-                   .seen = fmt::format("{}: {}", name, std::strerror(errno)),
-                   .expected = "one that can be written",
-                   .fix = "set TMPDIR"});
-    }
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  std::string file(int64_t number) const { return (path_ / fmt::format("{}.safetensors", number)).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-/// What the process said was wrong.
-std::string text_of(const std::string& path) {
-  constexpr size_t most = 500;
-  std::ifstream file(path);
-  std::string text(most, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(most));
-  text.resize(static_cast<size_t>(file.gcount()));
-  while (text.ends_with('\n')) text.pop_back();
-  if (text.starts_with("error: ")) text.erase(0, 7);
-  return printable(text);
-}
-
 /// What a process wrote, or why there is nothing.
 struct Answered {
   std::optional<SurveyReport> report = {};
@@ -99,32 +58,18 @@ struct Answered {
 Answered ask(const SurveyOptions& options, const std::string& unit, const std::string& path) {
   std::vector<std::string> command = options.command;
   command.insert(command.end(), {unit, "-o", path});
-  const std::string errors = path + ".errors";
-  const auto start = Clock::now();
-  const ChildEnd ended = run_child(command, options.unit_seconds, errors);
-  Answered answered;
-  answered.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  if (ended.timed_out) {
-    answered.end = SurveyEnd::timed_out;
-    answered.said = text_of(errors);
-    answered.unstoppable = ended.unstoppable;
-    answered.why = fmt::format("stopped after {:.0f} seconds{}", options.unit_seconds,
-                               ended.unstoppable ? "; its process did not end" : "");
-    return answered;
-  }
-  if (ended.signal != 0) {
-    answered.end = SurveyEnd::crashed;
-    answered.why = fmt::format("its process ended by signal {} ({})", ended.signal, strsignal(ended.signal));
-    return answered;
-  }
+  UnitEnd ended = run_unit_process(command, options.unit_seconds, path);
+  Answered answered{.end = ended.end,
+                    .unstoppable = ended.unstoppable,
+                    .why = std::move(ended.why),
+                    .said = ended.said,
+                    .seconds = ended.seconds};
+  if (answered.end != SurveyEnd::answered) return answered;
   try {
     answered.report = read_survey(read_tensor_file(path));
   } catch (const Error& error) {
     answered.end = SurveyEnd::failed;
-    const std::string said = text_of(errors);
-    answered.why = !said.empty()          ? said
-                   : ended.exit_code != 0 ? fmt::format("its process ended with exit code {}", ended.exit_code)
-                                          : fmt::format("its process wrote no report: {}", error.what());
+    answered.why = ended.why_no_file(error.what());
   }
   std::error_code error;
   std::filesystem::remove(path, error);

@@ -1,0 +1,40 @@
+// The points of a sealed prediction: what is asked, and what every known answer would leave.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "../survey/questions.hpp"
+
+namespace bitmma::sealed {
+
+using survey::Asked;
+
+/// One known answer.
+struct Rival {
+  std::string text = {};
+  /// What is compared: D of a rule, every written word of a question.
+  std::function<std::vector<uint8_t>(const Asked&, uint64_t number)> left = {};
+};
+
+struct Point {
+  std::string name = {};
+  Instruction instruction = Wgmma{};
+  Target target = Target::sm_100a;
+  std::function<Asked(uint64_t number)> draw = {};
+  /// What is compared of a state that a device left.
+  std::function<std::vector<uint8_t>(const Asked&, uint64_t number, const State& after)> left = {};
+  std::vector<Rival> rivals = {};  // the first is what the model does
+};
+
+/// Those of the target. Made anew.
+std::vector<Point> points_of(Target target);
+
+/// 32 bits of a hash.
+uint32_t hash_of(const std::vector<uint8_t>& left);
+
+/// Seed of all cases: the year.
+inline constexpr uint64_t sealed_seed = 2026;
+
+}  // namespace bitmma::sealed

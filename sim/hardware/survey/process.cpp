@@ -1,0 +1,79 @@
+#include "process.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "../child.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
+
+namespace bitmma::survey {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// What the process said was wrong.
+std::string text_of(const std::string& path) {
+  constexpr size_t most = 500;
+  std::ifstream file(path);
+  std::string text(most, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(most));
+  text.resize(static_cast<size_t>(file.gcount()));
+  while (text.ends_with('\n')) text.pop_back();
+  if (text.starts_with("error: ")) text.erase(0, 7);
+  return printable(text);
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  const char* const wanted = std::getenv("TMPDIR");
+  std::string name = fmt::format("{}/bitmma-survey-XXXXXX", wanted && *wanted ? wanted : "/tmp");
+  if (!mkdtemp(name.data())) {
+    throw Error({.field = "folder for temporary files",
+                 .seen = fmt::format("{}: {}", name, std::strerror(errno)),
+                 .expected = "one that can be written",
+                 .fix = "set TMPDIR"});
+  }
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code error;
+  std::filesystem::remove_all(path_, error);
+}
+
+std::string TemporaryFolder::file(int64_t number) const {
+  return (path_ / fmt::format("{}.safetensors", number)).string();
+}
+
+std::string UnitEnd::why_no_file(const std::string& error) const {
+  if (!said.empty()) return said;
+  return exit_code != 0 ? fmt::format("its process ended with exit code {}", exit_code)
+                        : fmt::format("its process wrote no report: {}", error);
+}
+
+UnitEnd run_unit_process(const std::vector<std::string>& command, double seconds, const std::string& path) {
+  const std::string errors = path + ".errors";
+  const auto start = Clock::now();
+  const ChildEnd ended = run_child(command, seconds, errors);
+  UnitEnd unit{.unstoppable = ended.unstoppable, .exit_code = ended.exit_code, .said = text_of(errors)};
+  unit.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (ended.timed_out) {
+    unit.end = SurveyEnd::timed_out;
+    unit.why =
+        fmt::format("stopped after {:.0f} seconds{}", seconds, ended.unstoppable ? "; its process did not end" : "");
+  } else if (ended.signal != 0) {
+    unit.end = SurveyEnd::crashed;
+    unit.why = fmt::format("its process ended by signal {} ({})", ended.signal, strsignal(ended.signal));
+  }
+  return unit;
+}
+
+}  // namespace bitmma::survey

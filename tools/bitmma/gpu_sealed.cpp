@@ -1,0 +1,161 @@
+#include "gpu_sealed.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "bitmma/core/text.hpp"
+#include "bitmma/files/file.hpp"
+#include "output.hpp"
+#include "signals.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+/// Errors name the path.
+SealedFile read_sealed_file(const std::string& path) {
+  constexpr uint64_t most_bytes = 16 << 20;
+  const MappedFile file(path);
+  const auto bytes = file.bytes();
+  if (bytes.size() > most_bytes)
+    throw Error({.field = path, .seen = fmt::format("{} bytes", bytes.size()), .expected = "at most 16 MiB"});
+  try {
+    return read_sealed({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  } catch (const Error& error) {
+    std::vector<Violation> violations = error.violations();
+    for (Violation& violation : violations) violation.field = fmt::format("{}: {}", path, violation.field);
+    throw Error(std::move(violations));
+  }
+}
+
+SealedFile file_for(const SealedFlags& flags, Target target) {
+  if (!flags.path.empty()) return read_sealed_file(flags.path);
+  if (!sealed_text(target).empty()) return read_sealed(sealed_text(target));
+  throw Error({.field = "sealed prediction",
+               .seen = std::string(print(target)),
+               .expected = "a target that has one built in",
+               .fix = fmt::format("bitmma gpu --make-sealed {} -o FILE makes one; then --sealed FILE", print(target))});
+}
+
+constexpr std::array sealed_verdicts{SealedVerdict::as_predicted, SealedVerdict::other_answer,
+                                     SealedVerdict::named,        SealedVerdict::none_known,
+                                     SealedVerdict::unreadable,   SealedVerdict::not_answered};
+
+int colour_of(SealedVerdict verdict) {
+  switch (verdict) {
+    case SealedVerdict::as_predicted:
+    case SealedVerdict::named: return 32;
+    case SealedVerdict::other_answer:
+    case SealedVerdict::none_known: return 31;
+    default: return 33;
+  }
+}
+
+std::string details_of(const SealedFinding& finding) {
+  if (finding.verdict == SealedVerdict::none_known && finding.deciding == 0) return "; none of them has any case";
+  if (finding.verdict == SealedVerdict::none_known)
+    return fmt::format("; the nearest fits {} of {}: {}", finding.deciding, counted(finding.cases, "case"),
+                       finding.nearest);
+  if (finding.verdict == SealedVerdict::unreadable || finding.verdict == SealedVerdict::not_answered) return "";
+  return fmt::format(" ({} of {} decide)", finding.deciding, counted(finding.cases, "case"));
+}
+
+}  // namespace
+
+void run_sealed_command(Context& context, const SealedFlags& flags) {
+  if (!flags.out.empty()) require_tensor_file_name(flags.out);
+  const Interrupts interrupts;
+  const SealedOptions options{.unit_seconds = flags.unit_seconds,
+                              .jobs = flags.jobs,
+                              .stop = [&] { return interrupts.asked(); },
+                              .command = flags.command};
+  if (!flags.path.empty()) static_cast<void>(read_sealed_file(flags.path));  // refused before a GPU is looked for
+  SealedAnswers who = ask_who(options);
+  const SealedFile file = file_for(flags, who.target);
+  SealedAnswers answers;
+  {
+    ProgressLine progress(context, who.gpu, static_cast<int64_t>(file.points.size()));
+    answers = run_sealed(file, std::move(who), options, [&](int64_t done, int64_t) { progress.update(done); });
+  }
+  if (!flags.out.empty()) write_tensor_file(flags.out, to_file(answers));
+  std::array<int64_t, sealed_verdicts.size()> counts{};
+  int64_t cases = 0;
+  std::vector<std::pair<const SealedPoint*, SealedFinding>> findings;
+  for (const SealedPoint& point : file.points) {
+    const SealedRecord* const record = answers.find(point.name);
+    findings.emplace_back(&point, finding_of(point, record ? *record
+                                                           : SealedRecord{.point = point.name,
+                                                                          .end = SurveyEnd::failed,
+                                                                          .message = "not asked in time"}));
+    ++counts[static_cast<size_t>(findings.back().second.verdict)];
+    cases += findings.back().second.cases;
+  }
+  std::ostream& out = context.terminal.out;
+  if (flags.json) {
+    Json points = Json::array();
+    for (const auto& [point, finding] : findings) {
+      Json json{{"point", finding.point},
+                {"instruction", point->instruction},
+                {"verdict", print(finding.verdict)},
+                {"found", finding.found},
+                {"predicted", point->predicted ? Json(*point->predicted) : Json()},
+                {"cases", finding.cases},
+                {"deciding", finding.deciding}};
+      if (!finding.nearest.empty()) json["nearest"] = finding.nearest;
+      points.push_back(std::move(json));
+    }
+    out << json_text(Json{{"gpu", answers.gpu},
+                          {"target", print(answers.target)},
+                          {"driver", answers.driver},
+                          {"cuda", answers.cuda},
+                          {"date", answers.date},
+                          {"sealed_sha256", file.sha256},
+                          {"seconds", answers.seconds},
+                          {"points", points}})
+        << '\n';
+  } else {
+    for (const auto& [point, finding] : findings) {
+      const std::string verdict = fmt::format("{:<15}", print(finding.verdict));
+      out << fmt::format("{} {}\n    {}{}\n", colored(context, colour_of(finding.verdict), verdict), finding.point,
+                         printable(finding.found), details_of(finding));
+      if (finding.verdict == SealedVerdict::other_answer) out << fmt::format("    predicted: {}\n", *point->predicted);
+    }
+    std::string counted_verdicts;
+    for (const SealedVerdict verdict : sealed_verdicts) {
+      const int64_t count = counts[static_cast<size_t>(verdict)];
+      if (count > 0) counted_verdicts += fmt::format(", {} {}", count, print(verdict));
+    }
+    out << fmt::format("\n{} ({}), driver {}, CUDA {}, {}; {:.1f} s\nsealed prediction {}\n{}, {}{}\n", answers.gpu,
+                       print(answers.target), answers.driver, answers.cuda, answers.date, answers.seconds, file.sha256,
+                       counted(static_cast<int64_t>(file.points.size()), "point"), counted(cases, "case"),
+                       counted_verdicts);
+    if (answers.gpu == rehearsal_gpu) out << "a rehearsal: the model answered for itself, which proves nothing\n";
+    if (!flags.out.empty()) out << fmt::format("wrote {}\n", flags.out);
+  }
+  const auto count_of = [&](SealedVerdict verdict) { return counts[static_cast<size_t>(verdict)]; };
+  const bool differs = count_of(SealedVerdict::other_answer) + count_of(SealedVerdict::none_known) > 0,
+             is_whole = count_of(SealedVerdict::unreadable) + count_of(SealedVerdict::not_answered) == 0;
+  context.exit_code = differs ? exit_differs : is_whole ? exit_same : exit_bad_request;
+}
+
+void run_sealed_point_command(const SealedFlags& flags, const std::string& point) {
+  end_with_survey();
+  const std::optional<SealedFile> file =
+      flags.path.empty() ? std::nullopt : std::optional(read_sealed_file(flags.path));
+  write_tensor_file(flags.out, to_file(run_sealed_point(point, file, flags.device)));
+}
+
+void run_make_sealed(Context& context, const SealedFlags& flags, Target target) {
+  if (flags.out.empty())
+    throw Error({.field = "-o", .seen = "(missing)", .expected = "a file for the prediction", .fix = "-o sealed.json"});
+  const std::string text = print(make_sealed(target, flags.withhold, flags.threads));
+  write_whole(flags.out, [&](std::ostream& out) { out << text; });
+  const SealedFile file = read_sealed(text);
+  size_t cases = 0;
+  for (const SealedPoint& point : file.points) cases += point.cases.size();
+  context.terminal.out << fmt::format("{}: {}, {}\n{}  {}\n", print(target),
+                                      counted(static_cast<int64_t>(file.points.size()), "point"),
+                                      counted(static_cast<int64_t>(cases), "case"), file.sha256, flags.out);
+}
+
+}  // namespace bitmma::cli
