@@ -13,7 +13,7 @@ By what you have:
     a layout            bitmma.layout: where every element is, as integer arrays
     a vector file       read, write, verify, golden
     wrong bits          explain, diagnose, lint
-    a GPU               survey, read_survey
+    a GPU               survey, read_survey, sealed
 
 Errors are bitmma.Error, with every violation. Nothing is global; all functions may be called from many threads.
 """
@@ -28,12 +28,13 @@ from ._mma import Evidence, all_instructions, evidence, instruction, mma, tcgen0
 from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule, Finding, Product, VectorFile, compare,
                      diagnose, execute, explain, fault_catalogue, fields, golden, lint, read, read_product, verify,
                      write)
+from ._sealed import SealedFinding, SealedReport, sealed
 from ._survey import SurveyFinding, SurveyReport, read_survey, survey
 
 __all__ = [
     "Accuracy", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
-    "Fault", "FieldRule", "Finding", "Instruction", "Plan", "Product", "SurveyFinding", "SurveyReport", "VectorFile", "Violation", "accuracy",
+    "Fault", "FieldRule", "Finding", "Instruction", "Plan", "Product", "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "VectorFile", "Violation", "accuracy",
     "all_instructions", "catalogue", "codes", "compare", "decode", "diagnose", "dtype_of", "encode", "evidence",
     "execute", "explain", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
-    "instruction", "layout", "lint", "mma", "read", "read_product", "read_survey", "survey", "tcgen05", "verify", "wgmma", "write",
+    "instruction", "layout", "lint", "mma", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "verify", "wgmma", "write",
 ]

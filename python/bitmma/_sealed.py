@@ -1,0 +1,106 @@
+"""A sealed prediction: what this version says a GPU will answer, written down before one was asked.
+
+    print(bitmma.sealed())                 asks the GPU of this machine, in less than a minute
+"""
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from . import _core
+from ._errors import count_of, text_of
+
+
+class SealedFinding(NamedTuple):
+    """What the GPU answered to one point."""
+
+    point: str
+    instruction: str
+    verdict: str
+    """"as predicted", "another answer", "named" (the file withholds the prediction), "none known", "unreadable" or
+    "no answer"."""
+    found: str
+    """The answer that every case has, or what happened."""
+    predicted: str | None
+    """None where the file withholds it."""
+    nearest: str
+    """Where no known answer has every case: the one that has the most, and then `deciding` counts them."""
+    cases: int
+    deciding: int
+    """Cases in which another answer differs from the one that was found."""
+
+
+class SealedReport(NamedTuple):
+    """What a GPU answered to every point of a sealed prediction."""
+
+    gpu: str
+    target: str
+    driver: str
+    cuda: str
+    date: str
+    seconds: float
+    rehearsal: bool
+    """The model answered in place of a GPU: evidence of nothing."""
+    sha256: str
+    """Of the file that was asked; docs/sealed.md has those of data/sealed."""
+    findings: list[SealedFinding]
+
+    @property
+    def holds(self) -> bool:
+        """Every point was answered, and as predicted where something was predicted."""
+        return all(one.verdict in ("as predicted", "named") for one in self.findings)
+
+    def __str__(self) -> str:
+        lines = [f"{one.verdict:<15} {one.point}\n    {one.found}" for one in self.findings]
+        said = ", ".join(f"{sum(one.verdict == verdict for one in self.findings)} {verdict}"
+                         for verdict in dict.fromkeys(one.verdict for one in self.findings))
+        lines.append(f"\n{self.gpu} ({self.target}), driver {self.driver}, CUDA {self.cuda}, {self.date}; "
+                     f"{self.seconds:.1f} s\nsealed prediction {self.sha256}\n{len(self.findings)} points, {said}")
+        return "\n".join(lines)
+
+
+def sealed(path: str | os.PathLike[str] | None = None, *, out: str | os.PathLike[str] = "", device: int = 0,
+           jobs: int = 4, unit_seconds: float = 10, rehearse: str | None = None) -> SealedReport:
+    """Asks the GPU of this machine the points of the sealed prediction, each in a process of its own.
+
+    Nothing leaves the machine. Raises Error without a GPU, or without a prediction for it.
+
+    Args:
+        path: The prediction; without one, that which is built in for the GPU.
+        out: Where the answers go, as hashes, a file of safetensors.
+        device: Which GPU.
+        jobs: Processes at a time.
+        unit_seconds: A point that takes longer is stopped.
+        rehearse: A target, such as "sm_100a", whose model answers in place of a GPU.
+    """
+    file = os.fspath(path) if path is not None else ""
+    command = [sys.executable, "-m", "bitmma._sealed", str(count_of(device, "device")),
+               text_of(rehearse, "rehearse", "sm_90a") or "", file]
+    if rehearse:
+        _core.check_target(rehearse)
+    said = _core.run_sealed(_text(file), command, float(unit_seconds), count_of(jobs, "jobs"), os.fspath(out))
+    said["findings"] = [SealedFinding(**one) for one in said["findings"]]
+    return SealedReport(**said)
+
+
+def _text(path: str) -> str | None:
+    return Path(path).read_text(encoding="utf-8") if path else None
+
+
+def _main(arguments: Sequence[str]) -> int:
+    """One point, in the process that was made for it."""
+    device, rehearse, file, point, _, path = arguments
+    try:
+        _core.end_with_survey()
+        _core.run_sealed_point(point, path, _text(file), int(device), rehearse or None)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))
