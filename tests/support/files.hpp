@@ -11,7 +11,7 @@
 
 namespace bitmma::test {
 
-inline std::string source_path(const std::string& relative) { return std::string(BITMMA_SOURCE_DIR) + "/" + relative; }
+std::string source_path(const std::string& relative);
 
 /// All vector files below data/golden/sm_90a.
 std::vector<std::string> golden_files();
@@ -38,6 +38,6 @@ using CsvRow = std::map<std::string, std::string>;
 int64_t for_each_csv_row(const std::string& path, const std::function<void(const CsvRow&)>& row);
 
 /// A CSV of CUTLASS's layouts, unpacked from data/oracle.
-inline std::string oracle_path(const std::string& name) { return std::string(BITMMA_ORACLE_DIR) + "/" + name; }
+std::string oracle_path(const std::string& name);
 
 }  // namespace bitmma::test
