@@ -179,10 +179,12 @@ bitmma_status bitmma_instruction_check(const bitmma_instruction* instruction, co
 
 // How sure the result of an instruction is, surest first.
 typedef enum bitmma_evidence {
-  BITMMA_MEASURED,         // measured for this project, on the GPUs that docs/evidence.md names
-  BITMMA_PUBLISHED_WORDS,  // reproduces result words of real hardware that others published
-  BITMMA_PUBLISHED_MODEL,  // a published model that its authors compared with hardware
-  BITMMA_MODEL_CHOICE,     // nobody has published what decides it
+  BITMMA_MEASURED,            // this project compared the instruction with the GPU
+  BITMMA_PUBLISHED_WORDS,     // published result words of this GPU, these types and this K decide the rule
+  BITMMA_MEASURED_BY_OTHERS,  // others state that they measured the rule; their words are not public
+  BITMMA_CONSISTENT_WORDS,    // published words agree with the rule, but are too simple to decide it
+  BITMMA_PUBLISHED_MODEL,     // a published model, or the PTX ISA, gives the rule
+  BITMMA_MODEL_CHOICE,        // no source decides it
 } bitmma_evidence;
 // `choices`, which may be NULL: how many points no source settles; bitmma_choice_print has each in words.
 bitmma_status bitmma_instruction_evidence(const bitmma_instruction* instruction, const char* target,

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "bench_case.hpp"
+#include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "cli.hpp"
@@ -149,7 +150,10 @@ TEST_CASE("outside the folders of the families fewer than 21 lines ask which fam
 
 // Debian 12 has clang-format 14; another version lays some lines out differently.
 TEST_CASE("every source is laid out as .clang-format says") {
-  const std::string version = test::output_of_command("clang-format --version");
+  // Debian calls it clang-format-14; where it is the only one, clang-format.
+  std::string program = "clang-format-14";
+  std::string version = test::output_of_command(program + " --version 2>/dev/null");
+  if (version.empty()) version = test::output_of_command((program = "clang-format") + " --version 2>/dev/null");
   if (version.find("version 14.") == std::string::npos) {
     WARN("NOT checked: clang-format 14 is not installed (" << (version.empty() ? "none found" : version) << ")");
     return;
@@ -160,7 +164,7 @@ TEST_CASE("every source is laid out as .clang-format says") {
     for (const std::string& path : sources_below(root)) files += " " + test::source_path(path), ++count;
   }
   REQUIRE(count > 150);
-  const std::string complaints = test::output_of_command("clang-format --dry-run --Werror" + files + " 2>&1");
+  const std::string complaints = test::output_of_command(program + " --dry-run --Werror" + files + " 2>&1");
   INFO("run clang-format -i on these files");
   CHECK(complaints == "");
 }
@@ -186,6 +190,12 @@ TEST_CASE("the tables of instructions in README and docs/mma_sync.md are what th
   CHECK_THAT(test::read_text(test::source_path("README.md")), ContainsSubstring(listed("mma.s", false)));
   test::check_generated("docs/mma_sync.md", "<!-- table of forms -->", "<!-- end of the table -->",
                         listed("mma.s", true));
+}
+
+TEST_CASE("docs/mma_sync.md and bitmma.h say what each level of evidence means", "[rule:evidence]") {
+  std::string table = "| level | meaning |\n|---|---|\n";
+  for (const EvidenceInfo& level : evidence_levels) table += fmt::format("| {} | {} |\n", level.name, level.meaning);
+  test::check_generated("docs/mma_sync.md", "<!-- levels of evidence -->", "<!-- end of the levels -->", table);
 }
 
 TEST_CASE("the campaigns' table of mma.sync in docs/evidence.md is what the campaigns printed") {

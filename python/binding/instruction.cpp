@@ -183,10 +183,12 @@ nb::dict evidence_of_instruction(const BoundInstruction& instruction, std::optio
     const AccumulatorModel& model = model_for(instruction.value, on);
     const Evidence evidence = bitmma::evidence_of(instruction.value, on);
     said["level"] = bitmma::print(evidence, on);
+    said["meaning"] = info(evidence).meaning;
     said["rule"] = print_rule(model);
-    said["source"] = model.source;
+    said["source"] = evidence_source(instruction.value, on);
   } else {
     said["level"] = "documented move of bits";
+    said["meaning"] = "PTX says which bits move where.";
     said["rule"] = "";
     said["source"] = find_form(instruction.value)->source;
   }

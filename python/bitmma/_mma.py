@@ -17,7 +17,8 @@ class Evidence(NamedTuple):
     """How sure a result is. A guess is never promoted."""
 
     level: str
-    """"measured on an NVIDIA H200", "published hardware words", "published model" or "model choice"."""
+    """"measured on an NVIDIA H200", "published hardware words", "measured by others", "consistent with published words",
+    "published model" or "model choice", surest first; `meaning` defines it in a sentence."""
     rule: str
     """The arithmetic in a few words: "F = 25, RZ-23, floor -133"."""
     source: str
@@ -26,6 +27,8 @@ class Evidence(NamedTuple):
     """Points that no source settles and this program had to choose, where they can show in results."""
     plan: dict[str, str] = {}
     """Of a plan: field -> how it is known."""
+    meaning: str = ""
+    """The level's definition."""
 
 
 @lru_cache(maxsize=1024)

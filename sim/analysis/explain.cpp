@@ -524,12 +524,13 @@ Explanation explain(const Case& one, int row, int col, const AccumulatorModel* r
                  .seen = fmt::format("{}, {}", row, col),
                  .expected = fmt::format("0..{}, 0..{}", mma.m - 1, mma.n - 1)});
   }
-  const AccumulatorModel& model = replacement ? *replacement : model_for(one.instruction, one.target);
+  const AccumulatorModel& hardware = model_for(one.instruction, one.target);
+  const AccumulatorModel& model = replacement ? *replacement : hardware;
   const Operands operands = block_of(operands_of(one), row, 1, col, 1);
   Explanation e{.instruction = print(one.instruction),
                 .rule = print_rule(model),
                 .target = one.target,
-                .evidence = replacement ? evidence_of(model, one.target) : evidence_of(one.instruction, one.target),
+                .evidence = model == hardware ? evidence_of(one.instruction, one.target) : Evidence::model_choice,
                 .a = operands.a.format(),
                 .b = operands.b.format(),
                 .d_format = mma.d,

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "bitmma/arithmetic/surveyed.hpp"
 #include "budget.hpp"
 
 namespace bitmma {
@@ -13,12 +12,9 @@ namespace {
 constexpr FormatSet fp8{Format::e4m3, Format::e5m2};
 constexpr FormatSet int8{Format::s8, Format::u8};
 constexpr FormatSet f8f6f4{Format::e4m3, Format::e5m2, Format::e2m3, Format::e3m2, Format::e2m1};
-constexpr std::string_view b200 = "NVIDIA B200 words of sf-tensor/tcgen05, data/b200";
-constexpr std::string_view h200 = "NVIDIA H200, data/golden/sm_90a";
-
 // The floors are emin(D) - 7. Where the smallest product and c lie above the floor nothing can show it; the row then
 // carries the family's value and says so.
-constexpr TargetSet hopper{Target::sm_90a}, b200_only{Target::sm_100a}, consumer_blackwell{Target::sm_120a};
+constexpr TargetSet hopper{Target::sm_90a}, consumer_blackwell{Target::sm_120a};
 
 constexpr TargetSet volta{Target::sm_70}, turing{Target::sm_75}, ada{Target::sm_89},
     ampere_ada{Target::sm_80, Target::sm_89},
@@ -27,20 +23,9 @@ constexpr TargetSet volta{Target::sm_70}, turing{Target::sm_75}, ada{Target::sm_
     but_hopper = ampere_ada | blackwell_all | consumer_blackwell;
 constexpr FormatSet integers{Format::s8, Format::u8, Format::s4, Format::u4};
 
-constexpr std::string_view h100 = "NVIDIA H100 and H200, data/golden/sm_90a/mma_sync",
-                           v100 = "V100 outputs of MATLAB-tensor-core, data/published",
-                           a100 = "A100, A2, L40S and RTX Ada outputs of MATLAB-tensor-core, data/published",
-                           l40s = "L40S and RTX Ada outputs of MATLAB-tensor-core, data/published",
-                           b200_rows = "B200 outputs of MATLAB-tensor-core, data/published",
-                           rtx50 = "RTX 5070 Ti and 5090 words, data/published", mmasim = "MMA-Sim, arXiv 2511.10909",
-                           mmasim_f64 = "MMA-Sim, arXiv 2511.10909, Algorithm 4",
-                           sass = "SASS that ptxas 12.9, 13.0 and 13.5 write",
-                           isa = "PTX ISA 9.7.14.5.14: an exact sum; where it is clamped is not written";
-
 /// mma.sync: products and C fused, `terms` at a time, 0 for all.
 constexpr AccumulatorModel fused(TargetSet targets, FormatSet inputs, Format output, int terms, int fraction_bits,
-                                 int floor, Evidence evidence, TargetSet proven_on, std::string_view source,
-                                 Evidence chaining = Evidence::measured) {
+                                 int floor) {
   const bool to_f16 = output == Format::f16;
   return {.targets = targets,
           .family = Family::mma_sync,
@@ -50,16 +35,11 @@ constexpr AccumulatorModel fused(TargetSet targets, FormatSet inputs, Format out
           .fraction_bits = fraction_bits,
           .floor_exponent = floor,
           .rounding = to_f16 ? Rounding::nearest_even : Rounding::toward_zero,
-          .output_fraction_bits = info(output).mantissa_bits,
-          .evidence = evidence,
-          .chaining_evidence = chaining,
-          .proven_on = proven_on,
-          .source = source};
+          .output_fraction_bits = info(output).mantissa_bits};
 }
 
 /// mma.sync: everything else.
-constexpr AccumulatorModel other(TargetSet targets, FormatSet inputs, Format output, Arithmetic arithmetic,
-                                 Evidence evidence, std::string_view source) {
+constexpr AccumulatorModel other(TargetSet targets, FormatSet inputs, Format output, Arithmetic arithmetic) {
   return {.targets = targets,
           .family = Family::mma_sync,
           .inputs = inputs,
@@ -67,10 +47,7 @@ constexpr AccumulatorModel other(TargetSet targets, FormatSet inputs, Format out
           .arithmetic = arithmetic,
           .rounding = Rounding::nearest_even,
           .output_fraction_bits = info(output).mantissa_bits,
-          .nan = output == Format::f64 ? NanRule::payload : NanRule::canonical,
-          .evidence = evidence,
-          .proven_on = targets,
-          .source = source};
+          .nan = output == Format::f64 ? NanRule::payload : NanRule::canonical};
 }
 
 constexpr AccumulatorModel in_quad_pairs(AccumulatorModel model) {
@@ -98,10 +75,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .output = Format::f32,
      .fraction_bits = 25,
      .floor_exponent = -133,
-     .output_fraction_bits = 23,
-     .evidence = Evidence::measured,
-     .proven_on = hopper,
-     .source = h200},
+     .output_fraction_bits = 23},
     // Floor not observable: no f16 product lies below 2^-28.
     {.targets = hopper,
      .family = Family::wgmma,
@@ -109,20 +83,14 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .output = Format::f32,
      .fraction_bits = 25,
      .floor_exponent = -133,
-     .output_fraction_bits = 23,
-     .evidence = Evidence::measured,
-     .proven_on = hopper,
-     .source = h200},
+     .output_fraction_bits = 23},
     {.targets = hopper,
      .family = Family::wgmma,
      .inputs = {Format::bf16},
      .output = Format::f32,
      .fraction_bits = 25,
      .floor_exponent = -133,
-     .output_fraction_bits = 23,
-     .evidence = Evidence::measured,
-     .proven_on = hopper,
-     .source = h200},
+     .output_fraction_bits = 23},
     {.targets = hopper,
      .family = Family::wgmma,
      .inputs = {Format::f16},
@@ -130,10 +98,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .fraction_bits = 25,
      .floor_exponent = -21,
      .rounding = Rounding::nearest_even,
-     .output_fraction_bits = 10,
-     .evidence = Evidence::measured,
-     .proven_on = hopper,
-     .source = h200},
+     .output_fraction_bits = 10},
     // "e8m13": 13 fraction bits inside and in the result, so the low 10 bits of D are zero. Floor not observable.
     {.targets = hopper,
      .family = Family::wgmma,
@@ -141,10 +106,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .output = Format::f32,
      .fraction_bits = 13,
      .floor_exponent = -133,
-     .output_fraction_bits = 13,
-     .evidence = Evidence::measured,
-     .proven_on = hopper,
-     .source = h200},
+     .output_fraction_bits = 13},
     // Any floor up to -19 gives the same bits.
     {.targets = hopper,
      .family = Family::wgmma,
@@ -153,26 +115,17 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .fraction_bits = 13,
      .floor_exponent = -21,
      .rounding = Rounding::nearest_even,
-     .output_fraction_bits = 10,
-     .evidence = Evidence::measured,
-     .proven_on = hopper,
-     .source = h200},
+     .output_fraction_bits = 10},
     {.targets = hopper,
      .family = Family::wgmma,
      .inputs = int8,
      .output = Format::s32,
-     .arithmetic = Arithmetic::integer,
-     .evidence = Evidence::measured,
-     .proven_on = hopper,
-     .source = h200},
+     .arithmetic = Arithmetic::integer},
     {.targets = hopper,
      .family = Family::wgmma,
      .inputs = {Format::b1},
      .output = Format::s32,
-     .arithmetic = Arithmetic::popcount,
-     .evidence = Evidence::measured,
-     .proven_on = hopper,
-     .source = h200},
+     .arithmetic = Arithmetic::popcount},
 
     // Blackwell: no such GPU has been measured here, and the words are a B200's. Unlike Hopper, 8-bit types keep 25
     // fraction bits.
@@ -182,20 +135,14 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .output = Format::f32,
      .fraction_bits = 25,
      .floor_exponent = -133,
-     .output_fraction_bits = 23,
-     .evidence = Evidence::published_words,
-     .proven_on = b200_only,
-     .source = b200},
+     .output_fraction_bits = 23},
     {.targets = blackwell_all,
      .family = Family::tcgen05,
      .inputs = {Format::f16, Format::bf16},
      .output = Format::f32,
      .fraction_bits = 25,
      .floor_exponent = -133,
-     .output_fraction_bits = 23,
-     .evidence = Evidence::published_words,
-     .proven_on = b200_only,
-     .source = b200},
+     .output_fraction_bits = 23},
     // F and rounding by MMA-Sim (arXiv 2511.10909); the floor by analogy with wgmma, which nobody has published.
     {.targets = blackwell_all,
      .family = Family::tcgen05,
@@ -204,19 +151,14 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .fraction_bits = 25,
      .floor_exponent = -21,
      .rounding = Rounding::nearest_even,
-     .output_fraction_bits = 10,
-     .evidence = Evidence::model_choice,
-     .source = "F and rounding: MMA-Sim, arXiv 2511.10909; floor: as wgmma"},
+     .output_fraction_bits = 10},
     {.targets = blackwell_all,
      .family = Family::tcgen05,
      .inputs = f8f6f4,
      .output = Format::f32,
      .fraction_bits = 25,
      .floor_exponent = -133,
-     .output_fraction_bits = 23,
-     .evidence = Evidence::published_words,
-     .proven_on = b200_only,
-     .source = b200},
+     .output_fraction_bits = 23},
     // MMA-Sim has e2m1 x e4m3 only.
     {.targets = blackwell_all,
      .family = Family::tcgen05,
@@ -225,26 +167,19 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .fraction_bits = 25,
      .floor_exponent = -21,
      .rounding = Rounding::nearest_even,
-     .output_fraction_bits = 10,
-     .evidence = Evidence::model_choice,
-     .source = "F and rounding: MMA-Sim, arXiv 2511.10909, for e2m1 x e4m3; the rest by analogy"},
+     .output_fraction_bits = 10},
     // No result of kind::ti16 is published. Sums of 16 products of 11 bits fit 32; that D wraps behind them follows from
     // the descriptor, which has no bit to saturate.
     {.targets = rubin,
      .family = Family::tcgen05,
      .inputs = {Format::s1z4m11},
      .output = Format::s32,
-     .arithmetic = Arithmetic::integer,
-     .evidence = Evidence::model_choice,
-     .source = "PTX ISA 9.4, 9.7.18.2.1 and Table 51: the format; wrapping stands nowhere"},
+     .arithmetic = Arithmetic::integer},
     {.targets = with_i8,
      .family = Family::tcgen05,
      .inputs = int8,
      .output = Format::s32,
-     .arithmetic = Arithmetic::integer,
-     .evidence = Evidence::published_words,
-     .proven_on = b200_only,
-     .source = b200},
+     .arithmetic = Arithmetic::integer},
     {.targets = blackwell_all,
      .family = Family::tcgen05,
      .inputs = f8f6f4,
@@ -252,10 +187,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .scaling = Scaling::whole_k,
      .fraction_bits = 25,
      .floor_exponent = -133,
-     .output_fraction_bits = 23,
-     .evidence = Evidence::published_words,
-     .proven_on = b200_only,
-     .source = b200},
+     .output_fraction_bits = 23},
     // -139 is the exponent of a group, or a c, that is zero. Two published models differ where c's exponent lies
     // strictly between the largest scale exponent and the largest product exponent, with a group more than 23 binades
     // lower.
@@ -266,10 +198,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .scaling = Scaling::exact_groups,
      .fraction_bits = 35,
      .floor_exponent = -139,
-     .output_fraction_bits = 23,
-     .evidence = Evidence::published_words,
-     .proven_on = b200_only,
-     .source = b200},
+     .output_fraction_bits = 23},
 
     // mma.sync block_scale of sm_120a: the three known words of such a GPU decide nothing; tcgen05's rules are taken
     // over.
@@ -280,9 +209,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .scaling = Scaling::whole_k,
      .fraction_bits = 25,
      .floor_exponent = -133,
-     .output_fraction_bits = 23,
-     .evidence = Evidence::model_choice,
-     .source = "as tcgen05.mma"},
+     .output_fraction_bits = 23},
     {.targets = consumer_blackwell,
      .family = Family::mma_sync,
      .inputs = {Format::e2m1},
@@ -290,78 +217,65 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .scaling = Scaling::exact_groups,
      .fraction_bits = 35,
      .floor_exponent = -139,
-     .output_fraction_bits = 23,
-     .evidence = Evidence::model_choice,
-     .source = "as tcgen05.mma"},
+     .output_fraction_bits = 23},
 
-    // mma.sync without scales. A row of fused sums: targets, inputs, D, terms per step, F, floor, evidence.
+    // mma.sync without scales. A row of fused sums: targets, inputs, D, terms per step, F, floor.
     //
     // Volta and Turing, f16. The fraction bits of m8n8k4 on Turing are mmasim's.
-    in_quad_pairs(fused(volta, {Format::f16}, Format::f32, 4, 23, -131, Evidence::published_words, volta, v100)),
-    in_quad_pairs(fused(volta, {Format::f16}, Format::f16, 4, 23, -19, Evidence::published_words, volta, v100)),
-    in_quad_pairs(fused(turing, {Format::f16}, Format::f32, 4, 23, -131, Evidence::published_model, turing, mmasim)),
-    in_quad_pairs(fused(turing, {Format::f16}, Format::f16, 4, 23, -19, Evidence::published_model, turing, mmasim)),
-    fused(turing, {Format::f16}, Format::f32, 8, 24, -132, Evidence::published_model, turing, mmasim),
-    fused(turing, {Format::f16}, Format::f16, 8, 24, -20, Evidence::published_model, turing, mmasim),
+    in_quad_pairs(fused(volta, {Format::f16}, Format::f32, 4, 23, -131)),
+    in_quad_pairs(fused(volta, {Format::f16}, Format::f16, 4, 23, -19)),
+    in_quad_pairs(fused(turing, {Format::f16}, Format::f32, 4, 23, -131)),
+    in_quad_pairs(fused(turing, {Format::f16}, Format::f16, 4, 23, -19)),
+    fused(turing, {Format::f16}, Format::f32, 8, 24, -132),
+    fused(turing, {Format::f16}, Format::f16, 8, 24, -20),
 
     // Ampere and Ada: k16 of 16-bit types is two chained k8, k8 of tf32 two chained k4. The published outputs fill one
     // step, so that the chaining itself is a published model's; for fp8 they fill both.
-    fused(ampere_ada, {Format::f16}, Format::f32, 8, 24, -132, Evidence::published_words, ampere_ada, a100,
-          Evidence::published_model),
-    fused(ampere_ada, {Format::f16}, Format::f16, 8, 24, -20, Evidence::published_words, ampere_ada, a100,
-          Evidence::published_model),
-    fused(ampere_ada, {Format::bf16}, Format::f32, 8, 24, -132, Evidence::published_words, ampere_ada, a100,
-          Evidence::published_model),
-    fused(ampere_ada, {Format::tf32}, Format::f32, 4, 24, -132, Evidence::published_words, ampere_ada, a100,
-          Evidence::published_model),
-    with_output_bits(fused(ada, fp8, Format::f32, 16, 13, -133, Evidence::published_words, ada, l40s,
-                           Evidence::published_words),
+    fused(ampere_ada, {Format::f16}, Format::f32, 8, 24, -132),
+    fused(ampere_ada, {Format::f16}, Format::f16, 8, 24, -20),
+    fused(ampere_ada, {Format::bf16}, Format::f32, 8, 24, -132),
+    fused(ampere_ada, {Format::tf32}, Format::f32, 4, 24, -132),
+    with_output_bits(fused(ada, fp8, Format::f32, 16, 13, -133),
                      13),
-    fused(ada, fp8, Format::f16, 16, 13, -21, Evidence::published_words, ada, l40s, Evidence::published_words),
+    fused(ada, fp8, Format::f16, 16, 13, -21),
 
     // Hopper: the whole K at once.
-    fused(hopper, {Format::f16}, Format::f32, 0, 25, -133, Evidence::measured, hopper, h100),
-    fused(hopper, {Format::f16}, Format::f16, 0, 25, -21, Evidence::measured, hopper, h100),
-    fused(hopper, {Format::bf16}, Format::f32, 0, 25, -133, Evidence::measured, hopper, h100),
-    fused(hopper, {Format::tf32}, Format::f32, 0, 25, -133, Evidence::measured, hopper, h100),
+    fused(hopper, {Format::f16}, Format::f32, 0, 25, -133),
+    fused(hopper, {Format::f16}, Format::f16, 0, 25, -21),
+    fused(hopper, {Format::bf16}, Format::f32, 0, 25, -133),
+    fused(hopper, {Format::tf32}, Format::f32, 0, 25, -133),
     // No fp8 tensor core for mma.sync: ptxas widens to f16, two HMMA, and adds C with FADD or HADD2.
-    in_byte_pairs(fused(hopper, fp8, Format::f32, 0, 25, -133, Evidence::measured, hopper, h100)),
-    in_byte_pairs(fused(hopper, fp8, Format::f16, 0, 25, -21, Evidence::measured, hopper, h100)),
+    in_byte_pairs(fused(hopper, fp8, Format::f32, 0, 25, -133)),
+    in_byte_pairs(fused(hopper, fp8, Format::f16, 0, 25, -21)),
 
     // Blackwell of data centres.
-    fused(blackwell_all, {Format::f16}, Format::f32, 0, 25, -133, Evidence::published_words, b200_only, b200_rows),
-    fused(blackwell_all, {Format::f16}, Format::f16, 0, 25, -21, Evidence::published_words, b200_only, b200_rows),
-    fused(blackwell_all, {Format::bf16}, Format::f32, 0, 25, -133, Evidence::published_words, b200_only, b200_rows),
+    fused(blackwell_all, {Format::f16}, Format::f32, 0, 25, -133),
+    fused(blackwell_all, {Format::f16}, Format::f16, 0, 25, -21),
+    fused(blackwell_all, {Format::bf16}, Format::f32, 0, 25, -133),
     // The published outputs fill four of eight terms.
-    fused(blackwell_all, {Format::tf32}, Format::f32, 0, 25, -133, Evidence::published_model, b200_only, mmasim),
-    in_byte_pairs(fused(blackwell_all, fp8, Format::f32, 0, 25, -133, Evidence::published_words, b200_only, b200_rows,
-                        Evidence::published_words)),
-    in_byte_pairs(fused(blackwell_all, fp8, Format::f16, 0, 25, -21, Evidence::published_words, b200_only, b200_rows,
-                        Evidence::published_words)),
+    fused(blackwell_all, {Format::tf32}, Format::f32, 0, 25, -133),
+    in_byte_pairs(fused(blackwell_all, fp8, Format::f32, 0, 25, -133)),
+    in_byte_pairs(fused(blackwell_all, fp8, Format::f16, 0, 25, -21)),
 
     // Blackwell of consumers.
-    fused(consumer_blackwell, {Format::f16}, Format::f32, 0, 25, -133, Evidence::published_model, consumer_blackwell,
-          mmasim),
-    fused(consumer_blackwell, {Format::f16}, Format::f16, 0, 25, -21, Evidence::published_model, consumer_blackwell,
-          mmasim),
-    fused(consumer_blackwell, {Format::bf16}, Format::f32, 0, 25, -133, Evidence::published_model, consumer_blackwell,
-          mmasim),
-    fused(consumer_blackwell, {Format::tf32}, Format::f32, 0, 25, -133, Evidence::published_words, consumer_blackwell,
-          rtx50),
-    fused(consumer_blackwell, f8f6f4, Format::f32, 0, 25, -133, Evidence::published_words, consumer_blackwell, rtx50),
-    fused(consumer_blackwell, f8f6f4, Format::f16, 0, 25, -21, Evidence::published_model, consumer_blackwell, mmasim),
+    fused(consumer_blackwell, {Format::f16}, Format::f32, 0, 25, -133),
+    fused(consumer_blackwell, {Format::f16}, Format::f16, 0, 25, -21),
+    fused(consumer_blackwell, {Format::bf16}, Format::f32, 0, 25, -133),
+    fused(consumer_blackwell, {Format::tf32}, Format::f32, 0, 25, -133),
+    fused(consumer_blackwell, f8f6f4, Format::f32, 0, 25, -133),
+    fused(consumer_blackwell, f8f6f4, Format::f16, 0, 25, -21),
 
     // m8n8k4 of f16 where no tensor core has it, f64, integers and bits: one rule for all.
-    in_quad_pairs(other(hopper, {Format::f16}, Format::f32, Arithmetic::fma_pairs, Evidence::measured, h100)),
-    in_quad_pairs(other(hopper, {Format::f16}, Format::f16, Arithmetic::fma_pairs, Evidence::measured, h100)),
-    in_quad_pairs(other(but_hopper, {Format::f16}, Format::f32, Arithmetic::fma_pairs, Evidence::published_model, sass)),
-    in_quad_pairs(other(but_hopper, {Format::f16}, Format::f16, Arithmetic::fma_pairs, Evidence::published_model, sass)),
-    other(hopper, {Format::f64}, Format::f64, Arithmetic::fma_chain, Evidence::measured, h100),
-    other(but_hopper, {Format::f64}, Format::f64, Arithmetic::fma_chain, Evidence::published_model, mmasim_f64),
-    other(hopper, integers, Format::s32, Arithmetic::integer, Evidence::measured, h100),
-    other(but_hopper | turing, integers, Format::s32, Arithmetic::integer, Evidence::published_model, isa),
-    other(hopper, {Format::b1}, Format::s32, Arithmetic::popcount, Evidence::measured, h100),
-    other(but_hopper | turing, {Format::b1}, Format::s32, Arithmetic::popcount, Evidence::published_model, isa),
+    in_quad_pairs(other(hopper, {Format::f16}, Format::f32, Arithmetic::fma_pairs)),
+    in_quad_pairs(other(hopper, {Format::f16}, Format::f16, Arithmetic::fma_pairs)),
+    in_quad_pairs(other(but_hopper, {Format::f16}, Format::f32, Arithmetic::fma_pairs)),
+    in_quad_pairs(other(but_hopper, {Format::f16}, Format::f16, Arithmetic::fma_pairs)),
+    other(hopper, {Format::f64}, Format::f64, Arithmetic::fma_chain),
+    other(but_hopper, {Format::f64}, Format::f64, Arithmetic::fma_chain),
+    other(hopper, integers, Format::s32, Arithmetic::integer),
+    other(but_hopper | turing, integers, Format::s32, Arithmetic::integer),
+    other(hopper, {Format::b1}, Format::s32, Arithmetic::popcount),
+    other(but_hopper | turing, {Format::b1}, Format::s32, Arithmetic::popcount),
 });
 // clang-format on
 
@@ -400,15 +314,6 @@ std::string_view print(Family family) {
   }
 }
 
-std::string_view print(Evidence evidence) {
-  switch (evidence) {
-    case Evidence::measured: return "measured on an NVIDIA H200";
-    case Evidence::published_words: return "published hardware words";
-    case Evidence::published_model: return "published model";
-    default: return "model choice";
-  }
-}
-
 std::span<const AccumulatorModel> accumulator_models() { return models; }
 
 const AccumulatorModel* find_accumulator_model(Target target, Family family, Format a, Format b, Format d,
@@ -425,22 +330,6 @@ const AccumulatorModel* find_accumulator_model(Target target, Family family, For
 
 bool is_chained(const AccumulatorModel& model, int terms) {
   return model.step_order == StepOrder::byte_pairs || (model.terms_per_step > 0 && terms > model.terms_per_step);
-}
-
-std::string print(Evidence evidence, Target target) {
-  // Hopper's rows are of this project's own H200; others came from their owners.
-  if (evidence == Evidence::measured && info(target).adds_as != Target::sm_90a) {
-    for (const SurveyedRule& row : surveyed().rules) {
-      if (info(row.target).adds_as == info(target).adds_as) return "measured in a survey, data/surveys";
-    }
-  }
-  return std::string(print(evidence));
-}
-
-Evidence evidence_of(const AccumulatorModel& model, Target target, int terms) {
-  if (find_surveyed(model, target)) return Evidence::measured;
-  if (!model.proven_on.contains(info(target).adds_as)) return Evidence::model_choice;
-  return is_chained(model, terms) ? std::max(model.evidence, model.chaining_evidence) : model.evidence;
 }
 
 std::string print_rule(const AccumulatorModel& model) {

@@ -18,6 +18,8 @@ static_assert(BITMMA_MMA_SYNC == static_cast<int>(bitmma::Family::mma_sync));
 static_assert(BITMMA_TMEM_MOVE == static_cast<int>(bitmma::Family::tmem_move));
 static_assert(BITMMA_MEASURED == static_cast<int>(bitmma::Evidence::measured));
 static_assert(BITMMA_PUBLISHED_WORDS == static_cast<int>(bitmma::Evidence::published_words));
+static_assert(BITMMA_MEASURED_BY_OTHERS == static_cast<int>(bitmma::Evidence::measured_by_others));
+static_assert(BITMMA_CONSISTENT_WORDS == static_cast<int>(bitmma::Evidence::consistent_words));
 static_assert(BITMMA_PUBLISHED_MODEL == static_cast<int>(bitmma::Evidence::published_model));
 static_assert(BITMMA_MODEL_CHOICE == static_cast<int>(bitmma::Evidence::model_choice));
 

@@ -78,7 +78,7 @@ class Reader {
         [&](int row, int chunk) -> uint32_t {
           return nibbles[row * metadata.row_stride + chunk * metadata.col_stride] & 0xF;
         },
-        mma_.ordered_metadata);
+        mma_.ordered_metadata, mma_.a);
     operands_.selected_k = std::move(selection.k);
     operands_.mixed = std::move(selection.mixed);
   }

@@ -1,6 +1,12 @@
 #include "bitmma/instruction/evidence.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
 
 #include "bitmma/arithmetic/surveyed.hpp"
 #include "bitmma/instruction/execute.hpp"
@@ -9,6 +15,14 @@
 namespace bitmma {
 namespace {
 
+consteval bool levels_are_in_enum_order() {
+  for (size_t i = 0; i < evidence_levels.size(); ++i) {
+    if (static_cast<size_t>(evidence_levels[i].id) != i) return false;
+  }
+  return true;
+}
+static_assert(levels_are_in_enum_order());
+
 std::vector<Choice> choices_in(const Instruction& instruction, Target target, const State* state) {
   std::vector<Choice> choices =
       family::dispatch([&](const auto& one) { return family::choices(one, target, state); }, instruction);
@@ -16,7 +30,92 @@ std::vector<Choice> choices_in(const Instruction& instruction, Target target, co
   return choices;
 }
 
+bool has_arithmetic_choice(const Instruction& instruction, Target target) {
+  return std::ranges::any_of(choices_of(instruction, target), &Choice::is_arithmetic);
+}
+
+bool speaks_of(const EvidenceRow& row, const Instruction& instruction, Target target) {
+  const auto is_chip = [&](const TargetInfo& one) {
+    return row.chips.contains(one.id) && one.chip == info(target).chip;
+  };
+  if (std::ranges::none_of(targets, is_chip)) return false;
+  const auto allows = [](const FormatSet& set, Format format) { return set == FormatSet{} || set.contains(format); };
+  const Mma mma = mma_of(instruction);
+  const int k = mma.products == 1 ? mma.k : mma.a_cols();
+  return std::tuple(row.family, row.kind) == std::tuple(mma.family, mma.kind) && allows(row.a, mma.a) &&
+         allows(row.b, mma.b) && allows(row.d, mma.d) &&
+         (row.c == FormatSet{} ? mma.c == mma.d || row.d == FormatSet{} : row.c.contains(mma.c)) &&
+         (row.k == std::array<int, 4>{} || std::ranges::find(row.k, k) != row.k.end()) &&
+         (row.sparsity == EvidenceSparsity::both || (row.sparsity == EvidenceSparsity::sparse) == mma.sparse) &&
+         (row.scale_count == 0 || row.scale_count == mma.scale_count) && allows(row.scale_types, mma.scale_type) &&
+         mma.cta_group == 1 && !mma.weight_stationary;
+}
+
+/// An instruction of a form, as far as evidence tells it from its siblings.
+struct Variant {
+  Evidence level = Evidence::model_choice;
+  bool is_plain = true;  // dense, cta_group::1, without .ws and .satfinite
+  std::vector<std::string> tags;
+};
+
+bool is_plain(const Mma& mma) { return !mma.sparse && !mma.weight_stationary && mma.cta_group == 1 && !mma.saturate; }
+
+std::vector<std::string> tags_of(const Mma& mma) {
+  std::vector<std::string> tags{fmt::format("{} x {}", info(mma.a).name, info(mma.b).name)};
+  if (mma.scale_count > 0) tags.push_back(fmt::format("{}X {}", mma.scale_count, info(mma.scale_type).name));
+  if (mma.sparse) tags.emplace_back(".sp");
+  if (mma.weight_stationary) tags.emplace_back(".ws");
+  if (mma.cta_group == 2) tags.emplace_back("cta_group::2");
+  if (mma.saturate) tags.emplace_back(".satfinite");
+  return tags;
+}
+
+/// The mnemonic with every type that its instruction descriptor may name, legal or not.
+std::vector<Instruction> with_all_types(const Form& form, const Instruction& mnemonic) {
+  const std::optional<ShapeAndTypes> fields = shape_and_types_of(mnemonic);
+  if (!fields) return {mnemonic};
+  FormatSet scales{fields->scale_type};
+  if (!form.scales.empty()) scales = {Format::ue8m0, Format::ue4m3, Format::ue5m3};
+  std::vector<Instruction> all;
+  for (const FormatInfo& a : formats) {
+    for (const FormatInfo& b : formats) {
+      for (const FormatInfo& scale : formats) {
+        if (!form.a.contains(a.id) || !form.b.contains(b.id) || !scales.contains(scale.id)) continue;
+        ShapeAndTypes changed = *fields;
+        changed.a = a.id, changed.b = b.id, changed.scale_type = scale.id;
+        all.push_back(with_shape_and_types(mnemonic, changed));
+      }
+    }
+  }
+  return all;
+}
+
+/// Every variant of the form that the target has. Plain ones come first; of these, those whose level is the most
+/// common.
+std::vector<Variant> variants_of(const Form& form, Target target) {
+  std::vector<Variant> variants;
+  std::set<std::vector<std::string>> known;
+  for (const Instruction& mnemonic : instructions_of(form)) {
+    if (!is_mma(mnemonic) || !targets_of(mnemonic).contains(target)) continue;
+    for (const Instruction& one : with_all_types(form, mnemonic)) {
+      const Mma mma = mma_of(one);
+      if (!violations_of(one, target).empty() || !known.insert(tags_of(mma)).second) continue;
+      variants.push_back({.level = evidence_of(one, target), .is_plain = is_plain(mma), .tags = tags_of(mma)});
+    }
+  }
+  std::map<Evidence, int> count;
+  for (const Variant& one : variants) count[one.level] += one.is_plain;
+  std::ranges::stable_sort(variants, {}, [&](const Variant& one) { return one.is_plain ? -count[one.level] : 1; });
+  return variants;
+}
+
 }  // namespace
+
+std::string print(Evidence evidence, Target target) {
+  // The measured rows are of this project's own H200; surveys came from the owners of other GPUs.
+  if (evidence == Evidence::measured && info(target).chip != Target::sm_90) return "measured in a survey, data/surveys";
+  return std::string(print(evidence));
+}
 
 std::vector<Choice> choices_of(const Instruction& instruction, Target target) {
   return choices_in(instruction, target, nullptr);
@@ -26,10 +125,64 @@ std::vector<Choice> choices_of(const Instruction& instruction, Target target, co
   return choices_in(instruction, target, &state);
 }
 
+const EvidenceRow* find_evidence(const Instruction& instruction, Target target) {
+  if (!is_mma(instruction)) return nullptr;
+  const auto row = std::ranges::find_if(evidence_rows(),
+                                        [&](const EvidenceRow& one) { return speaks_of(one, instruction, target); });
+  return row == evidence_rows().end() ? nullptr : &*row;
+}
+
 Evidence evidence_of(const Instruction& instruction, Target target) {
-  const std::vector<Choice> choices = choices_of(instruction, target);
-  if (std::ranges::any_of(choices, &Choice::is_arithmetic)) return Evidence::model_choice;
-  return evidence_of(model_for(instruction, target), target, mma_of(instruction).stored_k());
+  if (has_arithmetic_choice(instruction, target)) return Evidence::model_choice;
+  if (find_surveyed(model_for(instruction, target), target)) return Evidence::measured;
+  const EvidenceRow* const row = find_evidence(instruction, target);
+  return row ? row->level : Evidence::model_choice;
+}
+
+std::vector<FormEvidence> evidence_of(const Form& form, Target target) {
+  std::vector<Variant> variants = variants_of(form, target);
+  if (variants.empty()) return {};
+  const Evidence others = variants.front().level;
+  const bool others_are_plain = variants.front().is_plain;
+  std::vector<FormEvidence> found;
+  const auto name = [&](const Variant& one, std::string text) {
+    const auto row = std::ranges::find_if(
+        found, [&](const FormEvidence& row) { return row.level == one.level && row.is_plain == one.is_plain; });
+    FormEvidence& named = row != found.end() ? *row : found.emplace_back(FormEvidence{one.level, one.is_plain, {}});
+    if (std::ranges::find(named.of, text) == named.of.end()) named.of.push_back(std::move(text));
+  };
+  // A tag names all variants that have it, where they have one level; the most common tags first.
+  std::map<std::string, std::ptrdiff_t> uses;
+  for (const Variant& one : variants) {
+    for (const std::string& tag : one.tags) ++uses[tag];
+  }
+  std::vector<std::pair<std::ptrdiff_t, std::string>> tags;
+  for (const auto& [tag, count] : uses) tags.emplace_back(-count, tag);
+  std::ranges::sort(tags);
+  for (const auto& [count, tag] : tags) {
+    const auto has_tag = [&tag](const Variant& one) { return std::ranges::find(one.tags, tag) != one.tags.end(); };
+    const auto first = std::ranges::find_if(variants, has_tag);
+    if (first == variants.end() || first->level == others) continue;
+    const Variant example = *first;
+    const auto differs = [&](const Variant& one) {
+      return has_tag(one) && (one.level != example.level || one.is_plain != example.is_plain);
+    };
+    if (std::ranges::any_of(variants, differs)) continue;
+    name(example, tag);
+    std::erase_if(variants, has_tag);
+  }
+  for (const Variant& one : variants) {
+    if (one.level != others) name(one, fmt::format("{}", fmt::join(one.tags, " ")));
+  }
+  std::ranges::stable_sort(found, {}, &FormEvidence::level);
+  found.push_back({.level = others, .is_plain = others_are_plain});
+  return found;
+}
+
+std::string evidence_source(const Instruction& instruction, Target target) {
+  if (evidence_of(instruction, target) == Evidence::model_choice) return "no source decides it";
+  if (const SurveyedRule* const row = find_surveyed(model_for(instruction, target), target)) return row->gpu;
+  return std::string(find_evidence(instruction, target)->source);
 }
 
 }  // namespace bitmma

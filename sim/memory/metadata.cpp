@@ -79,7 +79,7 @@ RegisterPlace metadata_place_of(const MetadataLayout& layout, int row, int store
 }
 
 Selection select(const SparsePattern& pattern, int rows, int stored_k, const std::function<uint32_t(int, int)>& nibble,
-                 bool ordered) {
+                 bool ordered, Format a) {
   require_sound(pattern);
   require_range("rows", rows, 0, 1 << 16);
   require_range("stored K", stored_k, 0,
@@ -88,7 +88,8 @@ Selection select(const SparsePattern& pattern, int rows, int stored_k, const std
   selection.k.reserve(static_cast<size_t>(rows) * stored_k);
   for (int row = 0; row < rows; ++row) {
     for (int chunk = 0; chunk * pattern.stored_per_chunk < stored_k; ++chunk) {
-      const uint32_t bits = nibble(row, chunk), first = bits & 3, second = bits >> 2 & 3;
+      const uint32_t bits = nibble(row, chunk);
+      uint32_t first = bits & 3, second = bits >> 2 & 3;
       const int base = chunk * pattern.chunk;
       if (pattern.stored_per_chunk == 1) {
         // Two 2-bit numbers of 16-bit halves: 0100 takes halves 0 and 1, the first element; 1110 halves 2 and 3.
@@ -103,6 +104,8 @@ Selection select(const SparsePattern& pattern, int rows, int stored_k, const std
         continue;
       }
       selection.undefined_chunks += ordered ? second <= first : second == first;
+      if (pattern == two_pairs_of_eight && a == Format::e2m1)
+        first = std::min(first, 2u), second = std::max(second, 1u);
       for (const uint32_t position : {first, second}) {
         for (int i = 0; i < pattern.unit; ++i)
           selection.k.push_back(static_cast<uint16_t>(base + static_cast<int>(position) * pattern.unit + i));
@@ -124,8 +127,8 @@ uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k) {
   return position(0) | position(static_cast<size_t>(pattern.unit)) << 2;
 }
 
-Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector,
-                 bool ordered) {
+Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector, bool ordered,
+                 Format a) {
   require_rows(rows);
   require_sound(layout, selector);
   if (metadata.size() != registers_for(rows)) {
@@ -139,7 +142,7 @@ Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadat
         const RegisterPlace place = field_place_of(layout, row, chunk * layout.pattern.stored_per_chunk, selector);
         return metadata[place.thread] >> place.bit & 0xF;
       },
-      ordered);
+      ordered, a);
 }
 
 std::vector<uint32_t> encode_metadata(const MetadataLayout& layout, std::span<const uint16_t> k, int rows,

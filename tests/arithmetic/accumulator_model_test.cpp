@@ -12,48 +12,10 @@ const AccumulatorModel* f16_row(Target target, Family family) {
 
 }  // namespace
 
-TEST_CASE("a row's evidence speaks of the targets it was found on, and is never promoted to others",
-          "[rule:evidence]") {
-  int promotable = 0;
+TEST_CASE("a row is for targets that add by their own rows") {
   for (const AccumulatorModel& row : accumulator_models()) {
-    for (const TargetInfo& target : targets) {
-      INFO(row.source << " on " << target.name);
-      const bool proven = row.proven_on.contains(target.adds_as);
-      CHECK(evidence_of(row, target.id) == (proven ? row.evidence : Evidence::model_choice));
-      promotable += !proven && row.targets.contains(target.id) && row.evidence != Evidence::model_choice;
-    }
-  }
-  CHECK(promotable > 0);
-}
-
-TEST_CASE("a rule that words of a B200 prove is a model choice on a B300") {
-  const AccumulatorModel* b200 = f16_row(Target::sm_100a, Family::tcgen05);
-  const AccumulatorModel* b300 = f16_row(Target::sm_103a, Family::tcgen05);
-  REQUIRE(b200);
-  REQUIRE(b300);
-  CHECK(evidence_of(*b200, Target::sm_100a) == Evidence::published_words);
-  CHECK(evidence_of(*b200, Target::sm_100f) == Evidence::published_words);
-  CHECK(evidence_of(*b300, Target::sm_103a) == Evidence::model_choice);
-  CHECK(evidence_of(*b300, Target::sm_103f) == Evidence::model_choice);
-}
-
-TEST_CASE("what an H200 was measured to do holds for sm_90a alone") {
-  const AccumulatorModel* row = f16_row(Target::sm_90a, Family::wgmma);
-  REQUIRE(row);
-  CHECK(evidence_of(*row, Target::sm_90a) == Evidence::measured);
-  CHECK(evidence_of(*row, Target::sm_90) == Evidence::measured);  // adds as sm_90a
-  for (const Target other : {Target::sm_80, Target::sm_89, Target::sm_100a, Target::sm_120a}) {
-    CHECK(evidence_of(*row, other) == Evidence::model_choice);
-  }
-}
-
-TEST_CASE("a row is proven only on targets that it is for, and a model choice is proven on none") {
-  for (const AccumulatorModel& row : accumulator_models()) {
-    INFO(row.source);
+    INFO(print(row.family) << " " << print_rule(row));
     CHECK_FALSE(row.targets.empty());
-    CHECK_FALSE(row.source.empty());
-    CHECK((row.targets | row.proven_on) == row.targets);
-    CHECK(row.proven_on.empty() == (row.evidence == Evidence::model_choice));
     for (const TargetInfo& target : targets) {
       if (row.targets.contains(target.id)) CHECK(target.adds_as == target.id);  // others find the row through adds_as
     }

@@ -128,7 +128,7 @@ TEST_CASE("the target of a file is what its key says") {
   CHECK(b300.target == Target::sm_103a);
   CHECK(case_at(b300, 0).target == Target::sm_103a);
   CHECK(evidence_of(b300.instruction, b300.target) == Evidence::model_choice);
-  CHECK(evidence_of(b300.instruction, Target::sm_100a) == Evidence::published_words);
+  CHECK(evidence_of(b300.instruction, Target::sm_100a) == Evidence::consistent_words);
   CHECK(*with_simulated_d(b300, {}, 1).find_metadata("target") == "sm_103a");
 }
 

@@ -1,6 +1,7 @@
 #include "bitmma/hardware/sealed.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "../../sim/core/sha256.hpp"
@@ -252,4 +253,20 @@ TEST_CASE("bitmma gpu --sealed: a rehearsal, a blind file, a GPU that answers no
       run_program({"gpu", "--sealed", test::source_path("data/sealed/sm_100a.json"), "--rehearse", "sm_90a"});
   CHECK(of_another.code == 2);
   CHECK_THAT(of_another.err, Contains("sm_100a"));
+}
+
+TEST_CASE("an H100 named the right answer where the file withheld the prediction") {
+  const auto report = nlohmann::json::parse(test::read_text(test::source_path("data/evidence/sealed_h100.json")));
+  CHECK(report["gpu"] == "NVIDIA H100 80GB HBM3");
+  int named = 0, predicted = 0;
+  for (const auto& point : report["points"]) {
+    INFO(point.dump());
+    const bool is_named = point["verdict"] == "named";
+    (is_named ? named : predicted) += 1;
+    CHECK((is_named || point["verdict"] == "as predicted"));
+    // What the model says of the withheld points: that of the H200.
+    if (is_named) CHECK(point["found"] == "F = 25; floor -21; the sum is rounded to the nearest even");
+    CHECK(point["predicted"].is_null() == is_named);
+  }
+  CHECK((named == 2 && predicted == 20));
 }

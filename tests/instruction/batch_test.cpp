@@ -212,7 +212,7 @@ TEST_CASE("a sparse A as it is stored with its metadata, every nibble, multiplie
     Selection selection = select(
         sparse_pattern(mma.a_container_bits, mma.sparsity_version), mma.m, mma.stored_k(),
         [&](int row, int chunk) -> uint32_t { return metadata[static_cast<size_t>(row * chunks + chunk)] & 0xF; },
-        mma.ordered_metadata);
+        mma.ordered_metadata, mma.a);
     operands.selected_k = selection.k, operands.mixed = selection.mixed;
     const Matrix expected = multiply_accumulate(model_for(instruction, target), operands);
 

@@ -98,6 +98,28 @@ TEST_CASE("undefined metadata is counted, and selects what an H200 takes", "[rul
   CHECK_THROWS_AS(select(metadata_layout(16), std::vector<uint32_t>(127), 64, 0), Error);
 }
 
+TEST_CASE("every nibble of pairs of fp4 selects the pairs that others measured on an RTX PRO 6000",
+          "[rule:selection]") {
+  // Nibble to the pairs that stored pairs 0 and 1 meet: data/published/statements.csv, research-notes, section 6.
+  constexpr int pairs[16][2]{{0, 1}, {1, 1}, {2, 1}, {2, 1}, {0, 1}, {1, 1}, {2, 1}, {2, 1},
+                             {0, 2}, {1, 2}, {2, 2}, {2, 2}, {0, 3}, {1, 3}, {2, 3}, {2, 3}};
+  for (uint32_t nibble = 0; nibble < 16; ++nibble) {
+    INFO("nibble " << nibble);
+    const auto of_chunk_1 = [&](int, int chunk) { return chunk == 1 ? nibble : 4u; };
+    const Selection selection = select(two_pairs_of_eight, 1, 8, of_chunk_1, true, Format::e2m1);
+    // Integers of 4 bits have pairs as well: an H200 takes their positions as they are.
+    const Selection of_s4 = select(two_pairs_of_eight, 1, 8, of_chunk_1, true, Format::s4);
+    const bool defined = (nibble & 3) < nibble >> 2;
+    CHECK(selection.undefined_chunks == (defined ? 0 : 1));
+    for (int stored = 0; stored < 4; ++stored) {
+      const int pair = pairs[nibble][stored / 2];
+      CHECK(selection.k[static_cast<size_t>(4 + stored)] == 8 + 2 * pair + stored % 2);
+      const uint32_t position = stored < 2 ? nibble & 3 : nibble >> 2;
+      CHECK(of_s4.k[static_cast<size_t>(4 + stored)] == 8 + 2 * static_cast<int>(position) + stored % 2);
+    }
+  }
+}
+
 TEST_CASE("elements without bits have no metadata") {
   CHECK_THROWS_AS(metadata_layout(0), Error);
   CHECK_THROWS_AS(metadata_layout(-8), Error);

@@ -265,7 +265,9 @@ def test_targets_give_other_bits():
     with pytest.raises(bitmma.Error):
         bitmma.mma(MMA, a, b, target="sm_70")
     assert bitmma.evidence(MMA, "sm_90a").level.startswith("measured")
-    assert bitmma.evidence(bitmma.tcgen05("f16", d="f16")).level == "model choice"
+    assert bitmma.evidence(bitmma.tcgen05("f16", d="f16"), "sm_103a").level == "model choice"
+    fp4 = bitmma.evidence(bitmma.tcgen05("mxf4"), "sm_100a")
+    assert fp4.level == "measured by others" and "not public" in fp4.meaning and "statements.csv" in fp4.source
 
 
 def test_moves_are_refused_by_name():

@@ -60,22 +60,49 @@ std::string print_formats(const ListedForm& row, const FormatSet& set) {
 
 std::string print_k(int k) { return k == 0 ? "-" : std::to_string(k); }
 
-std::string evidence_on(const ListedForm& row, Target target) { return print_evidence(*row.example, target); }
+/// "published model; published hardware words for e4m3 x e4m3, e5m2 x e5m2": the level of most comes first.
+std::string evidence_on(const ListedForm& row, Target target) {
+  const std::vector<FormEvidence> levels = evidence_of(*row.form, target);
+  if (levels.empty()) return print_evidence(*row.example, target);
+  std::string text = print(levels.back().level, target);
+  for (const FormEvidence& one : levels) {
+    if (!one.of.empty()) text += fmt::format("; {} for {}", print(one.level, target), fmt::join(one.of, ", "));
+  }
+  return text;
+}
 
-/// The evidence on the first target, and the others' behind it where it is another: "words; model choice on sm_103a".
+/// The least sure level of the plain instructions of the row: what holds for all of them.
+std::string least_evidence_on(const ListedForm& row, Target target) {
+  std::vector<FormEvidence> levels = evidence_of(*row.form, target);
+  if (levels.empty()) return print_evidence(*row.example, target);
+  if (levels.back().is_plain) std::erase_if(levels, [](const FormEvidence& one) { return !one.is_plain; });
+  return print(std::ranges::max(levels, {}, &FormEvidence::level).level, target);
+}
+
+Json evidence_json(const ListedForm& row, Target target) {
+  Json json = Json::array();
+  for (const FormEvidence& one : evidence_of(*row.form, target)) {
+    json.push_back({{"level", print(one.level, target)},
+                    {"meaning", info(one.level).meaning},
+                    {"of", one.of.empty() ? Json("all others") : Json(one.of)}});
+  }
+  return json;
+}
+
+/// The evidence on the targets, those with the same together: "words on sm_100; model choice on sm_103a".
 std::string evidence_on_all(const ListedForm& row) {
-  std::vector<std::pair<std::string, std::string>> others;  // an evidence, and its targets
-  const std::string first = evidence_on(row, row.targets.front());
+  std::vector<std::pair<std::string, std::vector<std::string_view>>> levels;
   for (const Target target : row.targets) {
     const std::string evidence = evidence_on(row, target);
-    if (evidence == first) continue;
-    const auto known = std::ranges::find(others, evidence, &std::pair<std::string, std::string>::first);
-    if (known == others.end()) others.emplace_back(evidence, print(target));
-    else known->second += fmt::format(", {}", print(target));
+    const auto known = std::ranges::find(levels, evidence, [](const auto& one) { return one.first; });
+    if (known == levels.end()) levels.push_back({evidence, {print(target)}});
+    else known->second.push_back(print(target));
   }
-  std::string text = first;
-  for (const auto& [evidence, names] : others) text += fmt::format("; {} on {}", evidence, names);
-  return text;
+  if (levels.size() == 1) return levels.front().first;
+  std::vector<std::string> parts;
+  for (const auto& [evidence, names] : levels)
+    parts.push_back(fmt::format("on {}: {}", fmt::join(names, ", "), evidence));
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 std::string print_targets(const ListedForm& row) {
@@ -97,10 +124,11 @@ Json number_or_null(int number) { return number == 0 ? Json() : Json(number); }
 
 Json form_json(const ListedForm& row) {
   const Form& form = *row.form;
-  Json targets = Json::array(), evidence = Json::object();
+  Json targets = Json::array(), evidence = Json::object(), details = Json::object();
   for (const Target target : row.targets) {
     targets.push_back(print(target));
-    evidence[std::string(print(target))] = evidence_on(row, target);
+    evidence[std::string(print(target))] = least_evidence_on(row, target);
+    if (row.model) details[std::string(print(target))] = evidence_json(row, target);
   }
   return {{"instruction", form.name},
           {"targets", targets},
@@ -113,9 +141,10 @@ Json form_json(const ListedForm& row) {
           {"n", print_n(form)},
           {"options", print_options(form)},
           {"arithmetic", row.model ? print_rule(*row.model) : "-"},
-          {"evidence", evidence_on(row, row.targets.front())},
+          {"evidence", least_evidence_on(row, row.targets.front())},
           {"evidence_by_target", evidence},
-          {"evidence_source", row.model ? row.model->source : form.source},
+          {"evidence_of", details},
+          {"evidence_source", row.model ? evidence_source(*row.example, row.targets.front()) : form.source},
           {"legality_source", form.source}};
 }
 
@@ -229,6 +258,13 @@ void run_list(Context& context, const ListFlags& flags) {
   out << (flags.markdown ? print_markdown(table) : print_table(table));
 }
 
+/// The levels of evidence, a sentence each.
+std::string meaning_of_levels() {
+  std::string text = "Levels of evidence, surest first:\n";
+  for (const EvidenceInfo& level : evidence_levels) text += folded(fmt::format("{}: {}", level.name, level.meaning), 2);
+  return text;
+}
+
 }  // namespace
 
 void add_list(CLI::App& app, Context& context) {
@@ -242,7 +278,7 @@ void add_list(CLI::App& app, Context& context) {
   command->footer(
       "Examples:\n  bitmma list\n  bitmma list --target sm_103a\n  bitmma list --wide | less -S\n  bitmma list "
       "--mnemonics | grep e4m3\n" +
-      meaning_of_rule);
+      meaning_of_rule + meaning_of_levels());
   command->callback([flags, &context] { run_list(context, *flags); });
 }
 

@@ -14,6 +14,7 @@
 
 #include "bitmma/formats/round.hpp"
 #include "bitmma/instruction/case.hpp"
+#include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/place.hpp"
 
 namespace bitmma {

@@ -1,5 +1,6 @@
-// What the tensor cores compute, one row per instruction group. These are *measured* facts, each with its evidence;
-// what is *documented* as legal is in instruction/form.hpp, and the two are never mixed.
+// What the tensor cores compute, one row per instruction group. These are *measured* facts; who measured or published
+// them, and for which GPU, is in instruction/evidence.hpp. What is *documented* as legal is in instruction/form.hpp,
+// and the two are never mixed.
 //
 //   wgmma f16 -> f32:  e_max = max over non-zero products and c of their exponents, and the floor
 //                      every product and c truncated toward zero to a multiple of 2^(e_max - 25), added exactly,
@@ -24,18 +25,6 @@ namespace bitmma {
 enum class Family : uint8_t { wgmma, tcgen05, mma_sync, tmem_move };
 
 std::string_view print(Family family);
-
-/// How sure a row is. A guess is never promoted.
-enum class Evidence : uint8_t {
-  measured,         // measured on the GPUs that docs/evidence.md names (dumps in data/golden), or in a survey
-  published_words,  // reproduces result words of real hardware that others published
-  published_model,  // a published model that its authors compared with hardware
-  model_choice,     // nobody has published what decides it; our choice
-};
-
-std::string_view print(Evidence evidence);
-/// The same, with who measured it: this project, or a survey (arithmetic/surveyed.hpp).
-std::string print(Evidence evidence, Target target);
 
 enum class Arithmetic : uint8_t {
   fused_sum,  // one aligned sum of all products and c, rounded once
@@ -99,12 +88,6 @@ struct AccumulatorModel {
   int output_fraction_bits = 0;  // kept of the output's mantissa bits
   NanRule nan = NanRule::canonical;
   Deviations deviations = {};
-  Evidence evidence = Evidence::model_choice;
-  /// Of an instruction that takes several steps: that they are these, in this order. Weaker than `evidence` where the
-  /// known results stay within one step.
-  Evidence chaining_evidence = Evidence::measured;
-  TargetSet proven_on = {};  // the targets that `evidence` speaks of; for the others of `targets` the row is a choice
-  std::string_view source = {};
 
   bool operator==(const AccumulatorModel&) const = default;
 };
@@ -118,10 +101,6 @@ const AccumulatorModel* find_accumulator_model(Target target, Family family, For
 
 /// True when the row cuts `terms` terms into several steps.
 bool is_chained(const AccumulatorModel& model, int terms);
-
-/// How sure the row is on `target`: its evidence where that was found, model_choice on the others. With `terms` terms
-/// the chaining counts as well, where there is any.
-Evidence evidence_of(const AccumulatorModel& model, Target target, int terms = 0);
 
 /// "F = 25, RZ-23, floor -133": the rule in a few words. Steps of K are named where there are several.
 std::string print_rule(const AccumulatorModel& model);

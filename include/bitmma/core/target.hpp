@@ -37,6 +37,7 @@ struct TargetInfo {
   Target id;
   std::string_view name;  // as PTX spells it
   PtxVersion ptx;         // that brought it
+  Target chip;            // the same for all names of one GPU: results of one are results of all
   Target adds_as;         // whose rows of arithmetic it uses
   std::string_view gpu;   // a card that has it
   SmemDescriptorVersion smem_descriptor = SmemDescriptorVersion::none;
@@ -49,37 +50,37 @@ inline constexpr auto targets = [] {
   return std::to_array<TargetInfo>({
       // one row a target
       // clang-format off
-      {.id = sm_70, .name = "sm_70", .ptx = {6, 0}, .adds_as = sm_70, .gpu = "V100"},
-      {.id = sm_72, .name = "sm_72", .ptx = {6, 1}, .adds_as = sm_70, .gpu = "Xavier"},
-      {.id = sm_75, .name = "sm_75", .ptx = {6, 3}, .adds_as = sm_75, .gpu = "T4, RTX 20"},
-      {.id = sm_80, .name = "sm_80", .ptx = {7, 0}, .adds_as = sm_80, .gpu = "A100"},
-      {.id = sm_86, .name = "sm_86", .ptx = {7, 1}, .adds_as = sm_80, .gpu = "A2, A40, RTX 30"},
-      {.id = sm_87, .name = "sm_87", .ptx = {7, 4}, .adds_as = sm_80, .gpu = "Orin"},
-      {.id = sm_88, .name = "sm_88", .ptx = {9, 0}, .adds_as = sm_80, .gpu = ""},
-      {.id = sm_89, .name = "sm_89", .ptx = {7, 8}, .adds_as = sm_89, .gpu = "L40S, RTX 40"},
-      {.id = sm_90, .name = "sm_90", .ptx = {7, 8}, .adds_as = sm_90a, .gpu = "H100, H200"},
-      {.id = sm_90a, .name = "sm_90a", .ptx = {8, 0}, .adds_as = sm_90a, .gpu = "H100, H200", .smem_descriptor = smem_90},
-      {.id = sm_100, .name = "sm_100", .ptx = {8, 6}, .adds_as = sm_100a, .gpu = "B200"},
-      {.id = sm_100a, .name = "sm_100a", .ptx = {8, 6}, .adds_as = sm_100a, .gpu = "B200", .smem_descriptor = smem_100},
-      {.id = sm_100f, .name = "sm_100f", .ptx = {8, 8}, .adds_as = sm_100a, .gpu = "B200", .smem_descriptor = smem_100},
-      {.id = sm_101, .name = "sm_101", .ptx = {8, 6}, .adds_as = sm_110a, .gpu = "Thor"},
-      {.id = sm_101a, .name = "sm_101a", .ptx = {8, 6}, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
-      {.id = sm_101f, .name = "sm_101f", .ptx = {8, 8}, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
-      {.id = sm_103, .name = "sm_103", .ptx = {8, 8}, .adds_as = sm_103a, .gpu = "B300"},
-      {.id = sm_103a, .name = "sm_103a", .ptx = {8, 8}, .adds_as = sm_103a, .gpu = "B300", .smem_descriptor = smem_100},
-      {.id = sm_103f, .name = "sm_103f", .ptx = {8, 8}, .adds_as = sm_103a, .gpu = "B300", .smem_descriptor = smem_100},
-      {.id = sm_107, .name = "sm_107", .ptx = {9, 4}, .adds_as = sm_107a, .gpu = "Rubin"},
-      {.id = sm_107a, .name = "sm_107a", .ptx = {9, 4}, .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_107},
-      {.id = sm_107f, .name = "sm_107f", .ptx = {9, 4}, .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_107},
-      {.id = sm_110, .name = "sm_110", .ptx = {9, 0}, .adds_as = sm_110a, .gpu = "Thor"},
-      {.id = sm_110a, .name = "sm_110a", .ptx = {9, 0}, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
-      {.id = sm_110f, .name = "sm_110f", .ptx = {9, 0}, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
-      {.id = sm_120, .name = "sm_120", .ptx = {8, 7}, .adds_as = sm_120a, .gpu = "RTX 50"},
-      {.id = sm_120a, .name = "sm_120a", .ptx = {8, 7}, .adds_as = sm_120a, .gpu = "RTX 50"},
-      {.id = sm_120f, .name = "sm_120f", .ptx = {8, 8}, .adds_as = sm_120a, .gpu = "RTX 50"},
-      {.id = sm_121, .name = "sm_121", .ptx = {8, 8}, .adds_as = sm_120a, .gpu = "GB10"},
-      {.id = sm_121a, .name = "sm_121a", .ptx = {8, 8}, .adds_as = sm_120a, .gpu = "GB10"},
-      {.id = sm_121f, .name = "sm_121f", .ptx = {8, 8}, .adds_as = sm_120a, .gpu = "GB10"},
+      {.id = sm_70, .name = "sm_70", .ptx = {6, 0}, .chip = sm_70, .adds_as = sm_70, .gpu = "V100"},
+      {.id = sm_72, .name = "sm_72", .ptx = {6, 1}, .chip = sm_72, .adds_as = sm_70, .gpu = "Xavier"},
+      {.id = sm_75, .name = "sm_75", .ptx = {6, 3}, .chip = sm_75, .adds_as = sm_75, .gpu = "T4, RTX 20"},
+      {.id = sm_80, .name = "sm_80", .ptx = {7, 0}, .chip = sm_80, .adds_as = sm_80, .gpu = "A100"},
+      {.id = sm_86, .name = "sm_86", .ptx = {7, 1}, .chip = sm_86, .adds_as = sm_80, .gpu = "A2, A40, RTX 30"},
+      {.id = sm_87, .name = "sm_87", .ptx = {7, 4}, .chip = sm_87, .adds_as = sm_80, .gpu = "Orin"},
+      {.id = sm_88, .name = "sm_88", .ptx = {9, 0}, .chip = sm_88, .adds_as = sm_80, .gpu = ""},
+      {.id = sm_89, .name = "sm_89", .ptx = {7, 8}, .chip = sm_89, .adds_as = sm_89, .gpu = "L40S, RTX 40"},
+      {.id = sm_90, .name = "sm_90", .ptx = {7, 8}, .chip = sm_90, .adds_as = sm_90a, .gpu = "H100, H200"},
+      {.id = sm_90a, .name = "sm_90a", .ptx = {8, 0}, .chip = sm_90, .adds_as = sm_90a, .gpu = "H100, H200", .smem_descriptor = smem_90},
+      {.id = sm_100, .name = "sm_100", .ptx = {8, 6}, .chip = sm_100, .adds_as = sm_100a, .gpu = "B200"},
+      {.id = sm_100a, .name = "sm_100a", .ptx = {8, 6}, .chip = sm_100, .adds_as = sm_100a, .gpu = "B200", .smem_descriptor = smem_100},
+      {.id = sm_100f, .name = "sm_100f", .ptx = {8, 8}, .chip = sm_100, .adds_as = sm_100a, .gpu = "B200", .smem_descriptor = smem_100},
+      {.id = sm_101, .name = "sm_101", .ptx = {8, 6}, .chip = sm_110, .adds_as = sm_110a, .gpu = "Thor"},
+      {.id = sm_101a, .name = "sm_101a", .ptx = {8, 6}, .chip = sm_110, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
+      {.id = sm_101f, .name = "sm_101f", .ptx = {8, 8}, .chip = sm_110, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
+      {.id = sm_103, .name = "sm_103", .ptx = {8, 8}, .chip = sm_103, .adds_as = sm_103a, .gpu = "B300"},
+      {.id = sm_103a, .name = "sm_103a", .ptx = {8, 8}, .chip = sm_103, .adds_as = sm_103a, .gpu = "B300", .smem_descriptor = smem_100},
+      {.id = sm_103f, .name = "sm_103f", .ptx = {8, 8}, .chip = sm_103, .adds_as = sm_103a, .gpu = "B300", .smem_descriptor = smem_100},
+      {.id = sm_107, .name = "sm_107", .ptx = {9, 4}, .chip = sm_107, .adds_as = sm_107a, .gpu = "Rubin"},
+      {.id = sm_107a, .name = "sm_107a", .ptx = {9, 4}, .chip = sm_107, .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_107},
+      {.id = sm_107f, .name = "sm_107f", .ptx = {9, 4}, .chip = sm_107, .adds_as = sm_107a, .gpu = "Rubin", .smem_descriptor = smem_107},
+      {.id = sm_110, .name = "sm_110", .ptx = {9, 0}, .chip = sm_110, .adds_as = sm_110a, .gpu = "Thor"},
+      {.id = sm_110a, .name = "sm_110a", .ptx = {9, 0}, .chip = sm_110, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
+      {.id = sm_110f, .name = "sm_110f", .ptx = {9, 0}, .chip = sm_110, .adds_as = sm_110a, .gpu = "Thor", .smem_descriptor = smem_100},
+      {.id = sm_120, .name = "sm_120", .ptx = {8, 7}, .chip = sm_120, .adds_as = sm_120a, .gpu = "RTX 50"},
+      {.id = sm_120a, .name = "sm_120a", .ptx = {8, 7}, .chip = sm_120, .adds_as = sm_120a, .gpu = "RTX 50"},
+      {.id = sm_120f, .name = "sm_120f", .ptx = {8, 8}, .chip = sm_120, .adds_as = sm_120a, .gpu = "RTX 50"},
+      {.id = sm_121, .name = "sm_121", .ptx = {8, 8}, .chip = sm_121, .adds_as = sm_120a, .gpu = "GB10"},
+      {.id = sm_121a, .name = "sm_121a", .ptx = {8, 8}, .chip = sm_121, .adds_as = sm_120a, .gpu = "GB10"},
+      {.id = sm_121f, .name = "sm_121f", .ptx = {8, 8}, .chip = sm_121, .adds_as = sm_120a, .gpu = "GB10"},
       // clang-format on
   });
 }();
@@ -89,7 +90,9 @@ constexpr const TargetInfo& info(Target target) { return targets[static_cast<std
 consteval bool targets_are_in_enum_order() {
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const TargetInfo& row = targets[i];
-    if (static_cast<std::size_t>(row.id) != i || info(row.adds_as).adds_as != row.adds_as) return false;
+    if (static_cast<std::size_t>(row.id) != i || info(row.adds_as).adds_as != row.adds_as ||
+        info(row.chip).chip != row.chip || info(row.chip).gpu != row.gpu)
+      return false;
   }
   return true;
 }

@@ -21,6 +21,7 @@
 #include "bitmma/arithmetic/surveyed.hpp"
 #include "bitmma/files/tensor_file.hpp"
 #include "bitmma/hardware/device.hpp"
+#include "bitmma/instruction/evidence.hpp"
 
 namespace bitmma {
 

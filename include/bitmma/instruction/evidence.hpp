@@ -1,14 +1,71 @@
-// How sure the result of one instruction is: the evidence of its accumulator row on the target, and every point where
-// nobody has published what the hardware does and this program had to choose.
+// How sure the result of one instruction is. A rule of arithmetic is one thing, who saw a GPU follow it another: rows
+// of evidence say which instructions of which GPU somebody measured, published or modelled, and every point that no
+// source settles is named as a choice of this program.
+//
+//   mma.sync m16n8k16 f32.f16.f16.f32 on sm_100a   published words: 2,500 outputs of a B200 decide the rule
+//   the same on sm_103a                            model choice: no source speaks of a B300
 #pragma once
 
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "bitmma/arithmetic/accumulator_model.hpp"
+#include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/instruction.hpp"
 #include "bitmma/instruction/state.hpp"
 
 namespace bitmma {
+
+/// How sure a result is, surest first. A guess is never promoted.
+enum class Evidence : uint8_t {
+  measured,
+  published_words,
+  measured_by_others,
+  consistent_words,
+  published_model,
+  model_choice
+};
+
+/// A level in a few words and in a sentence: what users and programs read.
+struct EvidenceInfo {
+  Evidence id;
+  std::string_view name;
+  std::string_view meaning;
+};
+
+inline constexpr auto evidence_levels = std::to_array<EvidenceInfo>({
+    {.id = Evidence::measured,
+     .name = "measured on an NVIDIA H200",
+     .meaning = "This project compared the instruction with that GPU; the dumps or the survey's report are in data."},
+    {.id = Evidence::published_words,
+     .name = "published hardware words",
+     .meaning =
+         "Others published result words of this GPU, these types and this K, and the words refute a fraction bit "
+         "more and a fraction bit less."},
+    {.id = Evidence::measured_by_others,
+     .name = "measured by others",
+     .meaning = "Others state in public that they measured this rule on this GPU, these types and this K, with the "
+                "number of words and of mismatches; the words themselves are not public."},
+    {.id = Evidence::consistent_words,
+     .name = "consistent with published words",
+     .meaning = "Published result words of this GPU, these types and this K agree with the rule, but they are too "
+                "simple to decide it; a published model gives the rule."},
+    {.id = Evidence::published_model,
+     .name = "published model",
+     .meaning = "A published model of this architecture, or the PTX ISA, gives the rule for these types and this K."},
+    {.id = Evidence::model_choice,
+     .name = "model choice",
+     .meaning = "No source decides the rule; bitmma chose it by analogy."},
+});
+
+constexpr const EvidenceInfo& info(Evidence evidence) { return evidence_levels[static_cast<size_t>(evidence)]; }
+constexpr std::string_view print(Evidence evidence) { return info(evidence).name; }
+/// The same; a level that a survey gave names the survey instead of the H200.
+std::string print(Evidence evidence, Target target);
 
 /// A point that no source settles.
 struct Choice {
@@ -22,7 +79,43 @@ struct Choice {
 std::vector<Choice> choices_of(const Instruction& instruction, Target target);
 std::vector<Choice> choices_of(const Instruction& instruction, Target target, const State& state);
 
-/// The evidence of the accumulator row, or model_choice when an arithmetic choice can show.
+/// Sparse instructions need evidence of their own.
+enum class EvidenceSparsity : uint8_t { dense, sparse, both };
+
+/// What one source says of one group of instructions. It speaks of the sum behind one output: M and N do not matter. Of
+/// tcgen05.mma it speaks of cta_group::1 without .ws.
+struct EvidenceRow {
+  Evidence level = Evidence::model_choice;
+  TargetSet chips = {};  // every name of their GPUs counts
+  Family family = Family::mma_sync;
+  std::optional<MmaKind> kind = std::nullopt;
+  FormatSet a = {}, b = {}, d = {}, c = {};  // empty: any; C: as D
+  std::array<int, 4> k = {};                 // all 0: any
+  EvidenceSparsity sparsity = EvidenceSparsity::dense;
+  int scale_count = 0;         // scales of a row of A; 0: any
+  FormatSet scale_types = {};  // empty: any
+  std::string_view source = {};
+};
+
+/// Surest first.
+std::span<const EvidenceRow> evidence_rows();
+/// The surest row that speaks of the instruction on the target, or nullptr.
+const EvidenceRow* find_evidence(const Instruction& instruction, Target target);
+
+/// The level of the surest source, or model_choice when an arithmetic choice can show.
 Evidence evidence_of(const Instruction& instruction, Target target);
+/// Levels of the instructions of a form on a target, surest first: "e4m3 x e4m3", ".sp", "4X ue8m0". The level of all
+/// that is not named has no names and comes last. Empty for a form that moves data.
+struct FormEvidence {
+  Evidence level = Evidence::model_choice;
+  bool is_plain = true;  // of dense instructions of cta_group::1, without .ws and .satfinite
+  std::vector<std::string> of = {};
+
+  bool operator==(const FormEvidence&) const = default;
+};
+std::vector<FormEvidence> evidence_of(const Form& form, Target target);
+
+/// Who says so: a GPU, a paper, a file of data. Of a choice, that no source does.
+std::string evidence_source(const Instruction& instruction, Target target);
 
 }  // namespace bitmma

@@ -186,6 +186,7 @@ Instruction tmem_move(const TmemMove& fields);
 /// What the matrix instructions of all families have in common: D[m x n] = A[m x k] * B[k x n] + C.
 struct Mma {
   Family family = Family::wgmma;
+  std::optional<MmaKind> kind = std::nullopt;
   int m = 0, n = 0, k = 0;
   Format d = Format::f32, a = Format::f16, b = Format::f16;
   Format c = d;
@@ -210,6 +211,7 @@ struct Mma {
   int scale_count = 0;  // scales of a row of A and of a column of B
   Format scale_type = Format::ue8m0;
   int cta_group = 1;
+  bool weight_stationary = false;
   /// Rows of A that reach the instruction as copies of the row before: the last of every 32 with .ashift.
   bool repeats_last_rows = false;
 

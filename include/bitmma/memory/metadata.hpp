@@ -69,9 +69,12 @@ struct Selection {
 
 /// What the nibbles select in `rows` rows of `stored_k` stored elements; nibble(row, chunk) has four bits. Undefined
 /// ones do what an H200 does with them (docs/evidence.md): the positions of 2:4 types count one by one, in any order
-/// and also twice the same; a tf32 nibble names two halves. (On Blackwell that is a model choice.)
+/// and also twice the same; a tf32 nibble names two halves. (On Blackwell that is a model choice.) For pairs of fp4
+/// elements, which an H200 lacks, they do what others measured on an RTX PRO 6000 (data/published/statements.csv): the
+/// first position is at most 2 and the second at least 1. `a`: the format of A.
 Selection select(const SparsePattern& pattern, int rows, int stored_k,
-                 const std::function<uint32_t(int row, int chunk)>& nibble, bool ordered = true);
+                 const std::function<uint32_t(int row, int chunk)>& nibble, bool ordered = true,
+                 Format a = Format::f16);
 
 /// The nibble of the chunk whose stored elements meet the columns `k`, stored_per_chunk of them.
 uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k);
@@ -79,7 +82,7 @@ uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k);
 /// What metadata registers select, 32 of them for every 16 rows. With `ordered`, positions that fall count as
 /// undefined; without, only those that are the same.
 Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector,
-                 bool ordered = true);
+                 bool ordered = true, Format a = Format::f16);
 
 /// The metadata registers that select `k` (as Selection has it). Registers nobody reads are zero.
 std::vector<uint32_t> encode_metadata(const MetadataLayout& layout, std::span<const uint16_t> k, int rows,

@@ -44,8 +44,7 @@ AccumulatorModel blank_model(const Instruction& instruction) {
           .output = mma.d,
           .scaling = mma.scaling,
           .quad_pairs = mma.products > 1,
-          .output_fraction_bits = info(mma.d).kind == NumberKind::floating ? info(mma.d).mantissa_bits : 0,
-          .source = "found from results"};
+          .output_fraction_bits = info(mma.d).kind == NumberKind::floating ? info(mma.d).mantissa_bits : 0};
 }
 
 std::vector<int> floors_of(Format output) {

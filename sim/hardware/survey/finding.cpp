@@ -337,8 +337,8 @@ Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindin
       if (std::ranges::find(found.choices, choice) == found.choices.end()) found.choices.push_back(choice);
     }
     // A row needs a rule that was found, and nothing that any unit of it contradicts.
-    if (!one.row || one.ask != SurveyAsk::rule || !one.searched ||
-        evidence_of(*one.row, report.target) == Evidence::measured)
+    if (!one.row || one.ask != SurveyAsk::rule || !one.searched || find_surveyed(*one.row, report.target) ||
+        one.evidence == Evidence::measured)
       continue;
     const AccumulatorModel& row = *one.row;
     const bool all_confirmed = std::ranges::all_of(findings, [&](const SurveyFinding& other) {

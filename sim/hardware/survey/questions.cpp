@@ -273,7 +273,9 @@ void change_positions(std::span<uint32_t> words, Change change) {
 /// What undefined positions of this A may select; read_as(change) is the model's answer to changed positions.
 template <typename ReadAs>
 std::vector<Answer> answers_about_positions(const Instruction& instruction, ReadAs read_as) {
-  std::vector<Answer> answers{model_answer("each position counts by itself"),
+  const bool selects_pairs = mma_of(instruction).a == Format::e2m1;
+  std::vector<Answer> answers{model_answer(selects_pairs ? "the first position is at most 2, the second at least 1"
+                                                         : "each position counts by itself"),
                               {"positions are put in rising order", read_as([](uint32_t a, uint32_t b) {
                                  return std::pair(std::min(a, b), std::max(a, b));
                                })},
@@ -359,6 +361,7 @@ Question metadata_of_half_partitions() {
 
 /// `columns`: of cells that a row has, one of 16 bits and more, two of fewer.
 Question undefined_metadata_of_tcgen05(std::string_view name, MmaKind kind, int columns,
+                                       std::string_view choice = "undefined metadata of tcgen05 selects as on an H200",
                                        TargetSet targets = blackwell) {
   const auto read_as = [columns](auto change) {
     return as_if([=](Asked& asked) {
@@ -367,7 +370,7 @@ Question undefined_metadata_of_tcgen05(std::string_view name, MmaKind kind, int 
   };
   const Tcgen05Mma sparse{.kind = kind, .n = 16, .sparse = true};
   return {.name = name,
-          .choice = "undefined metadata of tcgen05 selects as on an H200",
+          .choice = choice,
           .instruction = sparse,
           .targets = targets,
           .ask =
@@ -881,7 +884,8 @@ std::vector<Question> questions() {
       undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp", MmaKind::f8f6f4, 2),
       undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp of tf32", MmaKind::tf32, 1),
       undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp of f16", MmaKind::f16, 1),
-      undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp of mxf4", MmaKind::mxf4, 2, with_pairs_of_fp4),
+      undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp of mxf4", MmaKind::mxf4, 2,
+                                    "undefined metadata of fp4 selects as on an RTX PRO 6000", with_pairs_of_fp4),
       metadata_of_half_partitions(),
       selectors_above_one(),
       upper_half_of_f16(),

@@ -42,7 +42,12 @@ MetadataLayout layout_of_metadata(const Mma& mma) { return metadata_layout(mma.a
 Selection selection_of(const MmaSync& instruction, const State& state) {
   const Mma mma = describe(instruction);
   return select(layout_of_metadata(mma), state.words(Field::metadata), mma.m, mma.sparsity_selector,
-                instruction.ordered_metadata);
+                instruction.ordered_metadata, instruction.a);
+}
+
+/// Pairs of fp4 elements: an H200, which decides what undefined metadata selects of other types, has none.
+bool selects_fp4_pairs(const MmaSync& instruction) {
+  return instruction.sparse && instruction.a == Format::e2m1 && instruction.container_bits(instruction.a) == 4;
 }
 
 /// kind::f8f6f4 of sm_120 reads bits 5:0 of a byte: the two padding bits below an e2m1 count as mantissa.
@@ -98,6 +103,7 @@ Mma describe(const MmaSync& instruction) {
   // Its only K is 4: four of any other number need not be an int, and are no product.
   const int products = instruction.is_quad_pairs() && instruction.k == 4 ? 4 : 1;
   Mma mma{.family = Family::mma_sync,
+          .kind = instruction.kind,
           .m = products * instruction.m,
           .n = instruction.n,
           .k = products * instruction.k,
@@ -208,7 +214,8 @@ std::vector<Violation> warnings(const MmaSync& instruction, const State& state) 
            .expected = info(instruction.a).bits == 32 ? "0x4 and 0xE"
                        : instruction.ordered_metadata ? "two rising positions per chunk"
                                                       : "two different positions per chunk",
-           .fix = "the result is what an H200 would do with them, not what PTX promises",
+           .fix = fmt::format("the result is what an {} would do with them, not what PTX promises",
+                              selects_fp4_pairs(instruction) ? "RTX PRO 6000" : "H200"),
            .source = "PTX ISA 9.7.14.6; docs/evidence.md"}};
 }
 
@@ -216,8 +223,10 @@ std::vector<Choice> choices(const MmaSync& instruction, Target target, const Sta
   std::vector<Choice> found;
   const bool is_measured = info(target).adds_as == Target::sm_90a && !instruction.kind;
   if (instruction.sparse && !is_measured) {
-    found.push_back({"undefined metadata selects as on an H200"});
-    if (!instruction.has_scales())
+    if (!selects_fp4_pairs(instruction)) found.push_back({"undefined metadata selects as on an H200"});
+    else if (info(target).chip != Target::sm_120)
+      found.push_back({"undefined metadata of fp4 selects as on an RTX PRO 6000"});
+    if (!instruction.has_scales() && !find_evidence(instruction, target))
       found.push_back(
           {.what = "sparse A: the dense rule over the stored elements, in their order", .is_arithmetic = true});
   }

@@ -11,6 +11,7 @@
 #include <cctype>
 
 #include "../family.hpp"
+#include "bitmma/memory/metadata.hpp"
 
 namespace bitmma {
 
@@ -382,6 +383,7 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* 
   const bool scaled = mma.scale_count > 0;
   const bool half_lanes = (mma.m == 64 && !instruction.weight_stationary) || (mma.m == 128 && mma.cta_group == 2);
   const bool unpacked_fp4 = mma.a_source == OperandSource::tmem && mma.a == Format::e2m1 && mma.a_container_bits == 8;
+  const bool selects_pairs = sparse_pattern(mma.a_container_bits, mma.sparsity_version) == two_pairs_of_eight;
   const int k_code = k_code_of(instruction.kind, instruction.sparse, instruction.k);
   const bool is_longer = k_code == 2 || (k_code == 1 && (mma.sparse || info(instruction.kind).table != 44));
   bool has_base_offset = false, has_wide_rows = false, has_other_absolute_rows = false;
@@ -411,11 +413,8 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* 
       {is_longer && mma.scaling == Scaling::whole_k,
        {"twice the K of mxf8f6f4: two scales, each of half of K, and all products in one sum", true}},
       {instruction.kind == MmaKind::ti16, {"ti16 wraps modulo 2^32 where the sum leaves 32 bits", true}},
-      {scaled && mma.scaling == Scaling::exact_groups,
-       {"fp4 groups: two published models differ where C's exponent lies between the scales' and the products' with a "
-        "group 23 binades lower",
-        false}},
-      {mma.sparse, {"undefined metadata of tcgen05 selects as on an H200"}},
+      {mma.sparse && !selects_pairs, {"undefined metadata of tcgen05 selects as on an H200"}},
+      {mma.sparse && selects_pairs, {"undefined metadata of fp4 selects as on an RTX PRO 6000"}},
       {mma.d == Format::f16, {"the upper half of a cell with an f16 element of D is kept"}},
       {unpacked_fp4, {"e2m1 of A in Tensor Memory sits in bits 5:2 of its byte"}},
       {instruction.ashift, {".ashift moves rows within each 32 lanes, the last one stays"}},

@@ -88,8 +88,10 @@ class Reader {
     if (!mma_.sparse) return {};
     const TmemMetadata map = metadata_in_tmem(instruction_, state_.word(Field::metadata_tmem));
     const SparsePattern& pattern = sparse_pattern(map.element_bits, instruction_.sparsity_version);
-    return select(pattern, mma_.m, mma_.stored_k(),
-                  [&](int row, int chunk) { return read_bits(map.place_of(row, chunk * pattern.chunk, copy), 4); });
+    return select(
+        pattern, mma_.m, mma_.stored_k(),
+        [&](int row, int chunk) { return read_bits(map.place_of(row, chunk * pattern.chunk, copy), 4); },
+        mma_.ordered_metadata, mma_.a);
   }
 
   /// Scales of A for the rows of D in part `part` of N: each row reads the replica in its own 32 lanes.
@@ -197,6 +199,7 @@ Mma describe(const Tcgen05Mma& instruction) {
                           : instruction.kind == MmaKind::mxf8f6f4 ? Scaling::whole_k
                                                                   : Scaling::exact_groups;
   return {.family = Family::tcgen05,
+          .kind = instruction.kind,
           .m = instruction.m,
           .n = instruction.n,
           .k = instruction.k,
@@ -221,6 +224,7 @@ Mma describe(const Tcgen05Mma& instruction) {
           .scale_count = scale_count_of(instruction.kind, instruction.scale_vec, instruction.k, instruction.sparse),
           .scale_type = instruction.scale_type,
           .cta_group = instruction.cta_group,
+          .weight_stationary = instruction.weight_stationary,
           .repeats_last_rows = instruction.ashift};
 }
 
