@@ -304,7 +304,7 @@ static void test_block_scales(void) {
   bitmma_evidence evidence = BITMMA_MEASURED;
   size_t choices = 0, length = 0;
   CHECK_OK(bitmma_instruction_evidence(mma, NULL, &evidence, &choices));
-  CHECK(evidence == BITMMA_CONSISTENT_WORDS);
+  CHECK(evidence == BITMMA_PUBLISHED_MODEL);
   for (size_t i = 0; i < choices; ++i) CHECK_OK(bitmma_choice_print(mma, NULL, i, NULL, 0, &length));
   CHECK_INVALID(bitmma_choice_print(mma, NULL, choices, NULL, 0, NULL), "index");
   char rule[256];

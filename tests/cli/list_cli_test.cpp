@@ -61,7 +61,7 @@ TEST_CASE("list names the targets of a form, the evidence on each, and shows one
                  ContainsSubstring("measured on an NVIDIA H200") &&
                  ContainsSubstring("on sm_80, sm_86, sm_89: published hardware words; on sm_87: published model; "
                                    "on sm_88: model choice") &&
-                 ContainsSubstring("published model; published hardware words for e4m3 x e4m3, e5m2 x e5m2"));
+                 ContainsSubstring("published hardware words; published model for e4m3 x e5m2, e5m2 x e4m3"));
   CHECK_THAT(run({"list", "--markdown"}).out, ContainsSubstring("| instruction | target | D | A | B | K | K .sp |"));
   CHECK_THAT(run({"list", "--target", "sm_120a", "--mnemonics"}).out,
              ContainsSubstring("mma.sync") && !ContainsSubstring("tcgen05"));

@@ -398,7 +398,8 @@ TEST_CASE("without a GPU, gpu says so and exits with 2") {
   };
   const test::TemporaryFolder folder;
   const std::string file = test::golden_files().front();
-  CHECK(run({"gpu"}).second == "error: gpu = neither files nor --campaign nor --survey: legal is one of them\n");
+  CHECK(run({"gpu"}).second ==
+        "error: gpu = neither files nor --campaign nor --survey nor --sealed: legal is one of them\n");
   CHECK(run({"gpu", "--campaign", file}).first == 2);
   CHECK_THAT(run({"gpu", file}).second, ContainsSubstring("-o = (missing)"));
   try {
