@@ -95,6 +95,7 @@ def test_the_first_minute_of_readme(capsys, monkeypatch):
     assert f"# {said}" in block, said
 
 
+@pytest.mark.hosts
 def test_jax_of_the_page_for_hosts():
     jax = pytest.importorskip("jax", reason="NOT checked: jax is not installed")
     names: dict = {}
@@ -104,6 +105,7 @@ def test_jax_of_the_page_for_hosts():
     assert (jax.numpy.asarray(names["d"]).view("uint32") == expected.view("uint32")).all()
 
 
+@pytest.mark.hosts
 def test_dask_of_the_page_for_hosts(tmp_path):
     pytest.importorskip("distributed", reason="NOT checked: Dask is not installed")
     first, second = (one for one in blocks("docs/hosts.md", "python") if "client" in one)

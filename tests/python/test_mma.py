@@ -332,6 +332,7 @@ def test_other_libraries_arrays():
     assert (bitmma.mma(MMA, a, b) == 16).all()
 
 
+@pytest.mark.hosts
 def test_torch_tensors():
     torch = pytest.importorskip("torch", reason="torch is not installed: its tensors are NOT checked")
     a, b = torch.ones((16, 16), dtype=torch.bfloat16), torch.ones((16, 8), dtype=torch.bfloat16)
