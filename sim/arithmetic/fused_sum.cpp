@@ -145,14 +145,15 @@ StepSum sum_aligned(const AccumulatorModel& model, std::span<const AlignedTerm> 
 }
 
 uint32_t fused_sum(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,
-                   int scale_input_d, std::optional<Format> c_format) {
+                   int scale_input_d, std::optional<Format> format_of_c) {
+  Format c_format = format_of_c ? *format_of_c : model.output;
   const size_t step = model.terms_per_step > 0 ? static_cast<size_t>(model.terms_per_step) : terms.size();
   while (terms.size() > step) {
-    c = sum_of_step(model, terms.first(step), c, scale_input_d, c_format.value_or(model.output));
+    c = sum_of_step(model, terms.first(step), c, scale_input_d, c_format);
     terms = terms.subspan(step);
-    scale_input_d = 0, c_format.reset();
+    scale_input_d = 0, c_format = model.output;
   }
-  return sum_of_step(model, terms, c, scale_input_d, c_format.value_or(model.output));
+  return sum_of_step(model, terms, c, scale_input_d, c_format);
 }
 
 }  // namespace bitmma

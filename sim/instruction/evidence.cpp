@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "bitmma/arithmetic/surveyed.hpp"
@@ -90,23 +89,71 @@ std::vector<Instruction> with_all_types(const Form& form, const Instruction& mne
   return all;
 }
 
-/// Every variant of the form that the target has. Plain ones come first; of these, those whose level is the most
+/// Every variant of the form on each target that has it. Plain ones come first; of these, those whose level is the most
 /// common.
-std::vector<Variant> variants_of(const Form& form, Target target) {
-  std::vector<Variant> variants;
-  std::set<std::vector<std::string>> known;
+std::map<Target, std::vector<Variant>> variants_of(const Form& form) {
+  std::map<Target, std::vector<Variant>> variants;
+  std::map<std::vector<std::string>, TargetSet> known;  // mnemonics that differ in hints alone are one variant
   for (const Instruction& mnemonic : instructions_of(form)) {
-    if (!is_mma(mnemonic) || !targets_of(mnemonic).contains(target)) continue;
+    TargetSet& seen = known[tags_of(mma_of(mnemonic))];
+    const TargetSet legal = targets_of(mnemonic);
+    if ((legal & seen) == legal) continue;
     for (const Instruction& one : with_all_types(form, mnemonic)) {
+      if (!violations_of(one, legal.first()).empty()) continue;
       const Mma mma = mma_of(one);
-      if (!violations_of(one, target).empty() || !known.insert(tags_of(mma)).second) continue;
-      variants.push_back({.level = evidence_of(one, target), .is_plain = is_plain(mma), .tags = tags_of(mma)});
+      for (const TargetInfo& target : targets) {
+        if (!targets_of(one).contains(target.id) || seen.contains(target.id)) continue;
+        variants[target.id].push_back(
+            {.level = evidence_of(one, target.id), .is_plain = is_plain(mma), .tags = tags_of(mma)});
+      }
     }
+    seen = seen | legal;
   }
-  std::map<Evidence, int> count;
-  for (const Variant& one : variants) count[one.level] += one.is_plain;
-  std::ranges::stable_sort(variants, {}, [&](const Variant& one) { return one.is_plain ? -count[one.level] : 1; });
+  for (auto& [target, on_target] : variants) {
+    std::map<Evidence, int> count;
+    for (const Variant& one : on_target) count[one.level] += one.is_plain;
+    std::ranges::stable_sort(on_target, {}, [&](const Variant& one) { return one.is_plain ? -count[one.level] : 1; });
+  }
   return variants;
+}
+
+/// The levels of the variants, each with the names of its own.
+std::vector<FormEvidence> named_levels(std::vector<Variant> variants) {
+  const Evidence others = variants.front().level;
+  const bool others_are_plain = variants.front().is_plain;
+  std::vector<FormEvidence> found;
+  const auto name = [&](const Variant& one, std::string text) {
+    const auto same = [&](const FormEvidence& row) { return row.level == one.level && row.is_plain == one.is_plain; };
+    const auto known = std::ranges::find_if(found, same);
+    FormEvidence& named = known != found.end() ? *known : found.emplace_back(FormEvidence{one.level, one.is_plain, {}});
+    if (std::ranges::find(named.of, text) == named.of.end()) named.of.push_back(std::move(text));
+  };
+  // A tag names all variants that have it, where they have one level; the most common tags first.
+  std::map<std::string, std::ptrdiff_t> uses;
+  for (const Variant& one : variants) {
+    for (const std::string& tag : one.tags) ++uses[tag];
+  }
+  std::vector<std::pair<std::ptrdiff_t, std::string>> tags;
+  for (const auto& [tag, count] : uses) tags.emplace_back(-count, tag);
+  std::ranges::sort(tags);
+  for (const auto& [count, tag] : tags) {
+    const auto has_tag = [&tag](const Variant& one) { return std::ranges::find(one.tags, tag) != one.tags.end(); };
+    const auto first = std::ranges::find_if(variants, has_tag);
+    if (first == variants.end() || first->level == others) continue;
+    const Variant example = *first;
+    const auto differs = [&](const Variant& one) {
+      return has_tag(one) && (one.level != example.level || one.is_plain != example.is_plain);
+    };
+    if (std::ranges::any_of(variants, differs)) continue;
+    name(example, tag);
+    std::erase_if(variants, has_tag);
+  }
+  for (const Variant& one : variants) {
+    if (one.level != others) name(one, fmt::format("{}", fmt::join(one.tags, " ")));
+  }
+  std::ranges::stable_sort(found, {}, &FormEvidence::level);
+  found.push_back({.level = others, .is_plain = others_are_plain});
+  return found;
 }
 
 }  // namespace
@@ -139,44 +186,11 @@ Evidence evidence_of(const Instruction& instruction, Target target) {
   return row ? row->level : Evidence::model_choice;
 }
 
-std::vector<FormEvidence> evidence_of(const Form& form, Target target) {
-  std::vector<Variant> variants = variants_of(form, target);
-  if (variants.empty()) return {};
-  const Evidence others = variants.front().level;
-  const bool others_are_plain = variants.front().is_plain;
-  std::vector<FormEvidence> found;
-  const auto name = [&](const Variant& one, std::string text) {
-    const auto row = std::ranges::find_if(
-        found, [&](const FormEvidence& row) { return row.level == one.level && row.is_plain == one.is_plain; });
-    FormEvidence& named = row != found.end() ? *row : found.emplace_back(FormEvidence{one.level, one.is_plain, {}});
-    if (std::ranges::find(named.of, text) == named.of.end()) named.of.push_back(std::move(text));
-  };
-  // A tag names all variants that have it, where they have one level; the most common tags first.
-  std::map<std::string, std::ptrdiff_t> uses;
-  for (const Variant& one : variants) {
-    for (const std::string& tag : one.tags) ++uses[tag];
-  }
-  std::vector<std::pair<std::ptrdiff_t, std::string>> tags;
-  for (const auto& [tag, count] : uses) tags.emplace_back(-count, tag);
-  std::ranges::sort(tags);
-  for (const auto& [count, tag] : tags) {
-    const auto has_tag = [&tag](const Variant& one) { return std::ranges::find(one.tags, tag) != one.tags.end(); };
-    const auto first = std::ranges::find_if(variants, has_tag);
-    if (first == variants.end() || first->level == others) continue;
-    const Variant example = *first;
-    const auto differs = [&](const Variant& one) {
-      return has_tag(one) && (one.level != example.level || one.is_plain != example.is_plain);
-    };
-    if (std::ranges::any_of(variants, differs)) continue;
-    name(example, tag);
-    std::erase_if(variants, has_tag);
-  }
-  for (const Variant& one : variants) {
-    if (one.level != others) name(one, fmt::format("{}", fmt::join(one.tags, " ")));
-  }
-  std::ranges::stable_sort(found, {}, &FormEvidence::level);
-  found.push_back({.level = others, .is_plain = others_are_plain});
-  return found;
+std::map<Target, std::vector<FormEvidence>> evidence_of(const Form& form) {
+  std::map<Target, std::vector<FormEvidence>> levels;
+  if (!is_mma(instructions_of(form).front())) return levels;
+  for (auto& [target, variants] : variants_of(form)) levels[target] = named_levels(std::move(variants));
+  return levels;
 }
 
 std::string evidence_source(const Instruction& instruction, Target target) {

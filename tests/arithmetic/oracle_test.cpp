@@ -6,9 +6,11 @@
 #include <functional>
 #include <map>
 
+#include "arithmetic/fused_sum.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "bitmma/core/parallel.hpp"
+#include "bitmma/core/random.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/random_operands.hpp"
 #include "oracle/slow_dot.hpp"
@@ -459,6 +461,22 @@ TEST_CASE("every instruction set of the processor gives the bits of the slow ora
     for (int col = 0; col < d.cols(); ++col) wrong += d.code(r, col) != expected(row, instruction, operands, r, col);
     CHECK(wrong == 0);
   });
+}
+
+TEST_CASE("oracle: a sum of no terms is C, rounded", "[rule:fused-sum][rule:output-rounding]") {
+  RandomStream random(19, 0);
+  for (const AccumulatorModel& row : accumulator_models()) {
+    if (row.arithmetic != Arithmetic::fused_sum || row.scaling != Scaling::none) continue;
+    const bool to_f16 = row.output == Format::f16;
+    const oracle::Rule rule{row.fraction_bits, row.floor_exponent, row.output_fraction_bits,
+                            row.rounding == Rounding::nearest_even, to_f16};
+    const FormatInfo& output = info(row.output);
+    for (int i = 0; i < 2000; ++i) {
+      const uint32_t c = random.word() >> (32 - output.bits);
+      INFO(print(row.family) << " -> " << output.name << ", c " << c);
+      REQUIRE(fused_sum(row, {}, c) == oracle::fused_dot(rule, "f16", "f16", {}, {}, false, false, c));
+    }
+  }
 }
 
 TEST_CASE("an instruction set that the processor lacks is refused") {

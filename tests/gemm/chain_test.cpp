@@ -9,6 +9,7 @@
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/random.hpp"
 #include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/random_operands.hpp"
 #include "gemm/gemm_inside.hpp"
 #include "support/catch.hpp"

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "bitmma/instruction/evidence.hpp"
@@ -26,6 +27,7 @@ struct ListedForm {
   const AccumulatorModel* model = nullptr;  // nullptr: the form moves data
   std::optional<Instruction> example = {};
   std::vector<Target> targets = {};  // those that are asked for
+  std::map<Target, std::vector<FormEvidence>> evidence = {};
 };
 
 /// Every form, or those of one target. A form whose targets add by several rules has a line for each rule. Throws Error
@@ -37,12 +39,14 @@ std::vector<ListedForm> listed_forms(const std::optional<Target>& asked) {
     known = known | form.targets;
     const Instruction example = instructions_of(form).front();
     const size_t first = listed.size();
+    const std::map<Target, std::vector<FormEvidence>> evidence = evidence_of(form);
     for (const TargetInfo& target : targets) {
       if (!form.targets.contains(target.id) || (asked && target.id != *asked)) continue;
       const AccumulatorModel* model = is_mma(example) ? &model_for(example, target.id) : nullptr;
       auto row = std::find_if(listed.begin() + static_cast<std::ptrdiff_t>(first), listed.end(),
                               [&](const ListedForm& one) { return one.model == model; });
-      if (row == listed.end()) row = listed.insert(listed.end(), {.form = &form, .model = model, .example = example});
+      if (row == listed.end())
+        row = listed.insert(listed.end(), {.form = &form, .model = model, .example = example, .evidence = evidence});
       row->targets.push_back(target.id);
     }
   }
@@ -62,8 +66,8 @@ std::string print_k(int k) { return k == 0 ? "-" : std::to_string(k); }
 
 /// "published model; published hardware words for e4m3 x e4m3, e5m2 x e5m2": the level of most comes first.
 std::string evidence_on(const ListedForm& row, Target target) {
-  const std::vector<FormEvidence> levels = evidence_of(*row.form, target);
-  if (levels.empty()) return print_evidence(*row.example, target);
+  if (row.evidence.empty()) return print_evidence(*row.example, target);
+  const std::vector<FormEvidence>& levels = row.evidence.at(target);
   std::string text = print(levels.back().level, target);
   for (const FormEvidence& one : levels) {
     if (!one.of.empty()) text += fmt::format("; {} for {}", print(one.level, target), fmt::join(one.of, ", "));
@@ -73,15 +77,15 @@ std::string evidence_on(const ListedForm& row, Target target) {
 
 /// The least sure level of the plain instructions of the row: what holds for all of them.
 std::string least_evidence_on(const ListedForm& row, Target target) {
-  std::vector<FormEvidence> levels = evidence_of(*row.form, target);
-  if (levels.empty()) return print_evidence(*row.example, target);
+  if (row.evidence.empty()) return print_evidence(*row.example, target);
+  std::vector<FormEvidence> levels = row.evidence.at(target);
   if (levels.back().is_plain) std::erase_if(levels, [](const FormEvidence& one) { return !one.is_plain; });
   return print(std::ranges::max(levels, {}, &FormEvidence::level).level, target);
 }
 
 Json evidence_json(const ListedForm& row, Target target) {
   Json json = Json::array();
-  for (const FormEvidence& one : evidence_of(*row.form, target)) {
+  for (const FormEvidence& one : row.evidence.at(target)) {
     json.push_back({{"level", print(one.level, target)},
                     {"meaning", info(one.level).meaning},
                     {"of", one.of.empty() ? Json("all others") : Json(one.of)}});

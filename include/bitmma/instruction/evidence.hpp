@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -104,8 +105,7 @@ const EvidenceRow* find_evidence(const Instruction& instruction, Target target);
 
 /// The level of the surest source, or model_choice when an arithmetic choice can show.
 Evidence evidence_of(const Instruction& instruction, Target target);
-/// Levels of the instructions of a form on a target, surest first: "e4m3 x e4m3", ".sp", "4X ue8m0". The level of all
-/// that is not named has no names and comes last. Empty for a form that moves data.
+/// A level with the instructions of a form that have it: "e4m3 x e4m3", ".sp", "4X ue8m0".
 struct FormEvidence {
   Evidence level = Evidence::model_choice;
   bool is_plain = true;  // of dense instructions of cta_group::1, without .ws and .satfinite
@@ -113,7 +113,9 @@ struct FormEvidence {
 
   bool operator==(const FormEvidence&) const = default;
 };
-std::vector<FormEvidence> evidence_of(const Form& form, Target target);
+/// The levels on each target of the form, surest first; that of all that is not named has no names and comes last.
+/// Empty for a form that moves data.
+std::map<Target, std::vector<FormEvidence>> evidence_of(const Form& form);
 
 /// Who says so: a GPU, a paper, a file of data. Of a choice, that no source does.
 std::string evidence_source(const Instruction& instruction, Target target);
