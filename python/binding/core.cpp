@@ -90,16 +90,14 @@ Matrix required_matrix_in(nb::handle pair, std::string_view name) {
 
 Format parse_format(std::string_view name) {
   if (const auto format = format_named(name)) return *format;
-  std::string legal;
-  for (const FormatInfo& row : formats) legal += (legal.empty() ? "" : ", ") + std::string(row.name);
-  throw Error({.field = "format", .seen = shortened(name), .expected = legal});
+  throw Error(
+      {.code = ViolationCode::unknown_name, .field = "format", .seen = shortened(name), .legal = names_in(formats)});
 }
 
 MmaKind parse_kind(std::string_view name) {
   if (const auto kind = mma_kind_named(name)) return *kind;
-  std::string legal;
-  for (const MmaKindInfo& row : mma_kinds) legal += (legal.empty() ? "" : ", ") + std::string(row.name);
-  throw Error({.field = "kind", .seen = std::string(name), .expected = legal});
+  throw Error(
+      {.code = ViolationCode::unknown_name, .field = "kind", .seen = std::string(name), .legal = names_in(mma_kinds)});
 }
 
 nb::object numpy_array(std::span<const int64_t> shape, const char* dtype) {
@@ -120,9 +118,10 @@ nb::list to_list(const std::vector<Violation>& violations) {
     nb::dict row;
     row["field"] = text(one.field);
     row["seen"] = text(one.seen);
-    row["legal"] = text(one.expected);
+    row["legal"] = text(one.expected.empty() ? alternatives(one.legal) : one.expected);
     row["fix"] = text(one.fix);
     row["source"] = text(one.source);
+    row["code"] = std::string(print(one.code));
     row["severity"] = one.severity == Severity::error ? "error" : "warning";
     row["text"] = text(print(one));
     list.append(row);

@@ -94,7 +94,7 @@ OperandSource parse_source(std::string_view name) {
   constexpr std::array<std::string_view, 3> names{"smem", "registers", "tmem"};
   const auto found = std::ranges::find(names, name);
   if (found != names.end()) return static_cast<OperandSource>(found - names.begin());
-  throw Error({.field = "a_source", .seen = std::string(name), .expected = "smem, registers or tmem"});
+  throw Error({.field = "a_source", .seen = std::string(name), .legal = {"smem", "registers", "tmem"}});
 }
 
 /// The instruction as fields say; `k` 0: all that its types give.
@@ -193,8 +193,7 @@ nb::dict evidence_of_instruction(const BoundInstruction& instruction, std::optio
     said["source"] = find_form(instruction.value)->source;
   }
   nb::list choices;
-  for (const Choice& choice : choices_of(instruction.value, on))
-    choices.append(nb::str(choice.what.data(), choice.what.size()));
+  for (const Choice choice : choices_of(instruction.value, on)) choices.append(std::string(print(choice)));
   said["choices"] = choices;
   return said;
 }

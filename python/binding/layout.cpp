@@ -63,12 +63,12 @@ class Places {
 Major parse_major(std::string_view name) {
   if (name == "k" || name == "k-major") return Major::k;
   if (name == "mn" || name == "mn-major") return Major::mn;
-  throw Error({.field = "major", .seen = std::string(name), .expected = "k or mn"});
+  throw Error({.field = "major", .seen = std::string(name), .legal = {"k", "mn"}});
 }
 
 void require_element_bits(int bits) {
   if (bits == 1 || bits == 4 || bits == 6 || bits == 8 || bits == 16 || bits == 32) return;
-  throw Error({.field = "element_bits", .seen = std::to_string(bits), .expected = "1, 4, 6, 8, 16 or 32"});
+  throw Error({.field = "element_bits", .seen = std::to_string(bits), .legal = {"1", "4", "6", "8", "16", "32"}});
 }
 
 SmemMatrix smem_matrix(uint64_t word, int rows, int cols, int element_bits, std::string_view major,
@@ -143,7 +143,7 @@ nb::tuple places_in(const Case& one, std::string_view operand) {
   const Mma mma = mma_of(one.instruction);
   const Role role = operand == "a" ? Role::a : operand == "b" ? Role::b : Role::d;
   if (operand != "a" && operand != "b" && operand != "c" && operand != "d")
-    throw Error({.field = "operand", .seen = std::string(operand), .expected = "a, b, c or d"});
+    throw Error({.field = "operand", .seen = std::string(operand), .legal = {"a", "b", "c", "d"}});
   const PlaceMap map(one.instruction, one.target, one.before, role);
   const int rows = role == Role::b ? mma.k : mma.m, cols = role == Role::a ? mma.stored_k() : mma.n;
   Places places({rows, cols}, 4);
@@ -172,16 +172,17 @@ LdSt ldst_of(std::string_view shape, int num, bool pack_16b) {
     if (row.id == LdStShape::s16x32bx2) move.split_columns = num << pack_16b;
     return move;
   }
-  std::string legal;
-  for (const LdStInfo& row : ldst_shapes) legal += (legal.empty() ? "" : ", ") + std::string(row.name);
-  throw Error({.field = "shape", .seen = std::string(shape), .expected = legal});
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "shape",
+               .seen = std::string(shape),
+               .legal = names_in(ldst_shapes)});
 }
 
 SmemDescriptor descriptor_of(std::string_view target, int64_t start, int64_t leading, int64_t stride, int base_offset,
                              std::string_view swizzle, bool leading_absolute) {
   const auto mode = swizzle_named(swizzle);
   if (!mode)
-    throw Error({.field = "swizzle", .seen = std::string(swizzle), .expected = "none, 32, 64, 128 or 128-atom32"});
+    throw Error({.field = "swizzle", .seen = std::string(swizzle), .legal = {"none", "32", "64", "128", "128-atom32"}});
   const Target on = parse_target(target);
   SmemDescriptor descriptor{.target = on,
                             .start_address_bytes = start,

@@ -50,9 +50,8 @@ class BorrowedState {
   void add(const std::string& name, nb::handle value) {
     const auto field = std::ranges::find(state_fields, std::string_view(name), &FieldInfo::name);
     if (field == state_fields.end()) {
-      std::string legal;
-      for (const FieldInfo& row : state_fields) legal += (legal.empty() ? "" : ", ") + std::string(row.name);
-      throw Error({.field = "state", .seen = name, .expected = legal});
+      throw Error(
+          {.code = ViolationCode::unknown_name, .field = "state", .seen = name, .legal = names_in(state_fields)});
     }
     // Two fields share a name only after the instruction.
     if (field->is_number) {
@@ -423,9 +422,10 @@ void bind_state(nb::module_& module) {
                           std::string_view layout_b, int threads) {
     const auto drawn = distribution_named(distribution);
     if (!drawn) {
-      std::string legal;
-      for (const DistributionInfo& row : distributions) legal += (legal.empty() ? "" : ", ") + std::string(row.name);
-      throw Error({.field = "distribution", .seen = std::string(distribution), .expected = legal});
+      throw Error({.code = ViolationCode::unknown_name,
+                   .field = "distribution",
+                   .seen = std::string(distribution),
+                   .legal = names_in(distributions)});
     }
     GoldenRequest request{.instruction = instruction.value,
                           .cases = cases,

@@ -22,6 +22,8 @@ class Violation(NamedTuple):
     """"error" or "warning"."""
     text: str = ""
     """All of it in one line."""
+    code: str = "illegal_value"
+    """What kind of fault it is, for programs to compare; the sentences may change."""
 
     def __str__(self) -> str:
         return self.text or f"{self.field} = {self.seen}: legal is {self.legal}"
@@ -76,7 +78,8 @@ def near(name: str, names: Iterable[str]) -> str:
     return f"did you mean {' or '.join(spelt)}?" if spelt else ""
 
 
-def refuse(field: str, seen: object, legal: str, fix: str = "", source: str = "") -> Error:
+def refuse(field: str, seen: object, legal: str, fix: str = "", source: str = "",
+           code: str = "illegal_value") -> Error:
     """An Error of one violation; for the caller to raise."""
     text = f"{field} = {seen}: legal is {legal}" + (f"; {fix}" if fix else "") + (f" [{source}]" if source else "")
-    return Error([Violation(field, str(seen), legal, fix, source, "error", text)])
+    return Error([Violation(field, str(seen), legal, fix, source, "error", text, code)])

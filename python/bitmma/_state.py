@@ -363,7 +363,7 @@ def read(path: str | os.PathLike[str], *, instruction: str = "", target: str | N
     try:
         return VectorFile(_core.read(_path(path), instruction, target))
     except Error as error:
-        if any(one.field.endswith("__metadata__ instruction") and one.seen == "(missing)" for one in error.violations) \
+        if any(one.code == "missing_instruction" for one in error.violations) \
                 and {"b", "b_t", "a"} & set(_names(_path(path))):
             raise refuse(_path(path), "a file without the key instruction", "a vector file",
                          "bitmma.read_product reads files of whole products") from None
@@ -446,7 +446,7 @@ class Product(NamedTuple):
                 return find_plans(self.a, self.b, self.d, kernel=self.kernel, target=self.target, threads=threads,
                                   **self.operands())
             except Error as error:
-                if error.violations[0].field != "kernel":
+                if error.violations[0].code != "unknown_kernel":
                     raise
         return find_plans(self.a, self.b, self.d, target=self.target, threads=threads, **self.operands())
 

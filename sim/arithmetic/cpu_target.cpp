@@ -20,13 +20,16 @@ std::span<const std::string_view> cpu_targets() {
 std::string_view cpu_target() { return kernels::kernels().name; }
 
 void use_cpu_target(std::string_view name) {
-  std::string names;
+  std::vector<std::string> names;
   for (const kernels::Kernels* table : kernels::supported_kernels()) {
     if (table->name == name) return kernels::use_kernels(*table);
-    names += (names.empty() ? "" : ", ") + std::string(table->name);
+    names.emplace_back(table->name);
   }
-  throw Error(
-      {.field = "cpu target", .seen = std::string(name), .expected = names, .fix = "this processor has no other"});
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "cpu target",
+               .seen = std::string(name),
+               .legal = std::move(names),
+               .fix = "this processor has no other"});
 }
 
 }  // namespace bitmma

@@ -37,7 +37,7 @@ std::string code_of(const SurveyedRule& row) {
 }
 
 std::string code_of(const SurveyedChoice& row) {
-  return fmt::format("    {{Target::{}, \"{}\", \"{}\"}},", print(row.target), row.what, row.gpu);
+  return fmt::format("    {{Target::{}, Choice::{}, \"{}\"}},", print(row.target), info(row.choice).name, row.gpu);
 }
 
 /// Lines that are put in between `line`, whose number in the file is `number`, and what stands there.
@@ -71,9 +71,9 @@ const SurveyedRule* find_surveyed(const AccumulatorModel& model, Target target) 
   return found == surveyed().rules.end() ? nullptr : &*found;
 }
 
-bool is_surveyed_choice(std::string_view what, Target target) {
+bool is_surveyed_choice(Choice choice, Target target) {
   return std::ranges::any_of(surveyed().choices, [&](const SurveyedChoice& row) {
-    return info(row.target).adds_as == info(target).adds_as && row.what == what;
+    return info(row.target).adds_as == info(target).adds_as && row.choice == choice;
   });
 }
 

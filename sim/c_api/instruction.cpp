@@ -163,7 +163,7 @@ bitmma_status bitmma_choice_print(const bitmma_instruction* instruction, const c
            .seen = std::to_string(index),
            .expected = choices.empty() ? "none: every point is settled" : fmt::format("0..{}", choices.size() - 1)});
     }
-    write_text(choices[index].what, text, size, length);
+    write_text(print(choices[index]), text, size, length);
   });
 }
 

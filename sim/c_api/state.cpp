@@ -21,9 +21,10 @@ Field field_named(const char* name) {
   const std::string_view text = text_given(name, "field");
   const auto row = std::ranges::find(state_fields, text, &FieldInfo::name);
   if (row != state_fields.end()) return row->id;
-  std::string names;
-  for (const FieldInfo& one : state_fields) names += (names.empty() ? "" : ", ") + std::string(one.name);
-  throw Error({.field = "field", .seen = std::string(text), .expected = names});
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "field",
+               .seen = std::string(text),
+               .legal = names_in(state_fields)});
 }
 
 /// The buffer of this name, before or after an instruction. Throws Error when the state has none.

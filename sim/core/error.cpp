@@ -5,8 +5,16 @@
 namespace bitmma {
 namespace {
 
-/// What a message shows of one value: nobody reads more, and a header of 100 MB may hold it.
+/// Longer values are truncated in messages: the header of a file may hold 100 MB.
 constexpr size_t most_bytes = 8000;
+
+consteval bool codes_are_in_enum_order() {
+  for (size_t i = 0; i < violation_codes.size(); ++i) {
+    if (static_cast<size_t>(violation_codes[i].id) != i) return false;
+  }
+  return true;
+}
+static_assert(codes_are_in_enum_order());
 
 /// Values come from files and command lines, messages go to terminals and into JSON.
 void make_harmless(Violation& violation) {
@@ -18,12 +26,19 @@ void make_harmless(Violation& violation) {
 
 }  // namespace
 
+std::string alternatives(const std::vector<std::string>& values) {
+  std::string text;
+  for (size_t i = 0; i < values.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 < values.size() ? ", " : " or ") + values[i];
+  }
+  return text;
+}
+
 std::string print(const Violation& violation) {
   std::string text = violation.field;
   if (!violation.seen.empty()) text += " = " + violation.seen;
-  if (!violation.expected.empty()) {
-    text += (violation.severity == Severity::error ? ": legal is " : ": expected ") + violation.expected;
-  }
+  const std::string expected = violation.expected.empty() ? alternatives(violation.legal) : violation.expected;
+  if (!expected.empty()) text += (violation.severity == Severity::error ? ": legal is " : ": expected ") + expected;
   if (!violation.fix.empty()) text += "; " + violation.fix;
   if (!violation.source.empty()) text += " [" + violation.source + "]";
   return printable(text);

@@ -14,9 +14,8 @@ std::optional<Target> target_named(std::string_view name) {
 
 Target parse_target(std::string_view name) {
   if (const std::optional<Target> target = target_named(name)) return *target;
-  std::string names;
-  for (const TargetInfo& row : targets) names += (names.empty() ? "" : ", ") + std::string(row.name);
-  throw Error({.field = "target", .seen = shortened(name), .expected = names});
+  throw Error(
+      {.code = ViolationCode::unknown_name, .field = "target", .seen = shortened(name), .legal = names_in(targets)});
 }
 
 std::string print(const TargetSet& set) {

@@ -373,7 +373,8 @@ std::vector<Violation> warnings(const InstructionDescriptor& descriptor) {
                      .source = source});
   }
   if (descriptor.max_shift_code != 0) {
-    found.push_back({.field = "max_shift",
+    found.push_back({.code = ViolationCode::shift_without_ws,
+                     .field = "max_shift",
                      .seen = std::to_string(descriptor.max_shift_code),
                      .expected = "0 unless the instruction is .ws",
                      .source = source});

@@ -159,13 +159,15 @@ uint64_t encode(const SmemDescriptor& descriptor) {
     const int64_t unit = in_bytes ? 16 : 1;
     const auto largest = static_cast<int64_t>(field->bits.largest()) * unit;
     if (value < 0 || value > largest || value % unit != 0) {
+      const bool is_beyond = in_bytes && value > largest && value % unit == 0;
       violations.push_back(
-          {.field = std::string(binding.name),
+          {.code = is_beyond ? ViolationCode::address_beyond_field : ViolationCode::illegal_value,
+           .field = std::string(binding.name),
            .seen = std::to_string(value),
            .expected =
                in_bytes ? fmt::format("a multiple of 16 bytes in 0..{}", largest) : fmt::format("0..{}", largest),
            .fix = in_bytes
-                      ? "give bytes, not the encoded value; the field stores bytes >> 4, so 8 or 100 cannot be said"
+                      ? "give bytes, not the encoded value; the field stores bytes >> 4, so 8 or 100 have no encoding"
                       : "",
            .source = std::string(section(descriptor.target))});
       continue;
@@ -176,7 +178,7 @@ uint64_t encode(const SmemDescriptor& descriptor) {
   if (code < 0) {
     violations.push_back({.field = "swizzle",
                           .seen = std::string(info(descriptor.swizzle).name),
-                          .expected = "none, 32, 64 or 128",
+                          .legal = {"none", "32", "64", "128"},
                           .fix = "128-atom32 exists on sm_100a only",
                           .source = std::string(section(descriptor.target))});
   }

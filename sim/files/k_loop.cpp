@@ -233,7 +233,8 @@ int64_t k_loop_steps(const VectorFile& vectors) {
 TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDefaults& defaults) {
   const std::optional<Instruction> named = named_instruction(file, defaults);
   if (!named)
-    throw Error({.field = fmt::format("{}: __metadata__ instruction", file.path),
+    throw Error({.code = ViolationCode::missing_instruction,
+                 .field = fmt::format("{}: __metadata__ instruction", file.path),
                  .seen = "(missing)",
                  .expected = "a PTX mnemonic"});
   const Instruction& instruction = *named;

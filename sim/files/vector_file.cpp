@@ -86,7 +86,12 @@ class Checker {
   explicit Checker(std::string path) : path_(std::move(path)) {}
 
   void refuse(std::string_view field, std::string seen, std::string expected, std::string fix = {}) {
-    violations_.push_back({.field = named(field),
+    refuse(ViolationCode::illegal_value, field, std::move(seen), std::move(expected), std::move(fix));
+  }
+  void refuse(ViolationCode code, std::string_view field, std::string seen, std::string expected,
+              std::string fix = {}) {
+    violations_.push_back({.code = code,
+                           .field = named(field),
                            .seen = std::move(seen),
                            .expected = std::move(expected),
                            .fix = std::move(fix),
@@ -209,7 +214,8 @@ void read_instruction(VectorFile& vectors, const VectorFileDefaults& defaults, C
   }
   const std::string* mnemonic = file.find_metadata("instruction");
   if (!mnemonic && defaults.instruction.empty()) {
-    check.refuse("__metadata__ instruction", "(missing)", "a PTX mnemonic", "save the key, or give the instruction");
+    check.refuse(ViolationCode::missing_instruction, "__metadata__ instruction", "(missing)", "a PTX mnemonic",
+                 "save the key, or give the instruction");
   }
   check.stop_if_refused();
   try {
@@ -221,7 +227,8 @@ void read_instruction(VectorFile& vectors, const VectorFileDefaults& defaults, C
   if (mnemonic && !defaults.instruction.empty()) {
     const Instruction asked = parse_instruction(defaults.instruction);
     if (print(asked) != print(vectors.instruction)) {
-      check.refuse("__metadata__ instruction", *mnemonic, print(asked), "another instruction was asked for");
+      check.refuse(ViolationCode::other_instruction, "__metadata__ instruction", *mnemonic, print(asked),
+                   "another instruction was asked for");
       check.stop_if_refused();
     }
   }
@@ -270,7 +277,8 @@ void read_target(VectorFile& vectors, const std::vector<Instruction>& instructio
   if (!target) {
     check.refuse("__metadata__ target", *name, "a PTX target, such as sm_90a");
   } else if (defaults.target && *defaults.target != *target) {
-    check.refuse("__metadata__ target", *name, std::string(print(*defaults.target)), "another target was asked for");
+    check.refuse(ViolationCode::other_target, "__metadata__ target", *name, std::string(print(*defaults.target)),
+                 "another target was asked for");
   } else {
     vectors.target = *target;
   }
@@ -572,9 +580,8 @@ class DescriptorFromMatrices {
     if (own.size() == 1 || raw.size() == 1) {
       type = own.size() == 1 ? own.front() : raw.front();
     } else {
-      check_.refuse(fmt::format("tensor {} dtype", name), tensor->dtype,
-                    raw.empty() ? fmt::format("the dtype of one of {}", names(legal)) : names(legal),
-                    fmt::format("say which: the metadata key {}, or its flag", key));
+      check_.refuse(ViolationCode::missing_type, fmt::format("__metadata__ {}", key), "(missing)", names(legal),
+                    fmt::format("the dtype {} of tensor {} does not tell", tensor->dtype, name));
     }
   }
 

@@ -245,9 +245,10 @@ std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& input
                                   const CatalogueOptions& options) {
   const auto found = std::ranges::find(catalogue(), name, &CataloguePlan::name);
   if (found == catalogue().end()) {
-    std::string names;
-    for (const CataloguePlan& row : catalogue()) names += (names.empty() ? "" : ", ") + row.name;
-    throw Error({.field = "plan", .seen = shortened(name), .expected = names});
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "plan",
+                 .seen = shortened(name),
+                 .legal = names_in(catalogue())});
   }
   return plans_of(found->name, Json::parse(found->fields), {{"plan", found->evidence}},
                   options.target.value_or(found->target), inputs, output, options);
@@ -284,7 +285,8 @@ std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs&
     if (added.empty()) evidence["chain"] = row.evidence;
   }
   if (!known) {
-    throw Error({.field = "kernel",
+    throw Error({.code = ViolationCode::unknown_kernel,
+                 .field = "kernel",
                  .seen = shortened(text),
                  .expected =
                      "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels that a pattern of docs/products.md "

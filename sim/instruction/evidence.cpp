@@ -25,12 +25,12 @@ static_assert(levels_are_in_enum_order());
 std::vector<Choice> choices_in(const Instruction& instruction, Target target, const State* state) {
   std::vector<Choice> choices =
       family::dispatch([&](const auto& one) { return family::choices(one, target, state); }, instruction);
-  std::erase_if(choices, [&](const Choice& one) { return is_surveyed_choice(one.what, target); });
+  std::erase_if(choices, [&](Choice one) { return is_surveyed_choice(one, target); });
   return choices;
 }
 
 bool has_arithmetic_choice(const Instruction& instruction, Target target) {
-  return std::ranges::any_of(choices_of(instruction, target), &Choice::is_arithmetic);
+  return std::ranges::any_of(choices_of(instruction, target), is_arithmetic);
 }
 
 bool speaks_of(const EvidenceRow& row, const Instruction& instruction, Target target) {

@@ -34,7 +34,7 @@ void require_legal(const LdMatrix& move) {
   if (move.count == 1 || move.count == 2 || move.count == 4) return;
   throw Error({.field = ".num",
                .seen = fmt::format("x{}", move.count),
-               .expected = "x1, x2 or x4",
+               .legal = {"x1", "x2", "x4"},
                .fix = "",
                .source = "PTX ISA 9.7.14.5.15"});
 }

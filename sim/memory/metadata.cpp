@@ -54,7 +54,7 @@ RegisterPlace field_place_of(const MetadataLayout& layout, int row, int stored, 
 
 MetadataLayout metadata_layout(int container_bits, int stored_k) {
   if (container_bits != 4 && container_bits != 8 && container_bits != 16 && container_bits != 32)
-    throw Error({.field = "container bits", .seen = std::to_string(container_bits), .expected = "4, 8, 16 or 32"});
+    throw Error({.field = "container bits", .seen = std::to_string(container_bits), .legal = {"4", "8", "16", "32"}});
   MetadataLayout layout{.pattern = sparse_pattern(container_bits),
                         .stored_k = stored_k,
                         .field_bits = container_bits == 32 ? 4 : 2,

@@ -49,7 +49,7 @@ void require_indices(std::initializer_list<int> indices) {
 
 void require_container(int element_bits) {
   if (element_bits >= 1 && element_bits <= 32) return;
-  throw Error({.field = "element bits", .seen = std::to_string(element_bits), .expected = "4, 8, 16 or 32"});
+  throw Error({.field = "element bits", .seen = std::to_string(element_bits), .legal = {"4", "8", "16", "32"}});
 }
 
 const LdStInfo& require_known(LdStShape shape) {

@@ -88,19 +88,20 @@ TEST_CASE("a survey asks about every rule, question and move that a target has, 
 }
 
 TEST_CASE("every choice about places has a question, and every question can tell its answers apart") {
-  std::set<std::string_view> choices, names;
+  std::set<Choice> choices;
+  std::set<std::string_view> names;
   for (const survey::Question& question : survey::questions()) {
     CHECK(names.insert(question.name).second);
-    choices.insert(question.choice);
+    if (question.choice) choices.insert(*question.choice);
     for (const Target target : surveyed_targets) {
       if (!question.targets.contains(target)) continue;
       SurveyUnit unit = unit_named(target, "question: " + std::string(question.name));
-      if (!question.choice.empty()) {
+      if (question.choice) {
         RandomStream random(1, 2);
         const survey::Asked one = question.ask(question, target, random);
         const std::vector<Choice> shown = choices_of(one.instruction, target, one.before);
-        INFO(question.name << " on " << print(target) << " is about: " << question.choice);
-        CHECK(std::ranges::find(shown, question.choice, &Choice::what) != shown.end());
+        INFO(question.name << " on " << print(target) << " is about: " << print(*question.choice));
+        CHECK(std::ranges::find(shown, *question.choice) != shown.end());
       }
       // A device that does what an answer says is found to do just that.
       for (const survey::Answer& answer : question.answers) {
@@ -136,10 +137,9 @@ TEST_CASE("every choice about places has a question, and every question can tell
       if (!form.targets.contains(target)) continue;
       for (const Instruction& one : instructions_of(form)) {
         if (!violations_of(one, target).empty()) continue;
-        for (const Choice& choice : choices_of(one, target)) {
-          INFO(print(one) << ": " << choice.what);
-          CHECK((choice.is_arithmetic || choices.contains(choice.what) ||
-                 choice.what == "the words of NaN as on an H100"));
+        for (const Choice choice : choices_of(one, target)) {
+          INFO(print(one) << ": " << print(choice));
+          CHECK((is_arithmetic(choice) || choices.contains(choice) || choice == Choice::f64_nan_words));
         }
       }
     }
@@ -794,10 +794,9 @@ TEST_CASE("what a survey confirms becomes a patch of the table of surveyed rows,
     finding.unit = unit.name, finding.ask = unit.ask, finding.verdict = SurveyVerdict::confirmed;
     finding.outputs = 100, finding.searched = unit.ask == SurveyAsk::rule;
     if (is_mma(unit.instruction)) finding.row = model_for(unit.instruction, unit.target);
-    if (unit.name == "question: lanes of tcgen05.shift")
-      finding.choice = "only the 32 lanes of the address move, down by one, the last stays";
+    if (unit.name == "question: lanes of tcgen05.shift") finding.choice = Choice::shift_lanes;
     if (unit.name == "question: undefined metadata, tcgen05.mma.sp")
-      finding.choice = "undefined metadata of tcgen05 selects as on an H200";
+      finding.choice = Choice::undefined_metadata_tcgen05;
   }
   const Surveyed all = confirmed_by(report, findings);
   CHECK(all.choices.size() == 2);

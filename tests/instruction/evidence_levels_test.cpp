@@ -143,7 +143,7 @@ TEST_CASE("the level of every instruction on every target follows from the words
       const auto word = words.find(key);
       const auto statement = stated.find(key);
       const bool is_plain = mma.cta_group == 1 && !mma.weight_stationary;
-      const bool is_chosen = std::ranges::any_of(choices_of(instruction, target.id), &Choice::is_arithmetic);
+      const bool is_chosen = std::ranges::any_of(choices_of(instruction, target.id), is_arithmetic);
       Evidence expected = Evidence::model_choice;
       if (target.chip == Target::sm_90) expected = Evidence::measured;
       else if (is_chosen || !is_plain) expected = Evidence::model_choice;

@@ -13,9 +13,8 @@ using namespace bitmma;
 
 namespace {
 
-bool has(const std::vector<Choice>& choices, std::string_view words) {
-  return std::ranges::any_of(choices,
-                             [&](const Choice& one) { return one.what.find(words) != std::string_view::npos; });
+bool has(const std::vector<Choice>& choices, Choice choice) {
+  return std::ranges::find(choices, choice) != choices.end();
 }
 
 }  // namespace
@@ -37,7 +36,7 @@ TEST_CASE("evidence of tcgen05 speaks of the B200 and cta_group::1 alone, and of
     else REQUIRE(evidence != Evidence::model_choice);
     if (targets_of(instruction).contains(Target::sm_103a))
       REQUIRE(evidence_of(instruction, Target::sm_103a) == Evidence::model_choice);
-    REQUIRE(has(choices_of(instruction, target), "sparse tcgen05 sums") == instruction.sparse);
+    REQUIRE(has(choices_of(instruction, target), Choice::sparse_as_dense_tcgen05) == instruction.sparse);
   }
   CHECK(evidence_of(Tcgen05Mma{.scale_input_d = 1}, Target::sm_100a) == Evidence::model_choice);
 }
@@ -98,7 +97,7 @@ TEST_CASE("the evidence of mma.sync is its own on every target and in every form
 TEST_CASE("an arithmetic choice makes the evidence a choice, and a choice of places does not") {
   const Instruction f16 = Tcgen05Mma{.weight_stationary = true};
   REQUIRE_FALSE(choices_of(f16, Target::sm_100a).empty());
-  CHECK(std::ranges::none_of(choices_of(f16, Target::sm_100a), &Choice::is_arithmetic));
+  CHECK(std::ranges::none_of(choices_of(f16, Target::sm_100a), is_arithmetic));
   const Instruction bf16 = Tcgen05Mma{.a = Format::bf16, .b = Format::bf16};
   CHECK(evidence_of(bf16, Target::sm_100a) == Evidence::published_words);
   CHECK(evidence_of(Tcgen05Mma{.a = Format::bf16, .b = Format::bf16, .sparse = true}, Target::sm_100a) ==
@@ -113,20 +112,21 @@ TEST_CASE("what a state shows adds to the choices: a base offset on Blackwell") 
   state.set(Field::b_desc, state.number(Field::b_desc) | uint64_t{1} << 49);
   const std::vector<Choice> after = choices_of(instruction, Target::sm_100a, state);
   REQUIRE(after.size() == before.size() + 1);
-  CHECK(has(after, "base offset"));
+  CHECK(has(after, Choice::base_offset));
 }
 
 TEST_CASE("moves whose words nobody has published say so, and the others do not") {
   const auto choices = [](const TmemMove& move) { return choices_of(move, Target::sm_100a); };
-  CHECK(has(choices({.kind = MoveKind::shift}), "32 lanes"));
-  CHECK(has(choices({.kind = MoveKind::st, .ldst = {.pack_16b = true}}), ".unpack::16b"));
-  CHECK(has(choices({.kind = MoveKind::cp, .source_format = CpSourceFormat::b4x16_p64}), "bits 5:2"));
+  CHECK(has(choices({.kind = MoveKind::shift}), Choice::shift_lanes));
+  CHECK(has(choices({.kind = MoveKind::st, .ldst = {.pack_16b = true}}), Choice::unpack_upper_halves));
+  CHECK(has(choices({.kind = MoveKind::cp, .source_format = CpSourceFormat::b4x16_p64}), Choice::fp4_codes_of_cp));
   const auto red = [](const LoadReduction& reduction) {
     return choices_of(TmemMove{.kind = MoveKind::ld_red, .reduction = reduction}, Target::sm_103a);
   };
-  CHECK((has(red({}), "ignores NaN") && has(red({}), "-0 as less than +0")));
-  CHECK((has(red({.absolute = true}), "absolute value") && !has(red({.absolute = true}), "-0")));
-  CHECK_FALSE(has(red({.propagate_nan = true}), "NaN"));
+  CHECK((has(red({}), Choice::redval_ignores_nan) && has(red({}), Choice::redval_negative_zero)));
+  CHECK((has(red({.absolute = true}), Choice::redval_absolute) &&
+         !has(red({.absolute = true}), Choice::redval_negative_zero)));
+  CHECK_FALSE(has(red({.propagate_nan = true}), Choice::redval_ignores_nan));
   CHECK((red({.type = Format::s32}).empty() && red({.type = Format::u32}).empty()));
   CHECK(evidence_of(TmemMove{.kind = MoveKind::ld_red}, Target::sm_103a) == Evidence::model_choice);
   CHECK(choices({}).empty());
@@ -137,8 +137,8 @@ TEST_CASE("moves whose words nobody has published say so, and the others do not"
 
 TEST_CASE("every choice of an instruction is said once") {
   for (const Instruction& instruction : all_instructions()) {
-    std::set<std::string_view> said;
-    for (const Choice& choice : choices_of(instruction, default_target(instruction)))
-      REQUIRE(said.insert(choice.what).second);
+    std::set<Choice> said;
+    for (const Choice choice : choices_of(instruction, default_target(instruction)))
+      REQUIRE(said.insert(choice).second);
   }
 }

@@ -241,31 +241,6 @@ const CLI::App& parsed_command(const CLI::App& app) {
   return parsed.empty() ? app : parsed_command(*parsed.back());
 }
 
-/// The names of a list, "a, b or c", and words with a dot before them. What consists of several words is prose, whose
-/// words nobody means.
-std::vector<std::string> listed_words(std::string_view text) {
-  std::vector<std::string> words;
-  std::vector<std::string> item;
-  const auto close = [&] {
-    for (const std::string& word : item) {
-      if (item.size() == 1 || word.starts_with('.')) words.push_back(word);
-    }
-    item.clear();
-  };
-  std::string word;
-  for (const char c : std::string(text) + ",") {
-    if (c != ' ' && c != ',' && c != ';') {
-      word += c;
-      continue;
-    }
-    const bool is_joint = word == "or" || word == "and";
-    if (!word.empty() && !is_joint) item.push_back(word);
-    if (is_joint || c != ' ') close();
-    word.clear();
-  }
-  return words;
-}
-
 /// `word` stands in front of what was seen, and what follows it is wrong: "k-major" of "k-major:256".
 bool is_right_begin(const std::string& word, const std::string& seen) {
   const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
@@ -273,12 +248,14 @@ bool is_right_begin(const std::string& word, const std::string& seen) {
          (!is_plain(word.back()) || (seen.size() > word.size() && !is_plain(seen[word.size()])));
 }
 
-/// "a, b or c" of "a,b,c".
-std::string alternatives(std::string text) {
-  const size_t last = text.rfind(',');
-  if (last != std::string::npos) text.replace(last, 1, " or ");
-  for (size_t at = text.find(','); at != std::string::npos; at = text.find(',', at + 2)) text.replace(at, 1, ", ");
-  return text;
+/// The words of "a,b,c".
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> words{""};
+  for (const char c : text) {
+    if (c == ',') words.emplace_back();
+    else words.back() += c;
+  }
+  return words;
 }
 
 /// "0.001" of "0.001000".
@@ -328,7 +305,7 @@ std::string print_parse_error(const CLI::App& app, const CLI::ParseError& error)
       too_often(R"(^(\S+): At Most 1 required but received (\d+)$)");
   if (text.size() < 1000) {  // longer ones hold somebody's argument, and the regular expressions recurse
     if (std::regex_match(text, part, not_in)) {
-      return print(with_suggestion({.field = part[1], .seen = part[2], .expected = alternatives(part[3])}));
+      return print(with_suggestion({.field = part[1], .seen = part[2], .legal = split(part[3])}));
     }
     if (std::regex_match(text, part, range)) {
       return print(Violation{.field = part[1],
@@ -347,14 +324,13 @@ std::string print_parse_error(const CLI::App& app, const CLI::ParseError& error)
 Violation with_suggestion(Violation violation) {
   const bool is_word = violation.seen.find_first_of(" (,") == std::string::npos && !is_number(violation.seen);
   if (!is_word || violation.fix.find("did you mean") != std::string::npos) return violation;
-  const std::vector<std::string> words = listed_words(violation.expected);
-  if (std::ranges::find(words, violation.seen) != words.end()) return violation;
+  if (std::ranges::find(violation.legal, violation.seen) != violation.legal.end()) return violation;
   std::vector<std::string> candidates;
-  for (const std::string& word : words) {
+  for (const std::string& word : violation.legal) {
     if (!is_right_begin(word, violation.seen)) candidates.push_back(word);
   }
   const std::string meant = nearest(violation.seen, candidates);
-  if (meant.empty() || words.size() < 2) return violation;
+  if (meant.empty()) return violation;
   violation.fix = fmt::format("did you mean {}?{}{}", meant, violation.fix.empty() ? "" : " ", violation.fix);
   return violation;
 }

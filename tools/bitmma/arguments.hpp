@@ -23,7 +23,7 @@ void require_known_arguments(const CLI::App& app, std::span<const std::string> a
 /// What CLI11 refuses, in the words of every other message, and the usage of the command where something is missing.
 std::string print_parse_error(const CLI::App& app, const CLI::ParseError& error);
 
-/// The violation with "did you mean ...?" where its `expected` names what was probably meant.
+/// The violation with "did you mean ...?" where one of its `legal` values was probably meant.
 Violation with_suggestion(Violation violation);
 
 }  // namespace bitmma::cli

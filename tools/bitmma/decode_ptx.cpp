@@ -112,7 +112,7 @@ class Describer {
     const std::string what = what_moves(one);
     const std::vector<Choice> choices = bitmma::choices_of(one, target_);
     Description said{.json = {{"moves", what}, {"choices", to_json(choices)}}, .text = what + "\n"};
-    for (const Choice& choice : choices) said.text += fmt::format("chosen: {}\n", choice.what);
+    for (const Choice choice : choices) said.text += fmt::format("chosen: {}\n", print(choice));
     return said;
   }
 

@@ -15,7 +15,10 @@ namespace {
 
 Swizzle require_swizzle(const std::string& name) {
   if (const auto swizzle = swizzle_named(name)) return *swizzle;
-  throw Error({.field = "--swizzle", .seen = name, .expected = "none, 32, 64, 128 or 128-atom32"});
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "--swizzle",
+               .seen = name,
+               .legal = {"none", "32", "64", "128", "128-atom32"}});
 }
 
 /// Prints a word or mnemonic: as a line, or as JSON under `key`, with the warnings; as text these go beside it.
@@ -59,11 +62,7 @@ uint64_t encoded(const SmemDescriptor& descriptor) {
   } catch (const Error& error) {
     std::vector<Violation> violations = error.violations();
     for (Violation& violation : violations) {
-      constexpr int64_t end = 0x40000;
-      const auto word = read_word(violation.seen);
-      const bool is_stride_or_start = violation.field.ends_with("address") || violation.field.ends_with("offset");
-      if (!word || word->is_negative || !is_stride_or_start || violation.field == "base_offset") continue;
-      if (word->value >= end && word->value % 16 == 0)
+      if (violation.code == ViolationCode::address_beyond_field)
         violation.fix = "--mask-address takes (x & 0x3FFFF) >> 4 of real addresses, as PTX's formula does";
     }
     throw Error(std::move(violations));
@@ -76,7 +75,7 @@ void encode_descriptor(Context& context, const DescriptorFlags& flags) {
       !flags.has("--base-offset") && !flags.absolute) {
     throw Error({.field = "encode descriptor",
                  .seen = "no field",
-                 .expected = "--start, --lbo, --sbo, --swizzle or --base-offset",
+                 .legal = {"--start", "--lbo", "--sbo", "--swizzle", "--base-offset"},
                  .fix = "bitmma encode descriptor --help shows examples"});
   }
   std::vector<Violation> found;
@@ -222,8 +221,9 @@ void encode_mnemonic(Context& context, const MnemonicFlags& flags) {
       *format = *found;
       continue;
     }
-    violations.push_back(
-        {.field = name, .seen = *text, .expected = "f16, bf16, tf32, f32, e4m3, e5m2, s8, u8, b1 or s32"});
+    violations.push_back({.field = name,
+                          .seen = *text,
+                          .legal = {"f16", "bf16", "tf32", "f32", "e4m3", "e5m2", "s8", "u8", "b1", "s32"}});
   }
   if (!violations.empty()) throw Error(std::move(violations));
   const Instruction instruction =

@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <ranges>
 #include <system_error>
 
 #include "bitmma/arithmetic/cpu_target.hpp"
@@ -16,19 +17,7 @@
 #include "numbers.hpp"
 
 namespace bitmma::cli {
-namespace {
-
-/// "sm_90a, sm_100a, ...": those for which `has` is true.
-template <typename Has>
-std::string target_names(const Has& has) {
-  std::string names;
-  for (const TargetInfo& row : targets) {
-    if (has(row)) names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
-  }
-  return names;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void TargetFlag::add(CLI::App& command, const std::string& meaning, bool and_arch) {
   flags = and_arch ? "--target, --arch" : "--target";
@@ -38,7 +27,7 @@ void TargetFlag::add(CLI::App& command, const std::string& meaning, bool and_arc
 std::optional<Target> TargetFlag::asked() const {
   if (name.empty()) return std::nullopt;
   if (const std::optional<Target> target = target_named(name)) return target;
-  throw Error({.field = flags, .seen = name, .expected = target_names([](const TargetInfo&) { return true; })});
+  throw Error({.code = ViolationCode::unknown_name, .field = flags, .seen = name, .legal = names_in(targets)});
 }
 
 Target TargetFlag::of(const Instruction& instruction) const {
@@ -52,7 +41,7 @@ Target TargetFlag::of_smem_descriptor() const {
   if (has_descriptors(info(target))) return target;
   throw Error({.field = flags,
                .seen = name,
-               .expected = target_names(has_descriptors),
+               .legal = names_in(targets | std::views::filter(has_descriptors)),
                .fix = "the others have no descriptors of shared memory"});
 }
 
@@ -95,19 +84,21 @@ Error FileFlags::in_flags(const Error& error) const {
   const std::optional<Target> asked = target.asked();
   std::vector<Violation> violations = error.violations();
   for (Violation& violation : violations) {
-    if (violation.field.ends_with("__metadata__ instruction") && violation.seen == "(missing)") {
-      violation.fix = "save the key, or give --instruction";
-    }
-    for (const auto& [key, flag] : {std::pair("a_type", "--a"), std::pair("b_type", "--b"), std::pair("d_type", "--d"),
-                                    std::pair("sf_type", "--scale-type")}) {
-      if (violation.fix.ends_with(fmt::format("{}, or its flag", key)))
-        violation.fix = fmt::format("say which: {}, or the metadata key {}", flag, key);
-    }
-    if (violation.fix == "another instruction was asked for") {
-      violation.fix = "--instruction asks for another instruction than the file is of";
-    }
-    if (violation.field.ends_with("__metadata__ target") && asked && violation.expected == print(*asked)) {
-      violation.fix = fmt::format("--target {} asks for another target than the file is of", print(*asked));
+    switch (violation.code) {
+      case ViolationCode::missing_instruction: violation.fix = "save the key, or give --instruction"; break;
+      case ViolationCode::missing_type:
+        for (const auto& [key, flag] : {std::pair("a_type", "--a"), std::pair("b_type", "--b"),
+                                        std::pair("d_type", "--d"), std::pair("sf_type", "--scale-type")}) {
+          if (violation.field.ends_with(key)) violation.fix += fmt::format(": save the key, or give {}", flag);
+        }
+        break;
+      case ViolationCode::other_instruction:
+        violation.fix = "--instruction asks for another instruction than the file is of";
+        break;
+      case ViolationCode::other_target:
+        violation.fix = fmt::format("--target {} asks for another target than the file is of", print(*asked));
+        break;
+      default: break;
     }
   }
   return Error(std::move(violations));
@@ -180,9 +171,8 @@ void add_threads(CLI::App& command, int& threads) {
 
 Format require_format(std::string_view flag, const std::string& name) {
   if (const auto format = format_named(name)) return *format;
-  std::string names;
-  for (const FormatInfo& row : formats) names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
-  throw Error({.field = std::string(flag), .seen = name, .expected = names});
+  throw Error(
+      {.code = ViolationCode::unknown_name, .field = std::string(flag), .seen = name, .legal = names_in(formats)});
 }
 
 Format require_scale_type(const std::string& name, MmaKind kind) {
@@ -192,7 +182,7 @@ Format require_scale_type(const std::string& name, MmaKind kind) {
                  .expected = fmt::format("absent: kind::{} has no scales", info(kind).name)});
   }
   if (name == "ue8m0" || name == "ue4m3" || name == "ue5m3") return require_format("--scale-type", name);
-  throw Error({.field = "--scale-type", .seen = shortened(name), .expected = "ue8m0, ue4m3 or ue5m3"});
+  throw Error({.field = "--scale-type", .seen = shortened(name), .legal = {"ue8m0", "ue4m3", "ue5m3"}});
 }
 
 MmaKind require_kind(const std::string& name) {
@@ -253,7 +243,7 @@ void require_array_name(const TensorFile& file) {
     if (std::ranges::find(logical_tensor_names, array.name) != logical_tensor_names.end()) continue;
     throw Error({.field = file.path,
                  .seen = fmt::format("an array called {}", array.name),
-                 .expected = "a.npy, b.npy, c.npy, d.npy, sfa.npy or sfb.npy",
+                 .legal = {"a.npy", "b.npy", "c.npy", "d.npy", "sfa.npy", "sfb.npy"},
                  .fix = "the name of the file is the name of the array"});
   }
 }

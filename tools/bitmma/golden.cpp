@@ -171,9 +171,8 @@ void require_layouts(const Instruction& instruction, const Placement& placement)
 
 Distribution require_distribution(const std::string& name) {
   if (const auto found = distribution_named(name)) return *found;
-  std::vector<std::string_view> names;
-  for (const DistributionInfo& row : distributions) names.push_back(row.name);
-  throw Error({.field = "--distribution", .seen = name, .expected = fmt::format("{}", fmt::join(names, ", "))});
+  throw Error(
+      {.code = ViolationCode::unknown_name, .field = "--distribution", .seen = name, .legal = names_in(distributions)});
 }
 
 uint64_t require_mask(const Instruction& instruction, const std::string& text) {

@@ -233,7 +233,9 @@ void Query::add(CLI::App& command) {
 CuteLayout require_cute(const std::string& text, std::optional<int> element_bits, const CuteSymbols& symbols) {
   const int bits = element_bits.value_or(16);
   if (bits < 1 || bits > 128 || (bits & (bits - 1)) != 0) {
-    throw Error({.field = "--element-bits", .seen = std::to_string(bits), .expected = "1, 2, 4, 8, 16, 32, 64 or 128"});
+    throw Error({.field = "--element-bits",
+                 .seen = std::to_string(bits),
+                 .legal = {"1", "2", "4", "8", "16", "32", "64", "128"}});
   }
   CuteLayout cute = parse_cute(text, bits, symbols);
   if (element_bits && cute.element_bits != bits) {

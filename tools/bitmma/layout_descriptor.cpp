@@ -41,10 +41,12 @@ CuteLayout described_layout(const TileFlags& flags) {
   const std::optional<Swizzle> mode = swizzle_named(*flags.swizzle);
   std::vector<Violation> violations;
   if (!mode)
-    violations.push_back({.field = "--swizzle", .seen = *flags.swizzle, .expected = "none, 32, 64, 128 or 128-atom32"});
-  if (bits < 1 || bits > 128 || !std::has_single_bit(static_cast<unsigned>(bits)))
     violations.push_back(
-        {.field = "--element-bits", .seen = std::to_string(bits), .expected = "1, 2, 4, 8, 16, 32, 64 or 128"});
+        {.field = "--swizzle", .seen = *flags.swizzle, .legal = {"none", "32", "64", "128", "128-atom32"}});
+  if (bits < 1 || bits > 128 || !std::has_single_bit(static_cast<unsigned>(bits)))
+    violations.push_back({.field = "--element-bits",
+                          .seen = std::to_string(bits),
+                          .legal = {"1", "2", "4", "8", "16", "32", "64", "128"}});
   for (const auto& [name, value, most] :
        {std::tuple("--rows", *flags.rows, int64_t{65536}), std::tuple("--cols", *flags.cols, int64_t{65536}),
         std::tuple("--stages", flags.stages.value_or(1), int64_t{1024}),

@@ -112,7 +112,7 @@ class MapOfOperand {
   FragmentMap operator()(const Other& one) const {
     throw Error({.field = "--instruction",
                  .seen = print(Instruction(one)),
-                 .expected = "wgmma.mma_async or mma.sync",
+                 .legal = {"wgmma.mma_async", "mma.sync"},
                  .fix = "tcgen05.mma keeps D in Tensor Memory: layout tmem, layout ldst"});
   }
 

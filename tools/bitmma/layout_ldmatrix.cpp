@@ -43,7 +43,7 @@ LdMatrix parse_ldmatrix(std::string_view text) {
   const std::string name(text.substr(0, name_end));
   std::vector<Violation> violations;
   if (name != "ldmatrix" && name != "stmatrix")
-    violations.push_back({.field = "--instruction", .seen = name, .expected = "ldmatrix or stmatrix"});
+    violations.push_back({.field = "--instruction", .seen = name, .legal = {"ldmatrix", "stmatrix"}});
   std::array<std::string_view, ldmatrix_qualifiers.size()> written;
   for (std::string_view left = text.substr(name_end); !left.empty();) {
     const std::string_view word = left.substr(1, left.find('.', 1) - 1);

@@ -31,7 +31,8 @@ struct LdStEntry {
 LdSt require_move(const LdStFlags& flags) {
   const auto row = std::ranges::find(ldst_shapes, flags.shape, &LdStInfo::name);
   if (row == ldst_shapes.end()) {
-    throw Error({.field = "--shape", .seen = flags.shape, .expected = "32x32b, 16x64b, 16x128b, 16x256b or 16x32bx2"});
+    throw Error(
+        {.field = "--shape", .seen = flags.shape, .legal = {"32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"}});
   }
   LdSt move = flags.move;
   move.shape = row->id;

@@ -30,8 +30,9 @@ SmemMatrix require_matrix(const SmemFlags& flags) {
   const bool power =
       flags.element_bits >= 1 && flags.element_bits <= 32 && (flags.element_bits & (flags.element_bits - 1)) == 0;
   if (!power) {
-    violations.push_back(
-        {.field = "--element-bits", .seen = std::to_string(flags.element_bits), .expected = "1, 2, 4, 8, 16 or 32"});
+    violations.push_back({.field = "--element-bits",
+                          .seen = std::to_string(flags.element_bits),
+                          .legal = {"1", "2", "4", "8", "16", "32"}});
   }
   for (const auto& [name, value] : {std::pair("--rows", flags.rows), std::pair("--cols", flags.cols)}) {
     if (value >= 1 && value <= 4096) continue;
@@ -112,7 +113,7 @@ void show_atom(Context& context, const SmemFlags& flags) {
   const std::optional<Swizzle> mode = swizzle_named(*flags.atom);
   std::vector<Violation> violations;
   if (!mode)
-    violations.push_back({.field = "--atom", .seen = *flags.atom, .expected = "none, 32, 64, 128 or 128-atom32"});
+    violations.push_back({.field = "--atom", .seen = *flags.atom, .legal = {"none", "32", "64", "128", "128-atom32"}});
   if (!flags.descriptor.empty())
     violations.push_back({.field = "--atom", .seen = "beside --descriptor", .expected = "one of them"});
   if (const auto target = flags.target.asked(); target && mode == Swizzle::b128_atom32) {

@@ -106,7 +106,7 @@ const std::string meaning_of_rule =
 
 Json to_json(const std::vector<Choice>& choices) {
   Json json = Json::array();
-  for (const Choice& choice : choices) json.push_back(choice.what);
+  for (const Choice choice : choices) json.push_back(print(choice));
   return json;
 }
 
@@ -126,7 +126,7 @@ std::string print_arithmetic(const Instruction& instruction, Target target) {
 }
 
 std::string print_evidence(const Instruction& instruction, Target target) {
-  const bool decides = std::ranges::any_of(choices_of(instruction, target), &Choice::is_arithmetic);
+  const bool decides = std::ranges::any_of(choices_of(instruction, target), is_arithmetic);
   return is_mma(instruction) || decides ? print(evidence_of(instruction, target), target) : "documented move of bits";
 }
 

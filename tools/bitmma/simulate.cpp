@@ -161,7 +161,7 @@ void show(Context& context, const SimulateFlags& flags, const VectorFile& vector
       << print_shape_and_types(one.instruction);
   if (const std::string operands = print_operands(one); !operands.empty()) out << operands << '\n';
   out << fmt::format("arithmetic: {}\n", print_arithmetic(vectors.instruction, vectors.target));
-  for (const Choice& choice : choices_of(vectors)) out << fmt::format("chosen: {}\n", choice.what);
+  for (const Choice choice : choices_of(vectors)) out << fmt::format("chosen: {}\n", print(choice));
   print_warnings(context, warnings_of(one));
   show_d(context, flags, one);
   const std::optional<Comparison> recorded = recorded_comparison(context, flags, vectors, loop);

@@ -100,7 +100,7 @@ Json survey_json(const ReadReport& read) {
               {"outputs", one.outputs},
               {"mismatches", one.mismatches},
               {"evidence_before", print(one.evidence, read.report.target)}};
-    if (!one.choice.empty()) json["choice"] = one.choice;
+    if (one.choice) json["choice"] = print(*one.choice);
     findings.push_back(std::move(json));
   }
   return {{"file", read.path},
@@ -134,12 +134,12 @@ void print_contradictions(const Context& context, const std::vector<ReadReport>&
 }
 
 /// The choices that the finding is about: its own, and those that its unit's instruction shows.
-std::set<std::string, std::less<>> choices_of_finding(const SurveyFinding& finding,
-                                                      const std::vector<SurveyUnit>& units) {
-  std::set<std::string, std::less<>> found{finding.choice};
+std::set<Choice> choices_of_finding(const SurveyFinding& finding, const std::vector<SurveyUnit>& units) {
+  std::set<Choice> found;
+  if (finding.choice) found.insert(*finding.choice);
   const auto unit = std::ranges::find(units, finding.unit, &SurveyUnit::name);
   if (unit == units.end()) return found;
-  for (const Choice& shown : choices_of(unit->instruction, unit->target)) found.emplace(shown.what);
+  for (const Choice shown : choices_of(unit->instruction, unit->target)) found.insert(shown);
   return found;
 }
 
@@ -159,7 +159,7 @@ Surveyed confirmed_by_all(const std::vector<ReadReport>& reads) {
       return a == b;
     });
     add(all.choices, more.choices,
-        [](const SurveyedChoice& a, const SurveyedChoice& b) { return a.target == b.target && a.what == b.what; });
+        [](const SurveyedChoice& a, const SurveyedChoice& b) { return a.target == b.target && a.choice == b.choice; });
   }
   for (const ReadReport& read : reads) {
     if (read.report.is_rehearsal()) continue;
@@ -168,7 +168,7 @@ Surveyed confirmed_by_all(const std::vector<ReadReport>& reads) {
       if (one.verdict != SurveyVerdict::refuted && one.verdict != SurveyVerdict::unknown) continue;
       const auto concerned = choices_of_finding(one, units);
       std::erase_if(all.choices, [&](const SurveyedChoice& row) {
-        return alike(row.target, read.report.target) && concerned.contains(row.what);
+        return alike(row.target, read.report.target) && concerned.contains(row.choice);
       });
       std::erase_if(all.rules, [&](const SurveyedRule& row) {
         return one.row && alike(row.target, read.report.target) && names(row, *one.row);

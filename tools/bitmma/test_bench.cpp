@@ -90,7 +90,7 @@ BenchFormat BenchFlag::format() const {
   for (const FormatName& row : names) {
     if (row.name == name) return row.format;
   }
-  throw Error({.field = "--format", .seen = name, .expected = "hex, csv or jsonl"});
+  throw Error({.field = "--format", .seen = name, .legal = {"hex", "csv", "jsonl"}});
 }
 
 void write_bench_header(std::ostream& out, BenchFormat format, const Instruction& instruction, Target target) {

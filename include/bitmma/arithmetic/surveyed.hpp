@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bitmma/arithmetic/accumulator_model.hpp"
+#include "bitmma/arithmetic/choice.hpp"
 
 namespace bitmma {
 
@@ -28,7 +29,7 @@ struct SurveyedRule {
 /// A choice of the model that a survey settled in its favour on the target.
 struct SurveyedChoice {
   Target target = Target::sm_90a;
-  std::string what = {};  // the text of the Choice
+  Choice choice = Choice::one_clamp;
   std::string gpu = {};
 
   bool operator==(const SurveyedChoice&) const = default;
@@ -48,7 +49,7 @@ const Surveyed& surveyed();
 bool names(const SurveyedRule& rule, const AccumulatorModel& row);
 /// The survey that confirmed the row on the target, or nullptr.
 const SurveyedRule* find_surveyed(const AccumulatorModel& model, Target target);
-bool is_surveyed_choice(std::string_view what, Target target);
+bool is_surveyed_choice(Choice choice, Target target);
 
 /// The rows as a patch of sim/arithmetic/surveyed.cpp, to be reviewed: for `git apply`. Empty without any.
 std::string patch_of(const Surveyed& more);

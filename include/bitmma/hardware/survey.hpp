@@ -134,7 +134,7 @@ struct SurveyFinding {
   int64_t outputs = 0, mismatches = 0;         // compared with the model
   Evidence evidence = Evidence::model_choice;  // of this version, before the report
   std::optional<AccumulatorModel> row = {};    // of this version, for a rule
-  std::string choice = {};                     // of a question: the text of the Choice that it settles
+  std::optional<Choice> choice = {};           // of a question: that it settles
   bool searched = false;                       // of a rule: found again from the results, and not only compared
 };
 

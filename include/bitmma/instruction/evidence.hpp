@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "bitmma/arithmetic/accumulator_model.hpp"
+#include "bitmma/arithmetic/choice.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/instruction.hpp"
 #include "bitmma/instruction/state.hpp"
@@ -67,14 +68,6 @@ constexpr const EvidenceInfo& info(Evidence evidence) { return evidence_levels[s
 constexpr std::string_view print(Evidence evidence) { return info(evidence).name; }
 /// The same; a level that a survey gave names the survey instead of the H200.
 std::string print(Evidence evidence, Target target);
-
-/// A point that no source settles.
-struct Choice {
-  std::string_view what;
-  bool is_arithmetic = false;  // it decides values, not places
-
-  bool operator==(const Choice&) const = default;
-};
 
 /// The choices that can show in results of `instruction`; of those about operands, what `state` shows.
 std::vector<Choice> choices_of(const Instruction& instruction, Target target);

@@ -222,7 +222,7 @@ void read_random(const Reading& reading) {
 void read_question(const Reading& reading) {
   SurveyFinding& finding = reading.finding;
   const Question& question = question_of(reading.unit);
-  finding.choice = std::string(question.choice);
+  finding.choice = question.choice;
   const std::vector<Asked> asked = asked_of(reading.unit, question, reading.report.seed);
   Hash inputs;
   for (const Asked& one : asked) inputs.add(one.before);
@@ -323,17 +323,17 @@ Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindin
     return known == findings.end() ? SurveyVerdict::not_run : known->verdict;
   };
   // Every question about the choice was answered in the model's favour, and no unit that it shows in says otherwise.
-  const auto is_settled = [&](const std::string& choice) {
+  const auto is_settled = [&](Choice choice) {
     return std::ranges::all_of(units, [&](const SurveyUnit& unit) {
       const bool asks = unit.ask == SurveyAsk::question && question_of(unit).choice == choice;
       const std::vector<Choice> shown = choices_of(unit.instruction, unit.target);
-      const bool shows = std::ranges::find(shown, choice, &Choice::what) != shown.end();
+      const bool shows = std::ranges::find(shown, choice) != shown.end();
       return (!asks && !shows) || verdict_of(unit) == SurveyVerdict::confirmed;
     });
   };
   for (const SurveyFinding& one : findings) {
-    if (!one.choice.empty() && !is_surveyed_choice(one.choice, report.target) && is_settled(one.choice)) {
-      const SurveyedChoice choice{report.target, one.choice, gpu};
+    if (one.choice && !is_surveyed_choice(*one.choice, report.target) && is_settled(*one.choice)) {
+      const SurveyedChoice choice{report.target, *one.choice, gpu};
       if (std::ranges::find(found.choices, choice) == found.choices.end()) found.choices.push_back(choice);
     }
     // A row needs a rule that was found, and nothing that any unit of it contradicts.

@@ -169,7 +169,7 @@ std::vector<uint32_t> written_mask(const Asked& asked) {
 
 // Descriptors.
 
-Question base_offset(std::string_view name, std::string_view choice, Instruction instruction, TargetSet targets) {
+Question base_offset(std::string_view name, std::optional<Choice> choice, Instruction instruction, TargetSet targets) {
   const auto with = [](auto value) {
     return as_if([value](Asked& asked) {
       change_descriptor(asked, Field::b_desc, [&](SmemDescriptor& one) { one.base_offset = value(one.base_offset); });
@@ -189,7 +189,7 @@ Question base_offset(std::string_view name, std::string_view choice, Instruction
                       {"it moves the pattern the other way", with([](int offset) { return (8 - offset) % 8; })}}};
 }
 
-Question wide_rows(std::string_view name, std::string_view choice, Instruction instruction, TargetSet targets) {
+Question wide_rows(std::string_view name, std::optional<Choice> choice, Instruction instruction, TargetSet targets) {
   const auto at = [](auto lbo) {
     return as_if([lbo](Asked& asked) {
       change_descriptor(asked, Field::b_desc,
@@ -213,7 +213,7 @@ Question wide_rows(std::string_view name, std::string_view choice, Instruction i
 
 Question absolute_leading_dimension() {
   return {.name = "absolute leading dimension of rows other than 48 bytes",
-          .choice = "an absolute leading dimension (bit 52) acts on rows of any length as on the 48 bytes of K = 96",
+          .choice = Choice::absolute_leading_dim,
           .instruction = Tcgen05Mma{.n = 16},
           .targets = with_absolute,
           .ask =
@@ -290,7 +290,7 @@ std::vector<Answer> answers_about_positions(const Instruction& instruction, Read
   return answers;
 }
 
-Question undefined_metadata(std::string_view name, std::string_view choice, Instruction instruction,
+Question undefined_metadata(std::string_view name, std::optional<Choice> choice, Instruction instruction,
                             TargetSet targets) {
   const auto read_as = [](auto change) {
     return as_if([change](Asked& asked) { change_positions(asked.before.writable_words(Field::metadata), change); });
@@ -345,7 +345,7 @@ Question metadata_of_half_partitions() {
     });
   };
   return {.name = "metadata of half partitions",
-          .choice = "sparse metadata of rows in half partitions, by extension",
+          .choice = Choice::metadata_half_partitions,
           .instruction = Tcgen05Mma{.kind = MmaKind::f8f6f4, .m = 64, .n = 16, .sparse = true},
           .targets = blackwell,
           .ask =
@@ -361,7 +361,7 @@ Question metadata_of_half_partitions() {
 
 /// `columns`: of cells that a row has, one of 16 bits and more, two of fewer.
 Question undefined_metadata_of_tcgen05(std::string_view name, MmaKind kind, int columns,
-                                       std::string_view choice = "undefined metadata of tcgen05 selects as on an H200",
+                                       std::optional<Choice> choice = Choice::undefined_metadata_tcgen05,
                                        TargetSet targets = blackwell) {
   const auto read_as = [columns](auto change) {
     return as_if([=](Asked& asked) {
@@ -387,7 +387,7 @@ Question selectors_above_one() {
     return as_if_mma([selector](Tcgen05Mma& mma) { mma.sparsity_selector = selector; });
   };
   return {.name = "sparsity selector 2 of f16",
-          .choice = "sparse metadata of tf32 and f16 selectors 2 and 3, by extension",
+          .choice = Choice::metadata_selectors_2_3,
           .instruction = Tcgen05Mma{.n = 16, .sparse = true, .sparsity_selector = 2},
           .targets = blackwell,
           .ask =
@@ -409,7 +409,7 @@ Question upper_half_of_f16() {
     });
   };
   return {.name = "upper half of a cell with an f16 element of D",
-          .choice = "the upper half of a cell with an f16 element of D is kept",
+          .choice = Choice::f16_d_upper_half,
           .instruction = Tcgen05Mma{.n = 16, .d = Format::f16},
           .targets = blackwell,
           .ask = ordinary,
@@ -435,7 +435,7 @@ std::function<State(const Asked&)> with_bytes_of_a(Change change) {
 Question e2m1_in_its_byte() {
   return {
       .name = "e2m1 of A in Tensor Memory",
-      .choice = "e2m1 of A in Tensor Memory sits in bits 5:2 of its byte",
+      .choice = Choice::e2m1_in_tmem,
       .instruction =
           Tcgen05Mma{
               .kind = MmaKind::f8f6f4, .n = 16, .a = Format::e2m1, .b = Format::e4m3, .a_source = OperandSource::tmem},
@@ -465,7 +465,7 @@ Question rows_of_ashift() {
     });
   };
   return {.name = "rows that .ashift moves",
-          .choice = ".ashift moves rows within each 32 lanes, the last one stays",
+          .choice = Choice::ashift_rows,
           .instruction = Tcgen05Mma{.n = 16, .a_source = OperandSource::tmem, .ashift = true},
           .targets = blackwell,
           .ask =
@@ -523,9 +523,7 @@ Question zeroed_column_and_infinity() {
     });
   };
   return {.name = "infinity and a zeroed column",
-          .choice =
-              "the zero-column mask covers the columns of D, after the shift, and a zeroed column still makes NaN "
-              "of infinity",
+          .choice = Choice::zero_column_mask,
           .instruction = Tcgen05Mma{.weight_stationary = true, .m = 32, .n = 64, .max_shift_code = 1},
           .targets = blackwell,
           .ask =
@@ -555,7 +553,7 @@ Question zeroed_column_and_infinity() {
 
 Question two_by_two_scales() {
   return {.name = "scales of B over two CTAs",
-          .choice = "two-by-two scales of B over two CTAs as CUTLASS lays them out",
+          .choice = Choice::scales_of_b_over_two_ctas,
           .instruction = Tcgen05Mma{.kind = MmaKind::mxf8f6f4, .cta_group = 2, .m = 128, .n = 64},
           .targets = blackwell,
           .ask =
@@ -647,7 +645,7 @@ Question scaled_input_d() {
     return (code & 0x7F800000) == 0 ? code & 0x80000000 : code;
   };
   return {.name = "scale-input-d",
-          .choice = "scale_input_d: D * 2^-s enters the sum exactly",
+          .choice = Choice::scale_input_d_exact,
           .instruction = Tcgen05Mma{.kind = MmaKind::tf32, .n = 16, .scale_input_d = 15},
           .targets = with_scaled_d,
           .ask =
@@ -672,7 +670,7 @@ Question padding_below_e2m1() {
     for (uint32_t& word : asked.before.writable_words(Field::a_regs)) word &= 0x3C3C3C3C;
   };
   return {.name = "padding bits below e2m1",
-          .choice = "the padding bits below e2m1 count as mantissa, as in kind::f8f6f4",
+          .choice = Choice::padding_of_e2m1,
           .instruction = MmaSync{.kind = MmaKind::mxf8f6f4, .a = Format::e2m1, .b = Format::e4m3},
           .targets = consumer_blackwell,
           .ask =
@@ -696,7 +694,7 @@ Asked random_move(const Question& question, Target target, RandomStream& random)
 Question upper_halves_of_unpack() {
   return {
       .name = "upper halves of the cells of .unpack::16b",
-      .choice = ".unpack::16b keeps the upper halves of its cells",
+      .choice = Choice::unpack_upper_halves,
       .instruction = TmemMove{.kind = MoveKind::st, .ldst = {.num = 4, .pack_16b = true}},
       .targets = blackwell,
       .ask = random_move,
@@ -719,7 +717,7 @@ Question unpacked_codes_of_cp() {
     });
   };
   return {.name = "4-bit codes of tcgen05.cp",
-          .choice = "4-bit codes land in bits 5:2 of their bytes, where A's are read",
+          .choice = Choice::fp4_codes_of_cp,
           .instruction = TmemMove{.kind = MoveKind::cp, .source_format = CpSourceFormat::b4x16_p64},
           .targets = blackwell,
           .ask = random_move,
@@ -745,7 +743,7 @@ Question lanes_of_shift() {
   };
   const auto is_own = [](int lane, int base) { return lane >= base && lane < base + 32; };
   return {.name = "lanes of tcgen05.shift",
-          .choice = "only the 32 lanes of the address move, down by one, the last stays",
+          .choice = Choice::shift_lanes,
           .instruction = TmemMove{.kind = MoveKind::shift},
           .targets = blackwell,
           .ask = random_move,
@@ -765,8 +763,8 @@ Question lanes_of_shift() {
 
 /// A load of four registers a thread that reduces, over cells that `cell` draws.
 template <typename Cell>
-Question load_that_reduces(std::string_view name, std::string_view choice, const LoadReduction& reduction, Cell cell,
-                           std::vector<Answer> answers) {
+Question load_that_reduces(std::string_view name, std::optional<Choice> choice, const LoadReduction& reduction,
+                           Cell cell, std::vector<Answer> answers) {
   return {.name = name,
           .choice = choice,
           .instruction = TmemMove{.kind = MoveKind::ld_red, .ldst = {.num = 4}, .reduction = reduction},
@@ -796,7 +794,7 @@ bool is_nan(uint32_t word) { return (word & 0x7FFFFFFF) > 0x7F800000; }
 
 Question nan_of_reduction(std::string_view name, ReduceOperation operation) {
   return load_that_reduces(
-      name, "without .NaN, redval ignores NaN; of nothing but NaN it is 0x7fffffff", {.operation = operation},
+      name, Choice::redval_ignores_nan, {.operation = operation},
       [](RandomStream& random) { return random.one_in(2) ? 0x7FC00000 | random.word() : random.word() & 0xBFFFFFFF; },
       {model_answer("it is ignored; of nothing but NaN redval is 0x7fffffff"),
        {"one makes redval 0x7fffffff", with_redval([](std::span<const uint32_t> words, uint32_t redval) {
@@ -813,8 +811,7 @@ Question nan_of_reduction(std::string_view name, ReduceOperation operation) {
 }
 
 Question sign_of_absolute_reduction(std::string_view name, ReduceOperation operation) {
-  return load_that_reduces(name, ".abs: redval is the absolute value, without the sign",
-                           {.operation = operation, .absolute = true},
+  return load_that_reduces(name, Choice::redval_absolute, {.operation = operation, .absolute = true},
                            [](RandomStream& random) { return random.word() & 0xBFFFFFFF; },
                            {model_answer("none: it is the absolute value"),
                             {"that of the register", with_redval([](std::span<const uint32_t> words, uint32_t redval) {
@@ -837,7 +834,7 @@ Question zeros_of_reduction(std::string_view name, ReduceOperation operation) {
     });
   };
   return load_that_reduces(
-      name, "redval takes -0 as less than +0", {.operation = operation},
+      name, Choice::redval_negative_zero, {.operation = operation},
       [operation](RandomStream& random) {
         const uint32_t other = random.word() & 0x3FFFFFFF;
         const uint32_t beside = operation == ReduceOperation::min ? other : other | 0x80000000;
@@ -865,27 +862,24 @@ std::vector<Question> questions() {
   constexpr uint64_t reserved_90 = uint64_t{3} << 14 | uint64_t{3} << 30 | uint64_t{7} << 46 | uint64_t{0x3FF} << 52;
   std::vector<Question> all{
       base_offset("base offset, wgmma", {}, Wgmma{}, hopper),
-      base_offset("base offset, tcgen05", "base offset acts as measured on Hopper", small, blackwell),
+      base_offset("base offset, tcgen05", Choice::base_offset, small, blackwell),
       wide_rows("K beyond the swizzle, wgmma", {}, sparse_wgmma, hopper),
-      wide_rows("K beyond the swizzle, tcgen05",
-                "a row of K wider than the swizzle goes on at LBO, as measured on Hopper", sparse_small, blackwell),
+      wide_rows("K beyond the swizzle, tcgen05", Choice::rows_wider_than_swizzle, sparse_small, blackwell),
       absolute_leading_dimension(),
       reserved_bits("reserved descriptor bits, wgmma", Wgmma{}, hopper, reserved_90),
       undefined_metadata("undefined metadata, wgmma", {}, sparse_wgmma, hopper),
       undefined_metadata("undefined metadata, mma.sp", {}, sparse_warp, hopper),
-      undefined_metadata("undefined metadata, mma.sp of other targets", "undefined metadata selects as on an H200",
+      undefined_metadata("undefined metadata, mma.sp of other targets", Choice::undefined_metadata_mma_sync,
                          sparse_warp, not_hopper),
-      undefined_metadata("undefined metadata, mma.sp of 8 bits, other targets",
-                         "undefined metadata selects as on an H200",
+      undefined_metadata("undefined metadata, mma.sp of 8 bits, other targets", Choice::undefined_metadata_mma_sync,
                          parse_instruction("mma.sp.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32"), not_hopper),
-      undefined_metadata("undefined metadata, mma.sp of tf32, other targets",
-                         "undefined metadata selects as on an H200",
+      undefined_metadata("undefined metadata, mma.sp of tf32, other targets", Choice::undefined_metadata_mma_sync,
                          parse_instruction("mma.sp.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32"), not_hopper),
       undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp", MmaKind::f8f6f4, 2),
       undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp of tf32", MmaKind::tf32, 1),
       undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp of f16", MmaKind::f16, 1),
       undefined_metadata_of_tcgen05("undefined metadata, tcgen05.mma.sp of mxf4", MmaKind::mxf4, 2,
-                                    "undefined metadata of fp4 selects as on an RTX PRO 6000", with_pairs_of_fp4),
+                                    Choice::undefined_metadata_mma_sync_fp4, with_pairs_of_fp4),
       metadata_of_half_partitions(),
       selectors_above_one(),
       upper_half_of_f16(),

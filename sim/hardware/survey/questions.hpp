@@ -3,11 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "bitmma/arithmetic/choice.hpp"
 #include "bitmma/core/random.hpp"
 #include "bitmma/instruction/instruction.hpp"
 #include "bitmma/instruction/state.hpp"
@@ -28,8 +30,8 @@ struct Answer {
 };
 
 struct Question {
-  std::string_view name = {};    // "upper half of f16 cells": unique
-  std::string_view choice = {};  // the text of the Choice that it settles; empty where hardware has settled it
+  std::string_view name = {};         // "upper half of f16 cells": unique
+  std::optional<Choice> choice = {};  // that it settles; empty where hardware has settled it
   Instruction instruction = Wgmma{};
   TargetSet targets = {};
   std::function<Asked(const Question&, Target, RandomStream&)> ask;

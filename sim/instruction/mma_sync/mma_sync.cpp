@@ -223,22 +223,20 @@ std::vector<Choice> choices(const MmaSync& instruction, Target target, const Sta
   std::vector<Choice> found;
   const bool is_measured = info(target).adds_as == Target::sm_90a && !instruction.kind;
   if (instruction.sparse && !is_measured) {
-    if (!selects_fp4_pairs(instruction)) found.push_back({"undefined metadata selects as on an H200"});
-    else if (info(target).chip != Target::sm_120)
-      found.push_back({"undefined metadata of fp4 selects as on an RTX PRO 6000"});
+    if (!selects_fp4_pairs(instruction)) found.push_back(Choice::undefined_metadata_mma_sync);
+    else if (info(target).chip != Target::sm_120) found.push_back(Choice::undefined_metadata_mma_sync_fp4);
     if (!instruction.has_scales() && !find_evidence(instruction, target))
-      found.push_back(
-          {.what = "sparse A: the dense rule over the stored elements, in their order", .is_arithmetic = true});
+      found.push_back(Choice::sparse_as_dense_mma_sync);
   }
   const auto counts = [&](Format format, Field field) {
     return state ? counts_padding(instruction, format, state->words(field)) : is_padded(instruction, format);
   };
   if (instruction.has_scales() && (counts(instruction.a, Field::a_regs) || counts(instruction.b, Field::b_regs))) {
-    found.push_back({"the padding bits below e2m1 count as mantissa, as in kind::f8f6f4"});
+    found.push_back(Choice::padding_of_e2m1);
   }
-  if (instruction.a == Format::f64 && !is_measured) found.push_back({"the words of NaN as on an H100"});
+  if (instruction.a == Format::f64 && !is_measured) found.push_back(Choice::f64_nan_words);
   const bool can_clamp = instruction.saturate && instruction.d == Format::s32;
-  if (can_clamp && !is_measured) found.push_back({.what = "one clamp of the exact sum", .is_arithmetic = true});
+  if (can_clamp && !is_measured) found.push_back(Choice::one_clamp);
   return found;
 }
 
@@ -312,7 +310,7 @@ Fragment fragment_of(const MmaSync& instruction, std::string_view operand) {
   if (operand == "b") return family::b_fragment(instruction);
   if (operand == "c") return family::accumulator_fragment(instruction, instruction.c);
   if (operand == "d") return family::accumulator_fragment(instruction, instruction.d);
-  throw Error({.field = "operand", .seen = shortened(operand), .expected = "a, b, c or d"});
+  throw Error({.field = "operand", .seen = shortened(operand), .legal = {"a", "b", "c", "d"}});
 }
 
 }  // namespace bitmma

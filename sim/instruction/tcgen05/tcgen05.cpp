@@ -413,7 +413,8 @@ Matrix recorded(const Tcgen05Mma& instruction, const State& state) {
 std::vector<Violation> warnings(const Tcgen05Mma& instruction, const State& state) {
   std::vector<Violation> found;
   for (Violation& warning : bitmma::warnings(decode_instruction_descriptor(instruction.kind, idesc_of(instruction)))) {
-    if (warning.field != "max_shift" || !instruction.weight_stationary) found.push_back(std::move(warning));
+    if (warning.code != ViolationCode::shift_without_ws || !instruction.weight_stationary)
+      found.push_back(std::move(warning));
   }
   for (const SmemOperand& operand : smem_operands(instruction, state)) {
     append_warnings(found, operand.role == Role::a ? "A" : "B", operand.matrix);

@@ -169,18 +169,23 @@ class Reader {
   }
 
   /// The first refusal shows the whole form.
-  void refuse(std::string_view field, std::string_view seen, std::string legal) {
+  void refuse(std::string_view field, std::string_view seen, std::string expected,
+              std::vector<std::string> legal = {}) {
     violations_.push_back({.field = std::string(field),
                            .seen = shown(seen),
-                           .expected = std::move(legal),
+                           .expected = std::move(expected),
+                           .legal = std::move(legal),
                            .fix = violations_.empty() ? "write " + grammar_.form(instruction_) : "",
                            .source = grammar_.source(instruction_)});
   }
   void refuse(const Part& part, std::string_view seen) {
-    std::string legal = part.legal_of        ? part.legal_of(instruction_)
-                        : part.legal.empty() ? fmt::format(".{} here; it is mandatory", part.word)
-                                             : std::string(part.legal);
-    refuse(part.field, seen, std::move(legal));
+    std::string expected = part.legal_of        ? part.legal_of(instruction_)
+                           : part.legal.empty() ? fmt::format(".{} here; it is mandatory", part.word)
+                                                : std::string(part.legal);
+    std::vector<std::string> legal;
+    for (const Spelling& row : part.spellings) legal.push_back(fmt::format(".{}{}", part.word, row.word));
+    if (part.spellings.empty() && !part.word.empty()) legal.push_back(fmt::format(".{}", part.word));
+    refuse(part.field, seen, std::move(expected), std::move(legal));
   }
   /// The word begins as the part's spellings do: "kind::f17", "and" without ".popc".
   static bool begins_like(const Part& part, std::string_view word) {

@@ -96,26 +96,24 @@ std::vector<Violation> violations(const TmemMove& instruction, Target) {
 }
 
 std::vector<Choice> choices(const TmemMove& instruction, Target, const State*) {
-  if (instruction.kind == MoveKind::shift)
-    return {{"only the 32 lanes of the address move, down by one, the last stays"}};
+  if (instruction.kind == MoveKind::shift) return {Choice::shift_lanes};
   if (instruction.kind == MoveKind::st && instruction.ldst.pack_16b) {
-    return {{".unpack::16b keeps the upper halves of its cells"}};
+    return {Choice::unpack_upper_halves};
   }
   if (instruction.kind == MoveKind::cp && instruction.source_format == CpSourceFormat::b4x16_p64) {
-    return {{"4-bit codes land in bits 5:2 of their bytes, where A's are read"}};
+    return {Choice::fp4_codes_of_cp};
   }
   const LoadReduction& reduction = instruction.reduction;
   if (instruction.kind != MoveKind::ld_red || reduction.type != Format::f32) return {};
   // PTX says what .NaN does, and nothing of the rest.
   std::vector<Choice> found;
   if (!reduction.propagate_nan) {
-    found.push_back(
-        {.what = "without .NaN, redval ignores NaN; of nothing but NaN it is 0x7fffffff", .is_arithmetic = true});
+    found.push_back(Choice::redval_ignores_nan);
   }
   if (reduction.absolute) {
-    found.push_back({.what = ".abs: redval is the absolute value, without the sign", .is_arithmetic = true});
+    found.push_back(Choice::redval_absolute);
   } else {
-    found.push_back({.what = "redval takes -0 as less than +0", .is_arithmetic = true});
+    found.push_back(Choice::redval_negative_zero);
   }
   return found;
 }

@@ -1,0 +1,158 @@
+// The points that no source settles. bitmma chooses an answer for each, by analogy with what is known; a survey of a
+// GPU can settle it. Code compares identities; the sentences may change.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace bitmma {
+
+enum class Choice : uint8_t {
+  sparse_as_dense_mma_sync,
+  sparse_as_dense_tcgen05,
+  scale_input_d_exact,
+  k_96_groups,
+  fp4_longer_k_groups,
+  f8f6f4_twice_k,
+  mxf8f6f4_twice_k,
+  ti16_wraps,
+  one_clamp,
+  redval_ignores_nan,
+  redval_absolute,
+  redval_negative_zero,
+  undefined_metadata_mma_sync,
+  undefined_metadata_mma_sync_fp4,
+  undefined_metadata_tcgen05,
+  padding_of_e2m1,
+  f64_nan_words,
+  f16_d_upper_half,
+  e2m1_in_tmem,
+  ashift_rows,
+  zero_column_mask,
+  metadata_half_partitions,
+  metadata_selectors_2_3,
+  scales_of_b_over_two_ctas,
+  base_offset,
+  rows_wider_than_swizzle,
+  absolute_leading_dim,
+  shift_lanes,
+  unpack_upper_halves,
+  fp4_codes_of_cp,
+};
+
+struct ChoiceInfo {
+  Choice id = Choice::one_clamp;
+  std::string_view name = {};  // of files and programs
+  std::string_view text = {};  // what bitmma chose
+  bool is_arithmetic = false;  // it decides values, not places
+};
+
+/// In the order of the enumeration.
+inline constexpr auto choice_table = std::to_array<ChoiceInfo>({
+    {.id = Choice::sparse_as_dense_mma_sync,
+     .name = "sparse_as_dense_mma_sync",
+     .text = "sparse A: the dense rule over the stored elements, in their order",
+     .is_arithmetic = true},
+    {.id = Choice::sparse_as_dense_tcgen05,
+     .name = "sparse_as_dense_tcgen05",
+     .text = "sparse tcgen05 sums the selected products as the dense instruction does",
+     .is_arithmetic = true},
+    {.id = Choice::scale_input_d_exact,
+     .name = "scale_input_d_exact",
+     .text = "scale_input_d: D * 2^-s enters the sum exactly",
+     .is_arithmetic = true},
+    {.id = Choice::k_96_groups,
+     .name = "k_96_groups",
+     .text = "K = 96: six groups by the rule of K = 64",
+     .is_arithmetic = true},
+    {.id = Choice::fp4_longer_k_groups,
+     .name = "fp4_longer_k_groups",
+     .text = "K = 128 and a sparse K = 192 of fp4: all groups by the rule of K = 64",
+     .is_arithmetic = true},
+    {.id = Choice::f8f6f4_twice_k,
+     .name = "f8f6f4_twice_k",
+     .text = "twice the K of f8f6f4: all products in one sum, by the rule of the usual K",
+     .is_arithmetic = true},
+    {.id = Choice::mxf8f6f4_twice_k,
+     .name = "mxf8f6f4_twice_k",
+     .text = "twice the K of mxf8f6f4: two scales, each of half of K, and all products in one sum",
+     .is_arithmetic = true},
+    {.id = Choice::ti16_wraps,
+     .name = "ti16_wraps",
+     .text = "ti16 wraps modulo 2^32 where the sum leaves 32 bits",
+     .is_arithmetic = true},
+    {.id = Choice::one_clamp, .name = "one_clamp", .text = "one clamp of the exact sum", .is_arithmetic = true},
+    {.id = Choice::redval_ignores_nan,
+     .name = "redval_ignores_nan",
+     .text = "without .NaN, redval ignores NaN; of nothing but NaN it is 0x7fffffff",
+     .is_arithmetic = true},
+    {.id = Choice::redval_absolute,
+     .name = "redval_absolute",
+     .text = ".abs: redval is the absolute value, without the sign",
+     .is_arithmetic = true},
+    {.id = Choice::redval_negative_zero,
+     .name = "redval_negative_zero",
+     .text = "redval takes -0 as less than +0",
+     .is_arithmetic = true},
+    {.id = Choice::undefined_metadata_mma_sync,
+     .name = "undefined_metadata_mma_sync",
+     .text = "undefined metadata selects as on an H200"},
+    {.id = Choice::undefined_metadata_mma_sync_fp4,
+     .name = "undefined_metadata_mma_sync_fp4",
+     .text = "undefined metadata of fp4 selects as on an RTX PRO 6000"},
+    {.id = Choice::undefined_metadata_tcgen05,
+     .name = "undefined_metadata_tcgen05",
+     .text = "undefined metadata of tcgen05 selects as on an H200"},
+    {.id = Choice::padding_of_e2m1,
+     .name = "padding_of_e2m1",
+     .text = "the padding bits below e2m1 count as mantissa, as in kind::f8f6f4"},
+    {.id = Choice::f64_nan_words, .name = "f64_nan_words", .text = "the words of NaN as on an H100"},
+    {.id = Choice::f16_d_upper_half,
+     .name = "f16_d_upper_half",
+     .text = "the upper half of a cell with an f16 element of D is kept"},
+    {.id = Choice::e2m1_in_tmem,
+     .name = "e2m1_in_tmem",
+     .text = "e2m1 of A in Tensor Memory sits in bits 5:2 of its byte"},
+    {.id = Choice::ashift_rows,
+     .name = "ashift_rows",
+     .text = ".ashift moves rows within each 32 lanes, the last one stays"},
+    {.id = Choice::zero_column_mask,
+     .name = "zero_column_mask",
+     .text = "the zero-column mask covers the columns of D, after the shift, and a zeroed column still makes NaN of "
+             "infinity"},
+    {.id = Choice::metadata_half_partitions,
+     .name = "metadata_half_partitions",
+     .text = "sparse metadata of rows in half partitions, by extension"},
+    {.id = Choice::metadata_selectors_2_3,
+     .name = "metadata_selectors_2_3",
+     .text = "sparse metadata of tf32 and f16 selectors 2 and 3, by extension"},
+    {.id = Choice::scales_of_b_over_two_ctas,
+     .name = "scales_of_b_over_two_ctas",
+     .text = "two-by-two scales of B over two CTAs as CUTLASS lays them out"},
+    {.id = Choice::base_offset, .name = "base_offset", .text = "base offset acts as measured on Hopper"},
+    {.id = Choice::rows_wider_than_swizzle,
+     .name = "rows_wider_than_swizzle",
+     .text = "a row of K wider than the swizzle goes on at LBO, as measured on Hopper"},
+    {.id = Choice::absolute_leading_dim,
+     .name = "absolute_leading_dim",
+     .text = "an absolute leading dimension (bit 52) acts on rows of any length as on the 48 bytes of K = 96"},
+    {.id = Choice::shift_lanes,
+     .name = "shift_lanes",
+     .text = "only the 32 lanes of the address move, down by one, the last stays"},
+    {.id = Choice::unpack_upper_halves,
+     .name = "unpack_upper_halves",
+     .text = ".unpack::16b keeps the upper halves of its cells"},
+    {.id = Choice::fp4_codes_of_cp,
+     .name = "fp4_codes_of_cp",
+     .text = "4-bit codes land in bits 5:2 of their bytes, where A's are read"},
+});
+
+constexpr const ChoiceInfo& info(Choice choice) { return choice_table[static_cast<std::size_t>(choice)]; }
+constexpr std::string_view print(Choice choice) { return info(choice).text; }
+constexpr bool is_arithmetic(Choice choice) { return info(choice).is_arithmetic; }
+std::optional<Choice> choice_named(std::string_view name);
+
+}  // namespace bitmma
