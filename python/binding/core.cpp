@@ -91,13 +91,13 @@ Matrix required_matrix_in(nb::handle pair, std::string_view name) {
 Format parse_format(std::string_view name) {
   if (const auto format = format_named(name)) return *format;
   throw Error(
-      {.code = ViolationCode::unknown_name, .field = "format", .seen = shortened(name), .legal = names_in(formats)});
+      {.code = ViolationCode::unknown_name, .field = "format", .seen = shortened(name), .legal = row_names(formats)});
 }
 
 MmaKind parse_kind(std::string_view name) {
   if (const auto kind = mma_kind_named(name)) return *kind;
   throw Error(
-      {.code = ViolationCode::unknown_name, .field = "kind", .seen = std::string(name), .legal = names_in(mma_kinds)});
+      {.code = ViolationCode::unknown_name, .field = "kind", .seen = std::string(name), .legal = row_names(mma_kinds)});
 }
 
 nb::object numpy_array(std::span<const int64_t> shape, const char* dtype) {

@@ -175,7 +175,7 @@ LdSt ldst_of(std::string_view shape, int num, bool pack_16b) {
   throw Error({.code = ViolationCode::unknown_name,
                .field = "shape",
                .seen = std::string(shape),
-               .legal = names_in(ldst_shapes)});
+               .legal = row_names(ldst_shapes)});
 }
 
 SmemDescriptor descriptor_of(std::string_view target, int64_t start, int64_t leading, int64_t stride, int base_offset,

@@ -51,7 +51,7 @@ class BorrowedState {
     const auto field = std::ranges::find(state_fields, std::string_view(name), &FieldInfo::name);
     if (field == state_fields.end()) {
       throw Error(
-          {.code = ViolationCode::unknown_name, .field = "state", .seen = name, .legal = names_in(state_fields)});
+          {.code = ViolationCode::unknown_name, .field = "state", .seen = name, .legal = row_names(state_fields)});
     }
     // Two fields share a name only after the instruction.
     if (field->is_number) {
@@ -425,7 +425,7 @@ void bind_state(nb::module_& module) {
       throw Error({.code = ViolationCode::unknown_name,
                    .field = "distribution",
                    .seen = std::string(distribution),
-                   .legal = names_in(distributions)});
+                   .legal = row_names(distributions)});
     }
     GoldenRequest request{.instruction = instruction.value,
                           .cases = cases,

@@ -24,7 +24,7 @@ Field field_named(const char* name) {
   throw Error({.code = ViolationCode::unknown_name,
                .field = "field",
                .seen = std::string(text),
-               .legal = names_in(state_fields)});
+               .legal = row_names(state_fields)});
 }
 
 /// The buffer of this name, before or after an instruction. Throws Error when the state has none.

@@ -15,7 +15,7 @@ std::optional<Target> target_named(std::string_view name) {
 Target parse_target(std::string_view name) {
   if (const std::optional<Target> target = target_named(name)) return *target;
   throw Error(
-      {.code = ViolationCode::unknown_name, .field = "target", .seen = shortened(name), .legal = names_in(targets)});
+      {.code = ViolationCode::unknown_name, .field = "target", .seen = shortened(name), .legal = row_names(targets)});
 }
 
 std::string print(const TargetSet& set) {

@@ -248,7 +248,7 @@ std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& input
     throw Error({.code = ViolationCode::unknown_name,
                  .field = "plan",
                  .seen = shortened(name),
-                 .legal = names_in(catalogue())});
+                 .legal = row_names(catalogue())});
   }
   return plans_of(found->name, Json::parse(found->fields), {{"plan", found->evidence}},
                   options.target.value_or(found->target), inputs, output, options);

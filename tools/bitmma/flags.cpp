@@ -27,7 +27,7 @@ void TargetFlag::add(CLI::App& command, const std::string& meaning, bool and_arc
 std::optional<Target> TargetFlag::asked() const {
   if (name.empty()) return std::nullopt;
   if (const std::optional<Target> target = target_named(name)) return target;
-  throw Error({.code = ViolationCode::unknown_name, .field = flags, .seen = name, .legal = names_in(targets)});
+  throw Error({.code = ViolationCode::unknown_name, .field = flags, .seen = name, .legal = row_names(targets)});
 }
 
 Target TargetFlag::of(const Instruction& instruction) const {
@@ -41,7 +41,7 @@ Target TargetFlag::of_smem_descriptor() const {
   if (has_descriptors(info(target))) return target;
   throw Error({.field = flags,
                .seen = name,
-               .legal = names_in(targets | std::views::filter(has_descriptors)),
+               .legal = row_names(targets | std::views::filter(has_descriptors)),
                .fix = "the others have no descriptors of shared memory"});
 }
 
@@ -172,7 +172,7 @@ void add_threads(CLI::App& command, int& threads) {
 Format require_format(std::string_view flag, const std::string& name) {
   if (const auto format = format_named(name)) return *format;
   throw Error(
-      {.code = ViolationCode::unknown_name, .field = std::string(flag), .seen = name, .legal = names_in(formats)});
+      {.code = ViolationCode::unknown_name, .field = std::string(flag), .seen = name, .legal = row_names(formats)});
 }
 
 Format require_scale_type(const std::string& name, MmaKind kind) {

@@ -172,7 +172,7 @@ void require_layouts(const Instruction& instruction, const Placement& placement)
 Distribution require_distribution(const std::string& name) {
   if (const auto found = distribution_named(name)) return *found;
   throw Error(
-      {.code = ViolationCode::unknown_name, .field = "--distribution", .seen = name, .legal = names_in(distributions)});
+      {.code = ViolationCode::unknown_name, .field = "--distribution", .seen = name, .legal = row_names(distributions)});
 }
 
 uint64_t require_mask(const Instruction& instruction, const std::string& text) {

@@ -82,7 +82,7 @@ struct Violation {
 
 /// The names of the rows of a table, for `legal`.
 template <typename Rows>
-std::vector<std::string> names_in(Rows&& rows) {
+std::vector<std::string> row_names(Rows&& rows) {
   std::vector<std::string> names;
   for (const auto& row : rows) names.emplace_back(row.name);
   return names;
