@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "bench_case.hpp"
@@ -146,6 +147,41 @@ TEST_CASE("outside the folders of the families fewer than 21 lines ask which fam
   for (const std::string& line : found) all += line + "\n";
   INFO(all);
   CHECK(found.size() < 21);
+}
+
+TEST_CASE("code decides by codes and values, never by the sentences of messages") {
+  const std::regex compares_sentence(R"re(\.(seen|expected|fix|legal|text|what)\s*[!=]= ")re"
+                                     R"re(|\.(seen|expected|fix|what)\.(find|contains|starts_with|ends_with)\()re"
+                                     R"re(|print\([^()]*\)\.(find|contains|starts_with|ends_with)\()re"
+                                     R"re(|\.(seen|legal|fix|text)(\.endswith\(| [!=]= "))re");
+  std::string found;
+  for (const char* root : {"include", "sim", "tools", "python"}) {
+    std::vector<std::string> paths = sources_below(root);
+    if (std::string(root) == "python") {
+      for (const auto& entry : std::filesystem::directory_iterator(test::source_path("python/bitmma"))) {
+        if (entry.path().extension() == ".py") paths.push_back("python/bitmma/" + entry.path().filename().string());
+      }
+      REQUIRE(paths.size() > 15);
+    }
+    for (const std::string& path : paths) {
+      std::istringstream lines(test::read_text(test::source_path(path)));
+      for (std::string line; std::getline(lines, line);) {
+        if (std::regex_search(line, compares_sentence)) found += path + ": " + line + "\n";
+      }
+    }
+  }
+  CHECK(found == "");
+}
+
+TEST_CASE("the named sets of targets are defined in core/target.hpp alone") {
+  const std::regex defined(R"re(\b(hopper|tcgen05|rubin|consumer_blackwell)\s*\{\s*(Target::)?sm_)re");
+  std::set<std::string> files;
+  for (const char* root : {"include/bitmma", "sim"}) {
+    for (const std::string& path : sources_below(root)) {
+      if (std::regex_search(test::read_text(test::source_path(path)), defined)) files.insert(path);
+    }
+  }
+  CHECK(files == std::set<std::string>{"include/bitmma/core/target.hpp"});
 }
 
 // Debian 12 has clang-format 14; another version lays some lines out differently.

@@ -18,9 +18,10 @@
 //   wrong bits          explain, diagnose, lint (bitmma/analysis)
 //   a whole product     parse_plan, flat_plan, gemm, find_plans; read_product_file   with the bits of a library
 //
-// Every function that takes data checks it and throws Error, which holds all violations. Nothing is global but the
-// choice of an instruction set (bitmma/arithmetic/cpu_target.hpp); all functions may be called from many threads at
-// once.
+// Every function that takes data checks it and throws Error, which holds all violations. All functions may be called
+// from many threads at once. Global to the process are the choice of an instruction set
+// (bitmma/arithmetic/cpu_target.hpp) and, once a file was read, a handler of SIGBUS, which passes signals of other
+// memory on to the handler before it (docs/reliability.md).
 #pragma once
 
 #include "bitmma/core/error.hpp"

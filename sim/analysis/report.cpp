@@ -238,7 +238,7 @@ std::string report_instruction_descriptor(MmaKind kind, uint32_t word) {
             {"d", info(descriptor.d).name},
             {"a", info(descriptor.a).name},
             {"b", info(descriptor.b).name}};
-  if (info(kind).has_block_scales()) json["scale_type"] = info(descriptor.scale_type).name;
+  if (info(kind).has_block_scales) json["scale_type"] = info(descriptor.scale_type).name;
   json["fields"] = fields_json(instruction_descriptor_fields(kind), word);
   json["warnings"] = to_json(as_warnings(warnings(descriptor)));
   return text_of(json);

@@ -14,13 +14,11 @@ constexpr FormatSet int8{Format::s8, Format::u8};
 constexpr FormatSet f8f6f4{Format::e4m3, Format::e5m2, Format::e2m3, Format::e3m2, Format::e2m1};
 // The floors are emin(D) - 7. Where the smallest product and c lie above the floor nothing can show it; the row then
 // carries the family's value and says so.
-constexpr TargetSet hopper{Target::sm_90a}, consumer_blackwell{Target::sm_120a};
-
+constexpr TargetSet hopper = target_sets::hopper, consumer_blackwell = with_own_rows(target_sets::consumer_blackwell);
 constexpr TargetSet volta{Target::sm_70}, turing{Target::sm_75}, ada{Target::sm_89},
     ampere_ada{Target::sm_80, Target::sm_89},
-    blackwell_all{Target::sm_100a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
-    with_i8{Target::sm_100a, Target::sm_110a}, rubin{Target::sm_107a},
-    but_hopper = ampere_ada | blackwell_all | consumer_blackwell;
+    blackwell_all = with_own_rows(target_sets::tcgen05), with_i8{Target::sm_100a, Target::sm_110a},
+    rubin = with_own_rows(target_sets::rubin), but_hopper = ampere_ada | blackwell_all | consumer_blackwell;
 constexpr FormatSet integers{Format::s8, Format::u8, Format::s4, Format::u4};
 
 /// mma.sync: products and C fused, `terms` at a time, 0 for all.

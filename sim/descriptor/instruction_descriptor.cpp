@@ -157,7 +157,7 @@ struct Binding {
   void (*set)(InstructionDescriptor&, int);
 };
 
-constexpr int m_unit(const InstructionDescriptor& d) { return info(d.kind).table == 42 ? 16 : 128; }
+constexpr int m_unit(const InstructionDescriptor& d) { return info(d.kind).has_block_scales ? 128 : 16; }
 
 constexpr auto bindings = std::to_array<Binding>({
     {"sparsity_selector", [](const auto& d) { return d.sparsity_selector; },
@@ -173,7 +173,7 @@ constexpr auto bindings = std::to_array<Binding>({
     {"max_shift", [](const auto& d) { return d.max_shift_code; }, [](auto& d, int v) { d.max_shift_code = v; }},
     {"scale_type",
      [](const auto& d) {
-       return info(d.kind).table == 44 ? std::max(0, scale_code_of(d.scale_type)) : int{d.scale_type == Format::ue8m0};
+       return info(d.kind).is_fp4 ? std::max(0, scale_code_of(d.scale_type)) : int{d.scale_type == Format::ue8m0};
      },
      [](auto& d, int v) {
        d.scale_type = v < int{scale_codes.size()} ? scale_codes[static_cast<size_t>(v)] : Format::u32;
@@ -225,7 +225,7 @@ static_assert(every_field_is_bound());
 /// What holds for values, however they came here.
 void check_values(const InstructionDescriptor& d, Checker& check) {
   const MmaKindInfo& kind = info(d.kind);
-  const bool scaled = kind.table != 42;
+  const bool scaled = kind.has_block_scales;
   const bool m_legal = scaled ? d.m == 128 || d.m == 256 : d.m == 32 || d.m == 64 || d.m == 128 || d.m == 256;
   check.require(m_legal, "m", d.m, scaled ? "128 or 256" : "32 (.ws), 64, 128 or 256",
                 scaled ? "the field holds M >> 7" : "the field holds M >> 4; M >> 7 belongs to Tables 43 and 44");
@@ -251,7 +251,7 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
                   "ue8m0 (1), ue4m3 (0) or on sm_107 ue5m3 (2)");
   }
   const int k = k_of_code(d.kind, d.sparse, d.k_code);
-  if (kind.table == 44) {
+  if (kind.is_fp4) {
     check.require(k != 0, "k", d.k_code,
                   d.sparse ? "0 (K = 128) or 1 (K = 192) with sparse" : "0 (K = 64), 1 (K = 96) or 2 (K = 128)",
                   "the code is 2 * bit 3 + bit 31");
@@ -260,15 +260,15 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
   }
   check.require(!d.wide_scale_a, "wide_scale_a", "1", "0: scales of A in all four partitions of 32 lanes",
                 "PTX ISA 9.4 has the layout over 128 lanes in figures alone; bitmma does not guess");
-  check.require(d.sparsity_version == 0 || (kind.table == 44 && d.sparsity_version == 1), "sparsity_version",
-                d.sparsity_version, kind.table == 44 ? "0 or 1" : "0");
+  check.require(d.sparsity_version == 0 || (kind.is_fp4 && d.sparsity_version == 1), "sparsity_version",
+                d.sparsity_version, kind.is_fp4 ? "0 or 1" : "0");
   // Twice the K has two scales, which begin in byte 0 or 2 of the cell.
   if (d.kind == MmaKind::mxf8f6f4 && d.k_code == 1) {
     for (const auto& [name, id] : {std::pair("scale_a_id", d.scale_a_id), std::pair("scale_b_id", d.scale_b_id)})
       check.require(id % 2 == 0, name, id, fmt::format("0 or 2 with K = {}", k),
                     "it is the byte of the cell that holds the first scale");
   }
-  if (kind.table == 44 && k != 0) {
+  if (kind.is_fp4 && k != 0) {
     // Which bytes hold a first scale follows from the number of scales, and so from the size of the vector, which the
     // mnemonic says: what some size takes on some target is legal here.
     const int step = d.k_code == 2 ? 4 : d.k_code == 1 ? 1 : 2;
@@ -302,11 +302,8 @@ std::string print_mma_kinds() {
 }
 
 std::span<const InstructionDescriptorField> instruction_descriptor_fields(MmaKind kind) {
-  switch (info(kind).table) {
-    case 43: return table_43;
-    case 44: return table_44;
-    default: return table_42;
-  }
+  if (info(kind).is_fp4) return table_44;
+  return info(kind).has_block_scales ? table_43 : table_42;
 }
 
 InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word) {
@@ -324,9 +321,9 @@ InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word)
       const auto row = std::ranges::find_if(type_codes, [&](const TypeCode& code) {
         return code.kind == kind && code.operand == binding.operand && code.code == value;
       });
-      const bool code_of_42 = info(kind).table == 44 && value == 5;
+      const bool is_code_without_scales = info(kind).is_fp4 && value == 5;
       check.require(row != type_codes.end(), binding.name, value, legal_types(kind, binding.operand),
-                    code_of_42 ? "5 is e2m1 in Tables 42 and 43 only" : "");
+                    is_code_without_scales ? "5 is e2m1 in Tables 42 and 43 only" : "");
       if (row != type_codes.end()) descriptor.*binding.format = row->format;
     }
   }
@@ -340,7 +337,7 @@ uint32_t encode(const InstructionDescriptor& descriptor) {
   const MmaKind kind = descriptor.kind;
   Checker check(kind);
   check_values(descriptor, check);
-  if (info(kind).has_block_scales())  // their tables have no field for it
+  if (info(kind).has_block_scales)  // their tables have no field for it
     check.require(descriptor.d == Format::f32, "d_type", info(descriptor.d).name, "f32");
   uint64_t word = 0;
   for (const InstructionDescriptorField& field : instruction_descriptor_fields(kind)) {

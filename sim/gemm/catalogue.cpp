@@ -197,10 +197,9 @@ Target target_of_kernel(const std::string& name, std::optional<Target> asked) {
   const std::optional<Target> named = target_named("sm_" + match[1].str() + "a");
   if (!named) return asked.value_or(Target::sm_90a);
   if (!asked) return *named;
-  // sm_90 and sm_90a are one GPU, and so are the others.
-  const std::string_view gpu = print(*named).substr(0, print(*named).size() - 1);
-  if (!print(*asked).starts_with(gpu)) {
-    throw Error({.field = "kernel",
+  if (info(*asked).chip != info(*named).chip) {
+    throw Error({.code = ViolationCode::contradiction,
+                 .field = "kernel",
                  .seen = fmt::format("{} on {}", shortened(name), print(*asked)),
                  .expected = fmt::format("a kernel of {}: this one is of {}", print(*asked), print(*named)),
                  .fix = "leave the target out, or name that of the kernel"});
@@ -291,7 +290,7 @@ std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs&
                  .expected =
                      "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels that a pattern of docs/products.md "
                      "matches",
-                 .fix = "--find looks for the plan in the bits"});
+                 .fix = "a search (find_plans) looks for the plan in the bits"});
   }
   return plans_of("", std::move(fields), std::move(evidence), target_of_kernel(text, options.target), inputs, output,
                   options);

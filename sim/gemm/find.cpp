@@ -303,7 +303,7 @@ void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& i
 }
 
 /// Every way of stepping with every split, then K cut in two anywhere, and K that ends early.
-void beta_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
+void add_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
   if (is_widened(flat) || inputs.sfa) return;
   const int64_t k = inputs.a.cols();
   const bool scaled = has_block_scales(inputs);
@@ -339,7 +339,7 @@ void beta_combined(Candidates& candidates, const GemmPlan& flat, const GemmInput
     add_splits(candidates, plan, splits(SplitRule::ceil, {64, 32, 128}, 16, k), pairs, k);
 }
 
-void beta_cuda_cores(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs) {
+void add_cuda_cores(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs) {
   const int64_t k = inputs.a.cols();
   GemmPlan plan = flat;
   if (inputs.sfa) return;
@@ -426,9 +426,9 @@ std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d,
       candidates.begin();
       switch (stage) {
         case SearchStage::usual: add_usual(candidates, plan, inputs, narrow); break;
-        case SearchStage::combined: beta_combined(candidates, plan, inputs, narrow); break;
+        case SearchStage::combined: add_combined(candidates, plan, inputs, narrow); break;
         case SearchStage::cuda_cores:
-          if (plan.input_rounding == InputRounding::none) beta_cuda_cores(candidates, plan, inputs);
+          if (plan.input_rounding == InputRounding::none) add_cuda_cores(candidates, plan, inputs);
           break;
       }
     }

@@ -247,8 +247,10 @@ class Units {
  public:
   explicit Units(const CampaignOptions& options) : next_(options.first_unit), end_(next_ + options.units) {
     const std::vector<Instruction>& mnemonics = campaign_mnemonics(options.family, options.target);
-    for (const Instruction& one : mnemonics)
-      wanted_.push_back(options.only.empty() || print(one).find(options.only) != std::string::npos);
+    for (const Instruction& one : mnemonics) {
+      const std::string mnemonic = print(one);
+      wanted_.push_back(options.only.empty() || mnemonic.find(options.only) != std::string::npos);
+    }
     find_wanted();
     if (next_ < end_) return;
     throw Error({.field = "only",

@@ -22,11 +22,7 @@ KernelShape kernel_shape_of(std::span<const State> cases) {
 }
 
 bool reads_kept_operand(const Instruction& instruction) {
-  const std::string mnemonic = print(instruction);
-  const size_t collector = mnemonic.find(".collector::");
-  if (collector == std::string::npos) return false;
-  return mnemonic.find("::use", collector) != std::string::npos ||
-         mnemonic.find("::lastuse", collector) != std::string::npos;
+  return is_mma(instruction) && mma_of(instruction).reads_collector;
 }
 
 Kernel ptx_kernel(const Instruction& instruction, const KernelShape& shape) {

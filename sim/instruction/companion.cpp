@@ -12,11 +12,10 @@ namespace bitmma {
 namespace {
 
 using enum Target;
-constexpr TargetSet wgmma_targets{sm_90a},
-    tcgen05_targets{sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_103f, sm_107a, sm_107f, sm_110a, sm_110f},
-    rubin{sm_107a, sm_107f}, rubin_alone{sm_107a},
-    byte_matrices{sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_103f, sm_107a,
-                  sm_107f, sm_110a, sm_110f, sm_120a, sm_120f, sm_121a, sm_121f};
+using target_sets::rubin;
+constexpr TargetSet wgmma_targets = target_sets::hopper, tcgen05_targets = target_sets::tcgen05,
+                    rubin_alone = architecture_specific(rubin),
+                    byte_matrices = target_sets::tcgen05 | target_sets::consumer_blackwell;
 using Last = CompanionInfo::Last;
 constexpr int64_t most_columns = 576;  // of sm_107a, where they are allocated exclusively
 

@@ -10,7 +10,8 @@ using enum Format;
 
 constexpr TargetSet v100{Target::sm_70}, volta{Target::sm_70, Target::sm_72}, turing{Target::sm_75},
     a100_a2{Target::sm_80, Target::sm_86}, ampere{Target::sm_80, Target::sm_86, Target::sm_87}, ada{Target::sm_89},
-    hopper{Target::sm_90}, b200{Target::sm_100}, rtx_50{Target::sm_120}, rtx_blackwell{Target::sm_120, Target::sm_121};
+    h100_h200{Target::sm_90}, b200{Target::sm_100}, rtx_50{Target::sm_120},
+    rtx_blackwell{Target::sm_120, Target::sm_121};
 constexpr TargetSet from_ampere = TargetSet::from(Target::sm_80), from_turing = TargetSet::from(Target::sm_75);
 
 constexpr FormatSet fp8{e4m3, e5m2}, f8f6f4{e4m3, e5m2, e2m3, e3m2, e2m1}, integers{s8, u8, s4, u4};
@@ -34,8 +35,8 @@ constexpr MmaKind kind_f16 = MmaKind::f16, kind_tf32 = MmaKind::tf32, kind_i8 = 
 // a line a row where it fits; rows without a family are mma.sync's
 // clang-format off
 constexpr auto rows = std::to_array<EvidenceRow>({
-    {.level = measured, .chips = hopper, .family = wgmma, .sparsity = both, .source = "NVIDIA H200, data/golden/sm_90a"},
-    {.level = measured, .chips = hopper, .sparsity = both, .source = "NVIDIA H100 and H200, data/golden/sm_90a/mma_sync"},
+    {.level = measured, .chips = h100_h200, .family = wgmma, .sparsity = both, .source = "NVIDIA H200, data/golden/sm_90a"},
+    {.level = measured, .chips = h100_h200, .sparsity = both, .source = "NVIDIA H100 and H200, data/golden/sm_90a/mma_sync"},
 
     // Words that refute F - 1 and F + 1.
     {.level = published_words, .chips = v100, .a = {f16}, .d = {f32}, .k = {4}, .source = matlab},

@@ -14,19 +14,15 @@ namespace {
 
 using enum Format;
 
-// ptxas 13.0 and 13.5. sm_101 is the name of sm_110 in CUDA 12.
-constexpr TargetSet hopper{Target::sm_90a},
-    tcgen05_a{Target::sm_100a, Target::sm_101a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
-    tcgen05_all =
-        tcgen05_a | TargetSet{Target::sm_100f, Target::sm_101f, Target::sm_103f, Target::sm_107f, Target::sm_110f},
-    tcgen05_i8{Target::sm_100a, Target::sm_101a, Target::sm_110a}, k_96{Target::sm_103a, Target::sm_107a},
-    rubin{Target::sm_107a, Target::sm_107f};
+using target_sets::consumer_blackwell, target_sets::hopper, target_sets::rubin;
+// ptxas 13.0 and 13.5.
+constexpr TargetSet tcgen05_i8{Target::sm_100a, Target::sm_101a, Target::sm_110a},
+    k_96{Target::sm_103a, Target::sm_107a};
 // For mma.sync every target counts by itself: PTX's "sm_80 or higher", or the ones with an a or an f behind.
 constexpr TargetSet from_70 = TargetSet::from(Target::sm_70), from_75 = TargetSet::from(Target::sm_75),
                     from_80 = TargetSet::from(Target::sm_80), from_89 = TargetSet::from(Target::sm_89),
                     from_90 = TargetSet::from(Target::sm_90),
-                    consumer_blackwell{Target::sm_120a, Target::sm_120f, Target::sm_121a, Target::sm_121f},
-                    every_blackwell = consumer_blackwell | tcgen05_all;
+                    every_blackwell = consumer_blackwell | target_sets::tcgen05;
 
 constexpr FormatSet f8f6f4{e4m3, e5m2, e2m3, e3m2, e2m1};
 
@@ -148,7 +144,7 @@ constexpr Form wgmma_bits{.family = Family::wgmma,
                           .instances = family::instances_of_wgmma};
 constexpr Form umma_tf32{.family = Family::tcgen05,
                          .name = "tcgen05.mma kind::tf32",
-                         .targets = tcgen05_all,
+                         .targets = target_sets::tcgen05,
                          .kind = MmaKind::tf32,
                          .shapes = float_tcgen05,
                          .negate = true,
@@ -159,7 +155,7 @@ constexpr Form umma_tf32{.family = Family::tcgen05,
                          .instances = family::instances_of_tcgen05};
 constexpr Form umma_f16{.family = Family::tcgen05,
                         .name = "tcgen05.mma kind::f16",
-                        .targets = tcgen05_all,
+                        .targets = target_sets::tcgen05,
                         .kind = MmaKind::f16,
                         .shapes = float_tcgen05,
                         .negate = true,
@@ -170,7 +166,7 @@ constexpr Form umma_f16{.family = Family::tcgen05,
                         .instances = family::instances_of_tcgen05};
 constexpr Form umma_f8f6f4{.family = Family::tcgen05,
                            .name = "tcgen05.mma kind::f8f6f4",
-                           .targets = tcgen05_all,
+                           .targets = target_sets::tcgen05,
                            .kind = MmaKind::f8f6f4,
                            .shapes = float_tcgen05,
                            .negate = true,
@@ -201,7 +197,7 @@ constexpr Form umma_ti16{.family = Family::tcgen05,
                          .instances = family::instances_of_tcgen05};
 constexpr Form umma_mxf8f6f4{.family = Family::tcgen05,
                              .name = "tcgen05.mma kind::mxf8f6f4",
-                             .targets = tcgen05_all,
+                             .targets = target_sets::tcgen05,
                              .kind = MmaKind::mxf8f6f4,
                              .shapes = scaled_tcgen05,
                              .scales = mxf8f6f4_scales,
@@ -212,7 +208,7 @@ constexpr Form umma_mxf8f6f4{.family = Family::tcgen05,
                              .instances = family::instances_of_tcgen05};
 constexpr Form umma_mxf4{.family = Family::tcgen05,
                          .name = "tcgen05.mma kind::mxf4",
-                         .targets = tcgen05_all,
+                         .targets = target_sets::tcgen05,
                          .kind = MmaKind::mxf4,
                          .shapes = scaled_tcgen05,
                          .scales = mxf4_scales,
@@ -232,7 +228,7 @@ constexpr Form umma_mxf4_k96{.family = Family::tcgen05,
                              .instances = family::instances_of_tcgen05};
 constexpr Form umma_nvf4{.family = Family::tcgen05,
                          .name = "tcgen05.mma kind::mxf4nvf4",
-                         .targets = tcgen05_all,
+                         .targets = target_sets::tcgen05,
                          .kind = MmaKind::mxf4nvf4,
                          .shapes = scaled_tcgen05,
                          .scales = nvf4_scales,
@@ -468,10 +464,10 @@ constexpr std::array rows{
     ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f16, below_fp8, f8f6f4, 64)), 1)),
     ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f32, fp8, below_fp8, 64)), 1)),
     ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f16, fp8, below_fp8, 64)), 1)),
-    move_row("tcgen05.ld", tcgen05_all, MoveKind::ld, ".pack::16b"),
-    move_row("tcgen05.st", tcgen05_all, MoveKind::st, ".unpack::16b"),
-    move_row("tcgen05.cp", tcgen05_all, MoveKind::cp, "cta_group 1 and 2, .b8x16.b4x16_p64, .b8x16.b6x16_p32"),
-    move_row("tcgen05.shift", tcgen05_a, MoveKind::shift, "cta_group 1 and 2"),
+    move_row("tcgen05.ld", target_sets::tcgen05, MoveKind::ld, ".pack::16b"),
+    move_row("tcgen05.st", target_sets::tcgen05, MoveKind::st, ".unpack::16b"),
+    move_row("tcgen05.cp", target_sets::tcgen05, MoveKind::cp, "cta_group 1 and 2, .b8x16.b4x16_p64, .b8x16.b6x16_p32"),
+    move_row("tcgen05.shift", architecture_specific(target_sets::tcgen05), MoveKind::shift, "cta_group 1 and 2"),
     reducing(move_row("tcgen05.ld.red", reduces, MoveKind::ld_red, ".min and .max of f32, u32 and s32, .abs, .NaN")),
 };
 

@@ -29,9 +29,9 @@ const test::BadRequests bad_requests({
     {"simulate " + numpy("a.npy") + " " + numpy("b.npy"), "save the key, or give --instruction"},
     {"simulate " + numpy("a.npy") + " " + numpy("a.npy"), "two arrays called a"},
     {"simulate " + numpy("a.npy") + " " + numpy("b.npy") + " --instruction tcgen05.mma.cta_group::1.kind::f8f6f4",
-     "tensor a dtype = F16: legal is the dtype of one of e4m3, e5m2, e2m3, e3m2, e2m1; say which: --a, or the metadata "
-     "key "
-     "a_type"},
+     "a_type = (missing): legal is e4m3, e5m2, e2m3, e3m2, e2m1; the dtype F16 of tensor a does not tell: save the "
+     "key, "
+     "or give --a"},
     {"simulate " + numpy("a.npy") + " " + numpy("b.npy") + " --instruction tcgen05.mma.cta_group::1.kind::f16 --a half",
      "--a = half"},
     {"simulate " + numpy("plain.npz") + " --after $GOLDEN", "plain matrices alone: legal is images, descriptors"},

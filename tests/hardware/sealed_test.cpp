@@ -242,9 +242,9 @@ TEST_CASE("bitmma gpu --sealed: a rehearsal, a blind file, a GPU that answers no
   const test::Finished nonsense = run_program({"gpu", "--sealed"}, fake);
   CHECK(nonsense.code == 1);
   CHECK_THAT(nonsense.out, Contains("22 none known"));
-  const test::Finished crashed = run_program(
-      {"gpu", "--sealed"},
-      {.environment = {{"LD_LIBRARY_PATH", BITMMA_FAKE_CUDA}, {"FAKE_CUDA_SIGNAL", "cuLaunchKernel:1:9"}}});
+  const test::Finished crashed =
+      run_program({"gpu", "--sealed"},
+                  {.environment = {{"LD_LIBRARY_PATH", BITMMA_FAKE_CUDA}, {"FAKE_CUDA_SIGNAL", "cuLaunchKernel:1:9"}}});
   CHECK(crashed.code == 2);
   CHECK_THAT(crashed.out, Contains("22 no answer") && Contains("signal 9"));
   const test::Finished without_gpu = run_program({"gpu", "--sealed"});

@@ -19,7 +19,7 @@ namespace {
 /// What a target wants beside the mnemonic: metadata of its own version.
 Instruction as_of(const Instruction& instruction, Target target) {
   const auto* const mma = std::get_if<Tcgen05Mma>(&instruction);
-  if (!mma || !mma->sparse || info(mma->kind).table != 44) return instruction;
+  if (!mma || !mma->sparse || !info(mma->kind).is_fp4) return instruction;
   Tcgen05Mma one = *mma;
   one.sparsity_version = target == Target::sm_107a ? 1 : 0;
   return one;

@@ -72,7 +72,7 @@ std::string disagreements_of(const std::vector<Probe>& probes) {
 
 /// What ptxas cannot see on the target: metadata of the version that the target has.
 Tcgen05Mma as_of(Tcgen05Mma one, Target target) {
-  if (one.sparse && info(one.kind).table == 44) one.sparsity_version = target == Target::sm_107a ? 1 : 0;
+  if (one.sparse && info(one.kind).is_fp4) one.sparsity_version = target == Target::sm_107a ? 1 : 0;
   return one;
 }
 

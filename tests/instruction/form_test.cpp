@@ -213,6 +213,6 @@ TEST_CASE("every row says where it is written") {
     CHECK_FALSE(form.name.empty());
     CHECK(form.shapes.empty() == (form.family == Family::tmem_move));
     CHECK(form.scales.empty() == (form.family == Family::wgmma || form.family == Family::tmem_move || !form.kind ||
-                                  !info(*form.kind).has_block_scales()));
+                                  !info(*form.kind).has_block_scales));
   }
 }

@@ -74,7 +74,7 @@ TEST_CASE("a tcgen05.mma that names its kind and form alone is complete and lega
             Tcgen05Mma{.kind = kind.id, .cta_group = cta_group, .sparse = sparse, .a_source = OperandSource::tmem});
         ++count;
       }
-      if (!kind.has_block_scales())
+      if (!kind.has_block_scales)
         require_complete(Tcgen05Mma{.kind = kind.id, .weight_stationary = true, .sparse = sparse});
     }
   }

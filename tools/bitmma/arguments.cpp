@@ -323,7 +323,7 @@ std::string print_parse_error(const CLI::App& app, const CLI::ParseError& error)
 
 Violation with_suggestion(Violation violation) {
   const bool is_word = violation.seen.find_first_of(" (,") == std::string::npos && !is_number(violation.seen);
-  if (!is_word || violation.fix.find("did you mean") != std::string::npos) return violation;
+  if (!is_word) return violation;
   if (std::ranges::find(violation.legal, violation.seen) != violation.legal.end()) return violation;
   std::vector<std::string> candidates;
   for (const std::string& word : violation.legal) {

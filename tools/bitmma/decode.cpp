@@ -248,7 +248,7 @@ void run_decode(Context& context, const DecodeFlags& flags) {
 }  // namespace
 
 std::string print_shape_and_types(const InstructionDescriptor& descriptor) {
-  const bool scaled = info(descriptor.kind).has_block_scales();
+  const bool scaled = info(descriptor.kind).has_block_scales;
   return fmt::format("M = {}, N = {}; D {}, A {}{}, B {}{}; A {}, B {}{}", descriptor.m, descriptor.n,
                      info(descriptor.d).name, descriptor.negate_a ? "-" : "", info(descriptor.a).name,
                      descriptor.negate_b ? "-" : "", info(descriptor.b).name,

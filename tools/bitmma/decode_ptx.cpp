@@ -280,7 +280,7 @@ Decoded decode_companion(const std::string& text, std::optional<Target> target) 
 /// the kind usually has it.
 std::vector<Violation> illegal_in(Instruction instruction, bool is_mnemonic, Target target) {
   // .ashift wants A in Tensor Memory, and only operands say where it is.
-  if (is_mnemonic && print(instruction).find(".ashift") != std::string::npos)
+  if (is_mnemonic && is_mma(instruction) && mma_of(instruction).repeats_last_rows)
     instruction = with_a_source(instruction, OperandSource::tmem);
   return violations_of(instruction, target);
 }

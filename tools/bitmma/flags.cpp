@@ -176,7 +176,7 @@ Format require_format(std::string_view flag, const std::string& name) {
 }
 
 Format require_scale_type(const std::string& name, MmaKind kind) {
-  if (!info(kind).has_block_scales()) {
+  if (!info(kind).has_block_scales) {
     throw Error({.field = "--scale-type",
                  .seen = shortened(name),
                  .expected = fmt::format("absent: kind::{} has no scales", info(kind).name)});

@@ -171,8 +171,10 @@ void require_layouts(const Instruction& instruction, const Placement& placement)
 
 Distribution require_distribution(const std::string& name) {
   if (const auto found = distribution_named(name)) return *found;
-  throw Error(
-      {.code = ViolationCode::unknown_name, .field = "--distribution", .seen = name, .legal = row_names(distributions)});
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "--distribution",
+               .seen = name,
+               .legal = row_names(distributions)});
 }
 
 uint64_t require_mask(const Instruction& instruction, const std::string& text) {
@@ -181,7 +183,7 @@ uint64_t require_mask(const Instruction& instruction, const std::string& text) {
     throw Error(
         {.field = "--zero-column-mask", .seen = text, .expected = "a 64-bit number, as bitmma encode mask prints it"});
   }
-  if (print(instruction).find(".ws.") == std::string::npos) {
+  if (!is_mma(instruction) || !mma_of(instruction).weight_stationary) {
     throw Error({.field = "--zero-column-mask", .seen = text, .expected = "absent without .ws"});
   }
   return *word;

@@ -75,7 +75,7 @@ struct SumOfProducts {
   int64_t sum = 0;  // of all that is kept
 };
 
-/// 16 products that are added exactly, and then aligned together.
+/// Products that are added exactly, and then aligned together.
 struct ExplainedGroup {
   int first_term = 0;
   int64_t sum_quarters = 0;

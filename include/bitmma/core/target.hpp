@@ -146,6 +146,34 @@ class TargetSet {
   uint64_t mask_ = 0;
 };
 
+/// Sets that several tables need. What a single table needs stands there.
+namespace target_sets {
+using enum Target;
+inline constexpr TargetSet hopper{sm_90a};  // wgmma
+// Tensor Memory and tcgen05. ptxas 13.0 and 13.5; sm_101 is the name of sm_110 in CUDA 12.
+inline constexpr TargetSet tcgen05{sm_100a, sm_100f, sm_101a, sm_101f, sm_103a,
+                                   sm_103f, sm_107a, sm_107f, sm_110a, sm_110f};
+inline constexpr TargetSet rubin{sm_107a, sm_107f};
+inline constexpr TargetSet consumer_blackwell{sm_120a, sm_120f, sm_121a, sm_121f};  // mma.sync with block scales
+}  // namespace target_sets
+
+/// The members whose name ends in a: features of one architecture that no later one promises.
+constexpr TargetSet architecture_specific(const TargetSet& set) {
+  TargetSet members;
+  for (const TargetInfo& row : targets) {
+    if (set.contains(row.id) && row.name.ends_with('a')) members = members | TargetSet{row.id};
+  }
+  return members;
+}
+/// The members that have rows of arithmetic of their own; the others add as one of these.
+constexpr TargetSet with_own_rows(const TargetSet& set) {
+  TargetSet members;
+  for (const TargetInfo& row : targets) {
+    if (set.contains(row.id) && row.adds_as == row.id) members = members | TargetSet{row.id};
+  }
+  return members;
+}
+
 /// "sm_100a or sm_103a", "sm_80 and later".
 std::string print(const TargetSet& set);
 

@@ -26,13 +26,13 @@ enum class MmaKind : uint8_t { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4, 
 struct MmaKindInfo {
   MmaKind id;
   std::string_view name = {};  // as in kind::NAME
-  int table = 42;              // of the PTX ISA, which has its descriptor
+  int table = 42;              // of the PTX ISA, which has its descriptor; for citations
+  bool has_block_scales = false;
+  bool is_fp4 = false;  // packed 4-bit elements alone: K in units of 64, scales for every 16 or 32
   bool has_negate = true;
   bool has_transpose = true;
   bool has_saturate = false;
   int sparsity_selectors = 1;
-
-  constexpr bool has_block_scales() const { return table != 42; }
 };
 
 inline constexpr auto mma_kinds = std::to_array<MmaKindInfo>({
@@ -40,9 +40,19 @@ inline constexpr auto mma_kinds = std::to_array<MmaKindInfo>({
     {.id = MmaKind::tf32, .name = "tf32", .sparsity_selectors = 4},
     {.id = MmaKind::f8f6f4, .name = "f8f6f4"},
     {.id = MmaKind::i8, .name = "i8", .has_negate = false, .has_saturate = true},
-    {.id = MmaKind::mxf8f6f4, .name = "mxf8f6f4", .table = 43},
-    {.id = MmaKind::mxf4, .name = "mxf4", .table = 44, .has_transpose = false},
-    {.id = MmaKind::mxf4nvf4, .name = "mxf4nvf4", .table = 44, .has_transpose = false},
+    {.id = MmaKind::mxf8f6f4, .name = "mxf8f6f4", .table = 43, .has_block_scales = true},
+    {.id = MmaKind::mxf4,
+     .name = "mxf4",
+     .table = 44,
+     .has_block_scales = true,
+     .is_fp4 = true,
+     .has_transpose = false},
+    {.id = MmaKind::mxf4nvf4,
+     .name = "mxf4nvf4",
+     .table = 44,
+     .has_block_scales = true,
+     .is_fp4 = true,
+     .has_transpose = false},
     // Table 51 of ISA 9.4 wants both transpose bits 0; its Table 62 lists transposed ti16. What both allow is taken.
     {.id = MmaKind::ti16, .name = "ti16", .has_transpose = false, .sparsity_selectors = 4},
 });
@@ -85,7 +95,7 @@ constexpr int natural_k(int container_bits, bool sparse) { return 256 / containe
 constexpr int k_of_code(MmaKind kind, bool sparse, int code) {
   const int natural = natural_k(kind_container_bits(kind, natural_input(kind)), sparse);
   if (code == 0) return natural;
-  if (info(kind).table == 44) return code == 1 ? natural / 2 * 3 : code == 2 && !sparse ? 2 * natural : 0;
+  if (info(kind).is_fp4) return code == 1 ? natural / 2 * 3 : code == 2 && !sparse ? 2 * natural : 0;
   return code == 1 && (kind == MmaKind::f8f6f4 || kind == MmaKind::mxf8f6f4) ? 2 * natural : 0;
 }
 /// The inverse; 0 for a K that the kind does not have.

@@ -105,7 +105,7 @@ std::vector<Instruction> all_instructions(Family family);
 
 /// What `list` prints of a form: "negate, transpose, .ws, cta_group 1 and 2".
 std::string print_options(const Form& form);
-/// "8..256 in steps of 8", "by form".
+/// "8..256 in steps of 8", "by shape".
 std::string print_n(const Form& form);
 
 }  // namespace bitmma

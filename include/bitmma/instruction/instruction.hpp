@@ -86,7 +86,7 @@ struct MmaSync {
   std::optional<MmaKind> kind = {};
   int m = 16, n = 8;
   Format d = Format::f32;
-  Format a = !kind ? Format::f16 : info(*kind).table == 44 ? Format::e2m1 : Format::e4m3, b = a;
+  Format a = !kind ? Format::f16 : info(*kind).is_fp4 ? Format::e2m1 : Format::e4m3, b = a;
   Format c = d;
   bool sparse = false;
   int k = natural_warp_k(m, a, kind ? kind_container_bits(*kind, a) : info(a).bits, sparse);
@@ -102,7 +102,7 @@ struct MmaSync {
   int sparsity_selector = 0;
 
   bool operator==(const MmaSync&) const = default;
-  bool has_scales() const { return kind && info(*kind).has_block_scales(); }
+  bool has_scales() const { return kind && info(*kind).has_block_scales; }
   /// Four products of 8 x 8 x 4, one a quad pair.
   bool is_quad_pairs() const { return m == 8 && a == Format::f16; }
   int container_bits(Format format) const { return kind ? kind_container_bits(*kind, format) : info(format).bits; }
@@ -212,6 +212,8 @@ struct Mma {
   Format scale_type = Format::ue8m0;
   int cta_group = 1;
   bool weight_stationary = false;
+  bool names_collector = false;  // a hint: .collector::
+  bool reads_collector = false;  // ::use or ::lastuse: an operand that an earlier instruction left there
   /// Rows of A that reach the instruction as copies of the row before: the last of every 32 with .ashift.
   bool repeats_last_rows = false;
 
@@ -245,7 +247,7 @@ constexpr int container_shift(Format format, int container_bits) {
 
 /// Scales of a row of A for a kind with block scales, by the size of their vector.
 constexpr int scale_count_of(MmaKind kind, ScaleVec scale_vec, int k, bool sparse) {
-  if (!info(kind).has_block_scales()) return 0;
+  if (!info(kind).has_block_scales) return 0;
   const int dense_k = sparse ? k / 2 : k;  // a sparse chunk is twice as long
   if (kind == MmaKind::mxf8f6f4) return dense_k == 64 ? 2 : 1;
   return dense_k / (scale_vec == ScaleVec::x4 || scale_vec == ScaleVec::block16 ? 16 : 32);

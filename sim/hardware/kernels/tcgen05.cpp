@@ -15,7 +15,7 @@ std::string load_operands(const Tcgen05Mma& instruction, const Request& request)
   text += load_descriptor(Field::b_desc, "b_desc", *request.shape.target);
   text += load_address(Field::d_tmem);
   if (instruction.sparse) text += load_address(Field::metadata_tmem);
-  if (info(instruction.kind).has_block_scales())
+  if (info(instruction.kind).has_block_scales)
     text += load_address(Field::scale_a_tmem) + load_address(Field::scale_b_tmem);
   text += load_immediate("idesc", "idesc");
   text += load_immediate("enable_input_d", "flag") + "  setp.ne.u32 enable_input_d, flag, 0;\n";

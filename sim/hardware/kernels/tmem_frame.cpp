@@ -165,7 +165,7 @@ std::string check_pair() {
 std::string head_text(const Kernel& kernel, const Request& request, int columns) {
   const int ctas = kernel.ctas;
   // 8.6 brought tcgen05, 8.8 the block scales whose size is written, or left out, as .block16 and .block32 say it.
-  const bool has_scales = request.mnemonic.find(".block_scale") != std::string::npos;
+  const bool has_scales = is_mma(request.instruction) && mma_of(request.instruction).scale_count > 0;
   const PtxVersion version = std::max(request.version, has_scales ? PtxVersion{8, 8} : PtxVersion{8, 6});
   std::string text = fmt::format(
                          "// {}\n"

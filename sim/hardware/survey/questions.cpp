@@ -16,12 +16,14 @@
 namespace bitmma::survey {
 namespace {
 
-constexpr TargetSet hopper{Target::sm_90a},
-    blackwell{Target::sm_100a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
-    with_scaled_d{Target::sm_100a, Target::sm_103a, Target::sm_107a},
-    with_pairs_of_fp4{Target::sm_100a, Target::sm_103a, Target::sm_110a},
-    with_absolute{Target::sm_103a, Target::sm_107a}, with_reduction{Target::sm_103a, Target::sm_107a, Target::sm_110a},
-    consumer_blackwell{Target::sm_120a, Target::sm_121a}, ampere{Target::sm_80, Target::sm_89};
+using target_sets::hopper;
+constexpr TargetSet blackwell = with_own_rows(target_sets::tcgen05),
+                    with_scaled_d{Target::sm_100a, Target::sm_103a, Target::sm_107a},
+                    with_pairs_of_fp4{Target::sm_100a, Target::sm_103a, Target::sm_110a},
+                    with_absolute{Target::sm_103a, Target::sm_107a},
+                    with_reduction{Target::sm_103a, Target::sm_107a, Target::sm_110a},
+                    consumer_blackwell = architecture_specific(target_sets::consumer_blackwell),
+                    ampere{Target::sm_80, Target::sm_89};
 
 State executed(const Asked& asked) {
   State after = asked.before;

@@ -12,8 +12,7 @@
 namespace bitmma::survey {
 namespace {
 
-constexpr TargetSet blackwell{Target::sm_100a, Target::sm_103a, Target::sm_107a, Target::sm_110a},
-    with_k_of_96{Target::sm_103a};
+constexpr TargetSet blackwell = with_own_rows(target_sets::tcgen05), with_k_of_96{Target::sm_103a};
 
 State executed(const Asked& asked) {
   State after = asked.before;

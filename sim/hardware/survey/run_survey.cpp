@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 
+#include "../../instruction/family.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
@@ -129,8 +130,14 @@ void require_valid(const SurveyOptions& options) {
 
 /// What hangs together, where anything hangs: "tcgen05", "tcgen05 of pairs", "mma".
 std::string kind_of(const SurveyUnit& unit) {
-  const std::string text = print(unit.instruction);
-  return text.substr(0, text.find('.')) + (text.find("cta_group::2") == std::string::npos ? "" : " of pairs");
+  const std::string mnemonic = print(unit.instruction);
+  const bool is_pair = family::dispatch(
+      [](const auto& one) {
+        if constexpr (requires { one.cta_group; }) return one.cta_group == 2;
+        else return false;
+      },
+      unit.instruction);
+  return mnemonic.substr(0, mnemonic.find('.')) + (is_pair ? " of pairs" : "");
 }
 
 /// The survey while it runs: what is asked, what came back, when the report is written.

@@ -15,8 +15,7 @@
 namespace bitmma {
 namespace {
 
-constexpr int variations = 3;                           // of what a mnemonic leaves open
-constexpr std::string_view collector = ".collector::";  // hints, which change no result
+constexpr int variations = 3;  // of what a mnemonic leaves open
 
 /// A mnemonic without its N: one rule for all.
 std::string without_n(const Instruction& instruction) {
@@ -74,7 +73,7 @@ class Units {
   /// Random cases of what the mnemonic leaves open.
   void add_bits(const Instruction& mnemonic) {
     if (!is_mma(mnemonic)) return add(SurveyAsk::bits, mnemonic);
-    const bool is_hint = print(mnemonic).find(collector) != std::string::npos;
+    const bool is_hint = is_mma(mnemonic) && mma_of(mnemonic).names_collector;  // which changes no result
     for (int i = 0; i < (is_hint ? 1 : variations); ++i) {
       RandomStream random(0x737572766579, static_cast<uint64_t>(i));
       add(SurveyAsk::bits,
@@ -89,10 +88,16 @@ class Units {
 
  private:
   static std::vector<Format> scale_types(const Form& form, const Instruction& mnemonic) {
+    const ScaleVec written = family::dispatch(
+        [](const auto& one) {
+          if constexpr (requires { one.scale_vec; }) return one.scale_vec;
+          else return ScaleVec::unwritten;
+        },
+        mnemonic);
     std::vector<Format> found;
     for (const FormatInfo& one : formats) {
       const bool is_legal = std::ranges::any_of(form.scales, [&](const LegalScales& row) {
-        return print(mnemonic).find(print(row.scale_vec)) != std::string::npos && row.types.contains(one.id);
+        return (row.scale_vec == ScaleVec::unwritten || row.scale_vec == written) && row.types.contains(one.id);
       });
       if (is_legal) found.push_back(one.id);
     }
@@ -143,10 +148,10 @@ std::vector<SurveyUnit> survey_units(Target target) {
     std::vector<Instruction> asked_for_bits;
     bool has_collectors = false;
     for (const Instruction& mnemonic : mnemonics) {
-      const std::string text = print(mnemonic);
-      const bool is_hint = text.find(collector) != std::string::npos;
+      const std::optional<Mma> mma = is_mma(mnemonic) ? std::optional(mma_of(mnemonic)) : std::nullopt;
+      const bool is_hint = mma && mma->names_collector;
       has_collectors |= is_hint;
-      if (is_mma(mnemonic) && !is_hint && text.find(".ashift") == std::string::npos) units.add_rules(form, mnemonic);
+      if (mma && !is_hint && !mma->repeats_last_rows) units.add_rules(form, mnemonic);
       if (!is_hint || (with_collectors && !reads_kept_operand(mnemonic))) asked_for_bits.push_back(mnemonic);
     }
     with_collectors &= !has_collectors;

@@ -155,9 +155,9 @@ template <>
 std::span<const TargetRow<MmaSync>> target_rows(const MmaSync&) {
   static constexpr auto rows = std::to_array<TargetRow<MmaSync>>({
       {.what = ".sp",
-       .targets = {Target::sm_120a, Target::sm_121a},
+       .targets = architecture_specific(target_sets::consumer_blackwell),
        .source = "PTX ISA 9.7.14.6.3; ptxas 13.5",
-       .applies = [](const MmaSync& i) { return i.sparse && i.has_scales() && info(*i.kind).table == 44; }},
+       .applies = [](const MmaSync& i) { return i.sparse && i.has_scales() && info(*i.kind).is_fp4; }},
   });
   return rows;
 }

@@ -64,71 +64,75 @@ namespace {
 
 constexpr std::string_view table_39 = "PTX ISA 9.7.16.2.1, Table 39", syntax = "PTX ISA 9.7.16.10.9; ptxas 13.0";
 
-bool is_scaled(const Tcgen05Mma& instruction) { return info(instruction.kind).has_block_scales(); }
+bool is_scaled(const Tcgen05Mma& instruction) { return info(instruction.kind).has_block_scales; }
 
-constexpr TargetSet numbered_sizes{Target::sm_100a, Target::sm_101a, Target::sm_103a, Target::sm_107a, Target::sm_110a};
-constexpr TargetSet rubin{Target::sm_107a, Target::sm_107f}, rubin_a{Target::sm_107a};
+using target_sets::rubin;
+constexpr TargetSet numbered_sizes = architecture_specific(target_sets::tcgen05),
+                    rubin_a = architecture_specific(rubin);
 
-bool is_fp4(const Tcgen05Mma& i) { return info(i.kind).table == 44; }
+bool is_fp4(const Tcgen05Mma& i) { return info(i.kind).is_fp4; }
 bool is_numbered(const Tcgen05Mma& i) {
   return i.scale_vec == ScaleVec::x1 || i.scale_vec == ScaleVec::x2 || i.scale_vec == ScaleVec::x4;
 }
 
 // What some targets of a form lack.
-constexpr auto parts_of_targets = std::to_array<TargetRow<Tcgen05Mma>>({
-    {.what = ".scale_vec::NX",
-     .targets = numbered_sizes,
-     .source = "PTX ISA 9.7.16.10.9; ptxas 13.0 and 13.5",
-     .applies = is_numbered},
-    {.what = ".sp",
-     .targets = numbered_sizes,
-     .source = "PTX ISA 9.7.16.10.9; ptxas 13.0 and 13.5",
-     .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && i.sparse; }},
-    {.what = "sparse metadata of pairs (version 0)",
-     .targets = {Target::sm_100a, Target::sm_101a, Target::sm_103a, Target::sm_110a},
-     .source = "PTX ISA 9.4, 9.7.18.10.9.3 and Table 53",
-     .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && i.sparse && i.sparsity_version == 0; }},
-    {.what = "sparse metadata of single elements (version 1)",
-     .targets = rubin_a,
-     .ptx = {9, 4},
-     .source = "PTX ISA 9.4, 9.7.18.10.9.3 and Table 53",
-     .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && i.sparse && i.sparsity_version == 1; }},
-    // A dense A has no metadata: NVIDIA's compiler writes 0 and CUTLASS's descriptors begin with 1. Others reserve the
-    // bit.
-    {.what = "bit 12 of the instruction descriptor",
-     .targets = rubin,
-     .ptx = {9, 4},
-     .source = "PTX ISA 9.4, Table 53",
-     .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && !i.sparse && i.sparsity_version == 1; }},
-    {.what = "a sparse K of 192",
-     .targets = rubin_a,
-     .ptx = {9, 4},
-     .source = "PTX ISA 9.4, 9.7.18.2.1, Table 48",
-     .applies = [](const Tcgen05Mma& i) { return i.sparse && i.k == 192; }},
-    {.what = "scales of ue5m3",
-     .targets = rubin,
-     .ptx = {9, 4},
-     .source = "PTX ISA 9.4, 9.7.18.10.7.1",
-     .applies = [](const Tcgen05Mma& i) { return info(i.kind).has_block_scales() && i.scale_type == Format::ue5m3; }},
-    {.what = "a scale of ue4m3 for every 32",
-     .targets = rubin,
-     .ptx = {9, 4},
-     .source = "PTX ISA 9.4, 9.7.18.10.7.1",
-     .applies =
-         [](const Tcgen05Mma& i) {
-           return i.scale_type == Format::ue4m3 && (i.scale_vec == ScaleVec::x2 || i.scale_vec == ScaleVec::block32);
-         }},
-    // The ISA's text has no such exception; ptxas 13.0 and 13.5 refuse it there.
-    {.what = "scale-input-d",
-     .targets = {Target::sm_100a, Target::sm_100f, Target::sm_103a, Target::sm_103f, Target::sm_107a, Target::sm_107f},
-     .source = "ptxas 13.0 and 13.5",
-     .applies = [](const Tcgen05Mma& i) { return i.scale_input_d != 0; }},
-    {.what = "collector::b",
-     .targets = rubin,
-     .ptx = {9, 4},
-     .source = "PTX ISA 9.4, 9.7.18.10.10; ptxas 13.5",
-     .applies = [](const Tcgen05Mma& i) { return i.collector_b.has_value(); }},
-});
+constexpr auto parts_of_targets =
+    std::to_array<TargetRow<Tcgen05Mma>>({
+        {.what = ".scale_vec::NX",
+         .targets = numbered_sizes,
+         .source = "PTX ISA 9.7.16.10.9; ptxas 13.0 and 13.5",
+         .applies = is_numbered},
+        {.what = ".sp",
+         .targets = numbered_sizes,
+         .source = "PTX ISA 9.7.16.10.9; ptxas 13.0 and 13.5",
+         .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && i.sparse; }},
+        {.what = "sparse metadata of pairs (version 0)",
+         .targets = {Target::sm_100a, Target::sm_101a, Target::sm_103a, Target::sm_110a},
+         .source = "PTX ISA 9.4, 9.7.18.10.9.3 and Table 53",
+         .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && i.sparse && i.sparsity_version == 0; }},
+        {.what = "sparse metadata of single elements (version 1)",
+         .targets = rubin_a,
+         .ptx = {9, 4},
+         .source = "PTX ISA 9.4, 9.7.18.10.9.3 and Table 53",
+         .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && i.sparse && i.sparsity_version == 1; }},
+        // A dense A has no metadata: NVIDIA's compiler writes 0 and CUTLASS's descriptors begin with 1. Others reserve
+        // the bit.
+        {.what = "bit 12 of the instruction descriptor",
+         .targets = rubin,
+         .ptx = {9, 4},
+         .source = "PTX ISA 9.4, Table 53",
+         .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && !i.sparse && i.sparsity_version == 1; }},
+        {.what = "a sparse K of 192",
+         .targets = rubin_a,
+         .ptx = {9, 4},
+         .source = "PTX ISA 9.4, 9.7.18.2.1, Table 48",
+         .applies = [](const Tcgen05Mma& i) { return i.sparse && i.k == 192; }},
+        {.what = "scales of ue5m3",
+         .targets = rubin,
+         .ptx = {9, 4},
+         .source = "PTX ISA 9.4, 9.7.18.10.7.1",
+         .applies = [](const Tcgen05Mma& i) { return info(i.kind).has_block_scales && i.scale_type == Format::ue5m3; }},
+        {.what = "a scale of ue4m3 for every 32",
+         .targets = rubin,
+         .ptx = {9, 4},
+         .source = "PTX ISA 9.4, 9.7.18.10.7.1",
+         .applies =
+             [](const Tcgen05Mma& i) {
+               return i.scale_type == Format::ue4m3 &&
+                      (i.scale_vec == ScaleVec::x2 || i.scale_vec == ScaleVec::block32);
+             }},
+        // The ISA's text has no such exception; ptxas 13.0 and 13.5 refuse it there.
+        {.what = "scale-input-d",
+         .targets = {Target::sm_100a, Target::sm_100f, Target::sm_103a, Target::sm_103f, Target::sm_107a,
+                     Target::sm_107f},
+         .source = "ptxas 13.0 and 13.5",
+         .applies = [](const Tcgen05Mma& i) { return i.scale_input_d != 0; }},
+        {.what = "collector::b",
+         .targets = rubin,
+         .ptx = {9, 4},
+         .source = "PTX ISA 9.4, 9.7.18.10.10; ptxas 13.5",
+         .applies = [](const Tcgen05Mma& i) { return i.collector_b.has_value(); }},
+    });
 
 int k_of(const Form& form, bool sparse) { return sparse ? form.k_sparse : form.k_dense; }
 
@@ -288,7 +292,7 @@ void check_scales(const Tcgen05Mma& instruction, const Form& form, Checker& chec
   if (!row->types.contains(instruction.scale_type)) {
     check.refuse(
         "scale type", std::string(info(instruction.scale_type).name),
-        info(instruction.kind).table == 44 && instruction.kind == MmaKind::mxf4nvf4 ? "ue8m0, ue4m3 or ue5m3" : "ue8m0",
+        info(instruction.kind).is_fp4 && instruction.kind == MmaKind::mxf4nvf4 ? "ue8m0, ue4m3 or ue5m3" : "ue8m0",
         "ue4m3 and ue5m3 go with mxf4nvf4", source);
   }
   for (const auto& [name, id] :
@@ -385,7 +389,7 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* 
   const bool unpacked_fp4 = mma.a_source == OperandSource::tmem && mma.a == Format::e2m1 && mma.a_container_bits == 8;
   const bool selects_pairs = sparse_pattern(mma.a_container_bits, mma.sparsity_version) == two_pairs_of_eight;
   const int k_code = k_code_of(instruction.kind, instruction.sparse, instruction.k);
-  const bool is_longer = k_code == 2 || (k_code == 1 && (mma.sparse || info(instruction.kind).table != 44));
+  const bool is_longer = k_code == 2 || (k_code == 1 && (mma.sparse || !info(instruction.kind).is_fp4));
   bool has_base_offset = false, has_wide_rows = false, has_other_absolute_rows = false;
   // Of an illegal instruction K may be anything.
   const auto row_bits_of = [](int64_t k, int bits) {
@@ -457,7 +461,7 @@ std::vector<Instruction> instances_of_tcgen05(const Form& form) {
   for (int bits = 0; bits < 16; ++bits) {
     const bool sparse = (bits & 2) != 0, two = (bits & 4) != 0, ashift = (bits & 8) != 0;
     if ((sparse ? form.k_sparse : form.k_dense) == 0) continue;
-    const bool has_versions = sparse && info(*form.kind).table == 44;
+    const bool has_versions = sparse && info(*form.kind).is_fp4;
     for (const ScaleVec size : sizes) {
       for (const std::optional<Collector>& collector : collectors) {
         for (const std::optional<CollectorOperation>& collector_b : of_b) {

@@ -125,7 +125,7 @@ bool is_disabled(std::span<const uint32_t> disable_output_lane, const TmemPlace&
 }
 
 bool has_lane_masks(const Tcgen05Mma& instruction) {
-  return !instruction.weight_stationary && !info(instruction.kind).has_block_scales();
+  return !instruction.weight_stationary && !info(instruction.kind).has_block_scales;
 }
 
 }  // namespace bitmma::family

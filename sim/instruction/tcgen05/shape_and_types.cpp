@@ -21,7 +21,7 @@ Instruction with_shape_and_types(const Instruction& instruction, const ShapeAndT
   Tcgen05Mma mma = *before;
   mma.m = fields.m, mma.n = fields.n;
   mma.d = fields.d, mma.a = fields.a, mma.b = fields.b;
-  if (info(mma.kind).has_block_scales()) mma.scale_type = fields.scale_type;
+  if (info(mma.kind).has_block_scales) mma.scale_type = fields.scale_type;
   mma.k = fields.k != 0 ? fields.k : natural_k(kind_container_bits(mma.kind, mma.a), mma.sparse);
   return mma;
 }

@@ -19,6 +19,10 @@
 namespace bitmma::family {
 namespace {
 
+bool reads(CollectorOperation operation) {
+  return operation == CollectorOperation::use || operation == CollectorOperation::lastuse;
+}
+
 /// Calls body(row, col, count, place) for every run of columns of a block of D that lie side by side in one lane:
 /// TmemD::place_of, with the divisions outside.
 template <typename Body>
@@ -190,7 +194,7 @@ std::vector<std::pair<int, int>> equal_runs(const std::vector<T>& values) {
   return runs;
 }
 
-bool has_scales(const Tcgen05Mma& instruction) { return info(instruction.kind).has_block_scales(); }
+bool has_scales(const Tcgen05Mma& instruction) { return info(instruction.kind).has_block_scales; }
 
 }  // namespace
 
@@ -225,6 +229,9 @@ Mma describe(const Tcgen05Mma& instruction) {
           .scale_type = instruction.scale_type,
           .cta_group = instruction.cta_group,
           .weight_stationary = instruction.weight_stationary,
+          .names_collector = instruction.collector || instruction.collector_b,
+          .reads_collector = (instruction.collector && reads(instruction.collector->operation)) ||
+                             (instruction.collector_b && reads(*instruction.collector_b)),
           .repeats_last_rows = instruction.ashift};
 }
 

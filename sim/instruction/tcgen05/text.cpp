@@ -65,7 +65,7 @@ constexpr Member collector_b{.get = [](const Instruction& i) -> int64_t {
                                  }};
 
 bool has_cta_group(const Tcgen05Mma& i) { return i.cta_group == 1 || i.cta_group == 2; }
-bool has_scales(const Tcgen05Mma& i) { return info(i.kind).has_block_scales(); }
+bool has_scales(const Tcgen05Mma& i) { return info(i.kind).has_block_scales; }
 bool has_collector(const Tcgen05Mma& i) {
   return !i.collector || (i.collector->buffer == CollectorBuffer::a) != i.weight_stationary;
 }
@@ -161,7 +161,7 @@ constinit const Grammar tcgen05_grammar{
                         .collector = read.collector,
                         .collector_b = read.collector_b,
                         // collector::b and a sparse fp4 meet on sm_107a alone, which has metadata of its own.
-                        .sparsity_version = read.collector_b && read.sparse && info(read.kind).table == 44 ? 1 : 0};
+                        .sparsity_version = read.collector_b && read.sparse && info(read.kind).is_fp4 ? 1 : 0};
     },
 };
 
