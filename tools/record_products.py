@@ -213,7 +213,7 @@ def triton_kernels():
 
 
 def drawn(count, seed):
-    """Calls of shapes that nobody chose."""
+    """Calls of random shapes."""
     chosen = random.Random(seed)
     extent = lambda most, step: step * chosen.randint(1, max(1, int(2 ** chosen.uniform(0, most)) // step))
     for _ in range(count):

@@ -206,7 +206,7 @@ void bind_gemm(nb::module_& module) {
             return said;
           },
           "Field -> how it is known.")
-      .def_ro("differing", &BoundPlan::differing, "Outputs that the plan misses; None where nobody searched.")
+      .def_ro("differing", &BoundPlan::differing, "Outputs that the plan misses; None without a search.")
       .def_ro("pattern", &BoundPlan::pattern, "Where the outputs are that it misses.")
       .def_prop_ro(
           "slices", [](const BoundPlan& one) { return std::max(1, one.plan.split_k.count); },

@@ -218,7 +218,7 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
 
 
 def _hint_narrow(recorded: tuple[str, np.ndarray]) -> None:
-    """D of a narrow type that somebody saved as float32 has no plan: f32 results have other low bits."""
+    """D of a narrow type that was saved as float32 has no plan: f32 results have other low bits."""
     if recorded[0] != "f32":
         return
     words = recorded[1].view(np.uint32)

@@ -170,7 +170,7 @@ class Case:
         return _typed(self._value.computed_d())
 
     def recorded_d(self) -> np.ndarray | None:
-        """D as somebody recorded it."""
+        """D as recorded."""
         return _typed(self._value.recorded_d())
 
     def __repr__(self) -> str:

@@ -70,7 +70,8 @@ def _violation(field: str, seen: object, legal: str, fix: str = "") -> Violation
 
 
 def _dask_array(value: Any, name: str, chunks: Any) -> tuple[da.Array, str | None]:
-    """The operand as a dask array, and its format where it is raw codes. `chunks` are of what is none yet."""
+    """The operand as a dask array, and its format where it is raw codes. `chunks` is used for operands
+    that are not dask arrays."""
     format = None
     if isinstance(value, Codes):
         value, format = value
@@ -354,7 +355,7 @@ class Journal(UserDict[str, dict[str, Any]]):
             self.data[row[0]] = row[1]
         torn = whole[len(lines):]
         if torn:
-            # What was being written when the process ended begins so; anything else is somebody's file.
+            # What was being written when the process ended begins so; any other file is the user's.
             if not torn.startswith(b'["'[:len(torn)]):
                 raise refuse(str(self.path), repr(torn[:60]), "a journal of units, or no file")
             os.truncate(self.path, len(lines))

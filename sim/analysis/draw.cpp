@@ -131,7 +131,7 @@ std::optional<size_t> line_index(const Picture& picture, const std::vector<int64
   return static_cast<size_t>(*place);
 }
 
-/// An element takes a hundred bytes on its way into a picture, and nobody looks at a million of them.
+/// An element takes a hundred bytes on its way into a picture; pictures of a million elements are unreadable.
 void require_drawable(int64_t rows, int64_t cols) {
   constexpr int64_t most = 1 << 20;
   if (rows >= 1 && cols >= 1 && rows <= most && cols <= most / rows) return;

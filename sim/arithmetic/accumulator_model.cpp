@@ -141,7 +141,7 @@ constexpr auto models = std::to_array<AccumulatorModel>({
      .fraction_bits = 25,
      .floor_exponent = -133,
      .output_fraction_bits = 23},
-    // F and rounding by MMA-Sim (arXiv 2511.10909); the floor by analogy with wgmma, which nobody has published.
+    // F and rounding by MMA-Sim (arXiv 2511.10909); the floor is unpublished and follows wgmma by analogy.
     {.targets = blackwell_all,
      .family = Family::tcgen05,
      .inputs = {Format::f16},

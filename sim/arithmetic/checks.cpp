@@ -67,7 +67,7 @@ class Agreement {
         {.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)});
   }
 
-  /// Rows of the table are right; this is about models that somebody changed.
+  /// Rows of the table are right; this checks models that a caller changed.
   void check_model() {
     const FormatInfo& output = info(model_.output);
     const bool is_chain = model_.arithmetic == Arithmetic::fma_chain || model_.arithmetic == Arithmetic::fma_pairs;

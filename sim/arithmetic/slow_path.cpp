@@ -30,8 +30,8 @@ class SlowOutputs {
   std::vector<ExactTerm> terms_;
 };
 
-/// What the rows of A or the columns of B hold. Factors from 64 on share bits with the first ones, which then say only
-/// whether there is anything special.
+/// What the rows of A or the columns of B hold. From factor 64 on the factors share
+/// bits, and a bit means "any special value".
 class Lines {
  public:
   static Lines rows_of(const Matrix& a, bool negate, const Matrix* scales) {

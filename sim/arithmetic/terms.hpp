@@ -1,5 +1,5 @@
-// The terms of one output: which code of A meets which of B, and what that is worth. Everything that looks at outputs
-// one by one takes them from here: the rule spelled out, what-if models, explanations.
+// The terms of one output: which element of A is multiplied with which of B, and what that is worth. Everything that
+// looks at outputs one by one takes them from here: the rule spelled out, what-if models, explanations.
 //
 //   sparse f16, row 3, j = 5, selected_k = 9, negate_a:  a = -a(3, 5), b = b(9, col), k = 9, product = a * b
 #pragma once
@@ -30,7 +30,7 @@ struct ExactTerm {
   int exponent() const { return a.exponent + b.exponent + (scale_a ? scale_a->exponent + scale_b->exponent : 0); }
 };
 
-/// Floating-point operands decoded once, for whoever looks at many outputs. It refers to the operands.
+/// Floating-point operands decoded once, for callers that compute many outputs. It refers to the operands.
 class Factors {
  public:
   explicit Factors(const Operands& operands);

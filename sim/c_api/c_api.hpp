@@ -28,7 +28,7 @@ struct bitmma_instruction {
   bitmma::Instruction value;
   mutable std::array<std::atomic<std::shared_ptr<const bitmma::PreparedMma>>, 2> prepared = {};
 
-  /// Nobody else uses an instruction that changes.
+  /// No other thread may use an instruction that changes.
   void change(const bitmma::Instruction& to) {
     value = to;
     for (auto& one : prepared) one.store(nullptr);

@@ -20,11 +20,11 @@ namespace {
 
 constexpr const char* legal = "a regular file or a pipe that can be read";
 
-/// Files up to this size are read at once: who shortens them later then takes nothing away. Larger ones are mapped.
+/// Files up to this size are read at once: later truncation cannot affect them. Larger ones are mapped.
 constexpr size_t most_read_at_once = size_t{64} << 20;
 /// What comes through a pipe is held in memory.
 constexpr size_t most_of_a_pipe = size_t{4} << 30;
-/// For so long a pipe with a name waits for somebody who writes.
+/// Time-out for a FIFO without a writer.
 constexpr std::chrono::seconds patience{10};
 
 /// Where mapped files lie, for the handler of SIGBUS: it may use nothing but atomics and system calls.
@@ -128,7 +128,7 @@ std::string print_kind(mode_t mode) {
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   require_name(path);
-  // Without O_NONBLOCK a pipe that nobody writes into would hold us for ever.
+  // Without O_NONBLOCK opening a FIFO without a writer blocks for ever.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.is_open()) refuse_file(path, std::strerror(errno), legal);
   struct stat status {};
@@ -195,9 +195,8 @@ void MappedFile::read_pipe(int file) {
       reserved *= 2;
     } else if (got == 0) {
       if (size > 0) break;
-      // Nobody has opened the other end, or somebody has closed it without a byte.
-      if (std::chrono::steady_clock::now() > last)
-        stop("a pipe into which nobody writes", "start the program that writes it");
+      // The FIFO has no writer, or its writer closed it without a byte.
+      if (std::chrono::steady_clock::now() > last) stop("a pipe without a writer", "start the program that writes it");
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     } else if (errno == EAGAIN) {
       pollfd wait{.fd = file, .events = POLLIN, .revents = 0};

@@ -9,8 +9,8 @@
 
 namespace bitmma {
 
-/// A new, empty file in `folder` that nobody else has. It has no name where the file system can do that, and otherwise
-/// a random one; it is gone with the object unless it was given a place. Errors name `path`.
+/// A new, empty file in `folder` that no other process has. It has no name where the file system can do that, and
+/// otherwise a random one; it is gone with the object unless it was given a place. Errors name `path`.
 class UnfinishedFile {
  public:
   UnfinishedFile(std::filesystem::path folder, std::string path);

@@ -515,7 +515,7 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
           "given with residue first, sliced_k and restart_at_tile");
   require(plan.sliced_k == 1 || plan.k_tile % plan.sliced_k == 0, "k_tile", std::to_string(plan.k_tile),
           fmt::format("a multiple of sliced_k, {}", plan.sliced_k));
-  require(plan.sliced_k == 1 || !plan.promotion, "promotion", "given", "absent with sliced_k: nobody does both");
+  require(plan.sliced_k == 1 || !plan.promotion, "promotion", "given", "absent: it cannot be combined with sliced_k");
   require(plan.input_rounding == InputRounding::none || mma.a == Format::tf32, "input_rounding",
           std::string(text_of(input_roundings, plan.input_rounding)), "none but for tf32");
   const bool is_integer = mma.d == Format::s32;

@@ -1,4 +1,4 @@
-// A process of its own for what may hang or crash: a kernel that waits for ever takes nobody else with it.
+// A process of its own for what may hang or crash: a kernel that waits for ever ends no other process.
 #pragma once
 
 #include <functional>

@@ -21,7 +21,7 @@
 
 namespace bitmma::family {
 
-/// What is no value of its enumeration: tables are indexed by them, so nothing else is asked before.
+/// Rejects values outside of their enumerations. Call it first: tables are indexed by these values.
 std::vector<Violation> unknown_values(const Instruction& instruction);
 void require_known_values(const Instruction& instruction);
 

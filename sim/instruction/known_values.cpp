@@ -1,6 +1,6 @@
-// A value of an enumeration may be any number that its type holds: whoever casts one, reads it from elsewhere or calls
-// from another language can make it so. Tables are indexed by such values, so nothing is asked of an instruction before
-// all of them are known to be in their tables.
+// A value of an enumeration may be any number that its type holds: a cast, a value read
+// from elsewhere or a call from another language can make it so. Tables are indexed by such values, so nothing is asked
+// of an instruction before all of them are known to be in their tables.
 #include <fmt/format.h>
 
 #include <array>

@@ -52,7 +52,7 @@ TmemPlan plan_tmem(const TmemNeeds& needs, int base_column) {
   add("scale_B", round_up(scale_groups * group_of_b, group));
   add("metadata", needs.metadata_columns * needs.k_blocks);
   if (plan.columns > (needs.exclusive ? tmem_columns_exclusive : tmem_columns)) return plan;
-  if (needs.exclusive) {  // nobody else allocates meanwhile
+  if (needs.exclusive) {  // no other warp allocates meanwhile
     plan.allocation = std::max(least_alloc, round_up(plan.columns, least_alloc));
     plan.ctas_per_sm = 1;
     return plan;

@@ -37,7 +37,7 @@ const test::BadRequests bad_requests({
      "error: --family = wgma: legal is mma.sync, tcgen05-moves, tcgen05.mma or wgmma; did you mean wgmma?"},
     // One mistake, one message; words in the order given.
     {"compare a b c d5 --element",
-     "error: bitmma compare has no use for \"c\"; usage: bitmma compare [OPTIONS] expected"},
+     "error: unexpected argument \"c\" for bitmma compare; usage: bitmma compare [OPTIONS] expected"},
     {"explain $GOLDEN --row", "error: --row = (nothing): legal is a value"},
     {"explain $GOLDEN --row --col 3", "error: --row = (nothing): legal is a value"},
     {"explain $GOLDEN --row 1 --row 2", "error: --row = given 2 times: legal is once"},

@@ -13,7 +13,7 @@
 namespace bitmma::cli {
 namespace {
 
-constexpr size_t longest_word = 200;  // nobody means a longer one
+constexpr size_t longest_word = 200;  // longer words get no suggestions
 
 /// Letters to insert, delete, change, or exchange with a neighbour.
 size_t distance(std::string_view x, std::string_view y) {
@@ -227,7 +227,7 @@ class Reader {
       return;
     }
     if (!commands_of(*command_).empty()) refuse_command(*command_, word);
-    throw Error({.field = fmt::format("{} has no use for \"{}\"", path_of(*command_), shortened(word)),
+    throw Error({.field = fmt::format("unexpected argument \"{}\" for {}", shortened(word), path_of(*command_)),
                  .fix = "usage: " + usage_of(*command_)});
   }
 
@@ -303,7 +303,7 @@ std::string print_parse_error(const CLI::App& app, const CLI::ParseError& error)
   static const std::regex not_in(R"(^(\S+): (.*) not in \{(.*)\}$)"),
       range(R"(^(\S+): Value (\S+) not in range (\S+) to (\S+)$)"),
       too_often(R"(^(\S+): At Most 1 required but received (\d+)$)");
-  if (text.size() < 1000) {  // longer ones hold somebody's argument, and the regular expressions recurse
+  if (text.size() < 1000) {  // longer ones hold an argument, and the regular expressions recurse
     if (std::regex_match(text, part, not_in)) {
       return print(with_suggestion({.field = part[1], .seen = part[2], .legal = split(part[3])}));
     }

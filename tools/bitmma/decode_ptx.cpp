@@ -37,7 +37,7 @@ struct Description {
   std::string text = {};
 };
 
-/// Says what each family wants said.
+/// Describes an instruction of each family.
 class Describer {
  public:
   /// With the operands of a statement, or of a mnemonic alone nullptr.
@@ -258,7 +258,7 @@ Decoded decode_companion(const std::string& text, std::optional<Target> target) 
   const CompanionInfo& row = *one.info;
   const Target usual = row.targets.contains(Target::sm_90a) ? Target::sm_90a : row.targets.first();
   Decoded decoded{.guard = one.guard, .mnemonic = one.mnemonic, .target = target.value_or(usual)};
-  // Of the operands only a number is part of what is said.
+  // Only immediate operands are described.
   const bool has_number =
       !one.operands.empty() && one.operands.back().find_first_not_of("0123456789") == std::string::npos;
   decoded.alike = one.mnemonic + (has_number ? " " + one.operands.back() : "");

@@ -354,7 +354,7 @@ std::vector<std::string> vector_files_below(const std::string& folder) {
 std::vector<std::string> vector_files(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
-    std::error_code error;  // what is not there is said by the reader
+    std::error_code error;  // the reader reports missing files
     if (!std::filesystem::is_directory(path, error)) {
       files.push_back(path);
       continue;

@@ -67,7 +67,7 @@ Error naming_flags(const Error& error) {
   return Error(std::move(violations));
 }
 
-/// Compares what the GPU computed with the model, case by case. A case that the model refuses is said and counted.
+/// Compares what the GPU computed with the model, case by case. Cases that the model rejects are reported and counted.
 Comparison compare_with_model(Context& context, const std::string& path, const VectorFile& from_gpu, int64_t& refused) {
   Comparison total;
   for (int64_t index = 0; index < from_gpu.cases; ++index) {
@@ -83,7 +83,7 @@ Comparison compare_with_model(Context& context, const std::string& path, const V
   return total;
 }
 
-/// What the GPU makes of file `index`. An error is said to be of that file.
+/// Runs file `index` on the GPU. Errors name the file.
 TensorFile run_one(const Context& context, const std::vector<std::string>& files, size_t index, const Gpu& gpu) {
   try {
     return run_file(read_vector_file(files[index]), gpu);
@@ -417,7 +417,7 @@ void run_survey_command(Context& context, const GpuFlags& flags) {
     if (option->count() == 0) continue;
     throw Error({.field = option->get_name(), .seen = "with --survey", .expected = "with --campaign"});
   }
-  static_cast<void>(rehearsed_target(flags));  // a name that is none is said before a process is started
+  static_cast<void>(rehearsed_target(flags));  // rejects an unknown target before starting a process
   const Interrupts interrupts;
   constexpr double usual_seconds = 480;  // eight minutes
   const SurveyOptions options{.path = flags.out,

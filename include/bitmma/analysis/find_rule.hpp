@@ -1,5 +1,5 @@
 // From results alone to the rule of addition: which accumulator model computes what a device answered. No row of the
-// table is believed; hypotheses are eliminated by D bits, and what no bit decides is said to be open.
+// table is trusted: D bits eliminate hypotheses, and facts that no output determines are reported as undetermined.
 //
 //   RuleSearch search(instruction, target, seed);
 //   while (!search.settled()) {
@@ -38,8 +38,8 @@ std::string print(const RuleCase& one);
 /// The operands that a case stands for, C included. Throws Error when the instruction moves data.
 Operands operands_of(const Instruction& instruction, Target target, const RuleCase& one);
 
-/// `rows` rows of a case and all of its columns as a case of their own, other rows in every case: for whoever keeps but
-/// a part of D. No more rows than A has; 0 stands for all.
+/// `rows` rows of a case and all of its columns as a case of their own, other rows in every case: for callers that keep
+/// only a part of D. No more rows than A has; 0 stands for all.
 struct RuleRows {
   int first = 0, count = 0;
 };
@@ -95,8 +95,8 @@ class RuleSearch {
   void observe(std::span<const RuleObservation> observations);
   /// True when nothing is left, or what is left could not be told apart by the cases of several rounds.
   bool settled() const;
-  /// Of a search that only observed what another one had asked for: true when hardly any fresh case tells apart what is
-  /// left, whatever is said of that search.
+  /// For searches that replay the cases of another one: true if new cases would rarely separate the remaining
+  /// hypotheses, whatever the other search recorded.
   bool is_exhausted() const;
   /// The cases that every search of the instruction and seed begins with.
   const std::vector<RuleCase>& first_cases() const;

@@ -1,5 +1,5 @@
 // Which of the processor's instruction sets the hot loops use. They are compiled once for each, from one source, and
-// all give the same bits; the best one that the processor has is taken unless somebody asks for another.
+// all give the same bits; the best one that the processor has is used unless the caller asks for another.
 #pragma once
 
 #include <span>

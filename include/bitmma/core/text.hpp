@@ -1,4 +1,4 @@
-// Text from elsewhere, made fit for a message: names of files, values of keys, what somebody typed.
+// Text from elsewhere, made fit for a message: names of files, values of keys, what a user typed.
 #pragma once
 
 #include <cstddef>

@@ -11,11 +11,11 @@
 namespace bitmma {
 
 /// A file's bytes, read-only. Files up to 64 MiB and pipes are read at once; larger files are mapped. Throws Error
-/// naming the path when it cannot be opened, is a folder or a device, or is a pipe that nobody opens to write.
+/// naming the path when it cannot be opened, is a folder or a device, or is a FIFO without a writer.
 ///
-/// Somebody else may shorten or overwrite a file while it is mapped. Bytes that are gone then read as zeros instead of
-/// ending the process (for which this library handles SIGBUS from the first map on, and passes on those of others), and
-/// require_unchanged() throws. Who computes with the bytes asks it before the result goes anywhere.
+/// Another process may shorten or overwrite a file while it is mapped. Bytes that are gone then read as zeros instead
+/// of ending the process (for which this library handles SIGBUS from the first map on, and passes on those of others),
+/// and require_unchanged() throws. Call it before publishing results computed from the bytes.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);
@@ -51,7 +51,7 @@ class MappedFile {
 /// one, also after a crash or a power cut. `expected_bytes`, where it is known, is compared with the free space before
 /// anything is written, and reserved.
 ///
-/// The file is made without a name, or where the file system has no such files under a random one that nobody else
+/// The file is made without a name, or where the file system has no such files under a random one that no other process
 /// uses, in the folder of `path`; it is flushed to the disk, closed and then renamed. Permissions and owner of a file
 /// that is replaced are kept. A symbolic link stays one: what it names is replaced. Pipes, character devices, this
 /// process' own output and files with several names (hard links) are written through instead, from a complete file

@@ -59,10 +59,10 @@ TensorFile read_tensor_file(const std::string& path);
 /// Writes the file whole or not at all. Tensors go in falling order of element size, so that each is aligned.
 void write_tensor_file(const std::string& path, const TensorFile& file);
 
-/// Writes a file of `cases` cases that nobody holds whole: make(first) gives tensors of some cases from `first` on,
-/// their first extent counting them, until there are all. The first batch gives the metadata and says what there is.
-/// `whole` are tensors that do not come by case. The bytes are those of write_tensor_file. Throws Error when a batch is
-/// unlike the first.
+/// Writes a file of `cases` cases that are never all in memory: make(first) gives tensors of some cases from `first`
+/// on, their first extent counting them, until there are all. The first batch gives the metadata and says what there
+/// is. `whole` are tensors that do not come by case. The bytes are those of write_tensor_file. Throws Error when a
+/// batch is unlike the first.
 void write_case_batches(const std::string& path, int64_t cases, const std::function<TensorFile(int64_t first)>& make,
                         const std::vector<Tensor>& whole = {});
 

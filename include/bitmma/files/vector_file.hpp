@@ -54,7 +54,7 @@ struct VectorFile {
   bool has_recorded_d() const { return file.find(d_tensor()) != nullptr; }
   /// Value of `source`, fit for a message; "unknown" when the file does not say.
   std::string source() const;
-  /// Throws Error when somebody changed the file while it was used: results of it mean nothing then.
+  /// Throws Error when the file was changed while it was used: results of it mean nothing then.
   void require_unchanged() const;
 };
 
@@ -80,7 +80,7 @@ Case case_at(const VectorFile& vectors, int64_t index);
 /// The instruction of case `index`: immediates may differ from case to case.
 Instruction instruction_at(const VectorFile& vectors, int64_t index);
 
-/// The same cases without the tensors and keys that the format does not have. Whoever asks for many cases takes it
+/// The same cases without the tensors and keys that the format does not have. Callers that ask for many cases take it
 /// first: finding a tensor takes as long as the file has tensors.
 VectorFile known_part(const VectorFile& vectors);
 
@@ -126,7 +126,7 @@ class VectorBuilder {
 TensorFile single_case_file(const Case& one, std::vector<std::pair<std::string, std::string>> metadata);
 
 /// `vectors` with what `results` holds in place of tensors of the same names, `source` as who computed them, and the
-/// provenance of whoever did before forgotten. Everything else is kept.
+/// the provenance of an earlier D forgotten. Everything else is kept.
 TensorFile with_results(const VectorFile& vectors, std::vector<Tensor> results, std::string source);
 /// The same from cases: their states after and, where the file wants it, their logical d.
 TensorFile with_results(const VectorFile& vectors, const std::vector<Case>& cases, std::string source);

@@ -20,7 +20,7 @@ constexpr int code_bytes(Format format) {
   return bits <= 8 ? 1 : bits / 8;
 }
 
-/// A matrix in somebody else's memory. Strides are in bytes, and may be negative or 0.
+/// A matrix in memory of the caller. Strides are in bytes, and may be negative or 0.
 struct CodeView {
   const void* data = nullptr;
   int64_t row_stride = 0, col_stride = 0;

@@ -45,7 +45,7 @@ class Gpu {
   /// The same as a function; the Gpu must outlive it.
   Executor executor() const;
 
-  /// Starts a kernel that never ends, and waits for it. For whoever proves that a process that hangs is stopped.
+  /// Starts a kernel that never ends, and waits for it. For the test that stops a process that hangs.
   void run_for_ever() const;
 
   /// Gives the GPU back; nothing can be run any more. Returns what the driver refused to take back since it was opened

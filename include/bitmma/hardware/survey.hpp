@@ -5,8 +5,8 @@
 //     report.records.push_back(survey_unit(unit, seed, gpu.executor()));
 //   findings_of(report)      "confirmed", "refuted: fraction bits: the row says 24, the results say 25", ...
 //
-// Cases are named, not kept: the same name makes the same case on every machine. A report holds names and results, so
-// whoever reads it computes the findings again and believes nothing.
+// Cases are named, not kept: the same name makes the same case on every machine. A report holds names and results:
+// readers recompute all findings and do not trust recorded verdicts.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ struct SurveyRecord {
   double seconds = 0;
   std::vector<RuleCase> cases = {};
   std::vector<RuleFact> facts = {};  // what the search found on the day
-  bool settled = true;               // of a rule: the search ended by itself, not for want of room
+  bool settled = true;               // of a rule: false if the search ran out of cases
   int64_t question_cases = 0;
   std::vector<uint8_t> results = {};  // case after case: D of a rule, every word that is written of a question
   uint64_t inputs_hash = 0;           // of every state before: did the reader make the same cases?
@@ -155,7 +155,7 @@ std::vector<SurveyFinding> findings_of(const SurveyReport& report, bool search, 
 /// A whole survey: every unit in a process of its own, so that a hang, a fault or an illegal instruction costs one
 /// unit.
 struct SurveyOptions {
-  std::string path = {};            // of the report. One that is there is gone on with
+  std::string path = {};            // of the report; an existing report is resumed
   double seconds = 480;             // begin no unit after this time; 0: no limit
   double unit_seconds = 60;         // a unit that takes longer is stopped
   int jobs = 4;                     // processes at a time
@@ -163,7 +163,7 @@ struct SurveyOptions {
   bool retry = false;               // ask units again that have a record without an answer
   std::function<bool()> stop = {};  // asked before each unit: begin no more?
   /// The program that runs one unit, and its first arguments; behind them come the unit's name, "-o" and a path. It
-  /// calls run_survey_unit with these two and writes a report there. Of an empty name it writes who the GPU is.
+  /// calls run_survey_unit with these two and writes a report there. For an empty name it reports only the GPU.
   std::vector<std::string> command = {};
 };
 
@@ -183,7 +183,7 @@ SurveyReport run_survey_unit(std::string_view unit, const SurveyDevice& device, 
 /// The unit that never answers: a kernel without an end. It is in no survey.
 inline constexpr std::string_view endless_unit = "a kernel that never ends";
 
-/// How a kernel that never ends was got rid of.
+/// Result of the time-out self-test: a kernel that never ends is stopped.
 struct TimeoutProof {
   bool stopped = false;             // its process ended
   double seconds = 0;               // until then, from its start
@@ -204,8 +204,8 @@ struct SurveyProgress {
 
 /// Runs what is missing and writes the report, now and then and at the end. Throws Error when the report that is there
 /// is another GPU's or another seed's, when no unit's name contains `only`, when no process can be started, and when
-/// several units in a row had to be stopped: then the GPU hangs, and the report says so far. Where the GPU still says
-/// who it is, a kind of instruction hangs: its units come behind all others, and when they hang again the survey ends.
+/// several units in a row had to be stopped: then the GPU hangs, and the report says so far. If the GPU
+/// still responds, the kind of instruction is at fault: its units run last, and if they hang again the survey ends.
 SurveyReport run_survey(const SurveyOptions& options, uint64_t seed,
                         const std::function<void(const SurveyProgress&)>& progress = {});
 

@@ -1,5 +1,5 @@
 // How sure the result of one instruction is. A rule of arithmetic is one thing, who saw a GPU follow it another: rows
-// of evidence say which instructions of which GPU somebody measured, published or modelled, and every point that no
+// of evidence say which instructions of which GPU were measured, published or modelled, and every point that no
 // source settles is named as a choice of this program.
 //
 //   mma.sync m16n8k16 f32.f16.f16.f32 on sm_100a   published words: 2,500 outputs of a B200 decide the rule

@@ -39,7 +39,7 @@ struct LayoutDescriptor {
   Major major = Major::k;
   SmemDescriptor first = {};
   int64_t t = 0, m = 0, k = 0;
-  bool leading_counts = false, stride_counts = false;  // the instruction reads so far that the stride matters
+  bool leading_counts = false, stride_counts = false;  // the extent exceeds one core matrix, so that the stride is used
   std::vector<DescriptorStep> steps = {};              // K fastest, then rows, then stages
 };
 

@@ -84,7 +84,7 @@ uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k);
 Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector,
                  bool ordered = true, Format a = Format::f16);
 
-/// The metadata registers that select `k` (as Selection has it). Registers nobody reads are zero.
+/// The metadata registers that select `k` (as Selection has it). Unread registers are zero.
 std::vector<uint32_t> encode_metadata(const MetadataLayout& layout, std::span<const uint16_t> k, int rows,
                                       int selector);
 

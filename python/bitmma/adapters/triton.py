@@ -236,7 +236,7 @@ FROM_DOT = "bitmma.from_dot"  # f32 arithmetic on a dot's result
 
 
 def _host() -> Host:
-    """The installed Triton. ImportError where it is none, is not interpreting, or is not as the adapter knows it."""
+    """The installed Triton. Raises ImportError if Triton is not installed, not interpreting, or of another version."""
     if os.environ.get("TRITON_INTERPRET", "0").lower() not in ("1", "true", "on", "yes", "y"):
         raise ImportError("bitmma.adapters.triton needs Triton's interpreter: set TRITON_INTERPRET=1 before triton and "
                           "the kernels are imported")

@@ -1,5 +1,5 @@
-// Operands in shared memory that were written in another layout than the right descriptor reads. The bytes that nobody
-// wrote are zero, so where other data lies there a fault explains a part of the wrong outputs.
+// Operands in shared memory that were written in another layout than the right descriptor reads. Bytes that were
+// not written are zero, so where other data lies there a fault explains a part of the wrong outputs.
 #include <array>
 #include <string>
 

@@ -25,9 +25,9 @@
 namespace bitmma {
 namespace {
 
-constexpr int outputs_per_case = 128;  // that every hypothesis meets; the best meet all
-constexpr int quiet_rounds = 3;        // without a case that tells the survivors apart: then they stay open
-constexpr int seldom = 24;             // what one of so many fresh cases would tell, three rounds may have missed
+constexpr int outputs_per_case = 128;  // tested per hypothesis; survivors are tested on all
+constexpr int quiet_rounds = 3;        // without a case that separates the survivors: the search ends
+constexpr int seldom = 24;             // differences rarer than 1 in 24 cases may be missed in three rounds
 constexpr int drawn_cases_of_round = 48;
 constexpr int compared_rules = 64;  // of the survivors, for which cases are drawn
 constexpr size_t most_fallen = 24;  // that are kept for the nearest rule
@@ -157,7 +157,7 @@ class RuleSearch::Search {
   std::vector<std::unique_ptr<AnsweredCase>> cases_;
   std::vector<Candidate> candidates_;
   std::vector<AccumulatorModel> fallen_;  // that came furthest
-  std::vector<RuleCase> planned_;         // that nobody was told yet
+  std::vector<RuleCase> planned_;         // not yet returned to the caller
   std::vector<RuleCase> first_cases_;     // of the plan, before anything is eliminated
   bool is_sieved_ = false, is_settled_ = false;
   int rounds_ = 0, quiet_rounds_ = 0;
@@ -271,7 +271,7 @@ void RuleSearch::Search::observe(std::span<const RuleObservation> observations) 
   if (is_sieved_ && cases_.size() >= first_cases_.size() && !any_left()) is_settled_ = true;
 }
 
-/// The grid meets outputs without a floor in question; what is left meets all.
+/// Searches the grid on outputs where the floor cannot matter, then tests the survivors on all outputs.
 void RuleSearch::Search::sieve_all() {
   is_sieved_ = true;
   std::vector<std::vector<std::pair<int, int>>> picked;

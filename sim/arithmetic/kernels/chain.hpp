@@ -145,7 +145,7 @@ BITMMA_INLINE void decode_chain_b(const ChainDecoding& given) {
 }
 
 /// An accumulator between steps. `plain` knows neither infinity nor subnormals: bit 30 is the leading bit, or all is
-/// zero, all bits are turned where it is negative, and the exponent is that of the leading bit. Otherwise codes are
+/// zero, bits are inverted if it is negative, and the exponent is that of the leading bit. Otherwise codes are
 /// decoded and rounded in every step.
 template <int bytes, bool plain>
 struct ChainState {

@@ -107,7 +107,7 @@ SealedPoint point_of(const Json& json, const std::string& where) {
   return point;
 }
 
-/// A deep text would take the stack of whoever reads it.
+/// A deeply nested text would overflow the stack of its reader.
 Json parse_shallow(std::string_view text) {
   constexpr int most_depth = 6;
   bool is_deep = false;

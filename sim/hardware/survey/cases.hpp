@@ -1,4 +1,4 @@
-// The cases of a unit, made from their names by whoever runs or reads a survey.
+// The cases of a unit, made from their names when a survey runs and when its report is read.
 #pragma once
 
 #include <optional>

@@ -27,7 +27,7 @@ struct Reading {
   SurveyFinding& finding;
 };
 
-/// Another version made the cases, or somebody changed the file.
+/// Another version made the cases, or the file was changed.
 void call_unreadable(SurveyFinding& finding, std::string why) {
   finding.verdict = SurveyVerdict::unreadable;
   finding.found = std::move(why);
@@ -116,7 +116,7 @@ void read_rule(const Reading& reading) {
     finding.searched = true;
     search.observe(*observations);
     const FoundRule found = search.result();
-    // Whoever wrote the report may have left out what tells rules apart, or may not have known them.
+    // The writer of the report may have left out the cases that separate rules, or may not have known these.
     if (finding.mismatches == 0 && finding.verdict == SurveyVerdict::confirmed && !search.is_exhausted())
       leave_open("other cases would tell the rules that are left apart");
     if (finding.mismatches == 0 && found.rule != row) {  // the search must find what gives every bit
@@ -311,7 +311,7 @@ Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindin
   Surveyed found;
   if (report.is_rehearsal()) return found;
   std::string gpu = fmt::format("{}, driver {}, {}", report.gpu, report.driver, report.date);
-  // It becomes a text of C++, and the report may be anybody's.
+  // The text is embedded in C++ source and comes from an untrusted report.
   constexpr std::string_view harmless = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .,-()";
   for (char& letter : gpu) {
     if (harmless.find(letter) == std::string_view::npos) letter = '_';

@@ -38,7 +38,7 @@ struct Question {
   std::vector<Answer> answers = {};
 };
 
-/// Every question. Made anew: who asks often keeps them.
+/// Every question, built on each call: cache the result.
 std::vector<Question> questions();
 /// Those of them about pairs of CTAs, .ws and scales behind a cell.
 std::vector<Question> questions_of_places();

@@ -268,8 +268,8 @@ SurveyRecord record_of(const Reader& reader, Bytes& bytes) {
 constexpr std::string_view none = "none";
 /// In every record of a rehearsal: a changed header does not turn the records into those of a GPU.
 constexpr const char* rehearsal_mark = "rehearsal";
-/// The hash of the header and the results, in the header. It finds changes of single values; whoever computes it again
-/// can still write anything, so that it is no proof. Older reports lack it.
+/// The hash of the header and the results, in the header. It finds changes of single values; a writer that computes it
+/// again can still write anything, so that it is no proof. Older reports lack it.
 constexpr std::string_view digest_key = "digest";
 
 std::string digest_of(const TensorFile& file) {

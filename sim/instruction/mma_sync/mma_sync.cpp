@@ -286,7 +286,7 @@ State place(const MmaSync& instruction, const Placement&, const Operands& operan
     state.set(Field::scale_b, std::move(scale_b), {warp, 1});
   }
   if (!instruction.sparse) return state;
-  // Registers that nobody reads keep their filler.
+  // Unread registers keep their filler.
   const MetadataLayout layout = layout_of_metadata(mma);
   const auto per_chunk = static_cast<size_t>(layout.pattern.stored_per_chunk);
   std::vector<uint32_t> metadata = filled(warp, filler);

@@ -1,5 +1,5 @@
-// tcgen05.mma: its instruction descriptor, which rows of the form table are its own, what else must hold, what nobody
-// has published, every mnemonic.
+// tcgen05.mma: its instruction descriptor, which rows of the form table are its own, what else must hold, what is
+// unpublished, every mnemonic.
 //
 //   tcgen05.mma.cta_group::2.kind::f16  +  idesc 0x10100010  =  M 256, N 64, K 16, D f32, A and B f16
 //

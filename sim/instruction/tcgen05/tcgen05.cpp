@@ -4,8 +4,8 @@
 //
 // With cta_group::2 each CTA of the pair holds its half of the rows of A and of the columns of B, under the same
 // descriptor values, its own scales of A and metadata, and all scales of B. Several parts of D may read copies of A,
-// metadata and scales of their own; D is cut into tiles that read the same ones, which is one tile unless somebody's
-// copies differ. Evidence: PTX ISA 9.7.16.10, CUTLASS; no Blackwell GPU was measured for this project.
+// metadata and scales of their own; D is cut into tiles that read the same ones, usually a single
+// tile. Evidence: PTX ISA 9.7.16.10, CUTLASS; no Blackwell GPU was measured for this project.
 #include <fmt/format.h>
 
 #include <algorithm>

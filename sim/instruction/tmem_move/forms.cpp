@@ -1,4 +1,4 @@
-// tcgen05.ld, .ld.red, .st, .cp and .shift: what must hold beyond the form table, what nobody has published, every
+// tcgen05.ld, .ld.red, .st, .cp and .shift: what must hold beyond the form table, what is unpublished, every
 // mnemonic.
 #include <fmt/format.h>
 
