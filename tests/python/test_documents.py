@@ -65,6 +65,7 @@ def test_cpp_of_the_page_for_emulators(tmp_path):
     assert float.fromhex(run(["./example"], tmp_path).strip()) == float.fromhex(word_of_python(tmp_path))
 
 
+@pytest.mark.hosts
 def test_rust_of_the_page_for_emulators(tmp_path):
     needs_library()
     if not shutil.which("rustc"):

@@ -48,7 +48,7 @@ std::string joined(std::span<const PtxModule> modules, std::span<const size_t> m
 
 bool require_ptxas(std::string_view what) {
   static const bool here = std::system((ptxas() + " --version > /dev/null 2>&1").c_str()) == 0;
-  if (!here) WARN("ptxas is not installed: " << what << " was NOT checked against it");
+  if (!here) WARN("NOT checked against ptxas, which is not installed: " << what);
   return here;
 }
 
