@@ -118,7 +118,7 @@ nb::list to_list(const std::vector<Violation>& violations) {
     nb::dict row;
     row["field"] = text(one.field);
     row["seen"] = text(one.seen);
-    row["legal"] = text(one.expected.empty() ? alternatives(one.legal) : one.expected);
+    row["legal"] = text(expected_of(one));
     row["fix"] = text(one.fix);
     row["source"] = text(one.source);
     row["code"] = std::string(print(one.code));

@@ -181,8 +181,7 @@ LdSt ldst_of(std::string_view shape, int num, bool pack_16b) {
 SmemDescriptor descriptor_of(std::string_view target, int64_t start, int64_t leading, int64_t stride, int base_offset,
                              std::string_view swizzle, bool leading_absolute) {
   const auto mode = swizzle_named(swizzle);
-  if (!mode)
-    throw Error({.field = "swizzle", .seen = std::string(swizzle), .legal = {"none", "32", "64", "128", "128-atom32"}});
+  if (!mode) throw Error({.field = "swizzle", .seen = std::string(swizzle), .legal = row_names(swizzles)});
   const Target on = parse_target(target);
   SmemDescriptor descriptor{.target = on,
                             .start_address_bytes = start,

@@ -33,7 +33,7 @@ Json to_json(const std::vector<Violation>& violations) {
   for (const Violation& one : violations) {
     json.push_back({{"field", one.field},
                     {"seen", one.seen},
-                    {"legal", one.expected},
+                    {"legal", expected_of(one)},
                     {"fix", one.fix},
                     {"source", one.source},
                     {"severity", one.severity == Severity::error ? "error" : "warning"}});

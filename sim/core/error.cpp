@@ -8,14 +8,6 @@ namespace {
 /// Longer values are truncated in messages: the header of a file may hold 100 MB.
 constexpr size_t most_bytes = 8000;
 
-consteval bool codes_are_in_enum_order() {
-  for (size_t i = 0; i < violation_codes.size(); ++i) {
-    if (static_cast<size_t>(violation_codes[i].id) != i) return false;
-  }
-  return true;
-}
-static_assert(codes_are_in_enum_order());
-
 /// Values come from files and command lines, messages go to terminals and into JSON.
 void make_harmless(Violation& violation) {
   for (std::string* text :
@@ -34,10 +26,14 @@ std::string alternatives(const std::vector<std::string>& values) {
   return text;
 }
 
+std::string expected_of(const Violation& violation) {
+  return violation.expected.empty() ? alternatives(violation.legal) : violation.expected;
+}
+
 std::string print(const Violation& violation) {
   std::string text = violation.field;
   if (!violation.seen.empty()) text += " = " + violation.seen;
-  const std::string expected = violation.expected.empty() ? alternatives(violation.legal) : violation.expected;
+  const std::string expected = expected_of(violation);
   if (!expected.empty()) text += (violation.severity == Severity::error ? ": legal is " : ": expected ") + expected;
   if (!violation.fix.empty()) text += "; " + violation.fix;
   if (!violation.source.empty()) text += " [" + violation.source + "]";
@@ -53,6 +49,7 @@ Error::Error(Violation violation) : Error(std::vector<Violation>{std::move(viola
 
 Error::Error(std::vector<Violation> violations) : violations_(std::move(violations)) {
   for (Violation& violation : violations_) {
+    violation.expected = expected_of(violation);
     make_harmless(violation);
     if (!text_.empty()) text_ += '\n';
     text_ += print(violation);

@@ -293,13 +293,7 @@ std::optional<MmaKind> mma_kind_named(std::string_view name) {
   return std::nullopt;
 }
 
-std::string print_mma_kinds() {
-  std::string text;
-  for (size_t i = 0; i < mma_kinds.size(); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == mma_kinds.size() ? " or " : ", ", mma_kinds[i].name);
-  }
-  return text;
-}
+std::string print_mma_kinds() { return alternatives(row_names(mma_kinds)); }
 
 std::span<const InstructionDescriptorField> instruction_descriptor_fields(MmaKind kind) {
   if (info(kind).is_fp4) return table_44;

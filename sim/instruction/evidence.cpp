@@ -14,13 +14,7 @@
 namespace bitmma {
 namespace {
 
-consteval bool levels_are_in_enum_order() {
-  for (size_t i = 0; i < evidence_levels.size(); ++i) {
-    if (static_cast<size_t>(evidence_levels[i].id) != i) return false;
-  }
-  return true;
-}
-static_assert(levels_are_in_enum_order());
+static_assert(are_in_enum_order(evidence_levels));
 
 std::vector<Choice> choices_in(const Instruction& instruction, Target target, const State* state) {
   std::vector<Choice> choices =
@@ -101,8 +95,9 @@ std::map<Target, std::vector<Variant>> variants_of(const Form& form) {
     for (const Instruction& one : with_all_types(form, mnemonic)) {
       if (!violations_of(one, legal.first()).empty()) continue;
       const Mma mma = mma_of(one);
+      const TargetSet having = targets_of(one);
       for (const TargetInfo& target : targets) {
-        if (!targets_of(one).contains(target.id) || seen.contains(target.id)) continue;
+        if (!having.contains(target.id) || seen.contains(target.id)) continue;
         variants[target.id].push_back(
             {.level = evidence_of(one, target.id), .is_plain = is_plain(mma), .tags = tags_of(mma)});
       }

@@ -28,3 +28,11 @@ TEST_CASE("parts that a violation does not have leave no punctuation behind") {
   CHECK(print(Violation{.field = "file", .seen = "empty"}) == "file = empty");
   CHECK(print(Violation{.field = "file", .fix = "write one"}) == "file; write one");
 }
+
+TEST_CASE("where legal values stand for a sentence, an error says them as one") {
+  const Violation listed{.field = "swizzle", .seen = "8", .legal = {"none", "32", "64"}};
+  CHECK(print(listed) == "swizzle = 8: legal is none, 32 or 64");
+  CHECK(Error(listed).violations()[0].expected == "none, 32 or 64");
+  CHECK(Error(listed).violations()[0].legal == listed.legal);
+  CHECK(expected_of({.expected = "a power of two", .legal = {"1", "2"}}) == "a power of two");
+}

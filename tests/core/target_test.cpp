@@ -33,6 +33,7 @@ TEST_CASE("text that names no target is refused with the names of all of them") 
       CHECK(violation.seen == text);
       CHECK(violation.code == ViolationCode::unknown_name);
       CHECK(violation.legal == row_names(targets));
+      for (const TargetInfo& row : targets) CHECK_THAT(violation.expected, ContainsSubstring(std::string(row.name)));
       CHECK_THAT(print(violation), ContainsSubstring("sm_121a or sm_121f"));
     }
   }

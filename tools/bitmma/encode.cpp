@@ -15,10 +15,7 @@ namespace {
 
 Swizzle require_swizzle(const std::string& name) {
   if (const auto swizzle = swizzle_named(name)) return *swizzle;
-  throw Error({.code = ViolationCode::unknown_name,
-               .field = "--swizzle",
-               .seen = name,
-               .legal = {"none", "32", "64", "128", "128-atom32"}});
+  throw Error({.code = ViolationCode::unknown_name, .field = "--swizzle", .seen = name, .legal = row_names(swizzles)});
 }
 
 /// Prints a word or mnemonic: as a line, or as JSON under `key`, with the warnings; as text these go beside it.

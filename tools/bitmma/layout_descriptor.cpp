@@ -40,9 +40,7 @@ CuteLayout described_layout(const TileFlags& flags) {
   const Major major = flags.major.value_or("k") != "k" ? Major::mn : Major::k;
   const std::optional<Swizzle> mode = swizzle_named(*flags.swizzle);
   std::vector<Violation> violations;
-  if (!mode)
-    violations.push_back(
-        {.field = "--swizzle", .seen = *flags.swizzle, .legal = {"none", "32", "64", "128", "128-atom32"}});
+  if (!mode) violations.push_back({.field = "--swizzle", .seen = *flags.swizzle, .legal = row_names(swizzles)});
   if (bits < 1 || bits > 128 || !std::has_single_bit(static_cast<unsigned>(bits)))
     violations.push_back({.field = "--element-bits",
                           .seen = std::to_string(bits),

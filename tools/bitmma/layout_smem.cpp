@@ -112,8 +112,7 @@ void write_svg(Context& context, const SmemFlags& flags, const SmemMap& map) {
 void show_atom(Context& context, const SmemFlags& flags) {
   const std::optional<Swizzle> mode = swizzle_named(*flags.atom);
   std::vector<Violation> violations;
-  if (!mode)
-    violations.push_back({.field = "--atom", .seen = *flags.atom, .legal = {"none", "32", "64", "128", "128-atom32"}});
+  if (!mode) violations.push_back({.field = "--atom", .seen = *flags.atom, .legal = row_names(swizzles)});
   if (!flags.descriptor.empty())
     violations.push_back({.field = "--atom", .seen = "beside --descriptor", .expected = "one of them"});
   if (const auto target = flags.target.asked(); target && mode == Swizzle::b128_atom32) {

@@ -37,6 +37,7 @@ std::vector<ListedForm> listed_forms(const std::optional<Target>& asked) {
   TargetSet known;
   for (const Form& form : forms()) {
     known = known | form.targets;
+    if (asked && !form.targets.contains(*asked)) continue;
     const Instruction example = instructions_of(form).front();
     const size_t first = listed.size();
     const std::map<Target, std::vector<FormEvidence>> evidence = evidence_of(form);

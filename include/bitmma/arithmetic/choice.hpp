@@ -5,8 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
+
+#include "bitmma/core/table.hpp"
 
 namespace bitmma {
 
@@ -45,7 +46,7 @@ enum class Choice : uint8_t {
 
 struct ChoiceInfo {
   Choice id = Choice::one_clamp;
-  std::string_view name = {};  // of files and programs
+  std::string_view name = {};  // as sim/arithmetic/surveyed.cpp spells it
   std::string_view text = {};  // what bitmma chose
   bool is_arithmetic = false;  // it decides values, not places
 };
@@ -150,9 +151,10 @@ inline constexpr auto choice_table = std::to_array<ChoiceInfo>({
      .text = "4-bit codes land in bits 5:2 of their bytes, where A's are read"},
 });
 
+static_assert(are_in_enum_order(choice_table));
+
 constexpr const ChoiceInfo& info(Choice choice) { return choice_table[static_cast<std::size_t>(choice)]; }
 constexpr std::string_view print(Choice choice) { return info(choice).text; }
 constexpr bool is_arithmetic(Choice choice) { return info(choice).is_arithmetic; }
-std::optional<Choice> choice_named(std::string_view name);
 
 }  // namespace bitmma

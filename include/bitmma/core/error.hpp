@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bitmma/core/table.hpp"
+
 namespace bitmma {
 
 /// An error stops the request. A warning is advice about something legal that rarely means what was wanted.
@@ -19,15 +21,8 @@ enum class Severity : uint8_t { error, warning };
 /// What kind of fault a violation is. Programs and tests compare the code; the sentences may change at any time.
 enum class ViolationCode : uint8_t {
   illegal_value,
-  missing,
-  unreadable,
   unknown_name,
-  wrong_size,
   contradiction,
-  unsupported_target,
-  no_effect,
-  not_supported,
-  unavailable,
   missing_instruction,
   missing_type,
   other_instruction,
@@ -46,15 +41,8 @@ struct ViolationCodeInfo {
 /// In the order of the enumeration.
 inline constexpr auto violation_codes = std::to_array<ViolationCodeInfo>({
     {ViolationCode::illegal_value, "illegal_value", "the value is not one of the legal ones"},
-    {ViolationCode::missing, "missing", "a required value was not given"},
-    {ViolationCode::unreadable, "unreadable", "bytes or text that their format does not allow"},
     {ViolationCode::unknown_name, "unknown_name", "a name that does not exist; `legal` lists those that do"},
-    {ViolationCode::wrong_size, "wrong_size", "a shape, length or number of elements that does not fit"},
     {ViolationCode::contradiction, "contradiction", "two values that were given disagree"},
-    {ViolationCode::unsupported_target, "unsupported_target", "the target lacks the instruction or a part of it"},
-    {ViolationCode::no_effect, "no_effect", "a value that was given has no effect"},
-    {ViolationCode::not_supported, "not_supported", "legal on a GPU, but bitmma does not support it"},
-    {ViolationCode::unavailable, "unavailable", "a file, a device or memory that the system does not give"},
     {ViolationCode::missing_instruction, "missing_instruction", "a file that does not name its instruction"},
     {ViolationCode::missing_type, "missing_type", "a file that does not say which of several types `field` has"},
     {ViolationCode::other_instruction, "other_instruction", "a file of another instruction than was asked for"},
@@ -64,6 +52,8 @@ inline constexpr auto violation_codes = std::to_array<ViolationCodeInfo>({
     {ViolationCode::unknown_kernel, "unknown_kernel", "a kernel name that allows no known plan"},
 });
 
+static_assert(are_in_enum_order(violation_codes));
+
 constexpr const ViolationCodeInfo& info(ViolationCode code) { return violation_codes[static_cast<size_t>(code)]; }
 constexpr std::string_view print(ViolationCode code) { return info(code).name; }
 
@@ -71,7 +61,7 @@ struct Violation {
   ViolationCode code = ViolationCode::illegal_value;
   std::string field = {};               // what was looked at, in PTX's or the file's own words
   std::string seen = {};                // the value found there
-  std::string expected = {};            // what is legal; of a warning, what is usual. Empty: print lists `legal`
+  std::string expected = {};            // what is legal; of a warning, what is usual. Empty: `legal` says it
   std::vector<std::string> legal = {};  // every legal value, where there are few
   std::string fix = {};                 // what to do; may be empty
   std::string source = {};              // where the rule is written; may be empty
@@ -80,15 +70,10 @@ struct Violation {
   bool operator==(const Violation&) const = default;
 };
 
-/// The names of the rows of a table, for `legal`.
-template <typename Rows>
-std::vector<std::string> row_names(Rows&& rows) {
-  std::vector<std::string> names;
-  for (const auto& row : rows) names.emplace_back(row.name);
-  return names;
-}
 /// "a, b or c".
 std::string alternatives(const std::vector<std::string>& values);
+/// `expected`, or without it the alternatives of `legal`. The violations of an Error have it in `expected`.
+std::string expected_of(const Violation& violation);
 /// One line: "field = seen: legal is ...; fix [source]", or of a warning "field = seen: expected ...; fix [source]".
 std::string print(const Violation& violation);
 

@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "bitmma/core/table.hpp"
+
 namespace bitmma {
 
 enum class Target : uint8_t {
@@ -87,16 +89,14 @@ inline constexpr auto targets = [] {
 
 constexpr const TargetInfo& info(Target target) { return targets[static_cast<std::size_t>(target)]; }
 
-consteval bool targets_are_in_enum_order() {
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const TargetInfo& row = targets[i];
-    if (static_cast<std::size_t>(row.id) != i || info(row.adds_as).adds_as != row.adds_as ||
-        info(row.chip).chip != row.chip || info(row.chip).gpu != row.gpu)
+consteval bool targets_refer_to_first_names() {
+  for (const TargetInfo& row : targets) {
+    if (info(row.adds_as).adds_as != row.adds_as || info(row.chip).chip != row.chip || info(row.chip).gpu != row.gpu)
       return false;
   }
   return true;
 }
-static_assert(targets_are_in_enum_order());
+static_assert(are_in_enum_order(targets) && targets_refer_to_first_names());
 
 /// "sm_90a".
 constexpr std::string_view print(Target target) { return info(target).name; }

@@ -14,6 +14,8 @@
 #include <string>
 #include <string_view>
 
+#include "bitmma/core/table.hpp"
+
 namespace bitmma {
 
 enum class Format : uint8_t {
@@ -228,13 +230,7 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
 
 constexpr const FormatInfo& info(Format format) { return formats[static_cast<size_t>(format)]; }
 
-consteval bool formats_are_in_enum_order() {
-  for (size_t i = 0; i < formats.size(); ++i) {
-    if (static_cast<size_t>(formats[i].id) != i) return false;
-  }
-  return true;
-}
-static_assert(formats_are_in_enum_order());
+static_assert(are_in_enum_order(formats));
 
 /// The format PTX calls `name`, or nothing.
 std::optional<Format> format_named(std::string_view name);

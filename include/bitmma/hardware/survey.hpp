@@ -204,7 +204,7 @@ struct SurveyProgress {
 
 /// Runs what is missing and writes the report, now and then and at the end. Throws Error when the report that is there
 /// is another GPU's or another seed's, when no unit's name contains `only`, when no process can be started, and when
-/// several units in a row had to be stopped: then the GPU hangs, and the report says so far. If the GPU
+/// several units in a row had to be stopped: then the GPU hangs, and the report holds what was asked before. If the GPU
 /// still responds, the kind of instruction is at fault: its units run last, and if they hang again the survey ends.
 SurveyReport run_survey(const SurveyOptions& options, uint64_t seed,
                         const std::function<void(const SurveyProgress&)>& progress = {});

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/table.hpp"
 #include "bitmma/instruction/instruction.hpp"
 
 namespace bitmma {
@@ -74,13 +75,7 @@ inline constexpr auto state_fields = std::to_array<FieldInfo>({
 });
 constexpr const FieldInfo& info(Field field) { return state_fields[static_cast<std::size_t>(field)]; }
 
-consteval bool state_fields_are_in_enum_order() {
-  for (std::size_t i = 0; i < state_fields.size(); ++i) {
-    if (static_cast<std::size_t>(state_fields[i].id) != i) return false;
-  }
-  return true;
-}
-static_assert(state_fields_are_in_enum_order());
+static_assert(are_in_enum_order(state_fields));
 
 /// Up to four extents of an array, the first running slowest: {128, 4}. None: one number.
 class Extents {

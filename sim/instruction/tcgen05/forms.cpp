@@ -149,17 +149,13 @@ const Form* find_kind(const Tcgen05Mma& instruction) {
 
 /// Every K of the kind, for messages: "64, 96 or 128".
 std::string print_k(const Tcgen05Mma& instruction) {
-  std::vector<int> all;
+  std::vector<std::string> all;
   for (const Form& form : forms()) {
     if (form.family != Family::tcgen05 || form.kind != instruction.kind) continue;
     const int k = k_of(form, instruction.sparse);
-    if (k != 0 && std::ranges::find(all, k) == all.end()) all.push_back(k);
+    if (k != 0 && std::ranges::find(all, std::to_string(k)) == all.end()) all.push_back(std::to_string(k));
   }
-  std::string text;
-  for (size_t i = 0; i < all.size(); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == all.size() ? " or " : ", ", all[i]);
-  }
-  return text;
+  return alternatives(all);
 }
 
 void check_shape(const Tcgen05Mma& instruction, const Form& form, Checker& check) {
