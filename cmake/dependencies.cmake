@@ -10,6 +10,7 @@ find_package(Threads REQUIRED)
 
 function(bitmma_dependency package repository tag)
   find_package(${package} ${ARGN} QUIET)
+  set(${package}_VERSION "${${package}_VERSION}" PARENT_SCOPE)  # find_package sets it in the function alone
   if(${package}_FOUND)
     message(STATUS "${package} ${${package}_VERSION}: found")
     return()
