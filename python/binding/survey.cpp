@@ -1,11 +1,11 @@
 // Surveys of GPUs: run in processes of Python's own interpreter, and read.
-#include "bitmma/hardware/survey.hpp"
+#include "bitmma/survey/survey.hpp"
 
 #include <atomic>
 #include <thread>
 
 #include "binding.hpp"
-#include "bitmma/hardware/sealed.hpp"
+#include "bitmma/survey/sealed.hpp"
 
 namespace bitmma::python {
 namespace {
@@ -29,7 +29,7 @@ nb::dict finding_dict(const SurveyFinding& one, Target target) {
 nb::dict read_survey_file(const std::string& path, bool search, int threads) {
   SurveyReport report;
   std::vector<SurveyFinding> findings;
-  Surveyed news;
+  Confirmed news;
   {
     const nb::gil_scoped_release release;
     report = read_survey(read_tensor_file(path));
@@ -45,7 +45,7 @@ nb::dict read_survey_file(const std::string& path, bool search, int threads) {
   said["seed"] = report.seed;
   said["seconds"] = report.seconds;
   said["rehearsal"] = report.is_rehearsal();
-  said["patch"] = patch_of(news);
+  said["confirmed"] = bitmma::print(news);
   nb::list list;
   for (const SurveyFinding& one : findings) list.append(finding_dict(one, report.target));
   said["findings"] = list;

@@ -6,6 +6,7 @@
 """
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -49,8 +50,8 @@ class SurveyReport(NamedTuple):
     seconds: float
     rehearsal: bool
     """The model answered in place of a GPU: evidence of nothing."""
-    patch: str
-    """What would become measured, as a patch of this project's data; empty without anything new. Rows of arithmetic
+    confirmed: dict[str, list[dict[str, Any]]]
+    """What would become measured: rows of "rules" and "choices" as in data/surveys/confirmed.json. Rows of arithmetic
     need read_survey with `search`."""
     findings: list[SurveyFinding]
 
@@ -103,6 +104,7 @@ def read_survey(path: str | os.PathLike[str], *, search: bool = True, threads: i
         threads: 0 for all cores.
     """
     said = _core.read_survey(os.fspath(path), bool(search), threads_of(threads))
+    said["confirmed"] = json.loads(said["confirmed"])
     said["findings"] = [SurveyFinding(**one) for one in said["findings"]]
     return SurveyReport(**said)
 

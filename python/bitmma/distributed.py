@@ -660,7 +660,7 @@ def _check_on_gpu(file: VectorFile, program: str, device: int, seconds: float) -
     with tempfile.TemporaryDirectory(prefix="bitmma-") as folder:
         cases, from_gpu = (os.path.join(folder, name) for name in ("cases.safetensors", "gpu.safetensors"))
         write(cases, file)
-        _run_program(program, ["gpu", cases, "-o", from_gpu, "--device", str(device), "--threads", "1"], seconds)
+        _run_program(program, ["gpu", "run", cases, "-o", from_gpu, "--device", str(device), "--threads", "1"], seconds)
         return compare(cases, from_gpu)
 
 
@@ -677,7 +677,7 @@ def _gpu_unit(unit: str, family: str, seed: int, number: int, outputs: int, prog
               seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bitmma-") as folder:
         try:
-            text = _run_program(program, ["gpu", "--campaign", "--family", family, "--seed", str(seed), "--first-unit",
+            text = _run_program(program, ["gpu", "campaign", "--family", family, "--seed", str(seed), "--first-unit",
                                           str(number), "--units", "1", "--unit-outputs", str(outputs), "--device",
                                           str(device), "--save", save or folder, "--json", "--threads", "1"], seconds)
         except Error as error:
@@ -685,7 +685,7 @@ def _gpu_unit(unit: str, family: str, seed: int, number: int, outputs: int, prog
     said = json.loads(text)
     rows = [row for row in said["rows"] if row["instruction"] != "total"]
     total = {name: sum(row[name] for row in rows) for name in ("cases", "outputs", "hard_outputs", "mismatches")}
-    again = (f"bitmma gpu --campaign --family {family} --seed {seed} --first-unit {number} --units 1 "
+    again = (f"bitmma gpu campaign --family {family} --seed {seed} --first-unit {number} --units 1 "
              f"--unit-outputs {outputs}")
     return {**total, "cases_with_mismatches": len(said["saved"]), "first": again if total["mismatches"] else None,
             "group": f"{', '.join(row['instruction'] for row in rows)} on {said['gpu']}",
@@ -697,7 +697,7 @@ def gpu_campaign(family: str = "wgmma", *, seed: int = 0, units: int = 1, first_
                  save: str | os.PathLike[str] | None = None, seconds: float = 3600, client: Any = None,
                  done: MutableMapping[str, dict[str, Any]] | None = None, progress: Progress | None = None,
                  resources: Mapping[str, float] | None = None) -> Report:
-    """The campaign of docs/evidence.md over many GPUs: every unit is `bitmma gpu --campaign` of one unit on a worker.
+    """The campaign of docs/evidence.md over many GPUs: every unit is `bitmma gpu campaign` of one unit on a worker.
 
     family             "wgmma" or "mma.sync": every legal instruction, any descriptors, all distributions
     outputs_per_unit   about how many outputs a unit has; part of what a seed means

@@ -136,14 +136,6 @@ std::vector<State> Gpu::run(const Instruction& instruction, Target target, std::
   return launch_results(kernel, cases, launch(kernel, launch_inputs(kernel, cases), cases.size(), print(instruction)));
 }
 
-void Gpu::run_for_ever() const {
-  Kernel kernel{.text = fmt::format(".version 6.4\n.target sm_70\n.address_size 64\n"
-                                    ".visible .entry {}(.param .u64 result_out)\n{{\nfor_ever:\n  bra for_ever;\n}}\n",
-                                    kernel_name)};
-  kernel.output.bytes_per_case = 16;
-  launch(kernel, {}, 1, "a kernel that never ends");
-}
-
 std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::vector<uint8_t>>& inputs, size_t cases,
                                  std::string_view what) const {
   Device& device = *device_;

@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "bitmma/arithmetic/surveyed.hpp"
+#include "bitmma/instruction/confirmed.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "family.hpp"
 
@@ -19,7 +19,7 @@ static_assert(are_in_enum_order(evidence_levels));
 std::vector<Choice> choices_in(const Instruction& instruction, Target target, const State* state) {
   std::vector<Choice> choices =
       family::dispatch([&](const auto& one) { return family::choices(one, target, state); }, instruction);
-  std::erase_if(choices, [&](Choice one) { return is_surveyed_choice(one, target); });
+  std::erase_if(choices, [&](Choice one) { return is_confirmed(one, target); });
   return choices;
 }
 
@@ -176,7 +176,7 @@ const EvidenceRow* find_evidence(const Instruction& instruction, Target target) 
 
 Evidence evidence_of(const Instruction& instruction, Target target) {
   if (has_arithmetic_choice(instruction, target)) return Evidence::model_choice;
-  if (find_surveyed(model_for(instruction, target), target)) return Evidence::measured;
+  if (find_confirmed(model_for(instruction, target), target)) return Evidence::measured;
   const EvidenceRow* const row = find_evidence(instruction, target);
   return row ? row->level : Evidence::model_choice;
 }
@@ -190,7 +190,7 @@ std::map<Target, std::vector<FormEvidence>> evidence_of(const Form& form) {
 
 std::string evidence_source(const Instruction& instruction, Target target) {
   if (evidence_of(instruction, target) == Evidence::model_choice) return "no source decides it";
-  if (const SurveyedRule* const row = find_surveyed(model_for(instruction, target), target)) return row->gpu;
+  if (const ConfirmedRule* const row = find_confirmed(model_for(instruction, target), target)) return row->gpu;
   return std::string(find_evidence(instruction, target)->source);
 }
 

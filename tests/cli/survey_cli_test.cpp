@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "bitmma/hardware/survey.hpp"
+#include "bitmma/survey/survey.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -10,9 +10,27 @@ using namespace bitmma;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"survey", "files"},
-    {"survey $GOLDEN", "bitmma-survey-1, a report of bitmma gpu --survey"},
-    {"survey $FOLDER/none.safetensors", "none.safetensors"},
+    {"survey", "command = (nothing): legal is a subcommand: run, read, sealed, seal"},
+    {"survey read", "files is required"},
+    {"survey read $GOLDEN", "bitmma-survey-1, a report of bitmma survey run"},
+    {"survey read $FOLDER/none.safetensors", "none.safetensors"},
+    {"survey read --confirmed --quick $GOLDEN", "--quick excludes --confirmed"},
+    {"survey run", "--output is required"},
+    {"survey run --rehearse sm_91 -o r.safetensors", "--rehearse = sm_91"},
+    {"survey run --rehearse sm_90a -o r.safetensors --seconds -1", "--seconds = -1"},
+    {"survey run --rehearse sm_90a -o r.safetensors --unit-seconds 0", "--unit-seconds = 0"},
+    {"survey run --rehearse sm_90a -o r.safetensors --jobs 0", "--jobs = 0: legal is 1..256"},
+    {"survey run --rehearse sm_90a -o r.safetensors --family wgmma", "bitmma survey run has no flag --family"},
+    {"survey sealed $FOLDER/none.json --rehearse sm_90a", "none.json"},
+    {"survey sealed $GOLDEN --rehearse sm_90a", "bitmma-sealed-1, a file of bitmma survey seal"},
+    {"survey sealed --rehearse sm_91", "--rehearse = sm_91"},
+    {"survey sealed --withhold x", "bitmma survey sealed has no flag --withhold"},
+    {"survey seal sm_90a", "--output is required"},
+    {"survey seal sm_91 $OUT", "target = sm_91"},
+    {"survey seal sm_70 $OUT", "target = sm_70: legal is one with open points"},
+    // The spellings of earlier versions are answered with the new ones.
+    {"survey $GOLDEN", "did you mean bitmma survey read "},
+    {"survey --patch $GOLDEN", "did you mean bitmma survey read --confirmed?"},
 });
 
 void write_report(const std::string& path, std::string_view unit) {
@@ -23,29 +41,29 @@ void write_report(const std::string& path, std::string_view unit) {
 
 TEST_CASE("survey refuses bad requests: message and exit code of each") { bad_requests.check(); }
 
-TEST_CASE("survey prints counts, findings, JSON and a patch, and reads on behind a bad file") {
+TEST_CASE("survey prints counts, findings, JSON and confirmed rows, and reads on behind a bad file") {
   const test::TemporaryFolder folder;
   const std::string report = folder.path("report.safetensors"), bad = folder.path("bad.safetensors");
   write_report(report, "question: base offset, wgmma");
   test::write_text(bad, "nothing");
   using Catch::Contains;
-  const test::Outcome said = test::run({"survey", report});
+  const test::Outcome said = test::run({"survey", "read", report});
   CHECK(said.code == 0);
   CHECK_THAT(said.out, Contains("a rehearsal: the model answered for itself") &&
                            Contains("question      5          1        0        0") &&
                            Contains("it moves where the pattern begins") && !Contains("undefined metadata"));
-  const auto json = nlohmann::json::parse(test::run({"survey", "--json", report}).out);
+  const auto json = nlohmann::json::parse(test::run({"survey", "read", "--json", report}).out);
   CHECK(json.size() == 1);
   CHECK(json[0]["rehearsal"] == true);
   CHECK(json[0]["findings"].size() == survey_units(Target::sm_90a).size());
-  const test::Outcome patch = test::run({"survey", "--patch", report});
-  CHECK(patch.out.empty());
-  CHECK(patch.err == "a rehearsal is evidence of nothing\n");
+  const test::Outcome confirmed_rows = test::run({"survey", "read", "--confirmed", report});
+  CHECK(confirmed_rows.out == print(confirmed()));
+  CHECK(confirmed_rows.err == "a rehearsal is evidence of nothing\n");
   // Records that the target does not have are listed and counted, and contradictions refused by name.
   TensorFile other = read_tensor_file(report);
   other.set_metadata("source", "NVIDIA A100");
   write_tensor_file(bad, other);
-  const test::Outcome changed = test::run({"survey", bad});
+  const test::Outcome changed = test::run({"survey", "read", bad});
   CHECK(changed.code == 2);
   CHECK_THAT(changed.err, Contains("driver = none: legal is a version such as 580.159.04") &&
                               Contains("records = 1 of 1 marked as a rehearsal") && Contains("digest = "));
@@ -53,13 +71,13 @@ TEST_CASE("survey prints counts, findings, JSON and a patch, and reads on behind
   other.set_metadata("target", "sm_75");
   other.erase_metadata("digest");
   write_tensor_file(bad, other);
-  const test::Outcome strange = test::run({"survey", bad});
+  const test::Outcome strange = test::run({"survey", "read", bad});
   CHECK(strange.code == 2);
   CHECK_THAT(strange.out, Contains("unreadable  question: base offset, wgmma") && Contains("sm_75 has no such unit") &&
                               Contains("question      1          0        0        0          0           1        0"));
-  CHECK_THAT(test::run({"survey", "--patch", bad}).err, Contains("1 record cannot be read"));
+  CHECK_THAT(test::run({"survey", "read", "--confirmed", bad}).err, Contains("1 record cannot be read"));
   test::write_text(bad, "nothing");
-  const test::Outcome both = test::run({"survey", bad, report});
+  const test::Outcome both = test::run({"survey", "read", bad, report});
   CHECK(both.code == 2);
   CHECK_THAT(both.err, Contains("bad.safetensors"));
   CHECK_THAT(both.out, Contains("it moves where the pattern begins"));

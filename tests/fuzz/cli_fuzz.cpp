@@ -289,7 +289,8 @@ bool writes_files(const std::string& argument) {
 /// Everything that is written goes to the folder; nothing runs for long.
 bool tame(std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "gpu" || arguments[i] == "bench" || writes_files(arguments[i]) ||
+    const bool asks_a_gpu = arguments[i] == "gpu" || (i > 0 && arguments[i - 1] == "survey" && arguments[i] != "read");
+    if (asks_a_gpu || arguments[i] == "bench" || writes_files(arguments[i]) ||
         arguments[i].find('\0') != std::string::npos)
       return false;
     for (const std::string_view bounded : {"--cases=", "--threads=", "--rows=", "--cols=", "--blocks=", "--find"}) {

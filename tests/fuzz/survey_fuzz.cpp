@@ -1,7 +1,7 @@
 // Reports of surveys, which come from anybody: a true one with pieces of its JSON, keys and results changed. What is
 // read is written and reads the same; findings of it end, and never say that a changed result is the model's.
-#include "bitmma/hardware/survey.hpp"
 #include "bitmma/instruction/execute.hpp"
+#include "bitmma/survey/survey.hpp"
 #include "fuzz.hpp"
 
 namespace bitmma::fuzz {

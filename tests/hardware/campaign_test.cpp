@@ -378,9 +378,9 @@ TEST_CASE("no two units draw the same random numbers: their sizes and their numb
   }
 }
 
-TEST_CASE("the help of gpu knows how many units meet every mnemonic") {
+TEST_CASE("the help of gpu campaign knows how many units meet every mnemonic") {
   std::ostringstream out, err;
-  CHECK(cli::run({"gpu", "--help"}, {.out = out, .err = err}) == 0);
+  CHECK(cli::run({"gpu", "campaign", "--help"}, {.out = out, .err = err}) == 0);
   std::string words = out.str();
   words.erase(
       std::unique(words.begin(), words.end(), [](char a, char b) { return std::isspace(a) && std::isspace(b); }),
@@ -398,17 +398,14 @@ TEST_CASE("without a GPU, gpu says so and exits with 2") {
   };
   const test::TemporaryFolder folder;
   const std::string file = test::golden_files().front();
-  CHECK(run({"gpu"}).second ==
-        "error: gpu = neither files nor --campaign nor --survey nor --sealed: legal is one of them\n");
-  CHECK(run({"gpu", "--campaign", file}).first == 2);
-  CHECK_THAT(run({"gpu", file}).second, ContainsSubstring("-o = (missing)"));
+  CHECK(run({"gpu", "campaign", file}).first == 2);
   try {
     const Gpu gpu;
     WARN("this machine has " << gpu.name() << ": the message without a GPU was NOT checked");
   } catch (const Error&) {
     for (const auto& arguments :
-         {std::vector<std::string>{"gpu", file, "-o", folder.path("out")},
-          std::vector<std::string>{"gpu", "--campaign", "--units", "1", "--save", folder.path(".")}}) {
+         {std::vector<std::string>{"gpu", "run", file, "-o", folder.path("out")},
+          std::vector<std::string>{"gpu", "campaign", "--units", "1", "--save", folder.path(".")}}) {
       const auto [code, message] = run(arguments);
       CHECK(code == 2);
       CHECK_THAT(message, ContainsSubstring("error: GPU") && ContainsSubstring("NVIDIA"));

@@ -56,7 +56,7 @@ std::string documented(const std::string& call) { return call.substr(0, call.fin
 
 constexpr int units = 3, seed = 7, outputs = 1000;
 const std::string campaign = fmt::format(
-    "gpu --campaign --family mma.sync --seed {} --units {} --unit-outputs {} --threads 1", seed, units, outputs);
+    "gpu campaign --family mma.sync --seed {} --units {} --unit-outputs {} --threads 1", seed, units, outputs);
 
 /// Adds D of the state as the kernel writes it, padded to its bytes per case.
 void append_answer(std::string& answers, const Instruction& instruction, const State& after) {
@@ -112,7 +112,7 @@ std::string saving(const test::TemporaryFolder& folder) {
 
 TEST_CASE("with a driver that answers right, files and campaigns agree, and with one that answers 0, they do not") {
   const test::TemporaryFolder folder;
-  const std::string out = folder.path("out"), file = fmt::format("gpu '{}' -o '{}'", golden, out);
+  const std::string out = folder.path("out"), file = fmt::format("gpu run '{}' -o '{}'", golden, out);
   const Ended right = run(folder, file, right_answers_of_file(folder));
   INFO(right.err);
   CHECK(right.code == 0);
@@ -151,7 +151,7 @@ TEST_CASE("a driver's call that fails, at its first use or its last, is named wi
   };
   std::map<std::string, int> seen;
   for (const Command& command :
-       {Command{fmt::format("gpu '{}' -o '{}'", golden, out), right_answers_of_file(folder), false},
+       {Command{fmt::format("gpu run '{}' -o '{}'", golden, out), right_answers_of_file(folder), false},
         Command{saving(folder), right_answers(folder), true}}) {
     const Ended whole = run(folder, command.arguments, command.right);
     REQUIRE(whole.code == 0);
@@ -215,7 +215,7 @@ TEST_CASE("of several files those before a failure are written, and the one that
   std::filesystem::create_directories(folder.path("out"));
   for (const char* name : {"a", "b", "c"})
     std::filesystem::copy(golden, folder.path(fmt::format("in/{}.safetensors", name)));
-  const Ended ended = run(folder, fmt::format("gpu '{}' -o '{}'", folder.path("in"), folder.path("out")),
+  const Ended ended = run(folder, fmt::format("gpu run '{}' -o '{}'", folder.path("in"), folder.path("out")),
                           {{"FAKE_CUDA_FAIL", "cuLaunchKernel:2:719"}});
   CHECK(ended.code == 2);
   CHECK_THAT(ended.err, ContainsSubstring(fmt::format("1 of 3 files done; not {}:\nerror: GPU: cuLaunchKernel",
@@ -237,7 +237,7 @@ TEST_CASE("what a driver does not take back is said once, not for every launch")
 
 TEST_CASE("errors without names and texts, and PTX that is refused with a log, with a full one and without") {
   const test::TemporaryFolder folder;
-  const std::string file = fmt::format("gpu '{}' -o '{}'", golden, folder.path("out"));
+  const std::string file = fmt::format("gpu run '{}' -o '{}'", golden, folder.path("out"));
   const Environment no_texts{{"FAKE_CUDA_NO_TEXTS", "1"}};
   CHECK_THAT(run(folder, file, with(no_texts, "FAKE_CUDA_FAIL", "cuInit:1:100")).err,
              ContainsSubstring("error: GPU: cuInit = CUDA_ERROR_NO_DEVICE (100): legal is success; nvidia-smi -L"));
@@ -287,7 +287,7 @@ TEST_CASE("devices that are not there, of other generations, or with too little 
     Environment environment;
     std::string message;
   };
-  const std::string file = fmt::format("gpu '{}' -o '{}'", golden, folder.path("out"));
+  const std::string file = fmt::format("gpu run '{}' -o '{}'", golden, folder.path("out"));
   for (const Row& row : {
            Row{file, {{"FAKE_CUDA_COUNT", "0"}}, "GPU device = 0: legal is a machine with an NVIDIA GPU"},
            Row{file, {{"FAKE_CUDA_COUNT", "-5"}}, "GPU device = 0: legal is a machine with an NVIDIA GPU"},
@@ -296,7 +296,7 @@ TEST_CASE("devices that are not there, of other generations, or with too little 
            Row{file, {{"FAKE_CUDA_CAPABILITY", "2147483647"}}, "GPU: compute capability = 214748364.7"},
            Row{file, {{"FAKE_CUDA_CAPABILITY", "-90"}}, "GPU: compute capability = -9.0"},
            Row{file, {{"FAKE_CUDA_CAPABILITY", "80"}}, "GPU = Fake H200 (sm_80): legal is sm_90a"},
-           Row{"gpu --campaign --save .", {{"FAKE_CUDA_CAPABILITY", "80"}}, "family = wgmma on sm_80"},
+           Row{"gpu campaign --save .", {{"FAKE_CUDA_CAPABILITY", "80"}}, "family = wgmma on sm_80"},
            Row{file, {{"FAKE_CUDA_SHARED", "1000"}}, "shared memory of a CTA on this GPU = 1000 bytes: legal is"},
            Row{file, {{"FAKE_CUDA_SHARED", "1000"}}, "of the image, 1040 of the kernel"},
        }) {
@@ -311,7 +311,7 @@ TEST_CASE("devices that are not there, of other generations, or with too little 
 
 TEST_CASE("a libcuda.so.1 that is garbage, empty, a folder or lacks calls is refused with what to do") {
   const test::TemporaryFolder folder;
-  const std::string file = fmt::format("gpu '{}' -o '{}'", golden, folder.path("out"));
+  const std::string file = fmt::format("gpu run '{}' -o '{}'", golden, folder.path("out"));
   const auto message_of = [&](const std::string& library) {
     const Ended ended = run(folder, file, {}, library);
     CHECK(ended.code == 2);
@@ -367,7 +367,7 @@ TEST_CASE("an interrupt ends a campaign after the unit that runs, with its table
   CHECK(twice.signal == SIGTERM);
   CHECK(twice.out.empty());
   // Outside a campaign the first one does not wait either.
-  const Ended file = run(folder, fmt::format("gpu '{}' -o '{}'", golden, folder.path("out")),
+  const Ended file = run(folder, fmt::format("gpu run '{}' -o '{}'", golden, folder.path("out")),
                          {{"FAKE_CUDA_SIGNAL", fmt::format("cuLaunchKernel:1:{}", SIGINT)}});
   CHECK(file.signal == SIGINT);
   CHECK_FALSE(std::filesystem::exists(folder.path("out")));

@@ -14,7 +14,7 @@ def test_a_rehearsal_is_run_in_processes_gone_on_with_and_read(tmp_path: pathlib
                   progress=lambda done, units: seen.append((done, units)))
     assert seen == [(1, 1)]
     report = bitmma.read_survey(path)
-    assert report.rehearsal and report.target == "sm_90a" and report.patch == "" and report.refuted == []
+    assert report.rehearsal and report.target == "sm_90a" and report.confirmed == {"rules": [], "choices": []} and report.refuted == []
     (finding,) = report.of_verdict("confirmed")
     assert finding.asked == "rule" and finding.mismatches == 0 and finding.outputs > 1000
     assert finding.found == "F = 25, RZ-23, floor -133"

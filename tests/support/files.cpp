@@ -88,8 +88,8 @@ std::string output_of_command(const std::string& command) {
   return output;
 }
 
-std::string source_path(const std::string& relative) { return std::string(BITMMA_SOURCE_DIR) + "/" + relative; }
+std::string source_path(const std::string& relative) { return std::string(BITMMA_SOURCE_DIR "/") + relative; }
 
-std::string oracle_path(const std::string& name) { return std::string(BITMMA_ORACLE_DIR) + "/" + name; }
+std::string oracle_path(const std::string& name) { return std::string(BITMMA_ORACLE_DIR "/") + name; }
 
 }  // namespace bitmma::test

@@ -96,11 +96,12 @@ std::string suggestion_or_help(const std::string& word, std::span<const std::str
   return meant.empty() ? help_of(command) : fmt::format("did you mean {}?", meant);
 }
 
-/// What other programs call these commands.
+/// What other programs, or earlier versions of this one, call these commands.
 struct OtherWord {
   std::string_view word, command;
   std::string_view above = "bitmma";
 };
+constexpr std::string_view any_file = "a file";  // any name of a file
 constexpr auto other_words = std::to_array<OtherWord>({
     {"diff", "compare"},
     {"cmp", "compare"},
@@ -125,25 +126,47 @@ constexpr auto other_words = std::to_array<OtherWord>({
     {"desc", "descriptor", "encode"},
     {"wgmma", "instruction", "encode"},
     {"mnemonic", "instruction", "encode"},
+    {"--campaign", "bitmma gpu campaign", "gpu"},
+    {"--survey", "bitmma survey run", "gpu"},
+    {"--rehearse", "bitmma survey run", "gpu"},
+    {"--sealed", "bitmma survey sealed", "gpu"},
+    {"--make-sealed", "bitmma survey seal", "gpu"},
+    {any_file, "bitmma gpu run {}", "gpu"},
+    {"--patch", "bitmma survey read --confirmed", "survey"},
+    {"--all", "bitmma survey read --all", "survey"},
+    {"--json", "bitmma survey read --json", "survey"},
+    {"--quick", "bitmma survey read --quick", "survey"},
+    {any_file, "bitmma survey read {}", "survey"},
 });
 
 const std::string nothing = "(nothing)";
+
+/// The name of a file, and of no command.
+bool is_file_name(std::string_view word) { return word.find_first_of("./") != std::string_view::npos; }
+
+/// The words to write in place of `word`, behind `command`; empty without any.
+std::string other_word_for(const CLI::App& command, const std::string& word) {
+  const auto row = std::ranges::find_if(other_words, [&](const OtherWord& one) {
+    return one.above == command.get_name() && (one.word == any_file ? is_file_name(word) : one.word == word);
+  });
+  if (row == other_words.end()) return "";
+  return fmt::format(fmt::runtime(row->command), shortened(word));
+}
 
 [[noreturn]] void refuse_command(const CLI::App& command, const std::string& seen) {
   std::vector<std::string> names;
   std::string all;
   for (const CLI::App* below : commands_of(command)) {
+    if (below->get_group().empty()) continue;  // of processes that the program starts
     names.push_back(below->get_name());
     all += (all.empty() ? "" : ", ") + below->get_name();
   }
-  const auto other = std::ranges::find_if(
-      other_words, [&](const OtherWord& row) { return row.word == seen && row.above == command.get_name(); });
-  const bool is_other = other != other_words.end();
+  const std::string other = other_word_for(command, seen);
   throw Error(
       {.field = "command",
        .seen = seen,
        .expected = seen == nothing ? "a subcommand: " + all : all,
-       .fix = is_other ? fmt::format("did you mean {}?", other->command) : suggestion_or_help(seen, names, command)});
+       .fix = !other.empty() ? fmt::format("did you mean {}?", other) : suggestion_or_help(seen, names, command)});
 }
 
 /// Where a word may not be read as a flag: the whole command line is help, or the shell's own business.
@@ -198,8 +221,10 @@ class Reader {
     const std::string name = is_long ? word.substr(0, equals) : word.substr(0, 2);
     const CLI::Option* const flag = flag_named(*command_, name);
     if (!flag) {
+      const std::string other = other_word_for(*command_, name);
       throw Error({.field = fmt::format("{} has no flag {}", path_of(*command_), shortened(is_long ? name : word)),
-                   .fix = is_before_command() ? "flags stand behind the command"
+                   .fix = !other.empty()        ? fmt::format("did you mean {}?", other)
+                          : is_before_command() ? "flags stand behind the command"
                                               : suggestion_or_help(name, flags_of(*command_), *command_)});
     }
     const bool has_value = is_long ? equals != std::string::npos : word.size() > 2;

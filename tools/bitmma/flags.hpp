@@ -1,9 +1,12 @@
 // Flags that several verbs have. The library does not know their names, so what is wrong with one is said here.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bitmma/core/parallel.hpp"
@@ -63,18 +66,27 @@ struct LayoutFlags {
   void require_used_by(const Instruction& instruction) const;
 };
 
-/// Calls `body`. Where the library refuses `field`, the message names the flag instead.
+/// A field of the library and the flag that sets it.
+using FlagOfField = std::pair<std::string_view, std::string_view>;
+
+/// Calls `body`. Where the library refuses one of the fields, the message names the flag instead.
 template <typename Body>
-auto naming_flag(std::string_view field, std::string_view flag, const Body& body) {
+auto naming_flags(std::span<const FlagOfField> flags, const Body& body) {
   try {
     return body();
   } catch (const Error& error) {
     std::vector<Violation> violations = error.violations();
     for (Violation& violation : violations) {
-      if (violation.field == field) violation.field = std::string(flag);
+      const auto named = std::ranges::find(flags, violation.field, &FlagOfField::first);
+      if (named != flags.end()) violation.field = std::string(named->second);
     }
     throw Error(std::move(violations));
   }
+}
+template <typename Body>
+auto naming_flag(std::string_view field, std::string_view flag, const Body& body) {
+  const FlagOfField one[]{{field, flag}};
+  return naming_flags(one, body);
 }
 
 /// --cpu-target: the instruction set of the hot loops, by default the best that the processor has.

@@ -1,260 +1,168 @@
-// bitmma survey: what reports of GPUs say about the rules and choices of this version.
-#include "bitmma/hardware/survey.hpp"
+// bitmma survey: asks a GPU everything, and reads what GPUs answered.
+#include "survey.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <functional>
-#include <map>
-#include <set>
+#include <filesystem>
 
 #include "bitmma/core/text.hpp"
-#include "bitmma/instruction/evidence.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "output.hpp"
+#include "signals.hpp"
+#include "status_line.hpp"
 
 namespace bitmma::cli {
 namespace {
 
-struct SurveyFlags {
-  std::vector<std::string> files;
-  bool all = false, json = false, patch = false, quick = false;
-  int threads = 1;
+struct SurveyRunFlags {
+  SurveyDeviceFlags device;
+  std::string out, only;
+  uint64_t seed = 0;
+  double seconds = 480, unit_seconds = 60;
+  int jobs = 4;
+  bool retry = false;
 };
 
-struct ReadReport {
-  std::string path = {};
-  SurveyReport report = {};
-  std::vector<SurveyFinding> findings = {};
+struct UnitFlags {
+  SurveyDeviceFlags device;
+  std::string unit, out;
+  uint64_t seed = 0;
 };
 
-constexpr std::array verdicts{SurveyVerdict::confirmed, SurveyVerdict::refuted,    SurveyVerdict::unknown,
-                              SurveyVerdict::undecided, SurveyVerdict::unreadable, SurveyVerdict::not_run};
+constexpr std::array<FlagOfField, 5> survey_flags{{{"only", "--only"},
+                                                   {"path", "-o"},
+                                                   {"seconds", "--seconds"},
+                                                   {"unit_seconds", "--unit-seconds"},
+                                                   {"jobs", "--jobs"}}};
 
-int64_t count_of(const ReadReport& read, SurveyVerdict verdict) {
-  return std::ranges::count(read.findings, verdict, &SurveyFinding::verdict);
+std::string progress_text(const Context& context, const SurveyProgress& now, double seconds) {
+  const std::string text = fmt::format("{} of {}, {:.0f} s, {} without an answer, {} differing outputs", now.done,
+                                       counted(now.units, "unit"), seconds, now.unanswered, now.mismatches);
+  return context.terminal.progress ? fmt::format("{}; {}", text, shortened(now.last, 60)) : text;
 }
 
-int color_of(SurveyVerdict verdict) {
-  return verdict == SurveyVerdict::confirmed ? 32 : verdict == SurveyVerdict::refuted ? 31 : 33;
-}
-
-void print_finding(const Context& context, const SurveyFinding& finding) {
-  context.terminal.out << fmt::format("{}  {}\n    {}\n",
-                                      colored(context, color_of(finding.verdict), std::string(print(finding.verdict))),
-                                      finding.unit, finding.found);
-  if (finding.outputs > 0)
-    context.terminal.out << fmt::format("    {}, {} differ from the model\n", counted(finding.outputs, "output"),
-                                        finding.mismatches);
-  for (const std::string& detail : finding.details) context.terminal.out << "    " << detail << '\n';
-}
-
-void print_survey(const Context& context, const ReadReport& read, bool all) {
-  std::ostream& out = context.terminal.out;
-  const SurveyReport& report = read.report;
-  out << fmt::format("{}: {} ({}), driver {}, CUDA {}, {}; {}, seed {}, {:.0f} s\n", read.path, report.gpu,
-                     print(report.target), report.driver, report.cuda, report.date, report.version, report.seed,
-                     report.seconds);
-  if (report.is_rehearsal()) out << "a rehearsal: the model answered for itself, which is evidence of nothing\n";
-  std::vector<std::vector<std::string>> table{{"asked", "units"}};
-  for (const SurveyVerdict verdict : verdicts) table[0].emplace_back(print(verdict));
-  for (const SurveyAsk ask : {SurveyAsk::rule, SurveyAsk::question, SurveyAsk::bits}) {
-    std::map<SurveyVerdict, int64_t> counts;
-    int64_t units = 0;
-    for (const SurveyFinding& finding : read.findings) {
-      if (finding.ask != ask) continue;
-      ++units, ++counts[finding.verdict];
-    }
-    std::vector<std::string> row{std::string(print(ask)), std::to_string(units)};
-    for (const SurveyVerdict verdict : verdicts) row.push_back(std::to_string(counts[verdict]));
-    table.push_back(std::move(row));
-  }
-  out << '\n' << print_table(table);
-  for (const SurveyFinding& finding : read.findings) {
-    // What was not asked is counted; what was asked and got no answer is shown.
-    const bool was_asked = read.report.find(finding.unit) != nullptr;
-    const bool is_news = finding.ask == SurveyAsk::question || finding.verdict != SurveyVerdict::confirmed;
-    if (was_asked && (all || is_news)) {
-      out << '\n';
-      print_finding(context, finding);
-    }
-  }
-  const Surveyed news = confirmed_by(report, read.findings);
-  if (!news.empty()) {
-    out << fmt::format("\n{} and {} would become measured: bitmma survey --patch {}\n",
-                       counted(static_cast<int64_t>(news.rules.size()), "row"),
-                       counted(static_cast<int64_t>(news.choices.size()), "choice"), read.path);
-  }
-}
-
-Json survey_json(const ReadReport& read) {
-  Json findings = Json::array();
-  for (const SurveyFinding& one : read.findings) {
-    Json json{{"unit", one.unit},
-              {"asked", print(one.ask)},
-              {"verdict", print(one.verdict)},
-              {"found", one.found},
-              {"details", one.details},
-              {"outputs", one.outputs},
-              {"mismatches", one.mismatches},
-              {"evidence_before", print(one.evidence, read.report.target)}};
-    if (one.choice) json["choice"] = print(*one.choice);
-    findings.push_back(std::move(json));
-  }
-  return {{"file", read.path},
-          {"gpu", read.report.gpu},
-          {"rehearsal", read.report.is_rehearsal()},
-          {"target", print(read.report.target)},
-          {"driver", read.report.driver},
-          {"cuda", read.report.cuda},
-          {"date", read.report.date},
-          {"bitmma", read.report.version},
-          {"seed", read.report.seed},
-          {"seconds", read.report.seconds},
-          {"findings", std::move(findings)}};
-}
-
-/// Units that GPUs of one target answer differently.
-void print_contradictions(const Context& context, const std::vector<ReadReport>& reads) {
-  std::map<std::pair<Target, std::string>, std::map<std::string, std::string>> found;
-  for (const ReadReport& read : reads) {
-    if (read.report.is_rehearsal()) continue;
-    for (const SurveyFinding& one : read.findings) {
-      if (one.verdict == SurveyVerdict::confirmed || one.verdict == SurveyVerdict::refuted)
-        found[{read.report.target, one.unit}][one.found].append(fmt::format(" {}", read.report.gpu));
-    }
-  }
-  for (const auto& [unit, answers] : found) {
-    if (answers.size() < 2) continue;
-    context.terminal.out << fmt::format("\nGPUs differ: {}\n", unit.second);
-    for (const auto& [answer, gpus] : answers) context.terminal.out << fmt::format("   {}: {}\n", gpus, answer);
-  }
-}
-
-/// The choices that the finding is about: its own, and those that its unit's instruction shows.
-std::set<Choice> choices_of_finding(const SurveyFinding& finding, const std::vector<SurveyUnit>& units) {
-  std::set<Choice> found;
-  if (finding.choice) found.insert(*finding.choice);
-  const auto unit = std::ranges::find(units, finding.unit, &SurveyUnit::name);
-  if (unit == units.end()) return found;
-  for (const Choice shown : choices_of(unit->instruction, unit->target)) found.insert(shown);
-  return found;
-}
-
-/// What some report confirms and none of a GPU that adds alike contradicts, each once.
-Surveyed confirmed_by_all(const std::vector<ReadReport>& reads) {
-  Surveyed all;
-  const auto add = [](auto& rows, const auto& more, auto is_same) {
-    for (const auto& one : more) {
-      if (std::ranges::none_of(rows, [&](const auto& there) { return is_same(there, one); })) rows.push_back(one);
-    }
-  };
-  const auto alike = [](Target a, Target b) { return info(a).adds_as == info(b).adds_as; };
-  for (const ReadReport& read : reads) {
-    const Surveyed more = confirmed_by(read.report, read.findings);
-    add(all.rules, more.rules, [&](const SurveyedRule& a, SurveyedRule b) {
-      b.gpu = a.gpu;
-      return a == b;
+void run_survey_command(Context& context, const SurveyRunFlags& flags) {
+  require_tensor_file_name(flags.out);
+  static_cast<void>(flags.device.rehearsed());  // rejects an unknown target before starting a process
+  const Interrupts interrupts;
+  std::vector<std::string> command = command_of_unit("unit", flags.device);
+  command.insert(command.end(), {"--seed", std::to_string(flags.seed)});
+  const SurveyOptions options{.path = flags.out,
+                              .seconds = flags.seconds,
+                              .unit_seconds = flags.unit_seconds,
+                              .jobs = flags.jobs,
+                              .only = flags.only,
+                              .retry = flags.retry,
+                              .stop = [&] { return interrupts.asked(); },
+                              .command = std::move(command)};
+  const SurveyReport report = naming_flags(survey_flags, [&] {
+    StatusLine line(context);
+    return run_survey(options, flags.seed, [&](const SurveyProgress& now) {
+      line.update([&] { return progress_text(context, now, line.seconds()); }, now.done == now.units);
     });
-    add(all.choices, more.choices,
-        [](const SurveyedChoice& a, const SurveyedChoice& b) { return a.target == b.target && a.choice == b.choice; });
+  });
+  int64_t answered = 0, unanswered = 0, mismatches = 0;
+  for (const SurveyRecord& record : report.records) {
+    answered += record.end == SurveyEnd::answered ? 1 : 0;
+    mismatches += record.random_mismatches;
+    constexpr int64_t most_printed = 20;
+    if (record.end != SurveyEnd::answered && ++unanswered <= most_printed)
+      context.terminal.err << fmt::format("{}: {}: {}\n", record.unit, print(record.end), printable(record.message));
   }
-  for (const ReadReport& read : reads) {
-    if (read.report.is_rehearsal()) continue;
-    const std::vector<SurveyUnit> units = survey_units(read.report.target);
-    for (const SurveyFinding& one : read.findings) {
-      if (one.verdict != SurveyVerdict::refuted && one.verdict != SurveyVerdict::unknown) continue;
-      const auto concerned = choices_of_finding(one, units);
-      std::erase_if(all.choices, [&](const SurveyedChoice& row) {
-        return alike(row.target, read.report.target) && concerned.contains(row.choice);
-      });
-      std::erase_if(all.rules, [&](const SurveyedRule& row) {
-        return one.row && alike(row.target, read.report.target) && names(row, *one.row);
-      });
-    }
+  const auto records = static_cast<int64_t>(report.records.size());
+  std::ostream& out = context.terminal.out;
+  out << fmt::format(
+      "{} ({}), driver {}, CUDA {}, {}: {} of {} asked, {} answered, {} of random cases differ from "
+      "the model; {:.0f} s\n",
+      report.gpu, print(report.target), report.driver, report.cuda, report.date, records, counted(report.units, "unit"),
+      answered, counted(mismatches, "output"), report.seconds);
+  if (records < report.units) {
+    out << fmt::format("to go on: the same command{}; {} not asked yet\n", flags.only.empty() ? "" : " without --only",
+                       report.units - records);
   }
-  return all;
+  if (answered < records)
+    out << fmt::format("to ask again what got no answer: --retry; {}\n", counted(records - answered, "unit"));
+  out << fmt::format("wrote {}; what it says: bitmma survey read {}\n", flags.out, flags.out);
+  context.exit_code = interrupts.asked() || answered == 0 ? exit_bad_request
+                      : mismatches > 0                    ? exit_differs
+                                                          : exit_same;
 }
 
-void run_survey_verb(Context& context, const SurveyFlags& flags) {
-  std::vector<ReadReport> reads;
-  const std::vector<std::string> paths = vector_files(flags.files);
-  int64_t unreadable = 0;
-  for (const std::string& path : paths) {
-    ReadReport read{.path = path};
-    try {
-      read.report = read_survey(read_tensor_file(path));
-    } catch (const Error& error) {  // one bad file does not hide what the others say
-      if (paths.size() == 1) throw;
-      context.terminal.err << fmt::format("error: {}\n", error.what());
-      ++unreadable;
-      continue;
-    }
-    ProgressLine progress(context, path, static_cast<int64_t>(survey_units(read.report.target).size()));
-    // Nothing becomes measured by what a report says of its own search.
-    const bool search = !flags.quick || flags.patch;
-    read.findings = findings_of(read.report, search, flags.threads, [&](int64_t done) { progress.update(done); });
-    reads.push_back(std::move(read));
-  }
-  std::ostream& out = context.terminal.out;
-  if (flags.patch) {
-    const Surveyed all = confirmed_by_all(reads);
-    out << patch_of(all);
-    const bool only_rehearsals =
-        std::ranges::all_of(reads, [](const ReadReport& read) { return read.report.is_rehearsal(); });
-    int64_t unread = 0;
-    for (const ReadReport& read : reads) unread += count_of(read, SurveyVerdict::unreadable);
-    if (unread > 0) {
-      context.terminal.err << fmt::format("{} cannot be read, and may keep others back: bitmma survey shows them\n",
-                                          counted(unread, "record"));
-    }
-    if (all.empty()) {
-      context.terminal.err << (only_rehearsals ? "a rehearsal is evidence of nothing\n"
-                                               : "nothing would become measured that is not measured already\n");
-    }
-  } else if (flags.json) {
-    Json all = Json::array();
-    for (const ReadReport& read : reads) all.push_back(survey_json(read));
-    out << json_text(all) << '\n';
-  } else {
-    for (size_t i = 0; i < reads.size(); ++i) {
-      if (i > 0) out << '\n';
-      print_survey(context, reads[i], flags.all);
-    }
-    print_contradictions(context, reads);
-  }
-  int64_t wrong = 0;
-  for (const ReadReport& read : reads) {
-    wrong += count_of(read, SurveyVerdict::refuted) + count_of(read, SurveyVerdict::unknown);
-    unreadable += count_of(read, SurveyVerdict::unreadable);
-  }
-  context.exit_code = wrong > 0 ? exit_differs : unreadable > 0 ? exit_bad_request : exit_same;
+void add_survey_run(CLI::App& survey, Context& context) {
+  CLI::App* command = survey.add_subcommand("run", "ask this GPU every rule and every open question");
+  const auto flags = std::make_shared<SurveyRunFlags>();
+  command->add_option("-o,--output", flags->out, "the report; an existing one is resumed")->required();
+  flags->device.add(*command);
+  command->add_option("--seconds", flags->seconds, "begin no unit after this time; 0 is no limit")
+      ->capture_default_str();
+  command->add_option("--unit-seconds", flags->unit_seconds, "stop a unit that takes longer")->capture_default_str();
+  command->add_option("--jobs", flags->jobs, "processes at a time")->capture_default_str();
+  command->add_option("--seed", flags->seed, "the same seed makes the same cases")->capture_default_str();
+  command->add_option("--only", flags->only, "only units whose name contains this text");
+  command->add_flag("--retry", flags->retry, "ask again what got no answer");
+  command->footer(
+      "Examples:\n"
+      "  bitmma survey run -o report.safetensors --seconds 480  # then: bitmma survey read report.safetensors\n"
+      "  bitmma survey run -o rehearsal.safetensors --rehearse sm_100a  # without a GPU; proves nothing\n"
+      "Each unit runs in a process of its own. An interrupt ends the survey after the units that run; the same "
+      "command\n"
+      "resumes it. Exit code 1 when the GPU and the model differ, 2 without a GPU that bitmma knows, without any "
+      "answer,\n"
+      "and after an interrupt.");
+  command->callback([flags, &context] { run_survey_command(context, *flags); });
+}
+
+/// One unit, in the process that a survey made for it.
+void add_survey_unit(CLI::App& survey) {
+  CLI::App* command = survey.add_subcommand("unit", "")->group("");
+  const auto flags = std::make_shared<UnitFlags>();
+  command->add_option("unit", flags->unit)->required();
+  command->add_option("-o,--output", flags->out)->required();
+  command->add_option("--seed", flags->seed);
+  flags->device.add(*command);
+  command->callback([flags] {
+    end_with_survey();
+    write_tensor_file(flags->out, to_file(run_survey_unit(flags->unit, flags->device.asked(flags->seed))));
+  });
 }
 
 }  // namespace
 
+void SurveyDeviceFlags::add(CLI::App& command) {
+  command.add_option("--device", ordinal, "which GPU")->capture_default_str();
+  command.add_option("--rehearse", rehearse, "let the model of this target answer in place of a GPU; proves nothing");
+}
+
+std::optional<Target> SurveyDeviceFlags::rehearsed() const {
+  if (rehearse.empty()) return std::nullopt;
+  return naming_flag("target", "--rehearse", [&] { return parse_target(rehearse); });
+}
+
+SurveyDevice SurveyDeviceFlags::asked(uint64_t seed) const {
+  return {.ordinal = ordinal, .rehearse = rehearsed(), .seed = seed};
+}
+
+std::vector<std::string> command_of_unit(const std::string& verb, const SurveyDeviceFlags& device) {
+  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "survey", verb, "--device",
+                                   std::to_string(device.ordinal)};
+  if (!device.rehearse.empty()) command.insert(command.end(), {"--rehearse", device.rehearse});
+  return command;
+}
+
 void add_survey(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand(
-      "survey", "read reports of bitmma gpu --survey: which rules and choices they confirm, refute or settle");
-  const auto flags = std::make_shared<SurveyFlags>();
-  command->add_option("files", flags->files, "reports, and folders of them")->required();
-  command->add_flag("--all", flags->all, "every unit, also those that are confirmed");
-  command->add_flag("--quick", flags->quick,
-                    "compare results, but do not search for the rules again; --patch always does");
-  command->add_flag("--patch", flags->patch, "what would become measured, as a patch of this project's data");
-  command->add_flag("--json", flags->json, "everything as JSON");
-  add_threads(*command, flags->threads);
+  CLI::App* command = app.add_subcommand("survey", "what a GPU does that no source settles: ask one, read its report");
+  command->require_subcommand(1);
   command->footer(
       "Examples:\n"
-      "  bitmma survey report.safetensors\n"
-      "  bitmma survey --quick --json report.safetensors\n"
-      "  bitmma survey --patch report.safetensors | git apply\n"
-      "Cases are made again and compared with this version's model; what a report claims is not used.\n"
-      "Exit code 1 when something is refuted or unknown, 2 when a report or one of its records cannot be read: fields\n"
-      "that contradict each other, units that the target does not have, cases of another version.");
-  command->callback([flags, &context] { run_survey_verb(context, *flags); });
+      "  bitmma survey run -o report.safetensors\n"
+      "  bitmma survey read report.safetensors\n"
+      "  bitmma survey sealed  # what was predicted about this GPU, in less than a minute");
+  add_survey_run(*command, context);
+  add_survey_read(*command, context);
+  add_survey_sealed(*command, context);
+  add_survey_seal(*command, context);
+  add_survey_unit(*command);
 }
 
 }  // namespace bitmma::cli

@@ -46,7 +46,7 @@ enum class Choice : uint8_t {
 
 struct ChoiceInfo {
   Choice id = Choice::one_clamp;
-  std::string_view name = {};  // as sim/arithmetic/surveyed.cpp spells it
+  std::string_view name = {};  // in data/surveys/confirmed.json
   std::string_view text = {};  // what bitmma chose
   bool is_arithmetic = false;  // it decides values, not places
 };

@@ -240,8 +240,9 @@ class FormatSet {
  public:
   constexpr FormatSet() = default;
   constexpr FormatSet(std::initializer_list<Format> members) {
-    for (const Format member : members) mask_ |= 1u << static_cast<int>(member);
+    for (const Format member : members) add(member);
   }
+  constexpr void add(Format format) { mask_ |= 1u << static_cast<int>(format); }
   constexpr bool contains(Format format) const { return mask_ >> static_cast<int>(format) & 1; }
   constexpr bool intersects(const FormatSet& other) const { return (mask_ & other.mask_) != 0; }
   bool operator==(const FormatSet&) const = default;

@@ -45,9 +45,6 @@ class Gpu {
   /// The same as a function; the Gpu must outlive it.
   Executor executor() const;
 
-  /// Starts a kernel that never ends, and waits for it. For the test that stops a process that hangs.
-  void run_for_ever() const;
-
   /// Gives the GPU back; nothing can be run any more. Returns what the driver refused to take back since it was opened
   /// (memory, modules, streams, its context), once for each call, as warnings: no result depends on it.
   std::vector<Violation> close();

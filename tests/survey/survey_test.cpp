@@ -1,4 +1,4 @@
-#include "bitmma/hardware/survey.hpp"
+#include "bitmma/survey/survey.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -7,8 +7,8 @@
 #include <set>
 
 #include "../../sim/hardware/child.hpp"
-#include "../../sim/hardware/survey/cases.hpp"
-#include "../../sim/hardware/survey/questions.hpp"
+#include "../../sim/survey/cases.hpp"
+#include "../../sim/survey/questions.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
@@ -692,7 +692,7 @@ TEST_CASE("a survey runs units in processes, goes on where it was stopped, and s
   SurveyOptions options{.path = folder.path("r.safetensors"),
                         .jobs = 2,
                         .only = "m16n8k8.row.col.f32",
-                        .command = {BITMMA_PROGRAM, "gpu", "--seed", "5", "--rehearse", "sm_90a", "--survey-unit"}};
+                        .command = {BITMMA_PROGRAM, "survey", "unit", "--seed", "5", "--rehearse", "sm_90a"}};
   const SurveyReport first = run_survey(options, 5);
   CHECK(first.is_rehearsal());
   CHECK(first.records.size() >= 3);
@@ -708,10 +708,10 @@ TEST_CASE("a survey runs units in processes, goes on where it was stopped, and s
   CHECK(run_survey(options, 5).records.size() > first.records.size());
   // Another seed, or another GPU, is another survey.
   SurveyOptions other = options;
-  other.command[3] = "6";
+  other.command[4] = "6";
   CHECK_THROWS_WITH(run_survey(other, 6), Catch::Contains("seed = 5: legal is 6"));
   other = options;
-  other.command[5] = "sm_80";
+  other.command[6] = "sm_80";
   CHECK_THROWS_WITH(run_survey(other, 5), Catch::Contains("target = sm_90a: legal is sm_80"));
   other = options;
   other.only = "zzz";
@@ -722,7 +722,7 @@ TEST_CASE("a survey runs units in processes, goes on where it was stopped, and s
     return std::vector<std::string>{"sh",
                                     "-c",
                                     "if [ -z \"$4\" ]; then exec " BITMMA_PROGRAM
-                                    " gpu --seed 5 --rehearse sm_90a --survey-unit '' -o \"$6\"; fi; " +
+                                    " survey unit --seed 5 --rehearse sm_90a '' -o \"$6\"; fi; " +
                                         unit,
                                     "x",
                                     "1",
@@ -748,14 +748,6 @@ TEST_CASE("a survey runs units in processes, goes on where it was stopped, and s
     bad.command = options.command;
     CHECK(run_survey(bad, 5).records.at(0).end == SurveyEnd::answered);
   }
-  SurveyOptions endless = options;
-  endless.unit_seconds = 1;
-  const TimeoutProof proof = prove_timeout(endless);
-  CHECK(proof.stopped);
-  CHECK(proof.seconds >= 1);
-  CHECK(proof.gpu == rehearsal_gpu);
-  endless.command = script("true");
-  CHECK_THROWS_WITH(prove_timeout(endless), Catch::Contains("legal is a process that has to be stopped"));
   // A GPU that stops every unit is not asked for ever.
   SurveyOptions dead = options;
   dead.path = folder.path("dead.safetensors");
@@ -785,7 +777,7 @@ TEST_CASE("a survey runs units in processes, goes on where it was stopped, and s
   CHECK(of_mma == all_of_mma);
 }
 
-TEST_CASE("what a survey confirms becomes a patch of the table of surveyed rows, which applies") {
+TEST_CASE("what a survey confirms becomes rows of the file of confirmed facts") {
   SurveyReport report = report_of(Target::sm_100a);
   report.gpu = "NVIDIA \"B200\\";
   std::vector<SurveyFinding> findings;
@@ -798,7 +790,7 @@ TEST_CASE("what a survey confirms becomes a patch of the table of surveyed rows,
     if (unit.name == "question: undefined metadata, tcgen05.mma.sp")
       finding.choice = Choice::undefined_metadata_tcgen05;
   }
-  const Surveyed all = confirmed_by(report, findings);
+  const Confirmed all = confirmed_by(report, findings);
   CHECK(all.choices.size() == 2);
   // A sparse product whose random cases differ keeps the choice back that shows in it, and its row.
   auto sparse = std::ranges::find_if(findings, [](const SurveyFinding& one) {
@@ -816,10 +808,55 @@ TEST_CASE("what a survey confirms becomes a patch of the table of surveyed rows,
   // So does one whose rule was only compared.
   findings.front().verdict = SurveyVerdict::confirmed, findings.front().searched = false;
   CHECK(confirmed_by(report, findings).rules.size() == all.rules.size() - 1);
-  const test::TemporaryFolder folder;
-  test::write_text(folder.path("p.patch"), patch_of(all));
-  CHECK(test::output_of_command("cd " + test::source_path("") + " && git apply --check " + folder.path("p.patch") +
-                                " 2>&1 && echo applies") == "applies\n");
-  CHECK(patch_of(all).find("NVIDIA _B200_, driver 1.2") != std::string::npos);
-  CHECK(patch_of({}).empty());
+  // The file keeps them, one a line; a row that is there is not added again.
+  CHECK(parse_confirmed(print(all)) == all);
+  CHECK(std::ranges::count(print(all), '\n') == 6 + std::ssize(all.rules) + std::ssize(all.choices));
+  CHECK(print(all).find(R"(NVIDIA \"B200\\, driver 1.2)") != std::string::npos);
+  Confirmed twice = all;
+  Confirmed again = all;
+  for (ConfirmedRule& row : again.rules) row.gpu = "another GPU";
+  twice.add(again);
+  CHECK(twice == all);
+  // What one report confirms and another contradicts stays as it was.
+  ReadSurvey yes{.report = report, .findings = findings}, no = yes;
+  findings.front().searched = true;
+  yes.findings = findings;
+  CHECK(confirmed_by_all({yes}) == all);
+  no.findings.front().verdict = SurveyVerdict::refuted;
+  CHECK(confirmed_by_all({yes, no}).rules.size() == all.rules.size() - 1);
+  no.report.gpu = rehearsal_gpu;
+  CHECK(confirmed_by_all({yes, no}) == all);
+}
+
+TEST_CASE("the file of confirmed facts is built in, and a row that is wrong is refused by name") {
+  CHECK(confirmed() == parse_confirmed(test::read_text(test::source_path("data/surveys/confirmed.json"))));
+  CHECK(print(confirmed()) == test::read_text(test::source_path("data/surveys/confirmed.json")));
+  const std::string rule =
+      R"({"target": "sm_100a", "family": "tcgen05", "inputs": ["f16"], "output": "f32", "scaling": "none", )"
+      R"("quad_pairs": false, "gpu": "NVIDIA B200"})";
+  const auto file = [](const std::string& rules, const std::string& choices) {
+    return fmt::format(R"({{"rules": [{}], "choices": [{}]}})", rules, choices);
+  };
+  CHECK(parse_confirmed(file(rule, "")).rules.size() == 1);
+  struct Row {
+    std::string text, message;
+  };
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = rule;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  for (const Row& row : {
+           Row{"nothing", "confirmed = no JSON"},
+           {R"({"rules": []})", "choices = (missing): legal is a list of rows"},
+           {file("7", ""), "rules[0] = 7: legal is an object with 7 keys"},
+           {file(replaced("sm_100a", "sm_1"), ""), "target = sm_1"},
+           {file(replaced("tcgen05\"", "tensor\""), ""), "rules[0]: family = tensor: legal is wgmma"},
+           {file(replaced("[\"f16\"]", "[\"f15\"]"), ""), "rules[0]: inputs = f15"},
+           {file(replaced("\"f32\"", "32"), ""), "rules[0]: output = 32: legal is a value of type string"},
+           {file(replaced("quad_pairs", "quadpairs"), ""), "rules[0]: quad_pairs = (missing)"},
+           {file("", R"({"target": "sm_100a", "choice": "one_clump", "gpu": ""})"), "choices[0]: choice = one_clump"},
+       }) {
+    INFO(row.text);
+    CHECK_THROWS_WITH(parse_confirmed(row.text), Catch::Contains(row.message));
+  }
 }

@@ -8,17 +8,15 @@
 #include <csignal>
 #include <exception>
 #include <filesystem>
-#include <iostream>
 #include <mutex>
 #include <set>
 
-#include "../../instruction/family.hpp"
+#include "../instruction/family.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
-#include "bitmma/hardware/survey.hpp"
-#include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "bitmma/survey/survey.hpp"
 #include "process.hpp"
 
 namespace bitmma {
@@ -28,31 +26,13 @@ using namespace survey;
 using Clock = std::chrono::steady_clock;
 
 constexpr double seconds_between_writes = 5;
-constexpr std::string_view endless_begins = "the kernel begins";
 constexpr int most_stopped_in_a_row = 4;  // a single form may hang; a GPU that stops everything needs its owner
-
-/// Answers as the GPU of `target` would, if the model is right.
-std::vector<State> answer_by_model(const Instruction& instruction, Target target, std::span<const State> cases) {
-  std::vector<State> after(cases.begin(), cases.end());
-  for (State& state : after) execute(instruction, target, state);
-  return after;
-}
-
-Target known_target_of(const Gpu& gpu) {
-  if (const std::optional<Target> target = target_of(gpu)) return *target;
-  throw Error({.field = "GPU",
-               .seen = fmt::format("{} (sm_{})", gpu.name(), gpu.capability()),
-               .expected = "a GPU that this version knows",
-               .fix = "bitmma list --targets; a newer bitmma may know it"});
-}
 
 /// What a process wrote, or why there is nothing.
 struct Answered {
   std::optional<SurveyReport> report = {};
   SurveyEnd end = SurveyEnd::answered;
-  bool unstoppable = false;
   std::string why = {};
-  std::string said = {};  // of a process that was stopped
   double seconds = 0;
 };
 
@@ -60,11 +40,7 @@ Answered ask(const SurveyOptions& options, const std::string& unit, const std::s
   std::vector<std::string> command = options.command;
   command.insert(command.end(), {unit, "-o", path});
   UnitEnd ended = run_unit_process(command, options.unit_seconds, path);
-  Answered answered{.end = ended.end,
-                    .unstoppable = ended.unstoppable,
-                    .why = std::move(ended.why),
-                    .said = ended.said,
-                    .seconds = ended.seconds};
+  Answered answered{.end = ended.end, .why = std::move(ended.why), .seconds = ended.seconds};
   if (answered.end != SurveyEnd::answered) return answered;
   try {
     answered.report = read_survey(read_tensor_file(path));
@@ -110,20 +86,16 @@ SurveyReport begin_or_go_on(const SurveyOptions& options, const SurveyReport& no
 
 constexpr double most_seconds = 1e9;
 
-/// What is wrong with the time of a unit.
-std::vector<Violation> unit_seconds_violations(double seconds) {
-  if (seconds > 0 && seconds <= most_seconds) return {};
-  return {{.field = "unit_seconds", .seen = fmt::format("{}", seconds), .expected = "more than 0, up to 1e9"}};
-}
-
 void require_valid(const SurveyOptions& options) {
-  std::vector<Violation> wrong = unit_seconds_violations(options.unit_seconds);
+  std::vector<Violation> wrong;
   const auto check = [&](bool right, const char* field, std::string seen, std::string expected) {
     if (!right) wrong.push_back({.field = field, .seen = std::move(seen), .expected = std::move(expected)});
   };
   check(!options.path.empty(), "path", "(empty)", "a file for the report");
   check(options.seconds >= 0 && options.seconds <= most_seconds, "seconds", fmt::format("{}", options.seconds),
         "0..1e9; 0 is no limit");
+  check(options.unit_seconds > 0 && options.unit_seconds <= most_seconds, "unit_seconds",
+        fmt::format("{}", options.unit_seconds), "more than 0, up to 1e9");
   check(options.jobs >= 1 && options.jobs <= 256, "jobs", std::to_string(options.jobs), "1..256");
   if (!wrong.empty()) throw Error(std::move(wrong));
 }
@@ -272,75 +244,27 @@ void end_with_survey() {
   if (getppid() != survey) raise(SIGKILL);  // it ended in between
 }
 
-SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& device, const SurveyEffort& effort) {
-  SurveyReport report{.version = version(), .seed = device.seed};
-  std::optional<Gpu> gpu;
-  if (device.rehearse) {
-    report.gpu = std::string(rehearsal_gpu);
-    report.target = *device.rehearse;
-    report.driver = report.cuda = report.date = "none";
-  } else {
-    gpu.emplace(device.ordinal);
-    report.gpu = gpu->name();
-    report.target = known_target_of(*gpu);
-    for (const auto& [key, value] : provenance_of(*gpu))
-      (key == "driver" ? report.driver : key == "cuda" ? report.cuda : report.date) = value;
-  }
-  const std::vector<SurveyUnit> units = survey_units(report.target);
-  report.units = static_cast<int64_t>(units.size());
+SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& asked, const SurveyEffort& effort) {
+  const UnitDevice device(asked);
+  const std::vector<SurveyUnit> units = survey_units(device.target);
+  SurveyReport report{.gpu = device.name,
+                      .target = device.target,
+                      .driver = device.driver,
+                      .cuda = device.cuda,
+                      .date = device.date,
+                      .version = version(),
+                      .seed = asked.seed,
+                      .units = static_cast<int64_t>(units.size())};
   if (name.empty()) return report;
-  if (name == endless_unit) {
-    std::cerr << endless_begins << std::endl;
-    if (gpu) gpu->run_for_ever();
-    else pause();
-    return report;
-  }
   const auto unit = std::ranges::find(units, name, &SurveyUnit::name);
   if (unit == units.end()) {
     throw Error({.field = "unit",
                  .seen = shortened(printable(name)),
                  .expected = fmt::format("one of the {} that {} has", units.size(), print(report.target))});
   }
-  report.records.push_back(survey_unit(*unit, device.seed, gpu ? gpu->executor() : answer_by_model, effort));
+  report.records.push_back(survey_unit(*unit, asked.seed, device.executor(), effort));
   report.seconds = report.records[0].seconds;
   return report;
-}
-
-TimeoutProof prove_timeout(const SurveyOptions& options) {
-  if (auto wrong = unit_seconds_violations(options.unit_seconds); !wrong.empty()) throw Error(std::move(wrong));
-  const TemporaryFolder folder;
-  const auto seconds_since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  const auto start = Clock::now();
-  const Answered endless = ask(options, std::string(endless_unit), folder.file(0));
-  TimeoutProof proof{.stopped = !endless.unstoppable, .seconds = seconds_since(start)};
-  if (endless.end != SurveyEnd::timed_out) {
-    throw Error({.field = std::string(endless_unit),
-                 .seen = endless.why.empty() ? "ended" : endless.why,
-                 .expected = "a process that has to be stopped"});
-  }
-  // Its process says when the kernel begins: one that was stopped before has proved nothing.
-  if (endless.said.find(endless_begins) == std::string::npos) {
-    throw Error({.field = std::string(endless_unit),
-                 .seen = fmt::format("not begun after {:.0f} seconds", options.unit_seconds),
-                 .expected = "a kernel that had begun",
-                 .fix = "more --unit-seconds"});
-  }
-  const auto again = Clock::now();
-  SurveyOptions patient = options;
-  constexpr double seconds_of_a_driver = 60;
-  patient.unit_seconds = std::max(options.unit_seconds, seconds_of_a_driver);
-  const Answered who = ask(patient, "", folder.file(1));
-  proof.seconds_until_answer = seconds_since(again);
-  if (!who.report) {
-    throw Error({.field = "GPU",
-                 .seen = fmt::format("no answer after a kernel that was stopped: {}", who.why),
-                 .expected = "an answer",
-                 .fix = "nvidia-smi tells whether it works; a reset may be needed"});
-  }
-  proof.gpu = who.report->gpu;
-  return proof;
 }
 
 SurveyReport run_survey(const SurveyOptions& options, uint64_t seed,

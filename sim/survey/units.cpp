@@ -5,11 +5,11 @@
 #include <map>
 #include <set>
 
-#include "../../instruction/family.hpp"
+#include "../instruction/family.hpp"
 #include "bitmma/hardware/ptx_kernel.hpp"
-#include "bitmma/hardware/survey.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "bitmma/survey/survey.hpp"
 #include "questions.hpp"
 
 namespace bitmma {

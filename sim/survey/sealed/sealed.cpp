@@ -1,5 +1,5 @@
 // Making a sealed prediction, asking a device, and comparing.
-#include "bitmma/hardware/sealed.hpp"
+#include "bitmma/survey/sealed.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <chrono>
 #include <numeric>
 
-#include "../survey/cases.hpp"
+#include "../cases.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/statement.hpp"

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "bitmma/analysis/find_rule.hpp"
-#include "bitmma/arithmetic/surveyed.hpp"
 #include "bitmma/files/tensor_file.hpp"
 #include "bitmma/hardware/device.hpp"
+#include "bitmma/instruction/confirmed.hpp"
 #include "bitmma/instruction/evidence.hpp"
 
 namespace bitmma {
@@ -146,7 +146,17 @@ SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, boo
 /// What would become measured: rows of which every unit was run, searched again and confirmed, with random cases, and
 /// choices that were settled in the model's favour. Nothing of a rehearsal, nor of a report with a record of a unit
 /// that its target does not have.
-Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFinding>& findings);
+Confirmed confirmed_by(const SurveyReport& report, const std::vector<SurveyFinding>& findings);
+
+/// A report and what it says.
+struct ReadSurvey {
+  std::string path = {};
+  SurveyReport report = {};
+  std::vector<SurveyFinding> findings = {};
+};
+
+/// What some report confirms and none of a GPU that adds alike contradicts.
+Confirmed confirmed_by_all(const std::vector<ReadSurvey>& surveys);
 /// All units of the report's target, those without a record as not run; behind them records of units that the target
 /// does not have, as unreadable.
 std::vector<SurveyFinding> findings_of(const SurveyReport& report, bool search, int threads,
@@ -179,21 +189,6 @@ void end_with_survey();
 
 /// The report of one unit, of no unit where the name is empty. Throws Error where there is no GPU or no such unit.
 SurveyReport run_survey_unit(std::string_view unit, const SurveyDevice& device, const SurveyEffort& effort = {});
-
-/// The unit that never answers: a kernel without an end. It is in no survey.
-inline constexpr std::string_view endless_unit = "a kernel that never ends";
-
-/// Result of the time-out self-test: a kernel that never ends is stopped.
-struct TimeoutProof {
-  bool stopped = false;             // its process ended
-  double seconds = 0;               // until then, from its start
-  double seconds_until_answer = 0;  // from then until the GPU had answered another process
-  std::string gpu = {};             // that did
-};
-
-/// Runs the unit that never answers and then another process. Throws Error when the first ended by itself, or the
-/// second got no answer.
-TimeoutProof prove_timeout(const SurveyOptions& options);
 
 struct SurveyProgress {
   int64_t units = 0, done = 0;  // that are wanted, and that have a record

@@ -11,7 +11,7 @@
 #include "../../core/sha256.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
-#include "bitmma/hardware/sealed.hpp"
+#include "bitmma/survey/sealed.hpp"
 #include "sealed_data.hpp"
 
 namespace bitmma {
@@ -153,7 +153,7 @@ SealedFile read_sealed(std::string_view text) {
   const Json json = parse_shallow(text);
   if (!json.is_object() || !json.contains("format") || json["format"] != sealed_format) {
     refuse("format", json.is_object() && json.contains("format") ? seen_of(json["format"]) : "no JSON, or another",
-           fmt::format("{}, a file of bitmma gpu --make-sealed", sealed_format));
+           fmt::format("{}, a file of bitmma survey seal", sealed_format));
   }
   SealedFile file{.target = target_of(json), .sha256 = sha256(text)};
   std::set<std::string> names;
@@ -211,7 +211,7 @@ SealedAnswers read_sealed_answers(const TensorFile& file) {
     return value ? printable(*value) : std::string();
   };
   if (said("format") != answers_format)
-    refuse("format", shortened(said("format")), fmt::format("{}, answers of bitmma gpu --sealed", answers_format));
+    refuse("format", shortened(said("format")), fmt::format("{}, answers of bitmma survey sealed", answers_format));
   SealedAnswers answers{.gpu = said("source"),
                         .driver = said("driver"),
                         .cuda = said("cuda"),

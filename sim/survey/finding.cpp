@@ -265,6 +265,16 @@ void read_question(const Reading& reading) {
   }
 }
 
+/// The choices that the finding is about: its own, and those that its unit's instruction shows.
+std::set<Choice> choices_of_finding(const SurveyFinding& finding, const std::vector<SurveyUnit>& units) {
+  std::set<Choice> found;
+  if (finding.choice) found.insert(*finding.choice);
+  const auto unit = std::ranges::find(units, finding.unit, &SurveyUnit::name);
+  if (unit == units.end()) return found;
+  for (const Choice shown : choices_of(unit->instruction, unit->target)) found.insert(shown);
+  return found;
+}
+
 }  // namespace
 
 std::string_view print(SurveyVerdict verdict) {
@@ -307,15 +317,10 @@ SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, boo
   return finding;
 }
 
-Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFinding>& findings) {
-  Surveyed found;
+Confirmed confirmed_by(const SurveyReport& report, const std::vector<SurveyFinding>& findings) {
+  Confirmed found;
   if (report.is_rehearsal()) return found;
-  std::string gpu = fmt::format("{}, driver {}, {}", report.gpu, report.driver, report.date);
-  // The text is embedded in C++ source and comes from an untrusted report.
-  constexpr std::string_view harmless = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .,-()";
-  for (char& letter : gpu) {
-    if (harmless.find(letter) == std::string_view::npos) letter = '_';
-  }
+  const std::string gpu = printable(fmt::format("{}, driver {}, {}", report.gpu, report.driver, report.date));
   const std::vector<SurveyUnit> units = survey_units(report.target);
   if (!strangers_of(report, units).empty()) return found;  // another GPU's report, or another version's
   const auto verdict_of = [&](const SurveyUnit& unit) {
@@ -332,12 +337,11 @@ Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindin
     });
   };
   for (const SurveyFinding& one : findings) {
-    if (one.choice && !is_surveyed_choice(*one.choice, report.target) && is_settled(*one.choice)) {
-      const SurveyedChoice choice{report.target, *one.choice, gpu};
-      if (std::ranges::find(found.choices, choice) == found.choices.end()) found.choices.push_back(choice);
+    if (one.choice && !is_confirmed(*one.choice, report.target) && is_settled(*one.choice)) {
+      found.add({.choices = {{report.target, *one.choice, gpu}}});
     }
     // A row needs a rule that was found, and nothing that any unit of it contradicts.
-    if (!one.row || one.ask != SurveyAsk::rule || !one.searched || find_surveyed(*one.row, report.target) ||
+    if (!one.row || one.ask != SurveyAsk::rule || !one.searched || find_confirmed(*one.row, report.target) ||
         one.evidence == Evidence::measured)
       continue;
     const AccumulatorModel& row = *one.row;
@@ -348,10 +352,31 @@ Surveyed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindin
               (other.searched || other.ask != SurveyAsk::rule) &&
               std::ranges::find(other.details, "no random cases") == other.details.end());
     });
-    const SurveyedRule rule{report.target, row.family, row.inputs, row.output, row.scaling, row.quad_pairs, gpu};
-    if (all_confirmed && std::ranges::find(found.rules, rule) == found.rules.end()) found.rules.push_back(rule);
+    if (all_confirmed)
+      found.add({.rules = {{report.target, row.family, row.inputs, row.output, row.scaling, row.quad_pairs, gpu}}});
   }
   return found;
+}
+
+Confirmed confirmed_by_all(const std::vector<ReadSurvey>& surveys) {
+  Confirmed all;
+  for (const ReadSurvey& one : surveys) all.add(confirmed_by(one.report, one.findings));
+  for (const auto& [path, report, findings] : surveys) {
+    if (report.is_rehearsal()) continue;
+    const auto adds_alike = [&](Target target) { return info(target).adds_as == info(report.target).adds_as; };
+    const std::vector<SurveyUnit> units = survey_units(report.target);
+    for (const SurveyFinding& finding : findings) {
+      if (finding.verdict != SurveyVerdict::refuted && finding.verdict != SurveyVerdict::unknown) continue;
+      const std::set<Choice> contradicted = choices_of_finding(finding, units);
+      std::erase_if(all.choices, [&](const ConfirmedChoice& row) {
+        return adds_alike(row.target) && contradicted.contains(row.choice);
+      });
+      std::erase_if(all.rules, [&](const ConfirmedRule& row) {
+        return finding.row && adds_alike(row.target) && names(row, *finding.row);
+      });
+    }
+  }
+  return all;
 }
 
 std::vector<SurveyFinding> findings_of(const SurveyReport& report, bool search, int threads,

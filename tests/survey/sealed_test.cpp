@@ -1,11 +1,11 @@
-#include "bitmma/hardware/sealed.hpp"
+#include "bitmma/survey/sealed.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "../../sim/core/sha256.hpp"
-#include "../../sim/hardware/sealed/points.hpp"
+#include "../../sim/survey/sealed/points.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -219,11 +219,11 @@ TEST_CASE("files that are no sealed predictions are refused, and name what is wr
   CHECK_THROWS_WITH(read_sealed(changed("\"answers\": \"a", "\"answers\": \"aa")), Contains("letters"));
 }
 
-TEST_CASE("bitmma gpu --sealed: a rehearsal, a blind file, a GPU that answers nonsense, one that crashes, none") {
+TEST_CASE("bitmma survey sealed: a rehearsal, a blind file, a GPU that answers nonsense, one that crashes, none") {
   using test::run_program;
   const test::TemporaryFolder folder;
   const test::Finished rehearsed =
-      run_program({"gpu", "--sealed", "--rehearse", "sm_90a", "-o", folder.path("answers.safetensors")});
+      run_program({"survey", "sealed", "--rehearse", "sm_90a", "-o", folder.path("answers.safetensors")});
   CHECK(rehearsed.code == 0);
   CHECK_THAT(rehearsed.out,
              Contains("22 as predicted") && Contains("proves nothing") && Contains(built_in(Target::sm_90a).sha256));
@@ -234,23 +234,23 @@ TEST_CASE("bitmma gpu --sealed: a rehearsal, a blind file, a GPU that answers no
   for (SealedPoint& point : blind.points) point.predicted.reset();
   test::write_text(folder.path("blind.json"), print(blind));
   const test::Finished named =
-      run_program({"gpu", "--sealed", folder.path("blind.json"), "--rehearse", "sm_90a", "--json"});
+      run_program({"survey", "sealed", folder.path("blind.json"), "--rehearse", "sm_90a", "--json"});
   CHECK(named.code == 0);
   CHECK_THAT(named.out, Contains("\"verdict\": \"named\"") && !Contains("as predicted"));
 
   const test::ProcessOptions fake{.environment = {{"LD_LIBRARY_PATH", BITMMA_FAKE_CUDA}}};
-  const test::Finished nonsense = run_program({"gpu", "--sealed"}, fake);
+  const test::Finished nonsense = run_program({"survey", "sealed"}, fake);
   CHECK(nonsense.code == 1);
   CHECK_THAT(nonsense.out, Contains("22 none known"));
   const test::Finished crashed =
-      run_program({"gpu", "--sealed"},
+      run_program({"survey", "sealed"},
                   {.environment = {{"LD_LIBRARY_PATH", BITMMA_FAKE_CUDA}, {"FAKE_CUDA_SIGNAL", "cuLaunchKernel:1:9"}}});
   CHECK(crashed.code == 2);
   CHECK_THAT(crashed.out, Contains("22 no answer") && Contains("signal 9"));
-  const test::Finished without_gpu = run_program({"gpu", "--sealed"});
+  const test::Finished without_gpu = run_program({"survey", "sealed"});
   CHECK(without_gpu.code == 2);
   const test::Finished of_another =
-      run_program({"gpu", "--sealed", test::source_path("data/sealed/sm_100a.json"), "--rehearse", "sm_90a"});
+      run_program({"survey", "sealed", test::source_path("data/sealed/sm_100a.json"), "--rehearse", "sm_90a"});
   CHECK(of_another.code == 2);
   CHECK_THAT(of_another.err, Contains("sm_100a"));
 }

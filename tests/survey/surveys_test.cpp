@@ -8,8 +8,8 @@
 #include <set>
 
 #include "bitmma/core/parallel.hpp"
-#include "bitmma/hardware/survey.hpp"
 #include "bitmma/instruction/execute.hpp"
+#include "bitmma/survey/survey.hpp"
 #include "support/catch.hpp"
 #include "support/documents.hpp"
 #include "support/files.hpp"

@@ -6,12 +6,11 @@
 #include <chrono>
 #include <mutex>
 
-#include "../survey/process.hpp"
+#include "../process.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
-#include "bitmma/hardware/sealed.hpp"
-#include "bitmma/instruction/execute.hpp"
+#include "bitmma/survey/sealed.hpp"
 
 namespace bitmma {
 namespace {
@@ -40,37 +39,17 @@ Answered ask(const SealedOptions& options, const std::string& point, const std::
   return answered;
 }
 
-/// What the model of the target leaves.
-std::vector<State> answer_by_model(const Instruction& instruction, Target target, std::span<const State> cases) {
-  std::vector<State> after(cases.begin(), cases.end());
-  for (State& state : after) execute(instruction, target, state);
-  return after;
-}
-
-Target target_of_gpu(const Gpu& gpu) {
-  if (const std::optional<Target> target = target_of(gpu)) return *target;
-  throw Error({.field = "GPU",
-               .seen = fmt::format("{} (sm_{})", gpu.name(), gpu.capability()),
-               .expected = "a GPU that this version knows"});
-}
-
 }  // namespace
 
 SealedAnswers run_sealed_point(std::string_view point, const std::optional<SealedFile>& file,
-                               const SurveyDevice& device) {
-  SealedAnswers answers{.version = version()};
-  std::optional<Gpu> gpu;
-  if (device.rehearse) {
-    answers.gpu = std::string(rehearsal_gpu);
-    answers.target = *device.rehearse;
-    answers.driver = answers.cuda = answers.date = "none";
-  } else {
-    gpu.emplace(device.ordinal);
-    answers.gpu = gpu->name();
-    answers.target = target_of_gpu(*gpu);
-    for (const auto& [key, value] : provenance_of(*gpu))
-      (key == "driver" ? answers.driver : key == "cuda" ? answers.cuda : answers.date) = value;
-  }
+                               const SurveyDevice& asked_device) {
+  const UnitDevice device(asked_device);
+  SealedAnswers answers{.gpu = device.name,
+                        .driver = device.driver,
+                        .cuda = device.cuda,
+                        .date = device.date,
+                        .version = version(),
+                        .target = device.target};
   if (point.empty()) return answers;
   const SealedFile built_in = file ? SealedFile{} : read_sealed(sealed_text(answers.target));
   const SealedFile& asked = file ? *file : built_in;
@@ -82,7 +61,7 @@ SealedAnswers run_sealed_point(std::string_view point, const std::optional<Seale
   if (found == asked.points.end())
     throw Error({.field = "point", .seen = shortened(printable(point)), .expected = "one of the file"});
   answers.sha256 = asked.sha256;
-  answers.records.push_back(ask_sealed_point(*found, answers.target, gpu ? gpu->executor() : answer_by_model));
+  answers.records.push_back(ask_sealed_point(*found, answers.target, device.executor()));
   return answers;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../survey/questions.hpp"
+#include "../questions.hpp"
 
 namespace bitmma::sealed {
 

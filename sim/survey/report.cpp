@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "../driver.hpp"
+#include "../hardware/driver.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
-#include "bitmma/hardware/survey.hpp"
+#include "bitmma/survey/survey.hpp"
 #include "cases.hpp"
 
 namespace bitmma {
@@ -391,7 +391,7 @@ SurveyReport read_survey(const TensorFile& file) {
   };
   if (said("format") != survey_format) {
     refuse("format", said("format").empty() ? "(missing)" : printable(said("format")),
-           fmt::format("{}, a report of bitmma gpu --survey", survey_format));
+           fmt::format("{}, a report of bitmma survey run", survey_format));
   }
   const auto number = [&](const char* key) {
     const std::string text = said(key);

@@ -9,16 +9,32 @@
 #include <cstring>
 #include <fstream>
 
-#include "../child.hpp"
+#include "../hardware/child.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/instruction/execute.hpp"
 
 namespace bitmma::survey {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What the process said was wrong.
+/// Answers as the GPU of `target` would, if the model is right.
+std::vector<State> answer_by_model(const Instruction& instruction, Target target, std::span<const State> cases) {
+  std::vector<State> after(cases.begin(), cases.end());
+  for (State& state : after) execute(instruction, target, state);
+  return after;
+}
+
+Target known_target_of(const Gpu& gpu) {
+  if (const std::optional<Target> target = target_of(gpu)) return *target;
+  throw Error({.field = "GPU",
+               .seen = fmt::format("{} (sm_{})", gpu.name(), gpu.capability()),
+               .expected = "a GPU that this version knows",
+               .fix = "bitmma list --targets; a newer bitmma may know it"});
+}
+
+/// What the process wrote to stderr.
 std::string text_of(const std::string& path) {
   constexpr size_t most = 500;
   std::ifstream file(path);
@@ -31,6 +47,21 @@ std::string text_of(const std::string& path) {
 }
 
 }  // namespace
+
+UnitDevice::UnitDevice(const SurveyDevice& device) {
+  if (device.rehearse) {
+    name = rehearsal_gpu;
+    target = *device.rehearse;
+    driver = cuda = date = "none";
+    return;
+  }
+  gpu.emplace(device.ordinal);
+  name = gpu->name();
+  target = known_target_of(*gpu);
+  for (const auto& [key, value] : provenance_of(*gpu)) (key == "driver" ? driver : key == "cuda" ? cuda : date) = value;
+}
+
+Executor UnitDevice::executor() const { return gpu ? gpu->executor() : answer_by_model; }
 
 TemporaryFolder::TemporaryFolder() {
   const char* const wanted = std::getenv("TMPDIR");

@@ -1,16 +1,38 @@
-#include "gpu_sealed.hpp"
-
+// bitmma survey sealed and seal: what was predicted about a GPU before one was asked.
 #include <fmt/format.h>
 
 #include <array>
 
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
+#include "bitmma/survey/sealed.hpp"
+#include "flags.hpp"
+#include "json_list.hpp"
 #include "output.hpp"
 #include "signals.hpp"
+#include "survey.hpp"
 
 namespace bitmma::cli {
 namespace {
+
+struct SealedFlags {
+  SurveyDeviceFlags device;
+  std::string path = {};  // of the prediction; empty: the one that is built in for the GPU
+  std::string out = {};   // of the answers
+  double unit_seconds = 10;
+  int jobs = 4;
+  bool json = false;
+};
+
+struct SealFlags {
+  std::string target = {}, out = {}, withhold = {};
+  int threads = 1;
+};
+
+struct PointFlags {
+  SurveyDeviceFlags device;
+  std::string point = {}, path = {}, out = {};
+};
 
 /// Errors name the path.
 SealedFile read_sealed_file(const std::string& path) {
@@ -31,10 +53,11 @@ SealedFile read_sealed_file(const std::string& path) {
 SealedFile file_for(const SealedFlags& flags, Target target) {
   if (!flags.path.empty()) return read_sealed_file(flags.path);
   if (!sealed_text(target).empty()) return read_sealed(sealed_text(target));
-  throw Error({.field = "sealed prediction",
-               .seen = std::string(print(target)),
-               .expected = "a target that has one built in",
-               .fix = fmt::format("bitmma gpu --make-sealed {} -o FILE makes one; then --sealed FILE", print(target))});
+  throw Error(
+      {.field = "sealed prediction",
+       .seen = std::string(print(target)),
+       .expected = "a target that has one built in",
+       .fix = fmt::format("bitmma survey seal {} -o FILE makes one; then bitmma survey sealed FILE", print(target))});
 }
 
 constexpr std::array sealed_verdicts{SealedVerdict::as_predicted, SealedVerdict::other_answer,
@@ -60,15 +83,16 @@ std::string details_of(const SealedFinding& finding) {
   return fmt::format(" ({} of {} decide)", finding.deciding, counted(finding.cases, "case"));
 }
 
-}  // namespace
-
 void run_sealed_command(Context& context, const SealedFlags& flags) {
   if (!flags.out.empty()) require_tensor_file_name(flags.out);
+  static_cast<void>(flags.device.rehearsed());  // rejects an unknown target before starting a process
   const Interrupts interrupts;
+  std::vector<std::string> command = command_of_unit("point", flags.device);
+  if (!flags.path.empty()) command.insert(command.end(), {"--sealed", flags.path});
   const SealedOptions options{.unit_seconds = flags.unit_seconds,
                               .jobs = flags.jobs,
                               .stop = [&] { return interrupts.asked(); },
-                              .command = flags.command};
+                              .command = std::move(command)};
   if (!flags.path.empty()) static_cast<void>(read_sealed_file(flags.path));  // refused before a GPU is looked for
   SealedAnswers who = ask_who(options);
   const SealedFile file = file_for(flags, who.target);
@@ -138,16 +162,8 @@ void run_sealed_command(Context& context, const SealedFlags& flags) {
   context.exit_code = differs ? exit_differs : is_whole ? exit_same : exit_bad_request;
 }
 
-void run_sealed_point_command(const SealedFlags& flags, const std::string& point) {
-  end_with_survey();
-  const std::optional<SealedFile> file =
-      flags.path.empty() ? std::nullopt : std::optional(read_sealed_file(flags.path));
-  write_tensor_file(flags.out, to_file(run_sealed_point(point, file, flags.device)));
-}
-
-void run_make_sealed(Context& context, const SealedFlags& flags, Target target) {
-  if (flags.out.empty())
-    throw Error({.field = "-o", .seen = "(missing)", .expected = "a file for the prediction", .fix = "-o sealed.json"});
+void run_seal(Context& context, const SealFlags& flags) {
+  const Target target = parse_target(flags.target);
   const std::string text = print(make_sealed(target, flags.withhold, flags.threads));
   write_whole(flags.out, [&](std::ostream& out) { out << text; });
   const SealedFile file = read_sealed(text);
@@ -156,6 +172,58 @@ void run_make_sealed(Context& context, const SealedFlags& flags, Target target) 
   context.terminal.out << fmt::format("{}: {}, {}\n{}  {}\n", print(target),
                                       counted(static_cast<int64_t>(file.points.size()), "point"),
                                       counted(static_cast<int64_t>(cases), "case"), file.sha256, flags.out);
+}
+
+/// One point, in the process that was made for it.
+void add_survey_point(CLI::App& survey) {
+  CLI::App* command = survey.add_subcommand("point", "")->group("");
+  const auto flags = std::make_shared<PointFlags>();
+  command->add_option("point", flags->point)->required();
+  command->add_option("-o,--output", flags->out)->required();
+  command->add_option("--sealed", flags->path);
+  flags->device.add(*command);
+  command->callback([flags] {
+    end_with_survey();
+    const std::optional<SealedFile> file =
+        flags->path.empty() ? std::nullopt : std::optional(read_sealed_file(flags->path));
+    write_tensor_file(flags->out, to_file(run_sealed_point(flags->point, file, flags->device.asked())));
+  });
+}
+
+}  // namespace
+
+void add_survey_sealed(CLI::App& survey, Context& context) {
+  CLI::App* command = survey.add_subcommand(
+      "sealed", "which of the known answers this GPU gives to the open points, and whether bitmma predicted them");
+  const auto flags = std::make_shared<SealedFlags>();
+  command->add_option("file", flags->path, "a sealed prediction; default: the one that is built in for this GPU");
+  command->add_option("-o,--output", flags->out, "write the answers to this file too");
+  flags->device.add(*command);
+  command->add_option("--unit-seconds", flags->unit_seconds, "stop a point that takes longer")->capture_default_str();
+  command->add_option("--jobs", flags->jobs, "processes at a time")->capture_default_str();
+  command->add_flag("--json", flags->json, "the findings as JSON");
+  command->footer(
+      "Examples:\n"
+      "  bitmma survey sealed  # less than a minute; sends nothing\n"
+      "  bitmma survey sealed blind.json --json\n"
+      "Exit code 1 when the GPU gives another answer than the predicted one, or none that is known; 2 without a GPU,\n"
+      "and when a point got no answer.");
+  command->callback([flags, &context] { run_sealed_command(context, *flags); });
+  add_survey_point(survey);
+}
+
+void add_survey_seal(CLI::App& survey, Context& context) {
+  CLI::App* command = survey.add_subcommand("seal", "write the sealed prediction of a target");
+  const auto flags = std::make_shared<SealFlags>();
+  command->add_option("target", flags->target, "the GPU, by its PTX name")->required();
+  command->add_option("-o,--output", flags->out, "file for the prediction, JSON")->required();
+  command->add_option("--withhold", flags->withhold,
+                      "leave the prediction out of points whose name contains this text");
+  add_threads(*command, flags->threads);
+  command->footer(
+      "Example:\n"
+      "  bitmma survey seal sm_90a --withhold 'floor and rounding' -o blind.json");
+  command->callback([flags, &context] { run_seal(context, *flags); });
 }
 
 }  // namespace bitmma::cli

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "bitmma/hardware/device.hpp"
-#include "bitmma/hardware/survey.hpp"
+#include "bitmma/survey/survey.hpp"
 
 namespace bitmma {
 

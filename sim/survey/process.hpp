@@ -3,10 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "bitmma/hardware/survey.hpp"
+#include "bitmma/survey/survey.hpp"
 
 namespace bitmma::survey {
 
@@ -23,6 +24,17 @@ class TemporaryFolder {
 
  private:
   std::filesystem::path path_;
+};
+
+/// What a unit is asked on: a GPU, or the model in its place.
+struct UnitDevice {
+  std::optional<Gpu> gpu = {};  // nothing: a rehearsal
+  std::string name = {}, driver = {}, cuda = {}, date = {};
+  Target target = Target::sm_90a;
+
+  /// Throws Error without a GPU that this version knows.
+  explicit UnitDevice(const SurveyDevice& device);
+  Executor executor() const;
 };
 
 /// How the process of a unit ended.

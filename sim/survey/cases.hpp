@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bitmma/hardware/campaign.hpp"
-#include "bitmma/hardware/survey.hpp"
+#include "bitmma/survey/survey.hpp"
 #include "questions.hpp"
 
 namespace bitmma::survey {

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "../../arithmetic/fused_sum.hpp"
-#include "../survey/cases.hpp"
+#include "../cases.hpp"
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "bitmma/instruction/case.hpp"
 #include "bitmma/instruction/execute.hpp"

@@ -1,0 +1,38 @@
+// What a long command is doing: on a terminal one line of stderr that is redrawn, in a log a line every half minute.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "commands.hpp"
+
+namespace bitmma::cli {
+
+class StatusLine {
+ public:
+  explicit StatusLine(const Context& context) : terminal_(context.terminal) {}
+  ~StatusLine() {
+    if (terminal_.progress) terminal_.err << "\r\033[K";
+  }
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+
+  /// Since the command began.
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count(); }
+
+  /// Calls `text` where a line is due, or where this is the last one.
+  template <typename Text>
+  void update(const Text& text, bool is_last = false) {
+    const double now = seconds();
+    if (!is_last && now - drawn_ < (terminal_.progress ? 0.2 : 30)) return;
+    drawn_ = now;
+    terminal_.err << (terminal_.progress ? "\r\033[K" : "") << text() << (terminal_.progress ? "" : "\n") << std::flush;
+  }
+
+ private:
+  const Terminal& terminal_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  double drawn_ = 0;
+};
+
+}  // namespace bitmma::cli
