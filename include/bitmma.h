@@ -152,10 +152,27 @@ typedef struct bitmma_tcgen05 {
 } bitmma_tcgen05;
 bitmma_status bitmma_instruction_set_tcgen05(bitmma_instruction* instruction, const bitmma_tcgen05* fields);
 
+typedef enum bitmma_family { BITMMA_WGMMA, BITMMA_TCGEN05_MMA, BITMMA_MMA_SYNC, BITMMA_TMEM_MOVE } bitmma_family;
+
+// A field of an instruction by its name: a word ("e4m3"), or without one a number, of flags 0 or 1.
+typedef struct bitmma_named_value {
+  const char* name;
+  const char* word;  // NULL: the number
+  int64_t number;
+} bitmma_named_value;
+
+// The instruction with these fields: {"kind", "mxf8f6f4", 0}, {"m", NULL, 128}, {"n", NULL, 64}. Fields that are left
+// out follow from the others, K from the types; docs/instruction_fields.md lists them. BITMMA_ERROR_INVALID: the family
+// lacks a field, a value that it may not have, or no target has the instruction.
+bitmma_status bitmma_instruction_make(bitmma_family family, const bitmma_named_value* fields, size_t count,
+                                      bitmma_instruction** instruction);
+// Other values of these fields; those that have their default follow. Whether the result is legal is for
+// bitmma_instruction_check.
+bitmma_status bitmma_instruction_set_fields(bitmma_instruction* instruction, const bitmma_named_value* fields,
+                                            size_t count);
+
 // The mnemonic, as PTX writes it.
 bitmma_status bitmma_instruction_print(const bitmma_instruction* instruction, char* text, size_t size, size_t* length);
-
-typedef enum bitmma_family { BITMMA_WGMMA, BITMMA_TCGEN05_MMA, BITMMA_MMA_SYNC, BITMMA_TMEM_MOVE } bitmma_family;
 
 // D[m x n] = A[m x k] * B[k x n] + C[m x n]. The moves of Tensor Memory have a family, and 0 everywhere else.
 typedef struct bitmma_instruction_info {

@@ -7,6 +7,7 @@
 #include "binding.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/make_instruction.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/statement.hpp"
 
@@ -90,82 +91,38 @@ void multiply_into(const BoundInstruction& instruction, std::optional<std::strin
   multiply_batch(instruction.value, on, count, operands, of_d.data(), threads);
 }
 
-OperandSource parse_source(std::string_view name) {
-  constexpr std::array<std::string_view, 3> names{"smem", "registers", "tmem"};
+/// Python's value of a field: a flag, a number or a word.
+FieldValue field_value(nb::handle name, nb::handle value) {
+  if (PyBool_Check(value.ptr())) return nb::cast<bool>(value);
+  if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
+  if (int64_t number = 0; PyIndex_Check(value.ptr()) && nb::try_cast(nb::int_(nb::borrow(value)), number))
+    return number;
+  throw Error({.field = nb::cast<std::string>(name),
+               .seen = nb::cast<std::string>(nb::repr(value)),
+               .expected = "a flag, a 64-bit number or a word"});
+}
+
+nb::object to_object(const FieldValue& value) {
+  return std::visit([](const auto& one) { return nb::cast(one); }, value);
+}
+
+std::vector<NamedValue> named_values(const nb::dict& fields) {
+  std::vector<NamedValue> values;
+  for (const auto& [name, value] : fields) values.push_back({nb::cast<std::string>(name), field_value(name, value)});
+  return values;
+}
+
+nb::dict fields_dict(const BoundInstruction& instruction) {
+  nb::dict fields;
+  for (const NamedValue& one : named_fields(instruction.value)) fields[nb::cast(one.name)] = to_object(one.value);
+  return fields;
+}
+
+Family parse_family(std::string_view name) {
+  constexpr std::array<std::string_view, 4> names{"wgmma", "tcgen05", "mma_sync", "tmem_move"};
   const auto found = std::ranges::find(names, name);
-  if (found != names.end()) return static_cast<OperandSource>(found - names.begin());
-  throw Error({.field = "a_source", .seen = std::string(name), .legal = {"smem", "registers", "tmem"}});
-}
-
-/// The instruction as fields say; `k` 0: all that its types give.
-BoundInstruction make_wgmma(int n, std::string_view d, std::string_view a, std::string_view b, int k, bool sparse,
-                            bool saturate, std::string_view a_source, bool negate_a, bool negate_b, bool transpose_a,
-                            bool transpose_b, int sparsity_selector) {
-  Wgmma one{.n = n,
-            .d = parse_format(d),
-            .a = parse_format(a),
-            .b = parse_format(b),
-            .sparse = sparse,
-            .saturate = saturate,
-            .a_source = parse_source(a_source),
-            .negate_a = negate_a,
-            .negate_b = negate_b,
-            .transpose_a = transpose_a,
-            .transpose_b = transpose_b,
-            .sparsity_selector = sparsity_selector};
-  if (k) one.k = k;
-  return BoundInstruction(wgmma(one));
-}
-
-/// The size of scale vector that is meant: "4X", "block16", or what the kind needs.
-ScaleVec parse_scale_vec(MmaKind kind, std::string_view text) {
-  if (text.empty()) return kind == MmaKind::mxf4nvf4 ? ScaleVec::x4 : ScaleVec::unwritten;
-  for (size_t i = 1; i < scale_vec_spellings.size(); ++i) {
-    if (scale_vec_spellings[i].ends_with(text)) return static_cast<ScaleVec>(i);
-  }
-  throw Error({.field = "scale_vec", .seen = std::string(text), .expected = "1X, 2X, 4X, block16 or block32"});
-}
-
-BoundInstruction make_tcgen05(std::string_view kind_name, int m, int n, std::string_view d, std::string_view a,
-                              std::string_view b, int k, int cta_group, bool ws, bool sparse, bool saturate,
-                              std::string_view a_source, bool negate_a, bool negate_b, bool transpose_a,
-                              bool transpose_b, std::string_view scale_vec, std::string_view scale_type,
-                              int scale_input_d, int sparsity_selector, bool ashift) {
-  const MmaKind kind = parse_kind(kind_name);
-  Tcgen05Mma one{.kind = kind,
-                 .cta_group = cta_group,
-                 .weight_stationary = ws,
-                 .n = n,
-                 .a = a.empty() ? natural_input(kind) : parse_format(a),
-                 .sparse = sparse,
-                 .saturate = saturate,
-                 .a_source = parse_source(a_source),
-                 .scale_input_d = scale_input_d,
-                 .negate_a = negate_a,
-                 .negate_b = negate_b,
-                 .transpose_a = transpose_a,
-                 .transpose_b = transpose_b,
-                 .sparsity_selector = sparsity_selector,
-                 .scale_vec = parse_scale_vec(kind, scale_vec),
-                 .ashift = ashift};
-  if (m) one.m = m;
-  if (!d.empty()) one.d = parse_format(d);
-  one.b = b.empty() ? one.a : parse_format(b);
-  if (k) one.k = k;
-  if (!scale_type.empty()) one.scale_type = parse_format(scale_type);
-  return BoundInstruction(tcgen05(one));
-}
-
-/// What of a tcgen05.mma its descriptor says, taken from arrays instead: M, N, K and types. Others are as they are.
-BoundInstruction with_shape(const BoundInstruction& instruction, int m, int n, int k, std::string_view a,
-                            std::string_view b, std::string_view d, std::string_view scale_type) {
-  std::optional<ShapeAndTypes> one = shape_and_types_of(instruction.value);
-  if (!one) return instruction;
-  one->m = m, one->n = n, one->k = k;
-  one->a = parse_format(a), one->b = parse_format(b);
-  if (!d.empty()) one->d = parse_format(d);
-  if (!scale_type.empty()) one->scale_type = parse_format(scale_type);
-  return BoundInstruction(with_shape_and_types(instruction.value, *one));
+  if (found != names.end()) return static_cast<Family>(found - names.begin());
+  throw Error({.field = "family", .seen = std::string(name), .legal = {names.begin(), names.end()}});
 }
 
 std::string_view print(OperandSource source) {
@@ -238,37 +195,24 @@ void bind_instruction(nb::module_& module) {
   instruction.def("__hash__", [](const BoundInstruction& one) {
     return static_cast<int64_t>(std::hash<std::string>{}(bitmma::print(one.value)) >> 1);
   });
-  // A mnemonic and the registers of a statement say all but the immediates and what tcgen05's descriptor holds.
   instruction.def("__getstate__", [](const BoundInstruction& one) {
-    nb::dict immediates;
-    for (const ImmediateInfo& row : immediates_of(one.value)) {
-      immediates[nb::str(row.name.data(), row.name.size())] = immediate_of(one.value, row.name);
-    }
-    const std::optional<ShapeAndTypes> of = shape_and_types_of(one.value);
-    const auto name = [](Format format) { return std::string(info(format).name); };
-    return nb::make_tuple(bitmma::print(statement_of(one.value)), immediates,
-                          of ? nb::object(nb::make_tuple(of->m, of->n, of->k, name(of->d), name(of->a), name(of->b),
-                                                         name(of->scale_type)))
-                             : nb::none());
+    return nb::make_tuple(static_cast<int>(family_of(one.value)), fields_dict(one));
   });
   instruction.def("__setstate__", [](BoundInstruction& self, const nb::tuple& state) {
-    require_state(state, 3);
-    Instruction one = parse_statement(nb::cast<std::string>(state[0])).instruction;
-    if (const nb::object of = state[2]; !of.is_none()) {
-      const auto format = [&](int index) { return parse_format(nb::cast<std::string>(of[index])); };
-      one = with_shape_and_types(one, {.m = nb::cast<int>(of[0]),
-                                       .n = nb::cast<int>(of[1]),
-                                       .k = nb::cast<int>(of[2]),
-                                       .d = format(3),
-                                       .a = format(4),
-                                       .b = format(5),
-                                       .scale_type = format(6)});
-    }
-    for (const auto& [name, value] : nb::cast<nb::dict>(state[1])) {
-      one = with_immediate(one, nb::cast<std::string>(name), nb::cast<int64_t>(value));
-    }
-    new (&self) BoundInstruction(one);
+    require_state(state, 2);
+    new (&self) BoundInstruction(
+        instruction_of(static_cast<Family>(nb::cast<int>(state[0])), named_values(nb::cast<nb::dict>(state[1]))));
   });
+  instruction.def_prop_ro("fields", fields_dict, "All of its fields by name, as bitmma.wgmma and the like take them.");
+  instruction.def(
+      "with_fields",
+      [](const BoundInstruction& one, const nb::kwargs& fields) {
+        return BoundInstruction(with_fields(one.value, named_values(fields)));
+      },
+      nb::sig("def with_fields(self, **fields: bool | int | str) -> Instruction"),
+      "The same with other values of these fields; fields that have their default follow, K the types. Raises Error "
+      "for "
+      "a field that it does not have; whether the result is legal violations() says.");
   instruction.def_prop_ro(
       "family", [](const BoundInstruction& one) { return std::string(family_name(one.value)); },
       "wgmma, mma.sync, tcgen05, or a move of Tensor Memory.");
@@ -356,9 +300,17 @@ void bind_instruction(nb::module_& module) {
   });
   module.def("multiply_into", multiply_into, "instruction"_a, "target"_a.none(), "a"_a, "b"_a, "c"_a.none(),
              "scale_a"_a.none(), "scale_b"_a.none(), "metadata"_a.none(), "d"_a, "threads"_a);
-  module.def("wgmma", make_wgmma);
-  module.def("tcgen05", make_tcgen05);
-  module.def("with_shape", with_shape);
+  module.def("make_instruction", [](std::string_view family, const nb::dict& fields) {
+    return BoundInstruction(make_instruction(parse_family(family), named_values(fields)));
+  });
+  module.def("instruction_fields", [](std::string_view family) {
+    nb::list rows;
+    for (const InstructionField& one : instruction_fields(parse_family(family))) {
+      rows.append(nb::make_tuple(std::string(one.name), to_object(one.default_value), std::string(one.meaning),
+                                 one.words, one.is_format));
+    }
+    return rows;
+  });
   module.def("evidence", evidence_of_instruction, "instruction"_a, "target"_a = nb::none());
   module.def("formats", [] {
     nb::list names;

@@ -25,7 +25,7 @@ from ._core import version as __version__
 from ._descriptors import decode, encode
 from ._errors import Error, Violation
 from ._gemm import Accuracy, CatalogueEntry, accuracy, catalogue, find_plans, gemm, generated
-from ._mma import Evidence, all_instructions, evidence, instruction, mma, tcgen05, wgmma
+from ._mma import Evidence, all_instructions, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
 from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule, Finding, Product, VectorFile, compare,
                      diagnose, execute, explain, fault_catalogue, fields, golden, lint, read, read_product, verify,
                      write)
@@ -37,5 +37,5 @@ __all__ = [
     "Fault", "FieldRule", "Finding", "Instruction", "Plan", "Product", "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "VectorFile", "Violation", "accuracy",
     "all_instructions", "catalogue", "codes", "compare", "decode", "diagnose", "dtype_of", "encode", "evidence",
     "execute", "explain", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
-    "instruction", "layout", "lint", "mma", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "verify", "wgmma", "write",
+    "instruction", "layout", "lint", "mma", "mma_sync", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "tmem_move", "verify", "wgmma", "write",
 ]

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import atexit
+import inspect
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -55,31 +57,81 @@ def instruction(text: str | Instruction, **immediates: int) -> Instruction:
     return one
 
 
-def wgmma(n: int = 8, d: str = "", a: str = "f16", b: str = "", *, k: int = 0, sparse: bool = False,
-          saturate: bool = False, a_source: str = "smem", negate_a: bool = False, negate_b: bool = False,
-          transpose_a: bool = False, transpose_b: bool = False, sparsity_selector: int = 0) -> Instruction:
-    """A legal wgmma.mma_async. M is 64, K follows from the types; d is f32, or s32 of integers, where it is left out."""
-    a = format_named(a)
-    d = format_named(d) if d else "s32" if a in ("s8", "u8", "b1") else "f32"
-    return _core.wgmma(count_of(n, "n"), d, a, format_named(b) if b else a, k, sparse, saturate, a_source, negate_a, negate_b, transpose_a, transpose_b,
-                       sparsity_selector)
+FieldValue = bool | int | str
 
 
-def tcgen05(kind: str = "f16", *, m: int = 0, n: int = 64, d: str = "", a: str = "", b: str = "", k: int = 0,
-            cta_group: int = 1, ws: bool = False, sparse: bool = False, saturate: bool = False, a_source: str = "smem",
-            negate_a: bool = False, negate_b: bool = False, transpose_a: bool = False, transpose_b: bool = False,
-            scale_vec: str = "", scale_type: str = "", scale_input_d: int = 0, sparsity_selector: int = 0,
-            ashift: bool = False) -> Instruction:
+@lru_cache(maxsize=None)
+def _fields_of(family: str) -> dict[str, tuple[Any, str, list[str], bool]]:
+    """By name: the default, what it means, the words that it may be, whether they are formats."""
+    return {name: (default, meaning, words, is_format)
+            for name, default, meaning, words, is_format in _core.instruction_fields(family)}
+
+
+def _made(family: str, fields: dict[str, Any]) -> Instruction:
+    """The instruction with these fields; None leaves one out."""
+    known = _fields_of(family)
+    given = {}
+    for name, value in fields.items():
+        if value is not None:
+            given[name] = format_named(value) if name in known and known[name][3] else value
+    return _core.make_instruction(family, given)
+
+
+def _factory(family: str) -> Callable[[Callable[..., Instruction]], Callable[..., Instruction]]:
+    """Adds the family's fields to the help and the signature of its factory, as the library has them."""
+    def decorated(function: Callable[..., Instruction]) -> Callable[..., Instruction]:
+        parameters = dict(inspect.signature(function).parameters)
+        parameters.pop("fields")
+        lines = []
+        for name, (default, meaning, words, is_format) in _fields_of(family).items():
+            parameters.setdefault(name, inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None,
+                                                          annotation="FieldValue | None"))
+            legal = "" if is_format or not words else f" ({', '.join(word for word in words if word)})"
+            lines.append(f"    {name:<18}  {meaning}{legal}" + (f"; {default!r}" if default != "" else ""))
+        function.__doc__ = f"{function.__doc__}\n\n    Fields, with the value of each where none is given:\n\n" + "\n".join(lines)
+        function.__signature__ = inspect.Signature(list(parameters.values()), return_annotation=Instruction)  # type: ignore[attr-defined]
+        return function
+    return decorated
+
+
+@_factory("wgmma")
+def wgmma(n: int = 8, d: str | None = None, a: str = "f16", b: str | None = None, **fields: FieldValue | None) -> Instruction:
+    """A legal wgmma.mma_async. M is 64, K follows from the types; D is f32, or s32 of integers and bits.
+
+    >>> wgmma(64, a="e4m3").k
+    32
+    """
+    return _made("wgmma", {"n": n, "d": d, "a": a, "b": b, **fields})
+
+
+@_factory("mma_sync")
+def mma_sync(**fields: FieldValue | None) -> Instruction:
+    """A legal mma.sync or mma.sp: m16n8 of f16 with the largest K where nothing else is said.
+
+    >>> str(mma_sync(kind="mxf4nvf4"))
+    'mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3'
+    """
+    return _made("mma_sync", fields)
+
+
+@_factory("tcgen05")
+def tcgen05(kind: str = "f16", **fields: FieldValue | None) -> Instruction:
     """A legal tcgen05.mma with what its instruction descriptor says.
-
-    `scale_vec` is "1X", "2X", "4X", "block16" or "block32"; `scale_type` "ue8m0" or "ue4m3".
 
     >>> tcgen05("f8f6f4", m=128, n=64, a="e2m1", b="e4m3").k
     32
     """
-    d, a, b, scale_type = (format_named(one) if one else "" for one in (d, a, b, scale_type))
-    return _core.tcgen05(kind.removeprefix("kind::"), m, n, d, a, b, k, cta_group, ws, sparse, saturate, a_source, negate_a, negate_b,
-                         transpose_a, transpose_b, scale_vec, scale_type, scale_input_d, sparsity_selector, ashift)
+    return _made("tcgen05", {"kind": kind.removeprefix("kind::"), **fields})
+
+
+@_factory("tmem_move")
+def tmem_move(kind: str = "ld", **fields: FieldValue | None) -> Instruction:
+    """A legal tcgen05.ld, .st, .cp, .shift or .ld.red.
+
+    >>> str(tmem_move("ld", shape="16x64b", num=4))
+    'tcgen05.ld.sync.aligned.16x64b.x4.b32'
+    """
+    return _made("tmem_move", {"kind": kind, **fields})
 
 
 def all_instructions() -> list[Instruction]:
@@ -109,13 +161,18 @@ def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool
     if a_format == "u8" and one.a not in ("s8", "u8") or b_format == "u8" and one.b not in ("s8", "u8"):
         raise refuse("a and b", "uint8", "arrays whose dtype says the format",
                      "say it: bitmma.codes(array, \"e2m1\"), or take an instruction of bitmma.tcgen05(...)")
-    k = np.shape(b)[-2] if np.ndim(b) >= 2 else 0
-    d = "" if c is None else {"tf32": "f32"}.get(format_of(c), format_of(c))
-    scale_type = ""
+    fields: dict[str, Any] = {"a": a_format, "b": b_format}
+    if np.ndim(a) >= 2:
+        fields["m"] = np.shape(a)[-2]
+    if np.ndim(b) >= 2:
+        fields["k"], fields["n"] = np.shape(b)[-2:]
+    if c is not None:
+        fields["d"] = {"tf32": "f32"}.get(format_of(c), format_of(c))
     if scale_a is not None:
-        scale_type = {"e4m3": "ue4m3", "u8": ""}.get(format_of(scale_a), format_of(scale_a))
-    return _core.with_shape(one, np.shape(a)[-2] if np.ndim(a) >= 2 else 0, np.shape(b)[-1] if np.ndim(b) else 0, k,
-                            a_format, b_format, d, scale_type)
+        scale_type = {"e4m3": "ue4m3"}.get(format_of(scale_a), format_of(scale_a))
+        if scale_type != "u8":
+            fields["scale_type"] = scale_type
+    return one.with_fields(**fields)
 
 
 def _shape_of(array: Any) -> tuple[int, ...]:

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "bitmma/instruction/batch.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/make_instruction.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "c_api.hpp"
 
@@ -43,6 +45,22 @@ const Instruction& value_of(const bitmma_instruction* instruction) { return give
 
 Target target_for(const Instruction& instruction, const char* target) {
   return target ? parse_target(target) : default_target(instruction);
+}
+
+/// C's values as the family's fields have them.
+std::vector<NamedValue> named_values(Family family, const bitmma_named_value* fields, size_t count) {
+  if (count > 0) static_cast<void>(given(fields, "fields"));
+  const std::vector<InstructionField>& known = instruction_fields(family);
+  std::vector<NamedValue> values;
+  for (const bitmma_named_value& one : std::span(fields, count)) {
+    const std::string name(text_given(one.name, "name"));
+    const auto field = std::ranges::find(known, name, &InstructionField::name);
+    const bool is_flag = field != known.end() && std::holds_alternative<bool>(field->default_value);
+    if (one.word) values.push_back({name, std::string(one.word)});
+    else if (is_flag && (one.number == 0 || one.number == 1)) values.push_back({name, one.number == 1});
+    else values.push_back({name, one.number});
+  }
+  return values;
 }
 
 }  // namespace
@@ -97,6 +115,23 @@ bitmma_status bitmma_instruction_set_tcgen05(bitmma_instruction* instruction, co
                                                 .a = format_of(from.a, "a"),
                                                 .b = format_of(from.b, "b"),
                                                 .scale_type = format_of(from.scale, "scale")}));
+  });
+}
+
+bitmma_status bitmma_instruction_make(bitmma_family family, const bitmma_named_value* fields, size_t count,
+                                      bitmma_instruction** instruction) {
+  return guarded([&] {
+    bitmma_instruction*& to = given(instruction, "instruction");
+    const auto of = static_cast<Family>(family);
+    to = new bitmma_instruction{make_instruction(of, named_values(of, fields, count))};
+  });
+}
+
+bitmma_status bitmma_instruction_set_fields(bitmma_instruction* instruction, const bitmma_named_value* fields,
+                                            size_t count) {
+  return guarded([&] {
+    bitmma_instruction& one = given(instruction, "instruction");
+    one.change(with_fields(one.value, named_values(family_of(one.value), fields, count)));
   });
 }
 

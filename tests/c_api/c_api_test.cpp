@@ -209,6 +209,35 @@ TEST_CASE("bitmma_mma keeps what it found legal, and notices another target, C a
   CHECK_THAT(bitmma_last_error(), ContainsSubstring("n = 20"));
 }
 
+TEST_CASE("instructions are made of named fields, and take other values of them") {
+  InstructionHandle made;
+  const bitmma_named_value fields[]{
+      {"kind", "mxf8f6f4", 0}, {"a", "e2m1", 0}, {"n", nullptr, 16}, {"sparse", nullptr, 1}};
+  REQUIRE(bitmma_instruction_make(BITMMA_TCGEN05_MMA, fields, 4, &made) == BITMMA_OK);
+  bitmma_instruction_info info{};
+  REQUIRE(bitmma_instruction_get_info(made, &info) == BITMMA_OK);
+  CHECK((info.m == 128 && info.n == 16 && info.k == 64 && info.sparse && info.a == BITMMA_E2M1));
+  const bitmma_named_value dense{"sparse", nullptr, 0};
+  REQUIRE(bitmma_instruction_set_fields(made, &dense, 1) == BITMMA_OK);
+  REQUIRE(bitmma_instruction_get_info(made, &info) == BITMMA_OK);
+  CHECK((info.k == 32 && !info.sparse && info.n == 16));
+  const bitmma_named_value of_warps{"kind", "mxf4nvf4", 0};
+  InstructionHandle warps, move;
+  REQUIRE(bitmma_instruction_make(BITMMA_MMA_SYNC, &of_warps, 1, &warps) == BITMMA_OK);
+  REQUIRE(bitmma_instruction_make(BITMMA_TMEM_MOVE, nullptr, 0, &move) == BITMMA_OK);
+  // Nothing is written where something is wrong.
+  bitmma_instruction* nothing = nullptr;
+  const bitmma_named_value wrong[]{{"n", nullptr, 12}, {"sparse", nullptr, 2}, {nullptr, nullptr, 0}};
+  CHECK(bitmma_instruction_make(BITMMA_WGMMA, wrong, 1, &nothing) == BITMMA_ERROR_INVALID);
+  CHECK_THAT(bitmma_last_error(), ContainsSubstring("n = 12"));
+  CHECK(bitmma_instruction_make(BITMMA_WGMMA, wrong + 1, 1, &nothing) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_instruction_make(BITMMA_WGMMA, wrong + 2, 1, &nothing) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_instruction_make(BITMMA_WGMMA, nullptr, 1, &nothing) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_instruction_make(static_cast<bitmma_family>(9), nullptr, 0, &nothing) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_instruction_set_fields(made, wrong + 1, 1) == BITMMA_ERROR_INVALID);
+  CHECK(nothing == nullptr);
+}
+
 TEST_CASE("what no memory can hold is an error of its own, and the next call works") {
   PlanHandle plan;
   REQUIRE(bitmma_plan_flat("sm_90a", BITMMA_F16, BITMMA_F16, BITMMA_F32, &plan) == BITMMA_OK);

@@ -225,7 +225,7 @@ class Reader {
       throw Error({.field = fmt::format("{} has no flag {}", path_of(*command_), shortened(is_long ? name : word)),
                    .fix = !other.empty()        ? fmt::format("did you mean {}?", other)
                           : is_before_command() ? "flags stand behind the command"
-                                              : suggestion_or_help(name, flags_of(*command_), *command_)});
+                                                : suggestion_or_help(name, flags_of(*command_), *command_)});
     }
     const bool has_value = is_long ? equals != std::string::npos : word.size() > 2;
     for (int count = has_value ? 1 : 0; count < flag->get_items_expected_min(); ++count) {

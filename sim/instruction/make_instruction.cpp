@@ -1,0 +1,162 @@
+#include "bitmma/instruction/make_instruction.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "bitmma/core/text.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "family.hpp"
+#include "field.hpp"
+
+namespace bitmma {
+namespace {
+
+/// Throws Error naming every value that a field cannot be.
+template <typename T>
+void require_known(std::span<const family::Field<T>> table, Family family, std::span<const NamedValue> values) {
+  std::vector<Violation> wrong;
+  for (const NamedValue& one : values) {
+    const auto field = std::ranges::find(table, one.name, &family::Field<T>::name);
+    if (field == table.end()) {
+      wrong.push_back({.code = ViolationCode::unknown_name,
+                       .field = "field",
+                       .seen = shortened(printable(one.name)),
+                       .legal = row_names(table),
+                       .fix = fmt::format("the fields of {}", print(family))});
+      continue;
+    }
+    if (std::ranges::count(values, one.name, &NamedValue::name) > 1 &&
+        &*std::ranges::find(values, one.name, &NamedValue::name) == &one)
+      wrong.push_back({.field = one.name, .seen = "given twice", .expected = "one value"});
+    const FieldValue like = field->get(T{});
+    std::string seen = shortened(printable(print(one.value)));
+    if (like.index() != one.value.index()) {
+      constexpr std::array<std::string_view, 3> types{"true or false", "a number", "a word"};
+      wrong.push_back({.field = one.name, .seen = std::move(seen), .expected = std::string(types[like.index()])});
+    } else if (field->words) {
+      std::vector<std::string> words = field->words();
+      if (std::ranges::find(words, std::get<std::string>(one.value)) != words.end()) continue;
+      std::erase(words, "");
+      wrong.push_back(
+          {.code = ViolationCode::unknown_name, .field = one.name, .seen = std::move(seen), .legal = std::move(words)});
+    }
+  }
+  if (!wrong.empty()) throw Error(std::move(wrong));
+}
+
+template <typename T>
+T struct_of(Family family, std::span<const NamedValue> values) {
+  const std::span<const family::Field<T>> table = family::instruction_fields(T{});
+  require_known(table, family, values);
+  const auto set_given = [&](T& one) {
+    for (const NamedValue& given : values)
+      std::ranges::find(table, given.name, &family::Field<T>::name)->set(one, given.value);
+  };
+  T given;
+  set_given(given);
+  T one = family::defaults_for(
+      given, [&](std::string_view name) { return std::ranges::find(values, name, &NamedValue::name) != values.end(); });
+  set_given(one);
+  std::vector<Violation> wrong;
+  for (const NamedValue& said : values) {
+    const auto& field = *std::ranges::find(table, said.name, &family::Field<T>::name);
+    if (field.applies && !field.applies(one) && said.value != field.get(T{}))
+      wrong.push_back({.field = said.name,
+                       .seen = print(said.value),
+                       .expected = "absent",
+                       .fix = print(Instruction(one)) + " has none"});
+    else if (field.get(one) != said.value)  // a number beyond any, a shape of another kind
+      wrong.push_back({.field = said.name,
+                       .seen = print(said.value),
+                       .expected = "a value that " + print(Instruction(one)) + " may have"});
+  }
+  if (!wrong.empty()) throw Error(std::move(wrong));
+  return one;
+}
+
+/// Calls body with an empty value of the family's struct.
+template <typename Body>
+auto with_struct(Family family, const Body& body) {
+  switch (family) {
+    case Family::wgmma: return body(Wgmma{});
+    case Family::mma_sync: return body(MmaSync{});
+    case Family::tcgen05: return body(Tcgen05Mma{});
+    case Family::tmem_move: return body(TmemMove{});
+  }
+  throw Error({.field = "family", .seen = fmt::format("{}", static_cast<int>(family)), .expected = "0..3"});
+}
+
+}  // namespace
+
+std::string print(const FieldValue& value) {
+  if (const bool* is = std::get_if<bool>(&value)) return *is ? "true" : "false";
+  if (const int64_t* is = std::get_if<int64_t>(&value)) return std::to_string(*is);
+  return std::get<std::string>(value);
+}
+
+const std::vector<InstructionField>& instruction_fields(Family family) {
+  static const std::array<std::vector<InstructionField>, 4> all = [] {
+    std::array<std::vector<InstructionField>, 4> found;
+    for (size_t i = 0; i < found.size(); ++i) {
+      with_struct(static_cast<Family>(i), [&](const auto& one) {
+        const auto fields = struct_of<std::remove_cvref_t<decltype(one)>>(static_cast<Family>(i), {});
+        for (const auto& row : family::instruction_fields(one)) {
+          found[i].push_back({.name = row.name,
+                              .meaning = row.meaning,
+                              .default_value = row.get(fields),
+                              .words = row.words ? row.words() : std::vector<std::string>{},
+                              .is_format = row.is_format});
+        }
+      });
+    }
+    return found;
+  }();
+  if (static_cast<size_t>(family) < all.size()) return all[static_cast<size_t>(family)];
+  throw Error({.field = "family", .seen = fmt::format("{}", static_cast<int>(family)), .expected = "0..3"});
+}
+
+Instruction instruction_of(Family family, std::span<const NamedValue> values) {
+  return with_struct(family, [&](const auto& one) -> Instruction {
+    return struct_of<std::remove_cvref_t<decltype(one)>>(family, values);
+  });
+}
+
+Instruction make_instruction(Family family, std::span<const NamedValue> fields) {
+  const Instruction one = instruction_of(family, fields);
+  require_legal(one, default_target(one));
+  return one;
+}
+
+std::vector<NamedValue> named_fields(const Instruction& instruction) {
+  return family::dispatch(
+      [](const auto& one) {
+        std::vector<NamedValue> values;
+        for (const auto& row : family::instruction_fields(one)) values.push_back({std::string(row.name), row.get(one)});
+        return values;
+      },
+      instruction);
+}
+
+Instruction with_fields(const Instruction& instruction, std::span<const NamedValue> fields) {
+  const Family family = family_of(instruction);
+  // What the instruction says: fields whose value is not the one that follows from the others.
+  std::vector<NamedValue> said;
+  for (bool is_settled = false; !is_settled;) {
+    const std::vector<NamedValue> is = named_fields(instruction), follows = named_fields(instruction_of(family, said));
+    const size_t before = said.size();
+    for (size_t i = 0; i < is.size() && said.size() == before; ++i) {
+      const bool is_said = std::ranges::find(said, is[i].name, &NamedValue::name) != said.end();
+      if (!is_said && is[i] != follows[i]) said.push_back(is[i]);
+    }
+    is_settled = said.size() == before;
+  }
+  for (const NamedValue& one : fields) {
+    std::erase_if(said, [&](const NamedValue& is) { return is.name == one.name; });
+  }
+  said.insert(said.end(), fields.begin(), fields.end());
+  return instruction_of(family, said);
+}
+
+}  // namespace bitmma

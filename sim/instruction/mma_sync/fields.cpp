@@ -1,0 +1,57 @@
+// The fields of mma.sync, by name.
+#include "../field.hpp"
+
+namespace bitmma::family {
+namespace {
+
+constexpr std::array<std::string_view, 6> roundings{"", "rz", "rn", "rna", "rp", "rm"};
+static_assert(static_cast<int>(Rounding::toward_negative) + 2 == roundings.size());
+
+template <size_t... i>
+constexpr auto optional_kind_names_of(std::index_sequence<i...>) {
+  return std::array<std::string_view, 1 + sizeof...(i)>{std::string_view{}, mma_kinds[i].name...};
+}
+constexpr auto kinds_or_none = optional_kind_names_of(std::make_index_sequence<mma_kinds.size()>());
+
+bool has_scales(const MmaSync& one) { return one.has_scales(); }
+
+constexpr auto fields_of_mma_sync = std::to_array<Field<MmaSync>>({
+    word<&MmaSync::kind, kinds_or_none>("kind", "of 8-, 6- and 4-bit types, with block scales or without"),
+    number<&MmaSync::m>("m", "rows of A and D: 16, or 8"),
+    number<&MmaSync::n>("n", "columns of B and D: 8"),
+    format<&MmaSync::d>("d", "type of D"),
+    format<&MmaSync::a>("a", "type of A"),
+    format<&MmaSync::b>("b", "type of B; default A's"),
+    format<&MmaSync::c>("c", "type of C; default D's"),
+    flag<&MmaSync::sparse>("sparse", "A is sparse"),
+    number<&MmaSync::k>("k", "columns of A and rows of B; default the largest that the types have"),
+    flag<&MmaSync::ordered_metadata>("ordered_metadata", ".sp::ordered_metadata; default where A is sparse"),
+    flag<&MmaSync::a_col>("a_col", "A is column-major: m8n8k4 of f16"),
+    flag<&MmaSync::b_row>("b_row", "B is row-major: m8n8k4 of f16"),
+    word<&MmaSync::bit_operation, bit_operations>("bit_operation", "of b1"),
+    flag<&MmaSync::saturate>("saturate", ".satfinite of integers"),
+    word<&MmaSync::rounding, roundings>("rounding", "of f64"),
+    word<&MmaSync::scale_vec, scale_vecs>("scale_vec", "the size of a vector of block scales"),
+    format<&MmaSync::scale_type>("scale_type", "type of block scales").where(has_scales),
+    number<&MmaSync::byte_id_a>("byte_id_a", "byte of the register that holds A's first scale").where(has_scales),
+    number<&MmaSync::thread_id_a>("thread_id_a", "which pair of a quad's threads has A's scales").where(has_scales),
+    number<&MmaSync::byte_id_b>("byte_id_b", "byte of the register that holds B's first scale").where(has_scales),
+    number<&MmaSync::thread_id_b>("thread_id_b", "which thread of a quad has B's scales").where(has_scales),
+    number<&MmaSync::sparsity_selector>("sparsity_selector", "which threads hold the metadata of a sparse A"),
+});
+
+}  // namespace
+
+std::span<const Field<MmaSync>> instruction_fields(const MmaSync&) { return fields_of_mma_sync; }
+
+MmaSync defaults_for(const MmaSync& given, const IsGiven& is_given) {
+  const Format a = is_given("a") ? given.a : MmaSync{.kind = given.kind}.a;
+  const bool is_integer = info(a).kind != NumberKind::floating;
+  const Format d = is_given("d") ? given.d : is_integer ? Format::s32 : a == Format::f64 ? Format::f64 : Format::f32;
+  MmaSync fields{.kind = given.kind, .m = given.m, .d = d, .a = a, .sparse = given.sparse};
+  if (is_given("scale_vec"))
+    fields = {.kind = given.kind, .m = given.m, .d = d, .a = a, .sparse = given.sparse, .scale_vec = given.scale_vec};
+  return fields;
+}
+
+}  // namespace bitmma::family

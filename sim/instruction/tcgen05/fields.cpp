@@ -1,0 +1,94 @@
+// The fields of tcgen05.mma, by name.
+#include <fmt/format.h>
+
+#include "../field.hpp"
+
+namespace bitmma::family {
+namespace {
+
+constexpr std::array<std::string_view, 5> collector_operations{"", "fill", "use", "lastuse", "discard"};
+static_assert(static_cast<int>(CollectorOperation::discard) + 2 == collector_operations.size());
+
+template <size_t... i>
+constexpr auto kind_names_of(std::index_sequence<i...>) {
+  return std::array<std::string_view, sizeof...(i)>{mma_kinds[i].name...};
+}
+constexpr auto kinds = kind_names_of(std::make_index_sequence<mma_kinds.size()>());
+/// "a::fill", "b0::use".
+constexpr Field<Tcgen05Mma> collector{
+    .name = "collector",
+    .meaning = ".collector:: of A, and of B with .ws: a buffer and what happens to it",
+    .get = [](const Tcgen05Mma& one) -> FieldValue {
+      if (!one.collector) return std::string();
+      constexpr std::array<std::string_view, 5> buffers{"a", "b0", "b1", "b2", "b3"};
+      return fmt::format("{}::{}", buffers[static_cast<size_t>(one.collector->buffer)],
+                         collector_operations[1 + static_cast<size_t>(one.collector->operation)]);
+    },
+    .set =
+        [](Tcgen05Mma& one, const FieldValue& value) {
+          const std::vector<std::string> words = collector.words();
+          const auto place = std::ranges::find(words, std::get<std::string>(value)) - words.begin();
+          constexpr auto each = static_cast<std::ptrdiff_t>(collector_operations.size() - 1);
+          if (place == 0) one.collector = std::nullopt;
+          else
+            one.collector = Collector{.buffer = static_cast<CollectorBuffer>((place - 1) / each),
+                                      .operation = static_cast<CollectorOperation>((place - 1) % each)};
+        },
+    .words =
+        [] {
+          std::vector<std::string> words{""};
+          for (const std::string_view buffer : {"a", "b0", "b1", "b2", "b3"}) {
+            for (size_t i = 1; i < collector_operations.size(); ++i)
+              words.push_back(fmt::format("{}::{}", buffer, collector_operations[i]));
+          }
+          return words;
+        }};
+
+bool has_block_scales(const Tcgen05Mma& one) { return info(one.kind).has_block_scales; }
+
+constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
+    word<&Tcgen05Mma::kind, kinds>("kind", "what types A and B may have, and whether there are block scales"),
+    number<&Tcgen05Mma::cta_group>("cta_group", "CTAs that work together: 1 or 2"),
+    flag<&Tcgen05Mma::weight_stationary>("ws", ".ws"),
+    number<&Tcgen05Mma::m>("m", "rows of A and D over the CTA group; default 128, of two CTAs 256"),
+    number<&Tcgen05Mma::n>("n", "columns of B and D"),
+    format<&Tcgen05Mma::d>("d", "type of C and D; default f32, of integers s32"),
+    format<&Tcgen05Mma::a>("a", "type of A; default one of the kind"),
+    format<&Tcgen05Mma::b>("b", "type of B; default A's"),
+    flag<&Tcgen05Mma::sparse>("sparse", "A is sparse"),
+    number<&Tcgen05Mma::k>("k", "columns of A and rows of B; default what the types have"),
+    flag<&Tcgen05Mma::saturate>("saturate", "the saturate bit of kind::i8"),
+    word<&Tcgen05Mma::a_source, sources>("a_source", "where A is read: smem or tmem"),
+    flag<&Tcgen05Mma::enable_input_d>("enable_input_d", "D is read and added to"),
+    number<&Tcgen05Mma::scale_input_d>("scale_input_d", "kind::f16 and tf32: D counts D * 2^-s, s = 0..15"),
+    flag<&Tcgen05Mma::negate_a>("negate_a", "the negate bit of A"),
+    flag<&Tcgen05Mma::negate_b>("negate_b", "the negate bit of B"),
+    flag<&Tcgen05Mma::transpose_a>("transpose_a", "A in shared memory is M-major"),
+    flag<&Tcgen05Mma::transpose_b>("transpose_b", "B is N-major"),
+    number<&Tcgen05Mma::sparsity_selector>("sparsity_selector", "which metadata columns a sparse A uses"),
+    number<&Tcgen05Mma::max_shift_code>("max_shift", ".ws: B may be shifted by 0: 0, 1: 8, 2: 16, 3: 32 columns"),
+    word<&Tcgen05Mma::scale_vec, scale_vecs>("scale_vec", "the size of a vector of block scales"),
+    format<&Tcgen05Mma::scale_type>("scale_type", "type of block scales").where(has_block_scales),
+    number<&Tcgen05Mma::scale_a_id>("scale_a_id", "byte of the cell that holds A's first scale")
+        .where(has_block_scales),
+    number<&Tcgen05Mma::scale_b_id>("scale_b_id", "byte of the cell that holds B's first scale")
+        .where(has_block_scales),
+    flag<&Tcgen05Mma::ashift>("ashift", "A in Tensor Memory is read one row further down"),
+    collector,
+    word<&Tcgen05Mma::collector_b, collector_operations>("collector_b", ".collector::b of B without .ws: sm_107"),
+    number<&Tcgen05Mma::sparsity_version>("sparsity_version", "sparse fp4: 1 on sm_107a, 0 elsewhere")
+        .where([](const Tcgen05Mma& one) { return one.sparse && info(one.kind).is_fp4; }),
+});
+
+}  // namespace
+
+std::span<const Field<Tcgen05Mma>> instruction_fields(const Tcgen05Mma&) { return fields_of_tcgen05; }
+
+Tcgen05Mma defaults_for(const Tcgen05Mma& given, const IsGiven& is_given) {
+  return {.kind = given.kind,
+          .cta_group = given.cta_group,
+          .a = is_given("a") ? given.a : natural_input(given.kind),
+          .sparse = given.sparse};
+}
+
+}  // namespace bitmma::family

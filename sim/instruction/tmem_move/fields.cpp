@@ -1,0 +1,113 @@
+// The fields of tcgen05.ld, .st, .cp, .shift and .ld.red, by name.
+#include <fmt/format.h>
+
+#include "../field.hpp"
+
+namespace bitmma::family {
+namespace {
+
+constexpr std::array<std::string_view, 5> moves{"ld", "st", "cp", "shift", "ld.red"};
+constexpr std::array<std::string_view, 3> source_formats{"", "b4x16_p64", "b6x16_p32"};
+static_assert(static_cast<int>(MoveKind::ld_red) + 1 == moves.size());
+
+/// "32x32b" of ld and st, "64x128b.warpx2::02_13" of cp.
+constexpr Field<TmemMove> shape{
+    .name = "shape",
+    .meaning = "of ld, ld.red and st: what a warp moves; of cp: what is copied, with .multicast",
+    .get = [](const TmemMove& one) -> FieldValue {
+      if (one.kind == MoveKind::shift) return std::string();
+      if (one.kind != MoveKind::cp) return std::string(ldst_shapes[static_cast<size_t>(one.ldst.shape)].name);
+      return fmt::format("{}{}", one.shape().name, one.shape().multicast);
+    },
+    .set =
+        [](TmemMove& one, const FieldValue& value) {
+          const auto& text = std::get<std::string>(value);
+          const auto of_ldst = std::ranges::find(ldst_shapes, text, &LdStInfo::name);
+          const auto of_cp = std::ranges::find(
+              cp_shapes, text, [](const CpShape& row) { return fmt::format("{}{}", row.name, row.multicast); });
+          if (of_ldst != ldst_shapes.end()) one.ldst.shape = of_ldst->id;
+          if (of_cp != cp_shapes.end()) one.cp_shape = static_cast<int>(of_cp - cp_shapes.begin());
+        },
+    .words =
+        [] {
+          std::vector<std::string> words{""};
+          for (const LdStInfo& row : ldst_shapes) words.emplace_back(row.name);
+          for (const CpShape& row : cp_shapes) words.push_back(fmt::format("{}{}", row.name, row.multicast));
+          return words;
+        }};
+
+bool has_registers(const TmemMove& one) { return one.has_registers(); }
+bool reduces(const TmemMove& one) { return one.kind == MoveKind::ld_red; }
+bool copies(const TmemMove& one) { return one.kind == MoveKind::cp; }
+
+constexpr auto fields_of_tmem_move = std::to_array<Field<TmemMove>>({
+    word<&TmemMove::kind, moves>("kind", "what moves: tcgen05.ld, .st, .cp, .shift or .ld.red"),
+    number<&TmemMove::cta_group>("cta_group", "cp and shift: CTAs that work together, 1 or 2")
+        .where([](const TmemMove& one) { return !one.has_registers(); }),
+    shape,
+    {.name = "num",
+     .meaning = "ld and st: .x1 .. .x128",
+     .get = [](const TmemMove& one) -> FieldValue { return int64_t{one.ldst.num}; },
+     .set =
+         [](TmemMove& one, const FieldValue& value) {
+           one.ldst.num = static_cast<int>(std::clamp<int64_t>(std::get<int64_t>(value), 0, 1 << 20));
+         },
+     .applies = has_registers},
+    {.name = "pack_16b",
+     .meaning = ".pack::16b of ld, .unpack::16b of st: two 16-bit cells a register",
+     .get = [](const TmemMove& one) -> FieldValue { return one.ldst.pack_16b; },
+     .set = [](TmemMove& one, const FieldValue& value) { one.ldst.pack_16b = std::get<bool>(value); },
+     .applies = has_registers},
+    number<&TmemMove::half_split_offset>("half_split_offset",
+                                         "16x32bx2: added to the address of threads 16..31; default directly behind")
+        .where([](const TmemMove& one) { return one.has_registers() && one.ldst.shape == LdStShape::s16x32bx2; }),
+    word<&TmemMove::source_format, source_formats>("source_format", "cp: unpacks 4- or 6-bit codes into bytes")
+        .where(copies),
+    {.name = "reduction",
+     .meaning = "ld.red: which of the loaded values redval is",
+     .get = [](const TmemMove& one) -> FieldValue {
+       return std::string(one.reduction.operation == ReduceOperation::min ? "min" : "max");
+     },
+     .set =
+         [](TmemMove& one, const FieldValue& value) {
+           one.reduction.operation =
+               std::get<std::string>(value) == "min" ? ReduceOperation::min : ReduceOperation::max;
+         },
+     .words =
+         [] {
+           return std::vector<std::string>{"min", "max"};
+         },
+     .applies = reduces},
+    {.name = "absolute",
+     .meaning = "ld.red of f32: .abs",
+     .get = [](const TmemMove& one) -> FieldValue { return one.reduction.absolute; },
+     .set = [](TmemMove& one, const FieldValue& value) { one.reduction.absolute = std::get<bool>(value); },
+     .applies = reduces},
+    {.name = "propagate_nan",
+     .meaning = "ld.red of f32: .NaN",
+     .get = [](const TmemMove& one) -> FieldValue { return one.reduction.propagate_nan; },
+     .set = [](TmemMove& one, const FieldValue& value) { one.reduction.propagate_nan = std::get<bool>(value); },
+     .applies = reduces},
+    {.name = "type",
+     .meaning = "ld.red: f32, u32 or s32",
+     .get = [](const TmemMove& one) -> FieldValue { return std::string(info(one.reduction.type).name); },
+     .set = [](TmemMove& one,
+               const FieldValue& value) { one.reduction.type = *format_named(std::get<std::string>(value)); },
+     .words = [] { return row_names(formats); },
+     .is_format = true,
+     .applies = reduces},
+});
+
+}  // namespace
+
+std::span<const Field<TmemMove>> instruction_fields(const TmemMove&) { return fields_of_tmem_move; }
+
+TmemMove defaults_for(const TmemMove& given, const IsGiven& is_given) {
+  LdSt ldst = TmemMove{.kind = given.kind}.ldst;
+  if (is_given("shape")) ldst.shape = given.ldst.shape;
+  if (is_given("num")) ldst.num = given.ldst.num;
+  if (is_given("pack_16b")) ldst.pack_16b = given.ldst.pack_16b;
+  return {.kind = given.kind, .ldst = ldst};
+}
+
+}  // namespace bitmma::family

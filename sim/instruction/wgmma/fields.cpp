@@ -1,0 +1,35 @@
+// The fields of wgmma.mma_async, by name.
+#include "../field.hpp"
+
+namespace bitmma::family {
+namespace {
+
+constexpr auto fields_of_wgmma = std::to_array<Field<Wgmma>>({
+    number<&Wgmma::m>("m", "rows of A and D: 64"),
+    number<&Wgmma::n>("n", "columns of B and D: 8..256 in steps of 8, of integers and bits in steps of 16 from 32 on"),
+    format<&Wgmma::d>("d", "type of C and D; default f32, of integers and bits s32"),
+    format<&Wgmma::a>("a", "type of A"),
+    format<&Wgmma::b>("b", "type of B; default A's"),
+    flag<&Wgmma::sparse>("sparse", "A is sparse"),
+    number<&Wgmma::k>("k", "columns of A and rows of B; default what the types have"),
+    word<&Wgmma::bit_operation, bit_operations>("bit_operation", "of b1"),
+    flag<&Wgmma::saturate>("saturate", ".satfinite of integers"),
+    word<&Wgmma::a_source, sources>("a_source", "where A is read"),
+    flag<&Wgmma::enable_input_d>("enable_input_d", "C is read; PTX calls it scale-d"),
+    flag<&Wgmma::negate_a>("negate_a", "imm-scale-a is -1"),
+    flag<&Wgmma::negate_b>("negate_b", "imm-scale-b is -1"),
+    flag<&Wgmma::transpose_a>("transpose_a", "A in shared memory is M-major"),
+    flag<&Wgmma::transpose_b>("transpose_b", "B is N-major"),
+    number<&Wgmma::sparsity_selector>("sparsity_selector", "which threads hold the metadata of a sparse A"),
+});
+
+}  // namespace
+
+std::span<const Field<Wgmma>> instruction_fields(const Wgmma&) { return fields_of_wgmma; }
+
+Wgmma defaults_for(const Wgmma& given, const IsGiven&) {
+  const bool is_integer = info(given.a).kind != NumberKind::floating;
+  return {.d = is_integer ? Format::s32 : Format::f32, .a = given.a, .b = given.a, .sparse = given.sparse};
+}
+
+}  // namespace bitmma::family

@@ -1,0 +1,181 @@
+#include "bitmma/instruction/make_instruction.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "support/catch.hpp"
+#include "support/documents.hpp"
+#include "support/instructions.hpp"
+
+using namespace bitmma;
+using test::message_of;
+
+namespace {
+
+constexpr Family families[]{Family::wgmma, Family::tcgen05, Family::mma_sync, Family::tmem_move};
+
+Instruction made(Family family, const std::vector<NamedValue>& fields) { return make_instruction(family, fields); }
+
+/// Values that the field does not have in `base`.
+std::vector<FieldValue> other_values(const Instruction& base, const InstructionField& field) {
+  const std::vector<NamedValue> fields = named_fields(base);
+  const auto is =
+      std::ranges::find(fields, field.name, [](const NamedValue& one) { return std::string_view(one.name); });
+  if (const bool* now = std::get_if<bool>(&is->value)) return {!*now};
+  if (const int64_t* now = std::get_if<int64_t>(&is->value)) {
+    std::vector<FieldValue> others{*now + 1, *now * 2, *now / 2, *now + 8, *now * 3 / 2};
+    std::erase(others, is->value);
+    return others;
+  }
+  std::vector<FieldValue> others;
+  for (const std::string& word : field.words) {
+    if (FieldValue(word) != is->value) others.emplace_back(word);
+  }
+  return others;
+}
+
+/// Its text, its immediates and, of tcgen05.mma, its instruction descriptor.
+std::string seen_by_hardware(const Instruction& one) {
+  std::string text = print(statement_of(one));
+  for (const ImmediateInfo& row : immediates_of(one)) text += fmt::format(" {}", immediate_of(one, row.name));
+  if (const Tcgen05Mma* mma = std::get_if<Tcgen05Mma>(&one)) text += fmt::format(" {:#x}", idesc_of(*mma));
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("every legal instruction is what its named fields make") {
+  for (const Family family : families) {
+    for (const Instruction& one : all_instructions(family)) {
+      const std::vector<NamedValue> fields = named_fields(one);
+      INFO(print(one));
+      REQUIRE(instruction_of(family, fields) == one);
+      REQUIRE(with_fields(one, {}) == one);
+    }
+  }
+}
+
+// Text, immediates and the instruction descriptor are all that hardware sees of an instruction.
+TEST_CASE("every field acts somewhere, and where it does nothing it is refused") {
+  std::string never_acted;
+  for (const Family family : families) {
+    std::map<std::string_view, int> acted;
+    std::vector<Instruction> bases;
+    std::set<std::string> forms;
+    std::map<std::string, std::set<std::string>, std::less<>> values;  // over all legal instructions
+    for (const Instruction& one : all_instructions(family)) {
+      if (forms.insert(std::string(find_form(one)->name) + (is_mma(one) && mma_of(one).sparse ? " sparse" : "")).second)
+        bases.push_back(one);
+      for (const NamedValue& field : named_fields(one)) values[field.name].insert(print(field.value));
+    }
+    bases.push_back(instruction_of(family, {}));
+    for (const Instruction& base : bases) {
+      for (const InstructionField& field : instruction_fields(family)) {
+        for (const FieldValue& value : other_values(base, field)) {
+          std::optional<Instruction> changed;
+          const std::vector<NamedValue> fields{{std::string(field.name), value}};
+          try {
+            changed = with_fields(base, fields);
+            require_legal(*changed, default_target(*changed));
+          } catch (const Error&) {
+            continue;
+          }
+          INFO(print(base) << ": " << field.name << " = " << print(value));
+          CHECK(seen_by_hardware(*changed) != seen_by_hardware(base));
+          ++acted[field.name];
+        }
+      }
+    }
+    for (const InstructionField& field : instruction_fields(family)) {
+      INFO(print(family) << " " << field.name);
+      CHECK_FALSE(field.meaning.empty());
+      if (acted[field.name] == 0 && values.find(field.name)->second.size() == 1)
+        never_acted += fmt::format("{} {}, ", print(family), field.name);
+    }
+  }
+  // The first and the last have one value; B is shifted where N and the collector buffer of B allow it.
+  CHECK(never_acted == "wgmma m, tcgen05 max_shift, mma.sync n, ");
+}
+
+TEST_CASE("docs/instruction_fields.md has every field") {
+  std::string text;
+  for (const Family family : families) {
+    text += fmt::format("\n## {}\n\n| field | value | default | meaning |\n|---|---|---|---|\n", print(family));
+    for (const InstructionField& field : instruction_fields(family)) {
+      std::vector<std::string> words = field.words;
+      std::erase(words, "");
+      const std::string value = field.is_format  ? "a format"
+                                : !words.empty() ? fmt::format("{}", fmt::join(words, ", "))
+                                : std::holds_alternative<bool>(field.default_value) ? "true, false"
+                                                                                    : "a number";
+      text += fmt::format("| `{}` | {} | {} | {} |\n", field.name, value, print(field.default_value), field.meaning);
+    }
+  }
+  test::check_generated("docs/instruction_fields.md", "<!-- fields -->", "<!-- end of fields -->", text + "\n");
+}
+
+TEST_CASE("fields that are left out follow from the others") {
+  struct Row {
+    Family family;
+    std::vector<NamedValue> fields;
+    std::string text;
+  };
+  const int64_t m64 = 64, n128 = 128, k8 = 8;
+  for (const Row& row : {
+           Row{Family::wgmma, {}, "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"},
+           {Family::wgmma, {{"n", n128}, {"a", "e4m3"}}, "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3"},
+           {Family::wgmma,
+            {{"n", m64}, {"a", "s8"}, {"b", "u8"}, {"saturate", true}},
+            "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.u8.satfinite"},
+           {Family::wgmma, {{"sparse", true}, {"a", "tf32"}}, "wgmma.mma_async.sp.sync.aligned.m64n8k16.f32.tf32.tf32"},
+           {Family::mma_sync, {}, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"},
+           {Family::mma_sync, {{"d", "f16"}, {"k", k8}}, "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16"},
+           {Family::mma_sync, {{"a", "f64"}}, "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64"},
+           {Family::mma_sync, {{"a", "b1"}}, "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc"},
+           {Family::mma_sync,
+            {{"kind", "mxf4nvf4"}},
+            "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3"},
+           {Family::tcgen05, {{"kind", "i8"}, {"cta_group", int64_t{2}}}, "tcgen05.mma.cta_group::2.kind::i8"},
+           {Family::tcgen05,
+            {{"kind", "mxf4nvf4"}},
+            "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X"},
+           {Family::tmem_move, {}, "tcgen05.ld.sync.aligned.32x32b.x1.b32"},
+           {Family::tmem_move, {{"kind", "cp"}, {"shape", "32x128b.warpx4"}}, "tcgen05.cp.cta_group::1.32x128b.warpx4"},
+           {Family::tmem_move, {{"kind", "shift"}}, "tcgen05.shift.cta_group::1.down"},
+       }) {
+    CHECK(print(made(row.family, row.fields)) == row.text);
+  }
+  // K follows A's type; M stays as it was said.
+  const Instruction f16 = made(Family::tcgen05, {{"kind", "f8f6f4"}, {"m", m64}});
+  const std::vector<NamedValue> other{{"a", "e2m1"}};
+  const Mma changed = mma_of(with_fields(f16, other));
+  CHECK((changed.m == 64 && changed.a == Format::e2m1 && changed.b == Format::e2m1));
+}
+
+TEST_CASE("fields that a family lacks, and values that a field may not have, are refused by name") {
+  const auto refused = [](Family family, std::vector<NamedValue> fields) {
+    return message_of([&] { make_instruction(family, fields); });
+  };
+  using Catch::Contains;
+  CHECK_THAT(refused(Family::wgmma, {{"kind", "f16"}}), Contains("field = kind: legal is m, n, d, a, b, sparse"));
+  CHECK_THAT(refused(Family::tcgen05, {{"kind", "f17"}}), Contains("kind = f17: legal is f16, tf32"));
+  CHECK_THAT(refused(Family::tcgen05, {{"a", "f17"}}), Contains("a = f17: legal is "));
+  CHECK_THAT(refused(Family::wgmma, {{"n", true}}), Contains("n = true: legal is a number"));
+  CHECK_THAT(refused(Family::wgmma, {{"n", "8"}}), Contains("n = 8: legal is a number"));
+  CHECK_THAT(refused(Family::wgmma, {{"sparse", int64_t{1}}}), Contains("sparse = 1: legal is true or false"));
+  CHECK_THAT(refused(Family::wgmma, {{"n", int64_t{8}}, {"n", int64_t{16}}}), Contains("n = given twice"));
+  CHECK_THAT(refused(Family::wgmma, {{"n", int64_t{12}}}), Contains("n = 12: legal is 8..256"));
+  CHECK_THAT(refused(Family::wgmma, {{"n", INT64_MAX}}), Contains("n = "));
+  CHECK_THAT(refused(Family::mma_sync, {{"a", "e4m3"}, {"d", "s32"}}), Contains("legal"));
+  CHECK_THAT(refused(static_cast<Family>(7), {}), Contains("family = 7"));
+  // Everything that is wrong at once.
+  CHECK_THAT(refused(Family::wgmma, {{"x", true}, {"a", "f17"}}), Contains("field = x") && Contains("a = f17"));
+}
