@@ -196,7 +196,9 @@ void bind_gemm(nb::module_& module) {
           "output", [](const BoundPlan& one) { return std::string(info(one.plan.output).name); }, "Format of D.")
       .def_prop_ro(
           "instruction",
-          [](const BoundPlan& one) { return one.plan.lanes ? std::string("fma.rn.f32") : print(one.plan.instruction); },
+          [](const BoundPlan& one) {
+            return one.plan.cuda_cores() ? std::string("fma.rn.f32") : print(one.plan.tensor().instruction);
+          },
           "The mnemonic that is chained, or fma.rn.f32: CUDA cores.")
       .def_prop_ro(
           "evidence",
@@ -221,7 +223,8 @@ void bind_gemm(nb::module_& module) {
           "k"_a, "K that the plan adds up of a product's K: less where its way of cutting loses the tail.")
       .def_prop_ro("_instruction",
                    [](const BoundPlan& one) {
-                     return one.plan.lanes ? nb::none() : nb::cast(BoundInstruction(one.plan.instruction));
+                     return one.plan.cuda_cores() ? nb::none()
+                                                  : nb::cast(BoundInstruction(one.plan.tensor().instruction));
                    })
       .def("with_target", [](const BoundPlan& one, std::string_view target) {
         BoundPlan other = one;

@@ -116,21 +116,22 @@ std::vector<GemmPlan> plans_of(const std::string& name, Json fields, EvidenceOfF
   Json json{{"name", name}, {"target", print(target)}};
   const bool on_cuda_cores = fields.contains("instruction");
   GemmPlan chain = flat_plan(target, inputs, output);
-  if (fields.value("accumulator", "") == "f16") chain.instruction = with_f16_accumulators(target, inputs);
-  json["instruction"] = on_cuda_cores ? fields["instruction"] : Json(print(chain.instruction));
-  const Format accumulator = mma_of(chain.instruction).d;
+  if (fields.value("accumulator", "") == "f16") chain.tensor().instruction = with_f16_accumulators(target, inputs);
+  json["instruction"] = on_cuda_cores ? fields["instruction"] : Json(print(chain.tensor().instruction));
+  const Format accumulator = mma_of(chain.tensor().instruction).d;
   const bool is_float = accumulator != Format::s32 && accumulator != Format::f64;  // s32 is exact, f64 chains or splits
   for (const char* key : {"k_step", "k_tile", "residue", "sliced_k", "promotion", "reduction", "lanes"}) {
     if (fields.contains(key) && is_float) json[key] = fields[key];
   }
   if (json.contains("k_tile") && json["k_tile"].is_string())
     json["k_tile"] = std::stoll(json["k_tile"].get<std::string>());
-  if (json.contains("k_step") && json["k_step"] >= mma_of(chain.instruction).k) json.erase("k_step");
+  if (json.contains("k_step") && json["k_step"] >= mma_of(chain.tensor().instruction).k) json.erase("k_step");
   if (fields.contains("input_rounding") && a == Format::tf32) json["input_rounding"] = fields["input_rounding"];
   if (json.contains("promotion") && fields.contains("sb")) json["promotion"]["sb"] = {fields["sb"], 128};
   json["output"] = {{"type", info(chain.output).name}};
   GemmPlan plan = parse_plan(json.dump());
-  if (!on_cuda_cores) plan.instruction = chain.instruction;  // a mnemonic of tcgen05 does not say its types
+  if (!on_cuda_cores)
+    plan.tensor().instruction = chain.tensor().instruction;  // a mnemonic of tcgen05 does not say its types
   if (!inputs.c) evidence.erase("c");
   plan.evidence = std::move(evidence);
   if (is_float) plan.epilogue = epilogue_of(fields, inputs, options);

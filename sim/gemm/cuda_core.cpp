@@ -51,7 +51,7 @@ Sums joined(std::vector<Sums> lanes, LaneJoin how) {
 
 }  // namespace
 
-Matrix cuda_core_sums(const Lanes& lanes, const Matrix& a, const Matrix& b) {
+Matrix cuda_core_sums(const CudaCoreChain& lanes, const Matrix& a, const Matrix& b) {
   const int rows = a.rows(), cols = b.cols(), k_count = a.cols();
   std::vector<float> of_b(static_cast<size_t>(k_count) * static_cast<size_t>(cols));
   for (int k = 0; k < k_count; ++k) {

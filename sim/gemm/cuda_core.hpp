@@ -7,6 +7,6 @@
 namespace bitmma {
 
 /// Sums over all of K as f32 words. A and B are f16, bf16, or f32 words as they are.
-Matrix cuda_core_sums(const Lanes& lanes, const Matrix& a, const Matrix& b);
+Matrix cuda_core_sums(const CudaCoreChain& lanes, const Matrix& a, const Matrix& b);
 
 }  // namespace bitmma

@@ -29,13 +29,14 @@ class Candidates {
   void begin() { known_.clear(); }
 
   void add(const GemmPlan& plan) {
-    const Promotion promotion = plan.promotion.value_or(Promotion{.every = 0});
-    const Lanes lanes = plan.lanes.value_or(Lanes{.count = 0});
+    const TensorCoreChain tensor = plan.tensor_cores() ? plan.tensor() : TensorCoreChain{};
+    const Promotion promotion = tensor.promotion.value_or(Promotion{.every = 0});
+    const CudaCoreChain lanes = plan.cuda_cores() ? *plan.cuda_cores() : CudaCoreChain{.count = 0};
     const Reduction& sums = plan.reduction;
-    std::vector<int64_t> key{plan.k_step,
-                             plan.k_tile,
-                             static_cast<int>(plan.residue),
-                             plan.sliced_k,
+    std::vector<int64_t> key{tensor.k_step,
+                             tensor.k_tile,
+                             static_cast<int>(tensor.residue),
+                             tensor.sliced_k,
                              promotion.every,
                              static_cast<int>(promotion.scale),
                              promotion.columns_of_sb,
@@ -115,11 +116,11 @@ std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target t
   GemmPlan flat = flat_plan(target, inputs, d.format());
   flat.name.clear();
   std::vector<GemmPlan> found{flat};
-  if (mma_of(flat.instruction).d != Format::f32 || inputs.sfa) return found;
+  if (mma_of(flat.tensor().instruction).d != Format::f32 || inputs.sfa) return found;
   if (a == Format::tf32) {
     for (const InputRounding rounding : {InputRounding::tf32_rne, InputRounding::tf32_rna}) {
       found.push_back(flat);
-      found.back().input_rounding = rounding;
+      found.back().tensor().input_rounding = rounding;
     }
   }
   // Of fp8 mma.sync adds otherwise than wgmma; 16-bit accumulators are a choice of the caller.
@@ -130,9 +131,9 @@ std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target t
     const bool of_f32 = mma_of(one).d == Format::f32;
     if (of_f32 && info(a).bits != 8) continue;
     if ((!of_f32 && d.format() != Format::f16) || !violations_of(one, target).empty()) continue;
-    if (one == flat.instruction) continue;
+    if (one == flat.tensor().instruction) continue;
     found.push_back(flat);
-    found.back().instruction = one;
+    found.back().tensor().instruction = one;
     if (!of_f32) break;  // both accumulate alike
   }
   return found;
@@ -141,29 +142,31 @@ std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target t
 /// Ways of walking through a slice: whole and half instructions, the leftover of tiles first, warps that share tiles.
 std::vector<GemmPlan> steppings(const GemmPlan& plain, int64_t k) {
   std::vector<GemmPlan> plans;
-  const int k_i = mma_of(plain.instruction).k;
+  const int k_i = mma_of(plain.tensor().instruction).k;
   for (const int step : {0, k_i / 2}) {
     for (const int64_t tile : {32, 64, 128, 16, 256}) {
       if (tile < k_i || tile >= k) continue;
       plans.push_back(plain);
-      plans.back().k_step = step, plans.back().k_tile = tile, plans.back().residue = Residue::first;
+      plans.back().tensor().k_step = step, plans.back().tensor().k_tile = tile,
+      plans.back().tensor().residue = Residue::first;
     }
   }
   plans.push_back(plain);
-  plans.back().k_step = k_i / 2;
+  plans.back().tensor().k_step = k_i / 2;
   return plans;
 }
 
 std::vector<GemmPlan> slicings(const GemmPlan& plain) {
   std::vector<GemmPlan> plans;
-  const int k_i = mma_of(plain.instruction).k;
+  const int k_i = mma_of(plain.tensor().instruction).k;
   for (const int step : {0, k_i / 2}) {
     for (const int warps : {2, 4}) {
       for (const int tile : {32, 64, 128}) {
         for (const Residue residue : {Residue::last, Residue::first}) {
           plans.push_back(plain);
-          plans.back().sliced_k = warps, plans.back().k_tile = tile, plans.back().residue = residue;
-          plans.back().k_step = step;
+          plans.back().tensor().sliced_k = warps, plans.back().tensor().k_tile = tile,
+          plans.back().tensor().residue = residue;
+          plans.back().tensor().k_step = step;
         }
       }
     }
@@ -175,7 +178,7 @@ std::vector<GemmPlan> promotions(const GemmPlan& plain, const GemmInputs& inputs
   std::vector<GemmPlan> plans;
   const auto with = [&](Promotion promotion) {
     plans.push_back(plain);
-    plans.back().promotion = promotion;
+    plans.back().tensor().promotion = promotion;
   };
   if (has_block_scales(inputs)) {
     for (const int columns : has_two_readings(inputs) ? std::vector{128, 1} : std::vector{0}) {
@@ -252,7 +255,8 @@ std::vector<Reduction> in_pairs(bool narrow) {
 
 /// fp8 on mma.sync is widened step by step, which takes long, and only Triton does it: one chain, and promoted.
 bool is_widened(const GemmPlan& plan) {
-  return std::holds_alternative<MmaSync>(plan.instruction) && info(mma_of(plan.instruction).a).bits == 8;
+  return std::holds_alternative<MmaSync>(plan.tensor().instruction) &&
+         info(mma_of(plan.tensor().instruction).a).bits == 8;
 }
 
 /// What libraries are known to do with one chain.
@@ -315,9 +319,9 @@ void add_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs
     for (const GemmPlan& plan : slicings(flat)) bodies.push_back(plan);
   }
   for (const GemmPlan& plan : bodies) candidates.add(plan);
-  const int step = mma_of(flat.instruction).k;
+  const int step = mma_of(flat.tensor().instruction).k;
   for (GemmPlan plan : bodies) {
-    const bool is_simple = plan.k_step == 0 && plan.k_tile == 0;
+    const bool is_simple = plan.tensor().k_step == 0 && plan.tensor().k_tile == 0;
     for (int64_t cut = step; cut < k && k / step <= (is_simple ? 8192 : 512); cut += step) {
       plan.split_k.cuts = {0, cut, k};
       candidates.add(plan);
@@ -343,8 +347,7 @@ void add_cuda_cores(Candidates& candidates, const GemmPlan& flat, const GemmInpu
   const int64_t k = inputs.a.cols();
   GemmPlan plan = flat;
   if (inputs.sfa) return;
-  plan.instruction = GemmPlan{}.instruction, plan.input_rounding = InputRounding::none;
-  plan.lanes = Lanes{};
+  plan.chain = CudaCoreChain{};
   if (!multiplies(plan, inputs.a.format(), inputs.b.format())) return;
   candidates.add(plan);
   add_splits(candidates, plan, splits(SplitRule::ceil, {8, 4, 16, 32, 1}, 64, k), {Reduction{}}, k);
@@ -354,7 +357,7 @@ void add_cuda_cores(Candidates& candidates, const GemmPlan& flat, const GemmInpu
         for (const LaneJoin join : {LaneJoin::ascending, LaneJoin::butterfly, LaneJoin::neighbours}) {
           const bool is_same = (count == 1 && join != LaneJoin::ascending) || int64_t{count} * vector * chunk >= k;
           if (is_same || int64_t{count} * vector >= 2 * k) continue;
-          plan.lanes = Lanes{.count = count, .vector = vector, .chunk = chunk, .join = join};
+          plan.chain = CudaCoreChain{.count = count, .vector = vector, .chunk = chunk, .join = join};
           candidates.add(plan);
         }
       }
@@ -406,7 +409,7 @@ bool has_no_sign(const Matrix& d) {
 std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
                                       SearchStage stage) {
   const std::vector<GemmPlan> plain = chains(inputs, d, options.target);
-  const Format accumulator = mma_of(plain.front().instruction).d;
+  const Format accumulator = mma_of(plain.front().tensor().instruction).d;
   if (accumulator != Format::f32) {
     if (stage != SearchStage::usual) return {};
     Candidates few(inputs.a.cols());
@@ -428,7 +431,7 @@ std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d,
         case SearchStage::usual: add_usual(candidates, plan, inputs, narrow); break;
         case SearchStage::combined: add_combined(candidates, plan, inputs, narrow); break;
         case SearchStage::cuda_cores:
-          if (plan.input_rounding == InputRounding::none) add_cuda_cores(candidates, plan, inputs);
+          if (plan.tensor().input_rounding == InputRounding::none) add_cuda_cores(candidates, plan, inputs);
           break;
       }
     }
@@ -530,10 +533,11 @@ struct Sample {
   std::map<InputRounding, GemmInputs> rounded = {};  // what plans with it read
 
   int64_t misses(const GemmPlan& plan, int threads) const {
-    const auto found = rounded.find(plan.input_rounding);
+    const TensorCoreChain* const tensor = plan.tensor_cores();
+    const auto found = tensor ? rounded.find(tensor->input_rounding) : rounded.end();
     if (found == rounded.end()) return count_differing(gemm(plan, inputs, threads), d);
     GemmPlan without = plan;
-    without.input_rounding = InputRounding::none;
+    without.tensor().input_rounding = InputRounding::none;
     return count_differing(gemm(without, found->second, threads), d);
   }
 };
@@ -588,7 +592,7 @@ class Search {
     for (const GemmPlan& chain : chains(inputs_, d_, options_.target)) {
       GemmPlan whole = chain;
       whole.epilogue = epilogues_of(inputs_, options_, false).front();
-      if (mma_of(whole.instruction).d != Format::f32 && d_.format() == Format::f32) continue;
+      if (mma_of(whole.tensor().instruction).d != Format::f32 && d_.format() == Format::f32) continue;
       const Matrix of_whole = gemm(whole, inputs_, options_.threads);
       const int64_t missed = count_differing(of_whole, d_);
       if (missed == 0 || 20 * missed > 19 * static_cast<int64_t>(d_.size())) continue;  // too few outputs are whole

@@ -30,11 +30,11 @@ struct TilePart {
   int64_t first = 0, last = 0;
 };
 
-std::vector<TilePart> tiles_of(const GemmPlan& plan, int64_t first, int64_t last) {
-  const int64_t size = plan.k_tile == 0 ? last - first : plan.k_tile;
+std::vector<TilePart> tiles_of(const TensorCoreChain& chain, int64_t first, int64_t last) {
+  const int64_t size = chain.k_tile == 0 ? last - first : chain.k_tile;
   std::vector<TilePart> tiles;
   const int64_t rest = (last - first) % size;
-  if (plan.residue == Residue::first && rest != 0) {
+  if (chain.residue == Residue::first && rest != 0) {
     tiles.push_back({first, first + rest});
     first += rest;
   }
@@ -43,10 +43,11 @@ std::vector<TilePart> tiles_of(const GemmPlan& plan, int64_t first, int64_t last
 }
 
 /// The updates of one warp in a tile. A short last one is filled up with zeros.
-void add_updates(std::vector<ChainUpdate>& updates, const GemmPlan& plan, int k_step, const TilePart& tile, int warp) {
+void add_updates(std::vector<ChainUpdate>& updates, const TensorCoreChain& chain, int k_step, const TilePart& tile,
+                 int warp) {
   int64_t first = tile.first, last = tile.last;
-  if (plan.sliced_k > 1) {
-    const int64_t share = plan.k_tile / plan.sliced_k;
+  if (chain.sliced_k > 1) {
+    const int64_t share = chain.k_tile / chain.sliced_k;
     first = std::min(tile.first + warp * share, tile.last), last = std::min(first + share, tile.last);
   }
   for (; first < last; first += k_step)
@@ -59,15 +60,22 @@ uint32_t widened(Format format, uint32_t code) {
   return static_cast<uint32_t>(convert(format, code, Format::f32, Rounding::nearest_even, Overflow::infinity));
 }
 
+/// What is multiplied into what: of CUDA cores the inputs into f32.
+Mma mma_for(const GemmPlan& plan, const GemmInputs& inputs) {
+  if (const TensorCoreChain* const chain = plan.tensor_cores()) return mma_of(chain->instruction);
+  return {.a = inputs.a.format(), .b = inputs.b.format()};
+}
+
 class Product {
  public:
   Product(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how)
       : plan_(plan),
         inputs_(inputs),
         how_(how),
-        mma_(plan.lanes ? Mma{.a = inputs.a.format(), .b = inputs.b.format()} : mma_of(plan.instruction)),
-        model_(plan.lanes ? nullptr : &model_for(plan.instruction, plan.target)) {
-    k_step_ = plan.k_step == 0 ? mma_.k : plan.k_step;
+        tensor_(plan.tensor_cores()),
+        mma_(mma_for(plan, inputs)),
+        model_(tensor_ ? &model_for(tensor_->instruction, plan.target) : nullptr) {
+    k_step_ = !tensor_ || tensor_->k_step == 0 ? mma_.k : tensor_->k_step;
     k_ = inputs.a.cols();
   }
 
@@ -138,17 +146,17 @@ class Product {
 
   /// One slice: promoted, or the join of the warps that share it.
   Matrix slice(const Block& at, int64_t first, int64_t last, std::optional<Matrix> c) const {
-    if (plan_.lanes) {
+    if (const CudaCoreChain* const lanes = plan_.cuda_cores()) {
       const int k = static_cast<int>(first), count = static_cast<int>(last - first);
-      return cuda_core_sums(*plan_.lanes, block_of(at.a, at.row, at.rows, k, count),
+      return cuda_core_sums(*lanes, block_of(at.a, at.row, at.rows, k, count),
                             block_of(at.b, k, count, at.col, at.cols));
     }
-    const std::vector<TilePart> tiles = tiles_of(plan_, first, last);
-    if (plan_.promotion) return promoted(at, first, tiles);
+    const std::vector<TilePart> tiles = tiles_of(*tensor_, first, last);
+    if (tensor_->promotion) return promoted(at, first, tiles);
     std::optional<Matrix> joined;
-    for (int warp = 0; warp < plan_.sliced_k; ++warp) {
+    for (int warp = 0; warp < tensor_->sliced_k; ++warp) {
       std::vector<ChainUpdate> updates;
-      for (const TilePart& tile : tiles) add_updates(updates, plan_, k_step_, tile, warp);
+      for (const TilePart& tile : tiles) add_updates(updates, *tensor_, k_step_, tile, warp);
       Matrix sum = sum_of(at, updates, warp == 0 ? std::move(c) : std::nullopt);
       if (joined) f32::add(*joined, sum);
       else joined = std::move(sum);
@@ -157,7 +165,7 @@ class Product {
   }
 
   Matrix promoted(const Block& at, int64_t slice_first, const std::vector<TilePart>& tiles) const {
-    const Promotion& promotion = *plan_.promotion;
+    const Promotion& promotion = *tensor_->promotion;
     Matrix run(Format::f32, at.rows, at.cols);
     std::vector<ChainUpdate> open;
     int64_t begin = slice_first;  // of the block that is open
@@ -170,7 +178,7 @@ class Product {
     for (const TilePart& tile : tiles) {
       if (promotion.restart_at_tile) begin = tile.first;
       std::vector<ChainUpdate> updates;
-      add_updates(updates, plan_, k_step_, tile, 0);
+      add_updates(updates, *tensor_, k_step_, tile, 0);
       for (ChainUpdate update : updates) {
         // A block ends where its K does, also inside an update.
         while (update.count > 0) {
@@ -191,7 +199,8 @@ class Product {
   }
 
   void add_promoted(const Block& at, int64_t k, const Matrix& sum, Matrix& run) const {
-    const PromotionScale how = plan_.promotion->scale;
+    const Promotion& promotion = *tensor_->promotion;
+    const PromotionScale how = promotion.scale;
     if (how == PromotionScale::none) return f32::add(run, sum);
     const Matrix &sa = *inputs_.scale_a, &sb = *inputs_.scale_b;
     const int block = static_cast<int>(k / 128);
@@ -201,7 +210,7 @@ class Product {
         const int n = at.col + col;
         const int64_t whole_n = inputs_.cols.empty() ? n : inputs_.cols[static_cast<size_t>(n)];
         const bool per_column =
-            plan_.promotion->columns_of_sb == 0 ? sb.cols() == inputs_.b.cols() : plan_.promotion->columns_of_sb == 1;
+            promotion.columns_of_sb == 0 ? sb.cols() == inputs_.b.cols() : promotion.columns_of_sb == 1;
         const int of_b = sb.cols() == 1 ? 0 : per_column ? n : static_cast<int>(whole_n / 128);
         const uint32_t b = sb(sb.rows() == 1 ? 0 : block, of_b);
         run(row, col) = how == PromotionScale::fma ? f32::fma(f32::multiply(a, b), sum(row, col), run(row, col))
@@ -212,7 +221,7 @@ class Product {
 
   /// What the accumulator of the first slice begins with.
   std::optional<Matrix> start_of(const Block& at) const {
-    if (!plan_.start_with_c) return std::nullopt;
+    if (!tensor_ || !tensor_->start_with_c) return std::nullopt;
     return block_of(*inputs_.c, at.row, at.rows, at.col, at.cols);
   }
 
@@ -358,6 +367,7 @@ class Product {
   const GemmPlan& plan_;
   const GemmInputs& inputs_;
   ChainBy how_;
+  const TensorCoreChain* tensor_;  // nullptr on CUDA cores
   Mma mma_;
   const AccumulatorModel* model_;  // nullptr on CUDA cores
   int k_step_ = 0;
@@ -402,9 +412,10 @@ class Checker {
   std::vector<Violation> violations() {
     found_ = violations_of(plan_);
     if (!found_.empty()) return std::move(found_);
-    const Mma mma = plan_.lanes ? Mma{.a = inputs_.a.format(), .b = inputs_.b.format()} : mma_of(plan_.instruction);
+    const TensorCoreChain* const tensor = plan_.tensor_cores();
+    const Mma mma = mma_for(plan_, inputs_);
     const Matrix &a = inputs_.a, &b = inputs_.b;
-    if (plan_.lanes) {
+    if (!tensor) {
       require(multiplies(plan_, a.format(), b.format()), "a, b",
               fmt::format("{}, {}", info(a.format()).name, info(b.format()).name), "f32, f16 or bf16 on CUDA cores");
     } else {
@@ -415,7 +426,7 @@ class Checker {
     require(a.cols() == b.rows(), "b", shape(b), fmt::format("{} rows, as A has columns", a.cols()));
     const EpilogueReads reads(plan_);
     if (reads.c) require_float("c", inputs_.c, a.rows(), b.cols());
-    if (plan_.start_with_c) require_codes("c", inputs_.c, mma.d, a.rows(), b.cols());
+    if (tensor && tensor->start_with_c) require_codes("c", inputs_.c, mma.d, a.rows(), b.cols());
     if (reads.bias) require_float("bias", inputs_.bias, 1, b.cols());
     if (reads.scalars) {
       require_scale("scale_a", inputs_.scale_a, {{1, 1}, {a.rows(), 1}});
@@ -424,10 +435,11 @@ class Checker {
     if (reads.row_scale) require_scale("scale_a", inputs_.scale_a, {{a.rows(), 1}});
     if (reads.col_scale) require_scale("scale_b", inputs_.scale_b, {{1, b.cols()}});
     const int blocks = (a.cols() + 127) / 128;
-    if (plan_.promotion && plan_.promotion->scale != PromotionScale::none) {
+    if (tensor && tensor->promotion && tensor->promotion->scale != PromotionScale::none) {
+      const Promotion& promotion = *tensor->promotion;
       require_scale("scale_a", inputs_.scale_a, {{a.rows(), blocks}, {1, 1}, {a.rows(), 1}});
       const int whole_n = static_cast<int>(std::max<int64_t>(inputs_.whole_n, b.cols())),
-                blocks_of_n = (whole_n + 127) / 128, how = plan_.promotion->columns_of_sb;
+                blocks_of_n = (whole_n + 127) / 128, how = promotion.columns_of_sb;
       std::vector<std::pair<int, int>> shapes{{1, 1}};
       if (how != 128) shapes.insert(shapes.end(), {{1, b.cols()}, {blocks, b.cols()}});
       if (how != 1) shapes.emplace_back(blocks, blocks_of_n);
@@ -437,8 +449,7 @@ class Checker {
           how == 0 && inputs_.scale_b && inputs_.scale_b->cols() > 1 && whole_n > b.cols() && blocks_of_n == b.cols();
       require(!could_be_both, "promotion.sb", "(missing)",
               "[1, 128] or [128, 128]: scale_b could be of columns or of blocks");
-      require(plan_.promotion->every == 128, "promotion.every", std::to_string(plan_.promotion->every),
-              "128 with scales");
+      require(promotion.every == 128, "promotion.every", std::to_string(promotion.every), "128 with scales");
     }
     if (mma.scale_count > 0) {
       const int size = mma.k / mma.scale_count, count = (a.cols() + size - 1) / size;
@@ -504,8 +515,9 @@ class Checker {
 
 std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs) {
   const EpilogueReads reads(plan);
-  const bool scaled_blocks = plan.promotion && plan.promotion->scale != PromotionScale::none;
-  const bool reads_scales = !plan.lanes && mma_of(plan.instruction).scale_count > 0;
+  const TensorCoreChain* const tensor = plan.tensor_cores();
+  const bool scaled_blocks = tensor && tensor->promotion && tensor->promotion->scale != PromotionScale::none;
+  const bool reads_scales = tensor && mma_of(tensor->instruction).scale_count > 0;
   std::vector<Violation> found;
   const auto check = [&](std::string_view name, bool is_there, bool is_read, std::string_view fix) {
     if (!is_there || is_read) return;
@@ -514,7 +526,7 @@ std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs)
                      .expected = "none: the plan does not read it",
                      .fix = std::string(fix)});
   };
-  check("c", inputs.c.has_value(), reads.c || plan.start_with_c,
+  check("c", inputs.c.has_value(), reads.c || (tensor && tensor->start_with_c),
         R"({"op": "beta_c"} in the plan's epilogue adds it, and so do named plans)");
   check("bias", inputs.bias.has_value(), reads.bias, R"({"op": "bias"} in the plan's epilogue adds it)");
   constexpr std::string_view scale = R"({"op": "scale_ab"} in the plan's epilogue, or promotion.scale, reads both)";
@@ -539,9 +551,9 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads, const G
 Matrix gemm(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int threads, const GemmProgress& progress) {
   std::vector<Violation> violations = Checker(plan, given).violations();
   if (!violations.empty()) throw Error(std::move(violations));
-  const GemmInputs rounded =
-      plan.input_rounding == InputRounding::none ? GemmInputs{} : rounded_inputs(given, plan.input_rounding);
-  const GemmInputs& inputs = plan.input_rounding == InputRounding::none ? given : rounded;
+  const InputRounding rounding = plan.tensor_cores() ? plan.tensor().input_rounding : InputRounding::none;
+  const GemmInputs rounded = rounding == InputRounding::none ? GemmInputs{} : rounded_inputs(given, rounding);
+  const GemmInputs& inputs = rounding == InputRounding::none ? given : rounded;
   const Product product(plan, inputs, how);
   const int m = inputs.a.rows(), n = inputs.b.cols();
   // Blocks that fill the vectors and stay in the cache. Outputs of stream-K tiles go one by one: their cuts differ.
@@ -583,7 +595,10 @@ std::optional<Instruction> instruction_for(Target target, Format a, Format b) {
 GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
   if (const std::optional<Instruction> one = instruction_for(target, a, b)) {
     const bool is_integer = info(a).kind == NumberKind::integer;
-    return {.name = "flat", .target = target, .instruction = *one, .output = is_integer ? Format::s32 : output};
+    return {.name = "flat",
+            .target = target,
+            .chain = TensorCoreChain{.instruction = *one},
+            .output = is_integer ? Format::s32 : output};
   }
   std::string legal;
   for (const FormatInfo& x : formats) {
@@ -614,7 +629,7 @@ GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output) {
     const Mma mma = mma_of(one);
     const int size = mma.k / mma.scale_count;
     if ((inputs.a.cols() + size - 1) / size == inputs.sfa->cols())
-      return {.name = "flat", .target = target, .instruction = one, .output = output};
+      return {.name = "flat", .target = target, .chain = TensorCoreChain{.instruction = one}, .output = output};
   }
   throw Error(
       {.field = "sfa",

@@ -265,8 +265,9 @@ void require_tail(const GemmPlan& plan, auto require) {
 
 /// The types of a tcgen05.mma, which its mnemonic does not say, and its K where a kind has two.
 Instruction with_types(const GemmPlan& plan, Object types) {
-  std::optional<ShapeAndTypes> one = shape_and_types_of(plan.instruction);
-  if (!one || plan.lanes) refuse("types", "given", "only with tcgen05.mma: other mnemonics say their types");
+  const TensorCoreChain* const tensor = plan.tensor_cores();
+  std::optional<ShapeAndTypes> one = tensor ? shape_and_types_of(tensor->instruction) : std::nullopt;
+  if (!one) refuse("types", "given", "only with tcgen05.mma: other mnemonics say their types");
   const auto read = [&](const char* key, Format& format) {
     const std::string name = types.text(key, std::string(info(format).name));
     const auto found = format_named(name);
@@ -276,7 +277,7 @@ Instruction with_types(const GemmPlan& plan, Object types) {
   read("a", one->a), read("b", one->b), read("d", one->d), read("scale", one->scale_type);
   one->k = static_cast<int>(types.number("k", 0, 1, most_int));
   types.done();
-  return with_shape_and_types(plan.instruction, *one);
+  return with_shape_and_types(tensor->instruction, *one);
 }
 
 /// What of them is not usual; an empty object where all is.
@@ -294,44 +295,13 @@ Json types_json(const Instruction& instruction) {
   return json;
 }
 
-}  // namespace
-
-GemmPlan parse_plan(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) refuse("JSON", std::string(text), "one JSON object");
-  Object object(json, "");
-  GemmPlan plan;
-  plan.name = object.text("name", "");
-  plan.target = parse_target(object.text("target", "sm_90a"));
-  const Json* instruction = object.find("instruction");
-  if (!instruction || !instruction->is_string())
-    refuse("instruction", instruction ? instruction->dump() : "(missing)", "a PTX mnemonic with all qualifiers");
-  if (instruction->get<std::string>() == cuda_core_instruction) {
-    plan.lanes = Lanes{};
-    if (const Json* lanes = object.find("lanes")) {
-      Object inside(*lanes, "lanes");
-      plan.lanes->count = static_cast<int>(inside.number("count", 1, 1, 1024));
-      plan.lanes->vector = static_cast<int>(inside.number("vector", 1, 1, 1024));
-      plan.lanes->chunk = static_cast<int>(inside.number("chunk", 0, 0, most_int));
-      plan.lanes->join = inside.word("join", joins, LaneJoin::ascending);
-      inside.done();
-    }
-  } else {
-    plan.instruction = parse_instruction(instruction->get<std::string>());
-  }
-  if (const Json* types = object.find("types")) plan.instruction = with_types(plan, Object(*types, "types"));
-  if (const Json* evidence = object.find("evidence")) {
-    if (!evidence->is_object()) refuse("evidence", evidence->dump(), "an object: field -> how it is known");
-    for (const auto& [field, value] : evidence->items()) {
-      if (!value.is_string()) refuse("evidence." + field, value.dump(), "a string");
-      plan.evidence[field] = value.get<std::string>();
-    }
-  }
-  plan.k_step = static_cast<int>(object.number("k_step", 0, 1, most_int));
-  plan.input_rounding = object.word("input_rounding", input_roundings, plan.input_rounding);
-  plan.k_tile = object.number("k_tile", 0, 1);
-  plan.residue = object.word("residue", residues, plan.residue);
-  plan.sliced_k = static_cast<int>(object.number("sliced_k", 1, 1, 1024));
+/// The fields of a chain on tensor cores.
+void read_tensor_fields(Object& object, TensorCoreChain& chain) {
+  chain.k_step = static_cast<int>(object.number("k_step", 0, 1, most_int));
+  chain.input_rounding = object.word("input_rounding", input_roundings, chain.input_rounding);
+  chain.k_tile = object.number("k_tile", 0, 1);
+  chain.residue = object.word("residue", residues, chain.residue);
+  chain.sliced_k = static_cast<int>(object.number("sliced_k", 1, 1, 1024));
   if (const Json* promotion = object.find("promotion")) {
     Object inside(*promotion, "promotion");
     Promotion read;
@@ -347,8 +317,58 @@ GemmPlan parse_plan(std::string_view text) {
       read.columns_of_sb = *sb == per_row ? 1 : 128;
     }
     inside.done();
-    plan.promotion = read;
+    chain.promotion = read;
   }
+  const std::string start = object.text("start", "nothing");
+  if (start != "nothing" && start != "c") refuse("start", start, "nothing or c");
+  chain.start_with_c = start == "c";
+}
+
+/// Fields of tensor cores may only say their default in a plan on CUDA cores.
+void refuse_tensor_fields(Object& object) {
+  TensorCoreChain chain;
+  read_tensor_fields(object, chain);
+  if (chain == TensorCoreChain{}) return;
+  refuse("instruction", std::string(cuda_core_instruction),
+         "a tensor-core instruction with k_step, k_tile, sliced_k, promotion, residue, input_rounding or start");
+}
+
+}  // namespace
+
+GemmPlan parse_plan(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) refuse("JSON", std::string(text), "one JSON object");
+  Object object(json, "");
+  GemmPlan plan;
+  plan.name = object.text("name", "");
+  plan.target = parse_target(object.text("target", "sm_90a"));
+  const Json* instruction = object.find("instruction");
+  if (!instruction || !instruction->is_string())
+    refuse("instruction", instruction ? instruction->dump() : "(missing)", "a PTX mnemonic with all qualifiers");
+  if (instruction->get<std::string>() == cuda_core_instruction) {
+    CudaCoreChain read;
+    if (const Json* lanes = object.find("lanes")) {
+      Object inside(*lanes, "lanes");
+      read.count = static_cast<int>(inside.number("count", 1, 1, 1024));
+      read.vector = static_cast<int>(inside.number("vector", 1, 1, 1024));
+      read.chunk = static_cast<int>(inside.number("chunk", 0, 0, most_int));
+      read.join = inside.word("join", joins, LaneJoin::ascending);
+      inside.done();
+    }
+    plan.chain = read;
+  } else {
+    plan.tensor().instruction = parse_instruction(instruction->get<std::string>());
+  }
+  if (const Json* types = object.find("types")) plan.tensor().instruction = with_types(plan, Object(*types, "types"));
+  if (const Json* evidence = object.find("evidence")) {
+    if (!evidence->is_object()) refuse("evidence", evidence->dump(), "an object: field -> how it is known");
+    for (const auto& [field, value] : evidence->items()) {
+      if (!value.is_string()) refuse("evidence." + field, value.dump(), "a string");
+      plan.evidence[field] = value.get<std::string>();
+    }
+  }
+  if (TensorCoreChain* const chain = std::get_if<TensorCoreChain>(&plan.chain)) read_tensor_fields(object, *chain);
+  else refuse_tensor_fields(object);
   if (const Json* split = object.find("split_k")) plan.split_k = read_split(*split, "split_k");
   if (const Json* reduction = object.find("reduction")) plan.reduction = read_reduction(*reduction, "reduction");
   if (const Json* regions = object.find("regions")) {
@@ -363,9 +383,6 @@ GemmPlan parse_plan(std::string_view text) {
     plan.tile_mn = {(*tile)[0].get<int>(), (*tile)[1].get<int>()};
   }
   plan.raster_n = object.word("raster", rasters, false);
-  const std::string start = object.text("start", "nothing");
-  if (start != "nothing" && start != "c") refuse("start", start, "nothing or c");
-  plan.start_with_c = start == "c";
   if (const Json* epilogue = object.find("epilogue")) {
     if (!epilogue->is_array()) refuse("epilogue", epilogue->dump(), "an array");
     for (size_t i = 0; i < epilogue->size(); ++i)
@@ -384,34 +401,47 @@ GemmPlan parse_plan(std::string_view text) {
   return plan;
 }
 
+namespace {
+
+Json lanes_json(const CudaCoreChain& lanes) {
+  Json json{{"count", lanes.count}};
+  if (lanes.vector != 1) json["vector"] = lanes.vector;
+  if (lanes.chunk != 0) json["chunk"] = lanes.chunk;
+  if (lanes.join != LaneJoin::ascending) json["join"] = text_of(joins, lanes.join);
+  return json;
+}
+
+void write_tensor_fields(Json& json, const TensorCoreChain& chain) {
+  const TensorCoreChain usual;
+  json["instruction"] = print(chain.instruction);
+  if (Json types = types_json(chain.instruction); !types.empty()) json["types"] = std::move(types);
+  if (chain.k_step != 0) json["k_step"] = chain.k_step;
+  if (chain.input_rounding != usual.input_rounding)
+    json["input_rounding"] = text_of(input_roundings, chain.input_rounding);
+  if (chain.k_tile != 0) json["k_tile"] = chain.k_tile;
+  if (chain.residue != usual.residue) json["residue"] = text_of(residues, chain.residue);
+  if (chain.sliced_k != 1) json["sliced_k"] = chain.sliced_k;
+  if (chain.promotion) {
+    Json promotion{{"every", chain.promotion->every}};
+    if (chain.promotion->scale != PromotionScale::none) promotion["scale"] = text_of(scales, chain.promotion->scale);
+    if (chain.promotion->restart_at_tile) promotion["restart_at_tile"] = true;
+    if (chain.promotion->columns_of_sb != 0) promotion["sb"] = {chain.promotion->columns_of_sb, 128};
+    json["promotion"] = promotion;
+  }
+}
+
+}  // namespace
+
 std::string print_json(const GemmPlan& plan) {
   const GemmPlan usual;
   Json json = Json::object();
   if (!plan.name.empty()) json["name"] = plan.name;
   json["target"] = print(plan.target);
-  json["instruction"] = plan.lanes ? std::string(cuda_core_instruction) : print(plan.instruction);
-  if (!plan.lanes) {
-    if (Json types = types_json(plan.instruction); !types.empty()) json["types"] = std::move(types);
-  }
-  if (plan.lanes && *plan.lanes != Lanes{}) {
-    Json lanes{{"count", plan.lanes->count}};
-    if (plan.lanes->vector != 1) lanes["vector"] = plan.lanes->vector;
-    if (plan.lanes->chunk != 0) lanes["chunk"] = plan.lanes->chunk;
-    if (plan.lanes->join != LaneJoin::ascending) lanes["join"] = text_of(joins, plan.lanes->join);
-    json["lanes"] = lanes;
-  }
-  if (plan.k_step != 0) json["k_step"] = plan.k_step;
-  if (plan.input_rounding != usual.input_rounding)
-    json["input_rounding"] = text_of(input_roundings, plan.input_rounding);
-  if (plan.k_tile != 0) json["k_tile"] = plan.k_tile;
-  if (plan.residue != usual.residue) json["residue"] = text_of(residues, plan.residue);
-  if (plan.sliced_k != 1) json["sliced_k"] = plan.sliced_k;
-  if (plan.promotion) {
-    Json promotion{{"every", plan.promotion->every}};
-    if (plan.promotion->scale != PromotionScale::none) promotion["scale"] = text_of(scales, plan.promotion->scale);
-    if (plan.promotion->restart_at_tile) promotion["restart_at_tile"] = true;
-    if (plan.promotion->columns_of_sb != 0) promotion["sb"] = {plan.promotion->columns_of_sb, 128};
-    json["promotion"] = promotion;
+  if (const CudaCoreChain* const lanes = plan.cuda_cores()) {
+    json["instruction"] = cuda_core_instruction;
+    if (*lanes != CudaCoreChain{}) json["lanes"] = lanes_json(*lanes);
+  } else {
+    write_tensor_fields(json, plan.tensor());
   }
   if (plan.split_k != usual.split_k) json["split_k"] = split_json(plan.split_k);
   if (plan.reduction != usual.reduction) json["reduction"] = reduction_json(plan.reduction);
@@ -424,7 +454,7 @@ std::string print_json(const GemmPlan& plan) {
       json["regions"].push_back(std::move(one));
     }
   }
-  if (plan.start_with_c) json["start"] = "c";
+  if (plan.tensor_cores() && plan.tensor().start_with_c) json["start"] = "c";
   for (const EpilogueOp& op : plan.epilogue) json["epilogue"].push_back(op_json(op));
   json["output"] = {{"type", info(plan.output).name}};
   if (plan.rounding != usual.rounding) json["output"]["rounding"] = text_of(roundings, plan.rounding);
@@ -433,28 +463,36 @@ std::string print_json(const GemmPlan& plan) {
   return json.dump();
 }
 
+namespace {
+
+void add_words(std::vector<std::string>& words, const CudaCoreChain& lanes) {
+  words.emplace_back("CUDA cores");
+  if (lanes.count > 1) words.push_back(fmt::format("{} lanes joined {}", lanes.count, text_of(joins, lanes.join)));
+  if (lanes.vector > 1) words.push_back(fmt::format("vectors of {}", lanes.vector));
+  if (lanes.chunk > 0) words.push_back(fmt::format("chunks of {}", lanes.chunk));
+}
+
+void add_words(std::vector<std::string>& words, const TensorCoreChain& chain) {
+  if (mma_of(chain.instruction).d == Format::f16) words.emplace_back("f16 accumulators");
+  if (chain.input_rounding != InputRounding::none)
+    words.push_back(fmt::format("inputs {}", text_of(input_roundings, chain.input_rounding)));
+  if (chain.k_step != 0) words.push_back(fmt::format("steps of {}", chain.k_step));
+  if (chain.residue == Residue::first) words.push_back(fmt::format("residue first, tile {}", chain.k_tile));
+  if (chain.sliced_k > 1) words.push_back(fmt::format("sliced-K {}, tile {}", chain.sliced_k, chain.k_tile));
+  if (chain.promotion) {
+    words.push_back(fmt::format("promotion every {}{}", chain.promotion->every,
+                                chain.promotion->scale == PromotionScale::none
+                                    ? ""
+                                    : fmt::format(" with scales ({})", text_of(scales, chain.promotion->scale))));
+  }
+}
+
+}  // namespace
+
 std::string print_plan(const GemmPlan& plan) {
   std::vector<std::string> words;
-  if (plan.lanes) {
-    const Lanes& lanes = *plan.lanes;
-    words.emplace_back("CUDA cores");
-    if (lanes.count > 1) words.push_back(fmt::format("{} lanes joined {}", lanes.count, text_of(joins, lanes.join)));
-    if (lanes.vector > 1) words.push_back(fmt::format("vectors of {}", lanes.vector));
-    if (lanes.chunk > 0) words.push_back(fmt::format("chunks of {}", lanes.chunk));
-  } else if (const Format d = mma_of(plan.instruction).d; d == Format::f16) {
-    words.emplace_back("f16 accumulators");
-  }
-  if (plan.input_rounding != InputRounding::none)
-    words.push_back(fmt::format("inputs {}", text_of(input_roundings, plan.input_rounding)));
-  if (plan.k_step != 0) words.push_back(fmt::format("steps of {}", plan.k_step));
-  if (plan.residue == Residue::first) words.push_back(fmt::format("residue first, tile {}", plan.k_tile));
-  if (plan.sliced_k > 1) words.push_back(fmt::format("sliced-K {}, tile {}", plan.sliced_k, plan.k_tile));
-  if (plan.promotion) {
-    words.push_back(fmt::format("promotion every {}{}", plan.promotion->every,
-                                plan.promotion->scale == PromotionScale::none
-                                    ? ""
-                                    : fmt::format(" with scales ({})", text_of(scales, plan.promotion->scale))));
-  }
+  if (const CudaCoreChain* const lanes = plan.cuda_cores()) add_words(words, *lanes);
+  else add_words(words, plan.tensor());
   if (!plan.split_k.cuts.empty()) {
     words.push_back(fmt::format("K cut into {}", plan.split_k.cuts.size() - 1));
   } else if (plan.split_k.count > 1) {
@@ -467,7 +505,7 @@ std::string print_plan(const GemmPlan& plan) {
   if (plan.reduction.running == SumType::out) words.emplace_back("running sum in D's type");
   if (!plan.regions.empty()) words.emplace_back("stream-K");
   if (plan.reduction.serial) words.emplace_back("serial");
-  if (plan.start_with_c) words.emplace_back("starts from C");
+  if (plan.tensor_cores() && plan.tensor().start_with_c) words.emplace_back("starts from C");
   for (const EpilogueOp& op : plan.epilogue) words.emplace_back(text_of(epilogue_kinds, op.kind));
   if (plan.rounding != Rounding::nearest_even)
     words.push_back(fmt::format("rounded {}", text_of(roundings, plan.rounding)));
@@ -484,46 +522,42 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
     found.push_back(
         {.field = fmt::format("plan: {}", field), .seen = std::move(seen), .expected = std::move(expected)});
   };
-  if (plan.lanes) {
-    const Lanes& lanes = *plan.lanes;
-    require(lanes.count > 0 && lanes.vector > 0 && lanes.chunk >= 0, "lanes",
-            fmt::format("{}, {}, {}", lanes.count, lanes.vector, lanes.chunk), "positive counts");
-    require(lanes.join == LaneJoin::ascending || std::has_single_bit(static_cast<unsigned>(lanes.count)), "lanes.count",
-            std::to_string(lanes.count), "a power of two with joins that halve");
-    require(plan.k_step == 0 && plan.sliced_k == 1 && !plan.promotion && !plan.start_with_c &&
-                plan.input_rounding == InputRounding::none && plan.residue == Residue::last,
-            "instruction", std::string(cuda_core_instruction),
-            "a tensor-core instruction with k_step, sliced_k, promotion, residue, input_rounding or start");
+  if (const CudaCoreChain* const lanes = plan.cuda_cores()) {
+    require(lanes->count > 0 && lanes->vector > 0 && lanes->chunk >= 0, "lanes",
+            fmt::format("{}, {}, {}", lanes->count, lanes->vector, lanes->chunk), "positive counts");
+    require(lanes->join == LaneJoin::ascending || std::has_single_bit(static_cast<unsigned>(lanes->count)),
+            "lanes.count", std::to_string(lanes->count), "a power of two with joins that halve");
     require_tail(plan, require);
     return found;
   }
-  if (!is_mma(plan.instruction)) {
-    require(false, "instruction", print(plan.instruction), "a matrix instruction");
+  const TensorCoreChain& chain = plan.tensor();
+  if (!is_mma(chain.instruction)) {
+    require(false, "instruction", print(chain.instruction), "a matrix instruction");
     return found;
   }
-  for (Violation& violation : violations_of(plan.instruction, plan.target)) found.push_back(std::move(violation));
+  for (Violation& violation : violations_of(chain.instruction, plan.target)) found.push_back(std::move(violation));
   if (!found.empty()) return found;
-  const Mma mma = mma_of(plan.instruction);
-  require(!mma.sparse && mma.products == 1, "instruction", print(plan.instruction), "dense, and one product a warp");
-  require(plan.k_step <= mma.k, "k_step", std::to_string(plan.k_step),
+  const Mma mma = mma_of(chain.instruction);
+  require(!mma.sparse && mma.products == 1, "instruction", print(chain.instruction), "dense, and one product a warp");
+  require(chain.k_step <= mma.k, "k_step", std::to_string(chain.k_step),
           fmt::format("at most K of the instruction, {}", mma.k));
-  require(mma.scaling == Scaling::none || plan.k_step == 0, "k_step", std::to_string(plan.k_step),
+  require(mma.scaling == Scaling::none || chain.k_step == 0, "k_step", std::to_string(chain.k_step),
           "absent with block scales");
   const bool needs_tile =
-      plan.residue == Residue::first || plan.sliced_k > 1 || (plan.promotion && plan.promotion->restart_at_tile);
-  require(!needs_tile || plan.k_tile > 0, "k_tile", "(missing)",
+      chain.residue == Residue::first || chain.sliced_k > 1 || (chain.promotion && chain.promotion->restart_at_tile);
+  require(!needs_tile || chain.k_tile > 0, "k_tile", "(missing)",
           "given with residue first, sliced_k and restart_at_tile");
-  require(plan.sliced_k == 1 || plan.k_tile % plan.sliced_k == 0, "k_tile", std::to_string(plan.k_tile),
-          fmt::format("a multiple of sliced_k, {}", plan.sliced_k));
-  require(plan.sliced_k == 1 || !plan.promotion, "promotion", "given", "absent: it cannot be combined with sliced_k");
-  require(plan.input_rounding == InputRounding::none || mma.a == Format::tf32, "input_rounding",
-          std::string(text_of(input_roundings, plan.input_rounding)), "none but for tf32");
+  require(chain.sliced_k == 1 || chain.k_tile % chain.sliced_k == 0, "k_tile", std::to_string(chain.k_tile),
+          fmt::format("a multiple of sliced_k, {}", chain.sliced_k));
+  require(chain.sliced_k == 1 || !chain.promotion, "promotion", "given", "absent: it cannot be combined with sliced_k");
+  require(chain.input_rounding == InputRounding::none || mma.a == Format::tf32, "input_rounding",
+          std::string(text_of(input_roundings, chain.input_rounding)), "none but for tf32");
   const bool is_integer = mma.d == Format::s32;
-  require(!is_integer || (plan.output == Format::s32 && plan.epilogue.empty() && !plan.promotion), "output",
+  require(!is_integer || (plan.output == Format::s32 && plan.epilogue.empty() && !chain.promotion), "output",
           std::string(info(plan.output).name), "s32 without epilogue or promotion: integers are exact");
-  require(!plan.start_with_c || !plan.promotion, "start", "c",
+  require(!chain.start_with_c || !chain.promotion, "start", "c",
           "nothing with promotion: its accumulators begin from zero");
-  require(mma.d != Format::f64 || (plan.epilogue.empty() && !plan.promotion && plan.sliced_k == 1 &&
+  require(mma.d != Format::f64 || (plan.epilogue.empty() && !chain.promotion && chain.sliced_k == 1 &&
                                    plan.reduction == Reduction{} && plan.regions.empty()),
           "output", "f64 with an epilogue, promotion, sliced_k, regions or another reduction",
           "f64 in one chain or in slices that are added in f64, ascending");
@@ -538,8 +572,8 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
 }
 
 bool multiplies(const GemmPlan& plan, Format a, Format b) {
-  if (!plan.lanes) {
-    const Mma mma = mma_of(plan.instruction);
+  if (const TensorCoreChain* const chain = plan.tensor_cores()) {
+    const Mma mma = mma_of(chain->instruction);
     return a == mma.a && b == mma.b;
   }
   const auto widens = [](Format format) {

@@ -13,7 +13,8 @@ Matrix values(Bytes& in, Format format, int rows, int cols) { return matrix(in, 
 GemmInputs any_inputs(Bytes& in, const GemmPlan& plan) {
   const int m = between(in, 1, 4), n = between(in, 1, 4), k = between(in, 1, in.ConsumeBool() ? 40 : 600);
   Format a = Format::f32, b = Format::f32;
-  if (!plan.lanes && is_mma(plan.instruction)) a = mma_of(plan.instruction).a, b = mma_of(plan.instruction).b;
+  const TensorCoreChain* const chain = plan.tensor_cores();
+  if (chain && is_mma(chain->instruction)) a = mma_of(chain->instruction).a, b = mma_of(chain->instruction).b;
   if (one_in(in, 12)) a = any_format(in), b = any_format(in);
   GemmInputs inputs{.a = values(in, a, m, k), .b = values(in, b, k, n)};
   const auto side = [&] { return one_in(in, 8) ? any_format(in) : Format::f32; };

@@ -24,7 +24,8 @@ std::vector<cli::BenchCase> cases_of_rows() {
   for (const cli::BenchCase& one : cli::bench_cases()) {
     const AccumulatorModel& model = model_for(one.instruction, one.target);
     const bool known = !cases.empty() && &model == &model_for(cases.back().instruction, cases.back().target);
-    const bool is_plan = violations_of({.target = one.target, .instruction = one.instruction}).empty();
+    const bool is_plan =
+        violations_of({.target = one.target, .chain = TensorCoreChain{.instruction = one.instruction}}).empty();
     if (model.arithmetic == Arithmetic::fused_sum && model.scaling == Scaling::none && is_plan && !known)
       cases.push_back(one);
   }
@@ -56,14 +57,14 @@ GemmInputs random_inputs(const cli::BenchCase& one, Distribution distribution, u
 GemmPlan random_plan(const cli::BenchCase& one, RandomStream& random) {
   const Mma mma = mma_of(one.instruction);
   while (true) {
-    GemmPlan plan{.target = one.target, .instruction = one.instruction};
-    if (random.one_in(3)) plan.k_step = random.between(1, mma.k);
-    if (random.one_in(3)) plan.k_tile = mma.k * random.between(1, 4);
-    if (random.one_in(3)) plan.residue = Residue::first;
-    if (random.one_in(4)) plan.sliced_k = 2;
-    if (random.one_in(3) && mma.d == Format::f32) plan.promotion = Promotion{.every = random.between(16, 150)};
+    GemmPlan plan{.target = one.target, .chain = TensorCoreChain{.instruction = one.instruction}};
+    if (random.one_in(3)) plan.tensor().k_step = random.between(1, mma.k);
+    if (random.one_in(3)) plan.tensor().k_tile = mma.k * random.between(1, 4);
+    if (random.one_in(3)) plan.tensor().residue = Residue::first;
+    if (random.one_in(4)) plan.tensor().sliced_k = 2;
+    if (random.one_in(3) && mma.d == Format::f32) plan.tensor().promotion = Promotion{.every = random.between(16, 150)};
     if (random.one_in(3)) plan.split_k = {.count = random.between(2, 5), .unit = random.one_in(2) ? 8 : 32};
-    if (random.one_in(4)) plan.start_with_c = true;
+    if (random.one_in(4)) plan.tensor().start_with_c = true;
     if (violations_of(plan).empty()) return plan;
   }
 }
@@ -77,7 +78,8 @@ std::vector<cli::BenchCase> instructions_that_add_differently() {
       if (!is_mma(instruction)) break;
       const Mma mma = mma_of(instruction);
       for (const TargetInfo& target : targets) {
-        if (target.adds_as != target.id || !violations_of({.target = target.id, .instruction = instruction}).empty())
+        if (target.adds_as != target.id ||
+            !violations_of({.target = target.id, .chain = TensorCoreChain{.instruction = instruction}}).empty())
           continue;
         const AccumulatorModel& model = model_for(instruction, target.id);
         if (seen.emplace(&model, mma.k, mma.a, mma.b, mma.scale_count, mma.scale_type).second)
@@ -167,7 +169,7 @@ TEST_CASE("an update of a part of K is an instruction with zeros behind it") {
     const int most = 2 * mma.k;
     for (int k = 1; k <= most; k += k > 40 && k + 9 < most ? 9 : 1) {
       // Steps and tiles of K that begin anew: their last updates are parts of an instruction.
-      GemmPlan plan{.target = one.target, .instruction = one.instruction};
+      GemmPlan plan{.target = one.target, .chain = TensorCoreChain{.instruction = one.instruction}};
       plan.output = mma.d;
       std::vector<ChainUpdate> updates;
       const auto add_updates = [&](int first, int last, int step) {
@@ -176,17 +178,18 @@ TEST_CASE("an update of a part of K is an instruction with zeros behind it") {
       const int kind = mma.scale_count > 0 ? 0 : k % 4;
       GemmPlan whole = plan;
       if (kind == 1) {
-        plan.k_step = random.between(1, mma.k);
-        add_updates(0, k, plan.k_step);
+        plan.tensor().k_step = random.between(1, mma.k);
+        add_updates(0, k, plan.tensor().k_step);
       } else if (kind == 2) {
         const int tile = random.between(1, mma.k);
-        plan.residue = Residue::first, plan.k_tile = tile;
+        plan.tensor().residue = Residue::first, plan.tensor().k_tile = tile;
         add_updates(0, k % tile, mma.k);
         add_updates(k % tile, k, tile);
       } else if (kind == 3 && mma.d == Format::f32) {
-        plan.promotion = Promotion{.every = random.between(1, mma.k)}, plan.k_step = plan.promotion->every;
-        whole.promotion = Promotion{.every = mma.k};
-        add_updates(0, k, plan.k_step);
+        plan.tensor().promotion = Promotion{.every = random.between(1, mma.k)},
+        plan.tensor().k_step = plan.tensor().promotion->every;
+        whole.tensor().promotion = Promotion{.every = mma.k};
+        add_updates(0, k, plan.tensor().k_step);
       } else {
         add_updates(0, k, mma.k);
       }
@@ -197,13 +200,13 @@ TEST_CASE("an update of a part of K is an instruction with zeros behind it") {
         // f64: a sum that is -0 becomes +0 where zeros follow.
         if (!all_ones && mma.d == Format::f64 && random.one_in(2))
           inputs.a.fill(0x8010000000000000), inputs.b.fill(0x0010000000000000);
-        if (!plan.promotion && random.one_in(2)) {
-          plan.start_with_c = whole.start_with_c = true;
+        if (!plan.tensor().promotion && random.one_in(2)) {
+          plan.tensor().start_with_c = whole.tensor().start_with_c = true;
           inputs.c = Matrix(mma.d, rows, cols);
           inputs.c->fill(d.sign_bit());
           if (random.one_in(2)) random_codes(*inputs.c);
         } else {
-          plan.start_with_c = whole.start_with_c = false;
+          plan.tensor().start_with_c = whole.tensor().start_with_c = false;
         }
         if (mma.scale_count > 0) {
           const int size = mma.k / mma.scale_count, chunks = (k + size - 1) / size;
@@ -227,8 +230,10 @@ TEST_CASE("an update of a part of K is an instruction with zeros behind it") {
 TEST_CASE("fp8 in two f16 steps: -1 times 1 is -1, also where the second step has no terms") {
   for (const Target target : {Target::sm_90a, Target::sm_100a}) {
     for (const int shape : {16, 32}) {
-      const GemmPlan plan{.target = target,
-                          .instruction = MmaSync{.d = Format::f32, .a = Format::e4m3, .b = Format::e4m3, .k = shape}};
+      const GemmPlan plan{
+          .target = target,
+          .chain = TensorCoreChain{.instruction =
+                                       MmaSync{.d = Format::f32, .a = Format::e4m3, .b = Format::e4m3, .k = shape}}};
       for (const int k : {1, 2, 3, shape + 1, shape + 2}) {
         GemmInputs inputs{.a = Matrix(Format::e4m3, 1, k), .b = Matrix(Format::e4m3, k, 1)};
         inputs.a(0, k - 1) = 0xB8, inputs.b(k - 1, 0) = 0x38;
@@ -241,7 +246,7 @@ TEST_CASE("fp8 in two f16 steps: -1 times 1 is -1, also where the second step ha
 TEST_CASE("one NaN or infinity changes the outputs that it reaches, wherever it stands") {
   RandomStream random(67, 0);
   const GemmPlan plan = flat_plan(Target::sm_90a, Format::bf16, Format::bf16, Format::f32);
-  const cli::BenchCase one{.name = "bf16", .instruction = plan.instruction, .target = plan.target};
+  const cli::BenchCase one{.name = "bf16", .instruction = plan.tensor().instruction, .target = plan.target};
   const GemmInputs plain = random_inputs(one, Distribution::normal, 1, 140, 270, 300);
   const Matrix before = gemm(plan, plain);
   for (const uint32_t special : {0x7FC0u, 0xFFFFu, 0x7F80u, 0xFF80u}) {

@@ -34,7 +34,7 @@ TEST_CASE("plans that are planted are found, or others that give all bits") {
         w + R"(16.f32.f16.f16", "epilogue": [{"op": "relu"}]})",
         std::string(R"({"target": "sm_80", "instruction": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"})")}) {
     const GemmPlan plan = parse_plan(text);
-    const Format type = mma_of(plan.instruction).a;
+    const Format type = mma_of(plan.tensor().instruction).a;
     GemmInputs inputs{.a = random_matrix(type, 4, 1000, random), .b = random_matrix(type, 1000, 9, random)};
     const Matrix d = gemm(plan, inputs);
     const PlanSearch found = find_plans(inputs, d, {.threads = 2});
@@ -95,17 +95,19 @@ GemmPlan random_plan(RandomStream& random) {
       flat_plan(Target::sm_90a, type, type, random.one_in(2) ? Format::f32 : pick(Format::bf16, Format::f16));
   plan.name.clear();
   if (type == Format::tf32)
-    plan.input_rounding = pick(InputRounding::none, InputRounding::tf32_rne, InputRounding::tf32_rna);
-  const int k_i = mma_of(plan.instruction).k;
+    plan.tensor().input_rounding = pick(InputRounding::none, InputRounding::tf32_rne, InputRounding::tf32_rna);
+  const int k_i = mma_of(plan.tensor().instruction).k;
   switch (random.below(5)) {
     case 0:
-      plan.residue = Residue::first, plan.k_tile = pick(32, 64, 128, 256), plan.k_step = random.one_in(2) ? k_i / 2 : 0;
+      plan.tensor().residue = Residue::first, plan.tensor().k_tile = pick(32, 64, 128, 256),
+      plan.tensor().k_step = random.one_in(2) ? k_i / 2 : 0;
       break;
     case 1:
-      plan.sliced_k = pick(2, 4), plan.k_tile = pick(32, 64, 128), plan.residue = pick(Residue::first, Residue::last);
+      plan.tensor().sliced_k = pick(2, 4), plan.tensor().k_tile = pick(32, 64, 128),
+      plan.tensor().residue = pick(Residue::first, Residue::last);
       break;
-    case 2: plan.promotion = Promotion{.every = pick(32, 64, 128, 256, 512)}; break;
-    case 3: plan.k_step = k_i / 2; break;
+    case 2: plan.tensor().promotion = Promotion{.every = pick(32, 64, 128, 256, 512)}; break;
+    case 3: plan.tensor().k_step = k_i / 2; break;
     default: break;
   }
   switch (random.below(6)) {
@@ -137,7 +139,7 @@ TEST_CASE("plans planted at random from the ranges of the help are found") {
   for (int i = 0; i < cases; ++i) {
     const GemmPlan plan = random_plan(random);
     REQUIRE(violations_of(plan).empty());
-    const Format type = mma_of(plan.instruction).a;
+    const Format type = mma_of(plan.tensor().instruction).a;
     const GemmInputs inputs{.a = random_matrix(type, 8, 2000, random), .b = random_matrix(type, 2000, 16, random)};
     const Matrix d = gemm(plan, inputs);
     const PlanSearch found = find_plans(inputs, d, {.threads = 2});

@@ -46,7 +46,7 @@ class Reference {
         inputs_(inputs),
         row_(row),
         col_(col),
-        step_(plan.k_step ? plan.k_step : mma_of(plan.instruction).k) {}
+        step_(plan.tensor().k_step ? plan.tensor().k_step : mma_of(plan.tensor().instruction).k) {}
 
   uint32_t d() const {
     std::vector<uint32_t> partials;
@@ -75,14 +75,14 @@ class Reference {
 
  private:
   uint32_t chain(std::optional<uint32_t> c, int64_t first, int64_t last) const {
-    const Mma mma = mma_of(plan_.instruction);
+    const Mma mma = mma_of(plan_.tensor().instruction);
     const bool fp8 = mma.a == Format::e4m3;
     const oracle::Rule rule{fp8 ? 13 : 25, -133, fp8 ? 13 : 23, false, false};
     std::vector<uint32_t> a, b;
     for (int64_t k = first; k < last; ++k) {
       const auto at = static_cast<int>(k);
       a.push_back(inputs_.a(row_, at)), b.push_back(inputs_.b(at, col_));
-      if (plan_.input_rounding == InputRounding::tf32_rne)
+      if (plan_.tensor().input_rounding == InputRounding::tf32_rne)
         a.back() = rounded(a.back(), Format::tf32), b.back() = rounded(b.back(), Format::tf32);
     }
     const std::string type(info(mma.a).name);
@@ -90,26 +90,26 @@ class Reference {
   }
 
   uint32_t slice(int64_t first, int64_t last) const {
-    const int64_t tile = plan_.k_tile ? plan_.k_tile : last - first;
+    const int64_t tile = plan_.tensor().k_tile ? plan_.tensor().k_tile : last - first;
     std::vector<int64_t> bounds{first};
     const int64_t rest = (last - first) % tile;
-    if (plan_.residue == Residue::first && rest) bounds.push_back(first + rest);
+    if (plan_.tensor().residue == Residue::first && rest) bounds.push_back(first + rest);
     while (bounds.back() < last) bounds.push_back(std::min(bounds.back() + tile, last));
     std::optional<uint32_t> joined;
-    for (int warp = 0; warp < plan_.sliced_k; ++warp) {
+    for (int warp = 0; warp < plan_.tensor().sliced_k; ++warp) {
       std::optional<uint32_t> acc;
       uint32_t run = 0;
       for (size_t t = 0; t + 1 < bounds.size(); ++t) {
-        const int64_t share = plan_.sliced_k > 1 ? tile / plan_.sliced_k : tile;
+        const int64_t share = plan_.tensor().sliced_k > 1 ? tile / plan_.tensor().sliced_k : tile;
         const int64_t begin = std::min(bounds[t] + warp * share, bounds[t + 1]),
                       end = std::min(begin + share, bounds[t + 1]);
         for (int64_t k = begin; k < end; k += step_) {
           acc = chain(acc, k, std::min(k + step_, end));
-          const bool closes = plan_.promotion && (k + step_ - first) % plan_.promotion->every == 0;
+          const bool closes = plan_.tensor().promotion && (k + step_ - first) % plan_.tensor().promotion->every == 0;
           if (closes) run = add(run, *acc), acc.reset();
         }
       }
-      if (plan_.promotion) acc = acc ? add(run, *acc) : run;
+      if (plan_.tensor().promotion) acc = acc ? add(run, *acc) : run;
       const uint32_t sum = acc.value_or(0);
       joined = joined ? add(*joined, sum) : sum;
     }
@@ -151,7 +151,7 @@ TEST_CASE("whole products are what the slow oracle chains, for plans of every ki
         f16 + R"(, "split_k": {"count": 3, "unit": 64, "rule": "big_last"}, "output": {"type": "f16"},
                    "reduction": {"order": "pairs_from_end", "partial": "out", "running": "out"}})"}) {
     const GemmPlan plan = parse_plan(text);
-    const Format type = mma_of(plan.instruction).a;
+    const Format type = mma_of(plan.tensor().instruction).a;
     for (const int k : {40, 136, 264, 523}) {
       GemmInputs inputs{.a = random_matrix(type, 5, k, random), .b = random_matrix(type, k, 7, random)};
       if (type == Format::tf32) inputs.a = inputs.a.as(type), inputs.b = inputs.b.as(type);
@@ -327,7 +327,7 @@ TEST_CASE("CUDA cores chain fma in lanes, in the order that the plan names", "[r
                    ? code
                    : static_cast<uint32_t>(convert(type, code, f32_format, Rounding::nearest_even, Overflow::infinity));
       };
-      const Lanes& of = *plan.lanes;
+      const CudaCoreChain& of = *plan.cuda_cores();
       INFO(lanes << " " << info(type).name);
       for (int row = 0; row < 3; ++row) {
         for (int col = 0; col < 4; ++col) {
@@ -398,10 +398,10 @@ TEST_CASE("block-scaled products chain the instruction that their scales ask for
     };
     inputs.sfa = scales(5, blocks), inputs.sfb = scales(blocks, 6);
     const GemmPlan plan = flat_plan(row.target, inputs, Format::f32);
-    INFO(print(plan.instruction));
-    CHECK_THAT(print(plan.instruction), ContainsSubstring(std::string(row.kind)));
+    INFO(print(plan.tensor().instruction));
+    CHECK_THAT(print(plan.tensor().instruction), ContainsSubstring(std::string(row.kind)));
     // One instruction after the other, by hand.
-    const AccumulatorModel& model = model_for(plan.instruction, row.target);
+    const AccumulatorModel& model = model_for(plan.tensor().instruction, row.target);
     std::optional<Matrix> c;
     for (int first = 0; first < k; first += row.step) {
       const int chunk = first / row.size, chunks = row.step / row.size;
@@ -415,7 +415,7 @@ TEST_CASE("block-scaled products chain the instruction that their scales ask for
     CHECK(d == *c);
     const PlanSearch found = find_plans(inputs, d, {.target = row.target});
     REQUIRE_FALSE(found.all_bits.empty());
-    CHECK(found.all_bits.front().instruction == plan.instruction);
+    CHECK(found.all_bits.front().tensor().instruction == plan.tensor().instruction);
     // Without them another instruction would multiply, and scales of another block size are refused.
     GemmInputs odd = inputs;
     odd.sfa = scales(5, blocks + 1);

@@ -52,7 +52,7 @@ TEST_CASE("plans of libraries read, print and read back as themselves") {
                              std::pair(Format::tf32, Format::tf32), std::pair(Format::e4m3, Format::e4m3)}) {
     GemmPlan plan = flat_plan(Target::sm_100a, a, b, Format::f32);
     const GemmPlan again = parse_plan(print_json(plan));
-    CHECK(mma_of(again.instruction) == mma_of(plan.instruction));
+    CHECK(mma_of(again.tensor().instruction) == mma_of(plan.tensor().instruction));
   }
   CHECK(print_plan(parse_plan("{" + w + R"(, "split_k": {"count": 3, "unit": 64, "rule": "nvjet"}})")) ==
         "split-K 3 (nvjet, unit 64)");

@@ -177,7 +177,8 @@ TEST_CASE("chunks of gemv2T follow from the numbers of its name, and numbers tha
   for (const auto& [numbers, chunk] :
        {std::pair("128, 16, 4, 4, false, false", 32), {"128, 16, 2, 2, false, false", 16}}) {
     REQUIRE(plans(numbers).size() == 1);
-    CHECK(plans(numbers).front().lanes == Lanes{.count = 16, .chunk = chunk});
+    CHECK(plans(numbers).front().chain ==
+          std::variant<TensorCoreChain, CudaCoreChain>(CudaCoreChain{.count = 16, .chunk = chunk}));
   }
   for (const char* numbers :
        {"128, 16, 8, 8, false, false", "128, 16, 4, 2, false, false", "128, 32, 4, 4, false, false",

@@ -136,24 +136,26 @@ std::vector<BenchProduct> bench_products() {
   };
   for (const Format type : {Format::f16, Format::bf16, Format::tf32, Format::e4m3}) add(Target::sm_90a, type);
   add(Target::sm_90a, Format::e4m3, ", promoted every 128");
-  products.back().plan.promotion = Promotion{};
+  products.back().plan.tensor().promotion = Promotion{};
   add(Target::sm_100a, Format::e4m3);
   add(Target::sm_80, Format::bf16);  // an instruction is two steps
   return products;
 }
 
 GemmInputs BenchProduct::inputs() const {
-  const Mma mma = mma_of(plan.instruction);
+  const Mma mma = mma_of(plan.tensor().instruction);
   GemmInputs inputs{.a = Matrix(mma.a, size, size), .b = Matrix(mma.b, size, size)};
   // Numbers of instructions side by side.
   uint64_t number = 0;
   for (int row = 0; row < size; row += mma.m) {
     for (int k = 0; k < size; k += mma.k)
-      set_block(inputs.a, row, k, random_operands(plan.instruction, plan.target, Distribution::normal, 1, number++).a);
+      set_block(inputs.a, row, k,
+                random_operands(plan.tensor().instruction, plan.target, Distribution::normal, 1, number++).a);
   }
   for (int col = 0; col < size; col += mma.n) {
     for (int k = 0; k < size; k += mma.k)
-      set_block(inputs.b, k, col, random_operands(plan.instruction, plan.target, Distribution::normal, 1, number++).b);
+      set_block(inputs.b, k, col,
+                random_operands(plan.tensor().instruction, plan.target, Distribution::normal, 1, number++).b);
   }
   return inputs;
 }

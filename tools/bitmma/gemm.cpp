@@ -167,7 +167,7 @@ void run_find(Context& context, const GemmFlags& flags) {
 }
 
 std::string evidence_of_sums(const GemmPlan& plan) {
-  return plan.lanes ? "IEEE f32" : print(evidence_of(plan.instruction, plan.target), plan.target);
+  return plan.cuda_cores() ? "IEEE f32" : print(evidence_of(plan.tensor().instruction, plan.target), plan.target);
 }
 
 void run_gemm(Context& context, const GemmFlags& flags) {
@@ -190,7 +190,8 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   const int64_t differ = compared ? count_differing(d, *product.d) : 0;
   std::optional<Accuracy> accuracy;
   if (flags.error) {
-    if (!plan.epilogue.empty() || (plan.promotion && plan.promotion->scale != PromotionScale::none)) {
+    if (!plan.epilogue.empty() ||
+        (plan.tensor_cores() && plan.tensor().promotion && plan.tensor().promotion->scale != PromotionScale::none)) {
       throw Error({.field = "--error",
                    .seen = print_plan(plan),
                    .expected = "a plan without epilogue and scales: the exact product has none"});
@@ -220,7 +221,7 @@ void run_gemm(Context& context, const GemmFlags& flags) {
       {"product", fmt::format("{} x {} x {}, D {}", d.rows(), d.cols(), k, info(d.format()).name)},
       {"plan",
        fmt::format("{}{}", print_plan(plan), flags.plan.empty() && flags.kernel.empty() ? " (no plan was given)" : "")},
-      {"instruction", plan.lanes ? "fma.rn.f32" : print(plan.instruction)},
+      {"instruction", plan.cuda_cores() ? "fma.rn.f32" : print(plan.tensor().instruction)},
       {"target", fmt::format("{}; {}", print(plan.target), evidence_of_sums(plan))}};
   std::string evidence;
   for (const auto& [field, how] : plan.evidence) {

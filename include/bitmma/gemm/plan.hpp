@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bitmma/core/error.hpp"
@@ -102,41 +103,55 @@ struct EpilogueOp {
 /// How the totals of lanes are joined: ((l_0 + l_1) + l_2) + ..; l and l + count / 2 first; neighbours first.
 enum class LaneJoin : uint8_t { ascending, butterfly, neighbours };
 
-/// A product on CUDA cores, instead of an instruction: f32 words (never rounded to tf32), f16 or bf16, and a chain of
-/// fma.rn.f32 a lane. Lane l takes k = (t count + l) vector + v for v below vector, and t = 0, 1, ...
-struct Lanes {
-  int count = 1;
-  int vector = 1;
-  int chunk = 0;  // t a chain; the totals of chunks are added one after the other. 0: one chain
-  LaneJoin join = LaneJoin::ascending;
-
-  bool operator==(const Lanes&) const = default;
-};
-
-struct GemmPlan {
-  std::string name = {};
-  Target target = Target::sm_90a;
+/// K on tensor cores: updates of the accumulator of one instruction.
+struct TensorCoreChain {
   Instruction instruction = Wgmma{.n = 256};
-  std::optional<Lanes> lanes = {};                   // CUDA cores, "fma.rn.f32": instruction is not used
-  std::map<std::string, std::string> evidence = {};  // field -> how it is known
-  int k_step = 0;                                    // of K an update; 0: all of the instruction's
+  int k_step = 0;  // of K an update; 0: all of the instruction's
   InputRounding input_rounding = InputRounding::none;
   int64_t k_tile = 0;  // of a main-loop tile; 0: a whole slice
   Residue residue = Residue::last;
   int sliced_k = 1;  // warps that share a tile, each with a part of its K and an accumulator of its own
   std::optional<Promotion> promotion = {};
+  bool start_with_c = false;  // C is the accumulator of the first update of slice 0
+
+  bool operator==(const TensorCoreChain&) const = default;
+};
+
+/// K on CUDA cores: f32 words (never rounded to tf32), f16 or bf16, and a chain of fma.rn.f32 a lane. Lane l takes
+/// k = (t count + l) vector + v for v below vector, and t = 0, 1, ...
+struct CudaCoreChain {
+  int count = 1;  // lanes
+  int vector = 1;
+  int chunk = 0;  // t a chain; the totals of chunks are added one after the other. 0: one chain
+  LaneJoin join = LaneJoin::ascending;
+
+  bool operator==(const CudaCoreChain&) const = default;
+};
+
+struct GemmPlan {
+  std::string name = {};
+  Target target = Target::sm_90a;
+  std::variant<TensorCoreChain, CudaCoreChain> chain = TensorCoreChain{};
+  std::map<std::string, std::string> evidence = {};  // field -> how it is known
   SplitK split_k = {};
   Reduction reduction = {};
   std::vector<Region> regions = {};
   std::pair<int, int> tile_mn = {128, 128};  // of regions
   bool raster_n = false;                     // tiles run along N first
-  bool start_with_c = false;                 // C is the accumulator of the first update of slice 0
   std::vector<EpilogueOp> epilogue = {};
   Format output = Format::f32;
   Rounding rounding = Rounding::nearest_even;  // to output: nearest_even, nearest_away or toward_zero
   std::optional<bool> saturate = {};           // nothing: fp8 saturates, others do not
 
   bool operator==(const GemmPlan&) const = default;
+
+  /// nullptr for a plan on CUDA cores.
+  const TensorCoreChain* tensor_cores() const { return std::get_if<TensorCoreChain>(&chain); }
+  /// nullptr for a plan on tensor cores.
+  const CudaCoreChain* cuda_cores() const { return std::get_if<CudaCoreChain>(&chain); }
+  /// For plans that are on tensor cores. Throws std::bad_variant_access for others.
+  TensorCoreChain& tensor() { return std::get<TensorCoreChain>(chain); }
+  const TensorCoreChain& tensor() const { return std::get<TensorCoreChain>(chain); }
 };
 
 /// Reads a plan. Throws Error that names the field, what was seen and what is legal.
