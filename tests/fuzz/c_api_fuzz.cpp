@@ -16,7 +16,8 @@ constexpr const char* number_names[] = {
     "idesc",     "scale_d",     "imm_scale_a",    "imm_trans_b",   "sparsity_selector",
     "byte_id_a", "thread_id_b", "enable_input_d", "scale_input_d", "half_split_offset",
     "other"};
-constexpr const char* field_names[] = {"m", "n", "k", "a", "kind", "sparse", "scale_vec", "shape", "num", "other"};
+constexpr const char* instruction_fields[] = {"m",      "n",         "k",     "a",   "kind",
+                                              "sparse", "scale_vec", "shape", "num", "other"};
 constexpr const char* target_names[] = {"sm_80", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_120a", "sm_70", "sm_1"};
 constexpr const char* plans[] = {
     R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"})",
@@ -71,8 +72,9 @@ void use_instruction(Bytes& in, Objects& objects) {
   int64_t value = 0;
   switch (between(in, 0, 7)) {
     case 7: {
-      const bitmma_named_value fields[]{{pick(in, field_names), one_in(in, 2) ? "e4m3" : nullptr, number<int64_t>(in)},
-                                        {pick(in, field_names), one_in(in, 2) ? "mxf4" : nullptr, number<int64_t>(in)}};
+      const bitmma_named_value fields[]{
+          {pick(in, instruction_fields), one_in(in, 2) ? "e4m3" : nullptr, number<int64_t>(in)},
+          {pick(in, instruction_fields), one_in(in, 2) ? "mxf4" : nullptr, number<int64_t>(in)}};
       checked(bitmma_instruction_set_fields(one, fields, static_cast<std::size_t>(between(in, 0, 2))));
       break;
     }
