@@ -19,9 +19,8 @@
 //   a whole product     parse_plan, flat_plan, gemm, find_plans; read_product_file   with the bits of a library
 //
 // Every function that takes data checks it and throws Error, which holds all violations. All functions may be called
-// from many threads at once. Global to the process are the choice of an instruction set
-// (bitmma/arithmetic/cpu_target.hpp) and, once a file was read, a handler of SIGBUS, which passes signals of other
-// memory on to the handler before it (docs/reliability.md).
+// from many threads at once. Global to the process is the choice of an instruction set alone
+// (bitmma/arithmetic/cpu_target.hpp): the library handles no signals.
 #pragma once
 
 #include "bitmma/core/error.hpp"

@@ -260,7 +260,7 @@ nb::list tensors_of(const TensorFile& file) {
   for (const Tensor& tensor : file.tensors) {
     nb::object bytes = nb::module_::import_("numpy").attr("empty")(tensor.bytes.size(), "uint8");
     const Buffer to(bytes, "bytes", true);
-    if (!tensor.bytes.empty()) std::memcpy(to.data(), tensor.bytes.data(), tensor.bytes.size());
+    tensor.bytes.copy_to({static_cast<uint8_t*>(to.data()), tensor.bytes.size()});
     rows.append(nb::make_tuple(tensor.name, tensor.dtype, nb::cast(tensor.shape), bytes));
   }
   return rows;

@@ -15,8 +15,8 @@ By what you have:
     wrong bits          explain, diagnose, lint
     a GPU               survey, read_survey, sealed
 
-Errors are bitmma.Error, with every violation. All functions may be called from many threads. Once a
-file was read the process has a handler of SIGBUS, which passes signals of other memory on to the handler before it.
+Errors are bitmma.Error, with every violation. All functions may be called from many threads.
+bitmma handles no signals of the process.
 """
 from . import layout
 from ._arrays import Codes, codes, dtype_of, format_of

@@ -87,37 +87,47 @@ Comparison compare_case(const Instruction& instruction, int64_t case_index, cons
   return result;
 }
 
+namespace {
+
+/// Compares the recorded D of case `index` with the computed one, and then the logical d, where the file has both.
+Comparison verify_case(const VectorFile& vectors, int64_t index, const AccumulatorModel* model) {
+  const Instruction instruction = instruction_at(vectors, index);
+  const int64_t number = vectors.first_case + index;
+  if (!vectors.has_state) {
+    const Case one = case_at(vectors, index);
+    return compare_case(instruction, number, recorded_d(one), computed_d(one, model));
+  }
+  const Matrix computed = result_of(instruction, vectors.target, state_before_at(vectors, instruction, index), model);
+  const Matrix recorded = recorded_result(instruction, state_after_at(vectors, instruction, index));
+  const Comparison registers = compare_case(instruction, number, recorded, computed);
+  const bool has_logical_d = wants_logical_d(vectors) && vectors.file.find("d") != nullptr;
+  if (!has_logical_d || registers.mismatches != 0) return registers;
+  return compare_case(instruction, number, *logical_at(vectors, instruction, index).d, computed);
+}
+
+}  // namespace
+
 Comparison verify(const VectorFile& file, int threads, const Progress& progress, const AccumulatorModel* model) {
   const VectorFile vectors = known_part(file);
   require_recorded(vectors);
-  // What was read is given back every so often, so that memory does not grow with the file.
-  constexpr int64_t kept_bytes = 64 << 20;
+  // A thread reads about a megabyte at a time, or less where that would leave others without work.
+  constexpr int64_t block_bytes = 1 << 20;
   size_t file_bytes = 0;
   for (const Tensor& tensor : vectors.file.tensors) file_bytes += tensor.bytes.size();
-  const int64_t case_bytes = static_cast<int64_t>(file_bytes) / std::max<int64_t>(1, vectors.cases);
-  const int64_t kept_cases = std::max<int64_t>(1, kept_bytes / std::max<int64_t>(1, case_bytes));
-  const bool logical_d_too = vectors.has_state && wants_logical_d(vectors) && vectors.file.find("d") != nullptr;
+  const int64_t case_bytes = std::max<int64_t>(1, static_cast<int64_t>(file_bytes) / vectors.cases);
+  const int64_t shares = 8 * static_cast<int64_t>(std::max(1, threads));
+  const int64_t at_once = std::max<int64_t>(1, std::min(block_bytes / case_bytes, vectors.cases / shares));
   Comparison total;
   std::mutex mutex;
-  parallel_for(static_cast<size_t>(vectors.cases), threads, [&](size_t i) {
-    const auto index = static_cast<int64_t>(i);
-    const Instruction instruction = instruction_at(vectors, index);
-    Matrix computed, recorded;
-    if (vectors.has_state) {
-      computed = result_of(instruction, vectors.target, state_before_at(vectors, instruction, index), model);
-      recorded = recorded_result(instruction, state_after_at(vectors, instruction, index));
-    } else {
-      const Case one = case_at(vectors, index);
-      computed = computed_d(one, model), recorded = recorded_d(one);
+  parallel_for(static_cast<size_t>((vectors.cases + at_once - 1) / at_once), threads, [&](size_t i) {
+    const int64_t first = static_cast<int64_t>(i) * at_once;
+    const VectorFile block = in_memory(cases_of(vectors, first, std::min(at_once, vectors.cases - first)));
+    for (int64_t index = 0; index < block.cases; ++index) {
+      const Comparison one = verify_case(block, index, model);
+      const std::lock_guard lock(mutex);
+      total += one;
+      if (progress) progress(total.cases);
     }
-    Comparison one = compare_case(instruction, vectors.first_case + index, recorded, computed);
-    if (logical_d_too && one.mismatches == 0) {
-      one = compare_case(instruction, vectors.first_case + index, *logical_at(vectors, instruction, index).d, computed);
-    }
-    const std::lock_guard lock(mutex);
-    total += one;
-    if (vectors.file.mapped && total.cases % kept_cases == 0) vectors.file.mapped->forget();
-    if (progress) progress(total.cases);
   });
   vectors.require_unchanged();
   return total;

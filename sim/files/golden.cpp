@@ -168,11 +168,10 @@ void write_simulated(const std::string& path, const VectorFile& vectors, const P
   BatchSize size(threads);
   const auto make = [&](int64_t first) {
     const int64_t count = size.of(vectors.cases - first);
-    TensorFile batch = with_simulated_d(cases_of(first == 0 ? vectors : later, first, count), placement, threads,
-                                        from(progress, first));
+    TensorFile batch = with_simulated_d(in_memory(cases_of(first == 0 ? vectors : later, first, count)), placement,
+                                        threads, from(progress, first));
     if (first == 0) size.learn_from(batch);
     vectors.require_unchanged();
-    if (vectors.file.mapped) vectors.file.mapped->forget();
     return batch;
   };
   write_case_batches(path, vectors.cases, make, tensors_without_cases(vectors));

@@ -14,15 +14,22 @@
 namespace bitmma {
 namespace {
 
-/// A part of a tensor [cases, rows, cols]: of one case, as a tensor of one case.
-Tensor part_of(const Tensor& tensor, int64_t index, int64_t first_row, int64_t rows, int64_t first_col, int64_t cols) {
-  const auto size = static_cast<size_t>(dtype_bytes(tensor.dtype));
-  std::vector<uint8_t> bytes;
-  bytes.reserve(static_cast<size_t>(rows * cols) * size);
-  for (int64_t row = first_row; row < first_row + rows; ++row) {
-    const auto first = static_cast<size_t>((index * tensor.shape[1] + row) * tensor.shape[2] + first_col) * size;
-    const auto line = tensor.bytes.subspan(first, static_cast<size_t>(cols) * size);
-    bytes.insert(bytes.end(), line.begin(), line.end());
+/// Case `index` of a tensor, in memory.
+Tensor case_of(Tensor tensor, int64_t index) {
+  const size_t size = tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]);
+  tensor.bytes = tensor.bytes.part(static_cast<size_t>(index) * size, size).in_memory();
+  tensor.shape[0] = 1;
+  return tensor;
+}
+
+/// A part of a tensor [1, rows, cols].
+Tensor part_of(const Tensor& tensor, int64_t first_row, int64_t rows, int64_t first_col, int64_t cols) {
+  const auto size = static_cast<size_t>(dtype_bytes(tensor.dtype)), line_bytes = static_cast<size_t>(cols) * size;
+  std::vector<uint8_t> bytes(static_cast<size_t>(rows) * line_bytes);
+  const std::span<const uint8_t> whole = tensor.bytes.view();
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto first = static_cast<size_t>((first_row + row) * tensor.shape[2] + first_col) * size;
+    std::ranges::copy(whole.subspan(first, line_bytes), bytes.begin() + row * static_cast<int64_t>(line_bytes));
   }
   return Tensor::from_bytes(tensor.name, tensor.dtype, {1, rows, cols}, std::move(bytes));
 }
@@ -43,7 +50,7 @@ bool is_cube(const Tensor* tensor) {
 
 /// The file with matrices of two extents as one case, and without what no logical file has.
 TensorFile logical_part(const TensorFile& file) {
-  TensorFile part{.path = file.path, .metadata = file.metadata, .tensors = {}, .mapped = file.mapped};
+  TensorFile part{.path = file.path, .metadata = file.metadata, .tensors = {}, .input = file.input};
   for (const std::string_view name : {"a", "b", "c", "sfa", "sfb"}) {
     if (const Tensor* tensor = file.find(name)) part.tensors.push_back(*tensor);
   }
@@ -51,22 +58,25 @@ TensorFile logical_part(const TensorFile& file) {
   return part;
 }
 
-/// One step of the loop as a file of plain matrices.
+/// One step of the loop of one case as a file of plain matrices.
 class Steps {
  public:
-  Steps(const TensorFile& file, int64_t steps) : file_(file), steps_(steps) {}
+  Steps(const TensorFile& file, int64_t index, int64_t steps)
+      : file_{.path = file.path, .metadata = file.metadata, .tensors = {}}, steps_(steps) {
+    for (const Tensor& tensor : file.tensors) file_.tensors.push_back(case_of(tensor, index));
+  }
 
   int64_t count() const { return steps_; }
 
-  TensorFile matrices(int64_t index, int64_t step, const Matrix* d) const {
+  TensorFile matrices(int64_t step, const Matrix* d) const {
     TensorFile one{.path = file_.path, .metadata = file_.metadata, .tensors = {}};
     for (const Tensor& tensor : file_.tensors) {
       const int64_t rows = tensor.shape[1], cols = tensor.shape[2];
       const bool along_cols = tensor.name == "a" || tensor.name == "sfa",
                  along_rows = tensor.name == "b" || tensor.name == "sfb";
-      if (along_cols) one.set(part_of(tensor, index, 0, rows, step * (cols / steps_), cols / steps_));
-      else if (along_rows) one.set(part_of(tensor, index, step * (rows / steps_), rows / steps_, 0, cols));
-      else if (!d) one.set(part_of(tensor, index, 0, rows, 0, cols));
+      if (along_cols) one.set(part_of(tensor, 0, rows, step * (cols / steps_), cols / steps_));
+      else if (along_rows) one.set(part_of(tensor, step * (rows / steps_), rows / steps_, 0, cols));
+      else if (!d) one.set(part_of(tensor, 0, rows, 0, cols));
     }
     if (!d) return one;
     one.set(tensor_of("c", *d, {1, d->rows(), d->cols()}));
@@ -76,7 +86,7 @@ class Steps {
   }
 
  private:
-  const TensorFile& file_;
+  TensorFile file_;
   int64_t steps_;
 };
 
@@ -98,12 +108,11 @@ Tensor with_columns_of(const Tensor& left, const Tensor* own) {
            std::equal(left.shape.begin(), left.shape.end() - 1, own->shape.begin());
   };
   if (!own || !same_but_last() || own->shape.back() <= left.shape.back() || left.shape.back() < 1) return left;
-  std::vector<uint8_t> bytes(own->bytes.begin(), own->bytes.end());
+  std::vector<uint8_t> bytes = own->bytes.copy();
   const size_t left_row = static_cast<size_t>(left.shape.back() * dtype_bytes(left.dtype)),
                own_row = static_cast<size_t>(own->shape.back() * dtype_bytes(own->dtype));
   for (size_t row = 0; row < left.bytes.size() / left_row; ++row)
-    std::ranges::copy(left.bytes.subspan(row * left_row, left_row),
-                      bytes.begin() + static_cast<std::ptrdiff_t>(row * own_row));
+    left.bytes.copy_to(std::span(bytes).subspan(row * own_row, left_row), row * left_row);
   return Tensor::from_bytes(left.name, left.dtype, own->shape, std::move(bytes));
 }
 
@@ -113,11 +122,10 @@ Tensor last_steps_of(const Tensor& tensor, int64_t steps) {
   Tensor last = tensor;
   last.shape[0] /= steps;
   const size_t size = tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]);
-  std::vector<uint8_t> bytes;
-  for (int64_t index = steps - 1; index < tensor.shape[0]; index += steps) {
-    const auto one = tensor.bytes.subspan(static_cast<size_t>(index) * size, size);
-    bytes.insert(bytes.end(), one.begin(), one.end());
-  }
+  std::vector<uint8_t> bytes(static_cast<size_t>(last.shape[0]) * size);
+  for (int64_t i = 0; i < last.shape[0]; ++i)
+    tensor.bytes.copy_to(std::span(bytes).subspan(static_cast<size_t>(i) * size, size),
+                         static_cast<size_t>(i * steps + steps - 1) * size);
   return Tensor::from_bytes(last.name, last.dtype, std::move(last.shape), std::move(bytes));
 }
 
@@ -133,11 +141,11 @@ bool says_input_d_by_case(const Instruction& instruction) {
 Case first_step(const Steps& loop, int64_t index, const Instruction& instruction, const VectorFileDefaults& defaults,
                 const Placement& placement) {
   const int64_t number = index * loop.count();
-  const VectorFile asked = as_vector_file(loop.matrices(index, 0, nullptr), defaults);
+  const VectorFile asked = as_vector_file(loop.matrices(0, nullptr), defaults);
   const Mma mma = mma_of(asked.instruction);
   if (mma.enable_input_d || says_input_d_by_case(instruction)) return placed(asked, placement, number);
   const Matrix zeros(mma.d, mma.m, mma.n);
-  return placed(as_vector_file(loop.matrices(index, 0, &zeros), defaults), placement, number);
+  return placed(as_vector_file(loop.matrices(0, &zeros), defaults), placement, number);
 }
 
 }  // namespace
@@ -175,27 +183,25 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
                  .expected = print_shape(std::vector<int64_t>{cases, a->shape[1], b->shape[2]})});
   }
 
-  const Steps loop(file, steps);
   std::optional<VectorBuilder> builder;
   KLoop result{.steps = steps};
   if (whole_d) result.recorded.emplace();
   for (int64_t index = 0; index < cases; ++index) {
+    const Steps loop(file, index, steps);
     // The operands lie still while D goes on: the tile is made of all steps first, those after the first with any C.
     std::vector<Case> parts{first_step(loop, index, instruction, defaults, placement)};
     const Mma mma = mma_of(parts.front().instruction);
     const Matrix zeros(mma.d, mma.m, mma.n);
     for (int64_t step = 1; step < steps; ++step)
-      parts.push_back(
-          placed(as_vector_file(loop.matrices(index, step, &zeros), defaults), placement, index * steps + step));
+      parts.push_back(placed(as_vector_file(loop.matrices(step, &zeros), defaults), placement, index * steps + step));
     const KTile tile(parts, placement, filler_stream(1, 0));
     Matrix d;
     const bool has_c = parts.front().logical.c.has_value();
     for (int64_t step = 0; step < steps; ++step) {
       Case& one = parts[static_cast<size_t>(step)];
       if (step > 0) {
-        TensorFile matrices = loop.matrices(index, step, &d);
-        if (step + 1 == steps && whole_d)
-          matrices.set(part_of(*whole_d, index, 0, whole_d->shape[1], 0, whole_d->shape[2]));
+        TensorFile matrices = loop.matrices(step, &d);
+        if (step + 1 == steps && whole_d) matrices.set(case_of(*whole_d, index));
         one = placed(as_vector_file(std::move(matrices), defaults), placement, index * steps + step);
       }
       const std::optional<Matrix> recorded = one.logical.d;  // of the last step, where the file has it

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -14,8 +13,6 @@
 
 namespace bitmma {
 namespace {
-
-using Bytes = std::span<const uint8_t>;
 
 constexpr std::string_view npy_magic = "\x93NUMPY", zip_magic = "PK\x03\x04", empty_zip_magic = "PK\x05\x06";
 
@@ -42,17 +39,25 @@ constexpr auto numpy_types = std::to_array<NumpyType>({
     {"V1", "U8"},
 });
 
-bool starts_with(Bytes bytes, std::string_view text) {
-  return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
+std::string text_at(const TensorBytes& bytes, size_t at, size_t size) {
+  std::string text(size, '\0');
+  bytes.copy_to({reinterpret_cast<uint8_t*>(text.data()), size}, at);
+  return text;
 }
 
-uint64_t little_endian(Bytes bytes, size_t at, size_t size) {
+bool starts_with(const TensorBytes& bytes, std::string_view text) {
+  return bytes.size() >= text.size() && text_at(bytes, 0, text.size()) == text;
+}
+
+uint64_t little_endian(const TensorBytes& bytes, size_t at, size_t size) {
+  std::array<uint8_t, 8> parts{};
+  bytes.copy_to(std::span(parts).first(size), at);
   uint64_t word = 0;
-  for (size_t i = 0; i < size; ++i) word |= uint64_t{bytes[at + i]} << 8 * i;
+  for (size_t i = 0; i < size; ++i) word |= uint64_t{parts[i]} << 8 * i;
   return word;
 }
 
-std::string whole_number(Bytes data, bool is_signed) {
+std::string whole_number(const TensorBytes& data, bool is_signed) {
   const uint64_t word = little_endian(data, 0, data.size());
   const auto shift = static_cast<int>(64 - 8 * data.size());
   return is_signed ? std::to_string(static_cast<int64_t>(word << shift) >> shift) : std::to_string(word);
@@ -61,11 +66,11 @@ std::string whole_number(Bytes data, bool is_signed) {
 /// Reads one file; knows its name for messages.
 class Reader {
  public:
-  Reader(const std::string& path, std::shared_ptr<const MappedFile> file) : path_(path), file_(std::move(file)) {}
+  Reader(const std::string& path, std::shared_ptr<const InputFile> file) : path_(path), file_(std::move(file)) {}
 
   TensorFile read() {
-    TensorFile result{.path = path_, .metadata = {}, .tensors = {}, .mapped = file_};
-    const Bytes bytes = file_->bytes();
+    TensorFile result{.path = path_, .metadata = {}, .tensors = {}, .input = file_};
+    const TensorBytes bytes(file_, 0, file_->size());
     if (starts_with(bytes, npy_magic)) add_array(result, std::filesystem::path(path_).stem().string(), bytes);
     else add_archive(result, bytes);
     return result;
@@ -115,7 +120,8 @@ class Reader {
   }
 
   /// Puts a 'fortran_order' array, whose first extent counts fastest, into the order of C.
-  static std::vector<uint8_t> in_c_order(Bytes data, const std::vector<int64_t>& shape, size_t size) {
+  static std::vector<uint8_t> in_c_order(std::span<const uint8_t> data, const std::vector<int64_t>& shape,
+                                         size_t size) {
     std::vector<uint8_t> result(data.size());
     const size_t count = data.size() / size;
     std::vector<int64_t> index(shape.size(), 0);
@@ -130,7 +136,7 @@ class Reader {
   }
 
   /// A string: characters of `size` bytes each, filled up with zeros.
-  std::string text_of(Bytes data, size_t size, std::string_view name) const {
+  std::string text_of(const TensorBytes& data, size_t size, std::string_view name) const {
     std::string text;
     for (size_t at = 0; at + size <= data.size(); at += size) {
       const uint64_t code = little_endian(data, at, size);
@@ -141,17 +147,18 @@ class Reader {
     return text;
   }
 
-  void add_array(TensorFile& result, const std::string& name, Bytes bytes) const {
+  void add_array(TensorFile& result, const std::string& name, const TensorBytes& bytes) const {
     if (!starts_with(bytes, npy_magic) || bytes.size() < 12)
       refuse(name, fmt::format("{} bytes", bytes.size()), "an array as numpy.save writes it");
-    const size_t length_bytes = bytes[6] == 1 ? 2 : 4;
-    if (bytes[6] < 1 || bytes[6] > 3) refuse(name, fmt::format("version {}", bytes[6]), "version 1, 2 or 3");
+    const uint64_t version = little_endian(bytes, 6, 1);
+    const size_t length_bytes = version == 1 ? 2 : 4;
+    if (version < 1 || version > 3) refuse(name, fmt::format("version {}", version), "version 1, 2 or 3");
     const uint64_t header_bytes = little_endian(bytes, 8, length_bytes);
     const size_t first = 8 + length_bytes;
     if (header_bytes > bytes.size() - first)
       refuse(name, fmt::format("a header of {} bytes", header_bytes), "one that ends in the file");
-    const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + first, header_bytes);
-    const Bytes data = bytes.subspan(first + header_bytes);
+    const std::string header = text_at(bytes, first, header_bytes);
+    const TensorBytes data = bytes.part(first + header_bytes, bytes.size() - first - header_bytes);
 
     const std::string_view descr = value_of(header, "descr", name);
     std::vector<int64_t> shape = shape_of(value_of(header, "shape", name), name);
@@ -182,26 +189,29 @@ class Reader {
     if (result.find(name)) refuse(name, "twice", "each name once");
     const bool is_reversed = value_of(header, "fortran_order", name) == "True" && shape.size() > 1 && size > 0;
     if (is_reversed) {
-      std::vector<uint8_t> turned = in_c_order(data, shape, static_cast<size_t>(dtype_bytes(type->dtype)));
+      std::vector<uint8_t> turned =
+          in_c_order(data.in_memory().view(), shape, static_cast<size_t>(dtype_bytes(type->dtype)));
       result.tensors.push_back(Tensor::from_bytes(name, std::string(type->dtype), std::move(shape), std::move(turned)));
     } else {
       result.tensors.push_back(
-          {.name = name, .dtype = std::string(type->dtype), .shape = std::move(shape), .bytes = data, .owner = file_});
+          {.name = name, .dtype = std::string(type->dtype), .shape = std::move(shape), .bytes = data});
     }
   }
 
   /// Where the central directory is: its end record is the last thing in a file, before a comment of up to 64 KiB.
-  size_t end_record(Bytes bytes) const {
+  size_t end_record(const TensorBytes& bytes) const {
     constexpr size_t record_bytes = 22, most_comment = 65535;
-    for (size_t back = record_bytes; back <= bytes.size() && back <= record_bytes + most_comment; ++back) {
-      const size_t at = bytes.size() - back;
-      if (starts_with(bytes.subspan(at), empty_zip_magic) && little_endian(bytes, at + 20, 2) == back - record_bytes)
-        return at;
+    const size_t first = bytes.size() - std::min(bytes.size(), record_bytes + most_comment);
+    const std::string end = text_at(bytes, first, bytes.size() - first);
+    for (size_t at = end.rfind(empty_zip_magic); at != std::string::npos; at = end.rfind(empty_zip_magic, at - 1)) {
+      const size_t back = end.size() - at;
+      if (back >= record_bytes && little_endian(bytes, first + at + 20, 2) == back - record_bytes) return first + at;
+      if (at == 0) break;
     }
     refuse("zip archive", "no end", "an archive as numpy.savez writes it", "the file may have been cut");
   }
 
-  void add_archive(TensorFile& result, Bytes bytes) const {
+  void add_archive(TensorFile& result, const TensorBytes& bytes) const {
     constexpr size_t entry_bytes = 46, local_bytes = 30, most_entries = 4096;
     const size_t end = end_record(bytes);
     const size_t entries = little_endian(bytes, end + 10, 2);
@@ -218,7 +228,7 @@ class Reader {
       const size_t next =
           at + entry_bytes + name_bytes + little_endian(bytes, at + 30, 2) + little_endian(bytes, at + 32, 2);
       if (next > bytes.size()) refuse("zip archive", "a name that passes the end", "one inside the file");
-      std::string name(reinterpret_cast<const char*>(bytes.data()) + at + entry_bytes, name_bytes);
+      std::string name = text_at(bytes, at + entry_bytes, name_bytes);
       if (method != 0)
         refuse(name, "compressed", "an archive without compression", "numpy.savez instead of numpy.savez_compressed");
       if (size == 0xFFFFFFFF || local == 0xFFFFFFFF)
@@ -233,24 +243,25 @@ class Reader {
       all_bytes += size;  // entries that share bytes would make much out of a small file
       if (all_bytes > bytes.size()) refuse(name, "shares bytes with another array", "bytes of its own");
       if (name.ends_with(".npy")) name.resize(name.size() - 4);
-      add_array(result, name, bytes.subspan(data, size));
+      add_array(result, name, bytes.part(data, size));
       at = next;
     }
   }
 
   const std::string& path_;
-  std::shared_ptr<const MappedFile> file_;
+  std::shared_ptr<const InputFile> file_;
 };
 
 }  // namespace
 
-bool is_numpy_file(Bytes bytes) {
+bool is_numpy_file(const TensorBytes& bytes) {
   // A zip archive needs some version to be read; with 0 there it could be the length of a safetensors header.
-  return starts_with(bytes, npy_magic) || (starts_with(bytes, zip_magic) && bytes.size() > 4 && bytes[4] != 0) ||
+  return starts_with(bytes, npy_magic) ||
+         (starts_with(bytes, zip_magic) && bytes.size() > 4 && little_endian(bytes, 4, 1) != 0) ||
          starts_with(bytes, empty_zip_magic);
 }
 
-TensorFile read_numpy_file(const std::string& path, std::shared_ptr<const MappedFile> file) {
+TensorFile read_numpy_file(const std::string& path, std::shared_ptr<const InputFile> file) {
   return Reader(path, std::move(file)).read();
 }
 

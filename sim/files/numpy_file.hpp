@@ -16,10 +16,10 @@
 namespace bitmma {
 
 /// True for bytes that begin as either does.
-bool is_numpy_file(std::span<const uint8_t> bytes);
+bool is_numpy_file(const TensorBytes& bytes);
 
 /// The arrays with the names that the archive gives them; that of a .npy has the name of the file without its ending.
 /// Strings and whole numbers without extents become metadata. Throws Error naming the file and the array.
-TensorFile read_numpy_file(const std::string& path, std::shared_ptr<const MappedFile> file);
+TensorFile read_numpy_file(const std::string& path, std::shared_ptr<const InputFile> file);
 
 }  // namespace bitmma

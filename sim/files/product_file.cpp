@@ -89,7 +89,8 @@ class Reader {
     Matrix result(format, static_cast<int>(rows), static_cast<int>(cols));
     const auto size = static_cast<size_t>(dtype_bytes(tensor.dtype));
     const uint64_t mask = low_mask(std::max(info(format).bits, 1));
-    const uint8_t* from = tensor.bytes.data();
+    const TensorBytes bytes = tensor.bytes.in_memory();
+    const uint8_t* from = bytes.view().data();
     for (int row = 0; row < result.rows(); ++row) {
       for (int col = 0; col < result.cols(); ++col, from += size) {
         uint64_t code = 0;
@@ -168,7 +169,7 @@ class Reader {
     if (tensor->dtype != "I32" || tensor->shape.size() != 1 || tensor->shape[0] < 1)
       refuse(name, tensor->dtype + " " + print_shape(tensor->shape), "I32 [count], count of 1 or more");
     std::vector<int32_t> words(tensor->bytes.size() / 4);
-    std::memcpy(words.data(), tensor->bytes.data(), 4 * words.size());
+    tensor->bytes.copy_to({reinterpret_cast<uint8_t*>(words.data()), 4 * words.size()});
     for (const int32_t word : words) {
       if (word < 0) refuse(name, std::to_string(word), "numbers of rows or columns");
     }

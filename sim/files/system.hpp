@@ -1,6 +1,8 @@
 // What reading and writing files share: names that the system takes, and errors in its words.
 #pragma once
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -26,17 +28,18 @@ inline void require_name(const std::string& path) {
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
 
   int number() const { return number_; }
   bool is_open() const { return number_ >= 0; }
   /// False, with errno, when what was written may be lost.
-  bool close();
+  bool close() {
+    const int number = std::exchange(number_, -1);
+    // After EINTR it is closed all the same.
+    return number < 0 || ::close(number) == 0 || errno == EINTR;
+  }
 
  private:
   int number_;

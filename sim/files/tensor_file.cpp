@@ -46,8 +46,7 @@ constexpr auto dtypes = std::to_array<std::pair<std::string_view, int>>({
 /// A file on its way in.
 struct Source {
   const std::string& path;
-  std::span<const uint8_t> data;  // behind the header
-  std::shared_ptr<const void> owner;
+  TensorBytes data;  // behind the header
 
   [[noreturn]] void refuse(std::string_view field, std::string_view seen, std::string legal) const {
     throw Error({.field = fmt::format("{}: {}", path, field),
@@ -118,7 +117,7 @@ class HeaderReader {
   void begin_entry(std::string name) {
     name_ = std::move(name);
     if (in_metadata() && std::exchange(has_metadata_, true)) refuse_twice(name_);
-    tensor_ = {.name = name_, .owner = source_.owner};
+    tensor_ = {.name = name_};
     offsets_.clear();
     has_ = {};
   }
@@ -184,7 +183,7 @@ class HeaderReader {
       source_.refuse(field("data_offsets"), print_offsets(),
                      fmt::format("{} bytes for {} {}", size, tensor_.dtype, print_shape(tensor_.shape)));
     }
-    tensor_.bytes = source_.data.subspan(begin, end - begin);
+    tensor_.bytes = source_.data.part(begin, end - begin);
     file_.tensors.push_back(std::move(tensor_));
   }
   std::string print_offsets() const { return fmt::format("[{}]", fmt::join(offsets_, ", ")); }
@@ -204,10 +203,10 @@ class HeaderReader {
 
 class Reader {
  public:
-  explicit Reader(const std::string& path) : file_(std::make_shared<MappedFile>(path)), source_{path, {}, file_} {}
+  explicit Reader(const std::string& path) : file_(std::make_shared<const InputFile>(path)), source_{path, {}} {}
 
   TensorFile read() {
-    const auto bytes = file_->bytes();
+    const TensorBytes bytes(file_, 0, file_->size());
     if (is_numpy_file(bytes)) {
       TensorFile file = read_numpy_file(source_.path, file_);
       file_->require_unchanged();
@@ -218,16 +217,19 @@ class Reader {
                      "a file that numpy.save or numpy.savez wrote");
     if (bytes.size() < length_bytes)
       source_.refuse("header length", fmt::format("a file of {} bytes", bytes.size()), "at least 8 bytes");
+    const TensorBytes length = bytes.part(0, length_bytes).in_memory();
     uint64_t header_bytes = 0;
-    for (size_t i = 0; i < length_bytes; ++i) header_bytes |= uint64_t{bytes[i]} << 8 * i;
+    for (size_t i = 0; i < length_bytes; ++i) header_bytes |= uint64_t{length.view()[i]} << 8 * i;
     if (header_bytes > bytes.size() - length_bytes || header_bytes > largest_header) {
       source_.refuse("header length", std::to_string(header_bytes),
                      fmt::format("at most {}, what the file holds after it",
                                  std::min<uint64_t>(bytes.size() - length_bytes, largest_header)));
     }
-    source_.data = bytes.subspan(length_bytes + header_bytes);
-    TensorFile file{.path = source_.path, .metadata = {}, .tensors = {}, .mapped = file_};
-    parse(bytes.subspan(length_bytes, header_bytes), file);
+    const size_t data = length_bytes + header_bytes;
+    source_.data = bytes.part(data, bytes.size() - data);
+    TensorFile file{.path = source_.path, .metadata = {}, .tensors = {}, .input = file_};
+    const TensorBytes header = bytes.part(length_bytes, header_bytes).in_memory();
+    parse(header.view(), file);
     require_unique(file);
     require_tiling(file);
     file_->require_unchanged();
@@ -267,11 +269,11 @@ class Reader {
     std::vector<const Tensor*> order;
     for (const Tensor& tensor : file.tensors) order.push_back(&tensor);
     std::stable_sort(order.begin(), order.end(), [](const Tensor* x, const Tensor* y) {
-      return std::pair(x->bytes.data(), x->bytes.size()) < std::pair(y->bytes.data(), y->bytes.size());
+      return std::pair(x->bytes.offset(), x->bytes.size()) < std::pair(y->bytes.offset(), y->bytes.size());
     });
     size_t next = 0;
     for (const Tensor* tensor : order) {
-      const auto begin = static_cast<size_t>(tensor->bytes.data() - source_.data.data());
+      const size_t begin = tensor->bytes.offset() - source_.data.offset();
       if (begin != next) {
         source_.refuse(fmt::format("tensor {} data_offsets", shortened(tensor->name)), fmt::format("begin {}", begin),
                        fmt::format("{}: tensors {}", next, begin < next ? "must not overlap" : "must leave no hole"));
@@ -283,19 +285,68 @@ class Reader {
     }
   }
 
-  std::shared_ptr<MappedFile> file_;
+  std::shared_ptr<const InputFile> file_;
   Source source_;
 };
 
 }  // namespace
 
+namespace {
+
+void require_part(uint64_t offset, uint64_t size, uint64_t whole) {
+  if (offset <= whole && size <= whole - offset) return;
+  throw Error({.field = "bytes of a tensor",
+               .seen = fmt::format("{} from byte {} on", size, offset),
+               .expected = fmt::format("a part of {} bytes", whole)});
+}
+
+}  // namespace
+
+TensorBytes::TensorBytes(std::vector<uint8_t> bytes)
+    : file_(std::make_shared<const InputFile>(std::move(bytes))), size_(file_->size()) {}
+
+TensorBytes::TensorBytes(std::shared_ptr<const InputFile> file, uint64_t offset, uint64_t size)
+    : file_(std::move(file)), offset_(offset), size_(size) {
+  require_part(offset, size, file_ ? file_->size() : 0);
+}
+
+TensorBytes TensorBytes::part(size_t offset, size_t size) const {
+  require_part(offset, size, size_);
+  return {file_, offset_ + offset, size};
+}
+
+void TensorBytes::copy_to(std::span<uint8_t> to, size_t offset) const {
+  const TensorBytes bytes = part(offset, to.size());
+  if (file_) file_->read(bytes.offset_, to);
+}
+
+std::vector<uint8_t> TensorBytes::copy() const {
+  std::vector<uint8_t> bytes(size_);
+  copy_to(bytes);
+  return bytes;
+}
+
+TensorBytes TensorBytes::in_memory() const { return is_in_memory() ? *this : TensorBytes(copy()); }
+
+std::span<const uint8_t> TensorBytes::view() const {
+  if (!is_in_memory())
+    throw Error({.field = "bytes of a tensor",
+                 .seen = "bytes in a file of more than 64 MiB",
+                 .expected = "bytes in memory",
+                 .fix = "in_memory() or copy() reads them"});
+  return file_ ? file_->memory().subspan(offset_, size_) : std::span<const uint8_t>();
+}
+
+bool TensorBytes::operator==(const TensorBytes& other) const {
+  const TensorBytes own = in_memory(), others = other.in_memory();
+  return std::ranges::equal(own.view(), others.view());
+}
+
 Tensor Tensor::from_bytes(std::string name, std::string dtype, std::vector<int64_t> shape, std::vector<uint8_t> data) {
-  auto owned = std::make_shared<const std::vector<uint8_t>>(std::move(data));
   return {.name = std::move(name),
           .dtype = std::move(dtype),
           .shape = std::move(shape),
-          .bytes = {owned->data(), owned->size()},
-          .owner = owned};
+          .bytes = TensorBytes(std::move(data))};
 }
 
 std::string print_shape(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
@@ -342,12 +393,12 @@ namespace {
   throw Error({.field = fmt::format("{}: {}", path, field), .seen = std::move(seen), .expected = std::move(legal)});
 }
 
-/// A tensor on its way into a file. `bytes` are those of a tensor that is written whole.
+/// A tensor on its way into a file. A tensor that is written whole has its bytes here.
 struct Place {
   std::string name, dtype;
   std::vector<int64_t> shape;
   uint64_t size = 0, offset = 0;  // bytes; counted from the end of the header
-  std::span<const uint8_t> bytes;
+  TensorBytes bytes;
 };
 
 /// Throws Error for a tensor that no reader would take.
@@ -427,8 +478,12 @@ std::string header_of(const std::string& path, std::vector<std::pair<std::string
   return length + text;
 }
 
-void write_bytes(std::ostream& stream, std::span<const uint8_t> bytes) {
-  stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+void write_bytes(std::ostream& stream, const TensorBytes& bytes) {
+  constexpr size_t most = size_t{16} << 20;  // in memory at a time
+  for (size_t at = 0; at < bytes.size(); at += most) {
+    const TensorBytes block = bytes.part(at, std::min(most, bytes.size() - at)).in_memory();
+    stream.write(reinterpret_cast<const char*>(block.view().data()), static_cast<std::streamsize>(block.size()));
+  }
 }
 
 /// Of the whole file.
@@ -487,7 +542,7 @@ void write_case_batches(const std::string& path, int64_t cases, const std::funct
   const std::string header = header_of(path, std::move(batch.metadata), places);
   const auto write = [&](std::ostream& stream) {
     stream << header;
-    const auto write_at = [&](const Place& place, uint64_t skipped, std::span<const uint8_t> bytes) {
+    const auto write_at = [&](const Place& place, uint64_t skipped, const TensorBytes& bytes) {
       stream.seekp(static_cast<std::streamoff>(header.size() + place.offset + skipped));
       write_bytes(stream, bytes);
     };

@@ -1,5 +1,3 @@
-#include "bitmma/files/vector_file.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/files/vector_file.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -117,19 +116,19 @@ class Checker {
   std::vector<Violation> violations_;
 };
 
-/// Elements of case `index`, as bytes. Only of tensors that a rule has checked.
-std::span<const uint8_t> slice(const Tensor& tensor, int64_t index) {
+/// Elements of case `index`. Only of tensors that a rule has checked.
+TensorBytes slice(const Tensor& tensor, int64_t index) {
   const size_t size = tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]);
-  return tensor.bytes.subspan(size * static_cast<size_t>(index), size);
+  return tensor.bytes.part(size * static_cast<size_t>(index), size);
 }
 
 bool has_field(const Instruction& instruction, Field field) {
   return std::ranges::any_of(fields_of(instruction), [&](const FieldRule& rule) { return rule.field == field; });
 }
 
-uint64_t number_in(std::span<const uint8_t> bytes) {
+uint64_t number_in(const TensorBytes& bytes) {
   uint64_t number = 0;
-  for (size_t i = 0; i < bytes.size(); ++i) number |= uint64_t{bytes[i]} << 8 * i;
+  bytes.copy_to({reinterpret_cast<uint8_t*>(&number), std::min(bytes.size(), sizeof number)});
   return number;
 }
 
@@ -148,7 +147,8 @@ void require_codes(const Matrix& matrix, const Tensor& tensor) {
 }
 
 Matrix logical_matrix(const Tensor& tensor, const LogicalTensor& row, int64_t index) {
-  const std::span<const uint8_t> bytes = slice(tensor, index);
+  const TensorBytes held = slice(tensor, index).in_memory();
+  const std::span<const uint8_t> bytes = held.view();
   Matrix matrix(row.format, row.rows, row.cols);
   const size_t size = bytes.size() / std::max<size_t>(1, matrix.size());
   if (matrix.is_wide()) {
@@ -184,22 +184,27 @@ Extents extents_of(const Tensor& tensor, const Extents& rule) {
 
 void add_to(State& state, const FieldRule& rule, const Tensor& tensor, int64_t index) {
   const FieldInfo& row = info(rule.field);
-  const std::span<const uint8_t> bytes = slice(tensor, index);
+  const TensorBytes bytes = slice(tensor, index);
   if (row.is_number) {
     state.set(rule.field, number_in(bytes));
-  } else if (row.type == ElementType::u8) {
-    state.borrow(rule.field, bytes, extents_of(tensor, rule.extents));
-  } else if (reinterpret_cast<uintptr_t>(bytes.data()) % alignof(uint32_t) == 0) {
-    state.borrow(rule.field, {reinterpret_cast<const uint32_t*>(bytes.data()), bytes.size() / 4},
-                 extents_of(tensor, rule.extents), rule.wide);
+    return;
+  }
+  const Extents extents = extents_of(tensor, rule.extents);
+  const auto copied = [&]<typename Word>(Word) {
+    std::vector<Word> words(bytes.size() / sizeof(Word));
+    bytes.copy_to({reinterpret_cast<uint8_t*>(words.data()), bytes.size()});
+    return words;
+  };
+  const uint8_t* const data = bytes.is_in_memory() ? bytes.view().data() : nullptr;
+  if (row.type == ElementType::u8) {
+    if (data) state.borrow(rule.field, bytes.view(), extents);
+    else state.set(rule.field, copied(uint8_t{}), extents);
+  } else if (data && reinterpret_cast<uintptr_t>(data) % alignof(uint32_t) == 0) {
+    state.borrow(rule.field, {reinterpret_cast<const uint32_t*>(data), bytes.size() / 4}, extents, rule.wide);
   } else if (rule.wide) {
-    std::vector<uint64_t> elements(bytes.size() / 8);
-    std::memcpy(elements.data(), bytes.data(), bytes.size());
-    state.set(rule.field, elements, extents_of(tensor, rule.extents));
+    state.set(rule.field, copied(uint64_t{}), extents);
   } else {
-    std::vector<uint32_t> words(bytes.size() / 4);
-    std::memcpy(words.data(), bytes.data(), bytes.size());
-    state.set(rule.field, std::move(words), extents_of(tensor, rule.extents));
+    state.set(rule.field, copied(uint32_t{}), extents);
   }
 }
 
@@ -425,7 +430,7 @@ std::string VectorFile::source() const {
 }
 
 void VectorFile::require_unchanged() const {
-  if (file.mapped) file.mapped->require_unchanged();
+  if (file.input) file.input->require_unchanged();
 }
 
 VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count) {
@@ -441,7 +446,7 @@ VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count) {
   for (Tensor& tensor : part.file.tensors) {
     const size_t bytes_per_case = tensor.bytes.size() / static_cast<size_t>(vectors.cases);
     tensor.bytes =
-        tensor.bytes.subspan(static_cast<size_t>(first) * bytes_per_case, static_cast<size_t>(count) * bytes_per_case);
+        tensor.bytes.part(static_cast<size_t>(first) * bytes_per_case, static_cast<size_t>(count) * bytes_per_case);
     tensor.shape[0] = count;
   }
   return part;
@@ -452,6 +457,11 @@ std::vector<Tensor> tensors_without_cases(const VectorFile& vectors) {
   std::ranges::copy_if(vectors.file.tensors, std::back_inserter(tensors),
                        [&](const Tensor& tensor) { return !comes_by_case(tensor, vectors.cases); });
   return tensors;
+}
+
+VectorFile in_memory(VectorFile vectors) {
+  for (Tensor& tensor : vectors.file.tensors) tensor.bytes = tensor.bytes.in_memory();
+  return vectors;
 }
 
 VectorFile read_vector_file(const std::string& path, const VectorFileDefaults& defaults) {
@@ -473,7 +483,7 @@ bool is_known_key(std::string_view key) {
 }
 
 TensorFile known_part(const TensorFile& file) {
-  TensorFile part{.path = file.path, .metadata = {}, .tensors = {}, .mapped = file.mapped};
+  TensorFile part{.path = file.path, .metadata = {}, .tensors = {}, .input = file.input};
   std::ranges::copy_if(file.tensors, std::back_inserter(part.tensors), is_known);
   std::ranges::copy_if(file.metadata, std::back_inserter(part.metadata), is_known_key,
                        &std::pair<std::string, std::string>::first);
@@ -722,6 +732,10 @@ void add_case_extent(TensorFile& file) {
 VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults) {
   add_case_extent(file);
   require_keys(file);
+  // Numbers are asked for case by case, and are few bytes.
+  for (Tensor& tensor : file.tensors) {
+    if (tensor.shape.size() == 1 && is_known(tensor)) tensor.bytes = tensor.bytes.in_memory();
+  }
   VectorFile vectors = checked(file, defaults);
   vectors.file = std::move(file);
   return vectors;

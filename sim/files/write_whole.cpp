@@ -1,18 +1,20 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <random>
 #include <streambuf>
 #include <vector>
 
 #include "bitmma/files/file.hpp"
-#include "unfinished_file.hpp"
+#include "system.hpp"
 
 namespace bitmma {
 namespace {
@@ -21,6 +23,120 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what, std::string fix = {}) {
   refuse_file(path, what, "a file that can be written", std::move(fix));
+}
+
+std::string print_bytes(uint64_t bytes) {
+  constexpr std::array<const char*, 5> units{"bytes", "kB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1000 && unit + 1 < units.size()) value /= 1000, ++unit;
+  return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+/// Throws Error naming `path` when this process may not write `bytes`, or the disk of `place` has no room for them.
+void require_room(const std::string& path, const fs::path& place, uint64_t bytes) {
+  if (bytes == 0) return;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur)
+    refuse(path, print_bytes(bytes),
+           fmt::format("this process may write files of {} (ulimit -f)", print_bytes(limit.rlim_cur)));
+  std::error_code error;
+  const fs::space_info room = fs::space(place, error);
+  const uint64_t left = geteuid() == 0 ? room.free : room.available;
+  if (!error && room.capacity > 0 && bytes >= left)
+    refuse(path, print_bytes(bytes), fmt::format("the disk has {} left", print_bytes(left)));
+}
+
+/// A new, empty file in `folder` under a random name that no other process uses. It is removed with the object unless
+/// it was given a place. Errors name `path`.
+class UnfinishedFile {
+ public:
+  UnfinishedFile(const fs::path& folder, const std::string& path) : folder_(folder), path_(path) {
+    std::random_device random;
+    do {
+      const std::string name = fmt::format("{}{:08x}{:08x}", unfinished_prefix, random(), random());
+      name_ = (folder_ / name).string();
+      number_ = open(name_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+    } while (number_ < 0 && errno == EEXIST);
+    if (number_ < 0)
+      refuse(std::strerror(errno), errno == EACCES || errno == EROFS ? "its folder takes no new files" : "");
+  }
+  ~UnfinishedFile() {
+    remove_name();
+    if (number_ >= 0) close(number_);
+  }
+  UnfinishedFile(const UnfinishedFile&) = delete;
+  UnfinishedFile& operator=(const UnfinishedFile&) = delete;
+
+  int number() const { return number_; }
+  /// From now on it is gone with the process, however that ends.
+  void remove_name() {
+    if (!name_.empty()) unlink(name_.c_str());
+    name_.clear();
+  }
+  /// Flushes it to the disk, closes it and renames it to `target`, whose permissions and owner it takes when it exists.
+  void become(const fs::path& target) {
+    take_permissions_of(target);
+    // Some file systems cannot flush.
+    const bool is_flushed = fsync(number_) == 0 || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL;
+    if (!is_flushed) refuse(std::strerror(errno));
+    // Only closing tells what some file systems could not keep. The file stays open by another descriptor until it has
+    // its place: see write_whole.
+    Descriptor first(std::exchange(number_, dup(number_)));
+    if (number_ < 0 || !first.close()) refuse(std::strerror(errno));
+    if (std::rename(name_.c_str(), target.c_str()) != 0) refuse(std::strerror(errno));
+    name_.clear();
+    // The new name, too, is to survive a power cut. The file is there: a failure here is no error of the caller.
+    const Descriptor folder(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.is_open()) fsync(folder.number());
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what, std::string fix = {}) const {
+    bitmma::refuse(path_, what, std::move(fix));
+  }
+  void take_permissions_of(const fs::path& target) {
+    struct stat old {};
+    if (stat(target.c_str(), &old) != 0) return;
+    struct stat own {};
+    const bool other_owner = fstat(number_, &own) == 0 && (own.st_uid != old.st_uid || own.st_gid != old.st_gid);
+    // Only root may give files away; for others the new file is theirs, as if they had written a new one.
+    if (other_owner && fchown(number_, old.st_uid, old.st_gid) != 0) errno = 0;
+    if (fchmod(number_, old.st_mode & 07777) != 0) refuse(std::strerror(errno));
+  }
+
+  fs::path folder_;
+  std::string path_, name_;  // the name is empty once it is another's
+  int number_ = -1;
+};
+
+/// Writes all of `text`, also where `file` takes a part at a time. False, with errno, when it does not take it.
+bool write_all(int file, const char* text, size_t count) {
+  while (count > 0) {
+    const ssize_t done = write(file, text, count);
+    if (done >= 0) {
+      text += done;
+      count -= static_cast<size_t>(done);
+    } else if (errno == EAGAIN) {
+      pollfd wait{.fd = file, .events = POLLOUT, .revents = 0};
+      poll(&wait, 1, -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Copies all of one file to where the other one stands. False, with errno, when it does not take it.
+bool copy_all(int from, int to) {
+  std::vector<char> buffer(1 << 20);
+  for (off_t at = 0;;) {
+    const ssize_t got = pread(from, buffer.data(), buffer.size(), at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got == 0;
+    if (!write_all(to, buffer.data(), static_cast<size_t>(got))) return false;
+    at += got;
+  }
 }
 
 /// A stream into a file that says at once, and in the system's words, what failed.
@@ -59,13 +175,8 @@ class DescriptorBuffer : public std::streambuf {
 
  private:
   void put(const char* text, size_t count) const {
-    while (count > 0) {
-      const ssize_t done = write(file_, text, count);
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) refuse(path_, std::string("could not be written completely: ") + std::strerror(errno));
-      text += done;
-      count -= static_cast<size_t>(done);
-    }
+    if (!write_all(file_, text, count))
+      refuse(path_, std::string("could not be written completely: ") + std::strerror(errno));
   }
 
   int file_;
@@ -74,7 +185,7 @@ class DescriptorBuffer : public std::streambuf {
 };
 
 void fill(UnfinishedFile& file, const std::string& path, const std::function<void(std::ostream&)>& write) {
-  DescriptorBuffer buffer(file.descriptor(), path);
+  DescriptorBuffer buffer(file.number(), path);
   std::ostream stream(&buffer);
   stream.exceptions(std::ios::badbit);  // what the buffer throws goes to the caller
   write(stream);
@@ -98,12 +209,11 @@ void copy_into(const std::string& path, const struct stat& target, const Unfinis
   Descriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | (own ? O_APPEND : 0)));
   if (!file.is_open()) refuse(path, std::strerror(errno));
   struct stat complete {};
-  if (fstat(from.descriptor(), &complete) != 0) refuse(path, std::strerror(errno));
+  if (fstat(from.number(), &complete) != 0) refuse(path, std::strerror(errno));
   // Nothing of the old contents goes before there is room for all of the new.
-  if (keeps_names && complete.st_size > 0 && fallocate(file.number(), FALLOC_FL_KEEP_SIZE, 0, complete.st_size) != 0 &&
-      (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
-    refuse(path, std::strerror(errno));
-  if (!copy_all(from.descriptor(), file.number())) refuse(path, std::strerror(errno), "it is cut off there");
+  if (keeps_names && complete.st_size > target.st_size)
+    require_room(path, path, static_cast<uint64_t>(complete.st_size - target.st_size));
+  if (!copy_all(from.number(), file.number())) refuse(path, std::strerror(errno), "it is cut off there");
   if (keeps_names && ftruncate(file.number(), complete.st_size) != 0) refuse(path, std::strerror(errno));
   if (keeps_names && fsync(file.number()) != 0) refuse(path, std::strerror(errno));
   if (!file.close()) refuse(path, std::strerror(errno));
@@ -153,8 +263,9 @@ void write_whole(const std::string& path, const std::function<void(std::ostream&
   if (old && (!S_ISREG(old->st_mode) || old->st_nlink > 1 || is_own_output(*old))) {
     const fs::path aside = fs::temp_directory_path(error);
     if (error) refuse(path, "no folder for temporary files: " + error.message(), "set TMPDIR");
+    require_room(path, aside, expected_bytes);
     UnfinishedFile file(aside, path);
-    file.reserve(expected_bytes);
+    file.remove_name();
     fill(file, path, write);
     copy_into(path, *old, file);
     return;
@@ -163,8 +274,8 @@ void write_whole(const std::string& path, const std::function<void(std::ostream&
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
   if (!fs::is_directory(folder, error)) refuse(path, "its folder does not exist", "make " + folder.string());
   if (!target.has_filename()) refuse(path, "no name of a file", "name a file");
+  require_room(path, folder, expected_bytes);
   UnfinishedFile file(folder, path);
-  file.reserve(expected_bytes);
   fill(file, path, write);
   file.become(target);
 }

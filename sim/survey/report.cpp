@@ -284,7 +284,7 @@ std::string digest_of(const TensorFile& file) {
     const std::string* value = file.find_metadata(key);
     add(value ? *value : std::string());
   }
-  if (const Tensor* results = file.find("results")) hash.add(results->bytes);
+  if (const Tensor* results = file.find("results")) hash.add(results->bytes.copy());
   return hex(hash.value());
 }
 
@@ -418,7 +418,8 @@ SurveyReport read_survey(const TensorFile& file) {
   const Json records = parse_shallow(said("records"));
   if (!records.is_array() || static_cast<int64_t>(records.size()) > most_records)
     refuse("records", "something else", fmt::format("a JSON list of at most {} records", most_records));
-  Bytes bytes(results ? results->bytes : std::span<const uint8_t>());
+  const TensorBytes held = results ? results->bytes.in_memory() : TensorBytes();
+  Bytes bytes(held.view());
   size_t marked = 0;
   try {
     std::set<std::string> names;

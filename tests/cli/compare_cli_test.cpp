@@ -28,7 +28,7 @@ TEST_CASE("golden, simulate, compare: same is 0, one flipped bit is 1 and is sho
   CHECK(same.code == 0);
   CHECK_THAT(same.out, ContainsSubstring("same: 1536 outputs of 3 cases"));
   TensorFile file = read_tensor_file(out);
-  std::vector<uint8_t> d(file.find("d_regs")->bytes.begin(), file.find("d_regs")->bytes.end());
+  std::vector<uint8_t> d = file.find("d_regs")->bytes.copy();
   d[(2 * 128 * 4 + 4) * 4] ^= 1;  // case 2, thread 1, register 0
   file.set(Tensor::from_bytes("d_regs", "U32", {3, 128, 4}, d));
   write_tensor_file(bad, file);
@@ -57,7 +57,7 @@ TEST_CASE("compare and verify say where outputs differ, and compare that the tar
   const std::string golden = folder.path("golden.safetensors"), bad = folder.path("bad.safetensors");
   REQUIRE(run({"golden", f16, "--cases", "2", "-o", golden}).code == 0);
   TensorFile file = read_tensor_file(golden);
-  std::vector<uint8_t> d(file.find("d_regs")->bytes.begin(), file.find("d_regs")->bytes.end());
+  std::vector<uint8_t> d = file.find("d_regs")->bytes.copy();
   for (size_t reg = 2; reg < d.size() / 4; reg += 4) d[reg * 4] ^= 1;  // rows r + 8, even columns
   file.set(Tensor::from_bytes("d_regs", "U32", {2, 128, 4}, d));
   write_tensor_file(bad, file);

@@ -83,7 +83,7 @@ TEST_CASE("diagnose knows the mark of a swizzle that one side lacks") {
   const std::string right = folder.path("right.safetensors"), wrong = folder.path("wrong.safetensors");
   REQUIRE(run({"golden", f16, "--cases", "1", "-o", right}).code == 0);
   TensorFile file = read_tensor_file(right);
-  std::vector<uint8_t> d(file.find("d_regs")->bytes.begin(), file.find("d_regs")->bytes.end());
+  std::vector<uint8_t> d = file.find("d_regs")->bytes.copy();
   for (size_t reg = 0; reg < d.size() / 4; ++reg) {
     const bool first_of_8_rows = reg / 4 % 32 < 4;
     if (!first_of_8_rows) d[reg * 4] ^= 1;  // of bits that were read elsewhere nothing is known

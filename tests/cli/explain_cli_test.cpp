@@ -43,7 +43,7 @@ TEST_CASE("explain speaks JSON and uses the exit codes") {
   CHECK_THAT(run({"explain", right}).out, ContainsSubstring("target: sm_90a\n"));
   // The D of another adder, recorded in the file itself.
   TensorFile file = read_tensor_file(right);
-  std::vector<uint8_t> d(file.find("d_regs")->bytes.begin(), file.find("d_regs")->bytes.end());
+  std::vector<uint8_t> d = file.find("d_regs")->bytes.copy();
   d[0] ^= 1;
   file.set(Tensor::from_bytes("d_regs", "U32", {2, 128, 4}, d));
   write_tensor_file(wrong, file);

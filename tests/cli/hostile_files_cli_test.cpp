@@ -54,7 +54,8 @@ TensorFile with_columns(TensorFile file, int64_t columns) {
     shape.back() = columns;
     std::vector<uint8_t> bytes;
     for (size_t row = 0; row < tensor->bytes.size() / (4 * before); ++row) {
-      for (size_t i = 0; i < 4 * after; ++i) bytes.push_back(i < 4 * before ? tensor->bytes[row * 4 * before + i] : 0);
+      for (size_t i = 0; i < 4 * after; ++i)
+        bytes.push_back(i < 4 * before ? tensor->bytes.view()[row * 4 * before + i] : 0);
     }
     file.set(Tensor::from_bytes(name, "U32", shape, bytes));
   }

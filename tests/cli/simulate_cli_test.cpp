@@ -171,8 +171,8 @@ TEST_CASE("simulate compares the D that a file records for all K, and never its 
   const std::string next = folder.path("next.safetensors"), out = folder.path("out.safetensors");
   REQUIRE(run({"golden", f16, "--cases", "1", "-o", next}).code == 0);
   REQUIRE(run({"simulate", next, "--after", steps, "-o", out}).code == 0);
-  CHECK(std::ranges::equal(read_tensor_file(out).find("c_regs")->bytes,
-                           read_tensor_file(steps).find("d_regs")->bytes.last(64 * 8 * 4)));
+  const TensorBytes left = read_tensor_file(steps).find("d_regs")->bytes;
+  CHECK(read_tensor_file(out).find("c_regs")->bytes == left.part(left.size() - 64 * 8 * 4, 64 * 8 * 4));
   REQUIRE(run({"golden", f16, "--cases", "2", "-o", next}).code == 0);
   CHECK_THAT(run({"simulate", next, "--after", steps}).err, ContainsSubstring("2 cases: legal is 1"));
 }
@@ -195,7 +195,7 @@ TEST_CASE("simulate goes on with the state that another instruction left") {
   REQUIRE(run({"golden", f16, "--cases", "2", "-o", first}).code == 0);
   REQUIRE(run({"simulate", first, "--after", first, "-o", second}).code == 0);
   const TensorFile before = read_tensor_file(first), later = read_tensor_file(second);
-  CHECK(std::ranges::equal(later.find("c_regs")->bytes, before.find("d_regs")->bytes));
+  CHECK(later.find("c_regs")->bytes == before.find("d_regs")->bytes);
   CHECK(run({"verify", second}).code == 0);
 }
 
@@ -205,7 +205,7 @@ TEST_CASE("simulate warns where plain matrices in a file say something else than
   REQUIRE(run({"golden", f16, "--cases", "1", "-o", path}).code == 0);
   CHECK(run({"simulate", path}).err.empty());
   TensorFile file = read_tensor_file(path);
-  std::vector<uint8_t> b(file.find("b")->bytes.begin(), file.find("b")->bytes.end());
+  std::vector<uint8_t> b = file.find("b")->bytes.copy();
   b[2 * (3 * 8 + 5)] ^= 1;
   file.set(Tensor::from_bytes("b", "F16", {1, 16, 8}, b));
   write_tensor_file(path, file);

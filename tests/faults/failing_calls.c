@@ -1,10 +1,9 @@
 /* Loaded before the C library (LD_PRELOAD): makes system calls on files that are being written fail, as a full, broken
- * or remote disk would, and files shrink while they are mapped.
+ * or remote disk would, and files change while they are read.
  *
  *   FAIL_CALL=fsync:1:5       the first fsync of a file open for reading and writing fails with error 5
- *   NO_UNNAMED_FILES=1        the file system has no files without a name (O_TMPFILE)
- *   TRUNCATE_MAPPED=65536     a file is cut to so many bytes as soon as it has been mapped
- *   TOUCH_MAPPED=1            its last byte is written again as soon as it has been mapped
+ *   TRUNCATE_READ=65536       a file of more than 64 MiB is cut to so many bytes after the first read of it
+ *   TOUCH_READ=1              its last byte is written again after the first read of it
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,13 +40,8 @@ static int is_unfinished(int file) {
 int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
-  if ((flags & O_TMPFILE) == O_TMPFILE && getenv("NO_UNNAMED_FILES")) {
-    errno = EOPNOTSUPP;
-    return -1;
-  }
-  if ((flags & O_TMPFILE) == O_TMPFILE && fails("tmpfile")) return -1;
   if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0 && fails("create")) return -1;
   return REAL(open)(path, flags, mode);
 }
@@ -72,36 +65,28 @@ int close(int file) {
 
 int fchmod(int file, mode_t mode) { return fails("fchmod") ? -1 : REAL(fchmod)(file, mode); }
 
-int linkat(int from, const char* old, int to, const char* path, int flags) {
-  return fails("linkat") ? -1 : REAL(linkat)(from, old, to, path, flags);
-}
-
 int rename(const char* from, const char* to) { return fails("rename") ? -1 : REAL(rename)(from, to); }
 
-int fallocate(int file, int mode, off_t offset, off_t bytes) {
-  return fails("fallocate") ? -1 : REAL(fallocate)(file, mode, offset, bytes);
-}
-int fallocate64(int file, int mode, off64_t offset, off64_t bytes) __attribute__((alias("fallocate")));
-
-/* The mapping has the file open for reading only: it is opened once more by its name in /proc. */
-static void change_mapped(int file, off_t bytes) {
+/* The reader has the file open for reading only: it is opened once more by its name in /proc. */
+static void change(int file, off_t bytes) {
   char name[64];
   snprintf(name, sizeof name, "/proc/self/fd/%d", file);
   const int again = REAL(open)(name, O_RDWR | O_CLOEXEC);
-  const char* const truncate_to = getenv("TRUNCATE_MAPPED");
+  const char* const truncate_to = getenv("TRUNCATE_READ");
   if (truncate_to && ftruncate(again, atoll(truncate_to)) != 0) abort();
-  if (getenv("TOUCH_MAPPED")) {
-    char last = 0;
-    if (pread(again, &last, 1, bytes - 1) != 1 || pwrite(again, &last, 1, bytes - 1) != 1) abort();
-  }
+  if (getenv("TOUCH_READ") && pwrite(again, "", 1, bytes - 1) != 1) abort();
   REAL(close)(again);
 }
 
-void* mmap(void* address, size_t bytes, int protection, int flags, int file, off_t offset) {
-  void* const result = REAL(mmap)(address, bytes, protection, flags, file, offset);
-  const int of_interest = result != MAP_FAILED && file >= 0 && bytes > (64u << 20);
-  if (of_interest && (getenv("TRUNCATE_MAPPED") || getenv("TOUCH_MAPPED"))) change_mapped(file, (off_t)bytes);
+ssize_t pread(int file, void* to, size_t count, off_t offset) {
+  static int is_changed = 0;
+  const ssize_t result = REAL(pread)(file, to, count, offset);
+  struct stat status;
+  const int is_asked_for = getenv("TRUNCATE_READ") || getenv("TOUCH_READ");
+  if (is_asked_for && !is_changed && fstat(file, &status) == 0 && status.st_size > (64 << 20)) {
+    is_changed = 1;
+    change(file, status.st_size);
+  }
   return result;
 }
-void* mmap64(void* address, size_t bytes, int protection, int flags, int file, off64_t offset)
-    __attribute__((alias("mmap")));
+ssize_t pread64(int file, void* to, size_t count, off64_t offset) __attribute__((alias("pread")));

@@ -2,11 +2,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
-#include <thread>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/files/compare.hpp"
 #include "bitmma/files/file.hpp"
+#include "bitmma/files/vector_file.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/process.hpp"
@@ -17,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// More than what is read at once.
+/// More than what is held in memory.
 constexpr off_t large = (off_t{65} << 20) + 100;
 
 const std::string mnemonic = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16";
@@ -31,51 +33,82 @@ std::string make_large_file(const TemporaryFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("a file that becomes shorter while it is mapped reads as zeros, and is refused by name") {
+TEST_CASE("a large file that becomes shorter is refused by name where bytes are missing, and as changed elsewhere") {
   const TemporaryFolder folder;
   const std::string path = folder.path("file"), other = folder.path("other");
   for (const std::string& name : {path, other}) {
     write_text(name, "begin");
     REQUIRE(truncate(name.c_str(), large) == 0);
   }
-  const MappedFile file(path), untouched(other);
+  const InputFile file(path), untouched(other);
   CHECK_NOTHROW(file.require_unchanged());
   REQUIRE(truncate(path.c_str(), 4096) == 0);
-  CHECK(file.bytes()[0] == 'b');
-  // Several threads meet the lost pages at once.
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&, i] {
-      int sum = 0;
-      for (size_t at = file.bytes().size() - 1 - static_cast<size_t>(i); at > 1 << 20; at -= 1 << 20)
-        sum += file.bytes()[at];
-      CHECK(sum == 0);
-    });
-  }
-  threads.clear();
+  std::array<uint8_t, 8> bytes{};
+  file.read(0, bytes);
+  CHECK(bytes[0] == 'b');
+  for (const uint64_t offset : {uint64_t{4090}, uint64_t{1} << 20})
+    CHECK_THROWS_WITH(file.read(offset, bytes), ContainsSubstring(path) && ContainsSubstring("shorter"));
+  CHECK_THROWS_WITH(file.read(file.size() - 7, bytes), ContainsSubstring(path) && ContainsSubstring("8 bytes"));
   CHECK_THROWS_WITH(file.require_unchanged(), ContainsSubstring(path) && ContainsSubstring("shorter"));
   CHECK_NOTHROW(untouched.require_unchanged());
-  CHECK(untouched.bytes()[large - 1] == 0);
+  untouched.read(large - 8, bytes);
+  CHECK(bytes[7] == 0);
 }
 
-TEST_CASE("a file that is overwritten while it is mapped is refused, and one that is replaced is still the old one") {
+TEST_CASE("a large file that is overwritten is refused, and one that is replaced is still the old one") {
   const TemporaryFolder folder;
   const std::string path = folder.path("file");
+  std::array<uint8_t, 1> first{};
   write_text(path, "begin");
   REQUIRE(truncate(path.c_str(), large) == 0);
   {
-    const MappedFile file(path);
+    const InputFile file(path);
     write_whole(path, [](std::ostream& stream) { stream << "new"; });
-    CHECK(file.bytes()[0] == 'b');
+    file.read(0, first);
+    CHECK(first[0] == 'b');
     CHECK_NOTHROW(file.require_unchanged());
   }
   REQUIRE(truncate(path.c_str(), large) == 0);
-  const MappedFile file(path);
+  const InputFile file(path);
   fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
   CHECK_THROWS_WITH(file.require_unchanged(), ContainsSubstring(path) && ContainsSubstring("changed"));
 }
 
-TEST_CASE("every command refuses an input that is cut or rewritten while it is mapped, and writes nothing") {
+TEST_CASE("a file that is larger than memory holds is verified, simulated and copied as a small one is") {
+  const TemporaryFolder folder;
+  const std::string path = make_large_file(folder), out = folder.path("out.safetensors"),
+                    part = folder.path("part.safetensors");
+  const TensorFile file = read_tensor_file(path);
+  CHECK_FALSE(file.find("a")->bytes.is_in_memory());
+  write_tensor_file(out, file);
+  CHECK(run_process({"cmp", path, out}).code == 0);
+  CHECK(run_program({"simulate", path, "-o", out}).code == 0);
+  CHECK(read_tensor_file(out).find("d_regs")->bytes == file.find("d_regs")->bytes);
+  const VectorFile vectors = as_vector_file(file);
+  const Comparison all = verify(vectors, 3);
+  CHECK(all.cases == 700);
+  CHECK(all.mismatches == 0);
+  write_tensor_file(part, cases_of(vectors, 300, 2).file);
+  const VectorFile two = read_vector_file(part);
+  for (int64_t i = 0; i < 2; ++i) {
+    const Case one = case_at(vectors, 300 + i), other = case_at(two, i);
+    CHECK(one.before == other.before);
+    CHECK(one.logical == other.logical);
+  }
+  // The first wrong output is found by its own case.
+  std::vector<uint8_t> d = file.find("d_regs")->bytes.copy();
+  d[(d.size() / 700) * 555] ^= 1;
+  TensorFile wrong = file;
+  wrong.set(Tensor::from_bytes("d_regs", "U32", file.find("d_regs")->shape, std::move(d)));
+  write_tensor_file(out, wrong);
+  const Comparison found = verify(read_vector_file(out), 2);
+  CHECK(found.mismatches == 1);
+  REQUIRE(found.first.has_value());
+  CHECK(found.first->case_index == 555);
+  CHECK(compare(vectors, read_vector_file(out)).mismatches == 1);
+}
+
+TEST_CASE("every command refuses an input that is cut or rewritten while it is read, and writes nothing") {
   const TemporaryFolder folder;
   const std::string original = make_large_file(folder), path = folder.path("input.safetensors"),
                     out = folder.path("out");
@@ -86,7 +119,7 @@ TEST_CASE("every command refuses an input that is cut or rewritten while it is m
       {"explain", path, "--case", "699", "--row", "3", "--col", "3"},
       {"compare", path, original},
   };
-  for (const char* fault : {"TRUNCATE_MAPPED", "TOUCH_MAPPED"}) {
+  for (const char* fault : {"TRUNCATE_READ", "TOUCH_READ"}) {
     for (const std::vector<std::string>& command : commands) {
       fs::copy_file(original, path, fs::copy_options::overwrite_existing);
       const Finished finished = run_program(command, {.environment = {{"LD_PRELOAD", BITMMA_FAILING_CALLS},
@@ -111,8 +144,8 @@ TEST_CASE("a pipe is read to its end, and one that nobody writes into is given u
   CHECK(run_process({"sh", "-c", "cat \"$1\" | \"$0\" verify /dev/stdin", BITMMA_PROGRAM, file}).out == expected);
   const std::string pipe = folder.path("pipe");
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK_THROWS_WITH(MappedFile(pipe), ContainsSubstring(pipe) && ContainsSubstring("without a writer"));
-  CHECK_THROWS_WITH(MappedFile("/dev/zero"), ContainsSubstring("a character device"));
+  CHECK_THROWS_WITH(InputFile(pipe), ContainsSubstring(pipe) && ContainsSubstring("without a writer"));
+  CHECK_THROWS_WITH(InputFile("/dev/zero"), ContainsSubstring("a character device"));
 }
 
 TEST_CASE("folders: what cannot be read is named, a link to nothing too, a circle of links ends") {

@@ -21,7 +21,7 @@ TensorFile golden_of(std::string_view mnemonic, int64_t cases, uint64_t seed = 1
 VectorFile with_flipped_bit(const VectorFile& vectors, std::string_view name, size_t byte, int bit) {
   TensorFile file = vectors.file;
   const Tensor& tensor = *file.find(name);
-  std::vector<uint8_t> bytes(tensor.bytes.begin(), tensor.bytes.end());
+  std::vector<uint8_t> bytes = tensor.bytes.copy();
   bytes.at(byte) ^= static_cast<uint8_t>(1 << bit);
   file.set(Tensor::from_bytes(tensor.name, tensor.dtype, tensor.shape, std::move(bytes)));
   return as_vector_file(std::move(file));
@@ -54,7 +54,7 @@ TEST_CASE("verify sees a single wrong bit and says where it is") {
   VectorFile vectors =
       read_vector_file(test::source_path("data/golden/sm_90a/misc/misc_f32_f16_f16_sat0_sd0.safetensors"));
   const Tensor d_regs = *vectors.file.find("d_regs");
-  std::vector<uint8_t> bytes(d_regs.bytes.begin(), d_regs.bytes.end());
+  std::vector<uint8_t> bytes = d_regs.bytes.copy();
   const size_t word = 512 + 37 * 4 + 2;  // case 1, thread 37, register 2 of 4
   bytes[word * 4 + 3] ^= 0x10;
   vectors.file.set(Tensor::from_bytes("d_regs", "U32", d_regs.shape, bytes));

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 
 #include "bitmma/core/error.hpp"
@@ -44,25 +45,29 @@ TEST_CASE("a failed write leaves the old file and nothing else") {
   CHECK(test::read_text(path) == "new");
 }
 
-TEST_CASE("a mapped file is the bytes of the file, none when it is empty") {
+TEST_CASE("an input file has the bytes of the file, none when it is empty") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("file");
   test::write_text(path, "abc");
-  const MappedFile file(path);
-  REQUIRE(file.bytes().size() == 3);
-  CHECK(file.bytes()[0] == 'a');
-  file.forget();
-  CHECK(file.bytes()[2] == 'c');
+  const InputFile file(path);
+  REQUIRE(file.size() == 3);
+  std::array<uint8_t, 2> bytes{};
+  file.read(1, bytes);
+  CHECK(bytes == std::array<uint8_t, 2>{'b', 'c'});
+  CHECK_THROWS_WITH(file.read(2, bytes), ContainsSubstring("2 bytes from byte 2 on"));
+  CHECK_THROWS_AS(file.read(~uint64_t{0}, bytes), Error);
+  CHECK(read_whole(path) == "abc");
   test::write_text(path + "2", "");
-  CHECK(MappedFile(path + "2").bytes().empty());
+  CHECK(InputFile(path + "2").size() == 0);
+  CHECK(read_whole(path + "2").empty());
 }
 
-TEST_CASE("what cannot be mapped is refused with its path and the reason") {
+TEST_CASE("what cannot be read is refused with its path and the reason") {
   const test::TemporaryFolder folder;
-  CHECK_THROWS_WITH(MappedFile(folder.path("absent")),
+  CHECK_THROWS_WITH(InputFile(folder.path("absent")),
                     ContainsSubstring(folder.path("absent")) && ContainsSubstring("No such file"));
-  CHECK_THROWS_WITH(MappedFile(folder.path(".")), ContainsSubstring("a directory"));
-  CHECK_THROWS_WITH(MappedFile("/dev/null"), ContainsSubstring("/dev/null") && ContainsSubstring("regular file"));
+  CHECK_THROWS_WITH(InputFile(folder.path(".")), ContainsSubstring("a directory"));
+  CHECK_THROWS_WITH(InputFile("/dev/null"), ContainsSubstring("/dev/null") && ContainsSubstring("regular file"));
 }
 
 TEST_CASE("a link is written through and stays a link, and a new file keeps the permissions of the old one") {

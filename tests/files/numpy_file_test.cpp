@@ -37,11 +37,11 @@ TEST_CASE("arrays of NumPy are read with names, types, order and strings") {
   const TensorFile turned = read_tensor_file(numpy_file("fortran.npz"));
   for (const std::string_view name : {"a", "b", "c"}) {
     REQUIRE(turned.find(name));
-    CHECK(std::ranges::equal(turned.find(name)->bytes, plain.find(name)->bytes));
+    CHECK(turned.find(name)->bytes == plain.find(name)->bytes);
     const TensorFile alone = read_tensor_file(numpy_file(std::string(name) + ".npy"));
     REQUIRE(alone.tensors.size() == 1);
     CHECK(alone.tensors[0].name == name);
-    CHECK(std::ranges::equal(alone.tensors[0].bytes, plain.find(name)->bytes));
+    CHECK(alone.tensors[0].bytes == plain.find(name)->bytes);
   }
   const VectorFile vectors = read_vector_file(numpy_file("plain.npz"));
   CHECK(vectors.cases == 1);

@@ -76,7 +76,7 @@ void fuzz_one(bitmma::fuzz::Bytes& in) {
     if (key == "records" ? in.ConsumeBool() : one_in(in, 8)) value = changed(in, value);
   }
   if (one_in(in, 3)) {
-    std::vector<uint8_t> results(file.find("results")->bytes.begin(), file.find("results")->bytes.end());
+    std::vector<uint8_t> results = file.find("results")->bytes.copy();
     for (int changes = between(in, 0, 3); changes > 0 && !results.empty(); --changes)
       results[in.ConsumeIntegralInRange<std::size_t>(0, results.size() - 1)] ^= number<uint8_t>(in);
     if (one_in(in, 6)) results.resize(in.ConsumeIntegralInRange<std::size_t>(1, results.size()));

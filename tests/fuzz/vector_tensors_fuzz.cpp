@@ -59,7 +59,7 @@ TensorFile with_twice_k(const TensorFile& file) {
     std::vector<uint8_t> data;
     for (std::size_t i = 0; i < parts; ++i) {
       for (int twice = 0; twice < 2; ++twice) {
-        const auto bytes = tensor.bytes.subspan(i * part, part);
+        const std::vector<uint8_t> bytes = tensor.bytes.part(i * part, part).copy();
         data.insert(data.end(), bytes.begin(), bytes.end());
       }
     }
@@ -139,7 +139,7 @@ void change(Bytes& in, TensorFile& file) {
   if (file.tensors.empty()) return;
   const auto index = in.ConsumeIntegralInRange<std::size_t>(0, file.tensors.size() - 1);
   Tensor tensor = file.tensors[index];
-  std::vector<uint8_t> data(tensor.bytes.begin(), tensor.bytes.end());
+  std::vector<uint8_t> data = tensor.bytes.copy();
   const TensorFile& other = pick(in, seeds());
   switch (between(in, 0, 11)) {
     case 0:
@@ -172,7 +172,7 @@ void change(Bytes& in, TensorFile& file) {
     }
     case 9:
       tensor = pick(in, other.tensors);
-      data.assign(tensor.bytes.begin(), tensor.bytes.end());
+      data = tensor.bytes.copy();
       break;
     case 10: file.set_metadata("instruction", *other.find_metadata("instruction")); return;
     case 11: file.set_metadata("target", std::string(print(any_target(in)))); return;

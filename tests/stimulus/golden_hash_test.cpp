@@ -26,7 +26,7 @@ uint64_t hash_of(const TensorFile& file) {
   std::ranges::sort(tensors, {}, &Tensor::name);
   for (const Tensor& tensor : tensors) {
     add(fmt::format("{} {} {} ", tensor.name, tensor.dtype, print_shape(tensor.shape)));
-    add(tensor.bytes);
+    add(tensor.bytes.view());
   }
   return hash;
 }

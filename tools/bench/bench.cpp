@@ -54,7 +54,7 @@ void yardstick(benchmark::State& state, const cli::BenchCase& one) {
   count(state, one);
 }
 
-/// A file of 64 of the largest wgmma, from mapped bytes to the comparison.
+/// A file of 64 of the largest wgmma, from the file to the comparison.
 void verify_file(benchmark::State& state) {
   const std::string path =
       std::filesystem::temp_directory_path() / fmt::format("bitmma_bench_{}.safetensors", getpid());

@@ -551,9 +551,7 @@ void decode_ptx(Context& context, const DecodeFlags& flags, const std::string& t
 }
 
 void decode_ptx_file(Context& context, const DecodeFlags& flags, const std::string& path, Json& json) {
-  const MappedFile mapped(path);
-  const PtxFile file = scan_ptx({reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()});
-  mapped.require_unchanged();
+  const PtxFile file = scan_ptx(read_whole(path));
   const FileTarget chosen = target_of(file, flags);
   std::ostream& out = context.terminal.out;
   Json listed = Json::array();

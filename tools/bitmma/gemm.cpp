@@ -57,11 +57,7 @@ std::vector<int> numbers_of(std::string_view flag, const std::string& text, int 
 }
 
 /// JSON, or a file of it.
-GemmPlan written_plan(const std::string& text) {
-  if (text.starts_with("{")) return parse_plan(text);
-  const MappedFile file(text);
-  return parse_plan({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
-}
+GemmPlan written_plan(const std::string& text) { return parse_plan(text.starts_with("{") ? text : read_whole(text)); }
 
 /// The plans that the flags mean: one, or several where the number of slices is open.
 std::vector<GemmPlan> plans_of(const GemmFlags& flags, const ProductFile& product) {

@@ -39,9 +39,9 @@ void convert_scales(Context& context, const ScalesFlags& flags, const ScaleImage
   if (!flags.pack.empty() && !flags.unpack.empty()) {
     throw Error({.field = "--pack, --unpack", .seen = "both", .expected = "one of them"});
   }
-  const MappedFile file(flags.pack.empty() ? flags.unpack : flags.pack);
-  const std::vector<uint8_t> bytes =
-      flags.pack.empty() ? unpack_scales(image, file.bytes()) : pack_scales(image, file.bytes());
+  const std::string file = read_whole(flags.pack.empty() ? flags.unpack : flags.pack);
+  const std::span input(reinterpret_cast<const uint8_t*>(file.data()), file.size());
+  const std::vector<uint8_t> bytes = flags.pack.empty() ? unpack_scales(image, input) : pack_scales(image, input);
   write_whole(flags.out, [&](std::ostream& stream) {
     stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   });

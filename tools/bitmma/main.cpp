@@ -2,6 +2,8 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <array>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -20,8 +22,26 @@ void hold_closed_streams() {
   }
 }
 
+/// Removes the files that write_whole has not finished: among those that this process has open for reading and writing
+/// they are known by their names. Calls only what a handler of signals may call.
+void remove_unfinished_files() {
+  constexpr std::string_view folder = "/proc/self/fd/";
+  constexpr int most_files = 1024;
+  for (int file = 0; file < most_files; ++file) {
+    if ((fcntl(file, F_GETFL) & O_ACCMODE) != O_RDWR) continue;
+    std::array<char, 32> link{};
+    folder.copy(link.data(), folder.size());
+    std::to_chars(link.data() + folder.size(), link.data() + link.size() - 1, file);
+    std::array<char, 4096> name{};
+    const ssize_t length = readlink(link.data(), name.data(), name.size() - 1);
+    if (length <= 0) continue;
+    const std::string_view path(name.data(), static_cast<size_t>(length));
+    if (path.substr(path.rfind('/') + 1).starts_with(bitmma::unfinished_prefix)) unlink(name.data());
+  }
+}
+
 void end_by(int signal) {
-  bitmma::remove_unfinished_files();
+  remove_unfinished_files();
   raise(signal);  // SA_RESETHAND: this time it ends the process
 }
 

@@ -37,12 +37,11 @@ struct PointFlags {
 /// Errors name the path.
 SealedFile read_sealed_file(const std::string& path) {
   constexpr uint64_t most_bytes = 16 << 20;
-  const MappedFile file(path);
-  const auto bytes = file.bytes();
-  if (bytes.size() > most_bytes)
-    throw Error({.field = path, .seen = fmt::format("{} bytes", bytes.size()), .expected = "at most 16 MiB"});
+  const std::string text = read_whole(path);
+  if (text.size() > most_bytes)
+    throw Error({.field = path, .seen = fmt::format("{} bytes", text.size()), .expected = "at most 16 MiB"});
   try {
-    return read_sealed({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    return read_sealed(text);
   } catch (const Error& error) {
     std::vector<Violation> violations = error.violations();
     for (Violation& violation : violations) violation.field = fmt::format("{}: {}", path, violation.field);

@@ -19,12 +19,44 @@
 
 namespace bitmma {
 
+/// The bytes of a tensor: a part of a file or of memory. Copies and parts share it, and read nothing.
+class TensorBytes {
+ public:
+  TensorBytes() = default;
+  explicit TensorBytes(std::vector<uint8_t> bytes);
+  /// Throws Error when the file has no such bytes.
+  TensorBytes(std::shared_ptr<const InputFile> file, uint64_t offset, uint64_t size);
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  /// Where they begin in their file.
+  uint64_t offset() const { return offset_; }
+  /// Throws Error when there are no such bytes, as copy_to does.
+  TensorBytes part(size_t offset, size_t size) const;
+  /// Fills `to` with the bytes from `offset` on.
+  void copy_to(std::span<uint8_t> to, size_t offset = 0) const;
+  std::vector<uint8_t> copy() const;
+
+  bool is_in_memory() const { return !file_ || file_->is_in_memory(); }
+  /// The same bytes in memory. Reads those of a file of more than 64 MiB.
+  TensorBytes in_memory() const;
+  /// Bytes in memory, which live as long as a copy or a part of this object. Throws Error for others.
+  std::span<const uint8_t> view() const;
+
+  /// Compares the bytes.
+  bool operator==(const TensorBytes& other) const;
+
+ private:
+  std::shared_ptr<const InputFile> file_ = {};  // nothing where there are no bytes
+  uint64_t offset_ = 0;
+  size_t size_ = 0;
+};
+
 struct Tensor {
   std::string name = {};
   std::string dtype = {};  // as the header spells it: U8, F16, F8_E4M3, ...
   std::vector<int64_t> shape = {};
-  std::span<const uint8_t> bytes = {};
-  std::shared_ptr<const void> owner = {};  // keeps `bytes` alive
+  TensorBytes bytes = {};
 
   /// A tensor that owns `data`.
   static Tensor from_bytes(std::string name, std::string dtype, std::vector<int64_t> shape, std::vector<uint8_t> data);
@@ -40,7 +72,7 @@ struct TensorFile {
   std::string path = {};  // where it was read from, for messages
   std::vector<std::pair<std::string, std::string>> metadata = {};
   std::vector<Tensor> tensors = {};
-  std::shared_ptr<const MappedFile> mapped = {};  // what was read; nothing for a file made in memory
+  std::shared_ptr<const InputFile> input = {};  // what is read; nothing for a file made in memory
 
   const Tensor* find(std::string_view name) const;
   /// Value of a metadata key, or nullptr.
@@ -52,8 +84,9 @@ struct TensorFile {
   void erase(std::string_view name);
 };
 
-/// Reads and checks a file: safetensors, or an array or archive of NumPy (.npy, .npz without compression; strings in it
-/// become metadata). Throws Error naming the file and the field.
+/// Reads and checks a file; the tensors of a large one are read when they are asked for: safetensors, or an array or
+/// archive of NumPy (.npy, .npz without compression; strings in it become metadata). Throws Error naming the file and
+/// the field.
 TensorFile read_tensor_file(const std::string& path);
 
 /// Writes the file whole or not at all. Tensors go in falling order of element size, so that each is aligned.

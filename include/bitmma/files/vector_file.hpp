@@ -74,8 +74,8 @@ VectorFile read_vector_file(const std::string& path, const VectorFileDefaults& d
 /// The same of a file in memory.
 VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults = {});
 
-/// Case `index`, with everything the file has of it. Shared memory, registers and Tensor Memory are views of the file,
-/// which must outlive the case. Throws Error when there is no such case.
+/// Case `index`, with everything the file has of it. Shared memory, registers and Tensor Memory are views of a file
+/// in memory, which must outlive the case; those of a larger file are read. Throws Error when there is no such case.
 Case case_at(const VectorFile& vectors, int64_t index);
 /// The instruction of case `index`: immediates may differ from case to case.
 Instruction instruction_at(const VectorFile& vectors, int64_t index);
@@ -89,6 +89,9 @@ VectorFile known_part(const VectorFile& vectors);
 /// file has no such cases, or none are asked for.
 VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count);
 std::vector<Tensor> tensors_without_cases(const VectorFile& vectors);
+
+/// The same file with all of its tensors in memory. For parts of a large one whose cases are asked for several times.
+VectorFile in_memory(VectorFile vectors);
 
 /// Whether results for `vectors` also go into a logical d: it has one, or the logical operands for one.
 bool wants_logical_d(const VectorFile& vectors);

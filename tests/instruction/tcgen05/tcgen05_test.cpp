@@ -163,7 +163,7 @@ TEST_CASE("golden then verify round-trips for every form of tcgen05.mma, through
     // A flipped bit is seen, and simulate repairs it.
     TensorFile wrong = vectors.file;
     const Tensor& after = *vectors.file.find("tmem_after");
-    std::vector<uint8_t> bytes(after.bytes.begin(), after.bytes.end());
+    std::vector<uint8_t> bytes = after.bytes.copy();
     bytes[0] ^= 1;
     wrong.set(Tensor::from_bytes("tmem_after", "U32", after.shape, bytes));
     write_tensor_file(folder.path("wrong"), wrong);

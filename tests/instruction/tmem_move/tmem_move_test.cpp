@@ -48,7 +48,7 @@ TEST_CASE("every legal move prints and parses back, and golden, verify and simul
     // A flipped bit is seen where it is, and simulate repairs it.
     TensorFile wrong = vectors.file;
     const Tensor& recorded = *vectors.file.find(vectors.d_tensor());
-    std::vector<uint8_t> bytes(recorded.bytes.begin(), recorded.bytes.end());
+    std::vector<uint8_t> bytes = recorded.bytes.copy();
     bytes[4] ^= 1;
     wrong.set(Tensor::from_bytes(std::string(vectors.d_tensor()), "U32", recorded.shape, bytes));
     write_tensor_file(folder.path("wrong"), wrong);

@@ -1,0 +1,146 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "bitmma/files/file.hpp"
+#include "system.hpp"
+
+namespace bitmma {
+namespace {
+
+constexpr const char* legal = "a regular file or a pipe that can be read";
+
+/// Files up to this size are held in memory: later truncation cannot affect them. Larger ones are read in blocks.
+constexpr uint64_t most_in_memory = uint64_t{64} << 20;
+/// What comes through a pipe is held in memory.
+constexpr size_t most_of_a_pipe = size_t{4} << 30;
+/// Time-out for a FIFO without a writer.
+constexpr std::chrono::seconds patience{10};
+
+std::string print_kind(mode_t mode) {
+  return S_ISDIR(mode)    ? "a directory"
+         : S_ISCHR(mode)  ? "a character device"
+         : S_ISBLK(mode)  ? "a block device"
+         : S_ISSOCK(mode) ? "a socket"
+                          : "no regular file";
+}
+
+int64_t modified_nanoseconds(const struct stat& status) {
+#ifdef __APPLE__
+  const timespec& time = status.st_mtimespec;
+#else
+  const timespec& time = status.st_mtim;
+#endif
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+[[noreturn]] void refuse_changed(const std::string& path, const char* what) {
+  refuse_file(path, what, "a file that stays as it is", "do not write the file while it is read");
+}
+
+void read_at(int file, const std::string& path, uint64_t offset, std::span<uint8_t> to) {
+  while (!to.empty()) {
+    const ssize_t got = pread(file, to.data(), to.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse_file(path, std::strerror(errno), legal);
+    if (got == 0) refuse_changed(path, "it became shorter while it was read");
+    to = to.subspan(static_cast<size_t>(got));
+    offset += static_cast<uint64_t>(got);
+  }
+}
+
+/// All that comes through a pipe.
+std::vector<uint8_t> read_pipe(int file, const std::string& path) {
+  const auto last = std::chrono::steady_clock::now() + patience;
+  std::vector<uint8_t> bytes(size_t{1} << 20);
+  for (size_t size = 0;;) {
+    const ssize_t got = read(file, bytes.data() + size, bytes.size() - size);
+    if (got > 0) {
+      size += static_cast<size_t>(got);
+      if (size < bytes.size()) continue;
+      if (size >= most_of_a_pipe) refuse_file(path, "a pipe with more than 4 GiB", legal, "write it into a file first");
+      bytes.resize(2 * size);
+    } else if (got == 0 && size > 0) {
+      bytes.resize(size);
+      return bytes;
+    } else if (got == 0) {
+      // The FIFO has no writer, or its writer closed it without a byte.
+      if (std::chrono::steady_clock::now() > last)
+        refuse_file(path, "a pipe without a writer", legal, "start the program that writes it");
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    } else if (errno == EAGAIN) {
+      pollfd wait{.fd = file, .events = POLLIN, .revents = 0};
+      poll(&wait, 1, -1);  // its error shows in the next read
+    } else if (errno != EINTR) {
+      refuse_file(path, std::strerror(errno), legal);
+    }
+  }
+}
+
+}  // namespace
+
+InputFile::InputFile(std::string path) : path_(std::move(path)) {
+  require_name(path_);
+  // Without O_NONBLOCK opening a FIFO without a writer blocks for ever.
+  auto file = std::make_unique<const Descriptor>(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file->is_open()) refuse_file(path_, std::strerror(errno), legal);
+  struct stat status {};
+  if (fstat(file->number(), &status) != 0) refuse_file(path_, std::strerror(errno), legal);
+  if (S_ISFIFO(status.st_mode)) {
+    hold(read_pipe(file->number(), path_));
+    return;
+  }
+  if (!S_ISREG(status.st_mode)) refuse_file(path_, print_kind(status.st_mode), legal);
+  size_ = static_cast<uint64_t>(status.st_size);
+  if (size_ > most_in_memory) {
+    modified_nanoseconds_ = modified_nanoseconds(status);
+    file_ = std::move(file);
+    return;
+  }
+  const std::shared_ptr<uint8_t[]> memory(new uint8_t[size_]);
+  read_at(file->number(), path_, 0, {memory.get(), size_});
+  memory_ = {memory.get(), size_};
+  owner_ = memory;
+}
+
+InputFile::InputFile(std::vector<uint8_t> bytes) : path_("bytes in memory") { hold(std::move(bytes)); }
+
+InputFile::~InputFile() = default;
+
+void InputFile::hold(std::vector<uint8_t> bytes) {
+  const auto owned = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+  memory_ = *owned;
+  size_ = memory_.size();
+  owner_ = owned;
+}
+
+void InputFile::read(uint64_t offset, std::span<uint8_t> to) const {
+  if (offset > size_ || to.size() > size_ - offset)
+    refuse_file(path_, std::to_string(to.size()) + " bytes from byte " + std::to_string(offset) + " on",
+                "bytes of the " + std::to_string(size_) + " that it has");
+  if (file_) read_at(file_->number(), path_, offset, to);
+  else std::ranges::copy(memory_.subspan(offset, to.size()), to.begin());
+}
+
+void InputFile::require_unchanged() const {
+  if (!file_) return;
+  struct stat now {};
+  if (fstat(file_->number(), &now) != 0) refuse_file(path_, std::strerror(errno), legal);
+  if (static_cast<uint64_t>(now.st_size) < size_) refuse_changed(path_, "it became shorter while it was read");
+  if (static_cast<uint64_t>(now.st_size) != size_ || modified_nanoseconds(now) != modified_nanoseconds_)
+    refuse_changed(path_, "it was changed while it was read");
+}
+
+std::string read_whole(const std::string& path) {
+  const InputFile file(path);
+  std::string text(file.size(), '\0');
+  file.read(0, {reinterpret_cast<uint8_t*>(text.data()), text.size()});
+  file.require_unchanged();
+  return text;
+}
+
+}  // namespace bitmma
