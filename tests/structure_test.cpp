@@ -149,6 +149,36 @@ TEST_CASE("outside the folders of the families fewer than 21 lines ask which fam
   CHECK(found.size() < 21);
 }
 
+TEST_CASE("the library is a guest: each header of POSIX has its files, and no call is Linux' or changes the process") {
+  // Files and child processes, and the driver that is loaded. Everything else is standard C++.
+  const std::map<std::string, std::set<std::string>> users{
+      {"dlfcn.h", {"sim/hardware/driver.cpp"}},
+      {"fcntl.h", {"sim/files/input_file.cpp", "sim/files/write_whole.cpp", "sim/hardware/child.cpp"}},
+      {"poll.h", {"sim/files/input_file.cpp", "sim/files/write_whole.cpp"}},
+      {"spawn.h", {"sim/hardware/child.cpp"}},
+      {"sys/resource.h", {"sim/files/write_whole.cpp"}},
+      {"sys/stat.h", {"sim/files/input_file.cpp", "sim/files/write_whole.cpp"}},
+      {"sys/wait.h", {"sim/hardware/child.cpp"}},
+      {"unistd.h",
+       {"sim/files/system.hpp", "sim/hardware/child.cpp", "sim/survey/process.cpp", "sim/survey/run_survey.cpp"}},
+  };
+  const std::set<std::string> everywhere{"fmt/format.h", "fmt/ranges.h", "stddef.h",   "stdint.h",
+                                         "stdio.h",      "immintrin.h",  "arm_neon.h", "bitmma.h"};
+  const std::regex include(R"(#include <([\w/.]+\.h)>)"),
+      foreign(R"(\b(mmap|munmap|mremap|madvise|fallocate|prctl|memfd_create|sigaction|signal)\(|O_TMPFILE|/proc/self)");
+  std::map<std::string, std::set<std::string>> found;
+  for (const char* root : {"include", "sim"}) {
+    for (const std::string& path : sources_below(root)) {
+      const std::string text = test::read_text(test::source_path(path));
+      for (std::sregex_iterator at(text.begin(), text.end(), include), end; at != end; ++at)
+        if (everywhere.count((*at)[1]) == 0) found[(*at)[1]].insert(path);
+      INFO(path);
+      CHECK_FALSE(std::regex_search(text, foreign));
+    }
+  }
+  CHECK(found == users);
+}
+
 TEST_CASE("code decides by codes and values, never by the sentences of messages") {
   const std::regex compares_sentence(R"re(\.(seen|expected|fix|legal|text|what)\s*[!=]= ")re"
                                      R"re(|\.(seen|expected|fix|what)\.(find|contains|starts_with|ends_with)\()re"
