@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "vector_schema.hpp"
+
+namespace bitmma {
+namespace {
+
+void append_number(std::vector<uint8_t>& bytes, uint64_t number, int size) {
+  for (int byte = 0; byte < size; ++byte) bytes.push_back(static_cast<uint8_t>(number >> 8 * byte));
+}
+
+}  // namespace
+
+VectorBuilder::VectorBuilder(const Instruction& instruction, Target target)
+    : instruction_(instruction), target_(target) {}
+
+VectorBuilder::Column& VectorBuilder::column(std::string_view name, std::string_view dtype,
+                                             std::vector<int64_t> shape) {
+  const auto found = std::ranges::find(columns_, name, &Column::name);
+  if (found != columns_.end()) return *found;
+  columns_.push_back({.name = std::string(name), .dtype = std::string(dtype), .shape = std::move(shape), .bytes = {}});
+  return columns_.back();
+}
+
+void VectorBuilder::add_buffer(std::string_view name, const Buffer& buffer) {
+  const FieldInfo& row = info(buffer.field());
+  std::vector<uint8_t>& bytes =
+      column(name, buffer.is_wide() ? "U64" : dtype_of(row.type), {buffer.extents().begin(), buffer.extents().end()})
+          .bytes;
+  if (row.is_number) {
+    append_number(bytes, buffer.number(), bytes_of(row.type));
+  } else if (row.type == ElementType::u8) {
+    bytes.insert(bytes.end(), buffer.bytes().begin(), buffer.bytes().end());
+  } else {
+    const auto* first = reinterpret_cast<const uint8_t*>(buffer.words().data());
+    bytes.insert(bytes.end(), first, first + buffer.words().size_bytes());
+  }
+}
+
+void VectorBuilder::add_matrix(std::string_view name, const std::optional<Matrix>& matrix, const Extents& extents) {
+  if (!matrix) return;
+  const std::string_view dtype = info(matrix->format()).dtype;
+  const int size = dtype_bytes(dtype);
+  std::vector<uint8_t>& bytes = column(name, dtype, {extents.begin(), extents.end()}).bytes;
+  bytes.reserve(bytes.size() + matrix->size() * static_cast<size_t>(size));
+  if (matrix->is_wide()) {
+    for (const uint32_t word : matrix->words()) append_number(bytes, word, 4);
+    return;
+  }
+  for (const uint32_t code : matrix->words()) append_number(bytes, code, size);
+}
+
+void VectorBuilder::add(const Case& one) {
+  for (const FieldRule& rule : fields_of(one.instruction)) {
+    for (const Buffer& buffer : one.before.buffers()) {
+      if (buffer.field() == rule.field && rule.access != Access::write) add_buffer(info(rule.field).name, buffer);
+    }
+    if (!one.after || after_name(rule).empty()) continue;
+    for (const Buffer& buffer : one.after->buffers()) {
+      if (buffer.field() == rule.field) add_buffer(after_name(rule), buffer);
+    }
+  }
+  for (const ImmediateInfo& immediate : immediates_of(one.instruction)) {
+    if (!immediate.by_case) continue;
+    const int64_t value = immediate_of(one.instruction, immediate.name);
+    const bool known = std::ranges::find(columns_, immediate.name, &Column::name) != columns_.end();
+    if (!immediate.required && !known && value == immediate.usual) continue;
+    std::vector<uint8_t>& bytes = column(immediate.name, dtype_of(immediate.type), {}).bytes;
+    const int size = bytes_of(immediate.type);
+    // Earlier cases had the usual value.
+    while (static_cast<int64_t>(bytes.size()) < cases_ * size) {
+      append_number(bytes, static_cast<uint64_t>(immediate.usual), size);
+    }
+    append_number(bytes, static_cast<uint64_t>(value), size);
+  }
+  for (const LogicalTensor& row : logical_tensors(one.instruction))
+    add_matrix(row.name, one.logical.*row.member, row.extents());
+  ++cases_;
+}
+
+TensorFile VectorBuilder::finish(std::vector<std::pair<std::string, std::string>> metadata) && {
+  TensorFile file{.path = {}, .metadata = instruction_metadata(instruction_, target_), .tensors = {}};
+  for (auto& [key, value] : metadata) file.set_metadata(key, std::move(value));
+  // Always the same order, however the parts came.
+  std::ranges::stable_sort(columns_, {}, [](const Column& one) {
+    return std::ranges::find(known_tensors(), std::string_view(one.name)) - known_tensors().begin();
+  });
+  for (Column& one : columns_) {
+    one.shape.insert(one.shape.begin(), cases_);
+    int64_t expected = dtype_bytes(one.dtype);
+    for (const int64_t extent : one.shape) expected *= extent;
+    if (expected != static_cast<int64_t>(one.bytes.size())) {
+      throw Error({.field = fmt::format("tensor {}", one.name),
+                   .seen = fmt::format("{} bytes for {} cases", one.bytes.size(), cases_),
+                   .expected = "the same parts of the same shape in every case"});
+    }
+    file.tensors.push_back(
+        Tensor::from_bytes(std::move(one.name), std::move(one.dtype), std::move(one.shape), std::move(one.bytes)));
+  }
+  return file;
+}
+
+TensorFile single_case_file(const Case& one, std::vector<std::pair<std::string, std::string>> metadata) {
+  VectorBuilder builder(one.instruction, one.target);
+  builder.add(one);
+  return std::move(builder).finish(std::move(metadata));
+}
+
+TensorFile with_results(const VectorFile& vectors, std::vector<Tensor> results, std::string source) {
+  TensorFile result = vectors.file;
+  for (Tensor& tensor : results) result.set(std::move(tensor));
+  for (auto& [key, value] : instruction_metadata(vectors.instruction, vectors.target)) {
+    result.set_metadata(key, std::move(value));
+  }
+  result.set_metadata("source", std::move(source));
+  for (const std::string_view of_the_source : {"driver", "cuda", "date"}) result.erase_metadata(of_the_source);
+  return result;
+}
+
+TensorFile with_results(const VectorFile& vectors, const std::vector<Case>& cases, std::string source) {
+  const bool logical_d_too = wants_logical_d(vectors);
+  VectorBuilder builder(vectors.instruction, vectors.target);
+  for (const Case& one : cases) {
+    Case result{.instruction = one.instruction, .target = one.target, .after = one.after};
+    if (logical_d_too) result.logical.d = one.logical.d;
+    builder.add(result);
+  }
+  TensorFile built = std::move(builder).finish({});
+  // The immediates that come by case are the file's own already.
+  for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
+    if (immediate.by_case) built.erase(immediate.name);
+  }
+  return with_results(vectors, std::move(built.tensors), std::move(source));
+}
+
+}  // namespace bitmma

@@ -1,0 +1,224 @@
+// Views of the cases of a vector file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "vector_parts.hpp"
+#include "vector_schema.hpp"
+
+namespace bitmma {
+namespace {
+
+/// Codes narrower than their bytes leave the other bits 0, or repeat their sign. Anything else may be packed pairs.
+void require_codes(const Matrix& matrix, const Tensor& tensor) {
+  const FormatInfo& row = info(matrix.format());
+  if (row.bits >= 8 || row.bits == 1) return;
+  for (size_t i = 0; i < matrix.size(); ++i) {
+    const uint32_t word = matrix.words()[i];
+    if (word >> row.bits == 0) continue;
+    throw Error({.field = fmt::format("tensor {}", tensor.name),
+                 .seen = fmt::format("{:#x} in element {}", word, i),
+                 .expected = fmt::format("0..{:#x}, one code of {} a byte", (1 << row.bits) - 1, row.name),
+                 .fix = "two codes in a byte must be taken apart first, the low bits first"});
+  }
+}
+
+Matrix logical_matrix(const Tensor& tensor, const LogicalTensor& row, int64_t index) {
+  const TensorBytes held = slice(tensor, index).in_memory();
+  const std::span<const uint8_t> bytes = held.view();
+  Matrix matrix(row.format, row.rows, row.cols);
+  const size_t size = bytes.size() / std::max<size_t>(1, matrix.size());
+  if (matrix.is_wide()) {
+    std::memcpy(matrix.words().data(), bytes.data(), bytes.size());
+    return matrix;
+  }
+  const auto read = [&]<typename Word>(Word) {
+    uint32_t* code = matrix.words().data();
+    for (size_t i = 0; i < matrix.size(); ++i) {
+      Word word;
+      std::memcpy(&word, bytes.data() + i * sizeof word, sizeof word);
+      // A code of 4 bits may come as a number of 8: -3 is 0xFD, its code 0xD.
+      const bool repeats_sign = row.format == Format::s4 && (word & 0xF8) == 0xF8;
+      *code++ = row.format == Format::b1 ? word != 0 : repeats_sign ? word & 0xF : word;
+    }
+  };
+  switch (size) {
+    case 1: read(uint8_t{}); break;
+    case 2: read(uint16_t{}); break;
+    default: read(uint32_t{}); break;
+  }
+  return matrix;
+}
+
+/// The extents of a tensor without its cases; a last extent of 1 may have been left out.
+Extents extents_of(const Tensor& tensor, const Extents& rule) {
+  const auto shape = std::span(tensor.shape).subspan(1);
+  if (shape.size() == rule.size()) return Extents(shape);
+  std::vector<int64_t> extents(shape.begin(), shape.end());
+  extents.push_back(1);
+  return Extents(extents);
+}
+
+void add_to(State& state, const FieldRule& rule, const Tensor& tensor, int64_t index) {
+  const FieldInfo& row = info(rule.field);
+  const TensorBytes bytes = slice(tensor, index);
+  if (row.is_number) {
+    state.set(rule.field, number_in(bytes));
+    return;
+  }
+  const Extents extents = extents_of(tensor, rule.extents);
+  const auto copied = [&]<typename Word>(Word) {
+    std::vector<Word> words(bytes.size() / sizeof(Word));
+    bytes.copy_to({reinterpret_cast<uint8_t*>(words.data()), bytes.size()});
+    return words;
+  };
+  const uint8_t* const data = bytes.is_in_memory() ? bytes.view().data() : nullptr;
+  if (row.type == ElementType::u8) {
+    if (data) state.borrow(rule.field, bytes.view(), extents);
+    else state.set(rule.field, copied(uint8_t{}), extents);
+  } else if (data && reinterpret_cast<uintptr_t>(data) % alignof(uint32_t) == 0) {
+    state.borrow(rule.field, {reinterpret_cast<const uint32_t*>(data), bytes.size() / 4}, extents, rule.wide);
+  } else if (rule.wide) {
+    state.set(rule.field, copied(uint64_t{}), extents);
+  } else {
+    state.set(rule.field, copied(uint32_t{}), extents);
+  }
+}
+
+/// A tensor whose name another instruction uses is not checked: it may have any dtype and shape.
+bool comes_by_case(const Tensor& tensor, int64_t cases) {
+  return is_known(tensor) && !tensor.shape.empty() && tensor.shape[0] == cases &&
+         tensor.bytes.size() % static_cast<size_t>(cases) == 0;
+}
+
+void require_case(const VectorFile& vectors, int64_t index) {
+  if (index >= 0 && index < vectors.cases) return;
+  throw Error({.field = fmt::format("{}case", vectors.file.path.empty() ? "" : vectors.file.path + ": "),
+               .seen = std::to_string(index),
+               .expected = fmt::format("0..{}", vectors.cases - 1)});
+}
+
+}  // namespace
+
+std::string VectorFile::name() const { return print(instruction); }
+
+std::string_view VectorFile::d_tensor() const {
+  if (!has_state) return "d";
+  for (const FieldRule& rule : fields_of(instruction)) {
+    if (!after_name(rule).empty()) return after_name(rule);
+  }
+  return "d";
+}
+
+std::string VectorFile::source() const {
+  const std::string* source = file.find_metadata("source");
+  return source ? printable(*source) : "unknown";
+}
+
+void VectorFile::require_unchanged() const {
+  if (file.input) file.input->require_unchanged();
+}
+
+VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count) {
+  if (first < 0 || count < 1 || first > vectors.cases || count > vectors.cases - first) {
+    throw Error({.field = fmt::format("{}: cases", vectors.file.path),
+                 .seen = fmt::format("{} from {} on", count, first),
+                 .expected = fmt::format("one or more of 0..{}", vectors.cases - 1)});
+  }
+  VectorFile part = vectors;
+  part.cases = count;
+  part.first_case = vectors.first_case + first;
+  std::erase_if(part.file.tensors, [&](const Tensor& tensor) { return !comes_by_case(tensor, vectors.cases); });
+  for (Tensor& tensor : part.file.tensors) {
+    const size_t bytes_per_case = tensor.bytes.size() / static_cast<size_t>(vectors.cases);
+    tensor.bytes =
+        tensor.bytes.part(static_cast<size_t>(first) * bytes_per_case, static_cast<size_t>(count) * bytes_per_case);
+    tensor.shape[0] = count;
+  }
+  return part;
+}
+
+std::vector<Tensor> tensors_without_cases(const VectorFile& vectors) {
+  std::vector<Tensor> tensors;
+  std::ranges::copy_if(vectors.file.tensors, std::back_inserter(tensors),
+                       [&](const Tensor& tensor) { return !comes_by_case(tensor, vectors.cases); });
+  return tensors;
+}
+
+VectorFile in_memory(VectorFile vectors) {
+  for (Tensor& tensor : vectors.file.tensors) tensor.bytes = tensor.bytes.in_memory();
+  return vectors;
+}
+
+VectorFile known_part(const VectorFile& vectors) {
+  return {.file = known_part(vectors.file),
+          .instruction = vectors.instruction,
+          .target = vectors.target,
+          .cases = vectors.cases,
+          .first_case = vectors.first_case,
+          .has_state = vectors.has_state};
+}
+
+Instruction instruction_at(const VectorFile& vectors, int64_t index) {
+  require_case(vectors, index);
+  Instruction instruction = vectors.instruction;
+  for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
+    const Tensor* tensor = immediate.by_case && vectors.has_state ? vectors.file.find(immediate.name) : nullptr;
+    if (!tensor) continue;
+    instruction = with_immediate(instruction, immediate.name, static_cast<int64_t>(number_in(slice(*tensor, index))));
+  }
+  return instruction;
+}
+
+State state_before_at(const VectorFile& vectors, const Instruction& instruction, int64_t index) {
+  State state;
+  for (const FieldRule& rule : fields_of(instruction)) {
+    const Tensor* tensor = rule.access == Access::write ? nullptr : vectors.file.find(info(rule.field).name);
+    if (tensor) add_to(state, rule, *tensor, index);
+  }
+  return state;
+}
+
+State state_after_at(const VectorFile& vectors, const Instruction& instruction, int64_t index) {
+  State state;
+  for (const FieldRule& rule : fields_of(instruction)) {
+    const bool is_number = info(rule.field).is_number;
+    const std::string_view name = is_number ? info(rule.field).name : after_name(rule);
+    const Tensor* tensor = name.empty() ? nullptr : vectors.file.find(name);
+    if (tensor) add_to(state, rule, *tensor, index);
+  }
+  return state;
+}
+
+LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruction, int64_t index) {
+  LogicalMatrices logical;
+  for (const LogicalTensor& row : logical_tensors(instruction)) {
+    const Tensor* tensor = vectors.file.find(row.name);
+    if (!tensor) continue;
+    logical.*row.member = logical_matrix(*tensor, row, index);
+    require_codes(*(logical.*row.member), *tensor);
+  }
+  return logical;
+}
+
+Case case_at(const VectorFile& vectors, int64_t index) {
+  require_case(vectors, index);
+  Case one{.instruction = instruction_at(vectors, index), .target = vectors.target};
+  one.logical = logical_at(vectors, one.instruction, index);
+  if (!vectors.has_state) return one;
+  one.before = state_before_at(vectors, one.instruction, index);
+  if (vectors.has_recorded_d()) one.after = state_after_at(vectors, one.instruction, index);
+  return one;
+}
+
+bool wants_logical_d(const VectorFile& vectors) {
+  const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
+  return is_mma(vectors.instruction) && (has("d") || (has("a") && has("b")));
+}
+
+}  // namespace bitmma

@@ -1,0 +1,460 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/immediates.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "vector_parts.hpp"
+#include "vector_schema.hpp"
+
+namespace bitmma {
+namespace {
+
+class Checker {
+ public:
+  explicit Checker(std::string path) : path_(std::move(path)) {}
+
+  void refuse(std::string_view field, std::string seen, std::string expected, std::string fix = {}) {
+    refuse(ViolationCode::illegal_value, field, std::move(seen), std::move(expected), std::move(fix));
+  }
+  void refuse(ViolationCode code, std::string_view field, std::string seen, std::string expected,
+              std::string fix = {}) {
+    violations_.push_back({.code = code,
+                           .field = named(field),
+                           .seen = std::move(seen),
+                           .expected = std::move(expected),
+                           .fix = std::move(fix),
+                           .source = fmt::format("format {}", vector_format)});
+  }
+  void add(std::vector<Violation> violations) {
+    for (Violation& violation : violations) {
+      violation.field = named(violation.field);
+      violations_.push_back(std::move(violation));
+    }
+  }
+  bool refused() const { return !violations_.empty(); }
+  void stop_if_refused() {
+    if (!violations_.empty()) throw Error(std::move(violations_));
+  }
+
+ private:
+  std::string named(std::string_view field) const {
+    return path_.empty() ? std::string(field) : fmt::format("{}: {}", path_, field);
+  }
+
+  std::string path_;
+  std::vector<Violation> violations_;
+};
+
+bool has_field(const Instruction& instruction, Field field) {
+  return std::ranges::any_of(fields_of(instruction), [&](const FieldRule& rule) { return rule.field == field; });
+}
+
+/// The mnemonic, the target and the immediates that are metadata keys.
+void read_instruction(VectorFile& vectors, const VectorFileDefaults& defaults, Checker& check) {
+  const TensorFile& file = vectors.file;
+  // Libraries name themselves under this key, or leave it out.
+  constexpr auto libraries = std::to_array<std::string_view>({"pt", "np", "tf", "flax", "jax", "mlx"});
+  const std::string* format = file.find_metadata("format");
+  if (format && *format != vector_format && std::ranges::find(libraries, *format) == libraries.end()) {
+    check.refuse("__metadata__ format", *format, std::string(vector_format));
+  }
+  const std::string* mnemonic = file.find_metadata("instruction");
+  if (!mnemonic && defaults.instruction.empty()) {
+    check.refuse(ViolationCode::missing_instruction, "__metadata__ instruction", "(missing)", "a PTX mnemonic",
+                 "save the key, or give the instruction");
+  }
+  check.stop_if_refused();
+  try {
+    vectors.instruction = *named_instruction(file, defaults);
+  } catch (const Error& error) {
+    check.add(error.violations());
+    check.stop_if_refused();
+  }
+  if (mnemonic && !defaults.instruction.empty()) {
+    const Instruction asked = parse_instruction(defaults.instruction);
+    if (print(asked) != print(vectors.instruction)) {
+      check.refuse(ViolationCode::other_instruction, "__metadata__ instruction", *mnemonic, print(asked),
+                   "another instruction was asked for");
+      check.stop_if_refused();
+    }
+  }
+  for (const ImmediateInfo& immediate : all_immediates()) {
+    const std::string* text = immediate.by_case ? nullptr : file.find_metadata(immediate.name);
+    if (!text) continue;
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (error != std::errc{} || end != text->data() + text->size()) {
+      check.refuse(fmt::format("__metadata__ {}", immediate.name), *text, "a whole number");
+      continue;
+    }
+    try {
+      vectors.instruction = with_immediate(vectors.instruction, immediate.name, value);
+    } catch (const Error& refused) {
+      check.add(refused.violations());
+    }
+  }
+  const auto has = [&](std::string_view name) { return file.find(name) != nullptr; };
+  // A tensor of another family's operand means nothing.
+  for (const auto& [field, source] :
+       {std::pair(Field::a_regs, OperandSource::registers), std::pair(Field::a_tmem, OperandSource::tmem)}) {
+    const Instruction other = with_a_source(vectors.instruction, source);
+    if (!has(info(field).name) || !has_field(other, field) || other == vectors.instruction) continue;
+    if (has("a_desc")) {
+      check.refuse("tensors", fmt::format("both {} and a_desc", info(field).name),
+                   fmt::format("one of them: A is in {} or in shared memory",
+                               source == OperandSource::registers ? "registers" : "Tensor Memory"));
+    }
+    vectors.instruction = other;
+  }
+  check.stop_if_refused();
+}
+
+/// The target that the file or the caller names, or else the first one that has every case.
+void read_target(VectorFile& vectors, const std::vector<Instruction>& instructions, const VectorFileDefaults& defaults,
+                 Checker& check) {
+  TargetSet common = targets_of(instructions.front());
+  for (const Instruction& one : instructions) common = common & targets_of(one);
+  const Target usual = default_target(instructions.front());
+  vectors.target = common.empty() || common.contains(usual) ? usual : common.first();
+  if (defaults.target) vectors.target = *defaults.target;
+  const std::string* name = vectors.file.find_metadata("target");
+  if (!name) return;
+  const std::optional<Target> target = target_named(*name);
+  if (!target) {
+    check.refuse("__metadata__ target", *name, "a PTX target, such as sm_90a");
+  } else if (defaults.target && *defaults.target != *target) {
+    check.refuse(ViolationCode::other_target, "__metadata__ target", *name, std::string(print(*defaults.target)),
+                 "another target was asked for");
+  } else {
+    vectors.target = *target;
+  }
+}
+
+/// What to do about a plain matrix of another shape.
+std::string fix_of_shape(const TensorRule& rule, const VectorFile& vectors) {
+  const bool has_k = !vectors.has_state && (rule.name == "a" || rule.name == "b");
+  if (!has_k) return "the first extent is the number of cases";
+  return fmt::format(
+      "the first extent is the number of cases; simulate takes any multiple of K = {} as a K loop, and "
+      "with -o writes its steps for the other commands",
+      mma_of(vectors.instruction).k);
+}
+
+void check_tensor(const Tensor& tensor, const TensorRule& rule, const VectorFile& vectors, Checker& check) {
+  if (!is_one_of(tensor.dtype, rule.dtypes)) {
+    check.refuse(fmt::format("tensor {} dtype", rule.name), tensor.dtype, std::string(rule.dtypes.front()));
+  }
+  std::vector<int64_t> expected{vectors.cases};
+  expected.insert(expected.end(), rule.shape.begin(), rule.shape.end());
+  const bool any_last = expected.back() == -1;
+  // A last extent of 1 may be left out.
+  const bool without_one = expected.back() == 1 && expected.size() > 2 && tensor.shape.size() + 1 == expected.size();
+  const bool same = (tensor.shape.size() == expected.size() || without_one) &&
+                    std::equal(expected.begin(), expected.end() - (any_last || without_one), tensor.shape.begin()) &&
+                    (!any_last || tensor.shape.back() > 0);
+  if (same) return;
+  std::string legal = print_shape(expected);
+  if (any_last) legal = fmt::format("{}...]", legal.substr(0, legal.size() - 3));
+  check.refuse(fmt::format("tensor {} shape", rule.name), print_shape(tensor.shape), legal,
+               fix_of_shape(rule, vectors));
+}
+
+/// The instructions of all cases, each once, that of case 0 first: immediates may differ from case to case.
+std::vector<Instruction> distinct_instructions(const VectorFile& vectors, Checker& check) {
+  std::vector<std::pair<ImmediateInfo, const Tensor*>> by_case;
+  for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
+    if (!immediate.by_case) continue;
+    const Tensor* tensor = vectors.file.find(immediate.name);
+    const bool readable = tensor && is_one_of(tensor->dtype, word_dtypes(dtype_of(immediate.type))) &&
+                          tensor->shape.size() == 1 && tensor->shape[0] >= 1;
+    if (tensor ? !readable : immediate.required) {
+      check.refuse(fmt::format("tensor {}", immediate.name),
+                   tensor ? fmt::format("{} {}", tensor->dtype, print_shape(tensor->shape)) : "(missing)",
+                   fmt::format("{} [cases], at least one", dtype_of(immediate.type)),
+                   immediate.name == "idesc" ? "the instruction descriptor says shape and types" : "");
+    }
+    if (readable) by_case.emplace_back(immediate, tensor);
+  }
+  std::vector<Instruction> instructions;
+  if (check.refused()) return instructions;
+  std::set<std::vector<uint64_t>> seen;
+  const int64_t cases = by_case.empty() ? 1 : by_case.front().second->shape[0];
+  for (int64_t index = 0; index < cases && !check.refused(); ++index) {
+    std::vector<uint64_t> values;
+    std::vector<std::string_view> names;
+    for (const auto& [immediate, tensor] : by_case) {
+      if (index >= tensor->shape[0]) continue;  // too short: said when shapes are checked
+      values.push_back(number_in(slice(*tensor, index)));
+      names.push_back(immediate.name);
+    }
+    if (!seen.insert(values).second) continue;
+    try {
+      Instruction one = vectors.instruction;
+      for (size_t i = 0; i < values.size(); ++i) {
+        one = with_immediate(one, names[i], static_cast<int64_t>(values[i]));
+      }
+      instructions.push_back(one);
+    } catch (const Error& error) {
+      check.add(error.violations());
+    }
+  }
+  return instructions;
+}
+
+/// True where an instruction descriptor says shape and types, and the file has logical matrices in its place and
+/// nothing that the instruction reads.
+bool is_of_matrices(const VectorFile& vectors) {
+  if (!shape_and_types_of(vectors.instruction)) return false;
+  const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
+  if (!has("a") || !has("b")) return false;
+  for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
+    if (immediate.required && has(immediate.name)) return false;
+  }
+  return std::ranges::none_of(fields_of(vectors.instruction), [&](const FieldRule& rule) {
+    return !info(rule.field).is_number && has(info(rule.field).name);
+  });
+}
+
+/// What the instruction descriptor would say, from the logical matrices.
+class DescriptorFromMatrices {
+ public:
+  DescriptorFromMatrices(const VectorFile& vectors, const VectorFileDefaults& defaults, Checker& check)
+      : file_(vectors.file),
+        defaults_(defaults),
+        check_(check),
+        named_(vectors.instruction),
+        said_(*shape_and_types_of(vectors.instruction)) {}
+
+  Instruction instruction() {
+    set_type(said_.a, "a", "a_type", defaults_.a_type,
+             types([](const Form& form, Format f) { return form.a.contains(f); }));
+    set_type(said_.b, "b", "b_type", defaults_.b_type,
+             types([](const Form& form, Format f) { return form.b.contains(f); }));
+    const std::string_view of_d = file_.find("c") ? "c" : "d";
+    if (file_.find(of_d) || defaults_.d_type || file_.find_metadata("d_type"))
+      set_type(said_.d, of_d, "d_type", defaults_.d_type,
+               types([](const Form& form, Format f) { return form.d == f; }));
+    if (mma_of(named_).scale_count > 0 && file_.find("sfa")) {
+      set_type(said_.scale_type, "sfa", "sf_type", defaults_.sf_type, types([&](const Form& form, Format f) {
+                 ShapeAndTypes with = *shape_and_types_of(named_);
+                 with.scale_type = f;
+                 return std::ranges::any_of(form.scales,
+                                            [&](const LegalScales& row) { return row.types.contains(f); }) &&
+                        violations_of(with_shape_and_types(named_, with), form.targets.first()).empty();
+               }));
+    }
+    const std::vector<int64_t>&a = file_.find("a")->shape, &b = file_.find("b")->shape;
+    constexpr int64_t most = 1 << 16;
+    const bool has_extents = a.size() == 3 && b.size() == 3 && std::ranges::all_of(a, in_range) &&
+                             std::ranges::all_of(b, in_range) && a[1] <= most && a[2] <= most && b[2] <= most;
+    if (!has_extents) {
+      check_.refuse("tensors a, b", print_shape(a) + ", " + print_shape(b), "[cases, M, K], [cases, K, N]");
+      return named_;
+    }
+    said_.m = static_cast<int>(a[1]), said_.n = static_cast<int>(b[2]);
+    // 96 where the kind knows it; every other K follows from the types.
+    said_.k = a[2] == 96 && mma_of(named_).k == 64 ? 96 : 0;
+    const std::string* scale_d = file_.find_metadata("scale_d");
+    if (scale_d && *scale_d != "0" && *scale_d != "1") check_.refuse("__metadata__ scale_d", *scale_d, "0 or 1");
+    return with_enable_input_d(with_shape_and_types(named_, said_),
+                               scale_d ? *scale_d == "1" : file_.find("c") != nullptr);
+  }
+
+ private:
+  static bool in_range(int64_t extent) { return extent >= 1; }
+
+  /// The formats that some form of the kind takes there.
+  template <typename Takes>
+  std::vector<Format> types(const Takes& takes) const {
+    const Form* own = find_form(named_);
+    std::vector<Format> found;
+    if (!own) return found;
+    for (const FormatInfo& format : formats) {
+      const bool is_taken = std::ranges::any_of(
+          forms(), [&](const Form& form) { return form.name == own->name && takes(form, format.id); });
+      if (is_taken) found.push_back(format.id);
+    }
+    return found;
+  }
+
+  /// The type that a key, the caller or the dtype of the tensor says.
+  void set_type(Format& type, std::string_view name, std::string_view key, std::optional<Format> asked,
+                const std::vector<Format>& legal) {
+    const Tensor* tensor = file_.find(name);
+    const std::string* text = file_.find_metadata(key);
+    if (text || asked) {
+      const std::optional<Format> said = text ? format_named(*text) : asked;
+      if (said && std::ranges::find(legal, *said) != legal.end() && (!text || !asked || *asked == *said)) {
+        type = *said;
+        return;
+      }
+      check_.refuse(fmt::format("__metadata__ {}", key), text ? *text : std::string(info(*asked).name),
+                    text && asked && said ? fmt::format("{}, as asked for", info(*asked).name) : names(legal));
+      return;
+    }
+    // The dtype that is the type's own, or the one type whose raw codes it may hold.
+    std::vector<Format> own, raw;
+    for (const Format format : legal) {
+      if (info(format).dtype == tensor->dtype) own.push_back(format);
+      if (is_one_of(tensor->dtype, dtypes_of(format))) raw.push_back(format);
+    }
+    if (own.size() == 1 || raw.size() == 1) {
+      type = own.size() == 1 ? own.front() : raw.front();
+    } else {
+      check_.refuse(ViolationCode::missing_type, fmt::format("__metadata__ {}", key), "(missing)", names(legal),
+                    fmt::format("the dtype {} of tensor {} does not tell", tensor->dtype, name));
+    }
+  }
+
+  static std::string names(const std::vector<Format>& legal) {
+    std::string text;
+    for (const Format format : legal) text += fmt::format("{}{}", text.empty() ? "" : ", ", info(format).name);
+    return text;
+  }
+
+  const TensorFile& file_;
+  const VectorFileDefaults& defaults_;
+  Checker& check_;
+  Instruction named_;
+  ShapeAndTypes said_;
+};
+
+bool has_scale_d(const Instruction& instruction) {
+  return std::ranges::any_of(immediates_of(instruction),
+                             [](const ImmediateInfo& one) { return one.name == "scale_d"; });
+}
+
+/// Types that the caller gives for an instruction that says its own.
+void require_same_types(const Instruction& instruction, const VectorFileDefaults& defaults, Checker& check) {
+  const std::optional<Mma> mma = is_mma(instruction) ? std::optional(mma_of(instruction)) : std::nullopt;
+  const auto require = [&](std::string_view key, std::optional<Format> asked, std::optional<Format> own) {
+    if (!asked || asked == own) return;
+    check.refuse(key, std::string(info(*asked).name),
+                 own ? fmt::format("{}, the type that the instruction says", info(*own).name)
+                     : fmt::format("absent: {} has no such operand", print(instruction)));
+  };
+  const auto own = [&](Format Mma::*type) { return mma ? std::optional((*mma).*type) : std::nullopt; };
+  require("a_type", defaults.a_type, own(&Mma::a));
+  require("b_type", defaults.b_type, own(&Mma::b));
+  require("d_type", defaults.d_type, own(&Mma::d));
+  require("sf_type", defaults.sf_type, mma && mma->scale_count > 0 ? own(&Mma::scale_type) : std::nullopt);
+}
+
+/// A file that has no tensors and keys but those of the format.
+VectorFile checked(const TensorFile& all, const VectorFileDefaults& defaults) {
+  VectorFile vectors{.file = known_part(all)};
+  Checker check(vectors.file.path);
+  read_instruction(vectors, defaults, check);
+  const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
+  const bool of_matrices = is_of_matrices(vectors);
+  if (of_matrices) {
+    vectors.instruction = DescriptorFromMatrices(vectors, defaults, check).instruction();
+    check.stop_if_refused();
+  }
+  // A file of logical matrices alone has none of the fields. Descriptors and moves cannot do without.
+  vectors.has_state = !is_mma(vectors.instruction);
+  for (const ImmediateInfo& immediate : immediates_of(vectors.instruction))
+    vectors.has_state |= immediate.required && !of_matrices;
+  for (const FieldRule& rule : fields_of(vectors.instruction)) {
+    if (of_matrices) break;
+    vectors.has_state |= has(info(rule.field).name) || (!after_name(rule).empty() && has(after_name(rule)));
+  }
+  if (!vectors.has_state && !has("a") && !has("b")) {
+    std::string seen;
+    for (const Tensor& tensor : all.tensors)
+      if (seen.size() < 80) seen += (seen.empty() ? "" : ", ") + shortened(tensor.name);
+    check.refuse("tensors", seen.empty() ? "none" : seen,
+                 "images (smem, a_desc, b_desc, c_regs, ...) or plain matrices a, b, c");
+    check.stop_if_refused();
+  }
+  const std::vector<Instruction> instructions =
+      of_matrices ? std::vector{vectors.instruction} : distinct_instructions(vectors, check);
+  check.stop_if_refused();
+  vectors.instruction = instructions.front();
+  require_same_types(vectors.instruction, defaults, check);
+  read_target(vectors, instructions, defaults, check);
+  check.stop_if_refused();
+  for (const Instruction& one : instructions) {
+    check.add(violations_of(one, vectors.target));
+    check.stop_if_refused();
+  }
+
+  vectors.cases = -1;
+  for (const TensorRule& rule : tensor_rules(vectors.instruction, vectors.has_state)) {
+    const Tensor* tensor = vectors.file.find(rule.name);
+    if (tensor && !tensor->shape.empty() && vectors.cases < 0) vectors.cases = tensor->shape[0];
+    if (!tensor && rule.required) {
+      const bool is_c = rule.name == "c" || rule.name == "c_regs";
+      check.refuse(fmt::format("tensor {}", rule.name), "(missing)", fmt::format("required by {}", vectors.name()),
+                   !is_c                              ? ""
+                   : has_scale_d(vectors.instruction) ? "without C, save scale_d = 0 in the metadata"
+                                                      : "without C, save zeros");
+    }
+  }
+  if (vectors.cases == 0) check.refuse("cases", "0", "at least 1", "an empty file proves nothing");
+  // Cases of other shapes and types have the same tensors, as far as the file has them.
+  for (const Instruction& one : instructions) {
+    for (const TensorRule& rule : tensor_rules(one, vectors.has_state)) {
+      if (const Tensor* tensor = vectors.file.find(rule.name)) check_tensor(*tensor, rule, vectors, check);
+    }
+    check.stop_if_refused();
+  }
+  return vectors;
+}
+
+/// Immediates that a whole file has are keys. As a tensor such a one would be overlooked.
+void require_keys(const TensorFile& file) {
+  for (const ImmediateInfo& immediate : all_immediates()) {
+    const Tensor* tensor = immediate.by_case ? nullptr : file.find(immediate.name);
+    if (!tensor || is_known(*tensor)) continue;
+    throw Error({.field = fmt::format("{}: tensor {}", file.path, tensor->name),
+                 .seen = fmt::format("{} {}", tensor->dtype, print_shape(tensor->shape)),
+                 .expected = fmt::format("a metadata key {} = {}", immediate.name, immediate.legal),
+                 .fix = "save it as a string, or as a whole number with numpy.savez"});
+  }
+}
+
+}  // namespace
+
+std::optional<Instruction> named_instruction(const TensorFile& file, const VectorFileDefaults& defaults) {
+  const std::string* mnemonic = file.find_metadata("instruction");
+  if (!mnemonic && defaults.instruction.empty()) return std::nullopt;
+  return parse_instruction(mnemonic ? std::string_view(*mnemonic) : defaults.instruction);
+}
+
+void add_case_extent(TensorFile& file) {
+  const auto is_plain = [&](std::string_view name) {
+    const Tensor* tensor = file.find(name);
+    return tensor && tensor->shape.size() == 2;
+  };
+  if (!is_plain("a") || !is_plain("b")) return;
+  for (Tensor& tensor : file.tensors) {
+    if (std::ranges::find(logical_tensor_names, std::string_view(tensor.name)) != logical_tensor_names.end() &&
+        tensor.shape.size() == 2)
+      tensor.shape.insert(tensor.shape.begin(), 1);
+  }
+}
+
+VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults) {
+  add_case_extent(file);
+  require_keys(file);
+  // Numbers are asked for case by case, and are few bytes.
+  for (Tensor& tensor : file.tensors) {
+    if (tensor.shape.size() == 1 && is_known(tensor)) tensor.bytes = tensor.bytes.in_memory();
+  }
+  VectorFile vectors = checked(file, defaults);
+  vectors.file = std::move(file);
+  return vectors;
+}
+
+VectorFile read_vector_file(const std::string& path, const VectorFileDefaults& defaults) {
+  return as_vector_file(read_tensor_file(path), defaults);
+}
+
+}  // namespace bitmma

@@ -1,0 +1,47 @@
+// Which tensors a vector file may have, and of which dtypes and shapes: what its reader, its cases and its builder
+// share.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/files/vector_file.hpp"
+
+namespace bitmma {
+
+/// Every tensor of the format, in the order in which files are made: fields, immediates by case, logical matrices.
+const std::vector<std::string_view>& known_tensors();
+bool is_known(const Tensor& tensor);
+
+std::string_view dtype_of(ElementType type);
+bool is_one_of(std::string_view dtype, const std::vector<std::string_view>& dtypes);
+/// The dtypes that hold the same words: libraries without unsigned types have signed ones, and registers of an f32
+/// accumulator may come as floats.
+std::vector<std::string_view> word_dtypes(std::string_view dtype);
+std::vector<std::string_view> dtypes_of(Format format);
+
+/// The logical matrices of an instruction, with where a LogicalMatrices has them.
+struct LogicalTensor {
+  std::string_view name;
+  std::optional<Matrix> LogicalMatrices::*member;
+  Format format;
+  int rows, cols;
+  bool required;     // in a file without a state
+  int products = 1;  // stacked; in files they have an extent of their own
+
+  Extents extents() const { return products == 1 ? Extents{rows, cols} : Extents{products, rows / products, cols}; }
+};
+std::vector<LogicalTensor> logical_tensors(const Instruction& instruction);
+
+/// The tensor that a field is recorded in after the instruction; empty when it is only read.
+std::string_view after_name(const FieldRule& rule);
+
+/// Elements of case `index`. Only of tensors that a rule has checked.
+TensorBytes slice(const Tensor& tensor, int64_t index);
+uint64_t number_in(const TensorBytes& bytes);
+
+/// The tensors and keys of the format that the file has.
+TensorFile known_part(const TensorFile& file);
+
+}  // namespace bitmma
