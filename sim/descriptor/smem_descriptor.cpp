@@ -186,27 +186,217 @@ uint64_t encode(const SmemDescriptor& descriptor) {
   return insert(word, find(fields, "swizzle")->bits, static_cast<uint64_t>(code));
 }
 
-std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major, int row_bytes) {
-  std::vector<Violation> found;
-  const std::string source(section(descriptor.target));
+namespace {
+
+/// A descriptor with what its warnings ask of it.
+struct Examined {
+  const SmemDescriptor& descriptor;
+  std::optional<Major> major;
+  int row_bytes;
   const SwizzleInfo& swizzle = info(descriptor.swizzle);
-  const auto fields = smem_descriptor_fields(descriptor.target);
+  bool is_swizzled = swizzle.bits != 0;
+  int base_offset = descriptor.base_offset;
+  int64_t start = descriptor.start_address_bytes;
+  bool is_absolute = descriptor.leading_dim_absolute;
+  int64_t lbo = descriptor.strides.leading_dim_byte_offset, sbo = descriptor.strides.stride_dim_byte_offset;
+  int64_t pattern_bytes = swizzle.pattern_bytes();
+  /// The row of the pattern in which the start lies.
+  int phase = base_offset_of_start(descriptor), phases = 1 << swizzle.bits;
+  int64_t phase_of_address = (start >> 7) & 7;
+  bool is_wider = is_swizzled && row_bytes > swizzle.width_bytes;
+  bool is_measured = info(descriptor.target).smem_descriptor == SmemDescriptorVersion::sm_90;
+  int64_t group_bytes = int64_t{8} * swizzle.width_bytes;  // of 8 rows in K-major
+  bool groups_overlap = is_swizzled && major != Major::mn && sbo > 0 && sbo < group_bytes;
+  /// Of neighbouring atoms in a dense layout.
+  int64_t atom_bytes = is_swizzled ? int64_t{swizzle.rows_per_atom} * swizzle.width_bytes : 128;
+
+  bool has_absolute_mode() const { return has_absolute_leading_dim.contains(descriptor.target); }
+};
+
+/// What was seen, what is expected, what to do, and the source where it is not the section on descriptors.
+struct Text {
+  std::string seen, expected, fix, source = {};
+};
+
+struct Warning {
+  std::string_view field;
+  bool (*applies)(const Examined&);
+  Text (*text)(const Examined&);
+};
+
+// A sparse B has rows of 64 bytes, which no swizzle but that of 32 bytes is too narrow for.
+constexpr int sparse_b_bytes = 64;
+constexpr int absolute_row_bytes = 48;
+constexpr std::string_view absolute_source = "PTX ISA 9.7.16.3.1.2.1";
+
+constexpr auto warning_rows = std::to_array<Warning>({
+    {.field = "base_offset",
+     .applies = [](const Examined& e) { return !e.is_swizzled && e.base_offset != 0; },
+     .text = [](const Examined& e) -> Text {
+       return {.seen = std::to_string(e.base_offset),
+               .expected = "0 without swizzling",
+               .fix = "it changes nothing there; clear it"};
+     }},
+    // The pattern begins at the start, or the start lies in a pattern that begins on its own boundary.
+    {.field = "start_address",
+     .applies = [](const Examined& e) { return e.is_swizzled && e.phase != 0 && e.base_offset == 0; },
+     .text = [](const Examined& e) -> Text {
+       return {.seen = fmt::format("{:#x}", e.start),
+               .expected = fmt::format("within the first row of a {}-byte pattern, or a base offset", e.pattern_bytes),
+               .fix = fmt::format("rows start in phase {} of the pattern; if the data's phase 0 is here, set "
+                                  "base_offset = (start >> 7) & 7 = {}",
+                                  e.phase, e.phase_of_address)};
+     }},
+    {.field = "base_offset",
+     .applies =
+         [](const Examined& e) {
+           const int own = e.base_offset % e.phases;
+           return e.is_swizzled && own != 0 && own != e.phase;
+         },
+     .text = [](const Examined& e) -> Text {
+       return {.seen = std::to_string(e.base_offset),
+               .expected = e.phase == 0
+                               ? fmt::format("0: the start {:#x} is in the first row of a {}-byte pattern", e.start,
+                                             e.pattern_bytes)
+                               : fmt::format("{} = (start >> 7) & 7, where the pattern begins at the start {:#x}, "
+                                             "or 0, where it begins on a multiple of {}",
+                                             e.phase_of_address, e.start, e.pattern_bytes),
+               .fix = fmt::format("with {} the pattern begins {} rows before the start", e.base_offset,
+                                  (e.phase - e.base_offset % e.phases + e.phases) % e.phases)};
+     }},
+    {.field = "leading_dim_byte_offset",
+     .applies = [](const Examined& e) { return e.major == Major::k && e.is_wider && e.lbo <= 16; },
+     .text = [](const Examined& e) -> Text {
+       return {.seen = std::to_string(e.lbo),
+               .expected = fmt::format("the distance to the next {} bytes of K", e.swizzle.width_bytes),
+               .fix = fmt::format("a row of K has {} bytes and goes on at LBO; or use a wider swizzle", e.row_bytes),
+               .source = fmt::format("{}; docs/evidence.md",
+                                     evidence_of_wide_rows(e.descriptor.target, e.swizzle, e.row_bytes))};
+     }},
+    {.field = "leading_dim_byte_offset",
+     .applies =
+         [](const Examined& e) {
+           return e.major == Major::k && e.is_swizzled && !e.is_wider && e.lbo > 16 && !e.is_absolute;
+         },
+     .text = [](const Examined& e) -> Text {
+       const bool may_be_wider = e.row_bytes == 0 && e.swizzle.width_bytes < sparse_b_bytes;
+       const std::string_view ignored =
+           e.is_measured ? "the hardware ignores it there" : "PTX says that it is not used there";
+       return {
+           .seen = std::to_string(e.lbo),
+           .expected = "16 (encoded 1) by convention in swizzled K-major",
+           .fix = may_be_wider
+                      ? fmt::format("{} while a row of K fits into {} bytes; the {} of a sparse B go on at LBO ({})",
+                                    ignored, e.swizzle.width_bytes, sparse_b_bytes,
+                                    evidence_of_wide_rows(e.descriptor.target, e.swizzle, sparse_b_bytes))
+                      : fmt::format("{}; K advances by moving the start address", ignored),
+           .source = e.is_measured ? "measured on an H200 (docs/evidence.md)" : ""};
+     }},
+    {.field = "swizzle",
+     .applies = [](const Examined& e) { return e.swizzle.id == Swizzle::b128_atom32 && e.major != Major::mn; },
+     .text = [](const Examined&) -> Text {
+       return {.seen = "1 (128B with 32-byte atoms)",
+               .expected = "2 for plain 128B",
+               .fix =
+                   "code 1 is meant for MN-major tf32; no source shows it in K-major, and 2 is what kernels mean by "
+                   "128B"};
+     }},
+    {.field = "stride_dim_byte_offset",
+     .applies = [](const Examined& e) { return e.groups_overlap; },
+     .text = [](const Examined& e) -> Text {
+       const bool of_plain_layout = e.sbo == 128 && e.lbo > 16;
+       return {.seen = std::to_string(e.sbo),
+               .expected =
+                   fmt::format("{} or more: SBO steps over 8 rows of {} bytes", e.group_bytes, e.swizzle.width_bytes),
+               .fix = of_plain_layout                   ? "LBO and SBO look like those of the layout without swizzle"
+                      : e.sbo * 16 % e.group_bytes == 0 ? "was the stride shifted right by 4 twice?"
+                                                        : "groups of 8 rows overlap, unless the matrix has 8 rows or "
+                                                          "fewer"};
+     }},
+    {.field = "leading_dim_mode",
+     .applies =
+         [](const Examined& e) {
+           return e.is_absolute && (e.swizzle.id != Swizzle::b128 || e.base_offset != 0 || e.major == Major::mn);
+         },
+     .text = [](const Examined&) -> Text {
+       return {.seen = "1 (absolute address)",
+               .expected = "128B swizzle, K-major, base offset 0",
+               .fix = "the mode is for the 48-byte rows of K = 96 on sm_103a",
+               .source = std::string(absolute_source)};
+     }},
+    {.field = "leading_dim_mode",
+     .applies = [](const Examined& e) { return e.is_absolute && !e.has_absolute_mode(); },
+     .text = [](const Examined& e) -> Text {
+       return {.seen = "1 (absolute address)",
+               .expected = fmt::format("0 on {}, which lacks the mode", print(e.descriptor.target)),
+               .fix = fmt::format("{} has it, for rows of 48 bytes of K = 96", print(has_absolute_leading_dim))};
+     }},
+    {.field = "leading_dim_mode",
+     .applies =
+         [](const Examined& e) {
+           return e.is_absolute && e.has_absolute_mode() && e.row_bytes != 0 && e.row_bytes != absolute_row_bytes;
+         },
+     .text = [](const Examined& e) -> Text {
+       return {.seen = fmt::format("1 (absolute address) with {} bytes of K in a row", e.row_bytes),
+               .expected = fmt::format("0, or K = 96, which has {} bytes in a row", absolute_row_bytes),
+               .fix = "the mode is for the 48-byte rows of K = 96; what it does with others is a model choice",
+               .source = std::string(absolute_source)};
+     }},
+    // A stride that is sixteen times the natural one: bytes were put where bytes >> 4 belongs.
+    {.field = "stride_dim_byte_offset",
+     .applies = [](const Examined& e) { return e.is_swizzled && e.major != Major::mn && e.sbo == 16 * e.group_bytes; },
+     .text = [](const Examined& e) -> Text {
+       return {.seen = std::to_string(e.sbo),
+               .expected = fmt::format("{} between dense groups of 8 rows", e.group_bytes),
+               .fix = fmt::format("was {} written without the shift right by 4?", e.group_bytes)};
+     }},
+    // Without swizzling, and in MN-major, one of the strides is that of neighbouring atoms in a dense layout: where
+    // both are multiples of sixteen times that, both look unshifted. 0 and 16 are written where a stride is not used.
+    {.field = "leading_dim_byte_offset, stride_dim_byte_offset",
+     .applies =
+         [](const Examined& e) {
+           const auto looks_unshifted = [&](int64_t stride) {
+             return stride != 0 && stride != 16 && stride % (16 * e.atom_bytes) == 0;
+           };
+           return (!e.is_swizzled || e.major == Major::mn) && !e.is_absolute && looks_unshifted(e.lbo) &&
+                  looks_unshifted(e.sbo);
+         },
+     .text = [](const Examined& e) -> Text {
+       return {.seen = fmt::format("{}, {}", e.lbo, e.sbo),
+               .expected = fmt::format("{} for one of them, between dense {}", e.atom_bytes,
+                                       e.is_swizzled ? "atoms" : "core matrices"),
+               .fix = fmt::format("were {} and {} written without the shift right by 4?", e.lbo / 16, e.sbo / 16)};
+     }},
+    {.field = "stride_dim_byte_offset",
+     .applies = [](const Examined& e) { return !e.groups_overlap && e.is_swizzled && e.sbo % e.pattern_bytes != 0; },
+     .text = [](const Examined& e) -> Text {
+       return {
+           .seen = std::to_string(e.sbo),
+           .expected = fmt::format("a multiple of the {}-byte swizzle pattern in ordinary layouts", e.pattern_bytes),
+           .fix = e.sbo * 16 % e.pattern_bytes == 0 && e.sbo > 0
+                      ? "was the stride shifted right by 4 twice?"
+                      : "the XOR follows the address, so each group of rows then has another phase"};
+     }},
+});
+
+/// Bits that no field has, and fields that have one legal value.
+std::vector<Violation> reserved_warnings(const SmemDescriptor& descriptor, const std::string& source) {
+  std::vector<Violation> found;
   uint64_t fixed = 0;
-  for (const DescriptorField& field : fields) {
+  for (const DescriptorField& field : smem_descriptor_fields(descriptor.target)) {
     if (field.fixed < 0) continue;
     const auto expected = static_cast<uint64_t>(field.fixed);
     fixed |= field.bits.mask();
-    if (extract(descriptor.reserved, field.bits) != expected) {
-      found.push_back(
-          {.field = fmt::format("bits {}-{}", field.bits.low_bit, field.bits.low_bit + field.bits.width_bits - 1),
-           .seen = fmt::format("{:#b}", extract(descriptor.reserved, field.bits)),
-           .expected = fmt::format("{:#b}", expected),
-           .fix = expected == 1 ? "a descriptor made for sm_90a lacks these bits"
-                  : field.bits.name == lut_k_segment
-                      ? ".decompress::lut::b alone has it, which bitmma decodes and does not execute"
-                      : "zeros: Table 40's 0xb00000000 is a misprint of 0b00000000",
-           .source = source});
-    }
+    if (extract(descriptor.reserved, field.bits) == expected) continue;
+    found.push_back(
+        {.field = fmt::format("bits {}-{}", field.bits.low_bit, field.bits.low_bit + field.bits.width_bits - 1),
+         .seen = fmt::format("{:#b}", extract(descriptor.reserved, field.bits)),
+         .expected = fmt::format("{:#b}", expected),
+         .fix = expected == 1 ? "a descriptor made for sm_90a lacks these bits"
+                : field.bits.name == lut_k_segment
+                    ? ".decompress::lut::b alone has it, which bitmma decodes and does not execute"
+                    : "zeros: Table 40's 0xb00000000 is a misprint of 0b00000000",
+         .source = source});
   }
   if (const uint64_t stray = descriptor.reserved & ~fixed) {
     found.push_back({.field = "reserved bits",
@@ -215,147 +405,23 @@ std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<
                      .fix = "check the shifts that built the descriptor",
                      .source = source});
   }
-  if (swizzle.bits == 0 && descriptor.base_offset != 0) {
-    found.push_back({.field = "base_offset",
-                     .seen = std::to_string(descriptor.base_offset),
-                     .expected = "0 without swizzling",
-                     .fix = "it changes nothing there; clear it",
-                     .source = source});
-  }
-  // The pattern begins at the start, or the start lies in a pattern that begins on its own boundary.
-  const int phase = base_offset_of_start(descriptor), phases = 1 << swizzle.bits;
-  if (swizzle.bits != 0 && phase != 0 && descriptor.base_offset == 0) {
-    found.push_back({.field = "start_address",
-                     .seen = fmt::format("{:#x}", descriptor.start_address_bytes),
-                     .expected = fmt::format("within the first row of a {}-byte pattern, or a base offset",
-                                             swizzle.pattern_bytes()),
-                     .fix = fmt::format("rows start in phase {} of the pattern; if the data's phase 0 is here, set "
-                                        "base_offset = (start >> 7) & 7 = {}",
-                                        phase, (descriptor.start_address_bytes >> 7) & 7),
-                     .source = source});
-  }
-  if (swizzle.bits != 0 && descriptor.base_offset % phases != 0 && descriptor.base_offset % phases != phase) {
-    found.push_back(
-        {.field = "base_offset",
-         .seen = std::to_string(descriptor.base_offset),
-         .expected = phase == 0
-                         ? fmt::format("0: the start {:#x} is in the first row of a {}-byte pattern",
-                                       descriptor.start_address_bytes, swizzle.pattern_bytes())
-                         : fmt::format("{} = (start >> 7) & 7, where the pattern begins at the start {:#x}, or 0, "
-                                       "where it begins on a multiple of {}",
-                                       (descriptor.start_address_bytes >> 7) & 7, descriptor.start_address_bytes,
-                                       swizzle.pattern_bytes()),
-         .fix = fmt::format("with {} the pattern begins {} rows before the start", descriptor.base_offset,
-                            (phase - descriptor.base_offset % phases + phases) % phases),
-         .source = source});
-  }
-  const bool measured = info(descriptor.target).smem_descriptor == SmemDescriptorVersion::sm_90;
-  const bool is_wider = swizzle.bits != 0 && row_bytes > swizzle.width_bytes;
-  if (major == Major::k && is_wider && descriptor.strides.leading_dim_byte_offset <= 16) {
-    found.push_back(
-        {.field = "leading_dim_byte_offset",
-         .seen = std::to_string(descriptor.strides.leading_dim_byte_offset),
-         .expected = fmt::format("the distance to the next {} bytes of K", swizzle.width_bytes),
-         .fix = fmt::format("a row of K has {} bytes and goes on at LBO; or use a wider swizzle", row_bytes),
-         .source = fmt::format("{}; docs/evidence.md", evidence_of_wide_rows(descriptor.target, swizzle, row_bytes))});
-  }
-  if (major == Major::k && swizzle.bits != 0 && !is_wider && descriptor.strides.leading_dim_byte_offset > 16 &&
-      !descriptor.leading_dim_absolute) {
-    // A sparse B has rows of 64 bytes, which no other swizzle is too narrow for.
-    constexpr int sparse_b_bytes = 64;
-    const bool may_be_wider = row_bytes == 0 && swizzle.width_bytes < sparse_b_bytes;
-    const std::string_view ignored = measured ? "the hardware ignores it there" : "PTX says that it is not used there";
-    found.push_back({.field = "leading_dim_byte_offset",
-                     .seen = std::to_string(descriptor.strides.leading_dim_byte_offset),
-                     .expected = "16 (encoded 1) by convention in swizzled K-major",
-                     .fix = may_be_wider
-                                ? fmt::format("{} while a row of K fits into {} bytes; the {} of a sparse B go on at "
-                                              "LBO ({})",
-                                              ignored, swizzle.width_bytes, sparse_b_bytes,
-                                              evidence_of_wide_rows(descriptor.target, swizzle, sparse_b_bytes))
-                                : fmt::format("{}; K advances by moving the start address", ignored),
-                     .source = measured ? "measured on an H200 (docs/evidence.md)" : source});
-  }
-  if (swizzle.id == Swizzle::b128_atom32 && major != Major::mn) {
-    found.push_back(
-        {.field = "swizzle",
-         .seen = "1 (128B with 32-byte atoms)",
-         .expected = "2 for plain 128B",
-         .fix = "code 1 is meant for MN-major tf32; no source shows it in K-major, and 2 is what kernels mean by 128B",
-         .source = source});
-  }
-  const int64_t group_bytes = int64_t{8} * swizzle.width_bytes, sbo = descriptor.strides.stride_dim_byte_offset;
-  const bool groups_overlap = swizzle.bits != 0 && major != Major::mn && sbo > 0 && sbo < group_bytes;
-  if (groups_overlap) {
-    const bool of_plain_layout = sbo == 128 && descriptor.strides.leading_dim_byte_offset > 16;
-    found.push_back(
-        {.field = "stride_dim_byte_offset",
-         .seen = std::to_string(sbo),
-         .expected = fmt::format("{} or more: SBO steps over 8 rows of {} bytes", group_bytes, swizzle.width_bytes),
-         .fix = of_plain_layout               ? "LBO and SBO look like those of the layout without swizzle"
-                : sbo * 16 % group_bytes == 0 ? "was the stride shifted right by 4 twice?"
-                                              : "groups of 8 rows overlap, unless the matrix has 8 rows or fewer",
-         .source = source});
-  }
-  if (descriptor.leading_dim_absolute &&
-      (descriptor.swizzle != Swizzle::b128 || descriptor.base_offset != 0 || major == Major::mn)) {
-    found.push_back({.field = "leading_dim_mode",
-                     .seen = "1 (absolute address)",
-                     .expected = "128B swizzle, K-major, base offset 0",
-                     .fix = "the mode is for the 48-byte rows of K = 96 on sm_103a",
-                     .source = "PTX ISA 9.7.16.3.1.2.1"});
-  }
-  constexpr int absolute_row_bytes = 48;
-  if (descriptor.leading_dim_absolute && !has_absolute_leading_dim.contains(descriptor.target)) {
-    found.push_back({.field = "leading_dim_mode",
-                     .seen = "1 (absolute address)",
-                     .expected = fmt::format("0 on {}, which lacks the mode", print(descriptor.target)),
-                     .fix = fmt::format("{} has it, for rows of 48 bytes of K = 96", print(has_absolute_leading_dim)),
-                     .source = source});
-  } else if (descriptor.leading_dim_absolute && row_bytes != 0 && row_bytes != absolute_row_bytes) {
-    found.push_back({.field = "leading_dim_mode",
-                     .seen = fmt::format("1 (absolute address) with {} bytes of K in a row", row_bytes),
-                     .expected = fmt::format("0, or K = 96, which has {} bytes in a row", absolute_row_bytes),
-                     .fix = "the mode is for the 48-byte rows of K = 96; what it does with others is a model choice",
-                     .source = "PTX ISA 9.7.16.3.1.2.1"});
-  }
-  // Strides that are sixteen times natural ones: bytes were put where bytes >> 4 belongs.
-  const int64_t natural_stride = int64_t{8} * swizzle.width_bytes;
-  if (swizzle.bits != 0 && major != Major::mn && descriptor.strides.stride_dim_byte_offset == 16 * natural_stride) {
-    found.push_back({.field = "stride_dim_byte_offset",
-                     .seen = std::to_string(descriptor.strides.stride_dim_byte_offset),
-                     .expected = fmt::format("{} between dense groups of 8 rows", natural_stride),
-                     .fix = fmt::format("was {} written without the shift right by 4?", natural_stride),
-                     .source = source});
-  }
-  // Without swizzling, and in MN-major, one of the strides is that of neighbouring atoms in a dense layout: where both
-  // are multiples of sixteen times that, both look unshifted. 0 and 16 are written where a stride is not used.
-  const int64_t atom_bytes = swizzle.bits == 0 ? 128 : int64_t{swizzle.rows_per_atom} * swizzle.width_bytes;
-  if (swizzle.bits == 0 || major == Major::mn) {
-    std::vector<int64_t> used{descriptor.strides.leading_dim_byte_offset, sbo};
-    std::erase_if(used, [](int64_t stride) { return stride == 0 || stride == 16; });
-    const auto unshifted = [&](int64_t stride) { return stride % (16 * atom_bytes) == 0; };
-    if (used.size() == 2 && !descriptor.leading_dim_absolute && std::ranges::all_of(used, unshifted)) {
-      found.push_back(
-          {.field = "leading_dim_byte_offset, stride_dim_byte_offset",
-           .seen = fmt::format("{}, {}", used[0], used[1]),
-           .expected = fmt::format("{} for one of them, between dense {}", atom_bytes,
-                                   swizzle.bits == 0 ? "core matrices" : "atoms"),
-           .fix = fmt::format("were {} and {} written without the shift right by 4?", used[0] / 16, used[1] / 16),
-           .source = source});
-    }
-  }
-  if (!groups_overlap && swizzle.bits != 0 &&
-      descriptor.strides.stride_dim_byte_offset % swizzle.pattern_bytes() != 0) {
-    found.push_back({.field = "stride_dim_byte_offset",
-                     .seen = std::to_string(descriptor.strides.stride_dim_byte_offset),
-                     .expected = fmt::format("a multiple of the {}-byte swizzle pattern in ordinary layouts",
-                                             swizzle.pattern_bytes()),
-                     .fix = descriptor.strides.stride_dim_byte_offset * 16 % swizzle.pattern_bytes() == 0 &&
-                                    descriptor.strides.stride_dim_byte_offset > 0
-                                ? "was the stride shifted right by 4 twice?"
-                                : "the XOR follows the address, so each group of rows then has another phase",
-                     .source = source});
+  return found;
+}
+
+}  // namespace
+
+std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major, int row_bytes) {
+  const std::string source(section(descriptor.target));
+  std::vector<Violation> found = reserved_warnings(descriptor, source);
+  const Examined examined{.descriptor = descriptor, .major = major, .row_bytes = row_bytes};
+  for (const Warning& row : warning_rows) {
+    if (!row.applies(examined)) continue;
+    Text text = row.text(examined);
+    found.push_back({.field = std::string(row.field),
+                     .seen = std::move(text.seen),
+                     .expected = std::move(text.expected),
+                     .fix = std::move(text.fix),
+                     .source = text.source.empty() ? source : std::move(text.source)});
   }
   return found;
 }
