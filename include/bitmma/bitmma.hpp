@@ -51,4 +51,5 @@
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/layout_descriptor.hpp"
+#include "bitmma/memory/map.hpp"
 #include "bitmma/memory/tmem_plan.hpp"

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <deque>
-#include <initializer_list>
 
 #include "binding.hpp"
 #include "bitmma/analysis/draw.hpp"
@@ -11,12 +10,11 @@
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/place_operands.hpp"
+#include "bitmma/instruction/register_map.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/layout/cute.hpp"
 #include "bitmma/layout/scale_image.hpp"
-#include "bitmma/memory/ldmatrix.hpp"
-#include "bitmma/memory/smem.hpp"
-#include "bitmma/memory/tmem.hpp"
+#include "bitmma/memory/map.hpp"
 
 namespace bitmma::python {
 namespace {
@@ -25,40 +23,38 @@ using nb::literals::operator""_a;
 
 constexpr int64_t most_places = int64_t{1} << 26;
 
-/// Integer arrays of one shape that are filled place by place.
-class Places {
- public:
-  Places(std::initializer_list<int64_t> shape, int arrays) {
-    int64_t places = 1;
-    for (const int64_t extent : shape) {
-      if (extent < 0 || (extent > 0 && places > most_places / extent))
-        throw Error({.field = "shape",
-                     .seen = std::to_string(extent),
-                     .expected = "extents of 0 or more, of at most 2^26 elements"});
-      places *= extent;
-    }
-    for (int i = 0; i < arrays; ++i) {
-      arrays_.push_back(numpy_array(std::span(shape.begin(), shape.size()), "int64"));
-      buffers_.emplace_back(arrays_.back(), "places", true);
-    }
+/// The arrays of a map, by the names of their axes, in the shape of the elements' axes: a dict.
+nb::dict arrays_of(const Map& map) {
+  std::vector<int64_t> shape;
+  for (const size_t axis : map.element_axes()) shape.push_back(map.axes[axis].extent);
+  int64_t places = 1;
+  for (const int64_t extent : shape) {
+    if (extent < 0 || (extent > 0 && places > most_places / extent))
+      throw Error({.field = "shape",
+                   .seen = std::to_string(extent),
+                   .expected = "extents of 0 or more, of at most 2^26 elements"});
+    places *= extent;
   }
-  /// The next place, in row-major order.
-  void add(std::initializer_list<int64_t> numbers) {
-    size_t i = 0;
-    for (const int64_t number : numbers) static_cast<int64_t*>(buffers_[i++].data())[next_] = number;
-    ++next_;
+  nb::dict arrays;
+  std::deque<Buffer> buffers;
+  std::vector<std::pair<size_t, int64_t*>> columns;
+  for (size_t axis = 0; axis < map.axes.size(); ++axis) {
+    if (map.axes[axis].kind == AxisKind::element || map.axes[axis].kind == AxisKind::json_only) continue;
+    const nb::object array = numpy_array(std::span(shape), "int64");
+    arrays[nb::str(map.axes[axis].name.data(), map.axes[axis].name.size())] = array;
+    columns.emplace_back(axis, static_cast<int64_t*>(buffers.emplace_back(array, "places", true).data()));
   }
-  nb::tuple arrays() const {
-    nb::list all;
-    for (const nb::object& array : arrays_) all.append(array);
-    return nb::tuple(all);
-  }
+  int64_t next = 0;
+  map.for_each({}, [&](const MapEntry& entry) {
+    for (const auto& [axis, values] : columns) values[next] = entry[axis];
+    ++next;
+  });
+  return arrays;
+}
 
- private:
-  std::vector<nb::object> arrays_ = {};
-  std::deque<Buffer> buffers_ = {};
-  int64_t next_ = 0;
-};
+std::string svg_of(const Map& map, std::optional<int64_t> lines, std::optional<int64_t> columns) {
+  return to_svg(picture_of(map, {}, {.lines = lines, .columns = columns}));
+}
 
 Major parse_major(std::string_view name) {
   if (name == "k" || name == "k-major") return Major::k;
@@ -87,81 +83,37 @@ SmemMatrix smem_matrix(uint64_t word, int rows, int cols, int element_bits, std:
           .cols = cols};
 }
 
-nb::tuple smem_places(uint64_t word, int rows, int cols, int element_bits, std::string_view major,
-                      std::string_view target) {
-  const SmemMap map(smem_matrix(word, rows, cols, element_bits, major, target));
-  Places places({rows, cols}, 3);
-  for (int row = 0; row < rows; ++row) {
-    for (int col = 0; col < cols; ++col) {
-      const SmemPlace place = map.place_of(row, col);
-      places.add({place.byte, place.bit, map.linear_of(row, col)});
-    }
-  }
-  return places.arrays();
-}
-
-/// The fragment of an operand in registers.
-Fragment fragment_in(const BoundInstruction& instruction, std::string_view operand) {
-  const Mma& mma = instruction.as_mma();
-  if (const auto* warp = std::get_if<MmaSync>(&instruction.value)) return fragment_of(*warp, operand);
-  const bool is_wgmma = std::holds_alternative<Wgmma>(instruction.value);
-  if (is_wgmma && operand == "a") return wgmma_a_fragment(mma.a, mma.stored_k());
-  if (is_wgmma && (operand == "c" || operand == "d")) return wgmma_d_fragment(mma.d, mma.n);
-  throw Error({.field = "operand",
-               .seen = std::string(operand),
-               .expected = is_wgmma ? "a, c or d: B is in shared memory" : "an instruction with registers",
-               .fix = "bitmma.layout.smem, bitmma.layout.tmem"});
-}
-
-nb::tuple fragment_places(const BoundInstruction& instruction, std::string_view operand) {
-  const Fragment fragment = fragment_in(instruction, operand);
-  Places places({fragment.rows, fragment.cols}, 3);
-  for (int row = 0; row < fragment.rows; ++row) {
-    for (int col = 0; col < fragment.cols; ++col) {
-      const RegisterPlace place = place_of(fragment, row, col);
-      places.add({place.thread, place.reg, place.bit});
-    }
-  }
-  return nb::make_tuple(places.arrays(), fragment.threads, fragment.registers(), fragment.element_bits,
-                        print_cute(fragment));
-}
-
-template <typename PlaceOf>
-nb::tuple tmem_places(int rows, int cols, const PlaceOf& place_of) {
-  Places places({rows, cols}, 4);
-  for (int row = 0; row < rows; ++row) {
-    for (int col = 0; col < cols; ++col) {
-      const TmemPlace place = place_of(row, col);
-      places.add({place.cta, place.lane, place.column, place.bit});
-    }
-  }
-  return places.arrays();
-}
-
-/// Arrays of the places of one operand as the instruction finds it in a state.
-nb::tuple places_in(const Case& one, std::string_view operand) {
-  const Mma mma = mma_of(one.instruction);
-  const Role role = operand == "a" ? Role::a : operand == "b" ? Role::b : Role::d;
+/// The places of one operand as the instruction finds it in a state.
+Map map_in(const Case& one, std::string_view operand) {
   if (operand != "a" && operand != "b" && operand != "c" && operand != "d")
     throw Error({.field = "operand", .seen = std::string(operand), .legal = {"a", "b", "c", "d"}});
-  const PlaceMap map(one.instruction, one.target, one.before, role);
-  const int rows = role == Role::b ? mma.k : mma.m, cols = role == Role::a ? mma.stored_k() : mma.n;
-  Places places({rows, cols}, 4);
-  std::string kind;
-  for (int row = 0; row < rows; ++row) {
-    for (int col = 0; col < cols; ++col) {
-      const Place place = map.place_of(row, col);
-      if (const auto* smem = std::get_if<SmemRead>(&place)) {
-        kind = "smem", places.add({smem->cta, smem->place.byte, smem->place.bit, smem->linear});
-      } else if (const auto* in = std::get_if<RegisterPlace>(&place)) {
-        kind = "registers", places.add({in->thread, in->reg, in->bit, 0});
-      } else {
-        const auto& cell = std::get<TmemPlace>(place);
-        kind = "tmem", places.add({cell.cta, cell.lane, cell.column, cell.bit});
-      }
-    }
+  const Role role = operand == "a" ? Role::a : operand == "b" ? Role::b : Role::d;
+  const Mma mma = mma_of(one.instruction);
+  const PlaceMap places(one.instruction, one.target, one.before, role);
+  const auto axis = [](std::string_view name) { return MapAxis{.name = name}; };
+  Map map;
+  map.axes = {{.name = "row", .kind = AxisKind::element, .extent = role == Role::b ? mma.k : mma.m},
+              {.name = "col", .kind = AxisKind::element, .extent = role == Role::a ? mma.stored_k() : mma.n}};
+  const Place first = places.place_of(0, 0);
+  if (std::holds_alternative<SmemRead>(first)) {
+    for (const char* name : {"byte", "bit", "unswizzled"}) map.axes.push_back(axis(name));
+  } else if (std::holds_alternative<RegisterPlace>(first)) {
+    for (const char* name : {"thread", "register", "bit"}) map.axes.push_back(axis(name));
+  } else {
+    for (const char* name : {"cta", "lane", "column", "bit"}) map.axes.push_back(axis(name));
   }
-  return nb::make_tuple(kind, places.arrays());
+  map.locate = [places](MapEntry& entry) {
+    const Place place = places.place_of(static_cast<int>(entry[0]), static_cast<int>(entry[1]));
+    if (const auto* smem = std::get_if<SmemRead>(&place)) {
+      entry[2] = smem->place.byte, entry[3] = smem->place.bit, entry[4] = smem->linear;
+    } else if (const auto* in = std::get_if<RegisterPlace>(&place)) {
+      entry[2] = in->thread, entry[3] = in->reg, entry[4] = in->bit;
+    } else {
+      const auto& cell = std::get<TmemPlace>(place);
+      entry[2] = cell.cta, entry[3] = cell.lane, entry[4] = cell.column, entry[5] = cell.bit;
+    }
+  };
+  return map;
 }
 
 LdSt ldst_of(std::string_view shape, int num, bool pack_16b) {
@@ -195,89 +147,45 @@ SmemDescriptor descriptor_of(std::string_view target, int64_t start, int64_t lea
 }  // namespace
 
 void bind_layout(nb::module_& module) {
-  module.def("smem_places", smem_places);
-  module.def("smem_cute",
+  nb::class_<Map>(module, "Map")
+      .def_ro("cute", &Map::cute)
+      .def("arrays", arrays_of)
+      .def("extent", [](const Map& map, std::string_view axis) { return map.axes[map.axis(axis)].extent; })
+      .def("width", [](const Map& map, std::string_view axis) { return map.axes[map.axis(axis)].width; })
+      .def("svg", svg_of, "lines"_a.none() = nb::none(), "columns"_a.none() = nb::none());
+  module.def("smem_map",
              [](uint64_t word, int rows, int cols, int element_bits, std::string_view major, std::string_view target) {
-               return print_cute(smem_matrix(word, rows, cols, element_bits, major, target));
+               return map_of(smem_matrix(word, rows, cols, element_bits, major, target));
              });
-  module.def("smem_svg", [](uint64_t word, int rows, int cols, int element_bits, std::string_view major,
-                            std::string_view target, int max_lines) {
-    const SmemMap map(smem_matrix(word, rows, cols, element_bits, major, target));
-    return to_svg(picture_of_smem(map, max_lines));
+  module.def("register_map", [](const BoundInstruction& instruction, std::string_view operand) {
+    return register_map(instruction.value, default_target(instruction.value), operand);
   });
-  module.def("fragment_places", fragment_places);
-  module.def("fragment_svg", [](const BoundInstruction& instruction, std::string_view operand, int max_cols) {
-    const Fragment fragment = fragment_in(instruction, operand);
-    Picture picture = picture_of_fragment(fragment, max_cols);
-    picture.title = fmt::format("{} of {}", operand, print(instruction.value));
-    picture.notes.insert(picture.notes.begin(), "CuTe (thread, value) -> row + rows * column: " + print_cute(fragment));
-    return to_svg(picture);
-  });
-  module.def("tmem_d_places", [](int m, int n, int cta_group, bool ws, bool sparse, uint32_t address) {
+  module.def("tmem_d_map", [](int m, int n, int cta_group, bool ws, bool sparse, uint32_t address) {
     const TmemD d{
         .layout = find_tmem_layout(m, cta_group, ws, sparse), .n = n, .address = decode_tmem_address(address)};
-    require_fits(d);
-    return nb::make_tuple(std::string(1, d.layout.name), print_cute(d),
-                          tmem_places(m, n, [&](int row, int col) { return d.place_of(row, col); }));
+    return nb::make_tuple(map_of(d), std::string(1, d.layout.name));
   });
-  module.def("tmem_a_places", [](int m, int k, int element_bits, int cta_group, bool ws, bool sparse, uint32_t address,
-                                 int copy) {
+  module.def("tmem_a_map", [](int m, int k, int element_bits, int cta_group, bool ws, bool sparse, uint32_t address) {
     require_element_bits(element_bits);
-    const TmemA a{.layout = find_tmem_layout(m, cta_group, ws, sparse),
-                  .element_bits = element_bits,
-                  .address = decode_tmem_address(address)};
-    require_fits(a, k);
-    if (copy < 0 || copy >= a.copies())
-      throw Error({.field = "copy", .seen = std::to_string(copy), .expected = fmt::format("0..{}", a.copies() - 1)});
-    return tmem_places(m, k, [&](int row, int col) { return a.place_of(row, col, copy); });
+    return map_of(TmemA{.layout = find_tmem_layout(m, cta_group, ws, sparse),
+                        .element_bits = element_bits,
+                        .address = decode_tmem_address(address)},
+                  k);
   });
-  module.def("ldst_places", [](std::string_view shape, int num, bool pack_16b) {
-    const LdSt move = ldst_of(shape, num, pack_16b);
-    const int halves = pack_16b ? 2 : 1;
-    Places places({32, move.registers(), halves}, 2);
-    for (int thread = 0; thread < 32; ++thread) {
-      for (int reg = 0; reg < move.registers(); ++reg) {
-        for (int half = 0; half < halves; ++half) {
-          const TmemAddress cell = move.place_of(thread, reg, half);
-          places.add({cell.lane, cell.column});
-        }
-      }
-    }
-    return places.arrays();
+  module.def("ldst_map",
+             [](std::string_view shape, int num, bool pack_16b) { return map_of(ldst_of(shape, num, pack_16b)); });
+  module.def("ldmatrix_map", [](int count, bool transposed, bool store) {
+    return map_of(LdMatrix{.count = count, .transposed = transposed, .store = store});
   });
-  module.def("ldmatrix_places", [](int count, bool transposed, bool store) {
-    const LdMatrix move{.count = count, .transposed = transposed, .store = store};
-    require_legal(move);
-    Places places({count, 8, 8}, 3);
-    for (int matrix = 0; matrix < count; ++matrix) {
-      for (int row = 0; row < 8; ++row) {
-        for (int col = 0; col < 8; ++col) {
-          const RegisterPlace place = place_of(move, LdMatrixElement{matrix, row, col});
-          places.add({place.thread, place.reg, place.bit});
-        }
-      }
-    }
-    return places.arrays();
-  });
-  module.def("scale_places", [](int64_t rows, int64_t blocks) {
+  module.def("scale_map", [](int64_t rows, int64_t blocks) {
     const ScaleImage image{.rows = rows, .blocks = blocks};
-    Places places({rows, blocks}, 1);
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t block = 0; block < blocks; ++block) places.add({image.offset_of(row, block)});
-    }
-    return nb::make_tuple(image.bytes(), places.arrays());
+    return nb::make_tuple(map_of(image), image.bytes());
   });
-  module.def("cute_places", [](std::string_view text, int element_bits) {
+  module.def("cute_map", [](std::string_view text, int element_bits) {
     require_element_bits(element_bits);
-    const CuteLayout cute = parse_cute(text, element_bits);
-    Places places({cute.rows, cute.cols}, 1);
-    for (int64_t row = 0; row < cute.rows; ++row) {
-      for (int64_t col = 0; col < cute.cols; ++col) places.add({cute.byte_of(row, col, cute.element_bits)});
-    }
-    return places.arrays();
+    return map_of(parse_cute(text, element_bits));
   });
-  module.def("operand_places",
-             [](const BoundCase& one, std::string_view operand) { return places_in(one.value, operand); });
+  module.def("operand_map", [](const BoundCase& one, std::string_view operand) { return map_in(one.value, operand); });
 
   module.def(
       "decode_smem",

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <map>
-#include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "bitmma/core/error.hpp"
@@ -13,496 +15,418 @@
 namespace bitmma {
 namespace {
 
-constexpr int line_bytes = 128, unit_bytes = 16, units_per_line = line_bytes / unit_bytes;
+using Entries = std::vector<MapEntry>;  // of one cell of a picture, never empty
 
-std::string range(int first, int last) {
+/// How one kind of map is drawn: the line and the column of each entry, and what their cell says.
+struct View {
+  std::string corner = {};
+  std::function<std::array<int64_t, 2>(const MapEntry&)> cell_of = {};
+  std::function<std::string(int64_t)> line_head = {}, column_head = {};
+  std::function<std::string(const Entries&)> text = {};
+  std::function<int(const Entries&)> color = {};
+  std::function<int64_t(const Entries&)> group = {};            // heavier lines divide groups
+  std::function<std::string(const Entries&, int)> legend = {};  // what the colour of a cell means
+  int64_t all_lines = 0, all_columns = 0;                       // drawn though they may be empty; 0: those in use
+  int64_t most_lines = 32, most_columns = 16;
+};
+
+std::string range(int64_t first, int64_t last) {
   return first == last ? std::to_string(first) : fmt::format("{}-{}", first, last);
 }
 
-/// First and last row and column of what one place holds.
+/// "5", or "3-7": the first and the last value of an axis.
 struct Extent {
-  int first_row = 0, last_row = 0, first_col = 0, last_col = 0;
-  int elements = 0;
-
-  void add(int row, int col) {
-    if (elements++ == 0) first_row = last_row = row, first_col = last_col = col;
-    first_row = std::min(first_row, row), last_row = std::max(last_row, row);
-    first_col = std::min(first_col, col), last_col = std::max(last_col, col);
-  }
+  int64_t first = 0, last = 0;
+  bool is_one() const { return first == last; }
+  std::string text() const { return range(first, last); }
 };
+Extent extent_of(const Entries& entries, size_t axis) {
+  const auto [least, most] = std::ranges::minmax(entries, {}, [&](const MapEntry& entry) { return entry[axis]; });
+  return {least[axis], most[axis]};
+}
 
-/// What a unit of 16 bytes holds, in the order of its bytes.
-struct Unit {
-  Extent extent;
-  std::vector<PlacedElement> elements;
-};
+/// Threads of a warp: eight hues in four tints.
+int thread_color(int64_t thread) { return static_cast<int>(thread % (picture_colors * picture_tints)); }
+std::string thread_legend(const Entries&, int color) {
+  return color < picture_colors
+             ? fmt::format("thread {0}, its tints {1}, {2}, {3} of the warp", color, color + 8, color + 16, color + 24)
+             : "";
+}
 
-std::map<int64_t, Unit> units_of(std::span<const PlacedElement> elements) {
-  std::map<int64_t, Unit> units;
-  for (const PlacedElement& element : elements) {
-    if (element.byte < 0)
-      throw Error({.field = "byte", .seen = std::to_string(element.byte), .expected = "addresses from 0 on"});
-    Unit& unit = units[element.byte / unit_bytes];
-    unit.extent.add(element.row, element.col);
-    unit.elements.push_back(element);
-  }
-  for (auto& [index, unit] : units) std::ranges::stable_sort(unit.elements, {}, &PlacedElement::byte);
-  return units;
+/// Rows down, columns across, matrices below each other.
+View view_of_registers(const Map& map) {
+  const std::vector<size_t> own = map.element_axes();
+  const size_t row = own[own.size() - 2], col = own.back(), thread = map.axis("thread");
+  const int64_t rows = map.axes[row].extent, across = map.columns_per_cell;
+  const bool has_matrices = own.size() == 3, has_registers = map.axes[thread + 1].extent > 1;
+  const bool has_bits = map.axes[thread + 2].width * across < 32;
+  const std::string outer(map.axes[row].name), inner(map.axes[col].name);
+  return {.corner = has_matrices ? fmt::format("{} {}", map.axes[own[0]].name, outer) : outer,
+          .cell_of = [=](const MapEntry& e) -> std::array<int64_t, 2> {
+            return {(has_matrices ? e[own[0]] * rows : 0) + e[row], e[col] / across};
+          },
+          .line_head =
+              [=](int64_t line) {
+                return has_matrices ? fmt::format("{} {}", line / rows, line % rows) : std::to_string(line);
+              },
+          .column_head =
+              [=](int64_t column) {
+                return fmt::format("{} {}", inner, range(across * column, across * (column + 1) - 1));
+              },
+          .text =
+              [=](const Entries& cell) {
+                const MapEntry& e = cell.front();
+                return fmt::format("T{}{}{}", e[thread], has_registers ? fmt::format(":r{}", e[thread + 1]) : "",
+                                   has_bits ? fmt::format(" b{}", e[thread + 2]) : "");
+              },
+          .color = [=](const Entries& cell) { return thread_color(cell.front()[thread]); },
+          .group = [=](const Entries& cell) { return (has_matrices ? 100 * cell[0][own[0]] : 0) + cell[0][row] / 8; },
+          .legend = thread_legend,
+          .most_lines = map.axes[thread].extent > 32 ? 16 : 32,
+          .most_columns = std::max<int64_t>(16, 8 * across)};
 }
 
 /// Elements that follow each other along one coordinate.
 struct Run {
-  int first_row = 0, last_row = 0, first_col = 0, last_col = 0;
+  Extent rows = {}, cols = {};
 
-  bool take(const PlacedElement& next) {
-    const bool along_k = next.row == first_row && last_row == first_row && next.col == int64_t{last_col} + 1;
-    const bool along_rows = next.col == first_col && last_col == first_col && next.row == int64_t{last_row} + 1;
-    if (along_k) last_col = next.col;
-    if (along_rows) last_row = next.row;
+  bool take(int64_t row, int64_t col) {
+    const bool along_k = rows.is_one() && row == rows.first && col == cols.last + 1;
+    const bool along_rows = cols.is_one() && col == cols.first && row == rows.last + 1;
+    if (along_k) cols.last = col;
+    if (along_rows) rows.last = row;
     return along_k || along_rows;
   }
 };
 
-/// How the elements of a unit can be written down.
-enum class UnitText : uint8_t {
-  ordered,
-  scattered,  // too many pieces, or bytes between them
-  shared,     // more than fit
-};
+constexpr int line_bytes = 128, unit_bytes = 16, units_per_line = line_bytes / unit_bytes;
 
-struct DrawnUnit {
-  std::string text = {};
-  UnitText kind = UnitText::ordered;
-};
-
-DrawnUnit text_of(const Unit& unit, int element_bits) {
+/// What 16 bytes hold, in their order: "r1 k8-15|k0-7" where that is not the matrix's. A star: more than fit; a tilde:
+/// the first and last row and k of too many pieces, or of some with bytes between them.
+std::string unit_text(Entries cell, int64_t element_bits) {
   constexpr size_t most_runs = 4;
-  const Extent& extent = unit.extent;
-  const std::string all =
-      fmt::format("r{} k{}", range(extent.first_row, extent.last_row), range(extent.first_col, extent.last_col));
-  if (extent.elements > std::max(1, 128 / element_bits)) return {all + "*", UnitText::shared};
+  const std::string all = fmt::format("r{} k{}", extent_of(cell, 0).text(), extent_of(cell, 1).text());
+  if (std::ssize(cell) > std::max<int64_t>(1, 128 / element_bits)) return all + "*";
+  std::ranges::stable_sort(cell, {}, [](const MapEntry& e) { return e[2]; });
   std::vector<Run> runs;
   bool has_gaps = false;
-  const PlacedElement* last = nullptr;
-  for (const PlacedElement& e : unit.elements) {
-    has_gaps |= last && element_bits >= 8 && e.byte - last->byte != element_bits / 8;
-    last = &e;
-    if (runs.empty() || !runs.back().take(e)) runs.push_back({e.row, e.row, e.col, e.col});
+  for (size_t i = 0; i < cell.size(); ++i) {
+    const auto& [row, col, byte, bit, linear, a, b, c, d] = cell[i];
+    has_gaps |= i > 0 && element_bits >= 8 && byte - cell[i - 1][2] != element_bits / 8;
+    if (runs.empty() || !runs.back().take(row, col)) runs.push_back({{row, row}, {col, col}});
   }
-  if (runs.size() == 1 && !has_gaps) return {all, UnitText::ordered};
-  if (runs.size() > most_runs || has_gaps) return {all + "~", UnitText::scattered};
+  if (runs.size() == 1 && !has_gaps) return all;
+  if (runs.size() > most_runs || has_gaps) return all + "~";
   std::string text;
-  const Run* before = nullptr;
-  for (const Run& run : runs) {
-    const std::string rows = fmt::format("r{}", range(run.first_row, run.last_row)),
-                      cols = fmt::format("k{}", range(run.first_col, run.last_col));
-    const bool same_rows = before && before->first_row == run.first_row && before->last_row == run.last_row;
-    const bool same_cols = before && before->first_col == run.first_col && before->last_col == run.last_col;
-    text += (before ? "|" : "") + (same_rows ? cols : same_cols ? rows : rows + " " + cols);
-    before = &run;
-  }
-  return {text, UnitText::ordered};
-}
-
-constexpr std::string_view shared_note = "* more elements than fit: several share these bytes";
-constexpr std::string_view scattered_note =
-    "~ not one after the other: these are the first and last row and k; --csv has every byte";
-
-/// The lines of 128 bytes that hold an element, in order.
-std::vector<int64_t> lines_of(std::span<const PlacedElement> elements) {
-  std::vector<int64_t> lines;
-  for (const PlacedElement& element : elements) lines.push_back(element.byte / line_bytes);
-  std::ranges::sort(lines);
-  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
-  return lines;
-}
-
-/// The place of the line of `byte` among `lines`.
-std::optional<int64_t> place_of_line(const std::vector<int64_t>& lines, int64_t byte) {
-  const auto at = std::ranges::lower_bound(lines, byte / line_bytes);
-  if (at == lines.end() || *at != byte / line_bytes) return std::nullopt;
-  return at - lines.begin();
-}
-
-/// The line of a picture that holds byte `byte`, if it is drawn.
-std::optional<size_t> line_index(const Picture& picture, const std::vector<int64_t>& lines, int64_t byte) {
-  const std::optional<int64_t> place = place_of_line(lines, byte);
-  if (!place || *place >= std::ssize(picture.rows)) return std::nullopt;
-  return static_cast<size_t>(*place);
-}
-
-/// An element takes a hundred bytes on its way into a picture; pictures of a million elements are unreadable.
-void require_drawable(int64_t rows, int64_t cols) {
-  constexpr int64_t most = 1 << 20;
-  if (rows >= 1 && cols >= 1 && rows <= most && cols <= most / rows) return;
-  throw Error({.field = "picture",
-               .seen = fmt::format("{} x {} elements", rows, cols),
-               .expected = fmt::format("at most {}", most),
-               .fix = "lists of elements may be longer"});
-}
-
-void require_lines(int element_bits, int max_lines) {
-  std::vector<Violation> found;
-  if (element_bits < 1 || element_bits > line_bytes)
-    found.push_back({.field = "element bits", .seen = std::to_string(element_bits), .expected = "1..128"});
-  if (max_lines < 0)
-    found.push_back({.field = "lines of the picture", .seen = std::to_string(max_lines), .expected = "0 or more"});
-  if (!found.empty()) throw Error(std::move(found));
-}
-
-struct Band {
-  Extent matrix;
-  int first_column = 1 << 20, last_column = -1;
-};
-
-/// By CTA and block of 16 lanes.
-std::map<std::pair<int, int>, Band> bands_of(std::span<const TmemElement> elements) {
-  std::map<std::pair<int, int>, Band> bands;
-  for (const TmemElement& e : elements) {
-    Band& band = bands[{e.place.cta, e.place.lane / 16}];
-    band.matrix.add(e.row, e.col);
-    band.first_column = std::min(band.first_column, e.place.column),
-    band.last_column = std::max(band.last_column, e.place.column);
-  }
-  return bands;
-}
-
-}  // namespace
-
-std::vector<PlacedElement> placed_elements(const SmemMap& map) {
-  require_drawable(map.matrix().rows, map.matrix().cols);
-  std::vector<PlacedElement> elements;
-  for (int row = 0; row < map.matrix().rows; ++row) {
-    for (int col = 0; col < map.matrix().cols; ++col) elements.push_back({row, col, map.place_of(row, col).byte});
-  }
-  return elements;
-}
-
-std::vector<PlacedElement> placed_elements(const CuteLayout& cute, int element_bits) {
-  require_lines(element_bits, 0);
-  require_drawable(cute.rows, cute.cols);
-  std::vector<PlacedElement> elements;
-  for (int row = 0; row < cute.rows; ++row) {
-    for (int col = 0; col < cute.cols; ++col) elements.push_back({row, col, cute.byte_of(row, col, element_bits)});
-  }
-  return elements;
-}
-
-std::string draw_smem(std::span<const PlacedElement> elements, int element_bits, int max_lines) {
-  require_lines(element_bits, max_lines);
-  std::map<int64_t, std::vector<std::string>> lines;
-  size_t width = 6;
-  bool shared = false, scattered = false;
-  for (const auto& [index, unit] : units_of(elements)) {
-    auto& cells = lines[index / units_per_line];
-    cells.resize(units_per_line, ".");
-    auto [text, kind] = text_of(unit, element_bits);
-    shared |= kind == UnitText::shared;
-    scattered |= kind == UnitText::scattered;
-    width = std::max(width, text.size());
-    cells[static_cast<size_t>(index % units_per_line)] = std::move(text);
-  }
-  std::string picture = fmt::format("{:>9} ", "byte");
-  for (int unit = 0; unit < units_per_line; ++unit)
-    picture += fmt::format(" {:<{}}", fmt::format("+{}", unit * unit_bytes), width);
-  while (picture.back() == ' ') picture.pop_back();
-  picture += '\n';
-  int drawn = 0;
-  for (const auto& [line, cells] : lines) {
-    if (drawn++ == max_lines) {
-      picture += fmt::format("... {} more lines\n", lines.size() - static_cast<size_t>(max_lines));
-      break;
-    }
-    picture += fmt::format("{:>9} ", fmt::format("{:#x}", line * line_bytes));
-    for (const std::string& cell : cells) picture += fmt::format(" {:<{}}", cell, width);
-    while (picture.back() == ' ') picture.pop_back();
-    picture += '\n';
-  }
-  if (shared) picture += fmt::format("{}\n", shared_note);
-  if (scattered) picture += fmt::format("{}\n", scattered_note);
-  return picture;
-}
-
-Picture picture_of_smem(std::span<const PlacedElement> elements, int element_bits, int max_lines) {
-  require_lines(element_bits, max_lines);
-  const int per_unit = 128 / element_bits;
-  Picture picture{.corner = "byte", .has_equal_columns = true};
-  for (int unit = 0; unit < units_per_line; ++unit)
-    picture.column_heads.push_back(fmt::format("+{} banks {}-{}", unit * unit_bytes, 4 * unit, 4 * unit + 3));
-  const auto units = units_of(elements);
-  // The unit's place along its contiguous direction: k where a unit holds one row, otherwise rows.
-  const auto colour_of = [&](const Extent& unit) {
-    return (unit.first_row == unit.last_row ? unit.first_col : unit.first_row) / per_unit % picture_colors;
-  };
-  // Rows go by eight in K-major, values of k in MN-major.
-  const auto atom_of = [](const Extent& unit) {
-    return (unit.first_row == unit.last_row ? unit.first_row : unit.first_col) / 8;
-  };
-  std::map<int64_t, std::vector<PictureCell>> lines;
-  std::map<int, std::string> legend;
-  std::map<int64_t, int> first_atoms;  // of the lines
-  bool shared = false, scattered = false;
-  for (const auto& [index, unit] : units) {
-    auto& cells = lines[index / units_per_line];
-    cells.resize(units_per_line);
-    const int color = colour_of(unit.extent);
-    auto [text, kind] = text_of(unit, element_bits);
-    shared |= kind == UnitText::shared;
-    scattered |= kind == UnitText::scattered;
-    PictureCell& cell = cells[static_cast<size_t>(index % units_per_line)];
-    cell = {.text = std::move(text), .color = color};
-    if (const auto before = units.find(index - 1); before != units.end() && index % units_per_line != 0)
-      cell.has_edge_left = atom_of(before->second.extent) != atom_of(unit.extent);
-    if (const auto above = units.find(index - units_per_line); above != units.end())
-      cell.has_edge_above = atom_of(above->second.extent) != atom_of(unit.extent);
-    first_atoms.try_emplace(index / units_per_line, atom_of(unit.extent));
-    const bool along_k = unit.extent.first_row == unit.extent.last_row;
-    legend.try_emplace(color, fmt::format("unit {} of {}: {} {} ...", color, along_k ? "a row" : "a column of k",
-                                          along_k ? "k" : "rows", color * per_unit));
-  }
-  const std::vector<PictureCell>* above = nullptr;
-  int64_t line_above = 0;
-  for (auto& [line, cells] : lines) {
-    if (static_cast<int>(picture.rows.size()) == max_lines) {
-      picture.notes.push_back(fmt::format("the first {} of {} lines of 128 bytes", max_lines, lines.size()));
-      break;
-    }
-    // An atom ends where the whole line does, and where addresses jump.
-    const bool jumps = above && (line != line_above + 1 || first_atoms.at(line) != first_atoms.at(line_above));
-    for (PictureCell& cell : cells) cell.has_edge_above |= jumps;
-    picture.rows.emplace_back(fmt::format("{:#x}", line * line_bytes), cells);
-    above = &cells, line_above = line;
-  }
-  picture.notes.push_back("heavier lines: between groups of 8 rows (8 k in MN-major), and where addresses jump");
-  if (shared) picture.notes.emplace_back(shared_note);
-  if (scattered) picture.notes.emplace_back(scattered_note);
-  picture.legend.assign(legend.begin(), legend.end());
-  return picture;
-}
-
-Picture picture_of_smem(const SmemMap& map, int max_lines) {
-  const SmemMatrix& matrix = map.matrix();
-  Picture picture = picture_of_smem(placed_elements(map), matrix.element_bits, max_lines);
-  picture.title = fmt::format("{} shared memory, {} x {} elements of {} bits", print(matrix.major), matrix.rows,
-                              matrix.cols, matrix.element_bits);
-  picture.notes.insert(
-      picture.notes.begin(),
-      {fmt::format("{} (descriptor {:#018x} of {}, start {:#x})", print_hardware_cute(matrix),
-                   encode(matrix.descriptor), print(matrix.descriptor.target), matrix.descriptor.start_address_bytes),
-       "a line is 128 bytes, 32 banks; r rows of M or N, k columns of K, as the canonical layouts "
-       "of the PTX ISA (9.7.15.5.1.2, 9.7.16.3)"});
-  // The strides, from the first element to where each leads.
-  const SwizzleInfo& swizzle = info(matrix.descriptor.swizzle);
-  const int width = swizzle.width_bytes * 8 / matrix.element_bits, atom = swizzle.rows_per_atom;
-  const bool along_k = matrix.major == Major::k, plain = swizzle.bits == 0;
-  const auto lines = lines_of(placed_elements(map));
-  const auto add_arrow = [&](std::string_view name, int64_t bytes, int row, int col) {
-    if (row >= matrix.rows || col >= matrix.cols) return;
-    const int64_t from = map.place_of(0, 0).byte, to = map.place_of(row, col).byte;
-    const auto from_line = line_index(picture, lines, from), to_line = line_index(picture, lines, to);
-    const std::string text = fmt::format("{} {}", name, bytes);
-    const auto unit_of = [](int64_t byte) { return static_cast<size_t>(byte % line_bytes / unit_bytes); };
-    if (from_line && to_line) picture.arrows.push_back({*from_line, unit_of(from), *to_line, unit_of(to), text});
-    else picture.notes.push_back(fmt::format("{}: to byte {:#x}, which is not drawn", text, to));
-  };
-  const Strides& strides = matrix.descriptor.strides;
-  if (!matrix.descriptor.leading_dim_absolute) {
-    const bool leading_along_k = along_k || plain;
-    add_arrow("LBO", strides.leading_dim_byte_offset, leading_along_k ? 0 : width,
-              leading_along_k ? (along_k ? width : atom) : 0);
-    const bool stride_along_rows = along_k || plain;
-    add_arrow("SBO", strides.stride_dim_byte_offset, stride_along_rows ? (along_k ? 8 : width) : 0,
-              stride_along_rows ? 0 : atom);
-  }
-  return picture;
-}
-
-std::optional<int64_t> line_of(std::span<const PlacedElement> elements, int64_t byte) {
-  return place_of_line(lines_of(elements), byte);
-}
-
-void mark_elements(Picture& picture, std::span<const PlacedElement> elements,
-                   std::span<const std::pair<int, int>> marked) {
-  const std::vector<int64_t> lines = lines_of(elements);
-  const std::set<std::pair<int, int>> wanted(marked.begin(), marked.end());
-  for (const PlacedElement& e : elements) {
-    if (!wanted.contains({e.row, e.col})) continue;
-    const auto line = line_index(picture, lines, e.byte);
-    if (line) picture.rows[*line].second[static_cast<size_t>(e.byte % line_bytes / unit_bytes)].is_marked = true;
-    picture.notes.push_back(
-        fmt::format("framed: row {}, k {} at byte {:#x}{}", e.row, e.col, e.byte, line ? "" : ", which is not drawn"));
-  }
-}
-
-std::string draw_fragment(const Fragment& fragment, int max_cols) {
-  const int rows = fragment.threads > 32 ? 16 : fragment.rows;  // of a warp
-  const int per_register = fragment.elements_per_register();
-  // As many columns as stay readable: eight registers across, at least what was asked for.
-  const int cols = std::min(fragment.cols, std::max(max_cols, 8 * per_register));
-  // Eight registers across, so that a line fits 90 columns; the next ones below.
-  std::string picture;
-  for (int begin = 0; begin < cols; begin += 8 * per_register) {
-    const int end = std::min(cols, begin + 8 * per_register);
-    picture += begin == 0 ? "       " : "\n       ";
-    for (int col = begin; col < end; col += per_register) {
-      picture += fmt::format(
-          " {:<9}", per_register == 1 ? fmt::format("c{}", col) : fmt::format("c{}-{}", col, col + per_register - 1));
-    }
-    while (picture.back() == ' ') picture.pop_back();
-    picture += '\n';
-    for (int row = 0; row < rows; ++row) {
-      picture += fmt::format("row {:<3}", row);
-      for (int col = begin; col < end; col += per_register) {
-        const RegisterPlace place = place_of(fragment, row, col);
-        picture += fmt::format(" {:<9}", fmt::format("T{}:r{}", place.thread, place.reg));
-      }
-      while (picture.back() == ' ') picture.pop_back();
-      picture += '\n';
-    }
-  }
-  if (fragment.rows > rows) picture += "rows 16-31, 32-47, 48-63: the same with threads +32, +64, +96\n";
-  if (fragment.cols > cols) picture += fmt::format("columns {}-{} are not drawn\n", cols, fragment.cols - 1);
-  return picture;
-}
-
-Picture picture_of_fragment(const Fragment& fragment, int max_cols, int first_row) {
-  const int rows = fragment.threads > 32 ? 16 : fragment.rows, per_register = fragment.elements_per_register();
-  if (first_row < 0 || first_row % 16 != 0 || first_row + rows > fragment.rows)
-    throw Error({.field = "first row of the picture",
-                 .seen = std::to_string(first_row),
-                 .expected = fmt::format("a multiple of 16 in 0..{}", fragment.rows - rows)});
-  const int cols = std::min(fragment.cols, std::max(max_cols, 8 * per_register));
-  Picture picture{.corner = "row", .has_equal_columns = true};
-  for (int col = 0; col < cols; col += per_register)
-    picture.column_heads.push_back(per_register == 1 ? std::to_string(col)
-                                                     : fmt::format("{}-{}", col, col + per_register - 1));
-  for (int row = first_row; row < first_row + rows; ++row) {
-    std::vector<PictureCell> cells;
-    for (int col = 0; col < cols; col += per_register) {
-      const RegisterPlace place = place_of(fragment, row, col);
-      cells.push_back({.text = fmt::format("T{} r{}", place.thread, place.reg),
-                       .color = place.thread % 32,
-                       .has_edge_above = row != first_row && row % 8 == 0});
-    }
-    picture.rows.emplace_back(std::to_string(row), std::move(cells));
-  }
-  for (int hue = 0; hue < picture_colors; ++hue)
-    picture.legend.emplace_back(
-        hue, fmt::format("thread {0}, its tints {1}, {2}, {3} of the warp", hue, hue + 8, hue + 16, hue + 24));
-  if (fragment.rows > rows)
-    picture.notes.push_back(first_row == 0 ? "rows 16-31, 32-47, 48-63: the same with threads +32, +64, +96"
-                                           : "every 16 rows are those of a warp: the others are the same");
-  if (fragment.cols > cols) picture.notes.push_back(fmt::format("columns 0-{} of {}", cols - 1, fragment.cols));
-  return picture;
-}
-
-Picture picture_of_ldst(const LdSt& move, int max_cols) {
-  require_legal(move);
-  constexpr int warp = 32;
-  std::map<int, std::map<int, PictureCell>> cells;  // by lane and column
-  std::set<int> columns;
-  for (int thread = 0; thread < warp; ++thread) {
-    for (int reg = 0; reg < move.registers(); ++reg) {
-      for (int half = 0; half < (move.pack_16b ? 2 : 1); ++half) {
-        const TmemAddress cell = move.place_of(thread, reg, half);
-        cells[cell.lane][cell.column] = {
-            .text = fmt::format("T{} r{}{}", thread, reg, move.pack_16b ? (half ? "h" : "l") : ""), .color = thread};
-        columns.insert(cell.column);
-      }
-    }
-  }
-  Picture picture{.corner = "lane", .has_equal_columns = true};
-  std::vector<int> shown;
-  for (const int column : columns) {
-    if (static_cast<int>(shown.size()) == std::max(1, max_cols)) break;
-    shown.push_back(column);
-    picture.column_heads.push_back(fmt::format("+{}", column));
-  }
-  for (const auto& [lane, row] : cells) {
-    std::vector<PictureCell> line;
-    for (const int column : shown) {
-      const auto cell = row.find(column);
-      line.push_back(cell == row.end() ? PictureCell{} : cell->second);
-    }
-    picture.rows.emplace_back(std::to_string(lane), std::move(line));
-  }
-  picture.notes.push_back("lanes of one warp's partition down, columns from the address across; T thread, r register");
-  if (shown.size() < columns.size())
-    picture.notes.push_back(fmt::format("the first {} of {} columns", shown.size(), columns.size()));
-  return picture;
-}
-
-Picture picture_of_scale_image(const ScaleImage& image) {
-  constexpr int lines = 32, blocks = 4, bands = 4;
-  Picture picture{.title = fmt::format("scales in shared memory: {} bytes of {} rows x {} blocks", image.bytes(),
-                                       image.rows, image.blocks),
-                  .notes = {"CuTe of a tile, (row, block) -> byte: ((32,4),4):((16,4),1)",
-                            "a line is 16 bytes, which tcgen05.cp .32x128b.warpx4 copies to one lane; R row, b block"},
-                  .corner = "byte",
-                  .has_equal_columns = true};
-  for (int byte = 0; byte < bands * blocks; ++byte) picture.column_heads.push_back(fmt::format("+{}", byte));
-  for (int line = 0; line < lines; ++line) {
-    std::vector<PictureCell> cells;
-    for (int byte = 0; byte < bands * blocks; ++byte) {
-      const int row = line + 32 * (byte / blocks), block = byte % blocks;
-      const bool is_scale = row < image.rows && block < image.blocks;
-      cells.push_back({.text = is_scale ? fmt::format("R{} b{}", row, block) : "0",
-                       .color = is_scale ? byte / blocks : -1,
-                       .has_edge_left = byte % blocks == 0 && byte != 0});
-    }
-    picture.rows.emplace_back(fmt::format("{:#x}", 16 * line), std::move(cells));
-  }
-  for (int band = 0; band < bands; ++band)
-    picture.legend.emplace_back(band,
-                                fmt::format("rows {}-{}: column {} of Tensor Memory", 32 * band, 32 * band + 31, band));
-  if (image.bytes() > 512)
-    picture.notes.push_back(fmt::format("the first of {} tiles: blocks go first, then rows", image.bytes() / 512));
-  return picture;
-}
-
-std::string draw_tmem(std::span<const TmemElement> elements, int ctas) {
-  const auto bands = bands_of(elements);
-  std::string text =
-      fmt::format("{:<5}{:<9}{:<13}{:<13}{}\n", "cta", "lanes", "matrix rows", "matrix cols", "TMEM columns");
-  for (int cta = 0; cta < ctas; ++cta) {
-    for (int block = 0; block < tmem_lanes / 16; ++block) {
-      const auto found = bands.find({cta, block});
-      const std::string lanes = range(16 * block, 16 * block + 15);
-      if (found == bands.end()) {
-        text += fmt::format("{:>3}  {:<9}{:<13}{:<13}{}\n", cta, lanes, ".", ".", ".");
-        continue;
-      }
-      const Band& band = found->second;
-      text +=
-          fmt::format("{:>3}  {:<9}{:<13}{:<13}{}\n", cta, lanes, range(band.matrix.first_row, band.matrix.last_row),
-                      range(band.matrix.first_col, band.matrix.last_col), range(band.first_column, band.last_column));
-    }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const std::string rows = fmt::format("r{}", runs[i].rows.text()), cols = fmt::format("k{}", runs[i].cols.text());
+    const bool same_rows = i > 0 && runs[i - 1].rows.text() == runs[i].rows.text();
+    const bool same_cols = i > 0 && runs[i - 1].cols.text() == runs[i].cols.text();
+    text += (i ? "|" : "") + (same_rows ? cols : same_cols ? rows : rows + " " + cols);
   }
   return text;
 }
 
-Picture picture_of_tmem(std::span<const TmemElement> elements, int ctas) {
-  const auto bands = bands_of(elements);
-  Picture picture{.corner = "lanes"};
-  for (int cta = 0; cta < ctas; ++cta)
-    picture.column_heads.push_back(ctas == 1 ? "CTA" : cta == 0 ? "even CTA" : "odd CTA");
-  for (int block = 0; block < tmem_lanes / 16; ++block) {
-    std::vector<PictureCell> cells;
-    for (int cta = 0; cta < ctas; ++cta) {
-      const auto found = bands.find({cta, block});
-      if (found == bands.end()) {
-        cells.push_back({"not used", -1});
-        continue;
-      }
-      const Band& band = found->second;
-      const int color = band.matrix.first_row / 16 % picture_colors;
-      cells.push_back(
-          {fmt::format("rows {}, cols {} in columns {}", range(band.matrix.first_row, band.matrix.last_row),
-                       range(band.matrix.first_col, band.matrix.last_col), range(band.first_column, band.last_column)),
-           color});
-    }
-    picture.rows.emplace_back(range(16 * block, 16 * block + 15), std::move(cells));
+View view_of_memory(const Map& map) {
+  const int64_t bits = map.axes[2].width > 1 ? 8 * map.axes[2].width : map.axes[3].width;
+  const int64_t per_unit = std::max<int64_t>(1, 128 / bits);
+  // A unit holds a part of a row (K-major), or else of a column.
+  const auto is_along_k = [](const Entries& cell) { return extent_of(cell, 0).is_one(); };
+  return {.corner = "byte",
+          .cell_of = [](const MapEntry& e) -> std::array<int64_t, 2> {
+            if (e[2] < 0)
+              throw Error({.field = "byte", .seen = std::to_string(e[2]), .expected = "addresses from 0 on"});
+            return {e[2] / line_bytes, e[2] % line_bytes / unit_bytes};
+          },
+          .line_head = [](int64_t line) { return fmt::format("{:#x}", line * line_bytes); },
+          .column_head = [](int64_t unit) { return fmt::format("+{}", unit * unit_bytes); },
+          .text = [=](const Entries& cell) { return unit_text(cell, bits); },
+          // The unit's place along its contiguous direction.
+          .color =
+              [=](const Entries& cell) {
+                return static_cast<int>(extent_of(cell, is_along_k(cell) ? 1 : 0).first / per_unit % picture_colors);
+              },
+          // Rows go by eight in K-major, values of k in MN-major.
+          .group = [=](const Entries& cell) { return extent_of(cell, is_along_k(cell) ? 0 : 1).first / 8; },
+          .legend =
+              [=](const Entries& cell, int color) {
+                const bool along_k = is_along_k(cell);
+                return fmt::format("unit {} of {}: {} {} ...", color, along_k ? "a row" : "a column of k",
+                                   along_k ? "k" : "rows", color * per_unit);
+              },
+          .all_columns = units_per_line,
+          .most_columns = units_per_line};
+}
+
+/// Lanes down, 16 at a time.
+View view_of_tensor_memory(const Map& map) {
+  constexpr int band = 16, bands = tmem_lanes / band;
+  const size_t cta = map.axis("cta");
+  return {
+      .corner = "cta lanes",
+      .cell_of = [=](const MapEntry& e) -> std::array<int64_t, 2> {
+        return {bands * e[cta] + e[cta + 1] / band, 0};
+      },
+      .line_head =
+          [](int64_t line) {
+            const int64_t lane = line % bands * band;
+            return fmt::format("{} {:>7}", line / bands, range(lane, lane + band - 1));
+          },
+      .column_head = [](int64_t) { return "matrix rows, columns, and columns of Tensor Memory"; },
+      .text =
+          [=](const Entries& cell) {
+            return fmt::format("rows {}, cols {} in columns {}", extent_of(cell, 0).text(), extent_of(cell, 1).text(),
+                               extent_of(cell, cta + 2).text());
+          },
+      .color = [](const Entries& cell) { return static_cast<int>(extent_of(cell, 0).first / band % picture_colors); },
+      .all_lines = bands* map.axes[cta].extent,
+      .all_columns = 1};
+}
+
+View view_of_cells(const Map& map) {
+  const MapEntry first = map.place_of({0, 0, 0}), second = map.place_of({0, 0, 1});
+  const bool is_packed = first[4] != second[4];
+  return {.corner = "lane",
+          .cell_of = [](const MapEntry& e) -> std::array<int64_t, 2> {
+            return {e[3], e[4]};
+          },
+          .line_head = [](int64_t lane) { return std::to_string(lane); },
+          .column_head = [](int64_t column) { return fmt::format("col {}", column); },
+          .text =
+              [=](const Entries& cell) {
+                return fmt::format("T{}:r{}{}", cell[0][0], cell[0][1], !is_packed ? "" : cell[0][2] ? "h" : "l");
+              },
+          .color = [](const Entries& cell) { return thread_color(cell.front()[0]); },
+          .legend = thread_legend};
+}
+
+std::string band_legend(int64_t band, int64_t rows) {
+  return fmt::format("rows {}", range(32 * band, std::min(32 * band + 31, rows - 1)));
+}
+
+/// Bands of 32 lanes and their columns down, the bytes of a cell across.
+View view_of_scales(const Map& map) {
+  const int64_t rows = map.axes[0].extent;
+  return {.corner = "lanes column",
+          .cell_of = [](const MapEntry& e) -> std::array<int64_t, 2> {
+            return {e[6] / 32 * tmem_columns + e[7], e[8]};
+          },
+          .line_head =
+              [](int64_t line) {
+                const int64_t lane = line / tmem_columns * 32;
+                return fmt::format("{} {:>3}", range(lane, lane + 31), line % tmem_columns);
+              },
+          .column_head = [](int64_t byte) { return fmt::format("byte {}", byte); },
+          .text =
+              [](const Entries& cell) {
+                const Extent held = extent_of(cell, 0);
+                return fmt::format("row {}..{} block {}", held.first, held.last, cell[0][1]);
+              },
+          .color = [](const Entries& cell) { return static_cast<int>(extent_of(cell, 0).first / 32 % picture_colors); },
+          .legend = [=](const Entries& cell, int) { return band_legend(extent_of(cell, 0).first / 32, rows); },
+          .all_columns = 4,
+          .most_lines = 256};
+}
+
+/// The first tile: lines of 16 bytes, which have four blocks of four rows.
+View view_of_scale_image(const Map& map) {
+  const int64_t rows = map.axes[0].extent;
+  return {.corner = "byte",
+          .cell_of = [](const MapEntry& e) -> std::array<int64_t, 2> {
+            return {e[3] / 16, e[3] % 16 / 4};
+          },
+          .line_head = [](int64_t line) { return fmt::format("{:#x}", 16 * line); },
+          .column_head = [](int64_t word) { return fmt::format("+{}", 4 * word); },
+          .text = [](const Entries& cell) { return fmt::format("R{} b{}", cell[0][0], extent_of(cell, 1).text()); },
+          .color = [](const Entries& cell) { return static_cast<int>(cell[0][0] / 32 % picture_colors); },
+          .legend = [=](const Entries&, int band) { return band_legend(band, rows); },
+          .all_lines = 32,
+          .all_columns = 4};
+}
+
+View view_of(const Map& map) {
+  switch (map.picture) {
+    case MapPicture::registers: return view_of_registers(map);
+    case MapPicture::shared_memory: return view_of_memory(map);
+    case MapPicture::tensor_memory: return view_of_tensor_memory(map);
+    case MapPicture::cells: return view_of_cells(map);
+    case MapPicture::scales: return view_of_scales(map);
+    case MapPicture::scale_image: return view_of_scale_image(map);
   }
+  return view_of_registers(map);
+}
+
+/// Elements of a map in a picture that has room for them.
+void require_drawable(const Map& map, const PictureSize& size) {
+  constexpr int64_t most = 1 << 20;
+  std::vector<Violation> found;
+  std::string extents;
+  for (const size_t axis : map.element_axes())
+    extents += fmt::format("{}{}", extents.empty() ? "" : " x ", map.axes[axis].extent);
+  int64_t left = most;
+  for (const size_t axis : map.element_axes()) left = map.axes[axis].extent > 0 ? left / map.axes[axis].extent : 0;
+  if (left < 1)
+    found.push_back({.field = "picture",
+                     .seen = fmt::format("{} elements", extents),
+                     .expected = fmt::format("1..{}", most),
+                     .fix = "lists of elements may be longer"});
+  for (const auto& [name, value] :
+       {std::pair("lines of the picture", size.lines), std::pair("columns", size.columns)}) {
+    if (value && *value < 0) found.push_back({.field = name, .seen = std::to_string(*value), .expected = "0 or more"});
+  }
+  if (!found.empty()) throw Error(std::move(found));
+}
+
+/// The part of the lines or columns in use that is drawn.
+struct Window {
+  std::vector<int64_t> keys;  // of all lines or columns, in order
+  int64_t first = 0, count = 0;
+
+  Window(const std::set<int64_t>& used, int64_t all, int64_t most) {
+    if (all > 0) {
+      for (int64_t key = 0; key < all; ++key) keys.push_back(key);
+    } else {
+      keys.assign(used.begin(), used.end());
+    }
+    count = std::min(most, std::ssize(keys));
+  }
+  /// The drawn index of a key.
+  std::optional<size_t> index_of(int64_t key) const {
+    const int64_t index = std::ranges::lower_bound(keys, key) - keys.begin() - first;
+    if (index < 0 || index >= count) return std::nullopt;
+    return static_cast<size_t>(index);
+  }
+  /// Moves by whole pages to a key.
+  void show(int64_t key, int64_t most) {
+    const int64_t index = std::ranges::lower_bound(keys, key) - keys.begin();
+    if (most < 1) return;
+    first = index / most * most;
+    count = std::min(most, std::ssize(keys) - first);
+  }
+  int64_t key(size_t index) const { return keys[static_cast<size_t>(first) + index]; }
+  std::string note(const std::string& unit, const std::function<std::string(int64_t)>& head) const {
+    if (count == std::ssize(keys)) return "";
+    return count == 0 ? fmt::format("0 of {} {}", keys.size(), unit)
+                      : fmt::format("{} of {} {}: {} to {}", count, keys.size(), unit, head(key(0)),
+                                    head(key(static_cast<size_t>(count) - 1)));
+  }
+};
+
+/// "row 3, col 30 in thread 14, register 13, bit 0".
+std::string describe(const Map& map, const MapEntry& entry) {
+  std::string text;
+  for (const AxisKind kind : {AxisKind::element, AxisKind::place}) {
+    std::string part;
+    for (size_t i = 0; i < map.axes.size(); ++i) {
+      if (map.axes[i].kind == kind)
+        part += fmt::format("{}{} {}", part.empty() ? "" : ", ", map.axes[i].name, entry[i]);
+    }
+    text += (text.empty() ? "" : " in ") + part;
+  }
+  return text;
+}
+
+void frame(Picture& picture, const Map& map, const View& view, const Window& lines, const Window& columns,
+           std::span<const MapEntry> framed) {
+  constexpr size_t most_notes = 32;
+  for (size_t i = 0; i < framed.size(); ++i) {
+    const auto [line, column] = view.cell_of(framed[i]);
+    const auto at = lines.index_of(line), across = columns.index_of(column);
+    if (at && across) picture.rows[*at].second[*across].is_marked = true;
+    if (i < most_notes)
+      picture.notes.push_back(
+          fmt::format("framed: {}{}", describe(map, framed[i]), at && across ? "" : ", which is not drawn"));
+  }
+  if (framed.size() > most_notes) picture.notes.push_back(fmt::format("and {} more", framed.size() - most_notes));
+}
+
+/// Heavier lines: between groups, and above a line that does not follow the one before.
+void add_edges(Picture& picture, const View& view, const Window& lines,
+               const std::map<std::pair<size_t, size_t>, Entries>& cells) {
+  for (size_t line = 0; line < picture.rows.size(); ++line) {
+    const auto first_group = [&](size_t of) {
+      const auto cell = cells.lower_bound({of, 0});
+      return cell != cells.end() && cell->first.first == of ? std::optional(view.group(cell->second)) : std::nullopt;
+    };
+    const bool jumps =
+        line > 0 && (lines.key(line) != lines.key(line - 1) + 1 || first_group(line) != first_group(line - 1));
+    auto& row = picture.rows[line].second;
+    for (size_t column = 0; column < row.size(); ++column) {
+      const auto cell = cells.find({line, column});
+      const auto differs = [&](size_t other_line, size_t other_column) {
+        const auto other = cells.find({other_line, other_column});
+        return cell != cells.end() && other != cells.end() && view.group(cell->second) != view.group(other->second);
+      };
+      row[column].has_edge_above = jumps || (line > 0 && differs(line - 1, column));
+      row[column].has_edge_left = column > 0 && differs(line, column - 1);
+    }
+  }
+}
+
+void add_arrows(Picture& picture, const Map& map, const View& view, const Window& lines, const Window& columns) {
+  for (const MapArrow& arrow : map.arrows) {
+    const auto [from_line, from_column] = view.cell_of(map.place_of({0, 0}));
+    const MapEntry end = map.place_of({arrow.row, arrow.col});
+    const auto [to_line, to_column] = view.cell_of(end);
+    const auto from_row = lines.index_of(from_line), from = columns.index_of(from_column);
+    const auto to_row = lines.index_of(to_line), to = columns.index_of(to_column);
+    if (!from_row || !from) continue;
+    if (to_row && to) picture.arrows.push_back({*from_row, *from, *to_row, *to, arrow.text});
+    else picture.notes.push_back(fmt::format("{}: to {}, which is not drawn", arrow.text, describe(map, end)));
+  }
+}
+
+}  // namespace
+
+Picture picture_of(const Map& map, std::span<const MapEntry> framed, const PictureSize& size) {
+  require_drawable(map, size);
+  const View view = view_of(map);
+  std::set<int64_t> used_lines, used_columns;
+  map.for_each({}, [&](const MapEntry& entry) {
+    const auto [line, column] = view.cell_of(entry);
+    used_lines.insert(line), used_columns.insert(column);
+  });
+  const int64_t most_lines = size.lines.value_or(view.most_lines);
+  const int64_t most_columns =
+      std::max(view.all_columns, std::max(view.most_columns, size.columns.value_or(0)) / map.columns_per_cell);
+  Window lines(used_lines, view.all_lines, most_lines), columns(used_columns, view.all_columns, most_columns);
+  if (!framed.empty()) {
+    const auto [line, column] = view.cell_of(framed.front());
+    lines.show(line, most_lines), columns.show(column, most_columns);
+  }
+  std::map<std::pair<size_t, size_t>, Entries> cells;
+  map.for_each({}, [&](const MapEntry& entry) {
+    const auto [line, column] = view.cell_of(entry);
+    const auto row = lines.index_of(line), across = columns.index_of(column);
+    if (row && across) cells[{*row, *across}].push_back(entry);
+  });
+
+  Picture picture{.title = map.title, .notes = map.notes, .corner = view.corner, .has_equal_columns = true};
+  for (int64_t i = 0; i < columns.count; ++i)
+    picture.column_heads.push_back(view.column_head(columns.key(static_cast<size_t>(i))));
+  for (int64_t i = 0; i < lines.count; ++i)
+    picture.rows.emplace_back(view.line_head(lines.key(static_cast<size_t>(i))),
+                              std::vector<PictureCell>(picture.column_heads.size()));
+  std::map<int, std::string> legend;
+  std::set<char> marks;
+  for (const auto& [at, entries] : cells) {
+    PictureCell& cell = picture.rows[at.first].second[at.second];
+    cell = {.text = view.text(entries), .color = view.color(entries)};
+    marks.insert(cell.text.back());
+    if (!view.legend || legend.contains(cell.color)) continue;
+    if (std::string meaning = view.legend(entries, cell.color); !meaning.empty()) legend[cell.color] = meaning;
+  }
+  picture.legend.assign(legend.begin(), legend.end());
+  if (view.group) add_edges(picture, view, lines, cells);
+  for (const std::string& note : {lines.note("lines", view.line_head), columns.note("columns", view.column_head)}) {
+    if (!note.empty()) picture.notes.push_back(note);
+  }
+  if (marks.contains('*')) picture.notes.emplace_back("* more elements than fit: several share these bytes");
+  if (marks.contains('~'))
+    picture.notes.emplace_back(
+        "~ not one after the other: these are the first and last row and k; --csv has every byte");
+  add_arrows(picture, map, view, lines, columns);
+  frame(picture, map, view, lines, columns, framed);
   return picture;
 }
 

@@ -188,4 +188,34 @@ std::string to_svg(const Picture& picture) {
   return svg + "</svg>\n";
 }
 
+std::string to_text(const Picture& picture) {
+  constexpr size_t columns_at_a_time = 8;
+  std::string text = picture.title.empty() ? "" : picture.title + "\n";
+  for (const std::string& note : picture.notes) text += note + "\n";
+  size_t head_width = picture.corner.size();
+  for (const auto& [head, cells] : picture.rows) head_width = std::max(head_width, head.size());
+  for (size_t begin = 0; begin < picture.column_heads.size(); begin += columns_at_a_time) {
+    const size_t end = std::min(picture.column_heads.size(), begin + columns_at_a_time);
+    const auto cell_text = [&](const std::vector<PictureCell>& cells, size_t column) -> std::string {
+      return column >= cells.size() || cells[column].text.empty() ? "." : cells[column].text;
+    };
+    std::vector<size_t> widths;
+    for (size_t i = begin; i < end; ++i) {
+      widths.push_back(picture.column_heads[i].size());
+      for (const auto& [head, cells] : picture.rows)
+        widths.back() = std::max(widths.back(), cell_text(cells, i).size());
+    }
+    const auto add_line = [&](const std::string& head, const auto& text_of) {
+      std::string line = fmt::format("{:>{}}", head, head_width);
+      for (size_t i = begin; i < end; ++i) line += fmt::format("  {:<{}}", text_of(i), widths[i - begin]);
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + "\n";
+    };
+    text += "\n";
+    add_line(picture.corner, [&](size_t i) { return picture.column_heads[i]; });
+    for (const auto& [head, cells] : picture.rows) add_line(head, [&](size_t i) { return cell_text(cells, i); });
+  }
+  return text;
+}
+
 }  // namespace bitmma

@@ -1,6 +1,10 @@
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "run.hpp"
 #include "support/catch.hpp"
@@ -37,7 +41,7 @@ const test::BadRequests bad_requests({
     {"layout fragment --instruction mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 --operand metadata",
      "a, b, c or d: the instruction is not sparse"},
     {"layout fragment --instruction mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 --operand b --row 9 --col 3",
-     "0..7, 0..15 of B as n x k; --row is n, --col is k"},
+     "--row = 9: legal is 0..7; B is n x k here: --row is n, --col is k"},
     {"layout --cute GMMA::Layout_K_SW182_Atom<half_t>", "Layout_K_SW182"},
     {"layout fragment --instruction " + f16 + " --thread 3 --element d4", "--element = d4: legal is d0..d3"},
     {"layout fragment --instruction " + f16 + " --element d0", "without --thread"},
@@ -60,7 +64,8 @@ const test::BadRequests bad_requests({
     {"layout --cute (8,8):(8,1) --svg $FOLDER/no/such/picture.svg", "its folder does not exist"},
     {"layout scales --rows 257", "1..256: what one instruction reads"},
     {"layout scales --blocks 9", "--blocks = 9"},
-    {"layout scales --row 3", "both or none"},
+    {"layout scales --row 3", "both --row and --block"},
+    {"layout scales --row 200 --block 0", "--row = 200: legal is 0..127"},
     {"layout scales --id 4", "--id = 4"},
     {"layout scales --address 0x1000a0", "scale_A lane = 16: legal is 0"},
     {"layout scales --pack $GOLDEN $OUT", "bytes of the row-major matrix"},
@@ -72,20 +77,20 @@ const test::BadRequests bad_requests({
     {"layout smem --descriptor 0x0 --element-bits 6", "--element-bits = 6"},
     {"layout smem --descriptor 0x0 --rows 0", "--rows = 0"},
     {"layout smem --descriptor 0x0 --row 3", "both --row and --col"},
-    {"layout smem --descriptor 0x0 --row 8 --col 0", "0..7, 0..15"},
+    {"layout smem --descriptor 0x0 --row 8 --col 0", "--row = 8: legal is 0..7"},
     {"layout fragment --instruction " + f16 + " --operand b", "--operand"},
     {"layout fragment --instruction " + f16 + " --operand metadata", "the instruction is not sparse"},
-    {"layout fragment --instruction " + f16 + " --thread 128 --register 0", "0..127, 0..3, 0..31"},
+    {"layout fragment --instruction " + f16 + " --thread 128 --register 0", "--thread = 128: legal is 0..127"},
     {"layout fragment --instruction tcgen05.mma.cta_group::1.kind::f16", "layout tmem, layout ldst"},
     {"layout tmem --m 32", "M = 32 with cta_group::1: legal is 64 or 128"},
     {"layout tmem --address 0x800000", "lane 128"},
     {"layout tmem --m 128 --address 0x100000", "D lane = 16: legal is 0"},
     {"layout tmem --n 12", "N = 12"},
-    {"layout tmem --lane 3", "--lane, --column"},
+    {"layout tmem --lane 3", "--column = (missing): legal is both --lane and --column"},
     {"layout tmem --operand a --element-bits 5", "--element-bits, --cols = 5, 16"},
     {"layout ldst --shape 16x32b", "--shape = 16x32b"},
     {"layout ldst --shape 16x256b --num 64", ".num = x64"},
-    {"layout fragment --instruction " + f16 + " --row 64 --col 0", "0..63, 0..7"},
+    {"layout fragment --instruction " + f16 + " --row 64 --col 0", "--row = 64: legal is 0..63"},
     {"layout smem --descriptor 0x0 --target sm_120a", "no descriptors of shared memory"},
     {"layout scales --operand b --cta-group 2 --rows 33", "--rows = 33: legal is an even number"},
     {"layout fragment --instruction wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --target sm_100a",
@@ -107,7 +112,7 @@ TEST_CASE("layout smem answers in both directions, as CSV, JSON, CuTe notation a
         "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))");
   const std::string picture = run_line(descriptor).out;
   CHECK_THAT(picture, ContainsSubstring("Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))") &&
-                          ContainsSubstring("0x80  r1 k8-15") && ContainsSubstring("more lines"));
+                          ContainsSubstring("0x80  r1 k8-15") && ContainsSubstring("32 of 64 lines: 0x0 to 0xf80"));
   // The MN-major 64B example of PTX: LBO 512, SBO 1024 bytes.
   CHECK_THAT(run_line("layout smem --descriptor 0x8000004000200000 --major mn --rows 64 --cols 16").out,
              ContainsSubstring("Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))"));
@@ -133,7 +138,8 @@ TEST_CASE("layout says of B that rows are n, takes names of atoms, and warns of 
                    "--svg " +
                    path)
               .code == 0);
-  CHECK_THAT(test::read_text(path), ContainsSubstring("framed: row 3, col 30 in thread") && ContainsSubstring(">31<"));
+  CHECK_THAT(test::read_text(path),
+             ContainsSubstring("framed: row 3, col 30 in thread") && ContainsSubstring(">col 31<"));
 }
 
 TEST_CASE("layout fragment answers in both directions, and draws") {
@@ -143,7 +149,7 @@ TEST_CASE("layout fragment answers in both directions, and draws") {
   const std::string csv = run_line(d + "--operand a --csv").out;
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 64 * 16 + 1);
   CHECK_THAT(run_line(d + "--operand a --thread 5 --register 2 --bit 20").out, ContainsSubstring("\n1,11,5,2,16\n"));
-  CHECK_THAT(run_line(d).out, ContainsSubstring("row 9   T4:r2"));
+  CHECK_THAT(run_line(d).out, ContainsSubstring("\n  9  T4:r2"));
   const std::string sparse =
       "layout fragment --instruction wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 --operand metadata ";
   CHECK(run_line(sparse + "--row 3 --col 1").out == "row,col,thread,register,bit\n3,1,12,0,2\n");
@@ -183,7 +189,9 @@ TEST_CASE("layout --cute speaks JSON and uses the exit codes, and every map draw
        {"layout smem --descriptor 0x4000004000010000 --rows 64 --svg ",
         "layout fragment --instruction wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --svg ", "layout tmem --svg ",
         "layout scales --svg ", "layout --cute (8,16):(16,1) --svg ", "layout ldst --shape 16x64b --num 4 --svg ",
-        "layout scales --image --svg ", "layout smem --atom 64 --svg ",
+        "layout scales --image --svg ", "layout smem --atom 64 --svg ", "layout ldmatrix --trans --svg ",
+        "layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --svg ",
+        "layout fragment --instruction wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 --operand metadata --svg ",
         "layout fragment --instruction mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32."
         "e2m1.e2m1.f32.ue8m0 --operand scale_b --svg "}) {
     const std::string path = folder.path("picture.svg");
@@ -201,6 +209,33 @@ TEST_CASE("layout scales puts the halves of B in different lanes where two CTAs 
   CHECK_THAT(halves, ContainsSubstring("two by two") && ContainsSubstring("64-95"));
   CHECK(run_line("layout scales --operand b --rows 64 --m 128 --cta-group 2 --row 40 --block 1")
             .out.ends_with("40,1,161,0,133,0,72,0,1\n40,1,161,0,133,1,104,0,1\n"));
+}
+
+TEST_CASE("layout scales draws the rows that its cells hold, for every N of the two-by-two case") {
+  for (int n = 16; n <= 256; n += 16) {
+    INFO(n);
+    const std::string line = "layout scales --operand b --m 128 --cta-group 2 --blocks 1 --rows " + std::to_string(n);
+    std::map<std::pair<int, int>, std::set<int>> rows;  // by band of lanes and column
+    std::istringstream csv(run_line(line + " --csv").out);
+    std::string entry;
+    for (std::getline(csv, entry); std::getline(csv, entry);) {
+      std::vector<int> values;
+      std::istringstream fields(entry);
+      for (std::string field; std::getline(fields, field, ',');) values.push_back(std::stoi(field));
+      REQUIRE(values.size() == 9);
+      rows[{values[6] / 32, values[7]}].insert(values[0]);
+    }
+    std::istringstream drawn(run_line(line).out);
+    size_t cells = 0;
+    for (std::string text; std::getline(drawn, text);) {
+      int lane = 0, last_lane = 0, column = 0, first = 0, last = 0;
+      if (std::sscanf(text.c_str(), " %d-%d %d row %d..%d", &lane, &last_lane, &column, &first, &last) != 5) continue;
+      const std::set<int>& held = rows.at({lane / 32, column});
+      CHECK((*held.begin() == first && *held.rbegin() == last));
+      ++cells;
+    }
+    CHECK(cells == rows.size());
+  }
 }
 
 TEST_CASE(
@@ -253,13 +288,12 @@ TEST_CASE("a picture of a unit in another order than the matrix's says the order
 }
 
 TEST_CASE("what holds no element is exit code 1, and no heading alone") {
-  for (const char* line :
-       {"layout smem --descriptor 0x4000004000010000 --rows 8 --byte 50000", "layout --cute (8,8):(8,1) --byte 128",
-        "layout tmem --m 64 --n 32 --lane 20 --column 0", "layout ldst --shape 16x64b --num 4 --lane 20",
-        "layout scales --row 200 --block 0", "layout scales --rows 100 --byte 511",
-        "layout fragment --instruction "
-        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 "
-        "--operand scale_a --thread 2"}) {
+  for (const char* line : {"layout smem --descriptor 0x4000004000010000 --rows 8 --byte 50000",
+                           "layout --cute (8,8):(8,1) --byte 128", "layout tmem --m 64 --n 32 --lane 20 --column 0",
+                           "layout ldst --shape 16x64b --num 4 --lane 20", "layout scales --rows 100 --byte 511",
+                           "layout fragment --instruction "
+                           "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 "
+                           "--operand scale_a --thread 2"}) {
     const test::Outcome outcome = run_line(line);
     INFO(line);
     CHECK(outcome.code == 1);
@@ -278,9 +312,9 @@ TEST_CASE("scales of mma.sync answer in both directions, and so does the image o
   CHECK(run_line(scales + "scale_a --thread-id 1 --byte-id 2 --row 9 --col 1").out ==
         "row,scale,thread,register,bit\n9,1,7,0,24\n");
   CHECK(run_line(scales + "scale_b --thread 8").out == "col,scale,thread,register,bit\n2,0,8,0,0\n2,1,8,0,8\n");
-  CHECK_THAT(run_line(scales + "scale_a").out, ContainsSubstring("  9  T5 byte 0   T5 byte 1"));
+  CHECK_THAT(run_line(scales + "scale_a").out, ContainsSubstring("\n  9  T5 b0    T5 b8"));
   CHECK(run_line("layout scales --byte 86").out == "row,block,tile,image_byte\n37,2,0,86\n");
-  CHECK_THAT(run_line("layout scales --image").out, ContainsSubstring("0x10   R1 b0-3   R33 b0-3"));
+  CHECK_THAT(run_line("layout scales --image").out, ContainsSubstring("0x10  R1 b0-3   R33 b0-3"));
 }
 
 TEST_CASE("pictures frame the element that is asked for") {
@@ -292,7 +326,8 @@ TEST_CASE("pictures frame the element that is asked for") {
         "layout fragment --instruction wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --thread 37 --svg ",
         "layout fragment --instruction wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 --row 40 --col 50 --svg ",
         "layout ldst --thread 5 --svg ", "layout scales --row 37 --block 2 --svg ",
-        "layout scales --image --row 37 --block 2 --svg ", "layout tmem --row 17 --col 5 --svg "}) {
+        "layout scales --image --row 37 --block 2 --svg ", "layout ldmatrix --thread 5 --register 2 --svg ",
+        "layout tmem --row 17 --col 5 --svg "}) {
     INFO(line);
     CHECK(run_line(line + path).code == 0);
     CHECK_THAT(test::read_text(path), ContainsSubstring("class=\"mark\""));

@@ -23,12 +23,12 @@ const test::BadRequests bad_requests({
     {ldmatrix + "--instruction movmatrix.sync.aligned.m8n8.trans.b16", "legal is ldmatrix or stmatrix"},
     {ldmatrix + "--instruction " + x4 + " --num 2", "--instruction excludes --num"},
     {ldmatrix + "--row 3", "both --row and --col"},
-    {ldmatrix + "--row 8 --col 0", "0..7, 0..7"},
-    {ldmatrix + "--matrix 1", "both --row and --col with --matrix"},
-    {ldmatrix + "--num 2 --matrix 2 --row 0 --col 0", "matrix = 2: legal is 0..1"},
+    {ldmatrix + "--row 8 --col 0", "--row = 8: legal is 0..7"},
+    {ldmatrix + "--matrix 1", "both --row and --col"},
+    {ldmatrix + "--num 2 --matrix 2 --row 0 --col 0", "--matrix = 2: legal is 0..1"},
     {ldmatrix + "--thread 3", "both --thread and --register"},
-    {ldmatrix + "--thread 32 --register 0", "thread = 32: legal is 0..31"},
-    {ldmatrix + "--thread 1 --register 0 --row 1 --col 1", "excludes"},
+    {ldmatrix + "--thread 32 --register 0", "--thread = 32: legal is 0..31"},
+    {ldmatrix + "--thread 1 --register 0 --row 1 --col 1", "one question"},
     {ldmatrix + "--operand a", "--operand requires --fragment"},
     {ldmatrix + "--fragment " + test::f16, "legal is mma.sync or mma.sp"},
     {ldmatrix + "--fragment mma.sync.aligned.m16n8k12.row.col.f32.f16.f16.f32", "12"},
@@ -59,7 +59,8 @@ TEST_CASE("layout ldmatrix answers in both directions, as CSV, JSON and table, a
   CHECK(json["addresses"][9] == nlohmann::json{{"matrix", 1}, {"row", 1}, {"thread", 9}});
   CHECK_THAT(run_line(ldmatrix + "--num 2").out,
              ContainsSubstring("2 matrices of 8 rows of 16 bytes, 2 registers a thread") &&
-                 ContainsSubstring("matrix 1, row addresses from threads 8-15") && ContainsSubstring("T31 r1.hi") &&
+                 ContainsSubstring("thread 8 * matrix + row supplies the address of a row") &&
+                 ContainsSubstring("\n       1 7  T28:r1") &&
                  ContainsSubstring("the addresses of threads 16-31 are not used; sm_75 wants valid ones there too"));
   const test::Outcome help = run_line(ldmatrix + "--help");
   CHECK(help.code == 0);

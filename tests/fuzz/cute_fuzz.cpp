@@ -19,10 +19,11 @@ void fuzz_one(bitmma::fuzz::Bytes& in) {
           "a layout prints as it was read");
   require(cute.rows > 0 && cute.cols > 0, "a layout has elements");
   (void)cute.byte_of(cute.rows - 1, cute.cols - 1, element_bits);
-  std::vector<PlacedElement> elements;
   if (cute.rows > 4096 / std::min<int64_t>(cute.cols, 4096)) return;
   (void)accepts([&] { (void)descriptors_of(cute, {.target = Target::sm_100a}); });
-  if (!accepts([&] { elements = placed_elements(cute, element_bits); })) return;
-  (void)draw_smem(elements, element_bits, 8);
-  (void)to_svg(picture_of_smem(elements, element_bits, 8));
+  (void)accepts([&] {
+    const Picture picture = picture_of(map_of(cute), {}, {.lines = 8});
+    (void)to_text(picture);
+    (void)to_svg(picture);
+  });
 }

@@ -58,35 +58,34 @@ void fuzz_one(bitmma::fuzz::Bytes& in) {
       const int most = one_in(in, 4) ? number(in) : between(in, 0, 20);
       accepts([&] {
         const Fragment fragment = any_fragment(in);
-        require(is_utf8(draw_fragment(fragment, most)), "a drawing is UTF-8");
-        require_xml(to_svg(picture_of_fragment(fragment, most)));
+        const Picture picture = picture_of(map_of(fragment), {}, {.columns = most});
+        require(is_utf8(to_text(picture)), "a drawing is UTF-8");
+        require_xml(to_svg(picture));
       });
       break;
     }
-    case 1: {
-      std::vector<TmemElement> elements;
-      for (int i = between(in, 0, 40); i > 0; --i) {
-        elements.push_back(
-            {.row = number(in),
-             .col = number(in),
-             .place = {.cta = between(in, 0, 1), .lane = between(in, 0, 127), .column = between(in, 0, 511)}});
-      }
-      accepts([&] {
-        require(is_utf8(draw_tmem(elements, 2)), "a drawing is UTF-8");
-        require_xml(to_svg(picture_of_tmem(elements, 2)));
-      });
-      break;
-    }
+    case 1:
     case 2: {
       constexpr int bits[] = {1, 4, 8, 16, 32};
-      const int element_bits = pick(in, bits), lines = one_in(in, 4) ? number(in) : between(in, 1, 12);
-      std::vector<PlacedElement> elements;
-      for (int i = between(in, 0, 40); i > 0; --i)
-        elements.push_back(
-            {.row = number(in), .col = number(in), .byte = one_in(in, 12) ? number(in) : between(in, 0, 4096)});
+      const int rows = between(in, 1, 8), cols = between(in, 1, 8),
+                lines = one_in(in, 4) ? number(in) : between(in, 1, 12);
+      Map map = in.ConsumeBool() ? map_of(CuteLayout{.rows = rows, .cols = cols, .element_bits = pick(in, bits)})
+                                 : map_of(TmemD{.layout = tmem_layouts[3], .n = 8});
+      const bool is_tmem = map.picture == MapPicture::tensor_memory;
+      std::vector<std::array<int64_t, 3>> places;
+      for (int i = 0; i < 64; ++i)
+        places.push_back({is_tmem          ? 0
+                          : one_in(in, 12) ? number(in)
+                                           : between(in, 0, 4096),
+                          between(in, 0, 127), between(in, 0, 511)});
+      map.locate = [places, is_tmem](MapEntry& entry) {
+        const auto& place = places[static_cast<size_t>(entry[0] * 8 + entry[1]) % places.size()];
+        entry[2] = place[0], entry[3] = is_tmem ? place[1] : 0, entry[4] = place[2];
+      };
       accepts([&] {
-        require(is_utf8(draw_smem(elements, element_bits, lines)), "a drawing is UTF-8");
-        require_xml(to_svg(picture_of_smem(elements, element_bits, lines)));
+        const Picture picture = picture_of(map, {}, {.lines = lines});
+        require(is_utf8(to_text(picture)), "a drawing is UTF-8");
+        require_xml(to_svg(picture));
       });
       break;
     }

@@ -260,15 +260,23 @@ TEST_CASE("layouts that divide by nothing or go beyond 64 bits are refused") {
 }
 
 TEST_CASE("pictures of more elements than anybody looks at, and of places that are none, are refused") {
-  const SmemMap large(matrix_of(4096, 4096));
-  const std::vector<PlacedElement> below{{.row = 0, .col = 0, .byte = -1}}, one{{.row = 0, .col = 0, .byte = 0}};
+  const Map large = map_of(matrix_of(4096, 4096)), small = map_of(parse_cute("(8,8):(8,1)", 16));
+  Map below = small;
+  below.locate = [](MapEntry& entry) { entry[2] = -1; };
+  CuteLayout wide = parse_cute("(8,8):(8,1)", 16);
+  wide.element_bits = 129;
   check_all({
-      {"elements", "picture = 4096 x 4096", [&] { static_cast<void>(placed_elements(large)); }},
-      {"picture", "picture = 4096 x 4096", [&] { static_cast<void>(picture_of_smem(large)); }},
-      {"byte", "byte = -1", [&] { static_cast<void>(draw_smem(below, 16)); }},
-      {"bits", "element bits = 0", [&] { static_cast<void>(draw_smem(one, 0)); }},
-      {"lines", "lines of the picture = -1", [&] { static_cast<void>(draw_smem(one, 16, -1)); }},
-      {"lines of SVG", "lines of the picture = -1", [&] { static_cast<void>(picture_of_smem(one, 16, -1)); }},
+      {"elements", "picture = 4096 x 4096", [&] { static_cast<void>(picture_of(large)); }},
+      {"byte", "byte = -1", [&] { static_cast<void>(picture_of(below)); }},
+      {"bits", "element bits = 129", [&] { static_cast<void>(map_of(wide)); }},
+      {"lines", "lines of the picture = -1", [&] { static_cast<void>(picture_of(small, {}, {.lines = -1})); }},
+      {"columns", "columns = -1", [&] { static_cast<void>(picture_of(small, {}, {.columns = -1})); }},
+      {"coordinates", "element = 1 coordinates", [&] { static_cast<void>(small.place_of({1})); }},
+      {"row", "row = 8: legal is 0..7",
+       [&] {
+         static_cast<void>(small.place_of({8, 0}));
+       }},
+      {"axis", "axis = lane", [&] { static_cast<void>(small.axis("lane")); }},
   });
 }
 

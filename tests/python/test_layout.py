@@ -76,3 +76,17 @@ def test_moves_scales_and_cute():
                   lambda: layout.smem(0, -1, 4), lambda: layout.smem(0, 8, 8, element_bits=7), lambda: layout.ldmatrix(3)):
         with pytest.raises(bitmma.Error):
             wrong()
+
+
+def test_metadata_scales_and_reprs():
+    sparse = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+    metadata = layout.fragment(sparse, "metadata")
+    assert metadata.thread.shape == (16, 16) and metadata.element_bits == 2 and (metadata.register == 0).all()
+    scaled = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0"
+    scales = layout.fragment(scaled, "scale_a")
+    assert (scales.thread[9, 1], scales.bit[9, 1]) == (5, 8)
+    assert repr(scales) == "Places(thread, register, bit of 16 x 2 elements)"
+    two = layout.tmem_a(64, 16, ws=True, copy=1)
+    assert two.lane[0, 0] == 64 and layout.tmem_a(64, 16, ws=True).lane[0, 0] == 0
+    with pytest.raises(bitmma.Error):
+        layout.tmem_a(64, 16, ws=True, copy=2)

@@ -2,12 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "bitmma/analysis/draw.hpp"
-#include "bitmma/core/text.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
-#include "bitmma/files/file.hpp"
 #include "bitmma/layout/cute.hpp"
 #include "bitmma/memory/layout_descriptor.hpp"
 #include "bitmma/memory/smem.hpp"
@@ -22,10 +17,8 @@ struct CuteFlags {
   std::string text, descriptor, major = "k";
   TargetFlag target;
   std::optional<int> element_bits;
-  std::optional<int64_t> m, k, lbo, sbo, byte;
-  int max_lines = 32;
-  Query query;
-  SvgFlag svg;
+  std::optional<int64_t> m, k, lbo, sbo;
+  MapFlags map;
 };
 
 /// Where a layout and a descriptor put different elements.
@@ -82,7 +75,7 @@ void compare_with_descriptor(Context& context, const CuteFlags& flags, const Cut
   const bool by_steps = difference.elements != 0 && reads_by_steps(cute, matrix);
   context.exit_code = difference.elements == 0 || by_steps ? exit_same : exit_differs;
   std::ostream& out = context.terminal.out;
-  if (flags.query.json) {
+  if (flags.map.json) {
     Json json{{"target", print(target)},
               {"cute", print(cute)},
               {"descriptor_cute", means},
@@ -123,51 +116,6 @@ void compare_with_descriptor(Context& context, const CuteFlags& flags, const Cut
                      means, first.row, first.col, first.cute_byte, first.descriptor_byte);
 }
 
-constexpr std::string_view cute_heading = "row,col,byte,bit\n";
-
-/// Where one element is; sub-byte elements have a bit.
-SmemPlace cute_place(const CuteLayout& cute, int row, int col) {
-  const int64_t bits = offset_of(cute.layout, row, col) * cute.element_bits;
-  return {.byte = apply(cute.swizzle, cute.start_bytes + bits / 8), .bit = static_cast<int>(bits % 8)};
-}
-
-Json cute_json(const CuteLayout& cute, int row, int col) {
-  const SmemPlace place = cute_place(cute, row, col);
-  return {{"row", row}, {"col", col}, {"byte", place.byte}, {"bit", place.bit}};
-}
-
-void print_places(Context& context, const CuteView& view, const std::vector<std::pair<int, int>>& elements) {
-  std::ostream& out = context.terminal.out;
-  if (view.query.json) {
-    JsonList list(out);
-    for (const auto& [row, col] : elements) list.add(cute_json(view.cute, row, col));
-    list.end();
-    return;
-  }
-  out << cute_heading;
-  for (const auto& [row, col] : elements) {
-    const SmemPlace place = cute_place(view.cute, row, col);
-    out << fmt::format("{},{},{},{}\n", row, col, place.byte, place.bit);
-  }
-}
-
-/// The elements that --row and --col, --byte or --csv ask for; nothing where none of them is given.
-std::optional<std::vector<std::pair<int, int>>> asked_elements(const CuteView& view) {
-  const int rows = static_cast<int>(view.cute.rows), cols = static_cast<int>(view.cute.cols);
-  if (view.byte) view.query.refuse_beside("--byte", "a byte holds");
-  if (view.query.one_element(rows, cols)) return {{{*view.query.row, *view.query.col}}};
-  if (!view.byte && !view.query.csv) return std::nullopt;
-  const int64_t bytes = std::max(1, view.cute.element_bits / 8);
-  std::vector<std::pair<int, int>> elements;
-  for (int row = 0; row < rows; ++row) {
-    for (int col = 0; col < cols; ++col) {
-      const int64_t first = view.byte ? cute_place(view.cute, row, col).byte : 0;
-      if (!view.byte || (*view.byte >= first && *view.byte < first + bytes)) elements.emplace_back(row, col);
-    }
-  }
-  return elements;
-}
-
 void run_cute(Context& context, const CuteFlags& flags) {
   const CuteLayout cute = require_cute(
       flags.text, flags.element_bits,
@@ -176,58 +124,24 @@ void run_cute(Context& context, const CuteFlags& flags) {
     compare_with_descriptor(context, flags, cute);
     return;
   }
-  show_cute(context,
-            {.cute = cute, .query = flags.query, .byte = flags.byte, .max_lines = flags.max_lines, .svg = flags.svg});
+  show_cute(context, flags.map, cute);
 }
 
 }  // namespace
 
-void show_cute(Context& context, const CuteView& view) {
-  const CuteLayout& cute = view.cute;
-  const auto asked = asked_elements(view);
-  if (asked && asked->empty()) return answer_nothing(context, view.query, fmt::format("byte {}", *view.byte));
-  if (asked && !view.svg.asked()) return print_places(context, view, *asked);
-  const std::vector<PlacedElement> elements = placed_elements(cute, cute.element_bits);
-  const std::string stages = cute.stages() == 1
-                                 ? ""
-                                 : fmt::format("; the first of {} stages, the next {:+} bytes on", cute.stages(),
-                                               cute.stage_offset(1) * cute.element_bits / 8);
-  if (view.svg.asked()) {
-    Picture picture = picture_of_smem(elements, cute.element_bits, view.max_lines);
-    picture.title = fmt::format("{}{} x {} elements of {} bits{}", view.title.empty() ? "" : view.title + ", ",
-                                cute.rows, cute.cols, cute.element_bits, stages);
-    picture.notes.insert(picture.notes.begin(), {print(cute), "a line is 128 bytes, 32 banks; r rows, k columns"});
-    if (asked && !view.query.csv) mark_elements(picture, elements, *asked);
-    view.svg.write(context, picture);
-    return;
+void show_cute(Context& context, const MapFlags& flags, const CuteLayout& cute, const std::string& title) {
+  Map map = map_of(cute);
+  if (!title.empty()) {
+    map.notes.insert(map.notes.begin(), map.title);
+    map.title = title;
   }
-  if (view.query.json) {
-    JsonList list(context.terminal.out,
-                  {{"cute", print(cute)},
-                   {"rows", cute.rows},
-                   {"cols", cute.cols},
-                   {"element_bits", cute.element_bits},
-                   {"stages", cute.stages()},
-                   {"remarks", cute.remarks}},
-                  "elements");
-    for (const PlacedElement& e : elements) list.add({{"row", e.row}, {"col", e.col}, {"byte", e.byte}});
-    list.end();
-    return;
-  }
-  std::ostream& out = context.terminal.out;
-  if (!view.title.empty()) out << view.title << '\n';
-  out << print(cute) << '\n'
-      << fmt::format("{} x {} elements of {} bits; strides in elements, the swizzle on byte addresses{}\n", cute.rows,
-                     cute.cols, cute.element_bits, stages);
-  for (const std::string& remark : cute.remarks) out << "read as: " << remark << '\n';
-  out << '\n' << draw_smem(elements, cute.element_bits, view.max_lines);
-}
-
-void Query::add(CLI::App& command) {
-  CLI::Option* const as_csv = command.add_flag("--csv", csv, "the whole map as CSV");
-  command.add_flag("--json", json, "the answer as JSON")->excludes(as_csv);
-  command.add_option("--row", row, "row of one element");
-  command.add_option("--col", col, "column of one element");
+  flags.show(context, map,
+             {.header = {{"cute", print(cute)},
+                         {"rows", cute.rows},
+                         {"cols", cute.cols},
+                         {"element_bits", cute.element_bits},
+                         {"stages", cute.stages()},
+                         {"remarks", cute.remarks}}});
 }
 
 CuteLayout require_cute(const std::string& text, std::optional<int> element_bits, const CuteSymbols& symbols) {
@@ -244,36 +158,6 @@ CuteLayout require_cute(const std::string& text, std::optional<int> element_bits
                  .expected = fmt::format("{}, which the layout says itself, or no flag", cute.element_bits)});
   }
   return cute;
-}
-
-void answer_nothing(Context& context, const Query& query, const std::string& place) {
-  if (query.json) context.terminal.out << "[]\n";
-  context.terminal.err << fmt::format("{} holds no element\n", place);
-  context.exit_code = exit_differs;
-}
-
-void Query::refuse_beside(std::string_view flags, std::string_view reverse) const {
-  if (!row && !col) return;
-  throw Error({.field = "--row, --col",
-               .seen = fmt::format("beside {}", flags),
-               .expected = fmt::format("one question: where an element is, or which elements {}", reverse)});
-}
-
-bool Query::one_element(int rows, int cols) const {
-  if (row.has_value() != col.has_value()) {
-    throw Error({.field = row ? "--col" : "--row", .seen = "(missing)", .expected = "both --row and --col"});
-  }
-  if (row && (*row < 0 || *row >= rows || *col < 0 || *col >= cols)) {
-    throw Error({.field = "--row, --col",
-                 .seen = fmt::format("{}, {}", *row, *col),
-                 .expected = fmt::format("0..{}, 0..{}", rows - 1, cols - 1)});
-  }
-  return row.has_value();
-}
-
-void SvgFlag::write(const Context& context, const Picture& picture) const {
-  write_whole(path, [&](std::ostream& stream) { stream << to_svg(picture); });
-  context.terminal.err << fmt::format("{}: {}\n", printable(path), picture.title);
 }
 
 void add_layout(CLI::App& app, Context& context) {
@@ -293,10 +177,12 @@ void add_layout(CLI::App& app, Context& context) {
   command->add_option("--k", flags->k, "--cute: ... of k ...");
   command->add_option("--lbo", flags->lbo, "--cute: ... of LBO, in bytes ...");
   command->add_option("--sbo", flags->sbo, "--cute: ... and of SBO, in bytes");
-  command->add_option("--byte", flags->byte, "--cute: the reverse: which elements does this byte hold?");
-  command->add_option("--max-lines", flags->max_lines, "--cute: lines of the picture")->capture_default_str();
-  flags->query.add(*command);
-  flags->svg.add(*command);
+  flags->map.ask(*command, {.flag = "--byte", .is_place = true, .axis = "byte"},
+                 "--cute: the reverse: which elements does this byte hold?");
+  flags->map.size.lines = 32;
+  command->add_option("--max-lines", flags->map.size.lines, "--cute: lines of the picture")->capture_default_str();
+  flags->map.add_row_and_col(*command);
+  flags->map.add_outputs(*command);
   command->footer(
       "Examples:\n"
       "  bitmma layout --cute 'Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))'\n"

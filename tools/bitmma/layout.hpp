@@ -1,26 +1,17 @@
-// What the maps of `bitmma layout` share.
+// What the maps of `bitmma layout` share: their questions, and the four forms of the answer.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "bitmma/analysis/picture.hpp"
+#include "bitmma/analysis/draw.hpp"
 #include "bitmma/layout/cute.hpp"
+#include "bitmma/memory/map.hpp"
 #include "commands.hpp"
 
 namespace bitmma::cli {
-
-/// What a map can be asked: everything, or one element.
-struct Query {
-  bool csv = false, json = false;
-  std::optional<int> row = {}, col = {};
-
-  void add(CLI::App& command);
-  /// True when one element is asked for. Throws Error when half of it is, or it lies outside.
-  bool one_element(int rows, int cols) const;
-  /// Beside `flags`, which ask the other way round: "which elements " + `reverse`. Throws Error for a row or a column.
-  void refuse_beside(std::string_view flags, std::string_view reverse) const;
-};
 
 /// --svg: a picture of what the command otherwise prints as text.
 struct SvgFlag {
@@ -31,24 +22,58 @@ struct SvgFlag {
   void write(const Context& context, const Picture& picture) const;
 };
 
-// One function per map.
+/// A flag that fixes the value of an axis: of the element (where is it?) or of the place (what is there?).
+struct AskFlag {
+  std::string flag = {};
+  bool is_place = false;
+  std::string axis = {};  // of the place; flags of the element belong to the map's element axes in order
+  bool is_required = true;
+  std::optional<int64_t> fallback = {};  // where other flags of the same question are given
+  std::optional<int64_t> value = {};
+};
+
+/// How a map answers beyond its entries.
+struct MapAnswer {
+  nlohmann::ordered_json header = nullptr;  // members before "elements" in the JSON of a whole map
+  bool has_object_of_element = false;       // the JSON of one element asked for is an object, not a list
+  bool has_object_of_place = false;         // the same for a place
+  std::string where = {};                   // "of 64 x 16 elements": of what a place holds no element
+  std::string fix = {};                     // for coordinates outside of the map
+};
+
+/// The flags that every map has, and what they ask for.
+struct MapFlags {
+  std::vector<AskFlag> asks = {};
+  bool any_combination = false;  // flags of the element and of the place may stand beside each other, each alone
+  bool csv = false, json = false;
+  SvgFlag svg = {};
+  PictureSize size = {};
+
+  /// --row and --col, --csv, --json and --svg; the flags in `asks` go before them.
+  void add_outputs(CLI::App& command);
+  void add_row_and_col(CLI::App& command);
+  /// Adds a flag for each of `asks`, with its help.
+  void ask(CLI::App& command, const AskFlag& flag, const std::string& help);
+  std::optional<int64_t> value_of(std::string_view flag) const;
+  bool asked(bool is_place) const;
+  /// True where the answer is text for a reader: no other form and no question.
+  bool prints_text() const { return !csv && !json && !svg.asked() && !asked(true) && !asked(false); }
+  /// The question, or nothing where no flag asks. Throws Error for half a question and for both at a time.
+  std::optional<MapQuestion> question(const Map& map, const MapAnswer& answer) const;
+  /// Prints the map, or what was asked of it, as text, CSV, JSON or SVG.
+  void show(Context& context, const Map& map, const MapAnswer& answer = {}) const;
+};
+
+/// Says that `place` holds no element: exit code 1, and no heading without lines.
+void answer_nothing(Context& context, bool json, const std::string& place);
+
 /// --element-bits: what the text says wins, unless the flag says another number. Throws Error then.
 CuteLayout require_cute(const std::string& text, std::optional<int> element_bits, const CuteSymbols& symbols);
 
-/// A layout in CuTe's notation, shown or asked about.
-struct CuteView {
-  CuteLayout cute = {};
-  std::string title = {};  // before the layout; may be empty
-  Query query = {};
-  std::optional<int64_t> byte = {};
-  int max_lines = 32;
-  SvgFlag svg = {};
-};
-void show_cute(Context& context, const CuteView& view);
+/// Prints a layout in CuTe's notation.
+void show_cute(Context& context, const MapFlags& flags, const CuteLayout& cute, const std::string& title = "");
 
-/// Says that `place` holds no element: exit code 1, and no heading without lines.
-void answer_nothing(Context& context, const Query& query, const std::string& place);
-
+// One function per verb.
 void add_descriptor_layout(CLI::App& layout, Context& context);
 void add_smem_layout(CLI::App& layout, Context& context);
 void add_fragment_layout(CLI::App& layout, Context& context);

@@ -17,9 +17,7 @@ namespace {
 struct LdMatrixFlags {
   std::string instruction, fragment, operand = "a";
   LdMatrix move;
-  std::optional<int> matrix, thread, reg;
-  int bit = 0;
-  Query query;
+  MapFlags map;
 };
 
 /// What stands behind the name, in PTX's order. ptxas takes any order, and CUTLASS writes .x4.trans.m8n8.
@@ -78,79 +76,6 @@ LdMatrix parse_ldmatrix(std::string_view text) {
 
 std::string targets_of(const LdMatrix& move) {
   return print(TargetSet::from(move.store ? Target::sm_90 : Target::sm_75));
-}
-
-constexpr std::string_view ldmatrix_heading = "matrix,row,col,thread,register,bit\n";
-
-Json ldmatrix_json(const LdMatrix& move, const LdMatrixElement& element) {
-  Json json{{"matrix", element.matrix}, {"row", element.row}, {"col", element.col}};
-  json.update(to_json(Place(place_of(move, element))));
-  return json;
-}
-
-std::string ldmatrix_line(const LdMatrix& move, const LdMatrixElement& element) {
-  const auto [thread, reg, bit] = place_of(move, element);
-  return fmt::format("{},{},{},{},{},{}\n", element.matrix, element.row, element.col, thread, reg, bit);
-}
-
-/// The element asked for, by itself or by its register.
-std::optional<LdMatrixElement> asked_element(const LdMatrixFlags& flags, const LdMatrix& move) {
-  if (flags.thread.has_value() != flags.reg.has_value()) {
-    throw Error({.field = flags.thread ? "--register" : "--thread",
-                 .seen = "(missing)",
-                 .expected = "both --thread and --register"});
-  }
-  if (flags.thread) return element_at(move, *flags.thread, *flags.reg, flags.bit);
-  if (flags.query.one_element(8, 8))
-    return LdMatrixElement{.matrix = flags.matrix.value_or(0), .row = *flags.query.row, .col = *flags.query.col};
-  if (flags.matrix)
-    throw Error({.field = "--row, --col", .seen = "(missing)", .expected = "both --row and --col with --matrix"});
-  return std::nullopt;
-}
-
-std::vector<LdMatrixElement> all_elements(const LdMatrix& move) {
-  std::vector<LdMatrixElement> elements;
-  for (int i = 0; i < 64 * move.count; ++i) elements.push_back({.matrix = i / 64, .row = i / 8 % 8, .col = i % 8});
-  return elements;
-}
-
-void print_ldmatrix_json(std::ostream& out, const LdMatrix& move) {
-  Json addresses = Json::array(), elements = Json::array();
-  for (const LdMatrixElement& e : all_elements(move)) {
-    elements.push_back(ldmatrix_json(move, e));
-    if (e.col == 0)
-      addresses.push_back({{"matrix", e.matrix}, {"row", e.row}, {"thread", address_thread(move, e.matrix, e.row)}});
-  }
-  out << json_text(Json{{"instruction", print(move)},
-                        {"targets", targets_of(move)},
-                        {"addresses", addresses},
-                        {"elements", elements}})
-      << '\n';
-}
-
-void draw_ldmatrix(std::ostream& out, const LdMatrix& move) {
-  out << fmt::format(
-      "{}, {}: {} of 8 rows of 16 bytes, {} a thread\n"
-      "T thread, r register, lo bits 15:0, hi bits 31:16; address: the thread that supplies the row's address\n",
-      print(move), targets_of(move), move.count == 1 ? "1 matrix" : fmt::format("{} matrices", move.count),
-      counted(move.count, "register"));
-  for (int matrix = 0; matrix < move.count; ++matrix) {
-    std::vector<std::vector<std::string>> table{{"row", "address"}};
-    for (int col = 0; col < 8; ++col) table[0].push_back(fmt::format("col {}", col));
-    for (int row = 0; row < 8; ++row) {
-      table.push_back({std::to_string(row), fmt::format("T{}", address_thread(move, matrix, row))});
-      for (int col = 0; col < 8; ++col) {
-        const auto [thread, reg, bit] = place_of(move, {.matrix = matrix, .row = row, .col = col});
-        table.back().push_back(fmt::format("T{} r{}.{}", thread, reg, bit == 0 ? "lo" : "hi"));
-      }
-    }
-    out << fmt::format("\nmatrix {}, row addresses from threads {}-{}\n", matrix, address_thread(move, matrix, 0),
-                       address_thread(move, matrix, 7))
-        << print_table(table);
-  }
-  if (move.count == 4) return;
-  out << fmt::format("\nthe addresses of threads {}-31 are not used{}\n", 8 * move.count,
-                     move.store ? "" : "; sm_75 wants valid ones there too");
 }
 
 /// The first thread whose register 0 begins elsewhere.
@@ -227,7 +152,7 @@ void answer_fragment(Context& context, const LdMatrixFlags& flags) {
     text += fmt::format("\nin memory {} x {}: none, .trans turns elements of 16 bits, and these have {}\n", cols_are,
                         rows_are, fragment.element_bits);
   }
-  if (flags.query.json) context.terminal.out << json_text(json) << '\n';
+  if (flags.map.json) context.terminal.out << json_text(json) << '\n';
   else
     context.terminal.out << fmt::format("{} of {}: {} x {}, {} x {} elements of {} bits, {} a thread\n",
                                         operand == "a"   ? "A"
@@ -245,20 +170,17 @@ void run_ldmatrix(Context& context, const LdMatrixFlags& flags) {
     return;
   }
   const LdMatrix move = flags.instruction.empty() ? flags.move : parse_ldmatrix(flags.instruction);
-  require_legal(move);
-  std::ostream& out = context.terminal.out;
-  if (const std::optional<LdMatrixElement> element = asked_element(flags, move)) {
-    out << (flags.query.json ? json_text(ldmatrix_json(move, *element)) + "\n"
-                             : std::string(ldmatrix_heading) + ldmatrix_line(move, *element));
-  } else if (flags.query.json) {
-    print_ldmatrix_json(out, move);
-  } else if (flags.query.csv) {
-    std::string text(ldmatrix_heading);
-    for (const LdMatrixElement& e : all_elements(move)) text += ldmatrix_line(move, e);
-    out << text;
-  } else {
-    draw_ldmatrix(out, move);
-  }
+  Map map = map_of(move);
+  map.title = fmt::format("{}, {}: {} of 8 rows of 16 bytes, {} a thread", print(move), targets_of(move),
+                          move.count == 1 ? "1 matrix" : fmt::format("{} matrices", move.count),
+                          counted(move.count, "register"));
+  Json addresses = Json::array();
+  for (int i = 0; i < 8 * move.count; ++i)
+    addresses.push_back({{"matrix", i / 8}, {"row", i % 8}, {"thread", address_thread(move, i / 8, i % 8)}});
+  flags.map.show(context, map,
+                 {.header = {{"instruction", print(move)}, {"targets", targets_of(move)}, {"addresses", addresses}},
+                  .has_object_of_element = true,
+                  .has_object_of_place = true});
 }
 
 }  // namespace
@@ -272,12 +194,15 @@ void add_ldmatrix_layout(CLI::App& layout, Context& context) {
                          ->excludes(instruction);
   CLI::Option* trans = ldmatrix->add_flag("--trans", flags->move.transposed, "... and .trans")->excludes(instruction);
   ldmatrix->add_flag("--store", flags->move.store, "... and stmatrix")->excludes(instruction);
-  CLI::Option* matrix = ldmatrix->add_option("--matrix", flags->matrix, "matrix of one element; default 0");
-  flags->query.add(*ldmatrix);
-  CLI::Option* thread = ldmatrix->add_option("--thread", flags->thread, "the reverse: thread of the warp ...");
-  CLI::Option* reg = ldmatrix->add_option("--register", flags->reg, "... register ...");
-  CLI::Option* bit =
-      ldmatrix->add_option("--bit", flags->bit, "... and bit: which element is there?")->capture_default_str();
+  flags->map.ask(*ldmatrix, {.flag = "--matrix", .is_required = false, .fallback = 0},
+                 "matrix of one element; default 0");
+  flags->map.add_row_and_col(*ldmatrix);
+  flags->map.ask(*ldmatrix, {.flag = "--thread", .is_place = true, .axis = "thread"},
+                 "the reverse: thread of the warp ...");
+  flags->map.ask(*ldmatrix, {.flag = "--register", .is_place = true, .axis = "register"}, "... register ...");
+  flags->map.ask(*ldmatrix, {.flag = "--bit", .is_place = true, .axis = "bit", .is_required = false, .fallback = 0},
+                 "... and bit: which element is there? default 0");
+  flags->map.add_outputs(*ldmatrix);
   CLI::Option* fragment =
       ldmatrix->add_option("--fragment", flags->fragment, "mnemonic of an mma.sync: which ldmatrix fill its operand?");
   ldmatrix
@@ -286,12 +211,9 @@ void add_ldmatrix_layout(CLI::App& layout, Context& context) {
       ->check(CLI::IsMember({"a", "b", "c", "d"}))
       ->capture_default_str()
       ->needs(fragment);
-  for (CLI::Option* other : {matrix, ldmatrix->get_option("--row"), ldmatrix->get_option("--col")}) {
-    thread->excludes(other);
-    fragment->excludes(other);
-  }
-  for (CLI::Option* other : {instruction, num, trans, thread, reg, bit, ldmatrix->get_option("--csv")})
-    fragment->excludes(other);
+  for (CLI::Option* other : {instruction, num, trans}) fragment->excludes(other);
+  for (const char* other : {"--matrix", "--row", "--col", "--thread", "--register", "--bit", "--csv", "--svg"})
+    fragment->excludes(ldmatrix->get_option(other));
   ldmatrix->footer(
       "Examples:\n"
       "  bitmma layout ldmatrix --instruction ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16\n"

@@ -1,14 +1,9 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <span>
-
-#include "bitmma/analysis/draw.hpp"
 #include "bitmma/descriptor/descriptor_meaning.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/memory/smem.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -19,10 +14,8 @@ struct SmemFlags {
   std::string descriptor, major = "k";
   std::optional<std::string> atom;
   TargetFlag target;
-  int element_bits = 16, rows = 8, cols = 16, max_lines = 32;
-  std::optional<int64_t> byte;
-  Query query;
-  SvgFlag svg;
+  int element_bits = 16, rows = 8, cols = 16;
+  MapFlags map;
 };
 
 SmemMatrix require_matrix(const SmemFlags& flags) {
@@ -53,61 +46,6 @@ SmemMatrix require_matrix(const SmemFlags& flags) {
           .cols = flags.cols};
 }
 
-Json smem_json(const SmemMap& map, int row, int col) {
-  const SmemPlace place = map.place_of(row, col);
-  return {{"row", row}, {"col", col}, {"byte", place.byte}, {"bit", place.bit}};
-}
-
-constexpr std::string_view smem_heading = "row,col,byte,bit\n";
-
-std::string smem_line(const SmemMap& map, int row, int col) {
-  const SmemPlace place = map.place_of(row, col);
-  return fmt::format("{},{},{},{}\n", row, col, place.byte, place.bit);
-}
-
-/// A byte, and of how many elements: a wider matrix may have one there.
-std::string place_of_byte(const SmemFlags& flags) {
-  return fmt::format("byte {} of {} x {} elements (--rows, --cols)", *flags.byte, flags.rows, flags.cols);
-}
-
-/// Lines of the picture that show the elements: as many as are asked for, or more, while it stays a picture.
-int lines_for(const SmemFlags& flags, const SmemMap& map, std::span<const PlacedElement> elements,
-              const std::vector<std::pair<int, int>>& asked) {
-  constexpr int64_t most = 256;
-  int64_t needed = flags.max_lines;
-  for (const auto& [row, col] : asked) {
-    const std::optional<int64_t> line = line_of(elements, map.place_of(row, col).byte);
-    if (line && *line < most) needed = std::max(needed, *line + 1);
-  }
-  return static_cast<int>(needed);
-}
-
-/// The reverse: which elements does a byte hold?
-void answer_byte(Context& context, const SmemFlags& flags, const SmemMap& map) {
-  const auto elements = map.elements_at(*flags.byte);
-  if (elements.empty()) return answer_nothing(context, flags.query, place_of_byte(flags));
-  std::ostream& out = context.terminal.out;
-  if (flags.query.json) {
-    JsonList list(out);
-    for (const auto& [row, col] : elements) list.add(smem_json(map, row, col));
-    list.end();
-    return;
-  }
-  out << smem_heading;
-  for (const auto& [row, col] : elements) out << smem_line(map, row, col);
-}
-
-void write_svg(Context& context, const SmemFlags& flags, const SmemMap& map) {
-  std::vector<std::pair<int, int>> asked;
-  if (flags.byte) asked = map.elements_at(*flags.byte);
-  if (flags.query.row) asked.emplace_back(*flags.query.row, *flags.query.col);
-  const std::vector<PlacedElement> elements = asked.empty() ? std::vector<PlacedElement>{} : placed_elements(map);
-  Picture picture = picture_of_smem(map, lines_for(flags, map, elements, asked));
-  if (!asked.empty()) mark_elements(picture, elements, asked);
-  else if (flags.byte) return answer_nothing(context, {}, place_of_byte(flags));
-  flags.svg.write(context, picture);
-}
-
 /// The swizzle atom of a mode, without a descriptor.
 void show_atom(Context& context, const SmemFlags& flags) {
   const std::optional<Swizzle> mode = swizzle_named(*flags.atom);
@@ -128,70 +66,27 @@ void show_atom(Context& context, const SmemFlags& flags) {
   const CuteLayout atom =
       naming_flag("element bits", "--element-bits", [&] { return cute_atom(major, *mode, flags.element_bits); });
   const int units = swizzle.width_bytes / 16;
-  show_cute(context, {.cute = atom,
-                      .title = fmt::format("{}, {}: atom of {} x {} units of 128 bits", cute_atom_name(major, *mode),
-                                           print(major), major == Major::k ? 8 : units,
-                                           major == Major::k ? units : swizzle.rows_per_atom),
-                      .query = flags.query,
-                      .byte = flags.byte,
-                      .max_lines = flags.max_lines,
-                      .svg = flags.svg});
-}
-
-void draw(Context& context, const SmemFlags& flags, const SmemMap& map) {
-  const SmemMatrix& matrix = map.matrix();
-  const std::string picture = draw_smem(placed_elements(map), flags.element_bits, flags.max_lines);
-  std::ostream& out = context.terminal.out;
-  out << fmt::format("{}, {} x {} elements of {} bits\n", print(matrix.major), flags.rows, flags.cols,
-                     flags.element_bits)
-      << fmt::format("{}   (in elements, from byte {:#x}; the swizzle acts on the byte address)\n", print_cute(matrix),
-                     matrix.descriptor.start_address_bytes);
-  const int row_bytes = matrix.cols * matrix.element_bits / 8;
-  if (print_cute(matrix) != print_hardware_cute(matrix)) {
-    out << fmt::format("{}   (K goes on at LBO; the maps follow it)\n", print_hardware_cute(matrix))
-        << wide_row_evidence(matrix) << '\n';
-  }
-  out << '\n' << picture;
-  print_warnings(context, as_warnings(warnings(matrix.descriptor, matrix.major, row_bytes)));
+  show_cute(context, flags.map, atom,
+            fmt::format("{}, {}: atom of {} x {} units of 128 bits", cute_atom_name(major, *mode), print(major),
+                        major == Major::k ? 8 : units, major == Major::k ? units : swizzle.rows_per_atom));
 }
 
 void run_smem(Context& context, const SmemFlags& flags) {
-  if (flags.byte) flags.query.refuse_beside("--byte", "a byte holds");
   if (flags.atom) return show_atom(context, flags);
-  const SmemMap map(require_matrix(flags));
-  const SmemMatrix& matrix = map.matrix();
-  std::ostream& out = context.terminal.out;
-  const bool asks_element = flags.query.one_element(flags.rows, flags.cols);
-  if (flags.svg.asked()) return write_svg(context, flags, map);
-  if (flags.byte) return answer_byte(context, flags, map);
-  if (asks_element) {
-    const int row = *flags.query.row, col = *flags.query.col;
-    if (flags.query.json) out << json_text(smem_json(map, row, col)) << '\n';
-    else out << smem_heading << smem_line(map, row, col);
-    return;
+  const SmemMatrix matrix = require_matrix(flags);
+  const Map map = map_of(matrix);
+  flags.map.show(context, map,
+                 {.header = {{"target", print(matrix.descriptor.target)},
+                             {"cute", print_cute(matrix)},
+                             {"hardware_cute", print_hardware_cute(matrix)},
+                             {"wide_row_evidence", wide_row_evidence(matrix)},
+                             {"start_address", matrix.descriptor.start_address_bytes}},
+                  .has_object_of_element = true,
+                  .where = fmt::format(" of {} x {} elements (--rows, --cols)", flags.rows, flags.cols)});
+  if (flags.map.prints_text()) {
+    const int row_bytes = matrix.cols * matrix.element_bits / 8;
+    print_warnings(context, as_warnings(warnings(matrix.descriptor, matrix.major, row_bytes)));
   }
-  if (flags.query.csv) {
-    out << smem_heading;
-    for (int row = 0; row < flags.rows; ++row) {
-      for (int col = 0; col < flags.cols; ++col) out << smem_line(map, row, col);
-    }
-    return;
-  }
-  if (!flags.query.json) {
-    draw(context, flags, map);
-    return;
-  }
-  JsonList elements(out,
-                    {{"target", print(matrix.descriptor.target)},
-                     {"cute", print_cute(matrix)},
-                     {"hardware_cute", print_hardware_cute(matrix)},
-                     {"wide_row_evidence", wide_row_evidence(matrix)},
-                     {"start_address", matrix.descriptor.start_address_bytes}},
-                    "elements");
-  for (int row = 0; row < flags.rows; ++row) {
-    for (int col = 0; col < flags.cols; ++col) elements.add(smem_json(map, row, col));
-  }
-  elements.end();
 }
 
 }  // namespace
@@ -209,10 +104,12 @@ void add_smem_layout(CLI::App& layout, Context& context) {
   smem->add_option("--element-bits", flags->element_bits, "bits of an element in memory")->capture_default_str();
   smem->add_option("--rows", flags->rows, "extent along M or N")->capture_default_str();
   smem->add_option("--cols", flags->cols, "extent along K")->capture_default_str();
-  smem->add_option("--byte", flags->byte, "the reverse: which elements does this byte hold?");
-  smem->add_option("--max-lines", flags->max_lines, "lines of the picture")->capture_default_str();
-  flags->query.add(*smem);
-  flags->svg.add(*smem);
+  flags->map.ask(*smem, {.flag = "--byte", .is_place = true, .axis = "byte"},
+                 "the reverse: which elements does this byte hold?");
+  flags->map.size.lines = 32;
+  smem->add_option("--max-lines", flags->map.size.lines, "lines of the picture")->capture_default_str();
+  flags->map.add_row_and_col(*smem);
+  flags->map.add_outputs(*smem);
   smem->footer(
       "Examples:\n"
       "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --cols 16\n"

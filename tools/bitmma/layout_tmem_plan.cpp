@@ -14,6 +14,7 @@ struct PlanFlags {
   std::string instruction, a;
   int m = 128, n = 64, k = 0, accumulators = 1, k_blocks = 1, ctas = 1;
   bool a_in_tmem = false, exclusive = false, json = false;
+  SvgFlag svg;
 };
 
 /// The instruction that is planned for. Throws Error unless it is a legal tcgen05.mma.
@@ -77,20 +78,23 @@ void run_plan(Context& context, const PlanFlags& flags) {
     out << json_text(plan_json(flags, plan)) << '\n';
     return;
   }
-  out << fmt::format("{}, M = {}, N = {}, K = {}: layout {}{}\n\n", print(Instruction(one)), one.m, one.n, one.k,
-                     layout.name, one.cta_group == 2 ? "; columns of each CTA of the pair" : "");
-  std::vector<std::vector<std::string>> table{{"cta", "piece", "columns", "first", "address"}};
+  Picture picture{
+      .title = fmt::format("{}, M = {}, N = {}, K = {}: layout {}{}", print(Instruction(one)), one.m, one.n, one.k,
+                           layout.name, one.cta_group == 2 ? "; columns of each CTA of the pair" : ""),
+      .corner = "piece",
+      .column_heads = {"columns", "first", "address"}};
   for (int cta = 0; cta < (fits ? flags.ctas : 1); ++cta) {
     const TmemPlan placed = cta == 0 ? plan : plan_tmem(needs, cta * plan.allocation);
     for (const TmemPiece& piece : placed.pieces) {
-      table.push_back({std::to_string(cta), piece.name, std::to_string(piece.columns), std::to_string(piece.column),
-                       fmt::format("{:#010x}", piece.address)});
+      const int color = static_cast<int>(picture.rows.size() % placed.pieces.size()) % picture_colors;
+      picture.rows.push_back({flags.ctas > 1 && fits ? fmt::format("CTA {} {}", cta, piece.name) : piece.name,
+                              {{.text = std::to_string(piece.columns), .color = color},
+                               {.text = std::to_string(piece.column), .color = color},
+                               {.text = fmt::format("{:#010x}", piece.address), .color = color}}});
     }
   }
-  if (flags.ctas == 1 || !fits) {
-    for (auto& line : table) line.erase(line.begin());
-  }
-  out << print_table(table) << '\n';
+  if (flags.svg.asked()) return flags.svg.write(context, picture);
+  out << to_text(picture) << '\n';
   if (plan.allocation == 0) {
     out << colored(context, 31, fmt::format("does not fit: {} of {} columns", plan.columns, most_columns)) << '\n';
     return;
@@ -123,6 +127,7 @@ void add_tmem_plan_layout(CLI::App& layout, Context& context) {
   plan->add_option("--ctas", flags->ctas, "CTAs on an SM that allocate the same")->capture_default_str();
   plan->add_flag("--exclusive", flags->exclusive,
                  "sm_107a: tcgen05.alloc.exclusive, a multiple of 32 columns up to 576, and no other CTA on the SM");
+  flags->svg.add(*plan);
   plan->add_flag("--json", flags->json, "the answer as JSON");
   plan->footer(
       "Exit code 1 when it does not fit 512 columns, or 576 with --exclusive.\n"

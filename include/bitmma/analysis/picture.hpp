@@ -40,4 +40,7 @@ inline constexpr int picture_colors = 8, picture_tints = 4;
 /// The picture as a standalone SVG document.
 std::string to_svg(const Picture& picture);
 
+/// The picture as text for a terminal: title, notes and table, eight columns at a time.
+std::string to_text(const Picture& picture);
+
 }  // namespace bitmma

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace bitmma {
@@ -25,6 +26,11 @@ struct ScaleImage {
   /// Byte of (row, block) in the image.
   int64_t offset_of(int64_t row, int64_t block) const {
     return 512 * tile_of(row, block) + 16 * (row % 32) + 4 * (row / 32 % 4) + block % 4;
+  }
+  /// Row and block of a byte; of padding, a row or a block that the matrix does not have.
+  std::pair<int64_t, int64_t> element_at(int64_t byte) const {
+    const int64_t tile = byte / 512, inside = byte % 512;
+    return {tile / block_tiles() * 128 + inside / 16 + 32 * (inside % 16 / 4), tile % block_tiles() * 4 + inside % 4};
   }
 };
 

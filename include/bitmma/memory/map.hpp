@@ -1,0 +1,117 @@
+// One type for every map from the elements of a matrix to places: registers, shared memory, Tensor Memory.
+//
+//   D of m64n16, f32: 64 x 16 elements in the registers of 128 threads
+//   axes    row 64 | col 16 | thread 128 | register 8 | bit 32
+//   entry     9        3        5            3           0        row 9, column 3 is register 3 of thread 5
+//
+// An entry has a value for every axis, so that one filter answers both questions: where an element is, and which
+// elements a place holds.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/layout/cute.hpp"
+#include "bitmma/layout/scale_image.hpp"
+#include "bitmma/memory/fragment.hpp"
+#include "bitmma/memory/ldmatrix.hpp"
+#include "bitmma/memory/metadata.hpp"
+#include "bitmma/memory/smem.hpp"
+#include "bitmma/memory/tmem.hpp"
+
+namespace bitmma {
+
+enum class AxisKind : uint8_t {
+  element,     // a coordinate of the element, or the number of a copy of it
+  place,       // a coordinate of its place
+  derived,     // follows from the others
+  json_only,   // the same, in JSON alone
+  array_only,  // the same, in arrays alone
+};
+
+struct MapAxis {
+  std::string_view name = {};
+  AxisKind kind = AxisKind::place;
+  int64_t extent = 0;  // values are 0 .. extent - 1; of places 0: the map sets no bound
+  int64_t width = 1;   // values that an element takes, from its own on: 2 bytes, 16 bits
+
+  bool operator==(const MapAxis&) const = default;
+};
+
+inline constexpr std::size_t most_map_axes = 9;
+/// A value for every axis of a map, in their order.
+using MapEntry = std::array<int64_t, most_map_axes>;
+/// The values that are known, by axis.
+using MapQuestion = std::array<std::optional<int64_t>, most_map_axes>;
+
+/// How analysis/draw.hpp draws a map.
+enum class MapPicture : uint8_t {
+  registers,      // rows down, columns across: thread and register
+  shared_memory,  // lines of 128 bytes: rows and columns of every 16 bytes
+  tensor_memory,  // 16 lanes at a time: rows and columns
+  cells,          // lanes down, columns across: thread and register
+  scales,         // 32 lanes and a column at a time: rows and block of every byte
+  scale_image,    // lines of 16 bytes: rows and blocks of every four
+};
+
+/// A stride to draw: from the first element to another one.
+struct MapArrow {
+  std::string text = {};
+  int64_t row = 0, col = 0;
+};
+
+struct Map {
+  std::string title = {};
+  std::vector<std::string> notes = {};
+  std::string cute = {};  // the layout in CuTe's notation, where it has one
+  MapPicture picture = MapPicture::registers;
+  std::vector<MapAxis> axes = {};
+  std::function<void(MapEntry&)> locate = {};  // sets all values but those of the element's own axes
+  int64_t columns_per_cell = 1;                // MapPicture::registers: neighbours in one register
+  std::vector<MapArrow> arrows = {};
+
+  /// The index of an axis; nothing where the map has none of that name.
+  std::optional<std::size_t> find(std::string_view name) const;
+  /// The same of an axis that the map has. Throws Error otherwise.
+  std::size_t axis(std::string_view name) const;
+  /// Indices of the axes that name an element, in order.
+  std::vector<std::size_t> element_axes() const;
+  /// Elements, copies included.
+  int64_t size() const;
+  /// The entry of an element. Throws Error unless every coordinate is there and inside its axis.
+  MapEntry place_of(std::initializer_list<int64_t> element) const;
+  /// The entries that fit all values of the question, by element. Throws Error for a value outside of its axis.
+  std::vector<MapEntry> elements_at(const MapQuestion& question) const;
+  /// Calls `visit` for the same entries, without a list of them.
+  void for_each(const MapQuestion& question, const std::function<void(const MapEntry&)>& visit) const;
+};
+
+/// row, col -> thread, register, bit. `is_b`: n and k instead, as B of mma.sync lies in registers.
+Map map_of(const Fragment& fragment, bool is_b = false);
+/// Sparse metadata in the registers of wgmma.sp and mma.sp: row and stored column of A. `a` is A's fragment.
+Map map_of(const MetadataLayout& layout, const Fragment& a, int selector);
+/// Block scales in the registers of mma.sync: a row of A or a column of B, and the number of the scale.
+Map map_of_mma_scales(bool is_a, int rows, int scales, int byte_id, int thread_id);
+/// matrix, row, col -> thread, register, bit.
+Map map_of(const LdMatrix& move);
+/// row, col -> byte, bit, with LBO and SBO as arrows; arrays have the byte before the swizzle, too.
+Map map_of(const SmemMatrix& matrix);
+/// The same of a layout in CuTe's notation. Throws Error unless elements have 1..128 bits.
+Map map_of(const CuteLayout& cute);
+/// row, col -> cta, lane, column, bit. Throws Error where D does not fit, or A.
+Map map_of(const TmemD& d);
+Map map_of(const TmemA& a, int k);
+/// thread, register, half -> lane, column.
+Map map_of(const LdSt& move);
+/// row, block, replica -> byte of the image in shared memory; lane, column and byte of the cell.
+Map map_of(const TmemScales& scales, const ScaleImage& image);
+/// row, block -> byte of the image.
+Map map_of(const ScaleImage& image);
+
+}  // namespace bitmma

@@ -1,0 +1,322 @@
+#include "bitmma/memory/map.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace bitmma {
+namespace {
+
+constexpr int register_bits = 32;
+
+MapAxis element(std::string_view name, int64_t extent) { return {name, AxisKind::element, extent}; }
+MapAxis place(std::string_view name, int64_t extent, int64_t width = 1) {
+  return {name, AxisKind::place, extent, width};
+}
+
+/// The three axes of a place in registers, and their values.
+void add_register_axes(Map& map, int threads, int registers, int width_bits) {
+  for (const MapAxis& axis :
+       {place("thread", threads), place("register", registers), place("bit", register_bits, width_bits)})
+    map.axes.push_back(axis);
+}
+void put(MapEntry& entry, size_t first_axis, const RegisterPlace& place) {
+  entry[first_axis] = place.thread, entry[first_axis + 1] = place.reg, entry[first_axis + 2] = place.bit;
+}
+void put(MapEntry& entry, size_t first_axis, const TmemPlace& place) {
+  entry[first_axis] = place.cta, entry[first_axis + 1] = place.lane;
+  entry[first_axis + 2] = place.column, entry[first_axis + 3] = place.bit;
+}
+
+/// Loops nest as SmemMap and CuteLayout index: by int.
+int index(int64_t value) { return static_cast<int>(value); }
+
+void require_inside(const MapAxis& axis, int64_t value) {
+  const bool is_bounded = axis.kind == AxisKind::element || axis.extent > 0;
+  if (value >= 0 && (!is_bounded || value < axis.extent)) return;
+  throw Error({.field = std::string(axis.name),
+               .seen = std::to_string(value),
+               .expected = is_bounded ? fmt::format("0..{}", axis.extent - 1) : "0 or more"});
+}
+
+void add_warp_note(Map& map, int threads) {
+  if (threads > 32) map.notes.emplace_back("rows 16-31, 32-47, 48-63: the same with threads +32, +64, +96");
+}
+
+void add_byte_axes(Map& map, int64_t rows, int64_t cols, int element_bits) {
+  map.picture = MapPicture::shared_memory;
+  map.axes = {element("row", rows), element("col", cols), place("byte", 0, std::max(1, element_bits / 8)),
+              place("bit", 8, std::min(element_bits, 8))};
+}
+
+}  // namespace
+
+std::optional<std::size_t> Map::find(std::string_view name) const {
+  const auto at = std::ranges::find(axes, name, &MapAxis::name);
+  if (at == axes.end()) return std::nullopt;
+  return static_cast<std::size_t>(at - axes.begin());
+}
+
+std::size_t Map::axis(std::string_view name) const {
+  if (const auto at = find(name)) return *at;
+  std::vector<std::string> names;
+  for (const MapAxis& one : axes) names.emplace_back(one.name);
+  throw Error({.field = "axis", .seen = std::string(name), .legal = names});
+}
+
+std::vector<std::size_t> Map::element_axes() const {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].kind == AxisKind::element) found.push_back(i);
+  }
+  return found;
+}
+
+int64_t Map::size() const {
+  int64_t size = 1;
+  for (const std::size_t i : element_axes()) size *= axes[i].extent;
+  return size;
+}
+
+MapEntry Map::place_of(std::initializer_list<int64_t> element) const {
+  const std::vector<std::size_t> own = element_axes();
+  if (element.size() != own.size())
+    throw Error({.field = "element",
+                 .seen = fmt::format("{} coordinates", element.size()),
+                 .expected = std::to_string(own.size())});
+  MapEntry entry{};
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    entry[own[i]] = element.begin()[i];
+    require_inside(axes[own[i]], entry[own[i]]);
+  }
+  locate(entry);
+  return entry;
+}
+
+void Map::for_each(const MapQuestion& question, const std::function<void(const MapEntry&)>& visit) const {
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (question[i]) require_inside(axes[i], *question[i]);
+  }
+  const std::vector<std::size_t> own = element_axes();
+  MapEntry entry{};
+  const auto fits = [&] {
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      if (question[i] && (*question[i] < entry[i] || *question[i] >= entry[i] + axes[i].width)) return false;
+    }
+    return true;
+  };
+  const auto visit_from = [&](const auto& self, std::size_t level) -> void {
+    if (level == own.size()) {
+      locate(entry);
+      if (fits()) visit(entry);
+      return;
+    }
+    const std::size_t axis = own[level];
+    const int64_t first = question[axis].value_or(0), end = question[axis] ? first + 1 : axes[axis].extent;
+    for (int64_t value = first; value < end; ++value) {
+      entry[axis] = value;
+      self(self, level + 1);
+    }
+  };
+  visit_from(visit_from, 0);
+}
+
+std::vector<MapEntry> Map::elements_at(const MapQuestion& question) const {
+  std::vector<MapEntry> found;
+  for_each(question, [&](const MapEntry& entry) { found.push_back(entry); });
+  return found;
+}
+
+Map map_of(const Fragment& fragment, bool is_b) {
+  const int per_register = fragment.elements_per_register(), registers = fragment.registers();
+  const RegisterPlace first = place_of(fragment, 0, 0), last = place_of(fragment, 0, per_register - 1);
+  Map map{.cute = print_cute(fragment),
+          .columns_per_cell = first.thread == last.thread && first.reg == last.reg ? per_register : 1};
+  map.axes = {element(is_b ? "n" : "row", fragment.rows), element(is_b ? "k" : "col", fragment.cols)};
+  if (is_b) {
+    map.axes.push_back({"row", AxisKind::json_only, fragment.rows});
+    map.axes.push_back({"col", AxisKind::json_only, fragment.cols});
+  }
+  map.axes.push_back({"element", AxisKind::json_only, int64_t{per_register} * registers});
+  const size_t at = map.axes.size();
+  add_register_axes(map, fragment.threads, registers, fragment.element_bits);
+  map.locate = [fragment, per_register, at](MapEntry& entry) {
+    const RegisterPlace found = place_of(fragment, index(entry[0]), index(entry[1]));
+    if (at == 5) entry[2] = entry[0], entry[3] = entry[1];
+    entry[at - 1] = found.reg * per_register + (fragment.is_wide() ? 0 : found.bit / fragment.element_bits);
+    put(entry, at, found);
+  };
+  map.notes.push_back(fmt::format("CuTe (thread, value) -> row + {} * col: {}", fragment.rows, map.cute));
+  map.notes.emplace_back("T thread, r register, as the register figures of the PTX ISA (9.7.15.5.1.1, 9.7.14.5.14)");
+  add_warp_note(map, fragment.threads);
+  return map;
+}
+
+Map map_of(const MetadataLayout& layout, const Fragment& a, int selector) {
+  Map map;
+  map.axes = {element("row", a.rows), element("col", a.cols)};
+  add_register_axes(map, a.threads, 1, layout.field_bits);
+  map.locate = [layout, selector](MapEntry& entry) {
+    put(entry, 2, metadata_place_of(layout, index(entry[0]), index(entry[1]), selector));
+  };
+  map.notes.emplace_back("T thread, b lowest bit of the field in its register");
+  add_warp_note(map, a.threads);
+  return map;
+}
+
+Map map_of_mma_scales(bool is_a, int rows, int scales, int byte_id, int thread_id) {
+  Map map;
+  map.axes = {element(is_a ? "row" : "col", rows), element("scale", scales)};
+  add_register_axes(map, 32, 1, 8);
+  map.locate = [is_a, byte_id, thread_id](MapEntry& entry) {
+    const auto place = is_a ? mma_scale_a_place : mma_scale_b_place;
+    put(entry, 2, place(index(entry[0]), index(entry[1]), byte_id, thread_id));
+  };
+  map.notes.emplace_back("T thread, b lowest bit of the scale in its register");
+  return map;
+}
+
+Map map_of(const LdMatrix& move) {
+  require_legal(move);
+  Map map{.title = print(move), .columns_per_cell = move.transposed ? 1 : 2};
+  map.axes = {element("matrix", move.count), element("row", 8), element("col", 8)};
+  add_register_axes(map, 32, move.count, 16);
+  map.locate = [move](MapEntry& entry) {
+    put(entry, 3, bitmma::place_of(move, {.matrix = index(entry[0]), .row = index(entry[1]), .col = index(entry[2])}));
+  };
+  map.notes.emplace_back("T thread, r register, b lowest bit");
+  map.notes.push_back(fmt::format("thread 8 * matrix + row supplies the address of a row{}",
+                                  move.count == 4
+                                      ? ""
+                                      : fmt::format("; the addresses of threads {}-31 are not used{}", 8 * move.count,
+                                                    move.store ? "" : "; sm_75 wants valid ones there too")));
+  return map;
+}
+
+Map map_of(const SmemMatrix& matrix) {
+  const auto places = std::make_shared<const SmemMap>(matrix);
+  Map map{.title = fmt::format("{}, {} x {} elements of {} bits", print(matrix.major), matrix.rows, matrix.cols,
+                               matrix.element_bits),
+          .cute = print_cute(matrix)};
+  add_byte_axes(map, matrix.rows, matrix.cols, matrix.element_bits);
+  map.axes.push_back({"unswizzled", AxisKind::array_only});
+  map.locate = [places](MapEntry& entry) {
+    const SmemPlace found = places->place_of(index(entry[0]), index(entry[1]));
+    entry[2] = found.byte, entry[3] = found.bit;
+    entry[4] = places->linear_of(index(entry[0]), index(entry[1]));
+  };
+  map.notes.push_back(fmt::format("{}   (in elements, from byte {:#x}; the swizzle acts on the byte address)", map.cute,
+                                  matrix.descriptor.start_address_bytes));
+  if (map.cute != print_hardware_cute(matrix)) {
+    map.notes.push_back(fmt::format("{}   (K goes on at LBO; the maps follow it)", print_hardware_cute(matrix)));
+    map.notes.push_back(wide_row_evidence(matrix));
+  }
+  map.notes.push_back(
+      fmt::format("descriptor {:#018x} of {}", encode(matrix.descriptor), print(matrix.descriptor.target)));
+  if (matrix.descriptor.leading_dim_absolute) return map;
+  const SwizzleInfo& swizzle = info(matrix.descriptor.swizzle);
+  const int width = swizzle.width_bytes * 8 / matrix.element_bits, atom = swizzle.rows_per_atom;
+  const bool along_k = matrix.major == Major::k, plain = swizzle.bits == 0;
+  const auto add_arrow = [&](std::string_view name, int64_t bytes, int row, int col) {
+    if (row < matrix.rows && col < matrix.cols) map.arrows.push_back({fmt::format("{} {}", name, bytes), row, col});
+  };
+  const Strides& strides = matrix.descriptor.strides;
+  const bool columns_lead = along_k || plain;
+  add_arrow("LBO", strides.leading_dim_byte_offset, columns_lead ? 0 : width, along_k ? width : plain ? atom : 0);
+  add_arrow("SBO", strides.stride_dim_byte_offset, along_k ? 8 : plain ? width : 0, columns_lead ? 0 : atom);
+  return map;
+}
+
+Map map_of(const CuteLayout& cute) {
+  if (cute.element_bits < 1 || cute.element_bits > 128)
+    throw Error({.field = "element bits", .seen = std::to_string(cute.element_bits), .expected = "1..128"});
+  Map map{.title = print(cute), .cute = print(cute)};
+  add_byte_axes(map, cute.rows, cute.cols, cute.element_bits);
+  map.locate = [cute](MapEntry& entry) {
+    const int64_t bits = offset_of(cute.layout, entry[0], entry[1]) * cute.element_bits;
+    entry[2] = apply(cute.swizzle, cute.start_bytes + bits / 8), entry[3] = bits % 8;
+  };
+  const std::string stages = cute.stages() == 1
+                                 ? ""
+                                 : fmt::format("; the first of {} stages, the next {:+} bytes on", cute.stages(),
+                                               cute.stage_offset(1) * cute.element_bits / 8);
+  map.notes.push_back(fmt::format("{} x {} elements of {} bits; strides in elements, the swizzle on byte addresses{}",
+                                  cute.rows, cute.cols, cute.element_bits, stages));
+  for (const std::string& remark : cute.remarks) map.notes.push_back("read as: " + remark);
+  return map;
+}
+
+Map map_of(const TmemD& d) {
+  require_fits(d);
+  Map map{.cute = print_cute(TmemD{.layout = d.layout, .n = d.n}), .picture = MapPicture::tensor_memory};
+  map.axes = {element("row", d.layout.m), element("col", d.n),           place("cta", d.layout.cta_group),
+              place("lane", tmem_lanes),  place("column", tmem_columns), place("bit", 32, 32)};
+  map.notes.push_back("CuTe: " + map.cute);
+  map.locate = [d](MapEntry& entry) { put(entry, 2, d.place_of(index(entry[0]), index(entry[1]))); };
+  return map;
+}
+
+Map map_of(const TmemA& a, int k) {
+  require_fits(a, k);
+  Map map{.picture = MapPicture::tensor_memory};
+  map.axes = {element("row", a.layout.m), element("col", k)};
+  const bool has_copies = a.copies() > 1;
+  if (has_copies) map.axes.push_back(element("copy", a.copies()));
+  const size_t at = map.axes.size();
+  for (const MapAxis& axis : {place("cta", a.layout.cta_group), place("lane", tmem_lanes),
+                              place("column", tmem_columns), place("bit", 32, a.element_bits)})
+    map.axes.push_back(axis);
+  map.locate = [a, at, has_copies](MapEntry& entry) {
+    put(entry, at, a.place_of(index(entry[0]), index(entry[1]), has_copies ? index(entry[2]) : 0));
+  };
+  if (has_copies) map.notes.emplace_back("copy p of A feeds the p-th part of N; all must be written");
+  return map;
+}
+
+Map map_of(const LdSt& move) {
+  require_legal(move);
+  Map map{.picture = MapPicture::cells};
+  map.axes = {element("thread", 32), element("register", move.registers()), element("half", 2), place("lane", 32),
+              place("column", 0)};
+  map.locate = [move](MapEntry& entry) {
+    const TmemAddress cell = move.place_of(index(entry[0]), index(entry[1]), index(entry[2]));
+    entry[3] = cell.lane, entry[4] = cell.column;
+  };
+  map.notes.emplace_back(
+      "lanes of one warp's partition, columns from the address; T thread, r register (PTX ISA 9.7.16.2.3)");
+  if (move.pack_16b) map.notes.emplace_back("l, h: lower and upper half of the register");
+  return map;
+}
+
+Map map_of(const ScaleImage& image) {
+  Map map{.title = fmt::format("scales in shared memory: {} bytes of {} rows x {} blocks", image.bytes(), image.rows,
+                               image.blocks),
+          .notes = {"CuTe of a tile, (row, block) -> byte: ((32,4),4):((16,4),1)",
+                    "a line is 16 bytes, which tcgen05.cp .32x128b.warpx4 copies to one lane; R row, b block"},
+          .picture = MapPicture::scale_image};
+  map.axes = {element("row", image.rows),
+              element("block", image.blocks),
+              {"tile", AxisKind::derived, image.row_tiles() * image.block_tiles()},
+              place("image_byte", 0)};
+  map.locate = [image](MapEntry& entry) {
+    entry[2] = image.tile_of(entry[0], entry[1]), entry[3] = image.offset_of(entry[0], entry[1]);
+  };
+  return map;
+}
+
+Map map_of(const TmemScales& scales, const ScaleImage& image) {
+  Map map{.picture = MapPicture::scales};
+  map.axes = {element("row", image.rows),  element("block", image.blocks),    {"row_major_byte", AxisKind::derived},
+              {"tile", AxisKind::derived}, {"image_byte", AxisKind::derived}, element("replica", scales.replicas()),
+              place("lane", tmem_lanes),   place("column", tmem_columns),     place("byte", 4)};
+  map.locate = [scales, image](MapEntry& entry) {
+    const TmemPlace found = scales.place_of(index(entry[0]), index(entry[1]), index(entry[5]));
+    entry[2] = entry[0] * image.blocks + entry[1];
+    entry[3] = image.tile_of(entry[0], entry[1]), entry[4] = image.offset_of(entry[0], entry[1]);
+    entry[6] = found.lane, entry[7] = found.column, entry[8] = found.bit / 8;
+  };
+  return map;
+}
+
+}  // namespace bitmma
