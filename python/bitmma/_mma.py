@@ -68,12 +68,13 @@ def _fields_of(family: str) -> dict[str, tuple[Any, str, list[str], bool]]:
 
 
 def _made(family: str, fields: dict[str, Any]) -> Instruction:
-    """The instruction with these fields; None leaves one out."""
+    """The instruction with these fields; None, or an empty name of a format, leaves one out."""
     known = _fields_of(family)
     given = {}
     for name, value in fields.items():
-        if value is not None:
-            given[name] = format_named(value) if name in known and known[name][3] else value
+        is_format = name in known and known[name][3]
+        if value is not None and not (is_format and value == ""):
+            given[name] = format_named(value) if is_format else value
     return _core.make_instruction(family, given)
 
 

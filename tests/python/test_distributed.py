@@ -426,7 +426,7 @@ def test_errors_of_a_check(client):
 PROGRAM = """#!{python}
 import json, shutil, sys
 said = dict(zip(sys.argv[2::1], sys.argv[3::1]))
-if "--campaign" in said:
+if sys.argv[2] == "campaign":
     unit = int(said["--first-unit"])
     row = dict(instruction="wgmma", cases=12, outputs=1000 + unit, hard_outputs=300, mismatches=unit == 2)
     print(json.dumps(dict(gpu="a GPU", target="sm_90a", driver="1", cuda="2", date="today", seconds=0.5,
@@ -435,7 +435,7 @@ if "--campaign" in said:
 if said.get("--device") == "7":
     print("error: GPU = no GPU 7", file=sys.stderr)
     sys.exit(2)
-shutil.copy(sys.argv[2], said["-o"])
+shutil.copy(sys.argv[3], said["-o"])
 """
 
 

@@ -134,7 +134,7 @@ def _wgmma_of(settings: _Settings, tile: _Tile) -> Instruction:
 def _tcgen05_of(settings: _Settings, tile: _Tile) -> Instruction:
     """The instruction of a tile of at most 256 columns."""
     a, b = _named(_formats, tile.a, "a"), _named(_formats, tile.b, "b")
-    scale_type = ""
+    scale_type = None
     if tile.scale_a is None:
         kind = {"tf32": "tf32", "f16": "f16", "bf16": "f16", "s8": "i8", "u8": "i8"}.get(a, "f8f6f4")
     else:
