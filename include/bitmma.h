@@ -161,10 +161,10 @@ typedef struct bitmma_named_value {
   int64_t number;
 } bitmma_named_value;
 
-// The instruction with these fields: {"kind", "mxf8f6f4", 0}, {"m", NULL, 128}, {"n", NULL, 64}. Fields that are left
-// out follow from the others, K from the types; docs/instruction_fields.md lists them. BITMMA_ERROR_INVALID: the family
-// lacks a field, a value that it may not have, or no target has the instruction.
-bitmma_status bitmma_instruction_make(bitmma_family family, const bitmma_named_value* fields, size_t count,
+// The instruction of a bitmma_family with these fields: {"kind", "mxf8f6f4", 0}, {"m", NULL, 128}, {"n", NULL, 64}.
+// Fields that are left out follow from the others, K from the types; docs/instruction_fields.md lists them.
+// BITMMA_ERROR_INVALID: the family lacks a field, a value that it may not have, or no target has the instruction.
+bitmma_status bitmma_instruction_make(int family, const bitmma_named_value* fields, size_t count,
                                       bitmma_instruction** instruction);
 // Other values of these fields; those that have their default follow. Whether the result is legal is for
 // bitmma_instruction_check.

@@ -118,10 +118,12 @@ bitmma_status bitmma_instruction_set_tcgen05(bitmma_instruction* instruction, co
   });
 }
 
-bitmma_status bitmma_instruction_make(bitmma_family family, const bitmma_named_value* fields, size_t count,
+bitmma_status bitmma_instruction_make(int family, const bitmma_named_value* fields, size_t count,
                                       bitmma_instruction** instruction) {
   return guarded([&] {
     bitmma_instruction*& to = given(instruction, "instruction");
+    if (family < BITMMA_WGMMA || family > BITMMA_TMEM_MOVE)
+      throw Error({.field = "family", .seen = std::to_string(family), .expected = "a bitmma_family"});
     const auto of = static_cast<Family>(family);
     to = new bitmma_instruction{make_instruction(of, named_values(of, fields, count))};
   });

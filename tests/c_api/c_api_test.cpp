@@ -233,7 +233,7 @@ TEST_CASE("instructions are made of named fields, and take other values of them"
   CHECK(bitmma_instruction_make(BITMMA_WGMMA, wrong + 1, 1, &nothing) == BITMMA_ERROR_INVALID);
   CHECK(bitmma_instruction_make(BITMMA_WGMMA, wrong + 2, 1, &nothing) == BITMMA_ERROR_INVALID);
   CHECK(bitmma_instruction_make(BITMMA_WGMMA, nullptr, 1, &nothing) == BITMMA_ERROR_INVALID);
-  CHECK(bitmma_instruction_make(static_cast<bitmma_family>(9), nullptr, 0, &nothing) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_instruction_make(9, nullptr, 0, &nothing) == BITMMA_ERROR_INVALID);
   CHECK(bitmma_instruction_set_fields(made, wrong + 1, 1) == BITMMA_ERROR_INVALID);
   CHECK(nothing == nullptr);
 }
