@@ -38,8 +38,14 @@ def _parsed(text: str) -> Instruction:
     return Instruction(text)
 
 
+@lru_cache(maxsize=1024)
+def _with_fields(one: Instruction, **fields: Any) -> Instruction:
+    return one.with_fields(**fields)
+
+
 # What is still there when the interpreter ends is reported as a leak by nanobind.
 atexit.register(_parsed.cache_clear)
+atexit.register(_with_fields.cache_clear)
 
 
 def instruction(text: str | Instruction, **immediates: int) -> Instruction:
@@ -107,7 +113,7 @@ def wgmma(n: int = 8, d: str | None = None, a: str = "f16", b: str | None = None
 
 @_factory("mma_sync")
 def mma_sync(**fields: FieldValue | None) -> Instruction:
-    """A legal mma.sync or mma.sp: m16n8 of f16 with the largest K where nothing else is said.
+    """A legal mma.sync or mma.sp. The default is m16n8 of f16 with the largest K.
 
     >>> str(mma_sync(kind="mxf4nvf4"))
     'mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3'
@@ -173,7 +179,7 @@ def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool
         scale_type = {"e4m3": "ue4m3"}.get(format_of(scale_a), format_of(scale_a))
         if scale_type != "u8":
             fields["scale_type"] = scale_type
-    return one.with_fields(**fields)
+    return _with_fields(one, **fields)
 
 
 def _shape_of(array: Any) -> tuple[int, ...]:

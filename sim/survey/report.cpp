@@ -14,6 +14,7 @@
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/survey/survey.hpp"
 #include "cases.hpp"
+#include "shallow_json.hpp"
 
 namespace bitmma {
 namespace {
@@ -21,6 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view survey_format = "bitmma-survey-1";
+constexpr int most_depth = 8;
 constexpr int64_t most_records = 100'000, most_text = 4096, most_seconds = 1'000'000'000;
 /// Of one record: many times what a survey keeps. The search meets all of them.
 constexpr int64_t most_cases = 1000, most_result_bytes = 8 << 20, most_outputs = int64_t{1} << 40;
@@ -76,20 +78,6 @@ Json to_json(const SurveyRecord& record) {
 std::string seen_of(const Json& json) {
   if (json.is_structured()) return json.is_array() ? "a list" : "an object";
   return shortened(printable(json.dump(-1, ' ', true, Json::error_handler_t::replace)));
-}
-
-/// The JSON of a text, nothing where it is none or nests deeper than any report: a deep one would take the stack.
-Json parse_shallow(const std::string& text) {
-  constexpr int most_depth = 8;
-  bool is_deep = false;
-  const Json json = Json::parse(
-      text,
-      [&](int depth, Json::parse_event_t, Json&) {
-        is_deep |= depth > most_depth;
-        return !is_deep;
-      },
-      false);
-  return is_deep ? Json() : json;
 }
 
 /// Takes values out of an object, each checked.
@@ -415,7 +403,7 @@ SurveyReport read_survey(const TensorFile& file) {
   const Tensor* results = file.find("results");
   if (results && (results->dtype != "U8" || results->shape.size() != 1))
     refuse("results", results->dtype + " " + print_shape(results->shape), "U8 with one extent");
-  const Json records = parse_shallow(said("records"));
+  const Json records = survey::parse_shallow(said("records"), most_depth);
   if (!records.is_array() || static_cast<int64_t>(records.size()) > most_records)
     refuse("records", "something else", fmt::format("a JSON list of at most {} records", most_records));
   const TensorBytes held = results ? results->bytes.in_memory() : TensorBytes();

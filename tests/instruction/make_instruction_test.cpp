@@ -153,7 +153,7 @@ TEST_CASE("fields that are left out follow from the others") {
        }) {
     CHECK(print(made(row.family, row.fields)) == row.text);
   }
-  // K follows A's type; M stays as it was said.
+  // K follows A's type. M keeps its value.
   const Instruction f16 = made(Family::tcgen05, {{"kind", "f8f6f4"}, {"m", m64}});
   const std::vector<NamedValue> other{{"a", "e2m1"}};
   const Mma changed = mma_of(with_fields(f16, other));

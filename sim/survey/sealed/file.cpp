@@ -9,6 +9,7 @@
 #include <set>
 
 #include "../../core/sha256.hpp"
+#include "../shallow_json.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/survey/sealed.hpp"
@@ -22,6 +23,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view sealed_format = "bitmma-sealed-1", answers_format = "bitmma-sealed-answers-1";
 constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 /// More than any file that is made; a reader takes no more.
+constexpr int most_depth = 6;
 constexpr size_t most_points = 1000, most_cases = 10'000, most_answers = 1000, most_text = 4096;
 
 [[noreturn]] void refuse(const std::string& field, std::string seen, std::string expected) {
@@ -107,20 +109,6 @@ SealedPoint point_of(const Json& json, const std::string& where) {
   return point;
 }
 
-/// A deeply nested text would overflow the stack of its reader.
-Json parse_shallow(std::string_view text) {
-  constexpr int most_depth = 6;
-  bool is_deep = false;
-  const Json json = Json::parse(
-      text,
-      [&](int depth, Json::parse_event_t, Json&) {
-        is_deep |= depth > most_depth;
-        return !is_deep;
-      },
-      false);
-  return is_deep ? Json() : json;
-}
-
 Target target_of(const Json& json) {
   const std::string name = text_of(value_of(json, "file", "target"), "target");
   const std::optional<Target> target = target_named(name);
@@ -150,7 +138,7 @@ std::string print(const SealedFile& file) {
 }
 
 SealedFile read_sealed(std::string_view text) {
-  const Json json = parse_shallow(text);
+  const Json json = survey::parse_shallow(text, most_depth);
   if (!json.is_object() || !json.contains("format") || json["format"] != sealed_format) {
     refuse("format", json.is_object() && json.contains("format") ? seen_of(json["format"]) : "no JSON, or another",
            fmt::format("{}, a file of bitmma survey seal", sealed_format));
@@ -222,7 +210,7 @@ SealedAnswers read_sealed_answers(const TensorFile& file) {
   if (!target) refuse("target", shortened(said("target")), "a GPU by its PTX name");
   answers.target = *target;
   const std::string* const text = file.find_metadata("records");
-  const Json records = parse_shallow(text ? *text : std::string());
+  const Json records = survey::parse_shallow(text ? *text : std::string(), most_depth);
   for (const Json& json : list_of(records, "records", most_points)) {
     SealedRecord record{.point = text_of(value_of(json, "records", "point"), "point")};
     const std::string end = text_of(value_of(json, "records", "end"), "end");
