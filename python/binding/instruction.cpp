@@ -125,10 +125,6 @@ Family parse_family(std::string_view name) {
   throw Error({.field = "family", .seen = std::string(name), .legal = {names.begin(), names.end()}});
 }
 
-std::string_view print(OperandSource source) {
-  return source == OperandSource::smem ? "smem" : source == OperandSource::registers ? "registers" : "tmem";
-}
-
 std::string_view family_name(const Instruction& instruction) { return bitmma::print(family_of(instruction)); }
 
 nb::dict evidence_of_instruction(const BoundInstruction& instruction, std::optional<std::string_view> target) {
@@ -244,7 +240,7 @@ void bind_instruction(nb::module_& module) {
       "metadata_chunks", [](const Mma& mma) { return metadata_chunks(mma); },
       "Chunks of a row of a sparse A, four bits of metadata each.");
   of_mma(
-      "a_source", [](const Mma& mma) { return std::string(print(mma.a_source)); },
+      "a_source", [](const Mma& mma) { return std::string(bitmma::print(mma.a_source)); },
       "Where A is read: smem, registers or tmem.");
   of_mma(
       "reads_c", [](const Mma& mma) { return mma.enable_input_d; }, "C is an operand.");

@@ -435,7 +435,7 @@ class Checker {
     if (reads.row_scale) require_scale("scale_a", inputs_.scale_a, {{a.rows(), 1}});
     if (reads.col_scale) require_scale("scale_b", inputs_.scale_b, {{1, b.cols()}});
     const int blocks = (a.cols() + 127) / 128;
-    if (tensor && tensor->promotion && tensor->promotion->scale != PromotionScale::none) {
+    if (scales_blocks(plan_)) {
       const Promotion& promotion = *tensor->promotion;
       require_scale("scale_a", inputs_.scale_a, {{a.rows(), blocks}, {1, 1}, {a.rows(), 1}});
       const int whole_n = static_cast<int>(std::max<int64_t>(inputs_.whole_n, b.cols())),
@@ -516,7 +516,7 @@ class Checker {
 std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs) {
   const EpilogueReads reads(plan);
   const TensorCoreChain* const tensor = plan.tensor_cores();
-  const bool scaled_blocks = tensor && tensor->promotion && tensor->promotion->scale != PromotionScale::none;
+  const bool scaled_blocks = scales_blocks(plan);
   const bool reads_scales = tensor && mma_of(tensor->instruction).scale_count > 0;
   std::vector<Violation> found;
   const auto check = [&](std::string_view name, bool is_there, bool is_read, std::string_view fix) {

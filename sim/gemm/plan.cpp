@@ -571,6 +571,11 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
   return found;
 }
 
+bool scales_blocks(const GemmPlan& plan) {
+  const TensorCoreChain* const chain = plan.tensor_cores();
+  return chain && chain->promotion && chain->promotion->scale != PromotionScale::none;
+}
+
 bool multiplies(const GemmPlan& plan, Format a, Format b) {
   if (const TensorCoreChain* const chain = plan.tensor_cores()) {
     const Mma mma = mma_of(chain->instruction);

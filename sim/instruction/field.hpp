@@ -126,10 +126,9 @@ Tcgen05Mma defaults_for(const Tcgen05Mma& given, const IsGiven& is_given);
 TmemMove defaults_for(const TmemMove& given, const IsGiven& is_given);
 
 // Words of several families.
-inline constexpr std::array<std::string_view, 3> sources{"smem", "registers", "tmem"};
 inline constexpr std::array<std::string_view, 3> bit_operations{"", "and.popc", "xor.popc"};
 inline constexpr std::array<std::string_view, 6> scale_vecs{"", "1X", "2X", "4X", "block16", "block32"};
-static_assert(static_cast<int>(OperandSource::tmem) + 1 == sources.size());
+static_assert(static_cast<int>(OperandSource::tmem) + 1 == operand_sources.size());
 static_assert(static_cast<int>(BitOperation::xor_popc) + 1 == bit_operations.size());
 static_assert(static_cast<int>(ScaleVec::block32) + 1 == scale_vecs.size());
 

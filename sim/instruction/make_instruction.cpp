@@ -13,11 +13,17 @@
 namespace bitmma {
 namespace {
 
+bool is_given(std::span<const NamedValue> values, std::string_view name) {
+  return std::ranges::find(values, name, &NamedValue::name) != values.end();
+}
+
 /// Throws Error naming every value that a field cannot be.
 template <typename T>
 void require_known(std::span<const family::Field<T>> table, Family family, std::span<const NamedValue> values) {
   std::vector<Violation> wrong;
-  for (const NamedValue& one : values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const NamedValue& one = values[i];
+    const auto seen = [&] { return shortened(printable(print(one.value))); };
     const auto field = std::ranges::find(table, one.name, &family::Field<T>::name);
     if (field == table.end()) {
       wrong.push_back({.code = ViolationCode::unknown_name,
@@ -27,20 +33,17 @@ void require_known(std::span<const family::Field<T>> table, Family family, std::
                        .fix = fmt::format("the fields of {}", print(family))});
       continue;
     }
-    if (std::ranges::count(values, one.name, &NamedValue::name) > 1 &&
-        &*std::ranges::find(values, one.name, &NamedValue::name) == &one)
+    if (is_given(values.first(i), one.name))
       wrong.push_back({.field = one.name, .seen = "given twice", .expected = "one value"});
-    const FieldValue like = field->get(T{});
-    std::string seen = shortened(printable(print(one.value)));
-    if (like.index() != one.value.index()) {
+    if (const size_t type = field->get(T{}).index(); type != one.value.index()) {
       constexpr std::array<std::string_view, 3> types{"true or false", "a number", "a word"};
-      wrong.push_back({.field = one.name, .seen = std::move(seen), .expected = std::string(types[like.index()])});
+      wrong.push_back({.field = one.name, .seen = seen(), .expected = std::string(types[type])});
     } else if (field->words) {
       std::vector<std::string> words = field->words();
       if (std::ranges::find(words, std::get<std::string>(one.value)) != words.end()) continue;
       std::erase(words, "");
       wrong.push_back(
-          {.code = ViolationCode::unknown_name, .field = one.name, .seen = std::move(seen), .legal = std::move(words)});
+          {.code = ViolationCode::unknown_name, .field = one.name, .seen = seen(), .legal = std::move(words)});
     }
   }
   if (!wrong.empty()) throw Error(std::move(wrong));
@@ -56,8 +59,7 @@ T struct_of(Family family, std::span<const NamedValue> values) {
   };
   T given;
   set_given(given);
-  T one = family::defaults_for(
-      given, [&](std::string_view name) { return std::ranges::find(values, name, &NamedValue::name) != values.end(); });
+  T one = family::defaults_for(given, [&](std::string_view name) { return is_given(values, name); });
   set_given(one);
   std::vector<Violation> wrong;
   for (const NamedValue& said : values) {
@@ -147,8 +149,7 @@ Instruction with_fields(const Instruction& instruction, std::span<const NamedVal
     const std::vector<NamedValue> is = named_fields(instruction), follows = named_fields(instruction_of(family, said));
     const size_t before = said.size();
     for (size_t i = 0; i < is.size() && said.size() == before; ++i) {
-      const bool is_said = std::ranges::find(said, is[i].name, &NamedValue::name) != said.end();
-      if (!is_said && is[i] != follows[i]) said.push_back(is[i]);
+      if (!is_given(said, is[i].name) && is[i] != follows[i]) said.push_back(is[i]);
     }
     is_settled = said.size() == before;
   }

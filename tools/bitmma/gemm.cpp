@@ -186,8 +186,7 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   const int64_t differ = compared ? count_differing(d, *product.d) : 0;
   std::optional<Accuracy> accuracy;
   if (flags.error) {
-    if (!plan.epilogue.empty() ||
-        (plan.tensor_cores() && plan.tensor().promotion && plan.tensor().promotion->scale != PromotionScale::none)) {
+    if (!plan.epilogue.empty() || scales_blocks(plan)) {
       throw Error({.field = "--error",
                    .seen = print_plan(plan),
                    .expected = "a plan without epilogue and scales: the exact product has none"});

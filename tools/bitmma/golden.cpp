@@ -134,23 +134,16 @@ Instruction with_flags(const GoldenFlags& flags, Instruction instruction) {
   return instruction;
 }
 
-struct SourceName {
-  OperandSource source;
-  std::string_view name;
-};
-constexpr auto source_names = std::to_array<SourceName>(
-    {{OperandSource::smem, "smem"}, {OperandSource::registers, "registers"}, {OperandSource::tmem, "tmem"}});
-
 /// Throws Error when the instruction cannot read A from there.
 Instruction with_source_of_a(const Instruction& instruction, Target target, const std::string& name) {
   std::vector<std::string_view> legal;
-  for (const SourceName& row : source_names) {
-    const Instruction changed = with_a_source(instruction, row.source);
-    const bool is_taken = is_mma(changed) && mma_of(changed).a_source == row.source;
+  for (const OperandSource source : {OperandSource::smem, OperandSource::registers, OperandSource::tmem}) {
+    const Instruction changed = with_a_source(instruction, source);
+    const bool is_taken = is_mma(changed) && mma_of(changed).a_source == source;
     const auto violations = violations_of(changed, target);
     if (!is_taken || std::ranges::find(violations, "A", &Violation::field) != violations.end()) continue;
-    if (row.name == name) return changed;
-    legal.push_back(row.name);
+    if (print(source) == name) return changed;
+    legal.push_back(print(source));
   }
   const Form* form = find_form(instruction);
   throw Error({.field = "--a-source",
@@ -276,7 +269,7 @@ void add_golden(CLI::App& app, Context& context) {
   command->add_option("--zero-column-mask", flags->zero_column_mask,
                       "tcgen05 .ws: the mask descriptor; encode mask makes one");
   command->add_option("--a-source", flags->a_source, "smem, registers (wgmma) or tmem (tcgen05); default smem")
-      ->check(CLI::IsMember({"smem", "registers", "tmem"}));
+      ->check(CLI::IsMember(std::vector<std::string>(operand_sources.begin(), operand_sources.end())));
   flags->layouts.add(*command);
   flags->bench.add(*command);
   for (const ImmediateFlag& row : immediate_flags) {

@@ -154,6 +154,9 @@ struct GemmPlan {
   const TensorCoreChain& tensor() const { return std::get<TensorCoreChain>(chain); }
 };
 
+/// True for a plan whose promotion multiplies by scales of blocks of K.
+bool scales_blocks(const GemmPlan& plan);
+
 /// Reads a plan. Throws Error that names the field, what was seen and what is legal.
 GemmPlan parse_plan(std::string_view json);
 /// The plan as JSON, without what has its default.

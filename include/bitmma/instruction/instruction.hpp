@@ -25,6 +25,8 @@
 namespace bitmma {
 
 enum class OperandSource : uint8_t { smem, registers, tmem };
+inline constexpr std::array<std::string_view, 3> operand_sources{"smem", "registers", "tmem"};
+constexpr std::string_view print(OperandSource source) { return operand_sources[static_cast<std::size_t>(source)]; }
 
 /// What b1 products are: `.and.popc` or `.xor.popc`. Other types have none.
 enum class BitOperation : uint8_t { none, and_popc, xor_popc };

@@ -58,7 +58,7 @@ constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
     flag<&Tcgen05Mma::sparse>("sparse", "A is sparse"),
     number<&Tcgen05Mma::k>("k", "columns of A and rows of B; default what the types have"),
     flag<&Tcgen05Mma::saturate>("saturate", "the saturate bit of kind::i8"),
-    word<&Tcgen05Mma::a_source, sources>("a_source", "where A is read: smem or tmem"),
+    word<&Tcgen05Mma::a_source, operand_sources>("a_source", "where A is read: smem or tmem"),
     flag<&Tcgen05Mma::enable_input_d>("enable_input_d", "D is read and added to"),
     number<&Tcgen05Mma::scale_input_d>("scale_input_d", "kind::f16 and tf32: D counts D * 2^-s, s = 0..15"),
     flag<&Tcgen05Mma::negate_a>("negate_a", "the negate bit of A"),

@@ -14,7 +14,7 @@ constexpr auto fields_of_wgmma = std::to_array<Field<Wgmma>>({
     number<&Wgmma::k>("k", "columns of A and rows of B; default what the types have"),
     word<&Wgmma::bit_operation, bit_operations>("bit_operation", "of b1"),
     flag<&Wgmma::saturate>("saturate", ".satfinite of integers"),
-    word<&Wgmma::a_source, sources>("a_source", "where A is read"),
+    word<&Wgmma::a_source, operand_sources>("a_source", "where A is read"),
     flag<&Wgmma::enable_input_d>("enable_input_d", "C is read; PTX calls it scale-d"),
     flag<&Wgmma::negate_a>("negate_a", "imm-scale-a is -1"),
     flag<&Wgmma::negate_b>("negate_b", "imm-scale-b is -1"),
