@@ -9,10 +9,10 @@
 #include <memory>
 
 #include "binding.hpp"
+#include "bitmma/analysis/describe.hpp"
 #include "bitmma/analysis/diagnose.hpp"
 #include "bitmma/analysis/explain.hpp"
 #include "bitmma/analysis/lint.hpp"
-#include "bitmma/analysis/report.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/files/product_file.hpp"
@@ -206,52 +206,34 @@ std::vector<Case> values_of(const std::vector<BoundCase>& cases) {
   return values;
 }
 
-nb::dict dictionary_of(const Fault& fault) {
-  nb::dict said;
-  said["id"] = fault.id;
-  said["stage"] = text_of(print(fault.stage));
-  said["what"] = fault.what;
-  said["fix"] = fault.fix;
+nb::object dictionary_of(const Report& report) { return from_json(to_json(report)); }
+
+nb::dict dictionary_of(const Comparison& found, const Instruction& instruction) {
+  auto said = nb::cast<nb::dict>(dictionary_of(describe(found, instruction)));
+  said["first"] = found.first ? nb::object(nb::str(print(*found.first).c_str())) : nb::none();
   return said;
 }
 
-nb::dict run_diagnose(const std::vector<BoundCase>& cases, const nb::list& actual, int64_t max_cases, int max_findings,
-                      bool pairs) {
+/// The first `count` cases against the wrong D.
+Comparison compared(const std::vector<Case>& cases, const std::vector<Matrix>& wrong, int64_t count) {
+  Comparison comparison;
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i)
+    comparison += compare_case(cases[i].instruction, static_cast<int64_t>(i), computed_d(cases[i]), wrong[i]);
+  return comparison;
+}
+
+nb::object run_diagnose(const std::vector<BoundCase>& cases, const nb::list& actual, int64_t max_cases,
+                        int max_findings, bool pairs) {
   std::vector<Matrix> wrong;
   for (const nb::handle one : nb::list(nb::tuple(actual))) wrong.push_back(required_matrix_in(one, "actual"));
   const std::vector<Case> values = values_of(cases);
-  const Diagnosis found = [&] {
+  const Report found = [&] {
     const nb::gil_scoped_release release;
-    return diagnose(values, wrong, {.max_cases = max_cases, .max_findings = max_findings, .pairs = pairs});
+    const Diagnosis diagnosis =
+        diagnose(values, wrong, {.max_cases = max_cases, .max_findings = max_findings, .pairs = pairs});
+    return describe(diagnosis, compared(values, wrong, diagnosis.cases), values.front().instruction);
   }();
-  nb::dict said;
-  said["cases"] = found.cases;
-  said["outputs"] = found.outputs;
-  said["wrong"] = found.wrong;
-  said["tried"] = found.tried;
-  nb::list findings;
-  for (const Finding& finding : found.findings) {
-    nb::dict row;
-    nb::list faults;
-    for (const Fault& fault : finding.faults) faults.append(dictionary_of(fault));
-    row["faults"] = faults;
-    row["wrong_explained"] = finding.wrong_explained;
-    row["right_broken"] = finding.right_broken;
-    row["explains_all"] = finding.explains_all;
-    findings.append(row);
-  }
-  said["findings"] = findings;
-  return said;
-}
-
-nb::dict dictionary_of(const Comparison& found) {
-  nb::dict said;
-  said["cases"] = found.cases;
-  said["outputs"] = found.outputs;
-  said["mismatches"] = found.mismatches;
-  said["cases_with_mismatches"] = found.cases_with_mismatches;
-  said["first"] = found.first ? nb::object(nb::str(print(*found.first).c_str())) : nb::none();
-  return said;
+  return dictionary_of(found);
 }
 
 /// Tensors and keys of a file: (name, dtype, shape, array of bytes that keeps the file alive).
@@ -367,13 +349,13 @@ void bind_state(nb::module_& module) {
           "explain",
           [](const BoundCase& one, int row, int col) {
             const Explanation said = explain(one.value, row, col);
-            return nb::make_tuple(print(said), from_json(report(said, one.value.target)));
+            return nb::make_tuple(print(said), from_json(to_json(describe(said, one.value.target))));
           },
           "row"_a, "col"_a);
   module.def("diagnose", run_diagnose, "cases"_a, "actual"_a, "max_cases"_a, "max_findings"_a, "pairs"_a);
   module.def("fault_catalogue", [](const std::vector<BoundCase>& cases) {
     nb::list rows;
-    for (const Fault& fault : fault_catalogue(values_of(cases))) rows.append(dictionary_of(fault));
+    for (const Fault& fault : fault_catalogue(values_of(cases))) rows.append(dictionary_of(describe(fault)));
     return rows;
   });
 
@@ -400,11 +382,12 @@ void bind_state(nb::module_& module) {
                                 : cases_of(*one.file, first, count < 0 ? one.file->cases - first : count),
                             threads);
             }();
-            return dictionary_of(found);
+            return dictionary_of(found, one.file->instruction);
           },
           "threads"_a, "first"_a = 0, "count"_a = -1)
-      .def("compare",
-           [](const BoundFile& one, const BoundFile& other) { return dictionary_of(compare(*one.file, *other.file)); });
+      .def("compare", [](const BoundFile& one, const BoundFile& other) {
+        return dictionary_of(compare(*one.file, *other.file), one.file->instruction);
+      });
   module.def("read", [](const std::string& path, std::string_view instruction, std::optional<std::string_view> target) {
     VectorFileDefaults defaults{.instruction = instruction};
     if (target) defaults.target = parse_target(*target);

@@ -9,7 +9,7 @@ By what you have:
     two matrices        mma, gemm
     a recorded D        find_plans, accuracy, evidence
     a machine's state   execute: registers, shared memory, descriptors, Tensor Memory
-    PTX or a word       instruction, decode, encode
+    PTX or a word       instruction, decode, decode_ptx, encode
     a layout            bitmma.layout: where every element is, as integer arrays
     a vector file       read, write, verify, golden
     wrong bits          explain, diagnose, lint
@@ -22,7 +22,7 @@ from . import layout
 from ._arrays import Codes, codes, dtype_of, format_of
 from ._core import Instruction, Plan
 from ._core import version as __version__
-from ._descriptors import decode, encode
+from ._descriptors import decode, decode_ptx, encode
 from ._errors import Error, Violation
 from ._gemm import Accuracy, CatalogueEntry, accuracy, catalogue, find_plans, gemm, generated
 from ._mma import Evidence, all_instructions, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
@@ -35,7 +35,7 @@ from ._survey import SurveyFinding, SurveyReport, read_survey, survey
 __all__ = [
     "Accuracy", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
     "Fault", "FieldRule", "Finding", "Instruction", "Plan", "Product", "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "VectorFile", "Violation", "accuracy",
-    "all_instructions", "catalogue", "codes", "compare", "decode", "diagnose", "dtype_of", "encode", "evidence",
+    "all_instructions", "catalogue", "codes", "compare", "decode", "decode_ptx", "diagnose", "dtype_of", "encode", "evidence",
     "execute", "explain", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
     "instruction", "layout", "lint", "mma", "mma_sync", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "tmem_move", "verify", "wgmma", "write",
 ]

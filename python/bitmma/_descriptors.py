@@ -1,6 +1,8 @@
 """Words taken apart and put together: descriptors, mnemonics."""
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from . import _core
@@ -49,6 +51,20 @@ def decode(what: int | str | Instruction, *, target: str | None = None, kind: st
         raise refuse("word", hex(what), f"a number of {32 if kind else 64} bits")
     fields: Any = _core.decode_smem(what, target or "sm_90a", major) if kind is None else _core.decode_idesc(kind, what)
     return fields
+
+
+def decode_ptx(ptx: str | os.PathLike[str], *, target: str | None = None) -> dict[str, Any]:
+    """What the statements about tensor cores in a PTX file say, and which of them are illegal on its target.
+
+    `ptx` is the path of a file, or PTX text of several lines. Without `target` the file's .target counts.
+
+    >>> decode_ptx(".target sm_90a\\nwgmma.fence.sync.aligned;")["counts"]
+    {'wgmma.fence.sync.aligned': 1}
+    """
+    is_text = isinstance(ptx, str) and "\n" in ptx
+    name, text = ("PTX", str(ptx)) if is_text else (os.fspath(ptx), Path(ptx).read_text(errors="replace"))
+    said: Any = _core.describe_ptx_file(name, text, target)
+    return dict(said)
 
 
 def encode(instruction: Instruction | None = None, *, target: str = "sm_90a", start_address: int = 0,

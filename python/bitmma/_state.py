@@ -235,6 +235,8 @@ class Diagnosis(NamedTuple):
     tried: int
     findings: list[Finding]
     """Best first; empty when nothing is wrong or nothing fits better than chance."""
+    where: list[str] = []
+    """What all wrong outputs have in common: "only rows 8..15 of every 16"."""
 
 
 def diagnose(cases: Case | Sequence[Case], actual: Any, *, max_cases: int = 2, max_findings: int = 5,
@@ -254,7 +256,7 @@ def diagnose(cases: Case | Sequence[Case], actual: Any, *, max_cases: int = 2, m
     for case, d in zip(cases, actual):
         format = case.instruction.d
         wrong.append((format, np.ascontiguousarray(codes_as(d, format, "actual"))))
-    said = _core.diagnose([case._value for case in cases], wrong, max_cases, max_findings, pairs)
+    said: Any = _core.diagnose([case._value for case in cases], wrong, max_cases, max_findings, pairs)
     said["findings"] = [Finding([Fault(**fault) for fault in row["faults"]], row["wrong_explained"],
                                 row["right_broken"], row["explains_all"]) for row in said["findings"]]
     return Diagnosis(**said)
@@ -263,7 +265,8 @@ def diagnose(cases: Case | Sequence[Case], actual: Any, *, max_cases: int = 2, m
 def fault_catalogue(cases: Case | Sequence[Case]) -> list[Fault]:
     """Every fault that the first case can have."""
     cases = [cases] if isinstance(cases, Case) else list(cases)
-    return [Fault(**row) for row in _core.fault_catalogue([case._value for case in cases])]
+    rows: Any = _core.fault_catalogue([case._value for case in cases])
+    return [Fault(**row) for row in rows]
 
 
 class Comparison(NamedTuple):
@@ -273,6 +276,12 @@ class Comparison(NamedTuple):
     cases_with_mismatches: int
     first: str | None
     """Where the first output differs, and both words."""
+    where: list[str] = []
+    """What all mismatches have in common: "only rows 8..15 of every 16"."""
+
+    @classmethod
+    def _of(cls, said: dict[str, Any]) -> Comparison:
+        return cls(**{key: said[key] for key in cls._fields if key in said})
 
 
 # Names of safetensors; what NumPy lacks has the dtypes of ml_dtypes.
@@ -388,14 +397,14 @@ def verify(file: VectorFile | str | os.PathLike[str], *, threads: int = 1, first
            count: int | None = None) -> Comparison:
     """Recomputes every case, or `count` of them from `first` on, and compares with the recorded D, bit for bit."""
     file = file if isinstance(file, VectorFile) else read(file)
-    return Comparison(**file._value.verify(threads_of(threads), count_of(first, "first"),
-                                           -1 if count is None else count_of(count, "count")))
+    return Comparison._of(file._value.verify(threads_of(threads), count_of(first, "first"),
+                                             -1 if count is None else count_of(count, "count")))
 
 
 def compare(expected: VectorFile | str | os.PathLike[str], actual: VectorFile | str | os.PathLike[str]) -> Comparison:
     """The recorded D of two files, bit for bit."""
     one, other = (file if isinstance(file, VectorFile) else read(file) for file in (expected, actual))
-    return Comparison(**one._value.compare(other._value))
+    return Comparison._of(one._value.compare(other._value))
 
 
 def golden(instruction: str | Instruction, *, target: str | None = None, cases: int = 1, first_case: int = 0,

@@ -2,258 +2,184 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
-
-#include "bitmma/descriptor/zero_column_mask.hpp"
 
 namespace bitmma {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Texts may come from anywhere; bytes that are not UTF-8 become U+FFFD.
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+Json json_of(const Report& report);
 
-struct PlaceJson {
-  Json operator()(const SmemRead& read) const {
-    return {{"cta", read.cta}, {"unswizzled_byte", read.linear}, {"byte", read.place.byte}, {"bit", read.place.bit}};
+struct ValueJson {
+  Json operator()(std::monostate) const { return {}; }
+  Json operator()(const Report::List& list) const {
+    Json json = Json::array();
+    for (const Report& element : list) json.push_back(json_of(element));
+    return json;
   }
-  Json operator()(const RegisterPlace& place) const {
-    return {{"thread", place.thread}, {"register", place.reg}, {"bit", place.bit}};
+  Json operator()(const Report::Members& members) const {
+    Json json = Json::object();
+    for (const ReportMember& member : members) json[member.key] = json_of(member.value);
+    return json;
   }
-  Json operator()(const TmemPlace& place) const {
-    return {{"cta", place.cta}, {"lane", place.lane}, {"column", place.column}, {"bit", place.bit}};
+  template <typename Scalar>
+  Json operator()(const Scalar& scalar) const {
+    return scalar;
   }
 };
 
-Json to_json(const Place& place) { return std::visit(PlaceJson{}, place); }
+Json json_of(const Report& report) { return std::visit(ValueJson{}, report.value); }
 
-Json to_json(const std::vector<Violation>& violations) {
-  Json json = Json::array();
-  for (const Violation& one : violations) {
-    json.push_back({{"field", one.field},
-                    {"seen", one.seen},
-                    {"legal", expected_of(one)},
-                    {"fix", one.fix},
-                    {"source", one.source},
-                    {"severity", one.severity == Severity::error ? "error" : "warning"}});
-  }
-  return json;
+bool is_number(const std::string& text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
+/// The alternative T, which a null becomes.
 template <typename T>
-Json optional_json(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
+T& as(Report& report) {
+  if (std::holds_alternative<std::monostate>(report.value)) report.value = T{};
+  return std::get<T>(report.value);
 }
 
-Json number_json(Format format, uint64_t code) {
-  return {{"bits", print_bits(format, code)}, {"value", print_value(format, code)}};
-}
-
-Json aligned_json(const AlignedNumber& number) {
-  return {{"exponent", optional_json(number.exponent)},
-          {"kept", number.kept},
-          {"bits_dropped", number.loses_bits},
-          {"dropped", number.dropped}};
-}
-
-/// Adds what a kind of sum knows of a step to the step's JSON.
-class SumJson {
- public:
-  SumJson(const Explanation& explanation, const ExplainedStep& step, Json& json)
-      : explanation_(explanation), step_(step), json_(json) {}
-
-  void operator()(const SumOfProducts& sum) const {
-    for (size_t i = 0; i < sum.terms.size(); ++i) {
-      add_product(i);
-      json_["terms"][i].update(aligned_json(sum.terms[i]));
-    }
-    if (step_.c_bits) json_["c"].update(aligned_json(sum.c));
-    add_alignment(sum.alignment);
-    json_["sum"] = sum.sum;
+std::string_view terminal_code(Tone tone) {
+  switch (tone) {
+    case Tone::good: return "\033[32m";
+    case Tone::warning: return "\033[33m";
+    case Tone::bad: return "\033[31m";
+    default: return "";
   }
-  void operator()(const SumOfGroups& sum) const {
-    for (size_t i = 0; i < step_.terms.size(); ++i) add_product(i);
-    json_["groups"] = Json::array();
-    for (const ExplainedGroup& group : sum.groups) {
-      Json one{{"first_term", group.first_term},
-               {"sum_quarters", group.sum_quarters},
-               {"scale_a", print_bits(group.scales.format, group.scales.a)},
-               {"scale_b", print_bits(group.scales.format, group.scales.b)}};
-      one.update(aligned_json(group.aligned));
-      json_["groups"].push_back(std::move(one));
-    }
-    if (step_.c_bits) json_["c"].update(aligned_json(sum.c));
-    add_alignment(sum.alignment);
-    json_["sum"] = sum.sum;
-  }
-  void operator()(const SumOfIntegers& sum) const {
-    for (size_t i = 0; i < sum.products.size(); ++i) {
-      json_["terms"][i].update(Json{{"kept", sum.products[i]}, {"bits_dropped", false}, {"dropped", 0.0}});
-    }
-    if (step_.c_bits) json_["c"].update(aligned_json({.kept = sum.c}));
-    json_["sum"] = sum.sum;
-  }
-  void operator()(const IeeeOperation& operation) const {
-    json_["operation"] = operation.what;
-    if (operation.other) json_["other"] = number_json(step_.c_format, *operation.other);
-  }
-  void operator()(const SpecialResult& special) const {
-    for (Json& term : json_["terms"]) term.update(aligned_json({}));
-    if (step_.c_bits) json_["c"].update(aligned_json({}));
-    json_["special"] = print_value(explanation_.d_format, special.code);
-  }
-
- private:
-  void add_product(size_t i) const {
-    const Exact& product = step_.terms[i].product;
-    json_["terms"][i]["product"] = {
-        {"negative", product.negative}, {"magnitude", product.magnitude}, {"exponent", product.exponent}};
-  }
-  void add_alignment(const Alignment& alignment) const {
-    json_["max_exponent"] = alignment.max_exponent;
-    json_["max_exponent_by"] = alignment.by;
-    json_["quantum_exponent"] = alignment.quantum;
-  }
-
-  const Explanation& explanation_;
-  const ExplainedStep& step_;
-  Json& json_;
-};
-
-Json step_json(const Explanation& e, const ExplainedStep& step) {
-  Json terms = Json::array();
-  for (const ExplainedTerm& term : step.terms) {
-    Json one{{"k", term.k},
-             {"a", print_bits(e.a, term.a_bits)},
-             {"a_value", print_value(e.a, term.a_bits)},
-             {"b", print_bits(e.b, term.b_bits)},
-             {"b_value", print_value(e.b, term.b_bits)}};
-    // Where bits are ignored, those that are computed with.
-    if (info(e.a).ignored_bits > 0) one["a_used"] = print_bits(e.a, used_bits(e.a, term.a_bits));
-    if (info(e.b).ignored_bits > 0) one["b_used"] = print_bits(e.b, used_bits(e.b, term.b_bits));
-    if (term.a_place) one["a_place"] = to_json(*term.a_place);
-    if (term.b_place) one["b_place"] = to_json(*term.b_place);
-    if (term.b_high_place) one["b_high_place"] = to_json(*term.b_high_place);
-    terms.push_back(std::move(one));
-  }
-  Json json{{"terms", terms}};
-  if (step.c_bits) {
-    json["c"] = number_json(step.c_format, *step.c_bits);
-    if (step.c_place) json["c"]["place"] = to_json(*step.c_place);
-  }
-  json["special"] = Json();
-  std::visit(SumJson(e, step, json), step.sum);
-  if (step.loss) {
-    json["dropped"] = {{"by_aligning", step.loss->aligning},
-                       {"by_aligning_ulp", optional_json(step.loss->aligning_ulp)},
-                       {"by_rounding_ulp", optional_json(step.loss->rounding_ulp)}};
-  }
-  return json;
-}
-
-Json to_json(const Explanation& e, Target target) {
-  Json json{{"instruction", e.instruction},
-            {"target", print(target)},
-            {"row", e.row},
-            {"col", e.col},
-            {"rule", e.rule},
-            {"evidence", print(e.evidence, e.target)}};
-  if (e.scales.size() == 1) {
-    const ExplainedScales& scales = e.scales.front().scales;
-    json["scale_a"] = print_bits(scales.format, scales.a);
-    json["scale_b"] = print_bits(scales.format, scales.b);
-  } else if (!e.scales.empty()) {
-    json["scales"] = Json::array();
-    for (const auto& [first_k, last_k, scales] : e.scales) {
-      json["scales"].push_back({{"first_k", first_k},
-                                {"last_k", last_k},
-                                {"scale_a", print_bits(scales.format, scales.a)},
-                                {"scale_b", print_bits(scales.format, scales.b)}});
-    }
-  }
-  if (e.steps.size() == 1) {
-    json.update(step_json(e, e.steps.front()));
-  } else {
-    json["steps"] = Json::array();
-    for (const ExplainedStep& step : e.steps) {
-      json["steps"].push_back(step_json(e, step));
-      json["steps"].back()["d"] = number_json(step.d_format, step.d);
-    }
-  }
-  if (e.exact) {
-    json["exact"] = e.exact->text;
-    json["exact_value"] = e.exact->value;
-    json["error_ulp"] = optional_json(e.exact->error_ulp);
-  }
-  json["d"] = number_json(e.d_format, e.d);
-  if (e.recorded_d) json["recorded_d"] = number_json(e.d_format, *e.recorded_d);
-  json["alternatives"] = Json::array();
-  for (const Alternative& other : e.alternatives) {
-    json["alternatives"].push_back({{"name", other.name},
-                                    {"bits", print_bits(e.d_format, other.d)},
-                                    {"value", print_value(e.d_format, other.d)},
-                                    {"same", other.same},
-                                    {"error_ulp", optional_json(other.error_ulp)}});
-  }
-  return json;
-}
-
-/// The raw numbers of a word's fields.
-template <typename Rows>
-Json fields_json(const Rows& rows, uint64_t word) {
-  Json json = Json::object();
-  for (const auto& row : rows) json[std::string(row.bits.name)] = extract(word, row.bits);
-  return json;
 }
 
 }  // namespace
 
-std::string report(const std::vector<Violation>& violations) { return text_of(to_json(violations)); }
-std::string report(const Place& place) { return text_of(to_json(place)); }
-std::string report(const Explanation& explanation, Target target) { return text_of(to_json(explanation, target)); }
+Report::Report(std::initializer_list<ReportMember> members) : value(Members(members)) {}
 
-std::string report_smem_descriptor(Target target, uint64_t word, std::optional<Major> major) {
-  const SmemDescriptor descriptor = decode_smem_descriptor(target, word);
-  Json fields = Json::object();
-  for (const DescriptorField& field : smem_descriptor_fields(target)) {
-    const uint64_t raw = extract(word, field.bits);
-    fields[std::string(field.bits.name)] = field.unit == DescriptorField::Unit::bytes_16 ? raw * 16 : raw;
+Report::Report() = default;
+Report::Report(const Report& other) = default;
+Report::Report(Report&& other) noexcept = default;
+Report& Report::operator=(const Report& other) = default;
+Report& Report::operator=(Report&& other) noexcept = default;
+Report::~Report() = default;
+Report::Report(bool truth) : value(truth) {}
+Report::Report(double number) : value(number) {}
+Report::Report(std::string text) : value(std::move(text)) {}
+Report::Report(std::string_view text) : value(std::string(text)) {}
+Report::Report(const char* text) : value(std::string(text)) {}
+Report::Report(List list) : value(std::move(list)) {}
+Report::Report(Value one) : value(std::move(one)) {}
+Report::Report(const std::vector<Violation>& violations) : value(List{}) {
+  for (const Violation& one : violations) {
+    append({{"field", one.field},
+            {"seen", one.seen},
+            {"legal", expected_of(one)},
+            {"fix", one.fix},
+            {"source", one.source},
+            {"severity", one.severity == Severity::error ? "error" : "warning"}});
   }
-  return Json{{"descriptor", fmt::format("{:#018x}", word)},
-              {"target", print(target)},
-              {"arch", print(target)},
-              {"fields", fields},
-              {"swizzle_mode", info(descriptor.swizzle).name},
-              {"warnings", to_json(as_warnings(warnings(descriptor, major)))}}
-      .dump();
 }
 
-std::string report_instruction_descriptor(MmaKind kind, uint32_t word) {
-  const InstructionDescriptor descriptor = decode_instruction_descriptor(kind, word);
-  Json json{{"idesc", fmt::format("{:#010x}", word)},
-            {"kind", info(kind).name},
-            {"m", descriptor.m},
-            {"n", descriptor.n},
-            {"d", info(descriptor.d).name},
-            {"a", info(descriptor.a).name},
-            {"b", info(descriptor.b).name}};
-  if (info(kind).has_block_scales) json["scale_type"] = info(descriptor.scale_type).name;
-  json["fields"] = fields_json(instruction_descriptor_fields(kind), word);
-  json["warnings"] = to_json(as_warnings(warnings(descriptor)));
-  return text_of(json);
+Report Report::list() { return List{}; }
+Report Report::object() { return Report(Value(Members{})); }
+
+Report& Report::add(std::string key, Report member) {
+  as<Members>(*this).push_back({.key = std::move(key), .value = std::move(member)});
+  return *this;
 }
 
-std::string report_zero_column_mask(uint64_t word, int m, int n) {
-  const ZeroColumnMask mask = decode_zero_column_mask(word);
-  std::string columns;
-  for (const bool zeroed : zeroed_columns(mask, m, n)) columns += zeroed ? '1' : '0';
-  return Json{{"zero_column_mask", fmt::format("{:#018x}", word)},
-              {"m", m},
-              {"n", n},
-              {"fields", fields_json(zero_column_mask_fields(), word)},
-              {"columns", columns}}
-      .dump();
+Report& Report::append(Report element) {
+  as<List>(*this).push_back(std::move(element));
+  return *this;
+}
+
+Report& Report::add_text(std::string text, Tone tone) {
+  if (!text.empty() && text.back() == '\n') text.pop_back();
+  lines.push_back({.text = std::move(text), .tone = tone});
+  return *this;
+}
+
+Report& Report::add_text(const std::vector<std::vector<std::string>>& table) { return add_text(print_table(table)); }
+
+Report& Report::add_warnings(const std::vector<Violation>& warnings) {
+  for (const Violation& one : warnings) add_text("warning: " + print(one), Tone::warning);
+  return add("warnings", warnings);
+}
+
+Report& Report::update(Report other) {
+  Members& mine = as<Members>(*this);
+  for (ReportMember& member : as<Members>(other)) {
+    const auto same = std::ranges::find(mine, member.key, &ReportMember::key);
+    if (same == mine.end()) mine.push_back(std::move(member));
+    else *same = std::move(member);
+  }
+  std::ranges::move(other.lines, std::back_inserter(lines));
+  return *this;
+}
+
+Report& Report::operator[](std::string_view key) {
+  Members& members = as<Members>(*this);
+  const auto found = std::ranges::find(members, key, &ReportMember::key);
+  if (found != members.end()) return found->value;
+  return members.emplace_back(ReportMember{.key = std::string(key)}).value;
+}
+
+Report& Report::operator[](size_t index) { return as<List>(*this).at(index); }
+
+const Report* Report::find(std::string_view key) const {
+  const auto* members = std::get_if<Members>(&value);
+  if (!members) return nullptr;
+  const auto found = std::ranges::find(*members, key, &ReportMember::key);
+  return found == members->end() ? nullptr : &found->value;
+}
+
+bool Report::operator==(const Report& other) const { return value == other.value && lines == other.lines; }
+
+std::string print(const Report& report, bool color) {
+  std::string text;
+  for (const Report::Line& line : report.lines) {
+    const std::string_view code = color ? terminal_code(line.tone) : "";
+    text += code.empty() ? line.text + '\n' : fmt::format("{}{}\033[0m\n", code, line.text);
+  }
+  if (const auto* list = std::get_if<Report::List>(&report.value)) {
+    for (const Report& element : *list) text += print(element, color);
+  }
+  return text;
+}
+
+std::string to_json(const Report& report, int indent) {
+  return json_of(report).dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string indented(std::string_view text) {
+  std::string moved;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    moved += fmt::format("    {}\n", text.substr(at, end - at));
+    at = end + 1;
+  }
+  return moved;
+}
+
+std::string print_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const bool right = rows.size() > 1 && i < rows[1].size() && is_number(rows[1][i]);
+      line += i ? "  " : "";
+      line += right ? fmt::format("{:>{}}", row[i], widths[i]) : fmt::format("{:<{}}", row[i], widths[i]);
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    text += line + '\n';
+  }
+  return text;
 }
 
 }  // namespace bitmma

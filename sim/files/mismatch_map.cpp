@@ -131,8 +131,10 @@ std::vector<int64_t> counts_by_col(const MismatchMap& map) {
   return counts;
 }
 
-std::vector<std::string> patterns_of(const MismatchMap& map, const Instruction& instruction) {
-  if (map.empty()) return {};
+namespace {
+
+/// What holds for all mismatches; empty where nothing does.
+std::vector<std::string> found_patterns(const MismatchMap& map, const Instruction& instruction) {
   std::vector<std::string> patterns;
   const auto take = [&](std::string_view one, std::string_view many, const Which& which) {
     if (std::optional<std::string> pattern = pattern_of(one, many, which)) patterns.push_back(std::move(*pattern));
@@ -170,11 +172,24 @@ std::vector<std::string> patterns_of(const MismatchMap& map, const Instruction& 
   if (patterns.empty() && is_mma_result) {
     if (std::optional<std::string> pattern = all_but(map)) patterns.push_back(std::move(*pattern));
   }
-  if (patterns.empty()) {
-    const bool whole = std::ranges::find(map.counts, int64_t{0}) == map.counts.end();
-    patterns.emplace_back(whole ? "everywhere" : "scattered: no rows, columns, warps or registers stand out");
-  }
   return patterns;
+}
+
+bool is_everywhere(const MismatchMap& map) { return std::ranges::find(map.counts, int64_t{0}) == map.counts.end(); }
+
+}  // namespace
+
+std::vector<std::string> patterns_of(const MismatchMap& map, const Instruction& instruction) {
+  if (map.empty()) return {};
+  std::vector<std::string> patterns = found_patterns(map, instruction);
+  if (patterns.empty())
+    patterns.emplace_back(is_everywhere(map) ? "everywhere"
+                                             : "scattered: no rows, columns, warps or registers stand out");
+  return patterns;
+}
+
+bool is_scattered(const MismatchMap& map, const Instruction& instruction) {
+  return !map.empty() && !is_everywhere(map) && found_patterns(map, instruction).empty();
 }
 
 DrawnMap draw(const MismatchMap& map) {

@@ -221,4 +221,20 @@ bool wants_logical_d(const VectorFile& vectors) {
   return is_mma(vectors.instruction) && (has("d") || (has("a") && has("b")));
 }
 
+std::vector<Choice> choices_of(const VectorFile& vectors) {
+  // No choice depends on the logical matrices beside a state, which take long to read.
+  VectorFile states = known_part(vectors);
+  for (const std::string_view name : logical_tensor_names) {
+    if (vectors.has_state) states.file.erase(name);
+  }
+  std::vector<Choice> all;
+  for (int64_t index = 0; index < states.cases; ++index) {
+    const Case one = case_at(states, index);
+    for (const Choice& choice : choices_of(one.instruction, one.target, one.before)) {
+      if (std::ranges::find(all, choice) == all.end()) all.push_back(choice);
+    }
+  }
+  return all;
+}
+
 }  // namespace bitmma

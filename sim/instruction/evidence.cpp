@@ -194,4 +194,24 @@ std::string evidence_source(const Instruction& instruction, Target target) {
   return std::string(find_evidence(instruction, target)->source);
 }
 
+bool ends_with_redval(const Instruction& instruction) {
+  const FieldRules rules = fields_of(instruction);
+  return std::ranges::find(rules, Field::redval, &FieldRule::field) != rules.end();
+}
+
+std::string print_arithmetic(const Instruction& instruction, Target target) {
+  if (is_mma(instruction)) {
+    return fmt::format("{}; {}", print_rule(model_for(instruction, target)),
+                       print(evidence_of(instruction, target), target));
+  }
+  const bool is_documented = choices_of(instruction, target).empty();
+  return fmt::format("{}; {}", ends_with_redval(instruction) ? "moves bits, and compares them" : "moves bits",
+                     is_documented ? "as PTX documents it" : "model choice");
+}
+
+std::string print_evidence(const Instruction& instruction, Target target) {
+  const bool decides = std::ranges::any_of(choices_of(instruction, target), is_arithmetic);
+  return is_mma(instruction) || decides ? print(evidence_of(instruction, target), target) : "documented move of bits";
+}
+
 }  // namespace bitmma

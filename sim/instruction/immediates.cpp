@@ -77,4 +77,9 @@ Instruction with_immediate(const Instruction& instruction, std::string_view name
                .fix = print(instruction) + " has no such immediate"});
 }
 
+bool has_instruction_descriptor(const Instruction& instruction) {
+  const std::vector<ImmediateInfo> immediates = immediates_of(instruction);
+  return std::ranges::find(immediates, "idesc", &ImmediateInfo::name) != immediates.end();
+}
+
 }  // namespace bitmma

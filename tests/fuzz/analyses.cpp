@@ -1,9 +1,9 @@
 #include "analyses.hpp"
 
+#include "bitmma/analysis/describe.hpp"
 #include "bitmma/analysis/diagnose.hpp"
 #include "bitmma/analysis/explain.hpp"
 #include "bitmma/analysis/lint.hpp"
-#include "bitmma/analysis/report.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/hardware/ptx_kernel.hpp"
 #include "bitmma/instruction/evidence.hpp"
@@ -12,18 +12,19 @@ namespace bitmma::fuzz {
 namespace {
 
 void ask(const Case& one, const Point& point) {
-  accepts([&] { (void)report(lint(one)); });
+  accepts([&] { (void)to_json(lint(one)); });
   accepts([&] { (void)warnings_of(one); });
   accepts([&] {
     const Explanation explanation = explain(one, point.row, point.col);
-    require(is_utf8(print(explanation)) && is_utf8(report(explanation, one.target)), "an explanation is UTF-8");
+    require(is_utf8(print(explanation)) && is_utf8(to_json(describe(explanation, one.target))),
+            "an explanation is UTF-8");
   });
   accepts([&] { (void)recorded_d(one); });
   if (is_mma(one.instruction)) accepts([&] { (void)logical_of(one.instruction, operands_of(one)); });
   for (const Role role : {Role::a, Role::b, Role::d}) {
     accepts([&] {
       const PlaceMap map(one.instruction, one.target, one.before, role);
-      (void)report(map.place_of(0, 0));
+      (void)to_json(describe(map.place_of(0, 0)));
     });
   }
   accepts([&] {

@@ -1,5 +1,5 @@
 // Words of descriptors: what is taken apart goes together to the same word; matrices that they describe have places.
-#include "bitmma/analysis/report.hpp"
+#include "bitmma/analysis/describe.hpp"
 #include "bitmma/descriptor/zero_column_mask.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/memory/smem.hpp"
@@ -16,8 +16,9 @@ void smem(Bytes& in, uint64_t word) {
   if (!accepts([&] { descriptor = decode_smem_descriptor(target, word); })) return;
   require(encode(descriptor) == word, "a descriptor goes together as it was");
   (void)warnings(descriptor), (void)warnings(descriptor, Major::k, row_bytes), (void)warnings(descriptor, Major::mn);
-  require(is_utf8(report_smem_descriptor(target, word)), "a report is UTF-8");
-  (void)report_smem_descriptor(target, word, Major::mn);
+  const Report report = describe(SmemWord{target}, word);
+  require(is_utf8(to_json(report)) && is_utf8(print(report)), "a report is UTF-8");
+  (void)print(describe(SmemWord{target, Major::mn}, word));
 
   constexpr int usual_bits[] = {1, 4, 8, 16, 32};
   const SmemMatrix matrix{.descriptor = descriptor,
@@ -47,7 +48,7 @@ void idesc(Bytes& in, uint32_t word) {
   const bool legal = accepts([&] { descriptor = decode_instruction_descriptor(kind, word); });
   if (legal) {
     require(encode(descriptor) == word, "an instruction descriptor goes together as it was");
-    (void)warnings(descriptor), (void)report_instruction_descriptor(kind, word);
+    (void)warnings(descriptor), (void)print(describe(InstructionWord{kind}, word));
   }
   Tcgen05Mma one{.kind = kind, .cta_group = between(in, 1, 2), .weight_stationary = in.ConsumeBool()};
   one.sparse = legal ? descriptor.sparse : in.ConsumeBool();
@@ -98,7 +99,7 @@ void fuzz_one(bitmma::fuzz::Bytes& in) {
     require(encode(mask) == word, "a mask goes together as it was");
     const int m = 32 << between(in, 0, 3), n = one_in(in, 8) ? number<int16_t>(in) : 8 * between(in, 1, 32);
     accepts([&] { (void)zeroed_columns(mask, m, n); });
-    accepts([&] { (void)report_zero_column_mask(word, m, n); });
+    accepts([&] { (void)print(describe(ZeroColumnWord{m, n}, word)); });
   });
   accepts([&] {
     const TmemAddress address = decode_tmem_address(static_cast<uint32_t>(word));

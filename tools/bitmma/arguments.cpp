@@ -13,31 +13,6 @@
 namespace bitmma::cli {
 namespace {
 
-constexpr size_t longest_word = 200;  // longer words get no suggestions
-
-/// Letters to insert, delete, change, or exchange with a neighbour.
-size_t distance(std::string_view x, std::string_view y) {
-  std::vector<size_t> before(y.size() + 1), row(y.size() + 1), after(y.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= x.size(); ++i) {
-    after[0] = i;
-    for (size_t j = 1; j <= y.size(); ++j) {
-      after[j] = std::min({row[j] + 1, after[j - 1] + 1, row[j - 1] + (x[i - 1] != y[j - 1])});
-      if (i > 1 && j > 1 && x[i - 1] == y[j - 2] && x[i - 2] == y[j - 1])
-        after[j] = std::min(after[j], before[j - 2] + 1);
-    }
-    std::swap(before, row);
-    std::swap(row, after);
-  }
-  return row[y.size()];
-}
-
-std::string lower(std::string_view text) {
-  std::string small(text);
-  std::ranges::transform(small, small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return small;
-}
-
 bool is_number(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   return !text.empty() && (std::isdigit(static_cast<unsigned char>(text[0])) != 0 || text[0] == '.');
@@ -292,28 +267,6 @@ std::string short_number(std::string text) {
 }
 
 }  // namespace
-
-std::string nearest(std::string_view word, std::span<const std::string> candidates) {
-  if (word.size() < 2 || word.size() > longest_word) return "";
-  const std::string meant = lower(word);
-  if (meant.size() == 2 && meant[0] == '-') {  // a letter: the one long flag that begins with it
-    const auto begins = [&](const std::string& flag) { return lower(flag).starts_with("--" + meant.substr(1)); };
-    const auto only = std::ranges::find_if(candidates, begins);
-    return std::ranges::count_if(candidates, begins) == 1 ? *only : "";
-  }
-  size_t best = std::max<size_t>(1, word.size() / 3) + 1;
-  std::string found;
-  for (const std::string& candidate : candidates) {
-    if (candidate.size() > longest_word) continue;
-    const std::string name = lower(candidate);
-    // What is only begun counts as one slip, and so does what goes on: --dist, --column.
-    const bool is_begun = meant.size() >= 3 && name.starts_with(meant),
-               goes_on = name.size() >= 5 && meant.starts_with(name);
-    const size_t slips = name == meant ? 0 : is_begun || goes_on ? 1 : distance(meant, name);
-    if (slips < best && slips < candidate.size()) best = slips, found = candidate;
-  }
-  return found;
-}
 
 void require_known_arguments(const CLI::App& app, std::span<const std::string> arguments) {
   if (asks_for_help(arguments)) require_known_commands(app, arguments);

@@ -4,17 +4,12 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "bitmma/core/error.hpp"
 #include "commands.hpp"
 
 namespace bitmma::cli {
-
-/// The candidate that `word` is a slip of: a letter too many, too few, exchanged or another, more of them in long
-/// words. Empty when there is none.
-std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 /// Throws Error for the first argument that no command takes: an unknown command or flag, a flag without its value, a
 /// word too many. CLI11 alone would first name whatever else is missing.

@@ -37,8 +37,8 @@ struct Example {
 std::optional<Example> example_of(const Form& form, Target target, bool large) {
   std::vector<Instruction> all = instructions_of(form);
   if (!is_mma(all.front()) || !form.targets.contains(target)) return std::nullopt;
-  const int n = large ? 256 : has_descriptor(all.front()) ? 16 : 8;
-  const bool has_idesc = has_descriptor(all.front());
+  const int n = large ? 256 : has_instruction_descriptor(all.front()) ? 16 : 8;
+  const bool has_idesc = has_instruction_descriptor(all.front());
   if (!has_idesc) std::erase_if(all, [n](const Instruction& one) { return mma_of(one).n != n; });
   if (all.empty()) return std::nullopt;
   const auto scales_of = [](const Instruction& one) { return mma_of(one).scale_count; };

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "bitmma/analysis/describe.hpp"
+#include "bitmma/instruction/evidence.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -21,44 +22,39 @@ std::string print_targets(const VectorFile& expected, const VectorFile& actual) 
              : fmt::format("targets {} and {}", print(expected.target), print(actual.target));
 }
 
-/// Files of one instruction may be of two targets, and then differ by right.
-void print_other_arithmetic(std::ostream& out, const VectorFile& expected, const VectorFile& actual) {
-  if (expected.target == actual.target) return;
-  const std::string first = print_arithmetic(expected.instruction, expected.target),
-                    second = print_arithmetic(actual.instruction, actual.target);
-  out << "the targets differ, so D may: " << print(expected.target) << " has " << first << "; " << print(actual.target)
-      << (first == second ? " the same" : " has " + second) << '\n';
+Report describe_files(const VectorFile& expected, const VectorFile& actual) {
+  const Comparison comparison = compare(expected, actual);
+  const std::string outputs = counted(comparison.outputs, "output"), cases = counted(comparison.cases, "case"),
+                    targets = print_targets(expected, actual);
+  Report report;
+  if (comparison.mismatches == 0) {
+    report.add_text(
+        fmt::format("same: {} of {} ({} and {}), {}", outputs, cases, expected.source(), actual.source(), targets),
+        Tone::good);
+  } else {
+    report.add_text(
+        fmt::format("differ: {} of {} in {} of {} (expected {}, actual {}), {}", comparison.mismatches, outputs,
+                    comparison.cases_with_mismatches, cases, expected.source(), actual.source(), targets),
+        Tone::bad);
+    report.add_text("first: " + print(*comparison.first));
+  }
+  report.update(describe(comparison, expected.instruction));
+  if (comparison.mismatches > 0 && expected.target != actual.target) {
+    const std::string first = print_arithmetic(expected.instruction, expected.target),
+                      second = print_arithmetic(actual.instruction, actual.target);
+    report.add_text(fmt::format("the targets differ, so D may: {} has {}; {} has {}", print(expected.target), first,
+                                print(actual.target), first == second ? "the same" : second));
+  }
+  for (const auto& [name, vectors] : {std::pair("expected", &expected), std::pair("actual", &actual)}) {
+    report.add(name, {{"file", vectors->file.path}, {"target", print(vectors->target)}, {"source", vectors->source()}});
+  }
+  return report;
 }
 
 void run_compare(Context& context, const CompareFlags& flags) {
-  const VectorFile expected = read_vector_file(flags.expected), actual = read_vector_file(flags.actual);
-  const Comparison comparison = compare(expected, actual);
-  context.exit_code = comparison.mismatches == 0 ? exit_same : exit_differs;
-  std::ostream& out = context.terminal.out;
-  if (flags.json) {
-    Json json = to_json(comparison, expected.instruction);
-    for (const auto& [name, path, vectors] :
-         {std::tuple("expected", &flags.expected, &expected), std::tuple("actual", &flags.actual, &actual)}) {
-      json[name] = {{"file", *path}, {"target", print(vectors->target)}, {"source", vectors->source()}};
-    }
-    out << json_text(json) << '\n';
-    return;
-  }
-  const std::string targets = print_targets(expected, actual);
-  if (comparison.mismatches == 0) {
-    out << colored(context, 32,
-                   fmt::format("same: {} of {} ({} and {}), {}", counted(comparison.outputs, "output"),
-                               counted(comparison.cases, "case"), expected.source(), actual.source(), targets))
-        << '\n';
-    return;
-  }
-  out << colored(context, 31,
-                 fmt::format("differ: {} of {} in {} of {} (expected {}, actual {}), {}", comparison.mismatches,
-                             counted(comparison.outputs, "output"), comparison.cases_with_mismatches,
-                             counted(comparison.cases, "case"), expected.source(), actual.source(), targets))
-      << "\nfirst: " << print(*comparison.first) << '\n'
-      << print_where(comparison, expected.instruction);
-  print_other_arithmetic(out, expected, actual);
+  const Report report = describe_files(read_vector_file(flags.expected), read_vector_file(flags.actual));
+  context.exit_code = *report.find("mismatches") == Report(0) ? exit_same : exit_differs;
+  show(context, report, flags.json);
 }
 
 }  // namespace

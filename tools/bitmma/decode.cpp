@@ -1,118 +1,44 @@
-#include "decode.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <type_traits>
 
-#include "bitmma/analysis/report.hpp"
+#include "bitmma/analysis/describe.hpp"
 #include "bitmma/core/text.hpp"
-#include "bitmma/descriptor/descriptor_meaning.hpp"
+#include "bitmma/core/word.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/descriptor/zero_column_mask.hpp"
-#include "json_list.hpp"
-#include "numbers.hpp"
+#include "bitmma/files/file.hpp"
+#include "flags.hpp"
+#include "output.hpp"
 
 namespace bitmma::cli {
 namespace {
 
-using Table = std::vector<std::vector<std::string>>;
+struct DecodeFlags {
+  std::vector<std::string> texts;
+  TargetFlag target;
+  std::string major, kind;
+  bool json = false, mask = false;
+  int m = 128, n = 256;
+};
 
-/// A word as its field table says it.
-template <typename Rows>
-Table table_of(const Rows& rows, uint64_t word) {
-  Table table{{"bits", "field", "raw", "meaning"}};
-  for (const auto& row : rows) {
-    table.push_back({fmt::format("{}-{}", row.bits.low_bit, row.bits.low_bit + row.bits.width_bits - 1),
-                     std::string(row.bits.name), std::to_string(extract(word, row.bits)), std::string(row.meaning)});
+/// What the flags say a word is.
+WordType word_type_of(const DecodeFlags& flags) {
+  if (flags.mask) {
+    if ((flags.m != 32 && flags.m != 64 && flags.m != 128) || flags.n < 8 || flags.n > 256) {
+      throw Error({.field = "--m, --n",
+                   .seen = fmt::format("{}, {}", flags.m, flags.n),
+                   .expected = "32, 64 or 128, and 8..256",
+                   .fix = "the shape of the .ws instruction cuts the mask into parts"});
+    }
+    return ZeroColumnWord{.m = flags.m, .n = flags.n};
   }
-  return table;
-}
-
-void print_found(Context& context, const std::vector<Violation>& found) {
-  for (const Violation& warning : found) {
-    context.terminal.out << colored(context, 33, "warning: ") << print(warning) << '\n';
-  }
-}
-
-void decode_idesc(Context& context, const DecodeFlags& flags, const PastedWord& pasted, Json& json) {
-  const uint64_t word = pasted.value;
-  if (word > 0xFFFFFFFF) {
-    throw Error({.field = "instruction descriptor",
-                 .seen = fmt::format("{:#x}", word),
-                 .expected = "a 32-bit number, or one in the upper half of a 64-bit word"});
-  }
-  const MmaKind kind = require_kind(flags.kind);
-  const InstructionDescriptor descriptor = decode_instruction_descriptor(kind, static_cast<uint32_t>(word));
-  const std::vector<Violation> found = as_warnings(warnings(descriptor));
-  require_kind_on(flags.target, descriptor);
-  if (flags.json) {
-    json.push_back(Json::parse(report_instruction_descriptor(kind, static_cast<uint32_t>(word))));
-    return;
-  }
-  context.terminal.out
-      << fmt::format("{:#010x}, instruction descriptor of kind::{} (PTX ISA Table {})\n", word, info(kind).name,
-                     info(kind).table)
-      << print_shape_and_types(descriptor) << '\n'
-      << print_table(table_of(instruction_descriptor_fields(kind), word))
-      << fmt::format(
-             "D takes {} columns of Tensor Memory, {} or {} with two or four parts of N side by side in lanes; "
-             "tcgen05.alloc gives 32, 64, 128, 256 or 512\n",
-             descriptor.n, descriptor.n / 2, descriptor.n / 4);
-  print_found(context, found);
-}
-
-void decode_mask(Context& context, const DecodeFlags& flags, const PastedWord& pasted, Json& json) {
-  const uint64_t word = pasted.value;
-  const ZeroColumnMask mask = decode_zero_column_mask(word);
-  if ((flags.m != 32 && flags.m != 64 && flags.m != 128) || flags.n < 8 || flags.n > 256) {
-    throw Error({.field = "--m, --n",
-                 .seen = fmt::format("{}, {}", flags.m, flags.n),
-                 .expected = "32, 64 or 128, and 8..256",
-                 .fix = "the shape of the .ws instruction cuts the mask into parts"});
-  }
-  std::string columns;
-  for (const bool zeroed : zeroed_columns(mask, flags.m, flags.n)) columns += zeroed ? '1' : '0';
-  if (flags.json) {
-    json.push_back(Json::parse(report_zero_column_mask(word, flags.m, flags.n)));
-    return;
-  }
-  context.terminal.out << fmt::format("{:#018x}, zero-column mask of tcgen05.mma.ws with M = {}, N = {}\n", word,
-                                      flags.m, flags.n)
-                       << print_table(table_of(zero_column_mask_fields(), word))
-                       << "columns of D, 1: their column of B counts as zero\n";
-  for (int first = 0; first < flags.n; first += 64) {
-    context.terminal.out << fmt::format("{:>4}  {}\n", first, columns.substr(static_cast<size_t>(first), 64));
-  }
-}
-
-void decode_descriptor(Context& context, const DecodeFlags& flags, const PastedWord& pasted, Json& json) {
-  const uint64_t word = pasted.value;
-  const SmemDescriptor descriptor = decode_smem_descriptor(flags.target.of_smem_descriptor(), word);
-  std::optional<Major> major;
-  if (!flags.major.empty()) major = flags.major == "mn" ? Major::mn : Major::k;
-  const std::vector<Violation> found = as_warnings(warnings(descriptor, major));
-  Table table{{"bits", "field", "raw", "bytes", "meaning"}};
-  Json meanings = Json::object();
-  for (const DescriptorField& field : smem_descriptor_fields(descriptor.target)) {
-    const uint64_t raw = extract(word, field.bits);
-    const bool in_bytes = field.unit == DescriptorField::Unit::bytes_16;
-    const std::string meaning = meaning_of(descriptor, field.bits.name, major);
-    meanings[std::string(field.bits.name)] = meaning;
-    table.push_back({fmt::format("{}-{}", field.bits.low_bit, field.bits.low_bit + field.bits.width_bits - 1),
-                     std::string(field.bits.name), std::to_string(raw), in_bytes ? std::to_string(raw * 16) : "",
-                     meaning});
-  }
-  if (flags.json) {
-    json.push_back(Json::parse(report_smem_descriptor(descriptor.target, word, major)));
-    json.back()["meanings"] = std::move(meanings);
-    return;
-  }
-  context.terminal.out << fmt::format("{:#018x}, shared-memory descriptor of {}\n", word, print(descriptor.target))
-                       << print_table(table);
-  print_found(context, found);
+  if (!flags.kind.empty()) return InstructionWord{.kind = require_kind(flags.kind)};
+  const Major major = flags.major == "mn" ? Major::mn : Major::k;
+  return SmemWord{.target = flags.target.of_smem_descriptor(),
+                  .major = flags.major.empty() ? std::nullopt : std::optional(major)};
 }
 
 /// Digits of 0x..., without zeros in front; 0 for what is none.
@@ -160,39 +86,6 @@ void take_idesc(PastedWord& word) {
   }
 }
 
-/// Field by field, what the second of two words says otherwise.
-template <typename Rows>
-void print_difference(Context& context, const DecodeFlags& flags, const Rows& rows, const std::vector<uint64_t>& words,
-                      Json& json) {
-  Table table{{"field", "first", "second", "second - first"}};
-  Json changed = Json::object();
-  uint64_t known = 0;
-  const auto add = [&](std::string_view field, uint64_t first, uint64_t second, bool in_units = false) {
-    if (first == second) return;
-    const bool fell = second < first;
-    const uint64_t by = fell ? first - second : second - first;
-    table.push_back({std::string(field), fmt::format("{:#x}", first), fmt::format("{:#x}", second),
-                     fmt::format("{}{}{}", fell ? "-" : "+", by,
-                                 in_units ? fmt::format(" ({}{} bytes)", fell ? "-" : "+", 16 * by) : "")});
-    changed[std::string(field)] = {first, second};
-  };
-  for (const auto& row : rows) {
-    known |= row.bits.mask();
-    bool in_units = false;
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(row)>, DescriptorField>)
-      in_units = row.unit == DescriptorField::Unit::bytes_16;
-    add(row.bits.name, extract(words[0], row.bits), extract(words[1], row.bits), in_units);
-  }
-  add("other bits", words[0] & ~known, words[1] & ~known);
-  if (flags.json) {
-    json.back()["difference_from_first"] = std::move(changed);
-  } else if (table.size() == 1) {
-    context.terminal.out << "no difference: the words are the same\n";
-  } else {
-    context.terminal.out << "difference, in the fields as they are stored:\n" << print_table(table);
-  }
-}
-
 /// Mnemonics have no such end, and no file is called as one. Also a pipe: standard input.
 bool is_file(const std::string& text) {
   std::error_code error;
@@ -200,21 +93,16 @@ bool is_file(const std::string& text) {
          (text.size() < 256 && std::filesystem::exists(text, error) && !error);
 }
 
-/// A descriptor of the kind that the flags say.
-void decode_word(Context& context, const DecodeFlags& flags, const PastedWord& word, Json& json) {
-  if (!word.how.empty() && !flags.json)
-    context.terminal.out << fmt::format("read as {:#x}: {}\n", word.value, word.how);
-  if (flags.mask) decode_mask(context, flags, word, json);
-  else if (!flags.kind.empty()) decode_idesc(context, flags, word, json);
-  else decode_descriptor(context, flags, word, json);
-  if (!word.how.empty() && flags.json) json.back()["read_as"] = word.how;
-}
-
-void compare_words(Context& context, const DecodeFlags& flags, const std::vector<uint64_t>& words, Json& json) {
-  if (flags.mask) print_difference(context, flags, zero_column_mask_fields(), words, json);
-  else if (!flags.kind.empty())
-    print_difference(context, flags, instruction_descriptor_fields(require_kind(flags.kind)), words, json);
-  else print_difference(context, flags, smem_descriptor_fields(flags.target.of_smem_descriptor()), words, json);
+/// A descriptor, and how its digits were read.
+Report describe_word(const DecodeFlags& flags, const PastedWord& word) {
+  const WordType type = word_type_of(flags);
+  Report report = Report::object();
+  if (!word.how.empty()) report.add_text(fmt::format("read as {:#x}: {}", word.value, word.how));
+  report.update(describe(type, word.value));
+  if (const auto* idesc = std::get_if<InstructionWord>(&type))
+    require_kind_on(flags.target, decode_instruction_descriptor(idesc->kind, static_cast<uint32_t>(word.value)));
+  if (!word.how.empty()) report.add("read_as", word.how);
+  return report;
 }
 
 /// What is no word begins with a letter, a guard or a brace.
@@ -225,36 +113,35 @@ bool is_word(const std::string& text) {
 }
 
 void run_decode(Context& context, const DecodeFlags& flags) {
-  Json json = Json::array();
+  Report all = Report::list();
   std::vector<uint64_t> words;
   for (const std::string& given : flags.texts) {
     const std::string bare = without_surroundings(given);
     const std::string& text = is_word(bare) ? bare : given;
     if (is_file(text)) {
-      decode_ptx_file(context, flags, text, json);
+      PtxFileReport file = describe_ptx_file(text, read_whole(text), flags.target.asked());
+      if (file.illegal + file.not_read > 0) context.exit_code = exit_differs;
+      all.append(std::move(file.report));
     } else if (is_word(text)) {
       PastedWord word = require_pasted(text);
       if (!flags.kind.empty() && !flags.mask) take_idesc(word);
-      decode_word(context, flags, word, json);
+      all.append(describe_word(flags, word));
       words.push_back(word.value);
     } else {
-      decode_ptx(context, flags, text, json);
+      Report statements = describe_ptx(text, flags.target.asked());
+      auto& elements = std::get<Report::List>(statements.value);
+      elements.front().lines.insert(elements.front().lines.begin(), statements.lines.begin(), statements.lines.end());
+      for (Report& one : elements) all.append(std::move(one));
     }
   }
-  if (words.size() == 2 && flags.texts.size() == 2) compare_words(context, flags, words, json);
-  if (flags.json) context.terminal.out << json_text(json.size() == 1 ? json[0] : json) << '\n';
+  if (words.size() == 2 && flags.texts.size() == 2) {
+    all[1].update(describe_difference(word_type_of(flags), words[0], words[1]));
+  }
+  const auto& found = std::get<Report::List>(all.value);
+  show(context, found.size() == 1 ? found.front() : all, flags.json);
 }
 
 }  // namespace
-
-std::string print_shape_and_types(const InstructionDescriptor& descriptor) {
-  const bool scaled = info(descriptor.kind).has_block_scales;
-  return fmt::format("M = {}, N = {}; D {}, A {}{}, B {}{}; A {}, B {}{}", descriptor.m, descriptor.n,
-                     info(descriptor.d).name, descriptor.negate_a ? "-" : "", info(descriptor.a).name,
-                     descriptor.negate_b ? "-" : "", info(descriptor.b).name,
-                     descriptor.transpose_a ? "M-major" : "K-major", descriptor.transpose_b ? "N-major" : "K-major",
-                     scaled ? fmt::format("; scales {}", info(descriptor.scale_type).name) : "");
-}
 
 void add_decode(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("decode", "take descriptors, PTX statements and files of PTX apart");

@@ -6,8 +6,8 @@
 #include <sstream>
 #include <utility>
 
+#include "bitmma/analysis/describe.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -55,10 +55,6 @@ std::vector<Matrix> wrong_d(const VectorFile& vectors, const VectorFile& other, 
   return all;
 }
 
-Json fault_json(const Fault& fault) {
-  return {{"id", fault.id}, {"stage", print(fault.stage)}, {"what", fault.what}, {"fix", fault.fix}};
-}
-
 /// `text` in lines of at most `width` characters, all but the first behind `indent` spaces.
 std::string wrapped(const std::string& text, size_t width, size_t indent) {
   std::string lines;
@@ -79,113 +75,20 @@ std::string wrapped(const std::string& text, size_t width, size_t indent) {
 /// In 80 columns: ids, what the wrong program does, and once for neighbours that share it what to look at.
 void list_faults(Context& context, const DiagnoseFlags& flags, std::span<const Case> cases) {
   const std::vector<Fault> faults = fault_catalogue(cases);
-  if (flags.json) {
-    Json json = Json::array();
-    for (const Fault& fault : faults) json.push_back(fault_json(fault));
-    context.terminal.out << json_text(json) << '\n';
-    return;
-  }
   constexpr size_t columns = 80, id_columns = 26;
+  Report list = Report::list();
   for (size_t i = 0; i < faults.size(); ++i) {
     const Fault& fault = faults[i];
-    context.terminal.out << fmt::format("{:<{}}{}\n", fault.id + " ", id_columns,
-                                        wrapped(fault.what, columns - id_columns, id_columns));
-    if (i + 1 < faults.size() && faults[i + 1].fix == fault.fix) continue;
-    context.terminal.out << fmt::format("{:{}}look at: {}\n", "", id_columns,
-                                        wrapped(fault.fix, columns - id_columns - 9, id_columns + 9));
-  }
-}
-
-Json diagnosis_json(const VectorFile& vectors, const Diagnosis& diagnosis, const Comparison& comparison) {
-  Json findings = Json::array();
-  for (const Finding& finding : diagnosis.findings) {
-    Json faults = Json::array();
-    for (const Fault& fault : finding.faults) faults.push_back(fault_json(fault));
-    findings.push_back({{"faults", faults},
-                        {"explains_all", finding.explains_all},
-                        {"wrong_explained", finding.wrong_explained},
-                        {"right_broken", finding.right_broken}});
-  }
-  return {{"instruction", vectors.name()},
-          {"target", print(vectors.target)},
-          {"cases", diagnosis.cases},
-          {"outputs", diagnosis.outputs},
-          {"wrong", diagnosis.wrong},
-          {"tried", diagnosis.tried},
-          {"where", patterns_of(comparison.map, vectors.instruction)},
-          {"findings", findings}};
-}
-
-std::string what_of(const Finding& finding) {
-  std::string text;
-  for (const Fault& fault : finding.faults) text += fmt::format("{}{}", text.empty() ? "" : "; and ", fault.what);
-  return text;
-}
-
-/// The findings at the top that fit exactly as well.
-int64_t alike(const Diagnosis& diagnosis) {
-  const Finding& best = diagnosis.findings.front();
-  return std::ranges::count_if(diagnosis.findings, [&](const Finding& one) {
-    return one.wrong_explained == best.wrong_explained && one.right_broken == best.right_broken;
-  });
-}
-
-/// Lines that a swizzle leaves in their place are the only right ones: the XOR of the first lines of every 8 is 0, in
-/// swizzle 128 of one, in 64 of two, in 32 of four.
-bool looks_like_a_swizzle(const Comparison& comparison, const Instruction& instruction) {
-  if (mma_of(instruction).b_source == OperandSource::registers) return false;
-  const std::vector<std::string> patterns = patterns_of(comparison.map, instruction);
-  for (const std::string& pattern : patterns) {
-    for (const auto& [wrong, right] : {std::pair("1..7", "0"), std::pair("2..7", "0..1"), std::pair("4..7", "0..3")}) {
-      if (pattern == fmt::format("only rows {} of every 8", wrong) ||
-          pattern == fmt::format("only columns {} of every 8", wrong) ||
-          pattern == fmt::format("all but rows {} of every 8 in columns {} of every 8", right, right)) {
-        return true;
-      }
+    Report one = describe(fault);
+    one.add_text(
+        fmt::format("{:<{}}{}", fault.id + " ", id_columns, wrapped(fault.what, columns - id_columns, id_columns)));
+    if (i + 1 == faults.size() || faults[i + 1].fix != fault.fix) {
+      one.add_text(fmt::format("{:{}}look at: {}", "", id_columns,
+                               wrapped(fault.fix, columns - id_columns - 9, id_columns + 9)));
     }
+    list.append(std::move(one));
   }
-  return false;
-}
-
-void print_diagnosis(const Context& context, const VectorFile& vectors, const Diagnosis& diagnosis,
-                     const Comparison& comparison) {
-  std::ostream& out = context.terminal.out;
-  out << fmt::format("{}\ntarget: {}\n", vectors.name(), print(vectors.target));
-  const std::string outputs = counted(diagnosis.outputs, "output"), cases = counted(diagnosis.cases, "case");
-  if (diagnosis.wrong == 0) {
-    out << colored(context, 32, fmt::format("nothing is wrong: all {} of {} are what they should be", outputs, cases))
-        << '\n';
-    return;
-  }
-  out << colored(context, 31,
-                 fmt::format("{} of {} of {} are wrong ({:.1f} %)", diagnosis.wrong, outputs, cases,
-                             100 * diagnosis.wrong_share()))
-      << '\n'
-      << print_where(comparison, vectors.instruction);
-  if (looks_like_a_swizzle(comparison, vectors.instruction)) {
-    out << "the first lines of every 8 are right: a swizzle leaves them in their place, so one side may swizzle and "
-           "the\n"
-           "other not, or by another mode; is the TMA map's swizzle that of the descriptor?\n";
-  }
-  if (diagnosis.findings.empty()) {
-    out << fmt::format(
-        "none of {} faults and pairs of faults explains it; bitmma explain shows one output term by term\n",
-        diagnosis.tried);
-    return;
-  }
-  std::vector<std::vector<std::string>> table{{"explains", "of the wrong", "breaks", "the wrong program"}};
-  for (const Finding& finding : diagnosis.findings) {
-    table.push_back({finding.explains_all ? "all" : "a part",
-                     fmt::format("{:.1f} %", 100.0 * static_cast<double>(finding.wrong_explained) /
-                                                 static_cast<double>(diagnosis.wrong)),
-                     std::to_string(finding.right_broken), what_of(finding)});
-  }
-  out << print_table(table);
-  if (const int64_t count = alike(diagnosis); count > 1) {
-    out << fmt::format("the first {} leave the same bits in these cases\n", count);
-  }
-  for (const Fault& fault : diagnosis.findings.front().faults) out << fmt::format("look at: {}\n", fault.fix);
-  out << fmt::format("{} faults and pairs tried\n", diagnosis.tried);
+  show(context, list, flags.json);
 }
 
 void run_diagnose(Context& context, const DiagnoseFlags& flags) {
@@ -209,8 +112,10 @@ void run_diagnose(Context& context, const DiagnoseFlags& flags) {
   vectors.require_unchanged();
   other.require_unchanged();
   context.exit_code = diagnosis.wrong == 0 ? exit_same : exit_differs;
-  if (flags.json) context.terminal.out << json_text(diagnosis_json(vectors, diagnosis, comparison)) << '\n';
-  else print_diagnosis(context, vectors, diagnosis, comparison);
+  Report report{{"instruction", vectors.name()}, {"target", print(vectors.target)}};
+  report.add_text(fmt::format("{}\ntarget: {}", vectors.name(), print(vectors.target)));
+  report.update(describe(diagnosis, comparison, vectors.instruction));
+  show(context, report, flags.json);
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include "bitmma/core/text.hpp"
+#include "bitmma/core/word.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/descriptor/zero_column_mask.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
-#include "numbers.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -22,7 +22,7 @@ Swizzle require_swizzle(const std::string& name) {
 void print_encoded(Context& context, bool as_json, std::string_view key, const std::string& text,
                    const std::vector<Violation>& warnings = {}) {
   if (as_json) {
-    context.terminal.out << Json{{std::string(key), text}, {"warnings", to_json(warnings)}}.dump() << '\n';
+    context.terminal.out << to_json(Report{{std::string(key), text}, {"warnings", warnings}}) << '\n';
     return;
   }
   print_warnings(context, warnings);

@@ -1,10 +1,7 @@
 #include "bitmma/analysis/explain.hpp"
 
-#include <fmt/format.h>
-
-#include "bitmma/analysis/report.hpp"
+#include "bitmma/analysis/describe.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -25,8 +22,7 @@ void run_explain(Context& context, const ExplainFlags& flags) {
   const Case one = case_at(vectors, flags.index);
   const Explanation e = naming_flag("row, col", "--row, --col", [&] { return explain(one, flags.row, flags.col); });
   vectors.require_unchanged();
-  if (flags.json) context.terminal.out << json_text(Json::parse(report(e, one.target))) << '\n';
-  else context.terminal.out << fmt::format("target: {}\n", print(one.target)) << print(e);
+  show(context, describe(e, one.target), flags.json);
   context.exit_code = !e.recorded_d || *e.recorded_d == e.d ? exit_same : exit_differs;
 }
 

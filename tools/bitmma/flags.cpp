@@ -215,11 +215,6 @@ void require_kind_on(const TargetFlag& target, const InstructionDescriptor& ides
                .source = "PTX ISA, tcgen05.mma; ptxas 13.0 and 13.5"});
 }
 
-bool has_descriptor(const Instruction& instruction) {
-  const std::vector<ImmediateInfo> immediates = immediates_of(instruction);
-  return std::ranges::find(immediates, "idesc", &ImmediateInfo::name) != immediates.end();
-}
-
 void require_mma(const Instruction& instruction, std::string fix) {
   if (is_mma(instruction)) return;
   throw Error(

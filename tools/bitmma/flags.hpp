@@ -114,9 +114,6 @@ MmaKind require_kind(const std::string& name);
 /// else only some targets have.
 void require_kind_on(const TargetFlag& target, const InstructionDescriptor& idesc);
 
-/// True where an instruction descriptor says shape, types and signs, and the mnemonic does not.
-bool has_descriptor(const Instruction& instruction);
-
 /// Throws Error, with `fix`, for an instruction that moves data.
 void require_mma(const Instruction& instruction, std::string fix);
 

@@ -10,7 +10,6 @@
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -84,14 +83,14 @@ std::string least_evidence_on(const ListedForm& row, Target target) {
   return print(std::ranges::max(levels, {}, &FormEvidence::level).level, target);
 }
 
-Json evidence_json(const ListedForm& row, Target target) {
-  Json json = Json::array();
+Report describe_evidence(const ListedForm& row, Target target) {
+  Report list = Report::list();
   for (const FormEvidence& one : row.evidence.at(target)) {
-    json.push_back({{"level", print(one.level, target)},
-                    {"meaning", info(one.level).meaning},
-                    {"of", one.of.empty() ? Json("all others") : Json(one.of)}});
+    list.append({{"level", print(one.level, target)},
+                 {"meaning", info(one.level).meaning},
+                 {"of", one.of.empty() ? Report("all others") : Report(one.of)}});
   }
-  return json;
+  return list;
 }
 
 /// The evidence on the targets, those with the same together: "words on sm_100; model choice on sm_103a".
@@ -117,23 +116,23 @@ std::string print_targets(const ListedForm& row) {
 }
 
 /// The one M, or "32, 64, 128, 256 by shape"; null for moves.
-Json m_of(const Form& form) {
+Report m_of(const Form& form) {
   std::set<int> all;
   for (const LegalShape& shape : form.shapes) all.insert(shape.m.begin(), shape.m.end());
   all.erase(0);
   if (all.empty()) return {};
-  return all.size() == 1 ? Json(*all.begin()) : Json(fmt::format("{} by shape", fmt::join(all, ", ")));
+  return all.size() == 1 ? Report(*all.begin()) : Report(fmt::format("{} by shape", fmt::join(all, ", ")));
 }
 
-Json number_or_null(int number) { return number == 0 ? Json() : Json(number); }
+Report number_or_null(int number) { return number == 0 ? Report() : Report(number); }
 
-Json form_json(const ListedForm& row) {
+Report describe_form(const ListedForm& row) {
   const Form& form = *row.form;
-  Json targets = Json::array(), evidence = Json::object(), details = Json::object();
+  Report targets = Report::list(), evidence = Report::object(), details = Report::object();
   for (const Target target : row.targets) {
-    targets.push_back(print(target));
-    evidence[std::string(print(target))] = least_evidence_on(row, target);
-    if (row.model) details[std::string(print(target))] = evidence_json(row, target);
+    targets.append(print(target));
+    evidence.add(std::string(print(target)), least_evidence_on(row, target));
+    if (row.model) details.add(std::string(print(target)), describe_evidence(row, target));
   }
   return {{"instruction", form.name},
           {"targets", targets},
@@ -217,14 +216,14 @@ std::string print_markdown(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-void list_mnemonics(std::ostream& out, const std::optional<Target>& asked, bool as_json) {
-  Json json = Json::array();
+void list_mnemonics(const Context& context, const std::optional<Target>& asked, bool as_json) {
+  Report list = Report::list();
   for (const Instruction& instruction : all_instructions()) {
     if (asked && !targets_of(instruction).contains(*asked)) continue;
-    if (as_json) json.push_back(print(instruction));
-    else out << print(instruction) << '\n';
+    list.append(print(instruction));
+    list.add_text(print(instruction));
   }
-  if (as_json) out << json_text(json) << '\n';
+  show(context, list, as_json);
 }
 
 /// Throws Error for flags of which each asks for another output.
@@ -244,13 +243,13 @@ void run_list(Context& context, const ListFlags& flags) {
   const std::optional<Target> asked = flags.target.asked();
   const std::vector<ListedForm> listed = listed_forms(asked);
   if (flags.mnemonics) {
-    list_mnemonics(out, asked, flags.json);
+    list_mnemonics(context, asked, flags.json);
     return;
   }
   if (flags.json) {
-    Json json = Json::array();
-    for (const ListedForm& row : listed) json.push_back(form_json(row));
-    out << json_text(json) << '\n';
+    Report list = Report::list();
+    for (const ListedForm& row : listed) list.append(describe_form(row));
+    show(context, list, true);
     return;
   }
   if (!flags.wide && !flags.markdown) {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "bitmma/analysis/describe.hpp"
 #include "bitmma/analysis/lint.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "output.hpp"
 #include "test_bench.hpp"
 
@@ -40,7 +40,8 @@ AxisNames axis_names(const Case& one) {
   return {.row = "lane", .col = "column"};
 }
 
-void show_d(const Context& context, const SimulateFlags& flags, const Case& one) {
+/// D as a table, and all its codes as data.
+void add_d(Report& report, const SimulateFlags& flags, const Case& one) {
   const Matrix d = computed_d(one);
   const AxisNames names = axis_names(one);
   const bool is_words = !is_mma(one.instruction);
@@ -51,18 +52,25 @@ void show_d(const Context& context, const SimulateFlags& flags, const Case& one)
     table[0].push_back(is_redval ? "redval" : fmt::format("{} {}", names.col, col));
   }
   for (int row = 0; row < rows; ++row) {
-    std::vector<std::string> line{fmt::format("{} {}", names.row, row)};
+    std::vector<std::string>& line = table.emplace_back(1, fmt::format("{} {}", names.row, row));
     for (int col = 0; col < cols; ++col) {
       const uint64_t code = d.code(row, col);
       line.push_back(flags.hex || is_words ? print_bits(d.format(), code) : print_value(d.format(), code));
     }
-    table.push_back(std::move(line));
   }
-  context.terminal.out << print_table(table);
+  report.add_text(table);
   if (rows < d.rows() || cols < d.cols()) {
-    context.terminal.out << fmt::format("({} x {} of {} x {}; --rows, --cols and --hex show more)\n", rows, cols,
-                                        d.rows(), d.cols());
+    report.add_text(
+        fmt::format("({} x {} of {} x {}; --rows, --cols and --hex show more)", rows, cols, d.rows(), d.cols()));
   }
+  if (!flags.json) return;  // a tree of codes is large
+  Report codes = Report::list();
+  for (int row = 0; row < d.rows(); ++row) {
+    Report line = Report::list();
+    for (int col = 0; col < d.cols(); ++col) line.append(d.code(row, col));
+    codes.append(std::move(line));
+  }
+  report.add("d", {{"format", info(d.format()).name}, {"codes", std::move(codes)}});
 }
 
 /// The operands of a case that are numbers: descriptors, addresses, and immediates that may differ from case to case.
@@ -90,7 +98,7 @@ std::string print_shape_and_types(const Instruction& instruction) {
   if (!is_mma(instruction)) return "";
   const Mma mma = mma_of(instruction);
   std::string text;
-  if (has_descriptor(instruction)) {
+  if (has_instruction_descriptor(instruction)) {
     text = fmt::format("M = {}, N = {}, K = {}; D {}, A {}, B {}\n", mma.m, mma.n, mma.k, info(mma.d).name,
                        info(mma.a).name, info(mma.b).name);
   }
@@ -110,40 +118,6 @@ std::optional<Comparison> recorded_comparison(Context& context, const SimulateFl
   return verify(vectors, flags.threads, progress.from(0));
 }
 
-Json show_json(Context& context, const SimulateFlags& flags, const VectorFile& vectors,
-               const std::optional<KLoop>& loop, int64_t index, int64_t steps) {
-  const Case one = case_at(vectors, index);
-  Json json{{"file", vectors.file.path},
-            {"instruction", vectors.name()},
-            {"case", index},
-            {"cases", vectors.cases},
-            {"target", print(vectors.target)},
-            {"arithmetic", print_arithmetic(vectors.instruction, vectors.target)}};
-  if (steps > 0) json["k_loop"] = steps;
-  if (is_mma(one.instruction)) {
-    const Mma mma = mma_of(one.instruction);
-    json.update({{"m", mma.m}, {"n", mma.n}, {"k", mma.k}});
-    json.update({{"a_type", info(mma.a).name}, {"b_type", info(mma.b).name}, {"d_type", info(mma.d).name}});
-  }
-  json["chosen"] = to_json(choices_of(vectors));
-  json["warnings"] = to_json(warnings_of(one));
-  const Matrix d = computed_d(one);
-  Json rows = Json::array();
-  for (int row = 0; row < d.rows(); ++row) {
-    Json codes = Json::array();
-    for (int col = 0; col < d.cols(); ++col) codes.push_back(d.code(row, col));
-    rows.push_back(std::move(codes));
-  }
-  json["d"] = {{"format", info(d.format()).name}, {"codes", std::move(rows)}};
-  if (const auto comparison = recorded_comparison(context, flags, vectors, loop)) {
-    json["recorded"] = {{"outputs", comparison->outputs},
-                        {"mismatches", comparison->mismatches},
-                        {"source", loop ? "the file" : vectors.source()}};
-    if (comparison->mismatches > 0) context.exit_code = exit_differs;
-  }
-  return json;
-}
-
 /// The case to show: of the steps of a K loop the last.
 int64_t shown_case(const SimulateFlags& flags, const VectorFile& vectors, int64_t steps) {
   const int64_t index = flags.show_case.value_or(steps > 0 ? steps - 1 : 0);
@@ -151,36 +125,61 @@ int64_t shown_case(const SimulateFlags& flags, const VectorFile& vectors, int64_
   return index;
 }
 
-/// `steps` instructions of a K loop make one D; 0 for other files.
-void show(Context& context, const SimulateFlags& flags, const VectorFile& vectors, const std::optional<KLoop>& loop,
-          int64_t index, int64_t steps) {
-  const Case one = case_at(vectors, index);
-  std::ostream& out = context.terminal.out;
-  out << fmt::format("{}, case {} of {}\ntarget: {}\n", vectors.name(), index, vectors.cases, print(vectors.target))
-      << (steps > 0 ? fmt::format("K loop: {} instructions a tile, C of each is D of the one before\n", steps) : "")
-      << print_shape_and_types(one.instruction);
-  if (const std::string operands = print_operands(one); !operands.empty()) out << operands << '\n';
-  out << fmt::format("arithmetic: {}\n", print_arithmetic(vectors.instruction, vectors.target));
-  for (const Choice choice : choices_of(vectors)) out << fmt::format("chosen: {}\n", print(choice));
-  print_warnings(context, warnings_of(one));
-  show_d(context, flags, one);
-  const std::optional<Comparison> recorded = recorded_comparison(context, flags, vectors, loop);
-  if (!recorded) return;
-  const Comparison& comparison = *recorded;
-  const std::string source = loop ? "of the whole K" : vectors.source();
+/// Adds the comparison with the recorded D.
+void add_recorded(Report& report, const Comparison& comparison, const std::string& source, bool is_loop) {
+  report.add("recorded", {{"outputs", comparison.outputs},
+                          {"mismatches", comparison.mismatches},
+                          {"source", is_loop ? "the file" : source}});
+  const std::string of = is_loop ? "of the whole K" : source, outputs = counted(comparison.outputs, "output");
   if (comparison.mismatches == 0) {
-    out << colored(context, 32,
-                   fmt::format("all {} of {} match the recorded D ({})", counted(comparison.outputs, "output"),
-                               counted(comparison.cases, "case"), source))
-        << '\n';
+    report.add_text(
+        fmt::format("all {} of {} match the recorded D ({})", outputs, counted(comparison.cases, "case"), of),
+        Tone::good);
   } else {
-    out << colored(context, 31,
-                   fmt::format("{} of {} differ from the recorded D ({})", comparison.mismatches,
-                               counted(comparison.outputs, "output"), source))
-        << '\n'
-        << print(*comparison.first) << '\n';
-    context.exit_code = exit_differs;
+    report.add_text(fmt::format("{} of {} differ from the recorded D ({})", comparison.mismatches, outputs, of),
+                    Tone::bad);
+    report.add_text(print(*comparison.first));
   }
+}
+
+/// `steps` instructions of a K loop make one D; 0 for other files.
+Report describe_case(Context& context, const SimulateFlags& flags, const VectorFile& vectors,
+                     const std::optional<KLoop>& loop, int64_t steps) {
+  const int64_t index = shown_case(flags, vectors, steps);
+  const Case one = case_at(vectors, index);
+  const std::string arithmetic = print_arithmetic(vectors.instruction, vectors.target);
+  const std::vector<Choice> choices = choices_of(vectors);
+  Report report{{"file", vectors.file.path}, {"instruction", vectors.name()},   {"case", index},
+                {"cases", vectors.cases},    {"target", print(vectors.target)}, {"arithmetic", arithmetic}};
+  report.add_text(
+      fmt::format("{}, case {} of {}\ntarget: {}", vectors.name(), index, vectors.cases, print(vectors.target)));
+  if (steps > 0) {
+    report.add("k_loop", steps);
+    report.add_text(fmt::format("K loop: {} instructions a tile, C of each is D of the one before", steps));
+  }
+  if (is_mma(one.instruction)) {
+    const Mma mma = mma_of(one.instruction);
+    report.update({{"m", mma.m},
+                   {"n", mma.n},
+                   {"k", mma.k},
+                   {"a_type", info(mma.a).name},
+                   {"b_type", info(mma.b).name},
+                   {"d_type", info(mma.d).name}});
+  }
+  for (const std::string& line : {print_shape_and_types(one.instruction), print_operands(one)}) {
+    if (!line.empty()) report.add_text(line);
+  }
+  report.add_text("arithmetic: " + arithmetic);
+  report.add("chosen", describe(choices));
+  for (const Choice choice : choices) report.add_text(fmt::format("chosen: {}", print(choice)));
+  report.add("warnings", warnings_of(one));
+  add_d(report, flags, one);
+  if (const std::optional<Comparison> recorded = recorded_comparison(context, flags, vectors, loop)) {
+    add_recorded(report, *recorded, vectors.source(), loop.has_value());
+    if (recorded->mismatches > 0) context.exit_code = exit_differs;
+  }
+  if (!flags.json) print_warnings(context, warnings_of(one));
+  return report;
 }
 
 /// What is suspicious in any case, each said once with the number of cases it is in.
@@ -199,26 +198,23 @@ std::vector<std::pair<Violation, int64_t>> lint_findings(const VectorFile& vecto
 }
 
 void run_lint(Context& context, const SimulateFlags& flags, const std::vector<std::string>& files) {
-  std::ostream& out = context.terminal.out;
-  Json json = Json::array();
+  Report list = Report::list();
   for (const std::string& path : files) {
     const VectorFile vectors = flags.file.read(path);
     const auto found = lint_findings(known_part(vectors));
     vectors.require_unchanged();
+    const std::string cases_of_file = counted(vectors.cases, "case");
     for (const auto& [finding, cases] : found) {
       context.exit_code = exit_differs;
-      Json one{{"file", path}, {"target", print(vectors.target)}, {"cases", cases}};
-      one.update(to_json(std::vector{finding}).front());
-      json.push_back(std::move(one));
-      if (flags.json) continue;
-      out << printable(path) << ": " << colored(context, 33, "suspicious: ") << print(finding)
-          << fmt::format(" ({} of {})\n", cases, counted(vectors.cases, "case"));
+      Report one{{"file", path}, {"target", print(vectors.target)}, {"cases", cases}};
+      one.update(std::move(Report(std::vector{finding})[0]));
+      list.append(std::move(one));
+      list.add_text(fmt::format("{}: suspicious: {} ({} of {})", printable(path), print(finding), cases, cases_of_file),
+                    Tone::warning);
     }
-    if (found.empty() && !flags.json) {
-      out << fmt::format("{}: nothing suspicious in {}\n", printable(path), counted(vectors.cases, "case"));
-    }
+    if (found.empty()) list.add_text(fmt::format("{}: nothing suspicious in {}", printable(path), cases_of_file));
   }
-  if (flags.json) out << json_text(json) << '\n';
+  show(context, list, flags.json);
 }
 
 /// Computes one case; its bytes in the file that is written, or some less where D is new.
@@ -254,7 +250,7 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
   if (!flags.bench.is_given()) {
     for (const std::string& output : outputs) require_tensor_file_name(output);
   }
-  Json shown = Json::array();
+  Report shown = Report::list();
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string& path = names[i];
     TensorFile file = arrays ? read_arrays(files) : read_tensor_file(path);
@@ -282,13 +278,10 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
       continue;
     }
     if (outputs.empty()) {
-      const int64_t index = shown_case(flags, vectors, steps);
-      if (flags.json) {
-        shown.push_back(show_json(context, flags, vectors, loop, index, steps));
-        continue;
-      }
-      if (names.size() > 1) context.terminal.out << printable(path) << '\n';
-      show(context, flags, vectors, loop, index, steps);
+      Report report = describe_case(context, flags, vectors, loop, steps);
+      if (names.size() > 1 && !flags.json) context.terminal.out << printable(path) << '\n';
+      if (flags.json) shown.append(std::move(report));
+      else show(context, report, false);
       continue;
     }
     const std::string& output = outputs[i];
@@ -302,7 +295,7 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
                                         counted(vectors.cases, "case"), vectors.name(), print(vectors.target),
                                         print_arithmetic(vectors.instruction, vectors.target));
   }
-  if (flags.json) context.terminal.out << json_text(shown) << '\n';
+  if (flags.json) show(context, shown, true);
 }
 
 }  // namespace

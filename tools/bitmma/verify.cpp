@@ -3,11 +3,11 @@
 #include <map>
 #include <utility>
 
+#include "bitmma/analysis/describe.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -28,29 +28,28 @@ struct Group {
   std::string arithmetic;
 };
 
-Json result_json(const std::string& path, const VectorFile& vectors, const Comparison& comparison) {
-  Json json = to_json(comparison, vectors.instruction);
-  json["file"] = path;
-  json["instruction"] = vectors.name();
-  json["target"] = print(vectors.target);
-  json["source"] = vectors.source();
-  json["evidence"] = print_evidence(vectors.instruction, vectors.target);
-  json["choices"] = to_json(choices_of(vectors));
-  return json;
+Report describe_file(const std::string& path, const VectorFile& vectors, const Comparison& comparison) {
+  Report report = describe(comparison, vectors.instruction);
+  report.update({{"file", path},
+                 {"instruction", vectors.name()},
+                 {"target", print(vectors.target)},
+                 {"source", vectors.source()},
+                 {"evidence", print_evidence(vectors.instruction, vectors.target)},
+                 {"choices", describe(choices_of(vectors))}});
+  return report;
 }
 
 void run_verify(Context& context, const VerifyFlags& flags) {
   flags.cpu_target.use();
   const std::vector<std::string> paths = vector_files(flags.paths);
-  std::ostream& out = context.terminal.out;
   // Every header is read first: a bad file is reported before any work, and progress knows the total.
   std::vector<VectorFile> files;
   int64_t all_cases = 0;
   for (const std::string& path : paths) all_cases += files.emplace_back(flags.file.read(path)).cases;
   std::map<std::pair<std::string, std::string_view>, Group> groups;
   Comparison total;
-  Json results = Json::array();
-  std::string failures;
+  Report results = Report::list();
+  std::vector<std::string> failures;
   constexpr int most_drawn = 4;  // maps
   int failed_files = 0;
   {
@@ -63,25 +62,15 @@ void run_verify(Context& context, const VerifyFlags& flags) {
       group.comparison += one;
       group.arithmetic = print_arithmetic(vectors.instruction, vectors.target);
       total += one;
-      if (flags.json) results.push_back(result_json(paths[i], vectors, one));
+      if (flags.json) results.append(describe_file(paths[i], vectors, one));
       if (one.mismatches == 0) continue;
-      failures += fmt::format("{}: {} of {} differ in {} of {}, first {}\n", printable(paths[i]), one.mismatches,
-                              counted(one.outputs, "output"), one.cases_with_mismatches, counted(one.cases, "case"),
-                              print(*one.first));
-      if (++failed_files <= most_drawn) failures += print_where(one, vectors.instruction);
+      failures.push_back(fmt::format("{}: {} of {} differ in {} of {}, first {}", printable(paths[i]), one.mismatches,
+                                     counted(one.outputs, "output"), one.cases_with_mismatches,
+                                     counted(one.cases, "case"), print(*one.first)));
+      if (++failed_files <= most_drawn) failures.push_back(print(describe(one, vectors.instruction)));
     }
   }
   context.exit_code = total.mismatches == 0 ? exit_same : exit_differs;
-  if (flags.json) {
-    out << json_text(Json{{"files", files.size()},
-                          {"cases", total.cases},
-                          {"outputs", total.outputs},
-                          {"mismatches", total.mismatches},
-                          {"cpu_target", cpu_target()},
-                          {"results", results}})
-        << '\n';
-    return;
-  }
   std::vector<std::vector<std::string>> table{
       {"instruction", "target", "files", "cases", "outputs", "mismatches", "arithmetic"}};
   for (const auto& [name, group] : groups) {
@@ -89,10 +78,14 @@ void run_verify(Context& context, const VerifyFlags& flags) {
                      std::to_string(group.comparison.cases), std::to_string(group.comparison.outputs),
                      std::to_string(group.comparison.mismatches), group.arithmetic});
   }
-  out << print_table(table) << '\n' << failures;
-  const std::string line = fmt::format("files {}, cases {}, outputs {}, mismatches {}", files.size(), total.cases,
-                                       total.outputs, total.mismatches);
-  out << colored(context, total.mismatches == 0 ? 32 : 31, line) << '\n';
+  Report report{{"files", files.size()},          {"cases", total.cases},       {"outputs", total.outputs},
+                {"mismatches", total.mismatches}, {"cpu_target", cpu_target()}, {"results", std::move(results)}};
+  report.add_text(print_table(table) + "\n");
+  for (const std::string& failure : failures) report.add_text(failure);
+  report.add_text(fmt::format("files {}, cases {}, outputs {}, mismatches {}", files.size(), total.cases, total.outputs,
+                              total.mismatches),
+                  total.mismatches == 0 ? Tone::good : Tone::bad);
+  show(context, report, flags.json);
 }
 
 }  // namespace

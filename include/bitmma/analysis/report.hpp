@@ -1,31 +1,110 @@
-// Answers as JSON, for programs in any language: what `--json` of the command line prints, and what Python gets as
-// dictionaries. Numbers of codes are hex strings, places are objects by their kind.
+// What an analysis found: a tree of named values for programs, and lines of text for people, made together by the
+// function that found it. The command line prints the text, or with --json the tree; Python gets the tree as a
+// dictionary.
+//
+//   Report found{{"descriptor", "0x4000004000010000"}, {"fields", {{"start_address", 0}}}};
+//   found.add("size", 1024);
+//   found.add_text("A shared-memory descriptor.");
+//
+//   to_json(found)   {"descriptor":"0x4000004000010000","fields":{"start_address":0},"size":1024}
+//   print(found)     A shared-memory descriptor.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
-#include "bitmma/analysis/explain.hpp"
-#include "bitmma/descriptor/instruction_descriptor.hpp"
-#include "bitmma/descriptor/smem_descriptor.hpp"
+#include "bitmma/core/error.hpp"
 
 namespace bitmma {
 
-/// [{"field", "seen", "legal", "fix", "source", "severity"}].
-std::string report(const std::vector<Violation>& violations);
-/// {"thread", "register", "bit"}, {"cta", "lane", "column", "bit"} or {"cta", "unswizzled_byte", "byte", "bit"}.
-std::string report(const Place& place);
-/// {"instruction", "target", "row", "col", "rule", "evidence", "terms" or "steps", "exact", "d", "alternatives", ...}.
-std::string report(const Explanation& explanation, Target target);
+/// The colour of a line of text on a terminal: good is green, warning yellow, bad red.
+enum class Tone : uint8_t { plain, good, warning, bad };
 
-/// {"descriptor", "target", "fields", "swizzle_mode", "warnings"}; sizes in bytes. Throws Error for a word that is
-/// none.
-std::string report_smem_descriptor(Target target, uint64_t word, std::optional<Major> major = std::nullopt);
-/// {"idesc", "kind", "m", "n", "d", "a", "b", "fields", "warnings"}. Throws Error for a word that is none.
-std::string report_instruction_descriptor(MmaKind kind, uint32_t word);
-/// {"zero_column_mask", "m", "n", "fields", "columns"}: a character a column of D, 1 where that of B counts as zero.
-std::string report_zero_column_mask(uint64_t word, int m, int n);
+struct ReportMember;
+
+/// A null, a truth value, a number, a text, a list, or an object with ordered members; each may have lines of text.
+struct Report {
+  using List = std::vector<Report>;
+  using Members = std::vector<ReportMember>;
+  using Value = std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, List, Members>;
+  struct Line {
+    std::string text;
+    Tone tone = Tone::plain;
+
+    bool operator==(const Line&) const = default;
+  };
+
+  Value value;
+  std::vector<Line> lines = {};
+
+  // Constructors and destructor are defined in report.cpp, where a member is a complete type.
+  Report();
+  Report(const Report& other);
+  Report(Report&& other) noexcept;
+  Report& operator=(const Report& other);
+  Report& operator=(Report&& other) noexcept;
+  ~Report();
+  Report(std::initializer_list<ReportMember> members);
+  Report(bool truth);
+  Report(double number);
+  Report(std::string text);
+  Report(std::string_view text);
+  Report(const char* text);
+  Report(List list);
+  /// A list of {"field", "seen", "legal", "fix", "source", "severity"}.
+  Report(const std::vector<Violation>& violations);
+  explicit Report(Value one);
+  template <std::signed_integral T>
+  Report(T number) : Report(Value(int64_t{number})) {}
+  template <std::unsigned_integral T>
+  Report(T number) : Report(Value(uint64_t{number})) {}
+  template <typename T>
+  Report(const std::vector<T>& values) : Report(List(values.begin(), values.end())) {}
+  /// Null where there is no value.
+  template <typename T>
+  Report(const std::optional<T>& maybe) : Report(maybe ? Report(*maybe) : Report()) {}
+  static Report list();
+  static Report object();
+
+  /// A null becomes an object, or a list, when a member or an element is added to it.
+  Report& add(std::string key, Report member);
+  Report& append(Report element);
+  /// One line of text or several. Without a line feed at the end one is added.
+  Report& add_text(std::string text, Tone tone = Tone::plain);
+  Report& add_text(const std::vector<std::vector<std::string>>& table);
+  /// A member "warnings", and a line for each.
+  Report& add_warnings(const std::vector<Violation>& warnings);
+  /// Adds the members and the text of an object; a member that exists is replaced where it stands.
+  Report& update(Report other);
+  /// The member with this key, added as null where it does not exist.
+  Report& operator[](std::string_view key);
+  Report& operator[](size_t index);
+  /// The member with this key, or nullptr.
+  const Report* find(std::string_view key) const;
+
+  bool operator==(const Report& other) const;
+};
+
+struct ReportMember {
+  std::string key = {};
+  Report value = {};
+
+  bool operator==(const ReportMember&) const = default;
+};
+
+/// The lines of a report, and of the elements of a list. `color` marks them with terminal codes.
+std::string print(const Report& report, bool color = false);
+/// The tree as JSON, in one line or, with `indent` spaces, in several. Bytes that are not UTF-8 become U+FFFD.
+std::string to_json(const Report& report, int indent = -1);
+/// Columns aligned, numbers to the right, two spaces between columns.
+std::string print_table(const std::vector<std::vector<std::string>>& rows);
+/// `text` with four spaces before every line.
+std::string indented(std::string_view text);
 
 }  // namespace bitmma

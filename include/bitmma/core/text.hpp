@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,5 +15,12 @@ std::string printable(std::string_view text);
 
 /// The same of as many whole characters as fit `most` bytes, with "..." behind what was cut.
 std::string shortened(std::string_view text, std::size_t most = 80);
+
+/// "1 case", "2 cases".
+std::string counted(std::int64_t count, std::string_view noun);
+
+/// The candidate that `word` is a slip of: a letter too many, too few, exchanged or another, more of them in long
+/// words. Empty when there is none.
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace bitmma

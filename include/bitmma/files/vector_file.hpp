@@ -18,6 +18,7 @@
 
 #include "bitmma/files/tensor_file.hpp"
 #include "bitmma/instruction/case.hpp"
+#include "bitmma/instruction/evidence.hpp"
 
 namespace bitmma {
 
@@ -83,6 +84,10 @@ Instruction instruction_at(const VectorFile& vectors, int64_t index);
 /// The same cases without the tensors and keys that the format does not have. Callers that ask for many cases take it
 /// first: finding a tensor takes as long as the file has tensors.
 VectorFile known_part(const VectorFile& vectors);
+
+/// Every choice of bitmma that can show in results of any case of the file; empty where hardware or its documents
+/// decide all.
+std::vector<Choice> choices_of(const VectorFile& vectors);
 
 /// Cases first .. first + count - 1 as a file of their own, which looks into this one. Tensors that this program does
 /// not know, and which may not come by case, are left out: they are `tensors_without_cases`. Throws Error where the

@@ -113,4 +113,11 @@ std::map<Target, std::vector<FormEvidence>> evidence_of(const Form& form);
 /// Who says so: a GPU, a paper, a file of data. Of a choice, that no source does.
 std::string evidence_source(const Instruction& instruction, Target target);
 
+/// What an instruction's results rest on, in a line: the rule and its evidence, or that bits only move.
+std::string print_arithmetic(const Instruction& instruction, Target target);
+/// How sure they are: "published hardware words", "documented move of bits".
+std::string print_evidence(const Instruction& instruction, Target target);
+/// True where the instruction writes a redval: the last column of its result.
+bool ends_with_redval(const Instruction& instruction);
+
 }  // namespace bitmma

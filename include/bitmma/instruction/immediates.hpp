@@ -37,4 +37,7 @@ int64_t immediate_of(const Instruction& instruction, std::string_view name);
 /// or the value is out of its range. Whether the result is legal is for violations_of to say.
 Instruction with_immediate(const Instruction& instruction, std::string_view name, int64_t value);
 
+/// True where an instruction descriptor says shape, types and signs, and the mnemonic does not.
+bool has_instruction_descriptor(const Instruction& instruction);
+
 }  // namespace bitmma

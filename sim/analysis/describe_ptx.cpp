@@ -4,23 +4,19 @@
 #include <algorithm>
 #include <map>
 
-#include "arguments.hpp"
-#include "bitmma/analysis/report.hpp"
+#include "bitmma/analysis/describe.hpp"
 #include "bitmma/core/text.hpp"
-#include "bitmma/descriptor/instruction_descriptor.hpp"
-#include "bitmma/descriptor/smem_descriptor.hpp"
-#include "bitmma/files/file.hpp"
+#include "bitmma/core/word.hpp"
 #include "bitmma/instruction/companion.hpp"
 #include "bitmma/instruction/cutlass_atom.hpp"
+#include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
-#include "decode.hpp"
-#include "numbers.hpp"
 
-namespace bitmma::cli {
+namespace bitmma {
 namespace {
 
 /// Registers of each thread that hold a field; 0 for none.
@@ -31,47 +27,38 @@ int64_t registers_of(const Instruction& instruction, Field field) {
   return 0;
 }
 
-/// What is said of an instruction: keys of JSON and lines of text.
-struct Description {
-  Json json = Json::object();
-  std::string text = {};
-};
-
 /// Describes an instruction of each family.
 class Describer {
  public:
   /// With the operands of a statement, or of a mnemonic alone nullptr.
   Describer(Target target, const std::vector<StatementOperand>* operands) : target_(target), operands_(operands) {}
 
-  Description operator()(const Wgmma& one) const {
+  Report operator()(const Wgmma& one) const {
     const Form& form = *find_form(one);
     const Mma mma = mma_of(one);
     const int64_t d_registers = registers_of(one, Field::accumulator);
     const std::string immediates = fmt::format("scale-d{}{}", form.negate ? ", imm-scale-a, imm-scale-b" : "",
                                                form.transpose ? ", imm-trans-a (A in shared memory), imm-trans-b" : "");
-    Json json = shape_and_types(mma);
-    json.update(Json{{"satfinite", one.saturate}, {"d_registers", d_registers}});
-    json.update(arithmetic_json(one));
-    return {.json = json,
-            .text = print_table({
-                {"D", fmt::format("{} x {} {}, {} registers a thread", mma.m, mma.n, info(mma.d).name, d_registers)},
-                {"A", print_a(mma)},
-                {"B", fmt::format("{} x {} {}", mma.k, mma.n, info(mma.b).name)},
-                {"immediates", immediates},
-                {"arithmetic", print_arithmetic(one, target_)},
-                {"legal", std::string(form.source)},
-            })};
+    Report report = shape_and_types(mma);
+    report.add("satfinite", one.saturate).add("d_registers", d_registers).update(arithmetic(one));
+    return report.add_text(
+        {{"D", fmt::format("{} x {} {}, {} registers a thread", mma.m, mma.n, info(mma.d).name, d_registers)},
+         {"A", print_a(mma)},
+         {"B", fmt::format("{} x {} {}", mma.k, mma.n, info(mma.b).name)},
+         {"immediates", immediates},
+         {"arithmetic", print_arithmetic(one, target_)},
+         {"legal", std::string(form.source)}});
   }
 
-  Description operator()(const MmaSync& one) const {
+  Report operator()(const MmaSync& one) const {
     const Mma mma = mma_of(one);
     const int64_t a = registers_of(one, Field::a_regs), b = registers_of(one, Field::b_regs),
                   d = registers_of(one, Field::accumulator);
-    Json json = shape_and_types(mma);
-    json.update(Json{{"c", info(mma.c).name}, {"a_registers", a}, {"b_registers", b}, {"d_registers", d}});
-    if (one.has_scales()) json.update(Json{{"scales", mma.scale_count}, {"scale_type", info(mma.scale_type).name}});
-    if (one.sparse) json["metadata"] = one.ordered_metadata ? ".sp::ordered_metadata" : ".sp";
-    json.update(arithmetic_json(one));
+    Report report = shape_and_types(mma);
+    report.update({{"c", info(mma.c).name}, {"a_registers", a}, {"b_registers", b}, {"d_registers", d}});
+    if (one.has_scales()) report.add("scales", mma.scale_count).add("scale_type", info(mma.scale_type).name);
+    if (one.sparse) report.add("metadata", one.ordered_metadata ? ".sp::ordered_metadata" : ".sp");
+    report.update(arithmetic(one));
     std::vector<std::vector<std::string>> rows{
         {"runs in",
          fmt::format("one warp, everything in registers: no descriptors, no Tensor Memory ({})", print(target_))},
@@ -95,25 +82,26 @@ class Describer {
     }
     rows.push_back({"arithmetic", print_arithmetic(one, target_)});
     rows.push_back({"legal", std::string(find_form(one)->source)});
-    return {.json = json, .text = print_table(rows)};
+    return report.add_text(rows);
   }
 
-  Description operator()(const Tcgen05Mma& one) const {
+  Report operator()(const Tcgen05Mma& one) const {
     const std::string_view kind = info(one.kind).name;
-    return {
-        .json = {{"kind", kind}, {"cta_group", one.cta_group}, {"ws", one.weight_stationary}, {"sparse", one.sparse}},
-        .text = fmt::format("kind::{}, {}{}{}; shape, types and signs are in the instruction descriptor (decode it "
-                            "with --kind {})\n",
-                            kind, counted(one.cta_group, "CTA"), one.weight_stationary ? ", weight-stationary" : "",
-                            one.sparse ? ", sparse A" : "", kind)};
+    Report report{{"kind", kind}, {"cta_group", one.cta_group}, {"ws", one.weight_stationary}, {"sparse", one.sparse}};
+    return report.add_text(
+        fmt::format("kind::{}, {}{}{}; shape, types and signs are in the instruction descriptor (decode it with "
+                    "--kind {})",
+                    kind, counted(one.cta_group, "CTA"), one.weight_stationary ? ", weight-stationary" : "",
+                    one.sparse ? ", sparse A" : "", kind));
   }
 
-  Description operator()(const TmemMove& one) const {
+  Report operator()(const TmemMove& one) const {
     const std::string what = what_moves(one);
     const std::vector<Choice> choices = bitmma::choices_of(one, target_);
-    Description said{.json = {{"moves", what}, {"choices", to_json(choices)}}, .text = what + "\n"};
-    for (const Choice choice : choices) said.text += fmt::format("chosen: {}\n", print(choice));
-    return said;
+    Report report{{"moves", what}, {"choices", describe(choices)}};
+    report.add_text(what);
+    for (const Choice choice : choices) report.add_text(fmt::format("chosen: {}", print(choice)));
+    return report;
   }
 
  private:
@@ -121,13 +109,13 @@ class Describer {
     return fmt::format("{} x {} {}{}", mma.m / mma.products, mma.stored_k(), info(mma.a).name,
                        mma.sparse ? fmt::format(" stored of k = {}", mma.k) : "");
   }
-  static Json shape_and_types(const Mma& mma) {
+  static Report shape_and_types(const Mma& mma) {
     return {{"m", mma.m / mma.products}, {"n", mma.n},
             {"k", mma.k / mma.products}, {"d", info(mma.d).name},
             {"a", info(mma.a).name},     {"b", info(mma.b).name},
             {"sparse", mma.sparse}};
   }
-  Json arithmetic_json(const Instruction& one) const {
+  Report arithmetic(const Instruction& one) const {
     return {{"arithmetic", print_rule(model_for(one, target_))}, {"evidence", print_evidence(one, target_)}};
   }
   static std::string print_reduction(const LoadReduction& one) {
@@ -222,26 +210,25 @@ std::string text_of(const StatementOperand& operand) {
   return printable(fmt::format("{{{}, {}, ... {}}}", all[0], all[1], all.back()));
 }
 
-Json operands_json(const std::vector<StatementOperand>& operands) {
-  Json json = Json::array();
+Report describe_operands(const std::vector<StatementOperand>& operands) {
+  Report list = Report::list();
   for (const StatementOperand& operand : operands) {
-    Json one{{"name", operand.name}, {"text", printable(operand.text)}};
-    if (operand.kind == OperandKind::registers) one["registers"] = operand.registers.size();
-    if (operand.value) one["value"] = *operand.value;
-    const std::string meaning = meaning_of(operand);
-    if (!meaning.empty()) one["meaning"] = meaning;
-    json.push_back(std::move(one));
+    Report one{{"name", operand.name}, {"text", printable(operand.text)}};
+    if (operand.kind == OperandKind::registers) one.add("registers", operand.registers.size());
+    if (operand.value) one.add("value", *operand.value);
+    if (const std::string meaning = meaning_of(operand); !meaning.empty()) one.add("meaning", meaning);
+    list.append(std::move(one));
   }
-  return json;
+  return list;
 }
 
-/// One instruction as `decode` says it.
-struct Decoded {
+/// One instruction of a text.
+struct DecodedPtx {
   std::string guard = {}, mnemonic = {};
   std::string alike = {};  // the same where the description is the same: the mnemonic with its immediates
   Target target = Target::sm_90a;
   std::vector<Violation> violations = {};  // why it is illegal on the target
-  Description said = {};
+  Report report = Report::object();
 };
 
 std::string_view without_guard(std::string_view text) {
@@ -253,11 +240,11 @@ std::string_view without_guard(std::string_view text) {
   return text;
 }
 
-Decoded decode_companion(const std::string& text, std::optional<Target> target) {
+DecodedPtx decode_companion(const std::string& text, std::optional<Target> target) {
   const Companion one = parse_companion(text);
   const CompanionInfo& row = *one.info;
   const Target usual = row.targets.contains(Target::sm_90a) ? Target::sm_90a : row.targets.first();
-  Decoded decoded{.guard = one.guard, .mnemonic = one.mnemonic, .target = target.value_or(usual)};
+  DecodedPtx decoded{.guard = one.guard, .mnemonic = one.mnemonic, .target = target.value_or(usual)};
   // Only immediate operands are described.
   const bool has_number =
       !one.operands.empty() && one.operands.back().find_first_not_of("0123456789") == std::string::npos;
@@ -268,11 +255,11 @@ Decoded decode_companion(const std::string& text, std::optional<Target> target) 
   rows.push_back({"has it", print(row.targets)});
   if (row.ptx > PtxVersion{}) rows.push_back({"since", fmt::format("PTX ISA {}.{}", row.ptx.major, row.ptx.minor)});
   rows.push_back({"written", fmt::format("{} [{}]", row.operands.empty() ? "no operands" : row.operands, row.source)});
-  decoded.said.json = {
+  decoded.report = {
       {"does", meaning_of(one)}, {"orders", row.orders}, {"targets", print(row.targets)}, {"source", row.source}};
-  if (row.ptx > PtxVersion{}) decoded.said.json["ptx"] = fmt::format("{}.{}", row.ptx.major, row.ptx.minor);
-  for (const std::string& operand : one.operands) decoded.said.json["operands"].push_back(printable(operand));
-  decoded.said.text = print_table(rows);
+  if (row.ptx > PtxVersion{}) decoded.report.add("ptx", fmt::format("{}.{}", row.ptx.major, row.ptx.minor));
+  for (const std::string& operand : one.operands) decoded.report["operands"].append(printable(operand));
+  decoded.report.add_text(rows);
   return decoded;
 }
 
@@ -287,7 +274,7 @@ std::vector<Violation> illegal_in(Instruction instruction, bool is_mnemonic, Tar
 
 /// The kind of an instruction with an instruction descriptor.
 std::optional<MmaKind> kind_of(const Instruction& instruction) {
-  const Form* form = has_descriptor(instruction) ? find_form(instruction) : nullptr;
+  const Form* form = has_instruction_descriptor(instruction) ? find_form(instruction) : nullptr;
   return form ? form->kind : std::nullopt;
 }
 
@@ -360,8 +347,8 @@ void require_known_name(std::string_view mnemonic) {
 
 /// Throws Error for what cannot be read; what is read and illegal is said in `violations`.
 /// The file says which registers hold numbers. A statement ends with a semicolon, which the scanner took away.
-Decoded decode_statement(const std::string& text, bool is_statement, std::optional<Target> target,
-                         const PtxFile& file = {}) {
+DecodedPtx decode_statement(const std::string& text, bool is_statement, std::optional<Target> target,
+                            const PtxFile& file = {}) {
   const std::string_view bare = without_guard(text);
   const std::string mnemonic(bare.substr(0, bare.find_first_of(" \t\n\v\f\r{[,;")));
   if (find_companion(mnemonic)) return decode_companion(is_statement ? text + ";" : text, target);
@@ -371,7 +358,7 @@ Decoded decode_statement(const std::string& text, bool is_statement, std::option
   if (is_mnemonic) statement.instruction = parse_instruction(mnemonic);
   else statement = parse_ptx_statement(text);
   const Instruction& instruction = statement.instruction;
-  Decoded decoded{
+  DecodedPtx decoded{
       .guard = statement.guard, .mnemonic = print(instruction), .target = target.value_or(default_target(instruction))};
   std::optional<uint32_t> idesc;
   try {
@@ -405,38 +392,27 @@ Decoded decode_statement(const std::string& text, bool is_statement, std::option
       decoded.alike += fmt::format(" {}={}", operand.name, operand.text);
   }
   if (!decoded.violations.empty()) return decoded;
-  decoded.said = std::visit(Describer(decoded.target, is_mnemonic ? nullptr : &statement.operands), instruction);
+  decoded.report = std::visit(Describer(decoded.target, is_mnemonic ? nullptr : &statement.operands), instruction);
   if (is_mnemonic) return decoded;
-  decoded.said.json["operands"] = operands_json(statement.operands);
+  decoded.report.add("operands", describe_operands(statement.operands));
   if (idesc) {
     const InstructionDescriptor descriptor = decode_instruction_descriptor(*kind_of(instruction), *idesc);
-    decoded.said.json["idesc"] = Json::parse(report_instruction_descriptor(descriptor.kind, *idesc));
-    decoded.said.text += print_shape_and_types(descriptor) + "\n";
+    decoded.report.add("idesc", describe(InstructionWord{descriptor.kind}, *idesc));
+    decoded.report.add_text(print_shape_and_types(descriptor));
   }
-  decoded.said.text += print_table(operands);
+  decoded.report.add_text(operands);
   return decoded;
 }
 
-Json decoded_json(const Decoded& decoded) {
-  Json json{{"instruction", decoded.mnemonic}, {"target", print(decoded.target)}};
-  if (!decoded.guard.empty()) json["guard"] = decoded.guard;
-  json.update(decoded.said.json);
-  return json;
+/// The mnemonic and the target before what the instruction says.
+Report report_of(const DecodedPtx& decoded) {
+  Report report{{"instruction", decoded.mnemonic}, {"target", print(decoded.target)}};
+  if (!decoded.guard.empty()) report.add("guard", decoded.guard);
+  return report;
 }
 
-std::string with_guard(const Decoded& decoded) {
+std::string with_guard(const DecodedPtx& decoded) {
   return decoded.guard.empty() ? decoded.mnemonic : decoded.guard + " " + decoded.mnemonic;
-}
-
-/// `text` with every line moved to the right.
-std::string indented(const std::string& text) {
-  std::string moved;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    moved += "    " + text.substr(at, end - at) + '\n';
-    at = end + 1;
-  }
-  return moved;
 }
 
 /// Where the instructions of a file run, and what is to be said about it.
@@ -456,9 +432,8 @@ bool takes_all(const PtxFile& file, Target target) {
   });
 }
 
-FileTarget target_of(const PtxFile& file, const DecodeFlags& flags) {
-  if (const auto asked = flags.target.asked())
-    return {.target = asked, .said = fmt::format("target {}", print(*asked))};
+FileTarget target_of(const PtxFile& file, std::optional<Target> asked) {
+  if (asked) return {.target = asked, .said = fmt::format("target {}", print(*asked))};
   if (file.target.empty())
     return {.said = "no .target: each instruction is taken for the target that it means by itself"};
   const auto named = target_named(file.target);
@@ -475,10 +450,6 @@ FileTarget target_of(const PtxFile& file, const DecodeFlags& flags) {
   }
   return {.target = named, .said = fmt::format("target {}", print(*named))};
 }
-
-}  // namespace
-
-namespace {
 
 /// What the name of a CUTLASS atom says beside the mnemonic.
 std::string a_source_of(const Instruction& instruction) {
@@ -509,7 +480,7 @@ std::string template_arguments_of(std::string_view text, const Instruction& inst
     word.clear();
   }
   std::vector<std::string> said;
-  if (has_descriptor(instruction)) {
+  if (has_instruction_descriptor(instruction)) {
     if (types.size() >= 3) said.push_back(fmt::format("A {}, B {}, D {}", types[0], types[1], types[2]));
     if (numbers.size() >= 2) said.push_back(fmt::format("M = {}, N = {}", numbers[0], numbers[1]));
   }
@@ -519,49 +490,47 @@ std::string template_arguments_of(std::string_view text, const Instruction& inst
 
 }  // namespace
 
-void decode_ptx(Context& context, const DecodeFlags& flags, const std::string& text, Json& json) {
+Report describe_ptx(std::string_view text, std::optional<Target> target) {
   std::vector<std::string> statements;
-  std::string said;  // printed when all is known to be right
-  Json atom = Json::object();
-  std::optional<Target> target = flags.target.asked();
+  Report atom = Report::object(), all = Report::list();
   if (looks_like_cutlass_atom(text)) {
     const Instruction instruction = parse_cutlass_atom(text);
     statements.push_back(print(instruction));
     const std::optional<Target> named = target_of_cutlass_atom(text);
     if (!target && named && targets_of(instruction).contains(*named)) target = named;
     const std::string arguments = template_arguments_of(text, instruction);
-    said = fmt::format("{}: {}\n{}", shortened(text), a_source_of(instruction),
-                       arguments.empty() ? "" : "its template arguments say: " + arguments + "\n");
     atom = {{"atom", shortened(text)}, {"operands_from", a_source_of(instruction)}};
-    if (!arguments.empty()) atom["template_arguments"] = arguments;
+    all.add_text(fmt::format("{}: {}", shortened(text), a_source_of(instruction)));
+    if (!arguments.empty()) {
+      atom.add("template_arguments", arguments);
+      all.add_text("its template arguments say: " + arguments);
+    }
   }
   for (PtxStatement& one : scan_ptx(text).statements) statements.push_back(std::move(one.text));
-  if (statements.empty()) statements.push_back(text);  // which then is refused by name
-  const bool has_semicolon = text.find(';') != std::string::npos;
+  if (statements.empty()) statements.emplace_back(text);  // which then is refused by name
+  const bool has_semicolon = text.find(';') != std::string_view::npos;
   for (const std::string& one : statements) {
-    const Decoded decoded = decode_statement(one, has_semicolon, target);
+    const DecodedPtx decoded = decode_statement(one, has_semicolon, target);
     if (!decoded.violations.empty()) throw Error(decoded.violations);
-    if (flags.json) {
-      json.push_back(decoded_json(decoded));
-      json.back().update(atom);
-    }
-    said += fmt::format("{}\ntarget: {}\n", with_guard(decoded), print(decoded.target)) + decoded.said.text;
+    Report report = report_of(decoded);
+    report.add_text(fmt::format("{}\ntarget: {}", with_guard(decoded), print(decoded.target)));
+    report.update(decoded.report).update(atom);
+    all.append(std::move(report));
   }
-  if (!flags.json) context.terminal.out << said;
+  return all;
 }
 
-void decode_ptx_file(Context& context, const DecodeFlags& flags, const std::string& path, Json& json) {
-  const PtxFile file = scan_ptx(read_whole(path));
-  const FileTarget chosen = target_of(file, flags);
-  std::ostream& out = context.terminal.out;
-  Json listed = Json::array();
+PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, std::optional<Target> target) {
+  const PtxFile file = scan_ptx(text);
+  const FileTarget chosen = target_of(file, target);
+  PtxFileReport found;
+  Report& report = found.report;
+  Report instructions = Report::list();
   std::map<std::string, size_t> first_line;  // of every description
   std::map<std::string, int64_t> counts;     // by mnemonic
-  int64_t legal = 0, illegal = 0, unknown = 0;
-  if (!flags.json) out << fmt::format("{}: {}\n", printable(path), chosen.said);
+  report.add_text(fmt::format("{}: {}", printable(name), chosen.said));
   for (const PtxStatement& statement : file.statements) {
-    const std::string place = fmt::format("{}:{}", printable(path), statement.line);
-    Decoded decoded;
+    DecodedPtx decoded;
     bool is_known = true;
     try {
       decoded = decode_statement(statement.text, true, chosen.target, file);
@@ -571,46 +540,47 @@ void decode_ptx_file(Context& context, const DecodeFlags& flags, const std::stri
       decoded.violations = error.violations();
     }
     const bool is_legal = decoded.violations.empty();
-    ++(is_legal ? legal : is_known ? illegal : unknown);
+    ++(is_legal ? found.legal : is_known ? found.illegal : found.not_read);
     ++counts[decoded.mnemonic];
-    if (flags.json) {
-      Json one{{"line", statement.line}, {"legal", is_legal}};
-      one.update(decoded_json(decoded));
-      if (!is_known) one.erase("target");
-      if (!is_legal) one["violations"] = to_json(decoded.violations);
-      listed.push_back(std::move(one));
-      continue;
+    Report one{{"line", statement.line}, {"legal", is_legal}, {"instruction", decoded.mnemonic}};
+    if (is_known) one.add("target", print(decoded.target));
+    if (!decoded.guard.empty()) one.add("guard", decoded.guard);
+    report.add_text(fmt::format("{}:{}: {}", printable(name), statement.line, with_guard(decoded)));
+    for (const Violation& violation : decoded.violations) {
+      report.add_text(fmt::format("    {}: {}", is_known ? "illegal" : "not read", print(violation)), Tone::bad);
     }
-    out << fmt::format("{}: {}\n", place, with_guard(decoded));
-    for (const Violation& violation : decoded.violations)
-      out << "    " << colored(context, 31, is_known ? "illegal: " : "not read: ") << print(violation) << '\n';
-    if (!is_legal) continue;
-    const auto [first, is_new] = first_line.emplace(decoded.alike, statement.line);
-    out << (is_new ? indented(decoded.said.text) : fmt::format("    as in line {}\n", first->second));
+    if (is_legal) {
+      const auto [first, is_new] = first_line.emplace(decoded.alike, statement.line);
+      report.add_text(is_new ? indented(print(decoded.report)) : fmt::format("    as in line {}", first->second));
+      one.update(std::move(decoded.report));
+    } else {
+      one.add("violations", decoded.violations);
+    }
+    instructions.append(std::move(one));
   }
-  if (illegal + unknown > 0) context.exit_code = exit_differs;
-  if (flags.json) {
-    Json summary = Json::object();
-    for (const auto& [mnemonic, count] : counts) summary[mnemonic] = count;
-    json.push_back({{"file", printable(path)},
-                    {"version", printable(file.version)},
-                    {"target", chosen.target ? Json(print(*chosen.target)) : Json()},
-                    {"instructions", listed},
-                    {"counts", summary},
-                    {"legal", legal},
-                    {"illegal", illegal},
-                    {"not_read", unknown}});
-    return;
-  }
-  if (file.statements.empty()) {
-    out << "no instruction of tensor cores in it\n";
-    return;
-  }
+  Report count_of = Report::object();
   std::vector<std::vector<std::string>> table{{"count", "instruction"}};
-  for (const auto& [mnemonic, count] : counts) table.push_back({std::to_string(count), mnemonic});
-  out << print_table(table)
-      << fmt::format("{}: {} legal, {} illegal, {} not read\n",
-                     counted(static_cast<int64_t>(file.statements.size()), "instruction"), legal, illegal, unknown);
+  for (const auto& [mnemonic, count] : counts) {
+    count_of.add(mnemonic, count);
+    table.push_back({std::to_string(count), mnemonic});
+  }
+  report.update({{"file", printable(name)},
+                 {"version", printable(file.version)},
+                 {"target", chosen.target ? Report(print(*chosen.target)) : Report()},
+                 {"instructions", std::move(instructions)},
+                 {"counts", std::move(count_of)},
+                 {"legal", found.legal},
+                 {"illegal", found.illegal},
+                 {"not_read", found.not_read}});
+  if (file.statements.empty()) {
+    report.add_text("no instruction of tensor cores in it");
+    return found;
+  }
+  report.add_text(table);
+  report.add_text(fmt::format("{}: {} legal, {} illegal, {} not read",
+                              counted(static_cast<int64_t>(file.statements.size()), "instruction"), found.legal,
+                              found.illegal, found.not_read));
+  return found;
 }
 
-}  // namespace bitmma::cli
+}  // namespace bitmma

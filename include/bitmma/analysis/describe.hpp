@@ -1,0 +1,88 @@
+// What words and results say, as reports: what `decode` and `explain` print, and what Python gets as dictionaries.
+//
+//   print(describe(SmemWord{.target = Target::sm_90a}, 0x4000004000010000))
+//
+//     0x4000004000010000, shared-memory descriptor of sm_90a
+//     bits   field                     raw  bytes  meaning
+//     0-13   start_address               0      0  ...
+//
+// In data, codes of numbers are hex strings, sizes are in bytes and places are objects by their kind.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "bitmma/analysis/diagnose.hpp"
+#include "bitmma/analysis/explain.hpp"
+#include "bitmma/analysis/report.hpp"
+#include "bitmma/descriptor/instruction_descriptor.hpp"
+#include "bitmma/descriptor/smem_descriptor.hpp"
+#include "bitmma/files/compare.hpp"
+#include "bitmma/instruction/evidence.hpp"
+
+namespace bitmma {
+
+/// A shared-memory descriptor. The instruction's major-ness allows more warnings.
+struct SmemWord {
+  Target target = Target::sm_90a;
+  std::optional<Major> major = {};
+};
+/// An instruction descriptor of tcgen05.mma.
+struct InstructionWord {
+  MmaKind kind = MmaKind::f16;
+};
+/// A zero-column mask of a tcgen05.mma.ws with this shape.
+struct ZeroColumnWord {
+  int m = 128, n = 256;
+};
+/// What a word of 32 or 64 bits is.
+using WordType = std::variant<SmemWord, InstructionWord, ZeroColumnWord>;
+
+/// Throws Error if `word` is not legal for its type. Data:
+/// SmemWord: {"descriptor", "target", "arch", "fields", "swizzle_mode", "warnings", "meanings"}.
+/// InstructionWord: {"idesc", "kind", "m", "n", "d", "a", "b", "fields", "warnings"}, and "scale_type" with scales.
+/// ZeroColumnWord: {"zero_column_mask", "m", "n", "fields", "columns"}; a character for each column of D, 1 where the
+/// column of B counts as zero.
+Report describe(const WordType& type, uint64_t word);
+
+/// The fields in which `second` differs from `first`: {"difference_from_first": {field: [first, second]}}.
+Report describe_difference(const WordType& type, uint64_t first, uint64_t second);
+
+/// "M = 128, N = 64; D f32, A f16, B f16; A K-major, B K-major".
+std::string print_shape_and_types(const InstructionDescriptor& descriptor);
+
+/// {"thread", "register", "bit"}, {"cta", "lane", "column", "bit"} or {"cta", "unswizzled_byte", "byte", "bit"}.
+Report describe(const Place& place);
+/// {"instruction", "target", "row", "col", "rule", "evidence", "terms" or "steps", "exact", "d", "alternatives", ...}.
+/// The text is print(explanation).
+Report describe(const Explanation& explanation, Target target);
+
+/// A list of texts.
+Report describe(const std::vector<Choice>& choices);
+/// {"cases", "outputs", "mismatches", "cases_with_mismatches"}, "first_mismatch" where there is one, and where the
+/// mismatches are: "where", "mismatches_by_row", "mismatches_by_col", "map". The text says where they are.
+Report describe(const Comparison& comparison, const Instruction& instruction);
+/// {"id", "stage", "what", "fix"}.
+Report describe(const Fault& fault);
+/// {"cases", "outputs", "wrong", "tried", "where", "findings"}. `comparison` is of the outputs that were diagnosed.
+Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const Instruction& instruction);
+
+/// What PTX text says: a mnemonic, a statement, several, or the name of a CUTLASS atom. A list with an object for each
+/// instruction: {"instruction", "target", ...}. Without `target` each instruction is taken for the target that it means
+/// by itself. Throws Error for an instruction that is illegal or not known.
+Report describe_ptx(std::string_view text, std::optional<Target> target = {});
+
+/// The statements about tensor cores of a PTX file: {"file", "version", "target", "instructions", "counts", "legal",
+/// "illegal", "not_read"}. An instruction that is illegal or not known has "violations". Without `target` the file's
+/// .target counts.
+struct PtxFileReport {
+  Report report = {};
+  int64_t legal = 0, illegal = 0, not_read = 0;  // instructions
+};
+PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, std::optional<Target> target = {});
+
+}  // namespace bitmma

@@ -1,0 +1,342 @@
+#include "bitmma/analysis/describe.hpp"
+
+#include <fmt/format.h>
+
+#include <type_traits>
+
+#include "bitmma/descriptor/descriptor_meaning.hpp"
+#include "bitmma/descriptor/zero_column_mask.hpp"
+
+namespace bitmma {
+namespace {
+
+using Table = std::vector<std::vector<std::string>>;
+
+struct PlaceReport {
+  Report operator()(const SmemRead& read) const {
+    return {{"cta", read.cta}, {"unswizzled_byte", read.linear}, {"byte", read.place.byte}, {"bit", read.place.bit}};
+  }
+  Report operator()(const RegisterPlace& place) const {
+    return {{"thread", place.thread}, {"register", place.reg}, {"bit", place.bit}};
+  }
+  Report operator()(const TmemPlace& place) const {
+    return {{"cta", place.cta}, {"lane", place.lane}, {"column", place.column}, {"bit", place.bit}};
+  }
+};
+
+Report number_report(Format format, uint64_t code) {
+  return {{"bits", print_bits(format, code)}, {"value", print_value(format, code)}};
+}
+
+Report aligned_report(const AlignedNumber& number) {
+  return {{"exponent", number.exponent},
+          {"kept", number.kept},
+          {"bits_dropped", number.loses_bits},
+          {"dropped", number.dropped}};
+}
+
+/// Adds what a kind of sum knows of a step to the step's report.
+class SumReport {
+ public:
+  SumReport(const Explanation& explanation, const ExplainedStep& step, Report& report)
+      : explanation_(explanation), step_(step), report_(report) {}
+
+  void operator()(const SumOfProducts& sum) const {
+    for (size_t i = 0; i < sum.terms.size(); ++i) {
+      add_product(i);
+      report_["terms"][i].update(aligned_report(sum.terms[i]));
+    }
+    if (step_.c_bits) report_["c"].update(aligned_report(sum.c));
+    add_alignment(sum.alignment);
+    report_["sum"] = sum.sum;
+  }
+  void operator()(const SumOfGroups& sum) const {
+    for (size_t i = 0; i < step_.terms.size(); ++i) add_product(i);
+    report_["groups"] = Report::list();
+    for (const ExplainedGroup& group : sum.groups) {
+      Report one{{"first_term", group.first_term},
+                 {"sum_quarters", group.sum_quarters},
+                 {"scale_a", print_bits(group.scales.format, group.scales.a)},
+                 {"scale_b", print_bits(group.scales.format, group.scales.b)}};
+      one.update(aligned_report(group.aligned));
+      report_["groups"].append(std::move(one));
+    }
+    if (step_.c_bits) report_["c"].update(aligned_report(sum.c));
+    add_alignment(sum.alignment);
+    report_["sum"] = sum.sum;
+  }
+  void operator()(const SumOfIntegers& sum) const {
+    for (size_t i = 0; i < sum.products.size(); ++i) {
+      report_["terms"][i].update(Report{{"kept", sum.products[i]}, {"bits_dropped", false}, {"dropped", 0.0}});
+    }
+    if (step_.c_bits) report_["c"].update(aligned_report({.kept = sum.c}));
+    report_["sum"] = sum.sum;
+  }
+  void operator()(const IeeeOperation& operation) const {
+    report_["operation"] = operation.what;
+    if (operation.other) report_["other"] = number_report(step_.c_format, *operation.other);
+  }
+  void operator()(const SpecialResult& special) const {
+    for (Report& term : std::get<Report::List>(report_["terms"].value)) term.update(aligned_report({}));
+    if (step_.c_bits) report_["c"].update(aligned_report({}));
+    report_["special"] = print_value(explanation_.d_format, special.code);
+  }
+
+ private:
+  void add_product(size_t i) const {
+    const Exact& product = step_.terms[i].product;
+    report_["terms"][i]["product"] = {
+        {"negative", product.negative}, {"magnitude", product.magnitude}, {"exponent", product.exponent}};
+  }
+  void add_alignment(const Alignment& alignment) const {
+    report_["max_exponent"] = alignment.max_exponent;
+    report_["max_exponent_by"] = alignment.by;
+    report_["quantum_exponent"] = alignment.quantum;
+  }
+
+  const Explanation& explanation_;
+  const ExplainedStep& step_;
+  Report& report_;
+};
+
+Report step_report(const Explanation& e, const ExplainedStep& step) {
+  Report terms = Report::list();
+  for (const ExplainedTerm& term : step.terms) {
+    Report one{{"k", term.k},
+               {"a", print_bits(e.a, term.a_bits)},
+               {"a_value", print_value(e.a, term.a_bits)},
+               {"b", print_bits(e.b, term.b_bits)},
+               {"b_value", print_value(e.b, term.b_bits)}};
+    // Where bits are ignored, those that are computed with.
+    if (info(e.a).ignored_bits > 0) one["a_used"] = print_bits(e.a, used_bits(e.a, term.a_bits));
+    if (info(e.b).ignored_bits > 0) one["b_used"] = print_bits(e.b, used_bits(e.b, term.b_bits));
+    if (term.a_place) one["a_place"] = describe(*term.a_place);
+    if (term.b_place) one["b_place"] = describe(*term.b_place);
+    if (term.b_high_place) one["b_high_place"] = describe(*term.b_high_place);
+    terms.append(std::move(one));
+  }
+  Report report{{"terms", terms}};
+  if (step.c_bits) {
+    report["c"] = number_report(step.c_format, *step.c_bits);
+    if (step.c_place) report["c"]["place"] = describe(*step.c_place);
+  }
+  report["special"] = Report();
+  std::visit(SumReport(e, step, report), step.sum);
+  if (step.loss) {
+    report["dropped"] = {{"by_aligning", step.loss->aligning},
+                         {"by_aligning_ulp", step.loss->aligning_ulp},
+                         {"by_rounding_ulp", step.loss->rounding_ulp}};
+  }
+  return report;
+}
+
+/// The raw numbers of a word's fields.
+template <typename Rows>
+Report raw_fields(const Rows& rows, uint64_t word) {
+  Report report = Report::object();
+  for (const auto& row : rows) report.add(std::string(row.bits.name), extract(word, row.bits));
+  return report;
+}
+
+std::string bit_range(const BitField& bits) {
+  return fmt::format("{}-{}", bits.low_bit, bits.low_bit + bits.width_bits - 1);
+}
+
+/// A word as its field table says it.
+template <typename Rows>
+Table table_of(const Rows& rows, uint64_t word) {
+  Table table{{"bits", "field", "raw", "meaning"}};
+  for (const auto& row : rows) {
+    table.push_back({bit_range(row.bits), std::string(row.bits.name), std::to_string(extract(word, row.bits)),
+                     std::string(row.meaning)});
+  }
+  return table;
+}
+
+bool is_in_units_of_16_bytes(const DescriptorField& field) { return field.unit == DescriptorField::Unit::bytes_16; }
+
+class WordReport {
+ public:
+  explicit WordReport(uint64_t word) : word_(word) {}
+
+  Report operator()(const SmemWord& type) const {
+    const SmemDescriptor descriptor = decode_smem_descriptor(type.target, word_);
+    Report fields = Report::object(), meanings = Report::object();
+    Table table{{"bits", "field", "raw", "bytes", "meaning"}};
+    for (const DescriptorField& field : smem_descriptor_fields(descriptor.target)) {
+      const std::string name(field.bits.name), meaning = meaning_of(descriptor, name, type.major);
+      const uint64_t raw = extract(word_, field.bits);
+      const bool in_units = is_in_units_of_16_bytes(field);
+      fields.add(name, in_units ? raw * 16 : raw);
+      meanings.add(name, meaning);
+      table.push_back(
+          {bit_range(field.bits), name, std::to_string(raw), in_units ? std::to_string(raw * 16) : "", meaning});
+    }
+    const std::string word = fmt::format("{:#018x}", word_), target(print(descriptor.target));
+    Report report;
+    report.add_text(fmt::format("{}, shared-memory descriptor of {}", word, target));
+    report.add_text(table);
+    report.add("descriptor", word);
+    report.add("target", target);
+    report.add("arch", target);
+    report.add("fields", std::move(fields));
+    report.add("swizzle_mode", info(descriptor.swizzle).name);
+    report.add_warnings(as_warnings(warnings(descriptor, type.major)));
+    return report.add("meanings", std::move(meanings));
+  }
+
+  Report operator()(const InstructionWord& type) const {
+    if (word_ > 0xFFFFFFFF) {
+      throw Error({.field = "instruction descriptor",
+                   .seen = fmt::format("{:#x}", word_),
+                   .expected = "a 32-bit number, or one in the upper half of a 64-bit word"});
+    }
+    const InstructionDescriptor descriptor = decode_instruction_descriptor(type.kind, static_cast<uint32_t>(word_));
+    const MmaKindInfo& kind = info(type.kind);
+    const std::string word = fmt::format("{:#010x}", word_);
+    Report report;
+    report.add_text(
+        fmt::format("{}, instruction descriptor of kind::{} (PTX ISA Table {})", word, kind.name, kind.table));
+    report.add_text(print_shape_and_types(descriptor));
+    report.add_text(table_of(instruction_descriptor_fields(type.kind), word_));
+    report.add_text(
+        fmt::format("D takes {} columns of Tensor Memory, {} or {} with two or four parts of N side by side in lanes; "
+                    "tcgen05.alloc gives 32, 64, 128, 256 or 512",
+                    descriptor.n, descriptor.n / 2, descriptor.n / 4));
+    report.add("idesc", word);
+    report.add("kind", kind.name);
+    report.add("m", descriptor.m);
+    report.add("n", descriptor.n);
+    report.add("d", info(descriptor.d).name);
+    report.add("a", info(descriptor.a).name);
+    report.add("b", info(descriptor.b).name);
+    if (kind.has_block_scales) report.add("scale_type", info(descriptor.scale_type).name);
+    report.add("fields", raw_fields(instruction_descriptor_fields(type.kind), word_));
+    return report.add_warnings(as_warnings(warnings(descriptor)));
+  }
+
+  Report operator()(const ZeroColumnWord& type) const {
+    const ZeroColumnMask mask = decode_zero_column_mask(word_);
+    std::string columns;
+    for (const bool zeroed : zeroed_columns(mask, type.m, type.n)) columns += zeroed ? '1' : '0';
+    const std::string word = fmt::format("{:#018x}", word_);
+    Report report;
+    report.add_text(fmt::format("{}, zero-column mask of tcgen05.mma.ws with M = {}, N = {}", word, type.m, type.n));
+    report.add_text(table_of(zero_column_mask_fields(), word_));
+    report.add_text("columns of D, 1: their column of B counts as zero");
+    for (size_t first = 0; first < columns.size(); first += 64)
+      report.add_text(fmt::format("{:>4}  {}", first, columns.substr(first, 64)));
+    report.add("zero_column_mask", word);
+    report.add("m", type.m);
+    report.add("n", type.n);
+    report.add("fields", raw_fields(zero_column_mask_fields(), word_));
+    return report.add("columns", std::move(columns));
+  }
+
+ private:
+  uint64_t word_;
+};
+
+template <typename Rows>
+Report difference(const Rows& rows, uint64_t first_word, uint64_t second_word) {
+  Table table{{"field", "first", "second", "second - first"}};
+  Report changed = Report::object();
+  uint64_t known = 0;
+  const auto add = [&](std::string_view field, uint64_t first, uint64_t second, bool in_units) {
+    if (first == second) return;
+    const char sign = second < first ? '-' : '+';
+    const uint64_t by = second < first ? first - second : second - first;
+    table.push_back({std::string(field), fmt::format("{:#x}", first), fmt::format("{:#x}", second),
+                     fmt::format("{}{}{}", sign, by, in_units ? fmt::format(" ({}{} bytes)", sign, 16 * by) : "")});
+    changed.add(std::string(field), std::vector{first, second});
+  };
+  for (const auto& row : rows) {
+    known |= row.bits.mask();
+    bool in_units = false;
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(row)>, DescriptorField>)
+      in_units = is_in_units_of_16_bytes(row);
+    add(row.bits.name, extract(first_word, row.bits), extract(second_word, row.bits), in_units);
+  }
+  add("other bits", first_word & ~known, second_word & ~known, false);
+  Report report;
+  if (table.size() == 1) {
+    report.add_text("no difference: the words are the same");
+  } else {
+    report.add_text("difference, in the fields as they are stored:");
+    report.add_text(table);
+  }
+  return report.add("difference_from_first", std::move(changed));
+}
+
+}  // namespace
+
+Report describe(const WordType& type, uint64_t word) { return std::visit(WordReport(word), type); }
+
+Report describe_difference(const WordType& type, uint64_t first, uint64_t second) {
+  if (const auto* smem = std::get_if<SmemWord>(&type))
+    return difference(smem_descriptor_fields(smem->target), first, second);
+  if (const auto* instruction = std::get_if<InstructionWord>(&type))
+    return difference(instruction_descriptor_fields(instruction->kind), first, second);
+  return difference(zero_column_mask_fields(), first, second);
+}
+
+std::string print_shape_and_types(const InstructionDescriptor& descriptor) {
+  const bool scaled = info(descriptor.kind).has_block_scales;
+  return fmt::format("M = {}, N = {}; D {}, A {}{}, B {}{}; A {}, B {}{}", descriptor.m, descriptor.n,
+                     info(descriptor.d).name, descriptor.negate_a ? "-" : "", info(descriptor.a).name,
+                     descriptor.negate_b ? "-" : "", info(descriptor.b).name,
+                     descriptor.transpose_a ? "M-major" : "K-major", descriptor.transpose_b ? "N-major" : "K-major",
+                     scaled ? fmt::format("; scales {}", info(descriptor.scale_type).name) : "");
+}
+
+Report describe(const Place& place) { return std::visit(PlaceReport{}, place); }
+
+Report describe(const Explanation& e, Target target) {
+  Report report{{"instruction", e.instruction},
+                {"target", print(target)},
+                {"row", e.row},
+                {"col", e.col},
+                {"rule", e.rule},
+                {"evidence", print(e.evidence, e.target)}};
+  if (e.scales.size() == 1) {
+    const ExplainedScales& scales = e.scales.front().scales;
+    report["scale_a"] = print_bits(scales.format, scales.a);
+    report["scale_b"] = print_bits(scales.format, scales.b);
+  } else if (!e.scales.empty()) {
+    report["scales"] = Report::list();
+    for (const auto& [first_k, last_k, scales] : e.scales) {
+      report["scales"].append({{"first_k", first_k},
+                               {"last_k", last_k},
+                               {"scale_a", print_bits(scales.format, scales.a)},
+                               {"scale_b", print_bits(scales.format, scales.b)}});
+    }
+  }
+  if (e.steps.size() == 1) {
+    report.update(step_report(e, e.steps.front()));
+  } else {
+    report["steps"] = Report::list();
+    for (const ExplainedStep& step : e.steps) {
+      Report one = step_report(e, step);
+      one["d"] = number_report(step.d_format, step.d);
+      report["steps"].append(std::move(one));
+    }
+  }
+  if (e.exact) {
+    report["exact"] = e.exact->text;
+    report["exact_value"] = e.exact->value;
+    report["error_ulp"] = e.exact->error_ulp;
+  }
+  report["d"] = number_report(e.d_format, e.d);
+  if (e.recorded_d) report["recorded_d"] = number_report(e.d_format, *e.recorded_d);
+  report["alternatives"] = Report::list();
+  for (const Alternative& other : e.alternatives) {
+    report["alternatives"].append({{"name", other.name},
+                                   {"bits", print_bits(e.d_format, other.d)},
+                                   {"value", print_value(e.d_format, other.d)},
+                                   {"same", other.same},
+                                   {"error_ulp", other.error_ulp}});
+  }
+  return report.add_text(fmt::format("target: {}\n{}", print(target), print(e)));
+}
+
+}  // namespace bitmma

@@ -1,0 +1,143 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "bitmma/analysis/describe.hpp"
+#include "bitmma/core/text.hpp"
+
+namespace bitmma {
+namespace {
+
+/// True where the outputs that are right lie in the lines that a swizzle leaves in their place: the XOR of the first
+/// lines of every 8 is 0, in swizzle 128 of one, in 64 of two, in 32 of four.
+bool looks_like_a_swizzle(const MismatchMap& map) {
+  const auto is_right = [&](bool by_row, bool by_col, int lines) {
+    for (int row = 0; row < map.rows; ++row) {
+      for (int col = 0; col < map.cols; ++col) {
+        const bool in_place = (!by_row || row % 8 < lines) && (!by_col || col % 8 < lines);
+        if (in_place != (map.count(row, col) == 0)) return false;
+      }
+    }
+    return !map.empty();
+  };
+  return std::ranges::any_of(std::array{1, 2, 4}, [&](int lines) {
+    return is_right(true, false, lines) || is_right(false, true, lines) || is_right(true, true, lines);
+  });
+}
+
+std::string what_of(const Finding& finding) {
+  std::string text;
+  for (const Fault& fault : finding.faults) text += fmt::format("{}{}", text.empty() ? "" : "; and ", fault.what);
+  return text;
+}
+
+/// The findings at the top that fit exactly as well.
+int64_t alike(const Diagnosis& diagnosis) {
+  const Finding& best = diagnosis.findings.front();
+  return std::ranges::count_if(diagnosis.findings, [&](const Finding& one) {
+    return one.wrong_explained == best.wrong_explained && one.right_broken == best.right_broken;
+  });
+}
+
+void add_findings(Report& report, const Diagnosis& diagnosis) {
+  if (diagnosis.findings.empty()) {
+    report.add_text(
+        fmt::format("none of {} faults and pairs of faults explains it; bitmma explain shows one output term by term",
+                    diagnosis.tried));
+    return;
+  }
+  std::vector<std::vector<std::string>> table{{"explains", "of the wrong", "breaks", "the wrong program"}};
+  for (const Finding& finding : diagnosis.findings) {
+    table.push_back({finding.explains_all ? "all" : "a part",
+                     fmt::format("{:.1f} %", 100.0 * static_cast<double>(finding.wrong_explained) /
+                                                 static_cast<double>(diagnosis.wrong)),
+                     std::to_string(finding.right_broken), what_of(finding)});
+  }
+  report.add_text(table);
+  if (const int64_t count = alike(diagnosis); count > 1)
+    report.add_text(fmt::format("the first {} leave the same bits in these cases", count));
+  for (const Fault& fault : diagnosis.findings.front().faults) report.add_text("look at: " + fault.fix);
+  report.add_text(fmt::format("{} faults and pairs tried", diagnosis.tried));
+}
+
+}  // namespace
+
+Report describe(const std::vector<Choice>& choices) {
+  Report list = Report::list();
+  for (const Choice choice : choices) list.append(print(choice));
+  return list;
+}
+
+Report describe(const Comparison& comparison, const Instruction& instruction) {
+  Report report{{"cases", comparison.cases},
+                {"outputs", comparison.outputs},
+                {"mismatches", comparison.mismatches},
+                {"cases_with_mismatches", comparison.cases_with_mismatches}};
+  if (comparison.first) {
+    const Mismatch& first = *comparison.first;
+    Report mismatch{{"case", first.case_index}, {"row", first.row}, {"col", first.col}};
+    mismatch.update(describe(first.place));
+    mismatch.add("expected", print_bits(first.format, first.expected));
+    mismatch.add("actual", print_bits(first.format, first.actual));
+    report.add("first_mismatch", std::move(mismatch));
+  }
+  const MismatchMap& map = comparison.map;
+  if (map.empty()) return report;
+  const DrawnMap drawn = draw(map);
+  const std::vector<std::string> patterns = patterns_of(map, instruction);
+  report.update({{"where", patterns},
+                 {"mismatches_by_row", counts_by_row(map)},
+                 {"mismatches_by_col", counts_by_col(map)},
+                 {"map",
+                  {{"rows_per_line", drawn.rows_per_line},
+                   {"cols_per_character", drawn.cols_per_character},
+                   {"lines", drawn.lines}}}});
+  report.add_text(fmt::format("where: {}", fmt::join(patterns, "; ")));
+  const bool is_everywhere = std::ranges::find(map.counts, 0) == map.counts.end();
+  if (is_everywhere || is_scattered(map, instruction) || comparison.mismatches < 2) return report;
+  report.add_text(fmt::format("map: {} a line, {} a character; . same, + some differ, # all differ",
+                              counted(drawn.rows_per_line, "row"), counted(drawn.cols_per_character, "column")));
+  for (const std::string& line : drawn.lines) report.add_text("  " + line);
+  return report;
+}
+
+Report describe(const Fault& fault) {
+  return {{"id", fault.id}, {"stage", print(fault.stage)}, {"what", fault.what}, {"fix", fault.fix}};
+}
+
+Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const Instruction& instruction) {
+  Report findings = Report::list();
+  for (const Finding& finding : diagnosis.findings) {
+    Report faults = Report::list();
+    for (const Fault& fault : finding.faults) faults.append(describe(fault));
+    findings.append({{"faults", std::move(faults)},
+                     {"explains_all", finding.explains_all},
+                     {"wrong_explained", finding.wrong_explained},
+                     {"right_broken", finding.right_broken}});
+  }
+  Report report{{"cases", diagnosis.cases},
+                {"outputs", diagnosis.outputs},
+                {"wrong", diagnosis.wrong},
+                {"tried", diagnosis.tried},
+                {"where", patterns_of(comparison.map, instruction)},
+                {"findings", std::move(findings)}};
+  const std::string outputs = counted(diagnosis.outputs, "output"), cases = counted(diagnosis.cases, "case");
+  if (diagnosis.wrong == 0) {
+    return report.add_text(fmt::format("nothing is wrong: all {} of {} are what they should be", outputs, cases),
+                           Tone::good);
+  }
+  report.add_text(fmt::format("{} of {} of {} are wrong ({:.1f} %)", diagnosis.wrong, outputs, cases,
+                              100 * diagnosis.wrong_share()),
+                  Tone::bad);
+  std::ranges::move(describe(comparison, instruction).lines, std::back_inserter(report.lines));
+  if (looks_like_a_swizzle(comparison.map)) {
+    report.add_text(
+        "the first lines of every 8 are right: a swizzle leaves them in their place, so one side may swizzle and the\n"
+        "other not, or by another mode; is the TMA map's swizzle that of the descriptor?");
+  }
+  add_findings(report, diagnosis);
+  return report;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,88 @@
+#include "bitmma/analysis/report.hpp"
+
+#include "bitmma/analysis/describe.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+
+TEST_CASE("a report keeps the order of its members") {
+  Report found{{"descriptor", "0x40"}, {"fields", {{"start_address", 0}, {"swizzle", 2}}}};
+  found.add("word", uint64_t{18446744073709551615u});
+  found.add("legal", std::vector<std::string>{"16", "32"});
+  found.add("error_ulp", std::optional<double>{});
+  found.add("exact", true);
+  CHECK(to_json(found) ==
+        R"({"descriptor":"0x40","fields":{"start_address":0,"swizzle":2},"word":18446744073709551615,)"
+        R"("legal":["16","32"],"error_ulp":null,"exact":true})");
+}
+
+TEST_CASE("a report prints its lines, then those of its elements, in colours where they are wanted") {
+  Report found = Report::list();
+  found.add_text("a heading\n").append(Report(1).add_text("all are the same", Tone::good));
+  CHECK(print(found) == "a heading\nall are the same\n");
+  CHECK(print(found, true) == "a heading\n\033[32mall are the same\033[0m\n");
+  CHECK(to_json(found) == "[1]");
+}
+
+TEST_CASE("a table of a report has aligned columns, numbers to the right") {
+  const Report found = Report().add_text({{"count", "name"}, {"12", "wgmma"}, {"3", "mma"}});
+  CHECK(print(found) == "count  name\n   12  wgmma\n    3  mma\n");
+}
+
+TEST_CASE("warnings in a report are lines and data") {
+  const std::vector<Violation> one{{.field = "n", .seen = "9", .expected = "8", .severity = Severity::warning}};
+  const Report found = Report().add_warnings(one);
+  CHECK(print(found) == "warning: " + print(one.front()) + "\n");
+  CHECK(print(found, true) == "\033[33mwarning: " + print(one.front()) + "\033[0m\n");
+  CHECK(to_json(found) ==
+        R"({"warnings":[{"field":"n","seen":"9","legal":"8","fix":"","source":"","severity":"warning"}]})");
+}
+
+TEST_CASE("update replaces members in place and adds new ones at the end") {
+  Report found{{"a", 1}, {"b", 2}};
+  found.update({{"a", 3}, {"c", 4}});
+  CHECK(found == Report{{"a", 3}, {"b", 2}, {"c", 4}});
+  CHECK(found != Report{{"a", 3}, {"b", 2}, {"c", 5}});
+  REQUIRE(found.find("b"));
+  CHECK(*found.find("b") == Report(2));
+  CHECK(found.find("d") == nullptr);
+}
+
+TEST_CASE("bytes that are not UTF-8 become U+FFFD in a report's JSON, and no members are an object") {
+  CHECK(to_json(Report{{"name", "\xff"}}) == "{\"name\":\"\xef\xbf\xbd\"}");
+  CHECK(to_json(Report::object()) == "{}");
+  CHECK(to_json(Report::list()) == "[]");
+  CHECK(to_json(Report()) == "null");
+}
+
+TEST_CASE("the report of a descriptor has the sizes of its fields in bytes, in data and text") {
+  const Report found = describe(SmemWord{.target = Target::sm_90a}, 0x4000004000010000);
+  REQUIRE(found.find("fields"));
+  REQUIRE(found.find("fields")->find("stride_dim_byte_offset"));
+  CHECK(*found.find("fields")->find("stride_dim_byte_offset") == Report(uint64_t{1024}));
+  CHECK_THAT(print(found), Catch::Matchers::StartsWith("0x4000004000010000, shared-memory descriptor of sm_90a\n"));
+  CHECK_THROWS_AS(describe(InstructionWord{MmaKind::f16}, 0x108100010), Error);
+}
+
+TEST_CASE("the difference of two words lists the fields that differ, first and second value") {
+  const Report found = describe_difference(SmemWord{}, 0x4000004000010000, 0x4000004000010002);
+  CHECK(to_json(found) == R"({"difference_from_first":{"start_address":[0,2]}})");
+  CHECK_THAT(print(found), ContainsSubstring("+2 (+32 bytes)"));
+  CHECK(to_json(describe_difference(ZeroColumnWord{}, 1, 1)) == R"({"difference_from_first":{}})");
+}
+
+TEST_CASE("PTX text becomes a report for each instruction, a file one report") {
+  const Report found = describe_ptx("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16");
+  REQUIRE(found.find("x") == nullptr);
+  const auto& all = std::get<Report::List>(found.value);
+  REQUIRE(all.size() == 1);
+  REQUIRE(all[0].find("n"));
+  CHECK(*all[0].find("n") == Report(64));
+  CHECK_THROWS_AS(describe_ptx("wgmma.mma_async.sync.aligned.m64n9k16.f32.f16.f16"), Error);
+  const PtxFileReport file = describe_ptx_file("k.ptx", ".target sm_90a\nwgmma.fence.sync.aligned;\nmma.nonsense;");
+  CHECK(file.legal == 1);
+  CHECK(file.illegal == 0);
+  CHECK(file.not_read == 1);
+  REQUIRE(file.report.find("instructions"));
+  CHECK_THAT(print(file.report), ContainsSubstring("k.ptx:2: wgmma.fence.sync.aligned\n"));
+}
