@@ -34,14 +34,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import inspect
+import itertools
+import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._errors import Error, Violation, refuse
+from .._errors import Error, refuse
 from .._mma import Instruction, mma, tcgen05, wgmma
+from ._host import Needs, Patches, differences, look_up
 
 _tested = "0.10.2"
 _folder = "jax._src.pallas.mosaic_gpu"
@@ -165,7 +167,7 @@ def _wgmma_product(settings: _Settings, acc: np.ndarray, a: np.ndarray, b: np.nd
     return _chain(one, settings, a.reshape(blocks, one.m, k), b, acc.reshape(blocks, one.m, n)).reshape(m, n)
 
 
-def _tcgen05_product(settings: _Settings, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, d: np.dtype,
+def _tcgen05_product(settings: _Settings, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, d: np.dtype, *,
                      scale_a: np.ndarray | None = None, scale_b: np.ndarray | None = None,
                      metadata: np.ndarray | None = None) -> np.ndarray:
     """acc [M, N] + a [M, K] b [K, N] of tcgen05.mma, or the product alone; M is 64 or 128.
@@ -217,90 +219,54 @@ def _metadata_of(copied: np.ndarray) -> np.ndarray:
 _callbacks = f"{_folder}.interpret.gpu_callbacks"
 _interpreter = f"{_folder}.interpret.jaxpr_interpret"
 _utilities = "jax._src.pallas.mosaic.interpret.utils"
-_memory = "jax._src.pallas.mosaic.interpret.shared_memory"
 
-# Module, name in it and parameters, of JAX 0.10.2. None: the name alone.
-_needs: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
-    (_callbacks, "wgmma", ("token", "device_id", "grid_point_coords", "thread_id", "acc_allocation_key_as_array",
-                           "acc_transforms", "acc_dtype", "a_allocation_key_as_array", "a_transforms",
-                           "b_allocation_key_as_array", "b_transforms", "source_info")),
-    (_callbacks, "_barrier_arrive", ("token", "device_id", "grid_point_coords", "thread_id", "allocation_key_as_array",
-                                     "source_info")),
-    (_callbacks, "_get_shared_memory", ()),
-    (_callbacks, "_remove_noop_transforms", ("transforms",)),
-    (_callbacks, "HostAllocationKey.from_array", ("request",)),
-    (_callbacks, "TOKEN_SHAPE_DTYPE", None),
-    (_interpreter, "JaxprInterpreter.interpret", ("self", "jaxpr", "token", "args")),
-    (_interpreter, "JaxprInterpreter._interpret_wgmma_ref_p", ("self", "eqn", "token", "get_invals")),
-    (_interpreter, "_raise_if_unsupported_memory_space", ("space",)),
-    (_interpreter, "_get_barrier_allocation_key_from_inval", ("inval", "transforms_treedef", "transforms_leaves")),
-    (_interpreter, "_SENTINEL", None),
-    (_memory, "SharedMemory.get_buffer_content", ("self", "key", "rnge", "global_core_id", "increment_clock",
-                                                  "logging_info")),
-    (_memory, "SharedMemory.store_buffer_content", ("self", "key", "rnge", "value", "global_core_id",
-                                                    "increment_clock", "logging_info")),
-    (f"{_folder}.interpret.shared_memory", "GPUSharedMemory.get_global_thread_id", ("self", "device_id",
-                                                                                    "local_thread_id")),
-    (_utilities, "to_range", ("transforms",)),
-    (_utilities, "JaxprEnv.__init__", ("self", "vars", "values", "sentinel_for_floating_point_values")),
-    (_utilities, "GPULoggingInfo.__init__", ("self", "source_info", "device_id", "grid_point_coords", "thread_id")),
-    ("jax._src.callback", "io_callback", ("callback", "result_shape_dtypes", "args", "sharding", "ordered", "kwargs")),
-    ("jax._src.core", "Jaxpr.replace", ("self", "kwargs")),
-    ("jax._src.source_info_util", "user_context", None),
-    ("jax._src.state.indexing", "NDIndexer", None),
-    ("jax._src.state.types", "TransposeTransform", None),
-    ("jax._src.state.types", "transform_type", ("ts", "ty")),
-    (f"{_folder}.core", "MemorySpace.TMEM", None),
-    (f"{_folder}.primitives", "wgmma_ref_p", None),
-    (f"{_folder}.primitives", "tcgen05_mma_p", None),
-    (f"{_folder}.primitives", "tcgen05_commit_arrive_p", None),
-    (f"{_folder}.primitives", "async_load_tmem_p", None),
-    (f"{_folder}.primitives", "async_store_tmem_p", None),
-    (f"{_folder}.primitives", "wait_load_tmem_p", None),
-    (f"{_folder}.primitives", "commit_tmem_p", None),
-    (f"{_folder}.primitives", "async_copy_smem_to_tmem_p", None),
-    (f"{_folder}.primitives", "async_copy_scales_to_tmem_p", None),
-    (f"{_folder}.primitives", "async_copy_sparse_metadata_to_tmem_p", None),
-    (f"{_folder}.primitives", "wgmma_accumulator_store_p", None),
-)
+_needs: Needs = {  # of JAX 0.10.2
+    _callbacks: {
+        "_barrier_arrive": "token device_id grid_point_coords thread_id allocation_key_as_array source_info",
+        "_get_shared_memory": "", "_remove_noop_transforms": "transforms", "HostAllocationKey.from_array": "request",
+        "TOKEN_SHAPE_DTYPE": None},
+    _interpreter: {
+        "JaxprInterpreter.interpret": "self jaxpr token args", "_raise_if_unsupported_memory_space": "space",
+        "_get_barrier_allocation_key_from_inval": "inval transforms_treedef transforms_leaves", "_SENTINEL": None},
+    "jax._src.pallas.mosaic.interpret.shared_memory": {
+        "SharedMemory.get_buffer_content": "self key rnge global_core_id increment_clock logging_info",
+        "SharedMemory.store_buffer_content": "self key rnge value global_core_id increment_clock logging_info"},
+    f"{_folder}.interpret.shared_memory": {
+        "GPUSharedMemory.get_global_thread_id": "self device_id local_thread_id"},
+    _utilities: {
+        "to_range": "transforms", "JaxprEnv.__init__": "self vars values sentinel_for_floating_point_values",
+        "GPULoggingInfo.__init__": "self source_info device_id grid_point_coords thread_id"},
+    "jax._src.callback": {"io_callback": "callback result_shape_dtypes args sharding ordered kwargs"},
+    "jax._src.core": {"Jaxpr.replace": "self kwargs"},
+    "jax._src.source_info_util": {"user_context": None},
+    "jax._src.state.indexing": {"NDIndexer": None},
+    "jax._src.state.types": {"TransposeTransform": None, "transform_type": "ts ty"},
+    f"{_folder}.core": {"MemorySpace.TMEM": None},
+    f"{_folder}.primitives": dict.fromkeys((
+        "wgmma_ref_p", "wgmma_accumulator_store_p", "tcgen05_mma_p", "tcgen05_commit_arrive_p", "async_load_tmem_p",
+        "async_store_tmem_p", "wait_load_tmem_p", "commit_tmem_p", "async_copy_smem_to_tmem_p",
+        "async_copy_scales_to_tmem_p", "async_copy_sparse_metadata_to_tmem_p")),
+}
 
 
-def _find(module: str, name: str) -> Any:
-    """The object of a dotted name, or None."""
-    try:
-        found: Any = importlib.import_module(module)
-    except ImportError:
-        return None
-    for part in name.split("."):
-        found = getattr(found, part, None)
-        if found is None:
-            return None
-    return found
+@functools.cache
+def _jax() -> types.SimpleNamespace:
+    """The modules of JAX that the adapter calls."""
+    modules = {"callbacks": _callbacks, "interpreter": _interpreter, "utilities": _utilities, "core": "jax._src.core",
+               "callback": "jax._src.callback", "source_info": "jax._src.source_info_util",
+               "indexing": "jax._src.state.indexing", "types": "jax._src.state.types", "tree": "jax.tree",
+               "primitives": f"{_folder}.primitives", "numpy": "jax.numpy"}
+    return types.SimpleNamespace(**{name: importlib.import_module(module) for name, module in modules.items()})
 
 
 def _check(version: str) -> None:
     """Raises Error with everything that this JAX has otherwise."""
-    wrong: list[Violation] = []
-    fix = f"the adapter needs the interpreter of JAX {_tested}, this is {version}: pip install \"jax=={_tested}\""
-
-    def add(name: str, seen: str, legal: str) -> None:
-        wrong.extend(refuse(name, seen, legal, fix).violations)
-
-    for module, name, parameters in _needs:
-        found = _find(module, name)
-        if found is None:
-            add(f"{module}.{name}", "nothing", "a function" if parameters is not None else "there")
-        elif parameters is not None:
-            try:
-                seen = tuple(inspect.signature(found).parameters)
-            except (TypeError, ValueError):
-                seen = (f"{type(found).__name__} without a signature",)
-            if seen != parameters:
-                add(f"{module}.{name}", f"({', '.join(seen)})", f"({', '.join(parameters)})")
-    if _find(_interpreter, "JaxprInterpreter._interpret_tcgen05_mma_p"):
-        add(f"{_interpreter}.JaxprInterpreter", "a tcgen05 of its own", "an interpreter without tcgen05")
+    wrong = list(differences(_needs))
+    if look_up(_interpreter, "JaxprInterpreter._interpret_tcgen05_mma_p"):
+        wrong.append((f"{_interpreter}.JaxprInterpreter", "a tcgen05 of its own", "an interpreter without tcgen05"))
     if wrong:
-        raise Error(wrong)
+        fix = f"the adapter needs the interpreter of JAX {_tested}, this is {version}: pip install \"jax=={_tested}\""
+        raise Error([refuse(*one, fix).violations[0] for one in wrong])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -310,119 +276,66 @@ def _check(version: str) -> None:
 class _Thread:
     """Where a callback runs. Arguments are those that all callbacks of the interpreter have."""
 
-    def __init__(self, device_id: Any, grid_point_coords: Any, thread_id: Any, source_info: Any):
-        self.callbacks = importlib.import_module(_callbacks)
-        self.utilities = importlib.import_module(_utilities)
+    def __init__(self, token: Any, device_id: Any, grid_point_coords: Any, thread_id: Any, source_info: Any):
+        self.token, self.source_info = token, source_info
+        self.where = device_id, grid_point_coords, thread_id
         device, thread = int(device_id), int(thread_id)
-        self.memory = self.callbacks._get_shared_memory()
+        self.memory = _jax().callbacks._get_shared_memory()
         self.id = self.memory.get_global_thread_id(device, thread)
-        self.logging = self.utilities.GPULoggingInfo(device_id=device, thread_id=thread, source_info=source_info,
-                                                     grid_point_coords=tuple(int(at) for at in grid_point_coords))
+        self.logging = _jax().utilities.GPULoggingInfo(
+            device_id=device, thread_id=thread, source_info=source_info,
+            grid_point_coords=tuple(int(at) for at in grid_point_coords))
 
     def _range(self, transforms: Sequence[Any]) -> tuple[slice | int, ...]:
-        import jax
+        return _jax().utilities.to_range(_jax().tree.map(int, tuple(transforms)))
 
-        return self.utilities.to_range(jax.tree.map(int, tuple(transforms)))
-
-    def read(self, ref: Any, transforms: Sequence[Any]) -> np.ndarray:
+    def read(self, ref: Any, transforms: Sequence[Any] = ()) -> np.ndarray:
         """What a reference shows: slices and transposes in any order. An array that is no allocation is itself."""
-        indexing = importlib.import_module("jax._src.state.indexing")
-        types = importlib.import_module("jax._src.state.types")
-        left = list(self.callbacks._remove_noop_transforms(tuple(transforms)))
-        slices: list[Any] = []
-        while left and isinstance(left[0], indexing.NDIndexer):
-            slices.append(left.pop(0))
+        slices = _jax().indexing.NDIndexer
+        left = _jax().callbacks._remove_noop_transforms(tuple(transforms))
+        first = list(itertools.takewhile(lambda one: isinstance(one, slices), left))
         if np.ndim(ref) == 1:
-            key = self.callbacks.HostAllocationKey.from_array(ref)
-            array, _, _ = self.memory.get_buffer_content(key, self._range(slices), self.id, logging_info=self.logging)
+            key = _jax().callbacks.HostAllocationKey.from_array(ref)
+            array, _, _ = self.memory.get_buffer_content(key, self._range(first), self.id, logging_info=self.logging)
             if array is None:
-                raise refuse("reference", f"{self._range(slices)}", "a slice inside the buffer")
+                raise refuse("reference", f"{self._range(first)}", "a slice inside the buffer")
         else:  # A of a wgmma in registers
-            array = np.asarray(ref)[self._range(slices)]
-        for transform in left:
-            if isinstance(transform, types.TransposeTransform):
+            array = np.asarray(ref)[self._range(first)]
+        for transform in left[len(first):]:
+            if isinstance(transform, _jax().types.TransposeTransform):
                 array = array.transpose(transform.permutation)
-            elif isinstance(transform, indexing.NDIndexer):
+            elif isinstance(transform, slices):
                 array = array[self._range([transform])]
             else:
                 raise refuse("reference", type(transform).__name__, "slices and transposes behind tiling and swizzle")
         return array
 
     def write(self, ref: Any, transforms: Sequence[Any], value: np.ndarray) -> None:
-        left = self.callbacks._remove_noop_transforms(tuple(transforms))
+        left = _jax().callbacks._remove_noop_transforms(tuple(transforms))
         for transform in left:
-            if not isinstance(transform, importlib.import_module("jax._src.state.indexing").NDIndexer):
+            if not isinstance(transform, _jax().indexing.NDIndexer):
                 raise refuse("reference", type(transform).__name__, "slices, where it is written")
-        key, at = self.callbacks.HostAllocationKey.from_array(ref), self._range(left)
+        key, at = _jax().callbacks.HostAllocationKey.from_array(ref), self._range(left)
         inside, _, _ = self.memory.store_buffer_content(key, at, value, self.id, logging_info=self.logging)
         if not inside:
             raise refuse("reference", f"{at}", "a slice inside the buffer")
 
-
-def _wgmma_callback(settings: _Settings, *, token: Any, device_id: Any, grid_point_coords: Any, thread_id: Any,
-                    acc_allocation_key_as_array: Any, acc_transforms: Any, acc_dtype: Any,
-                    a_allocation_key_as_array: Any, a_transforms: Any, b_allocation_key_as_array: Any,
-                    b_transforms: Any, source_info: Any = None) -> Any:
-    """In the place of gpu_callbacks.wgmma."""
-    thread = _Thread(device_id, grid_point_coords, thread_id, source_info)
-    a = thread.read(a_allocation_key_as_array, a_transforms)
-    b = thread.read(b_allocation_key_as_array, b_transforms)
-    acc = thread.read(acc_allocation_key_as_array, acc_transforms)
-    thread.write(acc_allocation_key_as_array, acc_transforms, _wgmma_product(settings, acc, a, b))
-    return token
-
-
-def _tcgen05_callback(settings: _Settings, d: np.dtype, source_info: Any, *, token: Any, device_id: Any,
-                      grid_point_coords: Any, thread_id: Any, acc: Any, a: Any, b: Any, scales: Any, metadata: Any,
-                      accumulate: Any, barrier: Any) -> Any:
-    """Operands are pairs of a reference and its transforms; `scales` is empty or has two, `metadata` none or one."""
-    thread = _Thread(device_id, grid_point_coords, thread_id, source_info)
-    scale_a, scale_b = [thread.read(*scale) for scale in scales] or (None, None)
-    sparse = [thread.read(*one) for one in metadata]
-    before = thread.read(*acc) if bool(accumulate) else None
-    product = _tcgen05_product(settings, before, thread.read(*a), thread.read(*b), d, scale_a, scale_b,
-                               sparse[0] if sparse else None)
-    thread.write(*acc, product)
-    for one in barrier:
-        token = thread.callbacks._barrier_arrive(token, device_id, grid_point_coords, thread_id, one, source_info)
-    return token
-
-
-def _load_callback(source_info: Any, *, token: Any, device_id: Any, grid_point_coords: Any, thread_id: Any,
-                   ref: Any) -> Any:
-    return token, _Thread(device_id, grid_point_coords, thread_id, source_info).read(*ref)
-
-
-def _store_callback(source_info: Any, *, token: Any, device_id: Any, grid_point_coords: Any, thread_id: Any, ref: Any,
-                    value: Any) -> Any:
-    _Thread(device_id, grid_point_coords, thread_id, source_info).write(*ref, np.asarray(value))
-    return token
-
-
-def _copy_callback(arranged: Callable[[np.ndarray], np.ndarray], source_info: Any, *, token: Any, device_id: Any,
-                   grid_point_coords: Any, thread_id: Any, source: Any, destination: Any) -> Any:
-    thread = _Thread(device_id, grid_point_coords, thread_id, source_info)
-    thread.write(*destination, arranged(thread.read(*source)))
-    return token
-
-
-def _arrive_callback(source_info: Any, *, token: Any, device_id: Any, grid_point_coords: Any, thread_id: Any,
-                     barrier: Any) -> Any:
-    callbacks = importlib.import_module(_callbacks)
-    return callbacks._barrier_arrive(token, device_id, grid_point_coords, thread_id, barrier, source_info)
+    def arrive(self, barriers: Sequence[Any]) -> None:
+        for one in barriers:
+            self.token = _jax().callbacks._barrier_arrive(self.token, *self.where, one, self.source_info)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Equations that the interpreter does not know
+# Equations that the adapter interprets
 
 
 class _Equations:
-    """Interprets the equations of Tensor Memory and checks those of wgmma; others are the interpreter's own."""
+    """Interprets wgmma and the equations of Tensor Memory; JAX interprets the others."""
 
     def __init__(self, settings: _Settings, interpret: Callable[..., Any]):
         self.settings = settings
         self.interpret_others = interpret
-        primitives = importlib.import_module(f"{_folder}.primitives")
+        primitives = _jax().primitives
         self.rules: dict[Any, Callable[..., Any]] = {
             primitives.wgmma_ref_p: self.wgmma,
             primitives.tcgen05_mma_p: self.mma,
@@ -434,65 +347,43 @@ class _Equations:
             primitives.async_copy_scales_to_tmem_p: functools.partial(self.copy, _scales_of),
             primitives.async_copy_sparse_metadata_to_tmem_p: functools.partial(self.copy, _metadata_of),
             # Every access is done when its callback returns.
-            primitives.wait_load_tmem_p: lambda interpreter, eqn, token, values: (token, []),
-            primitives.commit_tmem_p: lambda interpreter, eqn, token, values: (token, []),
+            primitives.wait_load_tmem_p: lambda call, eqn, values: (call.token, []),
+            primitives.commit_tmem_p: lambda call, eqn, values: (call.token, []),
         }
 
     def interpret(self, interpreter: Any, jaxpr: Any, token: Any, *args: Any) -> Any:
         """In the place of JaxprInterpreter.interpret, which gets the runs of equations between those of this class."""
         if not any(eqn.primitive in self.rules for eqn in jaxpr.eqns):
             return self.interpret_others(interpreter, jaxpr, token, *args)
-        utilities, module = importlib.import_module(_utilities), importlib.import_module(_interpreter)
-        user_context = importlib.import_module("jax._src.source_info_util").user_context
         skips = interpreter.interpret_params.skip_floating_point_ops
-        env = utilities.JaxprEnv(vars=jaxpr.constvars + jaxpr.invars, values=args,
-                                 sentinel_for_floating_point_values=module._SENTINEL if skips else None)
-        known: list[Any] = []
-
-        def run_known(token: Any) -> Any:
+        env = _jax().utilities.JaxprEnv(vars=jaxpr.constvars + jaxpr.invars, values=args,
+                                        sentinel_for_floating_point_values=_jax().interpreter._SENTINEL if skips
+                                        else None)
+        for known, eqns in itertools.groupby(jaxpr.eqns, lambda eqn: eqn.primitive in self.rules):
             if not known:
-                return token
-            part = _part_of(jaxpr, known)
-            token, values = self.interpret_others(interpreter, part, token, *env.read_many(part.invars))
-            env.write_many(part.outvars, values)
-            known.clear()
-            return token
-
-        for eqn in jaxpr.eqns:
-            rule = self.rules.get(eqn.primitive)
-            if rule is None:
-                known.append(eqn)
+                part = _part_of(jaxpr, list(eqns))
+                token, values = self.interpret_others(interpreter, part, token, *env.read_many(part.invars))
+                env.write_many(part.outvars, values)
                 continue
-            token = run_known(token)
-            with user_context(eqn.source_info.traceback, name_stack=eqn.source_info.name_stack):
-                token, values = rule(interpreter, eqn, token, env.read_many(eqn.invars))
-            env.write_many(eqn.outvars, values if eqn.primitive.multiple_results else [values])
-        token = run_known(token)
+            for eqn in eqns:
+                with _jax().source_info.user_context(eqn.source_info.traceback, name_stack=eqn.source_info.name_stack):
+                    call = _Call(interpreter, eqn, token)
+                    token, values = self.rules[eqn.primitive](call, eqn, env.read_many(eqn.invars))
+                env.write_many(eqn.outvars, values if eqn.primitive.multiple_results else [values])
         return token, env.read_many(jaxpr.outvars)
 
-    def call(self, interpreter: Any, token: Any, callback: Callable[..., Any], result: Any = None,
-             **operands: Any) -> Any:
-        """The token that `callback` returns, and a value of type `result` where there is one.
+    def wgmma(self, call: _Call, eqn: Any, values: list[Any]) -> Any:
+        acc, a, b, *leaves = values
+        transforms = [_unflattened(eqn.params[f"{name}_transforms_tree"], leaves) for name in ("acc", "a", "b")]
+        d_type, a_type, b_type = (_type_of(var.aval, these) for var, these in zip(eqn.invars, transforms))
+        _wgmma_of(self.settings, _Tile(*d_type.shape, b_type.shape[0], d_type.dtype, a_type.dtype, b_type.dtype))
 
-        Callbacks run in the order in which they hand on the token, as those of the interpreter.
-        """
-        import jax.numpy as jnp
+        def act(thread: _Thread, acc: Any, a: Any, b: Any) -> None:
+            thread.write(*acc, _wgmma_product(self.settings, thread.read(*acc), thread.read(*a), thread.read(*b)))
 
-        token_type = importlib.import_module(_callbacks).TOKEN_SHAPE_DTYPE
-        return importlib.import_module("jax._src.callback").io_callback(
-            callback, token_type if result is None else (token_type, result), token=token,
-            device_id=jnp.int32(interpreter.device_info.device_id), grid_point_coords=interpreter.grid_point_coords,
-            thread_id=interpreter.thread_id, **operands)
+        return call(act, **dict(zip(("acc", "a", "b"), zip((acc, a, b), transforms)))), []
 
-    def wgmma(self, interpreter: Any, eqn: Any, token: Any, values: list[Any]) -> Any:
-        """Its callback is replaced. What is not legal is said here, where the kernel is traced."""
-        leaves = values[3:]
-        acc, a, b = (_type_of(var.aval, _unflattened(eqn.params[f"{name}_transforms_tree"], leaves))
-                     for var, name in zip(eqn.invars, ("acc", "a", "b")))
-        _wgmma_of(self.settings, _Tile(*acc.shape, b.shape[0], acc.dtype, a.dtype, b.dtype))
-        return interpreter._interpret_wgmma_ref_p(eqn, token, lambda: values)
-
-    def mma(self, interpreter: Any, eqn: Any, token: Any, values: list[Any]) -> Any:
+    def mma(self, call: _Call, eqn: Any, values: list[Any]) -> Any:
         params = eqn.params
         _refuse_collective("tcgen05_mma", params)
         acc, a, b, accumulate, *rest = values
@@ -506,44 +397,79 @@ class _Equations:
         for first, last in _parts(b_type.shape[1]):
             _tcgen05_of(self.settings, _Tile(d_type.shape[0], last - first, b_type.shape[0], d_type.dtype, a_type.dtype,
                                              b_type.dtype, *scale_types, params["sparse"]))
-        callback = functools.partial(_tcgen05_callback, self.settings, np.dtype(d_type.dtype), eqn.source_info)
-        return self.call(
-            interpreter, token, callback, acc=(acc, transforms["acc"]), a=(a, transforms["a"]),
-            b=(b, transforms["b"]), accumulate=accumulate,
-            scales=[(scale, transforms[name]) for scale, name in zip(scales, ("a_scale", "b_scale"))],
-            metadata=[(one, transforms["a_sparse_metadata"]) for one in metadata],
-            barrier=[_barrier_key(one, transforms["barrier"]) for one in barriers]), []
+        settings, dtype = self.settings, np.dtype(d_type.dtype)
 
-    def commit_arrive(self, interpreter: Any, eqn: Any, token: Any, values: list[Any]) -> Any:
+        def act(thread: _Thread, accumulate: Any, barriers: Any, acc: Any, **refs: Any) -> None:
+            read = {name: thread.read(*ref) for name, ref in refs.items()}
+            before = thread.read(*acc) if bool(accumulate) else None
+            thread.write(*acc, _tcgen05_product(settings, before, d=dtype, **read))
+            thread.arrive(barriers)
+
+        refs = {"acc": (acc, "acc"), "a": (a, "a"), "b": (b, "b"),
+                **dict(zip(("scale_a", "scale_b"), zip(scales, ("a_scale", "b_scale")))),
+                **{"metadata": (one, "a_sparse_metadata") for one in metadata}}
+        return call(act, accumulate=accumulate, barriers=[_barrier_key(one, transforms["barrier"]) for one in barriers],
+                    **{name: (ref, transforms[of]) for name, (ref, of) in refs.items()}), []
+
+    def commit_arrive(self, call: _Call, eqn: Any, values: list[Any]) -> Any:
         _refuse_collective("tcgen05_commit_arrive", eqn.params)
         tree = eqn.params["barrier_transforms_tree"]
         key = _barrier_key(values[0], tree.unflatten(values[1:]) if tree else ())
-        return self.call(interpreter, token, functools.partial(_arrive_callback, eqn.source_info), barrier=key), []
+        return call(_Thread.arrive, barriers=[key]), []
 
-    def load(self, interpreter: Any, eqn: Any, token: Any, values: list[Any]) -> Any:
-        ref = values[0], eqn.params["tree"].unflatten(values[1:])
-        return self.call(interpreter, token, functools.partial(_load_callback, eqn.source_info), eqn.outvars[0].aval,
-                         ref=ref)
+    def load(self, call: _Call, eqn: Any, values: list[Any]) -> Any:
+        return call(_Thread.read, eqn.outvars[0].aval, ref=values[0],
+                    transforms=eqn.params["tree"].unflatten(values[1:]))
 
-    def store(self, interpreter: Any, eqn: Any, token: Any, values: list[Any]) -> Any:
-        ref = values[0], eqn.params["tree"].unflatten(values[2:])
-        return self.call(interpreter, token, functools.partial(_store_callback, eqn.source_info), ref=ref,
-                         value=values[1]), []
+    def store(self, call: _Call, eqn: Any, values: list[Any]) -> Any:
+        ref, value, *leaves = values
+        return call(_write, ref=ref, transforms=eqn.params["tree"].unflatten(leaves), value=value), []
 
-    def set_accumulator(self, interpreter: Any, eqn: Any, token: Any, values: list[Any]) -> Any:
+    def set_accumulator(self, call: _Call, eqn: Any, values: list[Any]) -> Any:
         acc, value = values
-        return self.call(interpreter, token, functools.partial(_store_callback, eqn.source_info), ref=(acc, ()),
-                         value=value), value
+        return call(_write, ref=acc, transforms=(), value=value), value
 
-    def copy(self, arranged: Callable[[np.ndarray], np.ndarray], interpreter: Any, eqn: Any, token: Any,
-             values: list[Any]) -> Any:
+    def copy(self, arranged: Callable[[np.ndarray], np.ndarray], call: _Call, eqn: Any, values: list[Any]) -> Any:
         _refuse_collective(eqn.primitive.name, eqn.params)
         smem, tmem, *leaves = values
-        count = eqn.params["smem_tree"].num_leaves
-        source = smem, eqn.params["smem_tree"].unflatten(leaves[:count])
-        destination = tmem, eqn.params["tmem_tree"].unflatten(leaves[count:])
-        return self.call(interpreter, token, functools.partial(_copy_callback, arranged, eqn.source_info),
-                         source=source, destination=destination), []
+        source, destination = ((ref, _unflattened(eqn.params[f"{name}_tree"], leaves))
+                               for ref, name in ((smem, "smem"), (tmem, "tmem")))
+
+        def act(thread: _Thread, source: Any, destination: Any) -> None:
+            thread.write(*destination, arranged(thread.read(*source)))
+
+        return call(act, source=source, destination=destination), []
+
+
+class _Call(NamedTuple):
+    """Makes the callback of one equation.
+
+    Callbacks run in the order in which they hand on the token, as those of the interpreter.
+    """
+
+    interpreter: Any
+    eqn: Any
+    token: Any
+
+    def __call__(self, act: Callable[..., Any], result: Any = None, **operands: Any) -> Any:
+        """The token after `act`, which gets a _Thread and the operands, and a value of type `result` where there is
+        one."""
+        source_info = self.eqn.source_info
+
+        def callback(token: Any, device_id: Any, grid_point_coords: Any, thread_id: Any, **operands: Any) -> Any:
+            thread = _Thread(token, device_id, grid_point_coords, thread_id, source_info)
+            value = act(thread, **operands)
+            return thread.token if result is None else (thread.token, value)
+
+        token_type = _jax().callbacks.TOKEN_SHAPE_DTYPE
+        return _jax().callback.io_callback(
+            callback, token_type if result is None else (token_type, result), token=self.token,
+            device_id=_jax().numpy.int32(self.interpreter.device_info.device_id),
+            grid_point_coords=self.interpreter.grid_point_coords, thread_id=self.interpreter.thread_id, **operands)
+
+
+def _write(thread: _Thread, ref: Any, transforms: Any, value: Any) -> None:
+    thread.write(ref, transforms, np.asarray(value))
 
 
 def _unflattened(tree: Any, leaves: list[Any]) -> Any:
@@ -553,25 +479,22 @@ def _unflattened(tree: Any, leaves: list[Any]) -> Any:
 
 def _type_of(aval: Any, transforms: Any) -> Any:
     """Shape and dtype that a reference, or an array, shows."""
-    return importlib.import_module("jax._src.state.types").transform_type(transforms, aval)
+    return _jax().types.transform_type(transforms, aval)
 
 
 def _part_of(jaxpr: Any, eqns: list[Any]) -> Any:
     """A jaxpr of some consecutive equations: it reads what they do not define, and returns all that they define."""
-    core = importlib.import_module("jax._src.core")
     defined: dict[Any, None] = {}
     read: dict[Any, None] = {}
     for eqn in eqns:
-        read.update((var, None) for var in eqn.invars if not isinstance(var, core.Literal) and var not in defined)
+        read.update((var, None) for var in eqn.invars if not isinstance(var, _jax().core.Literal) and var not in defined)
         defined.update((var, None) for var in eqn.outvars)
-    return jaxpr.replace(constvars=[], invars=list(read), outvars=list(defined), eqns=list(eqns), effects=set())
+    return jaxpr.replace(constvars=[], invars=list(read), outvars=list(defined), eqns=eqns, effects=set())
 
 
 def _barrier_key(barrier: Any, transforms: Any) -> Any:
-    import jax
-
-    leaves, tree = jax.tree.flatten(transforms)
-    return importlib.import_module(_interpreter)._get_barrier_allocation_key_from_inval(barrier, tree, leaves)
+    leaves, tree = _jax().tree.flatten(transforms)
+    return _jax().interpreter._get_barrier_allocation_key_from_inval(barrier, tree, leaves)
 
 
 def _refuse_collective(name: str, params: dict[str, Any]) -> None:
@@ -584,7 +507,7 @@ def _refuse_collective(name: str, params: dict[str, Any]) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 # On and off
 
-_undo: list[tuple[Any, str, Any]] = []
+_patches = Patches()
 
 
 def install(target: str | None = None, threads: int = 1) -> None:
@@ -593,58 +516,45 @@ def install(target: str | None = None, threads: int = 1) -> None:
     target    the GPU, by its PTX name; None: sm_90a for wgmma and sm_100a for tcgen05
     threads   of one product; changes no bit
 
-    Raises Error when JAX is not there or is not what the adapter knows. Drops all that JAX has compiled. Called again,
-    it takes the new arguments.
+    Raises Error when JAX is missing or differs from what the adapter knows. Drops all that JAX has compiled. A second
+    call takes the new arguments.
     """
     known = sorted({*wgmma().targets, *tcgen05().targets})
     if target is not None and target not in known:
         raise refuse("target", target, ", ".join(known))
-    try:
-        import jax
-    except ImportError as error:
-        raise refuse("jax", "not installed", f"jax {_tested}", f"pip install \"jax=={_tested}\" absl-py") from error
-    try:
-        importlib.import_module("jax.experimental.pallas.mosaic_gpu")
-    except ImportError as error:
-        raise refuse("jax.experimental.pallas.mosaic_gpu", str(error), "a module that can be imported",
-                     f"pip install \"jax=={_tested}\" absl-py") from error
+    for module, legal in (("jax", f"jax {_tested}"), ("jax.experimental.pallas.mosaic_gpu", "a module to import")):
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise refuse(module, f"not installed ({error})", legal,
+                         f"pip install \"jax=={_tested}\" absl-py") from error
+    import jax
+
     uninstall()
     _check(jax.__version__)
-    settings = _Settings(target, threads)
-    callbacks, interpreter = importlib.import_module(_callbacks), importlib.import_module(_interpreter)
-    tmem = importlib.import_module(f"{_folder}.core").MemorySpace.TMEM
+    interpreter, tmem = _jax().interpreter, look_up(f"{_folder}.core", "MemorySpace.TMEM")
     raise_if_unsupported = interpreter._raise_if_unsupported_memory_space
-    equations = _Equations(settings, interpreter.JaxprInterpreter.interpret)
-    _replace(callbacks, "wgmma", functools.partial(_wgmma_callback, settings))
-    _replace(interpreter, "_raise_if_unsupported_memory_space",
-             lambda space: None if space == tmem else raise_if_unsupported(space))
-    _replace(interpreter.JaxprInterpreter, "interpret",
-             lambda self, jaxpr, token, *args: equations.interpret(self, jaxpr, token, *args))
+    equations = _Equations(_Settings(target, threads), interpreter.JaxprInterpreter.interpret)
+    _patches.set(interpreter, "_raise_if_unsupported_memory_space",
+                 lambda space: None if space == tmem else raise_if_unsupported(space))
+    _patches.set(interpreter.JaxprInterpreter, "interpret",
+                 lambda self, jaxpr, token, *args: equations.interpret(self, jaxpr, token, *args))
     jax.clear_caches()
-
-
-def _replace(owner: Any, name: str, value: Any) -> None:
-    _undo.append((owner, name, getattr(owner, name)))
-    setattr(owner, name, value)
 
 
 def uninstall() -> None:
-    """JAX is what it was before `install`. Does nothing where it was not called."""
-    if not _undo:
-        return
-    import jax
+    """Gives JAX its own functions back. Does nothing where nothing is installed."""
+    if _patches.undo():
+        import jax
 
-    while _undo:
-        owner, name, value = _undo.pop()
-        setattr(owner, name, value)
-    jax.clear_caches()
+        jax.clear_caches()
 
 
 @contextlib.contextmanager
 def use(target: str | None = None, threads: int = 1) -> Iterator[None]:
     """`install` and at the end `uninstall`.
 
-    Results are to be waited for inside (jax.block_until_ready): a kernel may still run when the call returns.
+    A kernel may still run when its call returns: wait for results inside (jax.block_until_ready).
     """
     install(target, threads)
     try:

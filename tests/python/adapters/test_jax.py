@@ -46,11 +46,11 @@ def with_bitmma():
 @pytest.fixture(autouse=True)
 def restored():
     """Whatever a test does, the next one finds JAX as it is."""
-    before = gpu_callbacks.wgmma, jaxpr_interpret.JaxprInterpreter.interpret
+    before = jaxpr_interpret._raise_if_unsupported_memory_space, jaxpr_interpret.JaxprInterpreter.interpret
     yield
     adapter.uninstall()
     gpu_callbacks.reset_gpu_interpret_mode_state()
-    assert (gpu_callbacks.wgmma, jaxpr_interpret.JaxprInterpreter.interpret) == before
+    assert (jaxpr_interpret._raise_if_unsupported_memory_space, jaxpr_interpret.JaxprInterpreter.interpret) == before
 
 
 def values(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
@@ -346,29 +346,29 @@ def test_installing_again_takes_the_new_arguments():
 
 
 def test_an_error_inside_use_restores_as_well():
-    before = gpu_callbacks.wgmma
+    before = jaxpr_interpret.JaxprInterpreter.interpret
     with pytest.raises(KeyError):
         with adapter.use():
-            assert gpu_callbacks.wgmma is not before
+            assert jaxpr_interpret.JaxprInterpreter.interpret is not before
             raise KeyError
-    assert gpu_callbacks.wgmma is before
+    assert jaxpr_interpret.JaxprInterpreter.interpret is before
 
 
-def other_wgmma(*, token, thread, acc_key):
+def other_arrive(*, token, thread, acc_key):
     return token
 
 
 def test_another_signature_is_named(monkeypatch):
-    monkeypatch.setattr(gpu_callbacks, "wgmma", other_wgmma)
+    monkeypatch.setattr(gpu_callbacks, "_barrier_arrive", other_arrive)
     interpret = jaxpr_interpret.JaxprInterpreter.interpret
     with pytest.raises(bitmma.Error) as error:
         adapter.install()
     assert len(error.value.violations) == 1
     one = error.value.violations[0]
-    assert one.field.endswith("interpret.gpu_callbacks.wgmma")
-    assert one.seen == "(token, thread, acc_key)" and "acc_allocation_key_as_array" in one.legal
+    assert one.field.endswith("interpret.gpu_callbacks._barrier_arrive")
+    assert one.seen == "(token, thread, acc_key)" and "allocation_key_as_array" in one.legal
     assert f"this is {jax.__version__}" in one.fix and 'pip install "jax==0.10.2"' in one.fix
-    assert gpu_callbacks.wgmma is other_wgmma and jaxpr_interpret.JaxprInterpreter.interpret is interpret
+    assert gpu_callbacks._barrier_arrive is other_arrive and jaxpr_interpret.JaxprInterpreter.interpret is interpret
     monkeypatch.undo()
 
 
@@ -383,7 +383,7 @@ def test_all_that_is_missing_is_named(monkeypatch):
 
 
 def test_an_interpreter_with_a_tcgen05_of_its_own_is_refused(monkeypatch):
-    monkeypatch.setattr(jaxpr_interpret.JaxprInterpreter, "_interpret_tcgen05_mma_p", other_wgmma, raising=False)
+    monkeypatch.setattr(jaxpr_interpret.JaxprInterpreter, "_interpret_tcgen05_mma_p", other_arrive, raising=False)
     with pytest.raises(bitmma.Error, match="a tcgen05 of its own"):
         adapter.install()
     monkeypatch.undo()

@@ -1,0 +1,59 @@
+"""What the adapters share: they check the private names of a host that they need, replace them and put them back."""
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Needs = Mapping[str, Mapping[str, "str | None"]]
+"""Module -> dotted name in it -> its parameters in order, between spaces; None where the name alone counts."""
+
+
+def look_up(module: str, name: str) -> Any:
+    """The object of a dotted name, or None."""
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError:
+        return None
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def differences(needs: Needs) -> Iterator[tuple[str, str, str]]:
+    """Name, what the installed host has and what the adapter needs, for everything that differs."""
+    for module, names in needs.items():
+        for name, parameters in names.items():
+            found = look_up(module, name)
+            if found is None:
+                yield f"{module}.{name}", "nothing", "there" if parameters is None else "a function"
+            elif parameters is not None:
+                try:
+                    seen = ", ".join(inspect.signature(found).parameters)
+                except (TypeError, ValueError):
+                    seen = f"{type(found).__name__} without a signature"
+                if seen != (legal := ", ".join(parameters.split())):
+                    yield f"{module}.{name}", f"({seen})", f"({legal})"
+
+
+class Patches:
+    """Attributes of a host that an adapter replaced."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, str, Any]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        self._before.append((owner, name, vars(owner).get(name)))
+        setattr(owner, name, value)
+
+    def undo(self) -> bool:
+        """Puts back what was there, the last one first. Returns whether anything was replaced."""
+        found = bool(self._before)
+        while self._before:
+            owner, name, before = self._before.pop()
+            if before is None:  # the class has it
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+        return found
