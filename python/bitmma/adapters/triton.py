@@ -37,6 +37,7 @@ import numpy as np
 
 import bitmma
 from bitmma._errors import refuse
+from bitmma.adapters._host import Needs, Patches, differences, look_up
 
 __all__ = ["Adapter", "install", "instruction_for", "uninstall", "use"]
 
@@ -217,14 +218,22 @@ class Host(NamedTuple):
     semantic: Any
 
 
-WANTED = {
-    "create_dot": ["a", "b", "d", "input_precision", "max_num_imprecise_acc"],
-    "create_dot_scaled": ["lhs", "lhs_scale_handle", "lhs_format_enum", "rhs", "rhs_scale_handle", "rhs_format_enum",
-                          "fast_math", "lhs_k_pack", "rhs_k_pack", "acc_handle"],
-    "create_fadd": ["lhs", "rhs"], "create_fsub": ["lhs", "rhs"], "create_fmul": ["lhs", "rhs"],
-    "create_fp_trunc": ["src", "dst_type"], "create_si_to_fp": ["src", "dst_type"],
-    "create_ui_to_fp": ["src", "dst_type"], "create_add": ["lhs", "rhs"], "create_splat": ["ret_ty", "arg"],
+WANTED = {  # of the builder, and replaced there
+    "create_dot": "self a b d input_precision max_num_imprecise_acc",
+    "create_dot_scaled": "self lhs lhs_scale_handle lhs_format_enum rhs rhs_scale_handle rhs_format_enum fast_math "
+                         "lhs_k_pack rhs_k_pack acc_handle",
+    **dict.fromkeys(("create_fadd", "create_fsub", "create_fmul", "create_add"), "self lhs rhs"),
+    **dict.fromkeys(("create_fp_trunc", "create_si_to_fp", "create_ui_to_fp"), "self src dst_type"),
+    "create_splat": "self ret_ty arg",
 }
+INTERPRETER = "triton.runtime.interpreter"
+NEEDS: Needs = {INTERPRETER: {
+    **{f"InterpreterBuilder.{name}": parameters for name, parameters in WANTED.items()},
+    **dict.fromkeys(("interpreter_builder.options", "interpreter_semantic", "TensorHandle", "GridExecutor",
+                     "_interpreter.fma_fp32", "_interpreter.fma_fp64", "_patch_lang_tensor", "TritonSemantic.dot",
+                     "TritonSemantic.dot_scaled", "InterpreterOptions.max_num_imprecise_acc_default",
+                     "InterpreterOptions.allowed_dot_input_precisions")),
+}}
 NOT_ELEMENTWISE = ("dot", "splat", "histogram", "gather", "program", "range", "tensor_descriptor", "store", "atomic",
                    "print", "assert", "assume", "barrier", "inline_asm", "extern", "policy")
 """Parts of the names of the builder's functions that the compiler's search for narrow loads does not pass."""
@@ -245,30 +254,15 @@ def _host() -> Host:
         from triton.runtime import interpreter
     except ImportError as error:
         raise ImportError(f"bitmma.adapters.triton needs Triton: {error}") from error
-    missing = [name for name in ("interpreter_builder", "interpreter_semantic", "TensorHandle", "GridExecutor",
-                                 "_interpreter", "_patch_lang_tensor") if not hasattr(interpreter, name)]
-    builder = getattr(interpreter, "interpreter_builder", None)
-    for name, arguments in WANTED.items():
-        function = getattr(type(builder), name, None)  # the class's own, also where an adapter is installed
-        found = [] if function is None else list(inspect.signature(function).parameters)[1:]
-        if found != arguments:
-            missing.append(f"InterpreterBuilder.{name}({', '.join(arguments)})"
-                           + (f", which is {name}({', '.join(found)})" if found else ""))
-    options = getattr(builder, "options", None)
-    for name in ("max_num_imprecise_acc_default", "allowed_dot_input_precisions"):
-        if not (dataclasses.is_dataclass(options) and hasattr(options, name)):
-            missing.append(f"InterpreterOptions.{name}")
+    wrong = [f"{name}{legal if legal[0] == '(' else ''}, which is {seen}" for name, seen, legal in differences(NEEDS)]
     for name in ("dot", "dot_scaled"):
-        function = getattr(type(getattr(interpreter, "interpreter_semantic", None)), name, None)
-        if function is None or "acc" not in inspect.signature(function).parameters:
-            missing.append(f"TritonSemantic.{name}(.., acc, ..)")
-    for name in ("fma_fp32", "fma_fp64"):
-        if not hasattr(getattr(interpreter, "_interpreter", None), name):
-            missing.append(f"libtriton.interpreter.{name}")
-    if missing:
-        raise ImportError(f"bitmma.adapters.triton knows {TRITON}; the Triton found is {triton.__version__} and lacks: "
-                          + "; ".join(missing))
-    return Host(triton, interpreter, builder, interpreter.interpreter_semantic)
+        function = look_up(INTERPRETER, f"TritonSemantic.{name}")
+        if function is not None and "acc" not in inspect.signature(function).parameters:
+            wrong.append(f"TritonSemantic.{name} has no acc")
+    if wrong:
+        raise ImportError(f"bitmma.adapters.triton knows {TRITON}; the Triton found is {triton.__version__} and differs: "
+                          + "; ".join(wrong))
+    return Host(triton, interpreter, interpreter.interpreter_builder, interpreter.interpreter_semantic)
 
 
 class Adapter:
@@ -282,7 +276,8 @@ class Adapter:
         self.warps, self.fusion = warps, self._fusion(None)
         self.instructions: collections.Counter[str] = collections.Counter()
         """How many dots were chains of each instruction; a tf32x3 counts three."""
-        self._restore: list[tuple[Any, str, Any]] = []
+        self._patches = Patches()
+        self.unpatch = self._patches.undo
         self._fresh = False  # inside of tl.dot without an accumulator
         self._pending = _pending_class(host.interpreter.TensorHandle)
 
@@ -299,30 +294,19 @@ class Adapter:
 
     def patch(self) -> None:
         builder, semantic, executor = self.host.builder, self.host.semantic, self.host.interpreter.GridExecutor
+        patch = self._patches.set
         options = dataclasses.replace(builder.options, max_num_imprecise_acc_default=self.gpu.imprecise,
                                       allowed_dot_input_precisions=PRECISIONS)
-        self._set(builder, "options", options)
+        patch(builder, "options", options)
         for name in WANTED:
-            self._set(builder, name, getattr(self, name))
+            patch(builder, name, getattr(self, name))
         for name in dir(builder):
             if name.startswith("create_") and not any(part in name for part in NOT_ELEMENTWISE):
-                self._set(builder, name, self._following(name, getattr(builder, name)))
-        self._set(self.host.interpreter, "_patch_lang_tensor", self._patching(self.host.interpreter._patch_lang_tensor))
-        self._set(semantic, "dot", self._noting_acc(semantic.dot))
-        self._set(semantic, "dot_scaled", self._noting_acc(semantic.dot_scaled))
-        self._set(executor, "__call__", self._launching(executor.__call__))
-
-    def unpatch(self) -> None:
-        while self._restore:
-            owner, name, before = self._restore.pop()
-            if before is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, before)
-
-    def _set(self, owner: Any, name: str, value: Any) -> None:
-        self._restore.append((owner, name, vars(owner).get(name)))
-        setattr(owner, name, value)
+                patch(builder, name, self._following(name, getattr(builder, name)))
+        patch(self.host.interpreter, "_patch_lang_tensor", self._patching(self.host.interpreter._patch_lang_tensor))
+        patch(semantic, "dot", self._noting_acc(semantic.dot))
+        patch(semantic, "dot_scaled", self._noting_acc(semantic.dot_scaled))
+        patch(executor, "__call__", self._launching(executor.__call__))
 
     def _noting_acc(self, function: Callable) -> Callable:
         """tl.dot without an accumulator makes zeros itself; only then may an addition become the accumulator."""
@@ -381,7 +365,7 @@ class Adapter:
         return self._one_dot(lhs, rhs) or self._plain("create_add", lhs, rhs)
 
     def create_splat(self, ret_ty: Any, arg: Any) -> Any:
-        found = type(self.host.builder).create_splat(self.host.builder, ret_ty, arg)
+        found = self._plain("create_splat", ret_ty, arg)
         if not np.asarray(arg.data).tobytes().strip(b"\0"):
             found.attr[ZEROS] = True
         return found
@@ -431,9 +415,10 @@ class Adapter:
         found = self._plain(name, lhs, rhs)
         return self._from_dot(self._done(_canonical(found.data), lhs.dtype.scalar))
 
-    def _plain(self, name: str, lhs: Any, rhs: Any) -> Any:
+    def _plain(self, name: str, *arguments: Any) -> Any:
+        """The interpreter's own function."""
         with np.errstate(all="ignore"):
-            return getattr(type(self.host.builder), name)(self.host.builder, lhs, rhs)
+            return getattr(type(self.host.builder), name)(self.host.builder, *arguments)
 
     def _is_from_dot(self, *handles: Any) -> bool:
         return any(FROM_DOT in handle.attr for handle in handles)
@@ -443,14 +428,12 @@ class Adapter:
         return handle
 
     def create_fp_trunc(self, src: Any, dst_type: Any) -> Any:
-        if dst_type.scalar.name == "bf16" and src.dtype.scalar.name == "fp32":
-            return self._to_bf16(src, dst_type)
-        return type(self.host.builder).create_fp_trunc(self.host.builder, src, dst_type)
+        to_bf16 = dst_type.scalar.name == "bf16" and src.dtype.scalar.name == "fp32"
+        return self._to_bf16(src, dst_type) if to_bf16 else self._plain("create_fp_trunc", src, dst_type)
 
     def create_si_to_fp(self, src: Any, dst_type: Any) -> Any:
-        if dst_type.scalar.name == "bf16":
-            return self._to_bf16(src, dst_type)
-        return type(self.host.builder).create_si_to_fp(self.host.builder, src, dst_type)
+        to_bf16 = dst_type.scalar.name == "bf16"
+        return self._to_bf16(src, dst_type) if to_bf16 else self._plain("create_si_to_fp", src, dst_type)
 
     create_ui_to_fp = create_si_to_fp
 

@@ -223,7 +223,7 @@ def test_another_triton_is_named(monkeypatch):
         adapter.install()
     text = str(error.value)
     assert "Triton found is 9.9.0" in text and "TensorHandle" in text
-    assert "create_dot(a, b, d, input_precision, max_num_imprecise_acc), which is create_dot(a, b, d)" in text
+    assert "create_dot(self, a, b, d, input_precision, max_num_imprecise_acc), which is (self, a, b, d)" in text
 
 
 def test_the_interpreter_must_be_on(monkeypatch):
