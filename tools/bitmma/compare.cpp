@@ -52,7 +52,8 @@ Report describe_files(const VectorFile& expected, const VectorFile& actual) {
 }
 
 void run_compare(Context& context, const CompareFlags& flags) {
-  const Report report = describe_files(read_vector_file(flags.expected), read_vector_file(flags.actual));
+  const VectorFile expected = read_vector_file(flags.expected), actual = read_vector_file(flags.actual);  // in order
+  const Report report = describe_files(expected, actual);
   context.exit_code = *report.find("mismatches") == Report(0) ? exit_same : exit_differs;
   show(context, report, flags.json);
 }
