@@ -116,20 +116,6 @@ Map map_in(const Case& one, std::string_view operand) {
   return map;
 }
 
-LdSt ldst_of(std::string_view shape, int num, bool pack_16b) {
-  for (const LdStInfo& row : ldst_shapes) {
-    if (row.name != shape) continue;
-    LdSt move{.shape = row.id, .num = num, .pack_16b = pack_16b};
-    require_legal(move);
-    if (row.id == LdStShape::s16x32bx2) move.split_columns = num << pack_16b;
-    return move;
-  }
-  throw Error({.code = ViolationCode::unknown_name,
-               .field = "shape",
-               .seen = std::string(shape),
-               .legal = row_names(ldst_shapes)});
-}
-
 SmemDescriptor descriptor_of(std::string_view target, int64_t start, int64_t leading, int64_t stride, int base_offset,
                              std::string_view swizzle, bool leading_absolute) {
   const auto mode = swizzle_named(swizzle);

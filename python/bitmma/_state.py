@@ -276,12 +276,10 @@ class Comparison(NamedTuple):
     cases_with_mismatches: int
     first: str | None
     """Where the first output differs, and both words."""
-    where: list[str] = []
-    """What all mismatches have in common: "only rows 8..15 of every 16"."""
 
     @classmethod
     def _of(cls, said: dict[str, Any]) -> Comparison:
-        return cls(**{key: said[key] for key in cls._fields if key in said})
+        return cls(*(said[key] for key in cls._fields))
 
 
 # Names of safetensors; what NumPy lacks has the dtypes of ml_dtypes.

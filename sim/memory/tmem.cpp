@@ -272,4 +272,18 @@ void require_legal(const LdSt& move) {
   }
 }
 
+LdSt ldst_of(std::string_view shape, int num, bool pack_16b, int split_columns) {
+  const auto row = std::ranges::find(ldst_shapes, shape, &LdStInfo::name);
+  if (row == ldst_shapes.end()) {
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "shape",
+                 .seen = std::string(shape),
+                 .legal = row_names(ldst_shapes)});
+  }
+  LdSt move{.shape = row->id, .num = num, .pack_16b = pack_16b, .split_columns = split_columns};
+  require_legal(move);
+  if (row->id == LdStShape::s16x32bx2 && split_columns == 0) move.split_columns = pack_16b ? 2 * num : num;
+  return move;
+}
+
 }  // namespace bitmma

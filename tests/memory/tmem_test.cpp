@@ -120,3 +120,11 @@ TEST_CASE("the CuTe notation of D in Tensor Memory has lanes, columns and CTAs a
   CHECK(print_cute(TmemD{.layout = find_tmem_layout(32, 1, true, false), .n = 64}) ==
         "(32,(16,4)):(1@lane,(1@column,32@lane))");
 }
+
+TEST_CASE("the second piece of a 16x32bx2 follows the first, which is twice as wide where registers are packed") {
+  CHECK(ldst_of("16x32bx2", 4, false).split_columns == 4);
+  CHECK(ldst_of("16x32bx2", 4, true).split_columns == 8);
+  CHECK(ldst_of("16x32bx2", 4, true, 32).split_columns == 32);
+  CHECK(ldst_of("32x32b", 4, true).split_columns == 0);
+  CHECK_THROWS_AS(ldst_of("16x32b", 4, false), Error);
+}

@@ -11,13 +11,12 @@
 
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/core/word.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
-#include "numbers.hpp"
 
 namespace bitmma::cli {
-namespace {}  // namespace
 
 void TargetFlag::add(CLI::App& command, const std::string& meaning, bool and_arch) {
   flags = and_arch ? "--target, --arch" : "--target";

@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "bitmma/memory/tmem.hpp"
+#include "flags.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -15,22 +14,10 @@ struct LdStFlags {
   MapFlags map;
 };
 
-LdSt require_move(const LdStFlags& flags) {
-  const auto row = std::ranges::find(ldst_shapes, flags.shape, &LdStInfo::name);
-  if (row == ldst_shapes.end()) {
-    throw Error(
-        {.field = "--shape", .seen = flags.shape, .legal = {"32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"}});
-  }
-  LdSt move = flags.move;
-  move.shape = row->id;
-  require_legal(move);
-  // The second piece follows the first.
-  if (row->id == LdStShape::s16x32bx2 && move.split_columns == 0) move.split_columns = move.num;
-  return move;
-}
-
 void run_ldst(Context& context, const LdStFlags& flags) {
-  const LdSt move = require_move(flags);
+  const LdSt& given = flags.move;
+  const LdSt move = naming_flag("shape", "--shape",
+                                [&] { return ldst_of(flags.shape, given.num, given.pack_16b, given.split_columns); });
   Map map = map_of(move);
   map.title = fmt::format("tcgen05.ld/.st {}.x{}{}: {} a thread", flags.shape, move.num, move.pack_16b ? " packed" : "",
                           counted(move.registers(), "register"));
@@ -45,7 +32,8 @@ void add_ldst_layout(CLI::App& layout, Context& context) {
   ldst->add_option("--shape", flags->shape, "32x32b, 16x64b, 16x128b, 16x256b or 16x32bx2")->capture_default_str();
   ldst->add_option("--num", flags->move.num, "of .xNUM, a power of two")->capture_default_str();
   ldst->add_flag("--pack", flags->move.pack_16b, ".pack::16b, or .unpack::16b of st");
-  ldst->add_option("--split", flags->move.split_columns, "16x32bx2: columns between the pieces; default NUM");
+  ldst->add_option("--split", flags->move.split_columns,
+                   "16x32bx2: columns between the pieces; default: the second follows the first");
   flags->map.any_combination = true;
   flags->map.ask(*ldst, {.flag = "--thread"}, "only this thread of the warp");
   flags->map.ask(*ldst, {.flag = "--register"}, "only this register");

@@ -213,4 +213,8 @@ struct LdSt {
 /// Throws Error when the shape has no such .num.
 void require_legal(const LdSt& move);
 
+/// The move whose shape is called "32x32b" or the like. With `split_columns` 0 the second piece of a 16x32bx2 follows
+/// the first: .pack::16b takes two columns a register. Throws Error for a shape or .num that does not exist.
+LdSt ldst_of(std::string_view shape, int num, bool pack_16b, int split_columns = 0);
+
 }  // namespace bitmma
