@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bitmma/analysis/report.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/formats/codes.hpp"
 #include "bitmma/gemm/gemm.hpp"
@@ -101,6 +102,8 @@ inline void require_state(const nb::tuple& state, size_t parts) {
 
 /// Text of JSON as Python objects.
 nb::object from_json(const std::string& text);
+/// The tree of a report, as Python's dictionary or list.
+nb::object from_report(const Report& report);
 nb::list to_list(const std::vector<Violation>& violations);
 
 void bind_instruction(nb::module_& module);

@@ -108,6 +108,8 @@ nb::object numpy_array(std::span<const int64_t> shape, const char* dtype) {
 
 nb::object from_json(const std::string& text) { return nb::module_::import_("json").attr("loads")(text); }
 
+nb::object from_report(const Report& report) { return from_json(to_json(report)); }
+
 nb::list to_list(const std::vector<Violation>& violations) {
   // Long names are cut after a number of bytes, which may be inside a character.
   const auto text = [](const std::string& bytes) {

@@ -178,18 +178,18 @@ void bind_layout(nb::module_& module) {
       [](uint64_t word, std::string_view target, std::optional<std::string_view> major) {
         SmemWord type{.target = parse_target(target)};
         if (major) type.major = parse_major(*major);
-        return from_json(to_json(describe(type, word)));
+        return from_report(describe(type, word));
       },
       "word"_a, "target"_a, "major"_a.none());
   module.def(
       "describe_ptx_file",
       [](std::string_view name, std::string_view text, std::optional<std::string_view> target) {
-        return from_json(to_json(
-            describe_ptx_file(name, text, target ? std::optional(parse_target(*target)) : std::nullopt).report));
+        return from_report(
+            describe_ptx_file(name, text, target ? std::optional(parse_target(*target)) : std::nullopt).report);
       },
       "name"_a, "text"_a, "target"_a.none());
   module.def("decode_idesc", [](std::string_view kind, uint32_t word) {
-    return from_json(to_json(describe(InstructionWord{parse_kind(kind)}, word)));
+    return from_report(describe(InstructionWord{parse_kind(kind)}, word));
   });
   module.def("encode_smem", [](std::string_view target, int64_t start, int64_t leading, int64_t stride, int base_offset,
                                std::string_view swizzle, bool leading_absolute) {

@@ -206,20 +206,14 @@ std::vector<Case> values_of(const std::vector<BoundCase>& cases) {
   return values;
 }
 
-nb::object dictionary_of(const Report& report) { return from_json(to_json(report)); }
-
-nb::dict dictionary_of(const Comparison& found, const Instruction& instruction) {
-  auto said = nb::cast<nb::dict>(dictionary_of(describe(found, instruction)));
+nb::dict dictionary_of(const Comparison& found) {
+  nb::dict said;
+  said["cases"] = found.cases;
+  said["outputs"] = found.outputs;
+  said["mismatches"] = found.mismatches;
+  said["cases_with_mismatches"] = found.cases_with_mismatches;
   said["first"] = found.first ? nb::object(nb::str(print(*found.first).c_str())) : nb::none();
   return said;
-}
-
-/// The first `count` cases against the wrong D.
-Comparison compared(const std::vector<Case>& cases, const std::vector<Matrix>& wrong, int64_t count) {
-  Comparison comparison;
-  for (size_t i = 0; i < static_cast<size_t>(count); ++i)
-    comparison += compare_case(cases[i].instruction, static_cast<int64_t>(i), computed_d(cases[i]), wrong[i]);
-  return comparison;
 }
 
 nb::object run_diagnose(const std::vector<BoundCase>& cases, const nb::list& actual, int64_t max_cases,
@@ -231,9 +225,10 @@ nb::object run_diagnose(const std::vector<BoundCase>& cases, const nb::list& act
     const nb::gil_scoped_release release;
     const Diagnosis diagnosis =
         diagnose(values, wrong, {.max_cases = max_cases, .max_findings = max_findings, .pairs = pairs});
-    return describe(diagnosis, compared(values, wrong, diagnosis.cases), values.front().instruction);
+    const auto of_cases = std::span(wrong).first(static_cast<size_t>(diagnosis.cases));
+    return describe(diagnosis, compare_cases(values, of_cases), values.front().instruction);
   }();
-  return dictionary_of(found);
+  return from_report(found);
 }
 
 /// Tensors and keys of a file: (name, dtype, shape, array of bytes that keeps the file alive).
@@ -349,13 +344,13 @@ void bind_state(nb::module_& module) {
           "explain",
           [](const BoundCase& one, int row, int col) {
             const Explanation said = explain(one.value, row, col);
-            return nb::make_tuple(print(said), from_json(to_json(describe(said, one.value.target))));
+            return nb::make_tuple(print(said), from_report(describe(said, one.value.target)));
           },
           "row"_a, "col"_a);
   module.def("diagnose", run_diagnose, "cases"_a, "actual"_a, "max_cases"_a, "max_findings"_a, "pairs"_a);
   module.def("fault_catalogue", [](const std::vector<BoundCase>& cases) {
     nb::list rows;
-    for (const Fault& fault : fault_catalogue(values_of(cases))) rows.append(dictionary_of(describe(fault)));
+    for (const Fault& fault : fault_catalogue(values_of(cases))) rows.append(from_report(describe(fault)));
     return rows;
   });
 
@@ -382,12 +377,11 @@ void bind_state(nb::module_& module) {
                                 : cases_of(*one.file, first, count < 0 ? one.file->cases - first : count),
                             threads);
             }();
-            return dictionary_of(found, one.file->instruction);
+            return dictionary_of(found);
           },
           "threads"_a, "first"_a = 0, "count"_a = -1)
-      .def("compare", [](const BoundFile& one, const BoundFile& other) {
-        return dictionary_of(compare(*one.file, *other.file), one.file->instruction);
-      });
+      .def("compare",
+           [](const BoundFile& one, const BoundFile& other) { return dictionary_of(compare(*one.file, *other.file)); });
   module.def("read", [](const std::string& path, std::string_view instruction, std::optional<std::string_view> target) {
     VectorFileDefaults defaults{.instruction = instruction};
     if (target) defaults.target = parse_target(*target);

@@ -277,10 +277,6 @@ class Comparison(NamedTuple):
     first: str | None
     """Where the first output differs, and both words."""
 
-    @classmethod
-    def _of(cls, said: dict[str, Any]) -> Comparison:
-        return cls(*(said[key] for key in cls._fields))
-
 
 # Names of safetensors; what NumPy lacks has the dtypes of ml_dtypes.
 _file_dtypes = {
@@ -395,14 +391,14 @@ def verify(file: VectorFile | str | os.PathLike[str], *, threads: int = 1, first
            count: int | None = None) -> Comparison:
     """Recomputes every case, or `count` of them from `first` on, and compares with the recorded D, bit for bit."""
     file = file if isinstance(file, VectorFile) else read(file)
-    return Comparison._of(file._value.verify(threads_of(threads), count_of(first, "first"),
-                                             -1 if count is None else count_of(count, "count")))
+    return Comparison(**file._value.verify(threads_of(threads), count_of(first, "first"),
+                                           -1 if count is None else count_of(count, "count")))
 
 
 def compare(expected: VectorFile | str | os.PathLike[str], actual: VectorFile | str | os.PathLike[str]) -> Comparison:
     """The recorded D of two files, bit for bit."""
     one, other = (file if isinstance(file, VectorFile) else read(file) for file in (expected, actual))
-    return Comparison._of(one._value.compare(other._value))
+    return Comparison(**one._value.compare(other._value))
 
 
 def golden(instruction: str | Instruction, *, target: str | None = None, cases: int = 1, first_case: int = 0,

@@ -2,6 +2,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/core/text.hpp"
@@ -94,8 +96,7 @@ Report describe(const Comparison& comparison, const Instruction& instruction) {
                    {"cols_per_character", drawn.cols_per_character},
                    {"lines", drawn.lines}}}});
   report.add_text(fmt::format("where: {}", fmt::join(patterns, "; ")));
-  const bool is_everywhere = std::ranges::find(map.counts, 0) == map.counts.end();
-  if (is_everywhere || is_scattered(map, instruction) || comparison.mismatches < 2) return report;
+  if (comparison.mismatches < 2 || !has_pattern(map, instruction)) return report;
   report.add_text(fmt::format("map: {} a line, {} a character; . same, + some differ, # all differ",
                               counted(drawn.rows_per_line, "row"), counted(drawn.cols_per_character, "column")));
   for (const std::string& line : drawn.lines) report.add_text("  " + line);
@@ -116,11 +117,13 @@ Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const 
                      {"wrong_explained", finding.wrong_explained},
                      {"right_broken", finding.right_broken}});
   }
+  Report compared = describe(comparison, instruction);
+  const Report* const where = compared.find("where");
   Report report{{"cases", diagnosis.cases},
                 {"outputs", diagnosis.outputs},
                 {"wrong", diagnosis.wrong},
                 {"tried", diagnosis.tried},
-                {"where", patterns_of(comparison.map, instruction)},
+                {"where", where ? *where : Report::list()},
                 {"findings", std::move(findings)}};
   const std::string outputs = counted(diagnosis.outputs, "output"), cases = counted(diagnosis.cases, "case");
   if (diagnosis.wrong == 0) {
@@ -130,7 +133,7 @@ Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const 
   report.add_text(fmt::format("{} of {} of {} are wrong ({:.1f} %)", diagnosis.wrong, outputs, cases,
                               100 * diagnosis.wrong_share()),
                   Tone::bad);
-  std::ranges::move(describe(comparison, instruction).lines, std::back_inserter(report.lines));
+  std::ranges::move(compared.lines, std::back_inserter(report.lines));
   if (looks_like_a_swizzle(comparison.map)) {
     report.add_text(
         "the first lines of every 8 are right: a swizzle leaves them in their place, so one side may swizzle and the\n"

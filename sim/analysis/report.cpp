@@ -44,15 +44,6 @@ T& as(Report& report) {
   return std::get<T>(report.value);
 }
 
-std::string_view terminal_code(Tone tone) {
-  switch (tone) {
-    case Tone::good: return "\033[32m";
-    case Tone::warning: return "\033[33m";
-    case Tone::bad: return "\033[31m";
-    default: return "";
-  }
-}
-
 }  // namespace
 
 Report::Report(std::initializer_list<ReportMember> members) : value(Members(members)) {}
@@ -139,13 +130,18 @@ bool Report::operator==(const Report& other) const { return value == other.value
 std::string print(const Report& report, bool color) {
   std::string text;
   for (const Report::Line& line : report.lines) {
-    const std::string_view code = color ? terminal_code(line.tone) : "";
-    text += code.empty() ? line.text + '\n' : fmt::format("{}{}\033[0m\n", code, line.text);
+    text += (color ? colored(line.text, line.tone) : line.text) + '\n';
   }
   if (const auto* list = std::get_if<Report::List>(&report.value)) {
     for (const Report& element : *list) text += print(element, color);
   }
   return text;
+}
+
+std::string colored(std::string_view text, Tone tone) {
+  if (tone == Tone::plain) return std::string(text);
+  const int code = tone == Tone::good ? 32 : tone == Tone::warning ? 33 : 31;
+  return fmt::format("\033[{}m{}\033[0m", code, text);
 }
 
 std::string to_json(const Report& report, int indent) {

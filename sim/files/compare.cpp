@@ -87,6 +87,18 @@ Comparison compare_case(const Instruction& instruction, int64_t case_index, cons
   return result;
 }
 
+Comparison compare_cases(std::span<const Case> cases, std::span<const Matrix> actual) {
+  if (actual.size() > cases.size()) {
+    throw Error({.field = "actual",
+                 .seen = fmt::format("{} matrices", actual.size()),
+                 .expected = fmt::format("at most {}, one for each case", cases.size())});
+  }
+  Comparison comparison;
+  for (size_t i = 0; i < actual.size(); ++i)
+    comparison += compare_case(cases[i].instruction, static_cast<int64_t>(i), computed_d(cases[i]), actual[i]);
+  return comparison;
+}
+
 namespace {
 
 /// Compares the recorded D of case `index` with the computed one, and then the logical d, where the file has both.

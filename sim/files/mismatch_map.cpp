@@ -175,21 +175,20 @@ std::vector<std::string> found_patterns(const MismatchMap& map, const Instructio
   return patterns;
 }
 
-bool is_everywhere(const MismatchMap& map) { return std::ranges::find(map.counts, int64_t{0}) == map.counts.end(); }
-
 }  // namespace
 
 std::vector<std::string> patterns_of(const MismatchMap& map, const Instruction& instruction) {
   if (map.empty()) return {};
   std::vector<std::string> patterns = found_patterns(map, instruction);
-  if (patterns.empty())
-    patterns.emplace_back(is_everywhere(map) ? "everywhere"
-                                             : "scattered: no rows, columns, warps or registers stand out");
+  if (patterns.empty()) {
+    const bool whole = std::ranges::find(map.counts, int64_t{0}) == map.counts.end();
+    patterns.emplace_back(whole ? "everywhere" : "scattered: no rows, columns, warps or registers stand out");
+  }
   return patterns;
 }
 
-bool is_scattered(const MismatchMap& map, const Instruction& instruction) {
-  return !map.empty() && !is_everywhere(map) && found_patterns(map, instruction).empty();
+bool has_pattern(const MismatchMap& map, const Instruction& instruction) {
+  return !map.empty() && !found_patterns(map, instruction).empty();
 }
 
 DrawnMap draw(const MismatchMap& map) {

@@ -81,3 +81,21 @@ TEST_CASE("the map of mismatches fits a terminal") {
   CHECK(both.map.empty());
   CHECK(draw(both.map).lines.empty());
 }
+
+TEST_CASE("several matrices are compared with the cases that they are of, and more matrices than cases are refused") {
+  const Instruction mma = parse_instruction("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32");
+  const Mma shape = mma_of(mma);
+  Case one{.instruction = mma, .target = Target::sm_90};
+  one.logical = {.a = Matrix(shape.a, shape.m, shape.k),
+                 .b = Matrix(shape.b, shape.k, shape.n),
+                 .c = Matrix(shape.c, shape.m, shape.n)};
+  const std::vector<Case> cases{one, one};
+  std::vector<Matrix> actual(2, computed_d(one));
+  actual[1].set_code(3, 5, 1);
+  const Comparison found = compare_cases(cases, actual);
+  CHECK(found.cases == 2);
+  REQUIRE(found.mismatches == 1);
+  CHECK((found.first->case_index == 1 && found.first->row == 3 && found.first->col == 5));
+  CHECK(compare_cases(cases, std::span(actual).first(1)).mismatches == 0);
+  CHECK_THROWS_AS(compare_cases(std::span(cases).first(1), actual), Error);
+}

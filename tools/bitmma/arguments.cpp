@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <numeric>
 #include <regex>
 
 #include "bitmma/core/text.hpp"

@@ -22,8 +22,7 @@ std::string print_targets(const VectorFile& expected, const VectorFile& actual) 
              : fmt::format("targets {} and {}", print(expected.target), print(actual.target));
 }
 
-Report describe_files(const VectorFile& expected, const VectorFile& actual) {
-  const Comparison comparison = compare(expected, actual);
+Report describe_files(const VectorFile& expected, const VectorFile& actual, const Comparison& comparison) {
   const std::string outputs = counted(comparison.outputs, "output"), cases = counted(comparison.cases, "case"),
                     targets = print_targets(expected, actual);
   Report report;
@@ -53,9 +52,9 @@ Report describe_files(const VectorFile& expected, const VectorFile& actual) {
 
 void run_compare(Context& context, const CompareFlags& flags) {
   const VectorFile expected = read_vector_file(flags.expected), actual = read_vector_file(flags.actual);  // in order
-  const Report report = describe_files(expected, actual);
-  context.exit_code = *report.find("mismatches") == Report(0) ? exit_same : exit_differs;
-  show(context, report, flags.json);
+  const Comparison comparison = compare(expected, actual);
+  context.exit_code = comparison.mismatches == 0 ? exit_same : exit_differs;
+  show(context, describe_files(expected, actual, comparison), flags.json);
 }
 
 }  // namespace

@@ -7,8 +7,6 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/word.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
-#include "bitmma/descriptor/smem_descriptor.hpp"
-#include "bitmma/descriptor/zero_column_mask.hpp"
 #include "bitmma/files/file.hpp"
 #include "flags.hpp"
 #include "output.hpp"

@@ -104,11 +104,7 @@ void run_diagnose(Context& context, const DiagnoseFlags& flags) {
   const VectorFile other = flags.file.read(flags.actual.empty() ? flags.expected : flags.actual);
   const std::vector<Matrix> wrong = wrong_d(vectors, other, options.max_cases);
   const Diagnosis diagnosis = diagnose(cases, wrong, options);
-  Comparison comparison;
-  for (int64_t index = 0; index < diagnosis.cases; ++index) {
-    const auto at = static_cast<size_t>(index);
-    comparison += compare_case(vectors.instruction, index, computed_d(cases[at]), wrong[at]);
-  }
+  const Comparison comparison = compare_cases(cases, std::span(wrong).first(static_cast<size_t>(diagnosis.cases)));
   vectors.require_unchanged();
   other.require_unchanged();
   context.exit_code = diagnosis.wrong == 0 ? exit_same : exit_differs;

@@ -93,13 +93,13 @@ void compare_with_descriptor(Context& context, const CuteFlags& flags, const Cut
     return;
   }
   if (!difference.first) {
-    out << colored(context, 32,
+    out << colored(context, Tone::good,
                    fmt::format("the descriptor implements this layout: all {}", counted(elements, "element")))
         << '\n';
     return;
   }
   if (by_steps) {
-    out << colored(context, 32, "the descriptor implements this layout, 32 bytes of K at a time") << '\n'
+    out << colored(context, Tone::good, "the descriptor implements this layout, 32 bytes of K at a time") << '\n'
         << "layout descriptor --cute prints that of every step\n";
     if (const auto shared = shared_bytes_of(cute)) {
       out << fmt::format("the layout lies over itself: row {}, k {} and row {}, k {} share a byte\n", shared->row,
@@ -108,7 +108,7 @@ void compare_with_descriptor(Context& context, const CuteFlags& flags, const Cut
     return;
   }
   const CuteDifference::Element& first = *difference.first;
-  out << colored(context, 31,
+  out << colored(context, Tone::bad,
                  fmt::format("the descriptor is another layout: {} of {} differ", difference.elements,
                              counted(elements, "element")))
       << '\n'

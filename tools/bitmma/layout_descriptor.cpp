@@ -219,7 +219,7 @@ void run_descriptor(Context& context, const TileFlags& flags) {
   if (answer.found) {
     print_found(context, flags, cute, *answer.found);
   } else {
-    out << colored(context, 31, "no descriptor means this layout:") << '\n';
+    out << colored(context, Tone::bad, "no descriptor means this layout:") << '\n';
     for (const Violation& reason : answer.reasons) out << "  " << print(reason) << '\n';
   }
   print_warnings(context, answer.warnings);

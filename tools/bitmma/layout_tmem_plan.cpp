@@ -96,12 +96,13 @@ void run_plan(Context& context, const PlanFlags& flags) {
   if (flags.svg.asked()) return flags.svg.write(context, picture);
   out << to_text(picture) << '\n';
   if (plan.allocation == 0) {
-    out << colored(context, 31, fmt::format("does not fit: {} of {} columns", plan.columns, most_columns)) << '\n';
+    out << colored(context, Tone::bad, fmt::format("does not fit: {} of {} columns", plan.columns, most_columns))
+        << '\n';
     return;
   }
   out << fmt::format("tcgen05.alloc{} of {} columns for {}; {} of them on an SM\n", needs.exclusive ? ".exclusive" : "",
                      plan.allocation, plan.columns, counted(plan.ctas_per_sm, "CTA"));
-  if (!fits) out << colored(context, 31, fmt::format("{} CTAs do not fit", flags.ctas)) << '\n';
+  if (!fits) out << colored(context, Tone::bad, fmt::format("{} CTAs do not fit", flags.ctas)) << '\n';
   if (layout.half_lanes && flags.accumulators > 1)
     out << "M of 64 rows a CTA fills 16 of every 32 lanes: another D fits the same columns at lane 16\n";
   out << "chosen: which columns tcgen05.alloc returns is not documented; addresses count from the first of them\n";

@@ -220,8 +220,8 @@ void list_mnemonics(const Context& context, const std::optional<Target>& asked, 
   Report list = Report::list();
   for (const Instruction& instruction : all_instructions()) {
     if (asked && !targets_of(instruction).contains(*asked)) continue;
-    list.append(print(instruction));
-    list.add_text(print(instruction));
+    const std::string mnemonic = print(instruction);
+    list.append(mnemonic).add_text(mnemonic);
   }
   show(context, list, as_json);
 }

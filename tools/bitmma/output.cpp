@@ -17,8 +17,8 @@ double seconds_now() {
 
 }  // namespace
 
-std::string colored(const Context& context, int code, const std::string& text) {
-  return context.terminal.color ? fmt::format("\033[{}m{}\033[0m", code, text) : text;
+std::string colored(const Context& context, Tone tone, const std::string& text) {
+  return context.terminal.color ? colored(text, tone) : text;
 }
 
 void print_warnings(const Context& context, const std::vector<Violation>& warnings) {

@@ -17,8 +17,8 @@ namespace bitmma::cli {
 
 using Json = nlohmann::ordered_json;
 
-/// `text` in a colour when the terminal takes it. Codes: 31 red, 32 green, 33 yellow.
-std::string colored(const Context& context, int code, const std::string& text);
+/// `text` in the colour of the tone if the terminal takes it.
+std::string colored(const Context& context, Tone tone, const std::string& text);
 
 /// Prints warnings to stderr, each a line.
 void print_warnings(const Context& context, const std::vector<Violation>& warnings);

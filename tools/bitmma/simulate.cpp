@@ -172,13 +172,14 @@ Report describe_case(Context& context, const SimulateFlags& flags, const VectorF
   report.add_text("arithmetic: " + arithmetic);
   report.add("chosen", describe(choices));
   for (const Choice choice : choices) report.add_text(fmt::format("chosen: {}", print(choice)));
-  report.add("warnings", warnings_of(one));
+  const std::vector<Violation> warnings = warnings_of(one);
+  report.add("warnings", warnings);
   add_d(report, flags, one);
   if (const std::optional<Comparison> recorded = recorded_comparison(context, flags, vectors, loop)) {
     add_recorded(report, *recorded, vectors.source(), loop.has_value());
     if (recorded->mismatches > 0) context.exit_code = exit_differs;
   }
-  if (!flags.json) print_warnings(context, warnings_of(one));
+  if (!flags.json) print_warnings(context, warnings);
   return report;
 }
 

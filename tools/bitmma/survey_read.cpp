@@ -28,13 +28,15 @@ int64_t count_of(const ReadSurvey& read, SurveyVerdict verdict) {
   return std::ranges::count(read.findings, verdict, &SurveyFinding::verdict);
 }
 
-int color_of(SurveyVerdict verdict) {
-  return verdict == SurveyVerdict::confirmed ? 32 : verdict == SurveyVerdict::refuted ? 31 : 33;
+Tone tone_of(SurveyVerdict verdict) {
+  return verdict == SurveyVerdict::confirmed ? Tone::good
+         : verdict == SurveyVerdict::refuted ? Tone::bad
+                                             : Tone::warning;
 }
 
 void print_finding(const Context& context, const SurveyFinding& finding) {
   context.terminal.out << fmt::format("{}  {}\n    {}\n",
-                                      colored(context, color_of(finding.verdict), std::string(print(finding.verdict))),
+                                      colored(context, tone_of(finding.verdict), std::string(print(finding.verdict))),
                                       finding.unit, finding.found);
   if (finding.outputs > 0)
     context.terminal.out << fmt::format("    {}, {} differ from the model\n", counted(finding.outputs, "output"),

@@ -63,13 +63,13 @@ constexpr std::array sealed_verdicts{SealedVerdict::as_predicted, SealedVerdict:
                                      SealedVerdict::named,        SealedVerdict::none_known,
                                      SealedVerdict::unreadable,   SealedVerdict::not_answered};
 
-int colour_of(SealedVerdict verdict) {
+Tone tone_of(SealedVerdict verdict) {
   switch (verdict) {
     case SealedVerdict::as_predicted:
-    case SealedVerdict::named: return 32;
+    case SealedVerdict::named: return Tone::good;
     case SealedVerdict::other_answer:
-    case SealedVerdict::none_known: return 31;
-    default: return 33;
+    case SealedVerdict::none_known: return Tone::bad;
+    default: return Tone::warning;
   }
 }
 
@@ -139,7 +139,7 @@ void run_sealed_command(Context& context, const SealedFlags& flags) {
   } else {
     for (const auto& [point, finding] : findings) {
       const std::string verdict = fmt::format("{:<15}", print(finding.verdict));
-      out << fmt::format("{} {}\n    {}{}\n", colored(context, colour_of(finding.verdict), verdict), finding.point,
+      out << fmt::format("{} {}\n    {}{}\n", colored(context, tone_of(finding.verdict), verdict), finding.point,
                          printable(finding.found), details_of(finding));
       if (finding.verdict == SealedVerdict::other_answer) out << fmt::format("    predicted: {}\n", *point->predicted);
     }

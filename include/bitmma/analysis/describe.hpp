@@ -71,9 +71,9 @@ Report describe(const Fault& fault);
 /// {"cases", "outputs", "wrong", "tried", "where", "findings"}. `comparison` is of the outputs that were diagnosed.
 Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const Instruction& instruction);
 
-/// What PTX text says: a mnemonic, a statement, several, or the name of a CUTLASS atom. A list with an object for each
-/// instruction: {"instruction", "target", ...}. Without `target` each instruction is taken for the target that it means
-/// by itself. Throws Error for an instruction that is illegal or not known.
+/// Describes a mnemonic, one or several PTX statements, or the name of a CUTLASS atom. Returns a list with an object
+/// for each instruction: {"instruction", "target", ...}. Without `target`, each instruction is taken for its
+/// default target. Throws Error if an instruction is illegal or unknown.
 Report describe_ptx(std::string_view text, std::optional<Target> target = {});
 
 /// The statements about tensor cores of a PTX file: {"file", "version", "target", "instructions", "counts", "legal",

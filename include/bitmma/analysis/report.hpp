@@ -102,6 +102,8 @@ struct ReportMember {
 std::string print(const Report& report, bool color = false);
 /// The tree as JSON, in one line or, with `indent` spaces, in several. Bytes that are not UTF-8 become U+FFFD.
 std::string to_json(const Report& report, int indent = -1);
+/// `text` between terminal codes of the tone's colour.
+std::string colored(std::string_view text, Tone tone);
 /// Columns aligned, numbers to the right, two spaces between columns.
 std::string print_table(const std::vector<std::vector<std::string>>& rows);
 /// `text` with four spaces before every line.

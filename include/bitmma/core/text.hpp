@@ -19,8 +19,8 @@ std::string shortened(std::string_view text, std::size_t most = 80);
 /// "1 case", "2 cases".
 std::string counted(std::int64_t count, std::string_view noun);
 
-/// The candidate that `word` is a slip of: a letter too many, too few, exchanged or another, more of them in long
-/// words. Empty when there is none.
+/// The candidate that `word` probably means: it differs by a letter that was added, left out, changed or exchanged with
+/// its neighbour, in a long word by several. Returns an empty text if no candidate is that near.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace bitmma

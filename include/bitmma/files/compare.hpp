@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "bitmma/files/mismatch_map.hpp"
@@ -39,6 +40,10 @@ struct Comparison {
 /// Every output of one case of `instruction`. Throws Error when the matrices have other shapes or formats.
 Comparison compare_case(const Instruction& instruction, int64_t case_index, const Matrix& expected,
                         const Matrix& actual);
+
+/// The computed D of the first actual.size() cases against `actual`. Throws Error as compare_case does, and when there
+/// are fewer cases than matrices.
+Comparison compare_cases(std::span<const Case> cases, std::span<const Matrix> actual);
 
 /// Called now and then with cases done, from one thread at a time.
 using Progress = std::function<void(int64_t cases_done)>;

@@ -34,8 +34,8 @@ std::vector<int64_t> counts_by_col(const MismatchMap& map);
 /// "only rows 8..15 of every 16", "only columns 3, 17", "only warps 2..3", "only registers 1 of every 2": what holds
 /// for all mismatches, shortest first. "everywhere" where nothing does. Empty for an empty map.
 std::vector<std::string> patterns_of(const MismatchMap& map, const Instruction& instruction);
-/// True where some outputs differ and no pattern says which.
-bool is_scattered(const MismatchMap& map, const Instruction& instruction);
+/// False where all outputs differ, and where no row, column, warp or register stands out.
+bool has_pattern(const MismatchMap& map, const Instruction& instruction);
 
 /// The map as at most 16 lines of at most 64 characters: '.' nothing differs, '+' something, '#' all, of a block of
 /// rows and columns in all cases that differ.

@@ -38,7 +38,7 @@ def differences(needs: Needs) -> Iterator[tuple[str, str, str]]:
 
 
 class Patches:
-    """Attributes of a host that an adapter replaced."""
+    """Replaces attributes of a host, and restores them."""
 
     def __init__(self) -> None:
         self._before: list[tuple[Any, str, Any]] = []
@@ -52,7 +52,7 @@ class Patches:
         found = bool(self._before)
         while self._before:
             owner, name, before = self._before.pop()
-            if before is None:  # the class has it
+            if before is None:  # the owner inherited the attribute from its class
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
