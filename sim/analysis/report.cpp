@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
+
+#include "../core/json.hpp"
 
 namespace bitmma {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json json_of(const Report& report);
 
@@ -144,9 +143,7 @@ std::string colored(std::string_view text, Tone tone) {
   return fmt::format("\033[{}m{}\033[0m", code, text);
 }
 
-std::string to_json(const Report& report, int indent) {
-  return json_of(report).dump(indent, ' ', false, Json::error_handler_t::replace);
-}
+std::string to_json(const Report& report, int indent) { return json_text(json_of(report), indent); }
 
 std::string indented(std::string_view text) {
   std::string moved;

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <regex>
 
+#include "../core/json.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/gemm/find.hpp"
@@ -20,8 +20,6 @@
 
 namespace bitmma {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int most_counts = 160;  // cuBLAS cuts into at most a slice a multiprocessor, and some
 
@@ -129,7 +127,7 @@ std::vector<GemmPlan> plans_of(const std::string& name, Json fields, EvidenceOfF
   if (fields.contains("input_rounding") && a == Format::tf32) json["input_rounding"] = fields["input_rounding"];
   if (json.contains("promotion") && fields.contains("sb")) json["promotion"]["sb"] = {fields["sb"], 128};
   json["output"] = {{"type", info(chain.output).name}};
-  GemmPlan plan = parse_plan(json.dump());
+  GemmPlan plan = parse_plan(json_text(json));
   if (!on_cuda_cores)
     plan.tensor().instruction = chain.tensor().instruction;  // a mnemonic of tcgen05 does not say its types
   if (!inputs.c) evidence.erase("c");
@@ -166,7 +164,7 @@ std::vector<GemmPlan> plans_of(const std::string& name, Json fields, EvidenceOfF
     Json with_split = json;
     with_split["split_k"] = {
         {"count", count}, {"unit", unit_of(rule["unit"].get<std::string>(), a, k)}, {"rule", rule["rule"]}};
-    one.split_k = parse_plan(with_split.dump()).split_k;
+    one.split_k = parse_plan(json_text(with_split)).split_k;
     auto slices = slices_of(one.split_k, k);
     if (is_open && count > 1 && options.split_count == 0 &&
         (slices.size() < 2 || std::ranges::find(known, slices) != known.end()))
@@ -213,12 +211,12 @@ Target target_of_kernel(const std::string& name, std::optional<Target> asked) {
 std::span<const CataloguePlan> catalogue() {
   static const std::vector<CataloguePlan> rows = [] {
     std::vector<CataloguePlan> read;
-    for (const Json& row : Json::parse(plans_json)) {
+    for (const Json& row : parse_json(plans_json)) {
       read.push_back({.name = row["name"],
                       .about = row["about"],
                       .evidence = row["evidence"],
                       .source = row["source"],
-                      .fields = row["fields"].dump(),
+                      .fields = json_text(row["fields"]),
                       .target = parse_target(row.value("target", "sm_90a")),
                       .open_count = has_open_count(row["fields"])});
     }
@@ -230,11 +228,11 @@ std::span<const CataloguePlan> catalogue() {
 std::span<const KernelPattern> kernel_patterns() {
   static const std::vector<KernelPattern> rows = [] {
     std::vector<KernelPattern> read;
-    for (const Json& row : Json::parse(kernels_json)) {
+    for (const Json& row : parse_json(kernels_json)) {
       read.push_back({.pattern = row["pattern"],
                       .about = row["about"],
                       .evidence = row["evidence"],
-                      .fields = row["fields"].dump()});
+                      .fields = json_text(row["fields"])});
     }
     return read;
   }();
@@ -250,7 +248,7 @@ std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& input
                  .seen = shortened(name),
                  .legal = row_names(catalogue())});
   }
-  return plans_of(found->name, Json::parse(found->fields), {{"plan", found->evidence}},
+  return plans_of(found->name, parse_json(found->fields), {{"plan", found->evidence}},
                   options.target.value_or(found->target), inputs, output, options);
 }
 
@@ -266,7 +264,7 @@ std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs&
     std::smatch match;
     if (!std::regex_search(text, match, compiled_patterns()[i])) continue;
     known = true;
-    const Json added = Json::parse(row.fields);
+    const Json added = parse_json(row.fields);
     for (const auto& [key, value] : added.items()) {
       Json filled = value;
       const auto fill = [&](Json& one) {

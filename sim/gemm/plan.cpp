@@ -7,8 +7,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "../core/json.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -16,8 +16,6 @@
 
 namespace bitmma {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 template <typename Value>
 struct Word {
@@ -75,7 +73,7 @@ std::string_view text_of(const Words& words, Value value) {
 class Object {
  public:
   Object(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
-    if (!json.is_object()) refuse(path_, json.dump(), "an object");
+    if (!json.is_object()) refuse(path_, json_text(json), "an object");
   }
 
   const Json* find(std::string_view key) {
@@ -95,33 +93,33 @@ class Object {
         value->is_number_integer() && (!value->is_number_unsigned() || value->get<uint64_t>() < (uint64_t{1} << 62));
     const int64_t number = fits ? value->get<int64_t>() : least - 1;
     if (number < least || number > most)
-      refuse(name(key), value->dump(), fmt::format("a whole number in {}..{}", least, most));
+      refuse(name(key), json_text(*value), fmt::format("a whole number in {}..{}", least, most));
     return number;
   }
   float real(std::string_view key, float usual) {
     const Json* value = find(key);
     if (!value) return usual;
     if (!value->is_number() || !std::isfinite(value->get<float>()))
-      refuse(name(key), value->dump(), "a number that f32 has");
+      refuse(name(key), json_text(*value), "a number that f32 has");
     return value->get<float>();
   }
   bool flag(std::string_view key, bool usual) {
     const Json* value = find(key);
     if (!value) return usual;
-    if (!value->is_boolean()) refuse(name(key), value->dump(), "true or false");
+    if (!value->is_boolean()) refuse(name(key), json_text(*value), "true or false");
     return value->get<bool>();
   }
   std::string text(std::string_view key, std::string usual) {
     const Json* value = find(key);
     if (!value) return usual;
-    if (!value->is_string()) refuse(name(key), value->dump(), "a string");
+    if (!value->is_string()) refuse(name(key), json_text(*value), "a string");
     return value->get<std::string>();
   }
   template <typename Words, typename Value>
   Value word(std::string_view key, const Words& words, Value usual) {
     const Json* value = find(key);
     if (!value) return usual;
-    const std::string seen = value->is_string() ? value->get<std::string>() : value->dump();
+    const std::string seen = value->is_string() ? value->get<std::string>() : json_text(*value);
     const auto found = std::ranges::find(words, seen, [](const auto& one) { return one.text; });
     if (found != words.end()) return found->value;
     std::string legal;
@@ -132,7 +130,7 @@ class Object {
   void done() const {
     for (const auto& [key, value] : json_.items()) {
       if (std::ranges::find(taken_, key) != taken_.end()) continue;
-      refuse(name(key), value.dump(), "a field of plans", "docs/products.md lists them");
+      refuse(name(key), json_text(value), "a field of plans", "docs/products.md lists them");
     }
   }
 
@@ -148,9 +146,9 @@ SplitK read_split(const Json& json, const std::string& path) {
   Object object(json, path);
   SplitK split;
   if (const Json* cuts = object.find("cuts")) {
-    if (!cuts->is_array()) refuse(object.name("cuts"), cuts->dump(), "an array of whole numbers");
+    if (!cuts->is_array()) refuse(object.name("cuts"), json_text(*cuts), "an array of whole numbers");
     for (const Json& cut : *cuts) {
-      if (!cut.is_number_integer()) refuse(object.name("cuts"), cut.dump(), "whole numbers");
+      if (!cut.is_number_integer()) refuse(object.name("cuts"), json_text(cut), "whole numbers");
       split.cuts.push_back(cut.get<int64_t>());
     }
   } else {
@@ -181,7 +179,7 @@ Region read_region(const Json& json, const std::string& path) {
   const Json* tiles = object.find("tiles");
   const bool is_pair = tiles && tiles->is_array() && tiles->size() == 2 && (*tiles)[0].is_number_integer() &&
                        (*tiles)[1].is_number_integer();
-  if (!is_pair) refuse(object.name("tiles"), tiles ? tiles->dump() : "(missing)", "[first, last]");
+  if (!is_pair) refuse(object.name("tiles"), tiles ? json_text(*tiles) : "(missing)", "[first, last]");
   region.first_tile = (*tiles)[0].get<int64_t>(), region.last_tile = (*tiles)[1].get<int64_t>();
   if (const Json* split = object.find("split_k")) region.split_k = read_split(*split, object.name("split_k"));
   if (const Json* sums = object.find("reduction")) region.reduction = read_reduction(*sums, object.name("reduction"));
@@ -310,10 +308,11 @@ void read_tensor_fields(Object& object, TensorCoreChain& chain) {
     read.restart_at_tile = inside.flag("restart_at_tile", false);
     const Json per_row({1, 128}), per_block({128, 128});
     if (const Json* sa = inside.find("sa"); sa && *sa != per_row)
-      refuse("promotion.sa", sa->dump(), "[1, 128]: a scale a row and 128 of K");
+      refuse("promotion.sa", json_text(*sa), "[1, 128]: a scale a row and 128 of K");
     if (const Json* sb = inside.find("sb")) {
       if (*sb != per_row && *sb != per_block)
-        refuse("promotion.sb", sb->dump(), "[1, 128] or [128, 128]: a scale a column, or 128 columns, and 128 of K");
+        refuse("promotion.sb", json_text(*sb),
+               "[1, 128] or [128, 128]: a scale a column, or 128 columns, and 128 of K");
       read.columns_of_sb = *sb == per_row ? 1 : 128;
     }
     inside.done();
@@ -336,15 +335,15 @@ void refuse_tensor_fields(Object& object) {
 }  // namespace
 
 GemmPlan parse_plan(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) refuse("JSON", std::string(text), "one JSON object");
+  const Json json = parse_json(text);
+  if (json.is_discarded()) refuse("JSON", shortened(printable(text)), "one JSON object, nested less than 64 deep");
   Object object(json, "");
   GemmPlan plan;
   plan.name = object.text("name", "");
   plan.target = parse_target(object.text("target", "sm_90a"));
   const Json* instruction = object.find("instruction");
   if (!instruction || !instruction->is_string())
-    refuse("instruction", instruction ? instruction->dump() : "(missing)", "a PTX mnemonic with all qualifiers");
+    refuse("instruction", instruction ? json_text(*instruction) : "(missing)", "a PTX mnemonic with all qualifiers");
   if (instruction->get<std::string>() == cuda_core_instruction) {
     CudaCoreChain read;
     if (const Json* lanes = object.find("lanes")) {
@@ -361,9 +360,9 @@ GemmPlan parse_plan(std::string_view text) {
   }
   if (const Json* types = object.find("types")) plan.tensor().instruction = with_types(plan, Object(*types, "types"));
   if (const Json* evidence = object.find("evidence")) {
-    if (!evidence->is_object()) refuse("evidence", evidence->dump(), "an object: field -> how it is known");
+    if (!evidence->is_object()) refuse("evidence", json_text(*evidence), "an object: field -> how it is known");
     for (const auto& [field, value] : evidence->items()) {
-      if (!value.is_string()) refuse("evidence." + field, value.dump(), "a string");
+      if (!value.is_string()) refuse("evidence." + field, json_text(value), "a string");
       plan.evidence[field] = value.get<std::string>();
     }
   }
@@ -372,19 +371,19 @@ GemmPlan parse_plan(std::string_view text) {
   if (const Json* split = object.find("split_k")) plan.split_k = read_split(*split, "split_k");
   if (const Json* reduction = object.find("reduction")) plan.reduction = read_reduction(*reduction, "reduction");
   if (const Json* regions = object.find("regions")) {
-    if (!regions->is_array()) refuse("regions", regions->dump(), "an array");
+    if (!regions->is_array()) refuse("regions", json_text(*regions), "an array");
     for (size_t i = 0; i < regions->size(); ++i)
       plan.regions.push_back(read_region((*regions)[i], fmt::format("regions[{}]", i)));
   }
   if (const Json* tile = object.find("tile_mn")) {
     const bool is_pair =
         tile->is_array() && tile->size() == 2 && (*tile)[0].is_number_unsigned() && (*tile)[1].is_number_unsigned();
-    if (!is_pair) refuse("tile_mn", tile->dump(), "[rows, columns]");
+    if (!is_pair) refuse("tile_mn", json_text(*tile), "[rows, columns]");
     plan.tile_mn = {(*tile)[0].get<int>(), (*tile)[1].get<int>()};
   }
   plan.raster_n = object.word("raster", rasters, false);
   if (const Json* epilogue = object.find("epilogue")) {
-    if (!epilogue->is_array()) refuse("epilogue", epilogue->dump(), "an array");
+    if (!epilogue->is_array()) refuse("epilogue", json_text(*epilogue), "an array");
     for (size_t i = 0; i < epilogue->size(); ++i)
       plan.epilogue.push_back(read_op((*epilogue)[i], fmt::format("epilogue[{}]", i)));
   }
@@ -460,7 +459,7 @@ std::string print_json(const GemmPlan& plan) {
   if (plan.rounding != usual.rounding) json["output"]["rounding"] = text_of(roundings, plan.rounding);
   if (plan.saturate) json["output"]["saturate"] = *plan.saturate;
   if (!plan.evidence.empty()) json["evidence"] = plan.evidence;
-  return json.dump();
+  return json_text(json);
 }
 
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "../core/json.hpp"
 #include "bitmma/core/error.hpp"
 
 namespace bitmma {
@@ -15,8 +15,6 @@ namespace bitmma {
 extern const char* const confirmed_json;  // data/surveys/confirmed.json
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::array families{Family::wgmma, Family::tcgen05, Family::mma_sync, Family::tmem_move};
 constexpr std::array<std::string_view, 3> scalings{"none", "whole_k", "exact_groups"};
@@ -49,7 +47,7 @@ class Reader {
  public:
   Reader(const Json& row, std::string where, size_t keys) : row_(row), where_(std::move(where)) {
     if (!row.is_object() || row.size() != keys)
-      throw Error({.field = where_, .seen = row.dump(), .expected = fmt::format("an object with {} keys", keys)});
+      throw Error({.field = where_, .seen = json_text(row), .expected = fmt::format("an object with {} keys", keys)});
   }
 
   std::string text(const char* key) const { return value(key, Json::value_t::string).get<std::string>(); }
@@ -65,7 +63,8 @@ class Reader {
     FormatSet found;
     for (const Json& one : value(key, Json::value_t::array))
       found.add(
-          formats[place_of(formats, key, one.is_string() ? one.get<std::string>() : one.dump(), &FormatInfo::name)].id);
+          formats[place_of(formats, key, one.is_string() ? one.get<std::string>() : json_text(one), &FormatInfo::name)]
+              .id);
     return found;
   }
 
@@ -74,7 +73,7 @@ class Reader {
     const auto found = row_.find(key);
     if (found == row_.end() || found->type() != type)
       throw Error({.field = fmt::format("{}: {}", where_, key),
-                   .seen = found == row_.end() ? "(missing)" : found->dump(),
+                   .seen = found == row_.end() ? "(missing)" : json_text(*found),
                    .expected = std::string("a value of type ") + Json(type).type_name()});
     return *found;
   }
@@ -113,7 +112,7 @@ ConfirmedChoice choice_of(const Json& row, const std::string& where) {
 template <typename Row>
 std::string lines_of(const std::vector<Row>& rows) {
   std::string text;
-  for (const Row& row : rows) text += fmt::format("{}\n    {}", text.empty() ? "" : ",", json_of(row).dump());
+  for (const Row& row : rows) text += fmt::format("{}\n    {}", text.empty() ? "" : ",", json_text(json_of(row)));
   return text.empty() ? text : text + "\n  ";
 }
 
@@ -122,7 +121,8 @@ std::vector<Row> rows_of(const Json& file, const char* key, Row (*read)(const Js
   std::vector<Row> rows;
   const auto list = file.find(key);
   if (list == file.end() || !list->is_array())
-    throw Error({.field = key, .seen = list == file.end() ? "(missing)" : list->dump(), .expected = "a list of rows"});
+    throw Error(
+        {.field = key, .seen = list == file.end() ? "(missing)" : json_text(*list), .expected = "a list of rows"});
   for (const Json& row : *list) rows.push_back(read(row, fmt::format("{}[{}]", key, rows.size())));
   return rows;
 }
@@ -156,7 +156,7 @@ std::string print(const Confirmed& rows) {
 }
 
 Confirmed parse_confirmed(std::string_view json) {
-  const Json file = Json::parse(json, nullptr, false);
+  const Json file = parse_json(json);
   if (!file.is_object()) throw Error({.field = "confirmed", .seen = "no JSON", .expected = "rules and choices"});
   return {.rules = rows_of(file, "rules", rule_of), .choices = rows_of(file, "choices", choice_of)};
 }

@@ -6,20 +6,17 @@
 #include <charconv>
 #include <initializer_list>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "../core/json.hpp"
 #include "../hardware/driver.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/survey/survey.hpp"
 #include "cases.hpp"
-#include "shallow_json.hpp"
 
 namespace bitmma {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view survey_format = "bitmma-survey-1";
 constexpr int most_depth = 8;
@@ -77,7 +74,7 @@ Json to_json(const SurveyRecord& record) {
 /// What stands there; of lists and objects, which may be deep, their kind alone.
 std::string seen_of(const Json& json) {
   if (json.is_structured()) return json.is_array() ? "a list" : "an object";
-  return shortened(printable(json.dump(-1, ' ', true, Json::error_handler_t::replace)));
+  return shortened(printable(ascii_json_text(json)));
 }
 
 /// Takes values out of an object, each checked.
@@ -361,7 +358,7 @@ TensorFile to_file(const SurveyReport& report) {
   say("seed", std::to_string(report.seed));
   say("seconds", std::to_string(static_cast<int64_t>(report.seconds)));
   say("units", std::to_string(report.units));
-  say("records", records.dump(-1, ' ', true, Json::error_handler_t::replace));
+  say("records", ascii_json_text(records));
   const auto size = static_cast<int64_t>(bytes.size());
   if (size > 0) file.tensors.push_back(Tensor::from_bytes("results", "U8", {size}, std::move(bytes)));
   file.metadata.emplace_back(digest_key, digest_of(file));
@@ -403,7 +400,7 @@ SurveyReport read_survey(const TensorFile& file) {
   const Tensor* results = file.find("results");
   if (results && (results->dtype != "U8" || results->shape.size() != 1))
     refuse("results", results->dtype + " " + print_shape(results->shape), "U8 with one extent");
-  const Json records = survey::parse_shallow(said("records"), most_depth);
+  const Json records = parse_json(said("records"), most_depth);
   if (!records.is_array() || static_cast<int64_t>(records.size()) > most_records)
     refuse("records", "something else", fmt::format("a JSON list of at most {} records", most_records));
   const TensorBytes held = results ? results->bytes.in_memory() : TensorBytes();

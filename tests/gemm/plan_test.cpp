@@ -111,6 +111,11 @@ TEST_CASE("what is wrong with a plan is said by its field") {
   }
 }
 
+TEST_CASE("a plan that nests deeper than any stack is refused") {
+  const std::string deep(200'000, '['), text = "{" + w + ", \"more\": " + deep + std::string(deep.size(), ']') + "}";
+  CHECK_THROWS_AS(parse_plan(text), Error);
+}
+
 TEST_CASE("the rules cut K as libraries do, and say what they lose") {
   const auto slices = [](int count, int unit, SplitRule rule, int64_t k) {
     return slices_of({.count = count, .unit = unit, .rule = rule}, k);

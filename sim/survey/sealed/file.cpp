@@ -5,11 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "../../core/json.hpp"
 #include "../../core/sha256.hpp"
-#include "../shallow_json.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/survey/sealed.hpp"
@@ -17,8 +16,6 @@
 
 namespace bitmma {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view sealed_format = "bitmma-sealed-1", answers_format = "bitmma-sealed-answers-1";
 constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -32,7 +29,7 @@ constexpr size_t most_points = 1000, most_cases = 10'000, most_answers = 1000, m
 
 std::string seen_of(const Json& json) {
   if (json.is_structured()) return json.is_array() ? "a list" : "an object";
-  return shortened(printable(json.dump(-1, ' ', true, Json::error_handler_t::replace)));
+  return shortened(printable(ascii_json_text(json)));
 }
 
 /// The value of a key, or an Error that names it.
@@ -119,7 +116,7 @@ Target target_of(const Json& json) {
 }  // namespace
 
 std::string print(const SealedFile& file) {
-  const auto quoted = [](std::string_view text) { return Json(text).dump(); };
+  const auto quoted = [](std::string_view text) { return json_text(text); };
   std::string text = fmt::format("{{\"format\": {}, \"target\": {}, \"points\": [\n", quoted(sealed_format),
                                  quoted(print(file.target)));
   for (const SealedPoint& point : file.points) {
@@ -138,7 +135,7 @@ std::string print(const SealedFile& file) {
 }
 
 SealedFile read_sealed(std::string_view text) {
-  const Json json = survey::parse_shallow(text, most_depth);
+  const Json json = parse_json(text, most_depth);
   if (!json.is_object() || !json.contains("format") || json["format"] != sealed_format) {
     refuse("format", json.is_object() && json.contains("format") ? seen_of(json["format"]) : "no JSON, or another",
            fmt::format("{}, a file of bitmma survey seal", sealed_format));
@@ -189,7 +186,7 @@ TensorFile to_file(const SealedAnswers& answers) {
   say("bitmma", answers.version);
   say("sealed_sha256", answers.sha256);
   say("seconds", fmt::format("{:.1f}", answers.seconds));
-  say("records", records.dump(-1, ' ', true, Json::error_handler_t::replace));
+  say("records", ascii_json_text(records));
   return file;
 }
 
@@ -210,7 +207,7 @@ SealedAnswers read_sealed_answers(const TensorFile& file) {
   if (!target) refuse("target", shortened(said("target")), "a GPU by its PTX name");
   answers.target = *target;
   const std::string* const text = file.find_metadata("records");
-  const Json records = survey::parse_shallow(text ? *text : std::string(), most_depth);
+  const Json records = parse_json(text ? *text : std::string(), most_depth);
   for (const Json& json : list_of(records, "records", most_points)) {
     SealedRecord record{.point = text_of(value_of(json, "records", "point"), "point")};
     const std::string end = text_of(value_of(json, "records", "end"), "end");
