@@ -198,6 +198,7 @@ void read_random(const Reading& reading) {
   std::string contradiction = contradiction_of(reading, outputs, first_differences, is_same_hash);
   if (!contradiction.empty()) return call_unreadable(finding, std::move(contradiction));
   finding.outputs += outputs;
+  finding.compared_random_cases = true;
   if (is_same_hash) {
     if (record.random_mismatches > 0) {
       finding.details.push_back(
@@ -349,8 +350,7 @@ Confirmed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindi
       const bool is_place = other.ask == SurveyAsk::question;  // a question is about a place, not about sums
       return other.row != one.row || is_place ||
              (other.verdict == SurveyVerdict::confirmed && other.outputs > 0 &&
-              (other.searched || other.ask != SurveyAsk::rule) &&
-              std::ranges::find(other.details, "no random cases") == other.details.end());
+              (other.searched || other.ask != SurveyAsk::rule) && other.compared_random_cases);
     });
     if (all_confirmed)
       found.add({.rules = {{report.target, row.family, row.inputs, row.output, row.scaling, row.quad_pairs, gpu}}});

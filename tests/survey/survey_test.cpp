@@ -784,7 +784,7 @@ TEST_CASE("what a survey confirms becomes rows of the file of confirmed facts") 
   for (const SurveyUnit& unit : survey_units(report.target)) {
     SurveyFinding& finding = findings.emplace_back();
     finding.unit = unit.name, finding.ask = unit.ask, finding.verdict = SurveyVerdict::confirmed;
-    finding.outputs = 100, finding.searched = unit.ask == SurveyAsk::rule;
+    finding.outputs = 100, finding.searched = unit.ask == SurveyAsk::rule, finding.compared_random_cases = true;
     if (is_mma(unit.instruction)) finding.row = model_for(unit.instruction, unit.target);
     if (unit.name == "question: lanes of tcgen05.shift") finding.choice = Choice::shift_lanes;
     if (unit.name == "question: undefined metadata, tcgen05.mma.sp")
@@ -808,6 +808,10 @@ TEST_CASE("what a survey confirms becomes rows of the file of confirmed facts") 
   // So does one whose rule was only compared.
   findings.front().verdict = SurveyVerdict::confirmed, findings.front().searched = false;
   CHECK(confirmed_by(report, findings).rules.size() == all.rules.size() - 1);
+  // And one without random cases.
+  findings.front().searched = true, findings.front().compared_random_cases = false;
+  CHECK(confirmed_by(report, findings).rules.size() == all.rules.size() - 1);
+  findings.front().searched = false, findings.front().compared_random_cases = true;
   // The file keeps them, one a line; a row that is there is not added again.
   CHECK(parse_confirmed(print(all)) == all);
   CHECK(std::ranges::count(print(all), '\n') == 6 + std::ssize(all.rules) + std::ssize(all.choices));

@@ -135,6 +135,7 @@ struct SurveyFinding {
   Evidence evidence = Evidence::model_choice;  // of this version, before the report
   std::optional<AccumulatorModel> row = {};    // of this version, for a rule
   std::optional<Choice> choice = {};           // of a question: that it settles
+  bool compared_random_cases = false;          // their results were computed again; a row needs it to become measured
   bool searched = false;                       // of a rule: found again from the results, and not only compared
 };
 
