@@ -61,13 +61,13 @@ typedef enum bitmma_status {
   BITMMA_ERROR_INTERNAL = 3,  // a mistake of this library, or no threads to be had. D may be written in part
 } bitmma_status;
 
-// One thing that is wrong. `field = seen: legal is expected; fix [source]`. Texts may be empty, never NULL.
+// One thing that is wrong. Printed as "field = seen: legal is ...; fix [source]". Texts may be empty, never NULL.
 typedef struct bitmma_violation {
-  const char* field;     // what was looked at, in PTX's words or those of this header
-  const char* seen;      // the value found there
-  const char* expected;  // what is legal
-  const char* fix;       // what to do
-  const char* source;    // where the rule is written
+  const char* field;   // what was looked at, in PTX's words or those of this header
+  const char* seen;    // the value found there
+  const char* legal;   // what may stand there
+  const char* fix;     // what to do
+  const char* source;  // where the rule is written
 } bitmma_violation;
 
 // Everything that was wrong with the last call of this thread that failed, one violation a line; "" before any. The

@@ -9,7 +9,8 @@
 //   two matrices        multiply(instruction, a, b), multiply_batch           the plain product, bit for bit
 //   a machine's state   execute(instruction, target, state)               descriptors, images, registers, Tensor Memory
 //   PTX text            parse_instruction, parse_statement, print         mnemonics; statements with operands
-//                       scan_ptx, parse_companion, parse_cutlass_atom   .ptx files; alloc, fence, wait; CUTLASS names
+//                       scan_ptx, parse_support_instruction, parse_cutlass_atom   .ptx files; alloc, fence, wait;
+//                       CUTLASS names
 //   a descriptor        decode_smem_descriptor, decode_instruction_descriptor, encode, meaning_of
 //   a layout            descriptors_of, plan_tmem                       the descriptors that say it; Tensor Memory
 //   an instruction      wgmma, mma_sync, tcgen05, tmem_move; require_legal, violations_of, all_instructions
@@ -42,7 +43,6 @@
 #include "bitmma/gemm/plan.hpp"
 #include "bitmma/instruction/batch.hpp"
 #include "bitmma/instruction/case.hpp"
-#include "bitmma/instruction/companion.hpp"
 #include "bitmma/instruction/cutlass_atom.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
@@ -50,6 +50,7 @@
 #include "bitmma/instruction/instruction.hpp"
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "bitmma/instruction/support_instruction.hpp"
 #include "bitmma/memory/layout_descriptor.hpp"
 #include "bitmma/memory/map.hpp"
 #include "bitmma/memory/tmem_plan.hpp"

@@ -7,7 +7,6 @@
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/word.hpp"
-#include "bitmma/instruction/companion.hpp"
 #include "bitmma/instruction/cutlass_atom.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
@@ -15,6 +14,7 @@
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "bitmma/instruction/support_instruction.hpp"
 
 namespace bitmma {
 namespace {
@@ -240,9 +240,9 @@ std::string_view without_guard(std::string_view text) {
   return text;
 }
 
-DecodedPtx decode_companion(const std::string& text, std::optional<Target> target) {
-  const Companion one = parse_companion(text);
-  const CompanionInfo& row = *one.info;
+DecodedPtx decode_support_instruction(const std::string& text, std::optional<Target> target) {
+  const SupportInstruction one = parse_support_instruction(text);
+  const SupportInstructionInfo& row = *one.info;
   const Target usual = row.targets.contains(Target::sm_90a) ? Target::sm_90a : row.targets.first();
   DecodedPtx decoded{.guard = one.guard, .mnemonic = one.mnemonic, .target = target.value_or(usual)};
   // Only immediate operands are described.
@@ -314,7 +314,7 @@ std::optional<uint32_t> idesc_in(const Statement& statement, const PtxFile& file
 std::vector<std::string> names_of_instructions() {
   std::vector<std::string> names{"wgmma.mma_async", "mma.sync",   "tcgen05.mma",  "tcgen05.ld",
                                  "tcgen05.st",      "tcgen05.cp", "tcgen05.shift"};
-  for (const CompanionInfo& row : companions()) {
+  for (const SupportInstructionInfo& row : support_instructions()) {
     if (std::ranges::find(names, row.name) == names.end()) names.emplace_back(row.name);
   }
   return names;
@@ -351,7 +351,7 @@ DecodedPtx decode_statement(const std::string& text, bool is_statement, std::opt
                             const PtxFile& file = {}) {
   const std::string_view bare = without_guard(text);
   const std::string mnemonic(bare.substr(0, bare.find_first_of(" \t\n\v\f\r{[,;")));
-  if (find_companion(mnemonic)) return decode_companion(is_statement ? text + ";" : text, target);
+  if (find_support_instruction(mnemonic)) return decode_support_instruction(is_statement ? text + ";" : text, target);
   require_known_name(mnemonic);
   const bool is_mnemonic = bare.size() == mnemonic.size();
   Statement statement;

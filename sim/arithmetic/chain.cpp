@@ -28,7 +28,7 @@ bool zeros_change_nothing(const AccumulatorModel& model) {
 /// the updates one by one.
 kernels::SumChain find_loop(const AccumulatorModel& model, const kernels::ChainLoop& loops) {
   if (model.arithmetic != Arithmetic::fused_sum || model.scaling != Scaling::none || model.c_last ||
-      model.step_order != StepOrder::ascending || model.deviations != Deviations{} || !zeros_change_nothing(model))
+      model.step_order != StepOrder::ascending || model.overrides != Overrides{} || !zeros_change_nothing(model))
     return nullptr;
   if (model.output == Format::f32 && model.rounding == Rounding::toward_zero) return loops.sum_f32;
   if (model.output == Format::f16 && model.rounding == Rounding::nearest_even && model.output_fraction_bits == 10)

@@ -100,7 +100,7 @@ void scale_cols(DecodedMatrix& decoded, const Matrix& scales, int rows) {
 
 /// Returns the loop for the model's rounding, or nullptr: hypotheses that hardware has refuted take the slow path.
 kernels::SumFused find_loop(const AccumulatorModel& model) {
-  if (model.deviations != Deviations{}) return nullptr;
+  if (model.overrides != Overrides{}) return nullptr;
   if (model.output == Format::f32 && model.rounding == Rounding::toward_zero) return kernels::kernels().sum_fused_f32;
   if (model.output == Format::f16 && model.rounding == Rounding::nearest_even && model.output_fraction_bits == 10)
     return kernels::kernels().sum_fused_f16;

@@ -26,17 +26,17 @@ int64_t align(const AlignedTerm& term, int quantum, bool toward_negative) {
   return term.negative ? -kept : kept;
 }
 
-AlignedTerm aligned_product(const Deviations& deviations, const ExactTerm& term) {
+AlignedTerm aligned_product(const Overrides& overrides, const ExactTerm& term) {
   AlignedTerm product{.negative = term.product.negative,
                       .magnitude = term.product.magnitude,
                       .exponent = term.exponent(),
                       .fraction = term.exponent() - term.product.exponent};
-  if (deviations.product_normalised && product.magnitude != 0) {
+  if (overrides.product_normalised && product.magnitude != 0) {
     const int raise = 63 - std::countl_zero(product.magnitude) - product.fraction;
     product.exponent += raise;
     product.fraction += raise;
   }
-  product.has_exponent = product.magnitude != 0 || deviations.zero_product_has_exponent;
+  product.has_exponent = product.magnitude != 0 || overrides.zero_product_has_exponent;
   return product;
 }
 
@@ -72,14 +72,14 @@ int64_t correction_of_c(const AlignedTerm& c, int quantum, int64_t sum) {
 
 uint32_t round_sum(const AccumulatorModel& model, Exact sum) {
   const FormatInfo& output = info(model.output);
-  const Deviations& deviations = model.deviations;
-  if (deviations.f16_through_f32 && model.output == Format::f16) {
+  const Overrides& overrides = model.overrides;
+  if (overrides.f16_through_f32 && model.output == Format::f16) {
     const Decoded f32 = decode(Format::f32, round_to(Format::f32, sum, Rounding::toward_zero));
     sum = {.negative = f32.negative, .magnitude = f32.significand, .exponent = f32.exponent - 23};
   }
   const uint64_t code = round_to(output, sum, model.rounding, model.output_fraction_bits);
   // A zero result is +0, also from negative zeros and when a negative sum rounds to zero.
-  if ((code & ~output.sign_bit()) == 0 && !deviations.zero_keeps_sign) return 0;
+  if ((code & ~output.sign_bit()) == 0 && !overrides.zero_keeps_sign) return 0;
   return static_cast<uint32_t>(code);
 }
 
@@ -91,7 +91,7 @@ uint32_t sum_of_step(const AccumulatorModel& model, std::span<const ExactTerm> t
   c_value.exponent -= scale_input_d;
   if (const auto special = special_result(model.output, terms, c_value)) {
     const bool passes_payload =
-        model.deviations.c_nan_payload_passed && c_value.number == NumberClass::nan && c_format == model.output;
+        model.overrides.c_nan_payload_passed && c_value.number == NumberClass::nan && c_format == model.output;
     return passes_payload ? *c | 1u << (info(model.output).mantissa_bits - 1) : *special;
   }
   return sum_aligned(model, aligned_terms(model, terms), c_value).code;
@@ -107,13 +107,13 @@ std::vector<AlignedTerm> aligned_terms(const AccumulatorModel& model, std::span<
     for (size_t first = 0; first < terms.size(); first += group)
       aligned.push_back(aligned_group(terms.subspan(first, group)));
   } else {
-    for (const ExactTerm& term : terms) aligned.push_back(aligned_product(model.deviations, term));
+    for (const ExactTerm& term : terms) aligned.push_back(aligned_product(model.overrides, term));
   }
   return aligned;
 }
 
 StepSum sum_aligned(const AccumulatorModel& model, std::span<const AlignedTerm> terms, const Decoded& c) {
-  const Deviations& deviations = model.deviations;
+  const Overrides& overrides = model.overrides;
   const AlignedTerm c_term{.negative = c.negative,
                            .has_exponent = c.significand != 0,
                            .magnitude = c.significand,
@@ -133,9 +133,9 @@ StepSum sum_aligned(const AccumulatorModel& model, std::span<const AlignedTerm> 
     take_unit(term);
   }
   const int quantum = std::max(model.floor_exponent, own_max) - model.fraction_bits;
-  int64_t sum = align(c_term, quantum, deviations.align_toward_negative);
-  for (const AlignedTerm& term : terms) sum += align(term, quantum, deviations.align_toward_negative);
-  if (deviations.c_after_sum) sum += correction_of_c(c_term, quantum, sum);
+  int64_t sum = align(c_term, quantum, overrides.align_toward_negative);
+  for (const AlignedTerm& term : terms) sum += align(term, quantum, overrides.align_toward_negative);
+  if (overrides.c_after_sum) sum += correction_of_c(c_term, quantum, sum);
   const Exact exact{.negative = sum == 0 ? negative_zero : sum < 0,
                     .magnitude = static_cast<uint64_t>(std::abs(sum)),
                     .exponent = quantum};

@@ -1,5 +1,5 @@
 // One output of a floating-point row by the rule spelled out step by step: specials, exponents, alignment, sum,
-// rounding, and every hypothesis of Deviations. The hot loops (kernels/) do the same for rows without deviations and
+// rounding, and every hypothesis of Overrides. The hot loops (kernels/) do the same for rows without overrides and
 // operands without NaN and infinity; a test holds the two against each other.
 //
 //   e_max = the largest exponent of a non-zero term or c, or the floor

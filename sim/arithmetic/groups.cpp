@@ -113,7 +113,7 @@ Matrix grouped_product(const AccumulatorModel& model, const Operands& operands) 
             stride = kernels::round_up(cols, kernels::decoded_numbers);
   // Hypotheses take the slow path.
   if (model.group_terms != group_size || !groups_fit(model.fraction_bits, groups) || model.output != Format::f32 ||
-      model.rounding != Rounding::toward_zero || model.deviations != Deviations{})
+      model.rounding != Rounding::toward_zero || model.overrides != Overrides{})
     return slow_product(model, operands);
 
   thread_local Workspace workspace;

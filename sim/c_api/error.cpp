@@ -72,7 +72,7 @@ bitmma_status bitmma_error_at(size_t index, bitmma_violation* violation) {
   const Violation& one = all[index];
   *violation = {.field = one.field.c_str(),
                 .seen = one.seen.c_str(),
-                .expected = one.expected.c_str(),
+                .legal = one.expected.c_str(),
                 .fix = one.fix.c_str(),
                 .source = one.source.c_str()};
   return BITMMA_OK;

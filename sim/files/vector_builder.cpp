@@ -68,12 +68,12 @@ void VectorBuilder::add(const Case& one) {
     if (!immediate.by_case) continue;
     const int64_t value = immediate_of(one.instruction, immediate.name);
     const bool known = std::ranges::find(columns_, immediate.name, &Column::name) != columns_.end();
-    if (!immediate.required && !known && value == immediate.usual) continue;
+    if (!immediate.required && !known && value == immediate.default_value) continue;
     std::vector<uint8_t>& bytes = column(immediate.name, dtype_of(immediate.type), {}).bytes;
     const int size = bytes_of(immediate.type);
-    // Earlier cases had the usual value.
+    // earlier cases had the default.
     while (static_cast<int64_t>(bytes.size()) < cases_ * size) {
-      append_number(bytes, static_cast<uint64_t>(immediate.usual), size);
+      append_number(bytes, static_cast<uint64_t>(immediate.default_value), size);
     }
     append_number(bytes, static_cast<uint64_t>(value), size);
   }

@@ -86,9 +86,9 @@ class Object {
     return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
   }
 
-  int64_t number(std::string_view key, int64_t usual, int64_t least, int64_t most = int64_t{1} << 40) {
+  int64_t number(std::string_view key, int64_t default_value, int64_t least, int64_t most = int64_t{1} << 40) {
     const Json* value = find(key);
-    if (!value) return usual;
+    if (!value) return default_value;
     const bool fits =
         value->is_number_integer() && (!value->is_number_unsigned() || value->get<uint64_t>() < (uint64_t{1} << 62));
     const int64_t number = fits ? value->get<int64_t>() : least - 1;
@@ -96,29 +96,29 @@ class Object {
       refuse(name(key), json_text(*value), fmt::format("a whole number in {}..{}", least, most));
     return number;
   }
-  float real(std::string_view key, float usual) {
+  float real(std::string_view key, float default_value) {
     const Json* value = find(key);
-    if (!value) return usual;
+    if (!value) return default_value;
     if (!value->is_number() || !std::isfinite(value->get<float>()))
       refuse(name(key), json_text(*value), "a number that f32 has");
     return value->get<float>();
   }
-  bool flag(std::string_view key, bool usual) {
+  bool flag(std::string_view key, bool default_value) {
     const Json* value = find(key);
-    if (!value) return usual;
+    if (!value) return default_value;
     if (!value->is_boolean()) refuse(name(key), json_text(*value), "true or false");
     return value->get<bool>();
   }
-  std::string text(std::string_view key, std::string usual) {
+  std::string text(std::string_view key, std::string default_value) {
     const Json* value = find(key);
-    if (!value) return usual;
+    if (!value) return default_value;
     if (!value->is_string()) refuse(name(key), json_text(*value), "a string");
     return value->get<std::string>();
   }
   template <typename Words, typename Value>
-  Value word(std::string_view key, const Words& words, Value usual) {
+  Value word(std::string_view key, const Words& words, Value default_value) {
     const Json* value = find(key);
-    if (!value) return usual;
+    if (!value) return default_value;
     const std::string seen = value->is_string() ? value->get<std::string>() : json_text(*value);
     const auto found = std::ranges::find(words, seen, [](const auto& one) { return one.text; });
     if (found != words.end()) return found->value;
@@ -204,8 +204,8 @@ EpilogueOp read_op(const Json& json, const std::string& path) {
   return read;
 }
 
-Format read_format(Object& object, std::string_view key, Format usual) {
-  const std::string name = object.text(key, std::string(info(usual).name));
+Format read_format(Object& object, std::string_view key, Format default_value) {
+  const std::string name = object.text(key, std::string(info(default_value).name));
   const std::optional<Format> format = format_named(name);
   if (!format) refuse(object.name(key), name, "the name of a format, as PTX spells it");
   return *format;
@@ -278,17 +278,17 @@ Instruction with_types(const GemmPlan& plan, Object types) {
   return with_shape_and_types(tensor->instruction, *one);
 }
 
-/// What of them is not usual; an empty object where all is.
+/// What of them differs from the default; an empty object where nothing does.
 Json types_json(const Instruction& instruction) {
   Json json = Json::object();
   const std::optional<ShapeAndTypes> one = shape_and_types_of(instruction);
   if (!one) return json;
-  const ShapeAndTypes usual = *shape_and_types_of(parse_instruction(print(instruction)));
-  const auto write = [&](const char* key, Format format, Format usual_format) {
-    if (format != usual_format) json[key] = info(format).name;
+  const ShapeAndTypes defaults = *shape_and_types_of(parse_instruction(print(instruction)));
+  const auto write = [&](const char* key, Format format, Format by_default) {
+    if (format != by_default) json[key] = info(format).name;
   };
-  write("a", one->a, usual.a), write("b", one->b, usual.b), write("d", one->d, usual.d);
-  write("scale", one->scale_type, usual.scale_type);
+  write("a", one->a, defaults.a), write("b", one->b, defaults.b), write("d", one->d, defaults.d);
+  write("scale", one->scale_type, defaults.scale_type);
   if (one->k != 0) json["k"] = one->k;
   return json;
 }
@@ -411,14 +411,14 @@ Json lanes_json(const CudaCoreChain& lanes) {
 }
 
 void write_tensor_fields(Json& json, const TensorCoreChain& chain) {
-  const TensorCoreChain usual;
+  const TensorCoreChain defaults;
   json["instruction"] = print(chain.instruction);
   if (Json types = types_json(chain.instruction); !types.empty()) json["types"] = std::move(types);
   if (chain.k_step != 0) json["k_step"] = chain.k_step;
-  if (chain.input_rounding != usual.input_rounding)
+  if (chain.input_rounding != defaults.input_rounding)
     json["input_rounding"] = text_of(input_roundings, chain.input_rounding);
   if (chain.k_tile != 0) json["k_tile"] = chain.k_tile;
-  if (chain.residue != usual.residue) json["residue"] = text_of(residues, chain.residue);
+  if (chain.residue != defaults.residue) json["residue"] = text_of(residues, chain.residue);
   if (chain.sliced_k != 1) json["sliced_k"] = chain.sliced_k;
   if (chain.promotion) {
     Json promotion{{"every", chain.promotion->every}};
@@ -432,7 +432,7 @@ void write_tensor_fields(Json& json, const TensorCoreChain& chain) {
 }  // namespace
 
 std::string print_json(const GemmPlan& plan) {
-  const GemmPlan usual;
+  const GemmPlan defaults;
   Json json = Json::object();
   if (!plan.name.empty()) json["name"] = plan.name;
   json["target"] = print(plan.target);
@@ -442,8 +442,8 @@ std::string print_json(const GemmPlan& plan) {
   } else {
     write_tensor_fields(json, plan.tensor());
   }
-  if (plan.split_k != usual.split_k) json["split_k"] = split_json(plan.split_k);
-  if (plan.reduction != usual.reduction) json["reduction"] = reduction_json(plan.reduction);
+  if (plan.split_k != defaults.split_k) json["split_k"] = split_json(plan.split_k);
+  if (plan.reduction != defaults.reduction) json["reduction"] = reduction_json(plan.reduction);
   if (!plan.regions.empty()) {
     json["tile_mn"] = {plan.tile_mn.first, plan.tile_mn.second};
     json["raster"] = text_of(rasters, plan.raster_n);
@@ -456,7 +456,7 @@ std::string print_json(const GemmPlan& plan) {
   if (plan.tensor_cores() && plan.tensor().start_with_c) json["start"] = "c";
   for (const EpilogueOp& op : plan.epilogue) json["epilogue"].push_back(op_json(op));
   json["output"] = {{"type", info(plan.output).name}};
-  if (plan.rounding != usual.rounding) json["output"]["rounding"] = text_of(roundings, plan.rounding);
+  if (plan.rounding != defaults.rounding) json["output"]["rounding"] = text_of(roundings, plan.rounding);
   if (plan.saturate) json["output"]["saturate"] = *plan.saturate;
   if (!plan.evidence.empty()) json["evidence"] = plan.evidence;
   return json_text(json);

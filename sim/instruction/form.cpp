@@ -263,7 +263,7 @@ constexpr Form warp_mxf8f6f4{.family = Family::mma_sync,
                              .shapes = warp_shape,
                              .scales = warp_mxf8f6f4_scales,
                              .ordered_only = true,
-                             .usual_target = Target::sm_120a,
+                             .default_target = Target::sm_120a,
                              .ptx = {8, 7},
                              .source = warp_source,
                              .instances = family::instances_of_mma_sync};
@@ -274,7 +274,7 @@ constexpr Form warp_mxf4{.family = Family::mma_sync,
                          .shapes = warp_shape,
                          .scales = warp_mxf4_scales,
                          .ordered_only = true,
-                         .usual_target = Target::sm_120a,
+                         .default_target = Target::sm_120a,
                          .ptx = {8, 7},
                          .source = warp_source,
                          .instances = family::instances_of_mma_sync};
@@ -285,7 +285,7 @@ constexpr Form warp_nvf4{.family = Family::mma_sync,
                          .shapes = warp_shape,
                          .scales = warp_nvf4_scales,
                          .ordered_only = true,
-                         .usual_target = Target::sm_120a,
+                         .default_target = Target::sm_120a,
                          .ptx = {8, 7},
                          .source = warp_source,
                          .instances = family::instances_of_mma_sync};
@@ -305,7 +305,7 @@ constexpr Form warp(std::string_view name, TargetSet targets, PtxVersion ptx, Fo
           .b = b,
           .k_dense = k,
           .shapes = warp_shape,
-          .usual_target = targets.contains(Target::sm_90a) ? Target::sm_90a : Target::sm_120a,
+          .default_target = targets.contains(Target::sm_90a) ? Target::sm_90a : Target::sm_120a,
           .ptx = ptx,
           .source = dense_source,
           .instances = family::instances_of_mma_sync};
@@ -331,7 +331,7 @@ constexpr Form bits(Form form, BitOperation operation) {
   return form;
 }
 constexpr Form with_kind(Form form) {
-  form.kind = MmaKind::f8f6f4, form.usual_target = Target::sm_120a;
+  form.kind = MmaKind::f8f6f4, form.default_target = Target::sm_120a;
   return form;
 }
 /// mma.sp: `k` is that of the logical A.
@@ -361,7 +361,7 @@ constexpr Form move_row(std::string_view name, TargetSet targets, MoveKind kind,
 }
 
 constexpr Form reducing(Form form) {
-  form.usual_target = Target::sm_103a, form.ptx = {8, 8}, form.source = "PTX ISA 9.4, 9.7.18.8.3; ptxas 13.5";
+  form.default_target = Target::sm_103a, form.ptx = {8, 8}, form.source = "PTX ISA 9.4, 9.7.18.8.3; ptxas 13.5";
   return form;
 }
 
@@ -567,7 +567,7 @@ Target default_target(const Instruction& instruction) {
   }
   if (!form) return Target::sm_90a;
   const TargetSet legal = targets_of(instruction);
-  return form->usual_target.value_or(legal.empty() ? form->targets.first() : legal.first());
+  return form->default_target.value_or(legal.empty() ? form->targets.first() : legal.first());
 }
 
 PtxVersion ptx_version_of(const Instruction& instruction, Target target) {

@@ -49,7 +49,7 @@ int64_t immediate_of(const Instruction& instruction, std::string_view name) {
   if (value) return *value;
   const std::vector<ImmediateInfo> all = all_immediates();
   const auto row = std::ranges::find(all, name, &ImmediateInfo::name);
-  return row == all.end() ? 0 : row->usual;
+  return row == all.end() ? 0 : row->default_value;
 }
 
 Instruction with_immediate(const Instruction& instruction, std::string_view name, int64_t value) {
@@ -70,10 +70,10 @@ Instruction with_immediate(const Instruction& instruction, std::string_view name
   if (row == all.end()) {
     throw Error({.field = "immediate", .seen = shortened(name), .expected = "a name that PTX or bitmma knows"});
   }
-  if (value == row->usual) return changed;
+  if (value == row->default_value) return changed;
   throw Error({.field = std::string(name),
                .seen = std::to_string(value),
-               .expected = row->absent.empty() ? std::to_string(row->usual) : std::string(row->absent),
+               .expected = row->absent.empty() ? std::to_string(row->default_value) : std::string(row->absent),
                .fix = print(instruction) + " has no such immediate"});
 }
 

@@ -6,8 +6,8 @@
 #include <array>
 
 #include "bitmma/core/error.hpp"
-#include "bitmma/instruction/companion.hpp"
 #include "bitmma/instruction/ptx_file.hpp"
+#include "bitmma/instruction/support_instruction.hpp"
 #include "family.hpp"
 #include "text/syntax.hpp"
 #include "text/words.hpp"
@@ -30,7 +30,7 @@ const Grammar& grammar_of(const Instruction& instruction) {
 const Grammar& find_grammar(std::string_view mnemonic) {
   static constexpr std::array grammars{&syntax::tmem_move_grammar, &syntax::wgmma_grammar, &syntax::mma_sync_grammar,
                                        &syntax::tcgen05_grammar};
-  if (const CompanionInfo* row = find_companion(mnemonic)) {
+  if (const SupportInstructionInfo* row = find_support_instruction(mnemonic)) {
     throw Error({.field = "instruction",
                  .seen = row->word.empty() ? std::string(row->name) : fmt::format("{} with .{}", row->name, row->word),
                  .expected = "one that bitmma executes",

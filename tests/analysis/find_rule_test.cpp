@@ -116,8 +116,8 @@ TEST_CASE("a prediction of one output is what the model multiplies, for any hypo
         if (!model) continue;
         ++i;
         model->floor_exponent = floors[random.below(static_cast<uint32_t>(floors.size()))];
-        model->deviations.zero_keeps_sign = random.one_in(2);
-        model->deviations.c_nan_payload_passed = random.one_in(2);
+        model->overrides.zero_keeps_sign = random.one_in(2);
+        model->overrides.c_nan_payload_passed = random.one_in(2);
         INFO(text << ", " << print(one) << ": " << print_rule(*model));
         const Matrix d = multiply_accumulate_unchecked(*model, operands);
         Matrix predicted = unknown;

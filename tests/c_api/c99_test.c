@@ -407,7 +407,7 @@ static void test_text_and_errors(void) {
     CHECK_OK(bitmma_error_at(i, &violation));
     if (strcmp(violation.field, "n") != 0) continue;
     found = 1;
-    CHECK(strcmp(violation.seen, "12") == 0 && strstr(violation.expected, "8..256") != NULL);
+    CHECK(strcmp(violation.seen, "12") == 0 && strstr(violation.legal, "8..256") != NULL);
     CHECK(strstr(violation.source, "PTX") != NULL && violation.fix != NULL);
   }
   CHECK(found);

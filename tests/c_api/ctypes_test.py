@@ -40,7 +40,7 @@ class Array(ctypes.Structure):
 
 
 class Violation(ctypes.Structure):
-    _fields_ = [(name, c_char_p) for name in ("field", "seen", "expected", "fix", "source")]
+    _fields_ = [(name, c_char_p) for name in ("field", "seen", "legal", "fix", "source")]
 
 
 def load(path):

@@ -1,11 +1,11 @@
 // PTX text: what is read prints as text that reads as the same.
-#include "bitmma/instruction/companion.hpp"
 #include "bitmma/instruction/cutlass_atom.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "bitmma/instruction/support_instruction.hpp"
 #include "fuzz.hpp"
 
 namespace bitmma::fuzz {
@@ -16,9 +16,9 @@ void read_file(const std::string& text, Target target) {
   for (const PtxStatement& one : scan_ptx(text).statements) {
     require(one.line >= 1 && !one.text.empty() && one.text.find('\n') == std::string::npos, "a statement is a line");
     accepts([&] { (void)parse_ptx_statement(one.text); });
-    Companion companion;
-    if (!accepts([&] { companion = parse_companion(one.text); })) continue;
-    (void)meaning_of(companion), (void)violations_of(companion, target);
+    SupportInstruction instruction;
+    if (!accepts([&] { instruction = parse_support_instruction(one.text); })) continue;
+    (void)meaning_of(instruction), (void)violations_of(instruction, target);
   }
   accepts([&] { (void)parse_cutlass_atom(text); });
 }

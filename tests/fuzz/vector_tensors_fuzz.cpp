@@ -192,7 +192,7 @@ void fuzz_one(bitmma::fuzz::Bytes& in) {
   TensorFile file = pick(in, seeds());
   for (int changes = between(in, 0, 6); changes > 0 && in.remaining_bytes() > 0; --changes) change(in, file);
   accepts([&] {
-    const std::optional<KLoop> loop = k_loop(file, {}, placement_of(point.layout));
+    const std::optional<UnrolledK> loop = unroll_k(file, {}, placement_of(point.layout));
     if (loop) require(verify(as_vector_file(loop->file), 1).mismatches == 0, "a K loop is verified");
   });
   VectorFile vectors;

@@ -36,8 +36,8 @@ TEST_CASE("every immediate has one row, and its usual value is in its range") {
   for (const ImmediateInfo& row : all_immediates()) {
     INFO(row.name);
     CHECK(names.insert(row.name).second);
-    CHECK(row.first <= row.usual);
-    CHECK(row.usual <= row.last);
+    CHECK(row.first <= row.default_value);
+    CHECK(row.default_value <= row.last);
     CHECK_FALSE(row.legal.empty());
     CHECK((row.by_case || !row.required));
   }
@@ -108,9 +108,9 @@ TEST_CASE("an instruction without an immediate has its usual value and takes no 
     for (const ImmediateInfo& row : all_immediates()) {
       if (std::ranges::find(own, row.name) != own.end()) continue;
       INFO(row.name);
-      CHECK(immediate_of(instruction, row.name) == row.usual);
-      CHECK(with_immediate(instruction, row.name, row.usual) == instruction);
-      const int64_t other = row.usual == row.last ? row.first : row.usual + 1;
+      CHECK(immediate_of(instruction, row.name) == row.default_value);
+      CHECK(with_immediate(instruction, row.name, row.default_value) == instruction);
+      const int64_t other = row.default_value == row.last ? row.first : row.default_value + 1;
       CHECK_THAT(message_of([&] { with_immediate(instruction, row.name, other); }),
                  ContainsSubstring("has no such immediate"));
     }

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "bitmma/core/error.hpp"
-#include "bitmma/instruction/companion.hpp"
 #include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/support_instruction.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
@@ -72,7 +72,7 @@ TEST_CASE("text that no compiler prints ends somewhere: open comments, strings, 
 }
 
 TEST_CASE("every instruction of tensor cores in PTX of nvcc and Triton is read, and legal on its target") {
-  int files = 0, instructions = 0, companions_found = 0;
+  int files = 0, instructions = 0, support_instructions_found = 0;
   for (const auto& entry : std::filesystem::directory_iterator(test::source_path("data/ptx"))) {
     if (entry.path().extension() != ".ptx") continue;
     const PtxFile file = scan_ptx(test::read_text(entry.path().string()));
@@ -82,9 +82,9 @@ TEST_CASE("every instruction of tensor cores in PTX of nvcc and Triton is read, 
     for (const PtxStatement& statement : file.statements) {
       INFO(statement.line << ": " << statement.text);
       const size_t guard = statement.text.starts_with('@') ? statement.text.find(' ') + 1 : 0;
-      if (find_companion(statement.text.substr(guard, statement.text.find_first_of(" ", guard) - guard))) {
-        CHECK(violations_of(parse_companion(statement.text), target).empty());
-        ++companions_found;
+      if (find_support_instruction(statement.text.substr(guard, statement.text.find_first_of(" ", guard) - guard))) {
+        CHECK(violations_of(parse_support_instruction(statement.text), target).empty());
+        ++support_instructions_found;
         continue;
       }
       CHECK(violations_of(parse_ptx_statement(statement.text).instruction, target).empty());
@@ -94,7 +94,7 @@ TEST_CASE("every instruction of tensor cores in PTX of nvcc and Triton is read, 
   }
   CHECK(files == 8);
   CHECK(instructions >= 15);
-  CHECK(companions_found >= 30);
+  CHECK(support_instructions_found >= 30);
 }
 
 TEST_CASE("ids of scales may be registers where a statement is only read") {

@@ -129,7 +129,7 @@ TEST_CASE("a device with another rule or another answer about places is found to
   CHECK(found_of("F and alignment: wgmma", nothing) == "F = 25; terms are truncated");
   CHECK(found_of("F and alignment: wgmma", [](AccumulatorModel& row) { row.fraction_bits = 24; }) ==
         "F = 24; terms are truncated");
-  CHECK(found_of("F and alignment: wgmma", [](AccumulatorModel& row) { row.deviations.c_after_sum = true; }) ==
+  CHECK(found_of("F and alignment: wgmma", [](AccumulatorModel& row) { row.overrides.c_after_sum = true; }) ==
         "F = 25; C is added exactly");
   CHECK(found_of("F, floor and rounding: wgmma", [](AccumulatorModel& row) { row.floor_exponent = -20; }) ==
         "F = 25; floor -20; the sum is rounded to the nearest even");

@@ -55,16 +55,16 @@ const std::vector<WrongFact>& wrong_facts() {
          return row.step_order = StepOrder::ascending, row.terms_per_step = 8, row;
        }},
       {"c", [](Row row) -> Changed { return row.c_last = !row.c_last, row; }},
-      {"exponent of a product", [](Row row) -> Changed { return row.deviations.product_normalised = true, row; }},
-      {"zero products", [](Row row) -> Changed { return row.deviations.zero_product_has_exponent = true, row; }},
-      {"terms are aligned", [](Row row) -> Changed { return row.deviations.align_toward_negative = true, row; }},
-      {"c is truncated", [](Row row) -> Changed { return row.deviations.c_after_sum = true, row; }},
-      {"a zero result", [](Row row) -> Changed { return row.deviations.zero_keeps_sign = true, row; }},
-      {"NaN of c", [](Row row) -> Changed { return row.deviations.c_nan_payload_passed = true, row; }},
+      {"exponent of a product", [](Row row) -> Changed { return row.overrides.product_normalised = true, row; }},
+      {"zero products", [](Row row) -> Changed { return row.overrides.zero_product_has_exponent = true, row; }},
+      {"terms are aligned", [](Row row) -> Changed { return row.overrides.align_toward_negative = true, row; }},
+      {"c is truncated", [](Row row) -> Changed { return row.overrides.c_after_sum = true, row; }},
+      {"a zero result", [](Row row) -> Changed { return row.overrides.zero_keeps_sign = true, row; }},
+      {"NaN of c", [](Row row) -> Changed { return row.overrides.c_nan_payload_passed = true, row; }},
       {"f16 results",
        [](Row row) -> Changed {
          if (row.output != Format::f16) return std::nullopt;
-         return row.deviations.f16_through_f32 = true, row;
+         return row.overrides.f16_through_f32 = true, row;
        }},
   };
   return all;

@@ -111,7 +111,7 @@ std::string print_shape_and_types(const Instruction& instruction) {
 
 /// What is recorded of D, against what is computed; nothing where nothing is.
 std::optional<Comparison> recorded_comparison(Context& context, const SimulateFlags& flags, const VectorFile& vectors,
-                                              const std::optional<KLoop>& loop) {
+                                              const std::optional<UnrolledK>& loop) {
   if (loop) return loop->recorded;  // D of its steps is this program's own
   if (!vectors.has_recorded_d()) return std::nullopt;
   ProgressLine progress(context, vectors.file.path, vectors.cases);
@@ -144,7 +144,7 @@ void add_recorded(Report& report, const Comparison& comparison, const std::strin
 
 /// `steps` instructions of a K loop make one D; 0 for other files.
 Report describe_case(Context& context, const SimulateFlags& flags, const VectorFile& vectors,
-                     const std::optional<KLoop>& loop, int64_t steps) {
+                     const std::optional<UnrolledK>& loop, int64_t steps) {
   const int64_t index = shown_case(flags, vectors, steps);
   const Case one = case_at(vectors, index);
   const std::string arithmetic = print_arithmetic(vectors.instruction, vectors.target);
@@ -255,15 +255,15 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string& path = names[i];
     TensorFile file = arrays ? read_arrays(files) : read_tensor_file(path);
-    std::optional<KLoop> loop;
+    std::optional<UnrolledK> loop;
     try {
       if (!flags.after.empty()) file = after(read_vector_file(flags.after), std::move(file), flags.file.defaults());
-      loop = k_loop(file, flags.file.defaults(), flags.layouts.placement());
+      loop = unroll_k(file, flags.file.defaults(), flags.layouts.placement());
     } catch (const Error& error) {
       throw flags.file.in_flags(error);
     }
     const VectorFile vectors = flags.file.read(loop ? loop->file : std::move(file));
-    const int64_t steps = k_loop_steps(vectors);
+    const int64_t steps = unrolled_steps(vectors);
     if (loop) flags.layouts.require_used_by(vectors.instruction);
     else if (vectors.has_state)
       flags.layouts.require_used(printable(path) + " has its own images, descriptors or registers", false, false);

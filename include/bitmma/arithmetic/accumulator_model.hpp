@@ -55,7 +55,7 @@ enum class Scaling : uint8_t {
 
 /// Hypotheses that were tested and refuted. No row of real hardware has one of them set; a row with one set computes
 /// what a wrong model would, for tests that must tell the difference and for explaining other people's results.
-struct Deviations {
+struct Overrides {
   bool product_normalised = false;  // a product >= 2 raises its alignment exponent
   bool zero_product_has_exponent = false;
   bool align_toward_negative = false;  // terms rounded toward minus infinity instead of toward zero
@@ -64,7 +64,7 @@ struct Deviations {
   bool c_nan_payload_passed = false;
   bool f16_through_f32 = false;  // an f16 result is truncated to f32 first
 
-  bool operator==(const Deviations&) const = default;
+  bool operator==(const Overrides&) const = default;
 };
 
 /// The floor of rows whose smallest possible exponent no floor ever exceeds.
@@ -87,7 +87,7 @@ struct AccumulatorModel {
   Rounding rounding = Rounding::toward_zero;
   int output_fraction_bits = 0;  // kept of the output's mantissa bits
   NanRule nan = NanRule::canonical;
-  Deviations deviations = {};
+  Overrides overrides = {};
 
   bool operator==(const AccumulatorModel&) const = default;
 };

@@ -47,15 +47,16 @@ void write_simulated(const std::string& path, const VectorFile& vectors, const P
 /// The tile lies in shared memory once, and the descriptors of each step begin where its part of K does. Gives the file
 /// of all steps, states and D included; nothing where K is that of one instruction, or the file has a state. Throws
 /// Error where no descriptor can begin at a step, or the tile does not fit.
-struct KLoop {
+struct UnrolledK {
   TensorFile file = {};
   int64_t steps = 0;                        // of each case of the file
   std::optional<Comparison> recorded = {};  // with the file's own d, that of all K
 };
-std::optional<KLoop> k_loop(const TensorFile& file, const VectorFileDefaults& defaults, const Placement& placement);
+std::optional<UnrolledK> unroll_k(const TensorFile& file, const VectorFileDefaults& defaults,
+                                  const Placement& placement);
 
 /// The steps of each tile in a file that came of a K loop; 0 in other files.
-int64_t k_loop_steps(const VectorFile& vectors);
+int64_t unrolled_steps(const VectorFile& vectors);
 
 /// `file` after `previous`: what the instruction of `previous` left is the state that the instruction of `file` begins
 /// with, tensor by tensor (tmem_after is tmem, d_regs is c_regs; of a K loop that of the last step), and what it left

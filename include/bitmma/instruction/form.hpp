@@ -63,14 +63,14 @@ struct Form {
   std::span<const LegalScales> scales = {};
   bool negate = false, transpose = false, saturate = false;
   BitOperation bit_operation = BitOperation::none;
-  bool any_layout = false;                  // mma.sync: A and B may be row- or column-major each
-  bool rounds = false;                      // .rn, .rz, .rm or .rp
-  bool ordered_only = false;                // mma.sp: .sp::ordered_metadata alone
-  int selectors = 1;                        // of a sparse A: 0 .. selectors-1
-  MoveKind move = MoveKind::ld;             // of the moves
-  std::string_view further = {};            // options that no column says
-  std::optional<Target> usual_target = {};  // that is meant where none is named; without, the first of `targets`
-  PtxVersion ptx = {};                      // of the ISA that brought the form
+  bool any_layout = false;                    // mma.sync: A and B may be row- or column-major each
+  bool rounds = false;                        // .rn, .rz, .rm or .rp
+  bool ordered_only = false;                  // mma.sp: .sp::ordered_metadata alone
+  int selectors = 1;                          // of a sparse A: 0 .. selectors-1
+  MoveKind move = MoveKind::ld;               // of the moves
+  std::string_view further = {};              // options that no column says
+  std::optional<Target> default_target = {};  // that is meant where none is named; without, the first of `targets`
+  PtxVersion ptx = {};                        // of the ISA that brought the form
   std::string_view source = {};
   std::vector<Instruction> (*instances)(const Form&) = nullptr;  // every legal mnemonic of the form
 };

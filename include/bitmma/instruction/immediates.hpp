@@ -17,7 +17,7 @@ namespace bitmma {
 struct ImmediateInfo {
   std::string_view name = {};
   int64_t first = 0, last = 1;   // the range
-  int64_t usual = 0;             // the default
+  int64_t default_value = 0;     // where nothing else is said
   std::string_view legal = {};   // the range in words: "1 or -1"
   std::string_view absent = {};  // what is legal where an instruction has no such immediate: "0 without .sp"
   bool by_case = false;          // vector files keep it as a tensor, a number a case; the others are metadata keys
@@ -30,10 +30,10 @@ std::vector<ImmediateInfo> immediates_of(const Instruction& instruction);
 /// Every immediate of any instruction, each name once.
 std::vector<ImmediateInfo> all_immediates();
 
-/// The value of an immediate; its usual one when the instruction has no such.
+/// The value of an immediate; its default when the instruction has no such.
 int64_t immediate_of(const Instruction& instruction, std::string_view name);
 
-/// The instruction with another value. Throws Error when it has no such immediate (and the value is not the usual one)
+/// The instruction with another value. Throws Error when it has no such immediate (and the value is not the default)
 /// or the value is out of its range. Whether the result is legal is for violations_of to say.
 Instruction with_immediate(const Instruction& instruction, std::string_view name, int64_t value);
 

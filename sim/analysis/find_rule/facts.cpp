@@ -44,7 +44,7 @@ std::vector<FactValue> facts_of(const AccumulatorModel& model, int terms) {
   if (model.arithmetic == Arithmetic::fma_chain)
     facts.push_back(choice("NaN", model.nan == NanRule::payload, "one word", "the payload of b, else of c, else of a"));
   if (model.arithmetic != Arithmetic::fused_sum) return facts;
-  const Deviations& deviations = model.deviations;
+  const Overrides& overrides = model.overrides;
   const bool in_pairs = model.step_order == StepOrder::byte_pairs;
   if (model.scaling != Scaling::none)
     facts.push_back({.name = "aligned terms",
@@ -61,18 +61,16 @@ std::vector<FactValue> facts_of(const AccumulatorModel& model, int terms) {
   facts.push_back(number("mantissa bits kept", model.output_fraction_bits));
   if (model.scaling != Scaling::exact_groups) {
     facts.push_back(
-        choice("exponent of a product", deviations.product_normalised, "its factors'", "its own, normalised"));
-    facts.push_back(choice("zero products", deviations.zero_product_has_exponent, "have no exponent",
+        choice("exponent of a product", overrides.product_normalised, "its factors'", "its own, normalised"));
+    facts.push_back(choice("zero products", overrides.zero_product_has_exponent, "have no exponent",
                            "have their factors' exponent"));
   }
-  facts.push_back(
-      choice("terms are aligned", deviations.align_toward_negative, "toward zero", "toward minus infinity"));
-  facts.push_back(choice("c is truncated", deviations.c_after_sum, "like a term", "after the sum"));
-  facts.push_back(choice("a zero result", deviations.zero_keeps_sign, "is +0", "keeps its sign"));
-  facts.push_back(choice("NaN of c", deviations.c_nan_payload_passed, "becomes one word", "passes its payload"));
+  facts.push_back(choice("terms are aligned", overrides.align_toward_negative, "toward zero", "toward minus infinity"));
+  facts.push_back(choice("c is truncated", overrides.c_after_sum, "like a term", "after the sum"));
+  facts.push_back(choice("a zero result", overrides.zero_keeps_sign, "is +0", "keeps its sign"));
+  facts.push_back(choice("NaN of c", overrides.c_nan_payload_passed, "becomes one word", "passes its payload"));
   if (model.output == Format::f16)
-    facts.push_back(
-        choice("f16 results", deviations.f16_through_f32, "are rounded once", "are truncated to f32 first"));
+    facts.push_back(choice("f16 results", overrides.f16_through_f32, "are rounded once", "are truncated to f32 first"));
   return facts;
 }
 

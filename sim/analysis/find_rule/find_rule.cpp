@@ -348,7 +348,7 @@ bool RuleSearch::Search::survives(Candidate& candidate, const AnsweredOutput& ou
   AccumulatorModel model = candidate.core;
   if (output.is_special()) {
     for (const bool passed : {false, true}) {
-      model.deviations.c_nan_payload_passed = passed;
+      model.overrides.c_nan_payload_passed = passed;
       candidate.payload[passed] = candidate.payload[passed] && gives(model, output);
     }
     return candidate.is_alive();
@@ -361,7 +361,7 @@ bool RuleSearch::Search::survives(Candidate& candidate, const AnsweredOutput& ou
     }
     if (without_sign_of_zero(mma_.d, code) != 0) return;
     AccumulatorModel keeps_sign = with_floor;
-    keeps_sign.deviations.zero_keeps_sign = true;
+    keeps_sign.overrides.zero_keeps_sign = true;
     if (code != output.d()) candidate.floors[0] &= ~floors;
     if ((candidate.floors[1] & floors) != 0 && !gives(keeps_sign, output)) candidate.floors[1] &= ~floors;
   };
@@ -402,8 +402,8 @@ void RuleSearch::Search::check_whole_matrices(size_t first_case) {
 AccumulatorModel RuleSearch::Search::with(const Candidate& candidate, int floor, bool keeps_sign, bool payload) const {
   AccumulatorModel model = candidate.core;
   model.floor_exponent = floors_[static_cast<size_t>(floor)];
-  model.deviations.zero_keeps_sign = keeps_sign;
-  model.deviations.c_nan_payload_passed = payload;
+  model.overrides.zero_keeps_sign = keeps_sign;
+  model.overrides.c_nan_payload_passed = payload;
   return model;
 }
 
@@ -416,8 +416,8 @@ std::vector<RuleSearch::Search::Survivor> RuleSearch::Search::survivors(size_t m
     const Candidate& candidate = candidates_[i];
     AccumulatorModel as_row = candidate.core;
     as_row.floor_exponent = row_.floor_exponent;
-    as_row.deviations.zero_keeps_sign = row_.deviations.zero_keeps_sign;
-    as_row.deviations.c_nan_payload_passed = row_.deviations.c_nan_payload_passed;
+    as_row.overrides.zero_keeps_sign = row_.overrides.zero_keeps_sign;
+    as_row.overrides.c_nan_payload_passed = row_.overrides.c_nan_payload_passed;
     const int core_distance = distance(as_row, row_, terms);
     for (const bool keeps_sign : {false, true}) {
       for (uint64_t left = candidate.floors[keeps_sign]; left != 0; left &= left - 1) {
@@ -425,8 +425,8 @@ std::vector<RuleSearch::Search::Survivor> RuleSearch::Search::survivors(size_t m
         for (const bool payload : {false, true}) {
           if (!candidate.payload[payload]) continue;
           const int own = (floors_[static_cast<size_t>(floor)] != row_.floor_exponent) +
-                          (keeps_sign != row_.deviations.zero_keeps_sign) +
-                          (payload != row_.deviations.c_nan_payload_passed);
+                          (keeps_sign != row_.overrides.zero_keeps_sign) +
+                          (payload != row_.overrides.c_nan_payload_passed);
           keys.emplace_back(core_distance + own, i, floor, keeps_sign, payload);
         }
       }
@@ -631,9 +631,9 @@ AccumulatorModel RuleSearch::Search::with_best_floor(AccumulatorModel model) con
   for (size_t i = 0; i < floors_.size(); ++i) choices[i + 2].floor_exponent = floors_[i];
   take_best(choices);
   choices.assign(4, model);
-  choices[1].deviations.zero_keeps_sign = choices[3].deviations.zero_keeps_sign = !model.deviations.zero_keeps_sign;
-  choices[2].deviations.c_nan_payload_passed = choices[3].deviations.c_nan_payload_passed =
-      !model.deviations.c_nan_payload_passed;
+  choices[1].overrides.zero_keeps_sign = choices[3].overrides.zero_keeps_sign = !model.overrides.zero_keeps_sign;
+  choices[2].overrides.c_nan_payload_passed = choices[3].overrides.c_nan_payload_passed =
+      !model.overrides.c_nan_payload_passed;
   take_best(choices);
   return model;
 }

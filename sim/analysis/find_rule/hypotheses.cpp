@@ -8,11 +8,11 @@ namespace {
 constexpr int lowest_fraction_bits = 8, highest_fraction_bits = 45;
 constexpr std::array roundings{Rounding::toward_zero, Rounding::nearest_even, Rounding::nearest_away,
                                Rounding::toward_positive, Rounding::toward_negative};
-constexpr size_t deviation_bits = 5;
+constexpr size_t override_bits = 5;
 
 bool is_float(const Mma& mma) { return info(mma.a).kind == NumberKind::floating && info(mma.d).bits <= 32; }
 
-Deviations deviations_of(size_t bits) {
+Overrides overrides_of(size_t bits) {
   return {.product_normalised = (bits & 1) != 0,
           .zero_product_has_exponent = (bits & 2) != 0,
           .align_toward_negative = (bits & 4) != 0,
@@ -81,13 +81,13 @@ FusedGrid::FusedGrid(const Instruction& instruction, int least_bits)
   }
   const auto kept = static_cast<size_t>(info(mma.d).mantissa_bits + 1);
   size_ = terms_.size() * steps_.size() * (highest_fraction_bits - lowest_fraction_bits + 1) * roundings.size() * kept
-          << deviation_bits;
+          << override_bits;
 }
 
 std::optional<AccumulatorModel> FusedGrid::at(size_t index) const {
   AccumulatorModel model = blank_;
   const int mantissa_bits = info(model.output).mantissa_bits;
-  model.deviations = deviations_of(take_digit(index, size_t{1} << deviation_bits));
+  model.overrides = overrides_of(take_digit(index, size_t{1} << override_bits));
   model.output_fraction_bits =
       mantissa_bits - static_cast<int>(take_digit(index, static_cast<size_t>(mantissa_bits) + 1));
   model.rounding = roundings[take_digit(index, roundings.size())];
@@ -97,13 +97,13 @@ std::optional<AccumulatorModel> FusedGrid::at(size_t index) const {
   model.step_order = steps.order, model.terms_per_step = steps.terms, model.c_last = steps.c_last;
   model.scaling = terms_[index].scaling, model.group_terms = terms_[index].group;
 
-  const Deviations& deviations = model.deviations;
+  const Overrides& overrides = model.overrides;
   const bool grouped = model.scaling == Scaling::exact_groups;
-  if (grouped && (deviations.product_normalised || deviations.zero_product_has_exponent)) return std::nullopt;
+  if (grouped && (overrides.product_normalised || overrides.zero_product_has_exponent)) return std::nullopt;
   if (grouped && model.terms_per_step % model.group_terms != 0) return std::nullopt;
-  if (deviations.f16_through_f32 && model.output != Format::f16) return std::nullopt;
+  if (overrides.f16_through_f32 && model.output != Format::f16) return std::nullopt;
   // C of the only step is zero.
-  if (deviations.c_after_sum && model.c_last && model.terms_per_step == 0 && model.step_order == StepOrder::ascending)
+  if (overrides.c_after_sum && model.c_last && model.terms_per_step == 0 && model.step_order == StepOrder::ascending)
     return std::nullopt;
   if (model.output_fraction_bits < least_bits_) return std::nullopt;
   return model;

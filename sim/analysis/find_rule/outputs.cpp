@@ -25,8 +25,8 @@ Operands ordered_in_pairs(const AccumulatorModel& blank, const Operands& operand
 
 /// Of products: the order of their steps, and what deviates in a term.
 size_t index_of(const AccumulatorModel& model) {
-  return (model.step_order == StepOrder::byte_pairs ? 4u : 0u) + (model.deviations.product_normalised ? 2u : 0u) +
-         (model.deviations.zero_product_has_exponent ? 1u : 0u);
+  return (model.step_order == StepOrder::byte_pairs ? 4u : 0u) + (model.overrides.product_normalised ? 2u : 0u) +
+         (model.overrides.zero_product_has_exponent ? 1u : 0u);
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ AnsweredOutput::AnsweredOutput(const AnsweredCase& one, const AccumulatorModel& 
     model.step_order = order;
     for (const bool normalised : {false, true}) {
       for (const bool zeros : {false, true}) {
-        model.deviations = {.product_normalised = normalised, .zero_product_has_exponent = zeros};
+        model.overrides = {.product_normalised = normalised, .zero_product_has_exponent = zeros};
         fill(variants_[index_of(model)], model);
       }
     }
@@ -121,7 +121,7 @@ Prediction AnsweredOutput::predict(const AccumulatorModel& model) const {
   prediction.code = with_c_last(model, prediction.code);
   // Of terms that are left out the sign may count.
   const bool is_zero = (prediction.code & ~info(model.output).sign_bit()) == 0;
-  if (is_zero && model.deviations.zero_keeps_sign) prediction.code = spelled_out(model);
+  if (is_zero && model.overrides.zero_keeps_sign) prediction.code = spelled_out(model);
   return prediction;
 }
 

@@ -66,7 +66,7 @@ class AnsweredOutput {
   uint32_t d_ = 0, c_code_ = 0;
   Decoded c_ = {};
   bool has_c_ = false, special_ = false;
-  std::array<Variant, 8> variants_ = {};  // of products: their steps' order and deviations
+  std::array<Variant, 8> variants_ = {};  // of products: their steps' order and overrides
   std::map<int, Variant> grouped_ = {};   // by the terms of a group
 };
 

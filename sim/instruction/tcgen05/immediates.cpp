@@ -14,7 +14,7 @@ constexpr auto rows = std::to_array<ImmediateRow<Tcgen05Mma>>({
      .set = [](Tcgen05Mma& i, int64_t value) { i = with_idesc(i, static_cast<uint32_t>(value)); }},
     {.info = {.name = "enable_input_d",
               .last = 255,
-              .usual = 1,
+              .default_value = 1,
               .legal = "0, or 1",
               .by_case = true,
               .type = ElementType::u8,

@@ -4,10 +4,10 @@ namespace bitmma::family {
 namespace {
 
 constexpr ImmediateInfo sign(std::string_view name) {
-  return {.name = name, .first = -1, .last = 1, .usual = 1, .legal = "1 or -1"};
+  return {.name = name, .first = -1, .last = 1, .default_value = 1, .legal = "1 or -1"};
 }
-constexpr ImmediateInfo bit(std::string_view name, int64_t usual = 0) {
-  return {.name = name, .usual = usual, .legal = "0 or 1"};
+constexpr ImmediateInfo bit(std::string_view name, int64_t default_value = 0) {
+  return {.name = name, .default_value = default_value, .legal = "0 or 1"};
 }
 
 constexpr auto rows = std::to_array<ImmediateRow<Wgmma>>({

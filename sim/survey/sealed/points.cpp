@@ -62,7 +62,7 @@ Facts roundings_of_f16() {
   Facts facts = roundings();
   facts.push_back({"the sum is truncated to f32, then rounded to the nearest even f16", [](AccumulatorModel& model) {
                      model.rounding = Rounding::nearest_even;
-                     model.deviations.f16_through_f32 = true;
+                     model.overrides.f16_through_f32 = true;
                    }});
   return facts;
 }
@@ -107,11 +107,11 @@ Facts groups(std::initializer_list<int> values) {
 Facts alignments() {
   return {{"terms are truncated", [](AccumulatorModel&) {}},
           {"exponents of products are normalised",
-           [](AccumulatorModel& model) { model.deviations.product_normalised = true; }},
+           [](AccumulatorModel& model) { model.overrides.product_normalised = true; }},
           {"a product with a zero has an exponent",
-           [](AccumulatorModel& model) { model.deviations.zero_product_has_exponent = true; }},
-          {"terms are rounded down", [](AccumulatorModel& model) { model.deviations.align_toward_negative = true; }},
-          {"C is added exactly", [](AccumulatorModel& model) { model.deviations.c_after_sum = true; }}};
+           [](AccumulatorModel& model) { model.overrides.zero_product_has_exponent = true; }},
+          {"terms are rounded down", [](AccumulatorModel& model) { model.overrides.align_toward_negative = true; }},
+          {"C is added exactly", [](AccumulatorModel& model) { model.overrides.c_after_sum = true; }}};
 }
 
 /// Without what no operand can show: a floor that no term's exponent lies below, or at which nothing is dropped; f32
@@ -127,7 +127,7 @@ AccumulatorModel without_idle_facts(AccumulatorModel model, const Mma& mma) {
     model.floor_exponent = no_floor;
   constexpr int bits_above_largest = 8;  // of a sum, above the exponent of its largest term
   if (model.fraction_bits + bits_above_largest <= info(Format::f32).mantissa_bits + 1)
-    model.deviations.f16_through_f32 = false;
+    model.overrides.f16_through_f32 = false;
   return model;
 }
 
@@ -194,7 +194,7 @@ class Points {
     const Mma mma = mma_of(instruction);
     const AccumulatorModel& row = model_for(instruction, target_);
     std::vector<std::pair<std::string, AccumulatorModel>> models{{"", row}};
-    models.front().second.deviations = {};
+    models.front().second.overrides = {};
     for (const Facts& axis : axes) {
       std::vector<std::pair<std::string, AccumulatorModel>> more;
       for (const auto& [text, model] : models) {
@@ -228,8 +228,8 @@ class Points {
     if (!violations_of(instruction, target_).empty()) return;
     const AccumulatorModel& row = model_for(instruction, target_);
     AccumulatorModel signs = row, payloads = row;
-    signs.deviations.zero_keeps_sign = true;
-    payloads.deviations.c_nan_payload_passed = true;
+    signs.overrides.zero_keeps_sign = true;
+    payloads.overrides.c_nan_payload_passed = true;
     const FormatInfo& d = info(row.output);
     const auto is_nan = [d](uint32_t code) { return (code & ~d.sign_bit()) > *d.infinity(); };
     const auto quiet = static_cast<uint32_t>(*d.infinity() | 1u << (d.mantissa_bits - 1));

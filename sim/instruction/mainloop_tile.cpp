@@ -1,4 +1,4 @@
-#include "k_tile.hpp"
+#include "mainloop_tile.hpp"
 
 #include <fmt/format.h>
 
@@ -21,8 +21,8 @@ size_t ctas_of(const Instruction& instruction) {
 
 }  // namespace
 
-KTileOperand::KTileOperand(const SmemMatrix& of_one_step, const OperandLayout& layout, int64_t steps,
-                           int64_t first_byte)
+MainloopOperand::MainloopOperand(const SmemMatrix& of_one_step, const OperandLayout& layout, int64_t steps,
+                                 int64_t first_byte)
     : step_cols_(of_one_step.cols),
       leading_of_one_step_(of_one_step.descriptor.strides.leading_dim_byte_offset),
       matrix_(of_one_step) {
@@ -31,7 +31,7 @@ KTileOperand::KTileOperand(const SmemMatrix& of_one_step, const OperandLayout& l
   matrix_.descriptor.strides = strides_of(layout, matrix_.element_bits, matrix_.rows, matrix_.cols);
 }
 
-SmemMatrix KTileOperand::part(int64_t step) const {
+SmemMatrix MainloopOperand::part(int64_t step) const {
   SmemMatrix one = matrix_;
   one.cols = step_cols_;
   one.descriptor.start_address_bytes = SmemMap(matrix_).linear_of(0, static_cast<int>(step) * step_cols_);
@@ -43,13 +43,13 @@ SmemMatrix KTileOperand::part(int64_t step) const {
   return one;
 }
 
-KTile::KTile(const std::vector<Case>& steps, const Placement& placement, RandomStream filler) {
+MainloopTile::MainloopTile(const std::vector<Case>& steps, const Placement& placement, RandomStream filler) {
   const Case& first = steps.front();
   for (const SmemOperand& operand : smem_operands(first.instruction, first.target, first.before)) {
     if (operands_.contains(operand.role)) continue;  // of the second CTA: the same places in an image of its own
     const OperandLayout& layout = operand.role == Role::a ? placement.a : placement.b;
     operands_.emplace(operand.role,
-                      KTileOperand(operand.matrix, layout, static_cast<int64_t>(steps.size()), image_bytes_));
+                      MainloopOperand(operand.matrix, layout, static_cast<int64_t>(steps.size()), image_bytes_));
     image_bytes_ = round_up(operands_.at(operand.role).end(), ImagePlan::alignment);
   }
   if (image_bytes_ > ImagePlan::window_bytes) {
@@ -67,7 +67,7 @@ KTile::KTile(const std::vector<Case>& steps, const Placement& placement, RandomS
 }
 
 /// Puts the bytes that step `step` reads from its own image to their place in the tile.
-void KTile::add(const Case& one, int64_t step) {
+void MainloopTile::add(const Case& one, int64_t step) {
   const size_t ctas = ctas_of(one.instruction);
   const Mma mma = mma_of(one.instruction);
   for (const SmemOperand& operand : smem_operands(one.instruction, one.target, one.before)) {
@@ -82,7 +82,7 @@ void KTile::add(const Case& one, int64_t step) {
   }
 }
 
-void KTile::move_in(Case& one, int64_t step) const {
+void MainloopTile::move_in(Case& one, int64_t step) const {
   if (empty()) return;
   one.before.set(Field::smem, image_, extents_);
   for (const auto& [role, operand] : operands_)

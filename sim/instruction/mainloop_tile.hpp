@@ -14,10 +14,10 @@
 namespace bitmma {
 
 /// One operand of a tile, as wide as all steps.
-class KTileOperand {
+class MainloopOperand {
  public:
   /// `of_one_step` lies as an instruction's own image has it; the tile begins at `first_byte` of the common image.
-  KTileOperand(const SmemMatrix& of_one_step, const OperandLayout& layout, int64_t steps, int64_t first_byte);
+  MainloopOperand(const SmemMatrix& of_one_step, const OperandLayout& layout, int64_t steps, int64_t first_byte);
 
   int64_t end() const { return end_byte(SmemMap(matrix_)); }
   /// Where step `step` lies in the tile, as its descriptor says it.
@@ -30,11 +30,11 @@ class KTileOperand {
 };
 
 /// The images of steps that were placed one by one, put into one.
-class KTile {
+class MainloopTile {
  public:
   /// `steps` are the cases as place_operands made them, each with an image of its own. Throws Error when they pass what
   /// a descriptor reaches. Bytes that no step reads are drawn from `filler`.
-  KTile(const std::vector<Case>& steps, const Placement& placement, RandomStream filler);
+  MainloopTile(const std::vector<Case>& steps, const Placement& placement, RandomStream filler);
 
   /// True when the instruction reads nothing from shared memory.
   bool empty() const { return operands_.empty(); }
@@ -44,7 +44,7 @@ class KTile {
  private:
   void add(const Case& one, int64_t step);
 
-  std::map<Role, KTileOperand> operands_;
+  std::map<Role, MainloopOperand> operands_;
   int64_t image_bytes_ = 0;
   std::vector<uint8_t> image_;
   Extents extents_;

@@ -159,7 +159,7 @@ TEST_CASE("a K loop is the instruction over and over, from one tile in shared me
       INFO(loop.instruction << " " << layout);
       const Placement placement{.a = parse_operand_layout(layout), .b = parse_operand_layout(layout)};
       const TensorFile file = file_of(loop, true);
-      const std::optional<KLoop> made = k_loop(file, loop.types, placement);
+      const std::optional<UnrolledK> made = unroll_k(file, loop.types, placement);
       REQUIRE(made);
       CHECK(made->steps == loop.steps);
       const VectorFile vectors = as_vector_file(made->file);
@@ -194,8 +194,8 @@ TEST_CASE("a K loop is the instruction over and over, from one tile in shared me
 TEST_CASE("descriptors of a K loop advance inside the swizzle, then to the next column of atoms") {
   const Loop& loop = loops()[0];
   const VectorFile vectors =
-      as_vector_file(k_loop(file_of(loop, true), {},
-                            {.a = parse_operand_layout("k-major:128"), .b = parse_operand_layout("k-major:128")})
+      as_vector_file(unroll_k(file_of(loop, true), {},
+                              {.a = parse_operand_layout("k-major:128"), .b = parse_operand_layout("k-major:128")})
                          ->file);
   std::vector<int64_t> starts;
   for (int step = 0; step < loop.steps; ++step)
@@ -209,14 +209,14 @@ TEST_CASE("without C the first step does not read it") {
   for (const Loop& loop : {loops()[0], loops()[6]}) {
     TensorFile file = file_of(loop, false);
     if (loop.instruction.starts_with("wgmma")) file.set_metadata("scale_d", "0");
-    const auto made = k_loop(file, {}, {});
+    const auto made = unroll_k(file, {}, {});
     REQUIRE(made);
     const VectorFile vectors = as_vector_file(made->file);
     CHECK(verify(vectors, 1).mismatches == 0);
     TensorFile zeros = file_of(loop, true);
     zeros.set(Tensor::from_bytes("c", "F32", {1, loop.m, loop.n},
                                  std::vector<uint8_t>(static_cast<size_t>(4 * loop.m * loop.n))));
-    const VectorFile with_zeros = as_vector_file(k_loop(zeros, {}, {})->file);
+    const VectorFile with_zeros = as_vector_file(unroll_k(zeros, {}, {})->file);
     CHECK(recorded_d(case_at(vectors, loop.steps - 1)) == recorded_d(case_at(with_zeros, loop.steps - 1)));
   }
 }
@@ -250,15 +250,15 @@ TEST_CASE("D without C is D with zeros as C, for every wgmma and whatever the si
 TEST_CASE("K of one instruction, a K that is no multiple, and files with states are no loop") {
   Loop loop = loops()[0];
   loop.steps = 1;
-  CHECK_FALSE(k_loop(file_of(loop, true), {}, {}));
+  CHECK_FALSE(unroll_k(file_of(loop, true), {}, {}));
   loop.k = 24;
-  CHECK_FALSE(k_loop(file_of(loop, true), {}, {}));
+  CHECK_FALSE(unroll_k(file_of(loop, true), {}, {}));
   TensorFile file = file_of(loops()[0], true);
   file.set(Tensor::from_bytes("c_regs", "U32", {1, 128, 8}, std::vector<uint8_t>(4096)));
-  CHECK_FALSE(k_loop(file, {}, {}));
+  CHECK_FALSE(unroll_k(file, {}, {}));
   Loop large = loops()[0];
   large.steps = 200;
-  CHECK_THAT(message_of([&] { k_loop(file_of(large, true), {}, {}); }), ContainsSubstring("bytes of shared memory"));
+  CHECK_THAT(message_of([&] { unroll_k(file_of(large, true), {}, {}); }), ContainsSubstring("bytes of shared memory"));
 }
 
 TEST_CASE("tcgen05.mma of plain matrices: shape from extents, types from dtypes, keys or the caller") {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "../instruction/k_tile.hpp"
+#include "../instruction/mainloop_tile.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/immediates.hpp"
@@ -150,7 +150,8 @@ Case first_step(const Steps& loop, int64_t index, const Instruction& instruction
 
 }  // namespace
 
-std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& defaults, const Placement& placement) {
+std::optional<UnrolledK> unroll_k(const TensorFile& asked, const VectorFileDefaults& defaults,
+                                  const Placement& placement) {
   const TensorFile file = logical_part(asked);
   const Tensor *a = file.find("a"), *b = file.find("b");
   if (!is_cube(a) || !is_cube(b) || a->shape[2] != b->shape[1] || a->shape[0] != b->shape[0]) return std::nullopt;
@@ -184,7 +185,7 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
   }
 
   std::optional<VectorBuilder> builder;
-  KLoop result{.steps = steps};
+  UnrolledK result{.steps = steps};
   if (whole_d) result.recorded.emplace();
   for (int64_t index = 0; index < cases; ++index) {
     const Steps loop(file, index, steps);
@@ -194,7 +195,7 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
     const Matrix zeros(mma.d, mma.m, mma.n);
     for (int64_t step = 1; step < steps; ++step)
       parts.push_back(placed(as_vector_file(loop.matrices(step, &zeros), defaults), placement, index * steps + step));
-    const KTile tile(parts, placement, filler_stream(1, 0));
+    const MainloopTile tile(parts, placement, filler_stream(1, 0));
     Matrix d;
     const bool has_c = parts.front().logical.c.has_value();
     for (int64_t step = 0; step < steps; ++step) {
@@ -227,7 +228,7 @@ std::optional<KLoop> k_loop(const TensorFile& asked, const VectorFileDefaults& d
   return result;
 }
 
-int64_t k_loop_steps(const VectorFile& vectors) {
+int64_t unrolled_steps(const VectorFile& vectors) {
   const std::string* text = vectors.file.find_metadata("k_loop");
   if (!text) return 0;
   int64_t steps = 0;
@@ -266,7 +267,7 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
     const Tensor* own = file.find(field.name);
     const Tensor* from = left ? left : own ? nullptr : previous.file.find(field.name);
     if (!from) continue;
-    const Tensor last = last_steps_of(*from, k_loop_steps(previous));
+    const Tensor last = last_steps_of(*from, unrolled_steps(previous));
     if (own && left && !own->shape.empty() && !last.shape.empty() && own->shape[0] != last.shape[0]) {
       throw Error({.field = file.path,
                    .seen = std::to_string(own->shape[0]) + " cases",

@@ -1,4 +1,4 @@
-#include "bitmma/instruction/companion.hpp"
+#include "bitmma/instruction/support_instruction.hpp"
 
 #include <fmt/format.h>
 
@@ -11,32 +11,34 @@ using namespace bitmma;
 
 TEST_CASE("the instructions around matrix instructions: every example reads as its row") {
   int examples = 0;
-  for (const CompanionInfo& row : companions()) {
+  for (const SupportInstructionInfo& row : support_instructions()) {
     INFO(row.name << " " << row.example);
-    CHECK(find_companion(row.word.empty() ? std::string(row.name) : fmt::format("{}.{}", row.name, row.word)));
+    CHECK(
+        find_support_instruction(row.word.empty() ? std::string(row.name) : fmt::format("{}.{}", row.name, row.word)));
     CHECK(row.least_operands <= row.most_operands);
     CHECK((row.does.size() > 10 && !row.targets.empty() && !row.source.empty()));
     if (row.example.empty()) continue;
-    const Companion one = parse_companion(row.example);
+    const SupportInstruction one = parse_support_instruction(row.example);
     CHECK(one.info == &row);
     CHECK(meaning_of(one).find('{') == std::string::npos);
-    CHECK(meaning_of(parse_companion(one.mnemonic)).find('{') == std::string::npos);
+    CHECK(meaning_of(parse_support_instruction(one.mnemonic)).find('{') == std::string::npos);
     ++examples;
   }
   CHECK(examples >= 16);
-  CHECK(find_companion("tcgen05.mma.cta_group::1.kind::f16") == nullptr);
-  CHECK(find_companion("wgmma.fenced") == nullptr);
-  CHECK(find_companion("") == nullptr);
+  CHECK(find_support_instruction("tcgen05.mma.cta_group::1.kind::f16") == nullptr);
+  CHECK(find_support_instruction("wgmma.fenced") == nullptr);
+  CHECK(find_support_instruction("") == nullptr);
 }
 
 TEST_CASE("numbers of a statement are in what it means, and a guard is kept") {
-  const auto meaning = [](std::string_view text) { return meaning_of(parse_companion(text)); };
+  const auto meaning = [](std::string_view text) { return meaning_of(parse_support_instruction(text)); };
   CHECK_THAT(meaning("wgmma.wait_group.sync.aligned 2;"), ContainsSubstring("no more than 2 groups"));
   CHECK_THAT(meaning("tcgen05.alloc.cta_group::2.sync.aligned.b32 [%r1], 0x80"), ContainsSubstring("0x80 columns"));
   CHECK_THAT(meaning("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"),
              ContainsSubstring("4 matrices of 8 x 8") && ContainsSubstring("transposed"));
-  CHECK(parse_companion("@!%p7 tcgen05.wait::st.sync.aligned;").guard == "@!%p7");
-  CHECK(violations_of(parse_companion("wgmma.fence.sync.aligned"), Target::sm_100a).front().expected == "sm_90a");
+  CHECK(parse_support_instruction("@!%p7 tcgen05.wait::st.sync.aligned;").guard == "@!%p7");
+  CHECK(violations_of(parse_support_instruction("wgmma.fence.sync.aligned"), Target::sm_100a).front().expected ==
+        "sm_90a");
 }
 
 TEST_CASE("what is wrong with them is said by name") {
@@ -76,14 +78,15 @@ TEST_CASE("what is wrong with them is said by name") {
            {"", "instruction = (nothing)"},
        }) {
     INFO(text);
-    CHECK_THROWS_WITH(parse_companion(text), ContainsSubstring(message));
+    CHECK_THROWS_WITH(parse_support_instruction(text), ContainsSubstring(message));
   }
 }
 
 TEST_CASE("what came with PTX 9.4 says so, where it exists, and that nothing executes it") {
   const auto fields = [](std::string_view text, Target target) {
     std::string found;
-    for (const Violation& violation : violations_of(parse_companion(text), target)) found += violation.field + " ";
+    for (const Violation& violation : violations_of(parse_support_instruction(text), target))
+      found += violation.field + " ";
     return found;
   };
   const std::string alloc = "tcgen05.alloc.exclusive.cta_group::1.sync.aligned.b32 [d], ";
@@ -99,11 +102,11 @@ TEST_CASE("what came with PTX 9.4 says so, where it exists, and that nothing exe
   CHECK(fields(commit + "sync_restrict::shared::read::mma::a.b64", Target::sm_100a) == "target ");
   CHECK(fields(commit + "sync_restrict::shared::read::mma::a.b64", Target::sm_107f).empty());
   int of_9_4 = 0;
-  for (const CompanionInfo& row : companions()) of_9_4 += row.ptx == PtxVersion{9, 4};
+  for (const SupportInstructionInfo& row : support_instructions()) of_9_4 += row.ptx == PtxVersion{9, 4};
   CHECK(of_9_4 == 11);
   for (const char* name : {"tcgen05.ld.spcompress", "tcgen05.ld.red.spcompress", "spcompress", "spdecompress"}) {
     INFO(name);
-    const CompanionInfo* row = find_companion(name);
+    const SupportInstructionInfo* row = find_support_instruction(name);
     REQUIRE(row);
     CHECK(row->targets == TargetSet{Target::sm_107a});
     CHECK_THAT(std::string(row->does), ContainsSubstring("bitmma does not execute it"));
@@ -120,11 +123,11 @@ TEST_CASE("a tcgen05.mma that unpacks B by tables is read, with collectors and s
        {".decompress::lut::b", ".block32.decompress::lut::b", ".collector::b::use.decompress::lut::b.block32",
         ".decompress::lut::b.collector::a::lastuse.collector::b::fill"}) {
     INFO(rest);
-    const Companion one = parse_companion(kind + rest + operands);
+    const SupportInstruction one = parse_support_instruction(kind + rest + operands);
     CHECK(one.info->targets == TargetSet{Target::sm_107a, Target::sm_107f});
     CHECK_THAT(meaning_of(one), ContainsSubstring("an index of 3 bits"));
   }
-  CHECK(parse_companion(kind + ".scale_vec::1X.decompress::lut::b" + operands).info->targets ==
+  CHECK(parse_support_instruction(kind + ".scale_vec::1X.decompress::lut::b" + operands).info->targets ==
         TargetSet{Target::sm_107a});
   CHECK_THROWS_WITH(
       parse_instruction("tcgen05.mma.cta_group::1.kind::f8f6f4.decompress::lut::b"),
@@ -138,7 +141,7 @@ TEST_CASE("ptxas takes every example on the targets of its row and on no other")
                              Target::sm_107a, Target::sm_107f, Target::sm_110a, Target::sm_120a};
   std::vector<test::PtxModule> modules;
   std::vector<bool> expected;
-  for (const CompanionInfo& row : companions()) {
+  for (const SupportInstructionInfo& row : support_instructions()) {
     if (row.example.empty()) continue;
     for (const TargetInfo& target : targets) {
       if (row.ptx > test::ptxas_isa()) continue;

@@ -1,4 +1,4 @@
-#include "bitmma/instruction/companion.hpp"
+#include "bitmma/instruction/support_instruction.hpp"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ using target_sets::rubin;
 constexpr TargetSet wgmma_targets = target_sets::hopper, tcgen05_targets = target_sets::tcgen05,
                     rubin_alone = architecture_specific(rubin),
                     byte_matrices = target_sets::tcgen05 | target_sets::consumer_blackwell;
-using Last = CompanionInfo::Last;
+using Last = SupportInstructionInfo::Last;
 constexpr int64_t most_columns = 576;  // of sm_107a, where they are allocated exclusively
 
 constexpr std::string_view
@@ -29,7 +29,7 @@ constexpr std::string_view
 
 // In `does`, {xN} is the number of a qualifier .xN, {last} the last operand.
 // clang-format off
-constexpr auto rows = std::to_array<CompanionInfo>({
+constexpr auto rows = std::to_array<SupportInstructionInfo>({
     {.name = "wgmma.fence", .qualifiers = "sync aligned", .targets = wgmma_targets,
      .does = "orders accesses of registers: what the warpgroup wrote into D and A before it is seen by the wgmma behind it",
      .orders = "before the first wgmma, and wherever other code touched its registers; not between wgmma of one shape that add into the same registers",
@@ -165,7 +165,7 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return pieces;
 }
 
-bool has_name(const CompanionInfo& row, std::string_view mnemonic) {
+bool has_name(const SupportInstructionInfo& row, std::string_view mnemonic) {
   if (!mnemonic.starts_with(row.name) || (mnemonic.size() != row.name.size() && mnemonic[row.name.size()] != '.'))
     return false;
   return row.word.empty() || std::ranges::count(split(mnemonic, '.'), row.word) != 0;
@@ -179,7 +179,7 @@ std::string print_group(std::string_view group) {
   return text;
 }
 
-std::vector<Violation> wrong_qualifiers(const CompanionInfo& row, std::string_view mnemonic) {
+std::vector<Violation> wrong_qualifiers(const SupportInstructionInfo& row, std::string_view mnemonic) {
   std::vector<Violation> found;
   std::vector<std::string_view> open = split(row.qualifiers, ' ');
   for (const std::string_view word : split(mnemonic.substr(std::min(row.name.size() + 1, mnemonic.size())), '.')) {
@@ -207,8 +207,8 @@ std::vector<Violation> wrong_qualifiers(const CompanionInfo& row, std::string_vi
   return found;
 }
 
-std::vector<Violation> wrong_operands(const Companion& one) {
-  const CompanionInfo& row = *one.info;
+std::vector<Violation> wrong_operands(const SupportInstruction& one) {
+  const SupportInstructionInfo& row = *one.info;
   std::vector<Violation> found;
   const auto refuse = [&](std::string_view field, std::string seen, std::string expected) {
     found.push_back({.field = std::string(field),
@@ -242,16 +242,17 @@ std::vector<Violation> wrong_operands(const Companion& one) {
 
 }  // namespace
 
-std::span<const CompanionInfo> companions() { return rows; }
+std::span<const SupportInstructionInfo> support_instructions() { return rows; }
 
-const CompanionInfo* find_companion(std::string_view mnemonic) {
-  const auto row = std::ranges::find_if(rows, [&](const CompanionInfo& one) { return has_name(one, mnemonic); });
+const SupportInstructionInfo* find_support_instruction(std::string_view mnemonic) {
+  const auto row =
+      std::ranges::find_if(rows, [&](const SupportInstructionInfo& one) { return has_name(one, mnemonic); });
   return row == rows.end() ? nullptr : &*row;
 }
 
-Companion parse_companion(std::string_view text) {
+SupportInstruction parse_support_instruction(std::string_view text) {
   constexpr std::string_view spaces = " \t\n\v\f\r";
-  Companion one;
+  SupportInstruction one;
   std::vector<Violation> violations;
   text = syntax::trimmed(text);
   bool is_statement = false;  // a mnemonic alone needs no operands
@@ -282,7 +283,7 @@ Companion parse_companion(std::string_view text) {
     one.operands.assign(pieces->begin(), pieces->end());
   }
   std::optional<std::vector<Violation>> wrong;  // of the row that fits best: the first, or one without complaints
-  for (const CompanionInfo& row : rows) {
+  for (const SupportInstructionInfo& row : rows) {
     if (!has_name(row, one.mnemonic)) continue;
     std::vector<Violation> of_row = wrong_qualifiers(row, one.mnemonic);
     if (wrong && !of_row.empty()) continue;
@@ -306,12 +307,12 @@ Companion parse_companion(std::string_view text) {
   return one;
 }
 
-std::vector<Violation> violations_of(const Companion& companion, Target target) {
-  const CompanionInfo& row = *companion.info;
+std::vector<Violation> violations_of(const SupportInstruction& instruction, Target target) {
+  const SupportInstructionInfo& row = *instruction.info;
   if (row.targets.contains(target)) {
-    const bool counts = row.last == Last::exclusive_columns && !companion.operands.empty();
+    const bool counts = row.last == Last::exclusive_columns && !instruction.operands.empty();
     const std::optional<int64_t> columns =
-        counts ? syntax::integer(companion.operands.back()) : std::optional<int64_t>{};
+        counts ? syntax::integer(instruction.operands.back()) : std::optional<int64_t>{};
     if (!columns || *columns <= 512 || rubin.contains(target)) return {};
     return {{.field = "nCols",
              .seen = std::to_string(*columns),
@@ -325,19 +326,19 @@ std::vector<Violation> violations_of(const Companion& companion, Target target) 
            .source = std::string(row.source)}};
 }
 
-std::string meaning_of(const Companion& companion) {
-  const CompanionInfo& row = *companion.info;
+std::string meaning_of(const SupportInstruction& instruction) {
+  const SupportInstructionInfo& row = *instruction.info;
   std::string text(row.does);
   const auto replace = [&](std::string_view mark, const std::string& by) {
     if (const size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), by);
   };
   const std::string_view name = row.operands.substr(std::min(row.operands.rfind(' ') + 1, row.operands.size()));
-  replace("{last}", companion.operands.empty() ? std::string(name) : shortened(companion.operands.back()));
-  for (const std::string_view word : split(companion.mnemonic, '.')) {
+  replace("{last}", instruction.operands.empty() ? std::string(name) : shortened(instruction.operands.back()));
+  for (const std::string_view word : split(instruction.mnemonic, '.')) {
     if (word.size() == 2 && word[0] == 'x')
       replace("{xN}", std::string(1, word[1]) + (word[1] == '1' ? " matrix" : " matrices"));
   }
-  if (companion.mnemonic.find(".trans.") != std::string::npos && row.name != "movmatrix")
+  if (instruction.mnemonic.find(".trans.") != std::string::npos && row.name != "movmatrix")
     text += "; .trans: each matrix is transposed on the way";
   return text;
 }

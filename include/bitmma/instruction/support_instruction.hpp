@@ -20,7 +20,7 @@
 
 namespace bitmma {
 
-struct CompanionInfo {
+struct SupportInstructionInfo {
   std::string_view name = {};  // the first words: "tcgen05.alloc"
   std::string_view word = {};  // that stands behind them where the row is meant, if others begin with its name
   /// What stands behind them, in any order: groups between spaces, of each one alternative; '?' after a group that may
@@ -39,28 +39,28 @@ struct CompanionInfo {
 };
 
 /// Every row. No mnemonic fits two.
-std::span<const CompanionInfo> companions();
+std::span<const SupportInstructionInfo> support_instructions();
 
 /// The row whose name the mnemonic begins with, and whose word it has, or nullptr.
-const CompanionInfo* find_companion(std::string_view mnemonic);
+const SupportInstructionInfo* find_support_instruction(std::string_view mnemonic);
 
 /// A statement of a row, or its mnemonic alone.
-struct Companion {
+struct SupportInstruction {
   std::string guard = {};  // "@p", "@!p" or empty
-  const CompanionInfo* info = nullptr;
+  const SupportInstructionInfo* info = nullptr;
   std::string mnemonic = {};
   std::vector<std::string> operands = {};
 };
 
 /// Reads a statement, or a mnemonic without operands; the semicolon may be left out. Throws Error, with every
 /// violation, when it begins as no row does, or for qualifiers and operands that the row does not have.
-Companion parse_companion(std::string_view text);
+SupportInstruction parse_support_instruction(std::string_view text);
 
 /// What is wrong on the target: that it lacks the instruction, or has fewer columns.
-std::vector<Violation> violations_of(const Companion& companion, Target target);
+std::vector<Violation> violations_of(const SupportInstruction& instruction, Target target);
 
 /// What this statement does, with its numbers: "4 matrices of 8 x 8 elements of 16 bits ..."; `does` where no qualifier
 /// matters.
-std::string meaning_of(const Companion& companion);
+std::string meaning_of(const SupportInstruction& instruction);
 
 }  // namespace bitmma
