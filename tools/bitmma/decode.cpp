@@ -33,7 +33,7 @@ WordType word_type_of(const DecodeFlags& flags) {
     }
     return ZeroColumnWord{.m = flags.m, .n = flags.n};
   }
-  if (!flags.kind.empty()) return InstructionWord{.kind = require_kind(flags.kind)};
+  if (!flags.kind.empty()) return InstructionWord{.kind = require_kind(flags.kind), .target = flags.target.asked()};
   const Major major = flags.major == "mn" ? Major::mn : Major::k;
   return SmemWord{.target = flags.target.of_smem_descriptor(),
                   .major = flags.major.empty() ? std::nullopt : std::optional(major)};

@@ -73,9 +73,7 @@ bool is_not_ws(const Tcgen05Mma& i) { return !i.weight_stationary; }
 bool has_a_desc(const Tcgen05Mma& i) { return i.a_source != OperandSource::tmem; }
 bool has_lane_mask(const Tcgen05Mma& i) { return !i.weight_stationary && !has_scales(i); }
 int64_t lane_mask_registers(const Tcgen05Mma& i) { return int64_t{4} * i.cta_group; }
-bool can_scale_d(const Tcgen05Mma& i) {
-  return (i.kind == MmaKind::f16 || i.kind == MmaKind::tf32) && !i.weight_stationary;
-}
+bool can_scale_d(const Tcgen05Mma& i) { return info(i.kind).has_scale_input_d && !i.weight_stationary; }
 std::string block_scale_text(const Tcgen05Mma& i) {
   return has_scales(i) ? fmt::format("present: kind::{} always has scales", info(i.kind).name)
                        : "absent: only the mx kinds have scales";
