@@ -584,8 +584,10 @@ std::array<FormOn, targets.size()> form_on_targets(const Form& form) {
       if constexpr (requires { one.sparse; }) (one.sparse ? all[i].sparse : all[i].dense) = true;
       if constexpr (requires { one.sparsity_version; }) all[i].sparsity_version |= one.sparse && one.sparsity_version;
       if constexpr (requires { one.scale_vec; }) {
-        for (LegalScales& row : all[i].scales) {
-          if (row.scale_vec == one.scale_vec) row.types.add(one.scale_type);
+        for (size_t j = 0; j < form.scales.size(); ++j) {
+          const LegalScales& row = form.scales[j];
+          if (row.scale_vec == one.scale_vec && row.types.contains(one.scale_type))
+            all[i].scales[j].types.add(one.scale_type);
         }
       }
     }

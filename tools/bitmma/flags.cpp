@@ -188,21 +188,24 @@ void FieldFlags::add(Command& command, const std::vector<Family>& families,
       if (!is_wanted(row)) continue;
       const auto same = std::ranges::find_if(
           flags_, [&](const One& one) { return one.row.name == row.name || one.row.name == row.also; });
-      if (same != flags_.end()) {
-        same->fields.push_back(row.name);
+      if (same == flags_.end()) {
+        flags_.push_back({.row = row, .fields = {row.name}, .families = std::string(print(family))});
         continue;
       }
-      One& one = flags_.emplace_back();
-      one.row = row, one.fields = {row.name};
-      one.flag = dashed(row.immediate.name.empty() ? row.name : row.immediate.name);
-      const std::string names = row.also.empty() ? one.flag : one.flag + "," + dashed(row.also);
-      const bool is_switch = std::holds_alternative<bool>(row.default_value) && row.immediate.name.empty();
-      const std::string meaning =
-          fmt::format("{}{}{}", families.size() > 1 ? fmt::format("{}: ", print(family)) : "", row.meaning,
-                      is_switch || row.immediate.legal.empty() ? "" : fmt::format(" ({})", row.immediate.legal));
-      one.option =
-          is_switch ? command.add_flag(names, one.is_set, meaning) : command.add_option(names, one.text, meaning);
+      same->fields.push_back(row.name);
+      same->families += fmt::format(", {}", print(family));
     }
+  }
+  for (One& one : flags_) {
+    const InstructionField& row = one.row;
+    one.flag = dashed(row.immediate.name.empty() ? row.name : row.immediate.name);
+    const std::string names = row.also.empty() ? one.flag : one.flag + "," + dashed(row.also);
+    const bool is_switch = std::holds_alternative<bool>(row.default_value) && row.immediate.name.empty();
+    const std::string meaning =
+        fmt::format("{}{}{}", families.size() > 1 ? one.families + ": " : "", row.meaning,
+                    is_switch || row.immediate.legal.empty() ? "" : fmt::format(" ({})", row.immediate.legal));
+    one.option =
+        is_switch ? command.add_flag(names, one.is_set, meaning) : command.add_option(names, one.text, meaning);
   }
 }
 

@@ -79,8 +79,9 @@ class FieldFlags {
  private:
   struct One {
     InstructionField row = {};
+    std::vector<std::string_view> fields = {};  // what one family or another calls it
+    std::string families = {};
     std::string flag = {};
-    std::vector<std::string_view> fields = {};  // in one family or another
     Flag<std::string> text = {};
     Flag<bool> is_set = {};
     CLI::Option* option = nullptr;

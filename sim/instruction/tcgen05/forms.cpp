@@ -346,6 +346,8 @@ bool descriptor_might_refuse(const Tcgen05Mma& instruction, const Form& form) {
          instruction.sparsity_selector >= form.selectors || !is_id(instruction.scale_a_id) ||
          !is_id(instruction.scale_b_id) || !is_id(instruction.max_shift_code) || instruction.sparsity_version < 0 ||
          instruction.sparsity_version > 1 ||
+         (instruction.sparse && info(instruction.kind).is_fp4 && instruction.sparsity_version == 0 &&
+          k_code_of(instruction.kind, true, instruction.k) == 1) ||
          (form.scales.empty() &&
           (instruction.scale_type != Format::ue8m0 || instruction.scale_a_id != 0 || instruction.scale_b_id != 0));
 }
