@@ -182,7 +182,7 @@ const test::BadRequests bad_requests({
     {"golden wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --target sm_99 $OUT",
      "--target = sm_99: legal is sm_70"},
     {"golden wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --m 64 $OUT", "--m = 64: legal is absent"},
-    {"golden wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --thread-id-a 1 $OUT", "has no such immediate"},
+    {"golden wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --thread-id-a 1 $OUT", "has none"},
     {"golden tcgen05.mma.cta_group::1.kind::i8 --target sm_103a $OUT", "target = sm_103a: legal is sm_100a"},
     {"golden tcgen05.mma.cta_group::1.kind::mxf4.block_scale --k96 --target sm_100a $OUT",
      "target = sm_100a: legal is sm_103a"},

@@ -217,7 +217,8 @@ Instruction FieldFlags::apply(const Instruction& instruction) const {
   for (const One& one : flags_) {
     if (one.option->count() == 0) continue;
     const auto has_field = [&](std::string_view name) {
-      return std::ranges::find(known, name, &InstructionField::name) != known.end();
+      const auto row = std::ranges::find(known, name, &InstructionField::name);
+      return row != known.end() && row->is_apart();
     };
     const auto field = std::ranges::find_if(one.fields, has_field);
     const bool is_switch = one.option->get_items_expected_max() == 0;
