@@ -282,7 +282,7 @@ Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<c
   const kernels::ChainLoops& loops = block.cols <= all.narrow_chain.strip ? all.narrow_chain : all.chain;
   thread_local Workspace workspace;
   const int most = chain_loop_of(model) == kernels::LoopId::none ? 0 : find_steps(model, updates, workspace.steps);
-  if (most == 0 || most > kernels::most_chain_terms) return chain_by_updates(model, block, updates, k, std::move(c));
+  if (most == 0 || most > kernels::most_dense_terms) return chain_by_updates(model, block, updates, k, std::move(c));
   const Format of_a = block.a.format(), of_b = block.b.format();
   std::optional<Budget> budget;
   if (loops.bytes) budget = find_byte_budget(model.fraction_bits, of_a, of_b, most);

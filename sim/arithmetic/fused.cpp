@@ -119,7 +119,8 @@ Matrix fused_product(const AccumulatorModel& model, const Operands& operands) {
   const kernels::SumFused loop = kernels::kernels().sum_fused[kernels::loop_of(model)];
   const std::optional<Budget> budget =
       find_budget(model.fraction_bits, operands.a.format(), operands.b.format(), terms);
-  if (!loop || !budget || !scales_fit(operands)) return slow_product(model, operands);
+  const bool fits_words = terms <= kernels::most_dense_terms || !operands.selected_k.empty();
+  if (!loop || !budget || !fits_words || !scales_fit(operands)) return slow_product(model, operands);
 
   thread_local Workspace workspace;
   auto& [a, b, scratch] = workspace;

@@ -41,7 +41,7 @@ constexpr const ChainLoop* bytes_of_v4 = nullptr;
 #endif
 
 // The table of one instruction set: every body once more, in functions that may use it.
-#define BITMMA_KERNELS(space, name, target, bytes, of_bytes)                                    \
+#define BITMMA_KERNELS(space, name, target, bytes, of_bytes, narrow)                            \
   namespace space {                                                                             \
   target bool decode(const Decoding& job) { return kernels::decode<bytes>(job); }               \
   target bool sum_fused_f32(const FusedSum& job) { return sum_fused<bytes, Format::f32>(job); } \
@@ -56,22 +56,16 @@ constexpr const ChainLoop* bytes_of_v4 = nullptr;
     kernels::pack_row<bytes>(codes, count, words);                                              \
   }                                                                                             \
   BITMMA_CHAIN_LOOPS(chain, target, bytes, of_bytes)                                            \
-  BITMMA_CHAIN_LOOPS(narrow_chain, target, std::min(bytes, 32), nullptr)                        \
-  constexpr Kernels table{name,                                                                 \
-                          decode,                                                               \
-                          {sum_fused_f32, sum_fused_f16},                                       \
-                          sum_groups,                                                           \
-                          sum_integers,                                                         \
-                          sum_popcounts,                                                        \
-                          pack_bits,                                                            \
-                          pack_row,                                                             \
-                          chain::loops,                                                         \
-                          narrow_chain::loops};                                                 \
+  constexpr Kernels table{name,         decode,       {sum_fused_f32, sum_fused_f16},           \
+                          sum_groups,   sum_integers, sum_popcounts,                            \
+                          pack_bits,    pack_row,     chain::loops,                             \
+                          narrow::loops};                                                       \
   }
 
 #if defined(__x86_64__)
-BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64, bytes_of_v4)
-BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32, nullptr)
+BITMMA_CHAIN_LOOPS(v4_narrow_chain, [[gnu::target("arch=x86-64-v4")]], 32, nullptr)
+BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64, bytes_of_v4, v4_narrow_chain)
+BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32, nullptr, chain)
 
 // Clang before 18 knows the levels' instruction sets by name, not the levels.
 bool has_v3() {
@@ -92,7 +86,7 @@ bool has_v4() {
 #endif
 }
 #endif
-BITMMA_KERNELS(baseline, "baseline", , 16, nullptr)
+BITMMA_KERNELS(baseline, "baseline", , 16, nullptr, chain)
 
 std::atomic<const Kernels*>& in_use() {
   static std::atomic<const Kernels*> table{supported_kernels().front()};

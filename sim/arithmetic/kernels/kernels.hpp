@@ -142,6 +142,9 @@ struct Numbers {
   int stride;
 };
 
+/// Terms of a dense sum: a sign a bit, so that a word holds those of a row or a column.
+inline constexpr int most_dense_terms = 32;
+
 /// D = A * B + C of an aligned sum, whole. A is rows x terms and B is K x cols.
 struct FusedSum {
   Numbers a, b;
@@ -167,8 +170,6 @@ struct ChainStep {
   int64_t first;
   int terms, at;
 };
-/// A sign a bit, so that a word holds those of a step.
-inline constexpr int most_chain_terms = 32;
 /// Rows of A that pass through a chain together.
 inline constexpr int chain_rows = 4;
 
