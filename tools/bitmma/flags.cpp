@@ -164,8 +164,10 @@ void CpuTargetFlag::use() const {
 
 void add_threads(Command& command, Flag<int>& threads) {
   threads = hardware_threads();
-  command.add_speed_option("--threads", threads, "threads to use; the bits are the same for any number")
+  command
+      .add_speed_option("--threads", threads, "threads to use, 0 for all cores; the bits are the same for any number")
       ->check(CLI::Range(1, 4096))
+      ->transform([](const std::string& text) { return text == "0" ? std::to_string(hardware_threads()) : text; })
       ->capture_default_str();
 }
 
