@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "bitmma/analysis/report.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/formats/codes.hpp"
 #include "bitmma/gemm/gemm.hpp"
@@ -70,7 +71,7 @@ struct BoundInstruction {
   }
   const Mma& as_mma() const;
   Target target_of(std::optional<std::string_view> name) const {
-    return name ? parse_target(*name) : default_target(value);
+    return name ? target_from(*name) : default_target(value);
   }
 };
 

@@ -13,6 +13,7 @@
 #include "bitmma/analysis/diagnose.hpp"
 #include "bitmma/analysis/explain.hpp"
 #include "bitmma/analysis/lint.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/files/product_file.hpp"
@@ -384,7 +385,7 @@ void bind_state(nb::module_& module) {
            [](const BoundFile& one, const BoundFile& other) { return dictionary_of(compare(*one.file, *other.file)); });
   module.def("read", [](const std::string& path, std::string_view instruction, std::optional<std::string_view> target) {
     VectorFileDefaults defaults{.instruction = instruction};
-    if (target) defaults.target = parse_target(*target);
+    if (target) defaults.target = target_from(*target);
     const nb::gil_scoped_release release;
     return BoundFile{std::make_shared<const VectorFile>(read_vector_file(path, defaults))};
   });
@@ -409,7 +410,7 @@ void bind_state(nb::module_& module) {
                           .first_case = first_case,
                           .seed = seed,
                           .distribution = *drawn};
-    if (target) request.target = parse_target(*target);
+    if (target) request.target = target_from(*target);
     if (!layout_a.empty()) request.placement.a = parse_operand_layout(layout_a);
     if (!layout_b.empty()) request.placement.b = parse_operand_layout(layout_b);
     if (is_mma(request.instruction))
