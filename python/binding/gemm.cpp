@@ -149,13 +149,19 @@ void bind_gemm(nb::module_& module) {
       .def(
           "__init__",
           [](BoundPlan* self, nb::handle fields) {
-            const nb::object text = nb::isinstance<nb::dict>(fields)
-                                        ? nb::module_::import_("json").attr("dumps")(fields)
-                                        : nb::borrow(fields);
+            const nb::object text = [&] {
+              if (!nb::isinstance<nb::dict>(fields)) return nb::borrow(fields);
+              try {
+                return nb::object(nb::module_::import_("json").attr("dumps")(fields));
+              } catch (const nb::python_error& error) {  // a dictionary in itself, what JSON has no word for
+                throw Error(
+                    {.field = "plan", .seen = shown(error.value()), .expected = "a dictionary, as JSON has it"});
+              }
+            }();
             std::string_view json;
             if (!nb::try_cast(text, json)) {
               throw Error({.field = "plan",
-                           .seen = nb::cast<std::string>(nb::repr(fields)),
+                           .seen = shown(fields),
                            .expected = "a dictionary, or JSON",
                            .fix = "names of plans go to bitmma.gemm(a, b, \"nvjet-algo2\")"});
             }

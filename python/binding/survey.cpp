@@ -150,7 +150,6 @@ void run_sealed_unit(const std::string& point, const std::string& path, std::opt
 }  // namespace
 
 void bind_survey(nb::module_& module) {
-  module.def("check_target", [](std::string_view name) { static_cast<void>(target_from(name)); });
   module.def("run_survey", run, "path"_a, "command"_a, "seed"_a, "seconds"_a, "unit_seconds"_a, "jobs"_a, "only"_a,
              "retry"_a, "progress"_a.none());
   module.def("end_with_survey", end_with_survey);
