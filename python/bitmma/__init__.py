@@ -19,7 +19,9 @@ By what you have:
 Errors are bitmma.Error, with every violation. All functions may be called from many threads.
 bitmma handles no signals of the process.
 """
-from . import layout, testing
+import json
+
+from . import _notebook, layout, testing
 from ._arrays import Codes, Tiled, codes, dtype_of, format_of, tile, tiled
 from ._core import Instruction, Plan
 from ._core import version as __version__
@@ -40,6 +42,12 @@ __all__ = [
     "execute", "explain", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
     "instruction", "layout", "lint", "mma", "mma_sync", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]
+
+def _plan_html(plan: Plan) -> str:
+    return _notebook.plan(str(plan), json.loads(plan.json), plan.evidence)
+
+
+setattr(Plan, "_repr_html_", _plan_html)
 
 # Tracebacks, help and pickles name what users import, not the file that holds it.
 for _name in __all__:

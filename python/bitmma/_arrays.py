@@ -136,6 +136,9 @@ class Codes(NamedTuple):
     array: np.ndarray
     format: str
 
+    def __repr__(self) -> str:
+        return f"Codes({self.format} {list(np.shape(self.array))})"
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.array.shape
@@ -201,6 +204,9 @@ class Tiled(NamedTuple):
     array: np.ndarray
     """The image, bytes."""
     format: str
+
+    def __repr__(self) -> str:
+        return f"Tiled({self.format}, {self.array.size} bytes)"
 
     def scales(self, rows: int, blocks: int) -> Codes:
         """Codes of [rows, blocks] scales, in their own order. Raises Error where the image has another size."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Union, overload
 
 import numpy as np
 
+from . import _notebook
 from ._arguments import at_least_one, core as _core, path_of, public, target_of, text
 from ._arrays import _dtypes, _native, _raw, codes_as, dtype_of, to_numpy
 from ._core import Instruction, Plan
@@ -240,6 +241,9 @@ class Explanation(Mapping[str, Any]):
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        return _notebook.explanation(self.json, self.text)
+
 
 def _case(value: Any, field: str) -> Case:
     if isinstance(value, Case):
@@ -308,6 +312,9 @@ class Diagnosis(NamedTuple):
     """Best first; empty when nothing is wrong or nothing fits better than chance."""
     where: list[str] = []
     """What all wrong outputs have in common: "only rows 8..15 of every 16"."""
+
+    def _repr_html_(self) -> str:
+        return _notebook.diagnosis(self)
 
 
 @public
@@ -543,6 +550,9 @@ class Product(NamedTuple):
     cols: list[int]
     whole: tuple[int, int]
     metadata: dict[str, str]
+
+    def __repr__(self) -> str:
+        return _notebook.arrays("Product", self._asdict())
 
     @property
     def kernel(self) -> str | None:

@@ -48,6 +48,19 @@ class Places:
         vars(self).update(arrays, cute=cute, **facts)
         self._names = tuple(arrays)
         self._index = index
+        self._map: Any = None
+
+    def _of(self, map: Any) -> Places:
+        """The same, which is drawn as `map` is."""
+        self._map = map
+        return self
+
+    def _repr_svg_(self) -> str | None:
+        """The picture in a notebook; None for maps that have none."""
+        return None if self._map is None else str(self._map.svg(lines=32, columns=16))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_map": None}  # the library's map stays here
 
     def __repr__(self) -> str:
         shape = getattr(self, self._names[0]).shape
@@ -89,7 +102,7 @@ def smem(descriptor: int | str, rows: int, cols: int, *, element_bits: int = 16,
     np.int64(1152)
     """
     one = _core.smem_map(descriptor, rows, cols, element_bits, major, target)
-    return Places(one.cute, one.arrays(), _BYTE)
+    return Places(one.cute, one.arrays(), _BYTE)._of(one)
 
 
 @public
@@ -104,7 +117,8 @@ def fragment(instruction: str | Instruction, operand: str) -> Places:
     """An operand in registers: "a", "b" (as N x K), "c" or "d" of mma.sync, "a", "c" or "d" of wgmma; "metadata" of a
     sparse instruction, "scale_a" and "scale_b" of a block-scaled mma.sync."""
     one = _register_map(instruction, operand)
-    return _in_registers(one.cute, one.arrays(), one.extent("thread"), one.extent("register"), one.width("bit"))
+    return _in_registers(one.cute, one.arrays(), one.extent("thread"), one.extent("register"),
+                         one.width("bit"))._of(one)
 
 
 @public(instruction=instruction_of)
@@ -117,7 +131,7 @@ def fragment_svg(instruction: str | Instruction, operand: str, *, max_cols: int 
 def tmem(m: int, n: int, *, cta_group: int = 1, ws: bool = False, sparse: bool = False, address: int = 0) -> Places:
     """D of a tcgen05.mma, [M, N]."""
     one, letter = _core.tmem_d_map(m, n, cta_group, ws, sparse, address)
-    return Places(one.cute, one.arrays(), _CELL, layout=letter)
+    return Places(one.cute, one.arrays(), _CELL, layout=letter)._of(one)
 
 
 @public
@@ -152,7 +166,7 @@ def ldmatrix(count: int = 4, *, transposed: bool = False, store: bool = False) -
 def scales(rows: int, blocks: int) -> Places:
     """Block scales in the image that CUTLASS and cuBLAS keep: tiles of 128 rows and 4 blocks."""
     one, size = _core.scale_map(rows, blocks)
-    return Places("", {"byte": one.arrays()["image_byte"]}, (("byte", 1, size),), bytes=size)
+    return Places("", {"byte": one.arrays()["image_byte"]}, (("byte", 1, size),), bytes=size)._of(one)
 
 
 @public
@@ -165,7 +179,7 @@ def cute(text: str, *, element_bits: int = 16) -> Places:
     one = _core.cute_map(text, element_bits)
     arrays = one.arrays()
     size = int(arrays["byte"].max()) + one.width("byte") if arrays["byte"].size else 0
-    return Places(one.cute, arrays, (("byte", 1, size),), bytes=size)
+    return Places(one.cute, arrays, (("byte", 1, size),), bytes=size)._of(one)
 
 
 @public(case=_case)
