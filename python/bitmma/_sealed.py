@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from . import _core
-from ._errors import count_of, text_of
+from ._arguments import core as _core, path_of, public
+from ._errors import refuse
+from ._types import Target
 
 
 class SealedFinding(NamedTuple):
@@ -62,8 +63,9 @@ class SealedReport(NamedTuple):
         return "\n".join(lines)
 
 
+@public(out=path_of)
 def sealed(path: str | os.PathLike[str] | None = None, *, out: str | os.PathLike[str] = "", device: int = 0,
-           jobs: int = 4, unit_seconds: float = 10, rehearse: str | None = None) -> SealedReport:
+           jobs: int = 4, unit_seconds: float = 10, rehearse: Target | None = None) -> SealedReport:
     """Asks the GPU of this machine the points of the sealed prediction, each in a process of its own.
 
     Nothing leaves the machine. Raises Error without a GPU, or without a prediction for it.
@@ -76,18 +78,18 @@ def sealed(path: str | os.PathLike[str] | None = None, *, out: str | os.PathLike
         unit_seconds: A point that takes longer is stopped.
         rehearse: A target, such as "sm_100a", whose model answers in place of a GPU.
     """
-    file = os.fspath(path) if path is not None else ""
-    command = [sys.executable, "-m", "bitmma._sealed", str(count_of(device, "device")),
-               text_of(rehearse, "rehearse", "sm_90a") or "", file]
-    if rehearse:
-        _core.check_target(rehearse)
-    said = _core.run_sealed(_text(file), command, float(unit_seconds), count_of(jobs, "jobs"), os.fspath(out))
+    file = str(path or "")
+    command = [sys.executable, "-m", "bitmma._sealed", str(device), str(rehearse or ""), file]
+    said = _core.run_sealed(_text(file), command, unit_seconds, jobs, out)
     said["findings"] = [SealedFinding(**one) for one in said["findings"]]
     return SealedReport(**said)
 
 
 def _text(path: str) -> str | None:
-    return Path(path).read_text(encoding="utf-8") if path else None
+    try:
+        return Path(path).read_text(encoding="utf-8") if path else None
+    except OSError as error:
+        raise refuse("path", path, "a file that can be read", str(error.strerror)) from error
 
 
 def _main(arguments: Sequence[str]) -> int:

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "bitmma/arithmetic/cpu_target.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/word.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -25,8 +26,7 @@ void TargetFlag::add(Command& command, const std::string& meaning, bool and_arch
 
 std::optional<Target> TargetFlag::asked() const {
   if (name.empty()) return std::nullopt;
-  if (const std::optional<Target> target = target_named(name)) return target;
-  throw Error({.code = ViolationCode::unknown_name, .field = flags, .seen = name, .legal = row_names(targets)});
+  return target_from(name, flags);
 }
 
 Target TargetFlag::of(const Instruction& instruction) const {

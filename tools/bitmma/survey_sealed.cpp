@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/survey/sealed.hpp"
@@ -163,7 +164,7 @@ void run_sealed_command(Context& context, const SealedFlags& flags) {
 }
 
 void run_seal(Context& context, const SealFlags& flags) {
-  const Target target = parse_target(flags.target);
+  const Target target = target_from(flags.target);
   const std::string text = print(make_sealed(target, flags.withhold, flags.threads));
   write_whole(flags.out, [&](std::ostream& out) { out << text; });
   const SealedFile file = read_sealed(text);
