@@ -35,7 +35,7 @@ Facts fraction_bits(std::initializer_list<int> values) {
 }
 
 Facts floors(std::initializer_list<int> values) {
-  Facts facts{{"no floor", [](AccumulatorModel& model) { model.floor_exponent = no_floor; }}};
+  Facts facts{{"no floor", [](AccumulatorModel& model) { model.floor_exponent.reset(); }}};
   for (const int floor : values) {
     facts.push_back(
         {fmt::format("floor {}", floor), [floor](AccumulatorModel& model) { model.floor_exponent = floor; }});
@@ -123,8 +123,8 @@ AccumulatorModel without_idle_facts(AccumulatorModel model, const Mma& mma) {
             lowest = std::min(of_products, d.min_exponent()),
             unit = std::min(of_products - a.mantissa_bits - b.mantissa_bits - (scaled ? 2 * scale.mantissa_bits : 0),
                             d.min_exponent() - d.mantissa_bits);
-  if (model.floor_exponent <= lowest || model.floor_exponent - model.fraction_bits <= unit)
-    model.floor_exponent = no_floor;
+  if (model.floor_exponent <= lowest || *model.floor_exponent - model.fraction_bits <= unit)
+    model.floor_exponent.reset();
   constexpr int bits_above_largest = 8;  // of a sum, above the exponent of its largest term
   if (model.fraction_bits + bits_above_largest <= info(Format::f32).mantissa_bits + 1)
     model.overrides.f16_through_f32 = false;
