@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "bitmma/core/compiler.hpp"
-
 namespace bitmma {
 
 struct PictureCell {

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <functional>
 
-#include "bitmma/core/compiler.hpp"
-
 namespace bitmma {
 
 /// Cores of this machine, at least 1.

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "bitmma/core/compiler.hpp"
-
 namespace bitmma {
 
 /// True when row i has the enumerator of value i: info(id) is then the row at that place.

@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "bitmma/core/compiler.hpp"
-
 namespace bitmma {
 
 struct PastedWord {

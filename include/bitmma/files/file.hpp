@@ -10,8 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "bitmma/core/compiler.hpp"
-
 namespace bitmma {
 
 class Descriptor;

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "bitmma/core/compiler.hpp"
 #include "bitmma/files/file.hpp"
 
 namespace bitmma {

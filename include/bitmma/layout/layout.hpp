@@ -11,8 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "bitmma/core/compiler.hpp"
-
 namespace bitmma {
 
 struct LayoutDigit {

@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "bitmma/core/compiler.hpp"
-
 namespace bitmma {
 
 /// A matrix of `rows` x `blocks` scales; tiles are padded to whole ones.
