@@ -19,9 +19,8 @@ By what you have:
 Errors are bitmma.Error, with every violation. All functions may be called from many threads.
 bitmma handles no signals of the process.
 """
-import json
-
-from . import _notebook, layout, testing
+from . import layout, testing
+from ._arguments import name_as_imported
 from ._arrays import Codes, Tiled, codes, dtype_of, format_of, tile, tiled
 from ._core import Instruction, Plan
 from ._core import version as __version__
@@ -43,13 +42,4 @@ __all__ = [
     "instruction", "layout", "lint", "mma", "mma_sync", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]
 
-def _plan_html(plan: Plan) -> str:
-    return _notebook.plan(str(plan), json.loads(plan.json), plan.evidence)
-
-
-setattr(Plan, "_repr_html_", _plan_html)
-
-# Tracebacks, help and pickles name what users import, not the file that holds it.
-for _name in __all__:
-    if getattr(globals()[_name], "__module__", "").startswith("bitmma."):
-        globals()[_name].__module__ = "bitmma"
+name_as_imported(globals(), __all__)

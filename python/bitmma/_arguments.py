@@ -181,3 +181,10 @@ def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwarg
         return refuse(name, str(wrong), f"{name}{inspect.Signature(list(signature.parameters.values()))}")
     kinds = [type(one).__name__ for one in args] + [f"{key}: {type(one).__name__}" for key, one in kwargs.items()]
     return refuse(name, f"({', '.join(kinds)})", "arguments as its help has them", shown(str(error)))
+
+
+def name_as_imported(names: dict[str, Any], public_names: list[str]) -> None:
+    """Tracebacks, help and pickles name what users import, bitmma.mma, and not the file that holds it."""
+    for name in public_names:
+        if getattr(names[name], "__module__", "").startswith("bitmma."):
+            names[name].__module__ = "bitmma"

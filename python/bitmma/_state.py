@@ -1,6 +1,7 @@
 """The machine's own way: states, cases, vector files, and what people ask of them."""
 from __future__ import annotations
 
+import json
 import operator
 import os
 import pathlib
@@ -528,6 +529,13 @@ def golden(instruction: str | Instruction, *, target: Target | None = None, case
     """
     return VectorFile(_core.golden(_instruction(instruction), target, cases, first_case, seed, distribution, layout_a,
                                    layout_b, threads))
+
+
+def _plan_html(plan: Plan) -> str:
+    return _notebook.plan(str(plan), json.loads(plan.json), plan.evidence)
+
+
+setattr(Plan, "_repr_html_", _plan_html)
 
 
 class Product(NamedTuple):
