@@ -96,13 +96,13 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   }
   if (!S_ISREG(status.st_mode)) refuse_file(path_, print_kind(status.st_mode), legal);
   size_ = static_cast<uint64_t>(status.st_size);
-  if (size_ > most_in_memory) {
-    modified_nanoseconds_ = modified_nanoseconds(status);
-    file_ = std::move(file);
-    return;
-  }
+  modified_nanoseconds_ = modified_nanoseconds(status);
+  file_ = std::move(file);
+  if (size_ > most_in_memory) return;
   const std::shared_ptr<uint8_t[]> memory(new uint8_t[size_]);
-  read_at(file->number(), path_, 0, {memory.get(), size_});
+  read_at(file_->number(), path_, 0, {memory.get(), size_});
+  require_unchanged();
+  file_.reset();
   memory_ = {memory.get(), size_};
   owner_ = memory;
 }
