@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from . import _core
@@ -47,6 +46,8 @@ class SealedReport(NamedTuple):
     sha256: str
     """Of the file that was asked; docs/sealed.md has those of data/sealed."""
     findings: list[SealedFinding]
+    text: str
+    """What `bitmma survey sealed` prints."""
 
     @property
     def holds(self) -> bool:
@@ -54,12 +55,7 @@ class SealedReport(NamedTuple):
         return all(one.verdict in ("as predicted", "named") for one in self.findings)
 
     def __str__(self) -> str:
-        lines = [f"{one.verdict:<15} {one.point}\n    {one.found}" for one in self.findings]
-        said = ", ".join(f"{sum(one.verdict == verdict for one in self.findings)} {verdict}"
-                         for verdict in dict.fromkeys(one.verdict for one in self.findings))
-        lines.append(f"\n{self.gpu} ({self.target}), driver {self.driver}, CUDA {self.cuda}, {self.date}; "
-                     f"{self.seconds:.1f} s\nsealed prediction {self.sha256}\n{len(self.findings)} points, {said}")
-        return "\n".join(lines)
+        return self.text
 
 
 def sealed(path: str | os.PathLike[str] | None = None, *, out: str | os.PathLike[str] = "", device: int = 0,
@@ -81,13 +77,9 @@ def sealed(path: str | os.PathLike[str] | None = None, *, out: str | os.PathLike
                text_of(rehearse, "rehearse", "sm_90a") or "", file]
     if rehearse:
         _core.check_target(rehearse)
-    said = _core.run_sealed(_text(file), command, float(unit_seconds), count_of(jobs, "jobs"), os.fspath(out))
-    said["findings"] = [SealedFinding(**one) for one in said["findings"]]
-    return SealedReport(**said)
-
-
-def _text(path: str) -> str | None:
-    return Path(path).read_text(encoding="utf-8") if path else None
+    text, said = _core.run_sealed(file, command, float(unit_seconds), count_of(jobs, "jobs"), os.fspath(out))
+    findings = [SealedFinding(**{"nearest": "", **point}) for point in said.pop("points")]
+    return SealedReport(sha256=said.pop("sealed_sha256"), findings=findings, text=text.rstrip("\n"), **said)
 
 
 def _main(arguments: Sequence[str]) -> int:
@@ -95,7 +87,7 @@ def _main(arguments: Sequence[str]) -> int:
     device, rehearse, file, point, _, path = arguments
     try:
         _core.end_with_survey()
-        _core.run_sealed_point(point, path, _text(file), int(device), rehearse or None)
+        _core.run_sealed_point(point, path, file, int(device), rehearse or None)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
