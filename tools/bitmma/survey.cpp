@@ -16,17 +16,17 @@ namespace {
 
 struct SurveyRunFlags {
   SurveyDeviceFlags device;
-  std::string out, only;
-  uint64_t seed = 0;
-  double seconds = 480, unit_seconds = 60;
-  int jobs = 4;
-  bool retry = false, json = false;
+  Flag<std::string> out, only;
+  Flag<uint64_t> seed = 0;
+  Flag<double> seconds = 480, unit_seconds = 60;
+  Flag<int> jobs = 4;
+  Flag<bool> retry = false, json = false;
 };
 
 struct UnitFlags {
   SurveyDeviceFlags device;
-  std::string unit, out;
-  uint64_t seed = 0;
+  Flag<std::string> unit, out;
+  Flag<uint64_t> seed = 0;
 };
 
 constexpr std::array<FlagOfField, 5> survey_flags{{{"only", "--only"},
@@ -83,8 +83,8 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
                                                                 : exit_same;
 }
 
-void add_survey_run(CLI::App& survey, Context& context) {
-  CLI::App* command = survey.add_subcommand("run", "ask this GPU every rule and every open question");
+void add_survey_run(Command& survey, Context& context) {
+  Command* command = survey.add_command("run", "ask this GPU every rule and every open question");
   const auto flags = std::make_shared<SurveyRunFlags>();
   command->add_option("-o,--output", flags->out, "the report; an existing one is resumed")->required();
   flags->device.add(*command);
@@ -109,12 +109,13 @@ void add_survey_run(CLI::App& survey, Context& context) {
 }
 
 /// One unit, in the process that a survey made for it.
-void add_survey_unit(CLI::App& survey) {
-  CLI::App* command = survey.add_subcommand("unit", "")->group("");
+void add_survey_unit(Command& survey) {
+  Command* command = survey.add_command("unit", "");
+  command->group("");
   const auto flags = std::make_shared<UnitFlags>();
-  command->add_option("unit", flags->unit)->required();
-  command->add_option("-o,--output", flags->out)->required();
-  command->add_option("--seed", flags->seed);
+  command->add_option("unit", flags->unit, "")->required();
+  command->add_option("-o,--output", flags->out, "")->required();
+  command->add_option("--seed", flags->seed, "");
   flags->device.add(*command);
   command->callback([flags] {
     end_with_survey();
@@ -124,7 +125,7 @@ void add_survey_unit(CLI::App& survey) {
 
 }  // namespace
 
-void SurveyDeviceFlags::add(CLI::App& command) {
+void SurveyDeviceFlags::add(Command& command) {
   command.add_option("--device", ordinal, "which GPU")->capture_default_str();
   command.add_option("--rehearse", rehearse, "let the model of this target answer in place of a GPU; proves nothing");
 }
@@ -146,8 +147,8 @@ std::vector<std::string> command_of_unit(const std::string& verb, const SurveyDe
   return command;
 }
 
-void add_survey(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("survey", "what a GPU does that no source settles: ask one, read its report");
+void add_survey(Command& app, Context& context) {
+  Command* command = app.add_command("survey", "what a GPU does that no source settles: ask one, read its report");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"

@@ -12,9 +12,9 @@ namespace bitmma::cli {
 namespace {
 
 struct SurveyReadFlags {
-  std::vector<std::string> files;
-  bool all = false, json = false, confirmed = false, quick = false;
-  int threads = 1;
+  Flag<std::vector<std::string>> files;
+  Flag<bool> all = false, json = false, confirmed = false, quick = false;
+  Flag<int> threads = 1;
 };
 
 /// The file of confirmed facts with what the reports add, and on stderr what keeps them from adding more.
@@ -22,7 +22,7 @@ void print_confirmed(const Context& context, const std::vector<ReadSurvey>& read
   const Confirmed news = confirmed_by_all(reads);
   Confirmed all = confirmed();
   all.add(news);
-  context.terminal.out << print(all);
+  context.out() << print(all);
   int64_t unread = 0;
   for (const ReadSurvey& read : reads) unread += read.count(SurveyVerdict::unreadable);
   if (unread > 0) {
@@ -57,7 +57,7 @@ void run_survey_read(Context& context, const SurveyReadFlags& flags) {
     reads.push_back(std::move(read));
   }
   if (flags.confirmed) print_confirmed(context, reads);
-  else show(context, describe(reads, flags.all), flags.json);
+  else show(context, describe(reads, !flags.json && flags.all), flags.json);
   int64_t wrong = 0;
   for (const ReadSurvey& read : reads) {
     wrong += read.count(SurveyVerdict::refuted) + read.count(SurveyVerdict::unknown);
@@ -68,9 +68,9 @@ void run_survey_read(Context& context, const SurveyReadFlags& flags) {
 
 }  // namespace
 
-void add_survey_read(CLI::App& survey, Context& context) {
-  CLI::App* command =
-      survey.add_subcommand("read", "what reports of GPUs say: which rules and choices they confirm, refute or settle");
+void add_survey_read(Command& survey, Context& context) {
+  Command* command =
+      survey.add_command("read", "what reports of GPUs say: which rules and choices they confirm, refute or settle");
   const auto flags = std::make_shared<SurveyReadFlags>();
   command->add_option("files", flags->files, "reports, and folders of them")->required();
   command->add_flag("--all", flags->all, "every unit, also those that are confirmed");

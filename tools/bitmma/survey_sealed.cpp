@@ -13,21 +13,21 @@ namespace {
 
 struct SealedFlags {
   SurveyDeviceFlags device;
-  std::string path = {};  // of the prediction; empty: the one that is built in for the GPU
-  std::string out = {};   // of the answers
-  double unit_seconds = 10;
-  int jobs = 4;
-  bool json = false;
+  Flag<std::string> path = {};  // of the prediction; empty: the one that is built in for the GPU
+  Flag<std::string> out = {};   // of the answers
+  Flag<double> unit_seconds = 10;
+  Flag<int> jobs = 4;
+  Flag<bool> json = false;
 };
 
 struct SealFlags {
-  std::string target = {}, out = {}, withhold = {};
-  int threads = 1;
+  Flag<std::string> target = {}, out = {}, withhold = {};
+  Flag<int> threads = 1;
 };
 
 struct PointFlags {
   SurveyDeviceFlags device;
-  std::string point = {}, path = {}, out = {};
+  Flag<std::string> point = {}, path = {}, out = {};
 };
 
 void run_sealed_command(Context& context, const SealedFlags& flags) {
@@ -67,12 +67,13 @@ void run_seal(Context& context, const SealFlags& flags) {
 }
 
 /// One point, in the process that was made for it.
-void add_survey_point(CLI::App& survey) {
-  CLI::App* command = survey.add_subcommand("point", "")->group("");
+void add_survey_point(Command& survey) {
+  Command* command = survey.add_command("point", "");
+  command->group("");
   const auto flags = std::make_shared<PointFlags>();
-  command->add_option("point", flags->point)->required();
-  command->add_option("-o,--output", flags->out)->required();
-  command->add_option("--sealed", flags->path);
+  command->add_option("point", flags->point, "")->required();
+  command->add_option("-o,--output", flags->out, "")->required();
+  command->add_option("--sealed", flags->path, "");
   flags->device.add(*command);
   command->callback([flags] {
     end_with_survey();
@@ -82,8 +83,8 @@ void add_survey_point(CLI::App& survey) {
 
 }  // namespace
 
-void add_survey_sealed(CLI::App& survey, Context& context) {
-  CLI::App* command = survey.add_subcommand(
+void add_survey_sealed(Command& survey, Context& context) {
+  Command* command = survey.add_command(
       "sealed", "which of the known answers this GPU gives to the open points, and whether bitmma predicted them");
   const auto flags = std::make_shared<SealedFlags>();
   command->add_option("file", flags->path, "a sealed prediction; default: the one that is built in for this GPU");
@@ -102,8 +103,8 @@ void add_survey_sealed(CLI::App& survey, Context& context) {
   add_survey_point(survey);
 }
 
-void add_survey_seal(CLI::App& survey, Context& context) {
-  CLI::App* command = survey.add_subcommand("seal", "write the sealed prediction of a target");
+void add_survey_seal(Command& survey, Context& context) {
+  Command* command = survey.add_command("seal", "write the sealed prediction of a target");
   const auto flags = std::make_shared<SealFlags>();
   command->add_option("target", flags->target, "the GPU, by its PTX name")->required();
   command->add_option("-o,--output", flags->out, "file for the prediction, JSON")->required();
