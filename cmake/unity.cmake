@@ -18,7 +18,7 @@ target_compile_options(bitmma_objects PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subo
 set(alone files/numpy_file.cpp files/product_file.cpp files/tensor_file.cpp gemm/cuda_core.cpp
           instruction/text/operands.cpp)
 foreach(family mma_sync tcgen05 tmem_move wgmma)
-  list(APPEND alone instruction/${family}/fields.cpp instruction/${family}/immediates.cpp instruction/${family}/text.cpp)
+  list(APPEND alone instruction/${family}/fields.cpp instruction/${family}/text.cpp)
 endforeach()
 set(most_in_group 8)
 foreach(folder analysis c_api core files gemm hardware instruction/mma_sync instruction/tcgen05 instruction/text

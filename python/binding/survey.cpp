@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "binding.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/survey/sealed.hpp"
 
 namespace bitmma::python {
@@ -62,7 +63,7 @@ void run(const std::string& path, const std::vector<std::string>& command, uint6
 void run_unit(const std::string& unit, const std::string& path, uint64_t seed, int device,
               std::optional<std::string_view> rehearse) {
   const SurveyDevice asked{
-      .ordinal = device, .rehearse = rehearse ? std::optional(parse_target(*rehearse)) : std::nullopt, .seed = seed};
+      .ordinal = device, .rehearse = rehearse ? std::optional(target_from(*rehearse)) : std::nullopt, .seed = seed};
   const nb::gil_scoped_release release;
   write_tensor_file(path, to_file(run_survey_unit(unit, asked)));
 }
@@ -82,7 +83,7 @@ nb::tuple run_sealed_prediction(const std::string& path, const std::vector<std::
 void run_sealed_unit(const std::string& point, const std::string& path, const std::string& sealed, int device,
                      std::optional<std::string_view> rehearse) {
   const SurveyDevice asked{.ordinal = device,
-                           .rehearse = rehearse ? std::optional(parse_target(*rehearse)) : std::nullopt};
+                           .rehearse = rehearse ? std::optional(target_from(*rehearse)) : std::nullopt};
   const nb::gil_scoped_release release;
   write_tensor_file(path, to_file(run_sealed_point(point, sealed, asked)));
 }
@@ -90,7 +91,6 @@ void run_sealed_unit(const std::string& point, const std::string& path, const st
 }  // namespace
 
 void bind_survey(nb::module_& module) {
-  module.def("check_target", [](std::string_view name) { static_cast<void>(parse_target(name)); });
   module.def("run_survey", run, "path"_a, "command"_a, "seed"_a, "seconds"_a, "unit_seconds"_a, "jobs"_a, "only"_a,
              "retry"_a, "progress"_a.none());
   module.def("end_with_survey", end_with_survey);

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from . import _core
-from ._errors import count_of, text_of
+from ._arguments import core as _core, path_of, public
+from ._types import Target
 
 
 class SealedFinding(NamedTuple):
@@ -58,8 +58,9 @@ class SealedReport(NamedTuple):
         return self.text
 
 
+@public(out=path_of)
 def sealed(path: str | os.PathLike[str] | None = None, *, out: str | os.PathLike[str] = "", device: int = 0,
-           jobs: int = 4, unit_seconds: float = 10, rehearse: str | None = None) -> SealedReport:
+           jobs: int = 4, unit_seconds: float = 10, rehearse: Target | None = None) -> SealedReport:
     """Asks the GPU of this machine the points of the sealed prediction, each in a process of its own.
 
     Nothing leaves the machine. Raises Error without a GPU, or without a prediction for it.
@@ -72,12 +73,9 @@ def sealed(path: str | os.PathLike[str] | None = None, *, out: str | os.PathLike
         unit_seconds: A point that takes longer is stopped.
         rehearse: A target, such as "sm_100a", whose model answers in place of a GPU.
     """
-    file = os.fspath(path) if path is not None else ""
-    command = [sys.executable, "-m", "bitmma._sealed", str(count_of(device, "device")),
-               text_of(rehearse, "rehearse", "sm_90a") or "", file]
-    if rehearse:
-        _core.check_target(rehearse)
-    text, said = _core.run_sealed(file, command, float(unit_seconds), count_of(jobs, "jobs"), os.fspath(out))
+    file = str(path or "")
+    command = [sys.executable, "-m", "bitmma._sealed", str(device), str(rehearse or ""), file]
+    text, said = _core.run_sealed(file, command, unit_seconds, jobs, out)
     findings = [SealedFinding(**{"nearest": "", **point}) for point in said.pop("points")]
     return SealedReport(sha256=said.pop("sealed_sha256"), findings=findings, text=text.rstrip("\n"), **said)
 

@@ -47,7 +47,7 @@ from ._gemm import _operands, _resolved
 from ._gemm import gemm as _gemm
 from ._mma import _parsed
 from ._mma import mma as _mma
-from ._state import Case, Comparison, VectorFile, compare, golden, read, write
+from ._state import Case, Comparison, VectorFile, compare, files_in, golden, read, write
 from ._state import verify as _verify
 
 __all__ = ["Journal", "Report", "by_case", "campaign", "distributions", "gemm", "gpu", "gpu_campaign", "mma", "verify"]
@@ -477,10 +477,7 @@ def _paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
         if not os.path.isdir(whole):
             found.append(whole)
             continue
-        inside = sorted(str(one) for one in pathlib.Path(whole).rglob("*.safetensors") if one.is_file())
-        if not inside:
-            raise refuse(os.fspath(path), "a folder without vector files", "*.safetensors in it or below")
-        found += inside
+        found += files_in(whole)
     if not found:
         raise refuse("paths", "none", "a vector file, a folder or several of them")
     return list(dict.fromkeys(found))

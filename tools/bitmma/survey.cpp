@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "flags.hpp"
 #include "output.hpp"
@@ -132,7 +133,7 @@ void SurveyDeviceFlags::add(Command& command) {
 
 std::optional<Target> SurveyDeviceFlags::rehearsed() const {
   if (rehearse.empty()) return std::nullopt;
-  return naming_flag("target", "--rehearse", [&] { return parse_target(rehearse); });
+  return naming_flag("target", "--rehearse", [&] { return target_from(rehearse); });
 }
 
 SurveyDevice SurveyDeviceFlags::asked(uint64_t seed) const {

@@ -1,6 +1,7 @@
 // bitmma survey sealed and seal: what was predicted about a GPU before one was asked.
 #include <fmt/format.h>
 
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/survey/sealed.hpp"
 #include "flags.hpp"
@@ -59,7 +60,7 @@ void run_sealed_command(Context& context, const SealedFlags& flags) {
 }
 
 void run_seal(Context& context, const SealFlags& flags) {
-  const Target target = parse_target(flags.target);
+  const Target target = target_from(flags.target);
   const std::string text = print(make_sealed(target, flags.withhold, flags.threads));
   write_whole(flags.out, [&](std::ostream& out) { out << text; });
   Report report = describe(read_sealed(text));
