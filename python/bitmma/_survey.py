@@ -6,7 +6,6 @@
 """
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -105,9 +104,8 @@ def read_survey(path: str | os.PathLike[str], *, search: bool = True, threads: i
         threads: 0 for all cores.
     """
     said = _core.read_survey(path, search, threads)
-    said["confirmed"] = json.loads(said["confirmed"])
-    said["findings"] = [SurveyFinding(**one) for one in said["findings"]]
-    return SurveyReport(**said)
+    said["findings"] = [SurveyFinding(**{"choice": "", **one}) for one in said["findings"]]
+    return SurveyReport(**{name: said[name] for name in SurveyReport._fields})
 
 
 def _main(arguments: Sequence[str]) -> int:
