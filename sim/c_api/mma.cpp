@@ -1,3 +1,4 @@
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/instruction/batch.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "c_api.hpp"
@@ -25,7 +26,7 @@ BatchView batch_view(const bitmma_view& view, const Shape& shape, std::string_vi
 std::shared_ptr<const PreparedMma> prepared_for(const bitmma_instruction& instruction, const char* target, bool has_c) {
   std::atomic<std::shared_ptr<const PreparedMma>>& place = instruction.prepared[has_c];
   std::shared_ptr<const PreparedMma> kept = place.load();
-  const Target on = target ? parse_target(target) : default_target(instruction.value);
+  const Target on = target ? target_from(target) : default_target(instruction.value);
   if (kept && kept->target() == on) return kept;
   kept = std::make_shared<PreparedMma>(instruction.value, on, has_c);
   place.store(kept);

@@ -417,6 +417,9 @@ static void test_text_and_errors(void) {
 
   CHECK_OK(bitmma_instruction_parse("  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16\n", &mma));
   CHECK_OK(bitmma_instruction_check(mma, NULL));
+  CHECK_OK(bitmma_instruction_check(mma, "H100"));
+  CHECK_OK(bitmma_instruction_check(mma, "9.0"));
+  CHECK_INVALID(bitmma_instruction_check(mma, "H10O"), "did you mean H100, which is sm_90a?");
   CHECK(strcmp(bitmma_instruction_target(mma), "sm_90a") == 0 && bitmma_instruction_target(NULL) == NULL);
   char text[80];
   size_t length = 0;

@@ -6,13 +6,14 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/version.hpp"
 #include "commands.hpp"
+#include "help.hpp"
 #include "numbers.hpp"
 
 namespace bitmma::cli {
 
 namespace {
 
-void add_commands(CLI::App& app, Context& context) {
+void add_commands(Command& app, Context& context) {
   add_simulate(app, context);
   add_golden(app, context);
   add_gemm(app, context);
@@ -28,6 +29,8 @@ void add_commands(CLI::App& app, Context& context) {
   add_gpu(app, context);
   add_survey(app, context);
   add_bench(app, context);
+  add_completion(app, context);
+  add_manual(app, context);
 }
 
 /// `-` alone is standard output behind a flag that names an output, and standard input elsewhere.
@@ -47,14 +50,23 @@ std::vector<std::string> with_standard_streams(std::vector<std::string> argument
   return arguments;
 }
 
+/// `help layout smem` is `layout smem --help`.
+std::vector<std::string> with_help_flag(std::vector<std::string> arguments) {
+  if (arguments.empty() || arguments.front() != "help") return arguments;
+  arguments.erase(arguments.begin());
+  arguments.push_back("--help");
+  return arguments;
+}
+
 /// Parses and runs; the exit code.
-int run_command(CLI::App& app, Context& context, const std::vector<std::string>& given) {
+int run_command(Command& app, Context& context, const std::vector<std::string>& given) {
   const Terminal& terminal = context.terminal;
-  const std::vector<std::string> arguments = with_standard_streams(given);
+  const std::vector<std::string> arguments = with_standard_streams(with_help_flag(given));
   try {
     require_known_arguments(app, arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
     app.parse(reversed);
+    context.require_flags_acted();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error, terminal.out, terminal.err), exit_same;  // help
     terminal.err << "error: " << print_parse_error(app, error) << '\n';
@@ -77,10 +89,11 @@ int run_command(CLI::App& app, Context& context, const std::vector<std::string>&
 }  // namespace
 
 int run(const std::vector<std::string>& arguments, Terminal terminal) {
-  Context context{.terminal = terminal};
-  CLI::App app("bitmma: what NVIDIA's matrix instructions compute, bit for bit, without the GPU", "bitmma");
+  Command app("bitmma: what NVIDIA's matrix instructions compute, bit for bit, without the GPU", "bitmma");
+  Context context{.terminal = terminal, .program = &app};
   app.set_version_flag("--version", version());
   app.require_subcommand(1);
+  app.formatter(help_formatter());
   app.set_help_all_flag("--help-all", "help of every command");
   add_commands(app, context);
   app.footer(  // commands that were added before do not inherit it

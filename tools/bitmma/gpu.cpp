@@ -10,7 +10,6 @@
 #include "bitmma/hardware/run_file.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "output.hpp"
 #include "signals.hpp"
 #include "status_line.hpp"
@@ -19,17 +18,21 @@ namespace bitmma::cli {
 namespace {
 
 struct GpuRunFlags {
-  std::vector<std::string> files;
-  std::string out;
-  int device = 0;
+  Flag<std::vector<std::string>> files;
+  Flag<std::string> out;
+  Flag<int> device = 0;
+  Flag<bool> json = false;
 };
 
 struct CampaignFlags {
-  std::string only, save = ".", family = "wgmma";
-  int device = 0, threads = 1;
-  bool json = false;
-  CampaignOptions options;
-  std::optional<double> outputs;
+  Flag<std::string> only, save = ".", family = "wgmma";
+  Flag<int> device = 0, threads = 1;
+  Flag<bool> json = false;
+  Flag<int64_t> units = CampaignOptions{}.units, unit_outputs = CampaignOptions{}.outputs_per_unit;
+  Flag<int64_t> first_unit = 0, max_saved = CampaignOptions{}.max_saved;
+  Flag<double> seconds = 0;
+  Flag<uint64_t> seed = 0;
+  Flag<std::optional<double>> outputs;
 };
 
 const std::map<std::string, Family> families{{"wgmma", Family::wgmma},
@@ -45,22 +48,6 @@ constexpr std::array<FlagOfField, 8> campaign_flags{{{"only", "--only"},
                                                      {"max_saved", "--max-saved"},
                                                      {"threads", "--threads"},
                                                      {"family", "--family"}}};
-
-/// Compares what the GPU computed with the model, case by case. Cases that the model rejects are reported and counted.
-Comparison compare_with_model(Context& context, const std::string& path, const VectorFile& from_gpu, int64_t& refused) {
-  Comparison total;
-  for (int64_t index = 0; index < from_gpu.cases; ++index) {
-    const Case one = case_at(from_gpu, index);
-    try {
-      total += compare_case(one.instruction, index, computed_d(one), recorded_d(one));
-    } catch (const Error& error) {
-      ++refused;
-      context.terminal.err << fmt::format("{}: case {}: the GPU ran it, the model refuses: {}\n", path, index,
-                                          error.what());
-    }
-  }
-  return total;
-}
 
 /// Runs file `index` on the GPU. Errors name the file.
 TensorFile run_one(const Context& context, const std::vector<std::string>& files, size_t index, const Gpu& gpu) {
@@ -80,31 +67,28 @@ void run_files(Context& context, const GpuRunFlags& flags) {
   const std::vector<std::string> outputs = output_paths(files, flags.out);  // refused before anything runs
   for (const std::string& output : outputs) require_tensor_file_name(output);
   Gpu gpu(flags.device);
-  Comparison total;
-  int64_t refused = 0;
+  std::vector<FileOnGpu> done;
   {
     ProgressLine progress(context, gpu.name(), static_cast<int64_t>(files.size()));
     for (size_t i = 0; i < files.size(); ++i) {
       const TensorFile result = run_one(context, files, i, gpu);
       write_tensor_file(outputs[i], result);
-      const Comparison one = compare_with_model(context, files[i], as_vector_file(result), refused);
-      if (one.mismatches > 0) {
-        context.terminal.out << fmt::format("{}: {} of {} differ from the model, first {}\n", files[i], one.mismatches,
-                                            counted(one.outputs, "output"), print(*one.first));
-      }
-      total += one;
+      done.push_back(compare_with_model(files[i], as_vector_file(result)));
+      if (!flags.json) show(context, describe(done.back()), false);
       progress.update(static_cast<int64_t>(i) + 1);
     }
   }
-  context.terminal.out << fmt::format("{} (sm_{}, driver {}): {}, {}, {}, {} differ from the model{}\n", gpu.name(),
-                                      gpu.capability(), gpu.driver_version(),
-                                      counted(static_cast<int64_t>(files.size()), "file"), counted(total.cases, "case"),
-                                      counted(total.outputs, "output"), total.mismatches,
-                                      refused ? fmt::format(", {} it refuses", counted(refused, "case")) : "");
+  show(context, describe(done, gpu), flags.json);
   print_warnings(context, gpu.close());
-  if (total.outputs == 0 && refused == 0)
+  int64_t outputs_compared = 0, wrong = 0;
+  for (const FileOnGpu& file : done) {
+    const auto refused = static_cast<int64_t>(file.refused.size());
+    outputs_compared += file.comparison.outputs + refused;
+    wrong += file.comparison.mismatches + refused;
+  }
+  if (outputs_compared == 0)
     throw Error({.field = "outputs", .seen = "0", .expected = "1 or more", .fix = "nothing was compared"});
-  context.exit_code = total.mismatches == 0 && refused == 0 ? exit_same : exit_differs;
+  context.exit_code = wrong == 0 ? exit_same : exit_differs;
 }
 
 std::string progress_text(const CampaignRow& total, int64_t units, double seconds) {
@@ -122,7 +106,13 @@ int64_t units_of(double outputs, int64_t outputs_per_unit) {
 
 /// What flags say, checked before a GPU is looked for.
 CampaignOptions options_of(const CampaignFlags& flags) {
-  CampaignOptions options = flags.options;
+  CampaignOptions options;
+  options.units = flags.units;
+  options.outputs_per_unit = flags.unit_outputs;
+  options.first_unit = flags.first_unit;
+  options.max_saved = flags.max_saved;
+  options.seconds = flags.seconds;
+  options.seed = flags.seed;
   options.only = flags.only;
   options.threads = flags.threads;
   options.family = families.at(flags.family);
@@ -153,14 +143,6 @@ void add_device(CampaignOptions& options, const Gpu& gpu) {
   options.target = target_of(gpu).value_or(options.target);
   options.source = gpu.name();
   options.provenance = provenance_of(gpu);
-}
-
-/// "2026-11-22": the day on which the campaign ran.
-std::string date_of(const CampaignOptions& options) {
-  for (const auto& [key, value] : options.provenance) {
-    if (key == "date") return value;
-  }
-  return "unknown";
 }
 
 /// A campaign that ended, in whatever way.
@@ -198,66 +180,13 @@ std::string ended_by(const CampaignEnd& end, const CampaignOptions& options) {
   return end.report.next_unit < options.first_unit + options.units ? "--seconds" : "done";
 }
 
-void print_campaign(const Context& context, const CampaignEnd& end, const CampaignOptions& options, const Gpu& gpu,
-                    bool as_json) {
-  const CampaignReport& report = end.report;
-  const std::string target(print(options.target));
-  std::vector<std::vector<std::string>> table{
-      {"instruction", "cases", "outputs", "special, subnormal, ties", "mismatches"}};
-  Json rows = Json::array();
-  const auto add = [&](const std::string& name, const CampaignRow& row) {
-    table.push_back({name, std::to_string(row.cases), std::to_string(row.outputs), std::to_string(row.hard_outputs),
-                     std::to_string(row.mismatches)});
-    rows.push_back({{"instruction", name},
-                    {"cases", row.cases},
-                    {"outputs", row.outputs},
-                    {"hard_outputs", row.hard_outputs},
-                    {"mismatches", row.mismatches}});
-  };
-  for (const auto& [name, row] : report.rows) add(name, row);
-  add("total", report.total);
-  std::ostream& out = context.terminal.out;
-  if (as_json) {
-    Json not_saved = Json::array();
-    for (const auto& [unit, case_index, cases, reason] : report.not_saved)
-      not_saved.push_back({{"unit", unit}, {"case", case_index}, {"cases", cases}, {"reason", reason}});
-    out << json_text(Json{{"gpu", gpu.name()},
-                          {"target", target},
-                          {"driver", gpu.driver_version()},
-                          {"cuda", gpu.cuda_version()},
-                          {"date", date_of(options)},
-                          {"seed", options.seed},
-                          {"first_unit", options.first_unit},
-                          {"next_unit", report.next_unit},
-                          {"outputs_per_unit", options.outputs_per_unit},
-                          {"seconds", end.seconds},
-                          {"ended_by", ended_by(end, options)},
-                          {"rows", rows},
-                          {"saved", report.saved},
-                          {"not_saved", not_saved}})
-        << '\n';
-    return;
-  }
-  const std::string units = report.next_unit > options.first_unit
-                                ? fmt::format("units {}..{}", options.first_unit, report.next_unit - 1)
-                                : fmt::format("units beside {}", options.first_unit);  // which failed
-  out << fmt::format("{} ({}), driver {}, CUDA {}, {}; seed {}, {} of about {}; {:.0f} s\n\n", gpu.name(), target,
-                     gpu.driver_version(), gpu.cuda_version(), date_of(options), options.seed, units,
-                     counted(options.outputs_per_unit, "output"), end.seconds)
-      << print_table(table);
-  for (const std::string& path : report.saved) out << "saved " << path << '\n';
-  if (report.next_unit < options.first_unit + options.units) {
-    out << fmt::format("to go on: --first-unit {}\n", report.next_unit);
-  }
-}
-
 void run_campaign_command(Context& context, const CampaignFlags& flags) {
   CampaignOptions options = options_of(flags);
   Gpu gpu(flags.device);
   add_device(options, gpu);
   const CampaignEnd end = run_to_its_end(context, options, gpu);
   const CampaignRow& total = end.report.total;
-  if (total.units > 0) print_campaign(context, end, options, gpu, flags.json);
+  if (total.units > 0) show(context, describe(end.report, options, end.seconds, ended_by(end, options)), flags.json);
   std::ostream& err = context.terminal.err;
   for (const auto& [unit, case_index, cases, reason] : end.report.not_saved) {
     err << fmt::format("warning: unit {}, case {}: its mismatch was not saved: {}{}\n", unit, case_index,
@@ -278,13 +207,14 @@ void run_campaign_command(Context& context, const CampaignFlags& flags) {
   else context.exit_code = end.signal.empty() ? exit_same : exit_bad_request;
 }
 
-void add_gpu_run(CLI::App& gpu, Context& context) {
-  CLI::App* command = gpu.add_subcommand("run", "run vector files on a real GPU and compare its D with the model's");
+void add_gpu_run(Command& gpu, Context& context) {
+  Command* command = gpu.add_command("run", "run vector files on a real GPU and compare its D with the model's");
   const auto flags = std::make_shared<GpuRunFlags>();
   command->add_option("files", flags->files, "vector files, and folders of them")->required();
   command->add_option("-o,--output", flags->out, "file to write, or folder for several: the inputs with the GPU's D")
       ->required();
   command->add_option("--device", flags->device, "which GPU")->capture_default_str();
+  command->add_flag("--json", flags->json, "the comparisons as JSON");
   command->footer(
       "Example:\n"
       "  bitmma gpu run cases.safetensors -o from_gpu.safetensors\n"
@@ -293,9 +223,9 @@ void add_gpu_run(CLI::App& gpu, Context& context) {
   command->callback([flags, &context] { run_files(context, *flags); });
 }
 
-void add_gpu_campaign(CLI::App& gpu, Context& context) {
-  CLI::App* command = gpu.add_subcommand(
-      "campaign", "random cases of every legal instruction of a family, on a real GPU and the model");
+void add_gpu_campaign(Command& gpu, Context& context) {
+  Command* command =
+      gpu.add_command("campaign", "random cases of every legal instruction of a family, on a real GPU and the model");
   const auto flags = std::make_shared<CampaignFlags>();
   command->add_option("--device", flags->device, "which GPU")->capture_default_str();
   command->add_option("--family", flags->family, "wgmma, mma.sync, tcgen05.mma or tcgen05-moves")
@@ -303,19 +233,18 @@ void add_gpu_campaign(CLI::App& gpu, Context& context) {
       ->capture_default_str();
   command->add_option("--outputs", flags->outputs, "about how many outputs, such as 1e9")
       ->excludes(command
-                     ->add_option("--units", flags->options.units,
+                     ->add_option("--units", flags->units,
                                   "how many units of work; 1074 meet every mnemonic once, of mma.sync on an H100 198")
                      ->capture_default_str());
-  command->add_option("--unit-outputs", flags->options.outputs_per_unit, "outputs of a unit; part of what a seed means")
+  command->add_option("--unit-outputs", flags->unit_outputs, "outputs of a unit; part of what a seed means")
       ->capture_default_str();
-  command->add_option("--seconds", flags->options.seconds, "begin no unit after this time; 0 is no limit")
+  command->add_option("--seconds", flags->seconds, "begin no unit after this time; 0 is no limit")
       ->capture_default_str();
-  command->add_option("--seed", flags->options.seed, "the same seed and unit make the same cases")
-      ->capture_default_str();
-  command->add_option("--first-unit", flags->options.first_unit, "where to begin, or to go on")->capture_default_str();
+  command->add_option("--seed", flags->seed, "the same seed and unit make the same cases")->capture_default_str();
+  command->add_option("--first-unit", flags->first_unit, "where to begin, or to go on")->capture_default_str();
   command->add_option("--only", flags->only, "only mnemonics that contain this text");
   command->add_option("--save", flags->save, "folder for mismatching cases")->capture_default_str();
-  command->add_option("--max-saved", flags->options.max_saved, "save at most so many")->capture_default_str();
+  command->add_option("--max-saved", flags->max_saved, "save at most so many")->capture_default_str();
   command->add_flag("--json", flags->json, "the table as JSON");
   add_threads(*command, flags->threads);
   command->footer(
@@ -333,8 +262,8 @@ void add_gpu_campaign(CLI::App& gpu, Context& context) {
 
 }  // namespace
 
-void add_gpu(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("gpu", "a real GPU beside the model: vector files, or a campaign");
+void add_gpu(Command& app, Context& context) {
+  Command* command = app.add_command("gpu", "a real GPU beside the model: vector files, or a campaign");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"
