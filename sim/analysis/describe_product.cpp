@@ -114,7 +114,7 @@ int64_t ProductResult::differing() const {
 }
 
 std::string evidence_of_sums(const GemmPlan& plan) {
-  return plan.cuda_cores() ? "IEEE 754" : print(evidence_of(plan.tensor().instruction, plan.target), plan.target);
+  return plan.cuda_cores() ? "IEEE f32" : print(evidence_of(plan.tensor().instruction, plan.target), plan.target);
 }
 
 Report describe(const ProductResult& result, int rows, int cols) {

@@ -561,11 +561,9 @@ GemmPlan on_target(GemmPlan plan, Target target) {
 }
 
 Target default_target(const GemmInputs& inputs) {
-  for (const Target target : {Target::sm_90a, Target::sm_100a, Target::sm_120a, Target::sm_80, Target::sm_75}) {
+  for (const Target target : {Target::sm_90a, Target::sm_100a, Target::sm_120a}) {
     if (multiplies(target, inputs)) return target;
-  }
-  for (const TargetInfo& row : targets) {
-    if (multiplies(row.id, inputs)) return row.id;
+    if (!inputs.sfa) break;  // block scales say that a GPU has them; other types may have lost theirs
   }
   return Target::sm_90a;
 }

@@ -215,12 +215,14 @@ class Search {
       choose_samples(plans.front());
       round_inputs();
     }
+    bool is_last = false;
     if (options_.max_plans > 0 && search_.candidates + std::ssize(plans) > options_.max_plans) {
       plans = plans.first(static_cast<size_t>(options_.max_plans - search_.candidates));
-      end(SearchEnd::max_plans);
+      is_last = true;
     }
     total_ += static_cast<int64_t>(plans.size());
     const std::vector<int64_t> misses = misses_of(plans);
+    if (is_last && end_ == SearchEnd::complete) end(SearchEnd::max_plans);
     for (size_t i = 0; i < plans.size(); ++i) {
       if (misses[i] == untried) continue;
       ++search_.candidates;

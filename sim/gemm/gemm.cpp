@@ -686,17 +686,21 @@ GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
             .chain = TensorCoreChain{.instruction = *one},
             .output = is_integer ? Format::s32 : output};
   }
-  std::string legal;
+  std::string legal, able;
   for (const FormatInfo& x : formats) {
     for (const FormatInfo& y : formats) {
       if (instruction_for(target, x.id, y.id))
         legal += fmt::format("{}{} x {}", legal.empty() ? "" : ", ", x.name, y.name);
     }
   }
+  for (const TargetInfo& row : targets) {
+    if (instruction_for(row.id, a, b)) able += fmt::format("{}{}", able.empty() ? "" : ", ", row.name);
+  }
   throw Error({.field = "types",
                .seen = fmt::format("{} x {} on {}", info(a).name, info(b).name, print(target)),
                .expected = legal.empty() ? "another target: this one multiplies nothing" : legal,
-               .fix = "other types are multiplied by other targets, or by single instructions alone"});
+               .fix = able.empty() ? "single instructions may multiply others, whole products do not"
+                                   : fmt::format("target {} multiplies these", able)});
 }
 
 namespace {

@@ -37,7 +37,7 @@ Report describe(const PlanSearch& search, const GemmInputs& inputs);
 /// steps, those that lose most.
 Report describe(const ProductTrace& trace, int most_steps = 12);
 
-/// How sure one instruction of the plan is on its target; "IEEE 754" on CUDA cores.
+/// How sure one instruction of the plan is on its target; "IEEE f32" on CUDA cores.
 std::string evidence_of_sums(const GemmPlan& plan);
 
 }  // namespace bitmma

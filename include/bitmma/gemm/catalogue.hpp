@@ -58,11 +58,10 @@ struct KernelTypes {
 std::optional<KernelTypes> types_of_kernel(std::string_view kernel);
 
 struct CatalogueOptions {
-  std::optional<Target> target =
-      {};                     // nothing: that of the catalogue's row where it multiplies the types of the inputs
-  int split_count = 0;        // the number of slices; 0: open
-  float alpha = 1, beta = 1;  // of the call; they act where C is there or alpha is not 1
-  bool relu = false;          // at the end: most names do not tell it
+  std::optional<Target> target = {};  // nothing: that of the catalogue's row, or default_target where it cannot
+  int split_count = 0;                // the number of slices; 0: open
+  float alpha = 1, beta = 1;          // of the call; they act where C is there or alpha is not 1
+  bool relu = false;                  // at the end: most names do not tell it
 };
 
 /// Without `output` D is f32, of f64 f64, of integers s32. Throws Error, which lists the names, for one that the
@@ -97,8 +96,7 @@ std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& in
 /// The plan on another target, where evidence becomes a choice of the model.
 GemmPlan on_target(GemmPlan plan, Target target);
 
-/// sm_90a where it multiplies the types and block scales of these inputs, else the first target of sm_100a, sm_120a,
-/// sm_80, ... that does.
+/// sm_90a; with block scales, which it does not have, sm_100a, or sm_120a where that alone has an instruction for them.
 Target default_target(const GemmInputs& inputs);
 
 }  // namespace bitmma
