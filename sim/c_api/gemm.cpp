@@ -6,6 +6,7 @@
 #include <climits>
 #include <memory>
 
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "c_api.hpp"
@@ -58,7 +59,7 @@ bitmma_call completed(bitmma_call call) {
 
 CatalogueOptions options_of(const bitmma_call& given) {
   const bitmma_call call = completed(given);
-  return {.target = call.target ? std::optional(parse_target(call.target)) : std::nullopt,
+  return {.target = call.target ? std::optional(target_from(call.target)) : std::nullopt,
           .split_count = call.split_count,
           .alpha = call.alpha,
           .beta = call.beta,
@@ -75,7 +76,7 @@ PlanSearch searched(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, co
                     FindOptions options, const FindProgress& progress = {}) {
   const bitmma_call of = completed(call ? *call : usual_call);
   const GemmInputs from = inputs_given(inputs);
-  options.target = of.target ? parse_target(of.target) : default_target(from);
+  options.target = of.target ? target_from(of.target) : default_target(from);
   options.alpha = of.alpha, options.beta = of.beta;
   return find_plans(from, matrix_given(given(d, "d"), "d"), options, progress);
 }

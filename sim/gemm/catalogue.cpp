@@ -10,6 +10,7 @@
 #include <regex>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -439,7 +440,7 @@ GemmPlan written_plan(const PlanRequest& request, const GemmInputs& inputs) {
   GemmPlan base;
   if (!json.contains("instruction")) {
     const Target target = json.contains("target") && json["target"].is_string()
-                              ? parse_target(json["target"].get<std::string>())
+                              ? target_from(json["target"].get<std::string>())
                               : default_target(inputs);
     base = flat_plan(target, inputs, inputs.a.format() == Format::f64 ? Format::f64 : Format::f32);
   }
@@ -539,7 +540,7 @@ std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& in
   }
   const bool is_float32 = inputs.a.format() == Format::tf32 || inputs.b.format() == Format::tf32;
   if (request.plan.empty() && is_float32) {
-    throw Error({.code = ViolationCode::missing_type,
+    throw Error({.code = ViolationCode::missing_plan,
                  .field = "plan",
                  .seen = "(missing)",
                  .expected = "sgemm (f32 on CUDA cores), xmma-tf32 (rounded to tf32 first, as cuBLAS does) or flat "

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -349,7 +350,7 @@ GemmPlan read_plan(const Json& json, const GemmPlan& base) {
   Object object(json, "");
   GemmPlan plan{.target = base.target, .chain = base.chain, .output = base.output};
   plan.name = object.text("name", "");
-  if (object.find("target")) plan.target = parse_target(object.text("target", ""));
+  if (object.find("target")) plan.target = target_from(object.text("target", ""));
   if (const Json* const instruction = object.find("instruction")) {
     if (!instruction->is_string()) refuse("instruction", json_text(*instruction), std::string(a_mnemonic));
     if (*instruction == cuda_core_instruction) plan.chain = CudaCoreChain{};

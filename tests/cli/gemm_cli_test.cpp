@@ -32,7 +32,7 @@ const test::BadRequests bad_requests({
     {"gemm " + product + " --plan flat --timeout 3", "--timeout"},
     {"gemm " + product + " --plan flat --replace-d", "--replace-d"},
     {"gemm " + test::source_path("data/products/xmma_tf32_k1024.safetensors"), "plan = (missing): legal is sgemm"},
-    {"gemm " + product + " --plan none.json", "none.json = No such file"},
+    {"gemm " + product + " --plan none.json", "none.json: no such file"},
     {"gemm " + product + " --plan {\"instructoin\":1}", "plan: instructoin = 1"},
     {"gemm " + product + " --rows 0..7", "--rows = 0..7: legal is how many to show; --only-rows 0..7"},
     {"gemm " + product + " --only-rows 8", "--only-rows = 8: legal is numbers in 0..7"},
