@@ -245,10 +245,10 @@ DecodedPtx decode_support_instruction(const std::string& text, std::optional<Tar
   const SupportInstructionInfo& row = *one.info;
   const Target usual = row.targets.contains(Target::sm_90a) ? Target::sm_90a : row.targets.first();
   DecodedPtx decoded{.guard = one.guard, .mnemonic = one.mnemonic, .target = target.value_or(usual)};
-  // Only immediate operands are described.
-  const bool has_number =
-      !one.operands.empty() && one.operands.back().find_first_not_of("0123456789") == std::string::npos;
-  decoded.alike = one.mnemonic + (has_number ? " " + one.operands.back() : "");
+  decoded.alike = one.mnemonic;
+  for (const std::string& operand : one.operands) {
+    if (operand.find_first_not_of("0123456789") == std::string::npos) decoded.alike += " " + operand;
+  }
   decoded.violations = violations_of(one, decoded.target);
   std::vector<std::vector<std::string>> rows{{"does", meaning_of(one)}};
   if (!row.orders.empty()) rows.push_back({"order", std::string(row.orders)});
@@ -258,7 +258,11 @@ DecodedPtx decode_support_instruction(const std::string& text, std::optional<Tar
   decoded.report = {
       {"does", meaning_of(one)}, {"orders", row.orders}, {"targets", print(row.targets)}, {"source", row.source}};
   if (row.ptx > PtxVersion{}) decoded.report.add("ptx", fmt::format("{}.{}", row.ptx.major, row.ptx.minor));
-  for (const std::string& operand : one.operands) decoded.report["operands"].append(printable(operand));
+  for (const NamedOperand& operand : named_operands(one)) {
+    decoded.report["operands"].append(printable(operand.text));
+    if (!operand.meaning.empty())
+      rows.push_back({std::string(operand.name), fmt::format("{}: {}", shortened(operand.text), operand.meaning)});
+  }
   decoded.report.add_text(rows);
   return decoded;
 }
