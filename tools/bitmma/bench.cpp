@@ -16,11 +16,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct BenchFlags {
-  std::string filter = ".*";
+  Flag<std::string> filter = ".*";
   CpuTargetFlag cpu_target;
-  double seconds = 0.05;
-  int threads = 1;
-  bool json = false;
+  Flag<double> seconds = 0.05;
+  Flag<int> threads = 1;
+  Flag<bool> json = false;
 };
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -69,7 +69,7 @@ void run_bench(Context& context, const BenchFlags& flags) {
   flags.cpu_target.use();
   std::regex filter;
   try {
-    filter = std::regex(flags.filter);
+    filter = std::regex(*flags.filter);
   } catch (const std::regex_error& error) {
     throw Error({.field = "filter", .seen = flags.filter, .expected = "a regular expression", .fix = error.what()});
   }
@@ -117,24 +117,24 @@ void run_bench(Context& context, const BenchFlags& flags) {
                          {"terms", one.terms()},
                          {"gather_seconds", gather},
                          {"multiply_seconds", multiply},
-                         {"threads", flags.threads},
+                         {"threads", *flags.threads},
                          {"cases_per_second_all_threads", together},
                          {"of_linear", linear}});
       progress.update(static_cast<int64_t>(i + 1));
     }
   }
   if (flags.json) {
-    context.terminal.out << json_text(Json{{"cpu_target", cpu_target()}, {"results", results}}) << '\n';
+    context.out() << json_text(Json{{"cpu_target", cpu_target()}, {"results", results}}) << '\n';
     return;
   }
-  context.terminal.out << print_table(table)
-                       << fmt::format("\nHot loops for {}. Times of one thread are the fastest seen.\n", cpu_target());
+  context.out() << print_table(table)
+                << fmt::format("\nHot loops for {}. Times of one thread are the fastest seen.\n", cpu_target());
 }
 
 }  // namespace
 
-void add_bench(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("bench", "how fast this machine simulates every accumulator row");
+void add_bench(Command& app, Context& context) {
+  Command* command = app.add_command("bench", "how fast this machine simulates every accumulator row");
   const auto flags = std::make_shared<BenchFlags>();
   command->add_option("filter", flags->filter, "a regular expression over the names of the cases")
       ->capture_default_str();

@@ -12,7 +12,7 @@ namespace bitmma::cli {
 
 namespace {
 
-void add_commands(CLI::App& app, Context& context) {
+void add_commands(Command& app, Context& context) {
   add_simulate(app, context);
   add_golden(app, context);
   add_gemm(app, context);
@@ -48,13 +48,14 @@ std::vector<std::string> with_standard_streams(std::vector<std::string> argument
 }
 
 /// Parses and runs; the exit code.
-int run_command(CLI::App& app, Context& context, const std::vector<std::string>& given) {
+int run_command(Command& app, Context& context, const std::vector<std::string>& given) {
   const Terminal& terminal = context.terminal;
   const std::vector<std::string> arguments = with_standard_streams(given);
   try {
     require_known_arguments(app, arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
     app.parse(reversed);
+    context.require_flags_acted();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error, terminal.out, terminal.err), exit_same;  // help
     terminal.err << "error: " << print_parse_error(app, error) << '\n';
@@ -77,8 +78,8 @@ int run_command(CLI::App& app, Context& context, const std::vector<std::string>&
 }  // namespace
 
 int run(const std::vector<std::string>& arguments, Terminal terminal) {
-  Context context{.terminal = terminal};
-  CLI::App app("bitmma: what NVIDIA's matrix instructions compute, bit for bit, without the GPU", "bitmma");
+  Command app("bitmma: what NVIDIA's matrix instructions compute, bit for bit, without the GPU", "bitmma");
+  Context context{.terminal = terminal, .program = &app};
   app.set_version_flag("--version", version());
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "help of every command");

@@ -1,32 +1,41 @@
 // One function per verb: adds the subcommand to the app. Flags become values, values one library call, then print.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "cli.hpp"
+#include "flag.hpp"
 
 namespace bitmma::cli {
 
 /// What every command shares: where to print, and the exit code it leaves.
 struct Context {
   Terminal terminal;
+  const Command* program = nullptr;
   int exit_code = exit_same;
+
+  /// Where results go.
+  std::ostream& out() const {
+    require_flags_acted();
+    return terminal.out;
+  }
+  /// Throws Error for flags that were given and not read. Verbs call it before they write a file; out() does, and so
+  /// does the program behind a verb.
+  void require_flags_acted() const;
 };
 
-void add_simulate(CLI::App& app, Context& context);
-void add_gemm(CLI::App& app, Context& context);
-void add_golden(CLI::App& app, Context& context);
-void add_verify(CLI::App& app, Context& context);
-void add_compare(CLI::App& app, Context& context);
-void add_decode(CLI::App& app, Context& context);
-void add_encode(CLI::App& app, Context& context);
-void add_layout(CLI::App& app, Context& context);
-void add_list(CLI::App& app, Context& context);
-void add_explain(CLI::App& app, Context& context);
-void add_diagnose(CLI::App& app, Context& context);
-void add_ptx(CLI::App& app, Context& context);
-void add_gpu(CLI::App& app, Context& context);
-void add_survey(CLI::App& app, Context& context);
-void add_bench(CLI::App& app, Context& context);
+void add_simulate(Command& app, Context& context);
+void add_gemm(Command& app, Context& context);
+void add_golden(Command& app, Context& context);
+void add_verify(Command& app, Context& context);
+void add_compare(Command& app, Context& context);
+void add_decode(Command& app, Context& context);
+void add_encode(Command& app, Context& context);
+void add_layout(Command& app, Context& context);
+void add_list(Command& app, Context& context);
+void add_explain(Command& app, Context& context);
+void add_diagnose(Command& app, Context& context);
+void add_ptx(Command& app, Context& context);
+void add_gpu(Command& app, Context& context);
+void add_survey(Command& app, Context& context);
+void add_bench(Command& app, Context& context);
 
 }  // namespace bitmma::cli

@@ -11,8 +11,8 @@ namespace bitmma::cli {
 namespace {
 
 struct CompareFlags {
-  std::string expected, actual;
-  bool json = false;
+  Flag<std::string> expected, actual;
+  Flag<bool> json = false;
 };
 
 /// "target sm_90a", or both where they are not the same.
@@ -59,8 +59,8 @@ void run_compare(Context& context, const CompareFlags& flags) {
 
 }  // namespace
 
-void add_compare(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("compare", "compare the D of two vector files, bit for bit");
+void add_compare(Command& app, Context& context) {
+  Command* command = app.add_command("compare", "compare the D of two vector files, bit for bit");
   const auto flags = std::make_shared<CompareFlags>();
   command->add_option("expected", flags->expected, "vector file")->required();
   command->add_option("actual", flags->actual, "vector file of the same instruction and cases")->required();

@@ -15,11 +15,11 @@ namespace bitmma::cli {
 namespace {
 
 struct DecodeFlags {
-  std::vector<std::string> texts;
+  Flag<std::vector<std::string>> texts;
   TargetFlag target;
-  std::string major, kind;
-  bool json = false, mask = false;
-  int m = 128, n = 256;
+  Flag<std::string> major, kind;
+  Flag<bool> json = false, mask = false;
+  Flag<int> m = 128, n = 256;
 };
 
 /// What the flags say a word is.
@@ -141,8 +141,8 @@ void run_decode(Context& context, const DecodeFlags& flags) {
 
 }  // namespace
 
-void add_decode(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("decode", "take descriptors, PTX statements and files of PTX apart");
+void add_decode(Command& app, Context& context) {
+  Command* command = app.add_command("decode", "take descriptors, PTX statements and files of PTX apart");
   const auto flags = std::make_shared<DecodeFlags>();
   command
       ->add_option("words", flags->texts,

@@ -14,10 +14,11 @@ namespace bitmma::cli {
 namespace {
 
 struct DiagnoseFlags {
-  std::string expected, actual;
+  Flag<std::string> expected, actual;
   FileFlags file;
-  DiagnoseOptions options;
-  bool json = false, list = false, no_pairs = false;
+  Flag<int64_t> max_cases = DiagnoseOptions{}.max_cases;
+  Flag<int> max_findings = DiagnoseOptions{}.max_findings;
+  Flag<bool> json = false, list = false, no_pairs = false;
 };
 
 /// The first `count` cases and the one behind them, 64 at least, and the last one: faults look at the neighbours of a
@@ -92,15 +93,15 @@ void list_faults(Context& context, const DiagnoseFlags& flags, std::span<const C
 }
 
 void run_diagnose(Context& context, const DiagnoseFlags& flags) {
-  DiagnoseOptions options = flags.options;
-  options.pairs = !flags.no_pairs;
   const VectorFile vectors = flags.file.read(flags.expected);
   require_mma(vectors.instruction, "bitmma verify names the first cell that differs");
-  const std::vector<Case> cases = cases_with_neighbours(vectors, options.max_cases);
+  const std::vector<Case> cases = cases_with_neighbours(vectors, flags.max_cases);
   if (flags.list) {
     list_faults(context, flags, cases);
     return;
   }
+  const DiagnoseOptions options{
+      .max_cases = flags.max_cases, .max_findings = flags.max_findings, .pairs = !flags.no_pairs};
   const VectorFile other = flags.file.read(flags.actual.empty() ? flags.expected : flags.actual);
   const std::vector<Matrix> wrong = wrong_d(vectors, other, options.max_cases);
   const Diagnosis diagnosis = diagnose(cases, wrong, options);
@@ -116,8 +117,8 @@ void run_diagnose(Context& context, const DiagnoseFlags& flags) {
 
 }  // namespace
 
-void add_diagnose(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("diagnose", "which wrong program explains these wrong bits");
+void add_diagnose(Command& app, Context& context) {
+  Command* command = app.add_command("diagnose", "which wrong program explains these wrong bits");
   const auto flags = std::make_shared<DiagnoseFlags>();
   command->add_option("expected", flags->expected, "vector file with the inputs; its D is computed, not read")
       ->required();
@@ -126,10 +127,10 @@ void add_diagnose(CLI::App& app, Context& context) {
       "vector file of the same cases with the wrong D; without it, the D of the first file is the wrong one");
   flags->file.add(*command);
   flags->file.add_types(*command);
-  command->add_option("--cases", flags->options.max_cases, "compare at most so many cases")
+  command->add_option("--cases", flags->max_cases, "compare at most so many cases")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  command->add_option("--findings", flags->options.max_findings, "show at most so many")
+  command->add_option("--findings", flags->max_findings, "show at most so many")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   command->add_flag("--no-pairs", flags->no_pairs, "single faults only");

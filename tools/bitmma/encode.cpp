@@ -22,20 +22,20 @@ Swizzle require_swizzle(const std::string& name) {
 void print_encoded(Context& context, bool as_json, std::string_view key, const std::string& text,
                    const std::vector<Violation>& warnings = {}) {
   if (as_json) {
-    context.terminal.out << to_json(Report{{std::string(key), text}, {"warnings", warnings}}) << '\n';
+    context.out() << to_json(Report{{std::string(key), text}, {"warnings", warnings}}) << '\n';
     return;
   }
   print_warnings(context, warnings);
-  context.terminal.out << text << '\n';
+  context.out() << text << '\n';
 }
 
 struct DescriptorFlags {
   TargetFlag target;
-  std::string swizzle = "none";
-  int64_t start = 0, lbo = 0, sbo = 0;
-  int base_offset = 0;
-  bool absolute = false, mask_address = false, json = false;
-  const CLI::App* command = nullptr;
+  Flag<std::string> swizzle = "none";
+  Flag<int64_t> start = 0, lbo = 0, sbo = 0;
+  Flag<int> base_offset = 0;
+  Flag<bool> absolute = false, mask_address = false, json = false;
+  const Command* command = nullptr;
 
   bool has(const std::string& flag) const { return command->count(flag) > 0; }
 };
@@ -98,9 +98,9 @@ void encode_descriptor(Context& context, const DescriptorFlags& flags) {
   print_encoded(context, flags.json, "descriptor", fmt::format("{:#018x}", word), as_warnings(std::move(found)));
 }
 
-void add_descriptor(CLI::App& command, Context& context) {
+void add_descriptor(Command& command, Context& context) {
   const auto flags = std::make_shared<DescriptorFlags>();
-  CLI::App* descriptor = command.add_subcommand("descriptor", "a shared-memory descriptor, from bytes");
+  Command* descriptor = command.add_command("descriptor", "a shared-memory descriptor, from bytes");
   flags->command = descriptor;
   flags->target.add(*descriptor, "the GPU by its PTX name; default sm_90a", true);
   descriptor->add_option("--start", flags->start, "start address in bytes");
@@ -123,15 +123,27 @@ void add_descriptor(CLI::App& command, Context& context) {
 
 struct IdescFlags {
   TargetFlag target;
-  std::string kind, d, a, b, scale_type;  // empty: what the kind usually has
-  InstructionDescriptor idesc;
-  bool k_96 = false, json = false;
-  int k = 0;  // 0: the kind's usual one
+  Flag<std::string> kind, d, a, b, scale_type;  // empty: what the kind usually has
+  Flag<int> m = 0, n = 0, sparsity_selector = 0, max_shift = 0, scale_a_id = 0, scale_b_id = 0, sparsity_version = 0;
+  Flag<bool> negate_a, negate_b, transpose_a, transpose_b, sparse, saturate, k_96, json;
+  Flag<int> k = 0;  // 0: the kind's usual one
 };
 
 void encode_idesc(Context& context, const IdescFlags& flags) {
-  InstructionDescriptor idesc = flags.idesc;
-  idesc.kind = require_kind(flags.kind);
+  InstructionDescriptor idesc{.kind = require_kind(flags.kind),
+                              .m = flags.m,
+                              .n = flags.n,
+                              .sparse = flags.sparse,
+                              .sparsity_selector = flags.sparsity_selector,
+                              .saturate = flags.saturate,
+                              .negate_a = flags.negate_a,
+                              .negate_b = flags.negate_b,
+                              .transpose_a = flags.transpose_a,
+                              .transpose_b = flags.transpose_b,
+                              .max_shift_code = flags.max_shift,
+                              .scale_a_id = flags.scale_a_id,
+                              .scale_b_id = flags.scale_b_id,
+                              .sparsity_version = flags.sparsity_version};
   const auto type_of = [](std::string_view flag, const std::string& name, Format usual) {
     return name.empty() ? usual : require_format(flag, name);
   };
@@ -139,7 +151,7 @@ void encode_idesc(Context& context, const IdescFlags& flags) {
   idesc.a = type_of("--a", flags.a, natural_input(idesc.kind));
   idesc.b = type_of("--b", flags.b, natural_input(idesc.kind));
   if (!flags.scale_type.empty()) idesc.scale_type = require_scale_type(flags.scale_type, idesc.kind);
-  if (const int k = flags.k_96 ? 96 : flags.k; k != 0) {
+  if (const int k = flags.k_96 ? 96 : *flags.k; k != 0) {
     idesc.k_code = k_code_of(idesc.kind, idesc.sparse, k);
     if (idesc.k() != k) {
       throw Error({.field = flags.k_96 ? "--k96" : "--k",
@@ -153,60 +165,73 @@ void encode_idesc(Context& context, const IdescFlags& flags) {
   print_encoded(context, flags.json, "idesc", fmt::format("{:#010x}", word), as_warnings(warnings(idesc)));
 }
 
-void add_idesc(CLI::App& command, Context& context) {
+void add_idesc(Command& command, Context& context) {
   const auto flags = std::make_shared<IdescFlags>();
-  CLI::App* idesc = command.add_subcommand("idesc", "an instruction descriptor of tcgen05.mma");
+  Command* idesc = command.add_command("idesc", "an instruction descriptor of tcgen05.mma");
   flags->target.add(*idesc, "refuses what this GPU lacks, by its PTX name", true);
   idesc->add_option("--kind", flags->kind, print_mma_kinds())->required();
-  idesc->add_option("--m", flags->idesc.m, "rows of D, over the CTA group")->required();
-  idesc->add_option("--n", flags->idesc.n, "columns of D")->required();
+  idesc->add_option("--m", flags->m, "rows of D, over the CTA group")->required();
+  idesc->add_option("--n", flags->n, "columns of D")->required();
   idesc->add_option("--d", flags->d, "type of D; default f32, of kind::i8 and ti16 s32");
   idesc->add_option("--a", flags->a, "type of A; default f16, tf32, e4m3, s8, e2m1 or s1z4m11, by the kind");
   idesc->add_option("--b", flags->b, "type of B; the same");
-  idesc->add_flag("--negate-a", flags->idesc.negate_a, "-A");
-  idesc->add_flag("--negate-b", flags->idesc.negate_b, "-B");
-  idesc->add_flag("--transpose-a", flags->idesc.transpose_a, "A is M-major");
-  idesc->add_flag("--transpose-b", flags->idesc.transpose_b, "B is N-major");
-  idesc->add_flag("--sparse", flags->idesc.sparse, "A is sparse");
-  idesc->add_option("--sparsity-selector", flags->idesc.sparsity_selector, "0..3");
-  idesc->add_flag("--saturate", flags->idesc.saturate, "clamp integers");
-  idesc->add_option("--max-shift", flags->idesc.max_shift_code, ".ws: 0 none, 1 = 8, 2 = 16, 3 = 32 columns");
+  idesc->add_flag("--negate-a", flags->negate_a, "-A");
+  idesc->add_flag("--negate-b", flags->negate_b, "-B");
+  idesc->add_flag("--transpose-a", flags->transpose_a, "A is M-major");
+  idesc->add_flag("--transpose-b", flags->transpose_b, "B is N-major");
+  idesc->add_flag("--sparse", flags->sparse, "A is sparse");
+  idesc->add_option("--sparsity-selector", flags->sparsity_selector, "0..3");
+  idesc->add_flag("--saturate", flags->saturate, "clamp integers");
+  idesc->add_option("--max-shift", flags->max_shift, ".ws: 0 none, 1 = 8, 2 = 16, 3 = 32 columns");
   idesc->add_option("--scale-type", flags->scale_type, "block-scaled kinds: ue8m0, ue4m3 or ue5m3; default ue8m0");
-  idesc->add_option("--scale-a-id", flags->idesc.scale_a_id, "byte of A's first scale: 0..3, less with more scales");
-  idesc->add_option("--scale-b-id", flags->idesc.scale_b_id, "the same of B");
+  idesc->add_option("--scale-a-id", flags->scale_a_id, "byte of A's first scale: 0..3, less with more scales");
+  idesc->add_option("--scale-b-id", flags->scale_b_id, "the same of B");
   idesc->add_flag("--k96", flags->k_96, "--k 96");
   idesc->add_option("--k", flags->k, "K where a kind has several: 96 of fp4 (sm_103a, sm_107a), 64 of fp8 (sm_107a)");
-  idesc->add_option("--sparsity-version", flags->idesc.sparsity_version, "sparse fp4: 1 on sm_107a, 0 elsewhere");
+  idesc->add_option("--sparsity-version", flags->sparsity_version, "sparse fp4: 1 on sm_107a, 0 elsewhere");
   idesc->add_flag("--json", flags->json, "the result as JSON");
   idesc->footer("Example:\n  bitmma encode idesc --kind f16 --m 128 --n 64 --d f32 --a bf16 --b bf16");
   idesc->callback([flags, &context] { encode_idesc(context, *flags); });
 }
 
-void add_mask(CLI::App& command, Context& context) {
-  const auto mask = std::make_shared<ZeroColumnMask>();
-  CLI::App* columns = command.add_subcommand("mask", "a zero-column mask of tcgen05.mma.ws");
-  columns->add_option("--use", mask->use_span, "used columns in a run, less one");
-  columns->add_option("--skip", mask->skip_span, "zeroed columns in a run, less one");
+struct MaskFlags {
+  Flag<int> use_span = 0, skip_span = 0, column_shift = 0;
+  std::array<Flag<int>, 4> start_count, first_span;
+  Flag<bool> no_mask, json;
+};
+
+void encode_mask(Context& context, const MaskFlags& flags) {
+  ZeroColumnMask mask{.non_zero_mask = !flags.no_mask,
+                      .skip_span = flags.skip_span,
+                      .use_span = flags.use_span,
+                      .column_shift = flags.column_shift};
+  std::ranges::copy(flags.start_count, mask.start_count.begin());
+  std::ranges::copy(flags.first_span, mask.first_span.begin());
+  print_encoded(context, flags.json, "mask", fmt::format("{:#018x}", encode(mask)));
+}
+
+void add_mask(Command& command, Context& context) {
+  const auto flags = std::make_shared<MaskFlags>();
+  Command* columns = command.add_command("mask", "a zero-column mask of tcgen05.mma.ws");
+  columns->add_option("--use", flags->use_span, "used columns in a run, less one");
+  columns->add_option("--skip", flags->skip_span, "zeroed columns in a run, less one");
   for (size_t i = 0; i < 4; ++i) {
-    columns->add_option(fmt::format("--start-{}", i), mask->start_count[i],
+    columns->add_option(fmt::format("--start-{}", i), flags->start_count[i],
                         fmt::format("columns of the pattern skipped before sub-mask {}", i));
-    columns->add_option(fmt::format("--first-{}", i), mask->first_span[i],
+    columns->add_option(fmt::format("--first-{}", i), flags->first_span[i],
                         fmt::format("1: sub-mask {} begins with zeroed columns", i));
   }
-  columns->add_option("--column-shift", mask->column_shift, "first column of the stored B that is used");
-  columns->add_flag("!--no-mask", mask->non_zero_mask, "every column is used; the shift alone counts")
-      ->default_val(true);
+  columns->add_option("--column-shift", flags->column_shift, "first column of the stored B that is used");
+  columns->add_flag("--no-mask", flags->no_mask, "every column is used; the shift alone counts");
   columns->footer("Example:\n  bitmma encode mask --use 3 --skip 2  # 0000 111 0000 111 ..., 1 for a zeroed column");
-  const auto as_json = std::make_shared<bool>(false);
-  columns->add_flag("--json", *as_json, "the result as JSON");
-  columns->callback(
-      [mask, as_json, &context] { print_encoded(context, *as_json, "mask", fmt::format("{:#018x}", encode(*mask))); });
+  columns->add_flag("--json", flags->json, "the result as JSON");
+  columns->callback([flags, &context] { encode_mask(context, *flags); });
 }
 
 struct MnemonicFlags {
-  std::string d = "f32", a = "f16", b = "f16";
-  int n = 0;
-  bool sparse = false, satfinite = false, json = false;
+  Flag<std::string> d = "f32", a = "f16", b = "f16";
+  Flag<int> n = 0;
+  Flag<bool> sparse = false, satfinite = false, json = false;
 };
 
 void encode_mnemonic(Context& context, const MnemonicFlags& flags) {
@@ -214,12 +239,12 @@ void encode_mnemonic(Context& context, const MnemonicFlags& flags) {
   std::vector<Violation> violations;
   for (const auto& [name, text, format] :
        {std::tuple("--d", &flags.d, &d), std::tuple("--a", &flags.a, &a), std::tuple("--b", &flags.b, &b)}) {
-    if (const auto found = format_named(*text)) {
+    if (const auto found = format_named(**text)) {
       *format = *found;
       continue;
     }
     violations.push_back({.field = name,
-                          .seen = *text,
+                          .seen = **text,
                           .legal = {"f16", "bf16", "tf32", "f32", "e4m3", "e5m2", "s8", "u8", "b1", "s32"}});
   }
   if (!violations.empty()) throw Error(std::move(violations));
@@ -228,9 +253,9 @@ void encode_mnemonic(Context& context, const MnemonicFlags& flags) {
   print_encoded(context, flags.json, "instruction", print(instruction));
 }
 
-void add_mnemonic(CLI::App& command, Context& context) {
+void add_mnemonic(Command& command, Context& context) {
   const auto flags = std::make_shared<MnemonicFlags>();
-  CLI::App* instruction = command.add_subcommand("instruction", "a wgmma mnemonic; m and k follow from the types");
+  Command* instruction = command.add_command("instruction", "a wgmma mnemonic; m and k follow from the types");
   instruction->add_option("--n", flags->n, "columns of D")->required();
   instruction->add_option("--d", flags->d, "type of D")->capture_default_str();
   instruction->add_option("--a", flags->a, "type of A")->capture_default_str();
@@ -244,8 +269,8 @@ void add_mnemonic(CLI::App& command, Context& context) {
 
 }  // namespace
 
-void add_encode(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("encode", "put descriptors and mnemonics together");
+void add_encode(Command& app, Context& context) {
+  Command* command = app.add_command("encode", "put descriptors and mnemonics together");
   command->require_subcommand(1);
   add_descriptor(*command, context);
   add_idesc(*command, context);

@@ -8,11 +8,11 @@ namespace bitmma::cli {
 namespace {
 
 struct ExplainFlags {
-  std::string path;
+  Flag<std::string> path;
   FileFlags file;
-  int64_t index = 0;
-  int row = 0, col = 0;
-  bool json = false;
+  Flag<int64_t> index = 0;
+  Flag<int> row = 0, col = 0;
+  Flag<bool> json = false;
 };
 
 void run_explain(Context& context, const ExplainFlags& flags) {
@@ -28,8 +28,8 @@ void run_explain(Context& context, const ExplainFlags& flags) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand(
+void add_explain(Command& app, Context& context) {
+  Command* command = app.add_command(
       "explain", "one output, term by term: addresses, values, bits kept and dropped, rounding, alternatives");
   const auto flags = std::make_shared<ExplainFlags>();
   command->add_option("file", flags->path, "vector file")->required();

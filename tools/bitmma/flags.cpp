@@ -18,7 +18,7 @@
 
 namespace bitmma::cli {
 
-void TargetFlag::add(CLI::App& command, const std::string& meaning, bool and_arch) {
+void TargetFlag::add(Command& command, const std::string& meaning, bool and_arch) {
   flags = and_arch ? "--target, --arch" : "--target";
   command.add_option(and_arch ? "--target,--arch" : "--target", name, meaning);
 }
@@ -44,13 +44,13 @@ Target TargetFlag::of_smem_descriptor() const {
                .fix = "the others have no descriptors of shared memory"});
 }
 
-void FileFlags::add(CLI::App& command) {
+void FileFlags::add(Command& command) {
   command.add_option("--instruction", instruction, "the mnemonic, for files that do not say");
   target.add(command,
              "the GPU by its PTX name, for files that do not say; by default the one that the instruction means");
 }
 
-void FileFlags::add_types(CLI::App& command) {
+void FileFlags::add_types(Command& command) {
   command.add_option("--a", a, "tcgen05.mma of plain matrices: the type of A, where its dtype does not say it: e2m1");
   command.add_option("--b", b, "the same of B");
   command.add_option("--d", d, "tcgen05.mma of plain matrices without c: the type of D; default f32, of kind::i8 s32");
@@ -103,7 +103,7 @@ Error FileFlags::in_flags(const Error& error) const {
   return Error(std::move(violations));
 }
 
-void LayoutFlags::add(CLI::App& command) {
+void LayoutFlags::add(Command& command) {
   options = {
       command
           .add_option(
@@ -151,19 +151,20 @@ Placement LayoutFlags::placement() const {
   return placement;
 }
 
-void CpuTargetFlag::add(CLI::App& command) {
-  command.add_option("--cpu-target", name,
-                     fmt::format("instruction set of the hot loops, with the same bits for any; this processor has {}",
-                                 fmt::join(cpu_targets(), ", ")));
+void CpuTargetFlag::add(Command& command) {
+  command.add_speed_option(
+      "--cpu-target", name,
+      fmt::format("instruction set of the hot loops, with the same bits for any; this processor has {}",
+                  fmt::join(cpu_targets(), ", ")));
 }
 
 void CpuTargetFlag::use() const {
   if (!name.empty()) naming_flag("cpu target", "--cpu-target", [&] { use_cpu_target(name); });
 }
 
-void add_threads(CLI::App& command, int& threads) {
+void add_threads(Command& command, Flag<int>& threads) {
   threads = hardware_threads();
-  command.add_option("--threads", threads, "threads to use; the bits are the same for any number")
+  command.add_speed_option("--threads", threads, "threads to use; the bits are the same for any number")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
 }

@@ -20,11 +20,11 @@ namespace bitmma::cli {
 
 /// --target: the GPU, by its PTX name.
 struct TargetFlag {
-  std::string name = {};
+  Flag<std::string> name = {};
   std::string flags = "--target";  // all spellings
 
   /// With `and_arch`, --arch is another spelling.
-  void add(CLI::App& command, const std::string& meaning, bool and_arch = false);
+  void add(Command& command, const std::string& meaning, bool and_arch = false);
   /// Nothing when the flag is not given. Throws Error when no target has this name.
   std::optional<Target> asked() const;
   /// The target asked for, or the one that the instruction means by itself.
@@ -36,12 +36,12 @@ struct TargetFlag {
 /// --instruction and --target: what stands in where a vector file does not say it. With add_types also --a, --b, --d
 /// and --scale-type, for matrices of a tcgen05.mma.
 struct FileFlags {
-  std::string instruction = {};
+  Flag<std::string> instruction = {};
   TargetFlag target = {};
-  std::string a = {}, b = {}, d = {}, scale_type = {};
+  Flag<std::string> a = {}, b = {}, d = {}, scale_type = {};
 
-  void add(CLI::App& command);
-  void add_types(CLI::App& command);
+  void add(Command& command);
+  void add_types(Command& command);
   /// Throws Error when the file is bad, or says another instruction or target than the one asked for.
   VectorFile read(const std::string& path) const;
   /// The same of a file in memory.
@@ -54,11 +54,11 @@ struct FileFlags {
 
 /// --layout-a, --layout-b and --padding.
 struct LayoutFlags {
-  std::string a = "k-major:128", b = "k-major:128";
-  int64_t padding_bytes = 0;
+  Flag<std::string> a = "k-major:128", b = "k-major:128";
+  Flag<int64_t> padding_bytes = 0;
   std::vector<const CLI::Option*> options = {};  // in this order: of A, of B, of both
 
-  void add(CLI::App& command);
+  void add(Command& command);
   Placement placement() const;
   /// Throws Error, saying why, for flags that are given and would change nothing.
   void require_used(std::string_view why, bool a_is_used, bool b_is_used) const;
@@ -91,15 +91,15 @@ auto naming_flag(std::string_view field, std::string_view flag, const Body& body
 
 /// --cpu-target: the instruction set of the hot loops, by default the best that the processor has.
 struct CpuTargetFlag {
-  std::string name = {};
+  Flag<std::string> name = {};
 
-  void add(CLI::App& command);
+  void add(Command& command);
   /// Takes it for the whole process. Throws Error naming the flag when the processor cannot run it.
   void use() const;
 };
 
 /// --threads, all cores by default.
-void add_threads(CLI::App& command, int& threads);
+void add_threads(Command& command, Flag<int>& threads);
 
 /// The format called `name`. Throws Error naming the flag.
 Format require_format(std::string_view flag, const std::string& name);

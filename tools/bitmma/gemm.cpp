@@ -23,11 +23,11 @@ namespace bitmma::cli {
 namespace {
 
 struct GemmFlags {
-  std::string path, plan, kernel, out, rows, cols, output_type;
+  Flag<std::string> path, plan, kernel, out, rows, cols, output_type;
   TargetFlag target;
   CpuTargetFlag cpu_target;
-  int threads = 1, split_count = 0;
-  bool json = false, find = false, error = false;
+  Flag<int> threads = 1, split_count = 0;
+  Flag<bool> json = false, find = false, error = false;
 };
 
 /// "0..7", "3", "0..3,96,100..127": numbers below `count`.
@@ -73,7 +73,7 @@ std::vector<GemmPlan> plans_of(const GemmFlags& flags, const ProductFile& produc
     const std::string* named = product.file.find_metadata("kernel");
     if (flags.kernel == "file" && !named)
       throw Error({.field = "--kernel", .seen = "file", .expected = "a file with the key kernel"});
-    const std::string& kernel = flags.kernel == "file" ? *named : flags.kernel;
+    const std::string& kernel = flags.kernel == "file" ? *named : *flags.kernel;
     std::vector<GemmPlan> plans = plans_of_kernel(kernel, product.inputs, output, options);
     if (!product.d || !has_no_sign(*product.d)) return plans;
     // Names of xmma and cutlass kernels do not tell relu; a D without signs may have had it.
@@ -84,7 +84,7 @@ std::vector<GemmPlan> plans_of(const GemmFlags& flags, const ProductFile& produc
     return plans;
   }
   if (flags.plan.empty()) return plans_named("flat", product.inputs, output, options);
-  if (flags.plan.front() == '{' || flags.plan.ends_with(".json")) return {written_plan(flags.plan)};
+  if (flags.plan->front() == '{' || flags.plan->ends_with(".json")) return {written_plan(flags.plan)};
   return plans_named(flags.plan, product.inputs, output, options);
 }
 
@@ -108,8 +108,9 @@ GemmPlan plan_of(Context& context, const GemmFlags& flags, const ProductFile& pr
 void run_find(Context& context, const GemmFlags& flags) {
   const ProductFile product = read_product_file(flags.path);
   if (!product.d) {
-    throw Error(
-        {.field = flags.path + ": tensor d", .seen = "(missing)", .expected = "a recorded D, whose plan is asked for"});
+    throw Error({.field = *flags.path + ": tensor d",
+                 .seen = "(missing)",
+                 .expected = "a recorded D, whose plan is asked for"});
   }
   for (const auto& [flag, text] : {std::pair("--plan", &flags.plan), std::pair("--kernel", &flags.kernel),
                                    std::pair("-o", &flags.out), std::pair("--rows", &flags.rows),
@@ -135,31 +136,30 @@ void run_find(Context& context, const GemmFlags& flags) {
       json["nearest"].push_back(
           {{"plan", Json::parse(print_json(near.plan))}, {"differing", near.differing}, {"pattern", near.pattern}});
     }
-    context.terminal.out << json_text(json) << '\n';
+    context.out() << json_text(json) << '\n';
     return;
   }
-  std::ostream& out = context.terminal.out;
-  out << fmt::format("{} tried on {}\n", counted(found.candidates, "plan"), counted(found.outputs, "output"));
+  context.out() << fmt::format("{} tried on {}\n", counted(found.candidates, "plan"), counted(found.outputs, "output"));
   if (found.all_bits.empty()) {
-    out << "none gives all bits; the nearest:\n";
+    context.out() << "none gives all bits; the nearest:\n";
     for (const NearPlan& near : found.nearest)
-      out << fmt::format("{} differ, {}: {}\n  {}\n", near.differing, near.pattern, print_plan(near.plan),
-                         print_json(near.plan));
+      context.out() << fmt::format("{} differ, {}: {}\n  {}\n", near.differing, near.pattern, print_plan(near.plan),
+                                   print_json(near.plan));
     return;
   }
   const auto several = static_cast<int64_t>(found.all_bits.size());
-  out << (several == 1
-              ? std::string("one gives all bits:\n")
-              : fmt::format("{} give all bits; this D cannot tell them apart. The simplest first:\n", several));
+  context.out() << (several == 1 ? std::string("one gives all bits:\n")
+                                 : fmt::format("{} give all bits; this D cannot tell them apart. The simplest first:\n",
+                                               several));
   constexpr size_t most_shown = 5;
   for (size_t i = 0; i < std::min(found.all_bits.size(), most_shown); ++i) {
     const GemmPlan& plan = found.all_bits[i];
     const int64_t k = product.inputs.a.cols(), added = k_added(plan, k);
-    out << fmt::format("{}{}\n  {}\n", print_plan(plan), added == k ? "" : fmt::format(", as if K ended at {}", added),
-                       print_json(plan));
+    context.out() << fmt::format("{}{}\n  {}\n", print_plan(plan),
+                                 added == k ? "" : fmt::format(", as if K ended at {}", added), print_json(plan));
   }
   if (found.all_bits.size() > most_shown)
-    out << fmt::format("and {} more: --json\n", found.all_bits.size() - most_shown);
+    context.out() << fmt::format("and {} more: --json\n", found.all_bits.size() - most_shown);
 }
 
 std::string evidence_of_sums(const GemmPlan& plan) {
@@ -180,7 +180,6 @@ void run_gemm(Context& context, const GemmFlags& flags) {
     ProgressLine progress(context, "gemm", static_cast<int64_t>(product.inputs.a.rows()) * product.inputs.b.cols());
     return gemm(plan, product.inputs, flags.threads, progress.from(0));
   }();
-  if (!flags.out.empty()) write_tensor_file(flags.out, with_d(product, plan, d));
   const int64_t k = product.inputs.a.cols(), added = k_added(plan, k);
   const bool compared = product.d && product.d->format() == d.format();
   const int64_t differ = compared ? count_differing(d, *product.d) : 0;
@@ -194,7 +193,12 @@ void run_gemm(Context& context, const GemmFlags& flags) {
     accuracy = accuracy_of(product.inputs, d, flags.threads);
   }
   if (compared) context.exit_code = differ == 0 ? exit_same : exit_differs;
-  if (flags.json) {
+  const bool as_json = flags.json;
+  if (!flags.out.empty()) {
+    context.require_flags_acted();
+    write_tensor_file(flags.out, with_d(product, plan, d));
+  }
+  if (as_json) {
     Json json{{"m", d.rows()},
               {"n", d.cols()},
               {"k", k},
@@ -209,7 +213,7 @@ void run_gemm(Context& context, const GemmFlags& flags) {
                        {"mean_ulp", accuracy->mean_ulp}, {"max_ulp", accuracy->max_ulp},
                        {"bias_ulp", accuracy->bias_ulp}, {"max_relative_error", accuracy->max_relative_error}};
     }
-    context.terminal.out << json_text(json) << '\n';
+    context.out() << json_text(json) << '\n';
     return;
   }
   std::vector<std::vector<std::string>> table{
@@ -241,13 +245,13 @@ void run_gemm(Context& context, const GemmFlags& flags) {
                                                            : fmt::format("; {} not finite, left out",
                                                                          counted(accuracy->not_finite, "output")))});
   }
-  context.terminal.out << print_table(table);
+  context.out() << print_table(table);
 }
 
 }  // namespace
 
-void add_gemm(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("gemm", "a whole matrix product as a library adds it up, bit for bit");
+void add_gemm(Command& app, Context& context) {
+  Command* command = app.add_command("gemm", "a whole matrix product as a library adds it up, bit for bit");
   const auto flags = std::make_shared<GemmFlags>();
   command->add_option("file", flags->path, "safetensors with a [M, K] and b [K, N] or b_t [N, K]; see docs/products.md")
       ->required();

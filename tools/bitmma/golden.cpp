@@ -41,19 +41,19 @@ constexpr auto immediate_flags = std::to_array<ImmediateFlag>({
 });
 
 struct GoldenFlags {
-  std::string mnemonic, out, distribution = "bits";
+  Flag<std::string> mnemonic, out, distribution = "bits";
   TargetFlag target;
-  std::map<std::string_view, int64_t> immediates;  // those that are given
-  std::string a_source, d, a, b, scale_type, zero_column_mask;
-  std::optional<int> m, n, k;
-  bool satfinite = false, k_96 = false;
-  int max_shift = 0, sparsity_version = 0;
+  std::array<Flag<std::optional<int64_t>>, immediate_flags.size()> immediates;  // in the order of their table
+  Flag<std::string> a_source, d, a, b, scale_type, zero_column_mask;
+  Flag<std::optional<int>> m, n, k;
+  Flag<bool> satfinite = false, k_96 = false;
+  Flag<int> max_shift = 0, sparsity_version = 0;
   std::vector<CLI::Option*> of_descriptor;  // those that say what an instruction descriptor says
-  int64_t cases = 4;
-  uint64_t seed = 0;
+  Flag<int64_t> cases = 4;
+  Flag<uint64_t> seed = 0;
   LayoutFlags layouts;
   BenchFlag bench;
-  int threads = 1;
+  Flag<int> threads = 1;
 };
 
 /// What the instruction descriptor of a tcgen05.mma says comes as flags: the mnemonic has neither shape nor types.
@@ -126,7 +126,10 @@ Instruction with_input_d(const Instruction& instruction, int64_t scale_d) {
 }
 
 Instruction with_flags(const GoldenFlags& flags, Instruction instruction) {
-  std::map<std::string_view, int64_t> immediates = flags.immediates;
+  std::map<std::string_view, int64_t> immediates;  // those that are given
+  for (size_t i = 0; i < immediate_flags.size(); ++i) {
+    if (flags.immediates[i]) immediates[immediate_flags[i].name] = *flags.immediates[i];
+  }
   if (Tcgen05Mma* mma = std::get_if<Tcgen05Mma>(&instruction)) set_descriptor_fields(flags, immediates, *mma);
   else refuse_descriptor_flags(flags, instruction);
   if (const auto scale_d = immediates.extract("scale_d")) instruction = with_input_d(instruction, scale_d.mapped());
@@ -188,6 +191,7 @@ void write_text(const Context& context, const GoldenFlags& flags, const GoldenRe
   const BenchFormat format = flags.bench.format();
   require_mma(request.instruction, "--format is for instructions that compute");
   ProgressLine progress(context, "golden", flags.cases);
+  context.require_flags_acted();
   write_whole(flags.out, [&](std::ostream& out) {
     for (int64_t first = 0; first < request.cases; first += at_once) {
       GoldenRequest part = request;
@@ -229,19 +233,20 @@ void run_golden(Context& context, const GoldenFlags& flags) {
   }
   require_tensor_file_name(flags.out);
   announce_output(context, flags.out, flags.cases, flags.threads, [&] { return bytes_of_a_case(request); });
+  context.require_flags_acted();
   {
     ProgressLine progress(context, "golden", flags.cases);
     write_golden(flags.out, request, flags.threads, progress.from(0));
   }
   context.terminal.err << fmt::format("{}: {} of {}, target {}, seed {}{}\n", printable(flags.out),
                                       counted(flags.cases, "case"), print(request.instruction), print(*request.target),
-                                      flags.seed, is_mma(request.instruction) ? ", " + flags.distribution : "");
+                                      flags.seed, is_mma(request.instruction) ? ", " + *flags.distribution : "");
 }
 
 }  // namespace
 
-void add_golden(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("golden", "make cases from a seed, D included");
+void add_golden(Command& app, Context& context) {
+  Command* command = app.add_command("golden", "make cases from a seed, D included");
   const auto flags = std::make_shared<GoldenFlags>();
   command->add_option("instruction", flags->mnemonic, "PTX mnemonic with all qualifiers")->required();
   command->add_option("-o,--output", flags->out, "file to write")->required();
@@ -272,9 +277,8 @@ void add_golden(CLI::App& app, Context& context) {
       ->check(CLI::IsMember(std::vector<std::string>(operand_sources.begin(), operand_sources.end())));
   flags->layouts.add(*command);
   flags->bench.add(*command);
-  for (const ImmediateFlag& row : immediate_flags) {
-    command->add_option_function<int64_t>(
-        row.flags, [&given = flags->immediates, name = row.name](int64_t value) { given[name] = value; }, row.meaning);
+  for (size_t i = 0; i < immediate_flags.size(); ++i) {
+    command->add_option(immediate_flags[i].flags, flags->immediates[i], immediate_flags[i].meaning);
   }
   add_threads(*command, flags->threads);
   command->footer(

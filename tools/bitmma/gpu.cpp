@@ -19,17 +19,20 @@ namespace bitmma::cli {
 namespace {
 
 struct GpuRunFlags {
-  std::vector<std::string> files;
-  std::string out;
-  int device = 0;
+  Flag<std::vector<std::string>> files;
+  Flag<std::string> out;
+  Flag<int> device = 0;
 };
 
 struct CampaignFlags {
-  std::string only, save = ".", family = "wgmma";
-  int device = 0, threads = 1;
-  bool json = false;
-  CampaignOptions options;
-  std::optional<double> outputs;
+  Flag<std::string> only, save = ".", family = "wgmma";
+  Flag<int> device = 0, threads = 1;
+  Flag<bool> json = false;
+  Flag<int64_t> units = CampaignOptions{}.units, unit_outputs = CampaignOptions{}.outputs_per_unit;
+  Flag<int64_t> first_unit = 0, max_saved = CampaignOptions{}.max_saved;
+  Flag<double> seconds = 0;
+  Flag<uint64_t> seed = 0;
+  Flag<std::optional<double>> outputs;
 };
 
 const std::map<std::string, Family> families{{"wgmma", Family::wgmma},
@@ -89,18 +92,18 @@ void run_files(Context& context, const GpuRunFlags& flags) {
       write_tensor_file(outputs[i], result);
       const Comparison one = compare_with_model(context, files[i], as_vector_file(result), refused);
       if (one.mismatches > 0) {
-        context.terminal.out << fmt::format("{}: {} of {} differ from the model, first {}\n", files[i], one.mismatches,
-                                            counted(one.outputs, "output"), print(*one.first));
+        context.out() << fmt::format("{}: {} of {} differ from the model, first {}\n", files[i], one.mismatches,
+                                     counted(one.outputs, "output"), print(*one.first));
       }
       total += one;
       progress.update(static_cast<int64_t>(i) + 1);
     }
   }
-  context.terminal.out << fmt::format("{} (sm_{}, driver {}): {}, {}, {}, {} differ from the model{}\n", gpu.name(),
-                                      gpu.capability(), gpu.driver_version(),
-                                      counted(static_cast<int64_t>(files.size()), "file"), counted(total.cases, "case"),
-                                      counted(total.outputs, "output"), total.mismatches,
-                                      refused ? fmt::format(", {} it refuses", counted(refused, "case")) : "");
+  context.out() << fmt::format("{} (sm_{}, driver {}): {}, {}, {}, {} differ from the model{}\n", gpu.name(),
+                               gpu.capability(), gpu.driver_version(),
+                               counted(static_cast<int64_t>(files.size()), "file"), counted(total.cases, "case"),
+                               counted(total.outputs, "output"), total.mismatches,
+                               refused ? fmt::format(", {} it refuses", counted(refused, "case")) : "");
   print_warnings(context, gpu.close());
   if (total.outputs == 0 && refused == 0)
     throw Error({.field = "outputs", .seen = "0", .expected = "1 or more", .fix = "nothing was compared"});
@@ -122,7 +125,13 @@ int64_t units_of(double outputs, int64_t outputs_per_unit) {
 
 /// What flags say, checked before a GPU is looked for.
 CampaignOptions options_of(const CampaignFlags& flags) {
-  CampaignOptions options = flags.options;
+  CampaignOptions options;
+  options.units = flags.units;
+  options.outputs_per_unit = flags.unit_outputs;
+  options.first_unit = flags.first_unit;
+  options.max_saved = flags.max_saved;
+  options.seconds = flags.seconds;
+  options.seed = flags.seed;
   options.only = flags.only;
   options.threads = flags.threads;
   options.family = families.at(flags.family);
@@ -216,38 +225,37 @@ void print_campaign(const Context& context, const CampaignEnd& end, const Campai
   };
   for (const auto& [name, row] : report.rows) add(name, row);
   add("total", report.total);
-  std::ostream& out = context.terminal.out;
   if (as_json) {
     Json not_saved = Json::array();
     for (const auto& [unit, case_index, cases, reason] : report.not_saved)
       not_saved.push_back({{"unit", unit}, {"case", case_index}, {"cases", cases}, {"reason", reason}});
-    out << json_text(Json{{"gpu", gpu.name()},
-                          {"target", target},
-                          {"driver", gpu.driver_version()},
-                          {"cuda", gpu.cuda_version()},
-                          {"date", date_of(options)},
-                          {"seed", options.seed},
-                          {"first_unit", options.first_unit},
-                          {"next_unit", report.next_unit},
-                          {"outputs_per_unit", options.outputs_per_unit},
-                          {"seconds", end.seconds},
-                          {"ended_by", ended_by(end, options)},
-                          {"rows", rows},
-                          {"saved", report.saved},
-                          {"not_saved", not_saved}})
-        << '\n';
+    context.out() << json_text(Json{{"gpu", gpu.name()},
+                                    {"target", target},
+                                    {"driver", gpu.driver_version()},
+                                    {"cuda", gpu.cuda_version()},
+                                    {"date", date_of(options)},
+                                    {"seed", options.seed},
+                                    {"first_unit", options.first_unit},
+                                    {"next_unit", report.next_unit},
+                                    {"outputs_per_unit", options.outputs_per_unit},
+                                    {"seconds", end.seconds},
+                                    {"ended_by", ended_by(end, options)},
+                                    {"rows", rows},
+                                    {"saved", report.saved},
+                                    {"not_saved", not_saved}})
+                  << '\n';
     return;
   }
   const std::string units = report.next_unit > options.first_unit
                                 ? fmt::format("units {}..{}", options.first_unit, report.next_unit - 1)
                                 : fmt::format("units beside {}", options.first_unit);  // which failed
-  out << fmt::format("{} ({}), driver {}, CUDA {}, {}; seed {}, {} of about {}; {:.0f} s\n\n", gpu.name(), target,
-                     gpu.driver_version(), gpu.cuda_version(), date_of(options), options.seed, units,
-                     counted(options.outputs_per_unit, "output"), end.seconds)
-      << print_table(table);
-  for (const std::string& path : report.saved) out << "saved " << path << '\n';
+  context.out() << fmt::format("{} ({}), driver {}, CUDA {}, {}; seed {}, {} of about {}; {:.0f} s\n\n", gpu.name(),
+                               target, gpu.driver_version(), gpu.cuda_version(), date_of(options), options.seed, units,
+                               counted(options.outputs_per_unit, "output"), end.seconds)
+                << print_table(table);
+  for (const std::string& path : report.saved) context.out() << "saved " << path << '\n';
   if (report.next_unit < options.first_unit + options.units) {
-    out << fmt::format("to go on: --first-unit {}\n", report.next_unit);
+    context.out() << fmt::format("to go on: --first-unit {}\n", report.next_unit);
   }
 }
 
@@ -278,8 +286,8 @@ void run_campaign_command(Context& context, const CampaignFlags& flags) {
   else context.exit_code = end.signal.empty() ? exit_same : exit_bad_request;
 }
 
-void add_gpu_run(CLI::App& gpu, Context& context) {
-  CLI::App* command = gpu.add_subcommand("run", "run vector files on a real GPU and compare its D with the model's");
+void add_gpu_run(Command& gpu, Context& context) {
+  Command* command = gpu.add_command("run", "run vector files on a real GPU and compare its D with the model's");
   const auto flags = std::make_shared<GpuRunFlags>();
   command->add_option("files", flags->files, "vector files, and folders of them")->required();
   command->add_option("-o,--output", flags->out, "file to write, or folder for several: the inputs with the GPU's D")
@@ -293,9 +301,9 @@ void add_gpu_run(CLI::App& gpu, Context& context) {
   command->callback([flags, &context] { run_files(context, *flags); });
 }
 
-void add_gpu_campaign(CLI::App& gpu, Context& context) {
-  CLI::App* command = gpu.add_subcommand(
-      "campaign", "random cases of every legal instruction of a family, on a real GPU and the model");
+void add_gpu_campaign(Command& gpu, Context& context) {
+  Command* command =
+      gpu.add_command("campaign", "random cases of every legal instruction of a family, on a real GPU and the model");
   const auto flags = std::make_shared<CampaignFlags>();
   command->add_option("--device", flags->device, "which GPU")->capture_default_str();
   command->add_option("--family", flags->family, "wgmma, mma.sync, tcgen05.mma or tcgen05-moves")
@@ -303,19 +311,18 @@ void add_gpu_campaign(CLI::App& gpu, Context& context) {
       ->capture_default_str();
   command->add_option("--outputs", flags->outputs, "about how many outputs, such as 1e9")
       ->excludes(command
-                     ->add_option("--units", flags->options.units,
+                     ->add_option("--units", flags->units,
                                   "how many units of work; 1074 meet every mnemonic once, of mma.sync on an H100 198")
                      ->capture_default_str());
-  command->add_option("--unit-outputs", flags->options.outputs_per_unit, "outputs of a unit; part of what a seed means")
+  command->add_option("--unit-outputs", flags->unit_outputs, "outputs of a unit; part of what a seed means")
       ->capture_default_str();
-  command->add_option("--seconds", flags->options.seconds, "begin no unit after this time; 0 is no limit")
+  command->add_option("--seconds", flags->seconds, "begin no unit after this time; 0 is no limit")
       ->capture_default_str();
-  command->add_option("--seed", flags->options.seed, "the same seed and unit make the same cases")
-      ->capture_default_str();
-  command->add_option("--first-unit", flags->options.first_unit, "where to begin, or to go on")->capture_default_str();
+  command->add_option("--seed", flags->seed, "the same seed and unit make the same cases")->capture_default_str();
+  command->add_option("--first-unit", flags->first_unit, "where to begin, or to go on")->capture_default_str();
   command->add_option("--only", flags->only, "only mnemonics that contain this text");
   command->add_option("--save", flags->save, "folder for mismatching cases")->capture_default_str();
-  command->add_option("--max-saved", flags->options.max_saved, "save at most so many")->capture_default_str();
+  command->add_option("--max-saved", flags->max_saved, "save at most so many")->capture_default_str();
   command->add_flag("--json", flags->json, "the table as JSON");
   add_threads(*command, flags->threads);
   command->footer(
@@ -333,8 +340,8 @@ void add_gpu_campaign(CLI::App& gpu, Context& context) {
 
 }  // namespace
 
-void add_gpu(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("gpu", "a real GPU beside the model: vector files, or a campaign");
+void add_gpu(Command& app, Context& context) {
+  Command* command = app.add_command("gpu", "a real GPU beside the model: vector files, or a campaign");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"

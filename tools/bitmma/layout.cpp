@@ -14,10 +14,10 @@ namespace bitmma::cli {
 namespace {
 
 struct CuteFlags {
-  std::string text, descriptor, major = "k";
+  Flag<std::string> text, descriptor, major = "k";
   TargetFlag target;
-  std::optional<int> element_bits;
-  std::optional<int64_t> m, k, lbo, sbo;
+  Flag<std::optional<int>> element_bits;
+  Flag<std::optional<int64_t>> m, k, lbo, sbo;
   MapFlags map;
 };
 
@@ -74,7 +74,6 @@ void compare_with_descriptor(Context& context, const CuteFlags& flags, const Cut
   const int64_t elements = cute.rows * cute.cols;
   const bool by_steps = difference.elements != 0 && reads_by_steps(cute, matrix);
   context.exit_code = difference.elements == 0 || by_steps ? exit_same : exit_differs;
-  std::ostream& out = context.terminal.out;
   if (flags.map.json) {
     Json json{{"target", print(target)},
               {"cute", print(cute)},
@@ -89,26 +88,28 @@ void compare_with_descriptor(Context& context, const CuteFlags& flags, const Cut
                        {"cute_byte", first->cute_byte},
                        {"descriptor_byte", first->descriptor_byte}};
     }
-    out << json_text(json) << '\n';
+    context.out() << json_text(json) << '\n';
     return;
   }
   if (!difference.first) {
-    out << colored(context, Tone::good,
-                   fmt::format("the descriptor implements this layout: all {}", counted(elements, "element")))
-        << '\n';
+    context.out() << colored(context, Tone::good,
+                             fmt::format("the descriptor implements this layout: all {}", counted(elements, "element")))
+                  << '\n';
     return;
   }
   if (by_steps) {
-    out << colored(context, Tone::good, "the descriptor implements this layout, 32 bytes of K at a time") << '\n'
-        << "layout descriptor --cute prints that of every step\n";
+    context.out() << colored(context, Tone::good, "the descriptor implements this layout, 32 bytes of K at a time")
+                  << '\n'
+                  << "layout descriptor --cute prints that of every step\n";
     if (const auto shared = shared_bytes_of(cute)) {
-      out << fmt::format("the layout lies over itself: row {}, k {} and row {}, k {} share a byte\n", shared->row,
-                         shared->col, shared->other_row, shared->other_col);
+      context.out() << fmt::format("the layout lies over itself: row {}, k {} and row {}, k {} share a byte\n",
+                                   shared->row, shared->col, shared->other_row, shared->other_col);
     }
     return;
   }
   const CuteDifference::Element& first = *difference.first;
-  out << colored(context, Tone::bad,
+  context.out()
+      << colored(context, Tone::bad,
                  fmt::format("the descriptor is another layout: {} of {} differ", difference.elements,
                              counted(elements, "element")))
       << '\n'
@@ -160,8 +161,8 @@ CuteLayout require_cute(const std::string& text, std::optional<int> element_bits
   return cute;
 }
 
-void add_layout(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("layout", "where the elements of a matrix are");
+void add_layout(Command& app, Context& context) {
+  Command* command = app.add_command("layout", "where the elements of a matrix are");
   command->require_subcommand(0, 1);
   const auto flags = std::make_shared<CuteFlags>();
   command->add_option("--cute", flags->text,
@@ -179,8 +180,8 @@ void add_layout(CLI::App& app, Context& context) {
   command->add_option("--sbo", flags->sbo, "--cute: ... and of SBO, in bytes");
   flags->map.ask(*command, {.flag = "--byte", .is_place = true, .axis = "byte"},
                  "--cute: the reverse: which elements does this byte hold?");
-  flags->map.size.lines = 32;
-  command->add_option("--max-lines", flags->map.size.lines, "--cute: lines of the picture")->capture_default_str();
+  flags->map.lines = 32;
+  command->add_option("--max-lines", flags->map.lines, "--cute: lines of the picture")->capture_default_str();
   flags->map.add_row_and_col(*command);
   flags->map.add_outputs(*command);
   command->footer(

@@ -15,9 +15,9 @@ namespace bitmma::cli {
 
 /// --svg: a picture of what the command otherwise prints as text.
 struct SvgFlag {
-  std::string path;
+  Flag<std::string> path;
 
-  void add(CLI::App& command) { command.add_option("--svg", path, "write a picture to this file instead"); }
+  void add(Command& command) { command.add_option("--svg", path, "write a picture to this file instead"); }
   bool asked() const { return !path.empty(); }
   void write(const Context& context, const Picture& picture) const;
 };
@@ -29,7 +29,7 @@ struct AskFlag {
   std::string axis = {};  // of the place; flags of the element belong to the map's element axes in order
   bool is_required = true;
   std::optional<int64_t> fallback = {};  // where other flags of the same question are given
-  std::optional<int64_t> value = {};
+  Flag<std::optional<int64_t>> value = {};
 };
 
 /// How a map answers beyond its entries.
@@ -45,15 +45,17 @@ struct MapAnswer {
 struct MapFlags {
   std::vector<AskFlag> asks = {};
   bool any_combination = false;  // flags of the element and of the place may stand beside each other, each alone
-  bool csv = false, json = false;
+  Flag<bool> csv = false, json = false;
   SvgFlag svg = {};
-  PictureSize size = {};
+  Flag<std::optional<int64_t>> lines = {}, columns = {};
+
+  PictureSize size() const { return {.lines = lines, .columns = columns}; }
 
   /// --row and --col, --csv, --json and --svg; the flags in `asks` go before them.
-  void add_outputs(CLI::App& command);
-  void add_row_and_col(CLI::App& command);
+  void add_outputs(Command& command);
+  void add_row_and_col(Command& command);
   /// Adds a flag for each of `asks`, with its help.
-  void ask(CLI::App& command, const AskFlag& flag, const std::string& help);
+  void ask(Command& command, const AskFlag& flag, const std::string& help);
   std::optional<int64_t> value_of(std::string_view flag) const;
   bool asked(bool is_place) const;
   /// True where the answer is text for a reader: no other form and no question.
@@ -74,13 +76,13 @@ CuteLayout require_cute(const std::string& text, std::optional<int> element_bits
 void show_cute(Context& context, const MapFlags& flags, const CuteLayout& cute, const std::string& title = "");
 
 // One function per verb.
-void add_descriptor_layout(CLI::App& layout, Context& context);
-void add_smem_layout(CLI::App& layout, Context& context);
-void add_fragment_layout(CLI::App& layout, Context& context);
-void add_tmem_layout(CLI::App& layout, Context& context);
-void add_tmem_plan_layout(CLI::App& layout, Context& context);
-void add_scales_layout(CLI::App& layout, Context& context);
-void add_ldst_layout(CLI::App& layout, Context& context);
-void add_ldmatrix_layout(CLI::App& layout, Context& context);
+void add_descriptor_layout(Command& layout, Context& context);
+void add_smem_layout(Command& layout, Context& context);
+void add_fragment_layout(Command& layout, Context& context);
+void add_tmem_layout(Command& layout, Context& context);
+void add_tmem_plan_layout(Command& layout, Context& context);
+void add_scales_layout(Command& layout, Context& context);
+void add_ldst_layout(Command& layout, Context& context);
+void add_ldmatrix_layout(Command& layout, Context& context);
 
 }  // namespace bitmma::cli

@@ -13,14 +13,14 @@ namespace bitmma::cli {
 namespace {
 
 struct TileFlags {
-  std::string cute, type;
-  std::optional<std::string> major, swizzle;
+  Flag<std::string> cute, type;
+  Flag<std::optional<std::string>> major, swizzle;
   TargetFlag target;
-  std::optional<int> element_bits;
-  std::optional<int64_t> rows, cols, stages, m, k, lbo, sbo, start;
-  int64_t instruction_rows = 0, instruction_k = 0;
-  int max_lines = 32;
-  bool json = false;
+  Flag<std::optional<int>> element_bits;
+  Flag<std::optional<int64_t>> rows, cols, stages, m, k, lbo, sbo, start;
+  Flag<int64_t> instruction_rows = 0, instruction_k = 0;
+  Flag<int> max_lines = 32;
+  Flag<bool> json = false;
 };
 
 /// The layout of a tile that type, major-ness and swizzle describe: atoms side by side, rows first, or at the strides
@@ -124,13 +124,13 @@ Json answer_json(const CuteLayout& cute, const DescriptorAnswer& answer, Target 
 }
 
 void print_found(Context& context, const TileFlags& flags, const CuteLayout& cute, const LayoutDescriptor& found) {
-  std::ostream& out = context.terminal.out;
   const SwizzleInfo& mode = info(found.first.swizzle);
-  out << fmt::format("canonical   {} o {}, {}\n", print(mode), print_canonical(found.major, mode), print(found.major))
-      << fmt::format("parameters  T {}, m {}, k {}\n", found.t, found.m, found.k);
+  context.out() << fmt::format("canonical   {} o {}, {}\n", print(mode), print_canonical(found.major, mode),
+                               print(found.major))
+                << fmt::format("parameters  T {}, m {}, k {}\n", found.t, found.m, found.k);
   const auto print_stride = [&](std::string_view name, int64_t bytes, bool counts, bool leading) {
-    out << fmt::format("{:<11} {} bytes, encoded {}: {}\n", name, bytes, bytes / 16,
-                       counts ? meaning_of(found, mode, leading) : "not read here");
+    context.out() << fmt::format("{:<11} {} bytes, encoded {}: {}\n", name, bytes, bytes / 16,
+                                 counts ? meaning_of(found, mode, leading) : "not read here");
   };
   print_stride("LBO", found.first.strides.leading_dim_byte_offset, found.leading_counts, true);
   print_stride("SBO", found.first.strides.stride_dim_byte_offset, found.stride_counts, false);
@@ -153,15 +153,15 @@ void print_found(Context& context, const TileFlags& flags, const CuteLayout& cut
          field == before ? std::to_string(field) : fmt::format("{} ({:+})", field, field - before)});
     table.push_back(std::move(line));
   }
-  out << '\n' << print_table(table);
+  context.out() << '\n' << print_table(table);
   if (const size_t left = found.steps.size() + 1 - table.size(); left > 0)
-    out << fmt::format("... {} more; --json has them all\n", left);
+    context.out() << fmt::format("... {} more; --json has them all\n", left);
 }
 
 /// Extents that no instruction reads at once: M and N are multiples of 8, K is 32 bytes, and what is wider is rare.
 std::vector<Violation> extents_of_no_instruction(const TileFlags& flags, const CuteLayout& cute) {
   std::vector<Violation> found;
-  const int64_t rows = flags.instruction_rows > 0 ? flags.instruction_rows : cute.rows;
+  const int64_t rows = flags.instruction_rows > 0 ? *flags.instruction_rows : cute.rows;
   if (rows % 8 != 0 || flags.instruction_rows > 256) {
     found.push_back({.field = "rows of an instruction",
                      .seen = std::to_string(rows),
@@ -207,29 +207,28 @@ void run_descriptor(Context& context, const TileFlags& flags) {
     answer.warnings.insert(answer.warnings.end(), unusual.begin(), unusual.end());
   }
   context.exit_code = answer.found ? exit_same : exit_differs;
-  std::ostream& out = context.terminal.out;
   if (flags.json) {
-    out << json_text(answer_json(cute, answer, target)) << '\n';
+    context.out() << json_text(answer_json(cute, answer, target)) << '\n';
     return;
   }
-  out << print(cute) << '\n'
-      << fmt::format("{} x {} elements of {} bits{}, for {}\n", cute.rows, cute.cols, cute.element_bits,
-                     cute.stages() > 1 ? fmt::format(", {} stages", cute.stages()) : "", print(target));
-  for (const std::string& remark : cute.remarks) out << "read as     " << remark << '\n';
+  context.out() << print(cute) << '\n'
+                << fmt::format("{} x {} elements of {} bits{}, for {}\n", cute.rows, cute.cols, cute.element_bits,
+                               cute.stages() > 1 ? fmt::format(", {} stages", cute.stages()) : "", print(target));
+  for (const std::string& remark : cute.remarks) context.out() << "read as     " << remark << '\n';
   if (answer.found) {
     print_found(context, flags, cute, *answer.found);
   } else {
-    out << colored(context, Tone::bad, "no descriptor means this layout:") << '\n';
-    for (const Violation& reason : answer.reasons) out << "  " << print(reason) << '\n';
+    context.out() << colored(context, Tone::bad, "no descriptor means this layout:") << '\n';
+    for (const Violation& reason : answer.reasons) context.out() << "  " << print(reason) << '\n';
   }
   print_warnings(context, answer.warnings);
 }
 
 }  // namespace
 
-void add_descriptor_layout(CLI::App& layout, Context& context) {
+void add_descriptor_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<TileFlags>();
-  CLI::App* command = layout.add_subcommand(
+  Command* command = layout.add_command(
       "descriptor", "from a layout to its descriptors: LBO, SBO, and one for every step along K and every stage");
   command->add_option("--cute", flags->cute, "the layout in CuTe's notation, or the name of an atom");
   command->add_option("--type", flags->type, "or described: type of an element, e4m3 ...");

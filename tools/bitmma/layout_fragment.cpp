@@ -12,9 +12,9 @@ namespace bitmma::cli {
 namespace {
 
 struct FragmentFlags {
-  std::string instruction, operand = "d", element;
+  Flag<std::string> instruction, operand = "d", element;
   TargetFlag target;
-  RegisterSelectors selectors;
+  Flag<int> sparsity_selector = 0, byte_id = 0, thread_id = 0;
   MapFlags map;
 };
 
@@ -25,14 +25,14 @@ MapFlags with_element(const FragmentFlags& flags, const Map& map) {
   if (flags.element.empty()) return asked;
   const auto axis = map.find("element");
   const int64_t elements = axis ? map.axes[*axis].extent : 0;
-  const std::optional<uint64_t> index = parse_word(flags.element.substr(1));
-  const bool is_named = flags.element[0] == flags.operand[0] && index;
+  const std::optional<uint64_t> index = parse_word(flags.element->substr(1));
+  const bool is_named = flags.element->front() == flags.operand->front() && index;
   const bool has_thread = asked.value_of("--thread").has_value();
   if (!is_named || !has_thread || *index >= static_cast<uint64_t>(elements)) {
     throw Error(
         {.field = "--element",
-         .seen = flags.element + (has_thread ? "" : " without --thread"),
-         .expected = fmt::format("{0}0..{0}{1} of a --thread", flags.operand, std::max<int64_t>(0, elements - 1))});
+         .seen = *flags.element + (has_thread ? "" : " without --thread"),
+         .expected = fmt::format("{0}0..{0}{1} of a --thread", *flags.operand, std::max<int64_t>(0, elements - 1))});
   }
   const MapAxis& bit = map.axes[map.axis("bit")];
   const int64_t per_register = std::max<int64_t>(1, bit.extent / bit.width), value = static_cast<int64_t>(*index);
@@ -47,7 +47,9 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
   const Instruction instruction = looks_like_cutlass_atom(flags.instruction) ? parse_cutlass_atom(flags.instruction)
                                                                              : parse_instruction(flags.instruction);
   const Map map = naming_flag("operand", "--operand", [&] {
-    return register_map(instruction, flags.target.of(instruction), flags.operand, flags.selectors);
+    return register_map(
+        instruction, flags.target.of(instruction), flags.operand,
+        {.sparsity_selector = flags.sparsity_selector, .byte_id = flags.byte_id, .thread_id = flags.thread_id});
   });
   with_element(flags, map)
       .show(context, map,
@@ -57,9 +59,9 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
 
 }  // namespace
 
-void add_fragment_layout(CLI::App& layout, Context& context) {
+void add_fragment_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<FragmentFlags>();
-  CLI::App* fragment = layout.add_subcommand("fragment", "registers, by instruction");
+  Command* fragment = layout.add_command("fragment", "registers, by instruction");
   fragment->add_option("--instruction", flags->instruction, "PTX mnemonic, or the name of a CUTLASS atom")->required();
   flags->target.add(*fragment, "the GPU by its PTX name; default the one that the instruction means", true);
   fragment
@@ -70,12 +72,12 @@ void add_fragment_layout(CLI::App& layout, Context& context) {
       ->check(CLI::IsMember({"a", "b", "c", "d", "metadata", "scale_a", "scale_b"}))
       ->capture_default_str();
   fragment
-      ->add_option("--sparsity-selector", flags->selectors.sparsity_selector,
+      ->add_option("--sparsity-selector", flags->sparsity_selector,
                    "metadata: sp-sel, which threads of a quad supply it")
       ->capture_default_str();
-  fragment->add_option("--byte-id", flags->selectors.byte_id, "scale_a, scale_b: {byte-id} of the statement")
+  fragment->add_option("--byte-id", flags->byte_id, "scale_a, scale_b: {byte-id} of the statement")
       ->capture_default_str();
-  fragment->add_option("--thread-id", flags->selectors.thread_id, "scale_a, scale_b: {thread-id} of the statement")
+  fragment->add_option("--thread-id", flags->thread_id, "scale_a, scale_b: {thread-id} of the statement")
       ->capture_default_str();
   flags->map.ask(*fragment, {.flag = "--thread", .is_place = true, .axis = "thread"},
                  "the reverse: thread of the warpgroup or warp ...");
@@ -84,8 +86,8 @@ void add_fragment_layout(CLI::App& layout, Context& context) {
   flags->map.ask(*fragment, {.flag = "--bit", .is_place = true, .axis = "bit", .is_required = false},
                  "... and one bit: which elements are there?");
   fragment->add_option("--element", flags->element, "PTX's name of one of the thread's elements, instead: a0, d5 ...");
-  flags->map.size.columns = 16;
-  fragment->add_option("--max-cols", flags->map.size.columns, "columns of the picture")->capture_default_str();
+  flags->map.columns = 16;
+  fragment->add_option("--max-cols", flags->map.columns, "columns of the picture")->capture_default_str();
   flags->map.add_row_and_col(*fragment);
   flags->map.add_outputs(*fragment);
   fragment->footer(

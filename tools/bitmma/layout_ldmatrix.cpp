@@ -15,8 +15,9 @@ namespace bitmma::cli {
 namespace {
 
 struct LdMatrixFlags {
-  std::string instruction, fragment, operand = "a";
-  LdMatrix move;
+  Flag<std::string> instruction, fragment, operand = "a";
+  Flag<int> count = LdMatrix{}.count;
+  Flag<bool> transposed, store;
   MapFlags map;
 };
 
@@ -118,7 +119,7 @@ void answer_fragment(Context& context, const LdMatrixFlags& flags) {
     std::vector<std::vector<std::string>> table{{"register", "matrix", "rows", "bytes", "addresses"}};
     size_t reg = 0;
     for (const int count : counts) {
-      const LdMatrix move{.count = count, .transposed = transposed, .store = flags.move.store || operand == "d"};
+      const LdMatrix move{.count = count, .transposed = transposed, .store = flags.store || operand == "d"};
       Json matrices = Json::array();
       for (int matrix = 0; matrix < count; ++matrix, ++reg) {
         const auto [row, byte] = (*blocks)[reg];
@@ -152,16 +153,16 @@ void answer_fragment(Context& context, const LdMatrixFlags& flags) {
     text += fmt::format("\nin memory {} x {}: none, .trans turns elements of 16 bits, and these have {}\n", cols_are,
                         rows_are, fragment.element_bits);
   }
-  if (flags.map.json) context.terminal.out << json_text(json) << '\n';
+  if (flags.map.json) context.out() << json_text(json) << '\n';
   else
-    context.terminal.out << fmt::format("{} of {}: {} x {}, {} x {} elements of {} bits, {} a thread\n",
-                                        operand == "a"   ? "A"
-                                        : operand == "b" ? "B"
-                                        : operand == "c" ? "C"
-                                                         : "D",
-                                        print(instruction), rows_are, cols_are, fragment.rows, fragment.cols,
-                                        fragment.element_bits, counted(fragment.registers(), "register"))
-                         << text;
+    context.out() << fmt::format("{} of {}: {} x {}, {} x {} elements of {} bits, {} a thread\n",
+                                 operand == "a"   ? "A"
+                                 : operand == "b" ? "B"
+                                 : operand == "c" ? "C"
+                                                  : "D",
+                                 print(instruction), rows_are, cols_are, fragment.rows, fragment.cols,
+                                 fragment.element_bits, counted(fragment.registers(), "register"))
+                  << text;
 }
 
 void run_ldmatrix(Context& context, const LdMatrixFlags& flags) {
@@ -169,7 +170,9 @@ void run_ldmatrix(Context& context, const LdMatrixFlags& flags) {
     answer_fragment(context, flags);
     return;
   }
-  const LdMatrix move = flags.instruction.empty() ? flags.move : parse_ldmatrix(flags.instruction);
+  const LdMatrix move = flags.instruction.empty()
+                            ? LdMatrix{.count = flags.count, .transposed = flags.transposed, .store = flags.store}
+                            : parse_ldmatrix(flags.instruction);
   Map map = map_of(move);
   map.title = fmt::format("{}, {}: {} of 8 rows of 16 bytes, {} a thread", print(move), targets_of(move),
                           move.count == 1 ? "1 matrix" : fmt::format("{} matrices", move.count),
@@ -185,15 +188,15 @@ void run_ldmatrix(Context& context, const LdMatrixFlags& flags) {
 
 }  // namespace
 
-void add_ldmatrix_layout(CLI::App& layout, Context& context) {
+void add_ldmatrix_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<LdMatrixFlags>();
-  CLI::App* ldmatrix = layout.add_subcommand("ldmatrix", "registers of ldmatrix and stmatrix, and what they fill");
+  Command* ldmatrix = layout.add_command("ldmatrix", "registers of ldmatrix and stmatrix, and what they fill");
   CLI::Option* instruction = ldmatrix->add_option("--instruction", flags->instruction, "PTX mnemonic, or ...");
-  CLI::Option* num = ldmatrix->add_option("--num", flags->move.count, "... of .xNUM: 1, 2 or 4")
+  CLI::Option* num = ldmatrix->add_option("--num", flags->count, "... of .xNUM: 1, 2 or 4")
                          ->capture_default_str()
                          ->excludes(instruction);
-  CLI::Option* trans = ldmatrix->add_flag("--trans", flags->move.transposed, "... and .trans")->excludes(instruction);
-  ldmatrix->add_flag("--store", flags->move.store, "... and stmatrix")->excludes(instruction);
+  CLI::Option* trans = ldmatrix->add_flag("--trans", flags->transposed, "... and .trans")->excludes(instruction);
+  ldmatrix->add_flag("--store", flags->store, "... and stmatrix")->excludes(instruction);
   flags->map.ask(*ldmatrix, {.flag = "--matrix", .is_required = false, .fallback = 0},
                  "matrix of one element; default 0");
   flags->map.add_row_and_col(*ldmatrix);

@@ -9,15 +9,15 @@ namespace bitmma::cli {
 namespace {
 
 struct LdStFlags {
-  std::string shape = "32x32b";
-  LdSt move;
+  Flag<std::string> shape = "32x32b";
+  Flag<int> num = LdSt{}.num, split_columns = 0;
+  Flag<bool> pack_16b;
   MapFlags map;
 };
 
 void run_ldst(Context& context, const LdStFlags& flags) {
-  const LdSt& given = flags.move;
   const LdSt move = naming_flag("shape", "--shape",
-                                [&] { return ldst_of(flags.shape, given.num, given.pack_16b, given.split_columns); });
+                                [&] { return ldst_of(flags.shape, flags.num, flags.pack_16b, flags.split_columns); });
   Map map = map_of(move);
   map.title = fmt::format("tcgen05.ld/.st {}.x{}{}: {} a thread", flags.shape, move.num, move.pack_16b ? " packed" : "",
                           counted(move.registers(), "register"));
@@ -26,13 +26,13 @@ void run_ldst(Context& context, const LdStFlags& flags) {
 
 }  // namespace
 
-void add_ldst_layout(CLI::App& layout, Context& context) {
+void add_ldst_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<LdStFlags>();
-  CLI::App* ldst = layout.add_subcommand("ldst", "registers of tcgen05.ld and tcgen05.st");
+  Command* ldst = layout.add_command("ldst", "registers of tcgen05.ld and tcgen05.st");
   ldst->add_option("--shape", flags->shape, "32x32b, 16x64b, 16x128b, 16x256b or 16x32bx2")->capture_default_str();
-  ldst->add_option("--num", flags->move.num, "of .xNUM, a power of two")->capture_default_str();
-  ldst->add_flag("--pack", flags->move.pack_16b, ".pack::16b, or .unpack::16b of st");
-  ldst->add_option("--split", flags->move.split_columns,
+  ldst->add_option("--num", flags->num, "of .xNUM, a power of two")->capture_default_str();
+  ldst->add_flag("--pack", flags->pack_16b, ".pack::16b, or .unpack::16b of st");
+  ldst->add_option("--split", flags->split_columns,
                    "16x32bx2: columns between the pieces; default: the second follows the first");
   flags->map.any_combination = true;
   flags->map.ask(*ldst, {.flag = "--thread"}, "only this thread of the warp");

@@ -50,19 +50,19 @@ std::string csv_line(const Map& map, const MapEntry& entry) {
 
 }  // namespace
 
-void MapFlags::ask(CLI::App& command, const AskFlag& flag, const std::string& help) {
+void MapFlags::ask(Command& command, const AskFlag& flag, const std::string& help) {
   // Options keep the address of their value.
   asks.reserve(8);
   asks.push_back(flag);
   command.add_option(flag.flag, asks.back().value, help);
 }
 
-void MapFlags::add_row_and_col(CLI::App& command) {
+void MapFlags::add_row_and_col(Command& command) {
   ask(command, {.flag = "--row"}, "row of one element");
   ask(command, {.flag = "--col"}, "column of one element");
 }
 
-void MapFlags::add_outputs(CLI::App& command) {
+void MapFlags::add_outputs(Command& command) {
   svg.add(command);
   CLI::Option* const as_csv = command.add_flag("--csv", csv, "the whole map as CSV");
   command.add_flag("--json", json, "the answer as JSON")->excludes(as_csv);
@@ -70,7 +70,7 @@ void MapFlags::add_outputs(CLI::App& command) {
 
 std::optional<int64_t> MapFlags::value_of(std::string_view flag) const {
   const auto at = std::ranges::find(asks, flag, &AskFlag::flag);
-  return at == asks.end() ? std::nullopt : at->value;
+  return at == asks.end() ? std::nullopt : at->value.get();
 }
 
 bool MapFlags::asked(bool is_place) const {
@@ -108,7 +108,7 @@ std::optional<MapQuestion> MapFlags::question(const Map& map, const MapAnswer& a
   for (const AskFlag& one : asks) {
     const size_t axis = one.is_place ? map.axis(one.axis) : own[next++];
     if (one.is_place != is_place && !any_combination) continue;
-    const std::optional<int64_t> value = one.value ? one.value : one.fallback;
+    const std::optional<int64_t> value = one.value ? one.value.get() : one.fallback;
     const int64_t extent = map.axes[axis].extent;
     question[axis] = value;
     if (!value || (*value >= 0 && (extent == 0 || *value < extent))) continue;
@@ -122,7 +122,6 @@ std::optional<MapQuestion> MapFlags::question(const Map& map, const MapAnswer& a
 }
 
 void MapFlags::show(Context& context, const Map& map, const MapAnswer& answer) const {
-  std::ostream& out = context.terminal.out;
   const std::optional<MapQuestion> asked_for = question(map, answer);
   std::vector<MapEntry> found;
   if (asked_for) found = map.elements_at(*asked_for);
@@ -133,7 +132,7 @@ void MapFlags::show(Context& context, const Map& map, const MapAnswer& answer) c
     }
     return answer_nothing(context, json, list_of(place, "and") + answer.where);
   }
-  if (svg.asked()) return svg.write(context, picture_of(map, found, size));
+  if (svg.asked()) return svg.write(context, picture_of(map, found, size()));
   const auto for_each = [&](const auto& visit) {
     if (asked_for) std::ranges::for_each(found, visit);
     else map.for_each({}, visit);
@@ -141,26 +140,28 @@ void MapFlags::show(Context& context, const Map& map, const MapAnswer& answer) c
   const bool is_object =
       asked_for && found.size() == 1 && (asked(true) ? answer.has_object_of_place : answer.has_object_of_element);
   if (json && is_object) {
-    out << json_text(json_of(map, found[0])) << '\n';
+    context.out() << json_text(json_of(map, found[0])) << '\n';
   } else if (json) {
-    JsonList list = asked_for || answer.header.is_null() ? JsonList(out) : JsonList(out, answer.header, "elements");
+    JsonList list = asked_for || answer.header.is_null() ? JsonList(context.out())
+                                                         : JsonList(context.out(), answer.header, "elements");
     for_each([&](const MapEntry& entry) { list.add(json_of(map, entry)); });
     list.end();
   } else if (csv || asked_for) {
-    out << csv_heading(map);
-    for_each([&](const MapEntry& entry) { out << csv_line(map, entry); });
+    context.out() << csv_heading(map);
+    for_each([&](const MapEntry& entry) { context.out() << csv_line(map, entry); });
   } else {
-    out << to_text(picture_of(map, {}, size));
+    context.out() << to_text(picture_of(map, {}, size()));
   }
 }
 
 void answer_nothing(Context& context, bool json, const std::string& place) {
-  if (json) context.terminal.out << "[]\n";
+  if (json) context.out() << "[]\n";
   context.terminal.err << fmt::format("{} holds no element\n", place);
   context.exit_code = exit_differs;
 }
 
 void SvgFlag::write(const Context& context, const Picture& picture) const {
+  context.require_flags_acted();
   write_whole(path, [&](std::ostream& stream) { stream << to_svg(picture); });
   context.terminal.err << fmt::format("{}: {}\n", printable(path), picture.title);
 }

@@ -13,12 +13,12 @@ namespace bitmma::cli {
 namespace {
 
 struct ScalesFlags {
-  std::string operand = "a", pack, unpack, out;
-  int64_t rows = 128, blocks = 4;
-  int m = 128, cta_group = 1, id = 0;
-  uint32_t address = 0;
-  std::optional<int64_t> byte;
-  bool image = false;
+  Flag<std::string> operand = "a", pack, unpack, out;
+  Flag<int64_t> rows = 128, blocks = 4;
+  Flag<int> m = 128, cta_group = 1, id = 0;
+  Flag<uint32_t> address = 0;
+  Flag<std::optional<int64_t>> byte;
+  Flag<bool> image = false;
   MapFlags map;
 
   bool is_b() const { return operand == "b"; }
@@ -32,6 +32,7 @@ void convert_scales(Context& context, const ScalesFlags& flags, const ScaleImage
   const std::string file = read_whole(flags.pack.empty() ? flags.unpack : flags.pack);
   const std::span input(reinterpret_cast<const uint8_t*>(file.data()), file.size());
   const std::vector<uint8_t> bytes = flags.pack.empty() ? unpack_scales(image, input) : pack_scales(image, input);
+  context.require_flags_acted();
   write_whole(flags.out, [&](std::ostream& stream) {
     stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   });
@@ -119,9 +120,9 @@ void run_scales(Context& context, const ScalesFlags& flags) {
 
 }  // namespace
 
-void add_scales_layout(CLI::App& layout, Context& context) {
+void add_scales_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<ScalesFlags>();
-  CLI::App* scales = layout.add_subcommand(
+  Command* scales = layout.add_command(
       "scales", "block scales: row-major, image of 128 x 4 tiles, Tensor Memory; and converts between the first two");
   scales->add_option("--operand", flags->operand, "a: rows are M, of one CTA; b: rows are N")
       ->check(CLI::IsMember({"a", "b"}))

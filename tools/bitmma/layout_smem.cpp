@@ -11,10 +11,10 @@ namespace bitmma::cli {
 namespace {
 
 struct SmemFlags {
-  std::string descriptor, major = "k";
-  std::optional<std::string> atom;
+  Flag<std::string> descriptor, major = "k";
+  Flag<std::optional<std::string>> atom;
   TargetFlag target;
-  int element_bits = 16, rows = 8, cols = 16;
+  Flag<int> element_bits = 16, rows = 8, cols = 16;
   MapFlags map;
 };
 
@@ -91,9 +91,9 @@ void run_smem(Context& context, const SmemFlags& flags) {
 
 }  // namespace
 
-void add_smem_layout(CLI::App& layout, Context& context) {
+void add_smem_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<SmemFlags>();
-  CLI::App* smem = layout.add_subcommand("smem", "shared memory, by descriptor");
+  Command* smem = layout.add_command("smem", "shared memory, by descriptor");
   smem->add_option("--descriptor", flags->descriptor, "64-bit matrix descriptor");
   smem->add_option("--atom", flags->atom,
                    "or the swizzle atom of a mode: none, 32, 64, 128 or 128-atom32; --element-bits up to 128");
@@ -106,8 +106,8 @@ void add_smem_layout(CLI::App& layout, Context& context) {
   smem->add_option("--cols", flags->cols, "extent along K")->capture_default_str();
   flags->map.ask(*smem, {.flag = "--byte", .is_place = true, .axis = "byte"},
                  "the reverse: which elements does this byte hold?");
-  flags->map.size.lines = 32;
-  smem->add_option("--max-lines", flags->map.size.lines, "lines of the picture")->capture_default_str();
+  flags->map.lines = 32;
+  smem->add_option("--max-lines", flags->map.lines, "lines of the picture")->capture_default_str();
   flags->map.add_row_and_col(*smem);
   flags->map.add_outputs(*smem);
   smem->footer(

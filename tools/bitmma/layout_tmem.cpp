@@ -8,10 +8,10 @@ namespace bitmma::cli {
 namespace {
 
 struct TmemFlags {
-  std::string operand = "d";
-  int m = 128, n = 64, cta_group = 1, cols = 16, element_bits = 16;
-  bool ws = false, sparse = false;
-  uint32_t address = 0;
+  Flag<std::string> operand = "d";
+  Flag<int> m = 128, n = 64, cta_group = 1, cols = 16, element_bits = 16;
+  Flag<bool> ws = false, sparse = false;
+  Flag<uint32_t> address = 0;
   MapFlags map;
 };
 
@@ -42,9 +42,9 @@ void run_tmem(Context& context, const TmemFlags& flags) {
 
 }  // namespace
 
-void add_tmem_layout(CLI::App& layout, Context& context) {
+void add_tmem_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<TmemFlags>();
-  CLI::App* tmem = layout.add_subcommand("tmem", "Tensor Memory of tcgen05.mma: D, and A where it lies there");
+  Command* tmem = layout.add_command("tmem", "Tensor Memory of tcgen05.mma: D, and A where it lies there");
   tmem->add_option("--operand", flags->operand, "d or a")->check(CLI::IsMember({"d", "a"}))->capture_default_str();
   tmem->add_option("--m", flags->m, "rows, over the CTA group")->capture_default_str();
   tmem->add_option("--n", flags->n, "columns of D")->capture_default_str();

@@ -11,9 +11,9 @@ namespace bitmma::cli {
 namespace {
 
 struct PlanFlags {
-  std::string instruction, a;
-  int m = 128, n = 64, k = 0, accumulators = 1, k_blocks = 1, ctas = 1;
-  bool a_in_tmem = false, exclusive = false, json = false;
+  Flag<std::string> instruction, a;
+  Flag<int> m = 128, n = 64, k = 0, accumulators = 1, k_blocks = 1, ctas = 1;
+  Flag<bool> a_in_tmem = false, exclusive = false, json = false;
   SvgFlag svg;
 };
 
@@ -73,9 +73,8 @@ void run_plan(Context& context, const PlanFlags& flags) {
   const int most_columns = needs.exclusive ? tmem_columns_exclusive : tmem_columns;
   const bool fits = plan.allocation != 0 && flags.ctas <= plan.ctas_per_sm;
   context.exit_code = fits ? exit_same : exit_differs;
-  std::ostream& out = context.terminal.out;
   if (flags.json) {
-    out << json_text(plan_json(flags, plan)) << '\n';
+    context.out() << json_text(plan_json(flags, plan)) << '\n';
     return;
   }
   Picture picture{
@@ -83,7 +82,7 @@ void run_plan(Context& context, const PlanFlags& flags) {
                            layout.name, one.cta_group == 2 ? "; columns of each CTA of the pair" : ""),
       .corner = "piece",
       .column_heads = {"columns", "first", "address"}};
-  for (int cta = 0; cta < (fits ? flags.ctas : 1); ++cta) {
+  for (int cta = 0; cta < (fits ? *flags.ctas : 1); ++cta) {
     const TmemPlan placed = cta == 0 ? plan : plan_tmem(needs, cta * plan.allocation);
     for (const TmemPiece& piece : placed.pieces) {
       const int color = static_cast<int>(picture.rows.size() % placed.pieces.size()) % picture_colors;
@@ -94,25 +93,28 @@ void run_plan(Context& context, const PlanFlags& flags) {
     }
   }
   if (flags.svg.asked()) return flags.svg.write(context, picture);
-  out << to_text(picture) << '\n';
+  context.out() << to_text(picture) << '\n';
   if (plan.allocation == 0) {
-    out << colored(context, Tone::bad, fmt::format("does not fit: {} of {} columns", plan.columns, most_columns))
-        << '\n';
+    context.out() << colored(context, Tone::bad,
+                             fmt::format("does not fit: {} of {} columns", plan.columns, most_columns))
+                  << '\n';
     return;
   }
-  out << fmt::format("tcgen05.alloc{} of {} columns for {}; {} of them on an SM\n", needs.exclusive ? ".exclusive" : "",
-                     plan.allocation, plan.columns, counted(plan.ctas_per_sm, "CTA"));
-  if (!fits) out << colored(context, Tone::bad, fmt::format("{} CTAs do not fit", flags.ctas)) << '\n';
+  context.out() << fmt::format("tcgen05.alloc{} of {} columns for {}; {} of them on an SM\n",
+                               needs.exclusive ? ".exclusive" : "", plan.allocation, plan.columns,
+                               counted(plan.ctas_per_sm, "CTA"));
+  if (!fits) context.out() << colored(context, Tone::bad, fmt::format("{} CTAs do not fit", flags.ctas)) << '\n';
   if (layout.half_lanes && flags.accumulators > 1)
-    out << "M of 64 rows a CTA fills 16 of every 32 lanes: another D fits the same columns at lane 16\n";
-  out << "chosen: which columns tcgen05.alloc returns is not documented; addresses count from the first of them\n";
+    context.out() << "M of 64 rows a CTA fills 16 of every 32 lanes: another D fits the same columns at lane 16\n";
+  context.out()
+      << "chosen: which columns tcgen05.alloc returns is not documented; addresses count from the first of them\n";
 }
 
 }  // namespace
 
-void add_tmem_plan_layout(CLI::App& layout, Context& context) {
+void add_tmem_plan_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<PlanFlags>();
-  CLI::App* plan = layout.add_subcommand(
+  Command* plan = layout.add_command(
       "tmem-plan", "columns of Tensor Memory for D, A, scales and metadata: what to allocate, and whether it fits");
   plan->add_option("--instruction", flags->instruction, "tcgen05.mma by its mnemonic")->required();
   plan->add_option("--m", flags->m, "rows, over the CTA group")->capture_default_str();

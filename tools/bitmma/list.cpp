@@ -17,7 +17,7 @@ namespace {
 
 struct ListFlags {
   TargetFlag target;
-  bool json = false, mnemonics = false, markdown = false, wide = false;
+  Flag<bool> json = false, mnemonics = false, markdown = false, wide = false;
 };
 
 /// A row of the form table with what is known of its arithmetic on each of its targets.
@@ -239,7 +239,6 @@ void require_one_output(const ListFlags& flags) {
 
 void run_list(Context& context, const ListFlags& flags) {
   require_one_output(flags);
-  std::ostream& out = context.terminal.out;
   const std::optional<Target> asked = flags.target.asked();
   const std::vector<ListedForm> listed = listed_forms(asked);
   if (flags.mnemonics) {
@@ -253,13 +252,13 @@ void run_list(Context& context, const ListFlags& flags) {
     return;
   }
   if (!flags.wide && !flags.markdown) {
-    for (const ListedForm& row : listed) out << print_folded(row);
+    for (const ListedForm& row : listed) context.out() << print_folded(row);
     return;
   }
   std::vector<std::vector<std::string>> table{
       {"instruction", "target", "D", "A", "B", "K", "K .sp", "N", "options", "arithmetic", "evidence"}};
   for (const ListedForm& row : listed) table.push_back(form_line(row));
-  out << (flags.markdown ? print_markdown(table) : print_table(table));
+  context.out() << (flags.markdown ? print_markdown(table) : print_table(table));
 }
 
 /// The levels of evidence, a sentence each.
@@ -271,8 +270,8 @@ std::string meaning_of_levels() {
 
 }  // namespace
 
-void add_list(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("list", "legal instructions, with the evidence for their arithmetic");
+void add_list(Command& app, Context& context) {
+  Command* command = app.add_command("list", "legal instructions, with the evidence for their arithmetic");
   const auto flags = std::make_shared<ListFlags>();
   flags->target.add(*command, "only what this GPU has, by its PTX name");
   command->add_flag("--json", flags->json, "the table as JSON, with --mnemonics the names");

@@ -26,7 +26,7 @@ void print_warnings(const Context& context, const std::vector<Violation>& warnin
 }
 
 void show(const Context& context, const Report& report, bool json) {
-  context.terminal.out << (json ? to_json(report, 2) + '\n' : print(report, context.terminal.color));
+  context.out() << (json ? to_json(report, 2) + '\n' : print(report, context.terminal.color));
 }
 
 const std::string meaning_of_rule =

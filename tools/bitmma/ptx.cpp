@@ -15,10 +15,10 @@ namespace bitmma::cli {
 namespace {
 
 struct PtxFlags {
-  std::string what, out;
+  Flag<std::string> what, out;
   FileFlags file;
-  int64_t image_bytes = 0;
-  int columns = 128;
+  Flag<int64_t> image_bytes = 0;
+  Flag<int> columns = 128;
 };
 
 /// A legal instruction of the mnemonic: where it leaves shape, types or the place of A open, any that are legal will
@@ -50,7 +50,7 @@ void require_mnemonic_or_file(const std::string& what) {
 /// The kernel of a file's instruction, or of a mnemonic with what flags say about memory.
 Kernel kernel_of(const PtxFlags& flags) {
   std::error_code error;
-  if (!std::filesystem::exists(flags.what, error)) {
+  if (!std::filesystem::exists(*flags.what, error)) {
     require_mnemonic_or_file(flags.what);
     const Instruction instruction = require_mnemonic(flags.what, flags.file.target);
     return ptx_kernel(
@@ -66,14 +66,18 @@ Kernel kernel_of(const PtxFlags& flags) {
 
 void run_ptx(Context& context, const PtxFlags& flags) {
   const std::string text = kernel_of(flags).text;
-  if (flags.out.empty()) context.terminal.out << text;
-  else write_whole(flags.out, [&](std::ostream& stream) { stream << text; });
+  if (flags.out.empty()) {
+    context.out() << text;
+    return;
+  }
+  context.require_flags_acted();
+  write_whole(flags.out, [&](std::ostream& stream) { stream << text; });
 }
 
 }  // namespace
 
-void add_ptx(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("ptx", "the PTX kernel that executes a file's instruction on hardware");
+void add_ptx(Command& app, Context& context) {
+  Command* command = app.add_command("ptx", "the PTX kernel that executes a file's instruction on hardware");
   const auto flags = std::make_shared<PtxFlags>();
   command->add_option("what", flags->what, "vector file, or PTX mnemonic")->required();
   command->add_option("-o,--output", flags->out, "file to write; without it the kernel is printed");

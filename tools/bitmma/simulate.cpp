@@ -15,16 +15,16 @@ namespace bitmma::cli {
 namespace {
 
 struct SimulateFlags {
-  std::vector<std::string> files;
-  std::string out;
+  Flag<std::vector<std::string>> files;
+  Flag<std::string> out;
   FileFlags file;
   LayoutFlags layouts;
   BenchFlag bench;
-  std::optional<int64_t> show_case = {};
-  std::string after;  // a file with the state before
-  int rows = 8, cols = 8;
-  bool hex = false, lint = false, json = false;
-  int threads = 1;
+  Flag<std::optional<int64_t>> show_case = {};
+  Flag<std::string> after;  // a file with the state before
+  Flag<int> rows = 8, cols = 8;
+  Flag<bool> hex = false, lint = false, json = false;
+  Flag<int> threads = 1;
 };
 
 /// What rows and columns of a result are: of a matrix, or of the words that a move leaves in registers or Tensor
@@ -45,7 +45,7 @@ void add_d(Report& report, const SimulateFlags& flags, const Case& one) {
   const Matrix d = computed_d(one);
   const AxisNames names = axis_names(one);
   const bool is_words = !is_mma(one.instruction);
-  const int rows = std::min(flags.rows, d.rows()), cols = std::min(flags.cols, d.cols());
+  const int rows = std::min(*flags.rows, d.rows()), cols = std::min(*flags.cols, d.cols());
   std::vector<std::vector<std::string>> table(1, {is_words ? "" : "D"});
   for (int col = 0; col < cols; ++col) {
     const bool is_redval = ends_with_redval(one.instruction) && col == d.cols() - 1;
@@ -274,13 +274,14 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
         write_bench(out, flags.bench.format(), vectors, 0);
         vectors.require_unchanged();
       };
-      if (outputs.empty()) write(context.terminal.out);
+      context.require_flags_acted();
+      if (outputs.empty()) write(context.out());
       else write_whole(outputs[i], write);
       continue;
     }
     if (outputs.empty()) {
       Report report = describe_case(context, flags, vectors, loop, steps);
-      if (names.size() > 1 && !flags.json) context.terminal.out << printable(path) << '\n';
+      if (names.size() > 1 && !flags.json) context.out() << printable(path) << '\n';
       if (flags.json) shown.append(std::move(report));
       else show(context, report, false);
       continue;
@@ -288,6 +289,7 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
     const std::string& output = outputs[i];
     print_warnings(context, warnings_of(case_at(vectors, 0)));
     announce_output(context, output, vectors.cases, flags.threads, [&] { return bytes_of_a_case(vectors); });
+    context.require_flags_acted();
     {
       ProgressLine progress(context, path, vectors.cases);
       write_simulated(output, vectors, flags.layouts.placement(), flags.threads, progress.from(0));
@@ -301,8 +303,8 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
 
 }  // namespace
 
-void add_simulate(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("simulate", "compute D of every case of a vector file");
+void add_simulate(Command& app, Context& context) {
+  Command* command = app.add_command("simulate", "compute D of every case of a vector file");
   const auto flags = std::make_shared<SimulateFlags>();
   command
       ->add_option("files", flags->files,

@@ -17,17 +17,17 @@ namespace {
 
 struct SurveyRunFlags {
   SurveyDeviceFlags device;
-  std::string out, only;
-  uint64_t seed = 0;
-  double seconds = 480, unit_seconds = 60;
-  int jobs = 4;
-  bool retry = false;
+  Flag<std::string> out, only;
+  Flag<uint64_t> seed = 0;
+  Flag<double> seconds = 480, unit_seconds = 60;
+  Flag<int> jobs = 4;
+  Flag<bool> retry = false;
 };
 
 struct UnitFlags {
   SurveyDeviceFlags device;
-  std::string unit, out;
-  uint64_t seed = 0;
+  Flag<std::string> unit, out;
+  Flag<uint64_t> seed = 0;
 };
 
 constexpr std::array<FlagOfField, 5> survey_flags{{{"only", "--only"},
@@ -71,26 +71,25 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
       context.terminal.err << fmt::format("{}: {}: {}\n", record.unit, print(record.end), printable(record.message));
   }
   const auto records = static_cast<int64_t>(report.records.size());
-  std::ostream& out = context.terminal.out;
-  out << fmt::format(
+  context.out() << fmt::format(
       "{} ({}), driver {}, CUDA {}, {}: {} of {} asked, {} answered, {} of random cases differ from "
       "the model; {:.0f} s\n",
       report.gpu, print(report.target), report.driver, report.cuda, report.date, records, counted(report.units, "unit"),
       answered, counted(mismatches, "output"), report.seconds);
   if (records < report.units) {
-    out << fmt::format("to go on: the same command{}; {} not asked yet\n", flags.only.empty() ? "" : " without --only",
-                       report.units - records);
+    context.out() << fmt::format("to go on: the same command{}; {} not asked yet\n",
+                                 flags.only.empty() ? "" : " without --only", report.units - records);
   }
   if (answered < records)
-    out << fmt::format("to ask again what got no answer: --retry; {}\n", counted(records - answered, "unit"));
-  out << fmt::format("wrote {}; what it says: bitmma survey read {}\n", flags.out, flags.out);
+    context.out() << fmt::format("to ask again what got no answer: --retry; {}\n", counted(records - answered, "unit"));
+  context.out() << fmt::format("wrote {}; what it says: bitmma survey read {}\n", flags.out, flags.out);
   context.exit_code = interrupts.asked() || answered == 0 ? exit_bad_request
                       : mismatches > 0                    ? exit_differs
                                                           : exit_same;
 }
 
-void add_survey_run(CLI::App& survey, Context& context) {
-  CLI::App* command = survey.add_subcommand("run", "ask this GPU every rule and every open question");
+void add_survey_run(Command& survey, Context& context) {
+  Command* command = survey.add_command("run", "ask this GPU every rule and every open question");
   const auto flags = std::make_shared<SurveyRunFlags>();
   command->add_option("-o,--output", flags->out, "the report; an existing one is resumed")->required();
   flags->device.add(*command);
@@ -114,12 +113,13 @@ void add_survey_run(CLI::App& survey, Context& context) {
 }
 
 /// One unit, in the process that a survey made for it.
-void add_survey_unit(CLI::App& survey) {
-  CLI::App* command = survey.add_subcommand("unit", "")->group("");
+void add_survey_unit(Command& survey) {
+  Command* command = survey.add_command("unit", "");
+  command->group("");
   const auto flags = std::make_shared<UnitFlags>();
-  command->add_option("unit", flags->unit)->required();
-  command->add_option("-o,--output", flags->out)->required();
-  command->add_option("--seed", flags->seed);
+  command->add_option("unit", flags->unit, "")->required();
+  command->add_option("-o,--output", flags->out, "")->required();
+  command->add_option("--seed", flags->seed, "");
   flags->device.add(*command);
   command->callback([flags] {
     end_with_survey();
@@ -129,7 +129,7 @@ void add_survey_unit(CLI::App& survey) {
 
 }  // namespace
 
-void SurveyDeviceFlags::add(CLI::App& command) {
+void SurveyDeviceFlags::add(Command& command) {
   command.add_option("--device", ordinal, "which GPU")->capture_default_str();
   command.add_option("--rehearse", rehearse, "let the model of this target answer in place of a GPU; proves nothing");
 }
@@ -150,8 +150,8 @@ std::vector<std::string> command_of_unit(const std::string& verb, const SurveyDe
   return command;
 }
 
-void add_survey(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("survey", "what a GPU does that no source settles: ask one, read its report");
+void add_survey(Command& app, Context& context) {
+  Command* command = app.add_command("survey", "what a GPU does that no source settles: ask one, read its report");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"

@@ -12,10 +12,10 @@ namespace bitmma::cli {
 
 /// --device and --rehearse.
 struct SurveyDeviceFlags {
-  int ordinal = 0;
-  std::string rehearse = {};
+  Flag<int> ordinal = 0;
+  Flag<std::string> rehearse = {};
 
-  void add(CLI::App& command);
+  void add(Command& command);
   /// Throws Error naming --rehearse when no target has this name.
   std::optional<Target> rehearsed() const;
   SurveyDevice asked(uint64_t seed = 0) const;
@@ -24,9 +24,9 @@ struct SurveyDeviceFlags {
 /// This program again, as `bitmma survey VERB` for the same device; a unit's name, "-o" and a path follow.
 std::vector<std::string> command_of_unit(const std::string& verb, const SurveyDeviceFlags& device);
 
-void add_survey_read(CLI::App& survey, Context& context);
+void add_survey_read(Command& survey, Context& context);
 /// `survey sealed`, and the command of the processes that it starts.
-void add_survey_sealed(CLI::App& survey, Context& context);
-void add_survey_seal(CLI::App& survey, Context& context);
+void add_survey_sealed(Command& survey, Context& context);
+void add_survey_seal(Command& survey, Context& context);
 
 }  // namespace bitmma::cli

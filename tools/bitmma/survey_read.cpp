@@ -16,9 +16,9 @@ namespace bitmma::cli {
 namespace {
 
 struct SurveyReadFlags {
-  std::vector<std::string> files;
-  bool all = false, json = false, confirmed = false, quick = false;
-  int threads = 1;
+  Flag<std::vector<std::string>> files;
+  Flag<bool> all = false, json = false, confirmed = false, quick = false;
+  Flag<int> threads = 1;
 };
 
 constexpr std::array verdicts{SurveyVerdict::confirmed, SurveyVerdict::refuted,    SurveyVerdict::unknown,
@@ -35,22 +35,22 @@ Tone tone_of(SurveyVerdict verdict) {
 }
 
 void print_finding(const Context& context, const SurveyFinding& finding) {
-  context.terminal.out << fmt::format("{}  {}\n    {}\n",
-                                      colored(context, tone_of(finding.verdict), std::string(print(finding.verdict))),
-                                      finding.unit, finding.found);
+  context.out() << fmt::format("{}  {}\n    {}\n",
+                               colored(context, tone_of(finding.verdict), std::string(print(finding.verdict))),
+                               finding.unit, finding.found);
   if (finding.outputs > 0)
-    context.terminal.out << fmt::format("    {}, {} differ from the model\n", counted(finding.outputs, "output"),
-                                        finding.mismatches);
-  for (const std::string& detail : finding.details) context.terminal.out << "    " << detail << '\n';
+    context.out() << fmt::format("    {}, {} differ from the model\n", counted(finding.outputs, "output"),
+                                 finding.mismatches);
+  for (const std::string& detail : finding.details) context.out() << "    " << detail << '\n';
 }
 
 void print_survey(const Context& context, const ReadSurvey& read, bool all) {
-  std::ostream& out = context.terminal.out;
   const SurveyReport& report = read.report;
-  out << fmt::format("{}: {} ({}), driver {}, CUDA {}, {}; {}, seed {}, {:.0f} s\n", read.path, report.gpu,
-                     print(report.target), report.driver, report.cuda, report.date, report.version, report.seed,
-                     report.seconds);
-  if (report.is_rehearsal()) out << "a rehearsal: the model answered for itself, which is evidence of nothing\n";
+  context.out() << fmt::format("{}: {} ({}), driver {}, CUDA {}, {}; {}, seed {}, {:.0f} s\n", read.path, report.gpu,
+                               print(report.target), report.driver, report.cuda, report.date, report.version,
+                               report.seed, report.seconds);
+  if (report.is_rehearsal())
+    context.out() << "a rehearsal: the model answered for itself, which is evidence of nothing\n";
   std::vector<std::vector<std::string>> table{{"asked", "units"}};
   for (const SurveyVerdict verdict : verdicts) table[0].emplace_back(print(verdict));
   for (const SurveyAsk ask : {SurveyAsk::rule, SurveyAsk::question, SurveyAsk::bits}) {
@@ -64,21 +64,21 @@ void print_survey(const Context& context, const ReadSurvey& read, bool all) {
     for (const SurveyVerdict verdict : verdicts) row.push_back(std::to_string(counts[verdict]));
     table.push_back(std::move(row));
   }
-  out << '\n' << print_table(table);
+  context.out() << '\n' << print_table(table);
   for (const SurveyFinding& finding : read.findings) {
     // What was not asked is counted; what was asked and got no answer is shown.
     const bool was_asked = read.report.find(finding.unit) != nullptr;
     const bool is_news = finding.ask == SurveyAsk::question || finding.verdict != SurveyVerdict::confirmed;
     if (was_asked && (all || is_news)) {
-      out << '\n';
+      context.out() << '\n';
       print_finding(context, finding);
     }
   }
   const Confirmed news = confirmed_by(report, read.findings);
   if (!news.empty()) {
-    out << fmt::format("\n{} and {} would become measured: bitmma survey read --confirmed {}\n",
-                       counted(static_cast<int64_t>(news.rules.size()), "row"),
-                       counted(static_cast<int64_t>(news.choices.size()), "choice"), read.path);
+    context.out() << fmt::format("\n{} and {} would become measured: bitmma survey read --confirmed {}\n",
+                                 counted(static_cast<int64_t>(news.rules.size()), "row"),
+                                 counted(static_cast<int64_t>(news.choices.size()), "choice"), read.path);
   }
 }
 
@@ -121,8 +121,8 @@ void print_contradictions(const Context& context, const std::vector<ReadSurvey>&
   }
   for (const auto& [unit, answers] : found) {
     if (answers.size() < 2) continue;
-    context.terminal.out << fmt::format("\nGPUs differ: {}\n", unit.second);
-    for (const auto& [answer, gpus] : answers) context.terminal.out << fmt::format("   {}: {}\n", gpus, answer);
+    context.out() << fmt::format("\nGPUs differ: {}\n", unit.second);
+    for (const auto& [answer, gpus] : answers) context.out() << fmt::format("   {}: {}\n", gpus, answer);
   }
 }
 
@@ -131,7 +131,7 @@ void print_confirmed(const Context& context, const std::vector<ReadSurvey>& read
   const Confirmed news = confirmed_by_all(reads);
   Confirmed all = confirmed();
   all.add(news);
-  context.terminal.out << print(all);
+  context.out() << print(all);
   int64_t unread = 0;
   for (const ReadSurvey& read : reads) unread += count_of(read, SurveyVerdict::unreadable);
   if (unread > 0) {
@@ -165,16 +165,15 @@ void run_survey_read(Context& context, const SurveyReadFlags& flags) {
     read.findings = findings_of(read.report, search, flags.threads, [&](int64_t done) { progress.update(done); });
     reads.push_back(std::move(read));
   }
-  std::ostream& out = context.terminal.out;
   if (flags.confirmed) {
     print_confirmed(context, reads);
   } else if (flags.json) {
     Json all = Json::array();
     for (const ReadSurvey& read : reads) all.push_back(survey_json(read));
-    out << json_text(all) << '\n';
+    context.out() << json_text(all) << '\n';
   } else {
     for (size_t i = 0; i < reads.size(); ++i) {
-      if (i > 0) out << '\n';
+      if (i > 0) context.out() << '\n';
       print_survey(context, reads[i], flags.all);
     }
     print_contradictions(context, reads);
@@ -189,9 +188,9 @@ void run_survey_read(Context& context, const SurveyReadFlags& flags) {
 
 }  // namespace
 
-void add_survey_read(CLI::App& survey, Context& context) {
-  CLI::App* command =
-      survey.add_subcommand("read", "what reports of GPUs say: which rules and choices they confirm, refute or settle");
+void add_survey_read(Command& survey, Context& context) {
+  Command* command =
+      survey.add_command("read", "what reports of GPUs say: which rules and choices they confirm, refute or settle");
   const auto flags = std::make_shared<SurveyReadFlags>();
   command->add_option("files", flags->files, "reports, and folders of them")->required();
   command->add_flag("--all", flags->all, "every unit, also those that are confirmed");

@@ -17,21 +17,21 @@ namespace {
 
 struct SealedFlags {
   SurveyDeviceFlags device;
-  std::string path = {};  // of the prediction; empty: the one that is built in for the GPU
-  std::string out = {};   // of the answers
-  double unit_seconds = 10;
-  int jobs = 4;
-  bool json = false;
+  Flag<std::string> path = {};  // of the prediction; empty: the one that is built in for the GPU
+  Flag<std::string> out = {};   // of the answers
+  Flag<double> unit_seconds = 10;
+  Flag<int> jobs = 4;
+  Flag<bool> json = false;
 };
 
 struct SealFlags {
-  std::string target = {}, out = {}, withhold = {};
-  int threads = 1;
+  Flag<std::string> target = {}, out = {}, withhold = {};
+  Flag<int> threads = 1;
 };
 
 struct PointFlags {
   SurveyDeviceFlags device;
-  std::string point = {}, path = {}, out = {};
+  Flag<std::string> point = {}, path = {}, out = {};
 };
 
 /// Errors name the path.
@@ -113,7 +113,6 @@ void run_sealed_command(Context& context, const SealedFlags& flags) {
     ++counts[static_cast<size_t>(findings.back().second.verdict)];
     cases += findings.back().second.cases;
   }
-  std::ostream& out = context.terminal.out;
   if (flags.json) {
     Json points = Json::array();
     for (const auto& [point, finding] : findings) {
@@ -127,33 +126,35 @@ void run_sealed_command(Context& context, const SealedFlags& flags) {
       if (!finding.nearest.empty()) json["nearest"] = finding.nearest;
       points.push_back(std::move(json));
     }
-    out << json_text(Json{{"gpu", answers.gpu},
-                          {"target", print(answers.target)},
-                          {"driver", answers.driver},
-                          {"cuda", answers.cuda},
-                          {"date", answers.date},
-                          {"sealed_sha256", file.sha256},
-                          {"seconds", answers.seconds},
-                          {"points", points}})
-        << '\n';
+    context.out() << json_text(Json{{"gpu", answers.gpu},
+                                    {"target", print(answers.target)},
+                                    {"driver", answers.driver},
+                                    {"cuda", answers.cuda},
+                                    {"date", answers.date},
+                                    {"sealed_sha256", file.sha256},
+                                    {"seconds", answers.seconds},
+                                    {"points", points}})
+                  << '\n';
   } else {
     for (const auto& [point, finding] : findings) {
       const std::string verdict = fmt::format("{:<15}", print(finding.verdict));
-      out << fmt::format("{} {}\n    {}{}\n", colored(context, tone_of(finding.verdict), verdict), finding.point,
-                         printable(finding.found), details_of(finding));
-      if (finding.verdict == SealedVerdict::other_answer) out << fmt::format("    predicted: {}\n", *point->predicted);
+      context.out() << fmt::format("{} {}\n    {}{}\n", colored(context, tone_of(finding.verdict), verdict),
+                                   finding.point, printable(finding.found), details_of(finding));
+      if (finding.verdict == SealedVerdict::other_answer)
+        context.out() << fmt::format("    predicted: {}\n", *point->predicted);
     }
     std::string counted_verdicts;
     for (const SealedVerdict verdict : sealed_verdicts) {
       const int64_t count = counts[static_cast<size_t>(verdict)];
       if (count > 0) counted_verdicts += fmt::format(", {} {}", count, print(verdict));
     }
-    out << fmt::format("\n{} ({}), driver {}, CUDA {}, {}; {:.1f} s\nsealed prediction {}\n{}, {}{}\n", answers.gpu,
-                       print(answers.target), answers.driver, answers.cuda, answers.date, answers.seconds, file.sha256,
-                       counted(static_cast<int64_t>(file.points.size()), "point"), counted(cases, "case"),
-                       counted_verdicts);
-    if (answers.gpu == rehearsal_gpu) out << "a rehearsal: the model answered for itself, which proves nothing\n";
-    if (!flags.out.empty()) out << fmt::format("wrote {}\n", flags.out);
+    context.out() << fmt::format(
+        "\n{} ({}), driver {}, CUDA {}, {}; {:.1f} s\nsealed prediction {}\n{}, {}{}\n", answers.gpu,
+        print(answers.target), answers.driver, answers.cuda, answers.date, answers.seconds, file.sha256,
+        counted(static_cast<int64_t>(file.points.size()), "point"), counted(cases, "case"), counted_verdicts);
+    if (answers.gpu == rehearsal_gpu)
+      context.out() << "a rehearsal: the model answered for itself, which proves nothing\n";
+    if (!flags.out.empty()) context.out() << fmt::format("wrote {}\n", flags.out);
   }
   const auto count_of = [&](SealedVerdict verdict) { return counts[static_cast<size_t>(verdict)]; };
   const bool differs = count_of(SealedVerdict::other_answer) + count_of(SealedVerdict::none_known) > 0,
@@ -168,18 +169,19 @@ void run_seal(Context& context, const SealFlags& flags) {
   const SealedFile file = read_sealed(text);
   size_t cases = 0;
   for (const SealedPoint& point : file.points) cases += point.cases.size();
-  context.terminal.out << fmt::format("{}: {}, {}\n{}  {}\n", print(target),
-                                      counted(static_cast<int64_t>(file.points.size()), "point"),
-                                      counted(static_cast<int64_t>(cases), "case"), file.sha256, flags.out);
+  context.out() << fmt::format("{}: {}, {}\n{}  {}\n", print(target),
+                               counted(static_cast<int64_t>(file.points.size()), "point"),
+                               counted(static_cast<int64_t>(cases), "case"), file.sha256, flags.out);
 }
 
 /// One point, in the process that was made for it.
-void add_survey_point(CLI::App& survey) {
-  CLI::App* command = survey.add_subcommand("point", "")->group("");
+void add_survey_point(Command& survey) {
+  Command* command = survey.add_command("point", "");
+  command->group("");
   const auto flags = std::make_shared<PointFlags>();
-  command->add_option("point", flags->point)->required();
-  command->add_option("-o,--output", flags->out)->required();
-  command->add_option("--sealed", flags->path);
+  command->add_option("point", flags->point, "")->required();
+  command->add_option("-o,--output", flags->out, "")->required();
+  command->add_option("--sealed", flags->path, "");
   flags->device.add(*command);
   command->callback([flags] {
     end_with_survey();
@@ -191,8 +193,8 @@ void add_survey_point(CLI::App& survey) {
 
 }  // namespace
 
-void add_survey_sealed(CLI::App& survey, Context& context) {
-  CLI::App* command = survey.add_subcommand(
+void add_survey_sealed(Command& survey, Context& context) {
+  Command* command = survey.add_command(
       "sealed", "which of the known answers this GPU gives to the open points, and whether bitmma predicted them");
   const auto flags = std::make_shared<SealedFlags>();
   command->add_option("file", flags->path, "a sealed prediction; default: the one that is built in for this GPU");
@@ -211,8 +213,8 @@ void add_survey_sealed(CLI::App& survey, Context& context) {
   add_survey_point(survey);
 }
 
-void add_survey_seal(CLI::App& survey, Context& context) {
-  CLI::App* command = survey.add_subcommand("seal", "write the sealed prediction of a target");
+void add_survey_seal(Command& survey, Context& context) {
+  Command* command = survey.add_command("seal", "write the sealed prediction of a target");
   const auto flags = std::make_shared<SealFlags>();
   command->add_option("target", flags->target, "the GPU, by its PTX name")->required();
   command->add_option("-o,--output", flags->out, "file for the prediction, JSON")->required();

@@ -78,7 +78,7 @@ void append_line(std::string& text, BenchFormat format, const std::vector<Part>&
 
 }  // namespace
 
-void BenchFlag::add(CLI::App& command) {
+void BenchFlag::add(Command& command) {
   command
       .add_option("--format", name,
                   "text in place of a vector file, a line for each output: hex (A's row, B's column, C, D; for "

@@ -19,9 +19,9 @@ enum class BenchFormat : uint8_t { hex, csv, jsonl };
 
 /// --format.
 struct BenchFlag {
-  std::string name = {};
+  Flag<std::string> name = {};
 
-  void add(CLI::App& command);
+  void add(Command& command);
   bool is_given() const { return !name.empty(); }
   BenchFormat format() const;
 };

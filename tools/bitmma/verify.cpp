@@ -14,11 +14,11 @@ namespace bitmma::cli {
 namespace {
 
 struct VerifyFlags {
-  std::vector<std::string> paths;
+  Flag<std::vector<std::string>> paths;
   FileFlags file;
   CpuTargetFlag cpu_target;
-  bool json = false;
-  int threads = 1;
+  Flag<bool> json = false;
+  Flag<int> threads = 1;
 };
 
 /// What the files of one kind of instruction on one target have in common.
@@ -90,8 +90,8 @@ void run_verify(Context& context, const VerifyFlags& flags) {
 
 }  // namespace
 
-void add_verify(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("verify", "recompute D and compare with the recorded D");
+void add_verify(Command& app, Context& context) {
+  Command* command = app.add_command("verify", "recompute D and compare with the recorded D");
   const auto flags = std::make_shared<VerifyFlags>();
   command->add_option("paths", flags->paths, "vector files, and folders of them")->required();
   flags->file.add(*command);

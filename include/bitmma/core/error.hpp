@@ -30,6 +30,7 @@ enum class ViolationCode : uint8_t {
   address_beyond_field,
   shift_without_ws,
   unknown_kernel,
+  no_effect,
 };
 
 struct ViolationCodeInfo {
@@ -50,6 +51,7 @@ inline constexpr auto violation_codes = std::to_array<ViolationCodeInfo>({
     {ViolationCode::address_beyond_field, "address_beyond_field", "an address or stride beyond its descriptor field"},
     {ViolationCode::shift_without_ws, "shift_without_ws", "max_shift of an instruction without .ws"},
     {ViolationCode::unknown_kernel, "unknown_kernel", "a kernel name that allows no known plan"},
+    {ViolationCode::no_effect, "no_effect", "what was given changes nothing here"},
 });
 
 static_assert(are_in_enum_order(violation_codes));

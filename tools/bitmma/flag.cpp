@@ -1,0 +1,33 @@
+#include "flag.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "bitmma/core/text.hpp"
+#include "commands.hpp"
+
+namespace bitmma::cli {
+
+std::vector<Violation> Command::unread_flags() const {
+  std::vector<Violation> found;
+  for (const auto& [option, was_read] : tracked_) {
+    if (option->count() == 0 || *was_read) continue;
+    const bool has_value = option->get_items_expected_max() > 0;
+    found.push_back({.code = ViolationCode::no_effect,
+                     .field = option->get_name(),
+                     .seen = has_value ? shortened(fmt::format("{}", fmt::join(option->results(), " "))) : "given",
+                     .expected = "absent: it changes nothing here"});
+  }
+  for (const CLI::App* below : get_subcommands()) {  // all are Commands: add_command makes them
+    std::vector<Violation> more = static_cast<const Command*>(below)->unread_flags();
+    std::ranges::move(more, std::back_inserter(found));
+  }
+  return found;
+}
+
+void Context::require_flags_acted() const {
+  std::vector<Violation> found = program->unread_flags();
+  if (!found.empty()) throw Error(std::move(found));
+}
+
+}  // namespace bitmma::cli
