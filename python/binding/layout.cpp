@@ -185,7 +185,7 @@ void bind_layout(nb::module_& module) {
       "describe_ptx_file",
       [](std::string_view name, std::string_view text, std::optional<std::string_view> target) {
         return from_report(
-            describe_ptx_file(name, text, target ? std::optional(parse_target(*target)) : std::nullopt).report);
+            describe_file(name, text, target ? std::optional(parse_target(*target)) : std::nullopt).report);
       },
       "name"_a, "text"_a, "target"_a.none());
   module.def("decode_idesc", [](std::string_view kind, uint32_t word) {
