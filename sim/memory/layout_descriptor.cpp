@@ -356,4 +356,40 @@ DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest&
   return answer;
 }
 
+std::vector<SwizzleUse> swizzle_uses() {
+  struct Row {
+    std::string_view instruction;
+    Target target;
+    int element_bits;
+  };
+  constexpr Row rows[]{{"wgmma", Target::sm_90a, 1},         {"wgmma", Target::sm_90a, 8},
+                       {"wgmma", Target::sm_90a, 16},        {"wgmma", Target::sm_90a, 32},
+                       {"tcgen05.mma", Target::sm_100a, 4},  {"tcgen05.mma", Target::sm_100a, 8},
+                       {"tcgen05.mma", Target::sm_100a, 16}, {"tcgen05.mma", Target::sm_100a, 32}};
+  std::vector<SwizzleUse> uses;
+  for (const Row& row : rows) {
+    for (const Major major : {Major::k, Major::mn}) {
+      for (const SwizzleInfo& mode : swizzles) {
+        const int extent = 1024, cols = 256 / row.element_bits;  // rows that fill every swizzle
+        SwizzleUse use{.instruction = row.instruction,
+                       .target = row.target,
+                       .element_bits = row.element_bits,
+                       .major = major,
+                       .swizzle = mode.id};
+        const Strides strides = minimal_strides(major, mode, row.element_bits, extent, cols);
+        const CuteLayout cute{.swizzle = mode,
+                              .layout = hardware_layout(major, mode, strides, row.element_bits, extent, cols),
+                              .rows = extent,
+                              .cols = cols,
+                              .element_bits = row.element_bits};
+        const DescriptorAnswer answer = descriptors_of(cute, {.target = row.target, .major = major});
+        use.reasons = answer.found ? answer.warnings : answer.reasons;
+        use.is_accepted = use.reasons.empty();
+        uses.push_back(std::move(use));
+      }
+    }
+  }
+  return uses;
+}
+
 }  // namespace bitmma

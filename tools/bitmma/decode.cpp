@@ -34,7 +34,17 @@ WordType word_type_of(const DecodeFlags& flags) {
     }
     return ZeroColumnWord{.m = flags.m, .n = flags.n};
   }
-  if (!flags.kind.empty()) return InstructionWord{.kind = require_kind(flags.kind)};
+  if (!flags.kind.empty()) {
+    if (flags.kind.get().find("wgmma") != std::string::npos || flags.kind.get().find("mma.sync") != std::string::npos) {
+      throw Error(
+          {.code = ViolationCode::unknown_name,
+           .field = "--kind",
+           .seen = flags.kind,
+           .expected = fmt::format("{}: the kind of a tcgen05.mma", print_mma_kinds()),
+           .fix = "wgmma has no instruction descriptor; without --kind the word is a shared-memory descriptor"});
+    }
+    return InstructionWord{.kind = require_kind(flags.kind)};
+  }
   const Major major = flags.major == "mn" ? Major::mn : Major::k;
   return SmemWord{.target = flags.target.of_smem_descriptor(),
                   .major = flags.major.empty() ? std::nullopt : std::optional(major)};
