@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "binding.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/gemm/accuracy.hpp"
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
@@ -60,7 +61,7 @@ void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, i
 }
 
 std::optional<Target> optional_target(std::optional<std::string_view> name) {
-  return name ? std::optional(parse_target(*name)) : std::nullopt;
+  return name ? std::optional(target_from(*name)) : std::nullopt;
 }
 
 /// The plans that a name, or the name of a kernel, means for these operands.
@@ -148,13 +149,19 @@ void bind_gemm(nb::module_& module) {
       .def(
           "__init__",
           [](BoundPlan* self, nb::handle fields) {
-            const nb::object text = nb::isinstance<nb::dict>(fields)
-                                        ? nb::module_::import_("json").attr("dumps")(fields)
-                                        : nb::borrow(fields);
+            const nb::object text = [&] {
+              if (!nb::isinstance<nb::dict>(fields)) return nb::borrow(fields);
+              try {
+                return nb::object(nb::module_::import_("json").attr("dumps")(fields));
+              } catch (const nb::python_error& error) {  // a dictionary in itself, what JSON has no word for
+                throw Error(
+                    {.field = "plan", .seen = shown(error.value()), .expected = "a dictionary, as JSON has it"});
+              }
+            }();
             std::string_view json;
             if (!nb::try_cast(text, json)) {
               throw Error({.field = "plan",
-                           .seen = nb::cast<std::string>(nb::repr(fields)),
+                           .seen = shown(fields),
                            .expected = "a dictionary, or JSON",
                            .fix = "names of plans go to bitmma.gemm(a, b, \"nvjet-algo2\")"});
             }
@@ -228,7 +235,7 @@ void bind_gemm(nb::module_& module) {
                    })
       .def("with_target", [](const BoundPlan& one, std::string_view target) {
         BoundPlan other = one;
-        other.plan.target = parse_target(target);
+        other.plan.target = target_from(target);
         return other;
       });
   module.def("gemm_into", gemm_into, "plan"_a, "operands"_a, "d"_a, "threads"_a);

@@ -6,6 +6,7 @@
 #include "binding.hpp"
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/analysis/draw.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/instruction/place.hpp"
@@ -79,7 +80,7 @@ SmemMatrix smem_matrix(uint64_t word, int rows, int cols, int element_bits, std:
     throw Error(
         {.field = "rows, cols", .seen = fmt::format("{} x {}", rows, cols), .expected = "at most 2^26 elements"});
   require_element_bits(element_bits);
-  return {.descriptor = decode_smem_descriptor(parse_target(target), word),
+  return {.descriptor = decode_smem_descriptor(target_from(target), word),
           .major = parse_major(major),
           .element_bits = element_bits,
           .rows = rows,
@@ -123,7 +124,7 @@ SmemDescriptor descriptor_of(std::string_view target, int64_t start, int64_t lea
                              std::string_view swizzle, bool leading_absolute) {
   const auto mode = swizzle_named(swizzle);
   if (!mode) throw Error({.field = "swizzle", .seen = std::string(swizzle), .legal = row_names(swizzles)});
-  const Target on = parse_target(target);
+  const Target on = target_from(target);
   SmemDescriptor descriptor{.target = on,
                             .start_address_bytes = start,
                             .strides = {.leading_dim_byte_offset = leading, .stride_dim_byte_offset = stride},
@@ -208,7 +209,7 @@ void bind_layout(nb::module_& module) {
   module.def(
       "decode_smem",
       [](uint64_t word, std::string_view target, std::optional<std::string_view> major) {
-        SmemWord type{.target = parse_target(target)};
+        SmemWord type{.target = target_from(target)};
         if (major) type.major = parse_major(*major);
         return from_report(describe(type, word));
       },
@@ -217,7 +218,7 @@ void bind_layout(nb::module_& module) {
       "describe_ptx_file",
       [](std::string_view name, std::string_view text, std::optional<std::string_view> target) {
         return from_report(
-            describe_file(name, text, target ? std::optional(parse_target(*target)) : std::nullopt).report);
+            describe_file(name, text, target ? std::optional(target_from(*target)) : std::nullopt).report);
       },
       "name"_a, "text"_a, "target"_a.none());
   module.def("decode_idesc", [](std::string_view kind, uint32_t word) {

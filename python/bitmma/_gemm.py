@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import Codes, _is_torch, dtype_of, format_named, format_of, like, matrix, to_numpy
+from ._arguments import public, unchecked
+from ._arrays import Codes, Tiled, _is_torch, dtype_of, format_named, format_of, like, matrix, to_numpy
 from ._core import Plan
 from ._errors import count_of, near, refuse, text_of, threads_of
 
@@ -27,6 +28,7 @@ class CatalogueEntry(NamedTuple):
     """The number of slices must be given (`split_k`) or found."""
 
 
+@public
 def catalogue() -> list[CatalogueEntry]:
     """The plans that have a name."""
     return [CatalogueEntry(**row) for row in _core.catalogue()]
@@ -44,6 +46,13 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
             continue
         if name in ("bias", "scale_a", "scale_b"):
             value = _two_axes(value, name)
+        for side in ("a", "b"):
+            if name in ("sfa", "sfb") and operands[side][0] == "u8":
+                raise refuse(side, "uint8, beside block scales", "an operand whose dtype says the format",
+                             f'fp4 two a byte is bitmma.codes({side}, "e2m1", packed=True), for B of w and then .T')
+        if isinstance(value, Tiled):
+            (m, k), n = operands["a"][1].shape[-2:], operands["b"][1].shape[-1]
+            value = value.scales_of(name, m if name == "sfa" else n, k)
         if name in ("sfa", "sfb"):
             # Block scales in e4m3 are ue4m3: their sign counts nothing.
             format = "ue4m3" if format_of(value) == "e4m3" else None if not isinstance(value, Codes) else value.format
@@ -104,6 +113,7 @@ def _resolved(which: Any, kernel: str | None, operands: dict[str, Any], output: 
     return plans
 
 
+@public(rows=unchecked, cols=unchecked)
 def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: Any = None, bias: Any = None,
          scale_a: Any = None, scale_b: Any = None, sfa: Any = None, sfb: Any = None, target: str | None = None,
          output: str | None = None, kernel: str | None = None, split_k: int = 0, alpha: float = 1.0,
@@ -181,6 +191,7 @@ def _batch(a: Any, b: Any, plan: Any, c: Any, others: dict[str, Any]) -> Any:
     return like(a, d) if _is_torch(a) else d
 
 
+@public(rows=unchecked, cols=unchecked)
 def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale_a: Any = None, scale_b: Any = None,
                sfa: Any = None, sfb: Any = None, target: str | None = None, kernel: str | None = None,
                among: list[Plan] | None = None, alpha: float = 1.0, beta: float = 1.0, nearest: bool = False,
@@ -245,11 +256,13 @@ class Accuracy(NamedTuple):
     max_relative_error: float
 
 
+@public
 def accuracy(a: Any, b: Any, d: Any, *, threads: int = 1) -> Accuracy:
     """How far D [M, N] is from the exact product of A [M, K] and B [K, N]; the sum is exact, in integers."""
     return Accuracy(**_core.accuracy(_operands(a, b), matrix(d, "d"), threads_of(threads)))
 
 
+@public(shape=unchecked, rows=unchecked)
 def generated(format: str, shape: tuple[int, int], seed: int, stream: str, rows: Any = None) -> np.ndarray:
     """An operand of recorded products, [rows, columns], from its seed: the same on every machine.
 

@@ -5,6 +5,7 @@
 #include <climits>
 #include <memory>
 
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "c_api.hpp"
@@ -57,7 +58,7 @@ bitmma_call completed(bitmma_call call) {
 
 CatalogueOptions options_of(const bitmma_call& given) {
   const bitmma_call call = completed(given);
-  return {.target = call.target ? std::optional(parse_target(call.target)) : std::nullopt,
+  return {.target = call.target ? std::optional(target_from(call.target)) : std::nullopt,
           .split_count = call.split_count,
           .alpha = call.alpha,
           .beta = call.beta,

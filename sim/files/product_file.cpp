@@ -10,6 +10,7 @@
 
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/generated.hpp"
@@ -213,8 +214,8 @@ ProductFile read_product_file(const std::string& path) {
                   fmt::format("[{}, {}]", inputs.a.rows(), inputs.b.cols()));
   product.alpha = reader.factor("alpha"), product.beta = reader.factor("beta");
   if (const std::string* name = product.file.find_metadata("target")) {
-    product.target = target_named(*name);
-    if (!product.target) reader.refuse("target", *name, "a PTX target, such as sm_90a");
+    product.target = target_meant_by(*name);
+    if (!product.target) reader.refuse("target", *name, "a target, such as sm_90a or H100");
   }
   return product;
 }

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "../core/json.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -340,7 +341,7 @@ GemmPlan parse_plan(std::string_view text) {
   Object object(json, "");
   GemmPlan plan;
   plan.name = object.text("name", "");
-  plan.target = parse_target(object.text("target", "sm_90a"));
+  plan.target = target_from(object.text("target", "sm_90a"));
   const Json* instruction = object.find("instruction");
   if (!instruction || !instruction->is_string())
     refuse("instruction", instruction ? json_text(*instruction) : "(missing)", "a PTX mnemonic with all qualifiers");

@@ -19,7 +19,7 @@ const test::BadRequests bad_requests({
     {"decode 'tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [m];'",
      "operands = 1: legal is 2 with .multicast"},
     {"decode 'wgmma.wait_group.sync.aligned;'", "operands = 0: legal is 1: N"},
-    {"decode $FOLDER", "a directory: legal is a regular file"},
+    {"decode $FOLDER", "a directory; expected a regular file"},
     {"decode wgmma", "instruction = (nothing): legal is .mma_async, .fence, .commit_group, .wait_group after wgmma"},
     {"decode wgmma.mma_asnyc.sync.aligned.m64n32k16.f32.f16.f16", "did you mean mma_async?"},
     {"decode 'tcgen05.wait::foo.sync.aligned;'", "did you mean wait::ld?"},

@@ -19,7 +19,7 @@ const test::BadRequests bad_requests({
     {"gemm", "file is required"},
     {"gemm nothing.safetensors", "nothing.safetensors"},
     {"gemm " + product + " --plan nothing", "plan = nothing: legal is flat, nvjet-algo2"},
-    {"gemm " + product + " --plan none.json", "none.json = No such file"},
+    {"gemm " + product + " --plan none.json", "none.json: no such file"},
     {"gemm " + product + " --plan {}", "plan: instruction = (missing)"},
     {"gemm " + product + " --rows 8", "--rows = 8: legal is numbers in 0..7"},
     {"gemm " + product + " --cols 5..3", "--cols = 5..3"},

@@ -86,7 +86,7 @@ const test::BadRequests bad_requests({
     {"layout scales --pack $GOLDEN $OUT", "bytes of the row-major matrix"},
     {"layout scales --pack $GOLDEN", "-o = (missing)"},
     {"layout scales --pack x --unpack y $OUT", "one of them"},
-    {"layout scales --unpack $FOLDER/absent $OUT", "No such file"},
+    {"layout scales --unpack $FOLDER/absent $OUT", "no such file"},
     {"layout smem --descriptor zero", "--descriptor = zero"},
     {"layout smem --descriptor -1", "--descriptor"},
     {"layout smem --descriptor 0x0 --element-bits 6", "--element-bits = 6"},
