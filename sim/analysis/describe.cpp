@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <type_traits>
 
 #include "bitmma/descriptor/descriptor_meaning.hpp"
@@ -13,6 +14,9 @@ namespace bitmma {
 namespace {
 
 using Table = std::vector<std::vector<std::string>>;
+
+/// What tells descriptors of Hopper and Blackwell apart.
+constexpr std::string_view version_bits = "bits 46-48";
 
 struct PlaceReport {
   Report operator()(const SmemRead& read) const {
@@ -185,6 +189,13 @@ class WordReport {
     report.add("swizzle_mode", info(descriptor.swizzle).name);
     std::vector<Violation> doubtful = warnings(descriptor, type.major);
     const std::vector<Violation> doubts = doubts_about(type.target, word_);
+    // A word of other GPUs is doubted once, with its readings.
+    const auto is_version = [](const Violation& one) { return one.field == version_bits; };
+    if (std::ranges::any_of(doubts, is_version)) {
+      std::erase_if(doubtful, [&](const Violation& one) {
+        return is_version(one) || (one.field == "reserved bits" && descriptor.reserved == uint64_t{1} << 46);
+      });
+    }
     doubtful.insert(doubtful.begin(), doubts.begin(), doubts.end());
     report.add_warnings(as_warnings(std::move(doubtful)));
     return report.add("meanings", std::move(meanings));
@@ -369,7 +380,8 @@ std::vector<Violation> doubts_about(Target target, uint64_t word) {
       reading = print_reading(decode_smem_descriptor(other, word));
     } catch (const Error&) {
     }
-    doubt("bits 46-48", fmt::format("{:#05b}", version), fmt::format("{:#05b} on {}", is_hopper ? 0 : 1, print(target)),
+    doubt(std::string(version_bits), fmt::format("{:#05b}", version),
+          fmt::format("{:#05b} on {}", is_hopper ? 0 : 1, print(target)),
           fmt::format("it is a word of {}: there {}, on {} {}; --target {}", print(other), reading, print(target),
                       print_reading(descriptor), print(other)));
   }

@@ -150,7 +150,8 @@ void MapFlags::show(Context& context, const Map& map, const MapAnswer& answer) c
     context.out() << csv_heading(map);
     for_each([&](const MapEntry& entry) { context.out() << csv_line(map, entry); });
   } else {
-    context.out() << to_text(picture_of(map, {}, size()));
+    const std::string picture = to_text(picture_of(map, {}, size()));
+    context.out() << picture;
   }
 }
 
