@@ -65,7 +65,8 @@ def decode(what: int | str | Instruction, *, target: Target | None = None, kind:
 def decode_ptx(ptx: str | os.PathLike[str], *, target: Target | None = None) -> dict[str, Any]:
     """What the statements about tensor cores in a PTX file say, and which of them are illegal on its target.
 
-    `ptx` is the path of a file, or PTX text of several lines. Without `target` the file's .target counts.
+    `ptx` is the path of a file, or PTX text of several lines; CUDA C++ with inline PTX and listings of SASS are read,
+    too. Without `target` the file's .target counts.
 
     >>> decode_ptx(".target sm_90a\\nwgmma.fence.sync.aligned;")["counts"]
     {'wgmma.fence.sync.aligned': 1}

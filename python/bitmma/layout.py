@@ -182,6 +182,53 @@ def cute(text: str, *, element_bits: int = 16) -> Places:
     return Places(one.cute, arrays, (("byte", 1, size),), bytes=size)._of(one)
 
 
+@public
+def tma(rows: int, cols: int, *, swizzle: str = "128", element_bits: int = 16, major: str = "k", box_inner: int = 0,
+        box_outer: int = 0, start: int = 0) -> Places:
+    """What TMA writes into shared memory: a matrix in boxes of a tensor map with this swizzle.
+
+    >>> tma(8, 64).byte[1, 0]
+    np.int64(144)
+    """
+    one = _core.tma_map(rows, cols, swizzle, element_bits, major, box_inner, box_outer, start)
+    return Places("", one.arrays(), _BYTE)._of(one)
+
+
+@public
+def bank_conflicts(addresses: Any, bytes: int = 4) -> tuple[int, int, list[int]]:
+    """Wavefronts in which shared memory serves the byte addresses of a warp's threads, how many it would take without
+    conflicts, and the words of each bank in the request that has the most of one.
+
+    >>> bank_conflicts([128 * row for row in range(8)], 16)[:2]
+    (8, 1)
+    """
+    wavefronts, requests, words = _core.bank_use([int(one) for one in np.asarray(addresses).reshape(-1)], bytes)
+    return wavefronts, requests, words
+
+
+@public
+def algebra(operation: str, first: str, second: str | None = None) -> str:
+    """CuTe's layout algebra: composition, complement, coalesce, logical_divide, zipped_divide, tiled_divide,
+    flat_divide, logical_product, zipped_product, tiled_product, flat_product, blocked_product, raked_product,
+    right_inverse or left_inverse, of layouts in CuTe's notation.
+
+    >>> algebra("composition", "(6,2):(8,2)", "(4,3):(3,1)")
+    '((2,2),3):((24,2),8)'
+    """
+    result: str = _core.layout_algebra(operation, first, second)
+    return result
+
+
+@public
+def offsets(text: str) -> np.ndarray:
+    """The offset of every index of a layout in CuTe's notation; swizzles act on offsets.
+
+    >>> offsets("(2,3):(1,4)")
+    array([0, 1, 4, 5, 8, 9])
+    """
+    return np.array(_core.layout_offsets(text), np.int64)
+
+
 @public(case=_case)
 def operand(case: Case, name: str) -> Places:
     """An operand of a case where its instruction finds it: "a" [M, stored K], "b" [K, N], "c" or "d" [M, N]."""
@@ -197,5 +244,5 @@ def operand(case: Case, name: str) -> Places:
     return _in_registers("", arrays, int(arrays["thread"].max()) + 1, int(arrays["register"].max()) + 1, bits)
 
 
-__all__ = ["Places", "cute", "fragment", "fragment_svg", "ldmatrix", "ldst", "operand", "scales", "smem", "smem_svg",
-           "tmem", "tmem_a"]
+__all__ = ["Places", "algebra", "bank_conflicts", "cute", "fragment", "fragment_svg", "ldmatrix", "ldst", "offsets",
+           "operand", "scales", "smem", "smem_svg", "tma", "tmem", "tmem_a"]
