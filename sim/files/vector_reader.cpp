@@ -5,6 +5,7 @@
 #include <set>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
@@ -125,9 +126,9 @@ void read_target(VectorFile& vectors, const std::vector<Instruction>& instructio
   if (defaults.target) vectors.target = *defaults.target;
   const std::string* name = vectors.file.find_metadata("target");
   if (!name) return;
-  const std::optional<Target> target = target_named(*name);
+  const std::optional<Target> target = target_meant_by(*name);
   if (!target) {
-    check.refuse("__metadata__ target", *name, "a PTX target, such as sm_90a");
+    check.refuse("__metadata__ target", *name, "a target, such as sm_90a or H100");
   } else if (defaults.target && *defaults.target != *target) {
     check.refuse(ViolationCode::other_target, "__metadata__ target", *name, std::string(print(*defaults.target)),
                  "another target was asked for");

@@ -59,7 +59,7 @@ VectorFile largest_instruction(const TensorFile& file, const VectorFileDefaults&
                .expected = "multiples of 64 and of 8"});
 }
 
-bool is_cube(const Tensor* tensor) {
+bool is_matrix_of_cases(const Tensor* tensor) {
   return tensor && tensor->shape.size() == 3 && dtype_bytes(tensor->dtype) > 0 &&
          std::ranges::all_of(tensor->shape, [](int64_t extent) { return extent >= 1 && extent <= 1 << 16; });
 }
@@ -71,7 +71,8 @@ std::optional<WholeTile> tile_of_matrices(const TensorFile& asked, const VectorF
   add_case_extent(file);
   const Tensor *a = file.find("a"), *b = file.find("b");
   const std::optional<Instruction> named = named_instruction(file, defaults);
-  if (!named || !is_mma(*named) || mma_of(*named).products > 1 || !is_cube(a) || !is_cube(b)) return std::nullopt;
+  if (!named || !is_mma(*named) || mma_of(*named).products > 1 || !is_matrix_of_cases(a) || !is_matrix_of_cases(b))
+    return std::nullopt;
   if (a->shape[0] != b->shape[0] || a->shape[2] != b->shape[1]) return std::nullopt;  // said when it is read as it is
   const int64_t cases = a->shape[0], m = a->shape[1], n = b->shape[2], k = a->shape[2];
   const Mma one = mma_of(*named);

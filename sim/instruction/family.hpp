@@ -39,15 +39,6 @@ struct Tile {
   Operands operands = {};
 };
 
-/// One immediate of a family: its name, and the meeting point of the number and the value.
-template <typename I>
-struct ImmediateRow {
-  ImmediateInfo info = {};
-  int64_t (*get)(const I&) = nullptr;
-  void (*set)(I&, int64_t) = nullptr;
-  bool (*has)(const I&) = nullptr;  // nullptr: always
-};
-
 /// Calls refuse(field, seen, legal, fix, source) and collects.
 class Checker {
  public:
@@ -144,12 +135,6 @@ std::vector<Tile> gather(const Tcgen05Mma& instruction, const State& state, cons
 Operands gather_whole(const Wgmma& instruction, const State& state);
 Operands gather_whole(const MmaSync& instruction, const State& state);
 Operands gather_whole(const Tcgen05Mma& instruction, const State& state);
-
-/// The immediates' table; see immediates.hpp.
-std::span<const ImmediateRow<Wgmma>> immediates(const Wgmma&);
-std::span<const ImmediateRow<MmaSync>> immediates(const MmaSync&);
-std::span<const ImmediateRow<Tcgen05Mma>> immediates(const Tcgen05Mma&);
-std::span<const ImmediateRow<TmemMove>> immediates(const TmemMove&);
 
 /// Writes D of a tile.
 void scatter(const Wgmma& instruction, const Tile& tile, const Matrix& d, State& state);

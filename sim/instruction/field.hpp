@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bitmma/core/table.hpp"
+#include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/make_instruction.hpp"
 
 namespace bitmma::family {
@@ -26,14 +27,57 @@ struct Field {
   void (*set)(T&, const FieldValue&) = nullptr;  // the value has the type that `get` gives, words are known
   std::vector<std::string> (*words)() = nullptr;
   bool is_format = false;
-  bool (*applies)(const T&) = nullptr;  // nullptr: always. Where it does not, the field may not be given
+  bool (*applies)(const T&) = nullptr;        // nullptr: always. Where it does not, the field may not be given
+  bool in_descriptor = false;                 // the instruction descriptor says it, the mnemonic does not
+  std::string_view also = {};                 // another name as a flag
+  ImmediateInfo immediate = {};               // the same as a number of its own; without a name there is none
+  bool (*has_immediate)(const T&) = nullptr;  // nullptr: always
 
   constexpr Field where(bool (*condition)(const T&)) const {
     Field row = *this;
     row.applies = condition;
     return row;
   }
+  constexpr Field described() const {
+    Field row = *this;
+    row.in_descriptor = true;
+    return row;
+  }
+  constexpr Field called(std::string_view name_of_flag) const {
+    Field row = *this;
+    row.also = name_of_flag;
+    return row;
+  }
+  constexpr Field as_immediate(const ImmediateInfo& info, bool (*condition)(const T&) = nullptr) const {
+    Field row = *this;
+    row.immediate = info, row.has_immediate = condition;
+    return row;
+  }
 };
+
+/// A flag as an immediate: 1, or -1 to negate; 0 or 1.
+constexpr ImmediateInfo sign(std::string_view name) {
+  return {.name = name, .first = -1, .last = 1, .default_value = 1, .legal = "1 or -1"};
+}
+constexpr ImmediateInfo bit(std::string_view name, int64_t default_value = 0) {
+  return {.name = name, .default_value = default_value, .legal = "0 or 1"};
+}
+/// A number of two bits.
+constexpr ImmediateInfo two_bits(std::string_view name, std::string_view absent = {}) {
+  return {.name = name, .last = 3, .legal = "0..3", .absent = absent};
+}
+
+/// The number of an immediate, and the value of its field.
+template <typename T>
+int64_t number_in(const Field<T>& row, const T& one) {
+  const FieldValue value = row.get(one);
+  if (const bool* is = std::get_if<bool>(&value)) return row.immediate.first == -1 ? (*is ? -1 : 1) : int64_t{*is};
+  return std::get<int64_t>(value);
+}
+inline FieldValue value_of(const FieldValue& like, const ImmediateInfo& info, int64_t number) {
+  if (std::holds_alternative<bool>(like)) return info.first == -1 ? number == -1 : number != 0;
+  return number;
+}
 
 template <typename Member>
 struct StructOf;
@@ -117,6 +161,14 @@ std::span<const Field<Wgmma>> instruction_fields(const Wgmma&);
 std::span<const Field<MmaSync>> instruction_fields(const MmaSync&);
 std::span<const Field<Tcgen05Mma>> instruction_fields(const Tcgen05Mma&);
 std::span<const Field<TmemMove>> instruction_fields(const TmemMove&);
+
+/// The instruction descriptor as a number, of families that have one: it says many fields at once.
+template <typename T>
+std::span<const Field<T>> descriptor_field(const T&) {
+  return {};
+}
+template <>
+std::span<const Field<Tcgen05Mma>> descriptor_field(const Tcgen05Mma&);
 
 /// Defaults of the other fields, for the values that are given. Members that follow from others are left to the
 /// struct's own initialisers.

@@ -37,8 +37,8 @@ constexpr LegalN eight{.first = 8, .last = 8, .step = 8, .text = "8"};
 
 constexpr std::array float_wgmma{LegalShape{.m = {64}, .n = multiples_of_8}};
 constexpr std::array integer_wgmma{LegalShape{.m = {64}, .n = i8_list}};
-constexpr std::array warp_shape{LegalShape{.m = {16}, .n = eight}};
-constexpr std::array small_warp_shape{LegalShape{.m = {8}, .n = eight}};
+constexpr std::array m16n8{LegalShape{.m = {16}, .n = eight}};
+constexpr std::array m8n8{LegalShape{.m = {8}, .n = eight}};
 // PTX ISA 9.7.16.2.1, Table 39.
 constexpr LegalShape ws_dense_shape{.weight_stationary = true, .sparse = false, .m = {32, 64, 128}, .n = ws_dense};
 constexpr LegalShape ws_sparse_shape{.weight_stationary = true, .dense = false, .m = {32, 64, 128}, .n = ws_sparse};
@@ -49,11 +49,11 @@ constexpr std::array integer_tcgen05{LegalShape{.m = {64, 128}, .n = i8_list},
                                      LegalShape{.cta_group = 2, .m = {128, 256}, .n = multiples_of_32}, ws_dense_shape,
                                      ws_sparse_shape};
 // ISA 9.4, Table 48: twice the K. Its row of fp4 has cta_group::2 alone; NVIDIA's compiler writes both.
-constexpr std::array long_f8f6f4_tcgen05{LegalShape{.m = {128}, .n = multiples_of_8},
-                                         LegalShape{.cta_group = 2, .m = {256}, .n = multiples_of_16}, ws_dense_shape,
-                                         ws_sparse_shape};
-constexpr std::array long_scaled_tcgen05{LegalShape{.m = {128}, .n = multiples_of_8},
-                                         LegalShape{.cta_group = 2, .m = {256}, .n = multiples_of_16}};
+constexpr std::array long_f8{LegalShape{.m = {128}, .n = multiples_of_8},
+                             LegalShape{.cta_group = 2, .m = {256}, .n = multiples_of_16}, ws_dense_shape,
+                             ws_sparse_shape};
+constexpr std::array long_scaled{LegalShape{.m = {128}, .n = multiples_of_8},
+                                 LegalShape{.cta_group = 2, .m = {256}, .n = multiples_of_16}};
 constexpr std::array ti16_tcgen05{
     LegalShape{.m = {64}, .n = multiples_of_8}, LegalShape{.m = {128}, .n = multiples_of_16},
     LegalShape{.cta_group = 2, .m = {128, 256}, .n = multiples_of_32}, ws_dense_shape, ws_sparse_shape};
@@ -103,373 +103,296 @@ constexpr std::string_view wgmma_shapes = "PTX ISA 9.7.15.2", table_39 = "PTX IS
                            sparse_source = "PTX ISA 9.7.14.6.3; ptxas 13.5",
                            move_source = "PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.5";
 
-// What the forms of a group share. A row then adds its types and K.
-constexpr Form wgmma_halves{.family = Family::wgmma,
-                            .name = "wgmma.mma_async",
-                            .targets = hopper,
-                            .shapes = float_wgmma,
-                            .negate = true,
-                            .transpose = true,
-                            .selectors = 2,
-                            .source = wgmma_shapes,
-                            .instances = family::instances_of_wgmma};
-constexpr Form wgmma_tf32{.family = Family::wgmma,
-                          .name = "wgmma.mma_async",
-                          .targets = hopper,
-                          .shapes = float_wgmma,
-                          .negate = true,
-                          .selectors = 2,
-                          .source = wgmma_shapes,
-                          .instances = family::instances_of_wgmma};
-constexpr Form wgmma_fp8{.family = Family::wgmma,
-                         .name = "wgmma.mma_async",
-                         .targets = hopper,
-                         .shapes = float_wgmma,
-                         .negate = true,
-                         .source = wgmma_shapes,
-                         .instances = family::instances_of_wgmma};
-constexpr Form wgmma_int8{.family = Family::wgmma,
-                          .name = "wgmma.mma_async",
-                          .targets = hopper,
-                          .shapes = integer_wgmma,
-                          .saturate = true,
-                          .source = wgmma_shapes,
-                          .instances = family::instances_of_wgmma};
-constexpr Form wgmma_bits{.family = Family::wgmma,
-                          .name = "wgmma.mma_async",
-                          .targets = hopper,
-                          .shapes = integer_wgmma,
-                          .bit_operation = BitOperation::and_popc,
-                          .source = wgmma_shapes,
-                          .instances = family::instances_of_wgmma};
-constexpr Form umma_tf32{.family = Family::tcgen05,
-                         .name = "tcgen05.mma kind::tf32",
-                         .targets = target_sets::tcgen05,
-                         .kind = MmaKind::tf32,
-                         .shapes = float_tcgen05,
-                         .negate = true,
-                         .transpose = true,
-                         .selectors = 4,
-                         .further = "cta_group 1 and 2",
-                         .source = table_39,
-                         .instances = family::instances_of_tcgen05};
-constexpr Form umma_f16{.family = Family::tcgen05,
-                        .name = "tcgen05.mma kind::f16",
-                        .targets = target_sets::tcgen05,
-                        .kind = MmaKind::f16,
+/// What all forms of a family have in common, where a group says nothing else.
+constexpr Form wgmma_form(Form form) {
+  form.family = Family::wgmma, form.name = "wgmma.mma_async", form.targets = target_sets::hopper;
+  form.source = wgmma_shapes, form.instances = family::instances_of_wgmma;
+  return form;
+}
+constexpr Form tcgen05_form(Form form) {
+  form.family = Family::tcgen05, form.further = "cta_group 1 and 2", form.instances = family::instances_of_tcgen05;
+  if (form.targets.empty()) form.targets = target_sets::tcgen05;
+  if (form.source.empty()) form.source = table_39;
+  return form;
+}
+constexpr Form mma_sync_form(Form form) {
+  form.family = Family::mma_sync, form.instances = family::instances_of_mma_sync;
+  if (form.shapes.empty()) form.shapes = m16n8;
+  if (form.source.empty()) form.source = dense_source;
+  return form;
+}
+constexpr Form tmem_move_form(Form form) {
+  form.family = Family::tmem_move, form.instances = family::instances_of_tmem_move;
+  if (form.targets.empty()) form.targets = target_sets::tcgen05;
+  if (form.source.empty()) form.source = move_source;
+  return form;
+}
+
+/// The forms of a group. What a row leaves out is the group's; B's types are A's, and C's is D's.
+template <size_t n>
+constexpr std::array<Form, n> group(const Form& base, const Form (&rows)[n]) {
+  std::array<Form, n> forms{};
+  for (size_t i = 0; i < n; ++i) {
+    Form& form = forms[i] = base;
+    const auto take = [&](auto Form::*column) {
+      if (!(rows[i].*column == Form{}.*column)) form.*column = rows[i].*column;
+    };
+    const auto take_list = [&](auto Form::*column) {
+      if (!(rows[i].*column).empty()) form.*column = rows[i].*column;
+    };
+    take(&Form::name), take(&Form::targets), take(&Form::kind), take(&Form::d), take(&Form::a);
+    take(&Form::k_dense), take(&Form::k_sparse), take_list(&Form::shapes), take_list(&Form::scales);
+    take(&Form::bit_operation), take(&Form::selectors), take(&Form::ptx), take(&Form::source);
+    form.b = rows[i].b == FormatSet{} ? form.a : rows[i].b;
+    form.c = rows[i].c == rows[i].d ? form.d : rows[i].c;
+    if (form.family == Family::mma_sync)
+      form.default_target = !form.kind && form.targets.contains(Target::sm_90a) ? Target::sm_90a : Target::sm_120a;
+  }
+  return forms;
+}
+
+template <size_t... n>
+constexpr auto joined(const std::array<Form, n>&... groups) {
+  std::array<Form, (n + ...)> all{};
+  auto next = all.begin();
+  ((next = std::ranges::copy(groups, next).out), ...);
+  return all;
+}
+
+constexpr FormatSet eights{s8, u8}, fours{s4, u4}, fp8{e4m3, e5m2}, below_fp8{e2m3, e3m2, e2m1};
+constexpr auto and_popc = BitOperation::and_popc, xor_popc = BitOperation::xor_popc;
+constexpr TargetSet reduces = target_sets::tcgen05 & TargetSet::from(Target::sm_101);
+
+// clang-format off: a row a line
+constexpr auto rows = joined(
+    group(
+        wgmma_form(
+            {.k_dense = 16, .k_sparse = 32, .shapes = float_wgmma, .negate = true, .transpose = true, .selectors = 2}),
+        {{.d = f32, .a = {f16}}, {.d = f16, .a = {f16}}, {.d = f32, .a = {bf16}}}),
+    group(wgmma_form({.shapes = float_wgmma, .negate = true, .selectors = 2}),
+          {{.d = f32, .a = {tf32}, .k_dense = 8, .k_sparse = 16}}),
+    group(wgmma_form({.k_dense = 32, .k_sparse = 64, .shapes = float_wgmma, .negate = true}),
+          {{.d = f32, .a = {e4m3}, .b = {e4m3}},
+           {.d = f32, .a = {e4m3}, .b = {e5m2}},
+           {.d = f32, .a = {e5m2}, .b = {e4m3}},
+           {.d = f32, .a = {e5m2}, .b = {e5m2}},
+           {.d = f16, .a = {e4m3}, .b = {e4m3}},
+           {.d = f16, .a = {e4m3}, .b = {e5m2}},
+           {.d = f16, .a = {e5m2}, .b = {e4m3}},
+           {.d = f16, .a = {e5m2}, .b = {e5m2}}}),
+    // 9.7.15.3 asks for equal integer types; 9.7.15.5.2 since ISA 8.4 and ptxas 13.0 take all four mixes.
+    group(wgmma_form({.d = s32, .k_dense = 32, .k_sparse = 64, .shapes = integer_wgmma, .saturate = true}),
+          {{.a = {s8}, .b = {s8}}, {.a = {s8}, .b = {u8}}, {.a = {u8}, .b = {s8}}, {.a = {u8}, .b = {u8}}}),
+    group(wgmma_form({.shapes = integer_wgmma, .bit_operation = and_popc}), {{.d = s32, .a = {b1}, .k_dense = 256}}),
+    group(tcgen05_form({.name = "tcgen05.mma kind::tf32",
+                        .kind = MmaKind::tf32,
                         .shapes = float_tcgen05,
                         .negate = true,
                         .transpose = true,
+                        .selectors = 4}),
+          {{.d = f32, .a = {tf32}, .k_dense = 8, .k_sparse = 16}}),
+    group(tcgen05_form({.name = "tcgen05.mma kind::f16",
+                        .kind = MmaKind::f16,
+                        .k_dense = 16,
+                        .k_sparse = 32,
+                        .shapes = float_tcgen05,
+                        .negate = true,
+                        .transpose = true,
+                        .selectors = 4}),
+          {{.d = f32, .a = {f16, bf16}}, {.d = f16, .a = {f16}}}),
+    group(tcgen05_form({.name = "tcgen05.mma kind::f8f6f4",
+                        .kind = MmaKind::f8f6f4,
+                        .a = f8f6f4,
+                        .k_dense = 32,
+                        .k_sparse = 64,
+                        .shapes = float_tcgen05,
+                        .negate = true,
+                        .transpose = true}),
+          {{.d = f32}, {.d = f16}}),
+    group(tcgen05_form({.name = "tcgen05.mma kind::f8f6f4",
+                        .targets = rubin,
+                        .kind = MmaKind::f8f6f4,
+                        .a = fp8,
+                        .k_dense = 64,
+                        .k_sparse = 128,
+                        .shapes = long_f8,
+                        .negate = true,
+                        .transpose = true,
+                        .ptx = {9, 4},
+                        .source = table_48}),
+          {{.d = f32}, {.d = f16}}),
+    group(tcgen05_form({.name = "tcgen05.mma kind::i8",
+                        .targets = tcgen05_i8,
+                        .kind = MmaKind::i8,
+                        .shapes = integer_tcgen05,
+                        .transpose = true,
+                        .saturate = true}),
+          {{.d = s32, .a = eights, .k_dense = 32, .k_sparse = 64}}),
+    group(tcgen05_form({.name = "tcgen05.mma kind::ti16",
+                        .targets = rubin,
+                        .kind = MmaKind::ti16,
+                        .shapes = ti16_tcgen05,
+                        .negate = true,
                         .selectors = 4,
-                        .further = "cta_group 1 and 2",
-                        .source = table_39,
-                        .instances = family::instances_of_tcgen05};
-constexpr Form umma_f8f6f4{.family = Family::tcgen05,
-                           .name = "tcgen05.mma kind::f8f6f4",
-                           .targets = target_sets::tcgen05,
-                           .kind = MmaKind::f8f6f4,
-                           .shapes = float_tcgen05,
-                           .negate = true,
-                           .transpose = true,
-                           .further = "cta_group 1 and 2",
-                           .source = table_39,
-                           .instances = family::instances_of_tcgen05};
-constexpr Form umma_i8{.family = Family::tcgen05,
-                       .name = "tcgen05.mma kind::i8",
-                       .targets = tcgen05_i8,
-                       .kind = MmaKind::i8,
-                       .shapes = integer_tcgen05,
-                       .transpose = true,
-                       .saturate = true,
-                       .further = "cta_group 1 and 2",
-                       .source = table_39,
-                       .instances = family::instances_of_tcgen05};
-constexpr Form umma_ti16{.family = Family::tcgen05,
-                         .name = "tcgen05.mma kind::ti16",
-                         .targets = rubin,
-                         .kind = MmaKind::ti16,
-                         .shapes = ti16_tcgen05,
-                         .negate = true,
-                         .selectors = 4,
-                         .further = "cta_group 1 and 2",
-                         .ptx = {9, 4},
-                         .source = table_48,
-                         .instances = family::instances_of_tcgen05};
-constexpr Form umma_mxf8f6f4{.family = Family::tcgen05,
-                             .name = "tcgen05.mma kind::mxf8f6f4",
-                             .targets = target_sets::tcgen05,
-                             .kind = MmaKind::mxf8f6f4,
-                             .shapes = scaled_tcgen05,
-                             .scales = mxf8f6f4_scales,
-                             .negate = true,
-                             .transpose = true,
-                             .further = "cta_group 1 and 2",
-                             .source = table_39,
-                             .instances = family::instances_of_tcgen05};
-constexpr Form umma_mxf4{.family = Family::tcgen05,
-                         .name = "tcgen05.mma kind::mxf4",
-                         .targets = target_sets::tcgen05,
-                         .kind = MmaKind::mxf4,
-                         .shapes = scaled_tcgen05,
-                         .scales = mxf4_scales,
-                         .negate = true,
-                         .further = "cta_group 1 and 2",
-                         .source = table_39,
-                         .instances = family::instances_of_tcgen05};
-constexpr Form umma_mxf4_k96{.family = Family::tcgen05,
-                             .name = "tcgen05.mma kind::mxf4",
-                             .targets = k_96,
-                             .kind = MmaKind::mxf4,
-                             .shapes = scaled_tcgen05,
-                             .scales = mxf4_k96_scales,
-                             .negate = true,
-                             .further = "cta_group 1 and 2",
-                             .source = table_39,
-                             .instances = family::instances_of_tcgen05};
-constexpr Form umma_nvf4{.family = Family::tcgen05,
-                         .name = "tcgen05.mma kind::mxf4nvf4",
-                         .targets = target_sets::tcgen05,
-                         .kind = MmaKind::mxf4nvf4,
-                         .shapes = scaled_tcgen05,
-                         .scales = nvf4_scales,
-                         .negate = true,
-                         .further = "cta_group 1 and 2",
-                         .source = table_39,
-                         .instances = family::instances_of_tcgen05};
-constexpr Form umma_nvf4_k96{.family = Family::tcgen05,
-                             .name = "tcgen05.mma kind::mxf4nvf4",
-                             .targets = k_96,
-                             .kind = MmaKind::mxf4nvf4,
-                             .shapes = scaled_tcgen05,
-                             .scales = nvf4_k96_scales,
-                             .negate = true,
-                             .further = "cta_group 1 and 2",
-                             .source = table_39,
-                             .instances = family::instances_of_tcgen05};
-/// A kind with twice its K.
-constexpr Form twice_k(Form form, std::span<const LegalShape> shapes, std::span<const LegalScales> scales = {}) {
-  form.targets = rubin, form.shapes = shapes, form.scales = scales;
-  form.ptx = {9, 4}, form.source = table_48;
-  return form;
-}
-constexpr Form umma_f8_long = twice_k(umma_f8f6f4, long_f8f6f4_tcgen05),
-               umma_mxf8f6f4_long = twice_k(umma_mxf8f6f4, long_scaled_tcgen05, mxf8f6f4_long_scales),
-               umma_mxf4_long = twice_k(umma_mxf4, long_scaled_tcgen05, mxf4_long_scales),
-               umma_nvf4_long = twice_k(umma_nvf4, long_scaled_tcgen05, nvf4_long_scales);
-constexpr Form warp_mxf8f6f4{.family = Family::mma_sync,
-                             .name = "mma.sync kind::mxf8f6f4",
-                             .targets = consumer_blackwell,
-                             .kind = MmaKind::mxf8f6f4,
-                             .shapes = warp_shape,
-                             .scales = warp_mxf8f6f4_scales,
-                             .ordered_only = true,
-                             .default_target = Target::sm_120a,
-                             .ptx = {8, 7},
-                             .source = warp_source,
-                             .instances = family::instances_of_mma_sync};
-constexpr Form warp_mxf4{.family = Family::mma_sync,
-                         .name = "mma.sync kind::mxf4",
-                         .targets = consumer_blackwell,
-                         .kind = MmaKind::mxf4,
-                         .shapes = warp_shape,
-                         .scales = warp_mxf4_scales,
+                        .ptx = {9, 4},
+                        .source = table_48}),
+          {{.d = s32, .a = {s1z4m11}, .k_dense = 16, .k_sparse = 32}}),
+    group(tcgen05_form({.name = "tcgen05.mma kind::mxf8f6f4",
+                        .kind = MmaKind::mxf8f6f4,
+                        .a = f8f6f4,
+                        .shapes = scaled_tcgen05,
+                        .negate = true,
+                        .transpose = true}),
+          {{.k_dense = 32, .k_sparse = 64, .scales = mxf8f6f4_scales},
+           {.targets = rubin,
+            .k_dense = 64,
+            .k_sparse = 128,
+            .shapes = long_scaled,
+            .scales = mxf8f6f4_long_scales,
+            .ptx = {9, 4},
+            .source = table_48}}),
+    group(tcgen05_form({.name = "tcgen05.mma kind::mxf4",
+                        .kind = MmaKind::mxf4,
+                        .a = {e2m1},
+                        .shapes = scaled_tcgen05,
+                        .negate = true}),
+          {{.k_dense = 64, .k_sparse = 128, .scales = mxf4_scales},
+           {.targets = k_96, .k_dense = 96, .k_sparse = 192, .scales = mxf4_k96_scales},
+           {.targets = rubin,
+            .k_dense = 128,
+            .shapes = long_scaled,
+            .scales = mxf4_long_scales,
+            .ptx = {9, 4},
+            .source = table_48}}),
+    group(tcgen05_form({.name = "tcgen05.mma kind::mxf4nvf4",
+                        .kind = MmaKind::mxf4nvf4,
+                        .a = {e2m1},
+                        .shapes = scaled_tcgen05,
+                        .negate = true}),
+          {{.k_dense = 64, .k_sparse = 128, .scales = nvf4_scales},
+           {.targets = k_96, .k_dense = 96, .k_sparse = 192, .scales = nvf4_k96_scales},
+           {.targets = rubin,
+            .k_dense = 128,
+            .shapes = long_scaled,
+            .scales = nvf4_long_scales,
+            .ptx = {9, 4},
+            .source = table_48}}),
+    group(mma_sync_form({.targets = consumer_blackwell,
+                         .a = {e2m1},
+                         .k_dense = 64,
+                         .k_sparse = 128,
                          .ordered_only = true,
-                         .default_target = Target::sm_120a,
                          .ptx = {8, 7},
-                         .source = warp_source,
-                         .instances = family::instances_of_mma_sync};
-constexpr Form warp_nvf4{.family = Family::mma_sync,
-                         .name = "mma.sync kind::mxf4nvf4",
+                         .source = warp_source}),
+          {{.name = "mma.sync kind::mxf8f6f4",
+            .kind = MmaKind::mxf8f6f4,
+            .a = f8f6f4,
+            .k_dense = 32,
+            .k_sparse = 64,
+            .scales = warp_mxf8f6f4_scales},
+           {.name = "mma.sync kind::mxf4", .kind = MmaKind::mxf4, .scales = warp_mxf4_scales},
+           {.name = "mma.sync kind::mxf4nvf4", .kind = MmaKind::mxf4nvf4, .scales = warp_nvf4_scales}}),
+    group(mma_sync_form({.name = "mma.sync m8n8k4",
+                         .targets = from_70,
+                         .a = {f16},
+                         .k_dense = 4,
+                         .shapes = m8n8,
+                         .any_layout = true,
+                         .ptx = {6, 4}}),
+          {{.d = f16}, {.d = f32}, {.d = f32, .c = f16}}),
+    group(mma_sync_form({.name = "mma.sync m16n8k8", .targets = from_75, .a = {f16}, .k_dense = 8, .ptx = {6, 5}}),
+          {{.d = f16}, {.d = f32}}),
+    group(mma_sync_form({.targets = from_80, .ptx = {7, 0}}),
+          {{.name = "mma.sync m16n8k16", .d = f16, .a = {f16}, .k_dense = 16},
+           {.name = "mma.sync m16n8k16", .d = f32, .a = {f16}, .k_dense = 16},
+           {.name = "mma.sync m16n8k8", .d = f32, .a = {bf16}, .k_dense = 8},
+           {.name = "mma.sync m16n8k16", .d = f32, .a = {bf16}, .k_dense = 16},
+           {.name = "mma.sync m16n8k4", .d = f32, .a = {tf32}, .k_dense = 4},
+           {.name = "mma.sync m16n8k8", .d = f32, .a = {tf32}, .k_dense = 8}}),
+    group(mma_sync_form({.targets = from_89, .a = fp8, .ptx = {8, 7}}),
+          {{.name = "mma.sync m16n8k16", .d = f32, .k_dense = 16},
+           {.name = "mma.sync m16n8k16", .d = f16, .k_dense = 16},
+           {.name = "mma.sync m16n8k32", .d = f32, .k_dense = 32, .ptx = {8, 4}},
+           {.name = "mma.sync m16n8k32", .d = f16, .k_dense = 32}}),
+    group(mma_sync_form({.targets = from_90, .d = f64, .a = {f64}, .rounds = true, .ptx = {7, 8}}),
+          {{.name = "mma.sync m8n8k4", .targets = from_80, .k_dense = 4, .shapes = m8n8, .ptx = {7, 0}},
+           {.name = "mma.sync m16n8k4", .k_dense = 4},
+           {.name = "mma.sync m16n8k8", .k_dense = 8},
+           {.name = "mma.sync m16n8k16", .k_dense = 16}}),
+    // 9.7.14.2 asks for equal types of 4 bits; the syntax and ptxas take all four mixes.
+    group(mma_sync_form({.targets = from_80, .d = s32, .saturate = true, .ptx = {7, 0}}),
+          {{.name = "mma.sync m8n8k16", .targets = from_75, .a = eights, .k_dense = 16, .shapes = m8n8, .ptx = {6, 5}},
+           {.name = "mma.sync m16n8k16", .a = eights, .k_dense = 16},
+           {.name = "mma.sync m16n8k32", .a = eights, .k_dense = 32},
+           {.name = "mma.sync m8n8k32", .targets = from_75, .a = fours, .k_dense = 32, .shapes = m8n8, .ptx = {6, 5}},
+           {.name = "mma.sync m16n8k32", .a = fours, .k_dense = 32},
+           {.name = "mma.sync m16n8k64", .a = fours, .k_dense = 64}}),
+    group(mma_sync_form({.name = "mma.sync m8n8k128", .d = s32, .a = {b1}, .k_dense = 128, .shapes = m8n8}),
+          {{.targets = from_75, .bit_operation = xor_popc, .ptx = {7, 0}},
+           {.targets = from_80, .bit_operation = and_popc, .ptx = {7, 1}}}),
+    group(mma_sync_form({.targets = from_80, .d = s32, .a = {b1}}),
+          {{.name = "mma.sync m16n8k128", .k_dense = 128, .bit_operation = xor_popc, .ptx = {7, 0}},
+           {.name = "mma.sync m16n8k128", .k_dense = 128, .bit_operation = and_popc, .ptx = {7, 1}},
+           {.name = "mma.sync m16n8k256", .k_dense = 256, .bit_operation = xor_popc, .ptx = {7, 0}},
+           {.name = "mma.sync m16n8k256", .k_dense = 256, .bit_operation = and_popc, .ptx = {7, 1}}}),
+    group(mma_sync_form({.name = "mma.sync kind::f8f6f4",
                          .targets = consumer_blackwell,
-                         .kind = MmaKind::mxf4nvf4,
-                         .shapes = warp_shape,
-                         .scales = warp_nvf4_scales,
+                         .kind = MmaKind::f8f6f4,
+                         .k_dense = 32,
+                         .ptx = {8, 7}}),
+          {{.targets = every_blackwell, .d = f32, .a = fp8},
+           {.targets = every_blackwell, .d = f16, .a = fp8},
+           {.d = f32, .a = below_fp8, .b = f8f6f4},
+           {.d = f16, .a = below_fp8, .b = f8f6f4},
+           {.d = f32, .a = fp8, .b = below_fp8},
+           {.d = f16, .a = fp8, .b = below_fp8}}),
+    group(mma_sync_form({.targets = from_80, .ptx = {7, 1}, .source = sparse_source}),
+          {{.name = "mma.sp m16n8k16", .d = f16, .a = {f16}, .k_sparse = 16, .selectors = 4},
+           {.name = "mma.sp m16n8k16", .d = f32, .a = {f16}, .k_sparse = 16, .selectors = 4},
+           {.name = "mma.sp m16n8k32", .d = f16, .a = {f16}, .k_sparse = 32, .selectors = 2},
+           {.name = "mma.sp m16n8k32", .d = f32, .a = {f16}, .k_sparse = 32, .selectors = 2},
+           {.name = "mma.sp m16n8k16", .d = f32, .a = {bf16}, .k_sparse = 16, .selectors = 4},
+           {.name = "mma.sp m16n8k32", .d = f32, .a = {bf16}, .k_sparse = 32, .selectors = 2},
+           {.name = "mma.sp m16n8k8", .d = f32, .a = {tf32}, .k_sparse = 8, .selectors = 4},
+           {.name = "mma.sp m16n8k16", .d = f32, .a = {tf32}, .k_sparse = 16, .selectors = 2},
+           {.name = "mma.sp m16n8k64", .targets = from_89, .d = f32, .a = fp8, .k_sparse = 64, .ptx = {8, 4}}}),
+    group(mma_sync_form({.targets = consumer_blackwell, .ordered_only = true, .ptx = {8, 7}, .source = sparse_source}),
+          {{.name = "mma.sp m16n8k64", .d = f16, .a = fp8, .k_sparse = 64}}),
+    group(mma_sync_form({.targets = from_80, .d = s32, .saturate = true, .ptx = {7, 1}, .source = sparse_source}),
+          {{.name = "mma.sp m16n8k32", .a = eights, .k_sparse = 32, .selectors = 2},
+           {.name = "mma.sp m16n8k64", .a = eights, .k_sparse = 64},
+           {.name = "mma.sp m16n8k64", .a = fours, .k_sparse = 64, .selectors = 2},
+           {.name = "mma.sp m16n8k128", .a = fours, .k_sparse = 128}}),
+    group(mma_sync_form({.name = "mma.sp kind::f8f6f4",
+                         .targets = consumer_blackwell,
+                         .kind = MmaKind::f8f6f4,
+                         .k_sparse = 64,
                          .ordered_only = true,
-                         .default_target = Target::sm_120a,
                          .ptx = {8, 7},
-                         .source = warp_source,
-                         .instances = family::instances_of_mma_sync};
-
-constexpr Form row(Form group, Format d, FormatSet a, FormatSet b, int k_dense, int k_sparse) {
-  group.d = group.c = d, group.a = a, group.b = b, group.k_dense = k_dense, group.k_sparse = k_sparse;
-  return group;
-}
-/// mma.sync without scales: D and C alike, A and B of any two types of the sets.
-constexpr Form warp(std::string_view name, TargetSet targets, PtxVersion ptx, Format d, FormatSet a, FormatSet b,
-                    int k) {
-  return {.family = Family::mma_sync,
-          .name = name,
-          .targets = targets,
-          .d = d,
-          .a = a,
-          .b = b,
-          .k_dense = k,
-          .shapes = warp_shape,
-          .default_target = targets.contains(Target::sm_90a) ? Target::sm_90a : Target::sm_120a,
-          .ptx = ptx,
-          .source = dense_source,
-          .instances = family::instances_of_mma_sync};
-}
-constexpr Form small(Form form) {
-  form.shapes = small_warp_shape;
-  return form;
-}
-constexpr Form with_c(Form form, Format c) {
-  form.c = c, form.any_layout = true;
-  return small(form);
-}
-constexpr Form saturating(Form form) {
-  form.saturate = true;
-  return form;
-}
-constexpr Form rounding(Form form) {
-  form.rounds = true;
-  return form;
-}
-constexpr Form bits(Form form, BitOperation operation) {
-  form.bit_operation = operation;
-  return form;
-}
-constexpr Form with_kind(Form form) {
-  form.kind = MmaKind::f8f6f4, form.default_target = Target::sm_120a;
-  return form;
-}
-/// mma.sp: `k` is that of the logical A.
-constexpr Form sparse(Form form, int selectors) {
-  form.k_sparse = form.k_dense, form.k_dense = 0;
-  form.selectors = selectors, form.source = sparse_source;
-  return form;
-}
-constexpr Form ordered(Form form) {
-  form.ordered_only = true;
-  return form;
-}
-constexpr FormatSet eights{s8, u8}, fours{s4, u4}, fp8{e4m3, e5m2}, below_fp8{e2m3, e3m2, e2m1};
-constexpr auto and_popc = BitOperation::and_popc, xor_popc = BitOperation::xor_popc;
-
-constexpr TargetSet reduces{Target::sm_101a, Target::sm_101f, Target::sm_103a, Target::sm_103f,
-                            Target::sm_107a, Target::sm_107f, Target::sm_110a, Target::sm_110f};
-
-constexpr Form move_row(std::string_view name, TargetSet targets, MoveKind kind, std::string_view further) {
-  return {.family = Family::tmem_move,
-          .name = name,
-          .targets = targets,
-          .move = kind,
-          .further = further,
-          .source = move_source,
-          .instances = family::instances_of_tmem_move};
-}
-
-constexpr Form reducing(Form form) {
-  form.default_target = Target::sm_103a, form.ptx = {8, 8}, form.source = "PTX ISA 9.4, 9.7.18.8.3; ptxas 13.5";
-  return form;
-}
-
-constexpr std::array rows{
-    //  group         D    A               B               K dense, sparse
-    row(wgmma_halves, f32, {f16}, {f16}, 16, 32),
-    row(wgmma_halves, f16, {f16}, {f16}, 16, 32),
-    row(wgmma_halves, f32, {bf16}, {bf16}, 16, 32),
-    row(wgmma_tf32, f32, {tf32}, {tf32}, 8, 16),
-    row(wgmma_fp8, f32, {e4m3}, {e4m3}, 32, 64),
-    row(wgmma_fp8, f32, {e4m3}, {e5m2}, 32, 64),
-    row(wgmma_fp8, f32, {e5m2}, {e4m3}, 32, 64),
-    row(wgmma_fp8, f32, {e5m2}, {e5m2}, 32, 64),
-    row(wgmma_fp8, f16, {e4m3}, {e4m3}, 32, 64),
-    row(wgmma_fp8, f16, {e4m3}, {e5m2}, 32, 64),
-    row(wgmma_fp8, f16, {e5m2}, {e4m3}, 32, 64),
-    row(wgmma_fp8, f16, {e5m2}, {e5m2}, 32, 64),
-    // 9.7.15.3 asks for equal integer types; 9.7.15.5.2 since ISA 8.4 and ptxas 13.0 take all four mixes.
-    row(wgmma_int8, s32, {s8}, {s8}, 32, 64),
-    row(wgmma_int8, s32, {s8}, {u8}, 32, 64),
-    row(wgmma_int8, s32, {u8}, {s8}, 32, 64),
-    row(wgmma_int8, s32, {u8}, {u8}, 32, 64),
-    row(wgmma_bits, s32, {b1}, {b1}, 256, 0),
-    row(umma_tf32, f32, {tf32}, {tf32}, 8, 16),
-    row(umma_f16, f32, {f16, bf16}, {f16, bf16}, 16, 32),
-    row(umma_f16, f16, {f16}, {f16}, 16, 32),
-    row(umma_f8f6f4, f32, f8f6f4, f8f6f4, 32, 64),
-    row(umma_f8f6f4, f16, f8f6f4, f8f6f4, 32, 64),
-    row(umma_f8_long, f32, fp8, fp8, 64, 128),
-    row(umma_f8_long, f16, fp8, fp8, 64, 128),
-    row(umma_i8, s32, {s8, u8}, {s8, u8}, 32, 64),
-    row(umma_ti16, s32, {s1z4m11}, {s1z4m11}, 16, 32),
-    row(umma_mxf8f6f4, f32, f8f6f4, f8f6f4, 32, 64),
-    row(umma_mxf8f6f4_long, f32, f8f6f4, f8f6f4, 64, 128),
-    row(umma_mxf4, f32, {e2m1}, {e2m1}, 64, 128),
-    row(umma_mxf4_k96, f32, {e2m1}, {e2m1}, 96, 192),
-    row(umma_mxf4_long, f32, {e2m1}, {e2m1}, 128, 0),
-    row(umma_nvf4, f32, {e2m1}, {e2m1}, 64, 128),
-    row(umma_nvf4_k96, f32, {e2m1}, {e2m1}, 96, 192),
-    row(umma_nvf4_long, f32, {e2m1}, {e2m1}, 128, 0),
-    row(warp_mxf8f6f4, f32, f8f6f4, f8f6f4, 32, 64),
-    row(warp_mxf4, f32, {e2m1}, {e2m1}, 64, 128),
-    row(warp_nvf4, f32, {e2m1}, {e2m1}, 64, 128),
-    //          name                  targets  PTX     D    A       B       K
-    with_c(warp("mma.sync m8n8k4", from_70, {6, 4}, f16, {f16}, {f16}, 4), f16),
-    with_c(warp("mma.sync m8n8k4", from_70, {6, 4}, f32, {f16}, {f16}, 4), f32),
-    with_c(warp("mma.sync m8n8k4", from_70, {6, 4}, f32, {f16}, {f16}, 4), f16),
-    warp("mma.sync m16n8k8", from_75, {6, 5}, f16, {f16}, {f16}, 8),
-    warp("mma.sync m16n8k8", from_75, {6, 5}, f32, {f16}, {f16}, 8),
-    warp("mma.sync m16n8k16", from_80, {7, 0}, f16, {f16}, {f16}, 16),
-    warp("mma.sync m16n8k16", from_80, {7, 0}, f32, {f16}, {f16}, 16),
-    warp("mma.sync m16n8k8", from_80, {7, 0}, f32, {bf16}, {bf16}, 8),
-    warp("mma.sync m16n8k16", from_80, {7, 0}, f32, {bf16}, {bf16}, 16),
-    warp("mma.sync m16n8k4", from_80, {7, 0}, f32, {tf32}, {tf32}, 4),
-    warp("mma.sync m16n8k8", from_80, {7, 0}, f32, {tf32}, {tf32}, 8),
-    warp("mma.sync m16n8k16", from_89, {8, 7}, f32, fp8, fp8, 16),
-    warp("mma.sync m16n8k16", from_89, {8, 7}, f16, fp8, fp8, 16),
-    warp("mma.sync m16n8k32", from_89, {8, 4}, f32, fp8, fp8, 32),
-    warp("mma.sync m16n8k32", from_89, {8, 7}, f16, fp8, fp8, 32),
-    small(rounding(warp("mma.sync m8n8k4", from_80, {7, 0}, f64, {f64}, {f64}, 4))),
-    rounding(warp("mma.sync m16n8k4", from_90, {7, 8}, f64, {f64}, {f64}, 4)),
-    rounding(warp("mma.sync m16n8k8", from_90, {7, 8}, f64, {f64}, {f64}, 8)),
-    rounding(warp("mma.sync m16n8k16", from_90, {7, 8}, f64, {f64}, {f64}, 16)),
-    small(saturating(warp("mma.sync m8n8k16", from_75, {6, 5}, s32, eights, eights, 16))),
-    saturating(warp("mma.sync m16n8k16", from_80, {7, 0}, s32, eights, eights, 16)),
-    saturating(warp("mma.sync m16n8k32", from_80, {7, 0}, s32, eights, eights, 32)),
-    // 9.7.14.2 asks for equal types; the syntax and ptxas take all four mixes.
-    small(saturating(warp("mma.sync m8n8k32", from_75, {6, 5}, s32, fours, fours, 32))),
-    saturating(warp("mma.sync m16n8k32", from_80, {7, 0}, s32, fours, fours, 32)),
-    saturating(warp("mma.sync m16n8k64", from_80, {7, 0}, s32, fours, fours, 64)),
-    small(bits(warp("mma.sync m8n8k128", from_75, {7, 0}, s32, {b1}, {b1}, 128), xor_popc)),
-    small(bits(warp("mma.sync m8n8k128", from_80, {7, 1}, s32, {b1}, {b1}, 128), and_popc)),
-    bits(warp("mma.sync m16n8k128", from_80, {7, 0}, s32, {b1}, {b1}, 128), xor_popc),
-    bits(warp("mma.sync m16n8k128", from_80, {7, 1}, s32, {b1}, {b1}, 128), and_popc),
-    bits(warp("mma.sync m16n8k256", from_80, {7, 0}, s32, {b1}, {b1}, 256), xor_popc),
-    bits(warp("mma.sync m16n8k256", from_80, {7, 1}, s32, {b1}, {b1}, 256), and_popc),
-    with_kind(warp("mma.sync kind::f8f6f4", every_blackwell, {8, 7}, f32, fp8, fp8, 32)),
-    with_kind(warp("mma.sync kind::f8f6f4", every_blackwell, {8, 7}, f16, fp8, fp8, 32)),
-    with_kind(warp("mma.sync kind::f8f6f4", consumer_blackwell, {8, 7}, f32, below_fp8, f8f6f4, 32)),
-    with_kind(warp("mma.sync kind::f8f6f4", consumer_blackwell, {8, 7}, f16, below_fp8, f8f6f4, 32)),
-    with_kind(warp("mma.sync kind::f8f6f4", consumer_blackwell, {8, 7}, f32, fp8, below_fp8, 32)),
-    with_kind(warp("mma.sync kind::f8f6f4", consumer_blackwell, {8, 7}, f16, fp8, below_fp8, 32)),
-    sparse(warp("mma.sp m16n8k16", from_80, {7, 1}, f16, {f16}, {f16}, 16), 4),
-    sparse(warp("mma.sp m16n8k16", from_80, {7, 1}, f32, {f16}, {f16}, 16), 4),
-    sparse(warp("mma.sp m16n8k32", from_80, {7, 1}, f16, {f16}, {f16}, 32), 2),
-    sparse(warp("mma.sp m16n8k32", from_80, {7, 1}, f32, {f16}, {f16}, 32), 2),
-    sparse(warp("mma.sp m16n8k16", from_80, {7, 1}, f32, {bf16}, {bf16}, 16), 4),
-    sparse(warp("mma.sp m16n8k32", from_80, {7, 1}, f32, {bf16}, {bf16}, 32), 2),
-    sparse(warp("mma.sp m16n8k8", from_80, {7, 1}, f32, {tf32}, {tf32}, 8), 4),
-    sparse(warp("mma.sp m16n8k16", from_80, {7, 1}, f32, {tf32}, {tf32}, 16), 2),
-    sparse(warp("mma.sp m16n8k64", from_89, {8, 4}, f32, fp8, fp8, 64), 1),
-    ordered(sparse(warp("mma.sp m16n8k64", consumer_blackwell, {8, 7}, f16, fp8, fp8, 64), 1)),
-    sparse(saturating(warp("mma.sp m16n8k32", from_80, {7, 1}, s32, eights, eights, 32)), 2),
-    sparse(saturating(warp("mma.sp m16n8k64", from_80, {7, 1}, s32, eights, eights, 64)), 1),
-    sparse(saturating(warp("mma.sp m16n8k64", from_80, {7, 1}, s32, fours, fours, 64)), 2),
-    sparse(saturating(warp("mma.sp m16n8k128", from_80, {7, 1}, s32, fours, fours, 128)), 1),
-    ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", every_blackwell, {8, 7}, f32, fp8, fp8, 64)), 1)),
-    ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f16, fp8, fp8, 64)), 1)),
-    ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f32, below_fp8, f8f6f4, 64)), 1)),
-    ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f16, below_fp8, f8f6f4, 64)), 1)),
-    ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f32, fp8, below_fp8, 64)), 1)),
-    ordered(sparse(with_kind(warp("mma.sp kind::f8f6f4", consumer_blackwell, {8, 7}, f16, fp8, below_fp8, 64)), 1)),
-    move_row("tcgen05.ld", target_sets::tcgen05, MoveKind::ld, ".pack::16b"),
-    move_row("tcgen05.st", target_sets::tcgen05, MoveKind::st, ".unpack::16b"),
-    move_row("tcgen05.cp", target_sets::tcgen05, MoveKind::cp, "cta_group 1 and 2, .b8x16.b4x16_p64, .b8x16.b6x16_p32"),
-    move_row("tcgen05.shift", architecture_specific(target_sets::tcgen05), MoveKind::shift, "cta_group 1 and 2"),
-    reducing(move_row("tcgen05.ld.red", reduces, MoveKind::ld_red, ".min and .max of f32, u32 and s32, .abs, .NaN")),
-};
+                         .source = sparse_source}),
+          {{.targets = every_blackwell, .d = f32, .a = fp8},
+           {.d = f16, .a = fp8},
+           {.d = f32, .a = below_fp8, .b = f8f6f4},
+           {.d = f16, .a = below_fp8, .b = f8f6f4},
+           {.d = f32, .a = fp8, .b = below_fp8},
+           {.d = f16, .a = fp8, .b = below_fp8}}),
+    std::array{tmem_move_form({.name = "tcgen05.ld", .move = MoveKind::ld, .further = ".pack::16b"}),
+               tmem_move_form({.name = "tcgen05.st", .move = MoveKind::st, .further = ".unpack::16b"}),
+               tmem_move_form({.name = "tcgen05.cp",
+                               .move = MoveKind::cp,
+                               .further = "cta_group 1 and 2, .b8x16.b4x16_p64, .b8x16.b6x16_p32"}),
+               tmem_move_form({.name = "tcgen05.shift",
+                               .targets = architecture_specific(target_sets::tcgen05),
+                               .move = MoveKind::shift,
+                               .further = "cta_group 1 and 2"}),
+               tmem_move_form({.name = "tcgen05.ld.red",
+                               .targets = reduces,
+                               .move = MoveKind::ld_red,
+                               .further = ".min and .max of f32, u32 and s32, .abs, .NaN",
+                               .default_target = Target::sm_103a,
+                               .ptx = {8, 8},
+                               .source = "PTX ISA 9.4, 9.7.18.8.3; ptxas 13.5"})});
+// clang-format on
 
 consteval bool no_instruction_fits_two_rows() {
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -5,16 +5,21 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "family.hpp"
+#include "field.hpp"
 
 namespace bitmma {
 namespace {
 
-/// Calls body(value, row) for every immediate of the instruction's family.
+/// Calls body(value, row) for every field of the instruction's family that is an immediate.
 template <typename AnyInstruction, typename Body>
 void for_each_row(AnyInstruction& instruction, const Body& body) {
   family::dispatch(
       [&](auto& one) {
-        for (const auto& row : family::immediates(one)) body(one, row);
+        for (const auto& table : {family::descriptor_field(one), family::instruction_fields(one)}) {
+          for (const auto& row : table) {
+            if (!row.immediate.name.empty()) body(one, row);
+          }
+        }
       },
       instruction);
 }
@@ -24,7 +29,7 @@ void for_each_row(AnyInstruction& instruction, const Body& body) {
 std::vector<ImmediateInfo> immediates_of(const Instruction& instruction) {
   std::vector<ImmediateInfo> found;
   for_each_row(instruction, [&](const auto& one, const auto& row) {
-    if (!row.has || row.has(one)) found.push_back(row.info);
+    if (!row.has_immediate || row.has_immediate(one)) found.push_back(row.immediate);
   });
   return found;
 }
@@ -35,7 +40,7 @@ std::vector<ImmediateInfo> all_immediates() {
   static_assert(std::size(of_each_family) == std::variant_size_v<Instruction>);
   for (const Instruction& instruction : of_each_family) {
     for_each_row(instruction, [&](const auto&, const auto& row) {
-      if (std::ranges::find(all, row.info.name, &ImmediateInfo::name) == all.end()) all.push_back(row.info);
+      if (std::ranges::find(all, row.immediate.name, &ImmediateInfo::name) == all.end()) all.push_back(row.immediate);
     });
   }
   return all;
@@ -44,7 +49,7 @@ std::vector<ImmediateInfo> all_immediates() {
 int64_t immediate_of(const Instruction& instruction, std::string_view name) {
   std::optional<int64_t> value;
   for_each_row(instruction, [&](const auto& one, const auto& row) {
-    if (row.info.name == name) value = row.get(one);
+    if (row.immediate.name == name) value = family::number_in(row, one);
   });
   if (value) return *value;
   const std::vector<ImmediateInfo> all = all_immediates();
@@ -56,13 +61,14 @@ Instruction with_immediate(const Instruction& instruction, std::string_view name
   Instruction changed = instruction;
   bool known = false;
   for_each_row(changed, [&](auto& one, const auto& row) {
-    if (row.info.name != name || (row.has && !row.has(one))) return;
+    if (row.immediate.name != name || (row.has_immediate && !row.has_immediate(one))) return;
     known = true;
-    const bool between = row.info.first == -1 && value == 0;  // of 1 or -1
-    if (value < row.info.first || value > row.info.last || between) {
-      throw Error({.field = std::string(name), .seen = std::to_string(value), .expected = std::string(row.info.legal)});
+    const bool between = row.immediate.first == -1 && value == 0;  // of 1 or -1
+    if (value < row.immediate.first || value > row.immediate.last || between) {
+      throw Error(
+          {.field = std::string(name), .seen = std::to_string(value), .expected = std::string(row.immediate.legal)});
     }
-    row.set(one, value);
+    row.set(one, family::value_of(row.get(one), row.immediate, value));
   });
   if (known) return changed;
   const std::vector<ImmediateInfo> all = all_immediates();

@@ -49,18 +49,17 @@ void require_known(std::span<const family::Field<T>> table, Family family, std::
   if (!wrong.empty()) throw Error(std::move(wrong));
 }
 
+/// Sets the fields that are given, which are known.
 template <typename T>
-T struct_of(Family family, std::span<const NamedValue> values) {
-  const std::span<const family::Field<T>> table = family::instruction_fields(T{});
-  require_known(table, family, values);
-  const auto set_given = [&](T& one) {
-    for (const NamedValue& given : values)
-      std::ranges::find(table, given.name, &family::Field<T>::name)->set(one, given.value);
-  };
-  T given;
-  set_given(given);
-  T one = family::defaults_for(given, [&](std::string_view name) { return is_given(values, name); });
-  set_given(one);
+void set_given(T& one, std::span<const NamedValue> values) {
+  for (const NamedValue& given : values)
+    std::ranges::find(family::instruction_fields(one), given.name, &family::Field<T>::name)->set(one, given.value);
+}
+
+/// Throws Error naming what `one` did not take, or has no use for.
+template <typename T>
+void require_taken(const T& one, std::span<const NamedValue> values) {
+  const std::span<const family::Field<T>> table = family::instruction_fields(one);
   std::vector<Violation> wrong;
   for (const NamedValue& said : values) {
     const auto& field = *std::ranges::find(table, said.name, &family::Field<T>::name);
@@ -75,6 +74,17 @@ T struct_of(Family family, std::span<const NamedValue> values) {
                        .expected = "a value that " + print(Instruction(one)) + " may have"});
   }
   if (!wrong.empty()) throw Error(std::move(wrong));
+}
+
+template <typename T>
+T struct_of(Family family, std::span<const NamedValue> values) {
+  const std::span<const family::Field<T>> table = family::instruction_fields(T{});
+  require_known(table, family, values);
+  T given;
+  set_given(given, values);
+  T one = family::defaults_for(given, [&](std::string_view name) { return is_given(values, name); });
+  set_given(one, values);
+  require_taken(one, values);
   return one;
 }
 
@@ -109,7 +119,10 @@ const std::vector<InstructionField>& instruction_fields(Family family) {
                               .meaning = row.meaning,
                               .default_value = row.get(fields),
                               .words = row.words ? row.words() : std::vector<std::string>{},
-                              .is_format = row.is_format});
+                              .is_format = row.is_format,
+                              .in_descriptor = row.in_descriptor,
+                              .immediate = row.immediate,
+                              .also = row.also});
         }
       });
     }
@@ -158,6 +171,17 @@ Instruction with_fields(const Instruction& instruction, std::span<const NamedVal
   }
   said.insert(said.end(), fields.begin(), fields.end());
   return instruction_of(family, said);
+}
+
+Instruction with_fields_alone(const Instruction& instruction, std::span<const NamedValue> fields) {
+  return family::dispatch(
+      [&](auto one) -> Instruction {
+        require_known(family::instruction_fields(one), family_of(instruction), fields);
+        set_given(one, fields);
+        require_taken(one, fields);
+        return one;
+      },
+      instruction);
 }
 
 }  // namespace bitmma

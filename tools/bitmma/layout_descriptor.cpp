@@ -37,6 +37,13 @@ CuteLayout described_layout(const TileFlags& flags) {
           ? 16
           : static_cast<int>(std::bit_ceil(static_cast<unsigned>(info(require_format("--type", flags.type)).bits)));
   const int bits = flags.element_bits.value_or(type_bits);
+  const bool has_wide_container = type_bits < 8 && bits == 8;  // of kind::f8f6f4
+  if (!flags.type.empty() && bits != type_bits && !has_wide_container) {
+    throw Error({.code = ViolationCode::contradiction,
+                 .field = "--type, --element-bits",
+                 .seen = fmt::format("{}, {}", flags.type.get(), bits),
+                 .expected = fmt::format("{} bits of {}, or one of the two flags", type_bits, flags.type.get())});
+  }
   const Major major = flags.major.value_or("k") != "k" ? Major::mn : Major::k;
   const std::optional<Swizzle> mode = swizzle_named(*flags.swizzle);
   std::vector<Violation> violations;
@@ -106,6 +113,7 @@ Json answer_json(const CuteLayout& cute, const DescriptorAnswer& answer, Target 
     json["swizzle"] = info(found.first.swizzle).name;
     json["canonical"] = print(cute.swizzle) + " o " + print_canonical(found.major, info(found.first.swizzle));
     json["t"] = found.t, json["m"] = found.m, json["k"] = found.k;
+    json["leading_dim_absolute"] = found.first.leading_dim_absolute;
     json["lbo"] = stride_json(found.first.strides.leading_dim_byte_offset, found.leading_counts);
     json["sbo"] = stride_json(found.first.strides.stride_dim_byte_offset, found.stride_counts);
     Json steps = Json::array();
@@ -118,8 +126,8 @@ Json answer_json(const CuteLayout& cute, const DescriptorAnswer& answer, Target 
     }
     json["steps"] = std::move(steps);
   }
-  json["reasons"] = to_json(answer.reasons);
-  json["warnings"] = to_json(answer.warnings);
+  json["reasons"] = violations_json(answer.reasons);
+  json["warnings"] = violations_json(answer.warnings);
   return json;
 }
 
@@ -132,7 +140,10 @@ void print_found(Context& context, const TileFlags& flags, const CuteLayout& cut
     context.out() << fmt::format("{:<11} {} bytes, encoded {}: {}\n", name, bytes, bytes / 16,
                                  counts ? meaning_of(found, mode, leading) : "not read here");
   };
-  print_stride("LBO", found.first.strides.leading_dim_byte_offset, found.leading_counts, true);
+  if (found.first.leading_dim_absolute) {
+    context.out()
+        << "LBO         the address of the second 128-byte line of each step: bit 52, absolute mode of K = 96\n";
+  } else print_stride("LBO", found.first.strides.leading_dim_byte_offset, found.leading_counts, true);
   print_stride("SBO", found.first.strides.stride_dim_byte_offset, found.stride_counts, false);
   const bool has_stages = cute.stages() > 1;
   const bool has_rows = std::ranges::any_of(found.steps, [](const DescriptorStep& step) { return step.row != 0; });

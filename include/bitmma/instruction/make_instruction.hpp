@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/instruction.hpp"
 
 namespace bitmma {
@@ -37,6 +38,12 @@ struct InstructionField {
   FieldValue default_value = {};        // where no field is given
   std::vector<std::string> words = {};  // that a word may be; "": it is not written. Empty of numbers and flags
   bool is_format = false;               // the words are names of number formats
+  bool in_descriptor = false;           // the instruction descriptor of tcgen05.mma says it, the mnemonic does not
+  ImmediateInfo immediate = {};  // the number of its own that it is in PTX and files; without a name there is none
+  std::string_view also = {};    // another name that flags give it: scale_a_id where byte_id_a is meant
+
+  /// True where the mnemonic does not say it.
+  bool is_apart() const { return in_descriptor || !immediate.name.empty(); }
 };
 
 /// The fields of the family's struct, in its order.
@@ -53,7 +60,10 @@ Instruction instruction_of(Family family, std::span<const NamedValue> fields);
 std::vector<NamedValue> named_fields(const Instruction& instruction);
 
 /// The instruction with other values of these fields. Fields that have their default follow: K the types, B's type A's.
-/// Throws Error for fields as make_instruction does; whether the result is legal is for violations_of to say.
+/// Throws Error for fields as make_instruction does. violations_of says whether the result is legal.
 Instruction with_fields(const Instruction& instruction, std::span<const NamedValue> fields);
+
+/// The same, with every other field as it is.
+Instruction with_fields_alone(const Instruction& instruction, std::span<const NamedValue> fields);
 
 }  // namespace bitmma

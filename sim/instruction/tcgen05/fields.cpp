@@ -50,39 +50,73 @@ constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
     word<&Tcgen05Mma::kind, kinds>("kind", "what types A and B may have, and whether there are block scales"),
     number<&Tcgen05Mma::cta_group>("cta_group", "CTAs that work together: 1 or 2"),
     flag<&Tcgen05Mma::weight_stationary>("ws", ".ws"),
-    number<&Tcgen05Mma::m>("m", "rows of A and D over the CTA group; default 128, of two CTAs 256"),
-    number<&Tcgen05Mma::n>("n", "columns of B and D"),
-    format<&Tcgen05Mma::d>("d", "type of C and D; default f32, of integers s32"),
-    format<&Tcgen05Mma::a>("a", "type of A; default one of the kind"),
-    format<&Tcgen05Mma::b>("b", "type of B; default A's"),
+    number<&Tcgen05Mma::m>("m", "rows of A and D over the CTA group; default 128, of two CTAs 256").described(),
+    number<&Tcgen05Mma::n>("n", "columns of B and D").described(),
+    format<&Tcgen05Mma::d>("d", "type of C and D; default f32, of integers s32").described(),
+    format<&Tcgen05Mma::a>("a", "type of A; default one of the kind").described(),
+    format<&Tcgen05Mma::b>("b", "type of B; default A's").described(),
     flag<&Tcgen05Mma::sparse>("sparse", "A is sparse"),
-    number<&Tcgen05Mma::k>("k", "columns of A and rows of B; default what the types have"),
-    flag<&Tcgen05Mma::saturate>("saturate", "the saturate bit of kind::i8"),
+    number<&Tcgen05Mma::k>("k", "columns of A and rows of B; default what the types have").described(),
+    flag<&Tcgen05Mma::saturate>("saturate", "the saturate bit of kind::i8").described().called("satfinite"),
     word<&Tcgen05Mma::a_source, operand_sources>("a_source", "where A is read: smem or tmem"),
-    flag<&Tcgen05Mma::enable_input_d>("enable_input_d", "D is read and added to"),
-    number<&Tcgen05Mma::scale_input_d>("scale_input_d", "kind::f16 and tf32: D counts D * 2^-s, s = 0..15"),
-    flag<&Tcgen05Mma::negate_a>("negate_a", "the negate bit of A"),
-    flag<&Tcgen05Mma::negate_b>("negate_b", "the negate bit of B"),
-    flag<&Tcgen05Mma::transpose_a>("transpose_a", "A in shared memory is M-major"),
-    flag<&Tcgen05Mma::transpose_b>("transpose_b", "B is N-major"),
-    number<&Tcgen05Mma::sparsity_selector>("sparsity_selector", "which metadata columns a sparse A uses"),
-    number<&Tcgen05Mma::max_shift_code>("max_shift", ".ws: B may be shifted by 0: 0, 1: 8, 2: 16, 3: 32 columns"),
+    flag<&Tcgen05Mma::enable_input_d>("enable_input_d", "D is read and added to")
+        .as_immediate({.name = "enable_input_d",
+                       .last = 255,
+                       .default_value = 1,
+                       .legal = "0, or 1",
+                       .by_case = true,
+                       .type = ElementType::u8,
+                       .required = true}),
+    number<&Tcgen05Mma::scale_input_d>("scale_input_d", "kind::f16 and tf32: D counts D * 2^-s, s = 0..15")
+        .as_immediate(
+            {.name = "scale_input_d", .last = 255, .legal = "0..15", .by_case = true, .type = ElementType::u8}),
+    flag<&Tcgen05Mma::negate_a>("negate_a", "the negate bit of A").described(),
+    flag<&Tcgen05Mma::negate_b>("negate_b", "the negate bit of B").described(),
+    flag<&Tcgen05Mma::transpose_a>("transpose_a", "A in shared memory is M-major").described(),
+    flag<&Tcgen05Mma::transpose_b>("transpose_b", "B is N-major").described(),
+    number<&Tcgen05Mma::sparsity_selector>("sparsity_selector", "which metadata columns a sparse A uses").described(),
+    number<&Tcgen05Mma::max_shift_code>("max_shift", ".ws: B may be shifted by 0: 0, 1: 8, 2: 16, 3: 32 columns")
+        .described(),
     word<&Tcgen05Mma::scale_vec, scale_vecs>("scale_vec", "the size of a vector of block scales"),
-    format<&Tcgen05Mma::scale_type>("scale_type", "type of block scales").where(has_block_scales),
+    format<&Tcgen05Mma::scale_type>("scale_type", "type of block scales: ue8m0, ue4m3 or ue5m3")
+        .where(has_block_scales)
+        .described(),
     number<&Tcgen05Mma::scale_a_id>("scale_a_id", "byte of the cell that holds A's first scale")
-        .where(has_block_scales),
+        .where(has_block_scales)
+        .described()
+        .called("byte_id_a"),
     number<&Tcgen05Mma::scale_b_id>("scale_b_id", "byte of the cell that holds B's first scale")
-        .where(has_block_scales),
+        .where(has_block_scales)
+        .described()
+        .called("byte_id_b"),
     flag<&Tcgen05Mma::ashift>("ashift", "A in Tensor Memory is read one row further down"),
     collector,
     word<&Tcgen05Mma::collector_b, collector_operations>("collector_b", ".collector::b of B without .ws: sm_107"),
     number<&Tcgen05Mma::sparsity_version>("sparsity_version", "sparse fp4: 1 on sm_107a, 0 elsewhere")
-        .where([](const Tcgen05Mma& one) { return one.sparse && info(one.kind).is_fp4; }),
+        .where([](const Tcgen05Mma& one) { return one.sparse && info(one.kind).is_fp4; })
+        .described(),
 });
+
+constexpr std::array idesc{Field<Tcgen05Mma>{
+    .name = "idesc",
+    .meaning = "the instruction descriptor",
+    .get = [](const Tcgen05Mma& one) -> FieldValue { return int64_t{idesc_of(one)}; },
+    .set = [](Tcgen05Mma& one,
+              const FieldValue& value) { one = with_idesc(one, static_cast<uint32_t>(std::get<int64_t>(value))); },
+    .immediate = {.name = "idesc",
+                  .last = 0xFFFFFFFF,
+                  .legal = "an instruction descriptor",
+                  .by_case = true,
+                  .required = true}}};
 
 }  // namespace
 
 std::span<const Field<Tcgen05Mma>> instruction_fields(const Tcgen05Mma&) { return fields_of_tcgen05; }
+
+template <>
+std::span<const Field<Tcgen05Mma>> descriptor_field(const Tcgen05Mma&) {
+  return idesc;
+}
 
 Tcgen05Mma defaults_for(const Tcgen05Mma& given, const IsGiven& is_given) {
   return {.kind = given.kind,

@@ -37,6 +37,7 @@ constexpr Field<TmemMove> shape{
         }};
 
 bool has_registers(const TmemMove& one) { return one.has_registers(); }
+bool is_split(const TmemMove& one) { return one.has_registers() && one.ldst.shape == LdStShape::s16x32bx2; }
 bool reduces(const TmemMove& one) { return one.kind == MoveKind::ld_red; }
 bool copies(const TmemMove& one) { return one.kind == MoveKind::cp; }
 
@@ -60,7 +61,8 @@ constexpr auto fields_of_tmem_move = std::to_array<Field<TmemMove>>({
      .applies = has_registers},
     number<&TmemMove::half_split_offset>("half_split_offset",
                                          "16x32bx2: added to the address of threads 16..31; default directly behind")
-        .where([](const TmemMove& one) { return one.has_registers() && one.ldst.shape == LdStShape::s16x32bx2; }),
+        .where(is_split)
+        .as_immediate({.name = "half_split_offset", .last = 0xFFFFFFFF, .legal = "0..0xffffffff"}, is_split),
     word<&TmemMove::source_format, source_formats>("source_format", "cp: unpacks 4- or 6-bit codes into bytes")
         .where(copies),
     {.name = "reduction",
