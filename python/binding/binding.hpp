@@ -55,6 +55,8 @@ class Buffer {
 
 /// A matrix in an array of two axes. Throws Error when it has another number, or too many elements.
 Matrix matrix_in(nb::handle array, Format format, std::string_view name);
+/// The matrix of the last two axes that begins at `data`, inside the buffer.
+Matrix matrix_at(const Buffer& buffer, const void* data, Format format, std::string_view name);
 /// The same of nothing where the object is None.
 std::optional<Matrix> optional_matrix_in(nb::handle pair, std::string_view name);
 Matrix required_matrix_in(nb::handle pair, std::string_view name);

@@ -56,10 +56,14 @@ std::string Buffer::shape() const {
 
 Matrix matrix_in(nb::handle array, Format format, std::string_view name) {
   const Buffer buffer(array, name);
-  constexpr int64_t most_elements = int64_t{1} << 31;
   if (buffer.rank() != 2)
     throw Error({.field = std::string(name), .seen = "shape " + buffer.shape(), .expected = "two axes"});
-  const int64_t rows = buffer.extent(0), cols = buffer.extent(1);
+  return matrix_at(buffer, buffer.data(), format, name);
+}
+
+Matrix matrix_at(const Buffer& buffer, const void* data, Format format, std::string_view name) {
+  constexpr int64_t most_elements = int64_t{1} << 31;
+  const int64_t rows = buffer.extent(-2), cols = buffer.extent(-1);
   if (rows > most_elements - 1 || cols > most_elements - 1 || (cols > 0 && rows > most_elements / cols)) {
     throw Error({.field = std::string(name), .seen = "shape " + buffer.shape(), .expected = "at most 2^31 elements"});
   }
@@ -69,7 +73,7 @@ Matrix matrix_in(nb::handle array, Format format, std::string_view name) {
                  .expected = std::to_string(code_bytes(format)) + " of " + std::string(info(format).name)});
   }
   return matrix_of(format, static_cast<int>(rows), static_cast<int>(cols),
-                   {buffer.data(), buffer.stride(0), buffer.stride(1)});
+                   {data, buffer.stride(-2), buffer.stride(-1)});
 }
 
 std::optional<Matrix> optional_matrix_in(nb::handle pair, std::string_view name) {

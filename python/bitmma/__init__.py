@@ -26,7 +26,8 @@ from ._core import Instruction, Plan
 from ._core import version as __version__
 from ._descriptors import decode, decode_ptx, encode
 from ._errors import Error, Violation
-from ._gemm import Accuracy, CatalogueEntry, accuracy, catalogue, find_plans, gemm, generated
+from ._gemm import (Accuracy, CatalogueEntry, PlanFamily, PlanSearch, ProductTrace, accuracy, catalogue,
+                    explain_product, find_plans, gemm, generated)
 from ._mma import Evidence, all_instructions, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
 from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule, Finding, Product, VectorFile, compare,
                      diagnose, execute, explain, fault_catalogue, fields, golden, lint, read, read_product, verify,
@@ -38,7 +39,7 @@ __all__ = [
     "Accuracy", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
     "Fault", "FieldRule", "Finding", "Instruction", "Plan", "Product", "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Violation", "accuracy",
     "all_instructions", "catalogue", "codes", "compare", "decode", "decode_ptx", "diagnose", "dtype_of", "encode", "evidence",
-    "execute", "explain", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
+    "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
     "instruction", "layout", "lint", "mma", "mma_sync", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]
 

@@ -15,7 +15,7 @@ from ._arguments import at_least_one, core as _core, path_of, public, target_of,
 from ._arrays import _dtypes, _native, _raw, codes_as, dtype_of, to_numpy
 from ._core import Instruction, Plan
 from ._errors import Error, Violation, count_of, refuse, shown, violations_of
-from ._gemm import find_plans, gemm
+from ._gemm import PlanSearch, ProductTrace, explain_product, find_plans, gemm
 from ._mma import _parsed
 from ._types import ArrayLike, Target
 
@@ -567,7 +567,7 @@ class Product(NamedTuple):
         """The name of the kernel that computed it."""
         return self.metadata.get("kernel")
 
-    def find_plans(self, *, threads: int = 1) -> list[Plan]:
+    def find_plans(self, *, threads: int = 1) -> PlanSearch:
         """The plans that give every bit of D: those that the kernel's name allows, else all that are known."""
         if self.d is None:
             raise refuse("d", "(missing)", "a recorded D")
@@ -591,6 +591,19 @@ class Product(NamedTuple):
         output = None if isinstance(plan, (dict, Plan)) else self.output
         return gemm(self.a, self.b, plan, target=None if isinstance(plan, Plan) else self.target, output=output,
                     threads=threads, **self.operands())
+
+    @public
+    def explain(self, row: int, col: int, plan: str | dict[str, Any] | Plan | None = None) -> ProductTrace:
+        """Output (row, col) step by step: accumulators before and after, what each step loses, the error over K. Without
+        a plan, by the first one that gives the recorded D."""
+        if plan is None:
+            plans = self.find_plans()
+            if not plans:
+                raise refuse("plan", "(missing)", "a plan: none that is known gives the recorded D")
+            plan = plans[0]
+        is_plan = isinstance(plan, (dict, Plan))
+        return explain_product(self.a, self.b, plan, row, col, target=None if is_plan else self.target,
+                               output=None if is_plan else self.output, **self.operands())
 
     def operands(self) -> dict[str, Any]:
         """What gemm and find_plans take by name, beside a and b."""

@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "../formats/matrix_inside.hpp"
-#include "bitmma/formats/ieee.hpp"
+#include "bitmma/core/bits.hpp"
+#include "bitmma/formats/round.hpp"
 #include "checks.hpp"
 #include "fused_sum.hpp"
 #include "kernels/kernels.hpp"
@@ -65,14 +66,27 @@ BlockScales scales_of_step(const BlockScales& scales, int stored, int first, int
           .b = block_of(scales.b, begin, count, 0, scales.b.cols())};
 }
 
-/// The same numbers in a wider format. A subnormal one becomes a normal number, with the exponent of one.
-Matrix widened(Matrix matrix, Format format) {
-  const Format from = matrix.format();
-  if (from == format) return matrix;
-  std::array<uint32_t, 256> codes{};
-  for (uint32_t code = 0; code < codes.size(); ++code)
-    codes[code] = static_cast<uint32_t>(convert(from, code, format, Rounding::nearest_even, Overflow::infinity));
-  Matrix wide = unfilled_matrix(format, matrix.rows(), matrix.cols());
+/// The codes of every format of up to 8 bits as f16. A subnormal one becomes a normal number, with the exponent of one.
+using CodesAsF16 = std::array<std::array<uint32_t, 256>, formats.size()>;
+const CodesAsF16& codes_as_f16() {
+  static const CodesAsF16 table = [] {
+    CodesAsF16 codes{};
+    for (const FormatInfo& from : formats) {
+      for (uint32_t code = 0; from.bits <= 8 && from.kind == NumberKind::floating && code <= low_mask(from.bits);
+           ++code)
+        codes[static_cast<size_t>(from.id)][code] =
+            static_cast<uint32_t>(convert(from.id, code, Format::f16, Rounding::nearest_even, Overflow::infinity));
+    }
+    return codes;
+  }();
+  return table;
+}
+
+/// What a step multiplies, f16 where it widens.
+Matrix widened(Matrix matrix, Format input) {
+  if (matrix.format() == input) return matrix;
+  const auto& codes = codes_as_f16()[static_cast<size_t>(matrix.format())];
+  Matrix wide = unfilled_matrix(Format::f16, matrix.rows(), matrix.cols());
   std::ranges::transform(matrix.words(), wide.words().begin(), [&](uint32_t code) { return codes[code & 0xFF]; });
   return wide;
 }
@@ -140,7 +154,7 @@ Matrix product_by_steps(const AccumulatorModel& model, const Operands& operands,
 }
 
 Matrix with_c_last(const AccumulatorModel& model, Matrix sum, const std::optional<Matrix>& c) {
-  if (!c) return sum;
+  if (!model.c_last || !c) return sum;
   std::ranges::transform(sum.words(), c->words(), sum.words().begin(),
                          [&](uint32_t code, uint32_t addend) { return with_c_last(model, code, addend, c->format()); });
   return sum;

@@ -11,6 +11,7 @@
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/target_names.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/generated.hpp"
@@ -121,9 +122,20 @@ class Reader {
     return matrix(*tensor, format_of(*tensor, named, is_input), rows, cols);
   }
 
+  /// Throws Error for an operand that is not there, with the names of the tensors that are.
+  [[noreturn]] void refuse_missing(std::string_view name) const {
+    std::string names;
+    for (const Tensor& tensor : file_.tensors) names += fmt::format("{}{}", names.empty() ? "" : ", ", tensor.name);
+    refuse(fmt::format("tensor {}", name),
+           names.empty() ? "(missing)" : fmt::format("(missing); the file has {}", shortened(names)),
+           "a product's operands: a [M, K], and b [K, N] or b_t [N, K]",
+           fmt::format("rename the tensors; or generated operands: the key generator = {}, with seed, m, n and k",
+                       generator_name));
+  }
+
   Matrix required(std::string_view name, std::optional<Format> named) const {
     const Tensor* tensor = file_.find(name);
-    if (!tensor) refuse(fmt::format("tensor {}", name), "(missing)", "a product's operand");
+    if (!tensor) refuse_missing(name);
     if (tensor->shape.size() != 2) refuse(name, print_shape(tensor->shape), "two extents");
     return *optional_matrix(name, named, true);
   }
@@ -132,9 +144,7 @@ class Reader {
   Matrix generated(std::string_view name, std::optional<Format> type, const std::vector<int64_t>& picks,
                    std::string_view extent) const {
     const std::string* generator = file_.find_metadata("generator");
-    if (!generator)
-      refuse(fmt::format("tensor {}", name), "(missing)", "a product's operand",
-             fmt::format("or the key generator, with the value {}", generator_name));
+    if (!generator) refuse_missing(name);
     if (*generator != generator_name) refuse("generator", *generator, std::string(generator_name));
     for (const std::string_view key : {std::string_view("seed"), std::string_view("k"), extent}) {
       if (!file_.find_metadata(key)) refuse(key, "(missing)", "a whole number: operands are generated");
@@ -185,8 +195,10 @@ class Reader {
 
 std::optional<Format> ProductFile::output() const { return d ? std::optional(d->format()) : output_type; }
 
-ProductFile read_product_file(const std::string& path) {
-  ProductFile product{.file = read_tensor_file(path)};
+ProductFile read_product_file(const std::string& path) { return read_product_file(read_tensor_file(path)); }
+
+ProductFile read_product_file(TensorFile file) {
+  ProductFile product{.file = std::move(file)};
   const Reader reader(product.file);
   const auto a_type = reader.type_key("a_type"), b_type = reader.type_key("b_type");
   product.output_type = reader.type_key("d_type");

@@ -41,6 +41,7 @@ enum class ViolationCode : uint8_t {
   unusable_file,
   other_inputs,
   would_replace,
+  missing_plan,
 };
 
 /// How a violation reads. `wrong_value` is for quantities: others make no sentence with "=" and "legal is".
@@ -82,6 +83,8 @@ inline constexpr auto violation_codes = std::to_array<ViolationCodeInfo>({
      MessageForm::statement},
     {ViolationCode::would_replace, "would_replace", "a recorded result that would be lost; --replace-d replaces it",
      MessageForm::statement},
+    {ViolationCode::missing_plan, "missing_plan",
+     "operands that libraries multiply in several ways; `legal` lists them"},
 });
 
 static_assert(are_in_enum_order(violation_codes));
