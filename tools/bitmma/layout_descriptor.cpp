@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
