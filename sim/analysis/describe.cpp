@@ -382,8 +382,10 @@ std::vector<Violation> doubts_about(Target target, uint64_t word) {
     }
     doubt(std::string(version_bits), fmt::format("{:#05b}", version),
           fmt::format("{:#05b} on {}", is_hopper ? 0 : 1, print(target)),
-          fmt::format("it is a word of {}: there {}, on {} {}; --target {}", print(other), reading, print(target),
-                      print_reading(descriptor), print(other)));
+          fmt::format("{}: there {}, on {} {}; --target {}",
+                      is_hopper ? "a descriptor made for sm_100a has these bits"
+                                : "a descriptor made for sm_90a lacks these bits",
+                      reading, print(target), print_reading(descriptor), print(other)));
   }
   if (descriptor.start_address_bytes >= shared_memory_bytes)
     doubt("start_address", fmt::format("{:#x}", descriptor.start_address_bytes),

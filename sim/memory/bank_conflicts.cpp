@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 namespace bitmma {
@@ -39,6 +40,8 @@ BankUse bank_use(std::span<const int64_t> addresses, int bytes) {
 std::vector<MatrixBankUse> matrix_bank_use(const Map& map) {
   const size_t row = map.axis("row"), col = map.axis("col"), byte = map.axis("byte");
   const int64_t rows = map.axes[row].extent, cols = map.axes[col].extent;
+  const std::optional<size_t> bit = map.find("bit");
+  const int64_t element_bits = map.axes[byte].width > 1 || !bit ? 8 * map.axes[byte].width : map.axes[*bit].width;
   const auto byte_at = [&](int64_t r, int64_t c) { return map.place_of({r, c})[byte]; };
   const auto refuse = [&](std::string seen) {
     throw Error({.field = "layout",
@@ -52,7 +55,7 @@ std::vector<MatrixBankUse> matrix_bank_use(const Map& map) {
     int64_t width = 1;
     while (width < inner && at(0, width) / 16 == at(0, 0) / 16) ++width;
     if (width == 1 && !along_rows && rows > 1) continue;
-    if (at(0, 0) % 16 != 0 || inner % width != 0 || outer % 8 != 0)
+    if (at(0, 0) % 16 != 0 || width * element_bits != 128 || inner % width != 0 || outer % 8 != 0)
       refuse(fmt::format("{} x {} elements from byte {}", rows, cols, at(0, 0)));
     std::vector<MatrixBankUse> found;
     for (int64_t o = 0; o < outer; o += 8) {

@@ -409,8 +409,8 @@ TEST_CASE("decode doubts words that are something else, and says whether two are
   const auto warned = [](const std::string& line) {
     std::string fields;
     const Outcome outcome = run_line(line + " --json");
-    for (const auto& warning : nlohmann::json::parse(outcome.out)["warnings"])
-      fields += warning["field"].get<std::string>() + " ";
+    const nlohmann::json read = nlohmann::json::parse(outcome.out);
+    for (const auto& warning : read["warnings"]) fields += warning["field"].get<std::string>() + " ";
     return fields;
   };
   CHECK(warned("decode 0x08100010") == "word ");

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -131,7 +132,7 @@ Json answer_json(const CuteLayout& cute, const DescriptorAnswer& answer, Target 
   return json;
 }
 
-void print_found(Context& context, const TileFlags& flags, const CuteLayout& cute, const LayoutDescriptor& found) {
+void print_found(Context& context, int max_lines, const CuteLayout& cute, const LayoutDescriptor& found) {
   const SwizzleInfo& mode = info(found.first.swizzle);
   context.out() << fmt::format("canonical   {} o {}, {}\n", print(mode), print_canonical(found.major, mode),
                                print(found.major))
@@ -153,7 +154,7 @@ void print_found(Context& context, const TileFlags& flags, const CuteLayout& cut
   for (const char* one : {"k", "start", "descriptor", "start field"}) heading.push_back(one);
   std::vector<std::vector<std::string>> table{heading};
   for (const DescriptorStep& step : found.steps) {
-    if (static_cast<int>(table.size()) > flags.max_lines) break;
+    if (static_cast<int>(table.size()) > max_lines) break;
     std::vector<std::string> line;
     if (has_stages) line.push_back(std::to_string(step.stage));
     if (has_rows) line.push_back(std::to_string(step.row));
@@ -222,12 +223,13 @@ void run_descriptor(Context& context, const TileFlags& flags) {
     context.out() << json_text(answer_json(cute, answer, target)) << '\n';
     return;
   }
+  const int max_lines = answer.found ? flags.max_lines.get() : 0;  // a flag is read before the first result
   context.out() << print(cute) << '\n'
                 << fmt::format("{} x {} elements of {} bits{}, for {}\n", cute.rows, cute.cols, cute.element_bits,
                                cute.stages() > 1 ? fmt::format(", {} stages", cute.stages()) : "", print(target));
   for (const std::string& remark : cute.remarks) context.out() << "read as     " << remark << '\n';
   if (answer.found) {
-    print_found(context, flags, cute, *answer.found);
+    print_found(context, max_lines, cute, *answer.found);
   } else {
     context.out() << colored(context, Tone::bad, "no descriptor means this layout:") << '\n';
     for (const Violation& reason : answer.reasons) context.out() << "  " << print(reason) << '\n';
