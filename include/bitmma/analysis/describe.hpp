@@ -34,6 +34,7 @@ struct SmemWord {
 /// An instruction descriptor of tcgen05.mma.
 struct InstructionWord {
   MmaKind kind = MmaKind::f16;
+  std::optional<Target> target = {};  // without, bits that most targets reserve are warned about
 };
 /// A zero-column mask of a tcgen05.mma.ws with this shape.
 struct ZeroColumnWord {
