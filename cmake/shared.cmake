@@ -1,4 +1,4 @@
-# The shared library: the objects of the static one, and only this project's symbols outside.
+# The shared library for C and what calls C: the objects of the static one, and only the functions of bitmma.h outside.
 add_library(bitmma_shared SHARED $<TARGET_OBJECTS:bitmma_objects>)
 add_library(bitmma::shared ALIAS bitmma_shared)
 set_target_properties(bitmma_shared PROPERTIES
@@ -7,7 +7,6 @@ set_target_properties(bitmma_shared PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 target_include_directories(bitmma_shared PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_compile_features(bitmma_shared PUBLIC cxx_std_20)
 # A C program needs neither C++ nor threads to link it.
 target_link_libraries(bitmma_shared PRIVATE $<BUILD_INTERFACE:bitmma_settings> Threads::Threads ${CMAKE_DL_LIBS})
 if(UNIX AND NOT APPLE)

@@ -36,8 +36,13 @@
 // and `*length` becomes the length of all of it without that 0. `text` may be NULL with size 0, `length` may be NULL.
 //
 // Codes are raw bits of a bitmma_format, one an element of bitmma_format_bytes bytes: the code in the lowest bits,
-// those above it ignored, and written as 0. While the major version is 0, programs are linked against one minor
-// version.
+// those above it ignored, and written as 0.
+//
+// Versions. Numbers that have names here are int32_t, whatever a compiler takes for an enum. A structure has the same
+// members as long as the minor version is the same; a new member comes last, with a new minor version. The shared
+// library carries major and minor version in its name, libbitmma.so.0.1, so that a program never meets a library whose
+// structures are others: it is compiled again for the new one. Members that an initialiser of C does not name are 0,
+// and 0 of a new member is what the older version did.
 #ifndef BITMMA_H
 #define BITMMA_H
 
@@ -54,12 +59,13 @@ extern "C" {
 
 // ---------------------------------------------------------------------------------------------------- errors, version
 
-typedef enum bitmma_status {
+typedef int32_t bitmma_status;
+enum {
   BITMMA_OK = 0,
   BITMMA_ERROR_INVALID = 1,   // a bad request: what is illegal, missing or of the wrong size
   BITMMA_ERROR_MEMORY = 2,    // no memory for it. D may be written in part
   BITMMA_ERROR_INTERNAL = 3,  // a mistake of this library, or no threads to be had. D may be written in part
-} bitmma_status;
+};
 
 // One thing that is wrong. Printed as "field = seen: legal is ...; fix [source]". Texts may be empty, never NULL.
 typedef struct bitmma_violation {
@@ -84,7 +90,8 @@ const char* bitmma_version(void);
 // ------------------------------------------------------------------------------------------------------------ formats
 
 // Number formats, by their PTX names. Block scales are ue8m0, ue4m3 or ue5m3.
-typedef enum bitmma_format {
+typedef int32_t bitmma_format;
+enum {
   BITMMA_F16,
   BITMMA_BF16,
   BITMMA_TF32,
@@ -106,7 +113,7 @@ typedef enum bitmma_format {
   BITMMA_U32,
   BITMMA_UE5M3,
   BITMMA_S1Z4M11,
-} bitmma_format;
+};
 
 // "e4m3"; NULL where there is no such format.
 const char* bitmma_format_name(bitmma_format format);
@@ -152,7 +159,8 @@ typedef struct bitmma_tcgen05 {
 } bitmma_tcgen05;
 bitmma_status bitmma_instruction_set_tcgen05(bitmma_instruction* instruction, const bitmma_tcgen05* fields);
 
-typedef enum bitmma_family { BITMMA_WGMMA, BITMMA_TCGEN05_MMA, BITMMA_MMA_SYNC, BITMMA_TMEM_MOVE } bitmma_family;
+typedef int32_t bitmma_family;
+enum { BITMMA_WGMMA, BITMMA_TCGEN05_MMA, BITMMA_MMA_SYNC, BITMMA_TMEM_MOVE };
 
 // A field of an instruction by its name: a word ("e4m3"), or without one a number, of flags 0 or 1.
 typedef struct bitmma_named_value {
@@ -188,21 +196,23 @@ typedef struct bitmma_instruction_info {
 } bitmma_instruction_info;
 bitmma_status bitmma_instruction_get_info(const bitmma_instruction* instruction, bitmma_instruction_info* info);
 
-// Targets are GPUs by their PTX names, "sm_90a". NULL stands for the instruction's usual target, which this returns:
-// sm_90a for wgmma, sm_100a for tcgen05, ... The text is constant; NULL for NULL.
+// Targets are GPUs by their PTX names, "sm_90a", or as people name them: "H100", "9.0". NULL stands for the
+// instruction's usual target, which this returns: sm_90a for wgmma, sm_100a for tcgen05, ... The text is constant; NULL
+// for NULL.
 const char* bitmma_instruction_target(const bitmma_instruction* instruction);
 // BITMMA_OK where the target has the instruction; otherwise the error has everything that is illegal about it.
 bitmma_status bitmma_instruction_check(const bitmma_instruction* instruction, const char* target);
 
 // How sure the result of an instruction is, surest first.
-typedef enum bitmma_evidence {
+typedef int32_t bitmma_evidence;
+enum {
   BITMMA_MEASURED,            // this project compared the instruction with the GPU
   BITMMA_PUBLISHED_WORDS,     // published result words of this GPU, these types and this K decide the rule
   BITMMA_MEASURED_BY_OTHERS,  // others state that they measured the rule; their words are not public
   BITMMA_CONSISTENT_WORDS,    // published words agree with the rule, but are too simple to decide it
   BITMMA_PUBLISHED_MODEL,     // a published model, or the PTX ISA, gives the rule
   BITMMA_MODEL_CHOICE,        // no source decides it
-} bitmma_evidence;
+};
 // `choices`, which may be NULL: how many points no source settles; bitmma_choice_print has each in words.
 bitmma_status bitmma_instruction_evidence(const bitmma_instruction* instruction, const char* target,
                                           bitmma_evidence* evidence, size_t* choices);
@@ -344,21 +354,32 @@ bitmma_status bitmma_gemm(const bitmma_plan* plan, const bitmma_gemm_inputs* inp
 // What the call of a library was. {NULL, 0, 1, 1, 0} is what goes without saying, and what NULL for all of it means;
 // alpha and beta both 0, as {.split_count = 4} leaves them, are 1 and 1.
 typedef struct bitmma_call {
-  const char* target;  // NULL: that of the catalogue's row, or sm_90a
+  const char* target;  // NULL: that of the catalogue's row, or sm_90a; for what it does not multiply the first that does
   int split_count;     // slices of K; 0: not known, and there is a plan for every number
   float alpha, beta;
   int relu;  // 1: relu at the end
 } bitmma_call;
 
 // The plans that the catalogue has under a name ("nvjet-algo2"), and those of a kernel by the name that a profiler
-// prints. Types, scales, bias and C come from the inputs.
+// prints. Types, scales, bias and C come from the inputs. Instead of a name there may be a plan as JSON, or NULL: one
+// chain over K; of f32 (tf32) operands that is refused, which libraries multiply in three ways: "sgemm", "xmma-tf32" and
+// "flat". The name of a kernel tells types: operands or an output of others are refused.
 bitmma_status bitmma_plans_named(const char* name, const bitmma_gemm_inputs* inputs, bitmma_format output,
                                  const bitmma_call* call, bitmma_plans** plans);
 bitmma_status bitmma_plans_of_kernel(const char* kernel, const bitmma_gemm_inputs* inputs, bitmma_format output,
                                      const bitmma_call* call, bitmma_plans** plans);
-// The plans that give every bit of a recorded D, simplest first; there may be none. Takes seconds.
+// The plans that give every bit of a recorded D, those of measured families first, the simplest first among them; there
+// may be none. Takes seconds, of a large D minutes.
 bitmma_status bitmma_find_plans(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
                                 int threads, bitmma_plans** plans);
+// Called before every plan with the number of plans that were tried, of so many that are known so far; from any of the
+// threads, one at a time. Not 0: the search ends.
+typedef int (*bitmma_search_progress)(int64_t tried, int64_t of, void* context);
+// The same, which ends after timeout_s seconds (0: never), or when progress, which may be NULL, says so. *complete, where
+// not NULL, is 1 when all plans were tried.
+bitmma_status bitmma_find_plans_until(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
+                                      int threads, double timeout_s, bitmma_search_progress progress, void* context,
+                                      bitmma_plans** plans, int* complete);
 // Names of the catalogue; NULL from the last one on.
 const char* bitmma_catalogue_name(size_t index);
 

@@ -76,6 +76,7 @@ constexpr auto rules = std::to_array<Rule>({
     {"lbo-of-wide-rows", "A row of K wider than the swizzle goes on at LBO", "layout/canonical.cpp: hardware_layout",
      h200},
     {"cute", "CuTe's notation means what CuTe means by it", "layout/cute.cpp", cutlass},
+    {"cute-algebra", "Layout algebra gives CuTe's layouts, and what the definitions say", "layout/algebra.cpp", cutlass},
     {"scale-image", "Scales in tiles of 128 x 4", "layout/scale_image.hpp", cutlass},
     {"smem-descriptor", "The fields of shared-memory descriptors", "descriptor/smem_descriptor.cpp",
      "PTX ISA 9.7.15.5.1.2.2 and 9.7.16.4.1; CUTLASS: data/oracle"},

@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "bitmma/analysis/report.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/formats/codes.hpp"
 #include "bitmma/gemm/gemm.hpp"
@@ -53,9 +55,22 @@ class Buffer {
 
 /// A matrix in an array of two axes. Throws Error when it has another number, or too many elements.
 Matrix matrix_in(nb::handle array, Format format, std::string_view name);
+/// The matrix of the last two axes that begins at `data`, inside the buffer.
+Matrix matrix_at(const Buffer& buffer, const void* data, Format format, std::string_view name);
 /// The same of nothing where the object is None.
 std::optional<Matrix> optional_matrix_in(nb::handle pair, std::string_view name);
 Matrix required_matrix_in(nb::handle pair, std::string_view name);
+
+/// repr of an object for a message, short; its type where it has none.
+std::string shown(nb::handle object);
+/// Text of a str in UTF-8. Throws Error when it is no str, or has surrogates; `expected` is what the message asks for.
+std::string text_in(nb::handle object, std::string_view field, std::string_view expected);
+/// The target that Python names: text, a compute capability as a number or as two, or nothing of None.
+std::optional<Target> target_in(nb::handle object);
+
+/// Looks for Ctrl-C when called on the thread that made it, which has the GIL and then releases it: long calls of
+/// Python's main thread end with KeyboardInterrupt.
+std::function<void(int64_t)> interruptible();
 
 Format parse_format(std::string_view name);
 MmaKind parse_kind(std::string_view name);
@@ -70,8 +85,9 @@ struct BoundInstruction {
   }
   const Mma& as_mma() const;
   Target target_of(std::optional<std::string_view> name) const {
-    return name ? parse_target(*name) : default_target(value);
+    return name ? target_from(*name) : default_target(value);
   }
+  Target target_of(nb::handle name) const { return target_in(name).value_or(default_target(value)); }
 };
 
 /// A case with what its state looks into.

@@ -1,4 +1,6 @@
 // The module bitmma._core.
+#include <thread>
+
 #include "binding.hpp"
 #include "bitmma/core/text.hpp"
 
@@ -54,10 +56,14 @@ std::string Buffer::shape() const {
 
 Matrix matrix_in(nb::handle array, Format format, std::string_view name) {
   const Buffer buffer(array, name);
-  constexpr int64_t most_elements = int64_t{1} << 31;
   if (buffer.rank() != 2)
     throw Error({.field = std::string(name), .seen = "shape " + buffer.shape(), .expected = "two axes"});
-  const int64_t rows = buffer.extent(0), cols = buffer.extent(1);
+  return matrix_at(buffer, buffer.data(), format, name);
+}
+
+Matrix matrix_at(const Buffer& buffer, const void* data, Format format, std::string_view name) {
+  constexpr int64_t most_elements = int64_t{1} << 31;
+  const int64_t rows = buffer.extent(-2), cols = buffer.extent(-1);
   if (rows > most_elements - 1 || cols > most_elements - 1 || (cols > 0 && rows > most_elements / cols)) {
     throw Error({.field = std::string(name), .seen = "shape " + buffer.shape(), .expected = "at most 2^31 elements"});
   }
@@ -67,7 +73,7 @@ Matrix matrix_in(nb::handle array, Format format, std::string_view name) {
                  .expected = std::to_string(code_bytes(format)) + " of " + std::string(info(format).name)});
   }
   return matrix_of(format, static_cast<int>(rows), static_cast<int>(cols),
-                   {buffer.data(), buffer.stride(0), buffer.stride(1)});
+                   {data, buffer.stride(-2), buffer.stride(-1)});
 }
 
 std::optional<Matrix> optional_matrix_in(nb::handle pair, std::string_view name) {
@@ -75,9 +81,7 @@ std::optional<Matrix> optional_matrix_in(nb::handle pair, std::string_view name)
   std::string_view format;
   const nb::object first = pair[0], second = pair[1];
   if (!nb::try_cast(first, format)) {
-    throw Error({.field = std::string(name),
-                 .seen = nb::cast<std::string>(nb::repr(first)),
-                 .expected = "the name of a format"});
+    throw Error({.field = std::string(name), .seen = shown(first), .expected = "the name of a format"});
   }
   return matrix_in(second, parse_format(format), name);
 }
@@ -86,6 +90,52 @@ Matrix required_matrix_in(nb::handle pair, std::string_view name) {
   std::optional<Matrix> matrix = optional_matrix_in(pair, name);
   if (!matrix) throw Error({.field = std::string(name), .seen = "None", .expected = "a matrix"});
   return std::move(*matrix);
+}
+
+std::string shown(nb::handle object) {
+  const auto ascii = [](nb::handle from) {
+    const nb::object text = nb::steal(PyObject_ASCII(from.ptr()));
+    if (!text.is_valid()) PyErr_Clear();  // numbers of thousands of digits, and code of users
+    return text.is_valid() ? shortened(nb::cast<std::string>(text)) : std::string();
+  };
+  const std::string text = ascii(object);
+  return text.empty() ? ascii(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())))) : text;
+}
+
+std::string text_in(nb::handle object, std::string_view field, std::string_view expected) {
+  const auto refuse = [&](std::string seen) {
+    throw Error({.field = std::string(field), .seen = shortened(seen), .expected = std::string(expected)});
+  };
+  if (!PyUnicode_Check(object.ptr())) refuse(shown(object));
+  Py_ssize_t bytes = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &bytes);
+  if (!text) {  // surrogates
+    PyErr_Clear();
+    refuse(shown(object));
+  }
+  return {text, static_cast<size_t>(bytes)};
+}
+
+std::optional<Target> target_in(nb::handle object) {
+  constexpr std::string_view expected = "a target, such as \"sm_90a\", \"H100\", \"9.0\" or (9, 0)";
+  if (object.is_none()) return std::nullopt;
+  const auto is_number = [](nb::handle one) {
+    return (PyIndex_Check(one.ptr()) || PyFloat_Check(one.ptr())) && !PyBool_Check(one.ptr());
+  };
+  if (is_number(object)) return target_from(text_in(nb::str(object), "target", expected));
+  const bool is_pair = (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) && nb::len(object) == 2 &&
+                       is_number(object[0]) && is_number(object[1]);
+  if (!is_pair) return target_from(text_in(object, "target", expected));
+  return target_from(text_in(nb::str(nb::object(object[0])), "target", expected) + "." +
+                     text_in(nb::str(nb::object(object[1])), "target", expected));
+}
+
+std::function<void(int64_t)> interruptible() {
+  return [caller = std::this_thread::get_id()](int64_t) {
+    if (std::this_thread::get_id() != caller) return;
+    const nb::gil_scoped_acquire acquire;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  };
 }
 
 Format parse_format(std::string_view name) {

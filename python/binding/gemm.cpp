@@ -4,6 +4,9 @@
 #include <thread>
 
 #include "binding.hpp"
+#include "bitmma/analysis/describe_product.hpp"
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/gemm/accuracy.hpp"
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
@@ -19,35 +22,94 @@ std::vector<int64_t> numbers_in(nb::handle list) {
   return list.is_none() ? std::vector<int64_t>{} : nb::cast<std::vector<int64_t>>(list);
 }
 
-/// What a product reads, from a dictionary of (format, codes) and numbers.
-GemmInputs inputs_of(const nb::dict& from) {
-  const auto get = [&](const char* name) -> nb::object {
-    return from.contains(name) ? nb::object(from[name]) : nb::none();
-  };
-  GemmInputs inputs{.a = required_matrix_in(get("a"), "a"), .b = required_matrix_in(get("b"), "b")};
-  inputs.c = optional_matrix_in(get("c"), "c");
-  inputs.bias = optional_matrix_in(get("bias"), "bias");
-  inputs.scale_a = optional_matrix_in(get("scale_a"), "scale_a");
-  inputs.scale_b = optional_matrix_in(get("scale_b"), "scale_b");
-  inputs.sfa = optional_matrix_in(get("sfa"), "sfa");
-  inputs.sfb = optional_matrix_in(get("sfb"), "sfb");
-  inputs.rows = numbers_in(get("rows"));
-  inputs.cols = numbers_in(get("cols"));
-  if (const nb::object whole = get("whole"); !whole.is_none()) {
-    inputs.whole_m = nb::cast<int64_t>(whole[0]);
-    inputs.whole_n = nb::cast<int64_t>(whole[1]);
+/// The operands of one product or of a batch of products, from a dictionary of (format, codes) and numbers. Arrays have
+/// the same batch axes before rows and columns.
+class BatchInputs {
+ public:
+  explicit BatchInputs(const nb::dict& from) {
+    for (const char* name : {"a", "b", "c", "bias", "scale_a", "scale_b", "sfa", "sfb"}) {
+      if (!from.contains(name)) continue;
+      const nb::object pair = from[name];
+      if (pair.is_none()) continue;
+      operands_.push_back(
+          {name, parse_format(nb::cast<std::string>(pair[0])), std::make_unique<Buffer>(pair[1], name)});
+      const Operand& one = operands_.back();
+      if (one.buffer->rank() < 2) {
+        throw Error({.field = name, .seen = "shape " + one.buffer->shape(), .expected = "two axes, rows and columns"});
+      }
+      if (one.buffer->rank() != operands_.front().buffer->rank())
+        throw Error({.field = name, .seen = "shape " + one.buffer->shape(), .expected = "the batch axes of a"});
+    }
+    numbers_.rows = numbers_in(get(from, "rows")), numbers_.cols = numbers_in(get(from, "cols"));
+    if (const nb::object whole = get(from, "whole"); !whole.is_none())
+      numbers_.whole_m = nb::cast<int64_t>(whole[0]), numbers_.whole_n = nb::cast<int64_t>(whole[1]);
   }
-  return inputs;
-}
 
-void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, int threads) {
-  const GemmInputs inputs = inputs_of(operands);
-  if (std::vector<Violation> unread = unread_by(bound.plan, inputs); !unread.empty()) throw Error(std::move(unread));
-  const Buffer to(d, "d", true);
-  const int64_t outputs = int64_t{inputs.a.rows()} * inputs.b.cols();
-  if (!to.is_contiguous() || to.bytes() != outputs * code_bytes(bound.plan.output)) {
-    throw Error({.field = "d", .seen = "shape " + to.shape(), .expected = fmt::format("{} outputs", outputs)});
+  int64_t count() const {
+    int64_t count = 1;
+    if (operands_.empty()) return count;
+    const Buffer& first = *operands_.front().buffer;
+    for (int axis = 0; axis + 2 < first.rank(); ++axis) count *= first.extent(axis);
+    return count;
   }
+
+  GemmInputs at(int64_t index) const {
+    if (count() == 0) throw Error({.field = "batch axes", .seen = "0 products", .expected = "1 or more"});
+    GemmInputs inputs = numbers_;
+    bool has_a = false, has_b = false;
+    for (const Operand& one : operands_) {
+      Matrix matrix = matrix_at(one, index);
+      if (one.name == "a") inputs.a = std::move(matrix), has_a = true;
+      if (one.name == "b") inputs.b = std::move(matrix), has_b = true;
+      if (one.name == "c") inputs.c = std::move(matrix);
+      if (one.name == "bias") inputs.bias = std::move(matrix);
+      if (one.name == "scale_a") inputs.scale_a = std::move(matrix);
+      if (one.name == "scale_b") inputs.scale_b = std::move(matrix);
+      if (one.name == "sfa") inputs.sfa = std::move(matrix);
+      if (one.name == "sfb") inputs.sfb = std::move(matrix);
+    }
+    if (!has_a || !has_b) throw Error({.field = has_a ? "b" : "a", .seen = "None", .expected = "a matrix"});
+    return inputs;
+  }
+
+ private:
+  struct Operand {
+    std::string_view name;
+    Format format;
+    std::unique_ptr<Buffer> buffer;
+  };
+
+  static nb::object get(const nb::dict& from, const char* name) {
+    return from.contains(name) ? nb::object(from[name]) : nb::none();
+  }
+
+  static Matrix matrix_at(const Operand& one, int64_t index) {
+    const Buffer& buffer = *one.buffer;
+    const char* data = static_cast<const char*>(buffer.data());
+    for (int axis = buffer.rank() - 3; axis >= 0; --axis) {
+      data += index % buffer.extent(axis) * buffer.stride(axis);
+      index /= buffer.extent(axis);
+    }
+    return python::matrix_at(buffer, data, one.format, one.name);
+  }
+
+  GemmInputs numbers_ = {};  // without operands
+  std::vector<Operand> operands_;
+};
+
+GemmInputs inputs_of(const nb::dict& from) { return BatchInputs(from).at(0); }
+
+/// D of every product, one after the other.
+void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, int threads) {
+  const BatchInputs batch(operands);
+  const Buffer to(d, "d", true);
+  const int64_t count = batch.count();
+  if (count == 0) return;
+  const GemmInputs first = batch.at(0);
+  if (std::vector<Violation> unread = unread_by(bound.plan, first); !unread.empty()) throw Error(std::move(unread));
+  const int64_t outputs = int64_t{first.a.rows()} * first.b.cols(), bytes = outputs * code_bytes(bound.plan.output);
+  if (!to.is_contiguous() || to.bytes() != count * bytes)
+    throw Error({.field = "d", .seen = "shape " + to.shape(), .expected = fmt::format("{} outputs", count * outputs)});
   const std::thread::id caller = std::this_thread::get_id();
   const nb::gil_scoped_release release;
   // Ctrl-C ends a long product: Python's main thread looks now and then.
@@ -56,55 +118,92 @@ void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, i
     const nb::gil_scoped_acquire acquire;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   };
-  write_codes(gemm(bound.plan, inputs, threads, look), to.data());
+  const bool across = count > 1;  // threads take a product each
+  parallel_for(static_cast<size_t>(count), across ? threads : 1, [&](size_t i) {
+    const Matrix one = gemm(bound.plan, i == 0 ? first : batch.at(static_cast<int64_t>(i)), across ? 1 : threads, look);
+    write_codes(one, static_cast<char*>(to.data()) + static_cast<int64_t>(i) * bytes);
+  });
 }
 
 std::optional<Target> optional_target(std::optional<std::string_view> name) {
-  return name ? std::optional(parse_target(*name)) : std::nullopt;
+  return name ? std::optional(target_from(*name)) : std::nullopt;
 }
 
-/// The plans that a name, or the name of a kernel, means for these operands.
-std::vector<BoundPlan> named_plans(std::string_view name, bool is_kernel, const nb::dict& operands,
-                                   std::string_view output, std::optional<std::string_view> target, int split_k,
-                                   float alpha, float beta, bool relu) {
-  const GemmInputs inputs = inputs_of(operands);
-  const Format as = parse_format(output);
-  const CatalogueOptions options{
-      .target = optional_target(target), .split_count = split_k, .alpha = alpha, .beta = beta, .relu = relu};
-  std::vector<GemmPlan> plans;
-  if (is_kernel) plans = plans_of_kernel(name, inputs, as, options);
-  else plans = plans_named(name, inputs, as, options);
+PlanRequest request_of(std::optional<std::string_view> plan, std::optional<std::string_view> kernel,
+                       const BoundPlan* value, std::optional<std::string_view> output,
+                       std::optional<std::string_view> target, int split_k, float alpha, float beta, bool relu) {
+  return {.plan = std::string(plan.value_or("")),
+          .kernel = std::string(kernel.value_or("")),
+          .value = value ? std::optional(value->plan) : std::nullopt,
+          .output = output ? std::optional(parse_format(*output)) : std::nullopt,
+          .options = {
+              .target = optional_target(target), .split_count = split_k, .alpha = alpha, .beta = beta, .relu = relu}};
+}
+
+/// The plans that the arguments mean; several where the number of slices is open.
+std::vector<BoundPlan> plans(std::optional<std::string_view> plan, std::optional<std::string_view> kernel,
+                             const BoundPlan* value, const nb::dict& operands, std::optional<std::string_view> output,
+                             std::optional<std::string_view> target, int split_k, float alpha, float beta, bool relu) {
   std::vector<BoundPlan> bound;
-  for (GemmPlan& plan : plans) bound.push_back({.plan = std::move(plan)});
+  for (GemmPlan& one :
+       plans_for(request_of(plan, kernel, value, output, target, split_k, alpha, beta, relu), inputs_of(operands)))
+    bound.push_back({.plan = std::move(one)});
   return bound;
 }
 
-std::vector<BoundPlan> bound_plans(PlanSearch&& found, bool nearest) {
-  std::vector<BoundPlan> plans;
+nb::dict found_in(PlanSearch&& found, const GemmInputs& inputs) {
+  nb::dict said;
+  said["report"] = from_report(describe(found, inputs));
+  said["text"] = print(describe(found, inputs));
+  std::vector<BoundPlan> plans, nearest;
   for (GemmPlan& plan : found.all_bits) plans.push_back({.plan = std::move(plan), .differing = 0});
-  if (!nearest) return plans;
   for (NearPlan& near : found.nearest)
-    plans.push_back({.plan = std::move(near.plan), .differing = near.differing, .pattern = std::move(near.pattern)});
-  return plans;
+    nearest.push_back({.plan = std::move(near.plan), .differing = near.differing, .pattern = std::move(near.pattern)});
+  said["plans"] = plans, said["nearest"] = nearest;
+  return said;
 }
 
-std::vector<BoundPlan> find(const nb::dict& operands, nb::handle d, std::optional<std::string_view> target, float alpha,
-                            float beta, bool nearest, int max_nearest, const std::vector<BoundPlan>& among,
-                            int threads) {
+nb::dict find(const nb::dict& operands, nb::handle d, std::optional<std::string_view> target,
+              std::optional<std::string_view> kernel, float alpha, float beta, int max_nearest,
+              std::optional<std::vector<BoundPlan>> among, double timeout, int64_t max_plans, nb::object progress,
+              int threads) {
   const GemmInputs inputs = inputs_of(operands);
   const Matrix recorded = required_matrix_in(d, "d");
-  const FindOptions options{.target = optional_target(target).value_or(Target::sm_90a),
+  const std::thread::id caller = std::this_thread::get_id();
+  const FindOptions options{.target = optional_target(target).value_or(default_target(inputs)),
                             .threads = threads,
                             .max_nearest = max_nearest,
                             .alpha = alpha,
-                            .beta = beta};
-  std::vector<GemmPlan> given;
-  for (const BoundPlan& one : among) given.push_back(one.plan);
+                            .beta = beta,
+                            .timeout_s = timeout,
+                            .max_plans = max_plans,
+                            .stop = [&] {
+                              if (std::this_thread::get_id() != caller) return false;
+                              const nb::gil_scoped_acquire acquire;
+                              if (PyErr_CheckSignals() != 0) throw nb::python_error();
+                              return false;
+                            }};
+  FindProgress report;
+  if (!progress.is_none()) {
+    report = [&](int64_t done, int64_t total) {
+      const nb::gil_scoped_acquire acquire;
+      progress(done, total);
+    };
+  }
+  std::optional<std::vector<GemmPlan>> given;
+  if (among) {
+    given.emplace();
+    for (const BoundPlan& one : *among) given->push_back(one.plan);
+  } else if (kernel) {
+    PlanRequest request = request_of({}, kernel, nullptr, info(recorded.format()).name, target, 0, alpha, beta, false);
+    request.may_clamp = has_no_sign(recorded);
+    given = plans_for(request, inputs);
+  }
   PlanSearch found = [&] {
     const nb::gil_scoped_release release;
-    return given.empty() ? find_plans(inputs, recorded, options) : try_plans(given, inputs, recorded, options);
+    return given ? try_plans(*given, inputs, recorded, options, report) : find_plans(inputs, recorded, options, report);
   }();
-  return bound_plans(std::move(found), nearest);
+  return found_in(std::move(found), inputs);
 }
 
 nb::dict accuracy(const nb::dict& operands, nb::handle d, int threads) {
@@ -148,13 +247,19 @@ void bind_gemm(nb::module_& module) {
       .def(
           "__init__",
           [](BoundPlan* self, nb::handle fields) {
-            const nb::object text = nb::isinstance<nb::dict>(fields)
-                                        ? nb::module_::import_("json").attr("dumps")(fields)
-                                        : nb::borrow(fields);
+            const nb::object text = [&] {
+              if (!nb::isinstance<nb::dict>(fields)) return nb::borrow(fields);
+              try {
+                return nb::object(nb::module_::import_("json").attr("dumps")(fields));
+              } catch (const nb::python_error& error) {  // a dictionary in itself, what JSON has no word for
+                throw Error(
+                    {.field = "plan", .seen = shown(error.value()), .expected = "a dictionary, as JSON has it"});
+              }
+            }();
             std::string_view json;
             if (!nb::try_cast(text, json)) {
               throw Error({.field = "plan",
-                           .seen = nb::cast<std::string>(nb::repr(fields)),
+                           .seen = shown(fields),
                            .expected = "a dictionary, or JSON",
                            .fix = "names of plans go to bitmma.gemm(a, b, \"nvjet-algo2\")"});
             }
@@ -195,10 +300,7 @@ void bind_gemm(nb::module_& module) {
       .def_prop_ro(
           "output", [](const BoundPlan& one) { return std::string(info(one.plan.output).name); }, "Format of D.")
       .def_prop_ro(
-          "instruction",
-          [](const BoundPlan& one) {
-            return one.plan.cuda_cores() ? std::string("fma.rn.f32") : print(one.plan.tensor().instruction);
-          },
+          "instruction", [](const BoundPlan& one) { return print_instruction(one.plan); },
           "The mnemonic that is chained, or fma.rn.f32: CUDA cores.")
       .def_prop_ro(
           "evidence",
@@ -228,14 +330,24 @@ void bind_gemm(nb::module_& module) {
                    })
       .def("with_target", [](const BoundPlan& one, std::string_view target) {
         BoundPlan other = one;
-        other.plan.target = parse_target(target);
+        other.plan = on_target(one.plan, target_from(target));
         return other;
       });
   module.def("gemm_into", gemm_into, "plan"_a, "operands"_a, "d"_a, "threads"_a);
-  module.def("named_plans", named_plans, "name"_a, "is_kernel"_a, "operands"_a, "output"_a, "target"_a.none(),
-             "split_k"_a, "alpha"_a, "beta"_a, "relu"_a);
-  module.def("find_plans", find, "operands"_a, "d"_a, "target"_a.none(), "alpha"_a, "beta"_a, "nearest"_a,
-             "max_nearest"_a, "among"_a, "threads"_a);
+  module.def("plans_for", plans, "plan"_a.none(), "kernel"_a.none(), "value"_a.none(), "operands"_a, "output"_a.none(),
+             "target"_a.none(), "split_k"_a, "alpha"_a, "beta"_a, "relu"_a);
+  module.def("find_plans", find, "operands"_a, "d"_a, "target"_a.none(), "kernel"_a.none(), "alpha"_a, "beta"_a,
+             "max_nearest"_a, "among"_a.none(), "timeout"_a, "max_plans"_a, "progress"_a.none(), "threads"_a);
+  module.def(
+      "trace_product",
+      [](const BoundPlan& bound, const nb::dict& operands, int row, int col) {
+        const GemmInputs inputs = inputs_of(operands);
+        if (std::vector<Violation> unread = unread_by(bound.plan, inputs); !unread.empty())
+          throw Error(std::move(unread));
+        const Report report = describe(trace_product(bound.plan, inputs, row, col));
+        return nb::make_tuple(from_report(report), print(report));
+      },
+      "plan"_a, "operands"_a, "row"_a, "col"_a);
   module.def("accuracy", accuracy, "operands"_a, "d"_a, "threads"_a);
   module.def("catalogue", catalogue_rows);
   module.def("generated", [](std::string_view format, const std::vector<int64_t>& rows, int cols, uint64_t seed,

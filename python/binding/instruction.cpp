@@ -5,6 +5,7 @@
 #include <array>
 
 #include "binding.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/make_instruction.hpp"
@@ -94,12 +95,11 @@ void multiply_into(const BoundInstruction& instruction, std::optional<std::strin
 /// Python's value of a field: a flag, a number or a word.
 FieldValue field_value(nb::handle name, nb::handle value) {
   if (PyBool_Check(value.ptr())) return nb::cast<bool>(value);
-  if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
+  if (nb::isinstance<nb::str>(value)) return text_in(value, nb::cast<std::string>(name), "a word");
   if (int64_t number = 0; PyIndex_Check(value.ptr()) && nb::try_cast(nb::int_(nb::borrow(value)), number))
     return number;
-  throw Error({.field = nb::cast<std::string>(name),
-               .seen = nb::cast<std::string>(nb::repr(value)),
-               .expected = "a flag, a 64-bit number or a word"});
+  throw Error(
+      {.field = nb::cast<std::string>(name), .seen = shown(value), .expected = "a flag, a 64-bit number or a word"});
 }
 
 nb::object to_object(const FieldValue& value) {
@@ -123,6 +123,22 @@ Family parse_family(std::string_view name) {
   const auto found = std::ranges::find(names, name);
   if (found != names.end()) return static_cast<Family>(found - names.begin());
   throw Error({.field = "family", .seen = std::string(name), .legal = {names.begin(), names.end()}});
+}
+
+/// The mnemonic, and as keywords what it does not say; of a tcgen05.mma shape and types always.
+std::string repr_of(const BoundInstruction& one) {
+  const std::string text = bitmma::print(one.value);
+  const std::vector<NamedValue> implied = named_fields(parse_instruction(text));
+  constexpr std::array<std::string_view, 5> always{"m", "n", "d", "a", "b"};
+  std::string keywords;
+  for (const NamedValue& field : named_fields(one.value)) {
+    const bool is_implied = std::ranges::any_of(
+        implied, [&](const NamedValue& other) { return other.name == field.name && other.value == field.value; });
+    const bool is_always = family_of(one.value) == Family::tcgen05 && std::ranges::count(always, field.name) != 0;
+    if (!is_implied || is_always)
+      keywords += ", " + std::string(field.name) + "=" + nb::cast<std::string>(nb::repr(to_object(field.value)));
+  }
+  return "Instruction('" + text + "'" + keywords + ")";
 }
 
 std::string_view family_name(const Instruction& instruction) { return bitmma::print(family_of(instruction)); }
@@ -173,14 +189,19 @@ void bind_instruction(nb::module_& module) {
     of_mma(
         name, [member](const Mma& mma) { return std::string(info(mma.*member).name); }, doc);
   };
-  instruction.def("__init__", [](BoundInstruction* self, std::string_view text) {
-    new (self)
-        BoundInstruction(text.find_first_of(" \t\n{[;@") == std::string_view::npos ? parse_instruction(text)
-                                                                                   : parse_statement(text).instruction);
-  });
+  instruction.def(
+      "__init__",
+      [](BoundInstruction* self, nb::handle ptx, const nb::kwargs& fields) {
+        const std::string text = text_in(ptx, "instruction", "a PTX mnemonic or a statement");
+        const Instruction of_text = text.find_first_of(" \t\n{[;@") == std::string_view::npos
+                                        ? parse_instruction(text)
+                                        : parse_statement(text).instruction;
+        new (self) BoundInstruction(fields.size() == 0 ? of_text : with_fields(of_text, named_values(fields)));
+      },
+      nb::arg("text").none(), nb::arg("fields"),
+      nb::sig("def __init__(self, text: str, **fields: bool | int | str) -> None"));
   instruction.def("__str__", [](const BoundInstruction& one) { return bitmma::print(one.value); });
-  instruction.def("__repr__",
-                  [](const BoundInstruction& one) { return "Instruction('" + bitmma::print(one.value) + "')"; });
+  instruction.def("__repr__", repr_of);
   instruction.def(
       "__eq__",
       [](const BoundInstruction& one, nb::handle other) {
@@ -263,17 +284,25 @@ void bind_instruction(nb::module_& module) {
       "Numbers that are part of it and not of its mnemonic, by name.");
   instruction.def(
       "with_immediate",
-      [](const BoundInstruction& one, std::string_view name, int64_t value) {
-        return BoundInstruction(with_immediate(one.value, name, value));
+      [](const BoundInstruction& one, nb::handle name, nb::handle value) {
+        const std::string text = text_in(name, "name", "the name of an immediate");
+        int64_t number = 0;
+        if (!PyIndex_Check(value.ptr()) || !nb::try_cast(nb::module_::import_("operator").attr("index")(value), number))
+          throw Error({.field = text, .seen = shown(value), .expected = "a whole number of 64 bits"});
+        return BoundInstruction(with_immediate(one.value, text, number));
       },
-      "name"_a, "value"_a, "The same with another value of one of them. Raises Error for one that it does not have.");
+      nb::arg("name").none(), nb::arg("value").none(),
+      nb::sig("def with_immediate(self, name: str, value: int) -> Instruction"),
+      "The same with another value of one of them. Raises Error for one that it does not have.");
   instruction.def(
       "violations",
-      [](const BoundInstruction& one, std::optional<std::string_view> target) {
+      [](const BoundInstruction& one, nb::handle target) {
         const nb::list rows = to_list(violations_of(one.value, one.target_of(target)));
         return nb::cast<nb::list>(nb::module_::import_("bitmma._errors").attr("violations_of")(rows));
       },
-      "target"_a = nb::none(), "All that is illegal about it on a target, a list of Violation; empty: nothing.");
+      "target"_a = nb::none(),
+      nb::sig("def violations(self, target: str | float | tuple[int, int] | None = None) -> list"),
+      "All that is illegal about it on a target, a list of Violation; empty: nothing.");
   instruction.def("_fields", [](const BoundInstruction& one) {
     nb::list rows;
     for (const FieldRule& rule : fields_of(one.value)) {
@@ -314,6 +343,13 @@ void bind_instruction(nb::module_& module) {
       names.append(nb::make_tuple(std::string(row.name), row.bits, code_bytes(row.id)));
     return names;
   });
+  module.def(
+      "target_name",
+      [](nb::handle target) {
+        const std::optional<Target> meant = target_in(target);
+        return meant ? nb::object(nb::cast(std::string(bitmma::print(*meant)))) : nb::none();
+      },
+      "target"_a.none());
   module.def("targets", [] { return names_of(TargetSet::from(Target::sm_70)); });
   module.def("all_instructions", [] {
     std::vector<BoundInstruction> all;

@@ -6,15 +6,19 @@
 #include "binding.hpp"
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/analysis/draw.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/register_map.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "bitmma/layout/algebra.hpp"
 #include "bitmma/layout/cute.hpp"
 #include "bitmma/layout/scale_image.hpp"
+#include "bitmma/memory/bank_conflicts.hpp"
 #include "bitmma/memory/map.hpp"
+#include "bitmma/memory/tma.hpp"
 
 namespace bitmma::python {
 namespace {
@@ -76,7 +80,7 @@ SmemMatrix smem_matrix(uint64_t word, int rows, int cols, int element_bits, std:
     throw Error(
         {.field = "rows, cols", .seen = fmt::format("{} x {}", rows, cols), .expected = "at most 2^26 elements"});
   require_element_bits(element_bits);
-  return {.descriptor = decode_smem_descriptor(parse_target(target), word),
+  return {.descriptor = decode_smem_descriptor(target_from(target), word),
           .major = parse_major(major),
           .element_bits = element_bits,
           .rows = rows,
@@ -120,7 +124,7 @@ SmemDescriptor descriptor_of(std::string_view target, int64_t start, int64_t lea
                              std::string_view swizzle, bool leading_absolute) {
   const auto mode = swizzle_named(swizzle);
   if (!mode) throw Error({.field = "swizzle", .seen = std::string(swizzle), .legal = row_names(swizzles)});
-  const Target on = parse_target(target);
+  const Target on = target_from(target);
   SmemDescriptor descriptor{.target = on,
                             .start_address_bytes = start,
                             .strides = {.leading_dim_byte_offset = leading, .stride_dim_byte_offset = stride},
@@ -171,12 +175,41 @@ void bind_layout(nb::module_& module) {
     require_element_bits(element_bits);
     return map_of(parse_cute(text, element_bits));
   });
+  module.def("tma_map", [](int64_t rows, int64_t cols, std::string_view swizzle, int element_bits,
+                           std::string_view major, int64_t box_inner, int64_t box_outer, int64_t start) {
+    const auto mode = swizzle_named(swizzle);
+    if (!mode) throw Error({.field = "swizzle", .seen = std::string(swizzle), .legal = row_names(swizzles)});
+    return map_of(TmaTile{.swizzle = *mode,
+                          .major = parse_major(major),
+                          .element_bits = element_bits,
+                          .rows = rows,
+                          .cols = cols,
+                          .box_inner = box_inner,
+                          .box_outer = box_outer,
+                          .start_bytes = start});
+  });
+  module.def("bank_use", [](const std::vector<int64_t>& addresses, int bytes) {
+    const BankUse use = bank_use(addresses, bytes);
+    return nb::make_tuple(use.wavefronts, use.requests, std::vector<int>(use.words.begin(), use.words.end()));
+  });
+  module.def(
+      "layout_algebra",
+      [](std::string_view operation, std::string_view first, std::optional<std::string_view> second) {
+        return print(apply_layout_operation(operation, first, second));
+      },
+      "operation"_a, "first"_a, "second"_a.none());
+  module.def("layout_offsets", [](std::string_view text) {
+    const AlgebraLayout layout = parse_algebra_layout(text);
+    std::vector<int64_t> offsets;
+    for (int64_t index = 0; index < layout.size(); ++index) offsets.push_back(layout(index));
+    return offsets;
+  });
   module.def("operand_map", [](const BoundCase& one, std::string_view operand) { return map_in(one.value, operand); });
 
   module.def(
       "decode_smem",
       [](uint64_t word, std::string_view target, std::optional<std::string_view> major) {
-        SmemWord type{.target = parse_target(target)};
+        SmemWord type{.target = target_from(target)};
         if (major) type.major = parse_major(*major);
         return from_report(describe(type, word));
       },
@@ -185,7 +218,7 @@ void bind_layout(nb::module_& module) {
       "describe_ptx_file",
       [](std::string_view name, std::string_view text, std::optional<std::string_view> target) {
         return from_report(
-            describe_ptx_file(name, text, target ? std::optional(parse_target(*target)) : std::nullopt).report);
+            describe_file(name, text, target ? std::optional(target_from(*target)) : std::nullopt).report);
       },
       "name"_a, "text"_a, "target"_a.none());
   module.def("decode_idesc", [](std::string_view kind, uint32_t word) {

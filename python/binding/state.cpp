@@ -13,6 +13,7 @@
 #include "bitmma/analysis/diagnose.hpp"
 #include "bitmma/analysis/explain.hpp"
 #include "bitmma/analysis/lint.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/files/product_file.hpp"
@@ -36,9 +37,7 @@ class BorrowedState {
     for (const nb::handle item : nb::list(from.items())) {
       std::string name;
       if (!nb::try_cast(nb::object(item[0]), name)) {
-        throw Error({.field = "state",
-                     .seen = nb::cast<std::string>(nb::repr(nb::object(item[0]))),
-                     .expected = "names of buffers"});
+        throw Error({.field = "state", .seen = shown(nb::object(item[0])), .expected = "names of buffers"});
       }
       const nb::object value = item[1];
       add(name, value);
@@ -249,7 +248,7 @@ nb::dict metadata_of(const TensorFile& file) {
   return keys;
 }
 
-void write_tensors(const std::string& path, const nb::list& tensors, const nb::dict& metadata) {
+TensorFile file_of(const nb::list& tensors, const nb::dict& metadata) {
   TensorFile file;
   for (const nb::handle one : tensors) {
     const Buffer bytes(one[3], "tensor");
@@ -260,6 +259,11 @@ void write_tensors(const std::string& path, const nb::list& tensors, const nb::d
                                 std::vector<uint8_t>(first, first + bytes.bytes())));
   }
   for (const auto& [key, value] : metadata) file.set_metadata(nb::cast<std::string>(key), nb::cast<std::string>(value));
+  return file;
+}
+
+void write_tensors(const std::string& path, const nb::list& tensors, const nb::dict& metadata) {
+  const TensorFile file = file_of(tensors, metadata);
   const nb::gil_scoped_release release;
   write_tensor_file(path, file);
 }
@@ -268,7 +272,20 @@ struct BoundFile {
   std::shared_ptr<const VectorFile> file = {};
 };
 
-void write_cases(const std::string& path, const std::vector<BoundCase>& cases, const std::string& source) {
+/// What pickle keeps of cases: the tensors and keys of a file.
+nb::object parts_of(const TensorFile& file) { return nb::make_tuple(tensors_of(file), metadata_of(file)); }
+
+/// The file that parts_of took apart. `instruction` and `target` are those of a file that did not name them.
+BoundFile restored(const nb::tuple& parts, const std::string& path, std::string_view instruction,
+                   std::string_view target) {
+  TensorFile file = file_of(nb::cast<nb::list>(parts[0]), nb::cast<nb::dict>(parts[1]));
+  file.path = path;
+  VectorFileDefaults defaults{.instruction = instruction};
+  if (!target.empty()) defaults.target = target_from(target);
+  return {std::make_shared<const VectorFile>(as_vector_file(std::move(file), defaults))};
+}
+
+TensorFile file_of_cases(const std::vector<BoundCase>& cases, std::vector<std::pair<std::string, std::string>> keys) {
   if (cases.empty()) throw Error({.field = "cases", .seen = "none", .expected = "one or more"});
   VectorBuilder builder(cases.front().value.instruction, cases.front().value.target);
   for (const BoundCase& one : cases) {
@@ -278,7 +295,11 @@ void write_cases(const std::string& path, const std::vector<BoundCase>& cases, c
           {.field = "cases", .seen = print(one.value.instruction), .expected = "one instruction on one target"});
     builder.add(one.value);
   }
-  TensorFile file = std::move(builder).finish({{"source", source}});
+  return std::move(builder).finish(std::move(keys));
+}
+
+void write_cases(const std::string& path, const std::vector<BoundCase>& cases, const std::string& source) {
+  const TensorFile file = file_of_cases(cases, {{"source", source}});
   static_cast<void>(as_vector_file(file));  // what cannot be read again is not written
   write_tensor_file(path, file);
 }
@@ -339,6 +360,13 @@ void bind_state(nb::module_& module) {
              const std::vector<Case> cases{one.value};
              return codes_of(faulty_d(cases, 0, faults));
            })
+      .def("__getstate__", [](const BoundCase& one) { return parts_of(file_of_cases({one}, {})); })
+      .def("__setstate__",
+           [](BoundCase& self, const nb::tuple& parts) {
+             require_state(parts, 2);
+             const BoundFile one = restored(parts, "", "", "");
+             new (&self) BoundCase{.value = case_at(*one.file, 0), .file = one.file, .index = 0};
+           })
       .def("warnings", [](const BoundCase& one) { return to_list(lint(one.value)); })
       .def(
           "explain",
@@ -361,6 +389,19 @@ void bind_state(nb::module_& module) {
       .def_prop_ro("cases", [](const BoundFile& one) { return one.file->cases; })
       .def_prop_ro("has_recorded_d", [](const BoundFile& one) { return one.file->has_recorded_d(); })
       .def_prop_ro("source", [](const BoundFile& one) { return one.file->source(); })
+      .def("__getstate__",
+           [](const BoundFile& one) {
+             const TensorFile& file = one.file->file;
+             const bool named = file.find_metadata("instruction") != nullptr;
+             return nb::make_tuple(parts_of(file), file.path, named ? std::string() : print(one.file->instruction),
+                                   std::string(print(one.file->target)));
+           })
+      .def("__setstate__",
+           [](BoundFile& self, const nb::tuple& state) {
+             require_state(state, 4);
+             new (&self) BoundFile(restored(nb::cast<nb::tuple>(state[0]), nb::cast<std::string>(state[1]),
+                                            nb::cast<std::string>(state[2]), nb::cast<std::string>(state[3])));
+           })
       .def("tensors", [](const BoundFile& one) { return tensors_of(one.file->file); })
       .def("metadata", [](const BoundFile& one) { return metadata_of(one.file->file); })
       .def("case",
@@ -370,12 +411,13 @@ void bind_state(nb::module_& module) {
       .def(
           "verify",
           [](const BoundFile& one, int threads, int64_t first, int64_t count) {
+            const Progress look = interruptible();
             const Comparison found = [&] {
               const nb::gil_scoped_release release;
               return verify(first == 0 && count < 0
                                 ? *one.file
                                 : cases_of(*one.file, first, count < 0 ? one.file->cases - first : count),
-                            threads);
+                            threads, look);
             }();
             return dictionary_of(found);
           },
@@ -384,7 +426,7 @@ void bind_state(nb::module_& module) {
            [](const BoundFile& one, const BoundFile& other) { return dictionary_of(compare(*one.file, *other.file)); });
   module.def("read", [](const std::string& path, std::string_view instruction, std::optional<std::string_view> target) {
     VectorFileDefaults defaults{.instruction = instruction};
-    if (target) defaults.target = parse_target(*target);
+    if (target) defaults.target = target_from(*target);
     const nb::gil_scoped_release release;
     return BoundFile{std::make_shared<const VectorFile>(read_vector_file(path, defaults))};
   });
@@ -409,13 +451,14 @@ void bind_state(nb::module_& module) {
                           .first_case = first_case,
                           .seed = seed,
                           .distribution = *drawn};
-    if (target) request.target = parse_target(*target);
+    if (target) request.target = target_from(*target);
     if (!layout_a.empty()) request.placement.a = parse_operand_layout(layout_a, Role::a);
     if (!layout_b.empty()) request.placement.b = parse_operand_layout(layout_b, Role::b);
     if (is_mma(request.instruction))
       request.instruction = with_majors(request.instruction, request.placement.a, request.placement.b);
+    const Progress look = interruptible();
     const nb::gil_scoped_release release;
-    return BoundFile{std::make_shared<const VectorFile>(as_vector_file(make_golden(request, threads)))};
+    return BoundFile{std::make_shared<const VectorFile>(as_vector_file(make_golden(request, threads, look)))};
   });
   module.def("read_product", [](const std::string& path) {
     const ProductFile file = [&] {

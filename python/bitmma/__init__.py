@@ -12,19 +12,22 @@ By what you have:
     PTX or a word       instruction, decode, decode_ptx, encode
     a layout            bitmma.layout: where every element is, as integer arrays
     a vector file       read, write, verify, golden
-    wrong bits          explain, diagnose, lint
+    wrong bits          explain, diagnose, lint, bitmma.testing: assertions that say which bits, and why
+    block scales        tiled, tile: cuBLAS's tiles of 128 x 4
     a GPU               survey, read_survey, sealed
 
 Errors are bitmma.Error, with every violation. All functions may be called from many threads.
 bitmma handles no signals of the process.
 """
-from . import layout
-from ._arrays import Codes, codes, dtype_of, format_of
+from . import layout, testing
+from ._arguments import name_as_imported
+from ._arrays import Codes, Tiled, codes, dtype_of, format_of, tile, tiled
 from ._core import Instruction, Plan
 from ._core import version as __version__
 from ._descriptors import decode, decode_ptx, encode
 from ._errors import Error, Violation
-from ._gemm import Accuracy, CatalogueEntry, accuracy, catalogue, find_plans, gemm, generated
+from ._gemm import (Accuracy, CatalogueEntry, PlanFamily, PlanSearch, ProductTrace, accuracy, catalogue,
+                    explain_product, find_plans, gemm, generated)
 from ._mma import Evidence, all_instructions, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
 from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule, Finding, Product, VectorFile, compare,
                      diagnose, execute, explain, fault_catalogue, fields, golden, lint, read, read_product, verify,
@@ -34,8 +37,10 @@ from ._survey import SurveyFinding, SurveyReport, read_survey, survey
 
 __all__ = [
     "Accuracy", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
-    "Fault", "FieldRule", "Finding", "Instruction", "Plan", "Product", "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "VectorFile", "Violation", "accuracy",
+    "Fault", "FieldRule", "Finding", "Instruction", "Plan", "Product", "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Violation", "accuracy",
     "all_instructions", "catalogue", "codes", "compare", "decode", "decode_ptx", "diagnose", "dtype_of", "encode", "evidence",
-    "execute", "explain", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
-    "instruction", "layout", "lint", "mma", "mma_sync", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "tmem_move", "verify", "wgmma", "write",
+    "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
+    "instruction", "layout", "lint", "mma", "mma_sync", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]
+
+name_as_imported(globals(), __all__)

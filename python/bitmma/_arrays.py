@@ -15,7 +15,8 @@ import ml_dtypes
 import numpy as np
 
 from . import _core
-from ._errors import near, refuse
+from ._arguments import public
+from ._errors import near, refuse, shown
 
 # Bytes of a code, as the library counts them.
 code_bytes: dict[str, int] = {name: size for name, _, size in _core.formats()}
@@ -66,23 +67,33 @@ _aliases = {"fp16": "f16", "half": "f16", "fp32": "f32", "fp64": "f64", "fp8e4m3
             "fp8e4nv": "e4m3", "fp8e5": "e5m2", "e8m0": "ue8m0", "float32": "f32", "uint32": "u32", "bool": "b1"}
 
 
-def format_named(format: Any) -> str:
-    """A format by its PTX name, by a dtype or by the name that another library has for it."""
+def format_named(format: Any, field: str = "format") -> str:
+    """A format by its PTX name, by a dtype of NumPy, ml_dtypes, torch or JAX, or by the name that one of them has."""
     if isinstance(format, str) and format in _dtypes:
         return format
-    name = format.lower() if isinstance(format, str) else ""
-    if name in _aliases:
-        return _aliases[name]
+    # torch's dtypes are known by their names, so that torch need not be there.
+    is_torch = type(format).__module__.split(".")[0] == "torch"
+    name = str(format).lower().rpartition(".")[2] if isinstance(format, str) or is_torch else ""
+    if name in _dtypes:
+        return name
+    if name in _aliases or name in _torch_packed:
+        return _aliases.get(name) or _torch_packed[name]
+    if is_torch and name not in _torch_formats:
+        raise refuse(field, shown(format), ", ".join(f"torch.{one}" for one in (*_torch_formats, *_torch_packed)))
     try:
-        dtype = np.dtype(getattr(ml_dtypes, name, format) if name else format)
-    except TypeError:
+        # JAX's scalar types carry their dtype, classes of NumPy a descriptor; None would be float64.
+        own = getattr(format, "dtype", None)
+        kind = getattr(ml_dtypes, name, name) if name else own if isinstance(own, np.dtype) else format
+        dtype = None if kind is None else np.dtype(kind)
+    except (TypeError, ValueError):
         dtype = None
     if dtype is not None and dtype in _format_of_dtype:
         return "f32" if dtype == np.float32 else _format_of_dtype[dtype]
-    raise refuse("format", repr(format), ", ".join(_dtypes), near(name, _dtypes))
+    raise refuse(field, shown(format), ", ".join(_dtypes), near(name, [*_dtypes, *_aliases]), code="unknown_name")
 
 
-def dtype_of(format: str) -> np.dtype:
+@public
+def dtype_of(format: Any) -> np.dtype:
     """The dtype of arrays of a format: "bf16" -> ml_dtypes.bfloat16.
 
     >>> dtype_of("e4m3")
@@ -91,6 +102,7 @@ def dtype_of(format: str) -> np.dtype:
     return _dtypes[format_named(format)]
 
 
+@public
 def format_of(array: Any) -> str:
     """The format of an array's dtype; float32 is "tf32", as operands of matrix instructions are.
 
@@ -124,6 +136,9 @@ class Codes(NamedTuple):
     array: np.ndarray
     format: str
 
+    def __repr__(self) -> str:
+        return f"Codes({self.format} {list(np.shape(self.array))})"
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.array.shape
@@ -137,21 +152,127 @@ class Codes(NamedTuple):
         return Codes(self.array.T, self.format)
 
 
-def codes(array: Any, format: str) -> Codes:
+@public
+def codes(array: Any, format: Any, *, packed: bool = False) -> Codes:
     """Raw codes, an array of unsigned integers of the format's width, as an operand.
 
     `array` has any shape. The bits above the format's are ignored. Raises Error when the width is another. It looks at
     the array; one of Dask is left as it is by `Codes(array, format)`.
 
+    With `packed`, formats of four bits lie two in a byte along the last axis, the first one in the low bits, as
+    torch.float4_e2m1fn_x2 and checkpoints in NVFP4 have them: [..., K / 2] bytes are [..., K] codes, which are new.
+
     >>> codes(np.array([0x38, 0x40], np.uint8), "e4m3").format
     'e4m3'
+    >>> codes(np.array([[0x21, 0x43]], np.uint8), "e2m1", packed=True).array
+    array([[1, 2, 3, 4]], dtype=uint8)
     """
     format = format_named(format)
     array = to_numpy(array, "codes")
+    if packed:
+        return _unpacked(array, format)
     size = code_bytes[format]
     if array.dtype.kind not in "iubV" or array.dtype.itemsize != size or array.dtype.names:
         raise refuse("codes", array.dtype, f"{_raw[size]}, raw codes of {format}")
     return Codes(_native(array, "codes").view(_raw[size]), format)
+
+
+def _unpacked(array: np.ndarray, format: str) -> Codes:
+    if format not in ("e2m1", "s4", "u4"):
+        raise refuse("packed", format, "e2m1, s4 or u4: two codes a byte")
+    if array.dtype in (_dtypes["e2m1"], _dtypes["s4"], _dtypes["u4"]):
+        raise refuse("packed", array.dtype, "bytes of two codes", "this array has a code an element: leave packed out")
+    if array.dtype.itemsize != 1 or array.dtype.kind not in "iuV" or array.ndim == 0:
+        raise refuse("codes", array.dtype, "uint8, two codes a byte")
+    if array.ndim > 1 and array.shape[-1] > 1 and array.strides[-1] != 1:
+        raise refuse("codes", f"strides {array.strides}", "bytes that follow each other along the last axis",
+                     "pairs lie along K: bitmma.codes(w, \"e2m1\", packed=True).T, and not of w.T")
+    return Codes(_pairs(array.view(np.uint8), -1), format)
+
+
+def _pairs(array: np.ndarray, axis: int) -> np.ndarray:
+    """Two codes of every byte, the low one first, along `axis`."""
+    shape = list(array.shape)
+    shape[axis] *= 2
+    axis %= array.ndim
+    return np.stack([array & 15, array >> 4], axis + 1).reshape(shape)
+
+
+class Tiled(NamedTuple):
+    """Block scales in the order in which cuBLAS and CUTLASS keep them: tiles of 128 rows and 4 blocks of K."""
+
+    array: np.ndarray
+    """The image, bytes."""
+    format: str
+
+    def __repr__(self) -> str:
+        return f"Tiled({self.format}, {self.array.size} bytes)"
+
+    def scales(self, rows: int, blocks: int) -> Codes:
+        """Codes of [rows, blocks] scales, in their own order. Raises Error where the image has another size."""
+        where, size = _core.scale_map(rows, blocks)
+        if self.array.size != size:
+            raise refuse("scales", f"{self.array.size} bytes in tiles",
+                         f"{size}, for {rows} rows and {blocks} blocks: tiles of 128 x 4, whole ones")
+        return Codes(self.array[where.arrays()["image_byte"]], self.format)
+
+    def scales_of(self, name: str, rows: int, k: int) -> Codes:
+        """The same as sfa or sfb of a product, from its M or N and K: blocks have 32 elements, or 16."""
+        fitting = [k // size for size in (16, 32) if k % size == 0
+                   and -(-rows // 128) * 128 * -(-(k // size) // 4) * 4 == self.array.size]
+        if not fitting:
+            raise refuse(name, f"{self.array.size} bytes in tiles",
+                         f"tiles of 128 x 4 of {rows} rows and {k} / 16 or {k} / 32 blocks")
+        if len(fitting) == 2:  # so small a K that both fill the same tiles
+            fitting = fitting[:1] if self.format == "ue4m3" else fitting[1:]
+        one = self.scales(rows, fitting[0])
+        return one.T if name.endswith("b") else one
+
+
+def _scale_format(array: Any, format: Any) -> str:
+    if format is not None:
+        return format_named(format)
+    found = format_of(array)
+    found = "ue4m3" if found == "e4m3" else found  # their sign counts nothing
+    if found not in ("ue8m0", "ue4m3"):
+        raise refuse("scales", found, "float8_e8m0fnu or float8_e4m3fn", "raw bytes say it: \"ue8m0\" or \"ue4m3\"")
+    return found
+
+
+@public
+def tiled(scales: Any, format: Any = None) -> Tiled:
+    """Block scales that lie in tiles of 128 x 4, for `sfa` and `sfb` of gemm and `scale_a` and `scale_b` of mma.
+
+    `scales` is the image as cuBLAS, CUTLASS and torch.nn.functional.scaled_mm take it, of any shape; its dtype says
+    the format, or of raw bytes `format`: "ue8m0" or "ue4m3". Both operands have rows of their own (M, or N) by blocks.
+    `tiled(image).scales(rows, blocks)` are the scales in their own order, and `tile` is the way back.
+
+    >>> image = tile(np.full((128, 4), 127, np.uint8))
+    >>> tiled(image, "ue8m0").scales(128, 4).shape
+    (128, 4)
+    """
+    of = _scale_format(scales, format)
+    array = np.ascontiguousarray(scales.array if isinstance(scales, Codes) else to_numpy(scales, "scales"))
+    if array.dtype.itemsize != 1:
+        raise refuse("scales", array.dtype, f"bytes, codes of {of}")
+    return Tiled(array.view(np.uint8).reshape(-1), of)
+
+
+@public
+def tile(scales: Any) -> np.ndarray:
+    """Block scales [rows, blocks] of A, or the transposed ones of B, as the image in tiles of 128 x 4: bytes, with
+    zeros where tiles are not full.
+
+    >>> tile(np.ones((1, 1), np.uint8)).shape
+    (512,)
+    """
+    array = scales.array if isinstance(scales, Codes) else to_numpy(scales, "scales")
+    if array.ndim != 2 or array.dtype.itemsize != 1:
+        raise refuse("scales", f"{array.dtype} of shape {array.shape}", "[rows, blocks] of bytes, or of 8-bit floats")
+    where, size = _core.scale_map(*array.shape)
+    image = np.zeros(size, np.uint8)
+    image[where.arrays()["image_byte"]] = np.ascontiguousarray(array).view(np.uint8)
+    return image
 
 
 def _native(array: np.ndarray, name: str) -> Any:
@@ -166,6 +287,7 @@ _torch_formats = {
     "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float64": "f64", "float8_e4m3fn": "e4m3",
     "float8_e5m2": "e5m2", "float8_e8m0fnu": "ue8m0", "int8": "s8", "uint8": "u8", "int32": "s32", "bool": "b1",
 }
+_torch_packed = {"float4_e2m1fn_x2": "e2m1"}  # two a byte
 
 
 def _is_torch(value: Any) -> bool:
@@ -178,10 +300,14 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
     torch = sys.modules["torch"]
     name = str(tensor.dtype).removeprefix("torch.")
     tensor = tensor.detach().cpu()
+    if name in _torch_packed:
+        raw = tensor.view(torch.uint8).numpy()
+        # A transposed weight has its pairs along the other axis, the one whose bytes follow each other.
+        is_turned = raw.ndim > 1 and raw.strides[-1] != 1 and raw.strides[-2] == 1
+        return _pairs(raw, -2 if is_turned else -1).view(_dtypes[_torch_packed[name]])
     format = _torch_formats.get(name)
     if format is None:
-        raise refuse("torch dtype", name, ", ".join(_torch_formats),
-                     "packed types go as codes: bitmma.codes(tensor.view(torch.uint8).numpy(), \"e2m1\"), one a byte")
+        raise refuse("torch dtype", name, ", ".join((*_torch_formats, *_torch_packed)))
     if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
         return tensor.view(torch.int16 if name == "bfloat16" else torch.uint8).numpy().view(_dtypes[format])
     return tensor.numpy()

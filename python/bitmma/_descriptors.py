@@ -5,13 +5,24 @@ import os
 from pathlib import Path
 from typing import Any
 
-from . import _core
+from ._arguments import core as _core, path_of, public, word_of
 from ._core import Instruction
-from ._errors import count_of, refuse
+from ._errors import Error, count_of, refuse, text_of
 from ._mma import _parsed, evidence
+from ._types import Target
 
 
-def decode(what: int | str | Instruction, *, target: str | None = None, kind: str | None = None,
+def _text_or_path(value: Any, field: str) -> str:
+    return str(text_of(value, field, "wgmma.fence;\n")) if isinstance(value, str) and "\n" in value else path_of(value, field)
+
+
+def _swizzle(value: Any, field: str) -> str:
+    """128 and "128B" are "128"."""
+    return str(text_of(str(value) if type(value) is int else value, field, "128")).removesuffix("B")
+
+
+@public
+def decode(what: int | str | Instruction, *, target: Target | None = None, kind: str | None = None,
            major: str | None = None) -> dict[str, Any]:
     """What a word or an instruction says, as a dictionary.
 
@@ -25,15 +36,12 @@ def decode(what: int | str | Instruction, *, target: str | None = None, kind: st
     1024
     """
     if isinstance(what, str) and what.strip()[:1].isdigit():
-        digits = what.strip().removesuffix("ULL").removesuffix("ull").replace("'", "").replace("_", "")
-        if len(digits) == 16 and digits.isdigit():
-            raise refuse("word", what, "a number that can be read in one way", f"0x{digits} in hex, or {int(digits):#x}")
-        try:
-            what = int(digits, 0)
-        except ValueError:
-            raise refuse("word", what, "a number, such as 0x4000004000010000") from None
+        what = word_of(what, "word")
     if isinstance(what, (str, Instruction)):
-        one = _parsed(what) if isinstance(what, str) else what
+        one = _parsed(str(text_of(what, "what", "wgmma..."))) if isinstance(what, str) else what
+        for name, value in (("kind", kind), ("major", major)):
+            if value is not None:
+                raise refuse(name, value, f"none of an instruction: {name} says what a word is")
         said: dict[str, Any] = {"instruction": str(one), "family": one.family, "targets": one.targets}
         if one.is_mma:
             said |= {"m": one.m, "n": one.n, "k": one.k, "d": one.d, "a": one.a, "b": one.b, "c": one.c,
@@ -42,7 +50,7 @@ def decode(what: int | str | Instruction, *, target: str | None = None, kind: st
         said["evidence"] = evidence(one, target)._asdict() if not one.violations(target) else None
         said["violations"] = one.violations(target)
         return said
-    what = count_of(what, "word")
+    what = word_of(what, "word")
     if kind is not None:
         kind = kind.removeprefix("kind::")
     if major is not None:
@@ -53,33 +61,59 @@ def decode(what: int | str | Instruction, *, target: str | None = None, kind: st
     return fields
 
 
-def decode_ptx(ptx: str | os.PathLike[str], *, target: str | None = None) -> dict[str, Any]:
+@public(ptx=_text_or_path)
+def decode_ptx(ptx: str | os.PathLike[str], *, target: Target | None = None) -> dict[str, Any]:
     """What the statements about tensor cores in a PTX file say, and which of them are illegal on its target.
 
-    `ptx` is the path of a file, or PTX text of several lines. Without `target` the file's .target counts.
+    `ptx` is the path of a file, or PTX text of several lines; CUDA C++ with inline PTX and listings of SASS are read,
+    too. Without `target` the file's .target counts.
 
     >>> decode_ptx(".target sm_90a\\nwgmma.fence.sync.aligned;")["counts"]
     {'wgmma.fence.sync.aligned': 1}
     """
     is_text = isinstance(ptx, str) and "\n" in ptx
-    name, text = ("PTX", str(ptx)) if is_text else (os.fspath(ptx), Path(ptx).read_text(errors="replace"))
+    try:
+        name, text = ("PTX", str(ptx)) if is_text else (str(ptx), Path(ptx).read_text(errors="replace"))
+    except OSError as error:
+        raise refuse(str(ptx), str(error.strerror), "a file that can be read, or PTX text of several lines") from error
     said: Any = _core.describe_ptx_file(name, text, target)
     return dict(said)
 
 
-def encode(instruction: Instruction | None = None, *, target: str = "sm_90a", start_address: int = 0,
-           leading_byte_offset: int = 16, stride_byte_offset: int = 1024, base_offset: int = 0, swizzle: str = "128",
-           leading_absolute: bool = False) -> int:
+@public(swizzle=_swizzle, base_offset=count_of)
+def encode(instruction: str | Instruction | None = None, *, target: Target | None = None, start: int = 0, lbo: int = 16,
+           sbo: int = 1024, base_offset: int = 0, swizzle: str | int = "128", absolute: bool = False,
+           start_address: int | None = None, leading_byte_offset: int | None = None,
+           stride_byte_offset: int | None = None, leading_absolute: bool | None = None) -> int:
     """A shared-memory descriptor from its fields, in bytes; of an instruction of tcgen05 its instruction descriptor.
 
-    `swizzle` is "none", "32", "64", "128" or, on sm_100a, "128-atom32".
+    The names are those of `bitmma encode descriptor`: start, lbo, sbo, base_offset, swizzle, absolute. The long ones are
+    others for the same fields. `swizzle` is "none", "32", "64", "128" or, on sm_100a, "128-atom32". `target` is sm_90a
+    where nothing is said; beside an instruction it refuses what this GPU lacks.
 
-    >>> hex(encode(swizzle="128", stride_byte_offset=1024))
+    >>> hex(encode(swizzle="128", sbo=1024))
     '0x4000004000010000'
     """
-    if isinstance(instruction, str):
-        instruction = _parsed(instruction.strip())
+    given = {"start": start, "lbo": lbo, "sbo": sbo, "absolute": absolute}
+    usual = {"start": 0, "lbo": 16, "sbo": 1024, "absolute": False}
+    for name, long, value in (("start", "start_address", start_address), ("lbo", "leading_byte_offset", leading_byte_offset),
+                              ("sbo", "stride_byte_offset", stride_byte_offset),
+                              ("absolute", "leading_absolute", leading_absolute)):
+        if value is None:
+            continue
+        if given[name] not in (usual[name], value):
+            raise refuse(long, value, f"{given[name]}, as {name} says", "they are names of one field",
+                         code="contradiction")
+        given[name] = value
     if instruction is not None:
-        return _core.encode_idesc(instruction)
-    return _core.encode_smem(target, start_address, leading_byte_offset, stride_byte_offset, base_offset,
-                             str(swizzle).removesuffix("B"), leading_absolute)
+        said = [name for name in given if given[name] != usual[name]]
+        said += [name for name, value, default in (("base_offset", base_offset, 0), ("swizzle", swizzle, "128"))
+                 if value != default]
+        if said:
+            raise refuse(said[0], "given", "none beside an instruction, whose descriptor has no such field")
+        one = _parsed(instruction.strip()) if isinstance(instruction, str) else instruction
+        if target is not None and (wrong := one.violations(target)):
+            raise Error(wrong)
+        return _core.encode_idesc(one)
+    return _core.encode_smem(target or "sm_90a", given["start"], given["lbo"], given["sbo"], base_offset, swizzle,
+                             given["absolute"])

@@ -48,15 +48,32 @@ class Error(ValueError):
         super().__init__("\n".join(str(one) for one in self.violations))
 
 
-def count_of(value: object, field: str, least: int = 0) -> int:
-    """A whole number of at least `least`."""
+def shown(value: object, most: int = 80) -> str:
+    """A value in a message: short, and of characters that can be printed."""
+    try:
+        text = value if isinstance(value, str) else repr(value)
+    except Exception:  # numbers of thousands of digits, and code of users
+        text = type(value).__name__
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= most else text[:most] + "..."
+
+
+def count_of(value: object, field: str, least: int = 0, most: int = 2**31 - 1) -> int:
+    """A whole number from `least` to `most`."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise refuse(field, repr(value), f"a whole number, {least} or more") from None
+        raise refuse(field, shown(value), f"a whole number, {least} or more") from None
     if number < least:
-        raise refuse(field, number, f"a whole number, {least} or more")
+        raise refuse(field, shown_number(number), f"a whole number, {least} or more")
+    if number > most:
+        raise refuse(field, shown_number(number), f"a whole number of at most {most}")
     return number
+
+
+def shown_number(number: int) -> str:
+    """Python refuses to write numbers of thousands of digits in decimal."""
+    return str(number) if number.bit_length() < 200 else f"a number of {number.bit_length()} bits"
 
 
 def threads_of(value: object) -> int:
@@ -64,11 +81,32 @@ def threads_of(value: object) -> int:
     return count_of(value, "threads") or os.cpu_count() or 1
 
 
+def number_of(value: object, field: str) -> float:
+    """A number as a float."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise refuse(field, shown(value), "a number") from None
+
+
+def flag_of(value: object, field: str) -> bool:
+    """True or False, NumPy's and 0 and 1 included."""
+    if type(value).__name__ in ("bool", "bool_") or type(value) is int and value in (0, 1):
+        return bool(value)
+    raise refuse(field, shown(value), "True or False")
+
+
 def text_of(value: object, field: str, example: str) -> str | None:
-    """A text or nothing."""
-    if value is None or isinstance(value, str):
+    """A text in UTF-8, or nothing."""
+    if value is None:
         return value
-    raise refuse(field, repr(value), f"a text, such as {example!r}")
+    if not isinstance(value, str):
+        raise refuse(field, shown(value), f"a text, such as {example!r}")
+    try:
+        value.encode()
+    except UnicodeError:
+        raise refuse(field, ascii(value)[:80], "a text that is UTF-8") from None
+    return value
 
 
 def near(name: str, names: Iterable[str]) -> str:

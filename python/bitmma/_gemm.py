@@ -3,16 +3,18 @@ from __future__ import annotations
 
 import json
 import warnings
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from html import escape
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from . import _core
-from ._arrays import Codes, _is_torch, dtype_of, format_named, format_of, like, matrix, to_numpy
+from ._arguments import public, unchecked
+from ._arrays import Codes, Tiled, _is_torch, dtype_of, format_named, format_of, like, matrix, to_numpy
 from ._core import Plan
-from ._errors import count_of, near, refuse, text_of, threads_of
-
-
+from ._errors import count_of, flag_of, number_of, refuse, text_of, threads_of
 
 
 class CatalogueEntry(NamedTuple):
@@ -27,9 +29,15 @@ class CatalogueEntry(NamedTuple):
     """The number of slices must be given (`split_k`) or found."""
 
 
+@cache
+def _catalogue() -> tuple[CatalogueEntry, ...]:
+    return tuple(CatalogueEntry(**row) for row in _core.catalogue())
+
+
+@public
 def catalogue() -> list[CatalogueEntry]:
     """The plans that have a name."""
-    return [CatalogueEntry(**row) for row in _core.catalogue()]
+    return list(_catalogue())
 
 
 def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
@@ -44,6 +52,13 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
             continue
         if name in ("bias", "scale_a", "scale_b"):
             value = _two_axes(value, name)
+        for side in ("a", "b"):
+            if name in ("sfa", "sfb") and operands[side][0] == "u8":
+                raise refuse(side, "uint8, beside block scales", "an operand whose dtype says the format",
+                             f'fp4 two a byte is bitmma.codes({side}, "e2m1", packed=True), for B of w and then .T')
+        if isinstance(value, Tiled):
+            (m, k), n = operands["a"][1].shape[-2:], operands["b"][1].shape[-1]
+            value = value.scales_of(name, m if name == "sfa" else n, k)
         if name in ("sfa", "sfb"):
             # Block scales in e4m3 are ue4m3: their sign counts nothing.
             format = "ue4m3" if format_of(value) == "e4m3" else None if not isinstance(value, Codes) else value.format
@@ -54,144 +69,245 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
 
 
 def _two_axes(value: Any, name: str) -> Any:
-    """Scales may be numbers, and a bias a vector."""
+    """Scales may be numbers, and a bias a vector, of a batch a vector each."""
     if isinstance(value, Codes):
-        return value
+        return Codes(_two_axes(value.array, name), value.format) if value.ndim < 2 else value
     array = np.float32(value) if isinstance(value, (int, float)) else to_numpy(value, name)
-    return array.reshape(1, -1) if np.ndim(array) < 2 else array
+    if np.ndim(array) < 2:
+        return array.reshape(1, -1)
+    return array[..., None, :] if name == "bias" and array.shape[-2] != 1 else array
 
 
 def _resolved(which: Any, kernel: str | None, operands: dict[str, Any], output: Any, target: str | None,
               split_k: int, alpha: float, beta: float, relu: bool) -> list[Plan]:
-    """The plans that the arguments mean; several where the number of slices is open. What they leave unsaid is refused."""
-    target = text_of(target, "target", "sm_90a")
-    asked = None if output is None else format_named(output)
-    # f64 has an accumulator of its own.
-    named = asked or ("f64" if operands["a"][0] == "f64" else "f32")
-    if kernel is not None and which is not None:
-        raise refuse("kernel", "beside plan", "one of the two")
-    if which is None:
-        which = "flat"
-    is_name = isinstance(which, str) and not which.lstrip().startswith("{")
-    if is_name and kernel is None:
-        names = [entry.name for entry in catalogue()]
-        if which not in names:
-            raise refuse("plan", repr(which[:80]), ", ".join(names), near(which, names))
-    said = ", ".join(name for name, given in (("alpha", alpha != 1), ("relu", relu), ("split_k", split_k)) if given)
-    if is_name:
-        plans = _core.named_plans(str(text_of(kernel, "kernel", "nvjet_sm90_...") or which), kernel is not None, operands, named,
-                                  target, split_k, alpha, beta, relu)
-        if split_k and not any(one.slices == split_k for one in plans):
-            raise refuse("split_k", split_k, "0: this plan does not cut K, or not in so many slices")
-    elif isinstance(which, (str, dict, Plan)):
-        if isinstance(which, dict) and "instruction" not in which:
-            (flat,) = _core.named_plans("flat", False, operands, named, target, 0, 1.0, 1.0, False)
-            which = {"target": flat.target, **{key: value for key, value in json.loads(flat.json).items()
-                                               if key in ("instruction", "types")}, **which}
-        one = which if isinstance(which, Plan) else Plan(which)
-        plans = [one if target is None else one.with_target(target)]
-        steps = json.loads(one.json).get("epilogue", [])
-        scaled = {step.get("alpha", 1.0) for step in steps if step["op"] == "alpha_beta"}
-        if relu or split_k or alpha != 1 and float(np.float32(alpha)) not in scaled:
-            raise refuse(said, "given", "none: a plan says it", "alpha_beta and relu in its epilogue, split_k")
-    else:
+    """The plans that the arguments mean; several where the number of slices is open."""
+    if which is not None and not isinstance(which, (str, dict, Plan)):
         raise refuse("plan", type(which).__name__, "a Plan, a dictionary, JSON or a name of bitmma.catalogue()")
-    if asked is not None and plans and plans[0].output != asked:
-        raise refuse("output", asked, f"{plans[0].output}, which this plan gives",
-                     'a plan names another in {"output": {"type": ...}}' if said or not isinstance(which, str) else "")
     if beta != 1 and operands.get("c") is None:
         raise refuse("beta", beta, "1 without c")
-    return plans
+    text = json.dumps(which) if isinstance(which, dict) else None if isinstance(which, Plan) else which
+    if text == "":
+        raise refuse("plan", "''", "a name of bitmma.catalogue(), or none")
+    return list(_core.plans_for(text, text_of(kernel, "kernel", "nvjet_sm90_..."), which if isinstance(which, Plan) else None,
+                                operands, None if output is None else format_named(output),
+                                text_of(target, "target", "sm_90a"), split_k, alpha, beta, relu))
 
 
+def _one_plan(plans: list[Plan]) -> Plan:
+    if len(plans) == 1:
+        return plans[0]
+    raise refuse("split_k", "(missing)", "the number of slices: no name tells it",
+                 "bitmma.find_plans(a, b, d) finds it where a D was recorded")
+
+
+def _batched(operands: dict[str, Any]) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """The operands with the batch axes that a, b and c have together."""
+    arrays = {name: value[1] for name, value in operands.items() if name not in ("rows", "cols", "whole")}
+    if all(array.ndim == 2 for array in arrays.values()):
+        return operands, ()
+    for name in ("rows", "cols", "whole"):
+        if name in operands:
+            raise refuse(name, "given", "none with a batch of products")
+    shapes = [arrays[name].shape[:-2] for name in ("a", "b", "c") if name in arrays]
+    try:
+        batch = np.broadcast_shapes(*shapes)
+        spread = {name: (operands[name][0], np.broadcast_to(array, (*batch, *array.shape[-2:])))
+                  for name, array in arrays.items()}
+    except ValueError:
+        raise refuse("batch axes", ", ".join(f"{name} {array.shape[:-2]}" for name, array in arrays.items()),
+                     "shapes that broadcast to those of a, b and c") from None
+    if 0 in batch:
+        raise refuse("batch axes", batch, "a batch of at least one product")
+    return spread, batch
+
+
+@public(rows=unchecked, cols=unchecked, out=unchecked, return_plan=flag_of)
 def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: Any = None, bias: Any = None,
          scale_a: Any = None, scale_b: Any = None, sfa: Any = None, sfb: Any = None, target: str | None = None,
-         output: str | None = None, kernel: str | None = None, split_k: int = 0, alpha: float = 1.0,
-         beta: float = 1.0, relu: bool = False, rows: Any = None, cols: Any = None,
-         whole: tuple[int, int] | None = None, threads: int = 1) -> Any:
+         output: Any = None, dtype: Any = None, out: Any = None, kernel: str | None = None, split_k: int = 0,
+         alpha: float = 1.0, beta: float = 1.0, relu: bool = False, rows: Any = None, cols: Any = None,
+         whole: tuple[int, int] | None = None, return_plan: bool = False, threads: int = 1) -> Any:
     """A whole matrix product with the bits that a plan gives.
 
-    a             [M, K], float16, bfloat16, float32 (read as tf32), float64, float8_*, int8, or codes(array, format)
+    a             [M, K], float16, bfloat16, float32, float64, float8_*, int8, or codes(array, format)
     b             [K, N] with any strides: `w.T` of a weight matrix costs nothing
     plan          a Plan, a dictionary, JSON, or a name of the catalogue. None and "flat": one chain of the instruction
-                  that the target has for these types. A dictionary without "instruction" has that one
-    kernel        instead of a plan: the name of a kernel as a profiler prints it
+                  that the target has for these types. A dictionary without "instruction" has that one. float32 needs a
+                  plan: "sgemm" (CUDA cores), "xmma-tf32" (rounded to tf32, as cuBLAS does) or "flat" (tf32 by dropping
+                  low bits, as the instruction does)
+    kernel        instead of a plan: the name of a kernel as a profiler prints it, which says types and D's type, too
     c, bias       [M, N]; [N]
     scale_a       float32: one number, [M, 1] or [M, blocks]; scale_b one number, [1, N] or [blocks, N]
     sfa, sfb      block scales of the instruction, [M, K/size] and [K/size, N]
     target        a GPU by its PTX name; None: the plan's own, or sm_90a, which is an H100 with wgmma (sm_90 is the same
-                  GPU without: its fp8 has other bits)
-    output        the type of D for plans by name: "f32" (the default; of float64 "f64"), "bf16", "f16" ...; others
-                  name theirs
+                  GPU without: its fp8 has other bits), or sm_100a for what sm_90a does not multiply, as block scales
+    output        the type of D for plans by name: "f32" (the default; of float64 "f64"), "bf16", "f16" ...; plans and
+                  kernels name theirs. `dtype` is another name for it
+    out           an array for D, of its shape and type
     split_k       the number of slices where a named plan leaves it open
     rows, cols    which rows and columns of a product of `whole` = (M, N) these are, for plans with regions
+    return_plan   True: (D, plan), whose `target` and `evidence` say whose bits these are
 
     Returns D, [M, N], of the plan's output type; a torch tensor where A is one. Leading axes of `a` and `b` are a
-    batch. `threads` (0: all cores) changes no bit; the GIL is free while it computes. Raises Error with everything that
-    is wrong, arguments that the plan does not read included.
+    batch, and of c, bias, scales and block scales, too. K = 0 gives beta C, or zeros. `threads` (0: all cores) changes
+    no bit; the GIL is free while it computes. Raises Error with everything that is wrong, arguments that the plan does
+    not read included.
 
     >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)
     >>> gemm(a, b, "flat", output="f16")[0, 0]
     np.float16(64.0)
     """
     threads, split_k = threads_of(threads), count_of(split_k, "split_k")
-    if max(np.ndim(a), np.ndim(b)) > 2:
-        for name, value in (("rows", rows), ("cols", cols), ("whole", whole)):
-            if value is not None:
-                raise refuse(name, "given", "none with a batch of products")
-        return _batch(a, b, plan, c, dict(bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb, target=target,
-                                          output=output, kernel=kernel, split_k=split_k, alpha=alpha, beta=beta,
-                                          relu=relu, threads=threads))
-    operands = _operands(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb, rows=rows,
-                         cols=cols, whole=whole)
-    m, n = operands["a"][1].shape[0], operands["b"][1].shape[-1]
-    plans = _resolved(plan, kernel, operands, output, target, split_k, alpha, beta, relu)
-    if len(plans) != 1:
-        raise refuse("split_k", "(missing)", "the number of slices: no name tells it",
-                     "bitmma.find_plans(a, b, d) finds it where a D was recorded")
-    one = plans[0]
-    if 0 in (m, n):
-        return np.empty((m, n), dtype_of(one.output))
-    d = np.empty((m, n), dtype_of(one.output))
-    raw = d if d.dtype.kind != "V" and d.dtype.isbuiltin == 1 else d.view(f"u{d.dtype.itemsize}")
-    _core.gemm_into(one, operands, raw, threads)
-    return like(a, d) if _is_torch(a) else d
+    if dtype is not None:
+        if output is not None:
+            raise refuse("dtype", "given beside output", "one of the two")
+        output = dtype
+    operands, batch = _batched(_operands(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb,
+                                         rows=rows, cols=cols, whole=whole))
+    one = _one_plan(_resolved(plan, kernel, operands, output, target, split_k, alpha, beta, relu))
+    shape = (*batch, operands["a"][1].shape[-2], operands["b"][1].shape[-1])
+    d = np.empty(shape, dtype_of(one.output))
+    if out is not None and (not isinstance(out, np.ndarray) or (out.shape, out.dtype) != (d.shape, d.dtype)):
+        raise refuse("out", f"{getattr(out, 'dtype', type(out).__name__)} {getattr(out, 'shape', '')}",
+                     f"an array of NumPy, {d.dtype} {d.shape}")
+    if 0 not in shape:
+        raw = d if d.dtype.kind != "V" and d.dtype.isbuiltin == 1 else d.view(f"u{d.dtype.itemsize}")
+        _core.gemm_into(one, operands, raw, threads)
+    if out is not None:
+        out[...] = d
+        d = out
+    found = like(a, d) if _is_torch(a) and out is None else d
+    return (found, one) if return_plan else found
 
 
-def _batch(a: Any, b: Any, plan: Any, c: Any, others: dict[str, Any]) -> Any:
-    first, second = to_numpy(a, "a"), to_numpy(b, "b")
-    third = None if c is None else to_numpy(c, "c")
-    shapes = [array.shape[:-2] for array in (first, second, third) if array is not None]
-    try:
-        batch = np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise refuse("batch axes", " and ".join(map(str, shapes)), "shapes that broadcast") from None
+class ProductTrace:
+    """One output of a whole product, operation by operation. `str` has the steps that lose most."""
 
-    def at(array: np.ndarray, index: tuple[int, ...]) -> np.ndarray:
-        return np.broadcast_to(array, (*batch, *array.shape[-2:]))[index]
+    def __init__(self, fields: dict[str, Any], text: str):
+        self.fields = fields
+        """Everything as a dictionary: "steps" have "kind", "k", "before", "after", "error"."""
+        self._text = text
+        self.d: str = fields["d"]
+        """The code of D, in hexadecimal."""
+        self.exact: float | None = fields["exact"]
+        """The exact sum of exact products; None where an operand is not finite."""
+        self.error: float = fields["error"]
+        """Of all steps together."""
+        self.steps: list[dict[str, Any]] = fields["steps"]
+        self.worst: int | None = fields["worst"]
+        """The step that loses most; None where no step loses anything."""
+        self.k = np.array(fields["curve"]["k"], np.int64)
+        """K that is added after every step."""
+        self.errors = np.array(fields["curve"]["error"], np.float64)
+        """The error after every step: plot it over `k`."""
 
-    def said(array: np.ndarray, given: Any) -> Any:
-        return Codes(array, given.format) if isinstance(given, Codes) else array
+    def __str__(self) -> str:
+        return self._text.rstrip("\n")
 
-    pieces = [gemm(said(at(first, index), a), said(at(second, index), b), plan,
-                   c=None if third is None else said(at(third, index), c), **others) for index in np.ndindex(batch)]
-    if not pieces:
-        raise refuse("batch axes", batch, "a batch of at least one product")
-    d = np.stack(pieces).reshape(*batch, *pieces[0].shape)
-    return like(a, d) if _is_torch(a) else d
+    def __repr__(self) -> str:
+        return f"<ProductTrace of D[{self.fields['row']}, {self.fields['col']}], {len(self.steps)} steps, error {self.error:+.4g}>"
 
 
+@public
+def explain_product(a: Any, b: Any, plan: Any = None, row: int = 0, col: int = 0, *, kernel: str | None = None,
+                    target: str | None = None, output: Any = None, split_k: int = 0, alpha: float = 1.0,
+                    beta: float = 1.0, relu: bool = False, **operands: Any) -> ProductTrace:
+    """Output (row, col) of a product step by step: accumulators before and after each, what each loses, and the error
+    over K. Arguments are those of gemm."""
+    unknown = set(operands) - {"c", "bias", "scale_a", "scale_b", "sfa", "sfb", "rows", "cols", "whole"}
+    if unknown:
+        raise refuse(sorted(unknown)[0], "given", "an argument of bitmma.gemm")
+    given = _operands(a, b, **operands)
+    one = _one_plan(_resolved(plan, kernel, given, output, target, count_of(split_k, "split_k"), alpha, beta, relu))
+    return ProductTrace(*_core.trace_product(one, given, count_of(row, "row"), count_of(col, "col")))
+
+
+class PlanFamily(NamedTuple):
+    """Plans that differ in the number of slices and in tiles alone."""
+
+    name: str
+    plans: int
+    """How many give all bits."""
+    first: int
+    """The first of them in the search."""
+    evidence: str
+    """How the catalogue knows it; empty: no library is known to add like this."""
+
+
+class PlanSearch(Sequence[Plan]):
+    """What a search found: the plans that give every bit, measured ones first.
+
+    A sequence of Plan. Without any, and with `nearest`, the nearest plans.
+    """
+
+    def __init__(self, found: dict[str, Any], nearest: bool):
+        report = found["report"]
+        self.nearest: list[Plan] = found["nearest"]
+        """Where no plan gives all bits: those that miss the fewest outputs, each with `differing` and `pattern`."""
+        self.tried: int = report["candidates"]
+        self.outputs: int = report["outputs"]
+        self.families = [PlanFamily(**family) for family in report["families"]]
+        self.ambiguous: bool = report["ambiguous"]
+        """D cannot tell several plans apart: a D in f32, or one of more rows, tells more."""
+        self.ended: str = report["ended"]
+        """"complete", "timeout" or "max_plans": plans may exist that were not tried."""
+        self._text: str = found["text"]
+        self._plans: list[Plan] = found["plans"] or (self.nearest if nearest else [])
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    @overload
+    def __getitem__(self, index: int) -> Plan: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Plan]: ...
+    def __getitem__(self, index: Any) -> Any:
+        return self._plans[index]
+
+    def __iter__(self) -> Iterator[Plan]:
+        return iter(self._plans)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PlanSearch):
+            return self._plans == other._plans
+        return self._plans == other if isinstance(other, list) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def summary(self) -> str:
+        """What was found, in some lines."""
+        return self._text.rstrip("\n")
+
+    def __repr__(self) -> str:
+        found = f"{len(self._plans)} plans" if self._plans and not self._plans[0].differing else "no plan"
+        return f"<PlanSearch: {found} of {self.tried} tried, {len(self.families)} families, {self.ended}>"
+
+    __str__ = summary
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{escape(family.name)}</td><td>{family.plans}</td>"
+                       f"<td>{escape(family.evidence)}</td></tr>" for family in self.families)
+        head = escape(self.summary().split("\n")[0])
+        table = f"<table><tr><th>family</th><th>plans</th><th>evidence</th></tr>{rows}</table>" if rows else ""
+        return f"<p>{head}</p>{table}"
+
+
+@public(rows=unchecked, cols=unchecked, timeout=number_of)
 def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale_a: Any = None, scale_b: Any = None,
                sfa: Any = None, sfb: Any = None, target: str | None = None, kernel: str | None = None,
-               among: list[Plan] | None = None, alpha: float = 1.0, beta: float = 1.0, nearest: bool = False,
-               max_nearest: int = 3, rows: Any = None, cols: Any = None, whole: tuple[int, int] | None = None,
-               threads: int = 1) -> list[Plan]:
-    """The plans that give every bit of a recorded D, simplest first; an empty list when none does.
+               among: Sequence[Plan] | None = None, alpha: float = 1.0, beta: float = 1.0, nearest: bool = False,
+               max_nearest: int = 3, timeout: float | None = None, max_plans: int | None = None,
+               progress: Callable[[int, int], object] | None = None, rows: Any = None, cols: Any = None,
+               whole: tuple[int, int] | None = None, threads: int = 1) -> PlanSearch:
+    """The plans that give every bit of a recorded D, as a sequence: those of measured families first, the simplest first
+    among them; empty when none does.
 
     Operands are those of gemm, `d` is [M, N] in the type in which it was computed: bfloat16 results saved as float32 have
-    no plan. Several plans come when D cannot tell them apart. With `nearest` and no
+    no plan. Several plans come when D cannot tell them apart (`.ambiguous`, `.families`). With `nearest` and no
     plan for all bits, the nearest `max_nearest` come, each with `.differing` outputs and where they are (`.pattern`).
-    `among` tries these plans alone, `kernel` those that a kernel's name allows. `target` None is sm_90a.
+    `among` tries these plans alone, `kernel` those that a kernel's name allows. `target` None is that of gemm.
+    The search ends after `timeout` seconds or `max_plans` plans (`.ended` says so); `progress(tried, of)` is called now
+    and then, and an exception that it raises ends the search.
 
     >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)
     >>> len(find_plans(a, b, gemm(a, b))) > 0
@@ -200,18 +316,17 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
     operands = _operands(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb, rows=rows,
                          cols=cols, whole=whole)
     recorded: Any = matrix(d, "d")
-    threads = threads_of(threads)
-    if kernel is not None:
-        if among is not None:
-            raise refuse("kernel", "beside among", "one of the two")
-        among = _core.named_plans(str(text_of(kernel, "kernel", "nvjet_sm90_...")), True, operands, recorded[0], target, 0,
-                                  alpha, beta, False)
-    elif among is not None and (not among or not all(isinstance(one, Plan) for one in among)):
-        if not among:
-            return []
+    if kernel is not None and among is not None:
+        raise refuse("kernel", "beside among", "one of the two")
+    if among is not None and not all(isinstance(one, Plan) for one in among):
         raise refuse("among", [type(one).__name__ for one in among], "a list of Plan")
-    found = _core.find_plans(operands, recorded, text_of(target, "target", "sm_90a"), alpha, beta, nearest, max_nearest,
-                             among or [], threads)
+    if timeout is not None and not timeout > 0:
+        raise refuse("timeout", timeout, "seconds, more than 0")
+    found = PlanSearch(_core.find_plans(operands, recorded, text_of(target, "target", "sm_90a"),
+                                        text_of(kernel, "kernel", "nvjet_sm90_..."), alpha, beta,
+                                        count_of(max_nearest, "max_nearest"), None if among is None else list(among),
+                                        timeout or 0.0, 0 if max_plans is None else count_of(max_plans, "max_plans", 1),
+                                        progress, threads_of(threads)), nearest)
     if not any(one.differing == 0 for one in found):
         _hint_narrow(recorded)
     return found
@@ -245,11 +360,13 @@ class Accuracy(NamedTuple):
     max_relative_error: float
 
 
+@public
 def accuracy(a: Any, b: Any, d: Any, *, threads: int = 1) -> Accuracy:
     """How far D [M, N] is from the exact product of A [M, K] and B [K, N]; the sum is exact, in integers."""
     return Accuracy(**_core.accuracy(_operands(a, b), matrix(d, "d"), threads_of(threads)))
 
 
+@public(shape=unchecked, rows=unchecked)
 def generated(format: str, shape: tuple[int, int], seed: int, stream: str, rows: Any = None) -> np.ndarray:
     """An operand of recorded products, [rows, columns], from its seed: the same on every machine.
 

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _core
-from ._arrays import Codes, _dtypes, _is_torch, codes_as, format_named, format_of, like, to_numpy
+from ._arguments import core as _core, public, stated, stated_or_plan, unchecked
+from ._arrays import Tiled, _dtypes, _is_torch, codes_as, format_named, format_of, like, to_numpy
 from ._core import Instruction, Plan
-from ._errors import Error, count_of, refuse, text_of, threads_of
+from ._errors import Error, count_of, refuse
+from ._types import ArrayLike, Target
 
 
 class Evidence(NamedTuple):
@@ -48,6 +49,7 @@ atexit.register(_parsed.cache_clear)
 atexit.register(_with_fields.cache_clear)
 
 
+@public(text=stated)
 def instruction(text: str | Instruction, **immediates: int) -> Instruction:
     """The instruction of a PTX mnemonic or of a whole statement.
 
@@ -80,7 +82,7 @@ def _made(family: str, fields: dict[str, Any]) -> Instruction:
     for name, value in fields.items():
         is_format = name in known and known[name][3]
         if value is not None and not (is_format and value == ""):
-            given[name] = format_named(value) if is_format else value
+            given[name] = format_named(value, name) if is_format else value
     return _core.make_instruction(family, given)
 
 
@@ -102,6 +104,7 @@ def _factory(family: str) -> Callable[[Callable[..., Instruction]], Callable[...
 
 
 @_factory("wgmma")
+@public(n=unchecked)
 def wgmma(n: int = 8, d: str | None = None, a: str = "f16", b: str | None = None, **fields: FieldValue | None) -> Instruction:
     """A legal wgmma.mma_async. M is 64, K follows from the types; D is f32, or s32 of integers and bits.
 
@@ -112,6 +115,7 @@ def wgmma(n: int = 8, d: str | None = None, a: str = "f16", b: str | None = None
 
 
 @_factory("mma_sync")
+@public
 def mma_sync(**fields: FieldValue | None) -> Instruction:
     """A legal mma.sync or mma.sp. The default is m16n8 of f16 with the largest K.
 
@@ -122,16 +126,21 @@ def mma_sync(**fields: FieldValue | None) -> Instruction:
 
 
 @_factory("tcgen05")
+@public
 def tcgen05(kind: str = "f16", **fields: FieldValue | None) -> Instruction:
     """A legal tcgen05.mma with what its instruction descriptor says.
 
     >>> tcgen05("f8f6f4", m=128, n=64, a="e2m1", b="e4m3").k
     32
     """
+    if kind.startswith("tcgen05."):
+        raise refuse("kind", kind, ", ".join(_fields_of("tcgen05")["kind"][2]),
+                     "bitmma.instruction(text) takes a mnemonic, with idesc=... as its shape and types")
     return _made("tcgen05", {"kind": kind.removeprefix("kind::"), **fields})
 
 
 @_factory("tmem_move")
+@public
 def tmem_move(kind: str = "ld", **fields: FieldValue | None) -> Instruction:
     """A legal tcgen05.ld, .st, .cp, .shift or .ld.red.
 
@@ -141,12 +150,14 @@ def tmem_move(kind: str = "ld", **fields: FieldValue | None) -> Instruction:
     return _made("tmem_move", {"kind": kind, **fields})
 
 
+@public
 def all_instructions() -> list[Instruction]:
     """Every legal mnemonic of all families, each once."""
     return _core.all_instructions()
 
 
-def evidence(of: str | Instruction | Plan, target: str | None = None) -> Evidence:
+@public(of=stated_or_plan)
+def evidence(of: str | Instruction | Plan, target: Target | None = None) -> Evidence:
     """How sure results of an instruction or a plan are on a target, and what was chosen. Raises Error where the target
     lacks the instruction. Plans of the catalogue know each of their fields' evidence, too.
 
@@ -155,7 +166,7 @@ def evidence(of: str | Instruction | Plan, target: str | None = None) -> Evidenc
     """
     if not isinstance(of, Plan):
         return Evidence(**_core.evidence(_parsed(of) if isinstance(of, str) else of, target))
-    on = target or of.target
+    on = str(target or of.target)
     chained: Any = of._instruction
     if chained is None:
         return Evidence("IEEE 754", "fma.rn.f32, each rounded once", "CUDA cores", on, [], of.evidence)
@@ -167,7 +178,8 @@ def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool
     a_format, b_format = format_of(a), format_of(b)
     if a_format == "u8" and one.a not in ("s8", "u8") or b_format == "u8" and one.b not in ("s8", "u8"):
         raise refuse("a and b", "uint8", "arrays whose dtype says the format",
-                     "say it: bitmma.codes(array, \"e2m1\"), or take an instruction of bitmma.tcgen05(...)")
+                     "say it: bitmma.codes(array, \"e2m1\"), of pairs in bytes with packed=True, or take an "
+                     "instruction of bitmma.tcgen05(...)")
     fields: dict[str, Any] = {"a": a_format, "b": b_format}
     if np.ndim(a) >= 2:
         fields["m"] = np.shape(a)[-2]
@@ -176,7 +188,8 @@ def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool
     if c is not None:
         fields["d"] = {"tf32": "f32"}.get(format_of(c), format_of(c))
     if scale_a is not None:
-        scale_type = {"e4m3": "ue4m3"}.get(format_of(scale_a), format_of(scale_a))
+        of = scale_a.format if isinstance(scale_a, Tiled) else format_of(scale_a)
+        scale_type = {"e4m3": "ue4m3"}.get(of, of)
         if scale_type != "u8":
             fields["scale_type"] = scale_type
     return _with_fields(one, **fields)
@@ -186,8 +199,11 @@ def _shape_of(array: Any) -> tuple[int, ...]:
     return tuple(array.shape)
 
 
-def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target: str | None = None,
-        scale_a: Any = None, scale_b: Any = None, metadata: Any = None, threads: int = 1) -> Any:
+@public
+def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *,
+        target: Target | None = None, scale_a: ArrayLike | Tiled | None = None,
+        scale_b: ArrayLike | Tiled | None = None, metadata: ArrayLike | None = None, threads: int = 1,
+        return_target: bool = False) -> Any:
     """D = A * B + C of one matrix instruction, bit for bit: logical matrices in, D out.
 
     instruction   a PTX mnemonic or an Instruction. Of a tcgen05.mma that is named by its mnemonic, M, N, K and types
@@ -195,10 +211,12 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
     a             [..., M, K]. Of a sparse A at most the allowed codes of a chunk are not zero.
     b             [..., K, N]
     c             [..., M, N] in C's type; None: D = A * B
-    scale_a       [..., M, scales] and scale_b [..., scales, N], for instructions with block scales
+    scale_a       [..., M, scales] and scale_b [..., scales, N], for instructions with block scales; or bitmma.tiled(...)
     metadata      [..., M, chunks], four bits each as uint8, of a sparse A that is given as it is stored, [..., M, K/2]
-    target        a GPU by its PTX name; None: the one that the instruction means (`Instruction.default_target`)
+    target        a GPU: its PTX name, "H100", "9.0", (9, 0). None: the one that the instruction means
+                  (`Instruction.default_target`). Of mma.sync, others may give other bits
     threads       0: all cores
+    return_target   True returns (D, target): on which GPU D was computed, by its PTX name
 
     The formats are those of the instruction: float16, bfloat16, float32 (tf32 and f32), float8_*, int8 ...; arrays of
     unsigned integers of the same width are raw codes. Leading axes are a batch and broadcast. m8n8k4 of f16, which is
@@ -211,20 +229,26 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
     >>> mma("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", a, b)[0, 0]
     np.float32(16.0)
     """
+    one: Any
+    reference: Any = a
+    for name, operand in (("a", a), ("b", b)):
+        if operand is None:
+            raise refuse(name, "None", "a matrix")
+    if any(_is_torch(operand) and "_x2" in str(getattr(operand, "dtype")) for operand in (a, b)):  # their shapes count bytes
+        a, b = to_numpy(a, "a"), to_numpy(b, "b")
     if isinstance(instruction, str):
         one = _parsed(instruction.strip())
         if one.family == "tcgen05":
             one = _shaped(one, a, b, c, scale_a, metadata is not None)
-    elif isinstance(instruction, Instruction):
-        one = instruction
     else:
-        raise refuse("instruction", type(instruction).__name__, "a PTX mnemonic, or an Instruction",
-                     "bitmma.mma(instruction, a, b, c)")
+        one = instruction
+    of_a: Any = scale_a.scales(one.m, one.scale_count) if isinstance(scale_a, Tiled) else scale_a
+    of_b: Any = scale_b.scales(one.n, one.scale_count).T if isinstance(scale_b, Tiled) else scale_b
     a_codes = codes_as(a, one.a, "a")
     b_codes = codes_as(b, one.b, "b")
     c_codes = None if c is None else codes_as(c, one.c, "c")
-    scale_a_codes = None if scale_a is None else codes_as(scale_a, one.scale_type, "scale_a")
-    scale_b_codes = None if scale_b is None else codes_as(scale_b, one.scale_type, "scale_b")
+    scale_a_codes = None if of_a is None else codes_as(of_a, one.scale_type, "scale_a")
+    scale_b_codes = None if of_b is None else codes_as(of_b, one.scale_type, "scale_b")
     nibbles = None if metadata is None else codes_as(metadata, "u8", "metadata")
     operands: tuple[np.ndarray | None, ...] = (a_codes, b_codes, c_codes, scale_a_codes, scale_b_codes, nibbles)
     m, n, products = one.m, one.n, one.products
@@ -239,18 +263,22 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
     x, y, z, scales_x, scales_y, chosen = operands
     if chosen is not None and chosen.size and chosen.max() > 15:
         raise refuse("metadata", f"numbers up to {chosen.max()}", "0..15: the four bits of a chunk, one chunk a byte")
-    if threads != 1:
-        threads = threads_of(threads)
     try:
         _core.multiply_into(one, target, x, y, z, scales_x, scales_y, chosen, d, threads)
     except Error:
         # An instruction that the target lacks has no right shapes.
-        if wrong := one.violations(text_of(target, "target", "sm_90a")):
+        if wrong := one.violations(target):
             raise Error(wrong) from None
-        if max(np.shape(a)[-2:], default=0) > 2 * max(one.m, one.k) or np.shape(b)[-1:] > (2 * n,):
+        for name, array, stored in (("a", a_codes, one.a), ("b", b_codes, one.b)):
+            if stored == "e2m1" and array.dtype == np.uint8 and one.k // 2 in array.shape[-2:]:
+                raise refuse(name, f"shape {array.shape}, half of K", f"K = {one.k} codes of e2m1, one a byte",
+                             f'two a byte are bitmma.codes({name}, "e2m1", packed=True)') from None
+        if max(a_codes.shape[-2:], default=0) > 2 * max(one.m, one.k) or b_codes.shape[-1:] > (2 * n,):
             raise _whole(one, a, b) from None
         raise
-    return like(a, d) if _is_torch(a) else d
+    if _is_torch(reference):
+        d = like(reference, d)
+    return (d, target or one.default_target) if return_target else d
 
 
 def _whole(one: Instruction, a: Any, b: Any) -> Error:

@@ -7,11 +7,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from . import _core
-from ._errors import count_of, text_of
+from ._arguments import core as _core, path_of, public
+from ._types import Target
 
 
 class SealedFinding(NamedTuple):
@@ -47,6 +46,8 @@ class SealedReport(NamedTuple):
     sha256: str
     """Of the file that was asked; docs/sealed.md has those of data/sealed."""
     findings: list[SealedFinding]
+    text: str
+    """What `bitmma survey sealed` prints."""
 
     @property
     def holds(self) -> bool:
@@ -54,16 +55,12 @@ class SealedReport(NamedTuple):
         return all(one.verdict in ("as predicted", "named") for one in self.findings)
 
     def __str__(self) -> str:
-        lines = [f"{one.verdict:<15} {one.point}\n    {one.found}" for one in self.findings]
-        said = ", ".join(f"{sum(one.verdict == verdict for one in self.findings)} {verdict}"
-                         for verdict in dict.fromkeys(one.verdict for one in self.findings))
-        lines.append(f"\n{self.gpu} ({self.target}), driver {self.driver}, CUDA {self.cuda}, {self.date}; "
-                     f"{self.seconds:.1f} s\nsealed prediction {self.sha256}\n{len(self.findings)} points, {said}")
-        return "\n".join(lines)
+        return self.text
 
 
+@public(out=path_of)
 def sealed(path: str | os.PathLike[str] | None = None, *, out: str | os.PathLike[str] = "", device: int = 0,
-           jobs: int = 4, unit_seconds: float = 10, rehearse: str | None = None) -> SealedReport:
+           jobs: int = 4, unit_seconds: float = 10, rehearse: Target | None = None) -> SealedReport:
     """Asks the GPU of this machine the points of the sealed prediction, each in a process of its own.
 
     Nothing leaves the machine. Raises Error without a GPU, or without a prediction for it.
@@ -76,18 +73,11 @@ def sealed(path: str | os.PathLike[str] | None = None, *, out: str | os.PathLike
         unit_seconds: A point that takes longer is stopped.
         rehearse: A target, such as "sm_100a", whose model answers in place of a GPU.
     """
-    file = os.fspath(path) if path is not None else ""
-    command = [sys.executable, "-m", "bitmma._sealed", str(count_of(device, "device")),
-               text_of(rehearse, "rehearse", "sm_90a") or "", file]
-    if rehearse:
-        _core.check_target(rehearse)
-    said = _core.run_sealed(_text(file), command, float(unit_seconds), count_of(jobs, "jobs"), os.fspath(out))
-    said["findings"] = [SealedFinding(**one) for one in said["findings"]]
-    return SealedReport(**said)
-
-
-def _text(path: str) -> str | None:
-    return Path(path).read_text(encoding="utf-8") if path else None
+    file = str(path or "")
+    command = [sys.executable, "-m", "bitmma._sealed", str(device), str(rehearse or ""), file]
+    text, said = _core.run_sealed(file, command, unit_seconds, jobs, out)
+    findings = [SealedFinding(**{"nearest": "", **point}) for point in said.pop("points")]
+    return SealedReport(sha256=said.pop("sealed_sha256"), findings=findings, text=text.rstrip("\n"), **said)
 
 
 def _main(arguments: Sequence[str]) -> int:
@@ -95,7 +85,7 @@ def _main(arguments: Sequence[str]) -> int:
     device, rehearse, file, point, _, path = arguments
     try:
         _core.end_with_survey()
-        _core.run_sealed_point(point, path, _text(file), int(device), rehearse or None)
+        _core.run_sealed_point(point, path, file, int(device), rehearse or None)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

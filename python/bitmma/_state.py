@@ -1,27 +1,27 @@
 """The machine's own way: states, cases, vector files, and what people ask of them."""
 from __future__ import annotations
 
+import json
 import operator
 import os
+import pathlib
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Union, overload
 
 import numpy as np
 
-from . import _core
-from ._arrays import Codes, _dtypes, _native, _raw, code_bytes, codes_as, dtype_of, format_of, to_numpy
+from . import _notebook
+from ._arguments import at_least_one, core as _core, path_of, public, target_of, text
+from ._arrays import _dtypes, _native, _raw, codes_as, dtype_of, to_numpy
 from ._core import Instruction, Plan
-from ._errors import Error, Violation, count_of, refuse, threads_of, violations_of
-from ._gemm import find_plans, gemm
+from ._errors import Error, Violation, count_of, refuse, shown, violations_of
+from ._gemm import PlanSearch, ProductTrace, explain_product, find_plans, gemm
 from ._mma import _parsed
+from ._types import ArrayLike, Target
 
 
 def _instruction(of: str | Instruction) -> Instruction:
-    if isinstance(of, str):
-        return _parsed(of.strip())
-    if not isinstance(of, Instruction):
-        raise refuse("instruction", type(of).__name__, "PTX text, or an Instruction")
-    return of
+    return _parsed(of.strip()) if isinstance(of, str) else of
 
 
 def _typed(pair: Any) -> Any:
@@ -47,7 +47,9 @@ def _bits(name: str, value: Any) -> Any:
     return np.require(array.view(_raw[size]), requirements=["A"])
 
 
-def execute(instruction: str | Instruction, target: str | None, state: MutableMapping[str, Any]) -> dict[str, np.ndarray]:
+@public(target=lambda value, field: None if value is None else target_of(value))
+def execute(instruction: str | Instruction, target: Target | None,
+            state: MutableMapping[str, Any]) -> dict[str, np.ndarray]:
     """Runs one instruction of any family on a state, a dictionary of arrays and numbers.
 
     The names are those of vector files (`fields(instruction)` lists them with dtypes and shapes), immediates such as
@@ -57,8 +59,11 @@ def execute(instruction: str | Instruction, target: str | None, state: MutableMa
     What the instruction writes replaces the arrays in `state`, in place where they are writable arrays of the same
     kind, so that a sequence of calls acts on one state: c_regs holds D after a wgmma and is C of the next.
 
+    Arrays with one axis more in front are a batch of states, numbers then arrays of one axis: a_regs [batch, 32, 4],
+    a_desc [batch]. What has no such axis is for all states; what the instruction writes has it afterwards.
+
     Returns what was written, by the names of results: {"d_regs": ...}. Raises Error with everything that is wrong, and
-    `state` as it was.
+    `state` as it was; of a batch, states before the wrong one may have run.
 
     >>> state = {"tmem": np.zeros((128, 64), np.uint32), "taddr": 0}
     >>> sorted(execute("tcgen05.shift.cta_group::1.down", None, state))
@@ -67,6 +72,40 @@ def execute(instruction: str | Instruction, target: str | None, state: MutableMa
     one = _instruction(instruction)
     if not isinstance(state, MutableMapping):
         raise refuse("state", type(state).__name__, "a dictionary of arrays and numbers")
+    ranks = {name: len(row["shape"] or ()) for row in one._fields() if (name := row["name"]) in state}
+    batched = [name for name, rank in ranks.items() if np.ndim(state[name]) == rank + 1]
+    return _execute_batch(instruction, target, state, batched) if batched else _execute(instruction, one, target, state)
+
+
+def _execute_batch(instruction: str | Instruction, target: Any, state: MutableMapping[str, Any],
+                   batched: list[str]) -> dict[str, np.ndarray]:
+    counts = {len(state[name]) for name in batched}
+    if len(counts) != 1:
+        raise refuse("batch", " and ".join(f"{name} {np.shape(state[name])}" for name in batched),
+                     "one number of states")
+    one = _instruction(instruction)
+    results: dict[str, list[np.ndarray]] = {}
+    left: dict[str, list[Any]] = {}
+    for index in range(counts.pop()):
+        single = {name: value[index] if name in batched else np.copy(value) if isinstance(value, np.ndarray) else value
+                  for name, value in state.items()}
+        before = dict(single)
+        for name, array in _execute(instruction, one, target, single).items():
+            results.setdefault(name, []).append(array)
+        for name, value in single.items():
+            # An element of a batched array is a view: what was written in place is there already.
+            if name not in before or value is not before[name] or name not in batched:
+                left.setdefault(name, []).append(value)
+    after = {row["name"]: row["after"] or row["name"] for row in one._fields()}
+    stacked = {name: np.stack(arrays) for name, arrays in results.items()}
+    for name in left:
+        if after.get(name) in stacked:
+            state[name] = stacked[after[name]]
+    return stacked
+
+
+def _execute(instruction: str | Instruction, one: Instruction, target: Any,
+             state: MutableMapping[str, Any]) -> dict[str, np.ndarray]:
     said = {name for name in state if name in one.immediates}
     if isinstance(instruction, str) and "idesc" in one.immediates and "idesc" not in said:
         raise refuse("idesc", "(missing)", "the instruction descriptor: shape and types are in it",
@@ -103,6 +142,7 @@ class FieldRule(NamedTuple):
     meaning: str
 
 
+@public
 def fields(instruction: str | Instruction) -> list[FieldRule]:
     """The buffers of a state that the instruction reads and writes."""
     return [FieldRule(**row) for row in _instruction(instruction)._fields()]
@@ -115,9 +155,11 @@ class Case:
     Case("wgmma...", state={"smem": ..., ...})         the machine's own way
     """
 
-    def __init__(self, instruction: str | Instruction, target: str | None = None, *,
-                 state: Mapping[str, Any] | None = None, a: Any = None, b: Any = None, c: Any = None, d: Any = None,
-                 scale_a: Any = None, scale_b: Any = None):
+    @public
+    def __init__(self, instruction: str | Instruction, target: Target | None = None, *,
+                 state: Mapping[str, Any] | None = None, a: ArrayLike | None = None, b: ArrayLike | None = None,
+                 c: ArrayLike | None = None, d: ArrayLike | None = None, scale_a: ArrayLike | None = None,
+                 scale_b: ArrayLike | None = None):
         one = _instruction(instruction)
         logical = {}
         for name, value in (("a", a), ("b", b), ("c", c), ("d", d), ("scale_a", scale_a), ("scale_b", scale_b)):
@@ -125,6 +167,8 @@ class Case:
                 continue
             format = one.scale_type if name.startswith("scale") else getattr(one, name)
             logical[name] = (format, np.ascontiguousarray(codes_as(value, format, name)))
+        if state is not None and not isinstance(state, Mapping):
+            raise refuse("state", type(state).__name__, "a dictionary of arrays and numbers")
         bits = None if state is None else {name: _bits(name, value) for name, value in state.items()}
         self._value = _core.CaseValue.make(one, target, bits, logical)
 
@@ -198,13 +242,45 @@ class Explanation(Mapping[str, Any]):
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        return _notebook.explanation(self.json, self.text)
 
+
+def _case(value: Any, field: str) -> Case:
+    if isinstance(value, Case):
+        return value
+    raise refuse(field, type(value).__name__, "a Case", _fix_of_case(value))
+
+
+def _fix_of_case(value: Any) -> str:
+    if isinstance(value, VectorFile):
+        return "file[0] is its first case"
+    if isinstance(value, Product):
+        return "a Case is one instruction; a product is a chain of them"
+    return "bitmma.Case(instruction, a=a, b=b), or one of a file: bitmma.read(path)[0]"
+
+
+def _cases(value: Any, field: str) -> list[Case]:
+    """One or more cases, or the file of them."""
+    if isinstance(value, VectorFile):
+        return list(value)
+    if isinstance(value, Case):
+        return [value]
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, Case) for one in value):
+        raise refuse(field, shown(value), "a Case, or a list of them", _fix_of_case(value))
+    if not value:
+        raise refuse(field, "none", "one or more")
+    return list(value)
+
+
+@public(case=_case)
 def explain(case: Case, row: int, col: int) -> Explanation:
     """Output (row, col) of a case: where every factor is read, which bits of its product count, the sum, the rounding,
     and what other adders would give."""
     return Explanation(*case._value.explain(row, col))
 
 
+@public(case=_case)
 def lint(case: Case) -> list[Violation]:
     """What is legal but looks wrong in a case with a state, with the reason and the likely fix."""
     return violations_of(case._value.warnings())
@@ -238,34 +314,38 @@ class Diagnosis(NamedTuple):
     where: list[str] = []
     """What all wrong outputs have in common: "only rows 8..15 of every 16"."""
 
+    def _repr_html_(self) -> str:
+        return _notebook.diagnosis(self)
 
-def diagnose(cases: Case | Sequence[Case], actual: Any, *, max_cases: int = 2, max_findings: int = 5,
+
+@public
+def diagnose(cases: Case | Sequence[Case] | VectorFile, actual: Any, *, max_cases: int = 2, max_findings: int = 5,
              pairs: bool = True) -> Diagnosis:
     """Which wrong program explains these bits?
 
     `actual` is D [M, N] as a program left it, or one for each of the first `cases`. At most `max_cases` are compared;
     the others are there as neighbours.
     """
-    cases = [cases] if isinstance(cases, Case) else list(cases)
     if not isinstance(actual, (list, tuple)):
         array = to_numpy(actual, "actual")
         actual = [array] if array.ndim == 2 else list(array)
-    if not cases or len(actual) > len(cases):
-        raise refuse("actual", f"{len(actual)} matrices", f"one for each of {len(cases)} cases, or of the first ones")
+    listed = _cases(cases, "cases")
+    if len(actual) > len(listed):
+        raise refuse("actual", f"{len(actual)} matrices", f"one for each of {len(listed)} cases, or of the first ones")
     wrong = []
-    for case, d in zip(cases, actual):
+    for case, d in zip(listed, actual):
         format = case.instruction.d
         wrong.append((format, np.ascontiguousarray(codes_as(d, format, "actual"))))
-    said: Any = _core.diagnose([case._value for case in cases], wrong, max_cases, max_findings, pairs)
+    said: Any = _core.diagnose([case._value for case in listed], wrong, max_cases, max_findings, pairs)
     said["findings"] = [Finding([Fault(**fault) for fault in row["faults"]], row["wrong_explained"],
                                 row["right_broken"], row["explains_all"]) for row in said["findings"]]
     return Diagnosis(**said)
 
 
-def fault_catalogue(cases: Case | Sequence[Case]) -> list[Fault]:
+@public
+def fault_catalogue(cases: Case | Sequence[Case] | VectorFile) -> list[Fault]:
     """Every fault that the first case can have."""
-    cases = [cases] if isinstance(cases, Case) else list(cases)
-    rows: Any = _core.fault_catalogue([case._value for case in cases])
+    rows: Any = _core.fault_catalogue([case._value for case in _cases(cases, "cases")])
     return [Fault(**row) for row in rows]
 
 
@@ -351,57 +431,95 @@ class VectorFile:
         return f"<bitmma.VectorFile {len(self)} cases of {self.instruction} on {self.target}>"
 
 
-def _path(path: str | bytes | os.PathLike[Any]) -> str:
-    """A file's name as the library has it: UTF-8."""
-    name = os.fsdecode(path)
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise refuse("path", ascii(name), "a name in UTF-8") from None
-    return name
+Path = Union[str, "os.PathLike[str]"]
 
 
-def read(path: str | os.PathLike[str], *, instruction: str = "", target: str | None = None) -> VectorFile:
+def _file(value: Any, field: str) -> Any:
+    """A file that was read, or its path."""
+    if isinstance(value, VectorFile):
+        return value
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return path_of(value, field)
+    what = f"{type(value).__name__}"
+    raise refuse(field, what, "a VectorFile, or the path of one",
+                 "arrays are compared by bitmma.testing.assert_bits_equal(actual, expected)" if hasattr(value, "dtype")
+                 else _fix_of_case(value) if isinstance(value, Product) else "bitmma.read(path)")
+
+
+def _path_before_cases(value: Any, field: str) -> str:
+    if isinstance(value, (VectorFile, Case, list)):
+        raise refuse(field, type(value).__name__, "the path of a file", "the path comes first: bitmma.write(path, cases)")
+    return path_of(value, field)
+
+
+def files_in(folder: str) -> list[str]:
+    """The vector files in a folder and in the folders in it, sorted."""
+    found = sorted(str(one) for one in pathlib.Path(folder).rglob("*")
+                   if one.suffix.lower() in (".safetensors", ".npz") and (one.is_file() or not one.exists()))
+    if not found:
+        raise refuse(folder, "a folder without vector files", "*.safetensors in it or below")
+    return found
+
+
+@public(instruction=text)
+def read(path: Path, *, instruction: str = "", target: Target | None = None) -> VectorFile:
     """A vector file (docs/vectors.md). `instruction` and `target` stand in for keys that it lacks."""
     try:
-        return VectorFile(_core.read(_path(path), instruction, target))
+        return VectorFile(_core.read(path, instruction, target))
     except Error as error:
         if any(one.code == "missing_instruction" for one in error.violations) \
-                and {"b", "b_t", "a"} & set(_names(_path(path))):
-            raise refuse(_path(path), "a file without the key instruction", "a vector file",
+                and {"b", "b_t", "a"} & set(_names(str(path))):
+            raise refuse(str(path), "a file without the key instruction", "a vector file",
                          "bitmma.read_product reads files of whole products") from None
         raise
 
 
-def write(path: str | os.PathLike[str], cases: Case | Sequence[Case] | VectorFile, *, source: str = "python") -> None:
-    """Cases of one instruction on one target as a vector file, whole or not at all."""
+@public(path=_path_before_cases)
+def write(path: Path, cases: Case | Sequence[Case] | VectorFile, *, source: str | None = None) -> None:
+    """Cases of one instruction on one target as a vector file, whole or not at all. `source` says who computed them,
+    "python" where nothing is said; a VectorFile keeps its own."""
     if isinstance(cases, VectorFile):
-        rows = cases._value.tensors()
-        _core.write_tensors(_path(path), rows, cases.metadata)
+        if source is not None:
+            raise refuse("source", source, "none with a VectorFile, which has its own")
+        _core.write_tensors(path, cases._value.tensors(), cases.metadata)
         return
-    cases = [cases] if isinstance(cases, Case) else list(cases)
-    _core.write_cases(_path(path), [case._value for case in cases], source)
+    _core.write_cases(path, [case._value for case in _cases(cases, "cases")], source or "python")
 
 
 def _names(path: str) -> list[str]:
     return [row[0] for row in _core.read_tensors(path)[0]]
 
 
-def verify(file: VectorFile | str | os.PathLike[str], *, threads: int = 1, first: int = 0,
-           count: int | None = None) -> Comparison:
-    """Recomputes every case, or `count` of them from `first` on, and compares with the recorded D, bit for bit."""
-    file = file if isinstance(file, VectorFile) else read(file)
-    return Comparison(**file._value.verify(threads_of(threads), count_of(first, "first"),
-                                           -1 if count is None else count_of(count, "count")))
+@public(file=_file)
+def verify(file: VectorFile | Path, *, threads: int = 1, first: int = 0, count: int | None = None) -> Comparison:
+    """Recomputes every case, or `count` of them from `first` on, and compares with the recorded D, bit for bit.
+
+    `file` may be a folder: all files in it, and in folders in it, whose names end in .safetensors or .npz, together.
+    """
+    if isinstance(file, VectorFile):
+        return Comparison(**file._value.verify(threads, first, -1 if count is None else count))
+    if not os.path.isdir(file):
+        return verify(read(file), threads=threads, first=first, count=count)
+    if first or count is not None:
+        raise refuse("first" if first else "count", "given", "none of a folder: all cases of every file are compared")
+    total = Comparison(0, 0, 0, 0, None)
+    for path in files_in(os.fspath(file)):
+        one = verify(read(path), threads=threads)
+        total = Comparison(total.cases + one.cases, total.outputs + one.outputs, total.mismatches + one.mismatches,
+                           total.cases_with_mismatches + one.cases_with_mismatches,
+                           total.first or (f"{path}: {one.first}" if one.first else None))
+    return total
 
 
-def compare(expected: VectorFile | str | os.PathLike[str], actual: VectorFile | str | os.PathLike[str]) -> Comparison:
-    """The recorded D of two files, bit for bit."""
+@public(expected=_file, actual=_file)
+def compare(expected: VectorFile | Path, actual: VectorFile | Path) -> Comparison:
+    """The recorded D of two files, bit for bit. bitmma.testing compares arrays."""
     one, other = (file if isinstance(file, VectorFile) else read(file) for file in (expected, actual))
     return Comparison(**one._value.compare(other._value))
 
 
-def golden(instruction: str | Instruction, *, target: str | None = None, cases: int = 1, first_case: int = 0,
+@public(cases=at_least_one)
+def golden(instruction: str | Instruction, *, target: Target | None = None, cases: int = 1, first_case: int = 0,
            seed: int = 0, distribution: str = "normal", layout_a: str = "", layout_b: str = "",
            threads: int = 1) -> VectorFile:
     """Random cases from a seed, with D: the same on any machine.
@@ -409,9 +527,15 @@ def golden(instruction: str | Instruction, *, target: str | None = None, cases: 
     `distribution` is "bits", "normal", "wide", "narrow", "cancel", "subnormal", "ties", "special" or "integers";
     layouts are as on the command line: "k-major:128", "mn-major:64".
     """
-    return VectorFile(_core.golden(_instruction(instruction), target, count_of(cases, "cases", 1),
-                                   count_of(first_case, "first_case"), count_of(seed, "seed"), distribution, layout_a,
-                                   layout_b, threads_of(threads)))
+    return VectorFile(_core.golden(_instruction(instruction), target, cases, first_case, seed, distribution, layout_a,
+                                   layout_b, threads))
+
+
+def _plan_html(plan: Plan) -> str:
+    return _notebook.plan(str(plan), json.loads(plan.json), plan.evidence)
+
+
+setattr(Plan, "_repr_html_", _plan_html)
 
 
 class Product(NamedTuple):
@@ -435,12 +559,15 @@ class Product(NamedTuple):
     whole: tuple[int, int]
     metadata: dict[str, str]
 
+    def __repr__(self) -> str:
+        return _notebook.arrays("Product", self._asdict())
+
     @property
     def kernel(self) -> str | None:
         """The name of the kernel that computed it."""
         return self.metadata.get("kernel")
 
-    def find_plans(self, *, threads: int = 1) -> list[Plan]:
+    def find_plans(self, *, threads: int = 1) -> PlanSearch:
         """The plans that give every bit of D: those that the kernel's name allows, else all that are known."""
         if self.d is None:
             raise refuse("d", "(missing)", "a recorded D")
@@ -465,6 +592,19 @@ class Product(NamedTuple):
         return gemm(self.a, self.b, plan, target=None if isinstance(plan, Plan) else self.target, output=output,
                     threads=threads, **self.operands())
 
+    @public
+    def explain(self, row: int, col: int, plan: str | dict[str, Any] | Plan | None = None) -> ProductTrace:
+        """Output (row, col) step by step: accumulators before and after, what each step loses, the error over K. Without
+        a plan, by the first one that gives the recorded D."""
+        if plan is None:
+            plans = self.find_plans()
+            if not plans:
+                raise refuse("plan", "(missing)", "a plan: none that is known gives the recorded D")
+            plan = plans[0]
+        is_plan = isinstance(plan, (dict, Plan))
+        return explain_product(self.a, self.b, plan, row, col, target=None if is_plan else self.target,
+                               output=None if is_plan else self.output, **self.operands())
+
     def operands(self) -> dict[str, Any]:
         """What gemm and find_plans take by name, beside a and b."""
         names = {name: getattr(self, name) for name in ("c", "bias", "scale_a", "scale_b", "sfa", "sfb")}
@@ -472,9 +612,10 @@ class Product(NamedTuple):
         return {**names, **places, "alpha": self.alpha, "beta": self.beta}
 
 
-def read_product(path: str | os.PathLike[str]) -> Product:
+@public
+def read_product(path: Path) -> Product:
     """A file of one whole product (docs/products.md); operands of recorded calls are made from their seed."""
-    said = _core.read_product(_path(path))
+    said = _core.read_product(path)
     for name in ("a", "b", "c", "d", "bias", "scale_a", "scale_b", "sfa", "sfb"):
         said[name] = _typed(said[name])
     return Product(**said)

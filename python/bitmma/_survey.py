@@ -6,14 +6,14 @@
 """
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from . import _core
-from ._errors import count_of, refuse, text_of, threads_of
+from ._arguments import core as _core, public
+from ._errors import refuse
+from ._types import Target
 
 
 class SurveyFinding(NamedTuple):
@@ -65,8 +65,9 @@ class SurveyReport(NamedTuple):
         return [one for one in self.findings if one.verdict in ("refuted", "unknown")]
 
 
+@public
 def survey(path: str | os.PathLike[str], *, seconds: float = 480, device: int = 0, seed: int = 0, only: str = "",
-           jobs: int = 4, unit_seconds: float = 60, retry: bool = False, rehearse: str | None = None,
+           jobs: int = 4, unit_seconds: float = 60, retry: bool = False, rehearse: Target | None = None,
            progress: Callable[[int, int], Any] | None = None) -> None:
     """Asks the GPU of this machine everything, each thing in a process of its own, and writes a report.
 
@@ -84,16 +85,15 @@ def survey(path: str | os.PathLike[str], *, seconds: float = 480, device: int = 
         rehearse: A target, such as "sm_100a", whose model answers in place of a GPU.
         progress: Called with what is done and how much there is.
     """
-    if not os.fspath(path):
+    if not path:
         raise refuse("path", "(empty)", "a file for the report")
-    command = [sys.executable, "-m", "bitmma._survey", str(count_of(seed, "seed")), str(count_of(device, "device")),
-               text_of(rehearse, "rehearse", "sm_90a") or ""]
-    if rehearse:
-        _core.check_target(rehearse)
-    _core.run_survey(os.fspath(path), command, count_of(seed, "seed"), float(seconds), float(unit_seconds),
-                     count_of(jobs, "jobs"), text_of(only, "only", "mma.sync") or "", bool(retry), progress)
+    if progress is not None and not callable(progress):
+        raise refuse("progress", type(progress).__name__, "a function of two numbers")
+    command = [sys.executable, "-m", "bitmma._survey", str(seed), str(device), str(rehearse or "")]
+    _core.run_survey(path, command, seed, seconds, unit_seconds, jobs, only, retry, progress)
 
 
+@public
 def read_survey(path: str | os.PathLike[str], *, search: bool = True, threads: int = 0) -> SurveyReport:
     """What a report says: its cases are made again and compared with the model of this version.
 
@@ -103,10 +103,9 @@ def read_survey(path: str | os.PathLike[str], *, search: bool = True, threads: i
             measured, and facts that stay open are what the report says.
         threads: 0 for all cores.
     """
-    said = _core.read_survey(os.fspath(path), bool(search), threads_of(threads))
-    said["confirmed"] = json.loads(said["confirmed"])
-    said["findings"] = [SurveyFinding(**one) for one in said["findings"]]
-    return SurveyReport(**said)
+    said = _core.read_survey(path, search, threads)
+    said["findings"] = [SurveyFinding(**{"choice": "", **one}) for one in said["findings"]]
+    return SurveyReport(**{name: said[name] for name in SurveyReport._fields})
 
 
 def _main(arguments: Sequence[str]) -> int:

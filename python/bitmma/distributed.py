@@ -40,6 +40,7 @@ try:
 except ImportError as missing:
     raise ImportError("bitmma.distributed needs Dask: pip install 'bitmma[distributed]'") from missing
 
+from ._arguments import target_of
 from ._arrays import Codes, dtype_of, to_numpy
 from ._core import Instruction, Plan
 from ._errors import Error, Violation, refuse
@@ -47,7 +48,7 @@ from ._gemm import _operands, _resolved
 from ._gemm import gemm as _gemm
 from ._mma import _parsed
 from ._mma import mma as _mma
-from ._state import Case, Comparison, VectorFile, compare, golden, read, write
+from ._state import Case, Comparison, VectorFile, compare, files_in, golden, read, write
 from ._state import verify as _verify
 
 __all__ = ["Journal", "Report", "by_case", "campaign", "distributions", "gemm", "gpu", "gpu_campaign", "mma", "verify"]
@@ -137,6 +138,7 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
     >>> float(d.compute()[0, 0])
     64.0
     """
+    target = None if target is None else target_of(target)
     size = (chunks, chunks) if isinstance(chunks, int) else chunks
     of_d = size or (512, 512)
     given = {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "sfa": sfa, "sfb": sfb}
@@ -294,6 +296,7 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
     >>> d.shape, d.chunks[0]
     ((100, 16, 8), (40, 40, 20))
     """
+    target = None if target is None else target_of(target)
     text, immediates = _spelled(instruction)
     products = _parsed(text).products
     tail = 3 if products > 1 else 2
@@ -477,10 +480,7 @@ def _paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
         if not os.path.isdir(whole):
             found.append(whole)
             continue
-        inside = sorted(str(one) for one in pathlib.Path(whole).rglob("*.safetensors") if one.is_file())
-        if not inside:
-            raise refuse(os.fspath(path), "a folder without vector files", "*.safetensors in it or below")
-        found += inside
+        found += files_in(whole)
     if not found:
         raise refuse("paths", "none", "a vector file, a folder or several of them")
     return list(dict.fromkeys(found))
@@ -595,7 +595,7 @@ def campaign(instructions: str | Instruction | Iterable[str | Instruction], *, c
         if isinstance(given, Instruction) and one != given:
             raise refuse("instruction", text, "one that its text and immediates tell whole",
                          "name it by a PTX statement with its operands, as text")
-        on = target or one.default_target
+        on = one.default_target if target is None else target_of(target)
         if wrong := one.violations(on):
             raise Error(wrong)
         words = " ".join([text, *(f"{name}={value}" for name, value in immediates)])

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
+from ._arguments import core as _core, instruction_of, public
 from ._core import Instruction
 from ._errors import refuse
-from ._mma import _parsed
-from ._state import Case
+from ._state import Case, _case
+from ._types import Target
 
 
 class Places:
@@ -48,6 +48,19 @@ class Places:
         vars(self).update(arrays, cute=cute, **facts)
         self._names = tuple(arrays)
         self._index = index
+        self._map: Any = None
+
+    def _of(self, map: Any) -> Places:
+        """The same, which is drawn as `map` is."""
+        self._map = map
+        return self
+
+    def _repr_svg_(self) -> str | None:
+        """The picture in a notebook; None for maps that have none."""
+        return None if self._map is None else str(self._map.svg(lines=32, columns=16))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_map": None}  # the library's map stays here
 
     def __repr__(self) -> str:
         shape = getattr(self, self._names[0]).shape
@@ -76,45 +89,52 @@ def _in_registers(cute: str, arrays: dict[str, np.ndarray], threads: int, regist
     return Places(cute, arrays, index, threads=threads, registers=registers, element_bits=element_bits)
 
 
-def _register_map(instruction: str | Instruction, operand: str) -> Any:
-    return _core.register_map(_parsed(instruction) if isinstance(instruction, str) else instruction, operand)
+def _register_map(instruction: Any, operand: str) -> Any:
+    return _core.register_map(instruction, operand)
 
 
-def smem(descriptor: int, rows: int, cols: int, *, element_bits: int = 16, major: str = "k",
-         target: str = "sm_90a") -> Places:
+@public
+def smem(descriptor: int | str, rows: int, cols: int, *, element_bits: int = 16, major: str = "k",
+         target: Target = "sm_90a") -> Places:
     """A matrix in shared memory, M or N by K, as a descriptor says it lies.
 
     >>> smem(0x4000004000010000, 64, 16).byte[9, 8]
     np.int64(1152)
     """
     one = _core.smem_map(descriptor, rows, cols, element_bits, major, target)
-    return Places(one.cute, one.arrays(), _BYTE)
+    return Places(one.cute, one.arrays(), _BYTE)._of(one)
 
 
-def smem_svg(descriptor: int, rows: int, cols: int, *, element_bits: int = 16, major: str = "k",
-             target: str = "sm_90a", max_lines: int = 32) -> str:
+@public
+def smem_svg(descriptor: int | str, rows: int, cols: int, *, element_bits: int = 16, major: str = "k",
+             target: Target = "sm_90a", max_lines: int = 32) -> str:
     """The same as a picture: lines of 128 bytes, coloured by the place before the swizzle."""
     return _core.smem_map(descriptor, rows, cols, element_bits, major, target).svg(lines=max_lines)
 
 
+@public(instruction=instruction_of)
 def fragment(instruction: str | Instruction, operand: str) -> Places:
     """An operand in registers: "a", "b" (as N x K), "c" or "d" of mma.sync, "a", "c" or "d" of wgmma; "metadata" of a
     sparse instruction, "scale_a" and "scale_b" of a block-scaled mma.sync."""
     one = _register_map(instruction, operand)
-    return _in_registers(one.cute, one.arrays(), one.extent("thread"), one.extent("register"), one.width("bit"))
+    return _in_registers(one.cute, one.arrays(), one.extent("thread"), one.extent("register"),
+                         one.width("bit"))._of(one)
 
 
+@public(instruction=instruction_of)
 def fragment_svg(instruction: str | Instruction, operand: str, *, max_cols: int = 16) -> str:
     """The same as a picture."""
     return _register_map(instruction, operand).svg(columns=max_cols)
 
 
+@public
 def tmem(m: int, n: int, *, cta_group: int = 1, ws: bool = False, sparse: bool = False, address: int = 0) -> Places:
     """D of a tcgen05.mma, [M, N]."""
     one, letter = _core.tmem_d_map(m, n, cta_group, ws, sparse, address)
-    return Places(one.cute, one.arrays(), _CELL, layout=letter)
+    return Places(one.cute, one.arrays(), _CELL, layout=letter)._of(one)
 
 
+@public
 def tmem_a(m: int, k: int, *, element_bits: int = 16, cta_group: int = 1, ws: bool = False, sparse: bool = False,
            address: int = 0, copy: int = 0) -> Places:
     """A of a tcgen05.mma in Tensor Memory, [M, stored K], in containers of `element_bits`; `copy` of layouts that need
@@ -127,6 +147,7 @@ def tmem_a(m: int, k: int, *, element_bits: int = 16, cta_group: int = 1, ws: bo
     return Places("", one, _CELL, layout="")
 
 
+@public
 def ldst(shape: str, num: int = 1, *, pack_16b: bool = False) -> Places:
     """tcgen05.ld and .st of one warp: "32x32b", "16x64b", "16x128b", "16x256b" or "16x32bx2". Arrays [threads,
     registers, halves] of lanes and columns, from the address on."""
@@ -135,17 +156,20 @@ def ldst(shape: str, num: int = 1, *, pack_16b: bool = False) -> Places:
     return Places("", halves, (("lane", 1, 0), ("column", 1, 0)))
 
 
+@public
 def ldmatrix(count: int = 4, *, transposed: bool = False, store: bool = False) -> Places:
     """ldmatrix and stmatrix of 8 x 8 matrices of 16 bits: arrays [matrices, 8, 8] of registers."""
     return _in_registers("", _core.ldmatrix_map(count, transposed, store).arrays(), 32, count, 16)
 
 
+@public
 def scales(rows: int, blocks: int) -> Places:
     """Block scales in the image that CUTLASS and cuBLAS keep: tiles of 128 rows and 4 blocks."""
     one, size = _core.scale_map(rows, blocks)
-    return Places("", {"byte": one.arrays()["image_byte"]}, (("byte", 1, size),), bytes=size)
+    return Places("", {"byte": one.arrays()["image_byte"]}, (("byte", 1, size),), bytes=size)._of(one)
 
 
+@public
 def cute(text: str, *, element_bits: int = 16) -> Places:
     """A layout in CuTe's notation: "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))".
 
@@ -155,9 +179,57 @@ def cute(text: str, *, element_bits: int = 16) -> Places:
     one = _core.cute_map(text, element_bits)
     arrays = one.arrays()
     size = int(arrays["byte"].max()) + one.width("byte") if arrays["byte"].size else 0
-    return Places(one.cute, arrays, (("byte", 1, size),), bytes=size)
+    return Places(one.cute, arrays, (("byte", 1, size),), bytes=size)._of(one)
 
 
+@public
+def tma(rows: int, cols: int, *, swizzle: str = "128", element_bits: int = 16, major: str = "k", box_inner: int = 0,
+        box_outer: int = 0, start: int = 0) -> Places:
+    """What TMA writes into shared memory: a matrix in boxes of a tensor map with this swizzle.
+
+    >>> tma(8, 64).byte[1, 0]
+    np.int64(144)
+    """
+    one = _core.tma_map(rows, cols, swizzle, element_bits, major, box_inner, box_outer, start)
+    return Places("", one.arrays(), _BYTE)._of(one)
+
+
+@public
+def bank_conflicts(addresses: Any, bytes: int = 4) -> tuple[int, int, list[int]]:
+    """Wavefronts in which shared memory serves the byte addresses of a warp's threads, how many it would take without
+    conflicts, and the words of each bank in the request that has the most of one.
+
+    >>> bank_conflicts([128 * row for row in range(8)], 16)[:2]
+    (8, 1)
+    """
+    wavefronts, requests, words = _core.bank_use([int(one) for one in np.asarray(addresses).reshape(-1)], bytes)
+    return wavefronts, requests, words
+
+
+@public
+def algebra(operation: str, first: str, second: str | None = None) -> str:
+    """CuTe's layout algebra: composition, complement, coalesce, logical_divide, zipped_divide, tiled_divide,
+    flat_divide, logical_product, zipped_product, tiled_product, flat_product, blocked_product, raked_product,
+    right_inverse or left_inverse, of layouts in CuTe's notation.
+
+    >>> algebra("composition", "(6,2):(8,2)", "(4,3):(3,1)")
+    '((2,2),3):((24,2),8)'
+    """
+    result: str = _core.layout_algebra(operation, first, second)
+    return result
+
+
+@public
+def offsets(text: str) -> np.ndarray:
+    """The offset of every index of a layout in CuTe's notation; swizzles act on offsets.
+
+    >>> offsets("(2,3):(1,4)")
+    array([0, 1, 4, 5, 8, 9])
+    """
+    return np.array(_core.layout_offsets(text), np.int64)
+
+
+@public(case=_case)
 def operand(case: Case, name: str) -> Places:
     """An operand of a case where its instruction finds it: "a" [M, stored K], "b" [K, N], "c" or "d" [M, N]."""
     if case.state is None:
@@ -172,5 +244,5 @@ def operand(case: Case, name: str) -> Places:
     return _in_registers("", arrays, int(arrays["thread"].max()) + 1, int(arrays["register"].max()) + 1, bits)
 
 
-__all__ = ["Places", "cute", "fragment", "fragment_svg", "ldmatrix", "ldst", "operand", "scales", "smem", "smem_svg",
-           "tmem", "tmem_a"]
+__all__ = ["Places", "algebra", "bank_conflicts", "cute", "fragment", "fragment_svg", "ldmatrix", "ldst", "offsets",
+           "operand", "scales", "smem", "smem_svg", "tma", "tmem", "tmem_a"]

@@ -1,16 +1,22 @@
 #include "bitmma/analysis/describe.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <type_traits>
 
 #include "bitmma/descriptor/descriptor_meaning.hpp"
 #include "bitmma/descriptor/zero_column_mask.hpp"
+#include "bitmma/memory/smem.hpp"
 
 namespace bitmma {
 namespace {
 
 using Table = std::vector<std::vector<std::string>>;
+
+/// What tells descriptors of Hopper and Blackwell apart.
+constexpr std::string_view version_bits = "bits 46-48";
 
 struct PlaceReport {
   Report operator()(const SmemRead& read) const {
@@ -181,7 +187,17 @@ class WordReport {
     report.add("arch", target);
     report.add("fields", std::move(fields));
     report.add("swizzle_mode", info(descriptor.swizzle).name);
-    report.add_warnings(as_warnings(warnings(descriptor, type.major)));
+    std::vector<Violation> doubtful = warnings(descriptor, type.major);
+    const std::vector<Violation> doubts = doubts_about(type.target, word_);
+    // A word of other GPUs is doubted once, with its readings.
+    const auto is_version = [](const Violation& one) { return one.field == version_bits; };
+    if (std::ranges::any_of(doubts, is_version)) {
+      std::erase_if(doubtful, [&](const Violation& one) {
+        return is_version(one) || (one.field == "reserved bits" && descriptor.reserved == uint64_t{1} << 46);
+      });
+    }
+    doubtful.insert(doubtful.begin(), doubts.begin(), doubts.end());
+    report.add_warnings(as_warnings(std::move(doubtful)));
     return report.add("meanings", std::move(meanings));
   }
 
@@ -189,7 +205,10 @@ class WordReport {
     if (word_ > 0xFFFFFFFF) {
       throw Error({.field = "instruction descriptor",
                    .seen = fmt::format("{:#x}", word_),
-                   .expected = "a 32-bit number, or one in the upper half of a 64-bit word"});
+                   .expected = "a 32-bit number, or one in the upper half of a 64-bit word",
+                   .fix = fmt::format("--kind {} asks for an instruction descriptor; without it the word is a "
+                                      "shared-memory descriptor",
+                                      info(type.kind).name)});
     }
     const InstructionDescriptor descriptor = decode_instruction_descriptor(type.kind, static_cast<uint32_t>(word_));
     const MmaKindInfo& kind = info(type.kind);
@@ -268,13 +287,119 @@ Report difference(const Rows& rows, uint64_t first_word, uint64_t second_word) {
   return report.add("difference_from_first", std::move(changed));
 }
 
+/// "start 0x0, LBO 16, SBO 1024, swizzle 128".
+std::string print_reading(const SmemDescriptor& descriptor) {
+  return fmt::format("start {:#x}, LBO {}, SBO {}, swizzle {}", descriptor.start_address_bytes,
+                     descriptor.strides.leading_dim_byte_offset, descriptor.strides.stride_dim_byte_offset,
+                     info(descriptor.swizzle).name);
+}
+
+/// The kinds whose instruction descriptor the word can be, by what it says: "M = 128, N = 64 of kind::f16".
+std::vector<std::string> readings_as_idesc(uint64_t word) {
+  std::vector<std::string> found;
+  for (const MmaKindInfo& kind : mma_kinds) {
+    try {
+      const InstructionDescriptor one = decode_instruction_descriptor(kind.id, static_cast<uint32_t>(word));
+      const std::string shape = fmt::format("M = {}, N = {} of ", one.m, one.n);
+      const bool is_same = !found.empty() && found.back().starts_with(shape);
+      if (is_same) found.back() += fmt::format(" or kind::{}", kind.name);
+      else found.push_back(fmt::format("{}kind::{}", shape, kind.name));
+    } catch (const Error&) {
+    }
+  }
+  return found;
+}
+
+/// Whether an instruction that reads 256 rows and `row_bytes` of K, or columns of MN-major, finds them at the same
+/// bytes.
+struct Alike {
+  bool same = true;
+  std::string where = {};
+};
+Alike compare_reads(const SmemDescriptor& first, const SmemDescriptor& second, Major major, int row_bytes) {
+  const auto map = [&](const SmemDescriptor& one) {
+    return SmemMap({.descriptor = one, .major = major, .element_bits = 16, .rows = 256, .cols = row_bytes / 2});
+  };
+  const SmemMap one = map(first), other = map(second);
+  for (int row = 0; row < 256; ++row) {
+    for (int col = 0; col < row_bytes / 2; ++col) {
+      const int64_t at = one.place_of(row, col).byte, elsewhere = other.place_of(row, col).byte;
+      if (at == elsewhere) continue;
+      const std::string of_k = major == Major::k ? fmt::format("byte {} of K", 2 * col) : fmt::format("k {}", col);
+      return {.same = false, .where = fmt::format("row {}, {}: at {:#x}, and at {:#x}", row, of_k, at, elsewhere)};
+    }
+  }
+  return {};
+}
+
+/// The verdict on two descriptors of shared memory.
+Report reads_alike(const SmemWord& type, uint64_t first_word, uint64_t second_word) {
+  const SmemDescriptor first = decode_smem_descriptor(type.target, first_word),
+                       second = decode_smem_descriptor(type.target, second_word);
+  Report report, alike = Report::object();
+  for (const Major major : {Major::k, Major::mn}) {
+    if (type.major && *type.major != major) continue;
+    const Alike found = compare_reads(first, second, major, 32);
+    alike.add(std::string(print(major)), found.same);
+    const bool is_k = major == Major::k;
+    report.add_text(
+        found.same ? fmt::format("{}: the hardware reads both alike", print(major))
+                   : fmt::format("{}: the hardware reads them at different bytes, first {}", print(major), found.where),
+        found.same ? Tone::good : Tone::warning);
+    if (!found.same || !is_k || first.leading_dim_absolute || second.leading_dim_absolute) continue;
+    if (const Alike wide = compare_reads(first, second, major, 64); !wide.same)
+      report.add_text("  but for B of a sparse instruction, which reads 64 bytes of K: " + wide.where, Tone::warning);
+  }
+  return report.add("read_alike", std::move(alike));
+}
+
 }  // namespace
+
+std::vector<Violation> doubts_about(Target target, uint64_t word) {
+  std::vector<Violation> found;
+  const auto doubt = [&](std::string field, std::string seen, std::string expected, std::string fix) {
+    found.push_back({.field = std::move(field),
+                     .seen = std::move(seen),
+                     .expected = std::move(expected),
+                     .fix = std::move(fix),
+                     .severity = Severity::warning});
+  };
+  const SmemDescriptor descriptor = decode_smem_descriptor(target, word);
+  if (word >> 32 == 0) {
+    if (const std::vector<std::string> readings = readings_as_idesc(word); !readings.empty())
+      doubt("word", fmt::format("{:#010x}, with SBO 0", word),
+            "an SBO in the upper 32 bits of a shared-memory descriptor",
+            fmt::format("as an instruction descriptor it says {}; --kind reads it so", fmt::join(readings, "; ")));
+  }
+  const uint64_t version = word >> 46 & 7;
+  const bool is_hopper = info(target).smem_descriptor == SmemDescriptorVersion::sm_90;
+  if (word >> 32 != 0 && version == (is_hopper ? 1U : 0U)) {
+    const Target other = is_hopper ? Target::sm_100a : Target::sm_90a;
+    std::string reading = "reserved swizzle code";
+    try {
+      reading = print_reading(decode_smem_descriptor(other, word));
+    } catch (const Error&) {
+    }
+    doubt(std::string(version_bits), fmt::format("{:#05b}", version),
+          fmt::format("{:#05b} on {}", is_hopper ? 0 : 1, print(target)),
+          fmt::format("{}: there {}, on {} {}; --target {}",
+                      is_hopper ? "a descriptor made for sm_100a has these bits"
+                                : "a descriptor made for sm_90a lacks these bits",
+                      reading, print(target), print_reading(descriptor), print(other)));
+  }
+  if (descriptor.start_address_bytes >= shared_memory_bytes)
+    doubt("start_address", fmt::format("{:#x}", descriptor.start_address_bytes),
+          fmt::format("below {:#x}: a CTA has at most 227 KB of shared memory", shared_memory_bytes), "");
+  return found;
+}
 
 Report describe(const WordType& type, uint64_t word) { return std::visit(WordReport(word), type); }
 
 Report describe_difference(const WordType& type, uint64_t first, uint64_t second) {
-  if (const auto* smem = std::get_if<SmemWord>(&type))
-    return difference(smem_descriptor_fields(smem->target), first, second);
+  if (const auto* smem = std::get_if<SmemWord>(&type)) {
+    Report report = difference(smem_descriptor_fields(smem->target), first, second);
+    return first == second ? report : report.update(reads_alike(*smem, first, second));
+  }
   if (const auto* instruction = std::get_if<InstructionWord>(&type))
     return difference(instruction_descriptor_fields(instruction->kind), first, second);
   return difference(zero_column_mask_fields(), first, second);

@@ -245,10 +245,10 @@ DecodedPtx decode_support_instruction(const std::string& text, std::optional<Tar
   const SupportInstructionInfo& row = *one.info;
   const Target usual = row.targets.contains(Target::sm_90a) ? Target::sm_90a : row.targets.first();
   DecodedPtx decoded{.guard = one.guard, .mnemonic = one.mnemonic, .target = target.value_or(usual)};
-  // Only immediate operands are described.
-  const bool has_number =
-      !one.operands.empty() && one.operands.back().find_first_not_of("0123456789") == std::string::npos;
-  decoded.alike = one.mnemonic + (has_number ? " " + one.operands.back() : "");
+  decoded.alike = one.mnemonic;
+  for (const std::string& operand : one.operands) {
+    if (operand.find_first_not_of("0123456789") == std::string::npos) decoded.alike += " " + operand;
+  }
   decoded.violations = violations_of(one, decoded.target);
   std::vector<std::vector<std::string>> rows{{"does", meaning_of(one)}};
   if (!row.orders.empty()) rows.push_back({"order", std::string(row.orders)});
@@ -258,7 +258,11 @@ DecodedPtx decode_support_instruction(const std::string& text, std::optional<Tar
   decoded.report = {
       {"does", meaning_of(one)}, {"orders", row.orders}, {"targets", print(row.targets)}, {"source", row.source}};
   if (row.ptx > PtxVersion{}) decoded.report.add("ptx", fmt::format("{}.{}", row.ptx.major, row.ptx.minor));
-  for (const std::string& operand : one.operands) decoded.report["operands"].append(printable(operand));
+  for (const NamedOperand& operand : named_operands(one)) {
+    decoded.report["operands"].append(printable(operand.text));
+    if (!operand.meaning.empty())
+      rows.push_back({std::string(operand.name), fmt::format("{}: {}", shortened(operand.text), operand.meaning)});
+  }
   decoded.report.add_text(rows);
   return decoded;
 }
@@ -310,6 +314,44 @@ std::optional<uint32_t> idesc_in(const Statement& statement, const PtxFile& file
   return std::nullopt;
 }
 
+/// True for what inline PTX calls an operand: "%12".
+bool is_placeholder(std::string_view text) {
+  return text.size() > 1 && text[0] == '%' && text.find_first_not_of("0123456789", 1) == std::string_view::npos;
+}
+
+/// As parse_ptx_statement. The immediates of inline PTX may be placeholders for constants of C++: the last operands,
+/// whose values are then not known. In the instruction they are 1, which every immediate may be.
+Statement parse_with_placeholders(const std::string& text) {
+  std::vector<std::string> replaced;
+  std::string changed = text;
+  while (true) {
+    try {
+      Statement statement = parse_ptx_statement(changed);
+      std::vector<StatementOperand>& operands = statement.operands;
+      for (size_t i = 0; i < replaced.size() && i < operands.size(); ++i) {
+        StatementOperand& operand = operands[operands.size() - 1 - i];
+        operand.text = replaced[i];
+        operand.value.reset();
+      }
+      return statement;
+    } catch (const Error&) {
+      // The last operand that is still a placeholder: ", %12" before what is replaced.
+      size_t end = changed.size();
+      for (size_t i = 0; i < replaced.size(); ++i) end = changed.rfind(',', end - 1);
+      const size_t comma = end == 0 ? std::string::npos : changed.rfind(',', end - 1);
+      if (comma == std::string::npos) throw;
+      size_t first = comma + 1;
+      while (first < end && changed[first] == ' ') ++first;
+      size_t last = end;
+      while (last > first && (changed[last - 1] == ' ' || changed[last - 1] == ';')) --last;
+      const std::string operand = changed.substr(first, last - first);
+      if (!is_placeholder(operand)) throw;
+      changed.replace(first, last - first, "1");
+      replaced.push_back(operand);
+    }
+  }
+}
+
 /// The names that decode reads: "wgmma.mma_async", "tcgen05.wait::ld", "ldmatrix".
 std::vector<std::string> names_of_instructions() {
   std::vector<std::string> names{"wgmma.mma_async", "mma.sync",   "tcgen05.mma",  "tcgen05.ld",
@@ -356,7 +398,7 @@ DecodedPtx decode_statement(const std::string& text, bool is_statement, std::opt
   const bool is_mnemonic = bare.size() == mnemonic.size();
   Statement statement;
   if (is_mnemonic) statement.instruction = parse_instruction(mnemonic);
-  else statement = parse_ptx_statement(text);
+  else statement = parse_with_placeholders(text);
   const Instruction& instruction = statement.instruction;
   DecodedPtx decoded{
       .guard = statement.guard, .mnemonic = print(instruction), .target = target.value_or(default_target(instruction))};
@@ -541,6 +583,7 @@ PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, st
     }
     const bool is_legal = decoded.violations.empty();
     ++(is_legal ? found.legal : is_known ? found.illegal : found.not_read);
+    ++found.described;
     ++counts[decoded.mnemonic];
     Report one{{"line", statement.line}, {"legal", is_legal}, {"instruction", decoded.mnemonic}};
     if (is_known) one.add("target", print(decoded.target));

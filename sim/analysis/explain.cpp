@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "../arithmetic/fma.hpp"
+#include "../arithmetic/fused_sum.hpp"
 #include "../arithmetic/product.hpp"
 #include "../arithmetic/special_values.hpp"
 #include "../arithmetic/terms.hpp"
@@ -19,119 +20,77 @@
 namespace bitmma {
 namespace {
 
-/// The value whole in units of 2^quantum, the rest dropped and added to `lost`.
-AlignedNumber align(const Exact& value, std::optional<int> exponent, int quantum, ExactSum& lost) {
-  AlignedNumber aligned{.exponent = exponent};
-  if (value.magnitude == 0) return aligned;
-  const int shift = value.exponent - quantum;
-  uint64_t units = 0;
-  if (shift >= 0) {
-    units = value.magnitude << shift;
-  } else {
-    units = -shift > 63 ? 0 : value.magnitude >> -shift;
-    const uint64_t dropped = value.magnitude - (-shift > 63 ? 0 : units << -shift);
-    aligned.loses_bits = dropped != 0;
-    aligned.dropped = std::ldexp(static_cast<double>(dropped), shift) * (value.negative ? -1 : 1);
-    lost.add({.negative = value.negative, .magnitude = dropped, .exponent = value.exponent});
-  }
-  const auto kept = static_cast<int64_t>(units);
-  aligned.kept = value.negative ? -kept : kept;
-  return aligned;
-}
-
-/// Finds what has the largest exponent.
-class Aligner {
- public:
-  Aligner(const AccumulatorModel& model, const std::optional<Decoded>& c)
-      : model_(model), c_(c), alignment_{.max_exponent = model.floor_exponent, .by = "the floor"} {
-    if (c_ && c_->significand != 0) c_exponent_ = c_->exponent;
-    take(c_exponent_, "C");
-  }
-
-  void take(std::optional<int> exponent, std::string by) {
-    if (exponent && *exponent > alignment_.max_exponent) {
-      alignment_.max_exponent = *exponent, alignment_.by = std::move(by);
-    }
-  }
-  /// All exponents have been taken.
-  Alignment alignment() const {
-    Alignment result = alignment_;
-    result.quantum = result.max_exponent - model_.fraction_bits;
-    return result;
-  }
-  AlignedNumber aligned_c(const Alignment& alignment, ExactSum& lost) const {
-    if (!c_) return {};
-    const Exact value{.negative = c_->negative,
-                      .magnitude = c_->significand,
-                      .exponent = c_->exponent - info(model_.output).mantissa_bits};
-    return align(value, c_exponent_, alignment.quantum, lost);
-  }
-
- private:
-  const AccumulatorModel& model_;
-  const std::optional<Decoded>& c_;
-  std::optional<int> c_exponent_;
-  Alignment alignment_;
-};
-
-SumOfProducts sum_of_products(const AccumulatorModel& model, std::span<const ExactTerm> terms,
-                              const std::optional<Decoded>& c, ExactSum& lost) {
-  const auto exponent_of = [](const ExactTerm& term) {
-    return term.product.magnitude == 0 ? std::nullopt : std::optional(term.exponent());
-  };
-  Aligner aligner(model, c);
-  for (const ExactTerm& term : terms) aligner.take(exponent_of(term), fmt::format("k = {}", term.k));
-  SumOfProducts sum{.alignment = aligner.alignment()};
-  sum.c = aligner.aligned_c(sum.alignment, lost);
-  sum.sum = sum.c.kept;
-  for (const ExactTerm& term : terms) {
-    sum.terms.push_back(align(term.product, exponent_of(term), sum.alignment.quantum, lost));
-    sum.sum += sum.terms.back().kept;
-  }
-  return sum;
-}
-
-/// e2m1 products are whole quarters.
-int64_t quarters(const ExactTerm& term) {
-  const auto magnitude =
-      static_cast<int64_t>((term.a.significand << term.a.exponent) * (term.b.significand << term.b.exponent));
-  return term.a.negative != term.b.negative ? -magnitude : magnitude;
-}
-
 ExplainedScales explained_scales(const BlockScales& scales, int part) {
   return {.format = scales.a.format(), .a = scales.a(0, part), .b = scales.b(part, 0)};
 }
 
+/// An aligned sum, shown as it was added (fused_sum.hpp).
+class ShownSum {
+ public:
+  ShownSum(const AccumulatorModel& model, std::span<const ExactTerm> terms, const std::optional<Decoded>& c)
+      : terms_(aligned_terms(model, terms)), c_(aligned_c(model, c.value_or(Decoded{}))) {
+    step_ = sum_aligned(model, terms_, c.value_or(Decoded{}), &kept_);
+  }
+
+  /// `name` names the term of a number.
+  template <typename Name>
+  Alignment alignment(const Name& name) const {
+    return {.max_exponent = step_.max_exponent,
+            .by = step_.max_by == StepSum::by_floor ? "the floor"
+                  : step_.max_by == StepSum::by_c   ? "C"
+                                                    : name(static_cast<size_t>(step_.max_by)),
+            .quantum = step_.quantum};
+  }
+  size_t size() const { return terms_.size(); }
+  int64_t sum() const { return step_.sum; }
+  AlignedNumber c(ExactSum& lost) const { return shown(c_, kept_.front(), lost); }
+  AlignedNumber term(size_t i, ExactSum& lost) const { return shown(terms_[i], kept_[i + 1], lost); }
+
+ private:
+  /// The number with what is kept of it; the rest is added to `lost`.
+  AlignedNumber shown(const AlignedTerm& term, int64_t kept, ExactSum& lost) const {
+    const Exact value{
+        .negative = term.negative, .magnitude = term.magnitude, .exponent = term.exponent - term.fraction};
+    const Exact less{
+        .negative = kept >= 0, .magnitude = static_cast<uint64_t>(std::abs(kept)), .exponent = step_.quantum};
+    ExactSum dropped;
+    for (ExactSum* const sum : {&dropped, &lost}) sum->add(value), sum->add(less);
+    return {.exponent = term.has_exponent ? std::optional(term.exponent) : std::nullopt,
+            .kept = kept,
+            .loses_bits = !dropped.is_zero(),
+            .dropped = std::ldexp(dropped.approximate(), -step_.quantum)};
+  }
+
+  std::vector<AlignedTerm> terms_;
+  AlignedTerm c_;
+  StepSum step_;
+  std::vector<int64_t> kept_;
+};
+
+SumOfProducts sum_of_products(const AccumulatorModel& model, std::span<const ExactTerm> terms,
+                              const std::optional<Decoded>& c, ExactSum& lost) {
+  const ShownSum shown(model, terms, c);
+  SumOfProducts sum{.alignment = shown.alignment([&](size_t i) { return fmt::format("k = {}", terms[i].k); }),
+                    .c = shown.c(lost),
+                    .sum = shown.sum()};
+  for (size_t i = 0; i < shown.size(); ++i) sum.terms.push_back(shown.term(i, lost));
+  return sum;
+}
+
 SumOfGroups sum_of_groups(const AccumulatorModel& model, const BlockScales& scales, std::span<const ExactTerm> terms,
                           const std::optional<Decoded>& c, ExactSum& lost) {
-  const int group_size = model.group_terms, groups = static_cast<int>(terms.size()) / group_size;
-  SumOfGroups sum;
-  std::vector<Exact> totals;
-  Aligner aligner(model, c);
-  for (int g = 0; g < groups; ++g) {
-    const int chunk = g * scales.a.cols() / groups, first = g * group_size;
-    const Decoded a = *terms[static_cast<size_t>(first)].scale_a, b = *terms[static_cast<size_t>(first)].scale_b;
-    ExplainedGroup group{.first_term = first, .scales = explained_scales(scales, chunk)};
-    bool something = false;
-    for (const ExactTerm& term : terms.subspan(static_cast<size_t>(first), static_cast<size_t>(group_size))) {
-      something |= quarters(term) != 0;
-      group.sum_quarters += quarters(term);
-    }
-    if (something && a.significand != 0 && b.significand != 0) group.aligned.exponent = a.exponent + b.exponent;
-    aligner.take(group.aligned.exponent, fmt::format("the scales of group {}", g));
-    const int fraction_bits = info(scales.a.format()).mantissa_bits + info(scales.b.format()).mantissa_bits;
-    totals.push_back({.negative = group.sum_quarters < 0,
-                      .magnitude = static_cast<uint64_t>(std::abs(group.sum_quarters)) * a.significand * b.significand,
-                      .exponent = a.exponent + b.exponent - 2 - fraction_bits});
+  const ShownSum shown(model, terms, c);
+  SumOfGroups sum{.alignment = shown.alignment([](size_t i) { return fmt::format("the scales of group {}", i); }),
+                  .c = shown.c(lost),
+                  .sum = shown.sum()};
+  const auto group_terms = static_cast<size_t>(model.group_terms);
+  for (size_t g = 0; g < shown.size(); ++g) {
+    ExplainedGroup group{
+        .first_term = static_cast<int>(g * group_terms),
+        .scales = explained_scales(scales, static_cast<int>(g) * scales.a.cols() / static_cast<int>(shown.size())),
+        .aligned = shown.term(g, lost)};
+    for (const ExactTerm& term : terms.subspan(g * group_terms, group_terms)) group.sum_quarters += quarters(term);
     sum.groups.push_back(group);
-  }
-  sum.alignment = aligner.alignment();
-  sum.c = aligner.aligned_c(sum.alignment, lost);
-  sum.sum = sum.c.kept;
-  for (size_t g = 0; g < sum.groups.size(); ++g) {
-    AlignedNumber& aligned = sum.groups[g].aligned;
-    aligned = align(totals[g], aligned.exponent, sum.alignment.quantum, lost);
-    sum.sum += aligned.kept;
   }
   return sum;
 }
@@ -230,17 +189,11 @@ class Explainer {
 
   std::vector<ExplainedStep> steps() const {
     if (model_.arithmetic == Arithmetic::fma_chain || model_.arithmetic == Arithmetic::fma_pairs) return operations();
-    const int stored = one_.a.cols();
-    const auto all = steps_of(model_, stored);
-    if (!is_chained(model_, stored) && !model_.c_last) return {explain_step(one_, all.front(), true)};
     std::vector<ExplainedStep> steps;
-    for (const std::vector<int>& columns : all) {
-      Operands operands = step_of(model_, one_, columns);
-      const bool has_own_c = steps.empty() && !model_.c_last;
-      if (has_own_c) operands.c = one_.c, operands.scale_input_d = one_.scale_input_d;
-      else if (!steps.empty()) operands.c = code_of_d(steps.back().d);
-      steps.push_back(explain_step(operands, columns, has_own_c));
-    }
+    product_by_steps(model_, one_, [&](const Operands& operands, const KStep& step) {
+      steps.push_back(explain_step(operands, step, steps.empty() && !model_.c_last));
+      return code_of_d(steps.back().d);
+    });
     if (model_.c_last && one_.c) steps.push_back(c_at_last(steps.back().d));
     return steps;
   }
@@ -260,7 +213,7 @@ class Explainer {
   }
 
   ExplainedStep c_at_last(uint64_t sum) const {
-    const Matrix d = with_c_last(code_of_d(sum), one_.c);
+    const Matrix d = with_c_last(model_, code_of_d(sum), one_.c);
     ExplainedStep step{.d_format = model_.output,
                        .sum = IeeeOperation{.what = "add, to nearest even", .other = sum},
                        .d = d.code(0, 0)};
@@ -307,20 +260,18 @@ class Explainer {
     return term;
   }
 
-  /// A step of these stored columns: `step` has them alone.
-  ExplainedStep explain_step(const Operands& step, std::span<const int> columns, bool has_own_c) const {
-    AccumulatorModel at_once = model_;
-    at_once.terms_per_step = 0, at_once.step_order = StepOrder::ascending, at_once.c_last = false;
+  /// `step` has the stored columns of `of` alone.
+  ExplainedStep explain_step(const Operands& step, const KStep& of, bool has_own_c) const {
     ExplainedStep explained{.c_format = model_.output,
                             .d_format = model_.output,
-                            .d = multiply_accumulate_unchecked(at_once, step).code(0, 0)};
+                            .d = multiply_accumulate_unchecked(step_model(model_), step).code(0, 0)};
     if (has_own_c && one_.c) put_c(explained);
     else if (step.c) explained.c_bits = step.c->code(0, 0);
     std::vector<ExactTerm> exact = is_floating() ? exact_terms(step, 0, 0) : std::vector<ExactTerm>{};
-    for (size_t j = 0; j < columns.size(); ++j) {
-      ExplainedTerm term = term_of(columns[j]);
+    for (int j = 0; j < of.count; ++j) {
+      ExplainedTerm term = term_of(of.term(j));
       if (is_floating()) {
-        ExactTerm& factors = exact[j];
+        ExactTerm& factors = exact[static_cast<size_t>(j)];
         if (step.b.format() == one_.b.format()) term.b_bits = factors.b_bits;
         term.product = factors.product;
         term.special = !factors.is_finite();

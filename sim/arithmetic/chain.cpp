@@ -9,6 +9,7 @@
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "budget.hpp"
 #include "kernels/kernels.hpp"
+#include "steps.hpp"
 
 namespace bitmma {
 namespace {
@@ -20,20 +21,16 @@ constexpr int chunk_terms = 256;
 /// leave such steps out.
 bool zeros_change_nothing(const AccumulatorModel& model) {
   const int lowest_bit = info(model.output).min_exponent() - model.output_fraction_bits;
-  return model.terms_per_step == 0 || (model.fraction_bits >= model.output_fraction_bits &&
-                                       model.floor_exponent - model.fraction_bits <= lowest_bit);
+  return model.terms_per_step == 0 ||
+         (model.fraction_bits >= model.output_fraction_bits &&
+          (!model.floor_exponent || *model.floor_exponent - model.fraction_bits <= lowest_bit));
 }
 
-/// The loop for the model's rounding, or nullptr: scales, widened types and hypotheses that hardware has refuted take
-/// the updates one by one.
-kernels::SumChain find_loop(const AccumulatorModel& model, const kernels::ChainLoop& loops) {
-  if (model.arithmetic != Arithmetic::fused_sum || model.scaling != Scaling::none || model.c_last ||
-      model.step_order != StepOrder::ascending || model.overrides != Overrides{} || !zeros_change_nothing(model))
-    return nullptr;
-  if (model.output == Format::f32 && model.rounding == Rounding::toward_zero) return loops.sum_f32;
-  if (model.output == Format::f16 && model.rounding == Rounding::nearest_even && model.output_fraction_bits == 10)
-    return loops.sum_f16;
-  return nullptr;
+/// The loop that takes whole chains; scales, widened types and other roundings take the updates one by one.
+kernels::LoopId chain_loop_of(const AccumulatorModel& model) {
+  const bool is_chain = model.scaling == Scaling::none && !model.c_last && model.step_order == StepOrder::ascending &&
+                        zeros_change_nothing(model);
+  return is_chain ? kernels::loop_of(model) : kernels::LoopId::none;
 }
 
 /// The steps that the model makes of the updates. Returns the most terms that one has.
@@ -42,11 +39,11 @@ int find_steps(const AccumulatorModel& model, std::span<const ChainUpdate> updat
   steps.clear();
   int most = 0;
   for (const ChainUpdate& update : updates) {
-    const int terms = model.terms_per_step == 0 ? update.count : model.terms_per_step;
-    for (int first = 0; first < update.count; first += terms) {
-      steps.push_back({.first = update.first + first, .terms = std::min(terms, update.count - first), .at = 0});
-      most = std::max(most, steps.back().terms);
-    }
+    for_each_step(model, update.count, [&](const KStep& step) {
+      if (step.count == 0) return;
+      steps.push_back({.first = update.first + step.first, .terms = step.count, .at = 0});
+      most = std::max(most, step.count);
+    });
   }
   return most;
 }
@@ -212,7 +209,7 @@ class FusedChain {
     for (const kernels::ChainStep& step : steps) most = std::max(most, step.terms);
     const auto strip = static_cast<size_t>(loops_.strip);
     const Words words = words_of_strip(steps.size(), b_stride);
-    const kernels::SumChain sum = find_loop(model_, loop_);
+    const kernels::SumChain sum = loop_.sum[kernels::loop_of(model_)];
     for (int i = 0; i < stride_ / loops_.strip; ++i) {
       const auto at = static_cast<size_t>(i);
       sum({.a_pair = at_.a.pair.data(),
@@ -229,7 +226,7 @@ class FusedChain {
            .terms_per_part = budget_.terms_per_part,
            .two_parts = most > budget_.terms_per_part,
            .fraction_bits = model_.fraction_bits,
-           .floor_exponent = std::max(model_.floor_exponent, kernels::lowest_floor),
+           .floor_exponent = kernels::floor_of(model_),
            .output = kernels::OutputConstants(info(model_.output), model_.output_fraction_bits),
            .d = at_.d.data() + at * strip,
            .d_stride = stride_,
@@ -284,8 +281,8 @@ Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<c
   const kernels::Kernels& all = kernels::kernels();
   const kernels::ChainLoops& loops = block.cols <= all.narrow_chain.strip ? all.narrow_chain : all.chain;
   thread_local Workspace workspace;
-  const int most = find_loop(model, loops.pairs) ? find_steps(model, updates, workspace.steps) : 0;
-  if (most == 0 || most > kernels::most_chain_terms) return chain_by_updates(model, block, updates, k, std::move(c));
+  const int most = chain_loop_of(model) == kernels::LoopId::none ? 0 : find_steps(model, updates, workspace.steps);
+  if (most == 0 || most > kernels::most_dense_terms) return chain_by_updates(model, block, updates, k, std::move(c));
   const Format of_a = block.a.format(), of_b = block.b.format();
   std::optional<Budget> budget;
   if (loops.bytes) budget = find_byte_budget(model.fraction_bits, of_a, of_b, most);

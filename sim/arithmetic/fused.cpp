@@ -98,15 +98,6 @@ void scale_cols(DecodedMatrix& decoded, const Matrix& scales, int rows) {
   }
 }
 
-/// Returns the loop for the model's rounding, or nullptr: hypotheses that hardware has refuted take the slow path.
-kernels::SumFused find_loop(const AccumulatorModel& model) {
-  if (model.overrides != Overrides{}) return nullptr;
-  if (model.output == Format::f32 && model.rounding == Rounding::toward_zero) return kernels::kernels().sum_fused_f32;
-  if (model.output == Format::f16 && model.rounding == Rounding::nearest_even && model.output_fraction_bits == 10)
-    return kernels::kernels().sum_fused_f16;
-  return nullptr;
-}
-
 /// True when scales are one power of two a row and a column.
 bool scales_fit(const Operands& operands) {
   const auto is_power = [](const Matrix& scales) { return info(scales.format()).mantissa_bits == 0; };
@@ -125,10 +116,11 @@ struct Workspace {
 
 Matrix fused_product(const AccumulatorModel& model, const Operands& operands) {
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols();
-  const kernels::SumFused loop = find_loop(model);
+  const kernels::SumFused loop = kernels::kernels().sum_fused[kernels::loop_of(model)];
   const std::optional<Budget> budget =
       find_budget(model.fraction_bits, operands.a.format(), operands.b.format(), terms);
-  if (!loop || !budget || !scales_fit(operands)) return slow_product(model, operands);
+  const bool fits_words = terms <= kernels::most_dense_terms || !operands.selected_k.empty();
+  if (!loop || !budget || !fits_words || !scales_fit(operands)) return slow_product(model, operands);
 
   thread_local Workspace workspace;
   auto& [a, b, scratch] = workspace;
@@ -150,7 +142,7 @@ Matrix fused_product(const AccumulatorModel& model, const Operands& operands) {
                                .c = accumulator.c(),
                                .c_scale = operands.scale_input_d,
                                .fraction_bits = model.fraction_bits,
-                               .floor_exponent = std::max(model.floor_exponent, kernels::lowest_floor),
+                               .floor_exponent = kernels::floor_of(model),
                                .output = kernels::OutputConstants(info(model.output), model.output_fraction_bits),
                                .d = accumulator.d(),
                                .d_stride = accumulator.stride(),

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "bitmma/core/bits.hpp"
-#include "budget.hpp"
+#include "bitmma/formats/ieee.hpp"
 #include "special_values.hpp"
+#include "steps.hpp"
 
 namespace bitmma {
 namespace {
@@ -42,20 +43,18 @@ AlignedTerm aligned_product(const Overrides& overrides, const ExactTerm& term) {
 
 /// A group of products of e2m1 summed exactly, times both scales. Only the scales' exponents align.
 AlignedTerm aligned_group(std::span<const ExactTerm> terms) {
-  int64_t quarters = 0;
+  int64_t sum = 0;
   bool something = false;
   for (const ExactTerm& term : terms) {
-    const auto product =
-        static_cast<int64_t>((term.a.significand << term.a.exponent) * (term.b.significand << term.b.exponent));
-    something |= product != 0;
-    quarters += term.product.negative ? -product : product;
+    something |= quarters(term) != 0;
+    sum += quarters(term);
   }
   const ExactTerm& first = terms.front();
   const Decoded &scale_a = *first.scale_a, &scale_b = *first.scale_b;
-  return {.negative = quarters < 0,
+  return {.negative = sum < 0,
           // A group that cancels keeps its exponent; one with nothing in it has none.
           .has_exponent = something && scale_a.significand != 0 && scale_b.significand != 0,
-          .magnitude = static_cast<uint64_t>(std::abs(quarters)) * scale_a.significand * scale_b.significand,
+          .magnitude = static_cast<uint64_t>(std::abs(sum)) * scale_a.significand * scale_b.significand,
           .exponent = scale_a.exponent + scale_b.exponent,
           .fraction = first.exponent() - first.product.exponent};  // the mantissa bits of all four factors
 }
@@ -99,6 +98,12 @@ uint32_t sum_of_step(const AccumulatorModel& model, std::span<const ExactTerm> t
 
 }  // namespace
 
+int64_t quarters(const ExactTerm& term) {
+  const auto magnitude =
+      static_cast<int64_t>((term.a.significand << term.a.exponent) * (term.b.significand << term.b.exponent));
+  return term.product.negative ? -magnitude : magnitude;
+}
+
 std::vector<AlignedTerm> aligned_terms(const AccumulatorModel& model, std::span<const ExactTerm> terms) {
   std::vector<AlignedTerm> aligned;
   aligned.reserve(terms.size());
@@ -112,48 +117,69 @@ std::vector<AlignedTerm> aligned_terms(const AccumulatorModel& model, std::span<
   return aligned;
 }
 
-StepSum sum_aligned(const AccumulatorModel& model, std::span<const AlignedTerm> terms, const Decoded& c) {
+AlignedTerm aligned_c(const AccumulatorModel& model, const Decoded& c) {
+  return {.negative = c.negative,
+          .has_exponent = c.significand != 0,
+          .magnitude = c.significand,
+          .exponent = c.exponent,
+          .fraction = info(model.output).mantissa_bits};
+}
+
+StepSum sum_aligned(const AccumulatorModel& model, std::span<const AlignedTerm> terms, const Decoded& c,
+                    std::vector<int64_t>* kept) {
   const Overrides& overrides = model.overrides;
-  const AlignedTerm c_term{.negative = c.negative,
-                           .has_exponent = c.significand != 0,
-                           .magnitude = c.significand,
-                           .exponent = c.exponent,
-                           .fraction = info(model.output).mantissa_bits};
+  const AlignedTerm c_term = aligned_c(model, c);
   constexpr int none = std::numeric_limits<int>::min();
-  int own_max = c_term.has_exponent ? c_term.exponent : none;
-  bool negative_zero = c_term.negative;
-  int lowest_unit = std::numeric_limits<int>::max();
-  const auto take_unit = [&](const AlignedTerm& term) {
+  int own_max = none, by = StepSum::by_floor, lowest_unit = std::numeric_limits<int>::max();
+  bool negative_zero = true;
+  const auto take = [&](const AlignedTerm& term, int number) {
+    if (term.has_exponent && term.exponent > own_max) own_max = term.exponent, by = number;
     if (term.magnitude != 0) lowest_unit = std::min(lowest_unit, term.exponent - term.fraction);
-  };
-  take_unit(c_term);
-  for (const AlignedTerm& term : terms) {
-    if (term.has_exponent) own_max = std::max(own_max, term.exponent);
     negative_zero &= term.negative;
-    take_unit(term);
-  }
-  const int quantum = std::max(model.floor_exponent, own_max) - model.fraction_bits;
-  int64_t sum = align(c_term, quantum, overrides.align_toward_negative);
-  for (const AlignedTerm& term : terms) sum += align(term, quantum, overrides.align_toward_negative);
-  if (overrides.c_after_sum) sum += correction_of_c(c_term, quantum, sum);
-  const Exact exact{.negative = sum == 0 ? negative_zero : sum < 0,
-                    .magnitude = static_cast<uint64_t>(std::abs(sum)),
-                    .exponent = quantum};
-  const bool is_empty = lowest_unit == std::numeric_limits<int>::max();
-  return {.code = round_sum(model, exact),
-          .highest_idle_floor = is_empty ? lowest_unit : std::max(own_max, lowest_unit + model.fraction_bits)};
+  };
+  take(c_term, StepSum::by_c);
+  for (size_t i = 0; i < terms.size(); ++i) take(terms[i], static_cast<int>(i));
+
+  // Without a floor and an exponent everything is zero, in whatever unit.
+  const int floor = model.floor_exponent.value_or(own_max == none ? 0 : none);
+  StepSum step{.max_exponent = std::max(own_max, floor), .max_by = floor >= own_max ? StepSum::by_floor : by};
+  step.quantum = step.max_exponent - model.fraction_bits;
+  const auto add = [&](const AlignedTerm& term) {
+    const int64_t units = align(term, step.quantum, overrides.align_toward_negative);
+    if (kept) kept->push_back(units);
+    step.sum += units;
+  };
+  if (kept) kept->clear();
+  add(c_term);
+  for (const AlignedTerm& term : terms) add(term);
+  if (overrides.c_after_sum) step.sum += correction_of_c(c_term, step.quantum, step.sum);
+  step.code = round_sum(model, {.negative = step.sum == 0 ? negative_zero : step.sum < 0,
+                                .magnitude = static_cast<uint64_t>(std::abs(step.sum)),
+                                .exponent = step.quantum});
+  if (lowest_unit != std::numeric_limits<int>::max())
+    step.highest_idle_floor = std::max(own_max, lowest_unit + model.fraction_bits);
+  return step;
+}
+
+uint32_t with_c_last(const AccumulatorModel& model, uint32_t sum, std::optional<uint32_t> c, Format c_format) {
+  if (!model.c_last || !c) return sum;
+  const uint64_t addend =
+      c_format == model.output ? *c : convert(c_format, *c, model.output, Rounding::nearest_even, Overflow::infinity);
+  return static_cast<uint32_t>(ieee_add(model.output, sum, addend));
 }
 
 uint32_t fused_sum(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,
                    int scale_input_d, std::optional<Format> format_of_c) {
-  Format c_format = format_of_c ? *format_of_c : model.output;
-  const size_t step = model.terms_per_step > 0 ? static_cast<size_t>(model.terms_per_step) : terms.size();
-  while (terms.size() > step) {
-    c = sum_of_step(model, terms.first(step), c, scale_input_d, c_format);
-    terms = terms.subspan(step);
+  const Format own_format = format_of_c.value_or(model.output);
+  std::optional<uint32_t> sum = model.c_last ? std::nullopt : c;
+  Format c_format = own_format;
+  for_each_step(model, static_cast<int>(terms.size()), [&](const KStep& step) {
+    const auto count = static_cast<size_t>(step.count);
+    sum = sum_of_step(model, terms.first(count), sum, scale_input_d, c_format);
+    terms = terms.subspan(count);
     scale_input_d = 0, c_format = model.output;
-  }
-  return sum_of_step(model, terms, c, scale_input_d, c_format);
+  });
+  return with_c_last(model, *sum, c, own_format);
 }
 
 }  // namespace bitmma

@@ -112,8 +112,8 @@ Matrix grouped_product(const AccumulatorModel& model, const Operands& operands) 
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(), groups = terms / group_size,
             stride = kernels::round_up(cols, kernels::decoded_numbers);
   // Hypotheses take the slow path.
-  if (model.group_terms != group_size || !groups_fit(model.fraction_bits, groups) || model.output != Format::f32 ||
-      model.rounding != Rounding::toward_zero || model.overrides != Overrides{})
+  if (model.group_terms != group_size || !groups_fit(model.fraction_bits, groups) ||
+      kernels::loop_of(model) != kernels::LoopId::f32_toward_zero)
     return slow_product(model, operands);
 
   thread_local Workspace workspace;
@@ -143,7 +143,7 @@ Matrix grouped_product(const AccumulatorModel& model, const Operands& operands) 
                                      .c = accumulator.c(),
                                      .c_scale = operands.scale_input_d,
                                      .fraction_bits = model.fraction_bits,
-                                     .floor_exponent = model.floor_exponent,
+                                     .floor_exponent = kernels::floor_of(model),
                                      .output = kernels::OutputConstants(info(model.output), model.output_fraction_bits),
                                      .d = accumulator.d(),
                                      .d_stride = accumulator.stride()});

@@ -26,32 +26,13 @@ std::vector<int> numbers_from(int first, int count) {
   return numbers;
 }
 
-/// Element (i, j) is element (rows[i], cols[j]).
-Matrix pick(const Matrix& matrix, std::span<const int> rows, std::span<const int> cols) {
-  Matrix picked = unfilled_matrix(matrix.format(), static_cast<int>(rows.size()), static_cast<int>(cols.size()));
-  const size_t width = matrix.is_wide() ? 2 : 1;  // words of a code
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const uint32_t* const from = matrix.row(rows[i]).data();
-    uint32_t* const to = picked.row(static_cast<int>(i)).data();
-    for (size_t j = 0; j < cols.size(); ++j)
-      std::copy_n(from + width * static_cast<size_t>(cols[j]), width, to + width * j);
-  }
-  return picked;
-}
-Matrix pick_rows(const Matrix& matrix, std::span<const int> rows) {
-  return pick(matrix, rows, numbers_from(0, matrix.cols()));
-}
-Matrix pick_cols(const Matrix& matrix, std::span<const int> cols) {
-  return pick(matrix, numbers_from(0, matrix.rows()), cols);
-}
-
 }  // namespace
 
 Operands block_of(const Operands& operands, std::span<const int> rows, std::span<const int> cols) {
   require_inside("row", rows, operands.a.rows());
   require_inside("column", cols, operands.b.cols());
-  Operands block{.a = pick_rows(operands.a, rows),
-                 .b = pick_cols(operands.b, cols),
+  Operands block{.a = picked_rows(operands.a, rows),
+                 .b = picked_cols(operands.b, cols),
                  .negate_a = operands.negate_a,
                  .negate_b = operands.negate_b,
                  .saturate = operands.saturate,
@@ -59,9 +40,9 @@ Operands block_of(const Operands& operands, std::span<const int> rows, std::span
                  .rounding = operands.rounding,
                  .scale_input_d = operands.scale_input_d,
                  .swapped = operands.swapped};
-  if (operands.c) block.c = pick(*operands.c, rows, cols);
+  if (operands.c) block.c = picked_cols(picked_rows(*operands.c, rows), cols);
   if (operands.scales)
-    block.scales = BlockScales{.a = pick_rows(operands.scales->a, rows), .b = pick_cols(operands.scales->b, cols)};
+    block.scales = BlockScales{.a = picked_rows(operands.scales->a, rows), .b = picked_cols(operands.scales->b, cols)};
   const auto stored = static_cast<std::ptrdiff_t>(operands.a.cols());
   for (size_t i = 0; i < rows.size() && !operands.selected_k.empty(); ++i) {
     const auto first = operands.selected_k.begin() + stored * rows[i];

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "../formats/matrix_inside.hpp"
-#include "bitmma/formats/ieee.hpp"
+#include "bitmma/core/bits.hpp"
+#include "bitmma/formats/round.hpp"
 #include "checks.hpp"
+#include "fused_sum.hpp"
 #include "kernels/kernels.hpp"
 #include "slow_path.hpp"
 
@@ -37,18 +39,11 @@ Matrix product_of_step(const AccumulatorModel& model, const Operands& operands) 
   return model.scaling == Scaling::exact_groups ? grouped_product(model, operands) : fused_product(model, operands);
 }
 
-/// D of a step of K is C of the next.
-Matrix product_of_steps(const AccumulatorModel& model, const Operands& operands) {
-  if (!is_chained(model, operands.a.cols()) && !model.c_last) return product_of_step(model, operands);
-  std::optional<Matrix> c = model.c_last ? std::nullopt : operands.c;
-  int scale_input_d = operands.scale_input_d;
-  for (const std::vector<int>& columns : steps_of(model, operands.a.cols())) {
-    Operands step = step_of(model, operands, columns);
-    step.c = std::move(c);
-    step.scale_input_d = std::exchange(scale_input_d, 0);
-    c = product_of_step(model, step);
-  }
-  return model.c_last ? with_c_last(*c, operands.c) : std::move(*c);
+/// Fused sums.
+Matrix sum_product(const AccumulatorModel& model, const Operands& operands) {
+  const AccumulatorModel one = step_model(model);
+  return product_by_steps(model, operands,
+                          [&one](const Operands& step, const KStep&) { return product_of_step(one, step); });
 }
 
 Matrix product(const AccumulatorModel& model, const Operands& operands) {
@@ -59,7 +54,7 @@ Matrix product(const AccumulatorModel& model, const Operands& operands) {
     case Arithmetic::popcount: return popcount_product(operands);
     case Arithmetic::fma_chain:
     case Arithmetic::fma_pairs: return fma_product(model, operands);
-    default: return product_of_steps(model, operands);
+    default: return sum_product(model, operands);
   }
 }
 
@@ -71,30 +66,28 @@ BlockScales scales_of_step(const BlockScales& scales, int stored, int first, int
           .b = block_of(scales.b, begin, count, 0, scales.b.cols())};
 }
 
-Matrix columns_of(const Matrix& matrix, std::span<const int> columns) {
-  Matrix picked = unfilled_matrix(matrix.format(), matrix.rows(), static_cast<int>(columns.size()));
-  for (int row = 0; row < matrix.rows(); ++row) {
-    for (size_t i = 0; i < columns.size(); ++i) picked(row, static_cast<int>(i)) = matrix(row, columns[i]);
-  }
-  return picked;
+/// The codes of every format of up to 8 bits as f16. A subnormal one becomes a normal number, with the exponent of one.
+using CodesAsF16 = std::array<std::array<uint32_t, 256>, formats.size()>;
+const CodesAsF16& codes_as_f16() {
+  static const CodesAsF16 table = [] {
+    CodesAsF16 codes{};
+    for (const FormatInfo& from : formats) {
+      for (uint32_t code = 0; from.bits <= 8 && from.kind == NumberKind::floating && code <= low_mask(from.bits);
+           ++code)
+        codes[static_cast<size_t>(from.id)][code] =
+            static_cast<uint32_t>(convert(from.id, code, Format::f16, Rounding::nearest_even, Overflow::infinity));
+    }
+    return codes;
+  }();
+  return table;
 }
 
-Matrix rows_of(const Matrix& matrix, std::span<const int> rows) {
-  Matrix picked = unfilled_matrix(matrix.format(), static_cast<int>(rows.size()), matrix.cols());
-  for (size_t i = 0; i < rows.size(); ++i)
-    std::ranges::copy(matrix.row(rows[i]), picked.row(static_cast<int>(i)).begin());
-  return picked;
-}
-
-/// fp8 as f16, exactly: F2FP.F16.UNPACK_B. A subnormal e4m3 becomes a normal number, with the exponent of one.
-Matrix widened(const Matrix& matrix) {
-  const Format from = matrix.format();
-  if (info(from).bits > 8) return matrix;
-  std::array<uint32_t, 256> f16{};
-  for (uint32_t code = 0; code < f16.size(); ++code)
-    f16[code] = static_cast<uint32_t>(convert(from, code, Format::f16, Rounding::nearest_even, Overflow::infinity));
+/// What a step multiplies, f16 where it widens.
+Matrix widened(Matrix matrix, Format input) {
+  if (matrix.format() == input) return matrix;
+  const auto& codes = codes_as_f16()[static_cast<size_t>(matrix.format())];
   Matrix wide = unfilled_matrix(Format::f16, matrix.rows(), matrix.cols());
-  std::ranges::transform(matrix.words(), wide.words().begin(), [&](uint32_t code) { return f16[code & 0xFF]; });
+  std::ranges::transform(matrix.words(), wide.words().begin(), [&](uint32_t code) { return codes[code & 0xFF]; });
   return wide;
 }
 
@@ -117,28 +110,15 @@ Operands swapped(const Operands& operands) {
   return result;
 }
 
-std::vector<std::vector<int>> steps_of(const AccumulatorModel& model, int terms) {
-  std::vector<std::vector<int>> steps;
-  if (model.step_order == StepOrder::byte_pairs) {
-    steps.resize(2);
-    for (int j = 0; j < terms; ++j) steps[static_cast<size_t>(j / 2 % 2)].push_back(j);
-    return steps;
-  }
-  const int step = model.terms_per_step == 0 ? terms : model.terms_per_step;
-  for (int j = 0; j < terms; ++j) {
-    if (j % step == 0) steps.emplace_back();
-    steps.back().push_back(j);
-  }
-  return steps;
-}
-
 Operands step_of(const AccumulatorModel& model, const Operands& operands, std::span<const int> columns) {
   const bool dense = operands.selected_k.empty();
-  Operands step{.a = columns_of(operands.a, columns),
-                .b = dense ? rows_of(operands.b, columns) : operands.b,
-                .negate_a = operands.negate_a,
-                .negate_b = operands.negate_b,
-                .swapped = operands.swapped};
+  Operands step{
+      .a = widened(picked_cols(operands.a, columns), step_input(model, operands.a.format())),
+      .b = widened(dense ? picked_rows(operands.b, columns) : operands.b, step_input(model, operands.b.format())),
+      .negate_a = operands.negate_a,
+      .negate_b = operands.negate_b,
+      .saturate = operands.saturate,
+      .swapped = operands.swapped};
   const auto stored = static_cast<size_t>(operands.a.cols());
   for (size_t row = 0; row < static_cast<size_t>(operands.a.rows()) && !dense; ++row) {
     for (const int j : columns) step.selected_k.push_back(operands.selected_k[row * stored + static_cast<size_t>(j)]);
@@ -153,19 +133,31 @@ Operands step_of(const AccumulatorModel& model, const Operands& operands, std::s
     step.scales =
         scales_of_step(*operands.scales, operands.a.cols(), columns.front(), static_cast<int>(columns.size()));
   }
-  if (model.step_order == StepOrder::byte_pairs) step.a = widened(step.a), step.b = widened(step.b);
   return step;
 }
 
-Matrix with_c_last(const Matrix& sum, const std::optional<Matrix>& c) {
-  if (!c) return sum;
-  const Matrix addend = widened_c(*c, sum.format());
-  Matrix d = unfilled_matrix(sum.format(), sum.rows(), sum.cols());
-  for (int row = 0; row < d.rows(); ++row) {
-    for (int col = 0; col < d.cols(); ++col)
-      d(row, col) = static_cast<uint32_t>(ieee_add(sum.format(), sum(row, col), addend(row, col)));
-  }
-  return d;
+Matrix product_by_steps(const AccumulatorModel& model, const Operands& operands, const StepProduct& product) {
+  const int terms = operands.a.cols();
+  if (!is_chained(model, terms) && !model.c_last) return product(operands, {.count = terms});
+  std::optional<Matrix> c = model.c_last ? std::nullopt : operands.c;
+  int scale_input_d = operands.scale_input_d;
+  std::vector<int> columns;
+  for_each_step(model, terms, [&](const KStep& step) {
+    columns.clear();
+    for (int i = 0; i < step.count; ++i) columns.push_back(step.term(i));
+    Operands of_step = step_of(model, operands, columns);
+    of_step.c = std::move(c);
+    of_step.scale_input_d = std::exchange(scale_input_d, 0);
+    c = product(of_step, step);
+  });
+  return with_c_last(model, std::move(*c), operands.c);
+}
+
+Matrix with_c_last(const AccumulatorModel& model, Matrix sum, const std::optional<Matrix>& c) {
+  if (!model.c_last || !c) return sum;
+  std::ranges::transform(sum.words(), c->words(), sum.words().begin(),
+                         [&](uint32_t code, uint32_t addend) { return with_c_last(model, code, addend, c->format()); });
+  return sum;
 }
 
 bool prefers_swapped(const AccumulatorModel& model, int m, int n) {

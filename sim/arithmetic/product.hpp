@@ -4,7 +4,10 @@
 //   fma
 #pragma once
 
+#include <functional>
+
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
+#include "steps.hpp"
 
 namespace bitmma {
 
@@ -30,11 +33,12 @@ inline bool fills_better_swapped(int m, int n, int numbers) { return n < numbers
 /// The same product as D^T.
 Operands swapped(const Operands& operands);
 
-/// The columns of A that each step of the model takes, in the order in which it does.
-std::vector<std::vector<int>> steps_of(const AccumulatorModel& model, int terms);
-/// These columns of A and what they meet, without C: as the model multiplies them.
+/// These columns of A and what they meet, without C: as a step of the model multiplies them.
 Operands step_of(const AccumulatorModel& model, const Operands& operands, std::span<const int> columns);
-/// Where a row adds C last: sum + C, one IEEE addition an element.
-Matrix with_c_last(const Matrix& sum, const std::optional<Matrix>& c);
+/// D by steps of K, `product` giving D of one from its operands. Where there is one step it has all of `operands`.
+using StepProduct = std::function<Matrix(const Operands& operands, const KStep& step)>;
+Matrix product_by_steps(const AccumulatorModel& model, const Operands& operands, const StepProduct& product);
+/// The addition of C behind the last step, where the model has one (fused_sum.hpp), for all of D.
+Matrix with_c_last(const AccumulatorModel& model, Matrix sum, const std::optional<Matrix>& c);
 
 }  // namespace bitmma

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "bitmma/core/parallel.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "c_api.hpp"
 
 namespace bitmma::c_api {
@@ -27,7 +28,7 @@ Format format_of(bitmma_format format, std::string_view name) {
   throw Error({.field = std::string(name), .seen = std::to_string(number), .expected = "a value of bitmma_format"});
 }
 
-Target target_of(const char* target, Target usual) { return target ? parse_target(target) : usual; }
+Target target_of(const char* target, Target usual) { return target ? target_from(target) : usual; }
 
 int threads_of(int threads) {
   if (threads > 0) return threads;

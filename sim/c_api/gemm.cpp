@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <climits>
 #include <memory>
 
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "c_api.hpp"
@@ -57,7 +59,7 @@ bitmma_call completed(bitmma_call call) {
 
 CatalogueOptions options_of(const bitmma_call& given) {
   const bitmma_call call = completed(given);
-  return {.target = call.target ? std::optional(parse_target(call.target)) : std::nullopt,
+  return {.target = call.target ? std::optional(target_from(call.target)) : std::nullopt,
           .split_count = call.split_count,
           .alpha = call.alpha,
           .beta = call.beta,
@@ -68,6 +70,15 @@ bitmma_plans* plans_from(std::vector<GemmPlan> plans) {
   auto list = std::make_unique<bitmma_plans>();
   for (GemmPlan& plan : plans) list->values.push_back({std::move(plan)});
   return list.release();
+}
+
+PlanSearch searched(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
+                    FindOptions options, const FindProgress& progress = {}) {
+  const bitmma_call of = completed(call ? *call : usual_call);
+  const GemmInputs from = inputs_given(inputs);
+  options.target = of.target ? target_from(of.target) : default_target(from);
+  options.alpha = of.alpha, options.beta = of.beta;
+  return find_plans(from, matrix_given(given(d, "d"), "d"), options, progress);
 }
 
 }  // namespace
@@ -121,8 +132,10 @@ bitmma_status bitmma_plans_named(const char* name, const bitmma_gemm_inputs* inp
                                  const bitmma_call* call, bitmma_plans** plans) {
   return guarded([&] {
     bitmma_plans*& to = given(plans, "plans");
-    to = plans_from(plans_named(text_given(name, "name"), inputs_given(inputs), format_of(output, "output"),
-                                options_of(call ? *call : usual_call)));
+    to = plans_from(plans_for({.plan = name ? name : "",
+                               .output = format_of(output, "output"),
+                               .options = options_of(call ? *call : usual_call)},
+                              inputs_given(inputs)));
   });
 }
 
@@ -130,8 +143,10 @@ bitmma_status bitmma_plans_of_kernel(const char* kernel, const bitmma_gemm_input
                                      const bitmma_call* call, bitmma_plans** plans) {
   return guarded([&] {
     bitmma_plans*& to = given(plans, "plans");
-    to = plans_from(plans_of_kernel(text_given(kernel, "kernel"), inputs_given(inputs), format_of(output, "output"),
-                                    options_of(call ? *call : usual_call)));
+    to = plans_from(plans_for({.kernel = std::string(text_given(kernel, "kernel")),
+                               .output = format_of(output, "output"),
+                               .options = options_of(call ? *call : usual_call)},
+                              inputs_given(inputs)));
   });
 }
 
@@ -139,12 +154,27 @@ bitmma_status bitmma_find_plans(const bitmma_gemm_inputs* inputs, const bitmma_m
                                 int threads, bitmma_plans** plans) {
   return guarded([&] {
     bitmma_plans*& to = given(plans, "plans");
-    const bitmma_call of = completed(call ? *call : usual_call);
-    const FindOptions options{.target = target_of(of.target, Target::sm_90a),
-                              .threads = threads_of(threads),
-                              .alpha = of.alpha,
-                              .beta = of.beta};
-    to = plans_from(find_plans(inputs_given(inputs), matrix_given(given(d, "d"), "d"), options).all_bits);
+    to = plans_from(searched(inputs, d, call, {.threads = threads_of(threads)}).all_bits);
+  });
+}
+
+bitmma_status bitmma_find_plans_until(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
+                                      int threads, double timeout_s, bitmma_search_progress progress, void* context,
+                                      bitmma_plans** plans, int* complete) {
+  return guarded([&] {
+    bitmma_plans*& to = given(plans, "plans");
+    if (!(timeout_s >= 0)) {
+      throw Error({.field = "timeout_s",
+                   .seen = fmt::format("{}", timeout_s),
+                   .expected = "seconds, 0 or more; 0: as long as it takes"});
+    }
+    std::atomic<int64_t> tried{0}, of_all{0};
+    FindOptions options{.threads = threads_of(threads), .timeout_s = timeout_s};
+    if (progress) options.stop = [&] { return progress(tried, of_all, context) != 0; };
+    PlanSearch found =
+        searched(inputs, d, call, std::move(options), [&](int64_t done, int64_t all) { tried = done, of_all = all; });
+    if (complete) *complete = found.end == SearchEnd::complete ? 1 : 0;
+    to = plans_from(std::move(found.all_bits));
   });
 }
 

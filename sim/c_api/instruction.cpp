@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/instruction/batch.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
@@ -44,7 +45,7 @@ Instruction parse_either(std::string_view text) {
 const Instruction& value_of(const bitmma_instruction* instruction) { return given(instruction, "instruction").value; }
 
 Target target_for(const Instruction& instruction, const char* target) {
-  return target ? parse_target(target) : default_target(instruction);
+  return target ? target_from(target) : default_target(instruction);
 }
 
 /// C's values as the family's fields have them.

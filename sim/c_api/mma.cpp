@@ -1,3 +1,4 @@
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/instruction/batch.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "c_api.hpp"
@@ -12,13 +13,12 @@ struct Shape {
   Format format = Format::u8;
 };
 
-BatchView batch_view(const bitmma_view& view, int64_t count, const Shape& shape, std::string_view name) {
+BatchView batch_view(const bitmma_view& view, const Shape& shape, std::string_view name) {
   const bool has_gaps = view.row_stride != 0 || view.col_stride != 0;
   BatchView to{
       .codes = code_view(view.data, view.row_stride, view.col_stride, shape.rows, shape.cols, shape.format, name),
       .batch_stride = view.batch_stride};
   if (!has_gaps && view.batch_stride == 0) to.batch_stride = shape.rows * to.codes.row_stride;
-  size_product(to.batch_stride, count, name);
   return to;
 }
 
@@ -26,7 +26,7 @@ BatchView batch_view(const bitmma_view& view, int64_t count, const Shape& shape,
 std::shared_ptr<const PreparedMma> prepared_for(const bitmma_instruction& instruction, const char* target, bool has_c) {
   std::atomic<std::shared_ptr<const PreparedMma>>& place = instruction.prepared[has_c];
   std::shared_ptr<const PreparedMma> kept = place.load();
-  const Target on = target ? parse_target(target) : default_target(instruction.value);
+  const Target on = target ? target_from(target) : default_target(instruction.value);
   if (kept && kept->target() == on) return kept;
   kept = std::make_shared<PreparedMma>(instruction.value, on, has_c);
   place.store(kept);
@@ -41,22 +41,17 @@ bitmma_status bitmma_mma(const bitmma_instruction* instruction, const char* targ
     const bitmma_operands& from = given(operands, "operands");
     const auto prepared = prepared_for(given(instruction, "instruction"), target, from.c.data != nullptr);
     const Mma& mma = prepared->mma();
-    if (!from.a.data) refuse_null("operands.a.data");
-    if (!from.b.data) refuse_null("operands.b.data");
-    if (!d) refuse_null("d");
-    size_product(count, int64_t{mma.m} * mma.n * code_bytes(mma.d), "count");
     const auto optional = [&](const bitmma_view& view, const Shape& shape, std::string_view name) {
-      return view.data ? std::optional(batch_view(view, count, shape, name)) : std::nullopt;
+      return view.data ? std::optional(batch_view(view, shape, name)) : std::nullopt;
     };
     const int a_cols = from.metadata.data ? mma.stored_k() : mma.a_cols();
-    prepared->multiply_batch(
-        count,
-        {.a = batch_view(from.a, count, {mma.m, a_cols, mma.a}, "operands.a"),
-         .b = batch_view(from.b, count, {mma.k, mma.n, mma.b}, "operands.b"),
-         .c = optional(from.c, {mma.m, mma.n, mma.c}, "operands.c"),
-         .scale_a = optional(from.scale_a, {mma.m, mma.scale_count, mma.scale_type}, "operands.scale_a"),
-         .scale_b = optional(from.scale_b, {mma.scale_count, mma.n, mma.scale_type}, "operands.scale_b"),
-         .metadata = optional(from.metadata, {mma.m, metadata_chunks(mma)}, "operands.metadata")},
-        d, threads_of(threads));
+    prepared->multiply_batch(count,
+                             {.a = batch_view(from.a, {mma.m, a_cols, mma.a}, "a"),
+                              .b = batch_view(from.b, {mma.k, mma.n, mma.b}, "b"),
+                              .c = optional(from.c, {mma.m, mma.n, mma.c}, "c"),
+                              .scale_a = optional(from.scale_a, {mma.m, mma.scale_count, mma.scale_type}, "scale_a"),
+                              .scale_b = optional(from.scale_b, {mma.scale_count, mma.n, mma.scale_type}, "scale_b"),
+                              .metadata = optional(from.metadata, {mma.m, metadata_chunks(mma)}, "metadata")},
+                             d, threads_of(threads));
   });
 }

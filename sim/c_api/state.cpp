@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "c_api.hpp"
@@ -206,7 +207,7 @@ bitmma_status bitmma_execute(const bitmma_instruction* instruction, const char* 
   return guarded([&] {
     const Instruction& one = given(instruction, "instruction").value;
     State& on = given(state, "state").value;
-    execute(one, target ? parse_target(target) : default_target(one), on);
+    execute(one, target ? target_from(target) : default_target(one), on);
   });
 }
 

@@ -31,10 +31,22 @@ std::string expected_of(const Violation& violation) {
 }
 
 std::string print(const Violation& violation) {
-  std::string text = violation.field;
-  if (!violation.seen.empty()) text += " = " + violation.seen;
+  const std::string &field = violation.field, &seen = violation.seen;
+  std::string text, before_expected = violation.severity == Severity::error ? ": legal is " : ": expected ";
+  switch (info(violation.code).form) {
+    case MessageForm::wrong_value: text = seen.empty() ? field : field + " = " + seen; break;
+    case MessageForm::no_such: text = seen + ": no such " + field; break;
+    case MessageForm::not_together:
+      text = field + " and " + seen + ": not together";
+      before_expected = ": ";
+      break;
+    case MessageForm::statement:
+      text = field + ": " + seen;
+      before_expected = "; expected ";
+      break;
+  }
   const std::string expected = expected_of(violation);
-  if (!expected.empty()) text += (violation.severity == Severity::error ? ": legal is " : ": expected ") + expected;
+  if (!expected.empty()) text += before_expected + expected;
   if (!violation.fix.empty()) text += "; " + violation.fix;
   if (!violation.source.empty()) text += " [" + violation.source + "]";
   return printable(text);

@@ -46,11 +46,20 @@ void read_at(int file, const std::string& path, uint64_t offset, std::span<uint8
   while (!to.empty()) {
     const ssize_t got = pread(file, to.data(), to.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse_file(path, std::strerror(errno), legal);
+    if (got < 0) refuse_by_errno(path);
     if (got == 0) refuse_changed(path, "it became shorter while it was read");
     to = to.subspan(static_cast<size_t>(got));
     offset += static_cast<uint64_t>(got);
   }
+}
+
+/// Throws Error when the file is not as large and as old as it was.
+void require_same(int file, const std::string& path, uint64_t size, int64_t modified) {
+  struct stat now {};
+  if (fstat(file, &now) != 0) refuse_by_errno(path);
+  if (static_cast<uint64_t>(now.st_size) < size) refuse_changed(path, "it became shorter while it was read");
+  if (static_cast<uint64_t>(now.st_size) != size || modified_nanoseconds(now) != modified)
+    refuse_changed(path, "it was changed while it was read");
 }
 
 /// All that comes through a pipe.
@@ -76,7 +85,7 @@ std::vector<uint8_t> read_pipe(int file, const std::string& path) {
       pollfd wait{.fd = file, .events = POLLIN, .revents = 0};
       poll(&wait, 1, -1);  // its error shows in the next read
     } else if (errno != EINTR) {
-      refuse_file(path, std::strerror(errno), legal);
+      refuse_by_errno(path);
     }
   }
 }
@@ -87,9 +96,9 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   require_name(path_);
   // Without O_NONBLOCK opening a FIFO without a writer blocks for ever.
   auto file = std::make_unique<const Descriptor>(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file->is_open()) refuse_file(path_, std::strerror(errno), legal);
+  if (!file->is_open()) refuse_by_errno(path_);
   struct stat status {};
-  if (fstat(file->number(), &status) != 0) refuse_file(path_, std::strerror(errno), legal);
+  if (fstat(file->number(), &status) != 0) refuse_by_errno(path_);
   if (S_ISFIFO(status.st_mode)) {
     hold(read_pipe(file->number(), path_));
     return;
@@ -103,6 +112,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   }
   const std::shared_ptr<uint8_t[]> memory(new uint8_t[size_]);
   read_at(file->number(), path_, 0, {memory.get(), size_});
+  require_same(file->number(), path_, size_, modified_nanoseconds(status));
   memory_ = {memory.get(), size_};
   owner_ = memory;
 }
@@ -127,12 +137,7 @@ void InputFile::read(uint64_t offset, std::span<uint8_t> to) const {
 }
 
 void InputFile::require_unchanged() const {
-  if (!file_) return;
-  struct stat now {};
-  if (fstat(file_->number(), &now) != 0) refuse_file(path_, std::strerror(errno), legal);
-  if (static_cast<uint64_t>(now.st_size) < size_) refuse_changed(path_, "it became shorter while it was read");
-  if (static_cast<uint64_t>(now.st_size) != size_ || modified_nanoseconds(now) != modified_nanoseconds_)
-    refuse_changed(path_, "it was changed while it was read");
+  if (file_) require_same(file_->number(), path_, size_, modified_nanoseconds_);
 }
 
 std::string read_whole(const std::string& path) {

@@ -10,9 +10,12 @@
 
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/target_names.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/generated.hpp"
+#include "known_names.hpp"
 #include "matrix_tensor.hpp"
 
 namespace bitmma {
@@ -120,9 +123,20 @@ class Reader {
     return matrix(*tensor, format_of(*tensor, named, is_input), rows, cols);
   }
 
+  /// Throws Error for an operand that is not there, with the names of the tensors that are.
+  [[noreturn]] void refuse_missing(std::string_view name) const {
+    std::string names;
+    for (const Tensor& tensor : file_.tensors) names += fmt::format("{}{}", names.empty() ? "" : ", ", tensor.name);
+    refuse(fmt::format("tensor {}", name),
+           names.empty() ? "(missing)" : fmt::format("(missing); the file has {}", shortened(names)),
+           "a product's operands: a [M, K], and b [K, N] or b_t [N, K]",
+           fmt::format("rename the tensors; or generated operands: the key generator = {}, with seed, m, n and k",
+                       generator_name));
+  }
+
   Matrix required(std::string_view name, std::optional<Format> named) const {
     const Tensor* tensor = file_.find(name);
-    if (!tensor) refuse(fmt::format("tensor {}", name), "(missing)", "a product's operand");
+    if (!tensor) refuse_missing(name);
     if (tensor->shape.size() != 2) refuse(name, print_shape(tensor->shape), "two extents");
     return *optional_matrix(name, named, true);
   }
@@ -131,9 +145,7 @@ class Reader {
   Matrix generated(std::string_view name, std::optional<Format> type, const std::vector<int64_t>& picks,
                    std::string_view extent) const {
     const std::string* generator = file_.find_metadata("generator");
-    if (!generator)
-      refuse(fmt::format("tensor {}", name), "(missing)", "a product's operand",
-             fmt::format("or the key generator, with the value {}", generator_name));
+    if (!generator) refuse_missing(name);
     if (*generator != generator_name) refuse("generator", *generator, std::string(generator_name));
     for (const std::string_view key : {std::string_view("seed"), std::string_view("k"), extent}) {
       if (!file_.find_metadata(key)) refuse(key, "(missing)", "a whole number: operands are generated");
@@ -180,12 +192,25 @@ class Reader {
   const TensorFile& file_;
 };
 
+/// What acts in a product file.
+const KnownNames& product_names() {
+  static const KnownNames names{
+      .kind = "a product file",
+      .keys = {"a_type", "b_type", "d_type", "sf_type", "m", "n", "k", "alpha", "beta", "batch", "generator", "target",
+               "plan"},
+      .tensors = {"a", "b", "b_t", "c", "d", "bias", "rows", "cols", "scale_a", "scale_b", "sfa", "sfb"}};
+  return names;
+}
+
 }  // namespace
 
 std::optional<Format> ProductFile::output() const { return d ? std::optional(d->format()) : output_type; }
 
-ProductFile read_product_file(const std::string& path) {
-  ProductFile product{.file = read_tensor_file(path)};
+ProductFile read_product_file(const std::string& path) { return read_product_file(read_tensor_file(path)); }
+
+ProductFile read_product_file(TensorFile file) {
+  ProductFile product{.file = std::move(file)};
+  require_known_names(product.file, product_names());
   const Reader reader(product.file);
   const auto a_type = reader.type_key("a_type"), b_type = reader.type_key("b_type");
   product.output_type = reader.type_key("d_type");
@@ -213,8 +238,8 @@ ProductFile read_product_file(const std::string& path) {
                   fmt::format("[{}, {}]", inputs.a.rows(), inputs.b.cols()));
   product.alpha = reader.factor("alpha"), product.beta = reader.factor("beta");
   if (const std::string* name = product.file.find_metadata("target")) {
-    product.target = target_named(*name);
-    if (!product.target) reader.refuse("target", *name, "a PTX target, such as sm_90a");
+    product.target = target_meant_by(*name);
+    if (!product.target) reader.refuse("target", *name, "a target, such as sm_90a or H100");
   }
   return product;
 }

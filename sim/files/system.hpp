@@ -14,7 +14,14 @@ namespace bitmma {
 
 [[noreturn]] inline void refuse_file(const std::string& path, const std::string& what, const std::string& expected,
                                      std::string fix = {}) {
-  throw Error({.field = path, .seen = what, .expected = expected, .fix = std::move(fix)});
+  throw Error(
+      {.code = ViolationCode::unusable_file, .field = path, .seen = what, .expected = expected, .fix = std::move(fix)});
+}
+
+/// In the words of the system, by errno.
+[[noreturn]] inline void refuse_by_errno(const std::string& path, std::string fix = {}) {
+  if (errno == ENOENT) throw Error({.code = ViolationCode::not_found, .field = "file", .seen = path});
+  refuse_file(path, std::strerror(errno), {}, std::move(fix));
 }
 
 /// Names go to the system up to their first 0: there must be none.

@@ -46,7 +46,6 @@ void VectorBuilder::add_matrix(std::string_view name, const std::optional<Matrix
   const std::string_view dtype = info(matrix->format()).dtype;
   const int size = dtype_bytes(dtype);
   std::vector<uint8_t>& bytes = column(name, dtype, {extents.begin(), extents.end()}).bytes;
-  bytes.reserve(bytes.size() + matrix->size() * static_cast<size_t>(size));
   if (matrix->is_wide()) {
     for (const uint32_t word : matrix->words()) append_number(bytes, word, 4);
     return;

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <optional>
 #include <random>
 #include <streambuf>
+#include <thread>
 #include <vector>
 
 #include "bitmma/files/file.hpp"
@@ -58,8 +60,7 @@ class UnfinishedFile {
       name_ = (folder_ / name).string();
       number_ = open(name_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
     } while (number_ < 0 && errno == EEXIST);
-    if (number_ < 0)
-      refuse(std::strerror(errno), errno == EACCES || errno == EROFS ? "its folder takes no new files" : "");
+    if (number_ < 0) refuse_by_errno(path_, errno == EACCES || errno == EROFS ? "its folder takes no new files" : "");
   }
   ~UnfinishedFile() {
     remove_name();
@@ -79,12 +80,12 @@ class UnfinishedFile {
     take_permissions_of(target);
     // Some file systems cannot flush.
     const bool is_flushed = fsync(number_) == 0 || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL;
-    if (!is_flushed) refuse(std::strerror(errno));
+    if (!is_flushed) refuse_by_errno(path_);
     // Only closing tells what some file systems could not keep. The file stays open by another descriptor until it has
     // its place: see write_whole.
     Descriptor first(std::exchange(number_, dup(number_)));
-    if (number_ < 0 || !first.close()) refuse(std::strerror(errno));
-    if (std::rename(name_.c_str(), target.c_str()) != 0) refuse(std::strerror(errno));
+    if (number_ < 0 || !first.close()) refuse_by_errno(path_);
+    if (std::rename(name_.c_str(), target.c_str()) != 0) refuse_by_errno(path_);
     name_.clear();
     // The new name, too, is to survive a power cut. The file is there: a failure here is no error of the caller.
     const Descriptor folder(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -92,9 +93,6 @@ class UnfinishedFile {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what, std::string fix = {}) const {
-    bitmma::refuse(path_, what, std::move(fix));
-  }
   void take_permissions_of(const fs::path& target) {
     struct stat old {};
     if (stat(target.c_str(), &old) != 0) return;
@@ -102,7 +100,8 @@ class UnfinishedFile {
     const bool other_owner = fstat(number_, &own) == 0 && (own.st_uid != old.st_uid || own.st_gid != old.st_gid);
     // Only root may give files away; for others the new file is theirs, as if they had written a new one.
     if (other_owner && fchown(number_, old.st_uid, old.st_gid) != 0) errno = 0;
-    if (fchmod(number_, old.st_mode & 07777) != 0) refuse(std::strerror(errno));
+    // Setuid and setgid are for the contents that they were given to; write() clears them too.
+    if (fchmod(number_, old.st_mode & 0777) != 0) refuse_by_errno(path_);
   }
 
   fs::path folder_;
@@ -169,7 +168,7 @@ class DescriptorBuffer : public std::streambuf {
   }
   pos_type seekpos(pos_type position, std::ios_base::openmode) override {
     sync();
-    if (lseek(file_, static_cast<off_t>(position), SEEK_SET) < 0) refuse(path_, std::strerror(errno));
+    if (lseek(file_, static_cast<off_t>(position), SEEK_SET) < 0) refuse_by_errno(path_);
     return position;
   }
 
@@ -202,28 +201,42 @@ bool is_own_output(const struct stat& file) {
   return is_same(STDOUT_FILENO) || is_same(STDERR_FILENO);
 }
 
-/// Puts a complete file into one that cannot be replaced by renaming.
-void copy_into(const std::string& path, const struct stat& target, const UnfinishedFile& from) {
+/// Opens what is there already for writing. A FIFO is waited for until a program reads it, up to a time-out.
+int open_existing(const std::string& path, const struct stat& target) {
+  constexpr std::chrono::seconds patience{10};
+  const auto last = std::chrono::steady_clock::now() + patience;
+  const bool is_fifo = S_ISFIFO(target.st_mode), own = is_own_output(target);
+  const int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | (own ? O_APPEND : 0) | (is_fifo ? O_NONBLOCK : 0);
+  for (;;) {
+    const int file = open(path.c_str(), flags);
+    if (file >= 0) return file;
+    if (!is_fifo || errno != ENXIO) refuse_by_errno(path);
+    if (std::chrono::steady_clock::now() > last)
+      refuse(path, "a pipe without a reader", "start the program that reads it");
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+/// Puts a complete file into one that cannot be replaced by renaming, which `file` has open.
+void copy_into(const std::string& path, const struct stat& target, const UnfinishedFile& from, Descriptor& file) {
   const bool own = is_own_output(target), keeps_names = S_ISREG(target.st_mode) && !own;
   if (own) std::cout.flush();  // what was printed before comes before
-  Descriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | (own ? O_APPEND : 0)));
-  if (!file.is_open()) refuse(path, std::strerror(errno));
   struct stat complete {};
-  if (fstat(from.number(), &complete) != 0) refuse(path, std::strerror(errno));
+  if (fstat(from.number(), &complete) != 0) refuse_by_errno(path);
   // Nothing of the old contents goes before there is room for all of the new.
   if (keeps_names && complete.st_size > target.st_size)
     require_room(path, path, static_cast<uint64_t>(complete.st_size - target.st_size));
-  if (!copy_all(from.number(), file.number())) refuse(path, std::strerror(errno), "it is cut off there");
-  if (keeps_names && ftruncate(file.number(), complete.st_size) != 0) refuse(path, std::strerror(errno));
-  if (keeps_names && fsync(file.number()) != 0) refuse(path, std::strerror(errno));
-  if (!file.close()) refuse(path, std::strerror(errno));
+  if (!copy_all(from.number(), file.number())) refuse_by_errno(path, "it is cut off there");
+  if (keeps_names && ftruncate(file.number(), complete.st_size) != 0) refuse_by_errno(path);
+  if (keeps_names && fsync(file.number()) != 0) refuse_by_errno(path);
+  if (!file.close()) refuse_by_errno(path);
 }
 
 /// What `path` names now; nothing when there is no such file.
 std::optional<struct stat> status_of(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) == 0) return status;
-  if (errno != ENOENT) refuse(path, std::strerror(errno));
+  if (errno != ENOENT) refuse_by_errno(path);
   return std::nullopt;
 }
 
@@ -235,7 +248,16 @@ void require_replaceable(const std::string& path, const struct stat& old) {
   if (S_ISREG(old.st_mode) && (old.st_mode & 0222) == 0)
     refuse(path, fmt::format("a write-protected file (mode {:04o})", old.st_mode & 07777),
            "chmod u+w, or another name");
-  if (access(path.c_str(), W_OK) != 0) refuse(path, std::strerror(errno));
+  if (access(path.c_str(), W_OK) != 0) refuse_by_errno(path);
+}
+
+/// A folder for files that are complete before they are copied: that of TMPDIR, or else the system's own.
+fs::path folder_aside(const std::string& path) {
+  std::error_code error;
+  const fs::path named = fs::temp_directory_path(error);
+  for (const fs::path& folder : {error ? fs::path() : named, fs::path("/tmp"), fs::path("/var/tmp")})
+    if (!folder.empty() && access(folder.c_str(), W_OK | X_OK) == 0) return folder;
+  refuse(path, "no folder for temporary files", "set TMPDIR");
 }
 
 /// What a chain of symbolic links names in the end, whether it exists or not.
@@ -261,13 +283,13 @@ void write_whole(const std::string& path, const std::function<void(std::ostream&
   std::error_code error;
   // A device or pipe has no contents to keep, and a file of several names must stay one file.
   if (old && (!S_ISREG(old->st_mode) || old->st_nlink > 1 || is_own_output(*old))) {
-    const fs::path aside = fs::temp_directory_path(error);
-    if (error) refuse(path, "no folder for temporary files: " + error.message(), "set TMPDIR");
+    Descriptor target(open_existing(path, *old));
+    const fs::path aside = folder_aside(path);
     require_room(path, aside, expected_bytes);
     UnfinishedFile file(aside, path);
     file.remove_name();
     fill(file, path, write);
-    copy_into(path, *old, file);
+    copy_into(path, *old, file, target);
     return;
   }
   const fs::path target = behind_links(path);  // a link stays a link: what it names is replaced

@@ -59,7 +59,13 @@ Matrix::Matrix(Format format, int rows, int cols, Unfilled) : format_(format), r
   if (rows < 0 || cols < 0) {
     throw Error({.field = "matrix", .seen = fmt::format("{} x {}", rows, cols), .expected = "extents of 0 or more"});
   }
-  words_.resize(size() * (is_wide() ? 2 : 1));
+  const std::size_t words = size() * (is_wide() ? 2 : 1);
+  if (words > words_.max_size()) {
+    throw Error({.field = "matrix",
+                 .seen = fmt::format("{} x {} {}", rows, cols, info(format).name),
+                 .expected = fmt::format("at most {} words of 32 bits", words_.max_size())});
+  }
+  words_.resize(words);
 }
 
 uint64_t Matrix::code(int row, int col) const {
@@ -135,6 +141,27 @@ void set_block(Matrix& matrix, int row, int col, const Matrix& block) {
   if (block.size() == 0) return;
   const int width = matrix.is_wide() ? 2 : 1;
   view(matrix).block(row, width * col, block.rows(), width * block.cols()) = view(block);
+}
+
+Matrix picked_rows(const Matrix& matrix, std::span<const int> rows) {
+  Matrix picked = unfilled_matrix(matrix.format(), static_cast<int>(rows.size()), matrix.cols());
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    std::ranges::copy(matrix.row(rows[i]), picked.row(static_cast<int>(i)).begin());
+  return picked;
+}
+
+Matrix picked_cols(const Matrix& matrix, std::span<const int> cols) {
+  Matrix picked = unfilled_matrix(matrix.format(), matrix.rows(), static_cast<int>(cols.size()));
+  for (int row = 0; row < matrix.rows(); ++row) {
+    const uint32_t* const from = matrix.row(row).data();
+    uint32_t* to = picked.row(row).data();
+    if (matrix.is_wide()) {
+      for (const int col : cols) to = std::copy_n(from + 2 * std::ptrdiff_t{col}, 2, to);
+    } else {
+      for (const int col : cols) *to++ = from[col];
+    }
+  }
+  return picked;
 }
 
 Matrix filled_up(Matrix block, int rows, int cols) {

@@ -14,6 +14,10 @@ struct MatrixAccess {
 /// A matrix of which every code is written next.
 inline Matrix unfilled_matrix(Format format, int rows, int cols) { return MatrixAccess::unfilled(format, rows, cols); }
 
+/// Row i is row rows[i]; column j is column cols[j]. Indices are not checked.
+Matrix picked_rows(const Matrix& matrix, std::span<const int> rows);
+Matrix picked_cols(const Matrix& matrix, std::span<const int> cols);
+
 /// The block with zeros behind its last row and column.
 Matrix filled_up(Matrix block, int rows, int cols);
 

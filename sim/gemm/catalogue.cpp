@@ -3,40 +3,100 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <regex>
 
-#include "../core/json.hpp"
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
-#include "bitmma/gemm/find.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "catalogue_data.hpp"
 #include "gemm_inside.hpp"
+#include "plan_json.hpp"
 
 namespace bitmma {
 namespace {
 
-constexpr int most_counts = 160;  // cuBLAS cuts into at most a slice a multiprocessor, and some
+/// The unit of a split: a number, or one that follows from the types and K.
+enum class SplitUnit : uint8_t { number, nvjet, cutlass };
 
-bool has_open_count(const Json& fields) {
-  return fields.contains("segment_k") ||
-         (fields.contains("split_k") && fields["split_k"].is_object() && fields["split_k"]["count"].is_string());
+/// A split whose number of slices is open.
+struct OpenSplit {
+  bool may_be_one = false;
+  SplitUnit unit = SplitUnit::number;
+  int number = 0;
+  SplitRule rule = SplitRule::ceil;
+};
+
+/// Tiles of the last, incomplete wave are cut.
+struct SegmentK {
+  int tile_m = 0, tile_n = 0, unit = 0;
+};
+
+/// How C is added: fma(alpha, x, beta c); fma(beta, c, alpha x); to D in its own type.
+enum class AddC : uint8_t { fma, after_alpha, memory };
+
+/// What a library does beside one chain over K.
+struct Recipe {
+  GemmPlan plan = {};  // its chain without the instruction
+  bool f16_accumulators = false;
+  std::optional<OpenSplit> split = {};
+  std::optional<SegmentK> segment = {};
+  AddC add_c = AddC::fma;
+  bool relu = false;
+
+  bool has_open_count() const { return split || segment; }
+};
+
+template <typename Value>
+Value word_of(const Json& word, std::initializer_list<std::pair<std::string_view, Value>> words) {
+  for (const auto& [text, value] : words) {
+    if (word == text) return value;
+  }
+  throw Error({.field = "catalogue", .seen = json_text(word), .expected = "a word that the catalogue has"});
 }
 
-/// Units that depend on the types and on K.
-int64_t unit_of(const std::string& word, Format a, int64_t k) {
+OpenSplit read_split(const Json& fields) {
+  OpenSplit split{.may_be_one = word_of<bool>(fields["count"], {{"open", false}, {"open, or 1", true}}),
+                  .rule = read_plan({{"split_k", {{"rule", fields["rule"]}}}}, {}).split_k.rule};
+  if (fields["unit"].is_number()) split.number = fields["unit"];
+  else split.unit = word_of<SplitUnit>(fields["unit"], {{"nvjet", SplitUnit::nvjet}, {"cutlass", SplitUnit::cutlass}});
+  return split;
+}
+
+Recipe read_recipe(Json fields) {
+  Recipe recipe;
+  const auto take = [&](const char* key) {
+    Json value = fields.value(key, Json());
+    fields.erase(key);
+    return value;
+  };
+  if (const Json accumulator = take("accumulator"); !accumulator.is_null())
+    recipe.f16_accumulators = word_of<bool>(accumulator, {{"f16", true}});
+  if (const Json split = take("split_k"); !split.is_null()) recipe.split = read_split(split);
+  if (const Json segment = take("segment_k"); !segment.is_null())
+    recipe.segment = {.tile_m = segment["tile_m"], .tile_n = segment["tile_n"], .unit = segment["unit"]};
+  if (const Json c = take("c"); !c.is_null())
+    recipe.add_c = word_of<AddC>(c, {{"after alpha", AddC::after_alpha}, {"memory", AddC::memory}});
+  if (const Json relu = take("relu"); !relu.is_null()) recipe.relu = relu;
+  recipe.plan = read_plan(fields, {});
+  return recipe;
+}
+
+int unit_of(const OpenSplit& split, Format a, int64_t k) {
   const int bits = info(a).bits;
-  if (word == "nvjet") return bits == 8 ? 128 : 64;
-  if (word == "cutlass") {
-    const int64_t whole = a == Format::tf32 ? 32 : bits == 64 ? 16 : 64, fine = a == Format::tf32 ? 4 : 8;
-    return k % whole == 0 ? whole : bits == 64 ? 1 : fine;
+  switch (split.unit) {
+    case SplitUnit::number: return split.number;
+    case SplitUnit::nvjet: return bits == 8 ? 128 : 64;
+    case SplitUnit::cutlass: break;
   }
-  return std::strtoll(word.c_str(), nullptr, 10);
+  const int whole = a == Format::tf32 ? 32 : bits == 64 ? 16 : 64, fine = a == Format::tf32 ? 4 : bits == 64 ? 1 : 8;
+  return k % whole == 0 ? whole : fine;
 }
 
 /// The instruction with f16 accumulators.
@@ -51,7 +111,7 @@ Instruction with_f16_accumulators(Target target, const GemmInputs& inputs) {
                .expected = "types that an instruction of the target multiplies into f16"});
 }
 
-std::vector<EpilogueOp> epilogue_of(const Json& fields, const GemmInputs& inputs, const CatalogueOptions& options) {
+std::vector<EpilogueOp> epilogue_of(const Recipe& recipe, const GemmInputs& inputs, const CatalogueOptions& options) {
   std::vector<EpilogueOp> ops;
   if (!has_block_scales(inputs) && inputs.scale_a && inputs.scale_b) {
     const bool one_each = inputs.scale_a->rows() == 1 && inputs.scale_b->cols() == 1;
@@ -62,34 +122,33 @@ std::vector<EpilogueOp> epilogue_of(const Json& fields, const GemmInputs& inputs
       ops.push_back({.kind = EpilogueKind::row_scale});
     }
   }
-  const std::string how = fields.value("c", "fma");
-  if (inputs.c && options.beta != 0 && how == "fma") {
+  const bool adds_c = inputs.c && options.beta != 0;
+  if (adds_c && recipe.add_c == AddC::fma) {
     ops.push_back({.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = options.beta});
   } else {
     if (options.alpha != 1) ops.push_back({.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = 0});
-    if (inputs.c && options.beta != 0) {
-      if (how == "memory") ops.push_back({.kind = EpilogueKind::round});
+    if (adds_c) {
+      if (recipe.add_c == AddC::memory) ops.push_back({.kind = EpilogueKind::round});
       ops.push_back({.kind = EpilogueKind::beta_c, .beta = options.beta});
     }
   }
   if (inputs.bias) ops.push_back({.kind = EpilogueKind::bias});
-  if (fields.value("relu", false) || options.relu) ops.push_back({.kind = EpilogueKind::relu});
+  if (recipe.relu || options.relu) ops.push_back({.kind = EpilogueKind::relu});
   return ops;
 }
 
 /// The tiles of the last, incomplete wave are cut, the others are not. One plan a number of slices.
-void cut_last_wave(GemmPlan& plan, const Json& segment, const GemmInputs& inputs, int count) {
+void cut_last_wave(GemmPlan& plan, const SegmentK& segment, const GemmInputs& inputs, int count) {
   constexpr int64_t multiprocessors = 132;  // of an H100 SXM and an H200
-  const auto number = [&](const char* key) { return std::stoll(segment[key].get<std::string>()); };
-  const int64_t bm = number("tile_m"), bn = number("tile_n"), m = std::max<int64_t>(inputs.whole_m, inputs.a.rows()),
+  const int64_t bm = segment.tile_m, bn = segment.tile_n, m = std::max<int64_t>(inputs.whole_m, inputs.a.rows()),
                 n = std::max<int64_t>(inputs.whole_n, inputs.b.cols());
   const int64_t tiles = ((m + bm - 1) / bm) * ((n + bn - 1) / bn), whole = tiles / multiprocessors * multiprocessors;
-  plan.tile_mn = {static_cast<int>(bm), static_cast<int>(bn)};
+  plan.tile_mn = {segment.tile_m, segment.tile_n};
   plan.raster_n = true;
   if (whole == tiles || count == 1) return;
   plan.regions = {{.first_tile = whole,
                    .last_tile = tiles - 1,
-                   .split_k = {.count = count, .unit = static_cast<int>(number("unit")), .rule = SplitRule::big_last},
+                   .split_k = {.count = count, .unit = segment.unit, .rule = SplitRule::big_last},
                    .reduction = plan.reduction}};
   plan.regions.front().reduction.order = ReductionOrder::pairs_from_end;
   if (plan.output != Format::f32) plan.regions.front().reduction.running = SumType::out;
@@ -98,6 +157,14 @@ void cut_last_wave(GemmPlan& plan, const Json& segment, const GemmInputs& inputs
 /// Field -> how it is known.
 using EvidenceOfFields = std::map<std::string, std::string>;
 
+/// Evidence of one GPU is a model choice on another.
+EvidenceOfFields evidence_on(Target target, Target seen_on, EvidenceOfFields evidence) {
+  if (info(target).chip == info(seen_on).chip) return evidence;
+  for (auto& [field, how] : evidence)
+    how = fmt::format("model choice on {}; on {} {}", print(target), print(seen_on), how);
+  return evidence;
+}
+
 void require_finite(const CatalogueOptions& options) {
   for (const auto& [name, value] : {std::pair("alpha", options.alpha), std::pair("beta", options.beta)}) {
     if (!std::isfinite(value))
@@ -105,85 +172,196 @@ void require_finite(const CatalogueOptions& options) {
   }
 }
 
-std::vector<GemmPlan> plans_of(const std::string& name, Json fields, EvidenceOfFields evidence, Target target,
-                               const GemmInputs& inputs, Format output, const CatalogueOptions& options) {
+[[noreturn]] void refuse_count(int count, std::string expected) {
+  throw Error({.code = ViolationCode::contradiction,
+               .field = "split_k",
+               .seen = std::to_string(count),
+               .expected = std::move(expected)});
+}
+
+/// The chain of a recipe, with one instruction of the target.
+GemmPlan chain_of(const Recipe& recipe, Target target, const GemmInputs& inputs, Format output) {
+  GemmPlan flat = flat_plan(target, inputs, output);
+  Instruction& instruction = flat.tensor().instruction;
+  if (recipe.f16_accumulators) instruction = with_f16_accumulators(target, inputs);
+  const Mma mma = mma_of(instruction);
+  GemmPlan plan = recipe.plan;
+  plan.target = target, plan.output = flat.output;
+  if (!plan.tensor_cores()) return plan;
+  if (mma.d == Format::s32 || mma.d == Format::f64) plan.chain = TensorCoreChain{}, plan.reduction = {};
+  TensorCoreChain& chain = plan.tensor();
+  chain.instruction = instruction;
+  if (chain.k_step >= mma.k) chain.k_step = 0;
+  if (inputs.a.format() != Format::tf32) chain.input_rounding = InputRounding::none;
+  return plan;
+}
+
+std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, EvidenceOfFields evidence, Target target,
+                               const GemmInputs& inputs, std::optional<Format> asked, const CatalogueOptions& options) {
   require_finite(options);
-  if (fields.contains("split_k") && fields["split_k"].is_null()) fields.erase("split_k");
   const Format a = inputs.a.format();
   const int64_t k = inputs.a.cols();
-  Json json{{"name", name}, {"target", print(target)}};
-  const bool on_cuda_cores = fields.contains("instruction");
-  GemmPlan chain = flat_plan(target, inputs, output);
-  if (fields.value("accumulator", "") == "f16") chain.tensor().instruction = with_f16_accumulators(target, inputs);
-  json["instruction"] = on_cuda_cores ? fields["instruction"] : Json(print(chain.tensor().instruction));
-  const Format accumulator = mma_of(chain.tensor().instruction).d;
-  const bool is_float = accumulator != Format::s32 && accumulator != Format::f64;  // s32 is exact, f64 chains or splits
-  for (const char* key : {"k_step", "k_tile", "residue", "sliced_k", "promotion", "reduction", "lanes"}) {
-    if (fields.contains(key) && is_float) json[key] = fields[key];
-  }
-  if (json.contains("k_tile") && json["k_tile"].is_string())
-    json["k_tile"] = std::stoll(json["k_tile"].get<std::string>());
-  if (json.contains("k_step") && json["k_step"] >= mma_of(chain.tensor().instruction).k) json.erase("k_step");
-  if (fields.contains("input_rounding") && a == Format::tf32) json["input_rounding"] = fields["input_rounding"];
-  if (json.contains("promotion") && fields.contains("sb")) json["promotion"]["sb"] = {fields["sb"], 128};
-  json["output"] = {{"type", info(chain.output).name}};
-  GemmPlan plan = parse_plan(json_text(json));
-  if (!on_cuda_cores)
-    plan.tensor().instruction = chain.tensor().instruction;  // a mnemonic of tcgen05 does not say its types
+  GemmPlan plan = chain_of(recipe, target, inputs, asked.value_or(a == Format::f64 ? Format::f64 : Format::f32));
+  const bool exact = info(a).kind == NumberKind::integer, is_float = !exact && a != Format::f64;
+  plan.name = name;
+  require_legal(plan);
   if (!inputs.c) evidence.erase("c");
   plan.evidence = std::move(evidence);
-  if (is_float) plan.epilogue = epilogue_of(fields, inputs, options);
+  if (is_float) plan.epilogue = epilogue_of(recipe, inputs, options);
   // One slice has nothing to reduce.
   const auto unsplit = [&] {
     GemmPlan one = plan;
     one.reduction = {};
     return one;
   };
-  if (!is_float) plan.reduction = {};
-  const bool split = fields.contains("split_k") && accumulator != Format::s32,
-             segment = fields.contains("segment_k") && is_float;
-  if (!split && !segment) return {plan};
-  std::vector<int> counts;
-  const bool is_open = has_open_count(fields);
-  if (!is_open) counts = {fields["split_k"]["count"].get<int>()};
-  else if (options.split_count > 0) counts = {options.split_count};
-  else
-    for (int count = segment || fields["split_k"]["count"] == "open, or 1" ? 1 : 2; count <= most_counts; ++count)
-      counts.push_back(count);
+  const bool segment = recipe.segment && is_float, split = recipe.split && !exact && !segment;
+  if (!split && !segment) {
+    if (options.split_count > 1) refuse_count(options.split_count, "nothing: this plan does not cut K");
+    return {plan};
+  }
+  constexpr int most_counts = 160;  // cuBLAS cuts into at most a slice a multiprocessor, and some
+  const bool is_open = options.split_count == 0;
+  const int least = segment || recipe.split->may_be_one ? 1 : 2, most = segment ? 16 : most_counts;
   std::vector<GemmPlan> plans;
   std::vector<std::vector<std::pair<int64_t, int64_t>>> known;
-  for (const int count : counts) {
+  for (int count = is_open ? least : options.split_count; count <= (is_open ? most : options.split_count); ++count) {
     GemmPlan one = count == 1 ? unsplit() : plan;
     if (segment) {
-      if (count > 16) break;
-      cut_last_wave(one, fields["segment_k"], inputs, count);
-      plans.push_back(one);
+      if (count <= most) cut_last_wave(one, *recipe.segment, inputs, count), plans.push_back(std::move(one));
       continue;
     }
-    const Json& rule = fields["split_k"];
-    Json with_split = json;
-    with_split["split_k"] = {
-        {"count", count}, {"unit", unit_of(rule["unit"].get<std::string>(), a, k)}, {"rule", rule["rule"]}};
-    one.split_k = parse_plan(json_text(with_split)).split_k;
+    one.split_k = {.count = count, .unit = unit_of(*recipe.split, a, k), .rule = recipe.split->rule};
     auto slices = slices_of(one.split_k, k);
-    if (is_open && count > 1 && options.split_count == 0 &&
-        (slices.size() < 2 || std::ranges::find(known, slices) != known.end()))
-      continue;
+    if (is_open && count > 1 && (slices.size() < 2 || std::ranges::find(known, slices) != known.end())) continue;
     known.push_back(std::move(slices));
-    plans.push_back(one);
+    plans.push_back(std::move(one));
   }
-  if (plans.empty()) plans.push_back(unsplit());  // K is too short to be cut
-  return plans;
+  if (!plans.empty()) return plans;
+  if (!is_open) refuse_count(options.split_count, fmt::format("1..{}: the tiles of the last wave", most));
+  return {unsplit()};  // K is too short to be cut
 }
 
-/// The patterns, compiled once.
-const std::vector<std::regex>& compiled_patterns() {
-  static const std::vector<std::regex> compiled = [] {
-    std::vector<std::regex> all;
-    for (const KernelPattern& row : kernel_patterns()) all.emplace_back(row.pattern);
-    return all;
-  }();
-  return compiled;
+/// The rows of data/plans, read and compiled once.
+struct Catalogue {
+  struct Kernel {
+    std::regex pattern;
+    Json fields;
+  };
+  std::vector<CataloguePlan> plans = {};
+  std::vector<Recipe> recipes = {};  // of the plans
+  std::vector<KernelPattern> patterns = {};
+  std::vector<Kernel> kernels = {};  // of the patterns
+  std::vector<TypePattern> types = {};
+  std::vector<std::regex> type_regexes = {};
+
+  Catalogue() {
+    for (const Json& row : parse_json(plans_json)) {
+      recipes.push_back(read_recipe(row["fields"]));
+      plans.push_back({.name = row["name"],
+                       .about = row["about"],
+                       .evidence = row["evidence"],
+                       .source = row["source"],
+                       .fields = json_text(row["fields"]),
+                       .target = parse_target(row.value("target", "sm_90a")),
+                       .open_count = recipes.back().has_open_count()});
+    }
+    for (const Json& row : parse_json(kernels_json)) {
+      patterns.push_back({.pattern = row["pattern"],
+                          .about = row["about"],
+                          .evidence = row["evidence"],
+                          .fields = json_text(row["fields"])});
+      kernels.push_back({std::regex(patterns.back().pattern), row["fields"]});
+    }
+    for (const Json& row : parse_json(types_json)) {
+      types.push_back({.pattern = row["pattern"],
+                       .about = row["about"],
+                       .evidence = row["evidence"],
+                       .a = row.value("a", ""),
+                       .b = row.value("b", ""),
+                       .d = row.value("d", "")});
+      type_regexes.emplace_back(types.back().pattern);
+    }
+  }
+
+  static const Catalogue& get() {
+    static const Catalogue one;
+    return one;
+  }
+};
+
+constexpr size_t most_characters = 4000;  // of a name: regular expressions recurse
+
+/// What a field or type says: itself, or the group of the match that "$1" asks for.
+std::string filled(const std::string& text, const std::smatch& match) {
+  return text.starts_with('$') ? match[static_cast<size_t>(std::stoi(text.substr(1)))].str() : text;
+}
+
+/// The same in a tree of fields; a group of digits is a number.
+Json filled(const Json& fields, const std::smatch& match) {
+  Json all = fields;
+  if (all.is_object()) {
+    for (auto& [key, value] : all.items()) value = filled(value, match);
+  } else if (all.is_string() && all.get<std::string>().starts_with('$')) {
+    const std::string digits = filled(all.get<std::string>(), match);
+    int number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error != std::errc{} || end != digits.data() + digits.size() || number < 1)
+      throw Error({.code = ViolationCode::unknown_kernel, .field = "kernel", .seen = digits, .expected = "1..2^31-1"});
+    all = number;
+  }
+  return all;
+}
+
+/// The types in names of kernels: letters of nvjet, words of CUDA C++ and of CUTLASS, which are those of PTX.
+Format type_word(const std::string& word) {
+  static constexpr std::array<std::pair<std::string_view, Format>, 14> words{{{"h", Format::f16},
+                                                                              {"t", Format::bf16},
+                                                                              {"s", Format::f32},
+                                                                              {"q", Format::e4m3},
+                                                                              {"r", Format::e5m2},
+                                                                              {"o", Format::e2m1},
+                                                                              {"__half", Format::f16},
+                                                                              {"half", Format::f16},
+                                                                              {"__nv_bfloat16", Format::bf16},
+                                                                              {"float", Format::f32},
+                                                                              {"double", Format::f64},
+                                                                              {"i8", Format::s8},
+                                                                              {"i32", Format::s32},
+                                                                              {"int", Format::s32}}};
+  const auto row = std::ranges::find(words, word, &std::pair<std::string_view, Format>::first);
+  if (row != words.end()) return row->second;
+  if (const std::optional<Format> format = format_named(word)) return *format;
+  throw Error({.code = ViolationCode::unknown_kernel,
+               .field = "kernel",
+               .seen = shortened(word),
+               .expected = "a type that names of kernels have been recorded with"});
+}
+
+/// Throws Error where operands or D have other types than the name tells.
+void require_types(std::string_view kernel, const KernelTypes& types, const GemmInputs& inputs,
+                   std::optional<Format> output) {
+  const auto data = [](Format format) { return format == Format::f32 ? Format::tf32 : format; };
+  const auto name = [](Format format) { return format == Format::tf32 ? info(Format::f32).name : info(format).name; };
+  const Format a = inputs.a.format(), b = inputs.b.format();
+  const bool in_order = a == data(types.a) && b == data(types.b),
+             exchanged = a == data(types.b) && b == data(types.a);  // cuBLAS counts columns first
+  std::vector<Violation> found;
+  if (!in_order && !exchanged) {
+    found.push_back({.code = ViolationCode::contradiction,
+                     .field = "a, b",
+                     .seen = fmt::format("{} x {}", name(a), name(b)),
+                     .expected = fmt::format("{} x {}, which the kernel's name tells: {}", name(types.a), name(types.b),
+                                             shortened(kernel)),
+                     .fix = "operands of these types, or the name of the kernel that had yours"});
+  }
+  if (output && *output != types.d) {
+    found.push_back({.code = ViolationCode::contradiction,
+                     .field = "d",
+                     .seen = std::string(name(*output)),
+                     .expected = fmt::format("{}, which the kernel's name tells: {}", name(types.d), shortened(kernel)),
+                     .fix = "leave the type of D out, or name the kernel that gives it"});
+  }
+  if (!found.empty()) throw Error(std::move(found));
 }
 
 /// The GPU of a kernel: what was asked for, else what its name says, else Hopper. Kernels named after older ones run on
@@ -206,93 +384,189 @@ Target target_of_kernel(const std::string& name, std::optional<Target> asked) {
   return *asked;
 }
 
+/// `target` where it multiplies the types of the inputs.
+Target target_or_default(Target target, const GemmInputs& inputs) {
+  return multiplies(target, inputs) ? target : default_target(inputs);
+}
+
+/// The library's names, the one nearest to `name` first.
+Violation unknown_plan(std::string_view name) {
+  std::vector<std::string> names = row_names(catalogue());
+  Violation violation{.code = ViolationCode::unknown_name, .field = "plan", .seen = shortened(name)};
+  if (const std::string near = nearest(name, names); !near.empty()) {
+    std::ranges::rotate(names, std::ranges::find(names, near));
+    violation.expected = fmt::format("{}, the nearest of {} names", near, names.size());
+  } else {
+    violation.fix = "docs/products.md tells which library takes which";
+  }
+  violation.legal = std::move(names);
+  return violation;
+}
+
+/// What a plan that is given whole cannot take from the rest of the request.
+void require_no_more(const GemmPlan& plan, const PlanRequest& request) {
+  std::vector<Violation> found;
+  const auto refuse = [&](std::string field, std::string seen, std::string expected, std::string fix) {
+    found.push_back({.code = ViolationCode::contradiction,
+                     .field = std::move(field),
+                     .seen = std::move(seen),
+                     .expected = std::move(expected),
+                     .fix = std::move(fix)});
+  };
+  const CatalogueOptions& options = request.options;
+  if (options.target && *options.target != plan.target)
+    refuse("target", std::string(print(*options.target)), fmt::format("{}, which the plan names", print(plan.target)),
+           "the plan with another \"target\"");
+  if (request.output && *request.output != plan.output)
+    refuse("output", std::string(info(*request.output).name),
+           fmt::format("{}, which the plan gives", info(plan.output).name), R"("output": {"type": ...} in the plan)");
+  if (options.split_count != 0 && options.split_count != std::max(1, plan.split_k.count))
+    refuse("split_k", std::to_string(options.split_count), "absent: the plan says how K is cut",
+           R"("split_k": {"count": ...} in the plan)");
+  const bool has_alpha = std::ranges::any_of(plan.epilogue, [&](const EpilogueOp& op) {
+    return op.kind == EpilogueKind::alpha_beta && op.alpha == options.alpha;
+  });
+  if (options.alpha != 1 && !has_alpha)
+    refuse("alpha", fmt::format("{}", options.alpha), "1: the plan has no such factor", "alpha_beta in its epilogue");
+  if (options.relu) refuse("relu", "given", "absent: a plan says it", "relu in its epilogue");
+  if (!found.empty()) throw Error(std::move(found));
+}
+
+/// A plan as JSON; what it leaves out is one chain of the target that is asked for.
+GemmPlan written_plan(const PlanRequest& request, const GemmInputs& inputs) {
+  Json json = parse_plan_json(request.plan);
+  if (!json.is_object()) return parse_plan(request.plan);  // which refuses it
+  if (!json.contains("target") && request.options.target) json["target"] = print(*request.options.target);
+  GemmPlan base;
+  if (!json.contains("instruction")) {
+    const Target target = json.contains("target") && json["target"].is_string()
+                              ? target_from(json["target"].get<std::string>())
+                              : default_target(inputs);
+    base = flat_plan(target, inputs, inputs.a.format() == Format::f64 ? Format::f64 : Format::f32);
+  }
+  GemmPlan plan = read_plan(json, base);
+  require_legal(plan);
+  return plan;
+}
+
 }  // namespace
 
-std::span<const CataloguePlan> catalogue() {
-  static const std::vector<CataloguePlan> rows = [] {
-    std::vector<CataloguePlan> read;
-    for (const Json& row : parse_json(plans_json)) {
-      read.push_back({.name = row["name"],
-                      .about = row["about"],
-                      .evidence = row["evidence"],
-                      .source = row["source"],
-                      .fields = json_text(row["fields"]),
-                      .target = parse_target(row.value("target", "sm_90a")),
-                      .open_count = has_open_count(row["fields"])});
-    }
-    return read;
-  }();
-  return rows;
+std::span<const CataloguePlan> catalogue() { return Catalogue::get().plans; }
+std::span<const KernelPattern> kernel_patterns() { return Catalogue::get().patterns; }
+std::span<const TypePattern> type_patterns() { return Catalogue::get().types; }
+
+std::optional<KernelTypes> types_of_kernel(std::string_view kernel) {
+  const std::string text(kernel.substr(0, most_characters));
+  std::optional<Format> a, b, d;
+  const Catalogue& all = Catalogue::get();
+  for (size_t i = 0; i < all.types.size(); ++i) {
+    std::smatch match;
+    if (!std::regex_search(text, match, all.type_regexes[i])) continue;
+    const TypePattern& row = all.types[i];
+    const auto read = [&](const std::string& word, std::optional<Format>& type) {
+      if (!word.empty()) type = type_word(filled(word, match));
+    };
+    read(row.a, a), read(row.b, b), read(row.d, d);
+  }
+  return a && b && d ? std::optional(KernelTypes{.a = *a, .b = *b, .d = *d}) : std::nullopt;
 }
 
-std::span<const KernelPattern> kernel_patterns() {
-  static const std::vector<KernelPattern> rows = [] {
-    std::vector<KernelPattern> read;
-    for (const Json& row : parse_json(kernels_json)) {
-      read.push_back({.pattern = row["pattern"],
-                      .about = row["about"],
-                      .evidence = row["evidence"],
-                      .fields = json_text(row["fields"])});
-    }
-    return read;
-  }();
-  return rows;
-}
-
-std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& inputs, Format output,
+std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& inputs, std::optional<Format> output,
                                   const CatalogueOptions& options) {
   const auto found = std::ranges::find(catalogue(), name, &CataloguePlan::name);
-  if (found == catalogue().end()) {
-    throw Error({.code = ViolationCode::unknown_name,
-                 .field = "plan",
-                 .seen = shortened(name),
-                 .legal = row_names(catalogue())});
-  }
-  return plans_of(found->name, parse_json(found->fields), {{"plan", found->evidence}},
-                  options.target.value_or(found->target), inputs, output, options);
+  if (found == catalogue().end()) throw Error(unknown_plan(name));
+  const Target target = options.target ? *options.target : target_or_default(found->target, inputs);
+  const Recipe& recipe = Catalogue::get().recipes[static_cast<size_t>(found - catalogue().begin())];
+  return plans_of(recipe, found->name, evidence_on(target, found->target, {{"plan", found->evidence}}), target, inputs,
+                  output, options);
 }
 
-std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs& inputs, Format output,
+std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs& inputs, std::optional<Format> output,
                                       const CatalogueOptions& options) {
-  constexpr size_t most_characters = 4000;  // regular expressions recurse
   const std::string text(kernel.substr(0, most_characters));
+  const Catalogue& all = Catalogue::get();
   Json fields = Json::object();
   EvidenceOfFields evidence;
   bool known = false;
-  for (size_t i = 0; i < kernel_patterns().size(); ++i) {
-    const KernelPattern& row = kernel_patterns()[i];
+  for (size_t i = 0; i < all.kernels.size(); ++i) {
     std::smatch match;
-    if (!std::regex_search(text, match, compiled_patterns()[i])) continue;
+    if (!std::regex_search(text, match, all.kernels[i].pattern)) continue;
     known = true;
-    const Json added = parse_json(row.fields);
-    for (const auto& [key, value] : added.items()) {
-      Json filled = value;
-      const auto fill = [&](Json& one) {
-        if (!one.is_string()) return;
-        const auto text_of = one.get<std::string>();
-        if (text_of.starts_with('$')) one = match[static_cast<size_t>(std::stoi(text_of.substr(1)))].str();
-      };
-      if (filled.is_object()) {
-        for (auto& [inner, one] : filled.items()) fill(one);
-      } else {
-        fill(filled);
-      }
-      fields[key] = filled;
-      evidence[key] = row.evidence;
+    for (const auto& [key, value] : all.kernels[i].fields.items()) {
+      fields[key] = filled(value, match);
+      evidence[key] = all.patterns[i].evidence;
     }
-    if (added.empty()) evidence["chain"] = row.evidence;
+    if (all.kernels[i].fields.empty()) evidence["chain"] = all.patterns[i].evidence;
   }
-  if (!known) {
+  const std::optional<KernelTypes> types = known ? types_of_kernel(text) : std::nullopt;
+  if (!types) {
     throw Error({.code = ViolationCode::unknown_kernel,
                  .field = "kernel",
                  .seen = shortened(text),
-                 .expected =
-                     "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels that a pattern of docs/products.md "
-                     "matches",
+                 .expected = known ? "a name whose types a pattern of docs/products.md reads"
+                                   : "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels that a pattern of "
+                                     "docs/products.md matches",
                  .fix = "a search (find_plans) looks for the plan in the bits"});
   }
-  return plans_of("", std::move(fields), std::move(evidence), target_of_kernel(text, options.target), inputs, output,
-                  options);
+  require_types(text, *types, inputs, output);
+  const Target target = target_of_kernel(text, options.target);
+  return plans_of(read_recipe(std::move(fields)), "", evidence_on(target, Target::sm_90a, std::move(evidence)), target,
+                  inputs, types->d, options);
+}
+
+std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& inputs) {
+  if (!request.plan.empty() + !request.kernel.empty() + request.value.has_value() > 1) {
+    throw Error({.code = ViolationCode::contradiction,
+                 .field = "kernel",
+                 .seen = "given beside a plan",
+                 .expected = "a plan or the name of a kernel"});
+  }
+  if (!request.kernel.empty()) {
+    std::vector<GemmPlan> plans = plans_of_kernel(request.kernel, inputs, request.output, request.options);
+    if (!request.may_clamp) return plans;
+    CatalogueOptions clamped = request.options;
+    clamped.relu = true;
+    for (GemmPlan& plan : plans_of_kernel(request.kernel, inputs, request.output, clamped)) {
+      if (std::ranges::find(plans, plan) == plans.end()) plans.push_back(std::move(plan));
+    }
+    return plans;
+  }
+  const bool is_json = request.plan.find_first_not_of(" \t\r\n") != std::string::npos &&
+                       request.plan[request.plan.find_first_not_of(" \t\r\n")] == '{';
+  if (request.value || is_json) {
+    GemmPlan plan = request.value ? *request.value : written_plan(request, inputs);
+    require_no_more(plan, request);
+    return {std::move(plan)};
+  }
+  const bool is_float32 = inputs.a.format() == Format::tf32 || inputs.b.format() == Format::tf32;
+  if (request.plan.empty() && is_float32) {
+    throw Error({.code = ViolationCode::missing_plan,
+                 .field = "plan",
+                 .seen = "(missing)",
+                 .expected = "sgemm (f32 on CUDA cores), xmma-tf32 (rounded to tf32 first, as cuBLAS does) or flat "
+                             "(tf32 by dropping low bits, as the instruction does): float32 is multiplied in all three "
+                             "ways, with other bits",
+                 .legal = {"sgemm", "xmma-tf32", "flat"}});
+  }
+  const std::string_view name = request.plan.empty() ? std::string_view("flat") : request.plan;
+  std::vector<GemmPlan> plans = plans_named(name, inputs, request.output, request.options);
+  if (request.output && !plans.empty() && plans.front().output != *request.output)
+    require_no_more(plans.front(), {.output = request.output});
+  return plans;
+}
+
+GemmPlan on_target(GemmPlan plan, Target target) {
+  plan.evidence = evidence_on(target, plan.target, std::move(plan.evidence));
+  plan.target = target;
+  return plan;
+}
+
+Target default_target(const GemmInputs& inputs) {
+  for (const Target target : {Target::sm_90a, Target::sm_100a, Target::sm_120a}) {
+    if (multiplies(target, inputs)) return target;
+    if (!inputs.sfa) break;  // block scales say that a GPU has them; other types may have lost theirs
+  }
+  return Target::sm_90a;
 }
 
 }  // namespace bitmma

@@ -1,9 +1,10 @@
-// data/plans/plans.json and data/plans/kernels.json, as they stand there.
+// data/plans/plans.json, kernels.json and types.json, as they stand there.
 #pragma once
 
 namespace bitmma {
 
 extern const char* const plans_json;
 extern const char* const kernels_json;
+extern const char* const types_json;
 
 }  // namespace bitmma

@@ -2,6 +2,7 @@
 #include "cuda_core.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include "f32.hpp"
@@ -50,6 +51,8 @@ Sums joined(std::vector<Sums> lanes, LaneJoin how) {
 }
 
 }  // namespace
+
+uint32_t cuda_core_factor(Format format, uint32_t code) { return std::bit_cast<uint32_t>(widened(format, code)); }
 
 Matrix cuda_core_sums(const CudaCoreChain& lanes, const Matrix& a, const Matrix& b) {
   const int rows = a.rows(), cols = b.cols(), k_count = a.cols();

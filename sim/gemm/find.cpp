@@ -5,365 +5,20 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
+#include <chrono>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <numeric>
-#include <set>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
-#include "bitmma/instruction/execute.hpp"
-#include "bitmma/instruction/form.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/gemm/catalogue.hpp"
 #include "gemm_inside.hpp"
 
 namespace bitmma {
 namespace {
-
-/// Plans in the order in which they are tried, none twice: two splits with the same slices are one.
-class Candidates {
- public:
-  explicit Candidates(int64_t k) : k_(k) {}
-
-  /// What follows differs from all before in what begin() gives: instruction, input rounding, epilogue.
-  void begin() { known_.clear(); }
-
-  void add(const GemmPlan& plan) {
-    const TensorCoreChain tensor = plan.tensor_cores() ? plan.tensor() : TensorCoreChain{};
-    const Promotion promotion = tensor.promotion.value_or(Promotion{.every = 0});
-    const CudaCoreChain lanes = plan.cuda_cores() ? *plan.cuda_cores() : CudaCoreChain{.count = 0};
-    const Reduction& sums = plan.reduction;
-    std::vector<int64_t> key{tensor.k_step,
-                             tensor.k_tile,
-                             static_cast<int>(tensor.residue),
-                             tensor.sliced_k,
-                             promotion.every,
-                             static_cast<int>(promotion.scale),
-                             promotion.columns_of_sb,
-                             lanes.count,
-                             lanes.vector,
-                             lanes.chunk,
-                             static_cast<int>(lanes.join),
-                             static_cast<int>(sums.order),
-                             static_cast<int>(sums.partial),
-                             static_cast<int>(sums.running),
-                             sums.serial,
-                             static_cast<int>(plan.rounding),
-                             plan.saturate.value_or(false)};
-    for (const auto& [first, last] : slices_of(plan.split_k, k_)) key.push_back(first), key.push_back(last);
-    if (known_.insert(std::move(key)).second) plans_.push_back(plan);
-  }
-  std::vector<GemmPlan> take() { return std::move(plans_); }
-
- private:
-  int64_t k_;
-  std::set<std::vector<int64_t>> known_;
-  std::vector<GemmPlan> plans_;
-};
-
-bool is_shape(const std::optional<Matrix>& matrix, int rows, int cols) {
-  return matrix && matrix->rows() == rows && matrix->cols() == cols;
-}
-
-/// A sample can have as many columns as the whole product has blocks of 128: scale_b could be of either.
-bool has_two_readings(const GemmInputs& inputs) {
-  const int64_t n = inputs.b.cols(), whole_n = std::max<int64_t>(inputs.whole_n, n);
-  return has_block_scales(inputs) && whole_n > n && n > 1 && (whole_n + 127) / 128 == n;
-}
-
-/// The epilogues that the inputs allow, the most usual first. `may_clamp`: no output is negative.
-std::vector<std::vector<EpilogueOp>> epilogues_of(const GemmInputs& inputs, const FindOptions& options,
-                                                  bool may_clamp) {
-  using Ops = std::vector<EpilogueOp>;
-  constexpr EpilogueOp row{.kind = EpilogueKind::row_scale}, col{.kind = EpilogueKind::col_scale},
-      both{.kind = EpilogueKind::scale_ab};
-  std::vector<Ops> found{{}};
-  const auto append = [&](std::initializer_list<Ops> variants) {
-    std::vector<Ops> longer;
-    for (const Ops& before : found) {
-      for (const Ops& variant : variants) {
-        longer.push_back(before);
-        longer.back().insert(longer.back().end(), variant.begin(), variant.end());
-      }
-    }
-    found = std::move(longer);
-  };
-  if (!has_block_scales(inputs)) {
-    const bool a_is_one = is_shape(inputs.scale_a, 1, 1), b_is_one = is_shape(inputs.scale_b, 1, 1);
-    if (a_is_one && b_is_one) append({{both}});
-    else if (inputs.scale_a && inputs.scale_b) append({{col, row}, {row, col}, {both}});
-    else if (inputs.scale_a) append({{row}});
-    else if (inputs.scale_b) append({{col}});
-  }
-  const EpilogueOp alpha{.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = 0};
-  if (inputs.c) {
-    const EpilogueOp alpha_beta{.kind = EpilogueKind::alpha_beta, .alpha = options.alpha, .beta = options.beta},
-        beta_c{.kind = EpilogueKind::beta_c, .beta = options.beta}, round{.kind = EpilogueKind::round};
-    if (options.alpha == 1 && options.beta == 1) append({{alpha_beta}, {round, beta_c}});
-    else if (options.beta == 0) append({{alpha_beta}});
-    else append({{alpha_beta}, {alpha, beta_c}, {alpha, round, beta_c}});
-  } else if (options.alpha != 1) {
-    append({{alpha}});
-  }
-  if (inputs.bias) append({{{.kind = EpilogueKind::bias}}});
-  if (may_clamp) append({{}, {{.kind = EpilogueKind::relu}}});
-  return found;
-}
-
-/// One chain, in all ways of rounding inputs and accumulating: what every plan of the search begins as.
-std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target target) {
-  const Format a = inputs.a.format(), b = inputs.b.format();
-  GemmPlan flat = flat_plan(target, inputs, d.format());
-  flat.name.clear();
-  std::vector<GemmPlan> found{flat};
-  if (mma_of(flat.tensor().instruction).d != Format::f32 || inputs.sfa) return found;
-  if (a == Format::tf32) {
-    for (const InputRounding rounding : {InputRounding::tf32_rne, InputRounding::tf32_rna}) {
-      found.push_back(flat);
-      found.back().tensor().input_rounding = rounding;
-    }
-  }
-  // Of fp8 mma.sync adds otherwise than wgmma; 16-bit accumulators are a choice of the caller.
-  const std::array<Instruction, 3> others{MmaSync{.d = Format::f32, .a = a, .b = b},
-                                          Wgmma{.n = 256, .d = Format::f16, .a = a, .b = b},
-                                          MmaSync{.d = Format::f16, .a = a, .b = b}};
-  for (const Instruction& one : others) {
-    const bool of_f32 = mma_of(one).d == Format::f32;
-    if (of_f32 && info(a).bits != 8) continue;
-    if ((!of_f32 && d.format() != Format::f16) || !violations_of(one, target).empty()) continue;
-    if (one == flat.tensor().instruction) continue;
-    found.push_back(flat);
-    found.back().tensor().instruction = one;
-    if (!of_f32) break;  // both accumulate alike
-  }
-  return found;
-}
-
-/// Ways of walking through a slice: whole and half instructions, the leftover of tiles first, warps that share tiles.
-std::vector<GemmPlan> steppings(const GemmPlan& plain, int64_t k) {
-  std::vector<GemmPlan> plans;
-  const int k_i = mma_of(plain.tensor().instruction).k;
-  for (const int step : {0, k_i / 2}) {
-    for (const int64_t tile : {32, 64, 128, 16, 256}) {
-      if (tile < k_i || tile >= k) continue;
-      plans.push_back(plain);
-      plans.back().tensor().k_step = step, plans.back().tensor().k_tile = tile,
-      plans.back().tensor().residue = Residue::first;
-    }
-  }
-  plans.push_back(plain);
-  plans.back().tensor().k_step = k_i / 2;
-  return plans;
-}
-
-std::vector<GemmPlan> slicings(const GemmPlan& plain) {
-  std::vector<GemmPlan> plans;
-  const int k_i = mma_of(plain.tensor().instruction).k;
-  for (const int step : {0, k_i / 2}) {
-    for (const int warps : {2, 4}) {
-      for (const int tile : {32, 64, 128}) {
-        for (const Residue residue : {Residue::last, Residue::first}) {
-          plans.push_back(plain);
-          plans.back().tensor().sliced_k = warps, plans.back().tensor().k_tile = tile,
-          plans.back().tensor().residue = residue;
-          plans.back().tensor().k_step = step;
-        }
-      }
-    }
-  }
-  return plans;
-}
-
-std::vector<GemmPlan> promotions(const GemmPlan& plain, const GemmInputs& inputs) {
-  std::vector<GemmPlan> plans;
-  const auto with = [&](Promotion promotion) {
-    plans.push_back(plain);
-    plans.back().tensor().promotion = promotion;
-  };
-  if (has_block_scales(inputs)) {
-    for (const int columns : has_two_readings(inputs) ? std::vector{128, 1} : std::vector{0}) {
-      for (const PromotionScale scale : {PromotionScale::fma, PromotionScale::mul_fma})
-        with({.every = 128, .scale = scale, .columns_of_sb = columns});
-    }
-    return plans;
-  }
-  for (const int every : {128, 32, 64, 256, 512}) with({.every = every});
-  return plans;
-}
-
-/// Splits of one kind: the counts 2..most of every unit.
-std::vector<SplitK> splits(SplitRule rule, std::initializer_list<int> units, int most, int64_t k) {
-  std::vector<SplitK> found;
-  std::set<std::vector<std::pair<int64_t, int64_t>>> known;  // many counts cut alike
-  for (const int unit : units) {
-    for (int count = 2; count <= most; ++count) {
-      const SplitK split{.count = count, .unit = unit, .rule = rule};
-      if (known.insert(slices_of(split, k)).second) found.push_back(split);
-    }
-  }
-  return found;
-}
-
-/// How partial sums may be typed and added; more ways where D is narrow.
-std::vector<Reduction> reductions(const GemmPlan& plan, bool narrow) {
-  std::vector<Reduction> found{{}};
-  if (narrow) {
-    found.push_back({.partial = SumType::out});
-    found.push_back({.running = SumType::out});
-    found.push_back({.partial = SumType::out, .running = SumType::out});
-  }
-  const bool on_slice_0 = std::ranges::any_of(plan.epilogue, [](const EpilogueOp& op) {
-    return op.kind == EpilogueKind::bias || (op.kind == EpilogueKind::alpha_beta && op.beta != 0);
-  });
-  const bool may_be_serial = on_slice_0 && std::ranges::none_of(plan.epilogue, [](const EpilogueOp& op) {
-                               return op.kind == EpilogueKind::round;
-                             });
-  if (!may_be_serial) return found;
-  const size_t count = found.size();
-  for (size_t i = 0; i < count; ++i) {
-    found.push_back(found[i]);
-    found.back().serial = true;
-  }
-  return found;
-}
-
-/// A chain cut by these splits.
-void add_splits(Candidates& candidates, const GemmPlan& plan, const std::vector<SplitK>& splits,
-                const std::vector<Reduction>& reductions, int64_t k) {
-  for (const SplitK& split : splits) {
-    const size_t slices = slices_of(split, k).size();
-    if (slices < 2) continue;
-    for (const Reduction& reduction : reductions) {
-      // From either end the pairs of two or four slices are the same.
-      if (reduction.order == ReductionOrder::pairs_from_end && std::has_single_bit(slices)) continue;
-      GemmPlan one = plan;
-      one.split_k = split, one.reduction = reduction;
-      candidates.add(one);
-    }
-  }
-}
-
-/// Neighbours joined level by level.
-std::vector<Reduction> in_pairs(bool narrow) {
-  std::vector<Reduction> found;
-  for (const ReductionOrder order : {ReductionOrder::pairs, ReductionOrder::pairs_from_end}) {
-    found.push_back({.order = order});
-    if (narrow) found.push_back({.order = order, .partial = SumType::out, .running = SumType::out});
-  }
-  return found;
-}
-
-/// fp8 on mma.sync is widened step by step, which takes long, and only Triton does it: one chain, and promoted.
-bool is_widened(const GemmPlan& plan) {
-  return std::holds_alternative<MmaSync>(plan.tensor().instruction) &&
-         info(mma_of(plan.tensor().instruction).a).bits == 8;
-}
-
-/// What libraries are known to do with one chain.
-void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
-  const int64_t k = inputs.a.cols();
-  const bool fp8 = info(inputs.a.format()).bits == 8, scaled = has_block_scales(inputs);
-  std::vector<GemmPlan> bodies;
-  if (!scaled) bodies.push_back(flat);
-  if (fp8 || scaled) {
-    for (const GemmPlan& plan : promotions(flat, inputs)) bodies.push_back(plan);
-  }
-  for (const GemmPlan& plan : bodies) candidates.add(plan);
-  if (is_widened(flat)) return;
-  const std::vector<Reduction> sums = reductions(flat, narrow), plain{Reduction{}};
-  if (inputs.sfa) {  // the instruction scales: nothing steps or promotes
-    for (const SplitRule rule : {SplitRule::nvjet, SplitRule::ceil})
-      add_splits(candidates, flat, splits(rule, {128, 256, 64}, 64, k), sums, k);
-    return;
-  }
-  const size_t splittable = scaled ? bodies.size() : fp8 ? 2 : 1;
-  for (size_t i = 0; i < splittable; ++i) {
-    for (const int unit : {fp8 ? 128 : 64})
-      add_splits(candidates, bodies[i], splits(SplitRule::nvjet, {unit}, 64, k), plain, k);
-  }
-  if (scaled) return;
-  const std::vector<GemmPlan> stepped = steppings(flat, k);
-  for (const GemmPlan& plan : stepped) candidates.add(plan);
-  const std::vector<SplitK> ceil = splits(SplitRule::ceil, {64, 8, 32, 4, 128}, 160, k);
-  add_splits(candidates, flat, ceil, sums, k);
-  for (const GemmPlan& plan : stepped) add_splits(candidates, plan, ceil, sums, k);
-  for (const SplitRule rule : {SplitRule::ceil, SplitRule::big_last})
-    add_splits(candidates, flat, splits(rule, {32, 64}, 8, k), in_pairs(narrow), k);
-  for (const GemmPlan& plan : slicings(flat)) candidates.add(plan);
-  for (const SplitRule rule : {SplitRule::floor, SplitRule::big_first, SplitRule::big_last})
-    add_splits(candidates, flat, splits(rule, {32, 64, 128}, 16, k), sums, k);
-  for (const Rounding rounding : {Rounding::toward_zero, Rounding::nearest_away}) {
-    if (!narrow) continue;
-    for (GemmPlan plan : bodies) {
-      plan.rounding = rounding;
-      candidates.add(plan);
-    }
-  }
-  if (narrow) {
-    GemmPlan plan = flat;
-    plan.saturate = info(plan.output).bits != 8;
-    candidates.add(plan);
-  }
-}
-
-/// Every way of stepping with every split, then K cut in two anywhere, and K that ends early.
-void add_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
-  if (is_widened(flat) || inputs.sfa) return;
-  const int64_t k = inputs.a.cols();
-  const bool scaled = has_block_scales(inputs);
-  std::vector<GemmPlan> bodies;
-  if (!scaled) bodies.push_back(flat);
-  for (const GemmPlan& plan : promotions(flat, inputs)) bodies.push_back(plan);
-  if (!scaled) {
-    for (const GemmPlan& plan : steppings(flat, k)) bodies.push_back(plan);
-    for (const GemmPlan& plan : slicings(flat)) bodies.push_back(plan);
-  }
-  for (const GemmPlan& plan : bodies) candidates.add(plan);
-  const int step = mma_of(flat.tensor().instruction).k;
-  for (GemmPlan plan : bodies) {
-    const bool is_simple = plan.tensor().k_step == 0 && plan.tensor().k_tile == 0;
-    for (int64_t cut = step; cut < k && k / step <= (is_simple ? 8192 : 512); cut += step) {
-      plan.split_k.cuts = {0, cut, k};
-      candidates.add(plan);
-      plan.split_k.cuts = {0, cut};
-      candidates.add(plan);
-    }
-  }
-  std::vector<SplitK> all;
-  for (const SplitRule rule :
-       {SplitRule::nvjet, SplitRule::ceil, SplitRule::floor, SplitRule::big_first, SplitRule::big_last}) {
-    const bool fine = rule == SplitRule::ceil;
-    const std::vector<SplitK> some = fine ? splits(rule, {64, 32, 128, 8, 4, 16, 256}, 64, k)
-                                          : splits(rule, {64, 128, 32}, rule == SplitRule::nvjet ? 64 : 16, k);
-    all.insert(all.end(), some.begin(), some.end());
-  }
-  const std::vector<Reduction> sums = reductions(flat, narrow), pairs = in_pairs(narrow);
-  for (const GemmPlan& plan : bodies) add_splits(candidates, plan, all, sums, k);
-  for (const GemmPlan& plan : bodies)
-    add_splits(candidates, plan, splits(SplitRule::ceil, {64, 32, 128}, 16, k), pairs, k);
-}
-
-void add_cuda_cores(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs) {
-  const int64_t k = inputs.a.cols();
-  GemmPlan plan = flat;
-  if (inputs.sfa) return;
-  plan.chain = CudaCoreChain{};
-  if (!multiplies(plan, inputs.a.format(), inputs.b.format())) return;
-  candidates.add(plan);
-  add_splits(candidates, plan, splits(SplitRule::ceil, {8, 4, 16, 32, 1}, 64, k), {Reduction{}}, k);
-  for (const int count : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}) {
-    for (const int vector : {1, 2, 4, 8, 16}) {
-      for (const int chunk : {0, 1, 2, 4, 8, 16, 32}) {
-        for (const LaneJoin join : {LaneJoin::ascending, LaneJoin::butterfly, LaneJoin::neighbours}) {
-          const bool is_same = (count == 1 && join != LaneJoin::ascending) || int64_t{count} * vector * chunk >= k;
-          if (is_same || int64_t{count} * vector >= 2 * k) continue;
-          plan.chain = CudaCoreChain{.count = count, .vector = vector, .chunk = chunk, .join = join};
-          candidates.add(plan);
-        }
-      }
-    }
-  }
-}
 
 std::string pattern_of(const Matrix& d, const Matrix& recorded, const GemmInputs& inputs) {
   int first_row = d.rows(), last_row = -1, first_col = d.cols(), last_col = -1;
@@ -393,67 +48,6 @@ std::vector<int> spread(int count, int most) {
     numbers.push_back(static_cast<int>(int64_t{i} * count / std::min(count, most)));
   return numbers;
 }
-
-}  // namespace
-
-bool has_no_sign(const Matrix& d) {
-  const FormatInfo& output = info(d.format());
-  for (int row = 0; row < d.rows(); ++row) {
-    for (int col = 0; col < d.cols(); ++col) {
-      if ((d.code(row, col) & output.sign_bit()) != 0) return false;
-    }
-  }
-  return true;
-}
-
-std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
-                                      SearchStage stage) {
-  const std::vector<GemmPlan> plain = chains(inputs, d, options.target);
-  const Format accumulator = mma_of(plain.front().tensor().instruction).d;
-  if (accumulator != Format::f32) {
-    if (stage != SearchStage::usual) return {};
-    Candidates few(inputs.a.cols());
-    few.add(plain.front());
-    if (accumulator == Format::f64) {  // integers are exact in any order
-      add_splits(few, plain.front(), splits(SplitRule::ceil, {16, 32, 8, 4, 1}, 160, inputs.a.cols()), {Reduction{}},
-                 inputs.a.cols());
-    }
-    return few.take();
-  }
-  const bool narrow = d.format() != Format::f32;
-  Candidates candidates(inputs.a.cols());
-  const auto epilogues = epilogues_of(inputs, options, has_no_sign(d));
-  for (const std::vector<EpilogueOp>& epilogue : epilogues) {
-    for (GemmPlan plan : plain) {
-      plan.epilogue = epilogue;
-      candidates.begin();
-      switch (stage) {
-        case SearchStage::usual: add_usual(candidates, plan, inputs, narrow); break;
-        case SearchStage::combined: add_combined(candidates, plan, inputs, narrow); break;
-        case SearchStage::cuda_cores:
-          if (plan.tensor().input_rounding == InputRounding::none) add_cuda_cores(candidates, plan, inputs);
-          break;
-      }
-    }
-  }
-  if (stage != SearchStage::usual) return candidates.take();
-  for (const Target other :
-       {Target::sm_70, Target::sm_75, Target::sm_80, Target::sm_89, Target::sm_90a, Target::sm_100a, Target::sm_120a}) {
-    if (other == options.target) continue;
-    try {
-      for (GemmPlan plan : chains(inputs, d, other)) {
-        plan.epilogue = epilogues.front();
-        candidates.begin();
-        candidates.add(plan);
-      }
-    } catch (const Error&) {
-      continue;  // it has no instruction for these types
-    }
-  }
-  return candidates.take();
-}
-
-namespace {
 
 /// One row and some columns of D that tell plans apart best. A narrow D hides most differences but where the f32 sum
 /// lies next to a rounding boundary.
@@ -542,10 +136,40 @@ struct Sample {
   }
 };
 
+/// How a plan is known: 0 measured, 1 published, 2 only tried.
+int rank_of(std::string_view evidence) {
+  return evidence.starts_with("measured") ? 0 : evidence.starts_with("published") ? 1 : 2;
+}
+
+/// The plan without what differs from call to call: slices, epilogue, name.
+GemmPlan family_of(GemmPlan plan) {
+  plan.name.clear(), plan.evidence.clear(), plan.epilogue.clear();
+  plan.saturate.reset();
+  if (plan.split_k.cuts.empty()) plan.split_k.count = std::min(plan.split_k.count, 2);
+  if (plan.split_k.count == 1) plan.split_k = {};
+  return plan;
+}
+
+/// The families that the catalogue has for these inputs, and how each is known.
+std::vector<std::pair<GemmPlan, std::string>> known_families(const GemmInputs& inputs, Format output, Target target) {
+  std::vector<std::pair<GemmPlan, std::string>> found;
+  for (const CataloguePlan& row : catalogue()) {
+    if (info(row.target).chip != info(target).chip) continue;
+    try {
+      for (const GemmPlan& plan :
+           plans_named(row.name, inputs, output, {.target = target, .split_count = row.open_count ? 2 : 0}))
+        found.emplace_back(family_of(plan), row.evidence);
+    } catch (const Error&) {
+      continue;  // of other types, or K is too short
+    }
+  }
+  return found;
+}
+
 class Search {
  public:
   Search(const GemmInputs& inputs, const Matrix& d, const FindOptions& options, const FindProgress& progress)
-      : inputs_(inputs), d_(d), options_(options), progress_(progress) {
+      : inputs_(inputs), d_(d), options_(options), progress_(progress), began_(Clock::now()) {
     search_.outputs = static_cast<int64_t>(d.size());
     if (d.rows() == inputs.a.rows() && d.cols() == inputs.b.cols()) return;
     throw Error({.field = "d",
@@ -555,17 +179,35 @@ class Search {
 
   PlanSearch run() {
     for (const SearchStage stage : search_stages) {
-      if (find_in(candidate_plans(inputs_, d_, options_, stage))) return std::move(search_);
-      if (stage == SearchStage::usual && find_by_tiles()) return std::move(search_);
+      if (find_in(candidate_plans(inputs_, d_, options_, stage))) return ranked();
+      if (stage == SearchStage::usual && !ends() && find_by_tiles()) return ranked();
+      if (ends()) break;
     }
     return with_nearest();
   }
   PlanSearch run(std::span<const GemmPlan> plans) {
-    if (find_in(plans)) return std::move(search_);
+    if (find_in(plans)) return ranked();
     return with_nearest();
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int64_t untried = -1;
+
+  /// True from the moment on at which the caller, the time or the number of plans ends the search.
+  bool ends() {
+    if (end_ != SearchEnd::complete) return true;
+    const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+    if (options_.timeout_s > 0 && seconds > options_.timeout_s) return end(SearchEnd::timeout);
+    if (!options_.stop) return false;
+    const std::lock_guard lock(stop_mutex_);
+    return options_.stop() ? end(SearchEnd::stopped) : false;
+  }
+  bool end(SearchEnd how) {
+    end_ = how;
+    return true;
+  }
+
   /// True when some of the plans give all bits.
   bool find_in(std::span<const GemmPlan> plans) {
     if (plans.empty()) return false;
@@ -573,10 +215,17 @@ class Search {
       choose_samples(plans.front());
       round_inputs();
     }
+    bool is_last = false;
+    if (options_.max_plans > 0 && search_.candidates + std::ssize(plans) > options_.max_plans) {
+      plans = plans.first(static_cast<size_t>(options_.max_plans - search_.candidates));
+      is_last = true;
+    }
     total_ += static_cast<int64_t>(plans.size());
     const std::vector<int64_t> misses = misses_of(plans);
-    search_.candidates += static_cast<int64_t>(plans.size());
+    if (is_last && end_ == SearchEnd::complete) end(SearchEnd::max_plans);
     for (size_t i = 0; i < plans.size(); ++i) {
+      if (misses[i] == untried) continue;
+      ++search_.candidates;
       if (misses[i] == 0) search_.all_bits.push_back(plans[i]);
       else nearest_.emplace_back(misses[i], plans[i]);
     }
@@ -589,36 +238,62 @@ class Search {
   /// Stream-K: some tiles are one chain, the others are cut. True when two such plans share all outputs.
   bool find_by_tiles() {
     if (inputs_.sfa || d_.size() < 2) return false;
-    for (const GemmPlan& chain : chains(inputs_, d_, options_.target)) {
-      GemmPlan whole = chain;
-      whole.epilogue = epilogues_of(inputs_, options_, false).front();
-      if (mma_of(whole.tensor().instruction).d != Format::f32 && d_.format() == Format::f32) continue;
+    for (const GemmPlan& whole : whole_tile_plans(inputs_, d_, options_)) {
       const Matrix of_whole = gemm(whole, inputs_, options_.threads);
       const int64_t missed = count_differing(of_whole, d_);
       if (missed == 0 || 20 * missed > 19 * static_cast<int64_t>(d_.size())) continue;  // too few outputs are whole
-      for (const SplitK& split : splits(SplitRule::big_last, {32, 64}, 8, inputs_.a.cols())) {
-        for (const Reduction& reduction : in_pairs(d_.format() != Format::f32)) {
-          GemmPlan cut = whole;
-          cut.split_k = split, cut.reduction = reduction;
-          ++search_.candidates;
-          const Matrix of_cut = gemm(cut, inputs_, options_.threads);
-          const auto found = joined_by_tiles(whole, cut, of_whole, of_cut, d_, inputs_);
-          if (!found || gemm(*found, inputs_, options_.threads) != d_) continue;
-          search_.all_bits.push_back(*found);
-          return true;
-        }
+      for (const GemmPlan& cut : cut_tile_plans(whole, inputs_, d_)) {
+        if (ends()) return false;
+        ++search_.candidates;
+        const Matrix of_cut = gemm(cut, inputs_, options_.threads);
+        const auto found = joined_by_tiles(whole, cut, of_whole, of_cut, d_, inputs_);
+        if (!found || gemm(*found, inputs_, options_.threads) != d_) continue;
+        search_.all_bits.push_back(*found);
+        return true;
       }
     }
     return false;
   }
 
+  /// Plans that were seen on GPUs first, the simplest first among alike ones; and their families.
+  PlanSearch ranked() {
+    const auto known = known_families(inputs_, d_.format(), options_.target);
+    std::vector<std::pair<GemmPlan, std::string>> found;
+    for (GemmPlan& plan : search_.all_bits) {
+      std::string evidence;
+      const GemmPlan family = family_of(plan);
+      for (const auto& [one, how] : known) {
+        if (one == family && (evidence.empty() || rank_of(how) < rank_of(evidence))) evidence = how;
+      }
+      found.emplace_back(std::move(plan), std::move(evidence));
+    }
+    std::ranges::stable_sort(found, {}, [](const auto& one) { return rank_of(one.second); });
+    search_.all_bits.clear();
+    for (auto& [plan, evidence] : found) {
+      const std::string name = print_family(plan);
+      const auto family = std::ranges::find_if(search_.families, [&](const PlanFamily& one) {
+        return one.name == name && rank_of(one.evidence) == rank_of(evidence);
+      });
+      if (family != search_.families.end()) ++family->plans;
+      else
+        search_.families.push_back(
+            {.name = name, .plans = 1, .first = std::ssize(search_.all_bits), .evidence = std::move(evidence)});
+      search_.all_bits.push_back(std::move(plan));
+    }
+    search_.end = end_;
+    return std::move(search_);
+  }
+
   PlanSearch with_nearest() {
+    const auto wanted = static_cast<size_t>(std::max(0, options_.max_nearest));
+    if (end_ != SearchEnd::complete) nearest_.resize(std::min(nearest_.size(), wanted));
     for (const auto& [misses, plan] : nearest_) {
       const Matrix computed = gemm(plan, inputs_, options_.threads);
       search_.nearest.push_back({plan, count_differing(computed, d_), pattern_of(computed, d_, inputs_)});
     }
     std::ranges::stable_sort(search_.nearest, {}, &NearPlan::differing);
-    search_.nearest.resize(std::min(search_.nearest.size(), static_cast<size_t>(std::max(0, options_.max_nearest))));
+    search_.nearest.resize(std::min(search_.nearest.size(), wanted));
+    search_.end = end_;
     return std::move(search_);
   }
 
@@ -656,6 +331,7 @@ class Search {
       const bool is_large = sample.d.size() > 4096;
       parallel_for(left.size(), is_large ? 1 : options_.threads, [&](size_t at) {
         const size_t plan = left[at];
+        if (ends()) return static_cast<void>(misses[plan] = untried);
         misses[plan] = sample.misses(plans[plan], is_large ? options_.threads : 1);
         if (i > 0) return;
         const int64_t now = ++done_;
@@ -674,6 +350,9 @@ class Search {
   PlanSearch search_;
   std::vector<std::pair<int64_t, GemmPlan>> nearest_;  // misses in the first sample
   std::atomic<int64_t> done_{0};
+  Clock::time_point began_;
+  std::mutex stop_mutex_;
+  std::atomic<SearchEnd> end_{SearchEnd::complete};
   int64_t total_ = 0;
 };
 

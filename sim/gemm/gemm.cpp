@@ -21,6 +21,7 @@
 #include "cuda_core.hpp"
 #include "f32.hpp"
 #include "gemm_inside.hpp"
+#include "tracer.hpp"
 
 namespace bitmma {
 namespace {
@@ -68,10 +69,12 @@ Mma mma_for(const GemmPlan& plan, const GemmInputs& inputs) {
 
 class Product {
  public:
-  Product(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how)
+  /// With a tracer, block() of one output notes its operations.
+  Product(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, Tracer* tracer = nullptr)
       : plan_(plan),
         inputs_(inputs),
         how_(how),
+        tracer_(tracer),
         tensor_(plan.tensor_cores()),
         mma_(mma_for(plan, inputs)),
         model_(tensor_ ? &model_for(tensor_->instruction, plan.target) : nullptr) {
@@ -120,9 +123,35 @@ class Product {
 
   /// The accumulator after these updates.
   Matrix sum_of(const Block& at, std::span<const ChainUpdate> updates, std::optional<Matrix> c) const {
+    if (tracer_) return traced_chain(at, updates, std::move(c));
     if (mma_.scale_count > 0) return scaled_chain(at, updates, std::move(c));
     return how_ == ChainBy::loops ? chain(*model_, at, updates, mma_.k, std::move(c))
                                   : chain_by_updates(*model_, at, updates, mma_.k, std::move(c));
+  }
+
+  /// One update after the other.
+  Matrix traced_chain(const Block& at, std::span<const ChainUpdate> updates, std::optional<Matrix> c) const {
+    for (const ChainUpdate& update : updates) {
+      const uint64_t before = c ? c->code(0, 0) : 0;
+      const std::span<const ChainUpdate> one(&update, 1);
+      c = mma_.scale_count > 0 ? scaled_chain(at, one, std::move(c)) : chain(*model_, at, one, mma_.k, std::move(c));
+      tracer_->add_products(TraceKind::instruction, update.first, update.first + update.count, c->format(), before,
+                            c->code(0, 0));
+    }
+    return c ? std::move(*c) : zeros(at);
+  }
+
+  /// sum += addend, in f32.
+  void add_f32(TraceKind kind, Matrix& sum, const Matrix& addend, bool flush = false) const {
+    const uint32_t before = tracer_ ? sum(0, 0) : 0;
+    f32::add(sum, addend, flush);
+    if (tracer_) tracer_->add_sum(kind, before, addend(0, 0), sum(0, 0));
+  }
+  /// To D's type and back.
+  void round_f32(Matrix& sum) const {
+    const uint32_t before = tracer_ ? sum(0, 0) : 0;
+    f32::round_to(sum, plan_.output);
+    if (tracer_ && plan_.output != Format::f32) tracer_->round(before, Format::f32, sum(0, 0));
   }
 
   Matrix scaled_chain(const Block& at, std::span<const ChainUpdate> updates, std::optional<Matrix> c) const {
@@ -148,8 +177,10 @@ class Product {
   Matrix slice(const Block& at, int64_t first, int64_t last, std::optional<Matrix> c) const {
     if (const CudaCoreChain* const lanes = plan_.cuda_cores()) {
       const int k = static_cast<int>(first), count = static_cast<int>(last - first);
-      return cuda_core_sums(*lanes, block_of(at.a, at.row, at.rows, k, count),
-                            block_of(at.b, k, count, at.col, at.cols));
+      Matrix sums =
+          cuda_core_sums(*lanes, block_of(at.a, at.row, at.rows, k, count), block_of(at.b, k, count, at.col, at.cols));
+      if (tracer_) trace_lanes(*lanes, at, first, last, sums(0, 0));
+      return sums;
     }
     const std::vector<TilePart> tiles = tiles_of(*tensor_, first, last);
     if (tensor_->promotion) return promoted(at, first, tiles);
@@ -158,7 +189,7 @@ class Product {
       std::vector<ChainUpdate> updates;
       for (const TilePart& tile : tiles) add_updates(updates, *tensor_, k_step_, tile, warp);
       Matrix sum = sum_of(at, updates, warp == 0 ? std::move(c) : std::nullopt);
-      if (joined) f32::add(*joined, sum);
+      if (joined) add_f32(TraceKind::join_warps, *joined, sum);
       else joined = std::move(sum);
     }
     return std::move(*joined);
@@ -201,7 +232,7 @@ class Product {
   void add_promoted(const Block& at, int64_t k, const Matrix& sum, Matrix& run) const {
     const Promotion& promotion = *tensor_->promotion;
     const PromotionScale how = promotion.scale;
-    if (how == PromotionScale::none) return f32::add(run, sum);
+    if (how == PromotionScale::none) return add_f32(TraceKind::promotion, run, sum);
     const Matrix &sa = *inputs_.scale_a, &sb = *inputs_.scale_b;
     const int block = static_cast<int>(k / 128);
     for (int row = 0; row < run.rows(); ++row) {
@@ -213,9 +244,24 @@ class Product {
             promotion.columns_of_sb == 0 ? sb.cols() == inputs_.b.cols() : promotion.columns_of_sb == 1;
         const int of_b = sb.cols() == 1 ? 0 : per_column ? n : static_cast<int>(whole_n / 128);
         const uint32_t b = sb(sb.rows() == 1 ? 0 : block, of_b);
+        const uint32_t before = run(row, col);
         run(row, col) = how == PromotionScale::fma ? f32::fma(f32::multiply(a, b), sum(row, col), run(row, col))
                                                    : f32::fma(f32::multiply(sum(row, col), a), b, run(row, col));
+        if (tracer_) tracer_->add_scaled(before, sum(row, col), a, b, run(row, col));
       }
+    }
+  }
+
+  /// One chain of fma is traced term by term, as prefixes of K; lanes as one sum.
+  void trace_lanes(const CudaCoreChain& lanes, const Block& at, int64_t first, int64_t last, uint32_t sum) const {
+    if (lanes.count > 1 || lanes.chunk > 0)
+      return tracer_->add_products(TraceKind::cuda_cores, first, last, Format::f32, 0, sum);
+    uint32_t before = 0;
+    for (int64_t k = first; k < last; ++k) {
+      const uint32_t after = f32::fma(cuda_core_factor(at.a.format(), at.a(at.row, static_cast<int>(k))),
+                                      cuda_core_factor(at.b.format(), at.b(static_cast<int>(k), at.col)), before);
+      tracer_->add_products(TraceKind::cuda_cores, k, k + 1, Format::f32, before, after);
+      before = after;
     }
   }
 
@@ -240,14 +286,20 @@ class Product {
         if (sum) add_f64(*sum, partial);
         else sum = std::move(partial);
       }
+      if (!sum) sum = start_of(at);
       return sum ? std::move(*sum) : zeros(at);
     }
     std::vector<Matrix> partials;
     for (const auto& [first, last] : slices) {
+      if (tracer_) tracer_->slice = static_cast<int>(partials.size());
       partials.push_back(as_f32(slice(at, first, last, partials.empty() ? start_of(at) : std::nullopt)));
-      if (reduction.partial == SumType::out) f32::round_to(partials.back(), plan_.output);
+      if (reduction.partial == SumType::out) round_f32(partials.back());
     }
-    if (partials.empty()) partials.emplace_back(Format::f32, at.rows, at.cols);
+    if (tracer_) trace_skipped(slices);
+    if (partials.empty()) {  // K is 0
+      const std::optional<Matrix> start = start_of(at);
+      partials.push_back(start ? as_f32(*start) : Matrix(Format::f32, at.rows, at.cols));
+    }
     const bool narrow_running = reduction.running == SumType::out;
     if (reduction.order != ReductionOrder::ascending) {
       while (partials.size() > 1) {
@@ -258,8 +310,8 @@ class Product {
         for (; i < partials.size(); i += 2) {
           joined.push_back(std::move(partials[i]));
           if (i + 1 == partials.size()) continue;
-          f32::add(joined.back(), partials[i + 1]);
-          if (narrow_running) f32::round_to(joined.back(), plan_.output);
+          add_f32(TraceKind::join_slices, joined.back(), partials[i + 1]);
+          if (narrow_running) round_f32(joined.back());
         }
         partials = std::move(joined);
       }
@@ -276,14 +328,24 @@ class Product {
         if (op.kind != EpilogueKind::relu) apply(at, op, sum);
       }
     }
-    if (narrow_running && partials.size() > 1) f32::round_to(sum, plan_.output);
+    if (narrow_running && partials.size() > 1) round_f32(sum);
     for (size_t i = 1; i < partials.size(); ++i) {
       const bool in_the_middle = i + 1 < partials.size();
       if (reduction.serial) scale_alone(at, partials[i]);
-      f32::add(sum, partials[i], reduction.flush && in_the_middle);
-      if (narrow_running && in_the_middle) f32::round_to(sum, plan_.output);
+      add_f32(TraceKind::join_slices, sum, partials[i], reduction.flush && in_the_middle);
+      if (narrow_running && in_the_middle) round_f32(sum);
     }
     return sum;
+  }
+
+  /// K between and behind the slices.
+  void trace_skipped(const std::vector<std::pair<int64_t, int64_t>>& slices) const {
+    int64_t end = 0;
+    for (const auto& [first, last] : slices) {
+      if (first > end) tracer_->skip(end, first);
+      end = last;
+    }
+    if (end < k_) tracer_->skip(end, k_);
   }
 
   static void add_f64(Matrix& sum, const Matrix& addend) {
@@ -316,13 +378,14 @@ class Product {
     for (const EpilogueOp& op : plan_.epilogue) {
       if (!serial || op.kind == EpilogueKind::relu) apply(at, op, sum);
     }
-    const bool saturate = plan_.saturate.value_or(info(plan_.output).bits == 8);
     if (plan_.output == Format::f32) return sum;
+    const bool saturate = plan_.saturate.value_or(info(plan_.output).bits == 8);
     Matrix d = unfilled_matrix(plan_.output, sum.rows(), sum.cols());
     std::ranges::transform(sum.words(), d.words().begin(), [&](uint32_t code) {
       return static_cast<uint32_t>(
           convert(Format::f32, code, plan_.output, plan_.rounding, saturate ? Overflow::saturate : Overflow::infinity));
     });
+    if (tracer_) tracer_->round(sum(0, 0), plan_.output, d.code(0, 0));
     return d;
   }
 
@@ -338,7 +401,8 @@ class Product {
 
   void apply(const Block& at, const EpilogueOp& op, Matrix& sum) const {
     const uint32_t alpha = std::bit_cast<uint32_t>(op.alpha), beta = std::bit_cast<uint32_t>(op.beta);
-    if (op.kind == EpilogueKind::round) return f32::round_to(sum, plan_.output);
+    if (op.kind == EpilogueKind::round) return round_f32(sum);
+    const uint32_t first = sum(0, 0);
     for (int row = 0; row < sum.rows(); ++row) {
       for (int col = 0; col < sum.cols(); ++col) {
         uint32_t& x = sum(row, col);
@@ -362,11 +426,13 @@ class Product {
         }
       }
     }
+    if (tracer_) tracer_->epilogue(print(op.kind), first, sum(0, 0));
   }
 
   const GemmPlan& plan_;
   const GemmInputs& inputs_;
   ChainBy how_;
+  Tracer* tracer_;
   const TensorCoreChain* tensor_;  // nullptr on CUDA cores
   Mma mma_;
   const AccumulatorModel* model_;  // nullptr on CUDA cores
@@ -422,7 +488,7 @@ class Checker {
       require(a.format() == mma.a, "a", std::string(info(a.format()).name), std::string(info(mma.a).name));
       require(b.format() == mma.b, "b", std::string(info(b.format()).name), std::string(info(mma.b).name));
     }
-    require(a.size() > 0 && b.size() > 0, "a, b", shape(a) + " and " + shape(b), "at least one element each");
+    require(a.rows() > 0 && b.cols() > 0, "a, b", shape(a) + " and " + shape(b), "at least one row of A, column of B");
     require(a.cols() == b.rows(), "b", shape(b), fmt::format("{} rows, as A has columns", a.cols()));
     const EpilogueReads reads(plan_);
     if (reads.c) require_float("c", inputs_.c, a.rows(), b.cols());
@@ -548,10 +614,30 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads, const G
   return gemm(plan, inputs, ChainBy::loops, threads, progress);
 }
 
-Matrix gemm(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int threads, const GemmProgress& progress) {
-  std::vector<Violation> violations = Checker(plan, given).violations();
+namespace {
+
+void require_fits(const GemmPlan& plan, const GemmInputs& inputs) {
+  std::vector<Violation> violations = Checker(plan, inputs).violations();
   if (!violations.empty()) throw Error(std::move(violations));
-  const InputRounding rounding = plan.tensor_cores() ? plan.tensor().input_rounding : InputRounding::none;
+}
+
+InputRounding rounding_of(const GemmPlan& plan) {
+  return plan.tensor_cores() ? plan.tensor().input_rounding : InputRounding::none;
+}
+
+}  // namespace
+
+ProductTrace trace_product(const GemmPlan& plan, const GemmInputs& inputs, int row, int col) {
+  require_fits(plan, inputs);
+  Tracer tracer(plan, inputs, row, col);
+  const GemmInputs rounded = rounded_inputs(inputs, rounding_of(plan));
+  const Matrix d = Product(plan, rounded, ChainBy::loops, &tracer).block(row, 1, col, 1);
+  return tracer.finish(d.format(), d.code(0, 0));
+}
+
+Matrix gemm(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int threads, const GemmProgress& progress) {
+  require_fits(plan, given);
+  const InputRounding rounding = rounding_of(plan);
   const GemmInputs rounded = rounding == InputRounding::none ? GemmInputs{} : rounded_inputs(given, rounding);
   const GemmInputs& inputs = rounding == InputRounding::none ? given : rounded;
   const Product product(plan, inputs, how);
@@ -600,43 +686,66 @@ GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
             .chain = TensorCoreChain{.instruction = *one},
             .output = is_integer ? Format::s32 : output};
   }
-  std::string legal;
+  std::string legal, able;
   for (const FormatInfo& x : formats) {
     for (const FormatInfo& y : formats) {
       if (instruction_for(target, x.id, y.id))
         legal += fmt::format("{}{} x {}", legal.empty() ? "" : ", ", x.name, y.name);
     }
   }
+  for (const TargetInfo& row : targets) {
+    if (instruction_for(row.id, a, b)) able += fmt::format("{}{}", able.empty() ? "" : ", ", row.name);
+  }
   throw Error({.field = "types",
                .seen = fmt::format("{} x {} on {}", info(a).name, info(b).name, print(target)),
                .expected = legal.empty() ? "another target: this one multiplies nothing" : legal,
-               .fix = "other types are multiplied by other targets, or by single instructions alone"});
+               .fix = able.empty() ? "single instructions may multiply others, whole products do not"
+                                   : fmt::format("target {} multiplies these", able)});
 }
 
-GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output) {
-  const Format a = inputs.a.format(), b = inputs.b.format();
-  if (!inputs.sfa) return flat_plan(target, a, b, output);
-  const Format scale = inputs.sfa->format();
-  std::vector<Instruction> candidates;
+namespace {
+
+/// The instruction of the target that scales by the block scales of these inputs; nothing where it has none.
+std::optional<Instruction> scaling_instruction_for(Target target, const GemmInputs& inputs) {
+  const Format a = inputs.a.format(), b = inputs.b.format(), scale = inputs.sfa->format();
   for (const auto& [kind, vec] : {std::pair(MmaKind::mxf4, ScaleVec::unwritten),
                                   {MmaKind::mxf4nvf4, ScaleVec::x4},
                                   {MmaKind::mxf8f6f4, ScaleVec::unwritten}}) {
-    candidates.emplace_back(Tcgen05Mma{.kind = kind, .a = a, .b = b, .scale_vec = vec, .scale_type = scale});
-    candidates.emplace_back(MmaSync{.kind = kind, .a = a, .b = b, .scale_vec = vec, .scale_type = scale});
+    for (const Instruction& one :
+         {Instruction(Tcgen05Mma{.kind = kind, .a = a, .b = b, .scale_vec = vec, .scale_type = scale}),
+          Instruction(MmaSync{.kind = kind, .a = a, .b = b, .scale_vec = vec, .scale_type = scale})}) {
+      if (!violations_of(one, target).empty()) continue;
+      const Mma mma = mma_of(one);
+      const int size = mma.k / mma.scale_count;
+      if ((inputs.a.cols() + size - 1) / size == inputs.sfa->cols()) return one;
+    }
   }
-  for (const Instruction& one : candidates) {
-    if (!violations_of(one, target).empty()) continue;
-    const Mma mma = mma_of(one);
-    const int size = mma.k / mma.scale_count;
-    if ((inputs.a.cols() + size - 1) / size == inputs.sfa->cols())
-      return {.name = "flat", .target = target, .chain = TensorCoreChain{.instruction = one}, .output = output};
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool multiplies(Target target, const GemmInputs& inputs) {
+  return inputs.sfa ? scaling_instruction_for(target, inputs).has_value()
+                    : instruction_for(target, inputs.a.format(), inputs.b.format()).has_value();
+}
+
+GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output) {
+  if (!inputs.sfa) return flat_plan(target, inputs.a.format(), inputs.b.format(), output);
+  if (const std::optional<Instruction> one = scaling_instruction_for(target, inputs))
+    return {.name = "flat", .target = target, .chain = TensorCoreChain{.instruction = *one}, .output = output};
+  std::vector<std::string> able;
+  for (const TargetInfo& row : targets) {
+    if (scaling_instruction_for(row.id, inputs)) able.emplace_back(row.name);
   }
+  const Matrix& sfa = *inputs.sfa;
   throw Error(
-      {.field = "sfa",
-       .seen = fmt::format("{} x {} {} for {} x {} of {} on {}", inputs.sfa->rows(), inputs.sfa->cols(),
-                           info(scale).name, inputs.a.rows(), inputs.a.cols(), info(a).name, print(target)),
-       .expected =
-           "a scale a row and block of 32 (ue8m0) or, of e2m1, of 16 (ue4m3), on a target that has block scales"});
+      {.field = able.empty() ? "sfa" : "target",
+       .seen = fmt::format("{} x {} {} for {} x {} of {} on {}", sfa.rows(), sfa.cols(), info(sfa.format()).name,
+                           inputs.a.rows(), inputs.a.cols(), info(inputs.a.format()).name, print(target)),
+       .expected = able.empty() ? "a scale a row and block of 32 (ue8m0) or, of e2m1, of 16 (ue4m3)" : "",
+       .legal = able,
+       .fix = able.empty() ? "" : "these targets multiply such operands with such scales"});
 }
 
 }  // namespace bitmma

@@ -8,11 +8,12 @@
 #include <cmath>
 #include <limits>
 
-#include "../core/json.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "plan_json.hpp"
 
 namespace bitmma {
 namespace {
@@ -52,7 +53,7 @@ constexpr std::array joins{Word{LaneJoin::ascending, "ascending"}, Word{LaneJoin
 constexpr std::array roundings{Word{Rounding::nearest_even, "rn"}, Word{Rounding::nearest_away, "rna"},
                                Word{Rounding::toward_zero, "rz"}};
 /// The instruction of plans on CUDA cores.
-constexpr std::string_view cuda_core_instruction = "fma.rn.f32";
+constexpr std::string_view cuda_core_instruction = "fma.rn.f32", a_mnemonic = "a PTX mnemonic with all qualifiers";
 /// Approximations of libraries, which no plan can say.
 constexpr std::array approximations{std::string_view("gelu"), std::string_view("silu"), std::string_view("swish"),
                                     std::string_view("tanh"), std::string_view("sigmoid")};
@@ -323,6 +324,17 @@ void read_tensor_fields(Object& object, TensorCoreChain& chain) {
   chain.start_with_c = start == "c";
 }
 
+CudaCoreChain read_lanes(const Json& json) {
+  Object object(json, "lanes");
+  CudaCoreChain read;
+  read.count = static_cast<int>(object.number("count", 1, 1, 1024));
+  read.vector = static_cast<int>(object.number("vector", 1, 1, 1024));
+  read.chunk = static_cast<int>(object.number("chunk", 0, 0, most_int));
+  read.join = object.word("join", joins, LaneJoin::ascending);
+  object.done();
+  return read;
+}
+
 /// Fields of tensor cores may only say their default in a plan on CUDA cores.
 void refuse_tensor_fields(Object& object) {
   TensorCoreChain chain;
@@ -334,29 +346,18 @@ void refuse_tensor_fields(Object& object) {
 
 }  // namespace
 
-GemmPlan parse_plan(std::string_view text) {
-  const Json json = parse_json(text);
-  if (json.is_discarded()) refuse("JSON", shortened(printable(text)), "one JSON object, nested less than 64 deep");
+GemmPlan read_plan(const Json& json, const GemmPlan& base) {
   Object object(json, "");
-  GemmPlan plan;
+  GemmPlan plan{.target = base.target, .chain = base.chain, .output = base.output};
   plan.name = object.text("name", "");
-  plan.target = parse_target(object.text("target", "sm_90a"));
-  const Json* instruction = object.find("instruction");
-  if (!instruction || !instruction->is_string())
-    refuse("instruction", instruction ? json_text(*instruction) : "(missing)", "a PTX mnemonic with all qualifiers");
-  if (instruction->get<std::string>() == cuda_core_instruction) {
-    CudaCoreChain read;
-    if (const Json* lanes = object.find("lanes")) {
-      Object inside(*lanes, "lanes");
-      read.count = static_cast<int>(inside.number("count", 1, 1, 1024));
-      read.vector = static_cast<int>(inside.number("vector", 1, 1, 1024));
-      read.chunk = static_cast<int>(inside.number("chunk", 0, 0, most_int));
-      read.join = inside.word("join", joins, LaneJoin::ascending);
-      inside.done();
-    }
-    plan.chain = read;
-  } else {
-    plan.tensor().instruction = parse_instruction(instruction->get<std::string>());
+  if (object.find("target")) plan.target = target_from(object.text("target", ""));
+  if (const Json* const instruction = object.find("instruction")) {
+    if (!instruction->is_string()) refuse("instruction", json_text(*instruction), std::string(a_mnemonic));
+    if (*instruction == cuda_core_instruction) plan.chain = CudaCoreChain{};
+    else plan.chain = TensorCoreChain{.instruction = parse_instruction(instruction->get<std::string>())};
+  }
+  if (CudaCoreChain* const lanes = std::get_if<CudaCoreChain>(&plan.chain)) {
+    if (const Json* given = object.find("lanes")) *lanes = read_lanes(*given);
   }
   if (const Json* types = object.find("types")) plan.tensor().instruction = with_types(plan, Object(*types, "types"));
   if (const Json* evidence = object.find("evidence")) {
@@ -395,9 +396,26 @@ GemmPlan parse_plan(std::string_view text) {
     inside.done();
   }
   object.done();
+  return plan;
+}
+
+GemmPlan parse_plan(std::string_view text) {
+  const Json json = parse_plan_json(text);
+  if (json.is_object() && !json.contains("instruction")) refuse("instruction", "(missing)", std::string(a_mnemonic));
+  GemmPlan plan = read_plan(json, {});
+  require_legal(plan);
+  return plan;
+}
+
+Json parse_plan_json(std::string_view text) {
+  Json json = parse_json(text);
+  if (json.is_discarded()) refuse("JSON", shortened(printable(text)), "one JSON object, nested less than 64 deep");
+  return json;
+}
+
+void require_legal(const GemmPlan& plan) {
   std::vector<Violation> violations = violations_of(plan);
   if (!violations.empty()) throw Error(std::move(violations));
-  return plan;
 }
 
 namespace {
@@ -471,13 +489,14 @@ void add_words(std::vector<std::string>& words, const CudaCoreChain& lanes) {
   if (lanes.chunk > 0) words.push_back(fmt::format("chunks of {}", lanes.chunk));
 }
 
-void add_words(std::vector<std::string>& words, const TensorCoreChain& chain) {
+void add_words(std::vector<std::string>& words, const TensorCoreChain& chain, bool of_family) {
   if (mma_of(chain.instruction).d == Format::f16) words.emplace_back("f16 accumulators");
   if (chain.input_rounding != InputRounding::none)
     words.push_back(fmt::format("inputs {}", text_of(input_roundings, chain.input_rounding)));
   if (chain.k_step != 0) words.push_back(fmt::format("steps of {}", chain.k_step));
-  if (chain.residue == Residue::first) words.push_back(fmt::format("residue first, tile {}", chain.k_tile));
-  if (chain.sliced_k > 1) words.push_back(fmt::format("sliced-K {}, tile {}", chain.sliced_k, chain.k_tile));
+  const std::string tile = of_family ? "" : fmt::format(", tile {}", chain.k_tile);
+  if (chain.residue == Residue::first) words.push_back("residue first" + tile);
+  if (chain.sliced_k > 1) words.push_back(fmt::format("sliced-K {}{}", chain.sliced_k, tile));
   if (chain.promotion) {
     words.push_back(fmt::format("promotion every {}{}", chain.promotion->every,
                                 chain.promotion->scale == PromotionScale::none
@@ -488,12 +507,17 @@ void add_words(std::vector<std::string>& words, const TensorCoreChain& chain) {
 
 }  // namespace
 
-std::string print_plan(const GemmPlan& plan) {
+namespace {
+
+/// The words of a plan; of its family without the numbers that differ from call to call.
+std::string words_of(const GemmPlan& plan, bool of_family) {
   std::vector<std::string> words;
   if (const CudaCoreChain* const lanes = plan.cuda_cores()) add_words(words, *lanes);
-  else add_words(words, plan.tensor());
+  else add_words(words, plan.tensor(), of_family);
   if (!plan.split_k.cuts.empty()) {
     words.push_back(fmt::format("K cut into {}", plan.split_k.cuts.size() - 1));
+  } else if (plan.split_k.count > 1 && of_family) {
+    words.push_back(fmt::format("split-K {}", text_of(rules, plan.split_k.rule)));
   } else if (plan.split_k.count > 1) {
     words.push_back(fmt::format("split-K {} ({}, unit {})", plan.split_k.count, text_of(rules, plan.split_k.rule),
                                 plan.split_k.unit));
@@ -512,6 +536,18 @@ std::string print_plan(const GemmPlan& plan) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
+}
+
+}  // namespace
+
+std::string_view print(EpilogueKind kind) { return text_of(epilogue_kinds, kind); }
+
+std::string print_plan(const GemmPlan& plan) { return words_of(plan, false); }
+
+std::string print_family(const GemmPlan& plan) { return words_of(plan, true); }
+
+std::string print_instruction(const GemmPlan& plan) {
+  return plan.cuda_cores() ? std::string(cuda_core_instruction) : print(plan.tensor().instruction);
 }
 
 std::vector<Violation> violations_of(const GemmPlan& plan) {

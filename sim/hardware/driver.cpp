@@ -13,7 +13,7 @@
 namespace bitmma::driver {
 
 Api load_api() {
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* const reason = dlerror();
     throw Error({.field = "GPU",

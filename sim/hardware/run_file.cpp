@@ -46,4 +46,17 @@ TensorFile run_file(const VectorFile& vectors, const Gpu& gpu) {
   return result;
 }
 
+FileOnGpu compare_with_model(std::string path, const VectorFile& from_gpu) {
+  FileOnGpu file{.path = std::move(path), .instruction = from_gpu.instruction};
+  for (int64_t index = 0; index < from_gpu.cases; ++index) {
+    const Case one = case_at(from_gpu, index);
+    try {
+      file.comparison += compare_case(one.instruction, index, computed_d(one), recorded_d(one));
+    } catch (const Error& error) {
+      file.refused.emplace_back(index, error.violations());
+    }
+  }
+  return file;
+}
+
 }  // namespace bitmma

@@ -15,6 +15,8 @@
 namespace bitmma {
 namespace {
 
+__extension__ using Wide = __int128;
+
 /// Products that share buffers for their operands.
 constexpr int64_t products_a_piece = 64;
 
@@ -127,10 +129,41 @@ void PreparedMma::require_complete(const BatchOperands& operands) const {
   throw Error(std::move(found));
 }
 
+void PreparedMma::require_readable(int64_t count, const BatchOperands& operands, const void* d) const {
+  std::vector<Violation> found;
+  const auto require = [&](const void* data, bool fits, std::string_view name, int rows, int cols, Format format) {
+    if (!data && count > 0) {
+      found.push_back({.field = std::string(name),
+                       .seen = "NULL",
+                       .expected = fmt::format("a pointer to {} x {} {} a product", rows, cols, info(format).name)});
+    }
+    if (!fits) {
+      found.push_back(
+          {.field = std::string(name), .seen = "too large", .expected = "sizes and distances that 64 bits hold"});
+    }
+  };
+  const auto read = [&](const BatchView& view, int rows, int cols, Format format, std::string_view name) {
+    Wide lowest = 0, highest = code_bytes(format);
+    const auto reach = [&](int64_t steps, int64_t stride) { (stride < 0 ? lowest : highest) += Wide{steps} * stride; };
+    reach(rows - 1, view.codes.row_stride), reach(cols - 1, view.codes.col_stride);
+    reach(std::max<int64_t>(count - 1, 0), view.batch_stride);
+    require(view.codes.data, lowest >= INT64_MIN && highest <= INT64_MAX, name, rows, cols, format);
+  };
+  read(operands.a, mma_.m, operands.metadata ? mma_.stored_k() : mma_.a_cols(), mma_.a, "a");
+  read(operands.b, mma_.k, mma_.n, mma_.b, "b");
+  if (operands.c) read(*operands.c, mma_.m, mma_.n, mma_.c, "c");
+  if (operands.scale_a) read(*operands.scale_a, mma_.m, mma_.scale_count, mma_.scale_type, "scale_a");
+  if (operands.scale_b) read(*operands.scale_b, mma_.scale_count, mma_.n, mma_.scale_type, "scale_b");
+  if (operands.metadata) read(*operands.metadata, mma_.m, metadata_chunks(mma_), Format::u8, "metadata");
+  require(d, Wide{count} * mma_.m * mma_.n * code_bytes(mma_.d) <= INT64_MAX, "d", mma_.m, mma_.n, mma_.d);
+  if (!found.empty()) throw Error(std::move(found));
+}
+
 void PreparedMma::multiply_batch(int64_t count, const BatchOperands& operands, void* d, int threads) const {
   if (count < 0)
     throw Error({.field = "count", .seen = std::to_string(count), .expected = "a number of products, 0 or more"});
   require_complete(operands);
+  require_readable(count, operands, d);
   const auto for_all = [&](const auto& body) {
     parallel_for(static_cast<size_t>((count + products_a_piece - 1) / products_a_piece), threads, [&](size_t piece) {
       Reader reader(instruction_, mma_, operands);

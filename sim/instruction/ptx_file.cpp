@@ -5,16 +5,15 @@
 #include <optional>
 #include <unordered_map>
 
+#include "bitmma/instruction/support_instruction.hpp"
 #include "text/words.hpp"
 
 namespace bitmma {
 namespace {
 
 /// First words of what tensor cores do, and of what moves, orders and allocates around them.
-constexpr auto heads =
-    std::to_array<std::string_view>({"mma", "wgmma", "wmma", "tcgen05", "ldmatrix", "stmatrix", "movmatrix"});
-constexpr std::string_view proxy_fence = "fence.proxy.async";
-
+constexpr auto heads = std::to_array<std::string_view>(
+    {"mma", "wgmma", "wmma", "tcgen05", "ldmatrix", "stmatrix", "movmatrix", "mbarrier"});
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || c == '%';
 }
@@ -24,9 +23,9 @@ std::string_view first_word(std::string_view text) { return text.substr(0, text.
 
 bool is_about_tensor_cores(std::string_view statement) {
   if (statement.starts_with('@')) statement = syntax::trimmed(statement.substr(first_word(statement).size()));
-  if (statement.starts_with(proxy_fence)) return true;
   const std::string_view head = statement.substr(0, statement.find_first_of(". "));
-  return std::ranges::find(heads, head) != heads.end();
+  return std::ranges::find(heads, head) != heads.end() ||
+         find_support_instruction(statement.substr(0, statement.find_first_of(" [{"))) != nullptr;
 }
 
 class Scanner {

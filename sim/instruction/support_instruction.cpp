@@ -1,6 +1,7 @@
 #include "bitmma/instruction/support_instruction.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -27,7 +28,75 @@ constexpr std::string_view
         "the eight e4m3 that a table in Tensor Memory has for every 8 columns of B; bitmma does "
         "not execute it: where the tables lie stands in figures alone";
 
-// In `does`, {xN} is the number of a qualifier .xN, {last} the last operand.
+constexpr TargetSet from_ampere = TargetSet::from(sm_80), from_hopper = TargetSet::from(sm_90);
+constexpr std::string_view
+    mbarrier_source = "PTX ISA, mbarrier",
+    bulk_source = "PTX ISA, cp.async.bulk", arrive_operands = "state, [mbar], count",
+    arrive_does =
+        "one arrival at the mbarrier, or `count` of them; when the last one has come and all announced bytes, the next "
+        "phase begins",
+    arrive_orders =
+        "what the thread wrote before is seen by threads that wait for the phase; for wgmma, tcgen05 and TMA "
+        "fence.proxy.async stands before it",
+    test_wait_does = "asks whether a phase of the mbarrier is complete, and does not wait",
+    try_wait_does =
+        "asks whether a phase of the mbarrier is complete; the thread may sleep meanwhile, and a loop asks again",
+    wait_orders =
+        "where the answer is true, everything is visible that the others did before they arrived, and all announced "
+        "bytes",
+    parity_orders =
+        "as .test_wait with a state; the parity is 0 for the first phase and alternates: asked for the phase before "
+        "the first one, 1, the answer is true at once",
+    tensor_load_operands = "[dst], [tensorMap, coordinates], [mbar], im2colOffsets, ctaMask, cache-policy",
+    tensor_load_does =
+        "TMA: one thread copies a box of a tensor in global memory to shared memory, swizzled as the tensor map says; "
+        "elements outside of the tensor are zero. The mbarrier counts the bytes of the whole box",
+    tensor_load_orders =
+        "behind mbarrier.arrive.expect_tx or before; the bytes are there when the phase of the mbarrier is complete",
+    bulk_store_orders =
+        "behind fence.proxy.async where ordinary stores wrote the source; cp.async.bulk.commit_group and .wait_group "
+        "wait "
+        "for it";
+
+/// An operand that stands there exactly where the mnemonic has a qualifier that begins so.
+struct BoundOperand {
+  std::string_view name, qualifier;
+};
+constexpr auto bound_operands = std::to_array<BoundOperand>({
+    {"ctaMask", ".multicast"},
+    {"cache-policy", ".L2::cache_hint"},
+    {"im2colOffsets", ".im2col"},
+});
+
+struct OperandMeaning {
+  std::string_view name, meaning;
+};
+constexpr auto operand_meanings = std::to_array<OperandMeaning>({
+    {"[mbar]", "the mbarrier: 8 bytes of shared memory, aligned to 8"},
+    {"count", "how many arrivals"},
+    {"txCount", "bytes"},
+    {"state", "the phase in which the arrival was counted; _ where it is not wanted"},
+    {"state or phaseParity", "the phase that is asked for"},
+    {"phaseParity", "the phase that is asked for: 0 or 1"},
+    {"waitComplete", "predicate: the phase is complete"},
+    {"suspendTimeHint", "nanoseconds that the thread may sleep"},
+    {"[dst]", "where the first byte goes"},
+    {"[src]", "where the first byte comes from"},
+    {"size", "bytes"},
+    {"cp-size", "bytes that are written: 4, 8 or 16"},
+    {"src-size", "bytes that are read; zeros follow"},
+    {"[tensorMap, coordinates]",
+     "the tensor map, 128 bytes, and the element where the box begins, the innermost coordinate first"},
+    {"[tensorMap]", "the tensor map, 128 bytes"},
+    {"im2colOffsets", "offsets of .im2col"},
+    {"ctaMask", "which CTAs of the cluster, a bit each"},
+    {"cache-policy", "64 bits of createpolicy"},
+    {"N", "groups that may be unfinished"},
+    {"nCols", "columns of Tensor Memory"},
+    {"taddr", "address in Tensor Memory"},
+});
+
+// In `does`, {xN} is the number of a qualifier .xN, {last} the last operand that no qualifier brings.
 // clang-format off
 constexpr auto rows = std::to_array<SupportInstructionInfo>({
     {.name = "wgmma.fence", .qualifiers = "sync aligned", .targets = wgmma_targets,
@@ -72,17 +141,17 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
      .orders = "behind the CTA's last tcgen05.alloc", .source = "PTX ISA 9.7.16.7",
      .example = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"},
     {.name = "tcgen05.commit", .qualifiers = "cta_group::1|cta_group::2 mbarrier::arrive::one shared::cluster? multicast::cluster? b64",
-     .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 2, .targets = tcgen05_targets,
+     .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 1, .targets = tcgen05_targets,
      .does = "makes an mbarrier track the asynchronous tcgen05 instructions that this thread issued before: mma, cp and shift; it arrives when they are done",
      .orders = "who has waited for the mbarrier finds D and the copies complete",
      .source = "PTX ISA, tcgen05.commit", .example = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [rd0];"},
     {.name = "tcgen05.commit", .qualifiers = "cta_group::1|cta_group::2 mbarrier::arrive::one shared::cluster? multicast::cluster::16b b64",
-     .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 2, .targets = tcgen05_targets, .ptx = {9, 4},
+     .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 1, .targets = tcgen05_targets, .ptx = {9, 4},
      .does = "as tcgen05.commit with .multicast::cluster: an mbarrier in each CTA of a mask of 16 bits tracks the instructions",
      .orders = "who has waited for the mbarrier finds D and the copies complete", .source = "PTX ISA 9.4, 9.7.18.12.1",
      .example = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster::16b.b64 [rd0], rs0;"},
     {.name = "tcgen05.commit", .qualifiers = "cta_group::1|cta_group::2 mbarrier::arrive::one sync_restrict::shared::read::mma::a? shared::cluster? multicast::cluster::32b|multicast::cluster::16b|multicast::cluster? b64",
-     .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 2, .targets = rubin, .ptx = {9, 4},
+     .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 1, .targets = rubin, .ptx = {9, 4},
      .does = "as tcgen05.commit; with .sync_restrict it arrives when the tcgen05.mma before have read A of shared memory, before they are done; .multicast::cluster::32b has a mask of 32 bits",
      .orders = "with .sync_restrict A may be overwritten then, and D not be read", .source = "PTX ISA 9.4, 9.7.18.12.1",
      .example = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.sync_restrict::shared::read::mma::a.shared::cluster.multicast::cluster::32b.b64 [rd0], r0;"},
@@ -120,7 +189,7 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
      .source = "PTX ISA 9.4, spdecompress", .example = "spdecompress.sp::2:4.x1.b16.b2 {r2, r3}, {r0}, {r1};"},
     {.name = "tcgen05.mma", .word = lut,
      .qualifiers = "cta_group::1|cta_group::2 kind::f8f6f4 decompress::lut::b collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard? collector::b::fill|collector::b::use|collector::b::lastuse|collector::b::discard?",
-     .operands = "[d], a-desc or [a], b-desc, [table], idesc, {disable-output-lane,} enable-input-d",
+     .operands = "[d], a-desc or [a], b-desc, [table], idesc, {disable-output-lane}, enable-input-d",
      .least_operands = 6, .most_operands = 7, .targets = rubin, .ptx = {9, 4}, .does = lut_does, .source = lut_source,
      .example = "tcgen05.mma.cta_group::1.kind::f8f6f4.decompress::lut::b [r0], rd0, rd1, [r1], r2, 1;"},
     {.name = "tcgen05.mma", .word = lut,
@@ -152,6 +221,127 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
     {.name = "movmatrix", .qualifiers = "sync aligned m8n8 trans b16", .operands = "d, a", .least_operands = 2, .most_operands = 2,
      .targets = TargetSet::from(sm_75), .does = "transposes an 8 x 8 matrix of 16-bit elements across the registers of a warp",
      .source = "PTX ISA, movmatrix", .example = "movmatrix.sync.aligned.m8n8.trans.b16 r0, r1;"},
+
+    // mbarrier, and what tells one that bytes have come.
+    {.name = "mbarrier.init", .qualifiers = "shared|shared::cta? b64", .operands = "[mbar], count", .least_operands = 2, .most_operands = 2,
+     .targets = from_ampere, .does = "makes 8 bytes of shared memory an mbarrier whose phase completes behind {last} arrivals and all bytes that were announced",
+     .orders = "one thread runs it; fence.mbarrier_init, or fence.proxy.async, and a barrier stand before others, TMA or tcgen05.commit use it", .source = mbarrier_source,
+     .example = "mbarrier.init.shared::cta.b64 [rd0], 1;"},
+    {.name = "mbarrier.inval", .qualifiers = "shared|shared::cta? b64", .operands = "[mbar]", .least_operands = 1, .most_operands = 1, .targets = from_ampere,
+     .does = "ends an mbarrier: its 8 bytes may be used for something else", .orders = "behind everything that waits for it", .source = mbarrier_source,
+     .example = "mbarrier.inval.shared::cta.b64 [rd0];"},
+    {.name = "mbarrier.expect_tx", .qualifiers = "relaxed? cta|cluster? shared|shared::cta|shared::cluster? b64", .operands = "[mbar], txCount", .least_operands = 2,
+     .most_operands = 2, .targets = from_hopper, .does = "announces {last} bytes: the phase completes only when they have come. It is no arrival",
+     .orders = "an arrival of the same phase must follow, or the phase may complete before", .source = mbarrier_source,
+     .example = "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [rd0], 4096;"},
+    {.name = "mbarrier.complete_tx", .qualifiers = "relaxed? cta|cluster? shared|shared::cta|shared::cluster? b64", .operands = "[mbar], txCount", .least_operands = 2,
+     .most_operands = 2, .targets = from_hopper, .does = "says that {last} announced bytes have come, without a copy; TMA does so itself", .source = mbarrier_source,
+     .example = "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [rd0], 4096;"},
+    {.name = "mbarrier.arrive", .qualifiers = "release? cta? noComplete? shared|shared::cta? b64", .operands = arrive_operands, .least_operands = 2, .most_operands = 3,
+     .targets = from_ampere, .does = arrive_does, .orders = arrive_orders, .source = mbarrier_source, .example = "mbarrier.arrive.shared::cta.b64 rd1, [rd0];"},
+    {.name = "mbarrier.arrive", .qualifiers = "release|relaxed? cta|cluster? shared::cluster b64", .operands = arrive_operands, .least_operands = 2, .most_operands = 3,
+     .targets = from_hopper, .does = "as mbarrier.arrive, on an mbarrier of another CTA of the cluster: mapa gives its address, and there is no state (_)", .orders = arrive_orders,
+     .source = mbarrier_source, .example = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [rd0];"},
+    {.name = "mbarrier.arrive", .qualifiers = "release|relaxed? cluster shared|shared::cta? b64", .operands = arrive_operands, .least_operands = 2, .most_operands = 3,
+     .targets = from_hopper, .does = arrive_does, .orders = arrive_orders, .source = mbarrier_source, .example = "mbarrier.arrive.release.cluster.shared::cta.b64 rd1, [rd0];"},
+    {.name = "mbarrier.arrive", .qualifiers = "expect_tx release|relaxed? cta|cluster? shared|shared::cta|shared::cluster? b64", .operands = "state, [mbar], txCount",
+     .least_operands = 3, .most_operands = 3, .targets = from_hopper, .does = "announces {last} bytes, and arrives: the phase completes when they have come and all others have arrived",
+     .orders = "one thread runs it, before or behind the cp.async.bulk whose bytes it counts. A number that is too large makes waiters hang; one that is too small lets them read what has not come",
+     .source = mbarrier_source, .example = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [rd0], 4096;"},
+    {.name = "mbarrier.arrive_drop", .qualifiers = "release? cta? noComplete? shared|shared::cta? b64", .operands = arrive_operands, .least_operands = 2, .most_operands = 3,
+     .targets = from_ampere, .does = "arrives, and takes the thread out of the count of all later phases", .orders = arrive_orders, .source = mbarrier_source,
+     .example = "mbarrier.arrive_drop.shared::cta.b64 rd1, [rd0];"},
+    {.name = "mbarrier.arrive_drop", .qualifiers = "expect_tx release|relaxed? cta|cluster? shared|shared::cta|shared::cluster? b64", .operands = "state, [mbar], txCount",
+     .least_operands = 3, .most_operands = 3, .targets = from_hopper, .does = "announces {last} bytes, arrives, and takes the thread out of the count of all later phases",
+     .orders = arrive_orders, .source = mbarrier_source, .example = "mbarrier.arrive_drop.expect_tx.shared::cta.b64 _, [rd0], 4096;"},
+    {.name = "mbarrier.test_wait", .qualifiers = "acquire? cta? shared|shared::cta? b64", .operands = "waitComplete, [mbar], state", .least_operands = 3, .most_operands = 3,
+     .targets = from_ampere, .does = test_wait_does, .orders = wait_orders, .source = mbarrier_source, .example = "mbarrier.test_wait.shared::cta.b64 p0, [rd0], rd1;"},
+    {.name = "mbarrier.test_wait", .qualifiers = "parity acquire? cta? shared|shared::cta? b64", .operands = "waitComplete, [mbar], phaseParity", .least_operands = 3,
+     .most_operands = 3, .targets = from_ampere, .does = test_wait_does, .orders = parity_orders, .source = mbarrier_source,
+     .example = "mbarrier.test_wait.parity.shared::cta.b64 p0, [rd0], 0;"},
+    {.name = "mbarrier.test_wait", .qualifiers = "parity? acquire|relaxed? cluster shared|shared::cta? b64", .operands = "waitComplete, [mbar], state or phaseParity",
+     .least_operands = 3, .most_operands = 3, .targets = from_hopper, .does = test_wait_does, .orders = parity_orders, .source = mbarrier_source,
+     .example = "mbarrier.test_wait.parity.acquire.cluster.shared::cta.b64 p0, [rd0], 0;"},
+    {.name = "mbarrier.try_wait", .qualifiers = "acquire|relaxed? cta|cluster? shared|shared::cta? b64", .operands = "waitComplete, [mbar], state, suspendTimeHint",
+     .least_operands = 3, .most_operands = 4, .targets = from_hopper, .does = try_wait_does, .orders = wait_orders, .source = mbarrier_source,
+     .example = "mbarrier.try_wait.shared::cta.b64 p0, [rd0], rd1;"},
+    {.name = "mbarrier.try_wait", .qualifiers = "parity acquire|relaxed? cta|cluster? shared|shared::cta? b64", .operands = "waitComplete, [mbar], phaseParity, suspendTimeHint",
+     .least_operands = 3, .most_operands = 4, .targets = from_hopper, .does = try_wait_does, .orders = parity_orders, .source = mbarrier_source,
+     .example = "mbarrier.try_wait.parity.shared::cta.b64 p0, [rd0], 0;"},
+    {.name = "mbarrier.pending_count", .qualifiers = "b64", .operands = "count, state", .least_operands = 2, .most_operands = 2, .targets = from_ampere,
+     .does = "how many arrivals a phase still wanted when a state was taken", .source = mbarrier_source, .example = "mbarrier.pending_count.b64 r0, rd1;"},
+    {.name = "fence.mbarrier_init", .qualifiers = "release cluster", .targets = from_hopper,
+     .does = "makes the mbarrier.init of this thread visible to the cluster, and to the async proxy",
+     .orders = "behind mbarrier.init, before the barrier of the cluster behind which others use the mbarrier", .source = "PTX ISA, fence",
+     .example = "fence.mbarrier_init.release.cluster;"},
+    {.name = "fence.proxy.tensormap::generic", .qualifiers = "release cta|cluster|gpu|sys", .targets = from_hopper,
+     .does = "releases ordinary writes of a tensor map to the proxy through which TMA reads it", .orders = "behind tensormap.replace or stores into the map", .source = "PTX ISA, fence",
+     .example = "fence.proxy.tensormap::generic.release.gpu;"},
+    {.name = "fence.proxy.tensormap::generic", .qualifiers = "acquire cta|cluster|gpu|sys", .operands = "[tensorMap], size", .least_operands = 2, .most_operands = 2,
+     .targets = from_hopper, .does = "makes a tensor map that was written to 128 bytes of global memory visible to TMA", .orders = "before the cp.async.bulk.tensor that uses the map",
+     .source = "PTX ISA, fence", .example = "fence.proxy.tensormap::generic.acquire.gpu [rd0], 128;"},
+    // Bulk copies. What a tensor map's swizzle writes, bitmma layout tma shows.
+    {.name = "cp.async.bulk.tensor", .qualifiers = "1d|2d|3d|4d|5d shared::cluster|shared::cta global tile|im2col? mbarrier::complete_tx::bytes multicast::cluster? L2::cache_hint?",
+     .operands = tensor_load_operands, .least_operands = 3, .most_operands = 3, .targets = from_hopper, .does = tensor_load_does, .orders = tensor_load_orders, .source = bulk_source,
+     .example = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [rd0], [rd1, {r0, r1}], [rd2];"},
+    {.name = "cp.async.bulk.tensor", .qualifiers = "1d|2d|3d|4d|5d shared::cluster|shared::cta global tile|tile::gather4|im2col|im2col::w|im2col::w::128? mbarrier::complete_tx::bytes multicast::cluster? cta_group::1|cta_group::2 L2::cache_hint?",
+     .operands = tensor_load_operands, .least_operands = 3, .most_operands = 3, .targets = tcgen05_targets,
+     .does = "as cp.async.bulk.tensor; with .cta_group::2 the mbarrier may be that of the other CTA of the pair", .orders = tensor_load_orders, .source = bulk_source,
+     .example = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 [rd0], [rd1, {r0, r1}], [rd2];"},
+    {.name = "cp.async.bulk.tensor", .qualifiers = "2d|3d|4d|5d shared::cta global tile::gather4|im2col::w|im2col::w::128 mbarrier::complete_tx::bytes multicast::cluster? L2::cache_hint?",
+     .operands = tensor_load_operands, .least_operands = 3, .most_operands = 3, .targets = TargetSet::from(sm_100),
+     .does = "as cp.async.bulk.tensor; .tile::gather4 takes four rows of a matrix by their numbers", .orders = tensor_load_orders, .source = bulk_source,
+     .example = "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [rd0], [rd1, {r0, r1, r2, r3, r4}], [rd2];"},
+    {.name = "cp.async.bulk.tensor", .qualifiers = "2d|3d|4d|5d shared::cluster global tile::gather4|im2col::w|im2col::w::128 mbarrier::complete_tx::bytes multicast::cluster? L2::cache_hint?",
+     .operands = tensor_load_operands, .least_operands = 3, .most_operands = 3, .targets = tcgen05_targets,
+     .does = "as cp.async.bulk.tensor; .tile::gather4 takes four rows of a matrix by their numbers", .orders = tensor_load_orders, .source = bulk_source,
+     .example = "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [rd0], [rd1, {r0, r1, r2, r3, r4}], [rd2];"},
+    {.name = "cp.async.bulk.tensor", .qualifiers = "1d|2d|3d|4d|5d global shared::cta tile|im2col_no_offs? bulk_group L2::cache_hint?",
+     .operands = "[tensorMap, coordinates], [src], cache-policy", .least_operands = 2, .most_operands = 2, .targets = from_hopper,
+     .does = "TMA: one thread copies a box of shared memory, swizzled as the tensor map says, to global memory; elements outside of the tensor are not written", .orders = bulk_store_orders,
+     .source = bulk_source, .example = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [rd1, {r0, r1}], [rd0];"},
+    {.name = "cp.async.bulk.tensor", .qualifiers = "2d global shared::cta tile::scatter4 bulk_group L2::cache_hint?", .operands = "[tensorMap, coordinates], [src], cache-policy",
+     .least_operands = 2, .most_operands = 2, .targets = tcgen05_targets, .does = "as cp.async.bulk.tensor; .tile::scatter4 writes four rows of a matrix by their numbers",
+     .orders = bulk_store_orders, .source = bulk_source, .example = "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [rd1, {r0, r1, r2, r3, r4}], [rd0];"},
+    {.name = "cp.reduce.async.bulk.tensor", .qualifiers = "1d|2d|3d|4d|5d global shared::cta add|min|max|inc|dec|and|or|xor tile|im2col_no_offs? bulk_group L2::cache_hint?",
+     .operands = "[tensorMap, coordinates], [src], cache-policy", .least_operands = 2, .most_operands = 2, .targets = from_hopper,
+     .does = "TMA: combines a box of shared memory with a tensor in global memory, element by element; bitmma does not execute it", .orders = bulk_store_orders, .source = bulk_source,
+     .example = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [rd1, {r0, r1}], [rd0];"},
+    {.name = "cp.async.bulk.prefetch.tensor", .qualifiers = "1d|2d|3d|4d|5d L2 global tile|im2col? L2::cache_hint?", .operands = "[tensorMap, coordinates], im2colOffsets, cache-policy",
+     .least_operands = 1, .most_operands = 1, .targets = from_hopper, .does = "TMA: brings a box of a tensor into L2; no result depends on it", .source = bulk_source,
+     .example = "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [rd1, {r0, r1}];"},
+    {.name = "cp.async.bulk.prefetch", .qualifiers = "L2 global L2::cache_hint?", .operands = "[src], size, cache-policy", .least_operands = 2, .most_operands = 2, .targets = from_hopper,
+     .does = "brings bytes into L2; no result depends on it", .source = bulk_source, .example = "cp.async.bulk.prefetch.L2.global [rd0], 4096;"},
+    {.name = "cp.async.bulk.commit_group", .targets = from_hopper, .does = "puts the bulk copies with .bulk_group that the thread started since the last one into a group",
+     .orders = "before cp.async.bulk.wait_group", .source = bulk_source, .example = "cp.async.bulk.commit_group;"},
+    {.name = "cp.async.bulk.wait_group", .qualifiers = "read?", .operands = "N", .least_operands = 1, .most_operands = 1, .last = Last::count, .targets = from_hopper,
+     .does = "waits until no more than {last} groups of the thread's bulk copies, the youngest, are unfinished; with .read only until they have read their sources",
+     .orders = "with .read shared memory may be overwritten behind it, without it global memory has what was written", .source = bulk_source, .example = "cp.async.bulk.wait_group.read 0;"},
+    {.name = "cp.async.bulk", .qualifiers = "shared::cluster|shared::cta global mbarrier::complete_tx::bytes multicast::cluster? L2::cache_hint?",
+     .operands = "[dst], [src], size, [mbar], ctaMask, cache-policy", .least_operands = 4, .most_operands = 4, .targets = from_hopper,
+     .does = "one thread copies bytes, a multiple of 16, from global to shared memory as they lie: no swizzle. The mbarrier counts them", .orders = tensor_load_orders, .source = bulk_source,
+     .example = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [rd0], [rd1], 4096, [rd2];"},
+    {.name = "cp.async.bulk", .qualifiers = "shared::cluster shared::cta mbarrier::complete_tx::bytes", .operands = "[dst], [src], size, [mbar]", .least_operands = 4, .most_operands = 4,
+     .targets = from_hopper, .does = "one thread copies bytes, a multiple of 16, to another CTA of the cluster. The mbarrier there counts them", .orders = tensor_load_orders,
+     .source = bulk_source, .example = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [rd0], [rd1], 4096, [rd2];"},
+    {.name = "cp.async.bulk", .qualifiers = "global shared::cta bulk_group L2::cache_hint?", .operands = "[dst], [src], size, cache-policy", .least_operands = 3, .most_operands = 3,
+     .targets = from_hopper, .does = "one thread copies bytes, a multiple of 16, from shared to global memory", .orders = bulk_store_orders, .source = bulk_source,
+     .example = "cp.async.bulk.global.shared::cta.bulk_group [rd1], [rd0], 4096;"},
+    {.name = "cp.async.mbarrier.arrive", .qualifiers = "noinc? shared|shared::cta? b64", .operands = "[mbar]", .least_operands = 1, .most_operands = 1, .targets = from_ampere,
+     .does = "makes the mbarrier get an arrival when all cp.async that this thread started before are done; with .noinc it is one of the arrivals that mbarrier.init counted",
+     .orders = "behind the cp.async; whoever waits for the mbarrier finds the copies", .source = "PTX ISA, cp.async.mbarrier.arrive", .example = "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [rd0];"},
+    {.name = "cp.async.commit_group", .targets = from_ampere, .does = "puts the cp.async that the thread started since the last one into a group", .source = "PTX ISA, cp.async.commit_group",
+     .example = "cp.async.commit_group;"},
+    {.name = "cp.async.wait_group", .operands = "N", .least_operands = 1, .most_operands = 1, .last = Last::count, .targets = from_ampere,
+     .does = "waits until no more than {last} groups of the thread's cp.async, the youngest, are unfinished",
+     .orders = "a barrier must follow before other threads read; wgmma and tcgen05.mma need fence.proxy.async, too", .source = "PTX ISA, cp.async.wait_group", .example = "cp.async.wait_group 0;"},
+    {.name = "cp.async.wait_all", .targets = from_ampere, .does = "waits for all cp.async of the thread", .orders = "as cp.async.wait_group 0", .source = "PTX ISA, cp.async.wait_all",
+     .example = "cp.async.wait_all;"},
+    {.name = "cp.async", .qualifiers = "ca|cg shared|shared::cta global L2::cache_hint? L2::64B|L2::128B|L2::256B?", .operands = "[dst], [src], cp-size, src-size, cache-policy",
+     .least_operands = 3, .most_operands = 4, .targets = from_ampere, .does = "each thread copies 4, 8 or 16 bytes from global to shared memory; behind src-size bytes zeros are written",
+     .orders = "done behind cp.async.wait_group or the mbarrier of cp.async.mbarrier.arrive", .source = "PTX ISA, cp.async", .example = "cp.async.cg.shared.global [rd0], [rd1], 16;"},
+    {.name = "prefetch.tensormap", .operands = "[tensorMap]", .least_operands = 1, .most_operands = 1, .targets = from_hopper, .does = "brings a tensor map near TMA; no result depends on it",
+     .source = "PTX ISA, prefetch", .example = "prefetch.tensormap [rd0];"},
 });
 // clang-format on
 
@@ -207,6 +397,17 @@ std::vector<Violation> wrong_qualifiers(const SupportInstructionInfo& row, std::
   return found;
 }
 
+/// What the row calls the operands of a statement with these qualifiers.
+std::vector<std::string_view> operand_names(const SupportInstruction& one) {
+  const auto pieces = syntax::split_list(one.info->operands);
+  std::vector<std::string_view> names = pieces.value_or(std::vector<std::string_view>{});
+  std::erase_if(names, [&](std::string_view name) {
+    const auto bound = std::ranges::find(bound_operands, name, &BoundOperand::name);
+    return bound != bound_operands.end() && one.mnemonic.find(bound->qualifier) == std::string::npos;
+  });
+  return names;
+}
+
 std::vector<Violation> wrong_operands(const SupportInstruction& one) {
   const SupportInstructionInfo& row = *one.info;
   std::vector<Violation> found;
@@ -217,16 +418,17 @@ std::vector<Violation> wrong_operands(const SupportInstruction& one) {
                      .source = std::string(row.source)});
   };
   const int count = static_cast<int>(one.operands.size());
-  if (count < row.least_operands || count > row.most_operands) {
+  const std::vector<std::string_view> names = operand_names(one);
+  const int most = static_cast<int>(names.size()), least = most - (row.most_operands - row.least_operands);
+  if (count < least || count > most) {
+    std::string clause;
+    for (const BoundOperand& bound : bound_operands) {
+      if (row.operands.find(bound.name) == std::string_view::npos) continue;
+      const bool is_there = std::ranges::find(names, bound.name) != names.end();
+      clause += fmt::format("{} {} {}", clause.empty() ? "" : ",", is_there ? "with" : "without", bound.qualifier);
+    }
     refuse("operands", std::to_string(count),
-           row.most_operands == 0 ? "none" : std::to_string(row.least_operands) + ": " + std::string(row.operands));
-    return found;
-  }
-  if (row.name == "tcgen05.commit") {  // the mask of CTAs belongs to .multicast, and to nothing else
-    const bool has_mask = one.mnemonic.find(".multicast") != std::string::npos;
-    if (count != (has_mask ? 2 : 1))
-      refuse("operands", std::to_string(count),
-             has_mask ? "2 with .multicast: [mbar], ctaMask" : "1 without .multicast: [mbar]");
+           most == 0 ? "none" : fmt::format("{}{}: {}", least, clause, fmt::join(names, ", ")));
     return found;
   }
   if (count == 0) return found;
@@ -332,8 +534,14 @@ std::string meaning_of(const SupportInstruction& instruction) {
   const auto replace = [&](std::string_view mark, const std::string& by) {
     if (const size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), by);
   };
-  const std::string_view name = row.operands.substr(std::min(row.operands.rfind(' ') + 1, row.operands.size()));
-  replace("{last}", instruction.operands.empty() ? std::string(name) : shortened(instruction.operands.back()));
+  const std::vector<std::string_view> names = operand_names(instruction);
+  size_t last = names.size();
+  while (last > 0 && std::ranges::find(bound_operands, names[last - 1], &BoundOperand::name) != bound_operands.end())
+    --last;
+  if (last > 0) {
+    replace("{last}", last - 1 < instruction.operands.size() ? shortened(instruction.operands[last - 1])
+                                                             : std::string(names[last - 1]));
+  }
   for (const std::string_view word : split(instruction.mnemonic, '.')) {
     if (word.size() == 2 && word[0] == 'x')
       replace("{xN}", std::string(1, word[1]) + (word[1] == '1' ? " matrix" : " matrices"));
@@ -341,6 +549,18 @@ std::string meaning_of(const SupportInstruction& instruction) {
   if (instruction.mnemonic.find(".trans.") != std::string::npos && row.name != "movmatrix")
     text += "; .trans: each matrix is transposed on the way";
   return text;
+}
+
+std::vector<NamedOperand> named_operands(const SupportInstruction& instruction) {
+  const std::vector<std::string_view> names = operand_names(instruction);
+  std::vector<NamedOperand> named;
+  for (size_t i = 0; i < instruction.operands.size() && i < names.size(); ++i) {
+    const auto row = std::ranges::find(operand_meanings, names[i], &OperandMeaning::name);
+    named.push_back({.name = names[i],
+                     .text = instruction.operands[i],
+                     .meaning = row == operand_meanings.end() ? std::string_view{} : row->meaning});
+  }
+  return named;
 }
 
 }  // namespace bitmma

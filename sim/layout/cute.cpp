@@ -6,25 +6,19 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cctype>
 #include <charconv>
-#include <initializer_list>
 #include <vector>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
+#include "cute_text.hpp"
 
 namespace bitmma {
 namespace {
 
-/// Numbers and tuples of them; a number is a tuple without children.
-struct Tuple {
-  int64_t value = 0;
-  std::vector<Tuple> children;
-  bool is_number = true;
-};
-
-constexpr int64_t most_number = int64_t{1} << 32;
+using cute_text::most_number;
+using cute_text::Reader;
+using cute_text::Tuple;
 
 /// How CUTLASS calls the element types whose atoms are asked for, and their bits in shared memory.
 struct ElementType {
@@ -37,115 +31,6 @@ constexpr auto element_types = std::to_array<ElementType>({
     {"uint8_t", 8},      {"float_e2m1_t", 4}, {"int4b_t", 4},       {"uint4b_t", 4},      {"uint1b_t", 1},
     {"uint128_t", 128},  {"F16", 16},         {"BF16", 16},         {"TF32", 32},         {"F32", 32},
 });
-
-class Reader {
- public:
-  Reader(std::string_view text, const CuteSymbols& symbols) : text_(text), symbols_(symbols) {}
-
-  [[noreturn]] void refuse(std::string legal) const {
-    const std::string_view rest = text_.substr(std::min(at_, text_.size()));
-    throw Error({.field = fmt::format("CuTe layout, character {}", at_ + 1),
-                 .seen = rest.empty() ? "(the end)" : shortened(rest, 20),
-                 .expected = std::move(legal),
-                 .fix = "for example Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))"});
-  }
-  void skip_spaces() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  bool take(std::string_view word) {
-    skip_spaces();
-    if (!text_.substr(at_).starts_with(word)) return false;
-    at_ += word.size();
-    return true;
-  }
-  void expect(std::string_view word) {
-    if (!take(word)) refuse(std::string(word));
-  }
-  /// The first of `words` that stands here.
-  bool take_any(std::initializer_list<std::string_view> words) {
-    for (const std::string_view word : words) {
-      if (take(word)) return true;
-    }
-    return false;
-  }
-  /// Letters, digits and underscores.
-  std::string_view name() {
-    skip_spaces();
-    const size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
-    return text_.substr(begin, at_ - begin);
-  }
-  /// A number in any of the ways of C++: 8, _8, _8{}, Int<8>{}. Symbols, 2T, count in elements of `element_bits`.
-  int64_t number(int element_bits = 0) {
-    skip_spaces();
-    const bool wrapped = take_any({"cute::Int<", "Int<", "cute::C<", "C<"});
-    take("_");  // CuTe prints static integers so
-    int64_t value = 1;
-    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    const bool has_digits = error == std::errc{};
-    if (has_digits ? value < 0 || value > most_number : error == std::errc::result_out_of_range)
-      refuse("a number in 0..4294967296, or (");
-    if (has_digits) at_ = static_cast<size_t>(end - text_.data());
-    const std::optional<int64_t> symbol = element_bits > 0 ? symbol_here(element_bits) : std::nullopt;
-    if (!has_digits && !symbol) refuse("a number in 0..4294967296, or (");
-    if (symbol && (__builtin_mul_overflow(value, *symbol, &value) || value > most_number))
-      refuse("a product in 0..4294967296");
-    if (wrapped) expect(">");
-    take("{}");
-    return value;
-  }
-  Tuple tuple(int element_bits, int depth = 0) {
-    if (depth > 8) refuse("fewer than nine nested tuples");
-    Tuple result;
-    const bool in_angles = take_any({"cute::Shape<", "Shape<", "cute::Stride<", "Stride<", "cute::Step<", "Step<"});
-    if (!in_angles && !take_any({"(", "make_shape(", "make_stride(", "cute::make_shape(", "cute::make_stride("})) {
-      result.value = number(element_bits);
-      return result;
-    }
-    result.is_number = false;
-    do result.children.push_back(tuple(element_bits, depth + 1));
-    while (take(","));
-    expect(in_angles ? ">" : ")");
-    take("{}");
-    return result;
-  }
-  bool done() {
-    skip_spaces();
-    return at_ == text_.size();
-  }
-  size_t at() const { return at_; }
-  void go_back(size_t at) { at_ = at; }
-  std::string_view text() const { return text_; }
-
- private:
-  /// The value of a letter of PTX's canonical layouts, where one stands.
-  std::optional<int64_t> symbol_here(int element_bits) {
-    if (take("T")) return std::max(1, 128 / element_bits);
-    const auto value = [&](std::string_view symbol, const std::optional<int64_t>& given, int64_t unit_bits) {
-      if (!given || *given < 0 || *given > most_number) {
-        throw Error({.field = fmt::format("{} of the CuTe layout", symbol),
-                     .seen = given ? std::to_string(*given) : "(no value)",
-                     .expected = "0..4294967296",
-                     .fix = "give T, m, k, LBO and SBO values, or write numbers"});
-      }
-      if (*given * unit_bits % element_bits != 0) {
-        throw Error({.field = fmt::format("{} of the CuTe layout", symbol),
-                     .seen = fmt::format("{} bytes", *given),
-                     .expected = fmt::format("whole elements of {} bits", element_bits)});
-      }
-      return unit_bits == element_bits ? *given : *given * unit_bits / element_bits;
-    };
-    if (take("LBO")) return value("LBO", symbols_.leading_dim_byte_offset, 8);
-    if (take("SBO")) return value("SBO", symbols_.stride_dim_byte_offset, 8);
-    if (take("m")) return value("m", symbols_.m, element_bits);
-    if (take("k")) return value("k", symbols_.k, element_bits);
-    return std::nullopt;
-  }
-
-  std::string_view text_;
-  const CuteSymbols& symbols_;
-  size_t at_ = 0;
-};
 
 /// The digits of one mode, outermost nesting flattened.
 void append_digits(const Tuple& shape, const Tuple& stride, LayoutMode& mode) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "bitmma/memory/smem.hpp"
+
 namespace bitmma {
 namespace {
 
@@ -186,6 +188,65 @@ class Search {
   std::vector<Violation> reasons_ = {};
 };
 
+constexpr TargetSet has_absolute_leading_dim{Target::sm_103a, Target::sm_103f, Target::sm_107a, Target::sm_107f};
+
+/// K = 96 of packed 4-bit elements: 48 bytes, which may begin in one 128-byte line and end in another. Bit 52 then
+/// makes the leading field the address of the second line. Source: PTX ISA 9.7.16.3.1.2.
+bool may_be_absolute(const CuteLayout& cute, const DescriptorRequest& request, Major major) {
+  return has_absolute_leading_dim.contains(request.target) && major == Major::k && cute.element_bits == 4 &&
+         request.instruction_cols == 96 && cute.swizzle.id == Swizzle::b128 && cute.swizzle.bits != 0 &&
+         cute.cols % 96 == 0 && cute.rows % request.instruction_rows == 0;
+}
+
+/// The descriptors in that mode, or nothing where one of them does not find every element.
+std::optional<LayoutDescriptor> absolute_descriptors(const CuteLayout& cute, const DescriptorRequest& request) {
+  constexpr int64_t line = 128, elements_per_byte = 2, most = 0x3FFFF;
+  const int64_t rows = request.instruction_rows, cols = request.instruction_cols;
+  const Profile row_offsets = offsets_of(cute.layout.row, cute.rows),
+                col_offsets = offsets_of(cute.layout.col, cute.cols);
+  const auto byte_at = [&](int64_t stage, int64_t row, int64_t col) {
+    return cute.start_bytes +
+           (cute.stage_offset(stage) + row_offsets[static_cast<size_t>(row)] + col_offsets[static_cast<size_t>(col)]) /
+               elements_per_byte;
+  };
+  LayoutDescriptor found{.major = Major::k, .t = 32, .m = (cute.rows + 7) / 8, .k = (cute.cols + 63) / 64};
+  found.leading_counts = true, found.stride_counts = rows > 8;
+  for (int64_t stage = 0; stage < cute.stages(); ++stage) {
+    for (int64_t row = 0; row < cute.rows; row += rows) {
+      for (int64_t col = 0; col < cute.cols; col += cols) {
+        const int64_t start = byte_at(stage, row, col);
+        if (start % 16 != 0 || start > most) return std::nullopt;
+        const int64_t in_first = (line - start % line) * elements_per_byte;
+        const int64_t second = in_first < cols ? byte_at(stage, row, col + in_first) : start / line * line;
+        const int64_t stride = rows > 8 ? byte_at(stage, row + 8, col) - start : 8 * line;
+        if (second % line != 0 || second < 0 || second > most || stride % 16 != 0 || stride < 0 || stride > most)
+          return std::nullopt;
+        SmemDescriptor one{.target = request.target,
+                           .start_address_bytes = start,
+                           .strides = {.leading_dim_byte_offset = second, .stride_dim_byte_offset = stride},
+                           .swizzle = Swizzle::b128,
+                           .leading_dim_absolute = true};
+        const SmemMap map({.descriptor = one,
+                           .major = Major::k,
+                           .element_bits = 4,
+                           .rows = static_cast<int>(rows),
+                           .cols = static_cast<int>(cols)});
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t c = 0; c < cols; c += elements_per_byte) {
+            if (map.place_of(static_cast<int>(r), static_cast<int>(c)).byte !=
+                apply(cute.swizzle, byte_at(stage, row + r, col + c)))
+              return std::nullopt;
+          }
+        }
+        if (found.steps.empty()) found.first = one;
+        found.steps.push_back(
+            {.stage = stage, .row = row, .col = col, .descriptor = encode(one), .start_bytes = start});
+      }
+    }
+  }
+  return found;
+}
+
 /// Forms that have a descriptor and no instruction.
 void append_form_warnings(std::vector<Violation>& found, const CuteLayout& cute, Major major, Target target) {
   const bool is_hopper = info(target).smem_descriptor == SmemDescriptorVersion::sm_90;
@@ -275,6 +336,10 @@ DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest&
   const bool runs_along_rows = step_of(cute.layout.col) != 1 && step_of(cute.layout.row) == 1;
   const Major major = asked.major.value_or(runs_along_rows ? Major::mn : Major::k);
   DescriptorAnswer answer = Search(cute, request, major).run();
+  if (!answer.found && may_be_absolute(cute, request, major)) {
+    answer.found = absolute_descriptors(cute, request);
+    if (answer.found) answer.reasons.clear();
+  }
   if (const std::optional<SharedBytes> shared = shared_bytes_of(cute)) {
     const int64_t last_byte = shared->first_byte + std::max(1, cute.element_bits / 8) - 1;
     std::vector<Violation>& list = answer.found ? answer.warnings : answer.reasons;
@@ -289,6 +354,42 @@ DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest&
   }
   if (answer.found) append_form_warnings(answer.warnings, cute, major, request.target);
   return answer;
+}
+
+std::vector<SwizzleUse> swizzle_uses() {
+  struct Row {
+    std::string_view instruction;
+    Target target;
+    int element_bits;
+  };
+  constexpr Row rows[]{{"wgmma", Target::sm_90a, 1},         {"wgmma", Target::sm_90a, 8},
+                       {"wgmma", Target::sm_90a, 16},        {"wgmma", Target::sm_90a, 32},
+                       {"tcgen05.mma", Target::sm_100a, 4},  {"tcgen05.mma", Target::sm_100a, 8},
+                       {"tcgen05.mma", Target::sm_100a, 16}, {"tcgen05.mma", Target::sm_100a, 32}};
+  std::vector<SwizzleUse> uses;
+  for (const Row& row : rows) {
+    for (const Major major : {Major::k, Major::mn}) {
+      for (const SwizzleInfo& mode : swizzles) {
+        const int extent = 1024, cols = 256 / row.element_bits;  // rows that fill every swizzle
+        SwizzleUse use{.instruction = row.instruction,
+                       .target = row.target,
+                       .element_bits = row.element_bits,
+                       .major = major,
+                       .swizzle = mode.id};
+        const Strides strides = minimal_strides(major, mode, row.element_bits, extent, cols);
+        const CuteLayout cute{.swizzle = mode,
+                              .layout = hardware_layout(major, mode, strides, row.element_bits, extent, cols),
+                              .rows = extent,
+                              .cols = cols,
+                              .element_bits = row.element_bits};
+        const DescriptorAnswer answer = descriptors_of(cute, {.target = row.target, .major = major});
+        use.reasons = answer.found ? answer.warnings : answer.reasons;
+        use.is_accepted = use.reasons.empty();
+        uses.push_back(std::move(use));
+      }
+    }
+  }
+  return uses;
 }
 
 }  // namespace bitmma

@@ -369,4 +369,14 @@ void scatter(const Matrix& values, const SmemMap& map, std::span<uint8_t> image,
   }
 }
 
+std::vector<Violation> reach_warnings(const SmemMap& map) {
+  const int64_t end = end_byte(map);
+  if (end <= shared_memory_bytes) return {};
+  return {{.field = "last byte",
+           .seen = fmt::format("{:#x}", end - 1),
+           .expected = fmt::format("below {:#x}: a CTA has at most 227 KB of shared memory", shared_memory_bytes),
+           .fix = end > int64_t{1} << 18 ? "addresses of descriptors end at 2^18" : "",
+           .severity = Severity::warning}};
+}
+
 }  // namespace bitmma

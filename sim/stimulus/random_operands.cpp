@@ -132,7 +132,9 @@ struct FloatSource {
     const FormatInfo& d = info(model.output);
     const int lowest =
         format_a.min_exponent() - format_a.mantissa_bits + format_b.min_exponent() - format_b.mantissa_bits;
-    const auto small = [&](int large) { return std::max(model.floor_exponent, large) - model.fraction_bits; };
+    const auto small = [&](int large) {
+      return std::max(model.floor_exponent.value_or(large), large) - model.fraction_bits;
+    };
     int large = d.min_exponent() - d.mantissa_bits;
     if (small(large) < lowest) large = lowest + model.fraction_bits;
     return {large, small(large)};

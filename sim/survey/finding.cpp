@@ -318,6 +318,10 @@ SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, boo
   return finding;
 }
 
+int64_t ReadSurvey::count(SurveyVerdict verdict) const {
+  return std::ranges::count(findings, verdict, &SurveyFinding::verdict);
+}
+
 Confirmed confirmed_by(const SurveyReport& report, const std::vector<SurveyFinding>& findings) {
   Confirmed found;
   if (report.is_rehearsal()) return found;

@@ -94,7 +94,7 @@ UnitEnd run_unit_process(const std::vector<std::string>& command, double seconds
   const std::string errors = path + ".errors";
   const auto start = Clock::now();
   const ChildEnd ended = run_child(command, seconds, errors);
-  UnitEnd unit{.unstoppable = ended.unstoppable, .exit_code = ended.exit_code, .said = text_of(errors)};
+  UnitEnd unit{.exit_code = ended.exit_code, .said = text_of(errors)};
   unit.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (ended.timed_out) {
     unit.end = SurveyEnd::timed_out;

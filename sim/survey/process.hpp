@@ -40,7 +40,6 @@ struct UnitDevice {
 /// How the process of a unit ended.
 struct UnitEnd {
   SurveyEnd end = SurveyEnd::answered;  // answered: it ended by itself. Whether its file is there is another question
-  bool unstoppable = false;
   int exit_code = 0;
   std::string why = {};   // of a process that did not end by itself
   std::string said = {};  // on stderr
@@ -52,5 +51,34 @@ struct UnitEnd {
 
 /// Runs `command`, which writes the file `path`, and stops it after `seconds`.
 UnitEnd run_unit_process(const std::vector<std::string>& command, double seconds, const std::string& path);
+
+/// What the process of a unit wrote, or why it wrote nothing.
+template <typename Written>
+struct Answered {
+  std::optional<Written> written = {};
+  SurveyEnd end = SurveyEnd::answered;
+  std::string why = {};
+  double seconds = 0;
+};
+
+/// Runs the command of `options` for `unit`, which writes `path`; `read` takes it from there, and the file is removed.
+template <typename Options, typename Written>
+Answered<Written> ask_process(const Options& options, const std::string& unit, const std::string& path,
+                              Written (*read)(const TensorFile&)) {
+  std::vector<std::string> command = options.command;
+  command.insert(command.end(), {unit, "-o", path});
+  UnitEnd ended = run_unit_process(command, options.unit_seconds, path);
+  Answered<Written> answered{.end = ended.end, .why = std::move(ended.why), .seconds = ended.seconds};
+  if (answered.end != SurveyEnd::answered) return answered;
+  try {
+    answered.written = read(read_tensor_file(path));
+  } catch (const Error& error) {
+    answered.end = SurveyEnd::failed;
+    answered.why = ended.why_no_file(error.what());
+  }
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  return answered;
+}
 
 }  // namespace bitmma::survey

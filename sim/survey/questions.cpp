@@ -1,9 +1,8 @@
-#include "questions.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <iterator>
 
+#include "answers.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/descriptor/zero_column_mask.hpp"
 #include "bitmma/instruction/execute.hpp"
@@ -17,19 +16,10 @@ namespace bitmma::survey {
 namespace {
 
 using target_sets::hopper;
-constexpr TargetSet blackwell = with_own_rows(target_sets::tcgen05),
-                    with_scaled_d{Target::sm_100a, Target::sm_103a, Target::sm_107a},
-                    with_pairs_of_fp4{Target::sm_100a, Target::sm_103a, Target::sm_110a},
-                    with_absolute{Target::sm_103a, Target::sm_107a},
-                    with_reduction{Target::sm_103a, Target::sm_107a, Target::sm_110a},
-                    consumer_blackwell = architecture_specific(target_sets::consumer_blackwell),
-                    ampere{Target::sm_80, Target::sm_89};
-
-State executed(const Asked& asked) {
-  State after = asked.before;
-  execute(asked.instruction, asked.target, after);
-  return after;
-}
+constexpr TargetSet with_scaled_d{Target::sm_100a, Target::sm_103a, Target::sm_107a},
+    with_pairs_of_fp4{Target::sm_100a, Target::sm_103a, Target::sm_110a},
+    with_absolute{Target::sm_103a, Target::sm_107a}, with_reduction{Target::sm_103a, Target::sm_107a, Target::sm_110a},
+    consumer_blackwell = architecture_specific(target_sets::consumer_blackwell), ampere{Target::sm_80, Target::sm_89};
 
 /// The model's answer to another state: what the hardware would give if it read the state so. What it only reads stays
 /// as it was.
@@ -78,43 +68,48 @@ std::function<State(const Asked&)> and_then(Change change) {
   };
 }
 
-const Answer model_answer(std::string_view text) { return {text, executed}; }
-
-/// Operands of the distribution, laid out, and room behind every image: another answer may read there.
-Asked laid_out(const Instruction& instruction, Target target, const Placement& placement, Distribution distribution,
-               RandomStream& random) {
-  const Operands operands = random_operands(instruction, target, distribution, random.word64(), 0);
-  Asked asked{instruction, target, place_operands(instruction, placement, operands, {random.word64(), 0})};
-  if (!asked.before.has(Field::smem)) return asked;
-  const int ctas = asked.before.extent(Field::smem, -2) > 0 ? 2 : 1;
-  std::vector<uint8_t> bytes;
-  constexpr size_t room = 8192;
-  for (int cta = 0; cta < ctas; ++cta) {
-    const auto image = asked.before.image(cta, ctas);
-    bytes.insert(bytes.end(), image.begin(), image.end());
-    for (size_t i = 0; i < room; ++i) bytes.push_back(static_cast<uint8_t>(random.word() & 0xBF));  // finite numbers
-  }
-  const auto size = static_cast<int64_t>(bytes.size()) / ctas;
-  asked.before.set(Field::smem, std::move(bytes), ctas == 2 ? Extents{2, size} : Extents{size});
-  return asked;
-}
-
-/// Numbers for questions about places. Sums of small integers are exact, whatever the rule of addition is; Hopper's is
+/// Operands, laid out, and room behind every image: another answer may read there. Without a distribution the numbers
+/// are for questions about places. Sums of small integers are exact, whatever the rule of addition is; Hopper's is
 /// known, and its surveys have other numbers.
-Distribution plain_numbers(Target target) {
-  return info(target).adds_as == Target::sm_90a ? Distribution::narrow : Distribution::integers;
+Ask placed(const Placement& placement, std::optional<Distribution> distribution = {}) {
+  return [=](const Question& question, Target target, RandomStream& random) {
+    const Distribution plain = info(target).adds_as == Target::sm_90a ? Distribution::narrow : Distribution::integers;
+    const Operands operands =
+        random_operands(question.instruction, target, distribution.value_or(plain), random.word64(), 0);
+    Asked asked{question.instruction, target,
+                place_operands(question.instruction, placement, operands, {random.word64(), 0})};
+    if (!asked.before.has(Field::smem)) return asked;
+    const int ctas = asked.before.extent(Field::smem, -2) > 0 ? 2 : 1;
+    std::vector<uint8_t> bytes;
+    constexpr size_t room = 8192;
+    for (int cta = 0; cta < ctas; ++cta) {
+      const auto image = asked.before.image(cta, ctas);
+      bytes.insert(bytes.end(), image.begin(), image.end());
+      for (size_t i = 0; i < room; ++i) bytes.push_back(static_cast<uint8_t>(random.word() & 0xBF));  // finite numbers
+    }
+    const auto size = static_cast<int64_t>(bytes.size()) / ctas;
+    asked.before.set(Field::smem, std::move(bytes), ctas == 2 ? Extents{2, size} : Extents{size});
+    return asked;
+  };
 }
 
-/// Those, as laid out by default.
+/// As laid out by default.
 Asked ordinary(const Question& question, Target target, RandomStream& random) {
-  return laid_out(question.instruction, target, {}, plain_numbers(target), random);
+  return placed({})(question, target, random);
 }
 
+/// The descriptor of B through `change`.
 template <typename Change>
-void change_descriptor(Asked& asked, Field field, Change change) {
-  SmemDescriptor descriptor = decode_smem_descriptor(asked.target, asked.before.number(field));
+void change_b(Asked& asked, Change change) {
+  SmemDescriptor descriptor = decode_smem_descriptor(asked.target, asked.before.number(Field::b_desc));
   change(descriptor);
-  asked.before.set(field, encode(descriptor));
+  asked.before.set(Field::b_desc, encode(descriptor));
+}
+
+/// What the model gives for another descriptor of B.
+template <typename Change>
+std::function<State(const Asked&)> as_if_b(Change change) {
+  return as_if([change](Asked& asked) { change_b(asked, change); });
 }
 
 /// Calls change(lane, column, word) for the cells of `columns` columns from `address` on, in all CTAs.
@@ -128,21 +123,6 @@ void for_cells(State& state, int first_column, int columns, Change change) {
       for (int column = first_column; column < first_column + columns; ++column)
         change(lane, column, words[static_cast<size_t>((cta * tmem_lanes + lane) * width + column)]);
     }
-  }
-}
-
-size_t index_of(const State& state, const TmemPlace& place) {
-  return static_cast<size_t>((place.cta * tmem_lanes + place.lane) * state.columns() + place.column);
-}
-
-/// Calls change(word) for every cell that holds an element of D.
-template <typename Change>
-void for_cells_of_d(const Asked& asked, State& after, Change change) {
-  const PlaceMap map(asked.instruction, asked.target, asked.before, Role::d);
-  const std::span<uint32_t> words = after.writable_words(Field::tmem);
-  for (int row = 0; row < map.rows(); ++row) {
-    for (int col = 0; col < map.cols(); ++col)
-      change(words[index_of(after, std::get<TmemPlace>(map.place_of(row, col)))], row, col);
   }
 }
 
@@ -173,19 +153,13 @@ std::vector<uint32_t> written_mask(const Asked& asked) {
 
 Question base_offset(std::string_view name, std::optional<Choice> choice, Instruction instruction, TargetSet targets) {
   const auto with = [](auto value) {
-    return as_if([value](Asked& asked) {
-      change_descriptor(asked, Field::b_desc, [&](SmemDescriptor& one) { one.base_offset = value(one.base_offset); });
-    });
+    return as_if_b([value](SmemDescriptor& one) { one.base_offset = value(one.base_offset); });
   };
   return {.name = name,
           .choice = choice,
           .instruction = std::move(instruction),
           .targets = targets,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                const OperandLayout b{.swizzle = Swizzle::b128, .base_offset = 3};
-                return laid_out(question.instruction, target, {.b = b}, plain_numbers(target), random);
-              },
+          .ask = placed({.b = {.swizzle = Swizzle::b128, .base_offset = 3}}),
           .answers = {model_answer("it moves where the pattern begins, as measured on Hopper"),
                       {"it is ignored", with([](int) { return 0; })},
                       {"it moves the pattern the other way", with([](int offset) { return (8 - offset) % 8; })}}};
@@ -193,20 +167,13 @@ Question base_offset(std::string_view name, std::optional<Choice> choice, Instru
 
 Question wide_rows(std::string_view name, std::optional<Choice> choice, Instruction instruction, TargetSet targets) {
   const auto at = [](auto lbo) {
-    return as_if([lbo](Asked& asked) {
-      change_descriptor(asked, Field::b_desc,
-                        [&](SmemDescriptor& one) { one.strides.leading_dim_byte_offset = lbo(one.strides); });
-    });
+    return as_if_b([lbo](SmemDescriptor& one) { one.strides.leading_dim_byte_offset = lbo(one.strides); });
   };
   return {.name = name,
           .choice = choice,
           .instruction = std::move(instruction),
           .targets = targets,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                const OperandLayout b{.swizzle = Swizzle::b32, .padding_bytes = 512};
-                return laid_out(question.instruction, target, {.b = b}, plain_numbers(target), random);
-              },
+          .ask = placed({.b = {.swizzle = Swizzle::b32, .padding_bytes = 512}}),
           .answers = {model_answer("it goes on at LBO"),
                       {"it goes on behind the eight rows of the swizzle", at([](const Strides&) { return 256; })},
                       {"it goes on in the next bytes of the same row", at([](const Strides&) { return 32; })},
@@ -218,42 +185,32 @@ Question absolute_leading_dimension() {
           .choice = Choice::absolute_leading_dim,
           .instruction = Tcgen05Mma{.n = 16},
           .targets = with_absolute,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                // The last 16 of a row's 32 bytes pass the end of the 128 of the swizzle.
-                Asked asked = laid_out(question.instruction, target, {}, plain_numbers(target), random);
-                change_descriptor(asked, Field::b_desc, [](SmemDescriptor& one) {
-                  one.start_address_bytes += 112;
-                  one.leading_dim_absolute = true;
-                  one.strides.leading_dim_byte_offset = one.start_address_bytes / 1024 * 1024 + 4096;
-                });
-                return asked;
-              },
+          .ask = drawn(ordinary,
+                       [](Asked& asked, RandomStream&) {
+                         // The last 16 of a row's 32 bytes pass the end of the 128 of the swizzle.
+                         change_b(asked, [](SmemDescriptor& one) {
+                           one.start_address_bytes += 112;
+                           one.leading_dim_absolute = true;
+                           one.strides.leading_dim_byte_offset = one.start_address_bytes / 1024 * 1024 + 4096;
+                         });
+                       }),
           .answers = {model_answer("the field is an address"),
-                      {"bit 52 is ignored: the field is an offset", as_if([](Asked& asked) {
-                         change_descriptor(asked, Field::b_desc,
-                                           [](SmemDescriptor& one) { one.leading_dim_absolute = false; });
-                       })}}};
+                      {"bit 52 is ignored: the field is an offset",
+                       as_if_b([](SmemDescriptor& one) { one.leading_dim_absolute = false; })}}};
 }
 
 Question reserved_bits(std::string_view name, Instruction instruction, TargetSet targets, uint64_t bits) {
   return {.name = name,
           .instruction = std::move(instruction),
           .targets = targets,
-          .ask =
-              [bits](const Question& question, Target target, RandomStream& random) {
-                Asked asked = ordinary(question, target, random);
-                asked.before.set(Field::b_desc, asked.before.number(Field::b_desc) | bits);
-                return asked;
-              },
-          .answers = {model_answer("they are ignored"),
-                      {"bits 54:52 are the base offset", as_if([](Asked& asked) {
-                         change_descriptor(asked, Field::b_desc, [](SmemDescriptor& one) { one.base_offset = 7; });
-                       })},
-                      {"with bit 61 there is no swizzle", as_if([](Asked& asked) {
-                         change_descriptor(asked, Field::b_desc,
-                                           [](SmemDescriptor& one) { one.swizzle = Swizzle::none; });
-                       })}}};
+          .ask = drawn(ordinary,
+                       [bits](Asked& asked, RandomStream&) {
+                         asked.before.set(Field::b_desc, asked.before.number(Field::b_desc) | bits);
+                       }),
+          .answers = {
+              model_answer("they are ignored"),
+              {"bits 54:52 are the base offset", as_if_b([](SmemDescriptor& one) { one.base_offset = 7; })},
+              {"with bit 61 there is no swizzle", as_if_b([](SmemDescriptor& one) { one.swizzle = Swizzle::none; })}}};
 }
 
 // Metadata.
@@ -302,12 +259,10 @@ Question undefined_metadata(std::string_view name, std::optional<Choice> choice,
           .choice = choice,
           .instruction = std::move(instruction),
           .targets = targets,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                Asked asked = ordinary(question, target, random);
-                for (uint32_t& word : asked.before.writable_words(Field::metadata)) word = random.word();
-                return asked;
-              },
+          .ask = drawn(ordinary,
+                       [](Asked& asked, RandomStream& random) {
+                         for (uint32_t& word : asked.before.writable_words(Field::metadata)) word = random.word();
+                       }),
           .answers = std::move(answers)};
 }
 
@@ -319,12 +274,11 @@ void for_metadata_cells(Asked& asked, int columns, Change change) {
 }
 
 /// Two rising positions in every nibble: wherever metadata is read, PTX defines what it selects.
-Asked with_defined_metadata(Asked asked, int columns, RandomStream& random) {
+void define_metadata(Asked& asked, int columns, RandomStream& random) {
   constexpr std::array<uint32_t, 6> rising{0x4, 0x8, 0x9, 0xC, 0xD, 0xE};
   for_metadata_cells(asked, columns, [&](uint32_t& word) {
     for (int bit = 0; bit < 32; bit += 4) word = word << 4 | rising[random.below(rising.size())];
   });
-  return asked;
 }
 
 Question metadata_of_half_partitions() {
@@ -350,11 +304,11 @@ Question metadata_of_half_partitions() {
           .choice = Choice::metadata_half_partitions,
           .instruction = Tcgen05Mma{.kind = MmaKind::f8f6f4, .m = 64, .n = 16, .sparse = true},
           .targets = blackwell,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                constexpr int columns = 2;
-                return with_defined_metadata(ordinary(question, target, random), columns, random);
-              },
+          .ask = drawn(ordinary,
+                       [](Asked& asked, RandomStream& random) {
+                         constexpr int columns = 2;
+                         define_metadata(asked, columns, random);
+                       }),
           .answers = {model_answer("a row's metadata lies in the lane of the row"),
                       {"it lies in lanes 0..63, row after row", lanes([](int row) { return row; })},
                       {"it lies in the upper halves of the partitions",
@@ -375,12 +329,10 @@ Question undefined_metadata_of_tcgen05(std::string_view name, MmaKind kind, int 
           .choice = choice,
           .instruction = sparse,
           .targets = targets,
-          .ask =
-              [columns](const Question& question, Target target, RandomStream& random) {
-                Asked asked = ordinary(question, target, random);
-                for_metadata_cells(asked, columns, [&](uint32_t& word) { word = random.word(); });
-                return asked;
-              },
+          .ask = drawn(ordinary,
+                       [columns](Asked& asked, RandomStream& random) {
+                         for_metadata_cells(asked, columns, [&](uint32_t& word) { word = random.word(); });
+                       }),
           .answers = answers_about_positions(sparse, read_as)};
 }
 
@@ -392,11 +344,11 @@ Question selectors_above_one() {
           .choice = Choice::metadata_selectors_2_3,
           .instruction = Tcgen05Mma{.n = 16, .sparse = true, .sparsity_selector = 2},
           .targets = blackwell,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                constexpr int columns = 4;  // a selector each
-                return with_defined_metadata(ordinary(question, target, random), columns, random);
-              },
+          .ask = drawn(ordinary,
+                       [](Asked& asked, RandomStream& random) {
+                         constexpr int columns = 4;  // a selector each
+                         define_metadata(asked, columns, random);
+                       }),
           .answers = {model_answer("it picks the third column"),
                       {"its upper bit is ignored: the first column", with_selector(0)},
                       {"it picks the second column", with_selector(1)}}};
@@ -423,14 +375,19 @@ Question upper_half_of_f16() {
                        })}}};
 }
 
+/// Calls change(lane, column, word) for the cells of A.
+template <typename Change>
+void for_cells_of_a(Asked& asked, Change change) {
+  const Mma mma = mma_of(asked.instruction);
+  for_cells(asked.before, decode_tmem_address(asked.before.word(Field::a_tmem)).column,
+            mma.stored_k() * mma.a_container_bits / 32, change);
+}
+
 /// The bytes of A in Tensor Memory through `change`.
 template <typename Change>
 std::function<State(const Asked&)> with_bytes_of_a(Change change) {
   return as_if([change](Asked& asked) {
-    const Mma mma = mma_of(asked.instruction);
-    const int column = decode_tmem_address(asked.before.word(Field::a_tmem)).column;
-    for_cells(asked.before, column, mma.stored_k() * mma.a_container_bits / 32,
-              [&](int, int, uint32_t& word) { word = by_byte(word, change); });
+    for_cells_of_a(asked, [&](int, int, uint32_t& word) { word = by_byte(word, change); });
   });
 }
 
@@ -451,18 +408,16 @@ Question e2m1_in_its_byte() {
 /// Instead of a lane: zeros.
 constexpr int nothing = -1;
 
+uint32_t word_of(const State& state, int lane, int column) {
+  return lane == nothing ? 0 : state.words(Field::tmem)[index_of(state, {.lane = lane, .column = column})];
+}
+
 Question rows_of_ashift() {
   const auto from = [](auto source_of) {
     return as_if([source_of](Asked& asked) {
-      const Mma mma = mma_of(asked.instruction);
-      const int column = decode_tmem_address(asked.before.word(Field::a_tmem)).column;
       const State original = asked.before;
-      for_cells(
-          asked.before, column, mma.stored_k() * mma.a_container_bits / 32, [&](int lane, int at, uint32_t& word) {
-            const int source = source_of(lane);
-            word =
-                source == nothing ? 0 : original.words(Field::tmem)[index_of(original, {.lane = source, .column = at})];
-          });
+      for_cells_of_a(asked,
+                     [&](int lane, int column, uint32_t& word) { word = word_of(original, source_of(lane), column); });
       asked.instruction = without_ashift(asked.instruction);
     });
   };
@@ -524,20 +479,19 @@ Question zeroed_column_and_infinity() {
       });
     });
   };
+  // Shifted columns meet the mask alike, whether it goes on behind its part of N or begins again.
+  const ZeroColumnMask shifted{.non_zero_mask = true, .skip_span = 1, .use_span = 4, .column_shift = 3};
   return {.name = "infinity and a zeroed column",
           .choice = Choice::zero_column_mask,
           .instruction = Tcgen05Mma{.weight_stationary = true, .m = 32, .n = 64, .max_shift_code = 1},
           .targets = blackwell,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                // Shifted columns meet the mask alike, whether it goes on behind its part of N or begins again.
-                const ZeroColumnMask mask{.non_zero_mask = true, .skip_span = 1, .use_span = 4, .column_shift = 3};
-                Asked asked = laid_out(question.instruction, target, {.zero_column_mask = encode(mask)},
-                                       Distribution::special, random);
-                // An infinity in every other row.
-                change_a(asked, [](uint32_t code, int row, int k) { return row % 2 == 0 && k == 5 ? 0x7C00u : code; });
-                return asked;
-              },
+          // An infinity in every other row.
+          .ask = drawn(placed({.zero_column_mask = encode(shifted)}, Distribution::special),
+                       [](Asked& asked, RandomStream&) {
+                         change_a(asked, [](uint32_t code, int row, int k) {
+                           return row % 2 == 0 && k == 5 ? 0x7C00u : code;
+                         });
+                       }),
           .answers = {model_answer("infinity times the zero is NaN; the mask counts columns after the shift"),
                       {"infinity times the zero is zero", zeroed_from([](const Asked& asked) {
                          Asked finite = asked;
@@ -558,19 +512,17 @@ Question two_by_two_scales() {
           .choice = Choice::scales_of_b_over_two_ctas,
           .instruction = Tcgen05Mma{.kind = MmaKind::mxf8f6f4, .cta_group = 2, .m = 128, .n = 64},
           .targets = blackwell,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                Asked asked = ordinary(question, target, random);
-                // The second 32 columns of B have scales behind the first ones', too, should they be read there; those
-                // of A are one number, wherever they are read.
-                const int of_b = decode_tmem_address(asked.before.word(Field::scale_b_tmem)).column,
-                          of_a = decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column;
-                for_cells(asked.before, of_b + 1, 1, [](int lane, int, uint32_t& word) {
-                  word = static_cast<uint32_t>(124 + lane % 32 % 7) * 0x01010101;
-                });
-                for_cells(asked.before, of_a, 2, [](int, int, uint32_t& word) { word = 127 * 0x01010101; });
-                return asked;
-              },
+          .ask = drawn(ordinary,
+                       [](Asked& asked, RandomStream&) {
+                         // The second 32 columns of B have scales behind the first ones', too, should they be read
+                         // there; those of A are one number, wherever they are read.
+                         const int of_b = decode_tmem_address(asked.before.word(Field::scale_b_tmem)).column,
+                                   of_a = decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column;
+                         for_cells(asked.before, of_b + 1, 1, [](int lane, int, uint32_t& word) {
+                           word = static_cast<uint32_t>(124 + lane % 32 % 7) * 0x01010101;
+                         });
+                         for_cells(asked.before, of_a, 2, [](int, int, uint32_t& word) { word = 127 * 0x01010101; });
+                       }),
           .answers = {model_answer("two by two, as CUTLASS lays them out"),
                       {"all columns in all four partitions", as_if([](Asked& asked) {
                          const auto& mma = std::get<Tcgen05Mma>(asked.instruction);
@@ -604,17 +556,16 @@ Question bits_above_scale_addresses() {
       .choice = {},
       .instruction = Tcgen05Mma{.kind = MmaKind::mxf8f6f4, .n = 16},
       .targets = blackwell,
-      .ask =
-          [](const Question& question, Target target, RandomStream& random) {
-            Asked asked = ordinary(question, target, random);
-            // Finite scales in byte 2, the same in every partition.
-            const int first = decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column;
-            for_cells(asked.before, first, 4, [&](int lane, int column, uint32_t& word) {
-              word = (word & 0xFF00FFFF) | static_cast<uint32_t>(121 + (lane % 32 + 5 * (column - first)) % 13) << 16;
-            });
-            asked.before.set(Field::scale_a_tmem, asked.before.number(Field::scale_a_tmem) | 0x80000000u);
-            return asked;
-          },
+      .ask = drawn(ordinary,
+                   [](Asked& asked, RandomStream&) {
+                     // Finite scales in byte 2, the same in every partition.
+                     const int first = decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column;
+                     for_cells(asked.before, first, 4, [&](int lane, int column, uint32_t& word) {
+                       word = (word & 0xFF00FFFF) | static_cast<uint32_t>(121 + (lane % 32 + 5 * (column - first)) % 13)
+                                                        << 16;
+                     });
+                     asked.before.set(Field::scale_a_tmem, asked.before.number(Field::scale_a_tmem) | 0x80000000u);
+                   }),
       .answers = {model_answer("they are ignored"),
                   {"they are the byte of the first scale", as_if_mma([](Tcgen05Mma& mma) { mma.scale_a_id = 2; })}}};
 }
@@ -650,15 +601,13 @@ Question scaled_input_d() {
           .choice = Choice::scale_input_d_exact,
           .instruction = Tcgen05Mma{.kind = MmaKind::tf32, .n = 16, .scale_input_d = 15},
           .targets = with_scaled_d,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                Asked asked = laid_out(question.instruction, target, {}, Distribution::subnormal, random);
-                // C around the smallest exponents: its scaled value is no f32.
-                const Asked original = asked;
-                for_cells_of_d(original, asked.before,
-                               [&](uint32_t& word, int, int) { word = random.word() & 0x8FFFFFFF; });
-                return asked;
-              },
+          .ask = drawn(placed({}, Distribution::subnormal),
+                       [](Asked& asked, RandomStream& random) {
+                         // C around the smallest exponents: its scaled value is no f32.
+                         const Asked original = asked;
+                         for_cells_of_d(original, asked.before,
+                                        [&](uint32_t& word, int, int) { word = random.word() & 0x8FFFFFFF; });
+                       }),
           .answers = {
               model_answer("D * 2^-s enters the sum exactly"),
               {"D * 2^-s is truncated to f32 first", as_if_scaled_before(rounded(Rounding::toward_zero))},
@@ -675,13 +624,11 @@ Question padding_below_e2m1() {
           .choice = Choice::padding_of_e2m1,
           .instruction = MmaSync{.kind = MmaKind::mxf8f6f4, .a = Format::e2m1, .b = Format::e4m3},
           .targets = consumer_blackwell,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                Asked asked = ordinary(question, target, random);
-                for (uint32_t& word : asked.before.writable_words(Field::a_regs))
-                  word = (word & 0x3C3C3C3C) | (random.word() & 0x03030303);
-                return asked;
-              },
+          .ask = drawn(ordinary,
+                       [](Asked& asked, RandomStream& random) {
+                         for (uint32_t& word : asked.before.writable_words(Field::a_regs))
+                           word = (word & 0x3C3C3C3C) | (random.word() & 0x03030303);
+                       }),
           .answers = {model_answer("they count as mantissa"), {"they are ignored", as_if(cleared)}}};
 }
 
@@ -735,10 +682,7 @@ Question lanes_of_shift() {
       State after = asked.before;
       const TmemAddress base = decode_tmem_address(asked.before.word(Field::taddr));
       for_cells(after, base.column, shifted_columns, [&](int lane, int column, uint32_t& word) {
-        const int source = source_of(lane, base.lane);
-        word = source == nothing
-                   ? 0
-                   : asked.before.words(Field::tmem)[index_of(asked.before, {.lane = source, .column = column})];
+        word = word_of(asked.before, source_of(lane, base.lane), column);
       });
       return after;
     };
@@ -771,12 +715,10 @@ Question load_that_reduces(std::string_view name, std::optional<Choice> choice, 
           .choice = choice,
           .instruction = TmemMove{.kind = MoveKind::ld_red, .ldst = {.num = 4}, .reduction = reduction},
           .targets = with_reduction,
-          .ask =
-              [cell](const Question& question, Target target, RandomStream& random) {
-                Asked asked = random_move(question, target, random);
-                for (uint32_t& word : asked.before.writable_words(Field::tmem)) word = cell(random);
-                return asked;
-              },
+          .ask = drawn(random_move,
+                       [cell](Asked& asked, RandomStream& random) {
+                         for (uint32_t& word : asked.before.writable_words(Field::tmem)) word = cell(random);
+                       }),
           .answers = std::move(answers)};
 }
 
@@ -855,6 +797,12 @@ Question zeros_of_reduction(std::string_view name, ReduceOperation operation) {
 }
 
 }  // namespace
+
+State executed(const Asked& asked) {
+  State after = asked.before;
+  execute(asked.instruction, asked.target, after);
+  return after;
+}
 
 std::vector<Question> questions() {
   const Wgmma sparse_wgmma{.sparse = true};

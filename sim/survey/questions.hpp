@@ -29,12 +29,16 @@ struct Answer {
   std::function<State(const Asked&)> after;  // the state after the instruction, if this answer is right
 };
 
+struct Question;
+/// Draws a case of the question on the target.
+using Ask = std::function<Asked(const Question&, Target, RandomStream&)>;
+
 struct Question {
   std::string_view name = {};         // "upper half of f16 cells": unique
   std::optional<Choice> choice = {};  // that it settles; empty where hardware has settled it
   Instruction instruction = Wgmma{};
   TargetSet targets = {};
-  std::function<Asked(const Question&, Target, RandomStream&)> ask;
+  Ask ask;
   std::vector<Answer> answers = {};
 };
 

@@ -1,35 +1,23 @@
 // Questions about where pairs of CTAs, .ws and scales behind the fourth byte of a cell keep their operands.
 #include <algorithm>
 
+#include "answers.hpp"
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/memory/tmem.hpp"
 #include "bitmma/stimulus/random_operands.hpp"
-#include "questions.hpp"
 
 namespace bitmma::survey {
 namespace {
 
-constexpr TargetSet blackwell = with_own_rows(target_sets::tcgen05), with_k_of_96{Target::sm_103a};
-
-State executed(const Asked& asked) {
-  State after = asked.before;
-  execute(asked.instruction, asked.target, after);
-  return after;
-}
-
-const Answer model_answer(std::string_view text) { return {text, executed}; }
+constexpr TargetSet with_k_of_96{Target::sm_103a};
 
 /// Small integers, whose sums are exact by every rule of addition, as laid out by default.
 Asked of_integers(const Question& question, Target target, RandomStream& random) {
   const Operands operands = random_operands(question.instruction, target, Distribution::integers, random.word64(), 0);
   return {question.instruction, target, place_operands(question.instruction, {}, operands, {random.word64(), 0})};
-}
-
-size_t index_of(const State& state, const TmemPlace& place) {
-  return static_cast<size_t>((place.cta * tmem_lanes + place.lane) * state.columns() + place.column);
 }
 
 /// D where operands are read elsewhere: column `slot_of(cta, col)` of B as the model lays it out is what column `col`
@@ -39,7 +27,6 @@ std::function<State(const Asked&)> with_b_from(SlotOf slot_of) {
   return [slot_of](const Asked& asked) {
     const Mma mma = mma_of(asked.instruction);
     const Operands operands = gather_operands(asked.instruction, asked.target, asked.before);
-    const PlaceMap map(asked.instruction, asked.target, asked.before, Role::d);
     const int rows = mma.m / mma.cta_group;
     State after = asked.before;
     for (int cta = 0; cta < mma.cta_group; ++cta) {
@@ -49,10 +36,9 @@ std::function<State(const Asked&)> with_b_from(SlotOf slot_of) {
           of_cta.b.set_code(k, col, operands.b.code(k, slot_of(cta, col, mma.n)));
       }
       const Matrix d = multiply_accumulate(model_for(asked.instruction, asked.target), of_cta);
-      for (int row = cta * rows; row < (cta + 1) * rows; ++row) {
-        for (int col = 0; col < mma.n; ++col)
-          after.writable_words(Field::tmem)[index_of(after, std::get<TmemPlace>(map.place_of(row, col)))] = d(row, col);
-      }
+      for_cells_of_d(asked, after, [&](uint32_t& word, int row, int col) {
+        if (row / rows == cta) word = d(row, col);
+      });
     }
     return after;
   };
@@ -182,21 +168,19 @@ Question copies_of_a() {
   return {.name = "copies of A of .ws in Tensor Memory",
           .instruction = Tcgen05Mma{.weight_stationary = true, .m = rows, .n = 64, .a_source = OperandSource::tmem},
           .targets = blackwell,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                Asked asked = of_integers(question, target, random);
-                const int column = decode_tmem_address(asked.before.word(Field::a_tmem)).column;
-                const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
-                // Small integers of f16, others in each copy: 1, 2, 4 and 8 with a sign.
-                for (int lane = 0; lane < tmem_lanes; ++lane) {
-                  for (int at = 0; at < mma_of(asked.instruction).k / 2; ++at) {
-                    const uint32_t word = random.word();
-                    words[static_cast<size_t>(lane * asked.before.columns() + column + at)] =
-                        0x3C003C00 + (word & 0x8C008C00);
-                  }
-                }
-                return asked;
-              },
+          .ask = drawn(of_integers,
+                       [](Asked& asked, RandomStream& random) {
+                         const int column = decode_tmem_address(asked.before.word(Field::a_tmem)).column;
+                         const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
+                         // Small integers of f16, others in each copy: 1, 2, 4 and 8 with a sign.
+                         for (int lane = 0; lane < tmem_lanes; ++lane) {
+                           for (int at = 0; at < mma_of(asked.instruction).k / 2; ++at) {
+                             const uint32_t word = random.word();
+                             words[static_cast<size_t>(lane * asked.before.columns() + column + at)] =
+                                 0x3C003C00 + (word & 0x8C008C00);
+                           }
+                         }
+                       }),
           .answers = {model_answer("every quarter of the columns reads the copy in its own lanes"),
                       {"all read the copy in lanes 0..31", from_copy([](int) { return 0; })},
                       {"all read the copy in lanes 96..127", from_copy([](int) { return 3; })},
@@ -222,12 +206,8 @@ Question scales_behind_the_cell(std::string_view name, bool of_a) {
         }
       }
       const Matrix d = multiply_accumulate(model_for(asked.instruction, asked.target), operands);
-      const PlaceMap map(asked.instruction, asked.target, asked.before, Role::d);
       State after = asked.before;
-      for (int row = 0; row < mma.m; ++row) {
-        for (int col = 0; col < mma.n; ++col)
-          after.writable_words(Field::tmem)[index_of(after, std::get<TmemPlace>(map.place_of(row, col)))] = d(row, col);
-      }
+      for_cells_of_d(asked, after, [&](uint32_t& word, int row, int col) { word = d(row, col); });
       return after;
     };
   };
@@ -250,25 +230,24 @@ Question scales_behind_the_cell(std::string_view name, bool of_a) {
           .choice = Choice::scales_behind_byte_3,
           .instruction = Tcgen05Mma{.kind = MmaKind::mxf4nvf4, .n = 64, .k = 96},
           .targets = with_k_of_96,
-          .ask =
-              [](const Question& question, Target target, RandomStream& random) {
-                Asked asked = of_integers(question, target, random);
-                const int first = std::min(decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column,
-                                           decode_tmem_address(asked.before.word(Field::scale_b_tmem)).column);
-                const int width = asked.before.columns();
-                const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
-                // Powers of two from 2^-3 to 2^3 in every cell that an answer reads, the same in every partition.
-                for (int column = first; column < width; ++column) {
-                  for (int lane = 0; lane < 32; ++lane) {
-                    uint32_t word = 0;
-                    for (int bit = 0; bit < 32; bit += 8)
-                      word |= static_cast<uint32_t>(random.between(124, 130)) << bit;
-                    for (int partition = 0; partition < 4; ++partition)
-                      words[static_cast<size_t>((32 * partition + lane) * width + column)] = word;
-                  }
-                }
-                return asked;
-              },
+          .ask = drawn(of_integers,
+                       [](Asked& asked, RandomStream& random) {
+                         const int first = std::min(decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column,
+                                                    decode_tmem_address(asked.before.word(Field::scale_b_tmem)).column);
+                         const int width = asked.before.columns();
+                         const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
+                         // Powers of two from 2^-3 to 2^3 in every cell that an answer reads, the same in every
+                         // partition.
+                         for (int column = first; column < width; ++column) {
+                           for (int lane = 0; lane < 32; ++lane) {
+                             uint32_t word = 0;
+                             for (int bit = 0; bit < 32; bit += 8)
+                               word |= static_cast<uint32_t>(random.between(124, 130)) << bit;
+                             for (int partition = 0; partition < 4; ++partition)
+                               words[static_cast<size_t>((32 * partition + lane) * width + column)] = word;
+                           }
+                         }
+                       }),
           .answers = std::move(answers)};
 }
 

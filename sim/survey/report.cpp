@@ -8,24 +8,24 @@
 #include <limits>
 #include <set>
 
-#include "../core/json.hpp"
 #include "../hardware/driver.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/survey/survey.hpp"
 #include "cases.hpp"
+#include "json_reader.hpp"
 
 namespace bitmma {
 namespace {
 
+using survey::JsonReader, survey::most_depth, survey::naming;
+
 constexpr std::string_view survey_format = "bitmma-survey-1";
-constexpr int most_depth = 8;
-constexpr int64_t most_records = 100'000, most_text = 4096, most_seconds = 1'000'000'000;
+constexpr int64_t most_records = 100'000, most_seconds = 1'000'000'000;
 /// Of one record: many times what a survey keeps. The search meets all of them.
 constexpr int64_t most_cases = 1000, most_result_bytes = 8 << 20, most_outputs = int64_t{1} << 40;
 // A reader computes all of them again: no report may keep it for hours.
 constexpr int64_t most_random_outputs = 1'000'000;
-constexpr std::array ends{SurveyEnd::answered, SurveyEnd::failed, SurveyEnd::timed_out, SurveyEnd::crashed};
 
 uint64_t hash_of(std::span<const uint8_t> bytes) {
   survey::Hash hash;
@@ -71,74 +71,10 @@ Json to_json(const SurveyRecord& record) {
   return json;
 }
 
-/// What stands there; of lists and objects, which may be deep, their kind alone.
-std::string seen_of(const Json& json) {
-  if (json.is_structured()) return json.is_array() ? "a list" : "an object";
-  return shortened(printable(ascii_json_text(json)));
-}
+/// "0x" and 16 digits.
+uint64_t hash_at(const JsonReader& reader, const char* key) { return reader.hash(key, "0x", 16); }
 
-/// Takes values out of an object, each checked.
-class Reader {
- public:
-  Reader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) refuse("", "an object");
-  }
-
-  bool has(const char* key) const { return json_.contains(key); }
-  std::string text(const char* key) const {
-    if (!has(key) || !json_[key].is_string()) refuse(key, "a text");
-    std::string value = json_[key].get<std::string>();
-    if (static_cast<int64_t>(value.size()) > most_text) refuse(key, fmt::format("at most {} letters", most_text));
-    return value;
-  }
-  int64_t number(const char* key, int64_t most) const {
-    if (!has(key)) refuse(key, fmt::format("0..{}", most));
-    return number_of(json_[key], key, most);
-  }
-  uint64_t hash(const char* key) const {
-    const std::string value = text(key);
-    uint64_t number = 0;
-    const bool shape = value.size() == 18 && value.starts_with("0x");
-    for (size_t i = 2; shape && i < value.size(); ++i) {
-      const auto digit = std::string_view("0123456789abcdef").find(value[i]);
-      if (digit == std::string_view::npos) refuse(key, "0x and 16 digits");
-      number = number << 4 | digit;
-    }
-    if (!shape) refuse(key, "0x and 16 digits");
-    return number;
-  }
-  double seconds(const char* key) const {
-    if (!has(key) || !json_[key].is_number()) refuse(key, "seconds");
-    return json_[key].get<double>();
-  }
-  /// The elements of an array, none without one.
-  std::vector<Json> list(const char* key, int64_t most) const {
-    if (!has(key)) return {};
-    if (!json_[key].is_array() || static_cast<int64_t>(json_[key].size()) > most)
-      refuse(key, fmt::format("a list of at most {}", most));
-    return json_[key].get<std::vector<Json>>();
-  }
-  Reader object(const char* key) const { return {json_[key], where_ + "." + key}; }
-
-  int64_t number_of(const Json& json, const char* key, int64_t most) const {
-    // Unsigned is what JSON's parser makes of numbers that are not negative.
-    if (!json.is_number_unsigned() || json.get<uint64_t>() > static_cast<uint64_t>(most))
-      refuse(key, fmt::format("0..{}", most));
-    return json.get<int64_t>();
-  }
-  [[noreturn]] void refuse(const std::string& key, std::string expected) const {
-    const bool present = !key.empty() && has(key.c_str());
-    throw Error({.field = key.empty() ? where_ : where_ + "." + key,
-                 .seen = present ? seen_of(json_[key]) : "(missing)",
-                 .expected = std::move(expected)});
-  }
-
- private:
-  const Json& json_;
-  std::string where_;
-};
-
-RuleCase rule_case_of(const Reader& reader, const Json& json) {
+RuleCase rule_case_of(const JsonReader& reader, const Json& json) {
   if (!json.is_array() || json.size() != 3 || !json[0].is_number_integer() || !json[1].is_number_unsigned() ||
       !json[2].is_number_unsigned())
     reader.refuse("cases", "lists of distribution, seed and case");
@@ -151,7 +87,7 @@ RuleCase rule_case_of(const Reader& reader, const Json& json) {
 }
 
 /// Throws Error where two fields of a record cannot both be true.
-void require_consistent(const Reader& reader, const SurveyRecord& record) {
+void require_consistent(const JsonReader& reader, const SurveyRecord& record) {
   const bool has_cases = !record.cases.empty() || record.question_cases > 0;
   const bool has_content = has_cases || !record.results.empty() || reader.has("random");
   if (record.end == SurveyEnd::answered) {
@@ -173,7 +109,7 @@ void require_consistent(const Reader& reader, const SurveyRecord& record) {
     only_of("random", {SurveyAsk::rule, SurveyAsk::bits});
   }
   if (!reader.has("random")) return;
-  const Reader random = reader.object("random");
+  const JsonReader random = reader.object("random");
   if (record.random_compared < record.random_cases)
     random.refuse("compared", fmt::format("{} or more: one output or more a case", record.random_cases));
   if (record.random_mismatches > record.random_compared)
@@ -189,7 +125,7 @@ class Bytes {
  public:
   explicit Bytes(std::span<const uint8_t> bytes) : rest_(bytes) {}
 
-  std::vector<uint8_t> take(const Reader& reader, const char* key) {
+  std::vector<uint8_t> take(const JsonReader& reader, const char* key) {
     const auto count = static_cast<size_t>(reader.number(key, most_result_bytes));
     if (count > rest_.size()) reader.refuse(key, fmt::format("at most {}, which are left", rest_.size()));
     std::vector<uint8_t> taken(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(count));
@@ -202,35 +138,27 @@ class Bytes {
   std::span<const uint8_t> rest_;
 };
 
-SurveyRecord record_of(const Reader& reader, Bytes& bytes) {
+SurveyRecord record_of(const JsonReader& reader, Bytes& bytes) {
   SurveyRecord record{.unit = printable(reader.text("unit")), .instruction = reader.text("instruction")};
-  const std::string end = reader.text("end");
-  const auto known = std::ranges::find_if(ends, [&](SurveyEnd one) { return print(one) == end; });
-  if (known == ends.end()) reader.refuse("end", "answered, failed, timed out or crashed");
-  record.end = *known;
+  record.end = reader.end("end");
   record.seconds = reader.seconds("seconds");
-  if (record.seconds < 0) reader.refuse("seconds", "0 or more");
   if (reader.has("message")) record.message = reader.text("message");
   if (reader.has("settled")) record.settled = reader.number("settled", 1) != 0;
   if (reader.has("question_cases")) record.question_cases = reader.number("question_cases", most_cases);
   for (const Json& one : reader.list("cases", most_cases)) record.cases.push_back(rule_case_of(reader, one));
   for (const Json& one : reader.list("facts", 64)) {
-    const Reader fact(one, "facts");
-    RuleFact& added = record.facts.emplace_back();
-    added.name = fact.text("fact"), added.value = fact.text("value");
-    for (const Json& open : fact.list("open", 1024)) {
-      if (!open.is_string()) fact.refuse("open", "texts");
-      added.open.push_back(open.get<std::string>());
-    }
+    const JsonReader fact(one, "facts");
+    record.facts.push_back({.name = fact.text("fact"), .value = fact.text("value"), .open = fact.texts("open", 1024)});
   }
   if (reader.has("result_bytes")) {
     record.results = bytes.take(reader, "result_bytes");
-    record.inputs_hash = reader.hash("inputs_hash");
+    record.inputs_hash = hash_at(reader, "inputs_hash");
     // What was damaged on its way says nothing about a GPU.
-    if (reader.hash("results_hash") != hash_of(record.results)) reader.refuse("results_hash", "that of the results");
+    if (hash_at(reader, "results_hash") != hash_of(record.results))
+      reader.refuse("results_hash", "that of the results");
   }
   if (reader.has("random")) {
-    const Reader random = reader.object("random");
+    const JsonReader random = reader.object("random");
     record.random_unit = random.number("unit", campaign_units - 1);
     record.random_outputs = random.number("outputs", most_random_outputs);
     record.random_cases = random.number("cases", most_outputs);
@@ -238,8 +166,8 @@ SurveyRecord record_of(const Reader& reader, Bytes& bytes) {
     record.random_mismatches = random.number("mismatches", most_outputs);
     if (record.random_outputs == 0) random.refuse("outputs", "1 or more");
     if (record.random_cases == 0) random.refuse("cases", "1 or more");
-    record.random_hash = random.hash("hash");
-    if (random.has("inputs_hash")) record.random_inputs_hash = random.hash("inputs_hash");
+    record.random_hash = hash_at(random, "hash");
+    if (random.has("inputs_hash")) record.random_inputs_hash = hash_at(random, "inputs_hash");
     if (random.has("first_mismatch")) {
       record.first_mismatch = random.number("first_mismatch", record.random_cases - 1);
       record.first_mismatch_results = bytes.take(random, "first_mismatch_bytes");
@@ -406,19 +334,15 @@ SurveyReport read_survey(const TensorFile& file) {
   const TensorBytes held = results ? results->bytes.in_memory() : TensorBytes();
   Bytes bytes(held.view());
   size_t marked = 0;
-  try {
+  naming(file.path, [&] {
     std::set<std::string> names;
     for (size_t i = 0; i < records.size(); ++i) {
-      const Reader reader(records[i], fmt::format("records[{}]", i));
+      const JsonReader reader(records[i], fmt::format("records[{}]", i));
       report.records.push_back(record_of(reader, bytes));
       marked += reader.has(rehearsal_mark) ? 1 : 0;
       if (!names.insert(report.records.back().unit).second) reader.refuse("unit", "one record a unit");
     }
-  } catch (const Error& error) {
-    std::vector<Violation> violations = error.violations();
-    for (Violation& violation : violations) violation.field = fmt::format("{}: {}", file.path, violation.field);
-    throw Error(std::move(violations));
-  }
+  });
   if (!bytes.empty()) refuse("results", "more bytes", "as many as the records say");
   require_one_origin(file, report, marked);
   return report;

@@ -28,29 +28,10 @@ using Clock = std::chrono::steady_clock;
 constexpr double seconds_between_writes = 5;
 constexpr int most_stopped_in_a_row = 4;  // a single form may hang; a GPU that stops everything needs its owner
 
-/// What a process wrote, or why there is nothing.
-struct Answered {
-  std::optional<SurveyReport> report = {};
-  SurveyEnd end = SurveyEnd::answered;
-  std::string why = {};
-  double seconds = 0;
-};
+using AnsweredUnit = Answered<SurveyReport>;
 
-Answered ask(const SurveyOptions& options, const std::string& unit, const std::string& path) {
-  std::vector<std::string> command = options.command;
-  command.insert(command.end(), {unit, "-o", path});
-  UnitEnd ended = run_unit_process(command, options.unit_seconds, path);
-  Answered answered{.end = ended.end, .why = std::move(ended.why), .seconds = ended.seconds};
-  if (answered.end != SurveyEnd::answered) return answered;
-  try {
-    answered.report = read_survey(read_tensor_file(path));
-  } catch (const Error& error) {
-    answered.end = SurveyEnd::failed;
-    answered.why = ended.why_no_file(error.what());
-  }
-  std::error_code error;
-  std::filesystem::remove(path, error);
-  return answered;
+AnsweredUnit ask(const SurveyOptions& options, const std::string& unit, const std::string& path) {
+  return ask_process(options, unit, path, read_survey);
 }
 
 void require_same_survey(const SurveyReport& there, const SurveyReport& now, const std::string& path) {
@@ -179,7 +160,7 @@ class Session {
   /// Where the GPU still says who it is, a kind of instruction hangs and not the GPU: others come first. It gets one
   /// more chance at the end.
   void put_off_what_hangs() {
-    const bool answers = ask(options_, "", new_file()).report.has_value();
+    const bool answers = ask(options_, "", new_file()).written.has_value();
     is_dead_ = !answers || !put_off_.insert(stopped_kind_).second;
     if (is_dead_) return;
     stopped_in_a_row_ = 0;
@@ -187,14 +168,14 @@ class Session {
                           [&](const Wanted& one) { return one.kind != stopped_kind_; });
   }
 
-  void add(const Wanted& unit, Answered answered) {
+  void add(const Wanted& unit, AnsweredUnit answered) {
     const std::lock_guard lock(mutex_);
     SurveyRecord record{
         .unit = unit.name, .end = answered.end, .message = shortened(answered.why, 2000), .seconds = answered.seconds};
-    if (answered.report && answered.report->records.size() == 1) {
-      require_same_survey(report_, *answered.report, options_.path);
-      record = std::move(answered.report->records[0]);
-    } else if (answered.report) {
+    if (answered.written && answered.written->records.size() == 1) {
+      require_same_survey(report_, *answered.written, options_.path);
+      record = std::move(answered.written->records[0]);
+    } else if (answered.written) {
       record.end = SurveyEnd::failed;
       record.message = "its process wrote no record";
     }
@@ -272,15 +253,15 @@ SurveyReport run_survey(const SurveyOptions& options, uint64_t seed,
                         const std::function<void(const SurveyProgress&)>& progress) {
   require_valid(options);
   const TemporaryFolder folder;
-  Answered who = ask(options, "", folder.file(0));
-  if (!who.report)
+  AnsweredUnit who = ask(options, "", folder.file(0));
+  if (!who.written)
     throw Error({.field = "survey",
                  .seen = who.why,
                  .expected = "a GPU that says who it is",
                  .fix = "--rehearse TARGET needs none"});
-  if (who.report->seed != seed)
-    throw Error({.field = "seed", .seen = std::to_string(who.report->seed), .expected = std::to_string(seed)});
-  Session session(options, begin_or_go_on(options, *who.report), progress);
+  if (who.written->seed != seed)
+    throw Error({.field = "seed", .seen = std::to_string(who.written->seed), .expected = std::to_string(seed)});
+  Session session(options, begin_or_go_on(options, *who.written), progress);
   return session.run();
 }
 

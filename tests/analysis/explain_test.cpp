@@ -212,6 +212,31 @@ TEST_CASE("explain shows every step of a model that takes several for K") {
   }
 }
 
+TEST_CASE("explain shows what a refuted hypothesis keeps of every number, and D is the sum of it") {
+  const Case one = recorded_case(wgmma({.n = 8}), Distribution::ties);
+  const auto changes = std::to_array<void (*)(Overrides&)>({[](Overrides& all) { all.align_toward_negative = true; },
+                                                            [](Overrides& all) { all.product_normalised = true; },
+                                                            [](Overrides& all) { all.c_after_sum = true; }});
+  for (size_t i = 0; i < changes.size(); ++i) {
+    AccumulatorModel model = model_for(one.instruction, one.target);
+    changes[i](model.overrides);
+    int other_quanta = 0, other_sums = 0;
+    for (int row = 0; row < 64; ++row) {
+      const Explanation e = explain(one, row, 3, &model), usual = explain(one, row, 3);
+      INFO(print(e));
+      const auto [quantum, sum, sum_of_parts] = aligned(std::get<SumOfProducts>(e.steps.front().sum));
+      const auto [usual_quantum, usual_sum, unused] = aligned(std::get<SumOfProducts>(usual.steps.front().sum));
+      const Exact exact{.negative = sum < 0, .magnitude = static_cast<uint64_t>(std::abs(sum)), .exponent = quantum};
+      CHECK(round_to(Format::f32, exact, model.rounding) == e.d);
+      // A C that is added exactly takes a unit from the sum at most; in the other sums the parts are all.
+      CHECK(std::abs(sum - sum_of_parts) <= (model.overrides.c_after_sum ? 1 : 0));
+      other_quanta += quantum != usual_quantum, other_sums += quantum == usual_quantum && sum != usual_sum;
+    }
+    CHECK((other_quanta > 0) == model.overrides.product_normalised);
+    CHECK(other_quanta + other_sums > 0);
+  }
+}
+
 TEST_CASE("explain shows the scales of every part of K, and those of exact groups of any size") {
   const Tcgen05Mma longer{.kind = MmaKind::mxf8f6f4, .n = 8, .k = 64};
   const Case two = recorded_case(longer, Distribution::normal);

@@ -100,7 +100,7 @@ TEST_CASE("a prediction of one output is what the model multiplies, for any hypo
     const Instruction instruction = parse_instruction(text);
     const AccumulatorModel blank = blank_model(instruction);
     const FusedGrid grid(instruction, 0);
-    const std::vector<int> floors = floors_of(blank.output);
+    const std::vector<std::optional<int>> floors = floors_of(blank.output);
     RandomStream random(5, 0);
     for (uint64_t index = 0; index < 40; ++index) {
       const RuleCase one{.distribution = index % 2 == 0
@@ -283,12 +283,10 @@ TEST_CASE("integers that are clamped instead of wrapped, or other bits that coun
   const FoundRule stepped = found_rule(integers, Target::sm_90a, [&](const Operands& operands) {
     AccumulatorModel halves = row;
     halves.terms_per_step = 16;
-    Operands first = step_of(halves, operands, steps_of(halves, 32).front()),
-             second = step_of(halves, operands, steps_of(halves, 32).back());
-    first.saturate = second.saturate = true;
-    first.c = operands.c;
-    second.c = multiply_accumulate(row, first);
-    return multiply_accumulate(row, second);
+    return product_by_steps(halves, operands, [&](Operands half, const KStep&) {
+      half.saturate = true;
+      return multiply_accumulate(row, half);
+    });
   });
   CHECK(fact(stepped, "sums beyond 32 bits").value == "are clamped every 16 terms");
   CHECK(fact(stepped, "sums beyond 32 bits").open.empty());

@@ -55,6 +55,6 @@ TEST_CASE("a rule prints in a few words") {
         "exact sum, wrap or one clamp");
   AccumulatorModel in_steps = *f16_row(Target::sm_90a, Family::wgmma);
   in_steps.terms_per_step = 8;
-  in_steps.floor_exponent = no_floor;
+  in_steps.floor_exponent.reset();
   CHECK(print_rule(in_steps) == "steps of 8, F = 25, RZ-23, floor none");
 }

@@ -468,7 +468,7 @@ TEST_CASE("oracle: a sum of no terms is C, rounded", "[rule:fused-sum][rule:outp
   for (const AccumulatorModel& row : accumulator_models()) {
     if (row.arithmetic != Arithmetic::fused_sum || row.scaling != Scaling::none) continue;
     const bool to_f16 = row.output == Format::f16;
-    const oracle::Rule rule{row.fraction_bits, row.floor_exponent, row.output_fraction_bits,
+    const oracle::Rule rule{row.fraction_bits, row.floor_exponent.value(), row.output_fraction_bits,
                             row.rounding == Rounding::nearest_even, to_f16};
     const FormatInfo& output = info(row.output);
     for (int i = 0; i < 2000; ++i) {

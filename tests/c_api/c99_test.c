@@ -417,6 +417,9 @@ static void test_text_and_errors(void) {
 
   CHECK_OK(bitmma_instruction_parse("  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16\n", &mma));
   CHECK_OK(bitmma_instruction_check(mma, NULL));
+  CHECK_OK(bitmma_instruction_check(mma, "H100"));
+  CHECK_OK(bitmma_instruction_check(mma, "9.0"));
+  CHECK_INVALID(bitmma_instruction_check(mma, "H10O"), "did you mean H100, which is sm_90a?");
   CHECK(strcmp(bitmma_instruction_target(mma), "sm_90a") == 0 && bitmma_instruction_target(NULL) == NULL);
   char text[80];
   size_t length = 0;
@@ -455,11 +458,11 @@ static void test_text_and_errors(void) {
   CHECK_INVALID(bitmma_mma(mma, NULL, 1, NULL, d, 1), "operands = NULL");
   CHECK_INVALID(bitmma_mma(NULL, NULL, 1, &operands, d, 1), "instruction = NULL");
   operands.b = (bitmma_view){b, 0, INT64_MAX / 2, 2};
-  CHECK_INVALID(bitmma_mma(mma, NULL, 1, &operands, d, 1), "operands.b");
+  CHECK_INVALID(bitmma_mma(mma, NULL, 1, &operands, d, 1), "b = too large");
   operands.b = (bitmma_view){b, INT64_MAX / 2, 16, 2};
-  CHECK_INVALID(bitmma_mma(mma, NULL, 3, &operands, d, 1), "operands.b");
+  CHECK_INVALID(bitmma_mma(mma, NULL, 3, &operands, d, 1), "b = too large");
   operands.b = (bitmma_view){.data = NULL};
-  CHECK_INVALID(bitmma_mma(mma, NULL, 1, &operands, d, 1), "operands.b.data = NULL");
+  CHECK_INVALID(bitmma_mma(mma, NULL, 1, &operands, d, 1), "b = NULL");
   operands.b.data = b, operands.metadata.data = b;
   CHECK_INVALID(bitmma_mma(mma, NULL, 1, &operands, d, 1), "metadata");
   for (int i = 0; i < 64 * 8; ++i) CHECK(d[i] == 0xC18F7080);

@@ -26,10 +26,10 @@ TEST_CASE("verify, gemm and bench compute with the loops of --cpu-target") {
   static std::atomic<int64_t> calls = 0;
   static const kernels::Kernels& baseline = *kernels::supported_kernels().back();
   kernels::Kernels counting = baseline;
-  counting.sum_fused_f32 = [](const kernels::FusedSum& job) { return ++calls, baseline.sum_fused_f32(job); };
-  counting.chain.pairs.sum_f32 = [](const kernels::ChainSum& job) { ++calls, baseline.chain.pairs.sum_f32(job); };
-  counting.narrow_chain.pairs.sum_f32 = [](const kernels::ChainSum& job) {
-    ++calls, baseline.narrow_chain.pairs.sum_f32(job);
+  counting.sum_fused.f32 = [](const kernels::FusedSum& job) { return ++calls, baseline.sum_fused.f32(job); };
+  counting.chain.pairs.sum.f32 = [](const kernels::ChainSum& job) { ++calls, baseline.chain.pairs.sum.f32(job); };
+  counting.narrow_chain.pairs.sum.f32 = [](const kernels::ChainSum& job) {
+    ++calls, baseline.narrow_chain.pairs.sum.f32(job);
   };
   const KernelsInUse restored;
   for (const std::vector<std::string>& command :

@@ -19,13 +19,18 @@ const test::BadRequests bad_requests({
     {"decode 'tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [m];'",
      "operands = 1: legal is 2 with .multicast"},
     {"decode 'wgmma.wait_group.sync.aligned;'", "operands = 0: legal is 1: N"},
-    {"decode $FOLDER", "a directory: legal is a regular file"},
+    {"decode $FOLDER", "a directory; expected a regular file"},
     {"decode wgmma", "instruction = (nothing): legal is .mma_async, .fence, .commit_group, .wait_group after wgmma"},
     {"decode wgmma.mma_asnyc.sync.aligned.m64n32k16.f32.f16.f16", "did you mean mma_async?"},
     {"decode 'tcgen05.wait::foo.sync.aligned;'", "did you mean wait::ld?"},
     {"decode 'tcgen05.dealoc.cta_group::1.sync.aligned.b32 r0, 32;'", "did you mean dealloc?"},
-    {"decode mbarrier",
-     "begins with wgmma, mma, tcgen05, fence, spcompress, spdecompress, ldmatrix, stmatrix, movmatrix"},
+    {"decode wmma",
+     "begins with wgmma, mma, tcgen05, fence, spcompress, spdecompress, ldmatrix, stmatrix, movmatrix, mbarrier, cp"},
+    {"decode main.cu", "main.cu = No such file"},
+    {"decode sub/none", "sub/none = No such file"},
+    {"decode $GOLDEN", "a file of tensors (.safetensors)"},
+    {"decode 0x4000004000010000 --kind wgmma", "--kind = wgmma"},
+    {"decode 'mbarrier.try_wait.parity.shared::cta.b64 p, [m];'", "operands = 2: legal is 3"},
     {"decode " + f16 + " --target SM_90A", "did you mean sm_90a?"},
     {"decode 0x10000000000000000", "a 64-bit number"},
     {"decode 0x6000000000000000 --arch sm_100a", "swizzle of descriptor 0x6000000000000000 = 3"},
@@ -367,4 +372,57 @@ TEST_CASE("decode takes files of PTX: line, meaning, counts, and code 1 for what
   CHECK(said["instructions"][0]["violations"][0]["field"] == "n");
   test::write_text(path, "int main() { return 0; }\n");
   CHECK_THAT(run({"decode", path}).out, ContainsSubstring("no instruction of tensor cores"));
+}
+
+TEST_CASE(
+    "decode reads CUDA C++ with inline PTX and listings of SASS, and code 1 where nothing is about tensor cores") {
+  const test::TemporaryFolder folder;
+  const auto decode = [&](const std::string& name, const std::string& text) {
+    test::write_text(folder.path(name), text);
+    return run({"decode", folder.path(name), "--json"});
+  };
+  const Outcome cuda =
+      decode("kernel.cu",
+             "__global__ void k() {\n"
+             "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 \"\n"
+             "    \"{%0, %1, %2, %3}, %4, %5, p, %7, %8, %9, %10;\\n\" : \"+f\"(d) : \"n\"(1));\n"
+             "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5}, "
+             "%6, %7, 1, 1, 1, 0, 0;\" ::);\n}\n");
+  CHECK(cuda.code == 1);
+  const nlohmann::json read = nlohmann::json::parse(cuda.out);
+  CHECK((read["asm_statements"] == 2 && read["legal"] == 1 && read["illegal"] == 1));
+  CHECK((read["instructions"][0]["line"] == 2 && read["instructions"][0]["n"] == 8));
+  CHECK(read["instructions"][0]["operands"].back()["text"] == "%10");
+  CHECK_FALSE(read["instructions"][0]["operands"].back().contains("value"));
+  CHECK((read["instructions"][1]["line"] == 4 && read["instructions"][1]["violations"][0]["field"] == "n"));
+  CHECK(decode("other.cu", "__device__ void k() { asm(\"membar.gl;\"); }").code == 1);
+  CHECK(decode("plain.cu", "__global__ void k() {}").code == 2);
+  const Outcome sass = decode("listing", "arch = sm_90a\n  /*0000*/ @P0 HGMMA.64x8x16.F32 R0, gdesc[UR4], R0 ;\n");
+  CHECK(sass.code == 0);
+  const nlohmann::json listed = nlohmann::json::parse(sass.out);
+  CHECK((listed["arch"] == "sm_90a" && listed["instructions"][0]["shape"] == "m64n8k16"));
+  CHECK(listed["counts"]["HGMMA.64x8x16.F32"] == 1);
+  CHECK(decode("empty.sass", "  /*0000*/ EXIT ;\n").code == 1);
+}
+
+TEST_CASE("decode doubts words that are something else, and says whether two are read alike") {
+  const auto warned = [](const std::string& line) {
+    std::string fields;
+    const Outcome outcome = run_line(line + " --json");
+    const nlohmann::json read = nlohmann::json::parse(outcome.out);
+    for (const auto& warning : read["warnings"]) fields += warning["field"].get<std::string>() + " ";
+    return fields;
+  };
+  CHECK(warned("decode 0x08100010") == "word ");
+  CHECK(warned("decode 0x0000000000010000").empty());
+  CHECK_THAT(warned("decode 0x4000404000010000"), Catch::Matchers::StartsWith("bits 46-48 "));
+  CHECK(warned("decode 0x4000404000010000 --target sm_100a").empty());
+  CHECK_THAT(warned("decode 0x4000004000010000 --target sm_100a"), Catch::Matchers::StartsWith("bits 46-48 "));
+  CHECK_THAT(warned("decode 0x4000004000013fc0"), ContainsSubstring("start_address"));
+  const auto alike = [](const std::string& line) {
+    return nlohmann::json::parse(run_line(line + " --json").out)[1]["read_alike"];
+  };
+  CHECK((alike("decode 0x4000004000010000 0x4000004000080000")["k-major"] == true));
+  CHECK((alike("decode 0x4000004000010000 0x4000004000080000")["mn-major"] == false));
+  CHECK((alike("decode 0x4000004000010000 0x4000002000010000 --major k") == nlohmann::json{{"k-major", false}}));
 }

@@ -13,7 +13,7 @@ namespace {
 const test::BadRequests bad_requests({
     {"diagnose", "expected is required"},
     {"diagnose $GOLDEN $OTHER", "both files must be of one instruction"},
-    {"diagnose $FOLDER/absent", "No such file"},
+    {"diagnose $FOLDER/absent", "no such file"},
 });
 
 }  // namespace

@@ -19,16 +19,30 @@ const test::BadRequests bad_requests({
     {"gemm", "file is required"},
     {"gemm nothing.safetensors", "nothing.safetensors"},
     {"gemm " + product + " --plan nothing", "plan = nothing: legal is flat, nvjet-algo2"},
-    {"gemm " + product + " --plan none.json", "none.json = No such file"},
-    {"gemm " + product + " --plan {}", "plan: instruction = (missing)"},
-    {"gemm " + product + " --rows 8", "--rows = 8: legal is numbers in 0..7"},
-    {"gemm " + product + " --cols 5..3", "--cols = 5..3"},
+    {"gemm " + product + " --plan nvjet_algo2", "plan = nvjet_algo2: legal is nvjet-algo2, the nearest of"},
+    {"gemm " + product + " --plan flat --split-k 4", "split_k = 4"},
+    {"gemm " + product + " --plan " + promoted + " --split-k 4", "split_k = 4"},
+    {"gemm " + product + " --plan " + promoted + " --target sm_80", "target = sm_80: legal is sm_90a"},
+    {"gemm " + product + " --plan " + promoted + " --output-type bf16", "output = bf16: legal is f32"},
+    {"gemm " + product + " --kernel nvjet_sm90_tst_64x32_64x16_4x2_h_bz_TNT",
+     "a, b = e4m3 x e4m3: legal is bf16 x bf16"},
+    {"gemm " + product + " --kernel nvjet_sm90_qqtst_64x32_64x16_4x2_h_bz_TNT", "d = f32: legal is bf16"},
+    {"gemm " + product + " --find --split-k 3", "--split-k"},
+    {"gemm " + product + " --find --error", "--error"},
+    {"gemm " + product + " --plan flat --timeout 3", "--timeout"},
+    {"gemm " + product + " --plan flat --replace-d", "--replace-d"},
+    {"gemm " + test::source_path("data/products/xmma_tf32_k1024.safetensors"), "plan = (missing): legal is sgemm"},
+    {"gemm " + product + " --plan none.json", "none.json: no such file"},
+    {"gemm " + product + " --plan {\"instructoin\":1}", "plan: instructoin = 1"},
+    {"gemm " + product + " --rows 0..7", "--rows = 0..7: legal is how many to show; --only-rows 0..7"},
+    {"gemm " + product + " --only-rows 8", "--only-rows = 8: legal is numbers in 0..7"},
+    {"gemm " + product + " --only-cols 5..3", "--only-cols = 5..3"},
     {"gemm " + product + " --target sm_70", "e4m3 x e4m3 on sm_70"},
     {"gemm " + product + " --output-type float", "--output-type = float"},
     {"gemm " + product + " --kernel ampere_sgemm", "kernel = ampere_sgemm: legal is a name of cuBLAS's"},
-    {"gemm " + product + " --kernel nvjet_x --plan flat", "--kernel = beside --plan"},
+    {"gemm " + product + " --kernel nvjet_x --plan flat", "kernel = given beside a plan"},
     {"gemm " + product + " --split-k 0", "--split-k"},
-    {"gemm " + product + " --find --plan flat", "--plan = given: legal is absent with --find"},
+    {"gemm " + product + " --find --plan flat", "--plan"},
 });
 
 }  // namespace
@@ -53,8 +67,8 @@ TEST_CASE("gemm compares with the recorded D, and says which plan it took") {
 
 TEST_CASE("gemm writes D of a part with the rows and columns it has") {
   const test::TemporaryFolder folder;
-  const test::Outcome outcome = run({"gemm", product, "--plan", promoted, "--rows", "1..3", "--cols", "0,5", "-o",
-                                     folder.path("d.safetensors"), "--json"});
+  const test::Outcome outcome = run({"gemm", product, "--plan", promoted, "--only-rows", "1..3", "--only-cols", "0,5",
+                                     "-o", folder.path("d.safetensors"), "--json"});
   CHECK(outcome.code == 0);
   const auto json = nlohmann::json::parse(outcome.out);
   CHECK(json["m"] == 3);
@@ -97,4 +111,55 @@ TEST_CASE("gemm --error says how far D is from the exact product, for plans with
                                          "epilogue": [{"op": "relu"}]})"});
   CHECK(refused.code == 2);
   CHECK_THAT(refused.err, ContainsSubstring("a plan without epilogue and scales"));
+}
+
+TEST_CASE("a recorded D of another type differs, in text, JSON and exit code") {
+  const test::Outcome text = run({"gemm", product, "--output-type", "bf16"});
+  CHECK(text.code == 1);
+  CHECK_THAT(text.out, ContainsSubstring("differs: recorded d is 8 x 16 f32, computed 8 x 16 bf16"));
+  const test::Outcome json = run({"gemm", product, "--output-type", "bf16", "--json"});
+  CHECK(json.code == 1);
+  const auto tree = nlohmann::json::parse(json.out);
+  CHECK(tree["differ"] == 128);
+  CHECK(tree["recorded_d"] == "f32");
+  CHECK(tree["computed_d"] == "bf16");
+}
+
+TEST_CASE("gemm -o keeps a recorded D that differs unless it is told to replace it, and names the file it wrote") {
+  const test::TemporaryFolder folder;
+  const std::string out = folder.path("d.safetensors");
+  const test::Outcome kept = run({"gemm", product, "--plan", "flat", "-o", out});
+  CHECK(kept.code == 2);
+  CHECK_THAT(kept.err, ContainsSubstring("--replace-d"));
+  CHECK_FALSE(std::filesystem::exists(out));
+  const test::Outcome replaced = run({"gemm", product, "--plan", "flat", "-o", out, "--replace-d"});
+  CHECK(replaced.code == 1);
+  CHECK_THAT(replaced.out, ContainsSubstring("wrote " + out));
+  CHECK(run({"gemm", out, "--plan", "flat"}).code == 0);
+}
+
+TEST_CASE("evidence is of the target that is computed") {
+  const std::string f16 = test::source_path("data/products/nvjet_flat_f16_k1024.safetensors");
+  const test::Outcome other = run({"gemm", f16, "--target", "sm_80"});
+  CHECK_THAT(other.out, ContainsSubstring("model choice on sm_80; on sm_90a measured: H100, H200"));
+  const auto json = nlohmann::json::parse(run({"gemm", f16, "--target", "sm_80", "--json"}).out);
+  CHECK(json["plan"]["evidence"]["plan"] == "model choice on sm_80; on sm_90a measured: H100, H200");
+}
+
+TEST_CASE("--find ends after --timeout, and says so") {
+  const test::Outcome ended = run({"gemm", product, "--find", "--timeout", "0.000001", "--json"});
+  CHECK(ended.code == 1);
+  CHECK(nlohmann::json::parse(ended.out)["ended"] == "timeout");
+}
+
+TEST_CASE("explain shows an output of a product step by step") {
+  const test::Outcome text = run({"explain", product, "--plan", "nvjet-algo2", "--row", "3", "--col", "5"});
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out, ContainsSubstring("(3, 5) of D") && ContainsSubstring("promotion"));
+  const auto json = nlohmann::json::parse(
+      run({"explain", product, "--plan", "nvjet-algo2", "--row", "3", "--col", "5", "--json"}).out);
+  CHECK(json["curve"]["k"].back() == 1024);
+  CHECK(json["steps"].size() == 32 + 8);
+  CHECK(run({"explain", product, "--plan", "nvjet-algo2", "--row", "8"}).code == 2);
+  CHECK(run({"explain", product, "--plan", "flat", "--row", "3", "--col", "5"}).code == 1);
 }

@@ -50,6 +50,21 @@ const test::BadRequests bad_requests({
     {"layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --n 12", "n = 12"},
     {"layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --ctas 0", "--ctas = 0"},
     {"layout smem --atom 256", "--atom = 256"},
+    {"layout smem --atom 128-atom32 --major k", "128-atom32, k"},
+    {"layout smem --tma 256", "--tma = 256"},
+    {"layout smem --tma 128 --box 128", "--box = 128 elements"},
+    {"layout smem --tma 128 --box x", "--box = x"},
+    {"layout smem --descriptor 0x0 --box 64", "--box = 64"},
+    {"layout smem --descriptor 0x0 --conflicts ld", "--conflicts = ld"},
+    {"layout --cute (8,8):(8,1) --svg $FOLDER/x.png", "a name that ends in .svg"},
+    {"layout descriptor --type f16 --element-bits 8 --swizzle 128 --rows 64 --cols 64",
+     "--type, --element-bits = f16, 8"},
+    {"layout algebra", "words"},
+    {"layout algebra compos 8:1", "did you mean composition?"},
+    {"layout algebra complement", "layout = (missing)"},
+    {"layout algebra right_inverse 8:1 4", "second operand = 4:1"},
+    {"layout banks --addresses 0,6 --bytes 4", "--addresses = 6"},
+    {"layout banks --addresses 0 --bytes 3", "--bytes = 3"},
     {"layout smem --atom 128 --descriptor 0x0", "one of them"},
     {"layout smem --atom 128 --element-bits 6", "--element-bits = 6"},
     {"layout scales --rows 0 --image", "--rows, --blocks = 0, 4"},
@@ -71,7 +86,7 @@ const test::BadRequests bad_requests({
     {"layout scales --pack $GOLDEN $OUT", "bytes of the row-major matrix"},
     {"layout scales --pack $GOLDEN", "-o = (missing)"},
     {"layout scales --pack x --unpack y $OUT", "one of them"},
-    {"layout scales --unpack $FOLDER/absent $OUT", "No such file"},
+    {"layout scales --unpack $FOLDER/absent $OUT", "no such file"},
     {"layout smem --descriptor zero", "--descriptor = zero"},
     {"layout smem --descriptor -1", "--descriptor"},
     {"layout smem --descriptor 0x0 --element-bits 6", "--element-bits = 6"},
@@ -376,4 +391,29 @@ TEST_CASE("PTX's own words: elements d0 and up, M-major, 128B, interleaved, and 
           .code == 0);
   CHECK(run_line("layout --cute 'Swizzle<3,4,3> o ((8,8),(64,1)):((64,512),(1,0))' --descriptor 0x8000004000010000")
             .code == 1);
+}
+
+TEST_CASE("layout algebra, banks, swizzles, TMA and whole matrices of scales answer as text, CSV and JSON") {
+  CHECK_THAT(run_line("layout algebra composition (6,2):(8,2) (4,3):(3,1)").out,
+             Catch::Matchers::StartsWith("((2,2),3):((24,2),8)\n"));
+  CHECK(run_line("layout algebra coalesce (2,3):(1,4) --csv").out == "index,offset\n0,0\n1,1\n2,4\n3,5\n4,8\n5,9\n");
+  CHECK(nlohmann::json::parse(run_line("layout algebra left_inverse 4:2 --json").out)["result"] == "(2,4):(0,1)");
+  const auto conflicts = run_line("layout banks --bytes 16 --addresses 0,128,256,384 --json");
+  CHECK((conflicts.code == 1 && nlohmann::json::parse(conflicts.out)["wavefronts"] == 4));
+  CHECK(nlohmann::json::parse(run_line("layout swizzles --json").out).size() == 80);
+  const std::string tile = " --descriptor 0x4000004000010000 --rows 64 --cols 64";
+  CHECK(run_line("layout smem --tma 128" + tile).code == 0);
+  const auto plain = run_line("layout smem --tma none --box 64 --json" + tile);
+  CHECK(plain.code == 1);
+  const nlohmann::json answer = nlohmann::json::parse(plain.out);
+  CHECK(
+      (answer["first"]["row"] == 1 && answer["first"]["tma_byte"] == 128 && answer["first"]["descriptor_byte"] == 144));
+  CHECK(run_line("layout smem --tma 128 --rows 64 --cols 64 --row 1 --col 0").out == "row,col,byte,bit\n1,0,144,0\n");
+  CHECK(run_line("layout smem --conflicts ldmatrix" + tile).code == 0);
+  CHECK(run_line("layout smem --tma none --rows 64 --cols 64 --conflicts stmatrix").code == 1);
+  CHECK_THAT(run_line("layout smem --descriptor 0x4000004000013fc0 --rows 8 --cols 16").err,
+             ContainsSubstring("227 KB"));
+  CHECK_THAT(run_line("layout smem --descriptor 0x08100010").err, ContainsSubstring("--kind"));
+  CHECK(run_line("layout scales --rows 4096 --blocks 256 --row 300 --block 9").out ==
+        "row,block,tile,image_byte\n300,9,130,66757\n");
 }

@@ -39,10 +39,10 @@ const test::BadRequests bad_requests({
     {"simulate $GOLDEN --a e4m3", "a_type = e4m3: legal is f16, the type that the instruction says"},
     {"simulate $GOLDEN --scale-type ue8m0", "sf_type = ue8m0: legal is absent"},
     {"simulate $GOLDEN $OTHER --format csv", "files = 2 with --format: legal is one"},
-    {"simulate $GOLDEN --json --format csv", "--json = with --format: legal is alone"},
+    {"simulate $GOLDEN --json --format csv", "--json and --format: not together"},
     {"simulate $GOLDEN -o $FOLDER/x.npz", "the name of a safetensors file"},
     {"simulate $GOLDEN -o $FOLDER/x.csv", "--format csv writes text"},
-    {"simulate " + numpy("make.py"), "header length"},
+    {"simulate " + numpy("make.py"), "make.py: a Python program; expected a safetensors file"},
     {"simulate " + numpy("keys.npz") + " --a bf16", "a_type = bf16: legal is f16"},
 });
 

@@ -41,6 +41,31 @@ void write_report(const std::string& path, std::string_view unit) {
 
 TEST_CASE("survey refuses bad requests: message and exit code of each") { bad_requests.check(); }
 
+TEST_CASE("a report of a survey tells how far it is, and what no unit answered is counted") {
+  SurveyReport report{.gpu = "a GPU", .driver = "580.1", .cuda = "13.0", .date = "2026-11-23", .seed = 7, .units = 9};
+  report.records = {{.unit = "one", .random_mismatches = 3}, {.unit = "two", .end = SurveyEnd::timed_out}};
+  const Report found = describe(report);
+  const auto json = nlohmann::json::parse(to_json(found));
+  CHECK((json["units"] == 9 && json["asked"] == 2 && json["answered"] == 1 && json["mismatches"] == 3));
+  CHECK((json["rehearsal"] == false && json["seed"] == 7));
+  CHECK_THAT(print(found), Catch::Contains("2 of 9 units asked, 1 answered, 3 outputs of random cases differ"));
+}
+
+TEST_CASE("GPUs of one target that answer differently are told") {
+  const auto survey_of = [](std::string gpu, std::string answer) {
+    return ReadSurvey{.path = gpu,
+                      .report = {.gpu = gpu, .records = {{.unit = "question: q"}}},
+                      .findings = {{.unit = "question: q",
+                                    .ask = SurveyAsk::question,
+                                    .verdict = SurveyVerdict::confirmed,
+                                    .found = std::move(answer)}}};
+  };
+  const std::string differ = print(describe(std::vector{survey_of("A", "yes"), survey_of("B", "no")}));
+  CHECK_THAT(differ, Catch::Contains("GPUs differ: question: q") && Catch::Contains("A: yes"));
+  CHECK_THAT(print(describe(std::vector{survey_of("A", "yes"), survey_of("B", "yes")})),
+             !Catch::Contains("GPUs differ"));
+}
+
 TEST_CASE("survey prints counts, findings, JSON and confirmed rows, and reads on behind a bad file") {
   const test::TemporaryFolder folder;
   const std::string report = folder.path("report.safetensors"), bad = folder.path("bad.safetensors");
@@ -56,6 +81,8 @@ TEST_CASE("survey prints counts, findings, JSON and confirmed rows, and reads on
   CHECK(json.size() == 1);
   CHECK(json[0]["rehearsal"] == true);
   CHECK(json[0]["findings"].size() == survey_units(Target::sm_90a).size());
+  CHECK(json[0]["findings"][0].contains("evidence_before"));
+  CHECK(test::run({"survey", "read", "--json", "--all", report}).code == 2);  // --all is of the text
   const test::Outcome confirmed_rows = test::run({"survey", "read", "--confirmed", report});
   CHECK(confirmed_rows.out == print(confirmed()));
   CHECK(confirmed_rows.err == "a rehearsal is evidence of nothing\n");

@@ -13,7 +13,7 @@ namespace {
 const test::BadRequests bad_requests({
     {"verify", "paths is required"},
     {"verify --frobnicate x", "--frobnicate"},
-    {"verify $FOLDER/absent", "No such file"},
+    {"verify $FOLDER/absent", "no such file"},
     {"verify $FOLDER", "a folder without vector files"},
 });
 

@@ -23,6 +23,23 @@ TEST_CASE("a warning says what was expected, not what is legal, and is otherwise
   CHECK(print(found[0]) == "start_address = 0x80: legal is 0x0; move it [PTX]");
 }
 
+TEST_CASE("a violation reads as its code says: no quantity is equal to anything") {
+  CHECK(print(Violation{.code = ViolationCode::not_found, .field = "file", .seen = "x.safetensors"}) ==
+        "x.safetensors: no such file");
+  CHECK(print(Violation{.code = ViolationCode::unknown_key,
+                        .field = "key of a vector file",
+                        .seen = "x.npz: arch",
+                        .legal = {"target", "instruction"},
+                        .fix = "did you mean target?"}) ==
+        "x.npz: arch: no such key of a vector file: legal is target or instruction; did you mean target?");
+  CHECK(
+      print(Violation{.code = ViolationCode::not_together, .field = "--json", .seen = "-o", .fix = "leave one out"}) ==
+      "--json and -o: not together; leave one out");
+  CHECK(print(Violation{
+            .code = ViolationCode::unusable_file, .field = "x.pt", .seen = "a checkpoint", .expected = "y"}) ==
+        "x.pt: a checkpoint; expected y");
+}
+
 TEST_CASE("parts that a violation does not have leave no punctuation behind") {
   CHECK(print(Violation{.field = "file"}) == "file");
   CHECK(print(Violation{.field = "file", .seen = "empty"}) == "file = empty");

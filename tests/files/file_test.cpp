@@ -65,7 +65,7 @@ TEST_CASE("an input file has the bytes of the file, none when it is empty") {
 TEST_CASE("what cannot be read is refused with its path and the reason") {
   const test::TemporaryFolder folder;
   CHECK_THROWS_WITH(InputFile(folder.path("absent")),
-                    ContainsSubstring(folder.path("absent")) && ContainsSubstring("No such file"));
+                    ContainsSubstring(folder.path("absent")) && ContainsSubstring("no such file"));
   CHECK_THROWS_WITH(InputFile(folder.path(".")), ContainsSubstring("a directory"));
   CHECK_THROWS_WITH(InputFile("/dev/null"), ContainsSubstring("/dev/null") && ContainsSubstring("regular file"));
 }

@@ -81,6 +81,44 @@ TEST_CASE("the plan of every recorded call is found from its bits", "[rule:produ
   }
 }
 
+TEST_CASE("families of plans are counted, measured ones first") {
+  RandomStream random(71, 0);
+  const GemmInputs inputs{.a = random_matrix(Format::bf16, 4, 1024, random),
+                          .b = random_matrix(Format::bf16, 1024, 8, random)};
+  const Matrix d = gemm(flat_plan(Target::sm_90a, Format::bf16, Format::bf16, Format::bf16), inputs);
+  const PlanSearch found = find_plans(inputs, d, {.threads = 2});
+  REQUIRE(found.ambiguous());
+  CHECK(found.end == SearchEnd::complete);
+  int64_t plans = 0;
+  bool measured = true;
+  for (const PlanFamily& family : found.families) {
+    plans += family.plans;
+    REQUIRE(family.first < std::ssize(found.all_bits));
+    CHECK(print_family(found.all_bits[static_cast<size_t>(family.first)]) == family.name);
+    const bool is_measured = family.evidence.starts_with("measured");
+    CHECK((measured || !is_measured));  // none behind one that is not
+    measured = is_measured;
+  }
+  CHECK(plans == std::ssize(found.all_bits));
+  CHECK(found.families.front().name == "flat");
+}
+
+TEST_CASE("a search ends by time, by plans and by its caller, and says which") {
+  RandomStream random(79, 0);
+  const GemmInputs inputs{.a = random_matrix(Format::f16, 4, 512, random),
+                          .b = random_matrix(Format::f16, 512, 8, random)};
+  const Matrix d = random_matrix(Format::f32, 4, 8, random);  // no plan gives it
+  const PlanSearch few = find_plans(inputs, d, {.max_plans = 50});
+  CHECK(few.end == SearchEnd::max_plans);
+  CHECK(few.candidates == 50);
+  CHECK_FALSE(few.nearest.empty());
+  CHECK(find_plans(inputs, d, {.timeout_s = 1e-9}).end == SearchEnd::timeout);
+  int asked = 0;
+  const PlanSearch stopped = find_plans(inputs, d, {.stop = [&] { return ++asked > 10; }});
+  CHECK(stopped.end == SearchEnd::stopped);
+  CHECK(stopped.candidates <= 10);
+}
+
 namespace {
 
 /// A plan drawn from the ranges that `bitmma gemm --help` lists.

@@ -486,3 +486,18 @@ TEST_CASE("f32 inputs are rounded to tf32 as cvt.rn.tf32 and cvt.rna.tf32 do on 
     CHECK(rounded_inputs(inputs, InputRounding::tf32_rne).b(0, 0) == rn);
   }
 }
+
+TEST_CASE("K = 0 gives zeros, beta C, or C where the chain starts with it") {
+  GemmInputs inputs{.a = Matrix(Format::f16, 2, 0), .b = Matrix(Format::f16, 0, 3)};
+  GemmPlan plan = flat_plan(Target::sm_90a, Format::f16, Format::f16, Format::f32);
+  CHECK(gemm(plan, inputs) == Matrix(Format::f32, 2, 3));
+  inputs.c = Matrix(Format::f32, 2, 3);
+  inputs.c->fill(0x3F800000);
+  plan.epilogue = {{.kind = EpilogueKind::alpha_beta, .alpha = 1, .beta = 2}};
+  Matrix two(Format::f32, 2, 3);
+  two.fill(0x40000000);
+  CHECK(gemm(plan, inputs) == two);
+  plan.epilogue.clear();
+  plan.tensor().start_with_c = true;
+  CHECK(gemm(plan, inputs) == *inputs.c);
+}

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <regex>
@@ -197,7 +199,7 @@ TEST_CASE("the catalogue's plans are legal where they say, and its names and pat
     const Format type = fp8 ? Format::e4m3 : f32 ? Format::tf32 : Format::f16;
     GemmInputs inputs{.a = Matrix(type, 2, 512), .b = Matrix(type, 512, 3)};
     if (scaled) inputs.scale_a = Matrix(Format::f32, 2, 4), inputs.scale_b = Matrix(Format::f32, 4, 3);
-    const bool one_column = row.fields.find("\"sb\":128") != std::string::npos;
+    const bool one_column = row.fields.find("\"sb\":[128,128]") != std::string::npos;
     if (one_column) inputs.scale_b = Matrix(Format::f32, 4, 1);
     const std::vector<GemmPlan> plans = plans_named(row.name, inputs, Format::f16, {.target = row.target});
     REQUIRE_FALSE(plans.empty());
@@ -217,10 +219,112 @@ TEST_CASE("the catalogue's plans are legal where they say, and its names and pat
     table += fmt::format("| `{}` | {} | `{}` | {} |\n", pattern, row.about, row.fields, row.evidence);
   }
   test::check_generated("docs/products.md", "<!-- kernel patterns -->", "<!-- end of kernel patterns -->", table);
+  table = "| pattern | what | A | B | D | evidence |\n|---|---|---|---|---|---|\n";
+  for (const TypePattern& row : type_patterns()) {
+    const std::string pattern = std::regex_replace(row.pattern, std::regex("\\|"), "\\|");
+    table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", pattern, row.about, row.a, row.b, row.d, row.evidence);
+  }
+  test::check_generated("docs/products.md", "<!-- type patterns -->", "<!-- end of type patterns -->", table);
   CHECK_THROWS_AS(plans_named("nvjets", inputs, Format::f32), Error);
   CHECK_THROWS_AS(plans_of_kernel("ampere_sgemm", inputs, Format::f32), Error);
   const auto plans =
       plans_of_kernel("nvjet_sm90_tst_64x32_64x16_4x2_h_bz_splitK_TNT", inputs, Format::bf16, {.split_count = 3});
   REQUIRE(plans.size() == 1);
   CHECK(print_plan(plans.front()) == "split-K 3 (nvjet, unit 64)");
+}
+
+TEST_CASE("the names of all recorded kernels tell their types, and refuse data and D of others") {
+  int known = 0;
+  std::map<std::string, std::pair<std::string, KernelTypes>> families;  // a name of each
+  for (const std::string& file : recorded_files()) {
+    const ProductFile product = read_product_file(file);
+    const std::string& kernel = *product.file.find_metadata("kernel");
+    if (kernel.starts_with("triton") || kernel.find("dot_kernel") != std::string::npos) {
+      CHECK_FALSE(types_of_kernel(kernel));  // their names tell none
+      continue;
+    }
+    INFO(kernel);
+    const std::optional<KernelTypes> types = types_of_kernel(kernel);
+    REQUIRE(types);
+    ++known;
+    const auto data = [](Format format) { return format == Format::f32 ? Format::tf32 : format; };
+    const Format a = product.inputs.a.format(), b = product.inputs.b.format();
+    const bool fits = (a == data(types->a) && b == data(types->b)) || (a == data(types->b) && b == data(types->a));
+    CHECK(fits);
+    CHECK(product.d->format() == types->d);
+    families.try_emplace(
+        fmt::format("{} {} {} {}", family_of(kernel), info(types->a).name, info(types->b).name, info(types->d).name),
+        kernel, *types);
+  }
+  CHECK(known == 2059 - 102 - 16);
+  CHECK(families.size() > 20);
+  constexpr std::array inputs{Format::f16,  Format::bf16, Format::tf32, Format::f64,
+                              Format::e4m3, Format::e5m2, Format::s8};
+  constexpr std::array outputs{Format::f32, Format::f16, Format::bf16, Format::f64, Format::e4m3, Format::s32};
+  const auto codes = [](const std::function<void()>& call) {
+    std::vector<std::pair<ViolationCode, std::string>> found;
+    try {
+      call();
+    } catch (const Error& error) {
+      for (const Violation& one : error.violations()) found.emplace_back(one.code, one.field);
+    }
+    return found;
+  };
+  using Codes = std::vector<std::pair<ViolationCode, std::string>>;
+  for (const auto& [family, row] : families) {
+    const auto& [kernel, types] = row;
+    INFO(kernel);
+    for (const Format a : inputs) {
+      const GemmInputs wrong{.a = Matrix(a, 2, 512), .b = Matrix(a, 512, 3)};
+      const auto data = [](Format format) { return format == Format::f32 ? Format::tf32 : format; };
+      if (a == data(types.a) && a == data(types.b)) continue;
+      CHECK(codes([&] { plans_of_kernel(kernel, wrong); }) == Codes{{ViolationCode::contradiction, "a, b"}});
+    }
+    const auto data = [](Format format) { return format == Format::f32 ? Format::tf32 : format; };
+    const GemmInputs right{.a = Matrix(data(types.a), 2, 512), .b = Matrix(data(types.b), 512, 3)};
+    for (const Format d : outputs) {
+      if (d == types.d) continue;
+      CHECK(codes([&] { plans_of_kernel(kernel, right, d); }) == Codes{{ViolationCode::contradiction, "d"}});
+    }
+  }
+  // Letters that were not recorded are not guessed.
+  for (const char* name : {"nvjet_sm90_xsx_64x32_64x16_4x2_h_bz_TNT", "nvjet_sm90_hhh_64x32_64x16_4x2_h_bz_TNT",
+                           "nvjet", "cutlass_80_tensorop_s1688gemm_tf32_128x128_32x3_tn_align4"})
+    CHECK(codes([&] { plans_of_kernel(name, {.a = Matrix(Format::f16, 2, 512), .b = Matrix(Format::f16, 512, 3)}); }) ==
+          Codes{{ViolationCode::unknown_kernel, "kernel"}});
+}
+
+TEST_CASE("D of a named kernel has the name's type, and float32 without a plan is refused with the choices") {
+  const GemmInputs bf16{.a = Matrix(Format::bf16, 2, 512), .b = Matrix(Format::bf16, 512, 3)};
+  CHECK(plans_for({.kernel = "nvjet_sm90_tst_64x32_64x16_4x2_h_bz_TNT"}, bf16).front().output == Format::bf16);
+  CHECK(plans_for({.kernel = "nvjet_sm90_tss_64x32_64x16_4x2_h_bz_TNT"}, bf16).front().output == Format::f32);
+  const GemmInputs f32{.a = Matrix(Format::tf32, 2, 512), .b = Matrix(Format::tf32, 512, 3)};
+  try {
+    plans_for({}, f32);
+    FAIL("no plan is needed");
+  } catch (const Error& error) {
+    CHECK(error.violations().front().legal == std::vector<std::string>{"sgemm", "xmma-tf32", "flat"});
+  }
+  for (const char* name : {"sgemm", "xmma-tf32", "flat"}) CHECK(plans_for({.plan = name}, f32).size() == 1);
+  // What contradicts a plan, or would not act on it.
+  const GemmPlan plan = flat_plan(Target::sm_90a, Format::bf16, Format::bf16, Format::f32);
+  CHECK(plans_for({.value = plan, .output = Format::f32, .options = {.target = Target::sm_90a}}, bf16).front() == plan);
+  CHECK_THROWS_AS(plans_for({.value = plan, .output = Format::bf16}, bf16), Error);
+  CHECK_THROWS_AS(plans_for({.value = plan, .options = {.target = Target::sm_80}}, bf16), Error);
+  CHECK_THROWS_AS(plans_for({.value = plan, .options = {.split_count = 2}}, bf16), Error);
+  CHECK_THROWS_AS(plans_for({.value = plan, .options = {.alpha = 2}}, bf16), Error);
+  CHECK_THROWS_AS(plans_for({.plan = "flat", .options = {.split_count = 2}}, bf16), Error);
+  CHECK_THROWS_AS(plans_for({.plan = "flat", .kernel = "nvjet_sm90_tst_64x32"}, bf16), Error);
+  CHECK(on_target(plans_for({}, bf16).front(), Target::sm_80).evidence.at("plan").starts_with("model choice on sm_80"));
+}
+
+TEST_CASE("what sm_90a does not multiply is taken for the first target that does") {
+  GemmInputs fp4{.a = Matrix(Format::e2m1, 2, 64), .b = Matrix(Format::e2m1, 64, 3)};
+  fp4.sfa = Matrix(Format::ue4m3, 2, 4), fp4.sfb = Matrix(Format::ue4m3, 4, 3);
+  CHECK(default_target(fp4) == Target::sm_100a);
+  CHECK(plans_for({}, fp4).front().target == Target::sm_100a);
+  CHECK(default_target({.a = Matrix(Format::f16, 2, 64), .b = Matrix(Format::f16, 64, 3)}) == Target::sm_90a);
+  CHECK_THROWS_AS(plans_for({.options = {.target = Target::sm_90a}}, fp4), Error);
+  fp4.sfa.reset(), fp4.sfb.reset();  // forgotten, perhaps
+  CHECK_THROWS_AS(plans_for({}, fp4), Error);
 }

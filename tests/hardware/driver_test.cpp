@@ -124,6 +124,14 @@ TEST_CASE("with a driver that answers right, files and campaigns agree, and with
   const Ended zeros = run(folder, file);
   CHECK(zeros.code == 1);
   CHECK_THAT(zeros.out, ContainsSubstring("differ from the model, first"));
+  const auto found = nlohmann::json::parse(run(folder, file + " --json").out);
+  CHECK(found["gpu"] == "Fake H200");
+  CHECK(found["mismatches"] > 0);
+  REQUIRE(found["files"].size() == 1);
+  CHECK(found["files"][0]["file"] == golden);
+  CHECK(found["files"][0]["mismatches"] == found["mismatches"]);
+  CHECK(found["files"][0]["first_mismatch"].is_object());
+  CHECK(found["files"][0]["refused"].empty());
 
   const Ended agreed = run(folder, saving(folder), right_answers(folder));
   INFO(agreed.err);

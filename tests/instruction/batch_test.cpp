@@ -1,5 +1,7 @@
 #include "bitmma/instruction/batch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -295,6 +297,48 @@ TEST_CASE("what a batch refuses is named, and D stays as it was") {
   operands = of_sparse.operands(), operands.a.codes.data = a.data();
   CHECK_THAT(refused(sparse, Target::sm_80, 130, operands), ContainsSubstring("product 129: "));
   CHECK(refused(sparse, Target::sm_80, 129, of_sparse.operands()) == "fine");
+}
+
+TEST_CASE("a batch refuses pointers that are NULL and distances that 64 bits do not hold, in every view") {
+  constexpr int64_t most = INT64_MAX, least = INT64_MIN;
+  for (const Instruction& instruction : {Instruction(MmaSync{}), Instruction(MmaSync{.kind = MmaKind::mxf4nvf4})}) {
+    const Target target = default_target(instruction);
+    const Batch batch(instruction, 2);
+    Bytes d(2 * batch.d_bytes(), 0xAB);
+    const auto refused = [&](const auto& change, void* to) {
+      BatchOperands operands = batch.operands();
+      change(operands);
+      const std::string message = message_of([&] { multiply_batch(instruction, target, 2, operands, to); });
+      CHECK(message == message_of([&] { PreparedMma(instruction, target, true).multiply_batch(2, operands, to); }));
+      CHECK(std::ranges::all_of(d, [](uint8_t byte) { return byte == 0xAB; }));
+      return message;
+    };
+    using View = BatchView& (*)(BatchOperands&);
+    std::vector<std::pair<std::string, View>> views{{"a", [](BatchOperands& all) -> BatchView& { return all.a; }},
+                                                    {"b", [](BatchOperands& all) -> BatchView& { return all.b; }},
+                                                    {"c", [](BatchOperands& all) -> BatchView& { return *all.c; }}};
+    if (mma_of(instruction).scale_count > 0) {
+      views.emplace_back("scale_a", [](BatchOperands& all) -> BatchView& { return *all.scale_a; });
+      views.emplace_back("scale_b", [](BatchOperands& all) -> BatchView& { return *all.scale_b; });
+    }
+    for (const auto& [name, view] : views) {
+      const auto expect = [&, &of = view, &called = name](const auto& change, std::string_view seen) {
+        const std::string message = refused([&](BatchOperands& all) { change(of(all)); }, d.data());
+        INFO(message);
+        CHECK(message.starts_with(fmt::format("{} = {}", called, seen)));
+      };
+      expect([](BatchView& one) { one.codes.data = nullptr; }, "NULL");
+      expect([](BatchView& one) { one.codes.row_stride = most; }, "too large");
+      expect([](BatchView& one) { one.codes.row_stride = one.codes.col_stride = least; }, "too large");
+      expect([](BatchView& one) { one.batch_stride = most; }, "too large");
+      expect([](BatchView& one) { one.codes.row_stride = least / 2, one.batch_stride = least / 2 - 1; }, "too large");
+    }
+    CHECK(refused([](BatchOperands&) {}, nullptr).starts_with("d = NULL"));
+    CHECK_THAT(message_of([&] { multiply_batch(instruction, target, most / 8, batch.operands(), d.data()); }),
+               ContainsSubstring("d = too large"));
+  }
+  CHECK_THAT(message_of([&] { multiply_batch(MmaSync{}, Target::sm_80, 1, {}, nullptr); }),
+             ContainsSubstring("a = NULL") && ContainsSubstring("b = NULL") && ContainsSubstring("d = NULL"));
 }
 
 TEST_CASE("no products are no work") {

@@ -125,6 +125,36 @@ TEST_CASE("the factories give what they are given, or throw every violation") {
   CHECK(violations([] { tmem_move({.kind = MoveKind::cp, .cta_group = 3, .cp_shape = 6}); }) == 2);
 }
 
+TEST_CASE("numbers that are cast to formats and kinds are refused as every other wrong field") {
+  const auto refuses = [](const auto& make) {
+    try {
+      make();
+      return false;
+    } catch (const Error& error) {
+      return !error.violations().empty();
+    }
+  };
+  for (const int number : {static_cast<int>(formats.size()), 64, 200, 255}) {
+    const auto format = static_cast<Format>(number);
+    INFO(number);
+    CHECK(refuses([&] { wgmma({.a = format}); }));
+    CHECK(refuses([&] { wgmma({.b = format}); }));
+    CHECK(refuses([&] { wgmma({.d = format, .sparse = true}); }));
+    for (const int m : {8, 16}) CHECK(refuses([&] { mma_sync({.m = m, .a = format}); }));
+    CHECK(refuses([&] { mma_sync({.b = format}); }));
+    CHECK(refuses([&] { mma_sync({.d = format}); }));
+    CHECK(refuses([&] { mma_sync({.c = format}); }));
+    CHECK(refuses([&] { mma_sync({.kind = MmaKind::mxf4, .a = format}); }));
+    CHECK(refuses([&] { mma_sync({.kind = MmaKind::mxf4, .scale_type = format}); }));
+    for (const MmaKind kind : {MmaKind::f16, MmaKind::f8f6f4, MmaKind::mxf4nvf4}) {
+      CHECK(refuses([&] { tcgen05({.kind = kind, .a = format}); }));
+      CHECK(refuses([&] { tcgen05({.kind = kind, .b = format}); }));
+      CHECK(refuses([&] { tcgen05({.kind = kind, .d = format}); }));
+    }
+    CHECK(refuses([&] { tcgen05({.kind = MmaKind::mxf4, .scale_type = format}); }));
+  }
+}
+
 TEST_CASE("what the families have in common is the same, however it is asked") {
   for (const Instruction& instruction : test::sample_instructions()) {
     CHECK(is_mma(instruction) == (family_of(instruction) != Family::tmem_move));

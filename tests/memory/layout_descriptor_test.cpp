@@ -157,3 +157,43 @@ TEST_CASE("requests for descriptors that mean nothing are refused") {
   odd.element_bits = 6;
   CHECK_THROWS_WITH(descriptors_of(odd), ContainsSubstring("element bits = 6"));
 }
+
+TEST_CASE("K = 96 of 4-bit elements: where a row of 48 bytes ends in the next 128 bytes, bit 52 says where they are") {
+  const CuteLayout cute = parse_cute("Swizzle<3,4,3> o ((8,16),(256,3)):((256,2048),(1,32768))", 4);
+  const DescriptorAnswer answer = descriptors_of(cute, {.target = Target::sm_103a, .instruction_cols = 96});
+  REQUIRE(answer.found);
+  CHECK(answer.found->first.leading_dim_absolute);
+  REQUIRE(answer.found->steps.size() == 8);
+  // Counted by hand: byte of (row, k) of packed fp4, 128-byte rows, 16384 bytes from one 256 values of k to the next.
+  const auto byte_of = [](int64_t row, int64_t k) {
+    const int64_t linear = k / 256 * 16384 + row * 128 + k % 256 / 2;
+    return linear ^ (linear >> 7 & 7) << 4;
+  };
+  for (const DescriptorStep& step : answer.found->steps) {
+    const SmemMap map({.descriptor = decode_smem_descriptor(Target::sm_103a, step.descriptor),
+                       .element_bits = 4,
+                       .rows = 128,
+                       .cols = 96});
+    for (int row = 0; row < 128; ++row) {
+      for (int k = 0; k < 96; ++k) REQUIRE(map.place_of(row, k).byte == byte_of(row, step.col + k));
+    }
+  }
+  CHECK_FALSE(descriptors_of(cute, {.target = Target::sm_100a, .instruction_cols = 96}).found);
+  CHECK_FALSE(descriptors_of(parse_cute("((8,16),(256,3)):((256,2048),(1,32768))", 4),
+                             {.target = Target::sm_103a, .instruction_cols = 96})
+                  .found);
+}
+
+TEST_CASE("which swizzles an instruction takes: all K-major ones, and MN-major where it transposes") {
+  const std::vector<SwizzleUse> uses = swizzle_uses();
+  CHECK(uses.size() == 8 * 2 * swizzles.size());
+  for (const SwizzleUse& use : uses) {
+    const bool is_hopper = use.instruction == "wgmma", is_wide = use.swizzle == Swizzle::b128_atom32;
+    const bool transposes = is_hopper ? use.element_bits == 16 : use.element_bits >= 8;
+    bool expected = use.major == Major::k ? !is_wide : transposes && (is_wide ? !is_hopper : true);
+    if (!is_hopper && use.major == Major::mn) expected = transposes && (use.element_bits == 32) == is_wide;
+    INFO(use.instruction << " " << use.element_bits << " " << print(use.major) << " " << info(use.swizzle).name);
+    CHECK(use.is_accepted == expected);
+    CHECK(use.reasons.empty() == use.is_accepted);
+  }
+}

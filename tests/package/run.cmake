@@ -1,5 +1,5 @@
 # Installs the library, then builds and runs a user's program against it three times, each with other flags than the library's;
-# then with the shared library, and C programs.
+# then C programs with the shared library.
 include(${CMAKE_CURRENT_LIST_DIR}/support.cmake)
 
 file(REMOVE_RECURSE ${WORK_DIR})
@@ -24,21 +24,20 @@ int main() {
 }
 ")
 must_run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/prefix)
-function(build_user library flags)
-  string(MAKE_C_IDENTIFIER "build_${library}${flags}" folder)
+function(build_user flags)
+  string(MAKE_C_IDENTIFIER "build_${flags}" folder)
   must_run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE_DIR} -B ${WORK_DIR}/${folder} -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix
-           -DCMAKE_CXX_COMPILER=${CXX} -DUSER_FLAGS=${flags} -DLIBRARY=${library} -DREADME_PROGRAM=${WORK_DIR}/readme.cpp)
+           -DCMAKE_CXX_COMPILER=${CXX} -DUSER_FLAGS=${flags} -DREADME_PROGRAM=${WORK_DIR}/readme.cpp)
   must_run(${CMAKE_COMMAND} --build ${WORK_DIR}/${folder})
   must_run(${WORK_DIR}/${folder}/user)
   must_run(${WORK_DIR}/${folder}/readme)
 endfunction()
 foreach(flags "-O2" "-march=native -O2" "-fsanitize=address -O1")
-  build_user(bitmma "${flags}")
+  build_user("${flags}")
 endforeach()
 must_run(${WORK_DIR}/prefix/bin/bitmma --version)
 
 if(HAS_SHARED)
-  build_user(shared "-O2")
   # The tree may be moved: nothing in it names where it was installed.
   file(RENAME ${WORK_DIR}/prefix ${WORK_DIR}/moved)
   file(GLOB_RECURSE config ${WORK_DIR}/moved/bitmma.pc)

@@ -60,8 +60,8 @@ def test_c_of_the_page_for_emulators(tmp_path):
 def test_cpp_of_the_page_for_emulators(tmp_path):
     needs_library()
     (tmp_path / "example.cpp").write_text(blocks("docs/emulators.md", "cpp")[0])
-    run(["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "example.cpp", f"-I{ROOT}/include", f"-L{BUILD}", "-lbitmma",
-         "-o", "example"], tmp_path)
+    run(["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "example.cpp", f"-I{ROOT}/include", str(BUILD / "libbitmma.a"),
+         "-pthread", "-ldl", "-o", "example"], tmp_path)
     assert float.fromhex(run(["./example"], tmp_path).strip()) == float.fromhex(word_of_python(tmp_path))
 
 

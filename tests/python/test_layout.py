@@ -90,3 +90,18 @@ def test_metadata_scales_and_reprs():
     assert two.lane[0, 0] == 64 and layout.tmem_a(64, 16, ws=True).lane[0, 0] == 0
     with pytest.raises(bitmma.Error):
         layout.tmem_a(64, 16, ws=True, copy=2)
+
+
+def test_layout_algebra_is_cutes():
+    assert layout.algebra("composition", "(6,2):(8,2)", "(4,3):(3,1)") == "((2,2),3):((24,2),8)"
+    assert layout.algebra("right_inverse", "(4,8):(8,1)") == "(8,4):(4,1)"
+    assert layout.offsets("Swizzle<1,0,1> o 4:1").tolist() == [0, 1, 3, 2]
+    with pytest.raises(bitmma.Error):
+        layout.algebra("complement", "(2,2):(2,3)", "24")
+
+
+def test_tma_and_bank_conflicts():
+    linear = np.arange(64 * 64).reshape(64, 64) * 2
+    assert (layout.tma(64, 64).byte == linear ^ (linear >> 7 & 7) << 4).all()
+    assert (layout.tma(64, 64, swizzle="none").byte == linear).all()
+    assert layout.bank_conflicts(128 * np.arange(8), 16)[:2] == (8, 1)

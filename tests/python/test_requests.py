@@ -164,8 +164,9 @@ def test_mistaken_arguments():
     assert "bitmma.gemm" in refusal(lambda: bitmma.mma(MMA, np.ones((64, 64), np.float16), np.ones((64, 64), np.float16)))
     assert "m16n8k18" in refusal(lambda: bitmma.mma("mma.sync.aligned.m16n8k18.row.col.f32.f16.f16.f32", A, B)) \
         or "K" in refusal(lambda: bitmma.mma("mma.sync.aligned.m16n8k18.row.col.f32.f16.f16.f32", A, B))
-    assert "target" in refusal(lambda: bitmma.gemm(X, W.T, target=80))
-    assert "did you mean nvjet-splitK" in refusal(lambda: bitmma.gemm(X, W.T, "nvjet-splitk"))
+    assert "target" in refusal(lambda: bitmma.gemm(X, W.T, target=81))
+    assert same_bits(bitmma.gemm(X, W.T, target=80), bitmma.gemm(X, W.T, target="sm_80"))
+    assert "nvjet-splitK" in refusal(lambda: bitmma.gemm(X, W.T, "nvjet-splitk"))
     assert same_bits(bitmma.gemm(X, W.T, output=ml_dtypes.bfloat16), bitmma.gemm(X, W.T, output="bfloat16"))
     assert bitmma.wgmma(n=8, a="float8_e4m3fn").a == "e4m3" and bitmma.instruction(f"  {MMA} ").k == 16
     assert "among" in refusal(lambda: bitmma.find_plans(X, W.T, bitmma.gemm(X, W.T), among=["flat"]))

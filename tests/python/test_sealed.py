@@ -12,7 +12,7 @@ def test_a_rehearsal_is_as_predicted_and_says_what_it_asked(tmp_path: Path) -> N
     assert report.target == "sm_90a" and len(report.sha256) == 64
     assert {one.verdict for one in report.findings} == {"as predicted"}
     assert all(one.found == one.predicted for one in report.findings)
-    assert f"{len(report.findings)} as predicted" in str(report)
+    assert f"{len(report.findings)} as predicted" in str(report) == report.text
     assert (tmp_path / "answers.safetensors").exists()
 
 

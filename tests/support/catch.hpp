@@ -4,6 +4,9 @@
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 using Catch::Matchers::ContainsSubstring;
+namespace Catch {
+inline auto Contains(const std::string& text) { return ContainsSubstring(text); }  // as Catch2 2 calls it
+}  // namespace Catch
 #else
 #include <catch2/catch.hpp>
 inline auto ContainsSubstring(const std::string& text) { return Catch::Matchers::Contains(text); }

@@ -23,9 +23,15 @@ const std::vector<Mutant>& mutants() {
   static const std::vector<Mutant> table = {
       {"F-1", [](AccumulatorModel& m) { --m.fraction_bits; }},
       {"F+1", [](AccumulatorModel& m) { ++m.fraction_bits; }},
-      {"floor-1", [](AccumulatorModel& m) { --m.floor_exponent; }},
-      {"floor+1", [](AccumulatorModel& m) { ++m.floor_exponent; }},
-      {"no floor", [](AccumulatorModel& m) { m.floor_exponent = no_floor; }},
+      {"floor-1",
+       [](AccumulatorModel& m) {
+         if (m.floor_exponent) --*m.floor_exponent;
+       }},
+      {"floor+1",
+       [](AccumulatorModel& m) {
+         if (m.floor_exponent) ++*m.floor_exponent;
+       }},
+      {"no floor", [](AccumulatorModel& m) { m.floor_exponent.reset(); }},
       {"product normalised", [](AccumulatorModel& m) { m.overrides.product_normalised = true; }},
       {"other rounding",
        [](AccumulatorModel& m) { m.rounding = truncates(m) ? Rounding::nearest_even : Rounding::toward_zero; }},

@@ -36,8 +36,8 @@ const std::vector<WrongFact>& wrong_facts() {
   static const std::vector<WrongFact> all{
       {"fraction bits", [](Row row) -> Changed { return row.fraction_bits -= 1, row; }},
       {"fraction bits", [](Row row) -> Changed { return row.fraction_bits += 1, row; }},
-      {"floor", [](Row row) -> Changed { return row.floor_exponent += 1, row; }},
-      {"floor", [](Row row) -> Changed { return row.floor_exponent -= 1, row; }},
+      {"floor", [](Row row) -> Changed { return row.floor_exponent = row.floor_exponent.value_or(-133) + 1, row; }},
+      {"floor", [](Row row) -> Changed { return row.floor_exponent = row.floor_exponent.value_or(-133) - 1, row; }},
       {"rounding",
        [](Row row) -> Changed {
          row.rounding = row.rounding == Rounding::toward_zero ? Rounding::nearest_even : Rounding::toward_zero;

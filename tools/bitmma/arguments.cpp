@@ -94,7 +94,6 @@ constexpr auto other_words = std::to_array<OtherWord>({
     {"swizzle", "layout"},
     {"draw", "layout"},
     {"instructions", "list"},
-    {"help", "--help"},
     {"version", "--version"},
     {"smem", "descriptor", "encode"},
     {"desc", "descriptor", "encode"},

@@ -6,6 +6,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/version.hpp"
 #include "commands.hpp"
+#include "help.hpp"
 #include "numbers.hpp"
 
 namespace bitmma::cli {
@@ -28,6 +29,8 @@ void add_commands(Command& app, Context& context) {
   add_gpu(app, context);
   add_survey(app, context);
   add_bench(app, context);
+  add_completion(app, context);
+  add_manual(app, context);
 }
 
 /// `-` alone is standard output behind a flag that names an output, and standard input elsewhere.
@@ -47,10 +50,18 @@ std::vector<std::string> with_standard_streams(std::vector<std::string> argument
   return arguments;
 }
 
+/// `help layout smem` is `layout smem --help`.
+std::vector<std::string> with_help_flag(std::vector<std::string> arguments) {
+  if (arguments.empty() || arguments.front() != "help") return arguments;
+  arguments.erase(arguments.begin());
+  arguments.push_back("--help");
+  return arguments;
+}
+
 /// Parses and runs; the exit code.
 int run_command(Command& app, Context& context, const std::vector<std::string>& given) {
   const Terminal& terminal = context.terminal;
-  const std::vector<std::string> arguments = with_standard_streams(given);
+  const std::vector<std::string> arguments = with_standard_streams(with_help_flag(given));
   try {
     require_known_arguments(app, arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
@@ -82,6 +93,7 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
   Context context{.terminal = terminal, .program = &app};
   app.set_version_flag("--version", version());
   app.require_subcommand(1);
+  app.formatter(help_formatter());
   app.set_help_all_flag("--help-all", "help of every command");
   add_commands(app, context);
   app.footer(  // commands that were added before do not inherit it

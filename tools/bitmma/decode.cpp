@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "bitmma/analysis/describe.hpp"
@@ -33,7 +34,17 @@ WordType word_type_of(const DecodeFlags& flags) {
     }
     return ZeroColumnWord{.m = flags.m, .n = flags.n};
   }
-  if (!flags.kind.empty()) return InstructionWord{.kind = require_kind(flags.kind), .target = flags.target.asked()};
+  if (!flags.kind.empty()) {
+    if (flags.kind.get().find("wgmma") != std::string::npos || flags.kind.get().find("mma.sync") != std::string::npos) {
+      throw Error(
+          {.code = ViolationCode::unknown_name,
+           .field = "--kind",
+           .seen = flags.kind,
+           .expected = fmt::format("{}: the kind of a tcgen05.mma", print_mma_kinds()),
+           .fix = "wgmma has no instruction descriptor; without --kind the word is a shared-memory descriptor"});
+    }
+    return InstructionWord{.kind = require_kind(flags.kind), .target = flags.target.asked()};
+  }
   const Major major = flags.major == "mn" ? Major::mn : Major::k;
   return SmemWord{.target = flags.target.of_smem_descriptor(),
                   .major = flags.major.empty() ? std::nullopt : std::optional(major)};
@@ -84,11 +95,18 @@ void take_idesc(PastedWord& word) {
   }
 }
 
-/// Mnemonics have no such end, and no file is called as one. Also a pipe: standard input.
+/// Names of files end so, and mnemonics do not.
+constexpr auto file_ends = std::to_array<std::string_view>(
+    {".ptx",    ".cu",  ".cuh", ".cpp",  ".cc",  ".cxx", ".h",           ".hpp", ".inl", ".sass", ".cubin",
+     ".fatbin", ".txt", ".log", ".json", ".npy", ".npz", ".safetensors", ".pt",  ".pth", ".bin"});
+
+/// Also a pipe: standard input.
 bool is_file(const std::string& text) {
   std::error_code error;
-  return text.ends_with(".ptx") || text == "/dev/stdin" ||
-         (text.size() < 256 && std::filesystem::exists(text, error) && !error);
+  const bool is_name = text.find_first_of(" ;{") == std::string::npos &&
+                       (text.find('/') != std::string::npos ||
+                        std::ranges::any_of(file_ends, [&](std::string_view end) { return text.ends_with(end); }));
+  return is_name || (text.size() < 256 && std::filesystem::exists(text, error) && !error);
 }
 
 /// A descriptor, and how its digits were read.
@@ -117,8 +135,9 @@ void run_decode(Context& context, const DecodeFlags& flags) {
     const std::string bare = without_surroundings(given);
     const std::string& text = is_word(bare) ? bare : given;
     if (is_file(text)) {
-      PtxFileReport file = describe_ptx_file(text, read_whole(text), flags.target.asked());
-      if (file.illegal + file.not_read > 0) context.exit_code = exit_differs;
+      PtxFileReport file = describe_file(text, read_whole(text), flags.target.asked());
+      const bool is_ptx = file.report.find("sass") == nullptr && file.report.find("asm_statements") == nullptr;
+      if (file.illegal + file.not_read > 0 || (!is_ptx && file.described == 0)) context.exit_code = exit_differs;
       all.append(std::move(file.report));
     } else if (is_word(text)) {
       PastedWord word = require_pasted(text);
@@ -142,12 +161,14 @@ void run_decode(Context& context, const DecodeFlags& flags) {
 }  // namespace
 
 void add_decode(Command& app, Context& context) {
-  Command* command = app.add_command("decode", "take descriptors, PTX statements and files of PTX apart");
+  Command* command =
+      app.add_command("decode", "take descriptors, PTX statements and files of PTX, CUDA C++ or SASS apart");
   const auto flags = std::make_shared<DecodeFlags>();
   command
-      ->add_option("words", flags->texts,
-                   "64-bit descriptors, PTX mnemonics or statements, names of CUTLASS atoms, files of PTX. Two "
-                   "descriptors are compared, too")
+      ->add_option(
+          "words", flags->texts,
+          "64-bit descriptors, PTX mnemonics or statements, names of CUTLASS atoms; files of PTX, of CUDA C++ with "
+          "inline PTX, or listings of SASS. Two descriptors are compared, too")
       ->required();
   flags->target.add(*command,
                     "the GPU by its PTX name; default sm_90a for descriptors, for mnemonics the one that the "
@@ -173,9 +194,10 @@ void add_decode(Command& app, Context& context) {
       "-1, "
       "0, 1;'\n"
       "  bitmma decode data/ptx/triton_sm90_f16.ptx\n"
-      "Exit codes: 0 decoded; 1 a file of PTX has an instruction that is illegal on its target, or that bitmma does "
-      "not "
-      "know; 2 bad request, and whatever is wrong on the command line itself.");
+      "  cuobjdump --dump-sass kernel.cubin | bitmma decode /dev/stdin\n"
+      "Exit codes: 0 decoded; 1 a file has an instruction that is illegal on its target, or that bitmma does not "
+      "know, or a listing or CUDA C++ has none about tensor cores; 2 bad request, and whatever is wrong on the command "
+      "line itself.");
   command->callback([flags, &context] { run_decode(context, *flags); });
 }
 

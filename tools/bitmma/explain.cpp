@@ -1,8 +1,10 @@
 #include "bitmma/analysis/explain.hpp"
 
 #include "bitmma/analysis/describe.hpp"
+#include "bitmma/analysis/describe_product.hpp"
 #include "flags.hpp"
 #include "output.hpp"
+#include "plan_flags.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -10,12 +12,27 @@ namespace {
 struct ExplainFlags {
   Flag<std::string> path;
   FileFlags file;
+  ProductPlanFlags plan;
   Flag<int64_t> index = 0;
   Flag<int> row = 0, col = 0;
   Flag<bool> json = false;
 };
 
+/// One output of a whole product, step by step.
+void explain_product(Context& context, const ExplainFlags& flags) {
+  const ProductFile product = read_product_file(flags.path);
+  const GemmPlan plan = flags.plan.plan_for(context, product, flags.file.target, 1);
+  if (std::vector<Violation> unread = unread_by(plan, product.inputs); !unread.empty()) throw Error(std::move(unread));
+  const ProductTrace trace = naming_flag("row, col", "--row, --col",
+                                         [&] { return trace_product(plan, product.inputs, flags.row, flags.col); });
+  show(context, describe(trace), flags.json);
+  if (!product.d) return;
+  const bool same = product.d->format() == trace.format && product.d->code(trace.row, trace.col) == trace.d;
+  context.exit_code = same ? exit_same : exit_differs;
+}
+
 void run_explain(Context& context, const ExplainFlags& flags) {
+  if (flags.plan.are_given()) return explain_product(context, flags);
   const VectorFile vectors = flags.file.read(flags.path);
   require_mma(vectors.instruction, "it moves bits and computes nothing; bitmma layout ldst shows where");
   require_case(vectors, flags.index);
@@ -32,9 +49,10 @@ void add_explain(Command& app, Context& context) {
   Command* command = app.add_command(
       "explain", "one output, term by term: addresses, values, bits kept and dropped, rounding, alternatives");
   const auto flags = std::make_shared<ExplainFlags>();
-  command->add_option("file", flags->path, "vector file")->required();
+  command->add_option("file", flags->path, "vector file; with --plan or --kernel a product")->required();
   flags->file.add(*command);
   flags->file.add_types(*command);
+  flags->plan.add(*command);
   command->add_option("--case", flags->index, "case")->capture_default_str();
   command->add_option("--row", flags->row, "row of D")->capture_default_str();
   command->add_option("--col", flags->col, "column of D")->capture_default_str();
@@ -42,7 +60,8 @@ void add_explain(Command& app, Context& context) {
   command->footer(
       "Examples:\n"
       "  bitmma explain cases.safetensors --case 3 --row 17 --col 5\n"
-      "  bitmma explain cases.safetensors --json  # row 0, column 0 of case 0\n" +
+      "  bitmma explain cases.safetensors --json  # row 0, column 0 of case 0\n"
+      "  bitmma explain product.safetensors --plan nvjet-algo2 --row 3 --col 5  # all of K, step by step\n" +
       meaning_of_rule +
       "What is dropped is counted in units of what is kept, and in units of the last place (ulp) of D.\n"
       "Exit code 1 when the file records another D.");

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "bitmma/arithmetic/cpu_target.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/word.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -26,8 +27,7 @@ void TargetFlag::add(Command& command, const std::string& meaning, bool and_arch
 
 std::optional<Target> TargetFlag::asked() const {
   if (name.empty()) return std::nullopt;
-  if (const std::optional<Target> target = target_named(name)) return target;
-  throw Error({.code = ViolationCode::unknown_name, .field = flags, .seen = name, .legal = row_names(targets)});
+  return target_from(name, flags);
 }
 
 Target TargetFlag::of(const Instruction& instruction) const {
@@ -272,8 +272,10 @@ void CpuTargetFlag::use() const {
 
 void add_threads(Command& command, Flag<int>& threads) {
   threads = hardware_threads();
-  command.add_speed_option("--threads", threads, "threads to use; the bits are the same for any number")
+  command
+      .add_speed_option("--threads", threads, "threads to use, 0 for all cores; the bits are the same for any number")
       ->check(CLI::Range(1, 4096))
+      ->transform([](const std::string& text) { return text == "0" ? std::to_string(hardware_threads()) : text; })
       ->capture_default_str();
 }
 

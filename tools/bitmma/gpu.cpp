@@ -10,7 +10,6 @@
 #include "bitmma/hardware/run_file.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "output.hpp"
 #include "signals.hpp"
 #include "status_line.hpp"
@@ -22,6 +21,7 @@ struct GpuRunFlags {
   Flag<std::vector<std::string>> files;
   Flag<std::string> out;
   Flag<int> device = 0;
+  Flag<bool> json = false;
 };
 
 struct CampaignFlags {
@@ -49,22 +49,6 @@ constexpr std::array<FlagOfField, 8> campaign_flags{{{"only", "--only"},
                                                      {"threads", "--threads"},
                                                      {"family", "--family"}}};
 
-/// Compares what the GPU computed with the model, case by case. Cases that the model rejects are reported and counted.
-Comparison compare_with_model(Context& context, const std::string& path, const VectorFile& from_gpu, int64_t& refused) {
-  Comparison total;
-  for (int64_t index = 0; index < from_gpu.cases; ++index) {
-    const Case one = case_at(from_gpu, index);
-    try {
-      total += compare_case(one.instruction, index, computed_d(one), recorded_d(one));
-    } catch (const Error& error) {
-      ++refused;
-      context.terminal.err << fmt::format("{}: case {}: the GPU ran it, the model refuses: {}\n", path, index,
-                                          error.what());
-    }
-  }
-  return total;
-}
-
 /// Runs file `index` on the GPU. Errors name the file.
 TensorFile run_one(const Context& context, const std::vector<std::string>& files, size_t index, const Gpu& gpu) {
   try {
@@ -83,31 +67,28 @@ void run_files(Context& context, const GpuRunFlags& flags) {
   const std::vector<std::string> outputs = output_paths(files, flags.out);  // refused before anything runs
   for (const std::string& output : outputs) require_tensor_file_name(output);
   Gpu gpu(flags.device);
-  Comparison total;
-  int64_t refused = 0;
+  std::vector<FileOnGpu> done;
   {
     ProgressLine progress(context, gpu.name(), static_cast<int64_t>(files.size()));
     for (size_t i = 0; i < files.size(); ++i) {
       const TensorFile result = run_one(context, files, i, gpu);
       write_tensor_file(outputs[i], result);
-      const Comparison one = compare_with_model(context, files[i], as_vector_file(result), refused);
-      if (one.mismatches > 0) {
-        context.out() << fmt::format("{}: {} of {} differ from the model, first {}\n", files[i], one.mismatches,
-                                     counted(one.outputs, "output"), print(*one.first));
-      }
-      total += one;
+      done.push_back(compare_with_model(files[i], as_vector_file(result)));
+      if (!flags.json) show(context, describe(done.back()), false);
       progress.update(static_cast<int64_t>(i) + 1);
     }
   }
-  context.out() << fmt::format("{} (sm_{}, driver {}): {}, {}, {}, {} differ from the model{}\n", gpu.name(),
-                               gpu.capability(), gpu.driver_version(),
-                               counted(static_cast<int64_t>(files.size()), "file"), counted(total.cases, "case"),
-                               counted(total.outputs, "output"), total.mismatches,
-                               refused ? fmt::format(", {} it refuses", counted(refused, "case")) : "");
+  show(context, describe(done, gpu), flags.json);
   print_warnings(context, gpu.close());
-  if (total.outputs == 0 && refused == 0)
+  int64_t outputs_compared = 0, wrong = 0;
+  for (const FileOnGpu& file : done) {
+    const auto refused = static_cast<int64_t>(file.refused.size());
+    outputs_compared += file.comparison.outputs + refused;
+    wrong += file.comparison.mismatches + refused;
+  }
+  if (outputs_compared == 0)
     throw Error({.field = "outputs", .seen = "0", .expected = "1 or more", .fix = "nothing was compared"});
-  context.exit_code = total.mismatches == 0 && refused == 0 ? exit_same : exit_differs;
+  context.exit_code = wrong == 0 ? exit_same : exit_differs;
 }
 
 std::string progress_text(const CampaignRow& total, int64_t units, double seconds) {
@@ -164,14 +145,6 @@ void add_device(CampaignOptions& options, const Gpu& gpu) {
   options.provenance = provenance_of(gpu);
 }
 
-/// "2026-11-22": the day on which the campaign ran.
-std::string date_of(const CampaignOptions& options) {
-  for (const auto& [key, value] : options.provenance) {
-    if (key == "date") return value;
-  }
-  return "unknown";
-}
-
 /// A campaign that ended, in whatever way.
 struct CampaignEnd {
   CampaignReport report = {};
@@ -207,65 +180,13 @@ std::string ended_by(const CampaignEnd& end, const CampaignOptions& options) {
   return end.report.next_unit < options.first_unit + options.units ? "--seconds" : "done";
 }
 
-void print_campaign(const Context& context, const CampaignEnd& end, const CampaignOptions& options, const Gpu& gpu,
-                    bool as_json) {
-  const CampaignReport& report = end.report;
-  const std::string target(print(options.target));
-  std::vector<std::vector<std::string>> table{
-      {"instruction", "cases", "outputs", "special, subnormal, ties", "mismatches"}};
-  Json rows = Json::array();
-  const auto add = [&](const std::string& name, const CampaignRow& row) {
-    table.push_back({name, std::to_string(row.cases), std::to_string(row.outputs), std::to_string(row.hard_outputs),
-                     std::to_string(row.mismatches)});
-    rows.push_back({{"instruction", name},
-                    {"cases", row.cases},
-                    {"outputs", row.outputs},
-                    {"hard_outputs", row.hard_outputs},
-                    {"mismatches", row.mismatches}});
-  };
-  for (const auto& [name, row] : report.rows) add(name, row);
-  add("total", report.total);
-  if (as_json) {
-    Json not_saved = Json::array();
-    for (const auto& [unit, case_index, cases, reason] : report.not_saved)
-      not_saved.push_back({{"unit", unit}, {"case", case_index}, {"cases", cases}, {"reason", reason}});
-    context.out() << json_text(Json{{"gpu", gpu.name()},
-                                    {"target", target},
-                                    {"driver", gpu.driver_version()},
-                                    {"cuda", gpu.cuda_version()},
-                                    {"date", date_of(options)},
-                                    {"seed", options.seed},
-                                    {"first_unit", options.first_unit},
-                                    {"next_unit", report.next_unit},
-                                    {"outputs_per_unit", options.outputs_per_unit},
-                                    {"seconds", end.seconds},
-                                    {"ended_by", ended_by(end, options)},
-                                    {"rows", rows},
-                                    {"saved", report.saved},
-                                    {"not_saved", not_saved}})
-                  << '\n';
-    return;
-  }
-  const std::string units = report.next_unit > options.first_unit
-                                ? fmt::format("units {}..{}", options.first_unit, report.next_unit - 1)
-                                : fmt::format("units beside {}", options.first_unit);  // which failed
-  context.out() << fmt::format("{} ({}), driver {}, CUDA {}, {}; seed {}, {} of about {}; {:.0f} s\n\n", gpu.name(),
-                               target, gpu.driver_version(), gpu.cuda_version(), date_of(options), options.seed, units,
-                               counted(options.outputs_per_unit, "output"), end.seconds)
-                << print_table(table);
-  for (const std::string& path : report.saved) context.out() << "saved " << path << '\n';
-  if (report.next_unit < options.first_unit + options.units) {
-    context.out() << fmt::format("to go on: --first-unit {}\n", report.next_unit);
-  }
-}
-
 void run_campaign_command(Context& context, const CampaignFlags& flags) {
   CampaignOptions options = options_of(flags);
   Gpu gpu(flags.device);
   add_device(options, gpu);
   const CampaignEnd end = run_to_its_end(context, options, gpu);
   const CampaignRow& total = end.report.total;
-  if (total.units > 0) print_campaign(context, end, options, gpu, flags.json);
+  if (total.units > 0) show(context, describe(end.report, options, end.seconds, ended_by(end, options)), flags.json);
   std::ostream& err = context.terminal.err;
   for (const auto& [unit, case_index, cases, reason] : end.report.not_saved) {
     err << fmt::format("warning: unit {}, case {}: its mismatch was not saved: {}{}\n", unit, case_index,
@@ -293,6 +214,7 @@ void add_gpu_run(Command& gpu, Context& context) {
   command->add_option("-o,--output", flags->out, "file to write, or folder for several: the inputs with the GPU's D")
       ->required();
   command->add_option("--device", flags->device, "which GPU")->capture_default_str();
+  command->add_flag("--json", flags->json, "the comparisons as JSON");
   command->footer(
       "Example:\n"
       "  bitmma gpu run cases.safetensors -o from_gpu.safetensors\n"

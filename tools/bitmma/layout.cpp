@@ -195,11 +195,11 @@ void add_layout(Command& app, Context& context) {
   command->callback([flags, command, &context] {
     if (!command->get_subcommands().empty()) return;
     if (flags->text.empty()) {
-      throw Error(
-          {.field = "layout",
-           .seen = "nothing",
-           .expected = "a subcommand (descriptor, smem, fragment, tmem, tmem-plan, ldst, ldmatrix, scales) or --cute",
-           .fix = "bitmma layout --help shows examples"});
+      throw Error({.field = "layout",
+                   .seen = "nothing",
+                   .expected = "a subcommand (descriptor, smem, fragment, tmem, tmem-plan, ldst, ldmatrix, scales, "
+                               "algebra, banks, swizzles) or --cute",
+                   .fix = "bitmma layout --help shows examples"});
     }
     run_cute(context, *flags);
   });
@@ -211,6 +211,9 @@ void add_layout(Command& app, Context& context) {
   add_scales_layout(*command, context);
   add_ldst_layout(*command, context);
   add_ldmatrix_layout(*command, context);
+  add_algebra_layout(*command, context);
+  add_banks_layout(*command, context);
+  add_swizzles_layout(*command, context);
 }
 
 }  // namespace bitmma::cli

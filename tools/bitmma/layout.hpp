@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "bitmma/analysis/draw.hpp"
+#include "bitmma/analysis/report.hpp"
 #include "bitmma/layout/cute.hpp"
+#include "bitmma/memory/bank_conflicts.hpp"
 #include "bitmma/memory/map.hpp"
 #include "commands.hpp"
 
@@ -75,7 +77,17 @@ CuteLayout require_cute(const std::string& text, std::optional<int> element_bits
 /// Prints a layout in CuTe's notation.
 void show_cute(Context& context, const MapFlags& flags, const CuteLayout& cute, const std::string& title = "");
 
+/// A list of {"field", "seen", "legal", "fix", "source", "severity"}.
+nlohmann::ordered_json violations_json(const std::vector<Violation>& violations);
+
+/// What a count of bank conflicts says: {"wavefronts", "without_conflicts", "words_by_bank"}, and as text.
+Report report_of(const BankUse& use);
+std::string print_bank_use(const BankUse& use);
+
 // One function per verb.
+void add_algebra_layout(Command& layout, Context& context);
+void add_banks_layout(Command& layout, Context& context);
+void add_swizzles_layout(Command& layout, Context& context);
 void add_descriptor_layout(Command& layout, Context& context);
 void add_smem_layout(Command& layout, Context& context);
 void add_fragment_layout(Command& layout, Context& context);

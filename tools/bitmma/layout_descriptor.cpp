@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "flags.hpp"
+#include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -37,6 +38,13 @@ CuteLayout described_layout(const TileFlags& flags) {
           ? 16
           : static_cast<int>(std::bit_ceil(static_cast<unsigned>(info(require_format("--type", flags.type)).bits)));
   const int bits = flags.element_bits.value_or(type_bits);
+  const bool has_wide_container = type_bits < 8 && bits == 8;  // of kind::f8f6f4
+  if (!flags.type.empty() && bits != type_bits && !has_wide_container) {
+    throw Error({.code = ViolationCode::contradiction,
+                 .field = "--type, --element-bits",
+                 .seen = fmt::format("{}, {}", flags.type.get(), bits),
+                 .expected = fmt::format("{} bits of {}, or one of the two flags", type_bits, flags.type.get())});
+  }
   const Major major = flags.major.value_or("k") != "k" ? Major::mn : Major::k;
   const std::optional<Swizzle> mode = swizzle_named(*flags.swizzle);
   std::vector<Violation> violations;
@@ -106,6 +114,7 @@ Json answer_json(const CuteLayout& cute, const DescriptorAnswer& answer, Target 
     json["swizzle"] = info(found.first.swizzle).name;
     json["canonical"] = print(cute.swizzle) + " o " + print_canonical(found.major, info(found.first.swizzle));
     json["t"] = found.t, json["m"] = found.m, json["k"] = found.k;
+    json["leading_dim_absolute"] = found.first.leading_dim_absolute;
     json["lbo"] = stride_json(found.first.strides.leading_dim_byte_offset, found.leading_counts);
     json["sbo"] = stride_json(found.first.strides.stride_dim_byte_offset, found.stride_counts);
     Json steps = Json::array();
@@ -118,12 +127,12 @@ Json answer_json(const CuteLayout& cute, const DescriptorAnswer& answer, Target 
     }
     json["steps"] = std::move(steps);
   }
-  json["reasons"] = to_json(answer.reasons);
-  json["warnings"] = to_json(answer.warnings);
+  json["reasons"] = violations_json(answer.reasons);
+  json["warnings"] = violations_json(answer.warnings);
   return json;
 }
 
-void print_found(Context& context, const TileFlags& flags, const CuteLayout& cute, const LayoutDescriptor& found) {
+void print_found(Context& context, int max_lines, const CuteLayout& cute, const LayoutDescriptor& found) {
   const SwizzleInfo& mode = info(found.first.swizzle);
   context.out() << fmt::format("canonical   {} o {}, {}\n", print(mode), print_canonical(found.major, mode),
                                print(found.major))
@@ -132,7 +141,10 @@ void print_found(Context& context, const TileFlags& flags, const CuteLayout& cut
     context.out() << fmt::format("{:<11} {} bytes, encoded {}: {}\n", name, bytes, bytes / 16,
                                  counts ? meaning_of(found, mode, leading) : "not read here");
   };
-  print_stride("LBO", found.first.strides.leading_dim_byte_offset, found.leading_counts, true);
+  if (found.first.leading_dim_absolute) {
+    context.out()
+        << "LBO         the address of the second 128-byte line of each step: bit 52, absolute mode of K = 96\n";
+  } else print_stride("LBO", found.first.strides.leading_dim_byte_offset, found.leading_counts, true);
   print_stride("SBO", found.first.strides.stride_dim_byte_offset, found.stride_counts, false);
   const bool has_stages = cute.stages() > 1;
   const bool has_rows = std::ranges::any_of(found.steps, [](const DescriptorStep& step) { return step.row != 0; });
@@ -142,7 +154,7 @@ void print_found(Context& context, const TileFlags& flags, const CuteLayout& cut
   for (const char* one : {"k", "start", "descriptor", "start field"}) heading.push_back(one);
   std::vector<std::vector<std::string>> table{heading};
   for (const DescriptorStep& step : found.steps) {
-    if (static_cast<int>(table.size()) > flags.max_lines) break;
+    if (static_cast<int>(table.size()) > max_lines) break;
     std::vector<std::string> line;
     if (has_stages) line.push_back(std::to_string(step.stage));
     if (has_rows) line.push_back(std::to_string(step.row));
@@ -211,12 +223,13 @@ void run_descriptor(Context& context, const TileFlags& flags) {
     context.out() << json_text(answer_json(cute, answer, target)) << '\n';
     return;
   }
+  const int max_lines = answer.found ? flags.max_lines.get() : 0;  // a flag is read before the first result
   context.out() << print(cute) << '\n'
                 << fmt::format("{} x {} elements of {} bits{}, for {}\n", cute.rows, cute.cols, cute.element_bits,
                                cute.stages() > 1 ? fmt::format(", {} stages", cute.stages()) : "", print(target));
   for (const std::string& remark : cute.remarks) context.out() << "read as     " << remark << '\n';
   if (answer.found) {
-    print_found(context, flags, cute, *answer.found);
+    print_found(context, max_lines, cute, *answer.found);
   } else {
     context.out() << colored(context, Tone::bad, "no descriptor means this layout:") << '\n';
     for (const Violation& reason : answer.reasons) context.out() << "  " << print(reason) << '\n';

@@ -150,7 +150,8 @@ void MapFlags::show(Context& context, const Map& map, const MapAnswer& answer) c
     context.out() << csv_heading(map);
     for_each([&](const MapEntry& entry) { context.out() << csv_line(map, entry); });
   } else {
-    context.out() << to_text(picture_of(map, {}, size()));
+    const std::string picture = to_text(picture_of(map, {}, size()));
+    context.out() << picture;
   }
 }
 
@@ -161,6 +162,11 @@ void answer_nothing(Context& context, bool json, const std::string& place) {
 }
 
 void SvgFlag::write(const Context& context, const Picture& picture) const {
+  const std::string& name = path;
+  const size_t end = name.find_last_of("./");
+  if (end != std::string::npos && name[end] == '.' && !name.ends_with(".svg") && !name.ends_with(".SVG"))
+    throw Error(
+        {.field = "--svg", .seen = name, .expected = "a name that ends in .svg: the picture is SVG and nothing else"});
   context.require_flags_acted();
   write_whole(path, [&](std::ostream& stream) { stream << to_svg(picture); });
   context.terminal.err << fmt::format("{}: {}\n", printable(path), picture.title);

@@ -6,6 +6,7 @@
 #include "bitmma/files/file.hpp"
 #include "bitmma/layout/scale_image.hpp"
 #include "bitmma/memory/tmem.hpp"
+#include "flags.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -24,12 +25,24 @@ struct ScalesFlags {
   bool is_b() const { return operand == "b"; }
 };
 
+/// The bytes of a file, or of an array of NumPy with elements of one byte.
+std::string bytes_of_scales(const std::string& path) {
+  if (!path.ends_with(".npy")) return read_whole(path);
+  const TensorFile file = read_arrays({path});
+  const Tensor& tensor = file.tensors.front();
+  if (dtype_bytes(tensor.dtype) != 1)
+    throw Error({.field = path, .seen = tensor.dtype, .expected = "elements of one byte: scales are codes, as uint8"});
+  const std::vector<uint8_t> bytes = tensor.bytes.copy();
+  return {bytes.begin(), bytes.end()};
+}
+
 void convert_scales(Context& context, const ScalesFlags& flags, const ScaleImage& image) {
   if (flags.out.empty()) throw Error({.field = "-o", .seen = "(missing)", .expected = "the file to write"});
   if (!flags.pack.empty() && !flags.unpack.empty()) {
     throw Error({.field = "--pack, --unpack", .seen = "both", .expected = "one of them"});
   }
-  const std::string file = read_whole(flags.pack.empty() ? flags.unpack : flags.pack);
+  const std::string& path = flags.pack.empty() ? flags.unpack.get() : flags.pack.get();
+  const std::string file = bytes_of_scales(path);
   const std::span input(reinterpret_cast<const uint8_t*>(file.data()), file.size());
   const std::vector<uint8_t> bytes = flags.pack.empty() ? unpack_scales(image, input) : pack_scales(image, input);
   context.require_flags_acted();
@@ -41,17 +54,22 @@ void convert_scales(Context& context, const ScalesFlags& flags, const ScaleImage
                                       flags.pack.empty() ? "row-major" : "in tiles of 128 x 4");
 }
 
+constexpr const char* whole_matrix = "--row and --block, --byte, --image and --pack take those of a whole matrix";
+
 /// Where they stand in Tensor Memory, by the form of the instruction that reads them.
 TmemScales require_scales(const ScalesFlags& flags) {
   std::vector<Violation> violations;
   if (flags.rows < 1 || flags.rows > 256) {
     violations.push_back({.field = "--rows",
                           .seen = std::to_string(flags.rows),
-                          .expected = "1..256: what one instruction reads; more with --pack"});
+                          .expected = "1..256: what one instruction reads",
+                          .fix = whole_matrix});
   }
   if (flags.blocks < 1 || flags.blocks > 8) {
-    violations.push_back(
-        {.field = "--blocks", .seen = std::to_string(flags.blocks), .expected = "1..8; more with --pack"});
+    violations.push_back({.field = "--blocks",
+                          .seen = std::to_string(flags.blocks),
+                          .expected = "1..8: what one instruction reads",
+                          .fix = whole_matrix});
   }
   if (flags.id < 0 || flags.id > 3) {
     violations.push_back({.field = "--id", .seen = std::to_string(flags.id), .expected = "0..3"});
@@ -97,7 +115,11 @@ void show_image(Context& context, const ScalesFlags& flags, const ScaleImage& im
 void run_scales(Context& context, const ScalesFlags& flags) {
   const ScaleImage image{flags.rows, flags.blocks};
   if (!flags.pack.empty() || !flags.unpack.empty()) return convert_scales(context, flags, image);
-  if (flags.image || flags.byte) return show_image(context, flags, image);
+  // More than one instruction reads: where a scale is in Tensor Memory depends on the instruction, in the image it does
+  // not.
+  const bool is_whole_matrix = flags.rows > 256 || flags.blocks > 8;
+  if (flags.image || flags.byte || (is_whole_matrix && flags.map.asked(false)))
+    return show_image(context, flags, image);
   const TmemScales scales = require_scales(flags);
   Map map = map_of(scales, image);
   map.title = fmt::format("scales of {}: {} x {} along K, one byte each", flags.is_b() ? "B" : "A",
@@ -143,7 +165,8 @@ void add_scales_layout(Command& layout, Context& context) {
   flags->map.ask(*scales, {.flag = "--block"}, "... and block");
   scales->add_flag("--image", flags->image, "the image in shared memory, as text or with --svg as a picture");
   scales->add_option("--byte", flags->byte, "the reverse: which scale does this byte of the image hold?");
-  scales->add_option("--pack", flags->pack, "file with rows x blocks bytes, row-major: write the image to -o");
+  scales->add_option("--pack", flags->pack,
+                     "file with rows x blocks bytes, row-major, or such a .npy: write the image to -o");
   scales->add_option("--unpack", flags->unpack, "file with an image: write the row-major bytes to -o");
   scales->add_option("-o,--output", flags->out, "file that --pack or --unpack writes");
   flags->map.add_outputs(*scales);
@@ -152,6 +175,7 @@ void add_scales_layout(Command& layout, Context& context) {
       "  bitmma layout scales --operand b --rows 64 --blocks 4\n"
       "  bitmma layout scales --row 37 --block 2\n"
       "  bitmma layout scales --image --svg image.svg\n"
+      "  bitmma layout scales --rows 4096 --blocks 256 --row 300 --block 9\n"
       "  bitmma layout scales --rows 4096 --blocks 256 --pack row_major.bin -o image.bin");
   scales->callback([flags, &context] { run_scales(context, *flags); });
 }

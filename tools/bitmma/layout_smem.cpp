@@ -1,8 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
+#include "bitmma/analysis/describe.hpp"
 #include "bitmma/descriptor/descriptor_meaning.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/memory/smem.hpp"
+#include "bitmma/memory/tma.hpp"
 #include "flags.hpp"
 #include "layout.hpp"
 #include "output.hpp"
@@ -12,7 +17,8 @@ namespace {
 
 struct SmemFlags {
   Flag<std::string> descriptor, major = "k";
-  Flag<std::optional<std::string>> atom;
+  Flag<std::optional<std::string>> atom, tma;
+  Flag<std::string> box, conflicts;
   TargetFlag target;
   Flag<int> element_bits = 16, rows = 8, cols = 16;
   MapFlags map;
@@ -46,6 +52,16 @@ SmemMatrix require_matrix(const SmemFlags& flags) {
           .cols = flags.cols};
 }
 
+/// What is doubtful about the descriptor and what it reads.
+std::vector<Violation> smem_warnings(const SmemMatrix& matrix) {
+  std::vector<Violation> found = doubts_about(matrix.descriptor.target, encode(matrix.descriptor));
+  const int row_bytes = matrix.cols * matrix.element_bits / 8;
+  for (const std::vector<Violation>& more :
+       {as_warnings(warnings(matrix.descriptor, matrix.major, row_bytes)), reach_warnings(SmemMap(matrix))})
+    found.insert(found.end(), more.begin(), more.end());
+  return found;
+}
+
 /// The swizzle atom of a mode, without a descriptor.
 void show_atom(Context& context, const SmemFlags& flags) {
   const std::optional<Swizzle> mode = swizzle_named(*flags.atom);
@@ -62,6 +78,13 @@ void show_atom(Context& context, const SmemFlags& flags) {
   }
   if (!violations.empty()) throw Error(std::move(violations));
   const Major major = flags.major != "k" ? Major::mn : Major::k;
+  if (mode == Swizzle::b128_atom32 && major == Major::k) {
+    throw Error({.code = ViolationCode::contradiction,
+                 .field = "--atom, --major",
+                 .seen = "128-atom32, k",
+                 .expected = "mn with 128-atom32: CUTLASS has no such K-major atom",
+                 .source = "PTX ISA 9.7.16.3, Table 55"});
+  }
   const SwizzleInfo& swizzle = info(*mode);
   const CuteLayout atom =
       naming_flag("element bits", "--element-bits", [&] { return cute_atom(major, *mode, flags.element_bits); });
@@ -71,22 +94,117 @@ void show_atom(Context& context, const SmemFlags& flags) {
                         major == Major::k ? 8 : units, major == Major::k ? units : swizzle.rows_per_atom));
 }
 
+/// --tma and --box.
+TmaTile require_tile(const SmemFlags& flags) {
+  const std::optional<Swizzle> mode = swizzle_named(*flags.tma);
+  if (!mode) {
+    throw Error({.field = "--tma",
+                 .seen = *flags.tma,
+                 .legal = row_names(swizzles),
+                 .fix = "the patterns of 128B_ATOM_32B_FLIP_8B and 128B_ATOM_64B are published in figures alone"});
+  }
+  TmaTile tile{.swizzle = *mode,
+               .major = flags.major != "k" ? Major::mn : Major::k,
+               .element_bits = flags.element_bits,
+               .rows = flags.rows,
+               .cols = flags.cols};
+  if (const std::string& box = flags.box; !box.empty()) {
+    const size_t x = box.find('x');
+    const auto inner = parse_word(box.substr(0, x)),
+               outer = x == std::string::npos ? inner : parse_word(box.substr(x + 1));
+    if (!inner || !outer || *inner == 0 || *inner > 65536 || *outer == 0 || *outer > 65536)
+      throw Error({.field = "--box", .seen = box, .expected = "INNER or INNERxOUTER, in elements"});
+    tile.box_inner = static_cast<int64_t>(*inner);
+    if (x != std::string::npos) tile.box_outer = static_cast<int64_t>(*outer);
+  }
+  return naming_flags(
+      std::to_array<FlagOfField>({{"element bits", "--element-bits"}, {"inner box", "--box"}, {"outer box", "--box"}}),
+      [&] { return checked(tile); });
+}
+
+/// Whether the descriptor reads what TMA writes.
+void compare_with_tma(Context& context, const SmemFlags& flags) {
+  const TmaTile tile = require_tile(flags);
+  const SmemMatrix matrix = require_matrix(flags);
+  const TmaDifference difference = difference_of(tile, matrix);
+  const int64_t elements = int64_t{matrix.rows} * matrix.cols;
+  context.exit_code = difference.elements == 0 ? exit_same : exit_differs;
+  Report report{{"target", print(matrix.descriptor.target)},
+                {"tma_swizzle", info(tile.swizzle).name},
+                {"descriptor_swizzle", info(matrix.descriptor.swizzle).name},
+                {"same", difference.elements == 0},
+                {"different_elements", difference.elements},
+                {"elements", elements}};
+  if (const auto& first = difference.first) {
+    report.add("first", {{"row", first->row},
+                         {"col", first->col},
+                         {"tma_byte", first->tma_byte},
+                         {"descriptor_byte", first->descriptor_byte}});
+    report.add_text(fmt::format("the descriptor reads something else: {} of {} differ", difference.elements,
+                                counted(elements, "element")),
+                    Tone::bad);
+    report.add_text(fmt::format("first: row {}, col {}: TMA writes it to byte {:#x}, the descriptor reads it at {:#x}",
+                                first->row, first->col, first->tma_byte, first->descriptor_byte));
+    if (tile.swizzle != matrix.descriptor.swizzle)
+      report.add_text(fmt::format("the tensor map's swizzle is {}, the descriptor's {}", info(tile.swizzle).name,
+                                  info(matrix.descriptor.swizzle).name));
+  } else {
+    report.add_text(fmt::format("the descriptor reads what TMA writes: all {}", counted(elements, "element")),
+                    Tone::good);
+  }
+  report.add_warnings(smem_warnings(matrix));
+  show(context, report, flags.map.json);
+}
+
+/// Wavefronts of ldmatrix or stmatrix for every matrix of the map.
+void show_conflicts(Context& context, const SmemFlags& flags, const Map& map) {
+  if (flags.conflicts != "ldmatrix" && flags.conflicts != "stmatrix")
+    throw Error({.field = "--conflicts", .seen = flags.conflicts, .legal = {"ldmatrix", "stmatrix"}});
+  const std::vector<MatrixBankUse> uses = matrix_bank_use(map);
+  const auto worst = std::ranges::max_element(uses, {}, [](const MatrixBankUse& one) { return one.use.wavefronts; });
+  int64_t wavefronts = 0;
+  Report matrices = Report::list();
+  for (const MatrixBankUse& one : uses) {
+    wavefronts += one.use.wavefronts;
+    matrices.append({{"row", one.row}, {"col", one.col}, {"wavefronts", one.use.wavefronts}});
+  }
+  const auto count = static_cast<int64_t>(uses.size());
+  context.exit_code = wavefronts == count ? exit_same : exit_differs;
+  Report report{{"access", flags.conflicts.get()},
+                {"matrices", std::move(matrices)},
+                {"wavefronts", wavefronts},
+                {"without_conflicts", count}};
+  report.add("worst", report_of(worst->use));
+  report.add_text(
+      fmt::format("{} of all {} of 8 rows of 16 bytes: {}, {} without conflicts", flags.conflicts.get(),
+                  count == 1 ? "1 matrix" : fmt::format("{} matrices", count), counted(wavefronts, "wavefront"), count),
+      wavefronts == count ? Tone::good : Tone::bad);
+  report.add_text(fmt::format("worst, from row {}, col {}: {}", worst->row, worst->col, print_bank_use(worst->use)));
+  show(context, report, flags.map.json);
+}
+
 void run_smem(Context& context, const SmemFlags& flags) {
   if (flags.atom) return show_atom(context, flags);
+  if (flags.tma && !flags.descriptor.empty()) return compare_with_tma(context, flags);
+  if (flags.tma) {
+    const Map written = map_of(require_tile(flags));
+    return flags.conflicts.empty() ? flags.map.show(context, written, {.has_object_of_element = true})
+                                   : show_conflicts(context, flags, written);
+  }
   const SmemMatrix matrix = require_matrix(flags);
   const Map map = map_of(matrix);
+  if (!flags.conflicts.empty()) return show_conflicts(context, flags, map);
+  const std::vector<Violation> doubtful = smem_warnings(matrix);
   flags.map.show(context, map,
                  {.header = {{"target", print(matrix.descriptor.target)},
                              {"cute", print_cute(matrix)},
                              {"hardware_cute", print_hardware_cute(matrix)},
                              {"wide_row_evidence", wide_row_evidence(matrix)},
-                             {"start_address", matrix.descriptor.start_address_bytes}},
+                             {"start_address", matrix.descriptor.start_address_bytes},
+                             {"warnings", violations_json(doubtful)}},
                   .has_object_of_element = true,
-                  .where = fmt::format(" of {} x {} elements (--rows, --cols)", flags.rows, flags.cols)});
-  if (flags.map.prints_text()) {
-    const int row_bytes = matrix.cols * matrix.element_bits / 8;
-    print_warnings(context, as_warnings(warnings(matrix.descriptor, matrix.major, row_bytes)));
-  }
+                  .where = fmt::format(" of {} x {} elements (--rows, --cols)", matrix.rows, matrix.cols)});
+  if (flags.map.prints_text() || flags.map.svg.asked()) print_warnings(context, doubtful);
 }
 
 }  // namespace
@@ -97,6 +215,14 @@ void add_smem_layout(Command& layout, Context& context) {
   smem->add_option("--descriptor", flags->descriptor, "64-bit matrix descriptor");
   smem->add_option("--atom", flags->atom,
                    "or the swizzle atom of a mode: none, 32, 64, 128 or 128-atom32; --element-bits up to 128");
+  smem->add_option(
+      "--tma", flags->tma,
+      "or what a tensor map with this swizzle writes: none, 32, 64, 128 or 128-atom32; beside --descriptor: "
+      "does the descriptor read that?");
+  smem->add_option("--box", flags->box,
+                   "--tma: INNER or INNERxOUTER elements of a box; default the swizzle's width by all");
+  smem->add_option("--conflicts", flags->conflicts,
+                   "wavefronts and bank conflicts instead, of ldmatrix or stmatrix on every 8 rows of 16 bytes");
   flags->target.add(*smem, "the GPU by its PTX name; default sm_90a", true);
   smem->add_option("--major", flags->major, "k, or mn (also m, n) for transposed operands")
       ->check(CLI::IsMember({"k", "mn", "m", "n"}))
@@ -115,7 +241,9 @@ void add_smem_layout(Command& layout, Context& context) {
       "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --cols 16\n"
       "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --row 9 --col 8\n"
       "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --cols 64 --byte 1184\n"
-      "  bitmma layout smem --atom 128 --major mn --element-bits 128");
+      "  bitmma layout smem --atom 128 --major mn --element-bits 128\n"
+      "  bitmma layout smem --tma none --descriptor 0x4000004000010000 --rows 64 --cols 64\n"
+      "  bitmma layout smem --tma 128 --rows 64 --cols 64 --conflicts ldmatrix");
   smem->callback([flags, &context] { run_smem(context, *flags); });
 }
 

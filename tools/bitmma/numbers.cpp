@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -10,6 +11,26 @@
 
 namespace bitmma::cli {
 namespace {
+
+/// "1000" of "1e3" and "1500" of "1.5e3": digits, at most one point, and an exponent that leaves a whole number. Other
+/// texts as they are.
+std::string without_exponent(const std::string& text) {
+  const size_t e = text.find_first_of("eE");
+  if (e == std::string::npos || text.starts_with("0x") || text.starts_with("0X")) return text;
+  std::string digits = text.substr(0, e);
+  int exponent = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] =
+      std::from_chars(text.data() + e + 1 + (text.substr(e + 1).starts_with('+')), last, exponent);
+  if (error != std::errc{} || end != last || exponent < 0 || exponent > 18) return text;
+  if (const size_t point = digits.find('.'); point != std::string::npos) {
+    exponent -= static_cast<int>(digits.size() - point - 1);
+    digits.erase(point, 1);
+  }
+  if (exponent < 0 || digits.find_first_not_of("0123456789") != std::string::npos || digits.empty()) return text;
+  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
+  return digits + std::string(digits == "0" ? 0 : static_cast<size_t>(exponent), '0');
+}
 
 /// Why the text is no number of 64 bits; empty when it is one. Decimal, or 0x and hexadecimal digits, or 0 and octal
 /// ones, as CLI11 reads it.
@@ -37,6 +58,7 @@ void take_numbers_exactly(CLI::App& command) {
     const std::string type = option->get_type_name();
     const bool is_signed = type.starts_with("INT");
     if (!is_signed && !type.starts_with("UINT")) continue;
+    option->transform(without_exponent);
     option->check([is_signed](const std::string& text) { return wrong_with(text, is_signed); });
   }
   for (CLI::App* below : command.get_subcommands([](CLI::App*) { return true; })) take_numbers_exactly(*below);

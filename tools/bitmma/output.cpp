@@ -62,22 +62,14 @@ void announce_output(const Context& context, const std::string& path, int64_t ca
                                       print_gigabytes(bytes), print_duration(seconds));
 }
 
-ProgressLine::ProgressLine(const Context& context, std::string what, int64_t total)
-    : context_(context), what_(std::move(what)), total_(total), started_(seconds_now()) {}
-
-ProgressLine::~ProgressLine() {
-  if (drawn_ > 0) context_.terminal.err << "\r\033[K" << std::flush;
-}
-
 void ProgressLine::update(int64_t done) {
-  const double now = seconds_now();
-  if (!context_.terminal.progress || now - started_ < 0.5 || now - drawn_ < 0.2) return;
-  drawn_ = now;
-  const double rate = static_cast<double>(done) / (now - started_);
-  const double left = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
-  context_.terminal.err << fmt::format("\r\033[K{}: {} of {}, {:.0f} cases/s, {:.0f} s left", what_, done,
-                                       counted(total_, "case"), rate, left)
-                        << std::flush;
+  const double seconds = line_.seconds();
+  if (!context_.terminal.progress || seconds < 0.5) return;
+  line_.update([&] {
+    const double rate = static_cast<double>(done) / seconds;
+    const double left = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
+    return fmt::format("{}: {} of {}, {:.0f} cases/s, {:.0f} s left", what_, done, counted(total_, "case"), rate, left);
+  });
 }
 
 }  // namespace bitmma::cli

@@ -12,6 +12,7 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/compare.hpp"
 #include "commands.hpp"
+#include "status_line.hpp"
 
 namespace bitmma::cli {
 
@@ -34,11 +35,11 @@ extern const std::string meaning_of_rule;
 void announce_output(const Context& context, const std::string& path, int64_t cases, int threads,
                      const std::function<uint64_t()>& make_one);
 
-/// A line on stderr that is redrawn a few times a second, on a terminal only; erased at the end.
+/// How many cases are done and how long the others take: a StatusLine on a terminal only, after half a second.
 class ProgressLine {
  public:
-  ProgressLine(const Context& context, std::string what, int64_t total);
-  ~ProgressLine();
+  ProgressLine(const Context& context, std::string what, int64_t total)
+      : context_(context), line_(context), what_(std::move(what)), total_(total) {}
   void update(int64_t done);
   /// Where the total grows while the work goes on.
   void update(int64_t done, int64_t total) {
@@ -52,9 +53,9 @@ class ProgressLine {
 
  private:
   const Context& context_;
+  StatusLine line_;
   std::string what_;
   int64_t total_;
-  double started_, drawn_ = 0;
 };
 
 }  // namespace bitmma::cli

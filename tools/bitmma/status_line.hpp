@@ -12,7 +12,7 @@ class StatusLine {
  public:
   explicit StatusLine(const Context& context) : terminal_(context.terminal) {}
   ~StatusLine() {
-    if (terminal_.progress) terminal_.err << "\r\033[K";
+    if (terminal_.progress && drawn_ > 0) terminal_.err << "\r\033[K" << std::flush;
   }
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;

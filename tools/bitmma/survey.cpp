@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <filesystem>
 
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "flags.hpp"
 #include "output.hpp"
@@ -21,7 +21,7 @@ struct SurveyRunFlags {
   Flag<uint64_t> seed = 0;
   Flag<double> seconds = 480, unit_seconds = 60;
   Flag<int> jobs = 4;
-  Flag<bool> retry = false;
+  Flag<bool> retry = false, json = false;
 };
 
 struct UnitFlags {
@@ -62,30 +62,26 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
       line.update([&] { return progress_text(context, now, line.seconds()); }, now.done == now.units);
     });
   });
-  int64_t answered = 0, unanswered = 0, mismatches = 0;
+  int64_t unanswered = 0, mismatches = 0;
   for (const SurveyRecord& record : report.records) {
-    answered += record.end == SurveyEnd::answered ? 1 : 0;
     mismatches += record.random_mismatches;
     constexpr int64_t most_printed = 20;
     if (record.end != SurveyEnd::answered && ++unanswered <= most_printed)
       context.terminal.err << fmt::format("{}: {}: {}\n", record.unit, print(record.end), printable(record.message));
   }
-  const auto records = static_cast<int64_t>(report.records.size());
-  context.out() << fmt::format(
-      "{} ({}), driver {}, CUDA {}, {}: {} of {} asked, {} answered, {} of random cases differ from "
-      "the model; {:.0f} s\n",
-      report.gpu, print(report.target), report.driver, report.cuda, report.date, records, counted(report.units, "unit"),
-      answered, counted(mismatches, "output"), report.seconds);
-  if (records < report.units) {
-    context.out() << fmt::format("to go on: the same command{}; {} not asked yet\n",
-                                 flags.only.empty() ? "" : " without --only", report.units - records);
+  const auto asked = static_cast<int64_t>(report.records.size());
+  Report found = describe(report);
+  if (asked < report.units) {
+    found.add_text(fmt::format("to go on: the same command{}; {} not asked yet",
+                               flags.only.empty() ? "" : " without --only", report.units - asked));
   }
-  if (answered < records)
-    context.out() << fmt::format("to ask again what got no answer: --retry; {}\n", counted(records - answered, "unit"));
-  context.out() << fmt::format("wrote {}; what it says: bitmma survey read {}\n", flags.out, flags.out);
-  context.exit_code = interrupts.asked() || answered == 0 ? exit_bad_request
-                      : mismatches > 0                    ? exit_differs
-                                                          : exit_same;
+  if (unanswered > 0)
+    found.add_text(fmt::format("to ask again what got no answer: --retry; {}", counted(unanswered, "unit")));
+  found.add_text(fmt::format("wrote {}; what it says: bitmma survey read {}", flags.out, flags.out));
+  show(context, found, flags.json);
+  context.exit_code = interrupts.asked() || unanswered == asked ? exit_bad_request
+                      : mismatches > 0                          ? exit_differs
+                                                                : exit_same;
 }
 
 void add_survey_run(Command& survey, Context& context) {
@@ -100,6 +96,7 @@ void add_survey_run(Command& survey, Context& context) {
   command->add_option("--seed", flags->seed, "the same seed makes the same cases")->capture_default_str();
   command->add_option("--only", flags->only, "only units whose name contains this text");
   command->add_flag("--retry", flags->retry, "ask again what got no answer");
+  command->add_flag("--json", flags->json, "how far it came, as JSON");
   command->footer(
       "Examples:\n"
       "  bitmma survey run -o report.safetensors --seconds 480  # then: bitmma survey read report.safetensors\n"
@@ -136,7 +133,7 @@ void SurveyDeviceFlags::add(Command& command) {
 
 std::optional<Target> SurveyDeviceFlags::rehearsed() const {
   if (rehearse.empty()) return std::nullopt;
-  return naming_flag("target", "--rehearse", [&] { return parse_target(rehearse); });
+  return naming_flag("target", "--rehearse", [&] { return target_from(rehearse); });
 }
 
 SurveyDevice SurveyDeviceFlags::asked(uint64_t seed) const {
@@ -144,8 +141,9 @@ SurveyDevice SurveyDeviceFlags::asked(uint64_t seed) const {
 }
 
 std::vector<std::string> command_of_unit(const std::string& verb, const SurveyDeviceFlags& device) {
-  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "survey", verb, "--device",
-                                   std::to_string(device.ordinal)};
+  // The link itself, not the path it names: an upgrade in the middle of a survey replaces the file, and each process
+  // that starts through the link is still this program.
+  std::vector<std::string> command{"/proc/self/exe", "survey", verb, "--device", std::to_string(device.ordinal)};
   if (!device.rehearse.empty()) command.insert(command.end(), {"--rehearse", device.rehearse});
   return command;
 }

@@ -50,7 +50,12 @@ using WordType = std::variant<SmemWord, InstructionWord, ZeroColumnWord>;
 /// column of B counts as zero.
 Report describe(const WordType& type, uint64_t word);
 
-/// The fields in which `second` differs from `first`: {"difference_from_first": {field: [first, second]}}.
+/// What is doubtful about a word that is taken for a shared-memory descriptor: it reads as an instruction descriptor,
+/// or as a descriptor of other GPUs, or begins beyond the shared memory of a CTA.
+std::vector<Violation> doubts_about(Target target, uint64_t word);
+
+/// The fields in which `second` differs from `first`: {"difference_from_first": {field: [first, second]}}. Of
+/// shared-memory descriptors also whether an instruction reads both alike: {"read_alike": {"k-major", "mn-major"}}.
 Report describe_difference(const WordType& type, uint64_t first, uint64_t second);
 
 /// "M = 128, N = 64; D f32, A f16, B f16; A K-major, B K-major".
@@ -64,9 +69,11 @@ Report describe(const Explanation& explanation, Target target);
 
 /// A list of texts.
 Report describe(const std::vector<Choice>& choices);
-/// {"cases", "outputs", "mismatches", "cases_with_mismatches"}, "first_mismatch" where there is one, and where the
-/// mismatches are: "where", "mismatches_by_row", "mismatches_by_col", "map". The text says where they are.
+/// {"cases", "outputs", "mismatches", "cases_with_mismatches", "outside_d"}, "first_mismatch" where there is one, and
+/// where the mismatches are: "where", "mismatches_by_row", "mismatches_by_col", "map". The text says where they are.
 Report describe(const Comparison& comparison, const Instruction& instruction);
+/// {"different_inputs": [{"name", "cases"}]}; the text names them.
+Report describe(const std::vector<InputDifference>& inputs, int64_t cases);
 /// {"id", "stage", "what", "fix"}.
 Report describe(const Fault& fault);
 /// {"cases", "outputs", "wrong", "tried", "where", "findings"}. `comparison` is of the outputs that were diagnosed.
@@ -83,7 +90,13 @@ Report describe_ptx(std::string_view text, std::optional<Target> target = {});
 struct PtxFileReport {
   Report report = {};
   int64_t legal = 0, illegal = 0, not_read = 0;  // instructions
+  int64_t described = 0;                         // of them, or of a listing of SASS
 };
 PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, std::optional<Target> target = {});
+
+/// The same of whatever a file holds: PTX, CUDA C++ with inline PTX, or a listing of SASS: {"file", "sass", "arch",
+/// "instructions", "counts", "all_instructions"}. Throws Error for other files, with what they are and what reads them,
+/// and for CUDA C++ without asm statements.
+PtxFileReport describe_file(std::string_view name, std::string_view text, std::optional<Target> target = {});
 
 }  // namespace bitmma

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,9 +68,6 @@ struct Overrides {
   bool operator==(const Overrides&) const = default;
 };
 
-/// The floor of rows whose smallest possible exponent no floor ever exceeds.
-inline constexpr int no_floor = -100000;
-
 struct AccumulatorModel {
   TargetSet targets = {};  // that add by this row; others add as one of them (core/target.hpp)
   Family family = Family::wgmma;
@@ -83,7 +81,7 @@ struct AccumulatorModel {
   StepOrder step_order = StepOrder::ascending;
   bool c_last = false;    // steps begin from zero, and C is added to their result by one IEEE addition in D's format
   int fraction_bits = 0;  // F: terms are multiples of 2^(e_max - F)
-  int floor_exponent = no_floor;  // e_max is at least this
+  std::optional<int> floor_exponent = {};  // e_max is at least this
   Rounding rounding = Rounding::toward_zero;
   int output_fraction_bits = 0;  // kept of the output's mantissa bits
   NanRule nan = NanRule::canonical;

@@ -2,6 +2,10 @@
 //
 //   n = 12: legal is 8..256 in steps of 8; use n = 16 and zero the extra columns of B [PTX ISA 9.7.15.2]
 //   ^field ^seen    ^expected               ^fix                                     ^source
+//
+//   nosuch.safetensors: no such file
+//   --json and -o: not together; --format jsonl writes all cases
+//   model.pt: a PyTorch checkpoint; expected safetensors or NumPy's .npy and .npz
 #pragma once
 
 #include <array>
@@ -31,12 +35,28 @@ enum class ViolationCode : uint8_t {
   shift_without_ws,
   unknown_kernel,
   no_effect,
+  not_found,
+  not_together,
+  unknown_key,
+  unusable_file,
+  other_inputs,
+  would_replace,
+  missing_plan,
+};
+
+/// How a violation reads. `wrong_value` is for quantities: others make no sentence with "=" and "legal is".
+enum class MessageForm : uint8_t {
+  wrong_value,   // FIELD = SEEN: legal is EXPECTED; FIX
+  no_such,       // SEEN: no such FIELD: legal is EXPECTED; FIX
+  not_together,  // FIELD and SEEN: not together: EXPECTED; FIX
+  statement,     // FIELD: SEEN; expected EXPECTED; FIX
 };
 
 struct ViolationCodeInfo {
   ViolationCode id = ViolationCode::illegal_value;
   std::string_view name = {};
   std::string_view meaning = {};
+  MessageForm form = MessageForm::wrong_value;
 };
 
 /// In the order of the enumeration.
@@ -52,6 +72,19 @@ inline constexpr auto violation_codes = std::to_array<ViolationCodeInfo>({
     {ViolationCode::shift_without_ws, "shift_without_ws", "max_shift of an instruction without .ws"},
     {ViolationCode::unknown_kernel, "unknown_kernel", "a kernel name that allows no known plan"},
     {ViolationCode::no_effect, "no_effect", "what was given changes nothing here"},
+    {ViolationCode::not_found, "not_found", "`seen` does not exist; `field` is what it would be: a file, a verb",
+     MessageForm::no_such},
+    {ViolationCode::not_together, "not_together", "`field` and `seen` were both given, and exclude each other",
+     MessageForm::not_together},
+    {ViolationCode::unknown_key, "unknown_key", "a key or tensor that no file of this kind has", MessageForm::no_such},
+    {ViolationCode::unusable_file, "unusable_file", "a file that cannot be read or written, or is of another kind",
+     MessageForm::statement},
+    {ViolationCode::other_inputs, "other_inputs", "two files that should have the same inputs differ in them",
+     MessageForm::statement},
+    {ViolationCode::would_replace, "would_replace", "a recorded result that would be lost; --replace-d replaces it",
+     MessageForm::statement},
+    {ViolationCode::missing_plan, "missing_plan",
+     "operands that libraries multiply in several ways; `legal` lists them"},
 });
 
 static_assert(are_in_enum_order(violation_codes));
@@ -76,7 +109,8 @@ struct Violation {
 std::string alternatives(const std::vector<std::string>& values);
 /// `expected`, or without it the alternatives of `legal`. The violations of an Error have it in `expected`.
 std::string expected_of(const Violation& violation);
-/// One line: "field = seen: legal is ...; fix [source]", or of a warning "field = seen: expected ...; fix [source]".
+/// One line, in the form of its code: "field = seen: legal is ...; fix [source]", or of a warning "field = seen:
+/// expected ...; fix [source]".
 std::string print(const Violation& violation);
 
 /// The same as advice: every one becomes a warning.

@@ -88,14 +88,17 @@ std::string print_mma_kinds();
 std::optional<MmaKind> mma_kind_named(std::string_view name);
 
 /// Bits of an element in shared memory, Tensor Memory or registers: the f8f6f4 kinds keep 4- and 6-bit types in bytes.
-constexpr int kind_container_bits(MmaKind kind, Format format) { return info(kind).in_bytes ? 8 : info(format).bits; }
+constexpr int kind_container_bits(MmaKind kind, Format format) { return info(kind).in_bytes ? 8 : bits_of(format); }
 
 /// A type of A and B that the kind takes, and the type of D that goes with all of them.
 constexpr Format natural_input(MmaKind kind) { return info(kind).input; }
 constexpr Format natural_output(MmaKind kind) { return info(kind).output; }
 
-/// K of one instruction over 32 bytes of a dense A of containers of `container_bits`: 16 for f16, 256 for b1.
-constexpr int natural_k(int container_bits, bool sparse) { return 256 / container_bits * (sparse ? 2 : 1); }
+/// K of one instruction over 32 bytes of a dense A of containers of `container_bits`: 16 for f16, 256 for b1. 0 for
+/// containers of no bits.
+constexpr int natural_k(int container_bits, bool sparse) {
+  return container_bits == 0 ? 0 : 256 / container_bits * (sparse ? 2 : 1);
+}
 
 /// K that the descriptor's K bits say of a kind: code 0 is the natural one. The mxf4 kinds have 96 (sparse 192) as
 /// code 1 and a dense 128 as code 2, the f8f6f4 kinds twice the natural one as code 1. 0: the code is reserved.

@@ -29,6 +29,8 @@ struct ProductFile {
 
 /// Throws Error that names the file and the tensor.
 ProductFile read_product_file(const std::string& path);
+/// The same of a file in memory, as arrays of NumPy make one.
+ProductFile read_product_file(TensorFile file);
 
 /// Rows and columns alone, of A, B and everything that goes with them; numbers count in the file.
 ProductFile part_of(const ProductFile& product, std::span<const int> rows, std::span<const int> cols);

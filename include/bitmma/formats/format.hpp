@@ -232,6 +232,9 @@ constexpr const FormatInfo& info(Format format) { return formats[static_cast<siz
 
 static_assert(are_in_enum_order(formats));
 
+/// Bits of a code; 0 of a number that was cast and is no format, which legality refuses.
+constexpr int bits_of(Format format) { return static_cast<size_t>(format) < formats.size() ? info(format).bits : 0; }
+
 /// The format PTX calls `name`, or nothing.
 std::optional<Format> format_named(std::string_view name);
 

@@ -21,6 +21,10 @@ struct FindOptions {
   int threads = 1;
   int max_nearest = 3;
   float alpha = 1, beta = 1;  // of the call, where C was added or the product was scaled
+  double timeout_s = 0;       // seconds; 0: as long as it takes
+  int64_t max_plans = 0;      // that are tried; 0: all
+  /// Asked before every plan, by one thread at a time: true ends the search.
+  std::function<bool()> stop = {};
 };
 
 /// Which plans are tried, one set after the other until a plan gives all bits.
@@ -40,11 +44,31 @@ struct NearPlan {
   bool operator==(const NearPlan&) const = default;
 };
 
+/// Plans that differ in the number of slices and in tiles alone.
+struct PlanFamily {
+  std::string name = {};      // print_family
+  int64_t plans = 0;          // that give all bits
+  int64_t first = 0;          // of them, in all_bits
+  std::string evidence = {};  // of the catalogue; empty: the family was tried, and no library is known to have it
+
+  bool operator==(const PlanFamily&) const = default;
+};
+
+/// Why a search ended.
+enum class SearchEnd : uint8_t { complete, timeout, max_plans, stopped };
+
 struct PlanSearch {
-  std::vector<GemmPlan> all_bits = {};  // simplest first; several when D cannot tell them apart
-  std::vector<NearPlan> nearest = {};   // when there are none
-  int64_t candidates = 0;               // plans that were tried
-  int64_t outputs = 0;                  // of D, all compared
+  /// Those that the catalogue knows from measurements first, then published ones, then others; the simplest first among
+  /// them. Several when D cannot tell them apart.
+  std::vector<GemmPlan> all_bits = {};
+  std::vector<PlanFamily> families = {};  // of all_bits, in its order
+  std::vector<NearPlan> nearest = {};     // when there are none
+  int64_t candidates = 0;                 // plans that were tried
+  int64_t outputs = 0;                    // of D, all compared
+  SearchEnd end = SearchEnd::complete;    // of complete ones alone: plans that are not there do not give the bits
+
+  /// True when D cannot tell the plans apart.
+  bool ambiguous() const { return all_bits.size() > 1; }
 
   bool operator==(const PlanSearch&) const = default;
 };
@@ -52,7 +76,10 @@ struct PlanSearch {
 /// True when no output has a sign: relu may have been there.
 bool has_no_sign(const Matrix& d);
 
-/// The plans of a stage, simplest first: the ranges that `bitmma gemm --help` lists. Scales and bias that the inputs
+/// What the stages try, one line a range.
+std::string print_search();
+
+/// The plans of a stage, simplest first: the ranges that print_search lists. Scales and bias that the inputs
 /// have are taken as the epilogue; relu is tried where no output is negative.
 std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
                                       SearchStage stage);

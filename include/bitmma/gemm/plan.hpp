@@ -154,6 +154,8 @@ struct GemmPlan {
   const TensorCoreChain& tensor() const { return std::get<TensorCoreChain>(chain); }
 };
 
+std::string_view print(EpilogueKind kind);
+
 /// True for a plan whose promotion multiplies by scales of blocks of K.
 bool scales_blocks(const GemmPlan& plan);
 
@@ -163,6 +165,10 @@ GemmPlan parse_plan(std::string_view json);
 std::string print_json(const GemmPlan& plan);
 /// In a few words: "split-K 3 (nvjet, unit 64), promotion every 128".
 std::string print_plan(const GemmPlan& plan);
+/// The same without the numbers that differ from call to call, slices and tiles: "split-K nvjet, promotion every 128".
+std::string print_family(const GemmPlan& plan);
+/// The mnemonic that is chained; "fma.rn.f32" on CUDA cores.
+std::string print_instruction(const GemmPlan& plan);
 
 /// True when the plan multiplies this type: that of the instruction, or one that CUDA cores widen to f32.
 bool multiplies(const GemmPlan& plan, Format a, Format b);

@@ -9,9 +9,11 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "bitmma/analysis/report.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/hardware/device.hpp"
 #include "bitmma/stimulus/random_operands.hpp"
@@ -111,5 +113,11 @@ void require_valid(const CampaignOptions& options);
 /// Error when the options are not valid or no unit is asked for by `only`, and CampaignError when a unit fails.
 CampaignReport run_campaign(const CampaignOptions& options, const Executor& execute,
                             const CampaignProgress& progress = {});
+
+/// {"gpu", "target", "driver", "cuda", "date", "seed", "first_unit", "next_unit", "outputs_per_unit", "seconds",
+/// "ended_by", "rows", "saved", "not_saved"}. The GPU's name is the `source` of the options; its driver, CUDA and date
+/// are in their `provenance`.
+Report describe(const CampaignReport& report, const CampaignOptions& options, double seconds,
+                std::string_view ended_by);
 
 }  // namespace bitmma

@@ -1,8 +1,13 @@
 // Vector files on a GPU: the same file with what the GPU computed.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "bitmma/analysis/report.hpp"
+#include "bitmma/files/compare.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/hardware/device.hpp"
 
@@ -14,5 +19,20 @@ TensorFile run_file(const VectorFile& vectors, const Executor& execute, std::str
 
 /// The same on a GPU, whose name and provenance the file keeps.
 TensorFile run_file(const VectorFile& vectors, const Gpu& gpu);
+
+/// What a GPU left of a file beside the model's results for the same cases.
+struct FileOnGpu {
+  std::string path = {};  // of the file that the GPU was given
+  Instruction instruction = Wgmma{};
+  Comparison comparison = {};                                            // of the cases that the model accepts
+  std::vector<std::pair<int64_t, std::vector<Violation>>> refused = {};  // the others: the case, and why
+};
+FileOnGpu compare_with_model(std::string path, const VectorFile& from_gpu);
+
+/// {"file", "cases", "outputs", "mismatches", "cases_with_mismatches", "refused"}, and what describe tells of a
+/// comparison with mismatches; a refused case is {"case", "violations"}. No text where the GPU and the model agree.
+Report describe(const FileOnGpu& file);
+/// {"gpu", "capability", "driver", "cuda", "files", "cases", "outputs", "mismatches", "refused"}.
+Report describe(const std::vector<FileOnGpu>& files, const Gpu& gpu);
 
 }  // namespace bitmma

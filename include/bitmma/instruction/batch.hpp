@@ -45,6 +45,7 @@ class PreparedMma {
 
  private:
   void require_complete(const BatchOperands& operands) const;
+  void require_readable(int64_t count, const BatchOperands& operands, const void* d) const;
 
   Instruction instruction_;
   Target target_;
@@ -55,7 +56,8 @@ class PreparedMma {
 
 /// D of `count` products, m x n codes each without gaps, one after the other. The same for any number of threads.
 /// Throws Error, with `d` as it was, when the instruction is not legal on the target, scales or metadata are missing or
-/// too many, or a sparse A has too many codes that are not zero.
+/// too many, a pointer is NULL, 64 bits do not hold a distance in a view, or a sparse A has too many codes that are not
+/// zero.
 void multiply_batch(const Instruction& instruction, Target target, int64_t count, const BatchOperands& operands,
                     void* d, int threads = 1);
 

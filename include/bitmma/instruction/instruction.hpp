@@ -59,7 +59,7 @@ struct Wgmma {
   int m = 64, n = 8;
   Format d = Format::f32, a = Format::f16, b = Format::f16;
   bool sparse = false;
-  int k = natural_k(info(a).bits, sparse);  // logical: twice the stored columns of a sparse A
+  int k = natural_k(bits_of(a), sparse);  // logical: twice the stored columns of a sparse A
   BitOperation bit_operation = a == Format::b1 ? BitOperation::and_popc : BitOperation::none;
   bool saturate = false;
   OperandSource a_source = OperandSource::smem;
@@ -74,7 +74,7 @@ struct Wgmma {
 /// K of one mma.sync when nothing says it: the largest of its shape. Of m8 the only one.
 constexpr int natural_warp_k(int m, Format a, int container_bits, bool sparse) {
   if (a == Format::f64) return m == 8 ? 4 : 16;
-  if (m == 8) return a == Format::f16 ? 4 : 128 / container_bits;
+  if (m == 8) return a == Format::f16 ? 4 : natural_k(container_bits, false) / 2;
   return natural_k(container_bits, sparse);
 }
 
@@ -88,10 +88,10 @@ struct MmaSync {
   std::optional<MmaKind> kind = {};
   int m = 16, n = 8;
   Format d = Format::f32;
-  Format a = !kind ? Format::f16 : info(*kind).is_fp4 ? Format::e2m1 : Format::e4m3, b = a;
+  Format a = kind ? natural_input(*kind) : Format::f16, b = a;
   Format c = d;
   bool sparse = false;
-  int k = natural_warp_k(m, a, kind ? kind_container_bits(*kind, a) : info(a).bits, sparse);
+  int k = natural_warp_k(m, a, kind ? kind_container_bits(*kind, a) : bits_of(a), sparse);
   bool ordered_metadata = sparse;     // .sp::ordered_metadata; false: .sp, whose positions come in any order
   bool a_col = false, b_row = false;  // column-major A, row-major B: m8n8k4 of f16 alone. B is column-major otherwise
   BitOperation bit_operation = a == Format::b1 ? BitOperation::and_popc : BitOperation::none;
@@ -107,7 +107,7 @@ struct MmaSync {
   bool has_scales() const { return kind && info(*kind).has_block_scales; }
   /// Four products of 8 x 8 x 4, one a quad pair.
   bool is_quad_pairs() const { return m == 8 && a == Format::f16; }
-  int container_bits(Format format) const { return kind ? kind_container_bits(*kind, format) : info(format).bits; }
+  int container_bits(Format format) const { return kind ? kind_container_bits(*kind, format) : bits_of(format); }
 };
 
 /// tcgen05.mma: D in Tensor Memory, A in shared or Tensor Memory, B in shared memory.

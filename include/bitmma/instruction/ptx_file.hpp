@@ -43,6 +43,14 @@ struct PtxFile {
 /// Reads a whole module, or a piece of one.
 PtxFile scan_ptx(std::string_view text);
 
+/// The PTX in the asm statements of CUDA C++: the text of their strings, every statement in the line where it begins.
+/// Operands are written %0, %1 ...; macros between the strings are not expanded.
+struct CudaAsm {
+  std::string ptx = {};
+  std::size_t statements = 0;  // asm ( ... )
+};
+CudaAsm asm_of_cuda(std::string_view text);
+
 /// As parse_statement, for statements that are to be read and not run: byte and thread ids of scales may be registers,
 /// as CUTLASS passes them. Their numbers are known at run time only, and stay 0 in the instruction.
 Statement parse_ptx_statement(std::string_view text);

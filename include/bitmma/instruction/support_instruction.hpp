@@ -1,6 +1,6 @@
 // The instructions that stand around matrix instructions: they allocate, order, wait and move, and compute nothing.
 // Rows say how each is written, what it does and what it orders; nothing here is simulated. The forms of tcgen05.mma
-// that bitmma does not execute have rows here, too.
+// that bitmma does not execute have rows here, too, and so have mbarriers and the copies that they wait for.
 //
 //   wgmma.fence.sync.aligned;   wgmma.commit_group.sync.aligned;   wgmma.wait_group.sync.aligned 0;
 //   tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [dst], 32;
@@ -26,8 +26,8 @@ struct SupportInstructionInfo {
   /// What stands behind them, in any order: groups between spaces, of each one alternative; '?' after a group that may
   /// be left out.
   std::string_view qualifiers = {};
-  std::string_view operands = {};  // as PTX names them: "[dst], nCols"
-  int least_operands = 0, most_operands = 0;
+  std::string_view operands = {};             // as PTX names them: "[dst], nCols"
+  int least_operands = 0, most_operands = 0;  // without those that a qualifier brings: ctaMask of .multicast
   /// What a number as the last operand must be.
   enum class Last : uint8_t { any, columns, exclusive_columns, count } last = Last::any;
   TargetSet targets = {};
@@ -62,5 +62,13 @@ std::vector<Violation> violations_of(const SupportInstruction& instruction, Targ
 /// What this statement does, with its numbers: "4 matrices of 8 x 8 elements of 16 bits ..."; `does` where no qualifier
 /// matters.
 std::string meaning_of(const SupportInstruction& instruction);
+
+/// An operand of a statement: what the row calls it, what stands there, and what it is; empty where the name says it.
+struct NamedOperand {
+  std::string_view name = {};
+  std::string text = {};
+  std::string_view meaning = {};
+};
+std::vector<NamedOperand> named_operands(const SupportInstruction& instruction);
 
 }  // namespace bitmma

@@ -54,6 +54,19 @@ struct DescriptorAnswer {
 /// bytes, rows or K of no instruction, more than 65536 descriptors.
 DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest& request = {});
 
+/// Whether an instruction reads elements of this width and major-ness from shared memory under a swizzle.
+struct SwizzleUse {
+  std::string_view instruction = {};  // "wgmma", "tcgen05.mma"
+  Target target = Target::sm_90a;
+  int element_bits = 16;  // of the container
+  Major major = Major::k;
+  Swizzle swizzle = Swizzle::none;
+  bool is_accepted = false;
+  std::vector<Violation> reasons = {};  // why not
+};
+/// Every combination, as descriptors_of judges a tile of it.
+std::vector<SwizzleUse> swizzle_uses();
+
 /// The first two elements that share bytes, in order of their offset; nothing when the layout keeps all apart.
 struct SharedBytes {
   int64_t row = 0, col = 0, other_row = 0, other_col = 0;

@@ -18,6 +18,9 @@
 
 namespace bitmma {
 
+/// Most bytes of shared memory that a CTA has on the GPUs whose instructions take descriptors: 227 KB.
+inline constexpr int64_t shared_memory_bytes = 227 * 1024;
+
 /// A rows x cols matrix (M or N by K) in a CTA's shared memory, as one instruction reads it.
 struct SmemMatrix {
   SmemDescriptor descriptor = {};
@@ -119,5 +122,8 @@ void append_warnings(std::vector<Violation>& found, std::string_view operand, co
 
 /// One more than the highest byte the matrix uses: the image size it needs.
 int64_t end_byte(const SmemMap& map);
+
+/// Says, as a warning, that the matrix uses bytes beyond the shared memory of a CTA.
+std::vector<Violation> reach_warnings(const SmemMap& map);
 
 }  // namespace bitmma

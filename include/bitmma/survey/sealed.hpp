@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bitmma/analysis/report.hpp"
 #include "bitmma/hardware/device.hpp"
 #include "bitmma/survey/survey.hpp"
 
@@ -61,8 +62,12 @@ std::vector<std::string> sealed_point_names(Target target);
 /// As JSON and back. Throws Error naming what is wrong.
 std::string print(const SealedFile& file);
 SealedFile read_sealed(std::string_view text);
+/// Throws Error naming the path, and for a file of more than 16 MiB.
+SealedFile read_sealed_file(const std::string& path);
 /// The text of data/sealed that is built in; empty for a target without one.
 std::string_view sealed_text(Target target);
+/// The same, read. Throws Error for a target without one.
+SealedFile built_in_sealed(Target target);
 
 /// What a GPU left, case by case.
 struct SealedRecord {
@@ -118,6 +123,7 @@ TensorFile to_file(const SealedAnswers& answers);
 SealedAnswers read_sealed_answers(const TensorFile& file);
 
 struct SealedOptions {
+  std::string path = {};            // of the prediction; empty: the one that is built in for the GPU
   double seconds = 50;              // begin no point after this time
   double unit_seconds = 10;         // a point that takes longer is stopped
   int jobs = 4;                     // processes at a time
@@ -127,15 +133,28 @@ struct SealedOptions {
   std::vector<std::string> command = {};
 };
 
-/// The answers of one point, of none where the name is empty: only who the GPU is. `file` is nothing for the one that
-/// is built in for the GPU. Throws Error where there is no GPU, no such point or no file for the GPU.
-SealedAnswers run_sealed_point(std::string_view point, const std::optional<SealedFile>& file,
-                               const SurveyDevice& device);
+/// The answers of one point, of none where the name is empty: only who the GPU is. `path` is that of the prediction;
+/// empty for the one that is built in for the GPU. Throws Error where there is no GPU, no such point or no prediction.
+SealedAnswers run_sealed_point(std::string_view point, const std::string& path, const SurveyDevice& device);
 
-/// Who the GPU is, in a process of its own: no records.
-SealedAnswers ask_who(const SealedOptions& options);
-/// Asks all points, each in a process of its own. Points that were not begun in time have no record.
-SealedAnswers run_sealed(const SealedFile& file, SealedAnswers who, const SealedOptions& options,
-                         const std::function<void(int64_t done, int64_t points)>& progress = {});
+/// A prediction, and what the GPU answered.
+struct SealedRun {
+  SealedFile file = {};
+  SealedAnswers answers = {};
+
+  /// One a point. A point that was not begun in time is not answered.
+  std::vector<SealedFinding> findings() const;
+};
+
+/// Asks the GPU who it is and then all points, each in a process of its own. Points that were not begun in time have no
+/// record. Throws Error where there is no GPU, or no prediction of its target.
+SealedRun run_sealed(const SealedOptions& options,
+                     const std::function<void(int64_t done, int64_t points)>& progress = {});
+
+/// {"target", "points", "cases", "sha256"}: how many.
+Report describe(const SealedFile& file);
+/// {"gpu", "rehearsal", "target", "driver", "cuda", "date", "sealed_sha256", "seconds", "points"}; a point is {"point",
+/// "instruction", "verdict", "found", "predicted", "cases", "deciding"}, and "nearest" where no answer has all cases.
+Report describe(const SealedRun& run);
 
 }  // namespace bitmma

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bitmma/analysis/find_rule.hpp"
+#include "bitmma/analysis/report.hpp"
 #include "bitmma/files/tensor_file.hpp"
 #include "bitmma/hardware/device.hpp"
 #include "bitmma/instruction/confirmed.hpp"
@@ -154,6 +155,8 @@ struct ReadSurvey {
   std::string path = {};
   SurveyReport report = {};
   std::vector<SurveyFinding> findings = {};
+
+  int64_t count(SurveyVerdict verdict) const;
 };
 
 /// What some report confirms and none of a GPU that adds alike contradicts.
@@ -162,6 +165,15 @@ Confirmed confirmed_by_all(const std::vector<ReadSurvey>& surveys);
 /// does not have, as unreadable.
 std::vector<SurveyFinding> findings_of(const SurveyReport& report, bool search, int threads,
                                        const std::function<void(int64_t)>& progress = {});
+
+/// {"gpu", "rehearsal", "target", "driver", "cuda", "date", "bitmma", "seed", "seconds", "units", "asked", "answered",
+/// "mismatches"}: how far the survey is, and how many outputs of random cases differed from the model of the day.
+Report describe(const SurveyReport& report);
+/// A list with an object for each report: {"file", "gpu", "rehearsal", "target", "driver", "cuda", "date", "bitmma",
+/// "seed", "seconds", "findings"}; a finding is {"unit", "asked", "verdict", "found", "details", "outputs",
+/// "mismatches", "evidence_before"}, and "choice" where it settles one. The text leaves out units that were not asked
+/// and, without `all`, rules and bits that are confirmed; it tells where GPUs of one target differ.
+Report describe(const std::vector<ReadSurvey>& surveys, bool all = false);
 
 /// A whole survey: every unit in a process of its own, so that a hang, a fault or an illegal instruction costs one
 /// unit.

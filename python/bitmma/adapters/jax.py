@@ -41,6 +41,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._arguments import target_of
 from .._errors import Error, refuse
 from .._mma import Instruction, mma, tcgen05, wgmma
 from ._host import Needs, Patches, differences, look_up
@@ -513,13 +514,14 @@ _patches = Patches()
 def install(target: str | None = None, threads: int = 1) -> None:
     """Kernels of the Mosaic GPU interpreter compute with bitmma from now on, in all threads of the process.
 
-    target    the GPU, by its PTX name; None: sm_90a for wgmma and sm_100a for tcgen05
+    target    the GPU, "sm_90a" or "H100"; None: sm_90a for wgmma and sm_100a for tcgen05
     threads   of one product; changes no bit
 
     Raises Error when JAX is missing or differs from what the adapter knows. Drops all that JAX has compiled. A second
     call takes the new arguments.
     """
     known = sorted({*wgmma().targets, *tcgen05().targets})
+    target = None if target is None else target_of(target)
     if target is not None and target not in known:
         raise refuse("target", target, ", ".join(known))
     for module, legal in (("jax", f"jax {_tested}"), ("jax.experimental.pallas.mosaic_gpu", "a module to import")):

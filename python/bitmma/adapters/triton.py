@@ -36,6 +36,7 @@ import ml_dtypes
 import numpy as np
 
 import bitmma
+from bitmma._arguments import target_of
 from bitmma._errors import refuse
 from bitmma.adapters._host import Needs, Patches, differences, look_up
 
@@ -769,6 +770,7 @@ def install(target: str = "sm_90a", *, num_warps: int = 4, fp_fusion: bool | Non
     is not interpreting or is not as the adapter knows it, and bitmma.Error for what it does not know.
     """
     host = _host()
+    target = target_of(target)
     if target not in GPUS:
         raise refuse("target", target, ", ".join(GPUS))
     found = compiler or ".".join(host.triton.__version__.split(".")[:2])

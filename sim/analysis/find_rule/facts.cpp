@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "outputs.hpp"
+#include "../../arithmetic/steps.hpp"
 
 namespace bitmma {
 namespace {
@@ -55,8 +55,8 @@ std::vector<FactValue> facts_of(const AccumulatorModel& model, int terms) {
   facts.push_back(choice("order of steps", in_pairs, "k ascending", "k % 4 < 2, then the others, fp8 as f16"));
   facts.push_back(choice("c", model.c_last, "in the first step", "added last, by an IEEE addition"));
   facts.push_back(number("fraction bits", model.fraction_bits));
-  if (model.floor_exponent == no_floor) facts.push_back({.name = "floor", .text = "none"});
-  else facts.push_back(number("floor", model.floor_exponent));
+  if (!model.floor_exponent) facts.push_back({.name = "floor", .text = "none"});
+  else facts.push_back(number("floor", *model.floor_exponent));
   facts.push_back({.name = "rounding", .text = std::string(print(model.rounding))});
   facts.push_back(number("mantissa bits kept", model.output_fraction_bits));
   if (model.scaling != Scaling::exact_groups) {

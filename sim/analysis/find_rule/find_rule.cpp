@@ -152,7 +152,7 @@ class RuleSearch::Search {
   int observed_rows_;  // 0: all
   Mma mma_;
   AccumulatorModel row_, blank_;
-  std::vector<int> floors_;
+  std::vector<std::optional<int>> floors_;
   std::vector<OtherRule> others_;
   std::vector<std::unique_ptr<AnsweredCase>> cases_;
   std::vector<Candidate> candidates_;
@@ -230,16 +230,9 @@ Matrix RuleSearch::Search::product(const OtherRule& rule, const Operands& operan
   other.exclusive_or ^= rule.other_bits;
   if (rule.overflow != IntegerOverflow::as_told) other.saturate = rule.overflow != IntegerOverflow::wraps;
   if (rule.overflow != IntegerOverflow::clamps_every_step) return multiply_accumulate_unchecked(rule.model, other);
-  AccumulatorModel whole = rule.model;
-  whole.terms_per_step = 0;
-  std::optional<Matrix> c = other.c;
-  for (const std::vector<int>& columns : steps_of(rule.model, other.a.cols())) {
-    Operands step = step_of(rule.model, other, columns);
-    step.saturate = true;
-    step.c = std::move(c);
-    c = multiply_accumulate_unchecked(whole, step);
-  }
-  return *c;
+  return product_by_steps(rule.model, other, [&](const Operands& step, const KStep&) {
+    return multiply_accumulate_unchecked(step_model(rule.model), step);
+  });
 }
 
 void RuleSearch::Search::observe(std::span<const RuleObservation> observations) {
@@ -295,7 +288,7 @@ void RuleSearch::Search::sieve_all() {
   };
   const size_t chunks = static_cast<size_t>(threads_) * 16, chunk_size = (grid.size() + chunks - 1) / chunks;
   std::vector<Chunk> found(chunks);
-  const int highest_floor = floors_.back();
+  const int highest_floor = *floors_.back();
   parallel_for(chunks, threads_, [&](size_t c) {
     Chunk& chunk = found[c];
     for (size_t index = c * chunk_size; index < std::min((c + 1) * chunk_size, grid.size()); ++index) {

@@ -47,9 +47,9 @@ AccumulatorModel blank_model(const Instruction& instruction) {
           .output_fraction_bits = info(mma.d).kind == NumberKind::floating ? info(mma.d).mantissa_bits : 0};
 }
 
-std::vector<int> floors_of(Format output) {
+std::vector<std::optional<int>> floors_of(Format output) {
   const bool narrow = info(output).bits < 32;
-  std::vector<int> floors{no_floor};
+  std::vector<std::optional<int>> floors{std::nullopt};
   for (int floor = narrow ? -45 : -160; floor <= (narrow ? -5 : -100); ++floor) floors.push_back(floor);
   return floors;
 }

@@ -15,8 +15,8 @@ namespace bitmma {
 /// What is no question: family, types, and that four products are stacked.
 AccumulatorModel blank_model(const Instruction& instruction);
 
-/// Floors that are tried, `no_floor` first, then from the lowest. Fewer than 64.
-std::vector<int> floors_of(Format output);
+/// Floors that are tried, no floor first, then from the lowest. Fewer than 64.
+std::vector<std::optional<int>> floors_of(Format output);
 
 /// Terms that exact groups may have, from few to many: those that have one scale of A and one of B. None where nothing
 /// is scaled, or where sums of products would not be exact.

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "../../arithmetic/budget.hpp"
 #include "../../arithmetic/product.hpp"
 #include "../../arithmetic/special_values.hpp"
-#include "bitmma/formats/ieee.hpp"
 #include "hypotheses.hpp"
 
 namespace bitmma {
@@ -18,8 +16,9 @@ Operands ordered_in_pairs(const AccumulatorModel& blank, const Operands& operand
   AccumulatorModel model = blank;
   model.step_order = StepOrder::byte_pairs;
   std::vector<int> columns;
-  for (const std::vector<int>& step : steps_of(model, operands.a.cols()))
-    columns.insert(columns.end(), step.begin(), step.end());
+  for_each_step(model, operands.a.cols(), [&](const KStep& step) {
+    for (int i = 0; i < step.count; ++i) columns.push_back(step.term(i));
+  });
   return step_of(model, operands, columns);
 }
 
@@ -48,8 +47,7 @@ void AnsweredCase::find_terms(StepOrder order, int row, int col, std::vector<Exa
 AnsweredOutput::AnsweredOutput(const AnsweredCase& one, const AccumulatorModel& blank, int row, int col)
     : case_(&one), row_(row), col_(col), d_(one.d()(row, col)) {
   const Operands& operands = one.operands();
-  has_c_ = operands.c.has_value();
-  if (has_c_) {
+  if (operands.c) {
     c_code_ = static_cast<uint32_t>(convert(operands.c->format(), (*operands.c)(row, col), blank.output,
                                             Rounding::nearest_even, Overflow::infinity));
     c_ = *exact_c(operands, row, col, blank.output);
@@ -96,29 +94,25 @@ const AnsweredOutput::Variant& AnsweredOutput::variant_of(const AccumulatorModel
   return model.scaling == Scaling::exact_groups ? grouped_.at(model.group_terms) : variants_[index_of(model)];
 }
 
-uint32_t AnsweredOutput::with_c_last(const AccumulatorModel& model, uint32_t sum) const {
-  if (!model.c_last || !has_c_) return sum;
-  return static_cast<uint32_t>(ieee_add(model.output, sum, c_code_));
-}
-
 Prediction AnsweredOutput::predict(const AccumulatorModel& model) const {
   if (special_) return {.code = spelled_out(model), .highest_idle_floor = StepSum{}.highest_idle_floor};
   const Variant& variant = variant_of(model);
-  const int step = terms_of_step(model, variant.length);
   Decoded c = model.c_last ? decode(model.output, 0) : c_;
   Prediction prediction{.highest_idle_floor = StepSum{}.highest_idle_floor};
   size_t first = 0;
-  for (int end = step; end <= variant.length; end += step) {
+  int end = 0;
+  for_each_step(model, variant.length, [&](const KStep& step) {
+    if (c.number != NumberClass::finite) return;  // an infinity stays
+    end += step.count;
     size_t last = first;
     while (last < variant.terms.size() && variant.place[last] < end) ++last;
     const StepSum sum = sum_aligned(model, std::span(variant.terms).subspan(first, last - first), c);
     prediction.code = sum.code;
     prediction.highest_idle_floor = std::min(prediction.highest_idle_floor, sum.highest_idle_floor);
     c = decode(model.output, sum.code);
-    if (c.number != NumberClass::finite) break;  // an infinity stays
     first = last;
-  }
-  prediction.code = with_c_last(model, prediction.code);
+  });
+  prediction.code = with_c_last(model, prediction.code, c_code_, model.output);
   // Of terms that are left out the sign may count.
   const bool is_zero = (prediction.code & ~info(model.output).sign_bit()) == 0;
   if (is_zero && model.overrides.zero_keeps_sign) prediction.code = spelled_out(model);
@@ -128,19 +122,9 @@ Prediction AnsweredOutput::predict(const AccumulatorModel& model) const {
 uint32_t AnsweredOutput::spelled_out(const AccumulatorModel& model) const {
   thread_local std::vector<ExactTerm> terms;
   case_->find_terms(model.step_order, row_, col_, terms);
-  AccumulatorModel steps = model;
-  steps.terms_per_step = terms_of_step(model, static_cast<int>(terms.size()));
-  const bool first_c = has_c_ && !model.c_last;
   const Operands& operands = case_->operands();
-  const uint32_t sum =
-      first_c ? fused_sum(steps, terms, (*operands.c)(row_, col_), operands.scale_input_d, operands.c->format())
-              : fused_sum(steps, terms, std::nullopt);
-  return with_c_last(model, sum);
-}
-
-int terms_of_step(const AccumulatorModel& model, int terms) {
-  if (model.step_order == StepOrder::byte_pairs) return terms / 2;
-  return model.terms_per_step == 0 ? terms : std::min(terms, model.terms_per_step);
+  if (!operands.c) return fused_sum(model, terms, std::nullopt);
+  return fused_sum(model, terms, (*operands.c)(row_, col_), operands.scale_input_d, operands.c->format());
 }
 
 }  // namespace bitmma

@@ -59,18 +59,15 @@ class AnsweredOutput {
   };
   const Variant& variant_of(const AccumulatorModel& model) const;
   uint32_t spelled_out(const AccumulatorModel& model) const;
-  uint32_t with_c_last(const AccumulatorModel& model, uint32_t sum) const;
 
   const AnsweredCase* case_;
   int row_, col_;
-  uint32_t d_ = 0, c_code_ = 0;
+  uint32_t d_ = 0;
+  std::optional<uint32_t> c_code_ = {};  // of D's format
   Decoded c_ = {};
-  bool has_c_ = false, special_ = false;
+  bool special_ = false;
   std::array<Variant, 8> variants_ = {};  // of products: their steps' order and overrides
   std::map<int, Variant> grouped_ = {};   // by the terms of a group
 };
-
-/// The steps of byte pairs hold half of the terms each; of other orders the model says it. 0: all.
-int terms_of_step(const AccumulatorModel& model, int terms);
 
 }  // namespace bitmma

@@ -15,36 +15,20 @@ namespace bitmma::kernels {
 namespace {
 
 template <int bytes>
-BITMMA_INLINE void decode_byte_chain_a(const ChainDecoding& given) {
-  using Half16 = typename Vectors<bytes>::Half16;
-  const ChainDecoding job = given;
-  constexpr int lanes = bytes / 4;
-  ChainNumbers<bytes> numbers;
-  for (int row = 0; row < job.lines; ++row) {
-    const uint32_t* const codes = job.codes + static_cast<size_t>(row) * job.codes_stride;
-    uint32_t* negative = job.negative + static_cast<size_t>(row) * job.steps.size();
-    int16_t* const magnitude = reinterpret_cast<int16_t*>(job.pair + static_cast<size_t>(row) * job.stride);
-    int16_t* const exponent = reinterpret_cast<int16_t*>(job.exponent + static_cast<size_t>(row) * job.stride);
-    numbers.special = typename Vectors<bytes>::I32{};
-    for (const ChainStep& step : job.steps) {
-      uint32_t signs = 0;
-      for (int term = 0; term < step.terms; term += lanes) {
-        typename Vectors<bytes>::U32 word;
-        load_codes<bytes>(word, codes + step.first + term, step.terms - term);
-        numbers.take(job.format, word, job.shift);
-        const size_t to = static_cast<size_t>(step.at + term);
-        store(__builtin_convertvector(numbers.magnitude | 0x100, Half16), magnitude + to);
-        store(__builtin_convertvector(numbers.sign | 1, Half16), magnitude + job.stride + to);
-        store(__builtin_convertvector(numbers.exponent, Half16), exponent + to);
-        signs |= sign_bits<bytes>(numbers.sign) << term;
-      }
-      *negative++ = signs;
-    }
-    std::array<int32_t, lanes> special;
-    store(numbers.special, special.data());
-    for (const int32_t one : special) job.special[row] |= static_cast<uint32_t>(one);
+struct BytesOfA {
+  BITMMA_INLINE static void put(const ChainDecoding& job, size_t row, size_t to, const ChainNumbers<bytes>& numbers) {
+    using Half16 = typename Vectors<bytes>::Half16;
+    int16_t* const magnitude = reinterpret_cast<int16_t*>(job.pair + row) + to;
+    store(__builtin_convertvector(numbers.magnitude | 0x100, Half16), magnitude);
+    store(__builtin_convertvector(numbers.sign | 1, Half16), magnitude + job.stride);
+    store(__builtin_convertvector(numbers.exponent, Half16), reinterpret_cast<int16_t*>(job.exponent + row) + to);
   }
-  numbers.report(*job.range);
+  BITMMA_INLINE static uint32_t signs_of_step(uint32_t signs, int) { return signs; }
+};
+
+template <int bytes>
+BITMMA_INLINE void decode_byte_chain_a(const ChainDecoding& job) {
+  decode_rows_of_a<bytes, BytesOfA<bytes>>(job);
 }
 
 template <int bytes>

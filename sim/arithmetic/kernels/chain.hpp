@@ -26,31 +26,21 @@ constexpr int32_t twice(int32_t number) {
   return static_cast<int32_t>((static_cast<uint32_t>(number) & 0xFFFF) * 0x10001u);
 }
 
-/// Numbers of some codes.
+/// Numbers of some codes, and what all codes so far say of their range.
 template <int bytes>
-struct ChainNumbers {
+struct ChainNumbers : DecodedNumbers<bytes> {
   using I32 = typename Vectors<bytes>::I32;
-  using U32 = typename Vectors<bytes>::U32;
-  I32 magnitude, pair, exponent, sign, special;
+  I32 special;
   I32 lowest = I32{} + 4096, highest = I32{} - 4096;
 
-  /// `decode_codes` for one vector, without stores.
-  BITMMA_INLINE void take(const DecodeConstants& format, const U32& word, int shift) {
+  BITMMA_INLINE void take(const DecodeConstants& format, const typename Vectors<bytes>::U32& word, int shift) {
     const I32 none{};
-    const I32 code = reinterpret_cast<I32>(word >> format.ignored_bits);
-    const I32 mantissa = code & format.mantissa_mask, field = (code >> format.mantissa_bits) & format.exponent_mask;
-    const I32 is_special = (code & format.special_mask) == format.special_code ? none + 1 : none;
+    this->decode(format, word, shift, 0);
+    const I32 is_special = (this->code & format.special_mask) == format.special_code ? none + 1 : none;
     special |= is_special;
-    const I32 whole = mantissa | (field == 0 ? none + format.hidden_bit_of_zero : none + format.hidden_bit);
-    sign = -(reinterpret_cast<I32>(word >> format.sign_shift) & 1);
-    magnitude = whole << shift;
-    const I32 significand = (magnitude ^ sign) - sign;
-    pair = (significand & 0xFFFF) | ((sign | 1) << 16);
-    const I32 finite = (field == 0 ? none + format.exponent_of_zero_field : field) - format.bias;
-    exponent = whole == 0 ? none + exponent_of_zero : finite;
     // Outputs that NaN or infinity reach are computed again: their exponents limit no others.
-    raise_to(highest, is_special == 0 ? exponent : none - 4096);
-    const I32 low = whole == 0 ? none + 4096 : finite;
+    raise_to(highest, is_special == 0 ? this->exponent : none - 4096);
+    const I32 low = this->whole == 0 ? none + 4096 : this->finite_exponent;
     lowest = low < lowest ? low : lowest;
   }
 
@@ -73,8 +63,9 @@ BITMMA_INLINE void load_codes(typename Vectors<bytes>::U32& word, const uint32_t
   load(word, codes.data());
 }
 
-template <int bytes>
-BITMMA_INLINE void decode_chain_a(const ChainDecoding& given) {
+/// All rows of A. `Layout` puts the numbers of some terms into the job's arrays, and the signs of a step into a word.
+template <int bytes, typename Layout>
+BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
   const ChainDecoding job = given;
   constexpr int lanes = bytes / 4;
   ChainNumbers<bytes> numbers;
@@ -88,18 +79,32 @@ BITMMA_INLINE void decode_chain_a(const ChainDecoding& given) {
         typename Vectors<bytes>::U32 word;
         load_codes<bytes>(word, codes + step.first + term, step.terms - term);
         numbers.take(job.format, word, job.shift);
-        const size_t to = static_cast<size_t>(row) * job.stride + step.at + term;
-        store(numbers.pair, job.pair + to);
-        store((numbers.exponent & 0xFFFF) | (numbers.exponent << 16), job.exponent + to);
+        Layout::put(job, static_cast<size_t>(row) * job.stride, static_cast<size_t>(step.at + term), numbers);
         signs |= sign_bits<bytes>(numbers.sign) << term;
       }
-      *negative++ = step.terms <= 16 ? signs * 0x10001u : signs;
+      *negative++ = Layout::signs_of_step(signs, step.terms);
     }
     std::array<int32_t, lanes> special;
     store(numbers.special, special.data());
     for (const int32_t one : special) job.special[row] |= static_cast<uint32_t>(one);
   }
   numbers.report(*job.range);
+}
+
+template <int bytes>
+struct PairsOfA {
+  BITMMA_INLINE static void put(const ChainDecoding& job, size_t row, size_t to, const ChainNumbers<bytes>& numbers) {
+    store(numbers.pair, job.pair + row + to);
+    store((numbers.exponent & 0xFFFF) | (numbers.exponent << 16), job.exponent + row + to);
+  }
+  BITMMA_INLINE static uint32_t signs_of_step(uint32_t signs, int terms) {
+    return terms <= 16 ? signs * 0x10001u : signs;
+  }
+};
+
+template <int bytes>
+BITMMA_INLINE void decode_chain_a(const ChainDecoding& job) {
+  decode_rows_of_a<bytes, PairsOfA<bytes>>(job);
 }
 
 /// All strips of one row of B: rows are read from end to end.

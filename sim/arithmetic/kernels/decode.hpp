@@ -6,57 +6,73 @@
 // NaN and infinity become some number. The loops remember the largest exponent field, which tells that there were any.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels.hpp"
 #include "vector.hpp"
 
 namespace bitmma::kernels {
 namespace {
 
+/// Numbers of some codes.
+template <int bytes>
+struct DecodedNumbers {
+  using I32 = typename Vectors<bytes>::I32;
+  I32 code, whole, magnitude, sign, pair, finite_exponent, exponent;
+
+  /// flip: -1 negates.
+  BITMMA_INLINE void decode(const DecodeConstants& format, const typename Vectors<bytes>::U32& word, int shift,
+                            int32_t flip) {
+    const I32 none{};
+    code = reinterpret_cast<I32>(word >> format.ignored_bits);
+    const I32 mantissa = code & format.mantissa_mask, field = (code >> format.mantissa_bits) & format.exponent_mask;
+    whole = mantissa | (field == 0 ? none + format.hidden_bit_of_zero : none + format.hidden_bit);
+    sign = -(reinterpret_cast<I32>(word >> format.sign_shift) & 1) ^ flip;
+    magnitude = whole << shift;
+    const I32 significand = (magnitude ^ sign) - sign;
+    pair = (significand & 0xFFFF) | ((sign | 1) << 16);
+    finite_exponent = (field == 0 ? none + format.exponent_of_zero_field : field) - format.bias;
+    exponent = whole == 0 ? none + exponent_of_zero : finite_exponent;
+  }
+};
+
 /// Codes [first, end) of a row, by whole vectors.
 template <int bytes>
 BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end,
                                 typename Vectors<bytes>::I32& largest) {
   using I32 = typename Vectors<bytes>::I32;
-  using U32 = typename Vectors<bytes>::U32;
   constexpr int lanes = bytes / 4;
-  const DecodeConstants& format = job.format;
   const uint32_t* const codes = job.codes + static_cast<size_t>(row) * job.codes_stride;
   const size_t at = static_cast<size_t>(row) * job.stride;
-  const I32 none{};
+  DecodedNumbers<bytes> numbers;
   for (; first < end; first += lanes) {
-    U32 word;
+    typename Vectors<bytes>::U32 word;
     load(word, codes + first);
-    const I32 code = reinterpret_cast<I32>(word >> format.ignored_bits);
-    const I32 mantissa = code & format.mantissa_mask, field = (code >> format.mantissa_bits) & format.exponent_mask;
-    raise_to<I32>(largest, code & format.special_mask);
-    const I32 whole = mantissa | (field == 0 ? none + format.hidden_bit_of_zero : none + format.hidden_bit);
-    const I32 sign = -(reinterpret_cast<I32>(word >> format.sign_shift) & 1) ^ job.flip;
-    const I32 significand = ((whole << job.shift) ^ sign) - sign;
-    const I32 pair = (significand & 0xFFFF) | ((sign | 1) << 16);
-    const I32 finite = (field == 0 ? none + format.exponent_of_zero_field : field) - format.bias;
-    const I32 exponent = whole == 0 ? none + exponent_of_zero : finite;
-    store(pair, job.pair + at + first);
-    store(exponent, job.exponent + at + first);
-    store(__builtin_convertvector(exponent, typename Vectors<bytes>::Half16), job.narrow_exponent + at + first);
+    numbers.decode(job.format, word, job.shift, job.flip);
+    raise_to<I32>(largest, numbers.code & job.format.special_mask);
+    store(numbers.pair, job.pair + at + first);
+    store(numbers.exponent, job.exponent + at + first);
+    store(__builtin_convertvector(numbers.exponent, typename Vectors<bytes>::Half16), job.narrow_exponent + at + first);
     if (job.negative_of_col && row < 32) {
       I32 negative;
       load(negative, job.negative_of_col + first);
-      negative |= sign & static_cast<int32_t>(1u << row);
+      negative |= numbers.sign & static_cast<int32_t>(1u << row);
       store(negative, job.negative_of_col + first);
     }
-    if (job.negative_of_row && first < 32) job.negative_of_row[row] |= sign_bits<bytes>(sign) << first;
+    if (job.negative_of_row && first < 32) job.negative_of_row[row] |= sign_bits<bytes>(numbers.sign) << first;
   }
 }
 
 template <int bytes>
 BITMMA_INLINE bool decode(const Decoding& given) {
-  const Decoding job = given;                                               // a copy: the stores cannot change it
-  constexpr int lanes = bytes / 4, small_bytes = bytes == 64 ? 32 : bytes;  // eight codes, which no vector may pass
-  const int whole_lanes = job.cols / lanes * lanes;
+  const Decoding job = given;  // a copy: the stores cannot change it
+  // Rows end with eight codes, which no vector may pass.
+  constexpr int lanes = bytes / 4, small_bytes = std::min(bytes, 32);
+  const int whole_lanes = bytes > small_bytes ? job.cols / lanes * lanes : 0;
   typename Vectors<bytes>::I32 largest{};
   typename Vectors<small_bytes>::I32 small_largest{};
   for (int row = 0; row < job.rows; ++row) {
-    decode_codes<bytes>(job, row, 0, whole_lanes, largest);
+    if constexpr (bytes > small_bytes) decode_codes<bytes>(job, row, 0, whole_lanes, largest);
     decode_codes<small_bytes>(job, row, whole_lanes, job.cols, small_largest);
   }
   return contains(largest, job.format.special_code) || contains(small_largest, job.format.special_code);

@@ -36,11 +36,9 @@ BITMMA_INLINE void add_up(const typename Vectors<bytes>::I32& x, const typename 
   sum.magnitude = (low ^ reinterpret_cast<U32>(sum.sign)) - reinterpret_cast<U32>(sum.sign);
 }
 
-/// How the signs of products are found: they cancel in pairs of words, a bit a term, or are taken from every product.
-enum class Signs { counted, each };
-
-/// The steps for `rows` rows from `row` on and `vectors` vectors of columns, a block, from `first` on.
-template <int bytes, int vectors_, bool dense, bool two_parts, Signs signs, Format output>
+/// The steps for `rows` rows from `row` on and `vectors` vectors of columns, a block, from `first` on. Signs of dense
+/// products are counted in words, a bit a term; those of sparse ones are taken from every product.
+template <int bytes, int vectors_, bool dense, bool two_parts, Format output>
 struct FusedSteps {
   using I32 = typename Vectors<bytes>::I32;
   using U32 = typename Vectors<bytes>::U32;
@@ -164,7 +162,7 @@ struct FusedSteps {
         load(of.max_exponent[r][v], kept(job, row + r, max_exponent_plus_1) + v * lanes);
         of.sum[r][v] = U32{};
       }
-      if (signs == Signs::counted && count) count_negative(job, row + r, first, of.sum[r]);
+      if (dense && count) count_negative(job, row + r, first, of.sum[r]);
     }
   }
 
@@ -186,7 +184,7 @@ struct FusedSteps {
       for (int v = 0; v < vectors; ++v) {
         const I32 drop = of.max_exponent[r][v] - exponent[v] - of.a_exponent[r][term];
         I32& product = products[v];
-        if constexpr (signs == Signs::each) of.sum[r][v] += reinterpret_cast<U32>(product) >> 31;
+        if constexpr (!dense) of.sum[r][v] += reinterpret_cast<U32>(product) >> 31;
         shift_right<bytes>(product, drop);
         of.sum[r][v] += reinterpret_cast<U32>(product);
       }
@@ -246,34 +244,31 @@ struct FusedSteps {
   }
 };
 
-template <int bytes, bool dense, bool two_parts, Signs signs, Format output>
+template <int bytes, bool dense, bool two_parts, Format output>
 BITMMA_INLINE bool sum_fused(const FusedSum& given) {
   const FusedSum job = given;  // a copy: stores cannot change it, so that it stays in registers
-  using Two = FusedSteps<bytes, 2, dense, two_parts, signs, output>;
-  using One = FusedSteps<bytes, 1, dense, two_parts, signs, output>;
+  using Two = FusedSteps<bytes, 2, dense, two_parts, output>;
+  using One = FusedSteps<bytes, 1, dense, two_parts, output>;
+  constexpr auto special = static_cast<int32_t>(info(output).exponent_mask());
   typename Vectors<bytes>::I32 largest_field{};
-  constexpr int small_bytes = bytes == 64 ? 32 : bytes;  // eight columns, which no vector may pass
-  using Eight = FusedSteps<small_bytes, 1, dense, two_parts, signs, output>;
-  typename Vectors<small_bytes>::I32 small_field{};
+  const int cols = round_up(job.cols, fused_codes);
   int first = 0;
-  for (; job.cols - first >= Two::block; first += Two::block) Two::run(job, first, largest_field);
-  for (; job.cols - first >= One::block; first += One::block) One::run(job, first, largest_field);
-  for (; first < job.cols; first += Eight::block) Eight::run(job, first, small_field);
-  if (contains(small_field, static_cast<int32_t>(info(output).exponent_mask()))) return true;
-  return contains(largest_field, static_cast<int32_t>(info(output).exponent_mask()));
+  for (; cols - first >= Two::block; first += Two::block) Two::run(job, first, largest_field);
+  for (; cols - first >= One::block; first += One::block) One::run(job, first, largest_field);
+  if constexpr (One::block > fused_codes) {
+    typename Vectors<32>::I32 small_field{};
+    if (first < cols) FusedSteps<32, 1, dense, two_parts, output>::run(job, first, small_field);
+    if (contains(small_field, special)) return true;
+  }
+  return contains(largest_field, special);
 }
 
 template <int bytes, Format output>
 BITMMA_INLINE bool sum_fused(const FusedSum& job) {
   const bool two_parts = job.terms_per_part < job.terms;
   if (job.selected_k)
-    return two_parts ? sum_fused<bytes, false, true, Signs::each, output>(job)
-                     : sum_fused<bytes, false, false, Signs::each, output>(job);
-  if (job.terms > 32)
-    return two_parts ? sum_fused<bytes, true, true, Signs::each, output>(job)
-                     : sum_fused<bytes, true, false, Signs::each, output>(job);
-  return two_parts ? sum_fused<bytes, true, true, Signs::counted, output>(job)
-                   : sum_fused<bytes, true, false, Signs::counted, output>(job);
+    return two_parts ? sum_fused<bytes, false, true, output>(job) : sum_fused<bytes, false, false, output>(job);
+  return two_parts ? sum_fused<bytes, true, true, output>(job) : sum_fused<bytes, true, false, output>(job);
 }
 
 }  // namespace

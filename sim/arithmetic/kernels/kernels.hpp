@@ -21,6 +21,28 @@ inline constexpr int32_t exponent_of_zero = -4096;
 /// not.
 inline constexpr int32_t lowest_floor = -16384;
 static_assert(lowest_floor < 2 * exponent_of_zero - 512);
+constexpr int32_t floor_of(const AccumulatorModel& model) {
+  return std::max(model.floor_exponent.value_or(lowest_floor), lowest_floor);
+}
+
+/// The loops by what they round to: the roundings that hardware has. Hypotheses that it has refuted have none.
+enum class LoopId : uint8_t { none, f32_toward_zero, f16_nearest_even };
+constexpr LoopId loop_of(const AccumulatorModel& model) {
+  if (model.arithmetic != Arithmetic::fused_sum || model.overrides != Overrides{}) return LoopId::none;
+  if (model.output == Format::f32 && model.rounding == Rounding::toward_zero) return LoopId::f32_toward_zero;
+  if (model.output == Format::f16 && model.rounding == Rounding::nearest_even && model.output_fraction_bits == 10)
+    return LoopId::f16_nearest_even;
+  return LoopId::none;
+}
+template <typename Sum>
+struct LoopsById {
+  Sum f32, f16;
+
+  /// nullptr where there is none.
+  constexpr Sum operator[](LoopId id) const {
+    return id == LoopId::f32_toward_zero ? f32 : id == LoopId::f16_nearest_even ? f16 : nullptr;
+  }
+};
 
 /// Whole vectors, what the loops read and write: decoding and fused sums take codes by eight, as every N of the
 /// hardware is, the other loops by sixteen. Rows of decoded numbers hold vectors of 32 16-bit numbers.
@@ -120,6 +142,9 @@ struct Numbers {
   int stride;
 };
 
+/// Terms of a dense sum: a sign a bit, so that a word holds those of a row or a column.
+inline constexpr int most_dense_terms = 32;
+
 /// D = A * B + C of an aligned sum, whole. A is rows x terms and B is K x cols.
 struct FusedSum {
   Numbers a, b;
@@ -145,8 +170,6 @@ struct ChainStep {
   int64_t first;
   int terms, at;
 };
-/// A sign a bit, so that a word holds those of a step.
-inline constexpr int most_chain_terms = 32;
 /// Rows of A that pass through a chain together.
 inline constexpr int chain_rows = 4;
 
@@ -205,7 +228,7 @@ using SumChain = void (*)(const ChainSum& job);
 /// Decoding for one kind of loop, and the loops.
 struct ChainLoop {
   DecodeChain decode_a, decode_b;
-  SumChain sum_f32, sum_f16;
+  LoopsById<SumChain> sum;
 };
 
 /// Loops for strips of one width.
@@ -280,8 +303,8 @@ using PackRow = void (*)(const uint32_t* codes, int count, uint32_t* words);
 struct Kernels {
   std::string_view name;
   Decode decode;
-  SumFused sum_fused_f32, sum_fused_f16;  // f32 toward zero, f16 to nearest even: the roundings that hardware has
-  SumGroups sum_groups;                   // f32 toward zero
+  LoopsById<SumFused> sum_fused;
+  SumGroups sum_groups;  // f32 toward zero
   SumIntegers sum_integers;
   SumPopcounts sum_popcounts;
   PackBits pack_bits;

@@ -2,13 +2,16 @@
 // for each answer the letter of its result:
 //
 //   {"case": 7, "d": ["1d0c4a2e", "90ab33f1"], "answers": "abba"}
+#include "bitmma/files/file.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
-#include "../../core/json.hpp"
 #include "../../core/sha256.hpp"
+#include "../json_reader.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/survey/sealed.hpp"
@@ -17,45 +20,15 @@
 namespace bitmma {
 namespace {
 
+using survey::hash_in, survey::JsonReader, survey::most_depth, survey::naming;
+
 constexpr std::string_view sealed_format = "bitmma-sealed-1", answers_format = "bitmma-sealed-answers-1";
 constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 /// More than any file that is made; a reader takes no more.
-constexpr int most_depth = 6;
-constexpr size_t most_points = 1000, most_cases = 10'000, most_answers = 1000, most_text = 4096;
+constexpr int64_t most_points = 1000, most_cases = 10'000, most_answers = 1000;
 
 [[noreturn]] void refuse(const std::string& field, std::string seen, std::string expected) {
   throw Error({.field = field, .seen = std::move(seen), .expected = std::move(expected)});
-}
-
-std::string seen_of(const Json& json) {
-  if (json.is_structured()) return json.is_array() ? "a list" : "an object";
-  return shortened(printable(ascii_json_text(json)));
-}
-
-/// The value of a key, or an Error that names it.
-const Json& value_of(const Json& json, const std::string& where, const char* key) {
-  if (!json.is_object() || !json.contains(key)) refuse(where + "." + key, "(missing)", "a value");
-  return json[key];
-}
-
-std::string text_of(const Json& json, const std::string& where) {
-  if (!json.is_string() || json.get_ref<const std::string&>().size() > most_text)
-    refuse(where, seen_of(json), fmt::format("a text of at most {} letters", most_text));
-  return printable(json.get<std::string>());
-}
-
-const Json& list_of(const Json& json, const std::string& where, size_t most) {
-  if (!json.is_array() || json.size() > most) refuse(where, seen_of(json), fmt::format("a list of at most {}", most));
-  return json;
-}
-
-uint64_t hash_of(const Json& json, const std::string& where, size_t digits) {
-  const std::string text = text_of(json, where);
-  const bool is_hash = text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!is_hash) refuse(where, shortened(text), fmt::format("{} digits of a hash", digits));
-  uint64_t value = 0;
-  for (const char digit : text) value = value << 4 | std::string_view("0123456789abcdef").find(digit);
-  return value;
 }
 
 constexpr size_t digits_of_d = 8, digits_of_inputs = 16;
@@ -73,44 +46,37 @@ std::string print_case(const SealedCase& one) {
   return fmt::format(R"({{"case": {}, "d": [{}], "answers": "{}"}})", one.number, hashes, answers);
 }
 
-SealedCase case_of(const Json& json, const std::string& where, size_t answers) {
-  const Json& number = value_of(json, where, "case");
-  if (!number.is_number_unsigned()) refuse(where + ".case", seen_of(number), "a number");
-  SealedCase one{.number = number.get<uint64_t>()};
-  const Json& results = list_of(value_of(json, where, "d"), where + ".d", letters.size());
-  const std::string text = text_of(value_of(json, where, "answers"), where + ".answers");
-  if (text.size() != answers) refuse(where + ".answers", shortened(text), fmt::format("{} letters", answers));
+SealedCase case_of(const JsonReader& reader, size_t answers) {
+  SealedCase one{.number = static_cast<uint64_t>(reader.number("case", std::numeric_limits<int64_t>::max()))};
+  const std::vector<std::string> results = reader.texts("d", static_cast<int64_t>(letters.size()));
+  const std::string text = reader.text("answers");
+  if (text.size() != answers) reader.refuse("answers", fmt::format("{} letters", answers));
   for (const char letter : text) {
     const size_t index = letters.find(letter);
-    if (index >= results.size()) refuse(where + ".answers", shortened(text), "letters of the results");
-    one.d.push_back(static_cast<uint32_t>(hash_of(results[index], where + ".d", digits_of_d)));
+    if (index >= results.size()) reader.refuse("answers", "letters of the results");
+    const std::optional<uint64_t> hash = hash_in(results[index], "", digits_of_d);
+    if (!hash) reader.refuse("d", fmt::format("hashes of {} digits", digits_of_d));
+    one.d.push_back(static_cast<uint32_t>(*hash));
   }
   return one;
 }
 
-SealedPoint point_of(const Json& json, const std::string& where) {
-  SealedPoint point{.name = text_of(value_of(json, where, "point"), where + ".point"),
-                    .instruction = text_of(value_of(json, where, "instruction"), where + ".instruction"),
-                    .inputs = hash_of(value_of(json, where, "inputs"), where + ".inputs", digits_of_inputs)};
-  for (const Json& one : list_of(value_of(json, where, "answers"), where + ".answers", most_answers))
-    point.answers.push_back(text_of(one, where + ".answers"));
+SealedPoint point_of(const JsonReader& reader, const std::string& where) {
+  SealedPoint point{.name = printable(reader.text("point")),
+                    .instruction = printable(reader.text("instruction")),
+                    .inputs = reader.hash("inputs", "", digits_of_inputs)};
+  for (const std::string& one : reader.texts("answers", most_answers)) point.answers.push_back(printable(one));
   if (std::set(point.answers.begin(), point.answers.end()).size() != point.answers.size())
-    refuse(where + ".answers", "an answer twice", "each once");
-  const Json& predicted = value_of(json, where, "predicted");
-  if (!predicted.is_null()) point.predicted = text_of(predicted, where + ".predicted");
-  const bool is_known = !point.predicted || std::ranges::find(point.answers, *point.predicted) != point.answers.end();
-  if (!is_known) refuse(where + ".predicted", shortened(*point.predicted), "one of the answers, or null");
-  for (const Json& one : list_of(value_of(json, where, "cases"), where + ".cases", most_cases))
-    point.cases.push_back(case_of(one, where + ".cases", point.answers.size()));
-  if (point.cases.empty()) refuse(where + ".cases", "none", "1 or more");
+    reader.refuse("answers", "each answer once");
+  if (!reader.is_null("predicted")) {
+    point.predicted = printable(reader.text("predicted"));
+    if (std::ranges::find(point.answers, *point.predicted) == point.answers.end())
+      reader.refuse("predicted", "one of the answers, or null");
+  }
+  for (const Json& one : reader.list("cases", most_cases))
+    point.cases.push_back(case_of({one, where + ".cases"}, point.answers.size()));
+  if (point.cases.empty()) reader.refuse("cases", "1 or more");
   return point;
-}
-
-Target target_of(const Json& json) {
-  const std::string name = text_of(value_of(json, "file", "target"), "target");
-  const std::optional<Target> target = target_named(name);
-  if (!target) refuse("target", shortened(name), "a GPU by its PTX name, such as sm_100a");
-  return *target;
 }
 
 }  // namespace
@@ -136,21 +102,40 @@ std::string print(const SealedFile& file) {
 
 SealedFile read_sealed(std::string_view text) {
   const Json json = parse_json(text, most_depth);
-  if (!json.is_object() || !json.contains("format") || json["format"] != sealed_format) {
-    refuse("format", json.is_object() && json.contains("format") ? seen_of(json["format"]) : "no JSON, or another",
-           fmt::format("{}, a file of bitmma survey seal", sealed_format));
-  }
-  SealedFile file{.target = target_of(json), .sha256 = sha256(text)};
+  const std::string expected = fmt::format("{}, a file of bitmma survey seal", sealed_format);
+  if (!json.is_object()) refuse("format", "no object of JSON", expected);
+  const JsonReader reader(json, "file");
+  if (reader.text("format") != sealed_format) reader.refuse("format", expected);
+  const std::string name = printable(reader.text("target"));
+  const std::optional<Target> target = target_named(name);
+  if (!target) refuse("target", shortened(name), "a GPU by its PTX name, such as sm_100a");
+  SealedFile file{.target = *target, .sha256 = sha256(text)};
   std::set<std::string> names;
-  const Json& points = list_of(value_of(json, "file", "points"), "points", most_points);
-  for (size_t i = 0; i < points.size(); ++i) {
-    const std::string where = fmt::format("points[{}]", i);
-    file.points.push_back(point_of(points[i], where));
-    if (!names.insert(file.points.back().name).second)
-      refuse(where + ".point", shortened(file.points.back().name), "each point once");
+  for (const Json& one : reader.list("points", most_points)) {
+    const std::string where = fmt::format("points[{}]", file.points.size());
+    const JsonReader point(one, where);
+    file.points.push_back(point_of(point, where));
+    if (!names.insert(file.points.back().name).second) point.refuse("point", "each point once");
   }
-  if (file.points.empty()) refuse("points", "none", "1 or more");
+  if (file.points.empty()) reader.refuse("points", "1 or more");
   return file;
+}
+
+SealedFile read_sealed_file(const std::string& path) {
+  constexpr uint64_t most_bytes = 16 << 20;
+  const std::string text = read_whole(path);
+  if (text.size() > most_bytes)
+    throw Error({.field = path, .seen = fmt::format("{} bytes", text.size()), .expected = "at most 16 MiB"});
+  return naming(path, [&] { return read_sealed(text); });
+}
+
+SealedFile built_in_sealed(Target target) {
+  if (!sealed_text(target).empty()) return read_sealed(sealed_text(target));
+  throw Error(
+      {.field = "sealed prediction",
+       .seen = std::string(print(target)),
+       .expected = "a target that has one built in",
+       .fix = fmt::format("bitmma survey seal {} -o FILE makes one; then bitmma survey sealed FILE", print(target))});
 }
 
 std::string_view sealed_text(Target target) {
@@ -206,27 +191,22 @@ SealedAnswers read_sealed_answers(const TensorFile& file) {
   const std::optional<Target> target = target_named(said("target"));
   if (!target) refuse("target", shortened(said("target")), "a GPU by its PTX name");
   answers.target = *target;
+  Json records = Json::object();
   const std::string* const text = file.find_metadata("records");
-  const Json records = parse_json(text ? *text : std::string(), most_depth);
-  for (const Json& json : list_of(records, "records", most_points)) {
-    SealedRecord record{.point = text_of(value_of(json, "records", "point"), "point")};
-    const std::string end = text_of(value_of(json, "records", "end"), "end");
-    bool is_known = false;
-    for (const SurveyEnd one : {SurveyEnd::answered, SurveyEnd::failed, SurveyEnd::timed_out, SurveyEnd::crashed}) {
-      if (print(one) == end) record.end = one, is_known = true;
+  records["records"] = parse_json(text ? *text : std::string(), most_depth);
+  for (const Json& json : JsonReader(records, "answers").list("records", most_points)) {
+    const JsonReader reader(json, "records");
+    SealedRecord record{.point = printable(reader.text("point")),
+                        .end = reader.end("end"),
+                        .unreadable = reader.has("unreadable"),
+                        .seconds = reader.seconds("seconds")};
+    if (reader.has("message")) record.message = printable(reader.text("message"));
+    const std::string hashes = reader.text("d", static_cast<int64_t>(digits_of_d) * most_cases);
+    for (size_t at = 0; at < hashes.size(); at += digits_of_d) {
+      const std::optional<uint64_t> hash = hash_in(std::string_view(hashes).substr(at, digits_of_d), "", digits_of_d);
+      if (!hash) reader.refuse("d", fmt::format("hashes of {} digits", digits_of_d));
+      record.d.push_back(static_cast<uint32_t>(*hash));
     }
-    if (!is_known) refuse("end", shortened(end), "answered, failed, timed out or crashed");
-    if (json.contains("message")) record.message = text_of(json["message"], "message");
-    record.unreadable = json.contains("unreadable");
-    const Json& seconds = value_of(json, "records", "seconds");
-    if (!seconds.is_number()) refuse("seconds", seen_of(seconds), "a number");
-    record.seconds = seconds.get<double>();
-    const Json& d = value_of(json, "records", "d");
-    if (!d.is_string() || d.get_ref<const std::string&>().size() > digits_of_d * most_cases)
-      refuse("d", seen_of(d), "hashes");
-    const std::string hashes = d.get<std::string>();
-    for (size_t at = 0; at < hashes.size(); at += digits_of_d)
-      record.d.push_back(static_cast<uint32_t>(hash_of(hashes.substr(at, digits_of_d), "d", digits_of_d)));
     answers.records.push_back(std::move(record));
   }
   return answers;

@@ -27,29 +27,31 @@ struct Fact {
 };
 using Facts = std::vector<Fact>;
 
-Facts fraction_bits(std::initializer_list<int> values) {
+/// One for each value; `text` has a place for it.
+template <typename Set>
+Facts facts_of(std::initializer_list<int> values, std::string_view text, Set set) {
   Facts facts;
-  for (const int bits : values)
-    facts.push_back({fmt::format("F = {}", bits), [bits](AccumulatorModel& model) { model.fraction_bits = bits; }});
+  for (const int value : values) {
+    facts.push_back(
+        {fmt::format(fmt::runtime(text), value), [set, value](AccumulatorModel& model) { set(model, value); }});
+  }
   return facts;
 }
 
+Facts fraction_bits(std::initializer_list<int> values) {
+  return facts_of(values, "F = {}", [](AccumulatorModel& model, int bits) { model.fraction_bits = bits; });
+}
+
 Facts floors(std::initializer_list<int> values) {
-  Facts facts{{"no floor", [](AccumulatorModel& model) { model.floor_exponent = no_floor; }}};
-  for (const int floor : values) {
-    facts.push_back(
-        {fmt::format("floor {}", floor), [floor](AccumulatorModel& model) { model.floor_exponent = floor; }});
-  }
+  const auto set = [](AccumulatorModel& model, int floor) { model.floor_exponent = floor; };
+  Facts facts = facts_of(values, "floor {}", set);
+  facts.insert(facts.begin(), {"no floor", [](AccumulatorModel& model) { model.floor_exponent.reset(); }});
   return facts;
 }
 
 Facts output_bits(std::initializer_list<int> values) {
-  Facts facts;
-  for (const int bits : values) {
-    facts.push_back({fmt::format("{} mantissa bits of D", bits),
-                     [bits](AccumulatorModel& model) { model.output_fraction_bits = bits; }});
-  }
-  return facts;
+  return facts_of(values, "{} mantissa bits of D",
+                  [](AccumulatorModel& model, int bits) { model.output_fraction_bits = bits; });
 }
 
 Facts roundings() {
@@ -95,12 +97,8 @@ Facts places_of_c() {
 }
 
 Facts groups(std::initializer_list<int> values) {
-  Facts facts;
-  for (const int terms : values) {
-    facts.push_back({fmt::format("exact groups of {} products", terms),
-                     [terms](AccumulatorModel& model) { model.group_terms = terms; }});
-  }
-  return facts;
+  return facts_of(values, "exact groups of {} products",
+                  [](AccumulatorModel& model, int terms) { model.group_terms = terms; });
 }
 
 /// How terms are aligned.
@@ -123,8 +121,8 @@ AccumulatorModel without_idle_facts(AccumulatorModel model, const Mma& mma) {
             lowest = std::min(of_products, d.min_exponent()),
             unit = std::min(of_products - a.mantissa_bits - b.mantissa_bits - (scaled ? 2 * scale.mantissa_bits : 0),
                             d.min_exponent() - d.mantissa_bits);
-  if (model.floor_exponent <= lowest || model.floor_exponent - model.fraction_bits <= unit)
-    model.floor_exponent = no_floor;
+  if (model.floor_exponent <= lowest || *model.floor_exponent - model.fraction_bits <= unit)
+    model.floor_exponent.reset();
   constexpr int bits_above_largest = 8;  // of a sum, above the exponent of its largest term
   if (model.fraction_bits + bits_above_largest <= info(Format::f32).mantissa_bits + 1)
     model.overrides.f16_through_f32 = false;

@@ -18,31 +18,23 @@ namespace {
 using namespace survey;
 using Clock = std::chrono::steady_clock;
 
-struct Answered {
-  std::optional<SealedAnswers> answers = {};
-  UnitEnd end = {};
-  std::string why = {};
-};
+Answered<SealedAnswers> ask(const SealedOptions& options, const std::string& point, const std::string& path) {
+  return ask_process(options, point, path, read_sealed_answers);
+}
 
-Answered ask(const SealedOptions& options, const std::string& point, const std::string& path) {
-  std::vector<std::string> command = options.command;
-  command.insert(command.end(), {point, "-o", path});
-  Answered answered{.end = run_unit_process(command, options.unit_seconds, path)};
-  answered.why = answered.end.why;
-  if (answered.end.end != SurveyEnd::answered) return answered;
-  try {
-    answered.answers = read_sealed_answers(read_tensor_file(path));
-  } catch (const Error& error) {
-    answered.end.end = SurveyEnd::failed;
-    answered.why = answered.end.why_no_file(error.what());
-  }
-  return answered;
+SealedAnswers ask_who(const SealedOptions& options) {
+  const TemporaryFolder folder;
+  Answered<SealedAnswers> who = ask(options, "", folder.file(0));
+  if (who.written) return std::move(*who.written);
+  throw Error({.field = "sealed prediction",
+               .seen = who.why,
+               .expected = "a GPU that says who it is",
+               .fix = "--rehearse TARGET needs none"});
 }
 
 }  // namespace
 
-SealedAnswers run_sealed_point(std::string_view point, const std::optional<SealedFile>& file,
-                               const SurveyDevice& asked_device) {
+SealedAnswers run_sealed_point(std::string_view point, const std::string& path, const SurveyDevice& asked_device) {
   const UnitDevice device(asked_device);
   SealedAnswers answers{.gpu = device.name,
                         .driver = device.driver,
@@ -51,8 +43,7 @@ SealedAnswers run_sealed_point(std::string_view point, const std::optional<Seale
                         .version = version(),
                         .target = device.target};
   if (point.empty()) return answers;
-  const SealedFile built_in = file ? SealedFile{} : read_sealed(sealed_text(answers.target));
-  const SealedFile& asked = file ? *file : built_in;
+  const SealedFile asked = path.empty() ? built_in_sealed(answers.target) : read_sealed_file(path);
   if (asked.target != answers.target)
     throw Error({.field = "GPU",
                  .seen = fmt::format("{} ({})", answers.gpu, print(answers.target)),
@@ -65,18 +56,11 @@ SealedAnswers run_sealed_point(std::string_view point, const std::optional<Seale
   return answers;
 }
 
-SealedAnswers ask_who(const SealedOptions& options) {
-  const TemporaryFolder folder;
-  Answered who = ask(options, "", folder.file(0));
-  if (who.answers) return std::move(*who.answers);
-  throw Error({.field = "sealed prediction",
-               .seen = who.why,
-               .expected = "a GPU that says who it is",
-               .fix = "--rehearse TARGET needs none"});
-}
-
-SealedAnswers run_sealed(const SealedFile& file, SealedAnswers who, const SealedOptions& options,
-                         const std::function<void(int64_t done, int64_t points)>& progress) {
+SealedRun run_sealed(const SealedOptions& options, const std::function<void(int64_t done, int64_t points)>& progress) {
+  std::optional<SealedFile> given;
+  if (!options.path.empty()) given = read_sealed_file(options.path);  // refused before a GPU is looked for
+  SealedAnswers who = ask_who(options);
+  SealedFile file = given ? std::move(*given) : built_in_sealed(who.target);
   if (file.target != who.target)
     throw Error({.field = "GPU",
                  .seen = fmt::format("{} ({})", who.gpu, print(who.target)),
@@ -90,15 +74,15 @@ SealedAnswers run_sealed(const SealedFile& file, SealedAnswers who, const Sealed
   parallel_for(file.points.size(), options.jobs, [&](size_t i) {
     if (seconds() > options.seconds || (options.stop && options.stop())) return;
     const SealedPoint& point = file.points[i];
-    Answered answered = ask(options, point.name, folder.file(static_cast<int64_t>(i)));
+    Answered<SealedAnswers> answered = ask(options, point.name, folder.file(static_cast<int64_t>(i)));
     SealedRecord record{.point = point.name,
-                        .end = answered.end.end,
+                        .end = answered.end,
                         .message = shortened(printable(answered.why), 2000),
-                        .seconds = answered.end.seconds};
-    if (answered.answers && answered.answers->records.size() == 1 && answered.answers->sha256 == file.sha256 &&
-        answered.answers->gpu == who.gpu) {
-      record = std::move(answered.answers->records[0]);
-    } else if (answered.answers) {
+                        .seconds = answered.seconds};
+    if (answered.written && answered.written->records.size() == 1 && answered.written->sha256 == file.sha256 &&
+        answered.written->gpu == who.gpu) {
+      record = std::move(answered.written->records[0]);
+    } else if (answered.written) {
       record.end = SurveyEnd::failed;
       record.message = "its process answered for another file or GPU";
     }
@@ -111,7 +95,7 @@ SealedAnswers run_sealed(const SealedFile& file, SealedAnswers who, const Sealed
   }
   who.sha256 = file.sha256;
   who.seconds = seconds();
-  return who;
+  return {std::move(file), std::move(who)};
 }
 
 }  // namespace bitmma

@@ -233,6 +233,16 @@ std::string_view print(SealedVerdict verdict) {
   }
 }
 
+std::vector<SealedFinding> SealedRun::findings() const {
+  std::vector<SealedFinding> all;
+  for (const SealedPoint& point : file.points) {
+    const SealedRecord* const record = answers.find(point.name);
+    all.push_back(
+        finding_of(point, record ? *record : SealedRecord{.end = SurveyEnd::failed, .message = "not asked in time"}));
+  }
+  return all;
+}
+
 SealedFinding finding_of(const SealedPoint& point, const SealedRecord& record) {
   SealedFinding finding{.point = point.name, .cases = static_cast<int64_t>(point.cases.size())};
   if (record.unreadable || record.end != SurveyEnd::answered || record.d.size() != point.cases.size()) {

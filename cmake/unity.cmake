@@ -1,0 +1,35 @@
+# Neighbours read the same headers and compile the same templates. Compiled in groups they do so once, and a build from
+# nothing takes a third less. After a change a group compiles longer than a file, so that builds with tests, which are
+# those of developers, do without. Names in the unnamed namespaces of a group must differ. The hot loops and what they
+# call stay files of their own.
+if(BITMMA_BUILD_TESTS OR BITMMA_SANITIZE)
+  set(unity_usually OFF)
+else()
+  set(unity_usually ON)
+endif()
+option(BITMMA_UNITY "Compile the library in groups of files: faster from nothing, slower after a change" ${unity_usually})
+if(NOT BITMMA_UNITY)
+  return()
+endif()
+set_target_properties(bitmma_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+# These two warn of what a neighbour has; builds with tests show a file's own.
+target_compile_options(bitmma_objects PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> -Wno-shadow)
+# Files by themselves, since a neighbour has one of their names for something else.
+set(alone files/numpy_file.cpp files/product_file.cpp files/tensor_file.cpp gemm/cuda_core.cpp
+          instruction/text/operands.cpp)
+foreach(family mma_sync tcgen05 tmem_move wgmma)
+  list(APPEND alone instruction/${family}/fields.cpp instruction/${family}/text.cpp)
+endforeach()
+set(most_in_group 8)
+foreach(folder analysis c_api core files gemm hardware instruction/mma_sync instruction/tcgen05 instruction/text
+               instruction/tmem_move instruction/wgmma memory stimulus survey)
+  file(GLOB_RECURSE paths RELATIVE ${PROJECT_SOURCE_DIR}/sim ${PROJECT_SOURCE_DIR}/sim/${folder}/*.cpp)
+  list(REMOVE_ITEM paths ${alone})
+  string(MAKE_C_IDENTIFIER ${folder} name)
+  set(count 0)
+  foreach(path ${paths})
+    math(EXPR group "${count} / ${most_in_group}")
+    math(EXPR count "${count} + 1")
+    set_source_files_properties(sim/${path} PROPERTIES UNITY_GROUP ${name}_${group})
+  endforeach()
+endforeach()

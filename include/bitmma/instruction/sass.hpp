@@ -1,0 +1,45 @@
+// Listings of SASS, as cuobjdump --dump-sass and nvdisasm print them: what their instructions about tensor cores are.
+//
+//   /*0a10*/   HGMMA.64x64x16.F32.BF16 R24, gdesc[UR4], R24, gsb0 ;     wgmma.mma_async, m64n64k16, F32 of BF16
+//
+// SASS is not documented. Rows say which PTX compiles to an instruction, as compilers of CUDA 13 show; shape and types
+// are those that its name has.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bitmma {
+
+struct SassInfo {
+  std::string_view name = {};   // the first words: "HGMMA", "WARPGROUP.ARRIVE"
+  std::string_view ptx = {};    // what compiles to it
+  std::string_view types = {};  // of A and B where the name has none
+  std::string_view does = {};
+};
+
+/// Every row. The longest name that fits counts.
+std::span<const SassInfo> sass_instructions();
+
+struct SassInstruction {
+  std::size_t line = 1;     // of the listing; the first is 1
+  std::string opcode = {};  // "HGMMA.64x64x16.F32.BF16"
+  const SassInfo* info = nullptr;
+  std::string shape = {};               // "m64n64k16"; empty where the name has none
+  std::vector<std::string> types = {};  // of D, then of A and B, as far as the name has them
+};
+
+struct SassListing {
+  std::string arch = {};         // "sm_90a", where the listing says it
+  std::size_t instructions = 0;  // of all kinds
+  std::vector<SassInstruction> found = {};
+};
+
+/// Nothing where the text is no listing.
+std::optional<SassListing> scan_sass(std::string_view text);
+
+}  // namespace bitmma

@@ -1,0 +1,190 @@
+"""What every public function does with its arguments before it begins: one table, by the name of the parameter.
+
+    @public
+    def explain(case: Case, row: int, col: int) -> Explanation:      row is a whole number because `row` is in the table
+
+What does not fit raises bitmma.Error, which names the argument, what was given and what is legal.
+"""
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+from . import _core
+from ._core import Instruction, Plan
+from ._errors import Error, count_of, flag_of, near, number_of, refuse, shown, text_of, threads_of
+
+core: Any = _core
+"""The library, for what has been checked here: types of arguments are wider than the library's."""
+
+Check = Callable[[Any, str], Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_known_targets: dict[str, str] = {}
+
+
+def target_of(value: Any, field: str = "target") -> str:
+    """The PTX name of a target: of a PTX name, "H100", "9.0", 90 or (9, 0)."""
+    if type(value) is str and value in _known_targets:
+        return _known_targets[value]
+    name: str = core.target_name(value)
+    if type(value) is str and len(_known_targets) < 1000:
+        _known_targets[value] = name
+    return name
+
+
+def instruction_of(value: Any, field: str = "instruction") -> Instruction:
+    """PTX text, or an Instruction."""
+    return Instruction(stated(value, field).strip()) if not isinstance(value, Instruction) else value
+
+
+def stated(value: Any, field: str) -> Any:
+    """The same, not parsed yet."""
+    if isinstance(value, Instruction):
+        return value
+    if not isinstance(value, str):
+        raise refuse(field, type(value).__name__, "a PTX mnemonic, or an Instruction")
+    return text_of(value, field, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+
+
+def stated_or_plan(value: Any, field: str) -> Any:
+    if isinstance(value, (Instruction, Plan, str)):
+        return value if isinstance(value, Plan) else stated(value, field)
+    raise refuse(field, type(value).__name__, "a PTX mnemonic, an Instruction or a Plan")
+
+
+def path_of(value: Any, field: str) -> str:
+    """A file's name as the library has it: UTF-8."""
+    try:
+        name = os.fsdecode(value)
+        name.encode()
+    except TypeError:
+        raise refuse(field, type(value).__name__, "the path of a file") from None
+    except UnicodeError:
+        raise refuse(field, ascii(value), "a name in UTF-8") from None
+    if "\0" in name:
+        raise refuse(field, ascii(value), "a name without zero bytes")
+    return name
+
+
+def word_of(value: Any, field: str) -> int:
+    """A word of 64 bits: a number, or text as it is written in C++."""
+    if isinstance(value, str):
+        digits = value.strip().removesuffix("ULL").removesuffix("ull").replace("'", "").replace("_", "")
+        if len(digits) == 16 and digits.isdigit():
+            raise refuse(field, value, "a number that can be read in one way",
+                         f"0x{digits} in hex, or {int(digits):#x}")
+        try:
+            value = int(digits, 0)
+        except ValueError:
+            raise refuse(field, shown(value), "a number, such as 0x4000004000010000") from None
+    return count_of(value, field, 0, 2**64 - 1)
+
+
+def seed_of(value: Any, field: str) -> int:
+    return count_of(value, field, 0, 2**64 - 1)
+
+
+def cases_of(value: Any, field: str) -> int:
+    return count_of(value, field, 0, 2**63 - 1)
+
+
+def at_least_one(value: Any, field: str) -> int:
+    return count_of(value, field, 1, 2**63 - 1)
+
+
+def whole_number(value: Any, field: str) -> int:
+    return count_of(value, field, -2**31)
+
+
+def text(value: Any, field: str) -> str:
+    return str(text_of(value, field, "a word"))
+
+
+def unchecked(value: Any, field: str) -> Any:
+    return value
+
+
+# By the name of the parameter: one name means the same in all functions.
+checks: dict[str, Check] = {
+    "target": target_of, "rehearse": target_of, "instruction": stated, "threads": lambda value, field: threads_of(value),
+    "path": path_of, "ptx": path_of, "out": path_of, "descriptor": word_of, "seed": seed_of, "text": text,
+    "first_case": cases_of, "first": cases_of, "count": cases_of, "max_cases": at_least_one, "cases": unchecked,
+    **{name: count_of for name in (
+        "row", "col", "m", "n", "k", "rows", "cols", "blocks", "num", "copy", "address", "element_bits", "cta_group",
+        "max_findings", "max_lines", "max_cols", "max_nearest", "device", "jobs", "split_k")},
+    **{name: cases_of for name in ("start_address", "leading_byte_offset", "stride_byte_offset", "base_offset",
+                                   "start", "lbo", "sbo")},
+    **{name: text for name in ("operand", "name", "shape", "major", "kind", "distribution", "layout_a", "layout_b",
+                               "source", "only", "kernel", "stream")},
+    **{name: flag_of for name in ("ws", "sparse", "pack_16b", "transposed", "store", "leading_absolute", "absolute",
+                                  "pairs", "search", "retry", "relu", "nearest", "packed", "return_target")},
+    **{name: number_of for name in ("alpha", "beta", "seconds", "unit_seconds")},
+}
+
+
+@overload
+def public(function: Function) -> Function: ...
+
+
+@overload
+def public(**own: Check) -> Callable[[Function], Function]: ...
+
+
+def public(function: Any = None, **own: Check) -> Any:
+    """A function whose arguments are checked by the table, or by `own` for those that mean something else there."""
+    if function is None:
+        return functools.partial(public, **own)
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
+    by_name = {one.name: check for one in parameters if (check := own.get(one.name, checks.get(one.name)))}
+    may_be_none = {one.name for one in parameters if one.default is None}
+    by_place = [(one.name, by_name.get(one.name)) for one in parameters
+                if one.kind is not one.KEYWORD_ONLY and one.kind is not one.VAR_KEYWORD]
+
+    def checked(name: str, check: Check | None, value: Any) -> Any:
+        return value if check is None or value is None and name in may_be_none else check(value, name)
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = [checked(name, check, value) for (name, check), value in zip(by_place, args)]
+            given += args[len(given):]
+            for name, value in kwargs.items():
+                if name in by_name:
+                    kwargs[name] = checked(name, by_name[name], value)
+            return function(*given, **kwargs)
+        except Error:
+            raise
+        except (TypeError, AttributeError, OverflowError, UnicodeError, RecursionError, ValueError, KeyError,
+                IndexError) as error:
+            raise misuse(function.__qualname__, signature, args, kwargs, error) from error
+    return called
+
+
+def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any],
+           error: Exception) -> Exception:
+    """What a call that Python could not carry out got wrong: its names, its number, or the kind of a value."""
+    if callable(kwargs.get("progress")):
+        return error  # may be that function's own
+    legal = [one for one in signature.parameters if one != "self"]
+    is_open = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    for given in kwargs:
+        if given not in legal and not is_open:
+            return refuse(given, "given", ", ".join(legal), near(given, legal), code="unknown_name")
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as wrong:
+        return refuse(name, str(wrong), f"{name}{inspect.Signature(list(signature.parameters.values()))}")
+    kinds = [type(one).__name__ for one in args] + [f"{key}: {type(one).__name__}" for key, one in kwargs.items()]
+    return refuse(name, f"({', '.join(kinds)})", "arguments as its help has them", shown(str(error)))
+
+
+def name_as_imported(names: dict[str, Any], public_names: list[str]) -> None:
+    """Tracebacks, help and pickles name what users import, bitmma.mma, and not the file that holds it."""
+    for name in public_names:
+        if getattr(names[name], "__module__", "").startswith("bitmma."):
+            names[name].__module__ = "bitmma"

@@ -1,0 +1,66 @@
+"""How results look in a notebook: tables of HTML."""
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
+    """An HTML table of texts; a cell that is Marked is red."""
+    def cell(value: Any) -> str:
+        style = " style='color:#c00'" if isinstance(value, Marked) else ""
+        return f"<td{style}>{html.escape(str(value))}</td>"
+
+    above = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    names = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(cell(value) for value in row)}</tr>" for row in rows)
+    return f"<table>{above}<tr>{names}</tr>{body}</table>"
+
+
+class Marked(str):
+    """A text that catches the eye."""
+
+
+def explanation(said: dict[str, Any], text: str) -> str:
+    """The terms as a table, what was dropped in red; below it the sum and what other adders give."""
+    rows = []
+    for term in said.get("terms", []):
+        dropped = term.get("dropped", 0)
+        rows.append((term.get("k", ""), f"{term.get('a', '')} ({term.get('a_value', '')})",
+                     f"{term.get('b', '')} ({term.get('b_value', '')})", term.get("exponent", ""), term.get("kept", ""),
+                     Marked(f"{dropped:.4g}") if term.get("bits_dropped") else ""))
+    head, _, rest = text.partition("\n\n")
+    below = rest.partition("\n\n")[2] or rest
+    if not rows:
+        return f"<pre>{html.escape(text)}</pre>"
+    return table(("k", "a", "b", "exponent", "kept", "dropped"), rows, head) + f"<pre>{html.escape(below)}</pre>"
+
+
+def plan(text: str, fields: dict[str, Any], evidence: dict[str, str]) -> str:
+    """A plan, a row a field, with how each is known."""
+    return table(("field", "value", "evidence"), ((name, value, evidence.get(name, "")) for name, value in fields.items()), text)
+
+
+def diagnosis(one: Any) -> str:
+    """What explains wrong outputs, a row a finding."""
+    caption = f"{one.wrong} of {one.outputs} outputs in {one.cases} cases are wrong; {one.tried} faults were tried"
+    rows = [(" and ".join(fault.what for fault in finding.faults), finding.wrong_explained, finding.right_broken,
+             "; ".join(fault.fix for fault in finding.faults)) for finding in one.findings]
+    return table(("what fits", "wrong outputs explained", "right ones broken", "fix"), rows, caption)
+
+
+def arrays(name: str, fields: dict[str, Any]) -> str:
+    """A repr of a few words: of arrays type and shape, and only what is there."""
+    def short(value: Any) -> str:
+        if isinstance(value, np.ndarray) and value.ndim:
+            return f"{value.dtype} {list(value.shape)}"
+        if isinstance(value, dict):
+            return f"{len(value)} keys"
+        return f"{len(value)} numbers" if isinstance(value, list) else repr(value)
+
+    said = ", ".join(f"{key}={short(value)}" for key, value in fields.items() if value is not None and not (
+        isinstance(value, (list, dict)) and not value))
+    return f"{name}({said})"

@@ -1,0 +1,246 @@
+"""Comparing results bit for bit in tests, with a difference that says something.
+
+    from bitmma.testing import assert_bits_equal
+    assert_bits_equal(kernel(a, b), bitmma.gemm(a, b, "nvjet-algo2"))
+
+    AssertionError: 3829 of 4096 outputs differ (93.5 %), f32 [64, 64]
+      first (0, 0): 0x4100e152 8.055010 is not 0x4100e149 8.055001, +9 ulp
+      worst (3, 7): ...
+"""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._arguments import public
+from ._arrays import Codes, _dtypes, _format_of_dtype, code_bytes, format_named, to_numpy
+from ._core import formats as _formats
+from ._core import to_floats as _to_floats
+from ._errors import Error, refuse, shown
+from ._state import Case, diagnose
+from ._types import ArrayLike
+
+_bits_of = {name: bits for name, bits, _ in _formats()}
+_unsigned = ("ue8m0", "ue4m3", "ue5m3", "u8", "u4", "u32", "b1")
+_integers = ("s8", "u8", "s4", "u4", "s32", "u32", "b1")
+
+
+class Difference(NamedTuple):
+    """How two arrays of one format differ, bit for bit."""
+
+    outputs: int
+    differing: int
+    nan_payloads: int
+    """Of these: both are NaN, of other bits."""
+    zero_signs: int
+    """Of these: one is +0, the other -0."""
+    specials: int
+    """Of these: NaN or infinity in one of the two alone."""
+    first: tuple[int, ...] | None
+    """Place of the first one."""
+    worst: tuple[int, ...] | None
+    """Place of the most ulp; None where no two numbers differ."""
+    worst_ulp: int
+    above: int
+    """Numbers that are larger in magnitude than expected."""
+    below: int
+    text: str
+    """All of it, for people; empty when nothing differs."""
+
+    def __bool__(self) -> bool:
+        return self.differing != 0
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _format_and_codes(value: Any, name: str) -> tuple[str, np.ndarray]:
+    if isinstance(value, Codes):
+        format, array = format_named(value.format), np.asarray(value.array)
+    elif isinstance(value, (int, float, list, tuple)) or value is None:
+        raise refuse(name, shown(value), "an array with a dtype", "np.float32(x) is one, too")
+    else:
+        array = to_numpy(value, name)
+        found = _format_of_dtype.get(array.dtype) or {np.dtype(np.uint32): "u32"}.get(array.dtype)
+        if found is None:
+            raise refuse(name, array.dtype, ", ".join(str(one) for one in _format_of_dtype),
+                         "raw codes say their format: bitmma.codes(array, \"bf16\")")
+        format = "f32" if found == "tf32" else found
+    array = np.ascontiguousarray(array).reshape(np.shape(array))
+    return format, array.view(f"u{code_bytes[format]}")
+
+
+def _both(actual: Any, expected: Any) -> tuple[str, np.ndarray, np.ndarray]:
+    (format, one), (other_format, other) = _format_and_codes(actual, "actual"), _format_and_codes(expected, "expected")
+    if format != other_format:
+        raise refuse("actual", format, f"{other_format}, as expected is", "bits of two formats have no order")
+    if one.shape != other.shape:
+        raise refuse("actual", f"shape {one.shape}", f"{other.shape}, as expected is")
+    if format in ("e2m1", "e2m3", "e3m2", "s4", "u4"):  # bits above the format's mean nothing
+        mask = one.dtype.type((1 << _bits_of[format]) - 1)
+        one, other = one & mask, other & mask
+    return format, one, other
+
+
+@public
+def bits_equal(actual: ArrayLike, expected: ArrayLike) -> bool:
+    """True when both arrays have one format, one shape and the same bits: +0 and -0 differ, and so do NaN payloads.
+
+    NumPy with ml_dtypes, torch, JAX, or bitmma.codes(array, format).
+
+    >>> bits_equal(np.float32([0.0]), np.float32([-0.0]))
+    False
+    """
+    (format, one), (other_format, other) = _format_and_codes(actual, "actual"), _format_and_codes(expected, "expected")
+    return format == other_format and one.shape == other.shape and difference(actual, expected).differing == 0
+
+
+@public
+def assert_bits_equal(actual: ArrayLike, expected: ArrayLike, case: Case | None = None) -> None:
+    """Raises AssertionError with the difference unless both arrays have the same format, shape and bits.
+
+    actual     what a program computed: NumPy, torch, JAX, or bitmma.codes(array, format)
+    expected   what it should be
+    case       a bitmma.Case whose D `actual` is: the message then names the faults that explain the wrong outputs
+
+    >>> assert_bits_equal(np.float16([1, 2]), np.float16([1, 2]))
+    """
+    if case is not None and not isinstance(case, Case):
+        raise refuse("case", type(case).__name__, "a bitmma.Case")
+    try:
+        found = difference(actual, expected)
+    except Error as error:
+        if error.violations[0].field == "actual" and "as expected is" in error.violations[0].legal:
+            raise AssertionError(str(error)) from None
+        raise
+    if found:
+        raise AssertionError(found.text + (_faults(case, actual) if case is not None else ""))
+
+
+def _faults(case: Case, actual: Any) -> str:
+    """What diagnose finds, in lines below the difference."""
+    said = diagnose(case, [actual])
+    if not said.wrong:
+        return "\n  actual is what the case computes: expected is another"
+    lines = [f"\n  what fits: {' and '.join(fault.what for fault in one.faults)}: explains {one.wrong_explained} of "
+             f"{said.wrong} wrong outputs" + "".join(f"\n    {fault.fix}" for fault in one.faults if fault.fix)
+             for one in said.findings[:3]]
+    return "".join(lines) or f"\n  what fits: none of the {said.tried} faults that were tried (bitmma.diagnose)"
+
+
+@public
+def difference(actual: ArrayLike, expected: ArrayLike) -> Difference:
+    """How two arrays of one format and one shape differ. Raises Error where format or shape is another.
+
+    An ulp is a step from a number to the next one of the format, so that -0 and +0 are none apart and the last number
+    before infinity is one from it.
+
+    >>> difference(np.float32([1, 2]), np.float32([1, np.nextafter(np.float32(2), np.float32(3))])).worst_ulp
+    1
+    """
+    format, one, other = _both(actual, expected)
+    wrong = one != other
+    differing = int(wrong.sum())
+    if differing == 0:
+        return Difference(one.size, 0, 0, 0, 0, None, None, 0, 0, 0, "")
+    places = np.argwhere(wrong)
+    x, y = one[wrong], other[wrong]
+    values_x, values_y = _values(x, format), _values(y, format)
+    nan_x, nan_y = np.isnan(values_x), np.isnan(values_y)
+    payloads, zeros = nan_x & nan_y, (values_x == 0) & (values_y == 0)
+    special = (nan_x ^ nan_y) | (np.isinf(values_x) != np.isinf(values_y))
+    numbers = ~(nan_x | nan_y | zeros)
+    steps = [int(p) - int(q) if ok else 0 for p, q, ok in zip(_order(x, format), _order(y, format), numbers)]
+    most = max(range(len(steps)), key=lambda index: abs(steps[index]))
+    above = int((np.abs(values_x) > np.abs(values_y))[numbers].sum())
+    below = int((np.abs(values_x) < np.abs(values_y))[numbers].sum())
+
+    def at(index: int) -> str:
+        width = code_bytes[format] * 2
+        ulp = f", {steps[index]:+} ulp" if numbers[index] else ", another NaN" if payloads[index] \
+            else ", the sign of zero" if zeros[index] else ""
+        return (f"({', '.join(str(axis) for axis in places[index])}): 0x{int(x[index]):0{width}x} "
+                f"{_shown(values_x[index])} is not 0x{int(y[index]):0{width}x} {_shown(values_y[index])}{ulp}")
+
+    lines = [f"{differing} of {one.size} outputs differ ({_percent(differing, one.size)}), "
+             f"{format} [{', '.join(map(str, one.shape))}]", f"first {at(0)}"]
+    if steps[most]:
+        lines.append(f"worst {at(most)}")
+    lines += _where(places, one.shape)
+    counted = int(numbers.sum())
+    if counted:
+        lines.append(f"of {counted} numbers {above} are larger in magnitude than expected "
+                     f"({_percent(above, counted)}), {below} smaller")
+    for count, what in ((int(payloads.sum()), "NaN of other bits than the NaN expected"),
+                        (int(zeros.sum()), "zeros of the other sign"),
+                        (int(special.sum()), "NaN or infinity in one of the two alone")):
+        if count:
+            lines.append(f"{count} {what}")
+    return Difference(one.size, differing, int(payloads.sum()), int(zeros.sum()), int(special.sum()),
+                      tuple(int(axis) for axis in places[0]),
+                      tuple(int(axis) for axis in places[most]) if steps[most] else None, abs(steps[most]), above, below,
+                      "\n  ".join(lines))
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.3g} %"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.9g}" if isinstance(value, np.floating) else str(value)
+
+
+def _values(codes: np.ndarray, format: str) -> np.ndarray:
+    """The numbers, exact: float64 of f64, integers, and float32 of the rest."""
+    if format == "f64":
+        return codes.view(np.float64)
+    if format in _integers:
+        return codes.view(_dtypes[format]).astype(np.int64).astype(np.float64)
+    values = np.empty((1, codes.size), np.float32)
+    _to_floats(codes.reshape(1, -1), format, values)
+    return values[0]
+
+
+def _order(codes: np.ndarray, format: str) -> np.ndarray:
+    """Integers in the order of the numbers, neighbours one apart; +0 and -0 are 0."""
+    if format in _integers:
+        return codes.view(_dtypes[format]).astype(np.int64)
+    if format in _unsigned:
+        return codes.astype(np.int64)
+    sign = 1 << (_bits_of[format] - 1) if format != "tf32" else 1 << 31
+    magnitude = (codes & codes.dtype.type(sign - 1)).astype(np.int64)
+    return np.where((codes & codes.dtype.type(sign)) != 0, -magnitude, magnitude)
+
+
+def _where(places: np.ndarray, shape: tuple[int, ...]) -> list[str]:
+    """Which rows and columns hold differences: "rows 8..15 of every 16, all columns"."""
+    if len(shape) < 2 or not len(places):
+        return []
+    said = [f"{name} {_pattern(np.unique(places[:, axis]), shape[axis])}"
+            for axis, name in ((-2, "rows"), (-1, "columns"))]
+    return [", ".join(said)]
+
+
+def _pattern(found: np.ndarray, extent: int) -> str:
+    """Indices in few words: all, a range, a step, or a range of every so many."""
+    if len(found) == extent:
+        return "all"
+    first, last = int(found[0]), int(found[-1])
+    if len(found) == 1:
+        return f"{first} alone"
+    if last - first + 1 == len(found):
+        return f"{first}..{last}"
+    for period in range(2, extent // 2 + 1):
+        if extent % period:
+            continue
+        within = np.unique(found % period)
+        if len(within) < period and len(within) * (extent // period) == len(found):
+            low, high = int(within[0]), int(within[-1])
+            inside = f"{low}" if low == high else f"{low}..{high}" if high - low + 1 == len(within) else \
+                ", ".join(str(one) for one in within)
+            return f"{inside} of every {period}"
+    return f"{len(found)} of {extent}, from {first} to {last}"
+
+
+__all__ = ["Difference", "assert_bits_equal", "bits_equal", "difference"]

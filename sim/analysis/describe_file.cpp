@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "bitmma/analysis/describe.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/instruction/ptx_file.hpp"
+#include "bitmma/instruction/sass.hpp"
+
+namespace bitmma {
+namespace {
+
+/// A kind of file that has no statements, known by its first bytes.
+struct ForeignFile {
+  bool (*is)(std::string_view text);
+  std::string_view what, fix;
+};
+
+/// Eight bytes with the length of a JSON object, and the object.
+bool is_safetensors(std::string_view text) {
+  uint64_t length = 0;
+  for (size_t i = 8; i-- > 0 && text.size() > 8;) length = length << 8 | static_cast<unsigned char>(text[i]);
+  return text.size() > 8 && length > 1 && length <= text.size() - 8 && text[8] == '{';
+}
+
+constexpr auto foreign_files = std::to_array<ForeignFile>({
+    {[](std::string_view text) { return text.starts_with("\x93NUMPY"); }, "an array of NumPy (.npy)",
+     "bitmma simulate a.npy b.npy and bitmma layout scales --pack read arrays"},
+    {[](std::string_view text) { return text.starts_with("PK\x03\x04") && text.find("data.pkl") < 4096; },
+     "a checkpoint of PyTorch (.pt)", "save its tensors as .safetensors or .npz; bitmma simulate reads those"},
+    {[](std::string_view text) { return text.starts_with("PK\x03\x04"); },
+     "a zip archive, perhaps arrays of NumPy (.npz)", "bitmma simulate, verify, gemm and explain read .npz"},
+    {is_safetensors, "a file of tensors (.safetensors)", "bitmma simulate, verify, explain, diagnose and gemm read it"},
+    {[](std::string_view text) {
+       return text.starts_with(
+           "\x7f"
+           "ELF");
+     },
+     "machine code (a cubin, an object or a program)",
+     "cuobjdump --dump-sass or --dump-ptx FILE makes a listing that decode reads"},
+    {[](std::string_view text) { return text.starts_with("\x50\xed\x55\xba"); }, "a fatbin",
+     "cuobjdump --dump-sass or --dump-ptx FILE makes a listing that decode reads"},
+    {[](std::string_view text) { return text.starts_with('{'); }, "JSON",
+     "bitmma gemm --plan reads plans, bitmma survey read reads reports"},
+});
+
+bool is_cuda(std::string_view name, std::string_view text) {
+  const auto has_name = [&](std::string_view end) { return name.ends_with(end); };
+  if (name.ends_with(".ptx")) return false;
+  const auto says = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
+  constexpr std::array<std::string_view, 8> ends{".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp", ".inl"};
+  return std::ranges::any_of(ends, has_name) || says("__global__") || says("__device__") || says("#include") ||
+         says("asm volatile") || says("asm(\"") || says("__asm__");
+}
+
+PtxFileReport describe_sass(std::string_view name, const SassListing& listing) {
+  PtxFileReport found;
+  Report instructions = Report::list(), counts = Report::object();
+  struct Seen {
+    const SassInstruction* first;
+    int64_t count;
+  };
+  std::map<std::string, Seen> seen;
+  for (const SassInstruction& one : listing.found) {
+    ++seen.emplace(one.opcode, Seen{&one, 0}).first->second.count;
+    instructions.append({{"line", one.line},
+                         {"opcode", one.opcode},
+                         {"ptx", one.info->ptx},
+                         {"shape", one.shape},
+                         {"types", one.types},
+                         {"does", one.info->does}});
+  }
+  std::vector<std::vector<std::string>> table{
+      {"count", "instruction", "line", "comes from", "shape", "types", "what it does"}};
+  for (const auto& [opcode, row] : seen) {
+    counts.add(opcode, row.count);
+    std::string types;
+    for (const std::string& type : row.first->types) types += (types.empty() ? "" : ", ") + type;
+    table.push_back({std::to_string(row.count), opcode, std::to_string(row.first->line),
+                     std::string(row.first->info->ptx), row.first->shape.empty() ? "-" : row.first->shape,
+                     types.empty() ? "-" : types, std::string(row.first->info->does)});
+  }
+  Report& report = found.report;
+  report.add_text(fmt::format("{}: a listing of SASS{}{}", printable(name), listing.arch.empty() ? "" : " of ",
+                              printable(listing.arch)));
+  if (listing.found.empty()) {
+    report.add_text(fmt::format("no instruction of tensor cores among {}",
+                                counted(static_cast<int64_t>(listing.instructions), "instruction")));
+  } else {
+    report.add_text(table);
+    report.add_text(fmt::format("{} of {}", listing.found.size(),
+                                counted(static_cast<int64_t>(listing.instructions), "instruction")));
+  }
+  found.described = static_cast<int64_t>(listing.found.size());
+  report.update({{"file", printable(name)},
+                 {"sass", true},
+                 {"arch", printable(listing.arch)},
+                 {"instructions", std::move(instructions)},
+                 {"counts", std::move(counts)},
+                 {"all_instructions", listing.instructions}});
+  return found;
+}
+
+}  // namespace
+
+PtxFileReport describe_file(std::string_view name, std::string_view text, std::optional<Target> target) {
+  const auto foreign = std::ranges::find_if(foreign_files, [&](const ForeignFile& one) { return one.is(text); });
+  if (foreign != foreign_files.end()) {
+    throw Error({.field = printable(name),
+                 .seen = std::string(foreign->what),
+                 .expected = "PTX, CUDA C++ with inline PTX, or a listing of SASS",
+                 .fix = std::string(foreign->fix)});
+  }
+  if (const std::optional<SassListing> listing = scan_sass(text)) return describe_sass(name, *listing);
+  if (!is_cuda(name, text)) return describe_ptx_file(name, text, target);
+  const CudaAsm extracted = asm_of_cuda(text);
+  if (extracted.statements == 0) {
+    throw Error({.field = printable(name),
+                 .seen = "CUDA C++ without inline PTX",
+                 .expected = "PTX, CUDA C++ with asm statements, or a listing of SASS",
+                 .fix = "nvcc -ptx first"});
+  }
+  PtxFileReport found = describe_ptx_file(name, extracted.ptx, target);
+  found.report.add("asm_statements", extracted.statements);
+  found.report.add_text(fmt::format("read from {}; macros are not expanded: nvcc -ptx shows what they are",
+                                    counted(static_cast<int64_t>(extracted.statements), "asm statement")));
+  return found;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,168 @@
+#include "bitmma/instruction/sass.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace bitmma {
+namespace {
+
+// clang-format off
+constexpr auto rows = std::to_array<SassInfo>({
+    {.name = "HGMMA", .ptx = "wgmma.mma_async", .types = "F16", .does = "one warpgroup multiplies matrices of f16, bf16 or tf32; A in registers or by descriptor, B by descriptor"},
+    {.name = "QGMMA", .ptx = "wgmma.mma_async", .does = "the same of e4m3 and e5m2"},
+    {.name = "IGMMA", .ptx = "wgmma.mma_async", .does = "the same of s8 and u8"},
+    {.name = "BGMMA", .ptx = "wgmma.mma_async", .types = "B1", .does = "the same of single bits"},
+    {.name = "WARPGROUP.ARRIVE", .ptx = "wgmma.fence", .does = "orders registers before wgmma"},
+    {.name = "WARPGROUP.DEPBAR", .ptx = "wgmma.wait_group", .does = "waits for groups of wgmma"},
+    {.name = "WARPGROUPSET", .ptx = "wgmma", .does = "belongs to wgmma"},
+    {.name = "HMMA", .ptx = "mma.sync", .types = "F16", .does = "one warp multiplies matrices of f16, bf16 or tf32 in registers"},
+    {.name = "QMMA", .ptx = "mma.sync", .does = "the same of fp8, fp6 and fp4; .SF with block scales"},
+    {.name = "OMMA", .ptx = "mma.sync, kind::mxf4 or mxf4nvf4", .types = "E2M1", .does = "the same of fp4 with block scales"},
+    {.name = "IMMA", .ptx = "mma.sync", .does = "the same of integers"},
+    {.name = "BMMA", .ptx = "mma.sync", .types = "B1", .does = "the same of single bits"},
+    {.name = "DMMA", .ptx = "mma.sync", .types = "F64", .does = "the same of f64"},
+    {.name = "UTCHMMA", .ptx = "tcgen05.mma, kind::f16 or kind::tf32", .does = "multiplies into Tensor Memory; shape and types are in the instruction descriptor"},
+    {.name = "UTCQMMA", .ptx = "tcgen05.mma, kind::f8f6f4 or kind::mxf8f6f4", .does = "the same; with block scales where it names their addresses"},
+    {.name = "UTCOMMA", .ptx = "tcgen05.mma, kind::mxf4 or kind::mxf4nvf4", .does = "the same of fp4 with block scales"},
+    {.name = "UTCIMMA", .ptx = "tcgen05.mma, kind::i8", .does = "the same of integers"},
+    {.name = "UTCMMA", .ptx = "tcgen05.mma", .does = "the same; the name does not say the kind"},
+    {.name = "UTCCP", .ptx = "tcgen05.cp", .does = "copies shared memory to Tensor Memory"},
+    {.name = "UTCSHIFT", .ptx = "tcgen05.shift", .does = "moves rows of Tensor Memory down"},
+    {.name = "UTCBAR", .ptx = "tcgen05.commit", .does = "makes an mbarrier track tcgen05 instructions"},
+    {.name = "UTCATOMSWS", .ptx = "tcgen05.alloc, .dealloc or .relinquish_alloc_permit", .does = "allocates and frees Tensor Memory"},
+    {.name = "LDTM", .ptx = "tcgen05.ld", .does = "Tensor Memory to registers"},
+    {.name = "STTM", .ptx = "tcgen05.st", .does = "registers to Tensor Memory"},
+    {.name = "FENCE.VIEW.ASYNC.T", .ptx = "tcgen05.wait", .does = "waits for tcgen05.ld or .st"},
+    {.name = "FENCE.VIEW.ASYNC", .ptx = "fence.proxy.async", .does = "makes ordinary writes visible to the async proxy"},
+    {.name = "LDSM", .ptx = "ldmatrix", .does = "8 x 8 matrices of shared memory to registers"},
+    {.name = "STSM", .ptx = "stmatrix", .does = "registers to 8 x 8 matrices of shared memory"},
+    {.name = "MOVM", .ptx = "movmatrix", .does = "transposes an 8 x 8 matrix across registers"},
+    {.name = "UTMALDG", .ptx = "cp.async.bulk.tensor", .does = "TMA: a box of global memory to shared memory"},
+    {.name = "UTMASTG", .ptx = "cp.async.bulk.tensor", .does = "TMA: a box of shared memory to global memory"},
+    {.name = "UTMAREDG", .ptx = "cp.reduce.async.bulk.tensor", .does = "TMA: combines a box with global memory"},
+    {.name = "UTMAPF", .ptx = "cp.async.bulk.prefetch.tensor", .does = "TMA: a box to L2"},
+    {.name = "UTMACMDFLUSH", .ptx = "cp.async.bulk.commit_group", .does = "closes a group of bulk copies"},
+    {.name = "UTMACCTL", .ptx = "prefetch.tensormap or fence.proxy.tensormap", .does = "brings or drops a tensor map"},
+    {.name = "UBLKCP", .ptx = "cp.async.bulk", .does = "a bulk copy without a tensor map"},
+    {.name = "UBLKPF", .ptx = "cp.async.bulk.prefetch", .does = "bytes to L2"},
+    {.name = "UBLKRED", .ptx = "cp.reduce.async.bulk", .does = "combines bytes with global memory"},
+    {.name = "SYNCS", .ptx = "mbarrier", .does = "an operation on an mbarrier"},
+    {.name = "LDGSTS", .ptx = "cp.async", .does = "global memory to shared memory, by thread"},
+    {.name = "ARRIVES.LDGSTSBAR", .ptx = "cp.async.mbarrier.arrive", .does = "an mbarrier that tracks cp.async"},
+});
+// clang-format on
+
+constexpr auto type_names =
+    std::to_array<std::string_view>({"F64", "F32", "F16", "BF16", "TF32", "E4M3", "E5M2", "E3M2", "E2M3", "E2M1", "S32",
+                                     "S8", "U8", "S4", "U4", "UE8M0", "UE4M3"});
+
+/// Shapes of mma.sync as names write them: m, n and k without anything between them.
+struct Shape {
+  std::string_view digits, name;
+};
+constexpr auto shapes = std::to_array<Shape>({{"884", "m8n8k4"},
+                                              {"8816", "m8n8k16"},
+                                              {"8832", "m8n8k32"},
+                                              {"88128", "m8n8k128"},
+                                              {"1684", "m16n8k4"},
+                                              {"1688", "m16n8k8"},
+                                              {"16816", "m16n8k16"},
+                                              {"16832", "m16n8k32"},
+                                              {"16864", "m16n8k64"},
+                                              {"168128", "m16n8k128"},
+                                              {"168256", "m16n8k256"}});
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_opcode(char c) { return is_digit(c) || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' || c == 'x'; }
+
+bool has_name(std::string_view opcode, std::string_view name) {
+  return opcode.starts_with(name) && (opcode.size() == name.size() || opcode[name.size()] == '.');
+}
+
+const SassInfo* row_of(std::string_view opcode) {
+  const SassInfo* best = nullptr;
+  for (const SassInfo& row : rows) {
+    if (has_name(opcode, row.name) && (!best || row.name.size() > best->name.size())) best = &row;
+  }
+  return best;
+}
+
+/// "64x64x16" is m64n64k16.
+std::string shape_of(std::string_view word) {
+  const size_t first = word.find('x'), second = word.find('x', first + 1);
+  if (first == std::string_view::npos) {
+    const auto row = std::ranges::find(shapes, word, &Shape::digits);
+    return row == shapes.end() ? "" : std::string(row->name);
+  }
+  const bool is_shape =
+      second != std::string_view::npos && std::ranges::all_of(word, [](char c) { return is_digit(c) || c == 'x'; });
+  if (!is_shape) return "";
+  return fmt::format("m{}n{}k{}", word.substr(0, first), word.substr(first + 1, second - first - 1),
+                     word.substr(second + 1));
+}
+
+SassInstruction read(std::string_view opcode, const SassInfo& info, size_t line) {
+  SassInstruction one{.line = line, .opcode = std::string(opcode), .info = &info};
+  for (std::string_view left = opcode; !left.empty();) {
+    const std::string_view word = left.substr(0, left.find('.'));
+    left.remove_prefix(std::min(word.size() + 1, left.size()));
+    if (std::string shape = shape_of(word); !shape.empty() && one.shape.empty()) one.shape = std::move(shape);
+    if (std::ranges::find(type_names, word) != type_names.end()) one.types.emplace_back(word);
+  }
+  const bool has_inputs = one.types.size() > 1 || (one.types.size() == 1 && info.name == "DMMA");
+  if (!has_inputs && !info.types.empty() && !one.shape.empty()) one.types.emplace_back(info.types);
+  return one;
+}
+
+/// The opcode behind "/*0a10*/", without a guard; empty where the line has no instruction.
+std::string_view opcode_of(std::string_view line) {
+  const size_t begin = line.find("/*"), end = line.find("*/");
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin + 6) return {};
+  const std::string_view address = line.substr(begin + 2, end - begin - 2);
+  if (line.find_first_not_of(" \t") != begin || address.find_first_not_of("0123456789abcdef") != std::string_view::npos)
+    return {};
+  std::string_view rest = line.substr(end + 2);
+  const auto skip_spaces = [&] { rest.remove_prefix(std::min(rest.find_first_not_of(" \t{"), rest.size())); };
+  skip_spaces();
+  if (rest.starts_with('@')) {
+    rest.remove_prefix(std::min(rest.find_first_of(" \t"), rest.size()));
+    skip_spaces();
+  }
+  const auto stop = std::ranges::find_if_not(rest, is_opcode);
+  const std::string_view opcode(rest.begin(), stop);
+  return !opcode.empty() && opcode[0] >= 'A' && opcode[0] <= 'Z' ? opcode : std::string_view{};
+}
+
+/// "arch = sm_90a" of cuobjdump, ".target sm_90a" of nvdisasm.
+std::string arch_in(std::string_view line) {
+  for (const std::string_view mark : {"arch = sm_", ".target\tsm_", ".target sm_"}) {
+    const size_t at = line.find(mark);
+    if (at == std::string_view::npos) continue;
+    const std::string_view name = line.substr(at + mark.size() - 3);
+    return std::string(name.substr(0, name.find_first_not_of("sm_0123456789af")));
+  }
+  return "";
+}
+
+}  // namespace
+
+std::span<const SassInfo> sass_instructions() { return rows; }
+
+std::optional<SassListing> scan_sass(std::string_view text) {
+  SassListing listing;
+  for (size_t line = 1; !text.empty(); ++line) {
+    const std::string_view one = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+    if (listing.arch.empty()) listing.arch = arch_in(one);
+    const std::string_view opcode = opcode_of(one);
+    if (opcode.empty()) continue;
+    ++listing.instructions;
+    if (const SassInfo* info = row_of(opcode)) listing.found.push_back(read(opcode, *info, line));
+  }
+  if (listing.instructions == 0) return std::nullopt;
+  return listing;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,49 @@
+// What questions and their answers are made of: states before, and what the model or another answer leaves.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "bitmma/instruction/place.hpp"
+#include "bitmma/memory/tmem.hpp"
+#include "questions.hpp"
+
+namespace bitmma::survey {
+
+inline constexpr TargetSet blackwell = with_own_rows(target_sets::tcgen05);
+
+/// The state that the model leaves.
+State executed(const Asked& asked);
+
+/// What the model does, which is the first answer of a question.
+inline Answer model_answer(std::string_view text) { return {text, executed}; }
+
+/// What `base` draws, with a change that may draw more.
+template <typename Base, typename Change>
+Ask drawn(Base base, Change change) {
+  return [base, change](const Question& question, Target target, RandomStream& random) {
+    Asked asked = base(question, target, random);
+    change(asked, random);
+    return asked;
+  };
+}
+
+/// Where a cell's word is among those of Tensor Memory.
+inline size_t index_of(const State& state, const TmemPlace& place) {
+  return static_cast<size_t>((place.cta * tmem_lanes + place.lane) * state.columns() + place.column);
+}
+
+/// Calls change(word, row, col) for every cell that holds an element of D.
+template <typename Change>
+void for_cells_of_d(const Asked& asked, State& after, Change change) {
+  const PlaceMap map(asked.instruction, asked.target, asked.before, Role::d);
+  const std::span<uint32_t> words = after.writable_words(Field::tmem);
+  for (int row = 0; row < map.rows(); ++row) {
+    for (int col = 0; col < map.cols(); ++col)
+      change(words[index_of(after, std::get<TmemPlace>(map.place_of(row, col)))], row, col);
+  }
+}
+
+}  // namespace bitmma::survey

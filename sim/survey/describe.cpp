@@ -1,0 +1,229 @@
+// What surveys and sealed predictions found, as reports.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "bitmma/core/text.hpp"
+#include "bitmma/survey/sealed.hpp"
+#include "bitmma/survey/survey.hpp"
+
+namespace bitmma {
+namespace {
+
+constexpr std::array verdicts{SurveyVerdict::confirmed, SurveyVerdict::refuted,    SurveyVerdict::unknown,
+                              SurveyVerdict::undecided, SurveyVerdict::unreadable, SurveyVerdict::not_run};
+constexpr std::array sealed_verdicts{SealedVerdict::as_predicted, SealedVerdict::other_answer,
+                                     SealedVerdict::named,        SealedVerdict::none_known,
+                                     SealedVerdict::unreadable,   SealedVerdict::not_answered};
+
+Tone tone_of(SurveyVerdict verdict) {
+  return verdict == SurveyVerdict::confirmed ? Tone::good
+         : verdict == SurveyVerdict::refuted ? Tone::bad
+                                             : Tone::warning;
+}
+
+Tone tone_of(SealedVerdict verdict) {
+  switch (verdict) {
+    case SealedVerdict::as_predicted:
+    case SealedVerdict::named: return Tone::good;
+    case SealedVerdict::other_answer:
+    case SealedVerdict::none_known: return Tone::bad;
+    default: return Tone::warning;
+  }
+}
+
+/// Who answered, and when: of a survey or of a sealed prediction.
+template <typename Answers>
+Report origin_of(const Answers& answers) {
+  return {{"gpu", answers.gpu},
+          {"rehearsal", answers.gpu == rehearsal_gpu},
+          {"target", print(answers.target)},
+          {"driver", answers.driver},
+          {"cuda", answers.cuda},
+          {"date", answers.date}};
+}
+
+template <typename Answers>
+std::string print_origin(const Answers& answers) {
+  return fmt::format("{} ({}), driver {}, CUDA {}, {}", answers.gpu, print(answers.target), answers.driver,
+                     answers.cuda, answers.date);
+}
+
+Report describe(const SurveyFinding& finding, Target target) {
+  Report report{{"unit", finding.unit},
+                {"asked", print(finding.ask)},
+                {"verdict", print(finding.verdict)},
+                {"found", finding.found},
+                {"details", finding.details},
+                {"outputs", finding.outputs},
+                {"mismatches", finding.mismatches},
+                {"evidence_before", print(finding.evidence, target)}};
+  if (finding.choice) report.add("choice", print(*finding.choice));
+  return report;
+}
+
+void add_finding(Report& report, const SurveyFinding& finding) {
+  report.add_text("");
+  report.add_text(fmt::format("{}  {}", print(finding.verdict), finding.unit), tone_of(finding.verdict));
+  report.add_text("    " + finding.found);
+  if (finding.outputs > 0) {
+    report.add_text(
+        fmt::format("    {}, {} differ from the model", counted(finding.outputs, "output"), finding.mismatches));
+  }
+  for (const std::string& detail : finding.details) report.add_text("    " + detail);
+}
+
+/// How many units of each kind have which verdict.
+std::vector<std::vector<std::string>> table_of(const std::vector<SurveyFinding>& findings) {
+  std::vector<std::vector<std::string>> table{{"asked", "units"}};
+  for (const SurveyVerdict verdict : verdicts) table[0].emplace_back(print(verdict));
+  for (const SurveyAsk ask : {SurveyAsk::rule, SurveyAsk::question, SurveyAsk::bits}) {
+    std::vector<std::string>& row = table.emplace_back();
+    row = {std::string(print(ask)), std::to_string(std::ranges::count(findings, ask, &SurveyFinding::ask))};
+    for (const SurveyVerdict verdict : verdicts) {
+      row.push_back(std::to_string(std::ranges::count_if(
+          findings, [&](const SurveyFinding& one) { return one.ask == ask && one.verdict == verdict; })));
+    }
+  }
+  return table;
+}
+
+Report describe(const ReadSurvey& survey, bool all) {
+  const SurveyReport& report = survey.report;
+  Report found{{"file", survey.path}};
+  found.update(origin_of(report))
+      .update({{"bitmma", report.version}, {"seed", report.seed}, {"seconds", report.seconds}});
+  found.add_text(fmt::format("{}: {}; {}, seed {}, {:.0f} s", survey.path, print_origin(report), report.version,
+                             report.seed, report.seconds));
+  if (report.is_rehearsal())
+    found.add_text("a rehearsal: the model answered for itself, which is evidence of nothing", Tone::warning);
+  found.add_text("").add_text(table_of(survey.findings));
+  Report findings = Report::list();
+  for (const SurveyFinding& one : survey.findings) {
+    findings.append(describe(one, report.target));
+    // What was not asked is counted; what was asked and got no answer is shown.
+    const bool is_news = one.ask == SurveyAsk::question || one.verdict != SurveyVerdict::confirmed;
+    if (report.find(one.unit) && (all || is_news)) add_finding(found, one);
+  }
+  const Confirmed news = confirmed_by(report, survey.findings);
+  if (!news.empty()) {
+    found.add_text("");
+    found.add_text(fmt::format("{} and {} would become measured: bitmma survey read --confirmed {}",
+                               counted(static_cast<int64_t>(news.rules.size()), "row"),
+                               counted(static_cast<int64_t>(news.choices.size()), "choice"), survey.path));
+  }
+  return found.add("findings", std::move(findings));
+}
+
+/// Units that GPUs of one target answer differently.
+void add_contradictions(Report& report, const std::vector<ReadSurvey>& surveys) {
+  std::map<std::pair<Target, std::string>, std::map<std::string, std::string>> found;
+  for (const ReadSurvey& survey : surveys) {
+    if (survey.report.is_rehearsal()) continue;
+    for (const SurveyFinding& one : survey.findings) {
+      if (one.verdict == SurveyVerdict::confirmed || one.verdict == SurveyVerdict::refuted)
+        found[{survey.report.target, one.unit}][one.found].append(fmt::format(" {}", survey.report.gpu));
+    }
+  }
+  for (const auto& [unit, answers] : found) {
+    if (answers.size() < 2) continue;
+    report.add_text("");
+    report.add_text(fmt::format("GPUs differ: {}", unit.second), Tone::warning);
+    for (const auto& [answer, gpus] : answers) report.add_text(fmt::format("   {}: {}", gpus, answer));
+  }
+}
+
+/// How many cases speak for the answer.
+std::string print_cases(const SealedFinding& finding) {
+  switch (finding.verdict) {
+    case SealedVerdict::unreadable:
+    case SealedVerdict::not_answered: return "";
+    case SealedVerdict::none_known:
+      if (finding.deciding == 0) return "; none of them has any case";
+      return fmt::format("; the nearest fits {} of {}: {}", finding.deciding, counted(finding.cases, "case"),
+                         finding.nearest);
+    default: return fmt::format(" ({} of {} decide)", finding.deciding, counted(finding.cases, "case"));
+  }
+}
+
+int64_t cases_of(const SealedFile& file) {
+  int64_t cases = 0;
+  for (const SealedPoint& point : file.points) cases += static_cast<int64_t>(point.cases.size());
+  return cases;
+}
+
+}  // namespace
+
+Report describe(const SurveyReport& report) {
+  int64_t answered = 0, mismatches = 0;
+  for (const SurveyRecord& record : report.records) {
+    answered += record.end == SurveyEnd::answered ? 1 : 0;
+    mismatches += record.random_mismatches;
+  }
+  const size_t asked = report.records.size();
+  Report found = origin_of(report);
+  found.update({{"bitmma", report.version},
+                {"seed", report.seed},
+                {"seconds", report.seconds},
+                {"units", report.units},
+                {"asked", asked},
+                {"answered", answered},
+                {"mismatches", mismatches}});
+  return found.add_text(fmt::format(
+      "{}: {} of {} asked, {} answered, {} of random cases differ from the model; {:.0f} s", print_origin(report),
+      asked, counted(report.units, "unit"), answered, counted(mismatches, "output"), report.seconds));
+}
+
+Report describe(const std::vector<ReadSurvey>& surveys, bool all) {
+  Report list = Report::list();
+  for (const ReadSurvey& survey : surveys) {
+    Report one = describe(survey, all);
+    if (&survey != surveys.data()) one.lines.insert(one.lines.begin(), Report::Line());
+    if (&survey == &surveys.back()) add_contradictions(one, surveys);
+    list.append(std::move(one));
+  }
+  return list;
+}
+
+Report describe(const SealedFile& file) {
+  const auto points = static_cast<int64_t>(file.points.size());
+  Report report{{"target", print(file.target)}, {"points", points}, {"cases", cases_of(file)}, {"sha256", file.sha256}};
+  return report.add_text(fmt::format("{}: {}, {}; SHA-256 {}", print(file.target), counted(points, "point"),
+                                     counted(cases_of(file), "case"), file.sha256));
+}
+
+Report describe(const SealedRun& run) {
+  const SealedAnswers& answers = run.answers;
+  Report report = origin_of(answers);
+  report.update({{"sealed_sha256", run.file.sha256}, {"seconds", answers.seconds}});
+  Report points = Report::list();
+  const std::vector<SealedFinding> findings = run.findings();
+  for (size_t i = 0; i < findings.size(); ++i) {
+    const SealedPoint& point = run.file.points[i];
+    const SealedFinding& finding = findings[i];
+    Report one{{"point", finding.point},      {"instruction", point.instruction}, {"verdict", print(finding.verdict)},
+               {"found", finding.found},      {"predicted", point.predicted},     {"cases", finding.cases},
+               {"deciding", finding.deciding}};
+    if (!finding.nearest.empty()) one.add("nearest", finding.nearest);
+    points.append(std::move(one));
+    report.add_text(fmt::format("{:<15} {}", print(finding.verdict), finding.point), tone_of(finding.verdict));
+    report.add_text(fmt::format("    {}{}", printable(finding.found), print_cases(finding)));
+    if (finding.verdict == SealedVerdict::other_answer) report.add_text("    predicted: " + *point.predicted);
+  }
+  std::string counts;
+  for (const SealedVerdict verdict : sealed_verdicts) {
+    const auto count = std::ranges::count(findings, verdict, &SealedFinding::verdict);
+    if (count > 0) counts += fmt::format(", {} {}", count, print(verdict));
+  }
+  report.add_text("");
+  report.add_text(fmt::format("{}; {:.1f} s\nsealed prediction {}\n{}, {}{}", print_origin(answers), answers.seconds,
+                              run.file.sha256, counted(static_cast<int64_t>(findings.size()), "point"),
+                              counted(cases_of(run.file), "case"), counts));
+  if (answers.gpu == rehearsal_gpu)
+    report.add_text("a rehearsal: the model answered for itself, which proves nothing", Tone::warning);
+  return report.add("points", std::move(points));
+}
+
+}  // namespace bitmma

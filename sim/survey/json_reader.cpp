@@ -1,0 +1,93 @@
+#include "json_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "bitmma/core/text.hpp"
+
+namespace bitmma::survey {
+namespace {
+
+constexpr std::array ends{SurveyEnd::answered, SurveyEnd::failed, SurveyEnd::timed_out, SurveyEnd::crashed};
+
+/// What stands there; of lists and objects, which may be deep, their kind alone.
+std::string seen_of(const Json& json) {
+  if (json.is_structured()) return json.is_array() ? "a list" : "an object";
+  return shortened(printable(ascii_json_text(json)));
+}
+
+}  // namespace
+
+std::optional<uint64_t> hash_in(std::string_view text, std::string_view begin, size_t digits) {
+  if (text.size() != begin.size() + digits || !text.starts_with(begin)) return std::nullopt;
+  uint64_t value = 0;
+  for (const char letter : text.substr(begin.size())) {
+    const auto digit = std::string_view("0123456789abcdef").find(letter);
+    if (digit == std::string_view::npos) return std::nullopt;
+    value = value << 4 | digit;
+  }
+  return value;
+}
+
+JsonReader::JsonReader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
+  if (!json.is_object()) refuse("", "an object");
+}
+
+std::string JsonReader::text(const char* key, int64_t most) const {
+  if (!has(key) || !json_[key].is_string()) refuse(key, "a text");
+  std::string value = json_[key].get<std::string>();
+  if (static_cast<int64_t>(value.size()) > most) refuse(key, fmt::format("at most {} letters", most));
+  return value;
+}
+
+int64_t JsonReader::number(const char* key, int64_t most) const {
+  // Unsigned is what JSON's parser makes of numbers that are not negative.
+  if (!has(key) || !json_[key].is_number_unsigned() || json_[key].get<uint64_t>() > static_cast<uint64_t>(most))
+    refuse(key, fmt::format("0..{}", most));
+  return json_[key].get<int64_t>();
+}
+
+double JsonReader::seconds(const char* key) const {
+  if (!has(key) || !json_[key].is_number() || json_[key].get<double>() < 0) refuse(key, "seconds, 0 or more");
+  return json_[key].get<double>();
+}
+
+uint64_t JsonReader::hash(const char* key, std::string_view begin, size_t digits) const {
+  const std::optional<uint64_t> value = hash_in(text(key), begin, digits);
+  if (!value) refuse(key, fmt::format("{}{}{} hexadecimal digits", begin, begin.empty() ? "" : " and ", digits));
+  return *value;
+}
+
+SurveyEnd JsonReader::end(const char* key) const {
+  const std::string name = text(key);
+  const auto known = std::ranges::find_if(ends, [&](SurveyEnd one) { return print(one) == name; });
+  if (known == ends.end()) refuse(key, "answered, failed, timed out or crashed");
+  return *known;
+}
+
+std::vector<Json> JsonReader::list(const char* key, int64_t most) const {
+  if (!has(key)) return {};
+  if (!json_[key].is_array() || static_cast<int64_t>(json_[key].size()) > most)
+    refuse(key, fmt::format("a list of at most {}", most));
+  return json_[key].get<std::vector<Json>>();
+}
+
+std::vector<std::string> JsonReader::texts(const char* key, int64_t most) const {
+  std::vector<std::string> texts;
+  for (const Json& one : list(key, most)) {
+    if (!one.is_string()) refuse(key, "texts");
+    texts.push_back(one.get<std::string>());
+  }
+  return texts;
+}
+
+void JsonReader::refuse(const std::string& key, std::string expected) const {
+  const bool is_there = !key.empty() && has(key.c_str());
+  throw Error({.field = key.empty() ? where_ : where_ + "." + key,
+               .seen = is_there ? seen_of(json_[key]) : "(missing)",
+               .expected = std::move(expected)});
+}
+
+}  // namespace bitmma::survey

@@ -1,0 +1,262 @@
+"""Arguments of a wrong kind: every public function refuses them with bitmma.Error and by name, nothing else comes out."""
+from __future__ import annotations
+
+import inspect
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import bitmma
+from bitmma import _arrays
+from bitmma._types import TargetName
+
+WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+A, B = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16)
+ITSELF: dict = {}
+ITSELF["plan"] = ITSELF
+
+
+class Odd:
+    """What no argument is, and what breaks code that looks at it."""
+
+    def __repr__(self):
+        return "odd"
+
+
+WRONG = [Odd(), 2**70, -(2**70), 1.5, float("nan"), "\udc80", "a\0b", b"\xff", ITSELF, [ITSELF], object(), {1, 2}, (), "", -1,
+         np.ones((2, 2), object), np.array("text"), 10**5000, len, complex(1, 2), True]
+
+
+def good_arguments() -> dict:
+    """A call of every public function that does something, by its name."""
+    file = bitmma.golden(MMA, cases=2)
+    case = file[0]
+    a, b = np.ones((4, 64), np.float16), np.ones((64, 8), np.float16)
+    d = bitmma.gemm(a, b)
+    return {
+        "accuracy": dict(a=a, b=b, d=d), "all_instructions": {}, "catalogue": {}, "codes": dict(array=B.view(np.uint16), format="f16"),
+        "compare": dict(expected=file, actual=file), "decode": dict(what=0x4000004000010000), "decode_ptx": dict(ptx=".target sm_90a\n"),
+        "diagnose": dict(cases=case, actual=case.computed_d()), "dtype_of": dict(format="f16"), "encode": dict(sbo=1024),
+        "evidence": dict(of=WGMMA), "execute": dict(instruction=MMA, target=None, state=case.state),
+        "explain": dict(case=case, row=0, col=0), "fault_catalogue": dict(cases=case), "fields": dict(instruction=MMA),
+        "find_plans": dict(a=a, b=b, d=d), "format_of": dict(array=A), "gemm": dict(a=a, b=b),
+        "generated": dict(format="f16", shape=(2, 2), seed=1, stream="a"), "golden": dict(instruction=MMA),
+        "instruction": dict(text=MMA), "lint": dict(case=case), "mma": dict(instruction=MMA, a=A, b=B), "mma_sync": {},
+        "tcgen05": {}, "tmem_move": {}, "wgmma": {}, "tile": dict(scales=np.ones((2, 2), np.uint8)),
+        "tiled": dict(scales=np.ones(512, np.uint8), format="ue8m0"), "verify": dict(file=file),
+        "read": dict(path="none.safetensors"), "read_product": dict(path="none.safetensors"),
+        "read_survey": dict(path="none.safetensors"), "sealed": dict(path="none.json"),
+        "survey": dict(path="", rehearse="sm_90a"), "write": dict(path="/no/such/folder/x.safetensors", cases=case),
+        "layout.smem": dict(descriptor=0x4000004000010000, rows=8, cols=16),
+        "layout.smem_svg": dict(descriptor=0x4000004000010000, rows=8, cols=16),
+        "layout.fragment": dict(instruction=MMA, operand="a"), "layout.fragment_svg": dict(instruction=MMA, operand="a"),
+        "layout.tmem": dict(m=128, n=8), "layout.tmem_a": dict(m=128, k=16), "layout.ldst": dict(shape="32x32b"),
+        "layout.ldmatrix": {}, "layout.scales": dict(rows=2, blocks=2), "layout.cute": dict(text="(8,16):(16,1)"),
+        "layout.operand": dict(case=bitmma.golden(WGMMA)[0], name="a"),
+        "testing.assert_bits_equal": dict(actual=A, expected=A), "testing.bits_equal": dict(actual=A, expected=A),
+        "testing.difference": dict(actual=A, expected=A),
+        "Case": dict(instruction=MMA, a=A, b=B), "Instruction": dict(text=MMA), "Plan": dict(of={"instruction": MMA}),
+    }
+
+
+def public_functions() -> dict:
+    found = {name: getattr(bitmma, name) for name in bitmma.__all__ if callable(getattr(bitmma, name))}
+    for module in (bitmma.layout, bitmma.testing):
+        short = module.__name__.removeprefix("bitmma.")
+        found |= {f"{short}.{name}": getattr(module, name) for name in module.__all__}
+    made_by_bitmma = {name for name, one in found.items() if inspect.isclass(one)} - {"Case", "Instruction", "Plan"}
+    return {name: one for name, one in found.items() if name not in made_by_bitmma}
+
+
+# Each of these means something there.
+TAKEN = {("codes", "format"), ("dtype_of", "format"), ("tiled", "format"), ("generated", "format")}
+
+
+def test_every_public_function_is_walked():
+    assert set(good_arguments()) == set(public_functions())
+
+
+@pytest.mark.parametrize("name", sorted(public_functions()))
+def test_wrong_kinds_raise_error(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    function, good = public_functions()[name], good_arguments()[name]
+    parameters = [one.name for one in inspect.signature(function).parameters.values()
+                  if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL) and one.name != "self"] \
+        if name not in ("Instruction", "Plan") else []
+    refused = 0
+    for parameter in parameters or [None]:
+        for wrong in WRONG:
+            call = dict(good) | ({parameter: wrong} if parameter else {})
+            positional = () if parameter else (wrong,)
+            if name in ("survey", "sealed") and parameter in ("seconds", "unit_seconds", "jobs", "seed", "device", "only", "retry",
+                                                              "progress", "path", "out", "rehearse") \
+                    and isinstance(wrong, (bool, int, float, str)):
+                continue  # may begin to ask
+            if parameter == "threads" and isinstance(wrong, int):
+                continue
+            if name == "Plan" or name == "Instruction":
+                call = {}
+            try:
+                function(*positional, **call)
+            except bitmma.Error as error:
+                refused += 1
+                assert error.violations and str(error)
+                str(error).encode()
+            except (AssertionError, MemoryError):
+                assert name == "testing.assert_bits_equal"
+    assert refused > 0 or not parameters
+
+
+@pytest.mark.parametrize("name", sorted(set(public_functions()) - {"Instruction", "Plan"}))
+def test_unknown_and_missing_arguments_raise_error(name):
+    function, good = public_functions()[name], good_arguments()[name]
+    with pytest.raises(bitmma.Error, match="nonsense"):
+        function(**good, nonsense=1)
+    if good and name not in ("encode", "survey", "sealed"):
+        with pytest.raises(bitmma.Error):
+            function()
+
+
+def test_names_that_are_nearly_right_are_suggested():
+    for call, meant in ((lambda: bitmma.encode(sb=64), "sbo"), (lambda: bitmma.gemm(A, B, outputs="f16"), "output"),
+                        (lambda: bitmma.mma(MMA, A, B, thread=2), "threads")):
+        with pytest.raises(bitmma.Error, match=f"did you mean .*{meant}"):
+            call()
+
+
+@pytest.mark.parametrize("call, field, words", [
+    (lambda: bitmma.lint(bitmma.golden(MMA)), "case", "file[0]"),
+    (lambda: bitmma.compare(A, A), "expected", "assert_bits_equal"),
+    (lambda: bitmma.write(bitmma.golden(MMA), "x.safetensors"), "path", "path comes first"),
+    (lambda: bitmma.explain(bitmma.golden(MMA)[0], 1.0, 0), "row", "whole number"),
+    (lambda: bitmma.layout.smem("0x40000040000100001", 64, 16), "descriptor", "whole number"),
+    (lambda: bitmma.layout.smem(-1, 64, 16), "descriptor", "0 or more"),
+    (lambda: bitmma.layout.fragment(None, "a"), "instruction", "PTX"),
+    (lambda: bitmma.tcgen05("tcgen05.mma.cta_group::1.kind::f16"), "kind", "bitmma.instruction"),
+    (lambda: bitmma.golden(MMA, seed=2**64), "seed", "at most"),
+    (lambda: bitmma.gemm(A, B, alpha="x"), "alpha", "a number"),
+    (lambda: bitmma.mma(MMA, A, B, threads=2**40), "threads", "at most"),
+    (lambda: bitmma.mma(MMA, A, B, target=81), "target", "sm_80"),
+    (lambda: bitmma.decode(MMA, kind="f16"), "kind", "word"),
+    (lambda: bitmma.encode(bitmma.tcgen05("f16"), sbo=64), "sbo", "instruction"),
+    (lambda: bitmma.encode(sbo=64, stride_byte_offset=128), "stride_byte_offset", "one field"),
+])
+def test_mistakes_are_named(call, field, words):
+    with pytest.raises(bitmma.Error) as error:
+        call()
+    assert error.value.violations[0].field == field and words in str(error.value)
+
+
+def test_targets_by_any_name_are_targets_by_the_name_of_ptx():
+    expected = bitmma.mma(MMA, A, B, target="sm_90a")
+    for target in ("H100", "h100", "sm90a", "SM_90A", "9.0", 9.0, 90, (9, 0), [9, 0], "hopper", "NVIDIA H100 80GB HBM3"):
+        d, on = bitmma.mma(MMA, A, B, target=target, return_target=True)
+        assert on == "sm_90a" and bitmma.testing.bits_equal(d, expected)
+        assert bitmma.Case(MMA, target, a=A, b=B).target == "sm_90a"
+        assert bitmma.golden(MMA, target=target).target == "sm_90a"
+        assert bitmma.evidence(MMA, target).target == "sm_90a"
+        assert bitmma.instruction(MMA).violations(target) == []
+    assert bitmma.gemm(A, B, target="A100").dtype == np.float32
+    with pytest.raises(bitmma.Error, match="H100, which is sm_90a"):
+        bitmma.gemm(A, B, target="H10O")
+    with pytest.raises(bitmma.Error, match="sm_120a"):
+        bitmma.gemm(A, B, target="blackwell")
+
+
+def test_mma_says_the_target_that_it_took():
+    assert bitmma.mma(MMA, A, B, return_target=True)[1] == bitmma.instruction(MMA).default_target
+    scaled = bitmma.tcgen05("mxf4nvf4", m=128, n=8)
+    ones = np.full((128, 4), 127, np.uint8)
+    d, on = bitmma.mma(scaled, np.zeros((128, 64), np.uint8), np.zeros((64, 8), np.uint8), scale_a=ones, scale_b=ones[:8].T,
+                       return_target=True)
+    assert on in scaled.targets and d.shape == (128, 8)
+
+
+def test_names_of_targets_for_editors_are_those_of_the_library():
+    assert list(TargetName.__args__) == bitmma._core.targets()
+
+
+def test_formats_by_the_names_of_libraries():
+    for given, format in (("bfloat16", "bf16"), ("float16", "f16"), ("torch.bfloat16", "bf16"), ("jnp.float8_e4m3fn", "e4m3"),
+                          (ml_dtypes.bfloat16, "bf16"), (np.dtype(np.float16), "f16"), (np.float32, "f32"), ("BF16", "bf16"),
+                          ("float8_e5m2", "e5m2"), ("torch.float4_e2m1fn_x2", "e2m1"), ("fp16", "f16"), ("int8", "s8"),
+                          (ml_dtypes.float8_e8m0fnu, "ue8m0")):
+        assert _arrays.format_named(given) == format
+        assert bitmma.dtype_of(given) == bitmma.dtype_of(format)
+    for wrong in (None, "float17", np.complex64, 3, "", "torch.", object):
+        with pytest.raises(bitmma.Error, match="format"):
+            bitmma.dtype_of(wrong)
+
+
+def test_dtypes_of_torch():
+    torch = pytest.importorskip("torch", reason="NOT checked: torch is not installed")
+    x = torch.ones((4, 64), dtype=torch.bfloat16)
+    d = bitmma.gemm(x, x.T, "flat", output=torch.bfloat16)
+    assert d.dtype == torch.bfloat16 and bitmma.testing.bits_equal(d, torch.full((4, 4), 64, dtype=torch.bfloat16))
+    assert bitmma.wgmma(n=8, a=torch.float8_e4m3fn).a == "e4m3"
+    with pytest.raises(bitmma.Error, match="complex64"):
+        bitmma.gemm(x, x.T, "flat", output=torch.complex64)
+    raw = [np.random.default_rng(seed).integers(0, 256, (128, 32), dtype=np.uint8) for seed in (0, 1)]
+    one = bitmma.tcgen05("mxf4nvf4", m=128, n=128)
+    scales = [np.random.default_rng(seed).integers(100, 130, (128, one.scale_count), dtype=np.uint8) for seed in (2, 3)]
+    a, b = (bitmma.codes(array, "e2m1", packed=True) for array in raw)
+    expected = bitmma.mma(one, a, b.T, scale_a=scales[0], scale_b=scales[1].T)
+    pairs = [torch.from_numpy(array).view(torch.float4_e2m1fn_x2) for array in raw]
+    tiles = [bitmma.tiled(bitmma.tile(array), one.scale_type) for array in scales]
+    assert bitmma.testing.bits_equal(bitmma.mma(one, pairs[0], pairs[1].t(), scale_a=tiles[0], scale_b=tiles[1]), expected)
+
+
+def test_dtypes_of_jax():
+    jnp = pytest.importorskip("jax.numpy", reason="NOT checked: jax is not installed")
+    x = jnp.ones((4, 64), jnp.bfloat16)
+    assert bitmma.gemm(x, x.T, "flat", output=jnp.bfloat16).dtype == ml_dtypes.bfloat16
+    assert bitmma.wgmma(n=8, a=jnp.float8_e4m3fn).a == "e4m3"
+
+
+def test_packed_fp4_is_two_codes_a_byte_the_low_one_first():
+    array = np.array([[0x21, 0x43], [0x65, 0x87]], np.uint8)
+    assert bitmma.codes(array, "e2m1", packed=True).array.tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
+    assert bitmma.codes(array, "float4_e2m1fn", packed=True).format == "e2m1"
+    for wrong, format in ((array.T, "e2m1"), (array, "e4m3"), (array.astype(np.uint16), "e2m1"),
+                          (np.zeros((2, 2), ml_dtypes.float4_e2m1fn), "e2m1")):
+        with pytest.raises(bitmma.Error):
+            bitmma.codes(wrong, format, packed=True)
+    k = 256
+    a, b = (np.random.default_rng(seed).integers(0, 256, (128, k // 2), dtype=np.uint8) for seed in (0, 1))
+    scales = [bitmma.codes(np.full((128, k // 16), 0x38, np.uint8), "ue4m3") for _ in range(2)]
+    with pytest.raises(bitmma.Error, match="packed=True"):
+        bitmma.gemm(a, b.T, sfa=scales[0], sfb=scales[1].T, target="B200")
+    one = bitmma.tcgen05("mxf4nvf4", m=128, n=128)
+    with pytest.raises(bitmma.Error, match="packed=True"):
+        bitmma.mma(one, a[:, :32], b[:, :32].T, scale_a=scales[0].array[:, :4], scale_b=scales[1].array[:, :4].T)
+
+
+@pytest.mark.parametrize("rows, blocks", [(1, 1), (128, 4), (129, 5), (300, 16), (64, 3)])
+def test_tiles_of_scales_go_there_and_back(rows, blocks):
+    scales = np.random.default_rng(0).integers(0, 256, (rows, blocks), dtype=np.uint8)
+    image = bitmma.tile(scales)
+    assert image.size == -(-rows // 128) * 128 * -(-blocks // 4) * 4
+    assert (bitmma.tiled(image, "ue8m0").scales(rows, blocks).array == scales).all()
+    # CUTLASS: byte 512 (row / 128) ... + 16 (row % 32) + 4 (row / 32 % 4) + block % 4 of a tile
+    row, block = rows - 1, blocks - 1
+    tile = (row // 128) * -(-blocks // 4) + block // 4
+    assert image[512 * tile + 16 * (row % 32) + 4 * (row // 32 % 4) + block % 4] == scales[row, block]
+    with pytest.raises(bitmma.Error, match="tiles"):
+        bitmma.tiled(image, "ue8m0").scales(rows + 128, blocks)
+
+
+@pytest.mark.parametrize("format, size", [("ue4m3", 16), ("ue8m0", 32)])
+@pytest.mark.parametrize("m, n, k", [(128, 64, 256), (5, 200, 64), (130, 8, 1024)])
+def test_products_take_scales_in_tiles(format, size, m, n, k):
+    random = np.random.default_rng(0)
+    a, b = (bitmma.codes(random.integers(0, 256, (rows, k // 2), dtype=np.uint8), "e2m1", packed=True) for rows in (m, n))
+    sfa, sfb = (random.integers(100, 120, (rows, k // size), dtype=np.uint8) for rows in (m, n))
+    expected = bitmma.gemm(a, b.T, sfa=bitmma.codes(sfa, format), sfb=bitmma.codes(sfb.T, format), target="B200")
+    d = bitmma.gemm(a, b.T, sfa=bitmma.tiled(bitmma.tile(sfa), format), sfb=bitmma.tiled(bitmma.tile(sfb), format),
+                    target="B200")
+    assert bitmma.testing.bits_equal(d, expected)
+    with pytest.raises(bitmma.Error, match="sfa"):
+        bitmma.gemm(a, b.T, sfa=bitmma.tiled(np.ones(512 * 999, np.uint8), format), sfb=bitmma.codes(sfb.T, format),
+                    target="B200")

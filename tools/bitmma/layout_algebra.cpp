@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "bitmma/layout/algebra.hpp"
+#include "bitmma/memory/bank_conflicts.hpp"
+#include "bitmma/memory/layout_descriptor.hpp"
+#include "flags.hpp"
+#include "layout.hpp"
+#include "output.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct AlgebraFlags {
+  Flag<std::vector<std::string>> words;
+  Flag<bool> csv = false, json = false;
+};
+
+void run_algebra(Context& context, const AlgebraFlags& flags) {
+  const std::vector<std::string>& words = flags.words;
+  const LayoutOperation& operation = layout_operation_named(words[0]);
+  if (words.size() < 2)
+    throw Error({.field = "layout",
+                 .seen = "(missing)",
+                 .expected = fmt::format("the layout of {}: {}", operation.name, operation.meaning)});
+  const AlgebraLayout result = apply_layout_operation(
+      operation.name, words[1], words.size() > 2 ? std::optional<std::string_view>(words[2]) : std::nullopt);
+  const int64_t size = result.size();
+  if (flags.csv) {
+    context.out() << "index,offset\n";
+    for (int64_t index = 0; index < size; ++index) context.out() << fmt::format("{},{}\n", index, result(index));
+    return;
+  }
+  Report report{{"operation", operation.name}, {"first", words[1]}};
+  if (words.size() > 2) report.add("second", words[2]);
+  report.add("result", print(result)).add("size", size).add("cosize", result.cosize());
+  report.add_text(print(result));
+  report.add_text(fmt::format("{}: {} indices, offsets below {}{}", operation.meaning, size, result.cosize(),
+                              result.swizzle ? " before the swizzle" : ""));
+  show(context, report, flags.json);
+}
+
+struct BankFlags {
+  Flag<std::vector<int64_t>> addresses;
+  Flag<int> bytes = 4;
+  Flag<bool> json = false;
+};
+
+void run_banks(Context& context, const BankFlags& flags) {
+  const BankUse use =
+      naming_flags(std::to_array<FlagOfField>(
+                       {{"addresses", "--addresses"}, {"address", "--addresses"}, {"bytes a thread", "--bytes"}}),
+                   [&] { return bank_use(flags.addresses.get(), flags.bytes); });
+  Report report = report_of(use);
+  report.add_text(print_bank_use(use));
+  context.exit_code = use.wavefronts == use.requests ? exit_same : exit_differs;
+  show(context, report, flags.json);
+}
+
+struct SwizzleFlags {
+  Flag<bool> json = false;
+};
+
+void run_swizzles(Context& context, const SwizzleFlags& flags) {
+  Report uses = Report::list();
+  std::vector<std::string> heading{"instruction", "bits", "major"};
+  for (const SwizzleInfo& mode : swizzles) heading.emplace_back(mode.name);
+  std::vector<std::vector<std::string>> table{heading};
+  for (const SwizzleUse& use : swizzle_uses()) {
+    uses.append({{"instruction", use.instruction},
+                 {"target", print(use.target)},
+                 {"element_bits", use.element_bits},
+                 {"major", print(use.major)},
+                 {"swizzle", info(use.swizzle).name},
+                 {"accepted", use.is_accepted},
+                 {"reasons", use.reasons}});
+    if (use.swizzle == Swizzle::none)
+      table.push_back({std::string(use.instruction), std::to_string(use.element_bits), std::string(print(use.major))});
+    table.back().emplace_back(use.is_accepted ? "yes" : "-");
+  }
+  uses.add_text(table);
+  uses.add_text(
+      "bits of an element in memory: 6- and 4-bit types of kind::f8f6f4 and mxf8f6f4 have 8; columns are swizzles");
+  uses.add_text("TMA writes all of them, bitmma layout smem --tma shows where; tcgen05.cp reads all that its GPU has");
+  show(context, uses, flags.json);
+}
+
+}  // namespace
+
+nlohmann::ordered_json violations_json(const std::vector<Violation>& violations) {
+  return nlohmann::ordered_json::parse(to_json(Report(violations)));
+}
+
+Report report_of(const BankUse& use) {
+  return {{"wavefronts", use.wavefronts},
+          {"without_conflicts", use.requests},
+          {"words_by_bank", std::vector<int>(use.words.begin(), use.words.end())}};
+}
+
+std::string print_bank_use(const BankUse& use) {
+  std::string words;
+  for (const int count : use.words) words += fmt::format(" {}", count);
+  return fmt::format("{}, {} without conflicts\nwords of banks 0-31, in the request with the most of one:{}",
+                     counted(use.wavefronts, "wavefront"), use.requests, words);
+}
+
+void add_algebra_layout(Command& layout, Context& context) {
+  const auto flags = std::make_shared<AlgebraFlags>();
+  Command* algebra =
+      layout.add_command("algebra", "CuTe's layout algebra: composition, complement, divides, products, inverses");
+  algebra->add_option("words", flags->words, "an operation, its layout, and what else it takes")
+      ->required()
+      ->expected(1, 3);
+  CLI::Option* const csv = algebra->add_flag("--csv", flags->csv, "index and offset of the result as CSV");
+  algebra->add_flag("--json", flags->json, "the result as JSON")->excludes(csv);
+  std::string operations;
+  for (const LayoutOperation& one : layout_operations())
+    operations += fmt::format("  {:<17} {}\n", one.name, one.meaning);
+  algebra->footer(
+      "Operations, A the layout and B the other word:\n" + operations +
+      "A is a layout; B a layout, a shape, or a tile <B, B> of one for each mode. Results are those of CuTe 4.7 "
+      "for static integers.\n"
+      "Examples:\n"
+      "  bitmma layout algebra composition '(6,2):(8,2)' '(4,3):(3,1)'\n"
+      "  bitmma layout algebra complement 4:2 24\n"
+      "  bitmma layout algebra zipped_divide '(9,(4,8)):(59,(13,1))' '<3:3, (2,4):(1,8)>'\n"
+      "  bitmma layout algebra composition 'Swizzle<3,3,3> o (8,64):(64,1)' '(4,8)'");
+  algebra->callback([flags, &context] { run_algebra(context, *flags); });
+}
+
+void add_banks_layout(Command& layout, Context& context) {
+  const auto flags = std::make_shared<BankFlags>();
+  Command* banks = layout.add_command("banks", "bank conflicts of the addresses that a warp accesses in shared memory");
+  banks->add_option("--addresses", flags->addresses, "byte addresses of the threads, up to 32")
+      ->required()
+      ->delimiter(',');
+  banks->add_option("--bytes", flags->bytes, "bytes of each thread: 1, 2, 4, 8 or 16")->capture_default_str();
+  banks->add_flag("--json", flags->json, "the answer as JSON");
+  banks->footer(
+      "Exit code 1 where there are conflicts. bitmma layout smem --conflicts ldmatrix counts those of a matrix.\n"
+      "Example:\n  bitmma layout banks --bytes 16 --addresses 0,128,256,384,512,640,768,896");
+  banks->callback([flags, &context] { run_banks(context, *flags); });
+}
+
+void add_swizzles_layout(Command& layout, Context& context) {
+  const auto flags = std::make_shared<SwizzleFlags>();
+  Command* table =
+      layout.add_command("swizzles", "which swizzles an instruction takes, by element width and major-ness");
+  table->add_flag("--json", flags->json, "the table as JSON, with the reasons");
+  table->callback([flags, &context] { run_swizzles(context, *flags); });
+}
+
+}  // namespace bitmma::cli
