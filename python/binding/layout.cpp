@@ -222,7 +222,7 @@ void bind_layout(nb::module_& module) {
       },
       "name"_a, "text"_a, "target"_a.none());
   module.def("decode_idesc", [](std::string_view kind, uint32_t word) {
-    return from_report(describe(InstructionWord{parse_kind(kind)}, word));
+    return from_report(describe(InstructionWord{.kind = parse_kind(kind)}, word));
   });
   module.def("encode_smem", [](std::string_view target, int64_t start, int64_t leading, int64_t stride, int base_offset,
                                std::string_view swizzle, bool leading_absolute) {

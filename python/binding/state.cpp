@@ -452,8 +452,8 @@ void bind_state(nb::module_& module) {
                           .seed = seed,
                           .distribution = *drawn};
     if (target) request.target = target_from(*target);
-    if (!layout_a.empty()) request.placement.a = parse_operand_layout(layout_a);
-    if (!layout_b.empty()) request.placement.b = parse_operand_layout(layout_b);
+    if (!layout_a.empty()) request.placement.a = parse_operand_layout(layout_a, Role::a);
+    if (!layout_b.empty()) request.placement.b = parse_operand_layout(layout_b, Role::b);
     if (is_mma(request.instruction))
       request.instruction = with_majors(request.instruction, request.placement.a, request.placement.b);
     const Progress look = interruptible();

@@ -520,7 +520,7 @@ def compare(expected: VectorFile | Path, actual: VectorFile | Path) -> Compariso
 
 @public(cases=at_least_one)
 def golden(instruction: str | Instruction, *, target: Target | None = None, cases: int = 1, first_case: int = 0,
-           seed: int = 0, distribution: str = "bits", layout_a: str = "", layout_b: str = "",
+           seed: int = 0, distribution: str = "normal", layout_a: str = "", layout_b: str = "",
            threads: int = 1) -> VectorFile:
     """Random cases from a seed, with D: the same on any machine.
 

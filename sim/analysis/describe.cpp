@@ -218,10 +218,10 @@ class WordReport {
         fmt::format("{}, instruction descriptor of kind::{} (PTX ISA Table {})", word, kind.name, kind.table));
     report.add_text(print_shape_and_types(descriptor));
     report.add_text(table_of(instruction_descriptor_fields(type.kind), word_));
-    report.add_text(
-        fmt::format("D takes {} columns of Tensor Memory, {} or {} with two or four parts of N side by side in lanes; "
-                    "tcgen05.alloc gives 32, 64, 128, 256 or 512",
-                    descriptor.n, descriptor.n / 2, descriptor.n / 4));
+    report.add_text(fmt::format(
+        "D takes {} columns of Tensor Memory, {} with two parts of N side by side in lanes{}; "
+        "tcgen05.alloc gives 32, 64, 128, 256 or 512",
+        descriptor.n, descriptor.n / 2, descriptor.m == 32 ? fmt::format(", {} with four", descriptor.n / 4) : ""));
     report.add("idesc", word);
     report.add("kind", kind.name);
     report.add("m", descriptor.m);
@@ -231,7 +231,7 @@ class WordReport {
     report.add("b", info(descriptor.b).name);
     if (kind.has_block_scales) report.add("scale_type", info(descriptor.scale_type).name);
     report.add("fields", raw_fields(instruction_descriptor_fields(type.kind), word_));
-    return report.add_warnings(as_warnings(warnings(descriptor)));
+    return report.add_warnings(as_warnings(warnings(descriptor, type.target)));
   }
 
   Report operator()(const ZeroColumnWord& type) const {

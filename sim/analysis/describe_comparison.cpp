@@ -53,7 +53,7 @@ void add_findings(Report& report, const Diagnosis& diagnosis) {
   for (const Finding& finding : diagnosis.findings) {
     table.push_back({finding.explains_all ? "all" : "a part",
                      fmt::format("{:.1f} %", 100.0 * static_cast<double>(finding.wrong_explained) /
-                                                 static_cast<double>(diagnosis.wrong)),
+                                                 static_cast<double>(diagnosis.searched_wrong)),
                      std::to_string(finding.right_broken), what_of(finding)});
   }
   report.add_text(table);
@@ -75,10 +75,18 @@ Report describe(const Comparison& comparison, const Instruction& instruction) {
   Report report{{"cases", comparison.cases},
                 {"outputs", comparison.outputs},
                 {"mismatches", comparison.mismatches},
-                {"cases_with_mismatches", comparison.cases_with_mismatches}};
+                {"cases_with_mismatches", comparison.cases_with_mismatches},
+                {"outside_d", comparison.outside_d}};
+  if (comparison.outside_d > 0) {
+    report.add_text(
+        fmt::format("{} of Tensor Memory outside D {} not what {} before", counted(comparison.outside_d, "cell"),
+                    comparison.outside_d == 1 ? "is" : "are", comparison.outside_d == 1 ? "it was" : "they were"),
+        Tone::bad);
+  }
   if (comparison.first) {
     const Mismatch& first = *comparison.first;
-    Report mismatch{{"case", first.case_index}, {"row", first.row}, {"col", first.col}};
+    Report mismatch{{"case", first.case_index}};
+    if (first.row >= 0) mismatch.update({{"row", first.row}, {"col", first.col}});
     mismatch.update(describe(first.place));
     mismatch.add("expected", print_bits(first.format, first.expected));
     mismatch.add("actual", print_bits(first.format, first.actual));
@@ -103,6 +111,14 @@ Report describe(const Comparison& comparison, const Instruction& instruction) {
   return report;
 }
 
+Report describe(const std::vector<InputDifference>& inputs, int64_t cases) {
+  Report list = Report::list();
+  for (const auto& [name, count] : inputs) list.append({{"name", name}, {"cases", count}});
+  Report report{{"different_inputs", std::move(list)}};
+  if (!inputs.empty()) report.add_text("inputs differ: " + print(inputs, cases), Tone::bad);
+  return report;
+}
+
 Report describe(const Fault& fault) {
   return {{"id", fault.id}, {"stage", print(fault.stage)}, {"what", fault.what}, {"fix", fault.fix}};
 }
@@ -122,6 +138,9 @@ Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const 
   Report report{{"cases", diagnosis.cases},
                 {"outputs", diagnosis.outputs},
                 {"wrong", diagnosis.wrong},
+                {"wrong_cases", diagnosis.wrong_cases},
+                {"searched_cases", diagnosis.searched_cases},
+                {"searched_wrong", diagnosis.searched_wrong},
                 {"tried", diagnosis.tried},
                 {"where", where ? *where : Report::list()},
                 {"findings", std::move(findings)}};
@@ -133,6 +152,11 @@ Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const 
   report.add_text(fmt::format("{} of {} of {} are wrong ({:.1f} %)", diagnosis.wrong, outputs, cases,
                               100 * diagnosis.wrong_share()),
                   Tone::bad);
+  if (diagnosis.cases > 1) {
+    report.add_text(fmt::format(
+        "{} of {} {} wrong; {} searched", diagnosis.wrong_cases, cases, diagnosis.wrong_cases == 1 ? "is" : "are",
+        diagnosis.searched_cases == 1 ? "1 was" : fmt::format("{} were", diagnosis.searched_cases)));
+  }
   std::ranges::move(compared.lines, std::back_inserter(report.lines));
   if (looks_like_a_swizzle(comparison.map)) {
     report.add_text(

@@ -439,7 +439,7 @@ DecodedPtx decode_statement(const std::string& text, bool is_statement, std::opt
   decoded.report.add("operands", describe_operands(statement.operands));
   if (idesc) {
     const InstructionDescriptor descriptor = decode_instruction_descriptor(*kind_of(instruction), *idesc);
-    decoded.report.add("idesc", describe(InstructionWord{descriptor.kind}, *idesc));
+    decoded.report.add("idesc", describe(InstructionWord{descriptor.kind, decoded.target}, *idesc));
     decoded.report.add_text(print_shape_and_types(descriptor));
   }
   decoded.report.add_text(operands);

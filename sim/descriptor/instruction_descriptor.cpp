@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 namespace bitmma {
@@ -21,7 +22,7 @@ constexpr auto table_42 = std::to_array<InstructionDescriptorField>({
     {{"transpose_b", 16, 1}, "1: N-major"},
     {{"n", 17, 6}, "N >> 3"},
     {{"m", 24, 5}, "M >> 4"},
-    {{"k", 29, 1}, "f8f6f4 of sm_107: 1: K = 64 (sparse 128)"},
+    {{"k", 29, 1}, "f8f6f4 of sm_107: 1: K = 64 (sparse 128)", 1u << 29},
     {{"max_shift", 30, 2}, ".ws: shift of B by up to 0, 8, 16, 32 columns"},
 });
 static_assert(disjoint(table_42, 32));
@@ -37,25 +38,25 @@ constexpr auto table_43 = std::to_array<InstructionDescriptorField>({
     {{"transpose_b", 16, 1}, "1: N-major"},
     {{"n", 17, 6}, "N >> 3"},
     {{"scale_type", 23, 1}, "1: ue8m0"},
-    {{"wide_scale_a", 26, 1}, "sm_107: 1: scales of A over 128 lanes"},
+    {{"wide_scale_a", 26, 1}, "sm_107: 1: scales of A over 128 lanes", 1u << 26},
     {{"m", 27, 2}, "M >> 7"},
     {{"scale_a_id", 29, 2}, "byte of the Tensor Memory cell with A's first scale"},
-    {{"k", 31, 1}, "sm_107: 1: K = 64 (sparse 128)"},
+    {{"k", 31, 1}, "sm_107: 1: K = 64 (sparse 128)", 1u << 31},
 });
 static_assert(disjoint(table_43, 32));
 
 constexpr auto table_44 = std::to_array<InstructionDescriptorField>({
     {{"sparse", 2, 1}, "1: A is sparse"},
-    {{"k_high", 3, 1}, "sm_107: 1: K = 128"},
+    {{"k_high", 3, 1}, "sm_107: 1: K = 128", 1u << 3},
     {{"scale_b_id", 4, 2}, "byte of the Tensor Memory cell with B's first scale"},
     {{"a_type", 7, 3}, "e2m1 1"},
     {{"b_type", 10, 2}, "e2m1 1"},
-    {{"sparsity_version", 12, 1}, "sparse: 0 pairs, 1 single elements (sm_107a)"},
+    {{"sparsity_version", 12, 1}, "sparse: 0 pairs, 1 single elements (sm_107a)", 1u << 12},
     {{"negate_a", 13, 1}, "1: -A"},
     {{"negate_b", 14, 1}, "1: -B"},
     {{"n", 17, 6}, "N >> 3"},
-    {{"scale_type", 23, 2}, "ue4m3 0, ue8m0 1, ue5m3 2"},
-    {{"wide_scale_a", 26, 1}, "sm_107: 1: scales of A over 128 lanes"},
+    {{"scale_type", 23, 2}, "ue4m3 0, ue8m0 1, ue5m3 2", 1u << 24},
+    {{"wide_scale_a", 26, 1}, "sm_107: 1: scales of A over 128 lanes", 1u << 26},
     {{"m", 27, 2}, "M >> 7"},
     {{"scale_a_id", 29, 2}, "byte of the Tensor Memory cell with A's first scale"},
     {{"k_96", 31, 1}, "0: K = 64 (sparse 128); 1: K = 96 (sparse 192)"},
@@ -117,8 +118,9 @@ std::string section(MmaKind kind) {
 class Checker {
  public:
   explicit Checker(MmaKind kind) : kind_(kind) {}
+  /// A field is refused once.
   void require(bool holds, std::string_view field, auto seen, std::string legal, std::string fix = {}) {
-    if (!holds) {
+    if (!holds && std::ranges::find(found_, field, &Violation::field) == found_.end()) {
       found_.push_back({.field = std::string(field),
                         .seen = fmt::format("{}", seen),
                         .expected = fmt::format("{} in kind::{}", legal, info(kind_).name),
@@ -242,13 +244,12 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
                   "f16 x f16 or bf16 x bf16", "no source allows the mix");
     check.require(d.d == Format::f32 || d.a == Format::f16, "d_type", "f16 with bf16", "f32 for bf16");
   }
-  if (d.kind == MmaKind::mxf8f6f4 || d.kind == MmaKind::mxf4) {
-    check.require(d.scale_type == Format::ue8m0, "scale_type", info(d.scale_type).name, "ue8m0 (1)");
-  }
-  if (d.kind == MmaKind::mxf4nvf4) {
-    check.require(scale_code_of(d.scale_type) >= 0, "scale_type",
-                  d.scale_type == Format::u32 ? "3" : info(d.scale_type).name,
-                  "ue8m0 (1), ue4m3 (0) or on sm_107 ue5m3 (2)");
+  if (kind.has_block_scales) {
+    const bool takes_all = d.kind == MmaKind::mxf4nvf4;
+    const bool is_code = scale_code_of(d.scale_type) >= 0;  // decode makes of a code without a type none of these
+    check.require(is_code && (takes_all || d.scale_type == Format::ue8m0), "scale_type",
+                  is_code || info(d.scale_type).bits <= 8 ? info(d.scale_type).name : "3",
+                  takes_all ? "ue8m0 (1), ue4m3 (0) or on sm_107 ue5m3 (2)" : "ue8m0 (1)");
   }
   const int k = k_of_code(d.kind, d.sparse, d.k_code);
   if (kind.is_fp4) {
@@ -262,25 +263,19 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
                 "PTX ISA 9.4 has the layout over 128 lanes in figures alone; bitmma does not guess");
   check.require(d.sparsity_version == 0 || (kind.is_fp4 && d.sparsity_version == 1), "sparsity_version",
                 d.sparsity_version, kind.is_fp4 ? "0 or 1" : "0");
-  // Twice the K has two scales, which begin in byte 0 or 2 of the cell.
-  if (d.kind == MmaKind::mxf8f6f4 && d.k_code == 1) {
-    for (const auto& [name, id] : {std::pair("scale_a_id", d.scale_a_id), std::pair("scale_b_id", d.scale_b_id)})
-      check.require(id % 2 == 0, name, id, fmt::format("0 or 2 with K = {}", k),
-                    "it is the byte of the cell that holds the first scale");
-  }
-  if (kind.is_fp4 && k != 0) {
-    // Which bytes hold a first scale follows from the number of scales, and so from the size of the vector, which the
-    // mnemonic says: what some size takes on some target is legal here.
-    const int step = d.k_code == 2 ? 4 : d.k_code == 1 ? 1 : 2;
-    for (const auto& [name, id] : {std::pair("scale_a_id", d.scale_a_id), std::pair("scale_b_id", d.scale_b_id)}) {
-      check.require(id % step == 0, name, id,
-                    fmt::format("{} with K = {}",
-                                step == 4   ? "0"
-                                : step == 2 ? "0 or 2"
-                                            : "0..3",
-                                k),
-                    "it is the byte of the cell that holds the first scale");
-    }
+  check.require(!kind.is_fp4 || !d.sparse || d.k_code != 1 || d.sparsity_version == 1, "sparsity_version",
+                d.sparsity_version, fmt::format("1 with a sparse K = {}", k),
+                "only sm_107a has that K, and metadata of single elements alone (version 1)");
+  // Which bytes hold a first scale follows from the number of scales, and so from the size of the vector, which the
+  // mnemonic says: what some size takes on some target is legal here. Twice the K of mxf8f6f4 has two scales.
+  int step = 1;
+  if (d.kind == MmaKind::mxf8f6f4) step = d.k_code == 1 ? 2 : 1;
+  if (kind.is_fp4) step = d.k_code == 2 ? 4 : d.k_code == 1 ? 1 : 2;
+  for (const auto& [name, id] : {std::pair("scale_a_id", d.scale_a_id), std::pair("scale_b_id", d.scale_b_id)}) {
+    if (!scaled || k == 0) continue;
+    const std::string_view legal = step == 4 ? "0" : step == 2 ? "0 or 2" : "0..3";
+    check.require(id >= 0 && id <= 3 && id % step == 0, name, id, fmt::format("{} with K = {}", legal, k),
+                  "it is the byte of the cell that holds the first scale");
   }
 }
 
@@ -291,6 +286,20 @@ std::optional<MmaKind> mma_kind_named(std::string_view name) {
     if (row.name == name) return row.id;
   }
   return std::nullopt;
+}
+
+int require_k_code(MmaKind kind, bool sparse, int k) {
+  std::vector<std::string> legal;
+  for (const int code : {0, 1, 2}) {
+    const int known = k_of_code(kind, sparse, code);
+    if (known == k && k != 0) return code;
+    if (known != 0) legal.push_back(std::to_string(known));
+  }
+  throw Error({.field = "k",
+               .seen = std::to_string(k),
+               .legal = std::move(legal),
+               .fix = fmt::format("{}kind::{} has no other", sparse ? "a sparse " : "", info(kind).name),
+               .source = "PTX ISA 9.4, 9.7.18.2.1, Table 48"});
 }
 
 std::string print_mma_kinds() { return alternatives(row_names(mma_kinds)); }
@@ -354,9 +363,19 @@ uint32_t encode(const InstructionDescriptor& descriptor) {
   return static_cast<uint32_t>(word);
 }
 
-std::vector<Violation> warnings(const InstructionDescriptor& descriptor) {
+std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::optional<Target> target) {
   std::vector<Violation> found;
   const std::string source = section(descriptor.kind);
+  const uint32_t word = encode(descriptor);
+  for (const InstructionDescriptorField& field : instruction_descriptor_fields(descriptor.kind)) {
+    const uint32_t set = word & field.sm_107_bits;
+    if (target || set == 0) continue;
+    found.push_back({.field = std::string(field.bits.name),
+                     .seen = fmt::format("bit {} set", std::countr_zero(set)),
+                     .expected = fmt::format("0 but on {}", print(target_sets::rubin)),
+                     .fix = "every other target reserves the bit; --target says which one is meant",
+                     .source = source});
+  }
   if (!descriptor.sparse && descriptor.sparsity_selector != 0) {
     found.push_back({.field = "sparsity_selector",
                      .seen = std::to_string(descriptor.sparsity_selector),
@@ -387,6 +406,14 @@ std::vector<Violation> warnings(const InstructionDescriptor& descriptor) {
                                      : fmt::format("others go with .block32 alone, which has {} on sm_107a and sm_107f",
                                                    info(descriptor.scale_type).name),
                      .source = "PTX ISA 9.7.16.10.7"});
+  }
+  const bool is_float = !info(descriptor.kind).has_block_scales && natural_output(descriptor.kind) == Format::f32;
+  if (is_float && descriptor.m == 128 && descriptor.n % 16 != 0) {
+    found.push_back({.field = "n",
+                     .seen = std::to_string(descriptor.n),
+                     .expected = "a multiple of 16 with M = 128, as CUTLASS asserts",
+                     .fix = "Table 39 allows steps of 8 with cta_group::1; no hardware result is published",
+                     .source = "PTX ISA Table 39; CUTLASS, SM100_MMA"});
   }
   if (descriptor.kind == MmaKind::i8 && descriptor.n == 24) {
     found.push_back({.field = "n",

@@ -7,19 +7,13 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "vector_parts.hpp"
+#include "vector_schema.hpp"
 
 namespace bitmma {
 namespace {
-
-void require_recorded(const VectorFile& vectors) {
-  if (vectors.has_recorded_d()) return;
-  throw Error({.field = fmt::format("{}: tensor {}", vectors.file.path, vectors.d_tensor()),
-               .seen = "(missing)",
-               .expected = "a recorded D to compare with",
-               .fix = "simulate the file to compute one"});
-}
 
 std::string shape_of(const Matrix& matrix) {
   return fmt::format("{} x {} {}", matrix.rows(), matrix.cols(), info(matrix.format()).name);
@@ -40,7 +34,20 @@ struct PlacePrinter {
 
 }  // namespace
 
+void require_recorded(const VectorFile& vectors) {
+  if (vectors.has_recorded_d()) return;
+  throw Error({.field = fmt::format("{}: tensor {}", vectors.file.path, vectors.d_tensor()),
+               .seen = "(missing)",
+               .expected = "a recorded D to compare with",
+               .fix = "simulate the file to compute one"});
+}
+
 std::string print(const Mismatch& mismatch) {
+  if (mismatch.row < 0) {
+    return fmt::format("case {}, outside D ({}): expected {}, actual {}", mismatch.case_index,
+                       std::visit(PlacePrinter{}, mismatch.place), print_bits(mismatch.format, mismatch.expected),
+                       print_bits(mismatch.format, mismatch.actual));
+  }
   return fmt::format("case {}, row {}, col {} ({}): expected {} ({}), actual {} ({})", mismatch.case_index,
                      mismatch.row, mismatch.col, std::visit(PlacePrinter{mismatch.relative_to_d}, mismatch.place),
                      print_bits(mismatch.format, mismatch.expected), print_value(mismatch.format, mismatch.expected),
@@ -51,6 +58,7 @@ Comparison& Comparison::operator+=(const Comparison& other) {
   cases += other.cases;
   outputs += other.outputs;
   mismatches += other.mismatches;
+  outside_d += other.outside_d;
   cases_with_mismatches += other.cases_with_mismatches;
   map += other.map;
   if (other.first && (!first || other.first->case_index < first->case_index)) first = other.first;
@@ -76,7 +84,7 @@ Comparison compare_case(const Instruction& instruction, int64_t case_index, cons
       result.first = Mismatch{.case_index = case_index,
                               .row = row,
                               .col = col,
-                              .place = places_of_d(instruction).place_of(row, col),
+                              .place = place_in_tile(places_of_d(instruction), instruction, row, col),
                               .relative_to_d = is_mma(instruction),
                               .format = expected.format(),
                               .expected = expected.code(row, col),
@@ -101,6 +109,56 @@ Comparison compare_cases(std::span<const Case> cases, std::span<const Matrix> ac
 
 namespace {
 
+/// All of Tensor Memory but D, cell by cell; nothing where the instruction does not write there. `one` says where D is.
+Comparison compare_outside_d(const Case& one, int64_t number, const State& expected, const State& actual) {
+  Comparison result;
+  if (!is_mma(one.instruction) || !expected.has(Field::tmem) || !actual.has(Field::tmem)) return result;
+  const std::span<const uint32_t> right = expected.words(Field::tmem), found = actual.words(Field::tmem);
+  if (std::ranges::equal(right, found)) return result;
+  const Buffer& buffer = *std::ranges::find(expected.buffers(), Field::tmem, &Buffer::field);
+  if (right.size() != found.size()) {
+    throw Error({.field = fmt::format("case {}: Tensor Memory", number),
+                 .seen = fmt::format("{} cells", found.size()),
+                 .expected = fmt::format("{}, as before the instruction", right.size())});
+  }
+  const int64_t lanes = buffer.extents()[1], columns = buffer.extents()[2];
+  const Mma mma = mma_of(one.instruction);
+  const PlaceMap places(one.instruction, one.target, one.before, Role::d);
+  std::vector<bool> is_d(right.size());
+  for (int row = 0; row < mma.m; ++row) {
+    for (int col = 0; col < mma.n; ++col) {
+      const Place place = places.place_of(row, col);
+      const auto* const cell = std::get_if<TmemPlace>(&place);
+      if (cell) is_d[static_cast<size_t>((cell->cta * lanes + cell->lane) * columns + cell->column)] = true;
+    }
+  }
+  for (size_t i = 0; i < right.size(); ++i) {
+    if (is_d[i] || right[i] == found[i]) continue;
+    if (result.outside_d++ > 0) continue;
+    const auto at = static_cast<int64_t>(i);
+    result.first = Mismatch{.case_index = number,
+                            .row = -1,
+                            .col = -1,
+                            .place = TmemPlace{.cta = static_cast<int>(at / columns / lanes),
+                                               .lane = static_cast<int>(at / columns % lanes),
+                                               .column = static_cast<int>(at % columns)},
+                            .format = Format::s32,
+                            .expected = right[i],
+                            .actual = found[i]};
+  }
+  result.mismatches = result.outside_d;
+  return result;
+}
+
+/// `whole` and what else was found in the same case.
+Comparison with_outside(Comparison whole, const Comparison& outside) {
+  const bool is_new = whole.mismatches == 0 && outside.mismatches > 0;
+  if (!whole.first) whole.first = outside.first;
+  whole.mismatches += outside.mismatches, whole.outside_d += outside.outside_d;
+  whole.cases_with_mismatches += is_new;
+  return whole;
+}
+
 /// Compares the recorded D of case `index` with the computed one, and then the logical d, where the file has both.
 Comparison verify_case(const VectorFile& vectors, int64_t index, const AccumulatorModel* model) {
   const Instruction instruction = instruction_at(vectors, index);
@@ -109,11 +167,15 @@ Comparison verify_case(const VectorFile& vectors, int64_t index, const Accumulat
     const Case one = case_at(vectors, index);
     return compare_case(instruction, number, recorded_d(one), computed_d(one, model));
   }
-  const Matrix computed = result_of(instruction, vectors.target, state_before_at(vectors, instruction, index), model);
-  const Matrix recorded = recorded_result(instruction, state_after_at(vectors, instruction, index));
-  const Comparison registers = compare_case(instruction, number, recorded, computed);
-  const bool has_logical_d = wants_logical_d(vectors) && vectors.file.find("d") != nullptr;
-  if (!has_logical_d || registers.mismatches != 0) return registers;
+  const State before = state_before_at(vectors, instruction, index);
+  const Matrix computed = result_of(instruction, vectors.target, before, model);
+  if (vectors.has_state_after()) {
+    const State after = state_after_at(vectors, instruction, index);
+    const Comparison d = compare_case(instruction, number, recorded_result(instruction, after), computed);
+    const Case one{.instruction = instruction, .target = vectors.target, .before = before};
+    const Comparison recorded = with_outside(d, compare_outside_d(one, number, before, after));
+    if (recorded.mismatches != 0 || !is_mma(instruction) || !vectors.file.find("d")) return recorded;
+  }
   return compare_case(instruction, number, *logical_at(vectors, instruction, index).d, computed);
 }
 
@@ -172,11 +234,63 @@ Comparison compare(const VectorFile& expected_file, const VectorFile& actual_fil
                    .expected = shape_of(d),
                    .fix = is_mma(x.instruction) ? "the instruction descriptors differ" : ""});
     }
-    total += compare_case(x.instruction, index, d, other);
+    Comparison one = compare_case(x.instruction, index, d, other);
+    if (x.after && y.after) one = with_outside(one, compare_outside_d(x, index, *x.after, *y.after));
+    // A logical d beside a state is a result of its own.
+    if (one.mismatches == 0 && x.logical.d && y.logical.d)
+      one = compare_case(x.instruction, index, *x.logical.d, *y.logical.d);
+    total += one;
   }
   expected.require_unchanged();
   actual.require_unchanged();
   return total;
+}
+
+namespace {
+
+void count(std::vector<InputDifference>& found, std::string_view name, bool differs) {
+  if (!differs) return;
+  const auto row = std::ranges::find(found, name, &InputDifference::name);
+  if (row == found.end()) found.push_back({.name = std::string(name), .cases = 1});
+  else ++row->cases;
+}
+
+/// The elements alone: signs, and whether C is read, are what the programs do with them.
+void count_operands(std::vector<InputDifference>& found, const Operands& x, const Operands& y) {
+  count(found, "A", x.a != y.a || x.selected_k != y.selected_k);
+  count(found, "B", x.b != y.b);
+  count(found, "C", x.c && y.c && x.c != y.c);
+  if (!x.scales || !y.scales) return;
+  count(found, "scales of A", x.scales->a != y.scales->a);
+  count(found, "scales of B", x.scales->b != y.scales->b);
+}
+
+}  // namespace
+
+std::vector<InputDifference> different_inputs(const VectorFile& expected_file, const VectorFile& actual_file) {
+  const VectorFile expected = known_part(expected_file), actual = known_part(actual_file);
+  std::vector<InputDifference> found;
+  for (int64_t index = 0; index < std::min(expected.cases, actual.cases); ++index) {
+    const Case x = case_at(expected, index), y = case_at(actual, index);
+    if (is_mma(x.instruction)) {
+      count_operands(found, operands_of(x), operands_of(y));
+      continue;
+    }
+    for (const FieldRule& rule : fields_of(x.instruction)) {
+      const std::string_view name = info(rule.field).name;
+      const Tensor *own = expected.file.find(name), *other = actual.file.find(name);
+      if (rule.access != Access::write && own && other)
+        count(found, name, !(slice(*own, index) == slice(*other, index)));
+    }
+  }
+  return found;
+}
+
+std::string print(const std::vector<InputDifference>& differences, int64_t cases) {
+  std::string text;
+  for (const auto& [name, count] : differences)
+    text += fmt::format("{}{} in {} of {}", text.empty() ? "" : ", ", name, count, counted(cases, "case"));
+  return text;
 }
 
 }  // namespace bitmma

@@ -8,6 +8,7 @@
 
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/version.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "vector_parts.hpp"
 
 namespace bitmma {
@@ -62,6 +63,15 @@ GoldenRequest completed(GoldenRequest request) {
     violations.push_back({.field = "cases",
                           .seen = std::to_string(request.cases) + " from " + std::to_string(request.first_case) + " on",
                           .expected = "0 to 2^48"});
+  }
+  for (const auto& [field, number] : request.placement.numbers) {
+    const FieldRules rules = fields_of(request.instruction);
+    if (std::ranges::find(rules, field, &FieldRule::field) != rules.end()) continue;
+    violations.push_back({.code = ViolationCode::no_effect,
+                          .field = std::string(info(field).name),
+                          .seen = fmt::format("{:#x}", number),
+                          .expected = "absent",
+                          .fix = print(request.instruction) + " has none"});
   }
   if (!violations.empty()) throw Error(std::move(violations));
   return request;

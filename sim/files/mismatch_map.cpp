@@ -99,6 +99,12 @@ std::string_view mark_of(int64_t differ, int64_t outputs) { return differ == 0 ?
 
 }  // namespace
 
+Place place_in_tile(const PlaceMap& places, const Instruction& instruction, int row, int col) {
+  if (!is_mma(instruction)) return places.place_of(row, col);
+  const Mma mma = mma_of(instruction);
+  return places.place_of(row % mma.m, col % mma.n);
+}
+
 PlaceMap places_of_d(const Instruction& instruction) {
   State nowhere;
   for (const FieldRule& rule : fields_of(instruction)) {
@@ -144,7 +150,7 @@ std::vector<std::string> found_patterns(const MismatchMap& map, const Instructio
   const PlaceMap places = places_of_d(instruction);
   for (int row = 0; row < map.rows; ++row) {
     for (int col = 0; col < map.cols; ++col) {
-      const Place place = places.place_of(row, col);
+      const Place place = place_in_tile(places, instruction, row, col);
       std::visit([&](const auto& one) { hold.add(one); }, place);
       if (map.count(row, col) == 0) continue;
       mark(rows, row), mark(cols, col);

@@ -10,6 +10,7 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
+#include "foreign_file.hpp"
 
 namespace bitmma {
 namespace {
@@ -229,6 +230,7 @@ class Reader {
           at + entry_bytes + name_bytes + little_endian(bytes, at + 30, 2) + little_endian(bytes, at + 32, 2);
       if (next > bytes.size()) refuse("zip archive", "a name that passes the end", "one inside the file");
       std::string name = text_at(bytes, at + entry_bytes, name_bytes);
+      if (method != 0 && !name.ends_with(".npy")) refuse_foreign_archive(path_, shortened(name, 120));
       if (method != 0)
         refuse(name, "compressed", "an archive without compression", "numpy.savez instead of numpy.savez_compressed");
       if (size == 0xFFFFFFFF || local == 0xFFFFFFFF)
@@ -242,6 +244,8 @@ class Reader {
         refuse(name, fmt::format("{} bytes from byte {} on", size, data), "bytes inside the file");
       all_bytes += size;  // entries that share bytes would make much out of a small file
       if (all_bytes > bytes.size()) refuse(name, "shares bytes with another array", "bytes of its own");
+      if (!name.ends_with(".npy") && !starts_with(bytes.part(data, size), npy_magic))
+        refuse_foreign_archive(path_, shortened(name, 120));
       if (name.ends_with(".npy")) name.resize(name.size() - 4);
       add_array(result, name, bytes.part(data, size));
       at = next;

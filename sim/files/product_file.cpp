@@ -15,6 +15,7 @@
 #include "bitmma/core/version.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/generated.hpp"
+#include "known_names.hpp"
 #include "matrix_tensor.hpp"
 
 namespace bitmma {
@@ -191,6 +192,16 @@ class Reader {
   const TensorFile& file_;
 };
 
+/// What acts in a product file.
+const KnownNames& product_names() {
+  static const KnownNames names{
+      .kind = "a product file",
+      .keys = {"a_type", "b_type", "d_type", "sf_type", "m", "n", "k", "alpha", "beta", "batch", "generator", "target",
+               "plan"},
+      .tensors = {"a", "b", "b_t", "c", "d", "bias", "rows", "cols", "scale_a", "scale_b", "sfa", "sfb"}};
+  return names;
+}
+
 }  // namespace
 
 std::optional<Format> ProductFile::output() const { return d ? std::optional(d->format()) : output_type; }
@@ -199,6 +210,7 @@ ProductFile read_product_file(const std::string& path) { return read_product_fil
 
 ProductFile read_product_file(TensorFile file) {
   ProductFile product{.file = std::move(file)};
+  require_known_names(product.file, product_names());
   const Reader reader(product.file);
   const auto a_type = reader.type_key("a_type"), b_type = reader.type_key("b_type");
   product.output_type = reader.type_key("d_type");

@@ -14,6 +14,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
+#include "foreign_file.hpp"
 #include "numpy_file.hpp"
 
 namespace bitmma {
@@ -212,6 +213,7 @@ class Reader {
       file_->require_unchanged();
       return file;
     }
+    refuse_foreign_file(source_.path, bytes);
     if (source_.path.ends_with(".npy") || source_.path.ends_with(".npz"))
       source_.refuse("first bytes", bytes.empty() ? "an empty file" : "no array and no archive",
                      "a file that numpy.save or numpy.savez wrote");

@@ -8,8 +8,10 @@
 #include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "known_names.hpp"
 #include "matrix_tensor.hpp"
 #include "vector_parts.hpp"
+#include "vector_schema.hpp"
 
 namespace bitmma {
 namespace {
@@ -167,6 +169,7 @@ std::optional<UnrolledK> unroll_k(const TensorFile& asked, const VectorFileDefau
   const int64_t whole_k = a->shape[2], k = mma_of(instruction).k;
   if (whole_k <= k || whole_k % k != 0) return std::nullopt;
   const int64_t steps = whole_k / k, cases = a->shape[0];
+  require_known_names(asked, instruction, false);
   for (const Tensor& tensor : file.tensors) {
     const int64_t along = tensor.name == "sfa" ? tensor.shape[2] : tensor.name == "sfb" ? tensor.shape[1] : steps;
     if (along % steps != 0) {
@@ -224,6 +227,8 @@ std::optional<UnrolledK> unroll_k(const TensorFile& asked, const VectorFileDefau
     }
   }
   result.file = std::move(*builder).finish({{"source", version()}, {"k_loop", std::to_string(steps)}});
+  for (const auto& [key, value] : asked.metadata)
+    if (is_documenting_key(key) && !result.file.find_metadata(key)) result.file.set_metadata(key, value);
   result.file.path = file.path;
   return result;
 }
@@ -245,7 +250,7 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
                  .seen = "(missing)",
                  .expected = "a PTX mnemonic"});
   const Instruction& instruction = *named;
-  if (!previous.has_state || !previous.has_recorded_d()) {
+  if (!previous.has_state_after()) {
     throw Error({.field = previous.file.path,
                  .seen = "a file without results",
                  .expected = fmt::format("tensor {}: the state after {}", previous.d_tensor(), previous.name()),

@@ -195,13 +195,18 @@ State state_after_at(const VectorFile& vectors, const Instruction& instruction, 
   return state;
 }
 
+Matrix logical_matrix_at(const Tensor& tensor, const LogicalTensor& row, int64_t index) {
+  Matrix matrix = logical_matrix(tensor, row, index);
+  require_codes(matrix, tensor);
+  return matrix;
+}
+
 LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruction, int64_t index) {
   LogicalMatrices logical;
   for (const LogicalTensor& row : logical_tensors(instruction)) {
     const Tensor* tensor = vectors.file.find(row.name);
     if (!tensor) continue;
-    logical.*row.member = logical_matrix(*tensor, row, index);
-    require_codes(*(logical.*row.member), *tensor);
+    logical.*row.member = logical_matrix_at(*tensor, row, index);
   }
   return logical;
 }
@@ -212,7 +217,7 @@ Case case_at(const VectorFile& vectors, int64_t index) {
   one.logical = logical_at(vectors, one.instruction, index);
   if (!vectors.has_state) return one;
   one.before = state_before_at(vectors, one.instruction, index);
-  if (vectors.has_recorded_d()) one.after = state_after_at(vectors, one.instruction, index);
+  if (vectors.has_state_after()) one.after = state_after_at(vectors, one.instruction, index);
   return one;
 }
 

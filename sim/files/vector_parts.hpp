@@ -22,10 +22,16 @@ State state_after_at(const VectorFile& vectors, const Instruction& instruction, 
 /// The logical matrices that the file has.
 LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
 
+struct LogicalTensor;
+/// Case `index` of a tensor of the dtype and shape that `row` says. Throws Error for codes that do not fit the format.
+Matrix logical_matrix_at(const Tensor& tensor, const LogicalTensor& row, int64_t index);
+
 /// Runs the case: the state after, and D among its logical matrices where they are wanted.
 void execute_case(Case& one, bool logical_d_too);
 
 /// Where outputs are. Cells of D count from D's own address, whatever it is in the case.
 PlaceMap places_of_d(const Instruction& instruction);
+/// Of a whole tile the place in its own instruction.
+Place place_in_tile(const PlaceMap& places, const Instruction& instruction, int row, int col);
 
 }  // namespace bitmma

@@ -331,12 +331,17 @@ bool has_scale_d(const Instruction& instruction) {
                              [](const ImmediateInfo& one) { return one.name == "scale_d"; });
 }
 
-/// Types that the caller gives for an instruction that says its own.
-void require_same_types(const Instruction& instruction, const VectorFileDefaults& defaults, Checker& check) {
+/// Types that the caller or a key gives for an instruction that says its own.
+void require_same_types(const VectorFile& vectors, const VectorFileDefaults& defaults, Checker& check) {
+  const Instruction& instruction = vectors.instruction;
   const std::optional<Mma> mma = is_mma(instruction) ? std::optional(mma_of(instruction)) : std::nullopt;
   const auto require = [&](std::string_view key, std::optional<Format> asked, std::optional<Format> own) {
-    if (!asked || asked == own) return;
-    check.refuse(key, std::string(info(*asked).name),
+    const std::string* text = vectors.file.find_metadata(key);
+    const std::optional<Format> said = text ? format_named(*text) : std::nullopt;
+    const bool is_other = text && (!said || said != own);
+    if (!is_other && (!asked || asked == own)) return;
+    check.refuse(is_other ? fmt::format("__metadata__ {}", key) : std::string(key),
+                 is_other ? *text : std::string(info(*asked).name),
                  own ? fmt::format("{}, the type that the instruction says", info(*own).name)
                      : fmt::format("absent: {} has no such operand", print(instruction)));
   };
@@ -378,7 +383,8 @@ VectorFile checked(const TensorFile& all, const VectorFileDefaults& defaults) {
       of_matrices ? std::vector{vectors.instruction} : distinct_instructions(vectors, check);
   check.stop_if_refused();
   vectors.instruction = instructions.front();
-  require_same_types(vectors.instruction, defaults, check);
+  require_known_names(all, vectors.instruction, vectors.has_state);
+  require_same_types(vectors, defaults, check);
   read_target(vectors, instructions, defaults, check);
   check.stop_if_refused();
   for (const Instruction& one : instructions) {

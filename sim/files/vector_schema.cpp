@@ -1,10 +1,13 @@
 #include "vector_schema.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "known_names.hpp"
 
 namespace bitmma {
 
@@ -152,15 +155,34 @@ std::vector<std::pair<std::string, std::string>> instruction_metadata(const Inst
 
 namespace {
 
+/// The keys that act.
+const std::vector<std::string_view>& acting_keys() {
+  static const std::vector<std::string_view> keys = [] {
+    std::vector<std::string_view> found{"instruction", "target", "a_type", "b_type", "d_type", "sf_type", "k_loop"};
+    for (const ImmediateInfo& immediate : all_immediates())
+      if (!immediate.by_case) found.push_back(immediate.name);
+    return found;
+  }();
+  return keys;
+}
+
 bool is_known_key(std::string_view key) {
-  constexpr auto keys = std::to_array<std::string_view>(
-      {"format", "instruction", "target", "source", "a_type", "b_type", "d_type", "sf_type", "scale_d"});
-  static const std::vector<ImmediateInfo> immediates = all_immediates();
-  return std::ranges::find(keys, key) != keys.end() ||
-         std::ranges::find(immediates, key, &ImmediateInfo::name) != immediates.end();
+  return key == "format" || key == "source" || std::ranges::find(acting_keys(), key) != acting_keys().end();
 }
 
 }  // namespace
+
+void require_known_names(const TensorFile& file, const Instruction& instruction, bool has_state) {
+  KnownNames known{.kind = "a vector file", .keys = acting_keys()};
+  for (const TensorRule& rule : tensor_rules(instruction, has_state)) known.tensors.push_back(rule.name);
+  const std::string kind = fmt::format("a vector file of {}", print(instruction));
+  // A tensor of another instruction would be overlooked too.
+  const auto is_others = [&](const Tensor& tensor) {
+    return is_known(tensor) && std::ranges::find(known.tensors, tensor.name) == known.tensors.end();
+  };
+  if (std::ranges::any_of(file.tensors, is_others)) known.kind = kind;
+  require_known_names(file, known);
+}
 
 TensorFile known_part(const TensorFile& file) {
   TensorFile part{.path = file.path, .metadata = {}, .tensors = {}, .input = file.input};

@@ -60,7 +60,7 @@ Matrix recorded_d(const Case& one) {
   if (!one.has_recorded_d()) {
     throw Error({.field = "d", .seen = "(missing)", .expected = "a recorded D"});
   }
-  if (!one.has_state()) return *one.logical.d;
+  if (!one.after) return *one.logical.d;
   // Addresses and other numbers are the same before and after.
   State after = *one.after;
   for (const Buffer& buffer : one.before.buffers()) {

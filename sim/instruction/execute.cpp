@@ -128,7 +128,8 @@ const AccumulatorModel& model_for(const Instruction& instruction, Target target)
 
 std::vector<Violation> warnings_of(const Instruction& instruction, Target target, const State& state) {
   require_runnable(instruction, target, state);
-  return as_warnings(family::dispatch([&](const auto& one) { return family::warnings(one, state); }, instruction));
+  return as_warnings(
+      family::dispatch([&](const auto& one) { return family::warnings(one, target, state); }, instruction));
 }
 
 }  // namespace bitmma

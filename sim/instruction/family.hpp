@@ -156,10 +156,10 @@ std::vector<Violation> state_violations(const MmaSync& instruction, const State&
 std::vector<Violation> state_violations(const Tcgen05Mma& instruction, const State& state);
 std::vector<Violation> state_violations(const TmemMove& instruction, const State& state);
 
-std::vector<Violation> warnings(const Wgmma& instruction, const State& state);
-std::vector<Violation> warnings(const MmaSync& instruction, const State& state);
-std::vector<Violation> warnings(const Tcgen05Mma& instruction, const State& state);
-std::vector<Violation> warnings(const TmemMove& instruction, const State& state);
+std::vector<Violation> warnings(const Wgmma& instruction, Target target, const State& state);
+std::vector<Violation> warnings(const MmaSync& instruction, Target target, const State& state);
+std::vector<Violation> warnings(const Tcgen05Mma& instruction, Target target, const State& state);
+std::vector<Violation> warnings(const TmemMove& instruction, Target target, const State& state);
 
 /// Points that no source settles; `state` may be nullptr.
 std::vector<Choice> choices(const Wgmma& instruction, Target target, const State* state);

@@ -38,6 +38,11 @@ struct Field {
     row.applies = condition;
     return row;
   }
+  constexpr Field among(std::vector<std::string> (*names)()) const {
+    Field row = *this;
+    row.words = names;
+    return row;
+  }
   constexpr Field described() const {
     Field row = *this;
     row.in_descriptor = true;
@@ -178,6 +183,7 @@ Tcgen05Mma defaults_for(const Tcgen05Mma& given, const IsGiven& is_given);
 TmemMove defaults_for(const TmemMove& given, const IsGiven& is_given);
 
 // Words of several families.
+inline std::vector<std::string> scale_types() { return {"ue8m0", "ue4m3", "ue5m3"}; }
 inline constexpr std::array<std::string_view, 3> bit_operations{"", "and.popc", "xor.popc"};
 inline constexpr std::array<std::string_view, 6> scale_vecs{"", "1X", "2X", "4X", "block16", "block32"};
 static_assert(static_cast<int>(OperandSource::tmem) + 1 == operand_sources.size());

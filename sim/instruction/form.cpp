@@ -110,8 +110,9 @@ constexpr Form wgmma_form(Form form) {
   return form;
 }
 constexpr Form tcgen05_form(Form form) {
-  form.family = Family::tcgen05, form.further = "cta_group 1 and 2", form.instances = family::instances_of_tcgen05;
+  form.family = Family::tcgen05, form.instances = family::instances_of_tcgen05;
   if (form.targets.empty()) form.targets = target_sets::tcgen05;
+  if (form.further.empty()) form.further = "cta_group 1 and 2";
   if (form.source.empty()) form.source = table_39;
   return form;
 }
@@ -198,7 +199,8 @@ constexpr auto rows = joined(
                         .shapes = float_tcgen05,
                         .negate = true,
                         .transpose = true,
-                        .selectors = 4}),
+                        .selectors = 4,
+                        .further = "cta_group 1 and 2, A and B of one type"}),
           {{.d = f32, .a = {f16, bf16}}, {.d = f16, .a = {f16}}}),
     group(tcgen05_form({.name = "tcgen05.mma kind::f8f6f4",
                         .kind = MmaKind::f8f6f4,
@@ -421,6 +423,20 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
   const TargetSet legal = targets_of(instruction);
   if (legal.contains(target)) return std::nullopt;
   std::string what = longer_k_of(form, instruction), source(form.source);
+  if (legal.empty()) {
+    std::string parts = fmt::format("{}{}: {}", form.name, what, print(form.targets));
+    family::dispatch(
+        [&](const auto& one) {
+          family::for_each_target_row(
+              one, [&](const auto& row) { parts += fmt::format("; {}: {}", row.what, print(row.targets)); });
+        },
+        instruction);
+    return Violation{.field = "target",
+                     .seen = std::string(print(target)),
+                     .expected = "none: no target has all of the instruction",
+                     .fix = std::move(parts),
+                     .source = std::move(source)};
+  }
   if (form.targets.contains(target)) {
     family::dispatch(
         [&](const auto& one) {
@@ -434,7 +450,7 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
   }
   return Violation{.field = "target",
                    .seen = std::string(print(target)),
-                   .expected = legal.empty() ? "no target has all of it" : print(legal),
+                   .expected = print(legal),
                    .fix = fmt::format("{}{} exists there only", form.name, what),
                    .source = std::move(source)};
 }
@@ -525,7 +541,69 @@ std::vector<Instruction> all_instructions() {
   return all;
 }
 
-std::string print_options(const Form& form) {
+namespace {
+
+/// Calls body with `one` and every type of scales that goes with its size.
+template <typename I, typename Body>
+void for_each_scale_type(const Form& form, I one, const Body& body) {
+  if (form.scales.empty()) return body(one);
+  if constexpr (requires { one.scale_vec; }) {
+    for (const LegalScales& row : form.scales) {
+      for (const FormatInfo& format : formats) {
+        if (row.scale_vec != one.scale_vec || !row.types.contains(format.id)) continue;
+        one.scale_type = format.id;
+        body(one);
+      }
+    }
+  }
+}
+
+/// The same of both versions of sparse metadata, where the form has two.
+template <typename I, typename Body>
+void for_each_version(const Form& form, I one, const Body& body) {
+  body(one);
+  if constexpr (requires { one.sparsity_version; }) {
+    if (!one.sparse || !info(*form.kind).is_fp4) return;
+    one.sparsity_version = 1 - one.sparsity_version;
+    body(one);
+  }
+}
+
+}  // namespace
+
+std::array<FormOn, targets.size()> form_on_targets(const Form& form) {
+  std::array<FormOn, targets.size()> all;
+  for (FormOn& on : all) {
+    on.scales.assign(form.scales.begin(), form.scales.end());
+    for (LegalScales& row : on.scales) row.types = {};
+  }
+  const auto note = [&](const auto& one) {
+    const TargetSet legal = targets_of(one);
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!legal.contains(targets[i].id)) continue;
+      if constexpr (requires { one.sparse; }) (one.sparse ? all[i].sparse : all[i].dense) = true;
+      if constexpr (requires { one.sparsity_version; }) all[i].sparsity_version |= one.sparse && one.sparsity_version;
+      if constexpr (requires { one.scale_vec; }) {
+        for (size_t j = 0; j < form.scales.size(); ++j) {
+          const LegalScales& row = form.scales[j];
+          if (row.scale_vec == one.scale_vec && row.types.contains(one.scale_type))
+            all[i].scales[j].types.add(one.scale_type);
+        }
+      }
+    }
+  };
+  for (const Instruction& instruction : instructions_of(form)) {
+    family::dispatch(
+        [&](const auto& mnemonic) {
+          for_each_version(form, mnemonic, [&](const auto& one) { for_each_scale_type(form, one, note); });
+        },
+        instruction);
+  }
+  for (FormOn& on : all) std::erase_if(on.scales, [](const LegalScales& row) { return row.types == FormatSet{}; });
+  return all;
+}
+
+std::string print_options(const Form& form, const FormOn& on) {
   std::vector<std::string> options;
   if (form.negate) options.emplace_back("negate");
   if (form.transpose) options.emplace_back("transpose");
@@ -534,6 +612,7 @@ std::string print_options(const Form& form) {
   if (form.any_layout) options.emplace_back("row and col");
   if (form.c != form.d) options.push_back(fmt::format("C {}", info(form.c).name));
   if (form.rounds) options.emplace_back(".rn .rz .rm .rp");
+  if (on.sparsity_version == 1) options.emplace_back("sparsity version 1");
   if (form.k_dense == 0 && form.k_sparse != 0) {
     options.emplace_back(form.ordered_only ? ".sp::ordered_metadata" : ".sp and .sp::ordered_metadata");
     if (form.selectors > 1) options.push_back(fmt::format("selector 0..{}", form.selectors - 1));
@@ -542,8 +621,8 @@ std::string print_options(const Form& form) {
     return scales.scale_vec == ScaleVec::x1 || scales.scale_vec == ScaleVec::x2 || scales.scale_vec == ScaleVec::x4;
   };
   // .blockNN and an unwritten size are other spellings of 1X, 2X and 4X, where those may be written.
-  const bool has_counted = std::ranges::any_of(form.scales, is_counted);
-  for (const LegalScales& scales : form.scales) {
+  const bool has_counted = std::ranges::any_of(on.scales, is_counted);
+  for (const LegalScales& scales : on.scales) {
     if (has_counted ? !is_counted(scales) : scales.scale_vec == ScaleVec::unwritten) continue;
     std::string types;
     for (const FormatInfo& format : formats) {

@@ -72,15 +72,15 @@ namespace {
 [[noreturn]] void refuse_layout(std::string_view text) {
   throw Error({.field = "layout",
                .seen = shortened(text),
-               .expected =
-                   "k-major or mn-major, a colon, then none, 32, 64, 128 or 128-atom32; then perhaps ,lbo= ,sbo= in "
-                   "bytes and ,base= 0..7; then perhaps @ and a start in bytes. Bytes are multiples of 16",
+               .expected = "k-major or mn-major (of A also m-major, of B n-major), a colon, then none, 32, 64, 128 or "
+                           "128-atom32; then perhaps ,lbo= ,sbo= in "
+                           "bytes and ,base= 0..7; then perhaps @ and a start in bytes. Bytes are multiples of 16",
                .fix = "for example k-major:128 or k-major:none,lbo=128,sbo=256@32"});
 }
 
 }  // namespace
 
-OperandLayout parse_operand_layout(std::string_view text) {
+OperandLayout parse_operand_layout(std::string_view text, std::optional<Role> operand) {
   const auto number = [&](std::string_view digits, int64_t unit, int64_t end) {
     int64_t value = 0;
     const auto [after, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -102,7 +102,14 @@ OperandLayout parse_operand_layout(std::string_view text) {
   const std::string_view major = next(':');
   const bool goes_on = !rest.empty();
   const std::optional<Swizzle> mode = swizzle_named(next(','));
-  if ((major != "k-major" && major != "mn-major") || !goes_on || !mode) refuse_layout(text);
+  if (operand && major == (*operand == Role::a ? "n-major" : "m-major")) {
+    throw Error({.field = "layout",
+                 .seen = shortened(text),
+                 .legal = {"k-major", *operand == Role::a ? "m-major" : "n-major"},
+                 .fix = *operand == Role::a ? "A is M x K: N is an extent of B" : "B is K x N: M is an extent of A"});
+  }
+  const bool is_mn = major == "mn-major" || (operand && major == (*operand == Role::a ? "m-major" : "n-major"));
+  if ((major != "k-major" && !is_mn) || !goes_on || !mode) refuse_layout(text);
   result.major = major == "k-major" ? Major::k : Major::mn;
   result.swizzle = *mode;
   while (!rest.empty()) {

@@ -118,8 +118,8 @@ void State::erase(Field field) {
 }
 
 uint64_t State::number(Field field) const {
-  const Buffer* buffer = find(field);
-  return buffer ? buffer->number() : 0;
+  if (const Buffer* buffer = find(field)) return buffer->number();
+  throw Error({.field = std::string(info(field).name), .seen = "(missing)", .expected = "a number of the state"});
 }
 
 std::span<const uint8_t> State::bytes(Field field) const {

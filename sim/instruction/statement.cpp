@@ -6,6 +6,7 @@
 #include <array>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/support_instruction.hpp"
 #include "family.hpp"
@@ -45,6 +46,22 @@ const Grammar& find_grammar(std::string_view mnemonic) {
   }
   if (found) return *found;
   const Instruction example = Wgmma{};
+  // What stands for an instruction elsewhere: another API, a shape.
+  if (word == "wmma") {
+    throw Error({.field = "instruction",
+                 .seen = syntax::shown(word),
+                 .expected = "mma.sync: PTX does not say where the fragments of wmma are",
+                 .fix = "write " + syntax::mma_sync_grammar.form(MmaSync{}),
+                 .source = "PTX ISA 9.7.14.4"});
+  }
+  if (const bool is_wgmma = word.starts_with("m64n");
+      is_wgmma || word.starts_with("m16n8k") || word.starts_with("m8n8k")) {
+    const Instruction of_shape = is_wgmma ? Instruction(Wgmma{}) : MmaSync{};
+    throw Error({.field = "instruction",
+                 .seen = syntax::shown(word),
+                 .expected = "a whole mnemonic: this is a shape of " + std::string(is_wgmma ? "wgmma" : "mma.sync"),
+                 .fix = "for example " + print(of_shape)});
+  }
   throw Error({.field = "instruction",
                .seen = syntax::shown(word),
                .expected = "a mnemonic that begins with wgmma.mma_async, tcgen05.mma or mma.sync",
@@ -97,6 +114,10 @@ Statement read_statement(std::string_view text, bool may_have_register_ids) {
   } else if (violations.size() == before) {  // else which operands there are is not known
     statement.operands =
         syntax::parse_operands(grammar, *operands, statement.instruction, violations, may_have_register_ids);
+    if (violations.size() > before) {  // how many registers there are follows from the shape: is it one?
+      for (Violation& illegal : violations_of(statement.instruction, default_target(statement.instruction)))
+        if (illegal.field != "target") violations.push_back(std::move(illegal));
+    }
   }
   if (!violations.empty()) throw Error(std::move(violations));
   return statement;

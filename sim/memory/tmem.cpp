@@ -160,8 +160,8 @@ TmemPlace TmemScales::place_of(int row, int j, int replica) const {
 }
 
 TmemScales scales_of_a(const TmemLayoutInfo& layout, uint32_t address, int id) {
-  return {
-      .address = decode_tmem_address(address & tmem_address_mask), .id = id, .group_columns = layout.rows_per_cta / 32};
+  static_cast<void>(layout);
+  return {.address = decode_tmem_address(address & tmem_address_mask), .id = id};
 }
 
 TmemScales scales_of_b(const TmemLayoutInfo& layout, int n, uint32_t address, int id) {
@@ -169,7 +169,7 @@ TmemScales scales_of_b(const TmemLayoutInfo& layout, int n, uint32_t address, in
       .address = decode_tmem_address(address & tmem_address_mask), .id = id, .group_columns = n <= 128 ? 4 : 8};
   if (layout.n_parts == 2) {
     const int half = n / 2;
-    scales.parts = 2, scales.rows_per_part = half, scales.group_columns = (half + 31) / 32;
+    scales.parts = 2, scales.rows_per_part = half, scales.group_columns = 4;
   }
   return scales;
 }

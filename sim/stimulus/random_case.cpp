@@ -33,6 +33,11 @@ std::vector<uint32_t> words_to_reduce(int64_t count, RandomStream& random) {
   return words;
 }
 
+std::optional<uint64_t> number_of(const StateNumbers& numbers, Field field) {
+  const auto found = std::ranges::find(numbers, field, [](const auto& one) { return one.first; });
+  return found == numbers.end() ? std::nullopt : std::optional(found->second);
+}
+
 /// Columns that an ld or st of the shape touches, counted from its address.
 int columns_of(const TmemMove& move) {
   int columns = 0;
@@ -74,11 +79,11 @@ void set_source(const TmemMove& move, Swizzle swizzle, RandomStream& random, Sta
 /// A case of an instruction that moves data. One file has images of one size: the start address inside the pattern is
 /// that of the seed's first case.
 State random_move_state(const TmemMove& move, const Placement& placement, uint64_t seed, uint64_t case_index) {
-  State state = random_state(move, placement.a.swizzle, filler_stream(seed, case_index));
-  if (placement.aligned_columns)
+  State state = random_state(move, placement.a.swizzle, filler_stream(seed, case_index), placement.numbers);
+  if (placement.aligned_columns && !number_of(placement.numbers, Field::taddr))
     state.set(Field::taddr, state.number(Field::taddr) & ~static_cast<uint64_t>(columns_of_one(move) - 1));
   if (move.kind != MoveKind::cp) return state;
-  const State first = random_state(move, placement.a.swizzle, filler_stream(seed, 0));
+  const State first = random_state(move, placement.a.swizzle, filler_stream(seed, 0), placement.numbers);
   state.set(Field::s_desc, first.number(Field::s_desc));
   const size_t ctas = static_cast<size_t>(move.cta_group), size = first.bytes(Field::smem).size() / ctas,
                own_size = state.bytes(Field::smem).size() / ctas;
@@ -94,7 +99,7 @@ State random_move_state(const TmemMove& move, const Placement& placement, uint64
 
 }  // namespace
 
-State random_state(const TmemMove& move, Swizzle swizzle, RandomStream random) {
+State random_state(const TmemMove& move, Swizzle swizzle, RandomStream random, const StateNumbers& numbers) {
   State state;
   TmemAddress base;
   int span = shift_columns;
@@ -120,10 +125,18 @@ State random_state(const TmemMove& move, Swizzle swizzle, RandomStream random) {
     base.lane = partition_lanes * static_cast<int>(random.below(4));
   }
   const int step = move.kind == MoveKind::cp ? 4 : 1;
-  const int columns =
-      static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(32, std::min(span + 8, tmem_columns)))));
+  int columns = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(32, std::min(span + 8, tmem_columns)))));
   base.column = step * static_cast<int>(random.below(static_cast<uint32_t>((columns - span) / step + 1)));
-  state.set(Field::taddr, encode(base));
+  const std::optional<uint64_t> taddr = number_of(numbers, Field::taddr), warp = number_of(numbers, Field::warp);
+  if (warp && !taddr) base.lane = partition_lanes * static_cast<int>(*warp % 4) + base.lane % partition_lanes;
+  state.set(Field::taddr, taddr ? *taddr : encode(base));
+  if (taddr) {
+    base = decode_tmem_address(state.word(Field::taddr));
+    const int end = std::clamp(base.column + span, columns, tmem_columns);
+    columns = static_cast<int>(std::bit_ceil(static_cast<unsigned>(end)));
+    if (move.has_registers()) state.set(Field::warp, static_cast<uint64_t>(base.lane / partition_lanes));
+  }
+  for (const auto& [field, number] : numbers) state.set(field, number);
   const int64_t cells = int64_t{move.cta_group} * tmem_lanes * columns;
   state.set(Field::tmem, move.kind == MoveKind::ld_red ? words_to_reduce(cells, random) : random_words(cells, random),
             {move.cta_group, tmem_lanes, columns});
@@ -144,8 +157,10 @@ Case random_case(const Instruction& instruction, Target target, const Placement&
   }
   Operands operands = random_operands(instruction, target, distribution, seed, case_index);
   one.before = place_operands(instruction, placement, operands, filler_stream(seed, case_index));
-  // With the columns that count as zero.
-  if (placement.zero_column_mask) operands = gather_operands(instruction, target, one.before);
+  for (const auto& [field, number] : placement.numbers) one.before.set(field, number);
+  // With the columns that count as zero, and from where the numbers say.
+  if (placement.zero_column_mask || !placement.numbers.empty())
+    operands = gather_operands(instruction, target, one.before);
   one.logical = logical_of(instruction, operands);
   return one;
 }

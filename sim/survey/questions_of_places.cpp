@@ -227,6 +227,7 @@ Question scales_behind_the_cell(std::string_view name, bool of_a) {
       {"two columns further", columns_further(2)},
       {"eight columns further", columns_further(8)}};
   return {.name = name,
+          .choice = Choice::scales_behind_byte_3,
           .instruction = Tcgen05Mma{.kind = MmaKind::mxf4nvf4, .n = 64, .k = 96},
           .targets = with_k_of_96,
           .ask = drawn(of_integers,

@@ -364,3 +364,143 @@ TEST_CASE("random bits are explained by nothing, and bad requests are refused") 
   CHECK_THROWS_WITH(diagnose(cases, noise), ContainsSubstring("64 x 32 f16: legal is 64 x 32 f32"));
   CHECK_THROWS_WITH(faulty_d(cases, 0, std::array{std::string("nonsense")}), ContainsSubstring("nonsense"));
 }
+
+namespace {
+
+/// A tile of 128 x 64 x 64 as a kernel has it: two instructions along M, four along K, no image.
+Case random_tile() {
+  const Instruction instruction = wgmma({.n = 64});
+  const Mma mma = mma_of(instruction);
+  constexpr int blocks = 2, steps = 4;
+  Case tile{.instruction = instruction, .target = Target::sm_90a};
+  tile.logical.a = Matrix(mma.a, blocks * mma.m, steps * mma.k);
+  tile.logical.b = Matrix(mma.b, steps * mma.k, mma.n);
+  tile.logical.c = Matrix(mma.c, blocks * mma.m, mma.n);
+  for (int i = 0; i < blocks * steps; ++i) {
+    const int block = i / steps, step = i % steps;
+    const Operands part = random_operands(instruction, tile.target, Distribution::normal, 5, static_cast<uint64_t>(i));
+    set_block(*tile.logical.a, block * mma.m, step * mma.k, part.a);
+    if (block == 0) set_block(*tile.logical.b, step * mma.k, 0, part.b);
+    if (step == 0) set_block(*tile.logical.c, block * mma.m, 0, *part.c);
+  }
+  return tile;
+}
+
+/// D of the tile by its instructions, one after the other, with other operands in place of its own.
+Matrix d_of_tile(const Case& tile, const Matrix& a, const Matrix& b) {
+  const Mma mma = mma_of(tile.instruction);
+  Matrix d = *tile.logical.c;
+  for (int row = 0; row < d.rows(); row += mma.m) {
+    for (int k = 0; k < a.cols(); k += mma.k) {
+      const Operands operands{.a = block_of(a, row, mma.m, k, mma.k),
+                              .b = block_of(b, k, mma.k, 0, mma.n),
+                              .c = block_of(d, row, mma.m, 0, mma.n)};
+      set_block(d, row, 0, multiply_accumulate(model_for(tile.instruction, tile.target), operands));
+    }
+  }
+  return d;
+}
+
+/// Lines of `span` bytes of 16-bit elements, written one after the other, read through a swizzle of that many bytes.
+Matrix read_swizzled(const Matrix& lines, int span) {
+  Matrix read = lines;
+  const int of_line = span / 2;
+  for (int row = 0; row < lines.rows(); ++row) {
+    for (int col = 0; col < lines.cols(); ++col) {
+      const int linear = row * span + col % of_line * 2;
+      const int from = linear ^ ((linear >> 7 & (span / 16 - 1)) << 4);
+      read.set_code(row, col, lines.code(from / span, from % span / 2 + col / of_line * of_line));
+    }
+  }
+  return read;
+}
+
+}  // namespace
+
+TEST_CASE("TMA without swizzle is found in a whole tile: every swizzle and major, one operand or both") {
+  const Case tile = random_tile();
+  const std::array cases{tile};
+  const Matrix &a = *tile.logical.a, &b = *tile.logical.b;
+  REQUIRE(diagnose(cases, std::array{d_of_tile(tile, a, b)}).wrong == 0);
+  for (const int span : {32, 64, 128}) {
+    for (const bool along_k : {true, false}) {
+      const Matrix wrong_a = along_k ? read_swizzled(a, span) : transposed(read_swizzled(transposed(a), span)),
+                   wrong_b = along_k ? transposed(read_swizzled(transposed(b), span)) : read_swizzled(b, span);
+      const std::string id = std::string(".tile.") + (along_k ? "k." : "mn.") + std::to_string(span) + ".linear";
+      for (const auto& [x, y] : {std::pair(true, true), std::pair(true, false), std::pair(false, true)}) {
+        const Diagnosis found = diagnose(cases, std::array{d_of_tile(tile, x ? wrong_a : a, y ? wrong_b : b)});
+        INFO(id << ", A " << x << ", B " << y);
+        REQUIRE(!found.findings.empty());
+        CHECK(found.findings.front().explains_all);
+        const bool is_named = std::ranges::any_of(found.findings, [&](const Finding& finding) {
+          std::set<std::string> ids;
+          for (const Fault& fault : finding.faults) ids.insert(fault.id);
+          return finding.explains_all && (!x || ids.contains("a" + id)) && (!y || ids.contains("b" + id)) &&
+                 ids.size() == static_cast<size_t>(x) + static_cast<size_t>(y);
+        });
+        CHECK(is_named);
+      }
+    }
+  }
+}
+
+TEST_CASE("faults of a whole tile, planted, are found: steps of K, rows of warps and warpgroups") {
+  const std::array cases{random_tile()};
+  const Matrix truth = faulty_d(cases, 0, {});
+  int planted = 0;
+  for (const Fault& fault : fault_catalogue(cases)) {
+    std::optional<Matrix> wrong;
+    try {
+      wrong = faulty_d(cases, 0, std::array{fault.id});
+    } catch (const Error&) {
+      continue;  // a tile that cannot be
+    }
+    if (*wrong == truth) continue;
+    ++planted;
+    const Diagnosis found = diagnose(cases, std::array{*wrong}, {.max_findings = 100, .pairs = false});
+    INFO(fault.id);
+    CHECK(rank_of(found, fault.id) == 1);
+  }
+  CHECK(planted > 80);
+}
+
+TEST_CASE("units of whole rows that one side swizzles are found in an image that holds all of K") {
+  const std::vector<Case> cases = cases_of(subjects()[0], 0);
+  for (const auto& [a, b] : {std::pair(true, true), std::pair(true, false), std::pair(false, true)}) {
+    std::vector<Matrix> wrong;
+    for (const Case& one : cases) {
+      Case changed = one;
+      std::vector<uint8_t> image(one.before.bytes(Field::smem).begin(), one.before.bytes(Field::smem).end());
+      const std::vector<uint8_t> right = image;
+      const auto of_b = static_cast<size_t>((one.before.number(Field::b_desc) & 0x3FFF) * 16);
+      for (size_t at = 0; at < image.size(); ++at) {
+        if (at < of_b ? a : b) image[at] = right[static_cast<size_t>(swizzled(static_cast<int64_t>(at)))];
+      }
+      const auto bytes = static_cast<int64_t>(image.size());
+      changed.before.set(Field::smem, std::move(image), {bytes});
+      wrong.push_back(computed_d(changed));
+    }
+    const Diagnosis found = diagnose(cases, wrong);
+    INFO(a << b);
+    REQUIRE(!found.findings.empty());
+    CHECK(found.findings.front().explains_all);
+    CHECK(found.findings.front().faults.front().id == (a ? "a.units.none" : "b.units.none"));
+    CHECK(found.findings.front().faults.back().id == (b ? "b.units.none" : "a.units.none"));
+  }
+}
+
+TEST_CASE("all cases are compared, and the fault is searched in wrong ones") {
+  std::vector<Case> cases;
+  const Instruction instruction = wgmma({.n = 32});
+  for (uint64_t i = 0; i < 6; ++i)
+    cases.push_back(random_case(instruction, Target::sm_90a, {}, Distribution::normal, 3, i));
+  std::vector<Matrix> wrong = truth_of(cases);
+  wrong[4] = faulty_d(cases, 4, std::array{std::string("c.cleared")});
+  const Diagnosis found = diagnose(cases, wrong);
+  CHECK(found.cases == 6);
+  CHECK(found.wrong_cases == 1);
+  CHECK(found.searched_cases == 1);
+  REQUIRE(!found.findings.empty());
+  CHECK(found.findings.front().faults.front().id == "c.cleared");
+  CHECK(found.findings.front().explains_all);
+}

@@ -1,7 +1,11 @@
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
+#include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/make_instruction.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
@@ -16,6 +20,8 @@ const test::BadRequests bad_requests({
     {"list --target Hopper", "--target = Hopper"},
     {"list --json --markdown", "--markdown = beside --json: legal is one of them"},
     {"list --mnemonics --wide", "--wide = beside --mnemonics"},
+    {"list wgmma e2m1", "words = wgmma e2m1"},
+    {"list --mnemonics sm_60", "words = sm_60"},
 });
 
 }  // namespace
@@ -65,6 +71,94 @@ TEST_CASE("list names the targets of a form, the evidence on each, and shows one
   CHECK_THAT(run({"list", "--markdown"}).out, ContainsSubstring("| instruction | target | D | A | B | K | K .sp |"));
   CHECK_THAT(run({"list", "--target", "sm_120a", "--mnemonics"}).out,
              ContainsSubstring("mma.sync") && !ContainsSubstring("tcgen05"));
+}
+
+namespace {
+
+/// The instruction that a row of `list --json` promises, with these types.
+Instruction promised(const nlohmann::json& row, const std::string& a, const std::string& b, bool sparse,
+                     const nlohmann::json& scales, const std::string& scale_type) {
+  const auto name = row["instruction"].get<std::string>(), options = row["options"].get<std::string>();
+  const auto has = [&](std::string_view word) { return options.find(word) != std::string::npos; };
+  const Family family = name.starts_with("wgmma")     ? Family::wgmma
+                        : name.starts_with("tcgen05") ? Family::tcgen05
+                                                      : Family::mma_sync;
+  std::vector<NamedValue> values{{"d", row["d"].get<std::string>()},
+                                 {"a", a},
+                                 {"b", b},
+                                 {"sparse", sparse},
+                                 {"k", row[sparse ? "k_sparse" : "k"].get<int64_t>()}};
+  if (const size_t kind = name.find("kind::"); kind != std::string::npos)
+    values.push_back({"kind", name.substr(kind + 6)});
+  if (family == Family::mma_sync) values.push_back({"m", int64_t{name.find(" m8n8") != std::string::npos ? 8 : 16}});
+  if (has("C f16")) values.push_back({"c", "f16"});
+  if (has(".and.popc")) values.push_back({"bit_operation", "and.popc"});
+  if (has(".xor.popc")) values.push_back({"bit_operation", "xor.popc"});
+  if (!scales.is_null()) {
+    auto size = scales["size"].get<std::string>();
+    size = size.substr(size.starts_with(".scale_vec::") ? 12 : size.empty() ? 0 : 1);
+    values.push_back({"scale_vec", size});
+    values.push_back({"scale_type", scale_type});
+  }
+  if (sparse && has("sparsity version 1")) values.push_back({"sparsity_version", int64_t{1}});
+  return instruction_of(family, values);
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+}  // namespace
+
+TEST_CASE("every target, type, K and scale that list promises exists, and golden makes a case of it") {
+  const auto json = nlohmann::json::parse(run({"list", "--json"}).out);
+  std::set<std::pair<std::string, Target>> made;
+  int promises = 0;
+  for (const auto& row : json) {
+    if (row["arithmetic"] == "-") continue;  // the moves have no types
+    const bool are_alike = row["options"].get<std::string>().find("A and B of one type") != std::string::npos;
+    const auto scale_rows = row["scales"].is_null() ? nlohmann::json::array({nullptr}) : row["scales"];
+    for (const auto& scales : scale_rows) {
+      const auto scale_types = scales.is_null() ? nlohmann::json::array({"ue8m0"}) : scales["types"];
+      for (const std::string& a : words_of(row["a"])) {
+        for (const std::string& b : words_of(row["b"])) {
+          for (const bool sparse : {false, true}) {
+            if (row[sparse ? "k_sparse" : "k"].is_null() || (are_alike && a != b)) continue;
+            for (const auto& scale_type : scale_types) {
+              const Instruction one = promised(row, a, b, sparse, scales, scale_type);
+              for (const auto& name : row["targets"]) {
+                const Target target = parse_target(name.get<std::string>());
+                INFO(print(one) << " of " << a << " x " << b << ", scales " << scale_type << " on " << name);
+                ++promises;
+                const std::vector<Violation> wrong = violations_of(one, target);
+                REQUIRE_THAT(wrong.empty() ? "" : Error(wrong).what(), Catch::Matchers::Equals(""));
+                if (!made.emplace(print(one) + a + b + scale_type.get<std::string>(), info(target).adds_as).second)
+                  continue;
+                CHECK_NOTHROW(make_golden({.instruction = one, .target = target, .cases = 1}, 1));
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  CHECK(promises > 3000);
+}
+
+TEST_CASE("list with words shows the rows that have all of them") {
+  const auto rows = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"list", "--json"});
+    return nlohmann::json::parse(run(words).out);
+  };
+  for (const auto& row : rows({"wgmma", "e4m3"})) {
+    CHECK(row["instruction"] == "wgmma.mma_async");
+    CHECK((row["a"] == "e4m3" || row["b"] == "e4m3"));
+  }
+  CHECK(rows({"wgmma"}).size() == 17);
+  CHECK(rows({"kind::mxf4", "sm_103a"}).size() < rows({"kind::mxf4"}).size());
+  CHECK_THAT(run({"list", "--mnemonics", "sm_90a", "wgmma", ".sp."}).out,
+             ContainsSubstring("wgmma.mma_async.sp.") && !ContainsSubstring("mma_async.sync"));
 }
 
 TEST_CASE("list fits 80 columns, and leaves out nothing of the wide table") {

@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "bitmma/files/golden.hpp"
 #include "bitmma/files/tensor_file.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
@@ -38,10 +39,10 @@ const test::BadRequests bad_requests({
     {"simulate $GOLDEN --a e4m3", "a_type = e4m3: legal is f16, the type that the instruction says"},
     {"simulate $GOLDEN --scale-type ue8m0", "sf_type = ue8m0: legal is absent"},
     {"simulate $GOLDEN $OTHER --format csv", "files = 2 with --format: legal is one"},
-    {"simulate $GOLDEN --json --format csv", "--json = with --format: legal is alone"},
+    {"simulate $GOLDEN --json --format csv", "--json and --format: not together"},
     {"simulate $GOLDEN -o $FOLDER/x.npz", "the name of a safetensors file"},
     {"simulate $GOLDEN -o $FOLDER/x.csv", "--format csv writes text"},
-    {"simulate " + numpy("make.py"), "header length"},
+    {"simulate " + numpy("make.py"), "make.py: a Python program; expected a safetensors file"},
     {"simulate " + numpy("keys.npz") + " --a bf16", "a_type = bf16: legal is f16"},
 });
 
@@ -197,6 +198,51 @@ TEST_CASE("simulate goes on with the state that another instruction left") {
   const TensorFile before = read_tensor_file(first), later = read_tensor_file(second);
   CHECK(later.find("c_regs")->bytes == before.find("d_regs")->bytes);
   CHECK(run({"verify", second}).code == 0);
+}
+
+TEST_CASE("a chain of golden cases: an ld reads the D that an mma left, and an mma the scales that a cp put there") {
+  const test::TemporaryFolder folder;
+  const std::string mma = folder.path("mma.safetensors"), ld = folder.path("ld.safetensors"),
+                    read = folder.path("read.safetensors");
+  REQUIRE(run({"golden", "tcgen05.mma.cta_group::1.kind::f16", "--m", "128", "--n", "16", "--cases", "1", "-o", mma})
+              .code == 0);
+  REQUIRE(run({"golden", "tcgen05.ld.sync.aligned.32x32b.x16.b32", "--warp", "2", "--taddr", "0x400000", "--cases", "1",
+               "-o", ld})
+              .code == 0);
+  REQUIRE(run({"simulate", ld, "--after", mma, "-o", read}).code == 0);
+  const VectorFile first = read_vector_file(mma), last = read_vector_file(read);
+  const Case of_mma = case_at(first, 0), of_ld = case_at(last, 0);
+  const Matrix d = recorded_result(of_mma.instruction, *of_mma.after);
+  const std::span<const uint32_t> regs = of_ld.after->words(Field::regs);
+  for (int thread = 0; thread < 32; ++thread) {
+    for (int reg = 0; reg < 16; ++reg) CHECK(regs[static_cast<size_t>(16 * thread + reg)] == d(64 + thread, reg));
+  }
+}
+
+TEST_CASE(
+    "numbers of a state that golden is given stand in its file, and those that the instruction lacks are refused") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("move.safetensors");
+  REQUIRE(run({"golden", "tcgen05.ld.sync.aligned.16x64b.x4.b32", "--taddr", "0x00300041", "-o", path}).code == 0);
+  const VectorFile vectors = read_vector_file(path);
+  for (int64_t i = 0; i < vectors.cases; ++i) {
+    const Case one = case_at(vectors, i);
+    CHECK(one.before.number(Field::taddr) == 0x00300041);
+    CHECK(one.before.number(Field::warp) == 1);
+  }
+  CHECK(run({"golden", "tcgen05.cp.cta_group::1.128x256b", "--warp", "1", "-o", path}).code == 2);
+  CHECK(run({"golden", f16, "--taddr", "0", "-o", path}).code == 2);
+  CHECK(run({"golden", "tcgen05.ld.sync.aligned.16x64b.x4.b32", "--warp", "2", "--taddr", "0", "-o", path}).code == 2);
+}
+
+TEST_CASE("a case of K = 96 in the absolute mode is clean where its target has the mode") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("k96.safetensors");
+  REQUIRE(run({"golden", "tcgen05.mma.cta_group::1.kind::mxf4.block_scale", "--k96", "--m", "128", "--n", "16",
+               "--layout-a", "k-major:128@96", "--cases", "1", "-o", path})
+              .code == 0);
+  CHECK(run({"simulate", path, "--lint"}).code == 0);
+  CHECK_THAT(run({"simulate", path}).err, !ContainsSubstring("warning"));
 }
 
 TEST_CASE("simulate warns where plain matrices in a file say something else than its images") {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/random.hpp"
@@ -11,6 +13,20 @@
 #include "support/files.hpp"
 
 using namespace bitmma;
+
+namespace {
+
+template <typename Body>
+std::vector<Violation> violations_in(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.violations();
+  }
+  return {};
+}
+
+}  // namespace
 
 TEST_CASE(
     "every instruction descriptor that CUTLASS makes decodes to its inputs and encodes back, or is refused with "
@@ -155,6 +171,8 @@ TEST_CASE("the K bits say what Table 48 of ISA 9.4 lists of each kind, and no ot
       const uint32_t natural = encode(descriptor);
       for (const int code : {1, 2, 3}) {
         descriptor.k_code = code;
+        const bool is_192 = info(kind.id).is_fp4 && sparse && code == 1;
+        descriptor.sparsity_version = is_192;  // its metadata is of single elements alone
         INFO(kind.name << (sparse ? " sparse" : "") << " code " << code);
         const bool is_f8 = kind.id == MmaKind::f8f6f4 || kind.id == MmaKind::mxf8f6f4;
         if (code > (kind.table != 44 ? int{is_f8} : sparse ? 1 : 2)) {
@@ -162,7 +180,7 @@ TEST_CASE("the K bits say what Table 48 of ISA 9.4 lists of each kind, and no ot
           continue;
         }
         const uint32_t bit = kind.table == 42 ? 29 : code == 2 ? 3 : 31;
-        CHECK(encode(descriptor) == (natural | uint32_t{1} << bit));
+        CHECK(encode(descriptor) == (natural | uint32_t{1} << bit | uint32_t{is_192} << 12));
         CHECK(decode_instruction_descriptor(kind.id, encode(descriptor)) == descriptor);
         CHECK(k_code_of(kind.id, sparse, descriptor.k()) == code);
         CHECK(descriptor.k() == (is_f8 ? 64 : code == 1 ? 96 : 128) * (sparse ? 2 : 1));
@@ -270,6 +288,62 @@ TEST_CASE("instruction descriptors that NVIDIA's compiler writes for sm_107a dec
     mma = with_idesc(mma, row.word);
     CHECK(idesc_of(mma) == row.word);
     CHECK(violations_of(mma, Target::sm_107a).empty() == (row.m != 64));
+  }
+}
+
+TEST_CASE("a sparse K = 192 is of version 1 alone, whoever asks: no target has it with version 0") {
+  for (const MmaKind kind : {MmaKind::mxf4, MmaKind::mxf4nvf4}) {
+    const InstructionDescriptor one{
+        .kind = kind, .a = Format::e2m1, .b = Format::e2m1, .sparse = true, .k_code = 1, .sparsity_version = 1};
+    const uint32_t word = encode(one);
+    CHECK(decode_instruction_descriptor(kind, word) == one);
+    for (const auto& refused : {violations_in([&] { decode_instruction_descriptor(kind, word & ~(1u << 12)); }),
+                                violations_of(Tcgen05Mma{.kind = kind, .sparse = true, .k = 192}, Target::sm_107a)}) {
+      REQUIRE_FALSE(refused.empty());
+      CHECK(refused.front().field == "sparsity_version");
+      CHECK_FALSE(refused.front().fix.empty());
+    }
+  }
+}
+
+TEST_CASE("without a target, bits that only sm_107 has are warned about, each by its field") {
+  const std::tuple<MmaKind, uint32_t, const char*> words[]{{MmaKind::mxf4nvf4, 0x08020488, "k_high"},
+                                                           {MmaKind::mxf4nvf4, 0x08021480, "sparsity_version"},
+                                                           {MmaKind::mxf4nvf4, 0x09020480, "scale_type"},
+                                                           {MmaKind::f8f6f4, 0x08100010 | 1u << 29, "k"},
+                                                           {MmaKind::mxf8f6f4, 0x08800000 | 1u << 31 | 1u << 19, "k"}};
+  for (const auto& [kind, word, field] : words) {
+    INFO(fmt::format("{:#x} {}", word, field));
+    const InstructionDescriptor one = decode_instruction_descriptor(kind, word);
+    const auto names = [&, name = std::string(field)](const std::vector<Violation>& found) {
+      return std::ranges::find(found, name, &Violation::field) != found.end();
+    };
+    CHECK(names(warnings(one)));
+    CHECK(warnings(one, Target::sm_107a).size() + 1 == warnings(one).size());
+  }
+  CHECK(warnings(decode_instruction_descriptor(MmaKind::mxf4nvf4, 0x08020480)).empty());
+}
+
+TEST_CASE("a code without a type is shown as the number that it is, and one id is refused once") {
+  const auto type = violations_in([] { decode_instruction_descriptor(MmaKind::mxf4, 0x09820480); });
+  REQUIRE(type.size() == 1);
+  CHECK((type.front().field == "scale_type" && type.front().seen == "3"));
+  const auto id = violations_in([] {
+    (void)encode(
+        InstructionDescriptor{.kind = MmaKind::mxf4nvf4, .a = Format::e2m1, .b = Format::e2m1, .scale_a_id = 5});
+  });
+  REQUIRE(id.size() == 1);
+  CHECK((id.front().field == "scale_a_id" && id.front().seen == "5"));
+  const auto k = violations_in([] { (void)require_k_code(MmaKind::mxf4, true, 96); });
+  REQUIRE(k.size() == 1);
+  CHECK(k.front().legal == std::vector<std::string>{"128", "192"});
+}
+
+TEST_CASE("N that CUTLASS asserts against gets a word: M = 128 with steps of 8") {
+  for (const int n : {8, 16, 24, 72, 80}) {
+    const InstructionDescriptor one{.m = 128, .n = n};
+    CHECK(warnings(one).size() == (n % 16 != 0 ? 1 : 0));
+    CHECK(warnings(InstructionDescriptor{.m = 64, .n = n}).empty());
   }
 }
 

@@ -76,9 +76,9 @@ TEST_CASE("logical matrices alone are laid out, and give the same D as their gol
     const TensorFile golden = make_golden(
         {.instruction = parse_instruction(mnemonic), .cases = 3, .seed = 1, .distribution = Distribution::narrow}, 2);
     TensorFile logical;
-    logical.metadata = {{"format", "bitmma-vectors-1"}, {"instruction", mnemonic}, {"extra", "kept"}};
+    logical.metadata = {{"format", "bitmma-vectors-1"}, {"instruction", mnemonic}, {"x-extra", "kept"}};
     for (const char* name : {"a", "b", "c"}) logical.tensors.push_back(*golden.find(name));
-    logical.tensors.push_back(Tensor::from_bytes("mine", "U8", {2}, {4, 2}));
+    logical.tensors.push_back(Tensor::from_bytes("x-mine", "U8", {2}, {4, 2}));
     write_tensor_file(folder.path("logical"), logical);
     const VectorFile vectors = read_vector_file(folder.path("logical"));
     CHECK_FALSE(vectors.has_state);
@@ -91,8 +91,8 @@ TEST_CASE("logical matrices alone are laid out, and give the same D as their gol
     INFO(mnemonic);
     CHECK(same(out.file.find("d"), golden.find("d")));
     CHECK(same(out.file.find("d_regs"), golden.find("d_regs")));
-    CHECK(*out.file.find_metadata("extra") == "kept");
-    CHECK(out.file.find("mine")->bytes.size() == 2);
+    CHECK(*out.file.find_metadata("x-extra") == "kept");
+    CHECK(out.file.find("x-mine")->bytes.size() == 2);
     // A wrong logical d is seen even beside right registers.
     TensorFile wrong = out.file;
     std::vector<uint8_t> d = wrong.find("d")->bytes.copy();
@@ -116,11 +116,9 @@ TEST_CASE("files written a few cases at a time are the files written whole") {
     CHECK(same());
     // States, and logical matrices alone that have to be laid out; a tensor that does not come by case stays whole.
     TensorFile states = make_golden(request, 2), logical;
-    states.set(Tensor::from_bytes("mine", "U8", {2}, {4, 2}));
-    states.set(
-        Tensor::from_bytes("warp", "F3_E1M1", {53}, {1, 2, 3}));  // a name of another instruction, anything in it
+    states.set(Tensor::from_bytes("x-mine", "U8", {2}, {4, 2}));
     logical.metadata = states.metadata;
-    for (const char* name : {"a", "b", "c", "mine", "warp"}) logical.tensors.push_back(*states.find(name));
+    for (const char* name : {"a", "b", "c", "x-mine"}) logical.tensors.push_back(*states.find(name));
     for (const TensorFile* input : {&states, &logical}) {
       write_tensor_file(folder.path("input"), *input);
       const VectorFile vectors = read_vector_file(folder.path("input"));
@@ -154,11 +152,11 @@ TEST_CASE("simulate replaces what a GPU recorded and forgets the GPU, but keeps 
   const test::TemporaryFolder folder;
   VectorFile vectors = read_vector_file(test::golden_files().front());
   vectors.file.set_metadata("driver", "580");
-  vectors.file.set_metadata("unknown", "x");
+  vectors.file.set_metadata("x-unknown", "x");
   const TensorFile out = with_simulated_d(vectors, {}, 1);
   CHECK(out.find_metadata("source")->starts_with("bitmma "));
   CHECK_FALSE(out.find_metadata("driver"));
-  CHECK(*out.find_metadata("unknown") == "x");
+  CHECK(*out.find_metadata("x-unknown") == "x");
   CHECK(*out.find_metadata("seed") == *vectors.file.find_metadata("seed"));
 }
 

@@ -364,14 +364,14 @@ TEST_CASE("there is a case for every index below their number, and none beside")
 
 TEST_CASE("a part of a file has those cases, and knows which case of the whole its first one is") {
   TensorFile file = golden_of(parse_instruction(f16_wgmma), 5);
-  file.set(Tensor::from_bytes("mine", "U8", {5}, {1, 2, 3, 4, 5}));
+  file.set(Tensor::from_bytes("x-mine", "U8", {5}, {1, 2, 3, 4, 5}));
   const VectorFile whole = as_vector_file(file), part = cases_of(whole, 1, 3), inner = cases_of(part, 1, 2);
   CHECK(part.cases == 3);
   CHECK(part.first_case == 1);
   CHECK(inner.first_case == 2);
-  CHECK_FALSE(part.file.find("mine"));
+  CHECK_FALSE(part.file.find("x-mine"));
   REQUIRE(tensors_without_cases(whole).size() == 1);
-  CHECK(tensors_without_cases(whole)[0].name == "mine");
+  CHECK(tensors_without_cases(whole)[0].name == "x-mine");
   for (int64_t index = 0; index < 2; ++index) {
     CHECK(case_at(inner, index).before == case_at(whole, index + 2).before);
     CHECK(case_at(inner, index).logical == case_at(whole, index + 2).logical);
@@ -383,9 +383,9 @@ TEST_CASE("cases that are built into a file are read back as they were, in every
     const VectorFile vectors = as_vector_file(golden_of(instruction));
     VectorBuilder builder(vectors.instruction, vectors.target);
     for (int64_t index = 0; index < vectors.cases; ++index) builder.add(case_at(vectors, index));
-    const VectorFile again = as_vector_file(std::move(builder).finish({{"mine", "x"}}));
+    const VectorFile again = as_vector_file(std::move(builder).finish({{"x-mine", "x"}}));
     INFO(print(instruction));
-    CHECK(*again.file.find_metadata("mine") == "x");
+    CHECK(*again.file.find_metadata("x-mine") == "x");
     CHECK(again.target == vectors.target);
     REQUIRE(again.cases == vectors.cases);
     for (int64_t index = 0; index < vectors.cases; ++index) {
@@ -415,14 +415,14 @@ TEST_CASE(
     "results replace tensors of the same names and name their source, and provenance of the old ones is forgotten") {
   TensorFile file = golden_of(parse_instruction(f16_wgmma), 1);
   for (const char* key : {"driver", "cuda", "date"}) file.set_metadata(key, "old");
-  file.set_metadata("unknown", "kept");
+  file.set_metadata("x-unknown", "kept");
   const VectorFile vectors = as_vector_file(file);
   CHECK(wants_logical_d(vectors));
   Case one = case_at(vectors, 0);
   one.after->writable_words(Field::accumulator)[0] ^= 1;
   const TensorFile out = with_results(vectors, std::vector{one}, "someone else");
   CHECK(*out.find_metadata("source") == "someone else");
-  CHECK(*out.find_metadata("unknown") == "kept");
+  CHECK(*out.find_metadata("x-unknown") == "kept");
   for (const char* key : {"driver", "cuda", "date"}) CHECK_FALSE(out.find_metadata(key));
   const VectorFile changed = as_vector_file(out);
   CHECK(changed.source() == "someone else");
@@ -432,13 +432,13 @@ TEST_CASE(
 
 TEST_CASE("what the format does not have is kept, and nobody who asks for cases sees it") {
   TensorFile file = golden_of(parse_instruction(f16_wgmma), 2);
-  file.set(Tensor::from_bytes("mine", "U8", {2}, {1, 2}));
-  file.set_metadata("extra", "kept");
+  file.set(Tensor::from_bytes("x-mine", "U8", {2}, {1, 2}));
+  file.set_metadata("x-extra", "kept");
   const VectorFile vectors = as_vector_file(file);
-  CHECK(vectors.file.find("mine"));
+  CHECK(vectors.file.find("x-mine"));
   const VectorFile part = known_part(vectors);
-  CHECK_FALSE(part.file.find("mine"));
-  CHECK_FALSE(part.file.find_metadata("extra"));
+  CHECK_FALSE(part.file.find("x-mine"));
+  CHECK_FALSE(part.file.find_metadata("x-extra"));
   CHECK(part.source() == vectors.source());
   CHECK(part.cases == 2);
   for (int64_t index = 0; index < 2; ++index) CHECK(case_at(part, index).before == case_at(vectors, index).before);

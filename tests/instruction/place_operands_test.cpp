@@ -21,6 +21,11 @@ TEST_CASE("a layout reads as it is written, and nothing else is one") {
                       .base_offset = 3,
                       .leading_dim_byte_offset = 128,
                       .stride_dim_byte_offset = 2048});
+  // PTX's words for MN-major: of A M-major, of B N-major.
+  CHECK(parse_operand_layout("m-major:64", Role::a) == parse_operand_layout("mn-major:64"));
+  CHECK(parse_operand_layout("n-major:64@16", Role::b) == parse_operand_layout("mn-major:64@16"));
+  CHECK_THROWS_AS(parse_operand_layout("n-major:64", Role::a), Error);
+  CHECK_THROWS_AS(parse_operand_layout("m-major:64", Role::b), Error);
   for (const char* text : {"", "k-major", "k-major:", "k-major:16", "n-major:128", "k-major:128@", "k-major:128@8",
                            "k-major:128@-16", "k-major:128@262144", "k-major:128@16x", " k-major:128", ":128"}) {
     INFO(text);

@@ -59,6 +59,24 @@ TEST_CASE("each part of N finds its copy of A in the lanes of its own part of D"
   }
 }
 
+TEST_CASE("scales behind byte 3 of a cell are where tcgen05.cp puts the next tile, with one CTA and with two") {
+  // A tile has four scales of up to 128 rows, and takes four columns; B of more than 128 columns is two tiles wide.
+  for (const auto& [m, cta_group] : {std::pair(128, 1), std::pair(256, 2), std::pair(128, 2)}) {
+    const TmemLayoutInfo& layout = find_tmem_layout(m, cta_group, false, false);
+    for (int id = 0; id < 4; ++id) {
+      for (const int n : {16, 64, 128, 192, 256}) {
+        const TmemScales a = scales_of_a(layout, 0, id), b = scales_of_b(layout, n, 0, id);
+        const int tile_of_b = b.parts == 2 || n <= 128 ? 4 : 8;
+        for (int j = 0; j < 6; ++j) {
+          INFO(m << " " << cta_group << " " << n << " " << id << " " << j);
+          CHECK(a.place_of(33, j, 0).column == 1 + 4 * ((id + j) / 4));
+          CHECK(b.place_of(3, j, 0).column == tile_of_b * ((id + j) / 4));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("row 17 at M = 64 is in lane 33, or 49 of the upper half") {
   const TmemLayoutInfo& layout = find_tmem_layout(64, 1, false, false);
   CHECK(layout.name == 'F');

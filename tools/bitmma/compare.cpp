@@ -22,10 +22,11 @@ std::string print_targets(const VectorFile& expected, const VectorFile& actual) 
              : fmt::format("targets {} and {}", print(expected.target), print(actual.target));
 }
 
-Report describe_files(const VectorFile& expected, const VectorFile& actual, const Comparison& comparison) {
+Report describe_files(const VectorFile& expected, const VectorFile& actual, const Comparison& comparison,
+                      const std::vector<InputDifference>& inputs) {
   const std::string outputs = counted(comparison.outputs, "output"), cases = counted(comparison.cases, "case"),
                     targets = print_targets(expected, actual);
-  Report report;
+  Report report = describe(inputs, comparison.cases);
   if (comparison.mismatches == 0) {
     report.add_text(
         fmt::format("same: {} of {} ({} and {}), {}", outputs, cases, expected.source(), actual.source(), targets),
@@ -37,7 +38,9 @@ Report describe_files(const VectorFile& expected, const VectorFile& actual, cons
         Tone::bad);
     report.add_text("first: " + print(*comparison.first));
   }
-  report.update(describe(comparison, expected.instruction));
+  Report compared = describe(comparison, expected.instruction);
+  if (!inputs.empty()) compared.lines.clear();  // where outputs of other operands differ says nothing
+  report.update(std::move(compared));
   if (comparison.mismatches > 0 && expected.target != actual.target) {
     const std::string first = print_arithmetic(expected.instruction, expected.target),
                       second = print_arithmetic(actual.instruction, actual.target);
@@ -53,8 +56,9 @@ Report describe_files(const VectorFile& expected, const VectorFile& actual, cons
 void run_compare(Context& context, const CompareFlags& flags) {
   const VectorFile expected = read_vector_file(flags.expected), actual = read_vector_file(flags.actual);  // in order
   const Comparison comparison = compare(expected, actual);
-  context.exit_code = comparison.mismatches == 0 ? exit_same : exit_differs;
-  show(context, describe_files(expected, actual, comparison), flags.json);
+  const std::vector<InputDifference> inputs = different_inputs(expected, actual);
+  context.exit_code = comparison.mismatches == 0 && inputs.empty() ? exit_same : exit_differs;
+  show(context, describe_files(expected, actual, comparison, inputs), flags.json);
 }
 
 }  // namespace
@@ -70,7 +74,8 @@ void add_compare(Command& app, Context& context) {
       "  bitmma compare golden.safetensors from_gpu.safetensors\n"
       "  bitmma compare golden.safetensors from_gpu.safetensors --json  # with counts by row and column\n"
       "Where outputs differ is said by rows, columns, warps and registers, and drawn.\n"
-      "Exit code 1 when any bit differs.");
+      "Inputs are compared first: D of other operands is another D.\n"
+      "Exit code 1 when any bit of the inputs that an instruction reads, or of what it leaves, differs.");
   command->callback([flags, &context] { run_compare(context, *flags); });
 }
 

@@ -43,7 +43,7 @@ WordType word_type_of(const DecodeFlags& flags) {
            .expected = fmt::format("{}: the kind of a tcgen05.mma", print_mma_kinds()),
            .fix = "wgmma has no instruction descriptor; without --kind the word is a shared-memory descriptor"});
     }
-    return InstructionWord{.kind = require_kind(flags.kind)};
+    return InstructionWord{.kind = require_kind(flags.kind), .target = flags.target.asked()};
   }
   const Major major = flags.major == "mn" ? Major::mn : Major::k;
   return SmemWord{.target = flags.target.of_smem_descriptor(),

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "bitmma/analysis/describe.hpp"
+#include "bitmma/files/whole_tile.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 
@@ -21,39 +23,125 @@ struct DiagnoseFlags {
   Flag<bool> json = false, list = false, no_pairs = false;
 };
 
-/// The first `count` cases and the one behind them, 64 at least, and the last one: faults look at the neighbours of a
-/// case, and at sums of cases.
-std::vector<Case> cases_with_neighbours(const VectorFile& vectors, int64_t count) {
-  std::vector<Case> cases;
-  const int64_t last = vectors.cases - 1;
-  count = std::max<int64_t>(count, 63);
-  for (int64_t index = 0; index <= std::min(count, last); ++index) cases.push_back(case_at(vectors, index));
-  if (count < last) cases.push_back(case_at(vectors, last));
-  return cases;
+/// What is diagnosed: cases with what they should give, and the D that is there.
+struct Request {
+  Instruction instruction = Wgmma{};
+  Target target = Target::sm_90a;
+  std::vector<Case> cases = {};
+  std::vector<Matrix> wrong = {};
+  std::vector<InputDifference> inputs = {};  // of the two files
+};
+
+[[noreturn]] void refuse(const std::string& path, std::string_view field, std::string seen, std::string expected,
+                         std::string fix = {}) {
+  throw Error({.field = fmt::format("{}: {}", path, field),
+               .seen = std::move(seen),
+               .expected = std::move(expected),
+               .fix = std::move(fix)});
 }
 
-/// D of the first `count` cases of the file that records the wrong one. Throws Error when it is not a file of the same
-/// cases as `vectors`.
-std::vector<Matrix> wrong_d(const VectorFile& vectors, const VectorFile& other, int64_t count) {
-  const auto refuse = [&](std::string_view field, std::string seen, std::string expected, std::string fix) {
-    throw Error({.field = fmt::format("{}: {}", other.file.path, field),
-                 .seen = std::move(seen),
-                 .expected = std::move(expected),
-                 .fix = std::move(fix)});
-  };
+/// Throws Error when they are not files of the same cases.
+void require_same_cases(const std::string& path, const std::string& name, int64_t cases, const std::string& other_name,
+                        int64_t other_cases) {
+  if (other_name != name) refuse(path, "instruction", other_name, name, "both files must be of one instruction");
+  if (other_cases != cases)
+    refuse(path, "cases", std::to_string(other_cases), std::to_string(cases), "both files must be of the same cases");
+}
+
+/// A file that holds a D alone, under any name: it is the wrong D of the other file.
+const Tensor* d_alone(const TensorFile& file) {
+  const bool is_alone = file.tensors.size() == 1 && !file.find_metadata("instruction");
+  return is_alone ? &file.tensors.front() : nullptr;
+}
+
+/// `file` with `d` in place of all that it records.
+TensorFile with_d(TensorFile file, Tensor d) {
+  for (const FieldInfo& field : state_fields)
+    if (!field.after.empty()) file.erase(field.after);
+  d.name = "d";
+  file.set(std::move(d));
+  return file;
+}
+
+Request request_of(const WholeTile& right, const std::optional<WholeTile>& other, const std::string& path) {
+  Request request{.instruction = right.instruction, .target = right.target, .cases = right.cases};
+  const WholeTile& recorded = other ? *other : right;
+  if (!other) refuse(path, "tile", "one instruction", "the whole tile that the first file is of");
+  require_same_cases(path, print(right.instruction), static_cast<int64_t>(right.cases.size()),
+                     print(recorded.instruction), static_cast<int64_t>(recorded.cases.size()));
+  for (size_t i = 0; i < right.cases.size(); ++i) {
+    const LogicalMatrices &x = right.cases[i].logical, &y = recorded.cases[i].logical;
+    if (!y.d) refuse(path, "tensor d", "(missing)", "the D that is wrong");
+    request.wrong.push_back(*y.d);
+    for (const auto& [name, differs] :
+         {std::pair("A", x.a != y.a), std::pair("B", x.b != y.b), std::pair("C", x.c != y.c),
+          std::pair("scales of A", x.scale_a != y.scale_a), std::pair("scales of B", x.scale_b != y.scale_b)}) {
+      if (!differs) continue;
+      const auto row = std::ranges::find(request.inputs, name, &InputDifference::name);
+      if (row == request.inputs.end()) request.inputs.push_back({.name = name, .cases = 1});
+      else ++row->cases;
+    }
+  }
+  return request;
+}
+
+Request request_of(const VectorFile& vectors, const VectorFile& other) {
+  require_mma(vectors.instruction, "bitmma verify names the first cell that differs");
+  Request request{.instruction = vectors.instruction, .target = vectors.target};
   if (!other.has_recorded_d())
-    refuse(fmt::format("tensor {}", other.d_tensor()), "(missing)", "the D that is wrong", "");
-  if (other.name() != vectors.name()) {
-    refuse("instruction", other.name(), vectors.name(), "both files must be of one instruction");
+    refuse(other.file.path, fmt::format("tensor {}", other.d_tensor()), "(missing)", "the D that is wrong");
+  require_same_cases(other.file.path, vectors.name(), vectors.cases, other.name(), other.cases);
+  if (vectors.file.path != other.file.path) request.inputs = different_inputs(vectors, other);
+  for (int64_t index = 0; index < vectors.cases; ++index) {
+    Case one = case_at(vectors, index);
+    if (one.has_state()) one.logical = {};  // the state decides
+    request.cases.push_back(std::move(one));
+    const Case recorded = case_at(other, index);
+    request.wrong.push_back(recorded_d(recorded));
+    // A logical d beside a state is a result of its own.
+    if (recorded.after && recorded.logical.d && computed_d(request.cases.back()) == request.wrong.back())
+      request.wrong.back() = *recorded.logical.d;
   }
-  if (other.cases != vectors.cases) {
-    refuse("cases", std::to_string(other.cases), std::to_string(vectors.cases), "both files must be of the same cases");
+  return request;
+}
+
+/// Files of the same inputs, or one file.
+Request read_request(const DiagnoseFlags& flags, bool wants_d) {
+  const VectorFileDefaults defaults = flags.file.defaults();
+  TensorFile file = read_tensor_file(flags.expected);
+  std::optional<TensorFile> other;
+  if (wants_d && !flags.actual.empty()) {
+    other = read_tensor_file(flags.actual);
+    if (const Tensor* d = d_alone(*other)) {
+      file = with_d(std::move(file), *d);
+      other.reset();
+    }
   }
-  std::vector<Matrix> all;
-  for (int64_t index = 0; index < std::min(count, other.cases); ++index) {
-    all.push_back(recorded_d(case_at(other, index)));
+  try {
+    if (const std::optional<WholeTile> tile = whole_tile(file, defaults)) {
+      if (!wants_d) return {.instruction = tile->instruction, .target = tile->target, .cases = tile->cases};
+      if (other) return request_of(*tile, whole_tile(*other, defaults), other->path);
+      return request_of(*tile, tile, file.path);
+    }
+  } catch (const Error& error) {
+    throw flags.file.in_flags(error);
   }
-  return all;
+  const VectorFile vectors = flags.file.read(std::move(file));
+  Request request;
+  if (!wants_d) {
+    require_mma(vectors.instruction, "bitmma verify names the first cell that differs");
+    request = {.instruction = vectors.instruction, .target = vectors.target};
+    for (int64_t index = 0; index < std::min<int64_t>(vectors.cases, 64); ++index)
+      request.cases.push_back(case_at(vectors, index));
+  } else if (other) {
+    const VectorFile wrong = flags.file.read(std::move(*other));
+    request = request_of(vectors, wrong);
+    wrong.require_unchanged();
+  } else {
+    request = request_of(vectors, vectors);
+  }
+  vectors.require_unchanged();
+  return request;
 }
 
 /// `text` in lines of at most `width` characters, all but the first behind `indent` spaces.
@@ -93,25 +181,25 @@ void list_faults(Context& context, const DiagnoseFlags& flags, std::span<const C
 }
 
 void run_diagnose(Context& context, const DiagnoseFlags& flags) {
-  const VectorFile vectors = flags.file.read(flags.expected);
-  require_mma(vectors.instruction, "bitmma verify names the first cell that differs");
-  const std::vector<Case> cases = cases_with_neighbours(vectors, flags.max_cases);
   if (flags.list) {
-    list_faults(context, flags, cases);
+    list_faults(context, flags, read_request(flags, false).cases);
     return;
   }
+  const Request request = read_request(flags, true);
   const DiagnoseOptions options{
       .max_cases = flags.max_cases, .max_findings = flags.max_findings, .pairs = !flags.no_pairs};
-  const VectorFile other = flags.file.read(flags.actual.empty() ? flags.expected : flags.actual);
-  const std::vector<Matrix> wrong = wrong_d(vectors, other, options.max_cases);
-  const Diagnosis diagnosis = diagnose(cases, wrong, options);
-  const Comparison comparison = compare_cases(cases, std::span(wrong).first(static_cast<size_t>(diagnosis.cases)));
-  vectors.require_unchanged();
-  other.require_unchanged();
-  context.exit_code = diagnosis.wrong == 0 ? exit_same : exit_differs;
-  Report report{{"instruction", vectors.name()}, {"target", print(vectors.target)}};
-  report.add_text(fmt::format("{}\ntarget: {}", vectors.name(), print(vectors.target)));
-  report.update(describe(diagnosis, comparison, vectors.instruction));
+  const Diagnosis diagnosis = diagnose(request.cases, request.wrong, options);
+  Comparison comparison;
+  for (size_t i = 0; i < request.wrong.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    comparison +=
+        compare_case(request.cases[i].instruction, index, faulty_d(request.cases, index, {}), request.wrong[i]);
+  }
+  context.exit_code = diagnosis.wrong == 0 && request.inputs.empty() ? exit_same : exit_differs;
+  Report report{{"instruction", print(request.instruction)}, {"target", print(request.target)}};
+  report.add_text(fmt::format("{}\ntarget: {}", print(request.instruction), print(request.target)));
+  report.update(describe(request.inputs, diagnosis.cases));
+  report.update(describe(diagnosis, comparison, request.instruction));
   show(context, report, flags.json);
 }
 
@@ -124,10 +212,11 @@ void add_diagnose(Command& app, Context& context) {
       ->required();
   command->add_option(
       "actual", flags->actual,
-      "vector file of the same cases with the wrong D; without it, the D of the first file is the wrong one");
+      "vector file of the same cases with the wrong D, or the wrong D alone; without it, the D of the first file is "
+      "the wrong one");
   flags->file.add(*command);
   flags->file.add_types(*command);
-  command->add_option("--cases", flags->max_cases, "compare at most so many cases")
+  command->add_option("--cases", flags->max_cases, "search in at most so many of the wrong cases; all are compared")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command->add_option("--findings", flags->max_findings, "show at most so many")
@@ -141,8 +230,9 @@ void add_diagnose(Command& app, Context& context) {
       "  bitmma diagnose golden.safetensors from_kernel.safetensors\n"
       "  bitmma diagnose dump_with_wrong_d.safetensors --json\n"
       "  bitmma diagnose golden.safetensors --list  # what it looks for\n"
+      "Plain matrices of several instructions, with all of K and one D at the end, are a whole tile.\n"
       "Cases that are the steps of one loop over K may stand in one file: sums over them are looked for.\n"
-      "Exit code 1 when anything is wrong.");
+      "Exit code 1 when anything is wrong, or the inputs of the two files differ.");
   command->callback([flags, &context] { run_diagnose(context, *flags); });
 }
 

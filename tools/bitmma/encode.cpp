@@ -68,10 +68,11 @@ uint64_t encoded(const SmemDescriptor& descriptor) {
 
 void encode_descriptor(Context& context, const DescriptorFlags& flags) {
   const Target target = flags.target.of_smem_descriptor();
-  if (!flags.has("--start") && !flags.has("--lbo") && !flags.has("--sbo") && !flags.has("--swizzle") &&
+  const bool is_swizzled = require_swizzle(flags.swizzle) != Swizzle::none;
+  if (!flags.has("--start") && !flags.has("--lbo") && !flags.has("--sbo") && !is_swizzled &&
       !flags.has("--base-offset") && !flags.absolute) {
     throw Error({.field = "encode descriptor",
-                 .seen = "no field",
+                 .seen = flags.has("--swizzle") ? "--swizzle none alone: every bit is 0" : "no field",
                  .legal = {"--start", "--lbo", "--sbo", "--swizzle", "--base-offset"},
                  .fix = "bitmma encode descriptor --help shows examples"});
   }
@@ -123,46 +124,21 @@ void add_descriptor(Command& command, Context& context) {
 
 struct IdescFlags {
   TargetFlag target;
-  Flag<std::string> kind, d, a, b, scale_type;  // empty: what the kind usually has
-  Flag<int> m = 0, n = 0, sparsity_selector = 0, max_shift = 0, scale_a_id = 0, scale_b_id = 0, sparsity_version = 0;
-  Flag<bool> negate_a, negate_b, transpose_a, transpose_b, sparse, saturate, k_96, json;
-  Flag<int> k = 0;  // 0: the kind's usual one
+  Flag<std::string> kind;
+  FieldFlags fields;
+  Flag<bool> sparse, k_96, json;
 };
 
 void encode_idesc(Context& context, const IdescFlags& flags) {
-  InstructionDescriptor idesc{.kind = require_kind(flags.kind),
-                              .m = flags.m,
-                              .n = flags.n,
-                              .sparse = flags.sparse,
-                              .sparsity_selector = flags.sparsity_selector,
-                              .saturate = flags.saturate,
-                              .negate_a = flags.negate_a,
-                              .negate_b = flags.negate_b,
-                              .transpose_a = flags.transpose_a,
-                              .transpose_b = flags.transpose_b,
-                              .max_shift_code = flags.max_shift,
-                              .scale_a_id = flags.scale_a_id,
-                              .scale_b_id = flags.scale_b_id,
-                              .sparsity_version = flags.sparsity_version};
-  const auto type_of = [](std::string_view flag, const std::string& name, Format usual) {
-    return name.empty() ? usual : require_format(flag, name);
-  };
-  idesc.d = type_of("--d", flags.d, natural_output(idesc.kind));
-  idesc.a = type_of("--a", flags.a, natural_input(idesc.kind));
-  idesc.b = type_of("--b", flags.b, natural_input(idesc.kind));
-  if (!flags.scale_type.empty()) idesc.scale_type = require_scale_type(flags.scale_type, idesc.kind);
-  if (const int k = flags.k_96 ? 96 : *flags.k; k != 0) {
-    idesc.k_code = k_code_of(idesc.kind, idesc.sparse, k);
-    if (idesc.k() != k) {
-      throw Error({.field = flags.k_96 ? "--k96" : "--k",
-                   .seen = std::to_string(k),
-                   .expected = fmt::format("a K of {}kind::{}", idesc.sparse ? "a sparse " : "", info(idesc.kind).name),
-                   .source = "PTX ISA 9.4, 9.7.18.2.1, Table 48"});
-    }
-  }
-  const uint32_t word = encode(idesc);
+  auto mma =
+      std::get<Tcgen05Mma>(flags.fields.apply(Tcgen05Mma{.kind = require_kind(flags.kind), .sparse = flags.sparse}));
+  if (flags.k_96) mma.k = 96;
+  naming_flag("k", flags.k_96 ? "--k96" : "--k", [&] { return require_k_code(mma.kind, mma.sparse, mma.k); });
+  const uint32_t word = idesc_of(mma);
+  const InstructionDescriptor idesc = decode_instruction_descriptor(mma.kind, word);
   require_kind_on(flags.target, idesc);
-  print_encoded(context, flags.json, "idesc", fmt::format("{:#010x}", word), as_warnings(warnings(idesc)));
+  print_encoded(context, flags.json, "idesc", fmt::format("{:#010x}", word),
+                as_warnings(warnings(idesc, flags.target.asked())));
 }
 
 void add_idesc(Command& command, Context& context) {
@@ -170,25 +146,10 @@ void add_idesc(Command& command, Context& context) {
   Command* idesc = command.add_command("idesc", "an instruction descriptor of tcgen05.mma");
   flags->target.add(*idesc, "refuses what this GPU lacks, by its PTX name", true);
   idesc->add_option("--kind", flags->kind, print_mma_kinds())->required();
-  idesc->add_option("--m", flags->m, "rows of D, over the CTA group")->required();
-  idesc->add_option("--n", flags->n, "columns of D")->required();
-  idesc->add_option("--d", flags->d, "type of D; default f32, of kind::i8 and ti16 s32");
-  idesc->add_option("--a", flags->a, "type of A; default f16, tf32, e4m3, s8, e2m1 or s1z4m11, by the kind");
-  idesc->add_option("--b", flags->b, "type of B; the same");
-  idesc->add_flag("--negate-a", flags->negate_a, "-A");
-  idesc->add_flag("--negate-b", flags->negate_b, "-B");
-  idesc->add_flag("--transpose-a", flags->transpose_a, "A is M-major");
-  idesc->add_flag("--transpose-b", flags->transpose_b, "B is N-major");
   idesc->add_flag("--sparse", flags->sparse, "A is sparse");
-  idesc->add_option("--sparsity-selector", flags->sparsity_selector, "0..3");
-  idesc->add_flag("--saturate", flags->saturate, "clamp integers");
-  idesc->add_option("--max-shift", flags->max_shift, ".ws: 0 none, 1 = 8, 2 = 16, 3 = 32 columns");
-  idesc->add_option("--scale-type", flags->scale_type, "block-scaled kinds: ue8m0, ue4m3 or ue5m3; default ue8m0");
-  idesc->add_option("--scale-a-id", flags->scale_a_id, "byte of A's first scale: 0..3, less with more scales");
-  idesc->add_option("--scale-b-id", flags->scale_b_id, "the same of B");
+  flags->fields.add(*idesc, {Family::tcgen05}, [](const InstructionField& field) { return field.in_descriptor; });
+  for (const char* name : {"--m", "--n"}) idesc->get_option(name)->required();
   idesc->add_flag("--k96", flags->k_96, "--k 96");
-  idesc->add_option("--k", flags->k, "K where a kind has several: 96 of fp4 (sm_103a, sm_107a), 64 of fp8 (sm_107a)");
-  idesc->add_option("--sparsity-version", flags->sparsity_version, "sparse fp4: 1 on sm_107a, 0 elsewhere");
   idesc->add_flag("--json", flags->json, "the result as JSON");
   idesc->footer("Example:\n  bitmma encode idesc --kind f16 --m 128 --n 64 --d f32 --a bf16 --b bf16");
   idesc->callback([flags, &context] { encode_idesc(context, *flags); });

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <ranges>
 #include <system_error>
@@ -146,9 +147,115 @@ void LayoutFlags::require_used_by(const Instruction& instruction) const {
 }
 
 Placement LayoutFlags::placement() const {
-  Placement placement{.a = parse_operand_layout(a), .b = parse_operand_layout(b)};
+  Placement placement{.a = parse_operand_layout(a, Role::a), .b = parse_operand_layout(b, Role::b)};
   placement.a.padding_bytes = placement.b.padding_bytes = padding_bytes;
   return placement;
+}
+
+namespace {
+
+std::string dashed(std::string_view name) {
+  std::string text(name);
+  std::ranges::replace(text, '_', '-');
+  return "--" + text;
+}
+
+/// The text as a value of the field.
+FieldValue value_of(const InstructionField& row, const std::string& flag, const std::string& text) {
+  const bool is_sign = row.immediate.first == -1;
+  if (std::holds_alternative<bool>(row.default_value)) {
+    const bool is_set = is_sign ? text == "-1" : text == "1" || text == "true";
+    if (is_set || (is_sign ? text == "1" : text == "0" || text == "false")) return is_set;
+    throw Error(
+        {.field = flag,
+         .seen = shortened(text),
+         .legal = is_sign ? std::vector<std::string>{"1", "-1"} : std::vector<std::string>{"0", "1", "false", "true"}});
+  }
+  if (!std::holds_alternative<int64_t>(row.default_value)) return text;
+  const auto word = read_word(text);
+  constexpr uint64_t most = std::numeric_limits<int64_t>::max();
+  if (!word || word->is_guess || word->value > most)
+    throw Error({.field = flag, .seen = shortened(text), .expected = "a whole number"});
+  return word->is_negative ? -static_cast<int64_t>(word->value) : static_cast<int64_t>(word->value);
+}
+
+}  // namespace
+
+void FieldFlags::add(Command& command, const std::vector<Family>& families,
+                     bool (*is_wanted)(const InstructionField&)) {
+  for (const Family family : families) {
+    for (const InstructionField& row : instruction_fields(family)) {
+      if (!is_wanted(row)) continue;
+      const auto same = std::ranges::find_if(
+          flags_, [&](const One& one) { return one.row.name == row.name || one.row.name == row.also; });
+      if (same == flags_.end()) {
+        flags_.push_back({.row = row, .fields = {row.name}, .families = std::string(print(family))});
+        continue;
+      }
+      same->fields.push_back(row.name);
+      same->families += fmt::format(", {}", print(family));
+    }
+  }
+  for (One& one : flags_) {
+    const InstructionField& row = one.row;
+    one.flag = dashed(row.immediate.name.empty() ? row.name : row.immediate.name);
+    const std::string names = row.also.empty() ? one.flag : one.flag + "," + dashed(row.also);
+    const bool is_switch = std::holds_alternative<bool>(row.default_value) && row.immediate.name.empty();
+    const std::string meaning =
+        fmt::format("{}{}{}", families.size() > 1 ? one.families + ": " : "", row.meaning,
+                    is_switch || row.immediate.legal.empty() ? "" : fmt::format(" ({})", row.immediate.legal));
+    one.option =
+        is_switch ? command.add_flag(names, one.is_set, meaning) : command.add_option(names, one.text, meaning);
+  }
+}
+
+Instruction FieldFlags::apply(const Instruction& instruction) const {
+  const std::vector<InstructionField>& known = instruction_fields(family_of(instruction));
+  std::vector<NamedValue> values;
+  std::vector<FlagOfField> names;
+  std::vector<Violation> wrong;
+  for (const One& one : flags_) {
+    if (one.option->count() == 0) continue;
+    const auto has_field = [&](std::string_view name) {
+      return std::ranges::find(known, name, &InstructionField::name) != known.end();
+    };
+    const auto field = std::ranges::find_if(one.fields, has_field);
+    const bool is_switch = one.option->get_items_expected_max() == 0;
+    if (field == one.fields.end()) {
+      wrong.push_back({.code = ViolationCode::no_effect,
+                       .field = one.flag,
+                       .seen = is_switch ? "given" : shortened(one.text.get()),
+                       .expected = one.row.in_descriptor ? "absent: it goes into an instruction descriptor" : "absent",
+                       .fix = print(instruction) + " has none"});
+      continue;
+    }
+    names.emplace_back(*field, one.flag);
+    try {
+      values.push_back(
+          {std::string(*field), is_switch ? FieldValue(one.is_set.get()) : value_of(one.row, one.flag, one.text)});
+    } catch (const Error& error) {
+      wrong.insert(wrong.end(), error.violations().begin(), error.violations().end());
+    }
+  }
+  if (!wrong.empty()) throw Error(std::move(wrong));
+  return naming_flags(names, [&] { return with_fields_alone(instruction, values); });
+}
+
+void StateNumberFlags::add(Command& command) {
+  for (const FieldInfo& row : state_fields) {
+    if (!row.is_number || row.id == Field::zero_column_mask) continue;  // the mask moves B, too
+    auto& [field, flag] = flags_.emplace_back(row.id, Flag<std::string>{});
+    command.add_option(dashed(row.name), flag,
+                       fmt::format("the state's {}, in place of the one that is drawn or placed", row.name));
+  }
+}
+
+StateNumbers StateNumberFlags::numbers() const {
+  StateNumbers numbers;
+  for (const auto& [field, flag] : flags_) {
+    if (!flag.empty()) numbers.emplace_back(field, require_word(dashed(info(field).name), flag));
+  }
+  return numbers;
 }
 
 void CpuTargetFlag::add(Command& command) {
@@ -175,16 +282,6 @@ Format require_format(std::string_view flag, const std::string& name) {
   if (const auto format = format_named(name)) return *format;
   throw Error(
       {.code = ViolationCode::unknown_name, .field = std::string(flag), .seen = name, .legal = row_names(formats)});
-}
-
-Format require_scale_type(const std::string& name, MmaKind kind) {
-  if (!info(kind).has_block_scales) {
-    throw Error({.field = "--scale-type",
-                 .seen = shortened(name),
-                 .expected = fmt::format("absent: kind::{} has no scales", info(kind).name)});
-  }
-  if (name == "ue8m0" || name == "ue4m3" || name == "ue5m3") return require_format("--scale-type", name);
-  throw Error({.field = "--scale-type", .seen = shortened(name), .legal = {"ue8m0", "ue4m3", "ue5m3"}});
 }
 
 MmaKind require_kind(const std::string& name) {
@@ -275,6 +372,15 @@ std::optional<uint64_t> parse_word(const std::string& text) {
 uint64_t require_word(std::string_view field, const std::string& text) {
   if (const auto word = parse_word(text)) return *word;
   throw Error({.field = std::string(field), .seen = text, .expected = "a 64-bit number such as 0x4000004000010000"});
+}
+
+void require_text_file_name(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  if (extension != ".safetensors" && extension != ".npz" && extension != ".npy" && extension != ".pt") return;
+  throw Error({.field = "-o",
+               .seen = path,
+               .expected = "the name of a text file, which is what --format writes",
+               .fix = "leave --format out for safetensors"});
 }
 
 void require_tensor_file_name(const std::string& path) {

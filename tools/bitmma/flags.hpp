@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "bitmma/core/target.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 #include "bitmma/files/vector_file.hpp"
+#include "bitmma/instruction/make_instruction.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "commands.hpp"
 
@@ -66,6 +68,37 @@ struct LayoutFlags {
   void require_used_by(const Instruction& instruction) const;
 };
 
+/// Flags of the fields of instructions, made from their tables: field.hpp says names, types and meanings.
+class FieldFlags {
+ public:
+  /// A flag for each field of the families that `is_wanted`. Fields that are immediates have the immediate's name.
+  void add(Command& command, const std::vector<Family>& families, bool (*is_wanted)(const InstructionField&));
+  /// The instruction with the fields that are given. Throws Error for those that it lacks, and for values of others.
+  Instruction apply(const Instruction& instruction) const;
+
+ private:
+  struct One {
+    InstructionField row = {};
+    std::vector<std::string_view> fields = {};  // what one family or another calls it
+    std::string families = {};
+    std::string flag = {};
+    Flag<std::string> text = {};
+    Flag<bool> is_set = {};
+    CLI::Option* option = nullptr;
+  };
+  std::deque<One> flags_ = {};  // the command keeps addresses
+};
+
+/// Flags of the numbers of a state: --taddr, --warp, --s-desc.
+class StateNumberFlags {
+ public:
+  void add(Command& command);
+  StateNumbers numbers() const;
+
+ private:
+  std::deque<std::pair<Field, Flag<std::string>>> flags_ = {};
+};
+
 /// A field of the library and the flag that sets it.
 using FlagOfField = std::pair<std::string_view, std::string_view>;
 
@@ -104,9 +137,6 @@ void add_threads(Command& command, Flag<int>& threads);
 /// The format called `name`. Throws Error naming the flag.
 Format require_format(std::string_view flag, const std::string& name);
 
-/// Throws Error naming --scale-type unless it is a type of scales, and the kind has scales.
-Format require_scale_type(const std::string& name, MmaKind kind);
-
 /// The kind called `name`. Throws Error naming --kind.
 MmaKind require_kind(const std::string& name);
 
@@ -130,6 +160,8 @@ std::optional<uint64_t> parse_word(const std::string& text);
 /// The same for a descriptor. Throws Error naming the field.
 uint64_t require_word(std::string_view field, const std::string& text);
 
+/// Throws Error for the name of a file of tensors, which would hold text all the same.
+void require_text_file_name(const std::string& path);
 /// Throws Error for the name of another format than safetensors, which would hold safetensors all the same.
 void require_tensor_file_name(const std::string& path);
 

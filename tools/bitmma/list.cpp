@@ -17,6 +17,7 @@ namespace {
 
 struct ListFlags {
   TargetFlag target;
+  Flag<std::vector<std::string>> words;
   Flag<bool> json = false, mnemonics = false, markdown = false, wide = false;
 };
 
@@ -25,11 +26,16 @@ struct ListedForm {
   const Form* form = nullptr;
   const AccumulatorModel* model = nullptr;  // nullptr: the form moves data
   std::optional<Instruction> example = {};
+  FormOn on = {};                    // what these targets have of it
   std::vector<Target> targets = {};  // those that are asked for
   std::map<Target, std::vector<FormEvidence>> evidence = {};
+
+  int k() const { return on.dense ? form->k_dense : 0; }
+  int k_sparse() const { return on.sparse ? form->k_sparse : 0; }
 };
 
-/// Every form, or those of one target. A form whose targets add by several rules has a line for each rule. Throws Error
+/// Every form, or those of one target. A form has a line for each rule by which its targets add, and for
+/// each part of it that they have. Throws Error
 /// when the target has none.
 std::vector<ListedForm> listed_forms(const std::optional<Target>& asked) {
   std::vector<ListedForm> listed;
@@ -40,13 +46,16 @@ std::vector<ListedForm> listed_forms(const std::optional<Target>& asked) {
     const Instruction example = instructions_of(form).front();
     const size_t first = listed.size();
     const std::map<Target, std::vector<FormEvidence>> evidence = evidence_of(form);
+    const auto on = form_on_targets(form);
     for (const TargetInfo& target : targets) {
       if (!form.targets.contains(target.id) || (asked && target.id != *asked)) continue;
+      const FormOn& here = on[static_cast<size_t>(target.id)];
       const AccumulatorModel* model = is_mma(example) ? &model_for(example, target.id) : nullptr;
       auto row = std::find_if(listed.begin() + static_cast<std::ptrdiff_t>(first), listed.end(),
-                              [&](const ListedForm& one) { return one.model == model; });
+                              [&](const ListedForm& one) { return one.model == model && one.on == here; });
       if (row == listed.end())
-        row = listed.insert(listed.end(), {.form = &form, .model = model, .example = example, .evidence = evidence});
+        row = listed.insert(listed.end(),
+                            {.form = &form, .model = model, .example = example, .on = here, .evidence = evidence});
       row->targets.push_back(target.id);
     }
   }
@@ -126,6 +135,20 @@ Report m_of(const Form& form) {
 
 Report number_or_null(int number) { return number == 0 ? Report() : Report(number); }
 
+/// The sizes of scale vectors as they are written, each with its types; null without scales.
+Report scales_of(const ListedForm& row) {
+  if (row.on.scales.empty()) return {};
+  Report list = Report::list();
+  for (const LegalScales& scales : row.on.scales) {
+    Report types = Report::list();
+    for (const FormatInfo& format : formats) {
+      if (scales.types.contains(format.id)) types.append(format.name);
+    }
+    list.append({{"size", print(scales.scale_vec)}, {"types", types}});
+  }
+  return list;
+}
+
 Report describe_form(const ListedForm& row) {
   const Form& form = *row.form;
   Report targets = Report::list(), evidence = Report::object(), details = Report::object();
@@ -140,10 +163,11 @@ Report describe_form(const ListedForm& row) {
           {"a", print_formats(row, form.a)},
           {"b", print_formats(row, form.b)},
           {"m", m_of(form)},
-          {"k", number_or_null(form.k_dense)},
-          {"k_sparse", number_or_null(form.k_sparse)},
+          {"k", number_or_null(row.k())},
+          {"k_sparse", number_or_null(row.k_sparse())},
           {"n", print_n(form)},
-          {"options", print_options(form)},
+          {"scales", scales_of(row)},
+          {"options", print_options(form, row.on)},
           {"arithmetic", row.model ? print_rule(*row.model) : "-"},
           {"evidence", least_evidence_on(row, row.targets.front())},
           {"evidence_by_target", evidence},
@@ -159,10 +183,10 @@ std::vector<std::string> form_line(const ListedForm& row) {
           row.model ? std::string(info(form.d).name) : "-",
           print_formats(row, form.a),
           print_formats(row, form.b),
-          print_k(form.k_dense),
-          print_k(form.k_sparse),
+          print_k(row.k()),
+          print_k(row.k_sparse()),
           print_n(form),
-          print_options(form),
+          print_options(form, row.on),
           row.model ? print_rule(*row.model) : "-",
           evidence_on_all(row)};
 }
@@ -195,10 +219,10 @@ std::string print_folded(const ListedForm& row) {
   std::string text(form.name);
   if (row.model) {
     text += fmt::format("   D {}   A {}   B {}   K {}", info(form.d).name, print_formats(row, form.a),
-                        print_formats(row, form.b), print_k(form.k_dense));
-    if (form.k_sparse != 0) text += fmt::format(" (.sp {})", form.k_sparse);
+                        print_formats(row, form.b), print_k(row.k()));
+    if (row.k_sparse() != 0) text += fmt::format(" (.sp {})", row.k_sparse());
   }
-  const std::string options = print_options(form), n = row.model ? fmt::format("N {}; ", print_n(form)) : "";
+  const std::string options = print_options(form, row.on), n = row.model ? fmt::format("N {}; ", print_n(form)) : "";
   const std::string rule = row.model ? print_rule(*row.model) + "; " : "";
   return folded(text, 0) + folded("target " + print_targets(row), indent) +
          folded(n + (options.empty() ? "no options" : options), indent) + folded(rule + evidence_on_all(row), indent);
@@ -216,14 +240,49 @@ std::string print_markdown(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-void list_mnemonics(const Context& context, const std::optional<Target>& asked, bool as_json) {
+/// True where every word is a part of the name, or one of the others.
+bool has_words(const std::vector<std::string>& words, std::string_view name, const std::set<std::string_view>& others) {
+  return std::ranges::all_of(words, [&](const std::string& word) {
+    return name.find(word) != std::string_view::npos || others.contains(word);
+  });
+}
+
+bool has_words(const std::vector<std::string>& words, const ListedForm& row) {
+  std::set<std::string_view> others{print(row.form->family)};
+  for (const Target target : row.targets) others.insert(print(target));
+  for (const FormatInfo& format : formats) {
+    const Form& form = *row.form;
+    if (row.model && (format.id == form.d || form.a.contains(format.id) || form.b.contains(format.id)))
+      others.insert(format.name);
+  }
+  return has_words(words, row.form->name, others);
+}
+
+/// Throws Error where no row has the words.
+void require_found(const ListFlags& flags, bool found) {
+  if (found) return;
+  throw Error({.field = "words",
+               .seen = fmt::format("{}", fmt::join(flags.words.get(), " ")),
+               .expected = "parts of a name, types, targets or a family that one row has",
+               .fix = "bitmma list shows all rows"});
+}
+
+void list_mnemonics(const Context& context, const std::optional<Target>& asked, const ListFlags& flags) {
   Report list = Report::list();
+  bool found = false;
   for (const Instruction& instruction : all_instructions()) {
     if (asked && !targets_of(instruction).contains(*asked)) continue;
     const std::string mnemonic = print(instruction);
+    std::set<std::string_view> others{print(family_of(instruction))};
+    for (const TargetInfo& row : targets) {
+      if (targets_of(instruction).contains(row.id)) others.insert(row.name);
+    }
+    if (!has_words(flags.words, mnemonic, others)) continue;
+    found = true;
     list.append(mnemonic).add_text(mnemonic);
   }
-  show(context, list, as_json);
+  require_found(flags, found);
+  show(context, list, flags.json);
 }
 
 /// Throws Error for flags of which each asks for another output.
@@ -240,11 +299,13 @@ void require_one_output(const ListFlags& flags) {
 void run_list(Context& context, const ListFlags& flags) {
   require_one_output(flags);
   const std::optional<Target> asked = flags.target.asked();
-  const std::vector<ListedForm> listed = listed_forms(asked);
+  std::vector<ListedForm> listed = listed_forms(asked);
   if (flags.mnemonics) {
-    list_mnemonics(context, asked, flags.json);
+    list_mnemonics(context, asked, flags);
     return;
   }
+  std::erase_if(listed, [&](const ListedForm& row) { return !has_words(flags.words, row); });
+  require_found(flags, !listed.empty());
   if (flags.json) {
     Report list = Report::list();
     for (const ListedForm& row : listed) list.append(describe_form(row));
@@ -273,13 +334,16 @@ std::string meaning_of_levels() {
 void add_list(Command& app, Context& context) {
   Command* command = app.add_command("list", "legal instructions, with the evidence for their arithmetic");
   const auto flags = std::make_shared<ListFlags>();
+  command->add_option("words", flags->words,
+                      "only rows that have all of them: a part of the name, a type, a target, a family");
   flags->target.add(*command, "only what this GPU has, by its PTX name");
   command->add_flag("--json", flags->json, "the table as JSON, with --mnemonics the names");
   command->add_flag("--markdown", flags->markdown, "the table as in README");
   command->add_flag("--wide", flags->wide, "the table with a line a row, about 270 columns wide");
   command->add_flag("--mnemonics", flags->mnemonics, "every legal mnemonic, a line each");
   command->footer(
-      "Examples:\n  bitmma list\n  bitmma list --target sm_103a\n  bitmma list --wide | less -S\n  bitmma list "
+      "Examples:\n  bitmma list\n  bitmma list wgmma e4m3\n  bitmma list --target sm_103a\n  bitmma list --wide | less "
+      "-S\n  bitmma list "
       "--mnemonics | grep e4m3\n" +
       meaning_of_rule + meaning_of_levels());
   command->callback([flags, &context] { run_list(context, *flags); });

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/analysis/lint.hpp"
@@ -23,7 +24,7 @@ struct SimulateFlags {
   Flag<std::optional<int64_t>> show_case = {};
   Flag<std::string> after;  // a file with the state before
   Flag<int> rows = 8, cols = 8;
-  Flag<bool> hex = false, lint = false, json = false;
+  Flag<bool> hex = false, lint = false, json = false, replace_d = false;
   Flag<int> threads = 1;
 };
 
@@ -218,6 +219,97 @@ void run_lint(Context& context, const SimulateFlags& flags, const std::vector<st
   show(context, list, flags.json);
 }
 
+/// A file as it is simulated, and how.
+struct Simulated {
+  VectorFile vectors;
+  std::optional<UnrolledK> loop = {};
+  int64_t steps = 0;  // of a K loop
+};
+
+/// `target` stands in for a target that the file does not name.
+Simulated simulated(const SimulateFlags& flags, TensorFile file, std::optional<Target> target) {
+  VectorFileDefaults defaults = flags.file.defaults();
+  defaults.target = target;
+  try {
+    Simulated result;
+    if (!flags.after.empty()) file = after(read_vector_file(flags.after), std::move(file), defaults);
+    result.loop = unroll_k(file, defaults, flags.layouts.placement());
+    result.vectors = as_vector_file(result.loop ? result.loop->file : std::move(file), defaults);
+    result.steps = unrolled_steps(result.vectors);
+    return result;
+  } catch (const Error& error) {
+    throw flags.file.in_flags(error);
+  }
+}
+
+/// The file on the GPU that --target asks for, where the file names another one. Its recorded D is of its own target.
+std::optional<TensorFile> on_other_target(const TensorFile& file, std::optional<Target> asked) {
+  const std::string* named = file.find_metadata("target");
+  if (!named || !asked || !target_named(*named) || target_named(*named) == asked) return std::nullopt;
+  TensorFile other = file;
+  other.set_metadata("target", std::string(print(*asked)));
+  other.erase("d");
+  for (const FieldInfo& field : state_fields)
+    if (!field.after.empty()) other.erase(field.after);
+  return other;
+}
+
+/// Both results, and how many outputs differ.
+Report describe_two_targets(Context& context, const SimulateFlags& flags, const Simulated& own,
+                            const Simulated& other) {
+  Report report = describe_case(context, flags, own.vectors, own.loop, own.steps);
+  Report there = describe_case(context, flags, other.vectors, other.loop, other.steps);
+  Comparison comparison;
+  for (int64_t index = 0; index < own.vectors.cases; ++index) {
+    const Case x = case_at(own.vectors, index), y = case_at(other.vectors, index);
+    comparison += compare_case(x.instruction, index, computed_d(x), computed_d(y));
+  }
+  Report compared{{"outputs", comparison.outputs}, {"mismatches", comparison.mismatches}};
+  there.lines.insert(there.lines.begin(), Report::Line{});
+  std::ranges::move(there.lines, std::back_inserter(report.lines));
+  report.add("on_target", std::move(there));
+  report.add("between_targets", std::move(compared));
+  report.add_text(fmt::format("\n{} of {} differ between {} and {}", comparison.mismatches,
+                              counted(comparison.outputs, "output"), print(own.vectors.target),
+                              print(other.vectors.target)));
+  if (comparison.first) report.add_text("first: " + print(*comparison.first));
+  return report;
+}
+
+/// Says on standard error how a recorded D compares, where no report is shown. True when it is the same, or none.
+bool is_recorded_d_same(Context& context, const SimulateFlags& flags, const Simulated& one) {
+  const std::optional<Comparison> recorded = recorded_comparison(context, flags, one.vectors, one.loop);
+  if (!recorded || recorded->mismatches == 0) return true;
+  context.exit_code = exit_differs;
+  context.terminal.err << fmt::format(
+      "{}: {} of {} differ from the recorded D ({}): {}\n", printable(one.vectors.file.path), recorded->mismatches,
+      counted(recorded->outputs, "output"), one.vectors.source(), print(*recorded->first));
+  return false;
+}
+
+/// Throws Error when `output` is a file whose D this program did not compute: it would be lost.
+void require_no_loss(const std::string& output, const std::string& input) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(output, error)) return;
+  TensorFile old;
+  try {
+    old = read_tensor_file(output);
+  } catch (const Error&) {
+    return;  // no results are in it
+  }
+  const bool has_result = old.find("d") || std::ranges::any_of(state_fields, [&](const FieldInfo& field) {
+                            return !field.after.empty() && old.find(field.after);
+                          });
+  const std::string* source = old.find_metadata("source");
+  const bool is_own = source ? source->starts_with("bitmma ") : std::filesystem::equivalent(output, input, error);
+  if (!has_result || is_own) return;
+  throw Error({.code = ViolationCode::would_replace,
+               .field = output,
+               .seen = fmt::format("a file with a D of {}", source ? printable(*source) : "unknown source"),
+               .expected = "another name",
+               .fix = "--replace-d writes over it"});
+}
+
 /// Computes one case; its bytes in the file that is written, or some less where D is new.
 uint64_t bytes_of_a_case(const VectorFile& vectors) {
   computed_d(case_at(vectors, 0));
@@ -243,9 +335,10 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
                  .fix = "-o FOLDER"});
   }
   if (flags.json && (flags.bench.is_given() || !outputs.empty())) {
-    throw Error({.field = "--json",
-                 .seen = outputs.empty() ? "with --format" : "with -o",
-                 .expected = "alone: it prints what is shown",
+    throw Error({.code = ViolationCode::not_together,
+                 .field = "--json",
+                 .seen = outputs.empty() ? "--format" : "-o",
+                 .expected = "--json prints what is shown",
                  .fix = "--format jsonl writes all cases as JSON lines"});
   }
   if (!flags.bench.is_given()) {
@@ -254,16 +347,13 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
   Report shown = Report::list();
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string& path = names[i];
-    TensorFile file = arrays ? read_arrays(files) : read_tensor_file(path);
-    std::optional<UnrolledK> loop;
-    try {
-      if (!flags.after.empty()) file = after(read_vector_file(flags.after), std::move(file), flags.file.defaults());
-      loop = unroll_k(file, flags.file.defaults(), flags.layouts.placement());
-    } catch (const Error& error) {
-      throw flags.file.in_flags(error);
-    }
-    const VectorFile vectors = flags.file.read(loop ? loop->file : std::move(file));
-    const int64_t steps = unrolled_steps(vectors);
+    const TensorFile file = arrays ? read_arrays(files) : read_tensor_file(path);
+    const std::optional<Target> asked = flags.file.target.asked();
+    const std::optional<TensorFile> elsewhere = on_other_target(file, asked);
+    const Simulated own = simulated(flags, file, elsewhere ? std::nullopt : asked);
+    const Simulated one = elsewhere ? simulated(flags, *elsewhere, asked) : own;
+    const VectorFile& vectors = one.vectors;
+    const std::optional<UnrolledK>& loop = one.loop;
     if (loop) flags.layouts.require_used_by(vectors.instruction);
     else if (vectors.has_state)
       flags.layouts.require_used(printable(path) + " has its own images, descriptors or registers", false, false);
@@ -274,19 +364,28 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
         write_bench(out, flags.bench.format(), vectors, 0);
         vectors.require_unchanged();
       };
+      is_recorded_d_same(context, flags, own);
       context.require_flags_acted();
       if (outputs.empty()) write(context.out());
       else write_whole(outputs[i], write);
       continue;
     }
     if (outputs.empty()) {
-      Report report = describe_case(context, flags, vectors, loop, steps);
+      Report report = elsewhere ? describe_two_targets(context, flags, own, one)
+                                : describe_case(context, flags, vectors, loop, one.steps);
       if (names.size() > 1 && !flags.json) context.out() << printable(path) << '\n';
       if (flags.json) shown.append(std::move(report));
       else show(context, report, false);
       continue;
     }
     const std::string& output = outputs[i];
+    const bool may_replace = *flags.replace_d;
+    if (!may_replace) require_no_loss(output, path);
+    if (!is_recorded_d_same(context, flags, own) && !may_replace) {
+      context.terminal.err << fmt::format("{}: not written: the recorded D would be lost; --replace-d replaces it\n",
+                                          printable(output));
+      continue;
+    }
     print_warnings(context, warnings_of(case_at(vectors, 0)));
     announce_output(context, output, vectors.cases, flags.threads, [&] { return bytes_of_a_case(vectors); });
     context.require_flags_acted();
@@ -324,6 +423,8 @@ void add_simulate(Command& app, Context& context) {
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   command->add_flag("--hex", flags->hex, "show bits instead of values");
+  command->add_flag("--replace-d", flags->replace_d,
+                    "with -o: replace a recorded D that differs, and write over a file whose D is of hardware");
   command->add_flag("--lint", flags->lint,
                     "compute nothing: say what is legal but suspicious in any case; exit code 1 when anything is");
   command->add_flag("--json", flags->json, "what is shown as JSON, all of D as codes; with --lint the findings");
@@ -334,12 +435,15 @@ void add_simulate(Command& app, Context& context) {
       "  bitmma simulate case.safetensors -o out.safetensors  # write D beside the inputs\n"
       "  bitmma simulate numpy.safetensors --layout-b mn-major:64 -o out.safetensors\n"
       "  bitmma simulate case.safetensors --lint\n"
+      "  bitmma simulate sm_90a_case.safetensors --target sm_120a  # the same operands on another GPU, side by side\n"
       "  bitmma simulate a.npy b.npy --instruction tcgen05.mma.cta_group::1.kind::f16\n"
       "  bitmma simulate case.safetensors --format csv\n"
       "  bitmma simulate next.safetensors --after mma.safetensors -o d.safetensors  # begins with what the mma left\n"
       "Plain matrices of a longer K than the instruction's are a K loop over one tile: the file written has a case "
       "for\n"
-      "each step, with the descriptors that advance. The layouts are for files that hold plain matrices alone.");
+      "each step, with the descriptors that advance. The layouts are for files that hold plain matrices alone.\n"
+      "A recorded D is compared first. With -o one that differs is not replaced without --replace-d: nothing is\n"
+      "written, and the exit code is 1.");
   command->callback([flags, &context] { run_simulate(context, *flags); });
 }
 

@@ -39,13 +39,29 @@ Report describe_file(const std::string& path, const VectorFile& vectors, const C
   return report;
 }
 
+/// Throws Error for a file that records no D: nothing would be verified.
+VectorFile read_recorded(const VerifyFlags& flags, const std::string& path) {
+  VectorFile vectors = flags.file.read(path);
+  require_recorded(vectors);
+  return vectors;
+}
+
 void run_verify(Context& context, const VerifyFlags& flags) {
   flags.cpu_target.use();
   const std::vector<std::string> paths = vector_files(flags.paths);
-  // Every header is read first: a bad file is reported before any work, and progress knows the total.
-  std::vector<VectorFile> files;
+  // Every header is read first: progress knows the total. A file that cannot be read is reported, and the others are
+  // verified all the same.
+  std::vector<std::pair<std::string, VectorFile>> files;
+  std::vector<Violation> unreadable;
   int64_t all_cases = 0;
-  for (const std::string& path : paths) all_cases += files.emplace_back(flags.file.read(path)).cases;
+  for (const std::string& path : paths) {
+    try {
+      all_cases += files.emplace_back(path, read_recorded(flags, path)).second.cases;
+    } catch (const Error& error) {
+      std::ranges::copy(error.violations(), std::back_inserter(unreadable));
+    }
+  }
+  if (files.empty()) throw Error(std::move(unreadable));
   std::map<std::pair<std::string, std::string_view>, Group> groups;
   Comparison total;
   Report results = Report::list();
@@ -55,22 +71,23 @@ void run_verify(Context& context, const VerifyFlags& flags) {
   {
     ProgressLine progress(context, "verify", all_cases);
     for (size_t i = 0; i < files.size(); ++i) {
-      const VectorFile vectors = std::exchange(files[i], {});  // given back when it is done
+      const std::string& path = files[i].first;
+      const VectorFile vectors = std::exchange(files[i].second, {});  // given back when it is done
       const Comparison one = verify(vectors, flags.threads, progress.from(total.cases));
       Group& group = groups[{instruction_group(vectors.instruction), print(vectors.target)}];
       ++group.files;
       group.comparison += one;
       group.arithmetic = print_arithmetic(vectors.instruction, vectors.target);
       total += one;
-      if (flags.json) results.append(describe_file(paths[i], vectors, one));
+      if (flags.json) results.append(describe_file(path, vectors, one));
       if (one.mismatches == 0) continue;
-      failures.push_back(fmt::format("{}: {} of {} differ in {} of {}, first {}", printable(paths[i]), one.mismatches,
+      failures.push_back(fmt::format("{}: {} of {} differ in {} of {}, first {}", printable(path), one.mismatches,
                                      counted(one.outputs, "output"), one.cases_with_mismatches,
                                      counted(one.cases, "case"), print(*one.first)));
       if (++failed_files <= most_drawn) failures.push_back(print(describe(one, vectors.instruction)));
     }
   }
-  context.exit_code = total.mismatches == 0 ? exit_same : exit_differs;
+  context.exit_code = !unreadable.empty() ? exit_bad_request : total.mismatches == 0 ? exit_same : exit_differs;
   std::vector<std::vector<std::string>> table{
       {"instruction", "target", "files", "cases", "outputs", "mismatches", "arithmetic"}};
   for (const auto& [name, group] : groups) {
@@ -79,9 +96,11 @@ void run_verify(Context& context, const VerifyFlags& flags) {
                      std::to_string(group.comparison.mismatches), group.arithmetic});
   }
   Report report{{"files", files.size()},          {"cases", total.cases},       {"outputs", total.outputs},
-                {"mismatches", total.mismatches}, {"cpu_target", cpu_target()}, {"results", std::move(results)}};
+                {"mismatches", total.mismatches}, {"cpu_target", cpu_target()}, {"results", std::move(results)},
+                {"unreadable", unreadable}};
   report.add_text(print_table(table) + "\n");
   for (const std::string& failure : failures) report.add_text(failure);
+  for (const Violation& violation : unreadable) report.add_text("not verified: " + print(violation), Tone::bad);
   report.add_text(fmt::format("files {}, cases {}, outputs {}, mismatches {}", files.size(), total.cases, total.outputs,
                               total.mismatches),
                   total.mismatches == 0 ? Tone::good : Tone::bad);
@@ -105,7 +124,8 @@ void add_verify(Command& app, Context& context) {
       "  bitmma verify dump.safetensors --json\n"
       "  bitmma verify dump.safetensors --cpu-target baseline\n"
       "Where outputs differ is said by rows, columns, warps and registers, and drawn, for the first files.\n"
-      "Exit code 1 when any bit differs.");
+      "A file that cannot be read is named, and the others are verified.\n"
+      "Exit code 1 when any bit differs, 2 when a file could not be read.");
   command->callback([flags, &context] { run_verify(context, *flags); });
 }
 

@@ -34,6 +34,7 @@ struct SmemWord {
 /// An instruction descriptor of tcgen05.mma.
 struct InstructionWord {
   MmaKind kind = MmaKind::f16;
+  std::optional<Target> target = {};  // without, bits that most targets reserve are warned about
 };
 /// A zero-column mask of a tcgen05.mma.ws with this shape.
 struct ZeroColumnWord {
@@ -68,9 +69,11 @@ Report describe(const Explanation& explanation, Target target);
 
 /// A list of texts.
 Report describe(const std::vector<Choice>& choices);
-/// {"cases", "outputs", "mismatches", "cases_with_mismatches"}, "first_mismatch" where there is one, and where the
-/// mismatches are: "where", "mismatches_by_row", "mismatches_by_col", "map". The text says where they are.
+/// {"cases", "outputs", "mismatches", "cases_with_mismatches", "outside_d"}, "first_mismatch" where there is one, and
+/// where the mismatches are: "where", "mismatches_by_row", "mismatches_by_col", "map". The text says where they are.
 Report describe(const Comparison& comparison, const Instruction& instruction);
+/// {"different_inputs": [{"name", "cases"}]}; the text names them.
+Report describe(const std::vector<InputDifference>& inputs, int64_t cases);
 /// {"id", "stage", "what", "fix"}.
 Report describe(const Fault& fault);
 /// {"cases", "outputs", "wrong", "tried", "where", "findings"}. `comparison` is of the outputs that were diagnosed.

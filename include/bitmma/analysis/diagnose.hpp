@@ -28,6 +28,9 @@ struct Fault {
   bool operator==(const Fault&) const = default;
 };
 
+// A case without a state may be a whole tile: logical a, b, c and scales of any multiple of the instruction's M, N and
+// K, and one D at the end, as a kernel has it. Sparse ones are refused.
+//
 // `cases` run one after the other. Faults such as "D of the next case" look at the neighbours of a case; the one after
 // the last is the first. All throw Error when there is no case, or one of them moves data and computes nothing.
 
@@ -42,25 +45,27 @@ struct Finding {
   std::vector<Fault> faults = {};  // one, or two that act together
   int64_t wrong_explained = 0;     // wrong outputs that come out as they are
   int64_t right_broken = 0;        // right outputs that it would have wrong
-  bool explains_all = false;       // every output of every case that was compared
+  bool explains_all = false;       // every output of every case that was searched
 };
 
 struct Diagnosis {
-  int64_t cases = 0, outputs = 0, wrong = 0;  // that were compared
+  int64_t cases = 0, outputs = 0, wrong = 0;    // that were compared
+  int64_t wrong_cases = 0, searched_cases = 0;  // faults are searched in some of the wrong ones
+  int64_t searched_wrong = 0;                   // wrong outputs of those
   double wrong_share() const { return outputs ? static_cast<double>(wrong) / static_cast<double>(outputs) : 0; }
   std::vector<Finding> findings = {};  // best first; empty when nothing is wrong or nothing fits better than chance
   int64_t tried = 0;                   // faults and pairs
 };
 
 struct DiagnoseOptions {
-  int64_t max_cases = 2;  // that are compared
+  int64_t max_cases = 2;  // wrong cases that are searched
   int max_findings = 5;
   bool pairs = true;
 };
 
 /// Compares `actual`, an M x N matrix for each of the first cases, with what these cases should give, and looks for the
-/// fault. At most options.max_cases are compared; the others are there as neighbours. Throws Error when there are fewer
-/// matrices than that, or their shape or format is not that of D.
+/// fault in at most options.max_cases of those that are wrong; the others are there as neighbours. Throws Error when
+/// there is no matrix, more than cases, or their shape or format is not that of D.
 Diagnosis diagnose(std::span<const Case> cases, std::span<const Matrix> actual, const DiagnoseOptions& options = {});
 
 }  // namespace bitmma

@@ -36,6 +36,7 @@ enum class Choice : uint8_t {
   metadata_half_partitions,
   metadata_selectors_2_3,
   scales_of_b_over_two_ctas,
+  scales_behind_byte_3,
   base_offset,
   rows_wider_than_swizzle,
   absolute_leading_dim,
@@ -133,6 +134,11 @@ inline constexpr auto choice_table = std::to_array<ChoiceInfo>({
     {.id = Choice::scales_of_b_over_two_ctas,
      .name = "scales_of_b_over_two_ctas",
      .text = "two-by-two scales of B over two CTAs as CUTLASS lays them out"},
+    {.id = Choice::scales_behind_byte_3,
+     .name = "scales_behind_byte_3",
+     .text =
+         "scales behind byte 3 of a cell go on four columns further, those of B with N > 128 eight, where tcgen05.cp "
+         "puts the next tile"},
     {.id = Choice::base_offset, .name = "base_offset", .text = "base offset acts as measured on Hopper"},
     {.id = Choice::rows_wider_than_swizzle,
      .name = "rows_wider_than_swizzle",

@@ -17,6 +17,7 @@
 
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/target.hpp"
 #include "bitmma/formats/format.hpp"
 
 namespace bitmma {
@@ -25,36 +26,59 @@ enum class MmaKind : uint8_t { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4, 
 
 struct MmaKindInfo {
   MmaKind id;
-  std::string_view name = {};  // as in kind::NAME
-  int table = 42;              // of the PTX ISA, which has its descriptor; for citations
+  std::string_view name = {};   // as in kind::NAME
+  Format input = Format::f16;   // a type of A and B that it takes
+  Format output = Format::f32;  // the type of D that goes with all of them
+  int table = 42;               // of the PTX ISA, which has its descriptor; for citations
   bool has_block_scales = false;
-  bool is_fp4 = false;  // packed 4-bit elements alone: K in units of 64, scales for every 16 or 32
+  bool is_fp4 = false;    // packed 4-bit elements alone: K in units of 64, scales for every 16 or 32
+  bool in_bytes = false;  // 4- and 6-bit types in memory and registers, too
+  bool has_twice_k = false;
   bool has_negate = true;
   bool has_transpose = true;
   bool has_saturate = false;
+  bool has_scale_input_d = false;
   int sparsity_selectors = 1;
 };
 
 inline constexpr auto mma_kinds = std::to_array<MmaKindInfo>({
-    {.id = MmaKind::f16, .name = "f16", .sparsity_selectors = 4},
-    {.id = MmaKind::tf32, .name = "tf32", .sparsity_selectors = 4},
-    {.id = MmaKind::f8f6f4, .name = "f8f6f4"},
-    {.id = MmaKind::i8, .name = "i8", .has_negate = false, .has_saturate = true},
-    {.id = MmaKind::mxf8f6f4, .name = "mxf8f6f4", .table = 43, .has_block_scales = true},
+    {.id = MmaKind::f16, .name = "f16", .has_scale_input_d = true, .sparsity_selectors = 4},
+    {.id = MmaKind::tf32, .name = "tf32", .input = Format::tf32, .has_scale_input_d = true, .sparsity_selectors = 4},
+    {.id = MmaKind::f8f6f4, .name = "f8f6f4", .input = Format::e4m3, .in_bytes = true, .has_twice_k = true},
+    {.id = MmaKind::i8,
+     .name = "i8",
+     .input = Format::s8,
+     .output = Format::s32,
+     .has_negate = false,
+     .has_saturate = true},
+    {.id = MmaKind::mxf8f6f4,
+     .name = "mxf8f6f4",
+     .input = Format::e4m3,
+     .table = 43,
+     .has_block_scales = true,
+     .in_bytes = true,
+     .has_twice_k = true},
     {.id = MmaKind::mxf4,
      .name = "mxf4",
+     .input = Format::e2m1,
      .table = 44,
      .has_block_scales = true,
      .is_fp4 = true,
      .has_transpose = false},
     {.id = MmaKind::mxf4nvf4,
      .name = "mxf4nvf4",
+     .input = Format::e2m1,
      .table = 44,
      .has_block_scales = true,
      .is_fp4 = true,
      .has_transpose = false},
     // Table 51 of ISA 9.4 wants both transpose bits 0; its Table 62 lists transposed ti16. What both allow is taken.
-    {.id = MmaKind::ti16, .name = "ti16", .has_transpose = false, .sparsity_selectors = 4},
+    {.id = MmaKind::ti16,
+     .name = "ti16",
+     .input = Format::s1z4m11,
+     .output = Format::s32,
+     .has_transpose = false,
+     .sparsity_selectors = 4},
 });
 
 constexpr const MmaKindInfo& info(MmaKind kind) { return mma_kinds[static_cast<size_t>(kind)]; }
@@ -64,27 +88,11 @@ std::string print_mma_kinds();
 std::optional<MmaKind> mma_kind_named(std::string_view name);
 
 /// Bits of an element in shared memory, Tensor Memory or registers: the f8f6f4 kinds keep 4- and 6-bit types in bytes.
-constexpr int kind_container_bits(MmaKind kind, Format format) {
-  return kind == MmaKind::f8f6f4 || kind == MmaKind::mxf8f6f4 ? 8 : bits_of(format);
-}
+constexpr int kind_container_bits(MmaKind kind, Format format) { return info(kind).in_bytes ? 8 : bits_of(format); }
 
-/// A type of A and B that the kind takes.
-constexpr Format natural_input(MmaKind kind) {
-  switch (kind) {
-    case MmaKind::f16: return Format::f16;
-    case MmaKind::tf32: return Format::tf32;
-    case MmaKind::i8: return Format::s8;
-    case MmaKind::mxf4:
-    case MmaKind::mxf4nvf4: return Format::e2m1;
-    case MmaKind::ti16: return Format::s1z4m11;
-    default: return Format::e4m3;
-  }
-}
-
-/// The type of D that every kind with the inputs of `kind` takes.
-constexpr Format natural_output(MmaKind kind) {
-  return kind == MmaKind::i8 || kind == MmaKind::ti16 ? Format::s32 : Format::f32;
-}
+/// A type of A and B that the kind takes, and the type of D that goes with all of them.
+constexpr Format natural_input(MmaKind kind) { return info(kind).input; }
+constexpr Format natural_output(MmaKind kind) { return info(kind).output; }
 
 /// K of one instruction over 32 bytes of a dense A of containers of `container_bits`: 16 for f16, 256 for b1. 0 for
 /// containers of no bits.
@@ -99,7 +107,7 @@ constexpr int k_of_code(MmaKind kind, bool sparse, int code) {
   const int natural = natural_k(kind_container_bits(kind, natural_input(kind)), sparse);
   if (code == 0) return natural;
   if (info(kind).is_fp4) return code == 1 ? natural / 2 * 3 : code == 2 && !sparse ? 2 * natural : 0;
-  return code == 1 && (kind == MmaKind::f8f6f4 || kind == MmaKind::mxf8f6f4) ? 2 * natural : 0;
+  return code == 1 && info(kind).has_twice_k ? 2 * natural : 0;
 }
 /// The inverse; 0 for a K that the kind does not have.
 constexpr int k_code_of(MmaKind kind, bool sparse, int k) {
@@ -108,6 +116,9 @@ constexpr int k_code_of(MmaKind kind, bool sparse, int k) {
   }
   return 0;
 }
+
+/// The code of a K. Throws Error with every K of the kind where it is another.
+int require_k_code(MmaKind kind, bool sparse, int k);
 
 struct InstructionDescriptor {
   MmaKind kind = MmaKind::f16;
@@ -133,6 +144,7 @@ struct InstructionDescriptor {
 struct InstructionDescriptorField {
   BitField bits = {};
   std::string_view meaning = {};
+  uint32_t sm_107_bits = 0;  // those of its bits that only sm_107 has; the others reserve them
 };
 
 /// The rows of the kind's table, lowest bits first. Bits in no row are reserved and must be 0.
@@ -145,7 +157,7 @@ InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word)
 /// Puts the word together; the inverse of decode, and throws like it.
 uint32_t encode(const InstructionDescriptor& descriptor);
 
-/// What is legal but often means something else than was wanted.
-std::vector<Violation> warnings(const InstructionDescriptor& descriptor);
+/// What is legal but often means something else than was wanted. Without a target, also bits that most targets reserve.
+std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::optional<Target> target = {});
 
 }  // namespace bitmma

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "bitmma/files/mismatch_map.hpp"
 #include "bitmma/files/vector_file.hpp"
@@ -13,7 +14,7 @@
 
 namespace bitmma {
 
-/// One output that differs.
+/// One output that differs, or a cell of Tensor Memory outside D, which has no row and column: -1.
 struct Mismatch {
   int64_t case_index = 0;
   int row = 0, col = 0;
@@ -29,7 +30,8 @@ std::string print(const Mismatch& mismatch);
 struct Comparison {
   int64_t cases = 0;
   int64_t outputs = 0;
-  int64_t mismatches = 0;
+  int64_t mismatches = 0;  // outputs, and cells outside D
+  int64_t outside_d = 0;   // cells of Tensor Memory outside D that are not what they were before
   int64_t cases_with_mismatches = 0;
   std::optional<Mismatch> first = {};  // the lowest case, then row, then column
   MismatchMap map = {};                // where they are
@@ -45,15 +47,33 @@ Comparison compare_case(const Instruction& instruction, int64_t case_index, cons
 /// are fewer cases than matrices.
 Comparison compare_cases(std::span<const Case> cases, std::span<const Matrix> actual);
 
+/// Throws Error when the file records no D.
+void require_recorded(const VectorFile& vectors);
+
 /// Called now and then with cases done, from one thread at a time.
 using Progress = std::function<void(int64_t cases_done)>;
 
-/// Recomputes every case and compares with the recorded D, and a logical d beside it with the same. Throws Error when
-/// the file records no D. `model` replaces the hardware's row.
+/// Recomputes every case and compares with the recorded D, and a logical d beside it with the same; all of Tensor
+/// Memory outside D must be as it was before. Throws Error when the file records no D. `model` replaces the hardware's
+/// row.
 Comparison verify(const VectorFile& vectors, int threads, const Progress& progress = {},
                   const AccumulatorModel* model = nullptr);
 
-/// The recorded D of two files. Throws Error when they hold another instruction, number of cases, or no D.
+/// What two files record: D in registers or Tensor Memory with all that is around it, and logical d where both have it.
+/// Throws Error when they hold another instruction, number of cases, or no D.
 Comparison compare(const VectorFile& expected, const VectorFile& actual);
+
+/// An input that two files do not have alike.
+struct InputDifference {
+  std::string name;   // A, B, C, "scales of A", ...; of what moves data the tensor
+  int64_t cases = 0;  // in which it differs
+
+  bool operator==(const InputDifference&) const = default;
+};
+/// What the instructions of two files of the same cases read that differs: the elements, wherever they lie. Bytes that
+/// no instruction reads are not compared.
+std::vector<InputDifference> different_inputs(const VectorFile& expected, const VectorFile& actual);
+/// "A in 3 of 4 cases, B in 1 of 4 cases".
+std::string print(const std::vector<InputDifference>& differences, int64_t cases);
 
 }  // namespace bitmma

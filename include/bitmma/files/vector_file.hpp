@@ -5,7 +5,8 @@
 //
 // The tensors are the fields of the instruction's state (instruction/state.hpp), the immediates that differ from case
 // to case (instruction/immediates.hpp) and logical matrices. A file may also hold logical matrices alone; then D is
-// computed from them. Unknown keys and tensors are kept. The format is described in docs/vectors.md.
+// computed from them. Keys and tensors that the format does not have are refused, but for those that document and
+// those that begin with x-. The format is described in docs/vectors.md.
 #pragma once
 
 #include <array>
@@ -52,7 +53,10 @@ struct VectorFile {
   std::string name() const;
   /// The tensor that records the result.
   std::string_view d_tensor() const;
-  bool has_recorded_d() const { return file.find(d_tensor()) != nullptr; }
+  /// True when the state after is recorded.
+  bool has_state_after() const { return has_state && file.find(d_tensor()) != nullptr; }
+  /// True when a result is recorded: the state after, a logical d, or both.
+  bool has_recorded_d() const { return has_state_after() || (is_mma(instruction) && file.find("d") != nullptr); }
   /// Value of `source`, fit for a message; "unknown" when the file does not say.
   std::string source() const;
   /// Throws Error when the file was changed while it was used: results of it mean nothing then.

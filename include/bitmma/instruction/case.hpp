@@ -26,7 +26,7 @@ struct Case {
   LogicalMatrices logical = {};
 
   bool has_state() const { return !before.empty(); }
-  bool has_recorded_d() const { return has_state() ? after.has_value() : logical.d.has_value(); }
+  bool has_recorded_d() const { return after.has_value() || logical.d.has_value(); }
 };
 
 /// The operands of a case, from its state or, without one, from its logical matrices.

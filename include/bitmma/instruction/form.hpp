@@ -47,6 +47,8 @@ struct LegalScales {
   FormatSet types = {};
   int id_step = 1, last_id = 3;  // the first scale may be in byte 0, id_step, ... last_id of its cell or register
   PtxVersion ptx = {};           // that brought this line, where it is later than the form
+
+  bool operator==(const LegalScales&) const = default;
 };
 
 struct Form {
@@ -103,8 +105,19 @@ std::vector<Instruction> all_instructions();
 /// The same of one family.
 std::vector<Instruction> all_instructions(Family family);
 
+/// What a target has of a form: some lack .sp, a size of scale vectors or a type of scales.
+struct FormOn {
+  bool dense = false, sparse = false;
+  int sparsity_version = 0;  // of a sparse fp4
+  std::vector<LegalScales> scales = {};
+
+  bool operator==(const FormOn&) const = default;
+};
+/// In the order of `targets`.
+std::array<FormOn, targets.size()> form_on_targets(const Form& form);
+
 /// What `list` prints of a form: "negate, transpose, .ws, cta_group 1 and 2".
-std::string print_options(const Form& form);
+std::string print_options(const Form& form, const FormOn& on);
 /// "8..256 in steps of 8", "by shape".
 std::string print_n(const Form& form);
 

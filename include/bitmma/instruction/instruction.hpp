@@ -251,7 +251,7 @@ constexpr int container_shift(Format format, int container_bits) {
 constexpr int scale_count_of(MmaKind kind, ScaleVec scale_vec, int k, bool sparse) {
   if (!info(kind).has_block_scales) return 0;
   const int dense_k = sparse ? k / 2 : k;  // a sparse chunk is twice as long
-  if (kind == MmaKind::mxf8f6f4) return dense_k == 64 ? 2 : 1;
+  if (!info(kind).is_fp4) return dense_k == 64 ? 2 : 1;
   return dense_k / (scale_vec == ScaleVec::x4 || scale_vec == ScaleVec::block16 ? 16 : 32);
 }
 

@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "bitmma/arithmetic/operands.hpp"
 #include "bitmma/core/random.hpp"
 #include "bitmma/instruction/instruction.hpp"
+#include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/state.hpp"
 #include "bitmma/layout/canonical.hpp"
 
@@ -29,12 +32,16 @@ struct OperandLayout {
   bool operator==(const OperandLayout&) const = default;
 };
 
-/// Reads "k-major:128", "mn-major:none", with start_bytes "k-major:128@96", with strides and base offset
-/// "k-major:none,lbo=128,sbo=2048" and "k-major:128,base=3@384". Throws Error.
-OperandLayout parse_operand_layout(std::string_view text);
+/// Reads "k-major:128", "mn-major:none" (of operand A also "m-major:none", of B "n-major:none"), with start_bytes
+/// "k-major:128@96", with strides and base offset "k-major:none,lbo=128,sbo=2048" and "k-major:128,base=3@384". Throws
+/// Error.
+OperandLayout parse_operand_layout(std::string_view text, std::optional<Role> operand = {});
 
 /// The strides that a rows x cols matrix gets: those of the layout, or the smallest with its padding.
 Strides strides_of(const OperandLayout& layout, int element_bits, int rows, int cols);
+
+/// Numbers of a state by field: addresses, descriptors, the index of a warp.
+using StateNumbers = std::vector<std::pair<Field, uint64_t>>;
 
 /// Where everything goes. Instructions that read nothing from shared memory have no use for layouts.
 struct Placement {
@@ -43,6 +50,7 @@ struct Placement {
   /// Of moves: random addresses are multiples of the columns that a move of one repetition touches. No source says that
   /// hardware takes others; none says that it does not.
   bool aligned_columns = false;
+  StateNumbers numbers = {};  // in place of those that are drawn, or follow from the layouts
 };
 
 /// The instruction with the major-ness of the layouts.

@@ -147,7 +147,7 @@ class State {
   bool has(Field field) const { return find(field) != nullptr; }
   bool empty() const { return buffers_.empty(); }
   const std::vector<Buffer>& buffers() const { return buffers_; }
-  /// 0 where there is none.
+  /// Throws Error where there is none.
   uint64_t number(Field field) const;
   uint32_t word(Field field) const { return static_cast<uint32_t>(number(field)); }
   /// Empty where there is none.

@@ -132,8 +132,10 @@ struct TmemMetadata {
 /// Sources: PTX ISA 9.7.16.10.7 and CUTLASS; checked in data/oracle as far as CUTLASS prints them.
 struct TmemScales {
   TmemAddress address = {};
-  int id = 0;             // byte of the first scale, from the instruction descriptor
-  int group_columns = 4;  // from four scales of all rows to the next four
+  int id = 0;  // byte of the first scale, from the instruction descriptor
+  /// From four scales of all rows to the next four: tcgen05.cp puts each tile into four columns, one of 64 lanes
+  /// twice over too, and B of more than 128 columns has two tiles side by side.
+  int group_columns = 4;
   int parts = 1;          // 2: columns n >= half are in lanes 64 and up
   int rows_per_part = 0;  // with parts = 2
 

@@ -16,6 +16,8 @@ Case random_case(const Instruction& instruction, Target target, const Placement&
                  uint64_t seed, uint64_t case_index);
 
 /// A random state for a move: every warp, lane base and column that it may have; cp reads its source with `swizzle`.
-State random_state(const TmemMove& move, Swizzle swizzle, RandomStream random);
+/// `numbers` replace what is drawn. Where they name a warp or an address alone, the other follows, and there are as
+/// many columns as the address needs.
+State random_state(const TmemMove& move, Swizzle swizzle, RandomStream random, const StateNumbers& numbers = {});
 
 }  // namespace bitmma

@@ -1,6 +1,7 @@
 // C before the instruction and D after it.
 #include <array>
 
+#include "bitmma/instruction/immediates.hpp"
 #include "fault_rows.hpp"
 
 namespace bitmma::faults {
@@ -110,9 +111,98 @@ constexpr auto output_rows = std::to_array<OutputRow>({
      }},
 });
 
+/// How many rows of D a warp has, and of how many rows a warpgroup: 16 of 64, of 128 lanes of Tensor Memory 32.
+int rows_of_warp(const Subject& s) {
+  const bool in_tmem = has_instruction_descriptor(s.instruction());
+  return in_tmem && s.mma().m % 128 == 0 ? 32 : 16;
+}
+
+/// Two warps of each warpgroup exchanged, two blocks of 64 rows too.
+void add_exchanged_rows(Rows& rows, const Subject& s) {
+  const int m = s.mma().m;
+  const auto add_exchange = [&](std::string id, std::string what, std::string_view fix, int block, int x, int y,
+                                int whole) {
+    add(rows, std::move(id), FaultStage::output, std::move(what), fix,
+        [block, x, y, whole](const Subject&, Parts& parts) {
+          parts.outcome = Moved{[block, x, y, whole](Position at) -> Position {
+            const int own = at.row % whole / block;
+            return {at.row + (own == x ? y - x : own == y ? x - y : 0) * block, at.col};
+          }};
+          return true;
+        });
+  };
+  const int warp = rows_of_warp(s), group = 4 * warp;
+  for (int x = 0; x < 4 && m % group == 0; ++x) {
+    for (int y = x + 1; y < 4; ++y) {
+      add_exchange(fmt::format("d.warps.{}_{}", x, y), fmt::format("D: warps {} and {} exchanged", x, y),
+                   "which warp stores which rows, and which lanes of Tensor Memory it may read", warp, x, y, group);
+    }
+  }
+  constexpr int block = 64, most = 8;
+  const int blocks = m / block;
+  for (int x = 0; x < blocks && m % block == 0 && blocks <= most; ++x) {
+    for (int y = x + 1; y < blocks; ++y) {
+      if (blocks == 2) continue;  // d.rows_64
+      add_exchange(fmt::format("d.blocks.{}_{}", x, y),
+                   fmt::format("D: rows {} and {} on exchanged, blocks of 64", x * block, y * block),
+                   "which warpgroup or CTA holds which rows", block, x, y, m);
+    }
+  }
+}
+
+/// What becomes of the steps of K of a whole tile.
+void add_steps(Rows& rows, const Subject& s) {
+  if (!s.is_tile() || s.mma().k == s.step_k()) return;
+  const int steps = s.mma().k / s.step_k();
+  constexpr std::string_view fix = "the loop over K: its bounds, and the stage that each step reads";
+  for (const Role x : {Role::a, Role::b}) {
+    add(rows, fmt::format("{}.not_advanced", letter(x)), stage_of(x),
+        fmt::format("{}: every step reads the first one's: its descriptor does not advance along K", upper(x)),
+        "advance the start field by (bytes of K) >> 4 for every instruction",
+        [x, step = s.step_k()](const Subject&, Parts& parts) {
+          Matrix& operand = operand_of(parts, x);
+          const Matrix before = operand;
+          for (int row = 0; row < before.rows(); ++row) {
+            for (int col = 0; col < before.cols(); ++col)
+              operand.set_code(row, col, x == Role::a ? before.code(row, col % step) : before.code(row % step, col));
+          }
+          return true;
+        });
+  }
+  add(rows, "c.cleared_in_every_step", FaultStage::output,
+      "D: the last step alone: the accumulator is cleared before each",
+      "scale-d, or enable-input-d, must be 1 in every step but the first", [](const Subject& subject, Parts& parts) {
+        const int last = subject.mma().k - subject.step_k();
+        Operands alone = part_of_k(subject.truth(), last, subject.step_k());
+        alone.c.reset();
+        parts.outcome = Accumulated{.first = std::move(alone)};
+        return true;
+      });
+  constexpr int most = 16;
+  for (int missing = 0; missing < steps && steps <= most; ++missing) {
+    add(rows, fmt::format("d.without_step.{}", missing), FaultStage::output,
+        fmt::format("D: without step {} of K", missing), fix, [missing](const Subject& subject, Parts& parts) {
+          Operands rest = subject.truth();
+          const int first = missing * subject.step_k();
+          for (int row = 0; row < rest.a.rows(); ++row)
+            for (int col = first; col < first + subject.step_k(); ++col) rest.a.set_code(row, col, 0);
+          parts.outcome = Accumulated{.first = std::move(rest)};
+          return true;
+        });
+  }
+  for (int count = 1; count < steps && steps <= most; ++count) {
+    add(rows, fmt::format("d.first_steps.{}", count), FaultStage::output,
+        fmt::format("D: {} of K alone", count == 1 ? "the first step" : fmt::format("the first {} steps", count)), fix,
+        [count](const Subject& subject, Parts& parts) {
+          parts.outcome = Accumulated{.first = part_of_k(subject.truth(), 0, count * subject.step_k())};
+          return true;
+        });
+  }
+}
+
 /// Steps of K: the cases of the file in their order, or the blocks behind the descriptors.
 void add_loops(Rows& rows, const Subject& s) {
-  if (s.mma().c != s.mma().d) return;
+  if (s.mma().c != s.mma().d || s.is_tile()) return;
   constexpr std::string_view fix = "how many instructions D is the sum of, and which of them the file records";
   for (const int count : {2, 3, 4, 6, 8}) {
     if (s.blocks_of_k(count).empty()) continue;
@@ -199,6 +289,8 @@ void add_output_faults(Rows& rows, const Subject& s) {
           return true;
         });
   }
+  add_exchanged_rows(rows, s);
+  add_steps(rows, s);
   if (s.truth().c && s.mma().c == s.mma().d) {
     add(rows, "d.not_written", FaultStage::output,
         "D: still what it was before: read too early, or the instruction did not run", "the wait before D is read",

@@ -148,6 +148,30 @@ void add_modes(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
       });
 }
 
+/// 16-byte units of whole rows of 128 bytes where another swizzle puts them, or none: what a TMA map with another
+/// swizzle than the descriptor's writes. All of the image moves, the steps of K beside this one too.
+void add_moved_units(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
+  const SmemDescriptor& descriptor = matrix.descriptor;
+  if (descriptor.leading_dim_absolute) return;
+  const SwizzleInfo& own = info(descriptor.swizzle);
+  for (const SwizzleInfo& mode : swizzles) {
+    if (mode.id == own.id || mode.code(s.one().target) < 0) continue;
+    const std::string what =
+        mode.bits == 0 ? fmt::format("written without swizzle, whole rows of 128 bytes, read with swizzle {}", own.name)
+        : own.bits == 0 ? fmt::format("written with swizzle {} at the same strides, read without", mode.name)
+                        : fmt::format("written with swizzle {} at the same strides, read with {}", mode.name, own.name);
+    add(rows, fmt::format("{}.units.{}", letter(x), mode.name), stage_of(x), fmt::format("{}: {}", upper(x), what),
+        "the swizzle of the TMA map that wrote the tile must be that of the descriptor",
+        [x, mode, own, base = descriptor.base_offset](const Subject& subject, Parts& parts) {
+          // Element e is written at mode(e) and read at own(e): the byte read at p is that of own(mode(p)).
+          std::optional<Matrix> read =
+              subject.read_moved(x, [&](int64_t at) { return apply(own, apply(mode, at, base), base); });
+          if (read) operand_of(parts, x) = std::move(*read);
+          return read.has_value();
+        });
+  }
+}
+
 /// Strides that other tiles have. Where one changes nothing that is read, it is no fault.
 void add_strides(Rows& rows, Role x, const SmemMatrix& matrix) {
   struct Stride {
@@ -242,6 +266,7 @@ void add_starts(Rows& rows, Role x, const SmemMatrix& matrix) {
 void add_descriptor_faults(Rows& rows, const Subject& s, Role x) {
   const SmemMatrix* const matrix = s.in_smem(x);
   if (!matrix) return;
+  add_moved_units(rows, s, x, *matrix);
   add_modes(rows, s, x, *matrix);
   for (const DescriptorRow& row : descriptor_rows) {
     reread(rows, x, row.id, fmt::format(fmt::runtime(row.what), print_upper(other(matrix->major))), row.fix,

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "../../formats/matrix_inside.hpp"
+#include "../../instruction/family.hpp"
 #include "../../instruction/tcgen05/operands.hpp"
 #include "bitmma/core/error.hpp"
 #include "catalogue.hpp"
@@ -60,8 +61,12 @@ Subject::Subject(std::span<const Case> cases, int64_t index) : cases_(cases), in
                  .expected = cases.empty() ? "one of at least 1 case" : fmt::format("0..{}", cases.size() - 1)});
   }
   mma_ = mma_of(instruction());
+  step_k_ = mma_.k;
+  if (!one().has_state()) {
+    take_tile();
+    return;
+  }
   truth_ = operands_of(one());
-  if (!one().has_state()) return;
   smem_ = smem_operands(instruction(), one().target, one().before);
   for (int cta = 0; cta < mma_.cta_group && !smem_.empty(); ++cta) {
     const std::span<const uint8_t> image = one().before.image(cta, mma_.cta_group);
@@ -70,9 +75,34 @@ Subject::Subject(std::span<const Case> cases, int64_t index) : cases_(cases), in
   }
 }
 
+void Subject::take_tile() {
+  const LogicalMatrices& logical = one().logical;
+  const bool is_whole = logical.a && logical.b;
+  is_tile_ = is_whole && (logical.a->rows() != mma_.m || logical.b->cols() != mma_.n || logical.b->rows() != mma_.k);
+  if (!is_tile_) {
+    truth_ = operands_of(one());
+    return;
+  }
+  const auto whole = [](int extent, int of_one) { return extent >= of_one && extent % of_one == 0; };
+  const bool fits = whole(logical.a->rows(), mma_.m) && whole(logical.b->cols(), mma_.n) &&
+                    whole(logical.b->rows(), mma_.k) && logical.a->cols() == logical.b->rows();
+  if (!fits || mma_.sparse || mma_.products > 1) {
+    throw Error({.field = "tile",
+                 .seen = fmt::format("{} x {} x {}", logical.a->rows(), logical.b->cols(), logical.b->rows()),
+                 .expected = fmt::format("multiples of {} x {} x {}, without sparsity", mma_.m, mma_.n, mma_.k)});
+  }
+  truth_ = family::options_of(mma_);
+  mma_.m = logical.a->rows(), mma_.n = logical.b->cols(), mma_.k = logical.b->rows();
+  mma_.scale_count *= mma_.k / step_k_;
+  truth_.a = *logical.a, truth_.b = *logical.b;
+  if (mma_.enable_input_d) truth_.c = logical.c ? *logical.c : Matrix(mma_.c, mma_.m, mma_.n);
+  if (logical.scale_a && logical.scale_b) truth_.scales = BlockScales{.a = *logical.scale_a, .b = *logical.scale_b};
+}
+
 bool Subject::has_same_d(int distance) const {
   const Instruction& other = cases_[static_cast<size_t>(neighbour(distance))].instruction;
   if (!is_mma(other)) return false;
+  if (is_tile_) return true;
   const Mma mma = mma_of(other);
   return mma.m == mma_.m && mma.n == mma_.n && mma.d == mma_.d;
 }
@@ -80,7 +110,7 @@ bool Subject::has_same_d(int distance) const {
 std::optional<Operands> Subject::operands_of_case(int64_t index) const {
   const Case& other = cases_[static_cast<size_t>(index)];
   if (!is_mma(other.instruction)) return std::nullopt;
-  Operands operands = operands_of(other);
+  Operands operands = is_tile_ ? Subject(cases_, index).truth() : operands_of(other);
   const bool alike = same_shape(operands.a, truth_.a) && same_shape(operands.b, truth_.b) &&
                      (!operands.c || !truth_.c || same_shape(*operands.c, *truth_.c));
   return alike ? std::optional(std::move(operands)) : std::nullopt;
@@ -118,6 +148,24 @@ std::optional<Matrix> Subject::read(Role operand, const SmemMatrix& matrix, int6
   const SmemMap map(matrix);
   return put_together(operand, format, [&](size_t cta) {
     const auto image = std::span<const uint8_t>(images_[cta]).subspan(static_cast<size_t>(image_offset));
+    return is_a ? gather(image, map, format, "A") : gather_transposed(image, map, format, "B");
+  });
+}
+
+std::optional<Matrix> Subject::read_moved(Role operand, const std::function<int64_t(int64_t)>& from) const {
+  const bool is_a = operand == Role::a;
+  const Format format = is_a ? mma_.a : mma_.b;
+  const SmemMap map(*in_smem(operand));
+  return put_together(operand, format, [&](size_t cta) {
+    constexpr int64_t unit = 16;
+    const std::vector<uint8_t>& right = images_[cta];
+    std::vector<uint8_t> image(right.size());
+    for (int64_t at = 0; at + unit <= image_bytes_ + 1024 && at + unit <= static_cast<int64_t>(right.size());
+         at += unit) {
+      const int64_t source = from(at);
+      if (source >= 0 && source + unit <= static_cast<int64_t>(right.size()))
+        std::copy_n(right.begin() + source, unit, image.begin() + at);
+    }
     return is_a ? gather(image, map, format, "A") : gather_transposed(image, map, format, "B");
   });
 }
@@ -179,7 +227,9 @@ std::optional<Operands> Subject::read_as(const Instruction& instruction, const S
 }
 
 Parts true_parts(const Subject& subject) {
-  return {.operands = subject.truth(), .adder = {.kind = WhatIf::Kind::model, .model = subject.model()}};
+  return {.operands = subject.truth(),
+          .adder = {.kind = WhatIf::Kind::model, .model = subject.model()},
+          .step_k = subject.is_tile() ? subject.step_k() : 0};
 }
 
 void take_stage(Parts& to, const Parts& from, FaultStage stage) {
@@ -208,18 +258,46 @@ bool computable(const Parts& parts) {
   return a.kind == NumberKind::floating && model.fraction_bits >= a.mantissa_bits + b.mantissa_bits;
 }
 
+Operands part_of_k(const Operands& operands, int first, int count) {
+  Operands part = operands;
+  part.a = block_of(operands.a, 0, operands.a.rows(), first, count);
+  part.b = block_of(operands.b, first, count, 0, operands.b.cols());
+  if (!operands.scales) return part;
+  const int k = operands.b.rows();
+  const auto of_k = [&](int blocks) { return std::pair(blocks * first / k, blocks * count / k); };
+  const Matrix &a = operands.scales->a, &b = operands.scales->b;
+  const auto [first_a, count_a] = of_k(a.cols());
+  const auto [first_b, count_b] = of_k(b.rows());
+  part.scales =
+      BlockScales{.a = block_of(a, 0, a.rows(), first_a, count_a), .b = block_of(b, first_b, count_b, 0, b.cols())};
+  return part;
+}
+
 namespace {
+
+/// D of the instructions that K takes, C of each the D of the one before.
+Matrix compute_steps(const Parts& parts, const Operands& operands, Format format) {
+  if (parts.step_k == 0 || operands.b.rows() <= parts.step_k) return compute(parts.adder, operands, format);
+  Operands step = part_of_k(operands, 0, parts.step_k);
+  Matrix d = compute(parts.adder, step, format);
+  for (int first = parts.step_k; first < operands.b.rows(); first += parts.step_k) {
+    step = part_of_k(operands, first, parts.step_k);
+    step.c = std::move(d);
+    d = compute(parts.adder, step, format);
+  }
+  return d;
+}
 
 /// `products` are added to D of the parts: those of the block that `block` cuts out of operands.
 template <typename Block>
 Matrix compute_whole(const Parts& parts, Format format, const Block& block) {
   const auto* const more = std::get_if<Accumulated>(&parts.outcome);
-  Matrix d = compute(parts.adder, block(more && more->first ? *more->first : parts.operands), format);
+  Matrix d = compute_steps(parts, block(more && more->first ? *more->first : parts.operands), format);
   if (!more) return d;
   for (const Operands& product : more->products) {
     Operands next = block(product);
     next.c = std::move(d);
-    d = compute(parts.adder, next, format);
+    d = compute_steps(parts, next, format);
   }
   return d;
 }

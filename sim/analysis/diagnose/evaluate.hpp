@@ -47,6 +47,8 @@ class Subject {
   std::optional<Matrix> read(Role operand, const SmemMatrix& matrix, int64_t image_offset = 0) const;
   /// The same bytes taken for `format`.
   std::optional<Matrix> read_type(Role operand, Format format) const;
+  /// The operand where 16 bytes lie at other addresses than they should: those of `from(address)` at `address`.
+  std::optional<Matrix> read_moved(Role operand, const std::function<int64_t(int64_t)>& from) const;
   /// The operand where a wrong program wrote it: `write` puts its lines, M or N by K, into an image of zeros, from
   /// which the right descriptor reads. Nothing where it cannot.
   using Writer = std::function<void(std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines)>;
@@ -59,13 +61,22 @@ class Subject {
   /// The operands of another case; nothing where they are of another shape or type.
   std::optional<Operands> operands_of_case(int64_t index) const;
   int64_t index() const { return index_; }
+  /// True for a case without a state that takes several instructions.
+  bool is_tile() const { return is_tile_; }
+  /// K of one instruction.
+  int step_k() const { return step_k_; }
   /// What another instruction reads from the state, or the same one from another state; nothing where it cannot.
   std::optional<Operands> read_as(const Instruction& instruction, const State& state) const;
 
  private:
+  /// The operands of a case without a state, which may be a tile.
+  void take_tile();
+
   std::span<const Case> cases_;
   int64_t index_ = 0;
-  Mma mma_;
+  Mma mma_;  // of a tile with its own M, N and K
+  int step_k_ = 0;
+  bool is_tile_ = false;
   Operands truth_;
   std::vector<SmemOperand> smem_;
   /// Of the CTAs, with room behind them: a wrong descriptor reads zeros there.
@@ -100,6 +111,7 @@ using Outcome = std::variant<AsComputed, Moved, OtherCase, Unwritten, Accumulate
 struct Parts {
   Operands operands = {};
   WhatIf adder = {};
+  int step_k = 0;  // K of one instruction, where there are several one after the other
   Outcome outcome = AsComputed{};
 };
 
@@ -108,6 +120,9 @@ inline Matrix& operand_of(Parts& parts, Role operand) {
 }
 
 Parts true_parts(const Subject& subject);
+
+/// The part of K from `first` on.
+Operands part_of_k(const Operands& operands, int first, int count);
 
 /// The stage's part of `from` put into `to`.
 void take_stage(Parts& to, const Parts& from, FaultStage stage);

@@ -85,6 +85,13 @@ constexpr auto move_rows = std::to_array<MoveRow>({
      .from = [](const Lines&, LineElement e) -> LineElement {
        return {e.line ^ 64, e.k};
      }},
+    {.id = "rows_128",
+     .what = "{} in blocks of 128 exchanged",
+     .fix = order_of_rows,
+     .applies = [](const Lines& lines) { return lines.count % 256 == 0; },
+     .from = [](const Lines&, LineElement e) -> LineElement {
+       return {e.line ^ 128, e.k};
+     }},
     {.id = "k_pairs",
      .what = "neighbouring elements of K exchanged",
      .fix = order_of_k,
@@ -193,7 +200,7 @@ void add_moves(Rows& rows, Role x, const Mma& mma, const FormatInfo& format) {
 /// A in registers, two of them exchanged.
 void add_exchanged_registers(Rows& rows, const Subject& s) {
   const Mma& mma = s.mma();
-  if (mma.a_source != OperandSource::registers) return;
+  if (mma.a_source != OperandSource::registers || s.is_tile()) return;
   const PlaceMap places(s.instruction(), s.one().target, s.one().before, Role::a);
   const auto place_of = [places](int row, int col) {
     const RegisterPlace place = std::get<RegisterPlace>(places.place_of(row, col));
@@ -210,6 +217,20 @@ void add_exchanged_registers(Rows& rows, const Subject& s) {
               const auto found = elements.find({thread, reg, bit});
               return found == elements.end() ? Position{-1, -1} : found->second;
             });
+}
+
+/// A in registers: two of the four warps exchanged, 16 rows each.
+void add_exchanged_warps(Rows& rows, const Subject& s) {
+  if (s.mma().a_source != OperandSource::registers || s.mma().m % 64 != 0) return;
+  for (int x = 0; x < 4; ++x) {
+    for (int y = x + 1; y < 4; ++y) {
+      add_moved(rows, Role::a, fmt::format("warps.{}_{}", x, y), fmt::format("warps {} and {} exchanged", x, y),
+                "which warp loads which rows of A", [x, y](Position at) -> Position {
+                  const int own = at.row % 64 / 16;
+                  return {at.row + (own == x ? y - x : own == y ? x - y : 0) * 16, at.col};
+                });
+    }
+  }
 }
 
 void add_absent(Rows& rows, const Subject& s, Role x) {
@@ -275,6 +296,7 @@ void add_operand_faults(Rows& rows, const Subject& s, Role x) {
   if (format.kind == NumberKind::floating) add_sign(rows, x);
   add_moves(rows, x, s.mma(), format);
   if (x == Role::a) add_exchanged_registers(rows, s);
+  if (x == Role::a) add_exchanged_warps(rows, s);
   add_absent(rows, s, x);
   add_left_out(rows, s, x);
 }

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
 
 namespace bitmma {
 namespace {
@@ -41,16 +43,18 @@ void Tally::add(const Matrix& truth, const Matrix& actual, const Matrix& faulty)
   outputs += static_cast<int64_t>(right.size());
 }
 
-Search::Search(std::span<const Case> cases, std::span<const Matrix> actual, int64_t compared,
+Search::Search(std::span<const Case> cases, std::span<const Matrix> actual, std::vector<int64_t> searched,
                const DiagnoseOptions& options)
-    : actual_(actual), options_(options), compared_(compared) {
-  const auto count = static_cast<int64_t>(cases.size());
-  for (int64_t i = 0; i < count; ++i) {
-    const bool is_neighbour = i == compared || i == count - 1;
-    if (i >= compared && !is_neighbour) continue;
-    const Subject& subject = subjects_.emplace(i, Subject(cases, i)).first->second;
-    truth_.emplace(i, evaluate(subject, true_parts(subject)));
-    if (i < compared) catalogues_.push_back(catalogue_of(subject));
+    : actual_(actual), options_(options), searched_(std::move(searched)) {
+  const auto look_at = [&](int64_t index) -> const Subject& {
+    const auto [entry, is_new] = subjects_.try_emplace(index, cases, index);
+    if (is_new) truth_.emplace(index, evaluate(entry->second, true_parts(entry->second)));
+    return entry->second;
+  };
+  for (const int64_t index : searched_) {
+    const Subject& subject = look_at(index);
+    catalogues_.push_back(catalogue_of(subject));
+    for (const int distance : {1, -1}) look_at(subject.neighbour(distance));
   }
 }
 
@@ -62,18 +66,16 @@ Matrix Search::faulty(const Parts& parts, int64_t index) const {
 
 Tally Search::tally_of(const std::vector<Parts>& parts) const {
   Tally tally;
-  for (int64_t i = 0; i < compared_; ++i) {
-    const auto at = static_cast<size_t>(i);
-    tally.add(truth_.at(i), actual_[at], faulty(parts[at], i));
-  }
+  for (size_t i = 0; i < searched_.size(); ++i)
+    tally.add(truth_.at(searched_[i]), actual_of(i), faulty(parts[i], searched_[i]));
   return tally;
 }
 
 std::optional<Candidate> Search::candidate_of(const FaultRow& row) const {
   Candidate candidate{.faults = {&row.fault}};
-  for (int64_t i = 0; i < compared_; ++i) {
-    const Subject& subject = subjects_.at(i);
-    const FaultRow* const mine = find_fault(catalogues_[static_cast<size_t>(i)], row.fault.id);
+  for (size_t i = 0; i < searched_.size(); ++i) {
+    const Subject& subject = subjects_.at(searched_[i]);
+    const FaultRow* const mine = find_fault(catalogues_[i], row.fault.id);
     Parts parts = true_parts(subject);
     if (!mine || !mine->apply(subject, parts) || !computable(parts)) return std::nullopt;
     candidate.parts.push_back(std::move(parts));
@@ -96,7 +98,7 @@ std::vector<Candidate> Search::single_faults(const Sample& sample) const {
 }
 
 Search::Sample Search::take_sample() const {
-  const Matrix &truth = truth_.at(0), &actual = actual_.front();
+  const Matrix &truth = truth_.at(searched_.front()), &actual = actual_of(0);
   const int rows = truth.rows(), cols = truth.cols();
   const auto row_differs = [&](int row) { return !std::ranges::equal(truth.row(row), actual.row(row)); };
   const auto col_differs = [&](int col) {
@@ -110,7 +112,7 @@ Search::Sample Search::take_sample() const {
 }
 
 bool Search::fits(const Sample& sample, const Parts& parts) const {
-  const Matrix &truth = truth_.at(0), &actual = actual_.front();
+  const Matrix &truth = truth_.at(searched_.front()), &actual = actual_of(0);
   size_t fitting = 0, wrong_fitting = 0;
   const auto count = [&](uint64_t code, int row, int col) {
     fitting += code == actual.code(row, col);
@@ -120,7 +122,7 @@ bool Search::fits(const Sample& sample, const Parts& parts) const {
     for (const int row : sample.rows) {
       for (const int col : sample.cols) {
         const auto [r, c] = moved->from({row, col});
-        count(compute(parts.adder, block_of(parts.operands, r, 1, c, 1), truth.format()).code(0, 0), row, col);
+        count(compute_block(parts, std::array{r}, std::array{c}, truth.format()).code(0, 0), row, col);
       }
     }
   } else if (!sample.rows.empty() && !sample.cols.empty()) {
@@ -157,13 +159,12 @@ std::vector<Candidate> Search::pairs_of(const std::vector<Candidate>& singles, c
   return found;
 }
 
-Diagnosis Search::run() {
-  Diagnosis diagnosis{.cases = compared_};
-  Tally nothing;
-  for (int64_t i = 0; i < compared_; ++i) nothing.add(truth_.at(i), actual_[static_cast<size_t>(i)], truth_.at(i));
-  diagnosis.outputs = nothing.outputs;
-  diagnosis.wrong = nothing.wrong;
-  if (nothing.wrong == 0) return diagnosis;
+void Search::run(Diagnosis& diagnosis) {
+  for (size_t i = 0; i < searched_.size(); ++i) {
+    Tally nothing;
+    nothing.add(truth_.at(searched_[i]), actual_of(i), truth_.at(searched_[i]));
+    diagnosis.searched_wrong += nothing.wrong;
+  }
   const Sample sample = take_sample();
   std::vector<Candidate> found = single_faults(sample);
   diagnosis.tried = static_cast<int64_t>(found.size());
@@ -187,30 +188,57 @@ Diagnosis Search::run() {
     for (const Fault* fault : faults) finding.faults.push_back(*fault);
     diagnosis.findings.push_back(std::move(finding));
   }
-  return diagnosis;
 }
 
+namespace {
+
+/// Up to `most` of the wrong cases: the first, the last, and some between them.
+std::vector<int64_t> chosen(const std::vector<int64_t>& wrong, int64_t most) {
+  const auto count = static_cast<int64_t>(wrong.size());
+  if (count <= most) return wrong;
+  std::vector<int64_t> some;
+  for (int64_t i = 0; i < most; ++i)
+    some.push_back(wrong[static_cast<size_t>(most > 1 ? i * (count - 1) / (most - 1) : 0)]);
+  return some;
+}
+
+}  // namespace
+
 Diagnosis diagnose(std::span<const Case> cases, std::span<const Matrix> actual, const DiagnoseOptions& options) {
-  const auto compared = std::min(options.max_cases, static_cast<int64_t>(cases.size()));
-  if (compared < 1) {
-    throw Error({.field = "cases to compare", .seen = std::to_string(compared), .expected = "1 or more"});
+  if (options.max_cases < 1) {
+    throw Error({.field = "cases to search", .seen = std::to_string(options.max_cases), .expected = "1 or more"});
   }
-  if (static_cast<int64_t>(actual.size()) < compared) {
+  if (actual.empty() || actual.size() > cases.size()) {
     throw Error({.field = "cases",
-                 .seen = std::to_string(actual.size()),
-                 .expected = fmt::format("{}, a matrix for each case that is compared", compared)});
+                 .seen = counted(static_cast<int64_t>(actual.size()), "matrix of D"),
+                 .expected = fmt::format("1..{}, one for each of the first cases", cases.size())});
   }
+  Diagnosis diagnosis{.cases = static_cast<int64_t>(actual.size())};
   std::vector<Violation> violations;
-  for (int64_t i = 0; i < compared; ++i) {
+  std::vector<int64_t> wrong;
+  for (int64_t i = 0; i < diagnosis.cases; ++i) {
     const Matrix& one = actual[static_cast<size_t>(i)];
-    const Mma mma = mma_of(cases[static_cast<size_t>(i)].instruction);
-    if (one.rows() == mma.m && one.cols() == mma.n && one.format() == mma.d) continue;
-    violations.push_back({.field = fmt::format("D of case {}", i),
-                          .seen = shape_of(one),
-                          .expected = fmt::format("{} x {} {}", mma.m, mma.n, info(mma.d).name)});
+    const Subject subject(cases, i);
+    const Mma& mma = subject.mma();
+    if (one.rows() != mma.m || one.cols() != mma.n || one.format() != mma.d) {
+      violations.push_back({.field = fmt::format("D of case {}", i),
+                            .seen = shape_of(one),
+                            .expected = fmt::format("{} x {} {}", mma.m, mma.n, info(mma.d).name)});
+      continue;
+    }
+    const Matrix truth = evaluate(subject, true_parts(subject));
+    Tally tally;
+    tally.add(truth, one, truth);
+    diagnosis.outputs += tally.outputs, diagnosis.wrong += tally.wrong;
+    if (tally.wrong > 0) wrong.push_back(i);
   }
   if (!violations.empty()) throw Error(std::move(violations));
-  return Search(cases, actual, compared, options).run();
+  diagnosis.wrong_cases = static_cast<int64_t>(wrong.size());
+  if (wrong.empty()) return diagnosis;
+  std::vector<int64_t> searched = chosen(wrong, options.max_cases);
+  diagnosis.searched_cases = static_cast<int64_t>(searched.size());
+  Search(cases, actual, std::move(searched), options).run(diagnosis);
+  return diagnosis;
 }
 
 }  // namespace bitmma

@@ -30,22 +30,25 @@ struct Candidate {
 
 class Search {
  public:
-  /// There is a matrix of the right shape for each of the first `compared` cases.
-  Search(std::span<const Case> cases, std::span<const Matrix> actual, int64_t compared, const DiagnoseOptions& options);
+  /// `searched` are some of the cases, in order. There is a matrix of the right shape for each of them.
+  Search(std::span<const Case> cases, std::span<const Matrix> actual, std::vector<int64_t> searched,
+         const DiagnoseOptions& options);
 
-  Diagnosis run();
+  /// Adds what was found.
+  void run(Diagnosis& diagnosis);
 
  private:
-  /// Rows and columns of the first case that have wrong outputs, spread out.
+  /// Rows and columns of the first of them that have wrong outputs, spread out.
   struct Sample {
     std::vector<int> rows, cols;
   };
   Sample take_sample() const;
+  const Matrix& actual_of(size_t searched) const { return actual_[static_cast<size_t>(searched_[searched])]; }
   /// Whether nine tenths of the sample come out as they are, and something wrong among them. Outputs that move are
   /// looked for where they come from.
   bool fits(const Sample& sample, const Parts& parts) const;
 
-  /// The fault on every compared case; nothing where one of them cannot have it.
+  /// The fault on every searched case; nothing where one of them cannot have it.
   std::optional<Candidate> candidate_of(const FaultRow& row) const;
   std::vector<Candidate> single_faults(const Sample& sample) const;
   /// Pairs are first tried on the sample; those that fit it are tried on everything.
@@ -57,10 +60,10 @@ class Search {
 
   std::span<const Matrix> actual_;
   DiagnoseOptions options_;
-  int64_t compared_ = 0;
-  std::map<int64_t, Subject> subjects_;  // the compared cases and their neighbours
+  std::vector<int64_t> searched_;
+  std::map<int64_t, Subject> subjects_;  // the searched cases and their neighbours
   std::map<int64_t, Matrix> truth_;
-  std::vector<std::vector<FaultRow>> catalogues_;  // of the compared cases
+  std::vector<std::vector<FaultRow>> catalogues_;  // of the searched cases
 };
 
 }  // namespace bitmma

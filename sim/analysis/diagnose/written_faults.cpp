@@ -128,10 +128,74 @@ constexpr auto written_rows = std::to_array<WrittenRow>({
          }},
 });
 
+/// Elements at the addresses before the swizzle.
+void write_linear(std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines) {
+  const SmemMap map(right);
+  const int code_bits = info(lines.format()).bits;
+  for (int row = 0; row < lines.rows(); ++row) {
+    for (int k = 0; k < lines.cols(); ++k) {
+      const SmemPlace place =
+          code_place({.byte = map.linear_of(row, k), .bit = map.place_of(row, k).bit}, right.element_bits, code_bits);
+      put(image, place.byte, place.bit, lines.code(row, k), code_bits);
+    }
+  }
+}
+
+/// Bits of an element in shared memory: the narrow types of kinds that mix them have a byte each.
+int container_bits(const Subject& s, Role x) {
+  const int bits = info(x == Role::a ? s.mma().a : s.mma().b).bits;
+  return bits == 6 || (bits == 4 && s.mma().scale_count == 0) ? 8 : bits;
+}
+
+/// Plain matrices say no layout: every tile of one that is written in another, or linear.
+void add_layouts(Rows& rows, const Subject& s, Role x) {
+  if (x == Role::a ? s.mma().a_source != OperandSource::smem : s.mma().b_source != OperandSource::smem) return;
+  const int bits = container_bits(s, x);
+  const auto add_row = [&](const SwizzleInfo& mode, Major major, std::string_view id, const std::string& what,
+                           auto write) {
+    const std::string_view name = major == Major::k ? "k" : "mn";
+    add(rows, fmt::format("{}.tile.{}.{}.{}", letter(x), name, mode.name, id), stage_of(x),
+        fmt::format("{}: {}, read as a {} tile of swizzle {}", upper(x), what,
+                    major == Major::k ? "K-major" : "MN-major", mode.name),
+        "the swizzle of the TMA map that wrote the tile must be that of the descriptor",
+        [x, bits, mode, major, write](const Subject&, Parts& parts) {
+          Matrix& operand = operand_of(parts, x);
+          const Matrix lines = x == Role::a ? operand : transposed(operand);
+          SmemMatrix right{.major = major, .element_bits = bits, .rows = lines.rows(), .cols = lines.cols()};
+          try {
+            right.descriptor.swizzle = mode.id;
+            right.descriptor.strides = minimal_strides(major, mode, bits, right.rows, right.cols);
+            const SmemMap map(right);
+            std::vector<uint8_t> image(static_cast<size_t>(2 * end_byte(map) + 4096));
+            write(image, right, lines);
+            operand = x == Role::a ? gather(image, map, lines.format(), "A")
+                                   : gather_transposed(image, map, lines.format(), "B");
+            return true;
+          } catch (const Error&) {
+            return false;  // no such tile
+          }
+        });
+  };
+  for (const Major major : {Major::k, Major::mn}) {
+    for (const SwizzleInfo& mode : swizzles) {
+      if (mode.code(s.one().target) < 0 || mode.rows_per_atom < 8) continue;
+      if (mode.bits != 0) add_row(mode, major, "linear", "written without swizzle at the same strides", write_linear);
+      for (const SwizzleInfo& other : swizzles) {
+        if (other.id == mode.id || other.code(s.one().target) < 0 || other.rows_per_atom < 8) continue;
+        add_row(mode, major, other.name, fmt::format("written as a tile of swizzle {}", other.name),
+                [id = other.id](std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines) {
+                  write_dense(image, right, lines, id);
+                });
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void add_written_faults(Rows& rows, const Subject& s, Role x) {
   const SmemMatrix* const matrix = s.in_smem(x);
+  if (!s.one().has_state()) add_layouts(rows, s, x);
   if (!matrix || matrix->descriptor.leading_dim_absolute) return;
   for (const WrittenRow& row : written_rows) {
     if (!row.applies(*matrix, info(x == Role::a ? s.mma().a : s.mma().b))) continue;

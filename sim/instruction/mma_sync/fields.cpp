@@ -32,7 +32,7 @@ constexpr auto fields_of_mma_sync = std::to_array<Field<MmaSync>>({
     flag<&MmaSync::saturate>("saturate", ".satfinite of integers"),
     word<&MmaSync::rounding, roundings>("rounding", "of f64"),
     word<&MmaSync::scale_vec, scale_vecs>("scale_vec", "the size of a vector of block scales"),
-    format<&MmaSync::scale_type>("scale_type", "type of block scales").where(has_scales),
+    format<&MmaSync::scale_type>("scale_type", "type of block scales").among(scale_types).where(has_scales),
     number<&MmaSync::byte_id_a>("byte_id_a", "byte of the register that holds A's first scale")
         .where(has_scales)
         .called("scale_a_id")

@@ -123,7 +123,7 @@ Mma describe(const MmaSync& instruction) {
           .bit_operation = instruction.bit_operation,
           .rounding = instruction.rounding.value_or(Rounding::nearest_even)};
   if (!instruction.has_scales()) return mma;
-  mma.scaling = instruction.kind == MmaKind::mxf8f6f4 ? Scaling::whole_k : Scaling::exact_groups;
+  mma.scaling = info(*instruction.kind).is_fp4 ? Scaling::exact_groups : Scaling::whole_k;
   mma.scale_count = scale_count_of(*instruction.kind, instruction.scale_vec, instruction.k, instruction.sparse);
   mma.scale_type = instruction.scale_type;
   return mma;
@@ -205,7 +205,7 @@ Matrix recorded(const MmaSync& instruction, const State& state) {
                         instruction.d, "d_regs");
 }
 
-std::vector<Violation> warnings(const MmaSync& instruction, const State& state) {
+std::vector<Violation> warnings(const MmaSync& instruction, Target, const State& state) {
   if (!instruction.sparse) return {};
   const int64_t undefined = selection_of(instruction, state).undefined_chunks;
   if (undefined == 0) return {};

@@ -79,6 +79,7 @@ constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
         .described(),
     word<&Tcgen05Mma::scale_vec, scale_vecs>("scale_vec", "the size of a vector of block scales"),
     format<&Tcgen05Mma::scale_type>("scale_type", "type of block scales: ue8m0, ue4m3 or ue5m3")
+        .among(scale_types)
         .where(has_block_scales)
         .described(),
     number<&Tcgen05Mma::scale_a_id>("scale_a_id", "byte of the cell that holds A's first scale")

@@ -241,8 +241,7 @@ void check_qualifiers(const Tcgen05Mma& instruction, Checker& check) {
                    "PTX ISA 9.7.16.9.3 and 9.7.16.10.9");
     }
   }
-  const bool may_scale_d =
-      (instruction.kind == MmaKind::f16 || instruction.kind == MmaKind::tf32) && !instruction.weight_stationary;
+  const bool may_scale_d = info(instruction.kind).has_scale_input_d && !instruction.weight_stationary;
   if (instruction.scale_input_d != 0 && !may_scale_d) {
     check.refuse("scale_input_d", std::to_string(instruction.scale_input_d),
                  "0: only kind::f16 and kind::tf32 without .ws scale D", "", "PTX ISA 9.7.16.10.9");
@@ -340,13 +339,15 @@ std::span<const TargetRow<Tcgen05Mma>> target_rows(const Tcgen05Mma&) {
 /// out costs as much as a small product, so it is asked only then.
 bool descriptor_might_refuse(const Tcgen05Mma& instruction, const Form& form) {
   const auto is_id = [](int id) { return id >= 0 && id <= 3; };
-  return !find(instruction) || (instruction.kind == MmaKind::f16 && instruction.a != instruction.b) ||
+  return !find(instruction) || (info(instruction.kind).input == Format::f16 && instruction.a != instruction.b) ||
          ((instruction.negate_a || instruction.negate_b) && !form.negate) ||
          ((instruction.transpose_a || instruction.transpose_b) && !form.transpose) ||
          (instruction.saturate && !form.saturate) || instruction.sparsity_selector < 0 ||
          instruction.sparsity_selector >= form.selectors || !is_id(instruction.scale_a_id) ||
          !is_id(instruction.scale_b_id) || !is_id(instruction.max_shift_code) || instruction.sparsity_version < 0 ||
          instruction.sparsity_version > 1 ||
+         (instruction.sparse && info(instruction.kind).is_fp4 && instruction.sparsity_version == 0 &&
+          k_code_of(instruction.kind, true, instruction.k) == 1) ||
          (form.scales.empty() &&
           (instruction.scale_type != Format::ue8m0 || instruction.scale_a_id != 0 || instruction.scale_b_id != 0));
 }
@@ -378,7 +379,7 @@ std::vector<Violation> violations(const Tcgen05Mma& instruction, Target) {
   return found;
 }
 
-std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* state) {
+std::vector<Choice> choices(const Tcgen05Mma& instruction, Target target, const State* state) {
   const Mma mma = describe(instruction);
   const bool scaled = mma.scale_count > 0;
   const bool half_lanes = (mma.m == 64 && !instruction.weight_stationary) || (mma.m == 128 && mma.cta_group == 2);
@@ -396,7 +397,7 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* 
   for (const auto& [field, major, row_bits] :
        {std::tuple(Field::a_desc, mma.a_major, a_row_bits), std::tuple(Field::b_desc, mma.b_major, b_row_bits)}) {
     if (!state || !state->has(field)) continue;
-    const SmemDescriptor descriptor = decode_smem_descriptor(Target::sm_100a, state->number(field));
+    const SmemDescriptor descriptor = decode_smem_descriptor(target, state->number(field));
     has_base_offset |= descriptor.base_offset != 0;
     has_wide_rows |= is_wider_than_swizzle(major, info(descriptor.swizzle), row_bits, 1);
     has_other_absolute_rows |= descriptor.leading_dim_absolute && row_bits != 48 * 8;
@@ -419,6 +420,7 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target, const State* 
       {mma.sparse && half_lanes, Choice::metadata_half_partitions},
       {mma.sparse && mma.sparsity_selector >= 2, Choice::metadata_selectors_2_3},
       {scaled && mma.m == 128 && mma.cta_group == 2, Choice::scales_of_b_over_two_ctas},
+      {std::max(instruction.scale_a_id, instruction.scale_b_id) + mma.scale_count > 4, Choice::scales_behind_byte_3},
       {has_base_offset, Choice::base_offset},
       {has_wide_rows, Choice::rows_wider_than_swizzle},
       {has_other_absolute_rows, Choice::absolute_leading_dim},
@@ -443,12 +445,7 @@ std::vector<Instruction> instances_of_tcgen05(const Form& form) {
   std::vector<ScaleVec> sizes;
   for (const LegalScales& row : form.scales) sizes.push_back(row.scale_vec);
   if (sizes.empty()) sizes.push_back(ScaleVec::unwritten);
-  const auto first_of = [](const FormatSet& set) {
-    for (const Format format : {Format::tf32, Format::s8, Format::s1z4m11, Format::e4m3, Format::e2m1}) {
-      if (set.contains(format)) return format;
-    }
-    return Format::f16;
-  };
+  const Format input = info(*form.kind).input;
   // ws, sp, cta_group::2 and .ashift in every combination; what is illegal falls out below.
   const std::array<std::optional<CollectorOperation>, 5> of_b{std::nullopt, CollectorOperation::fill,
                                                               CollectorOperation::use, CollectorOperation::lastuse,
@@ -466,8 +463,8 @@ std::vector<Instruction> instances_of_tcgen05(const Form& form) {
                          .cta_group = two ? 2 : 1,
                          .weight_stationary = (bits & 1) != 0,
                          .d = form.d,
-                         .a = first_of(form.a),
-                         .b = first_of(form.b),
+                         .a = input,
+                         .b = input,
                          .sparse = sparse,
                          .k = sparse ? form.k_sparse : form.k_dense,
                          .a_source = ashift ? OperandSource::tmem : OperandSource::smem,
@@ -545,7 +542,7 @@ Tcgen05Mma drawn(const Tcgen05Mma& mnemonic, const Form& form, RandomStream& ran
     one.scale_a_id = row.id_step * static_cast<int>(random.below(steps));
     one.scale_b_id = row.id_step * static_cast<int>(random.below(steps));
   }
-  const bool may_scale_d = form.kind == MmaKind::f16 || form.kind == MmaKind::tf32;
+  const bool may_scale_d = info(*form.kind).has_scale_input_d;
   if (may_scale_d && !one.weight_stationary && random.one_in(4)) one.scale_input_d = random.between(1, 15);
   one.enable_input_d = !random.one_in(8);
   return one;

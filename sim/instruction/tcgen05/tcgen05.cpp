@@ -199,9 +199,10 @@ bool has_scales(const Tcgen05Mma& instruction) { return info(instruction.kind).h
 }  // namespace
 
 Mma describe(const Tcgen05Mma& instruction) {
-  const Scaling scaling = !has_scales(instruction)                ? Scaling::none
-                          : instruction.kind == MmaKind::mxf8f6f4 ? Scaling::whole_k
-                                                                  : Scaling::exact_groups;
+  const MmaKindInfo& kind = info(instruction.kind);
+  const Scaling scaling = !kind.has_block_scales ? Scaling::none
+                          : kind.is_fp4          ? Scaling::exact_groups
+                                                 : Scaling::whole_k;
   return {.family = Family::tcgen05,
           .kind = instruction.kind,
           .m = instruction.m,
@@ -417,13 +418,16 @@ Matrix recorded(const Tcgen05Mma& instruction, const State& state) {
   return d;
 }
 
-std::vector<Violation> warnings(const Tcgen05Mma& instruction, const State& state) {
+std::vector<Violation> warnings(const Tcgen05Mma& instruction, Target target, const State& state) {
   std::vector<Violation> found;
-  for (Violation& warning : bitmma::warnings(decode_instruction_descriptor(instruction.kind, idesc_of(instruction)))) {
+  for (Violation& warning :
+       bitmma::warnings(decode_instruction_descriptor(instruction.kind, idesc_of(instruction)), target)) {
     if (warning.code != ViolationCode::shift_without_ws || !instruction.weight_stationary)
       found.push_back(std::move(warning));
   }
-  for (const SmemOperand& operand : smem_operands(instruction, state)) {
+  for (SmemOperand& operand : smem_operands(instruction, state)) {
+    const Field field = operand.role == Role::a ? Field::a_desc : Field::b_desc;
+    operand.matrix.descriptor = decode_smem_descriptor(target, state.number(field));
     append_warnings(found, operand.role == Role::a ? "A" : "B", operand.matrix);
   }
   if (gather(instruction, state, nullptr).size() > 1) {

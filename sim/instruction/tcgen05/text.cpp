@@ -73,13 +73,12 @@ bool is_not_ws(const Tcgen05Mma& i) { return !i.weight_stationary; }
 bool has_a_desc(const Tcgen05Mma& i) { return i.a_source != OperandSource::tmem; }
 bool has_lane_mask(const Tcgen05Mma& i) { return !i.weight_stationary && !has_scales(i); }
 int64_t lane_mask_registers(const Tcgen05Mma& i) { return int64_t{4} * i.cta_group; }
-bool can_scale_d(const Tcgen05Mma& i) {
-  return (i.kind == MmaKind::f16 || i.kind == MmaKind::tf32) && !i.weight_stationary;
-}
+bool can_scale_d(const Tcgen05Mma& i) { return info(i.kind).has_scale_input_d && !i.weight_stationary; }
 std::string block_scale_text(const Tcgen05Mma& i) {
   return has_scales(i) ? fmt::format("present: kind::{} always has scales", info(i.kind).name)
                        : "absent: only the mx kinds have scales";
 }
+std::string kinds_text(const Tcgen05Mma&) { return ".kind::" + print_mma_kinds(); }
 std::string collector_text(const Tcgen05Mma& i) {
   return fmt::format("collector::{}::fill, use, lastuse or discard", i.weight_stationary ? "b0..b3" : "a");
 }
@@ -95,7 +94,7 @@ constexpr auto parts = std::to_array<Part>({
      .allows = on<has_cta_group>,
      .legal = ".cta_group::1 or .cta_group::2 here; it is mandatory"},
     {.kind = choice, .word = "kind::", .value = member<&Tcgen05Mma::kind>, .spellings = kinds, .miss = Miss::skip,
-     .field = "kind", .legal = ".kind::f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 or ti16"},
+     .field = "kind", .legal_of = on<kinds_text>},
     {.kind = implied, .word = "block_scale", .when = on<has_scales>, .field = ".block_scale",
      .legal_of = on<block_scale_text>},
     {.kind = choice, .value = member<&Tcgen05Mma::scale_vec>, .spellings = sizes, .when = on<has_scales>},

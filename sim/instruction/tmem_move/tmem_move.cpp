@@ -285,10 +285,12 @@ Matrix recorded(const TmemMove& instruction, const State& state) {
   return matrix;
 }
 
-std::vector<Violation> warnings(const TmemMove& instruction, const State& state) {
+std::vector<Violation> warnings(const TmemMove& instruction, Target target, const State& state) {
   std::vector<Violation> found;
   if (instruction.kind != MoveKind::cp) return found;
-  append_warnings(found, "source", source_matrix(instruction, state.number(Field::s_desc)));
+  SmemMatrix source = source_matrix(instruction, state.number(Field::s_desc));
+  source.descriptor = decode_smem_descriptor(target, state.number(Field::s_desc));
+  append_warnings(found, "source", source);
   if (const int column = decode_tmem_address(state.word(Field::taddr)).column; column % 4 != 0) {
     found.push_back({.field = "taddr column",
                      .seen = std::to_string(column),

@@ -15,11 +15,12 @@ constexpr auto fields_of_wgmma = std::to_array<Field<Wgmma>>({
     word<&Wgmma::bit_operation, bit_operations>("bit_operation", "of b1"),
     flag<&Wgmma::saturate>("saturate", ".satfinite of integers"),
     word<&Wgmma::a_source, operand_sources>("a_source", "where A is read"),
-    flag<&Wgmma::negate_a>("negate_a", "imm-scale-a is -1").as_immediate(sign("imm_scale_a")),
-    flag<&Wgmma::negate_b>("negate_b", "imm-scale-b is -1").as_immediate(sign("imm_scale_b")),
+    flag<&Wgmma::negate_a>("negate_a", "A is negated: imm-scale-a is -1").as_immediate(sign("imm_scale_a")),
+    flag<&Wgmma::negate_b>("negate_b", "B is negated: imm-scale-b is -1").as_immediate(sign("imm_scale_b")),
     flag<&Wgmma::transpose_a>("transpose_a", "A in shared memory is M-major").as_immediate(bit("imm_trans_a")),
     flag<&Wgmma::transpose_b>("transpose_b", "B is N-major").as_immediate(bit("imm_trans_b")),
-    flag<&Wgmma::enable_input_d>("enable_input_d", "C is read; PTX calls it scale-d").as_immediate(bit("scale_d", 1)),
+    flag<&Wgmma::enable_input_d>("enable_input_d", "C is read and added to; PTX calls it scale-d")
+        .as_immediate(bit("scale_d", 1)),
     number<&Wgmma::sparsity_selector>("sparsity_selector", "which threads hold the metadata of a sparse A")
         .as_immediate(two_bits("sparsity_selector", "0 without .sp"), [](const Wgmma& one) { return one.sparse; }),
 });

@@ -143,7 +143,7 @@ Matrix recorded(const Wgmma& instruction, const State& state) {
   return bitmma::gather(state.words(Field::accumulator), d_fragment(instruction), instruction.d, "c_regs");
 }
 
-std::vector<Violation> warnings(const Wgmma& instruction, const State& state) {
+std::vector<Violation> warnings(const Wgmma& instruction, Target, const State& state) {
   std::vector<Violation> found;
   for (const SmemOperand& operand : smem_operands(instruction, state)) {
     append_warnings(found, operand.role == Role::a ? "A" : "B", operand.matrix);

@@ -1,0 +1,188 @@
+#include "bitmma/files/whole_tile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "bitmma/instruction/statement.hpp"
+#include "vector_parts.hpp"
+#include "vector_schema.hpp"
+
+namespace bitmma {
+namespace {
+
+/// Rows from 0 and columns from 0 on of case 0.
+Tensor corner_of(const Tensor& tensor, int64_t rows, int64_t cols) {
+  const auto size = static_cast<size_t>(dtype_bytes(tensor.dtype));
+  std::vector<uint8_t> bytes(static_cast<size_t>(rows * cols) * size);
+  for (int64_t row = 0; row < rows; ++row)
+    tensor.bytes.copy_to(
+        std::span(bytes).subspan(static_cast<size_t>(row * cols) * size, static_cast<size_t>(cols) * size),
+        static_cast<size_t>(row * tensor.shape[2]) * size);
+  return Tensor::from_bytes(tensor.name, tensor.dtype, {1, rows, cols}, std::move(bytes));
+}
+
+/// The file of one instruction from the corners of the matrices: it says the types, and is checked.
+VectorFile one_instruction(const TensorFile& file, const VectorFileDefaults& defaults, int64_t m, int64_t n,
+                           int64_t k) {
+  TensorFile part{.path = file.path, .metadata = file.metadata, .tensors = {}};
+  const int64_t whole_k = file.find("a")->shape[2];
+  for (const Tensor& tensor : file.tensors) {
+    const int64_t rows = tensor.shape[1], cols = tensor.shape[2];
+    if (tensor.name == "a") part.set(corner_of(tensor, m, k));
+    else if (tensor.name == "b") part.set(corner_of(tensor, k, n));
+    else if (tensor.name == "sfa") part.set(corner_of(tensor, m, cols * k / whole_k));
+    else if (tensor.name == "sfb") part.set(corner_of(tensor, rows * k / whole_k, n));
+    else part.set(corner_of(tensor, m, n));
+  }
+  return as_vector_file(std::move(part), defaults);
+}
+
+/// M or N of one instruction whose descriptor says it: the largest that is legal and divides the whole.
+VectorFile largest_instruction(const TensorFile& file, const VectorFileDefaults& defaults, int64_t k) {
+  const int64_t whole_m = file.find("a")->shape[1], whole_n = file.find("b")->shape[2];
+  std::optional<Error> refused;
+  for (const int64_t m : {int64_t{256}, int64_t{128}, int64_t{64}}) {
+    for (int64_t n = 256; n >= 8; n -= 8) {
+      if (whole_m % m != 0 || whole_n % n != 0) continue;
+      try {
+        return one_instruction(file, defaults, m, n, k);
+      } catch (const Error& error) {
+        if (!refused) refused = error;
+      }
+    }
+  }
+  if (refused) throw *refused;
+  throw Error({.field = fmt::format("{}: tile", file.path),
+               .seen = fmt::format("M = {}, N = {}", whole_m, whole_n),
+               .expected = "multiples of 64 and of 8"});
+}
+
+bool is_matrix_of_cases(const Tensor* tensor) {
+  return tensor && tensor->shape.size() == 3 && dtype_bytes(tensor->dtype) > 0 &&
+         std::ranges::all_of(tensor->shape, [](int64_t extent) { return extent >= 1 && extent <= 1 << 16; });
+}
+
+std::optional<WholeTile> tile_of_matrices(const TensorFile& asked, const VectorFileDefaults& defaults) {
+  TensorFile file{.path = asked.path, .metadata = asked.metadata, .tensors = {}, .input = asked.input};
+  for (const std::string_view name : logical_tensor_names)
+    if (const Tensor* tensor = asked.find(name)) file.tensors.push_back(*tensor);
+  add_case_extent(file);
+  const Tensor *a = file.find("a"), *b = file.find("b");
+  const std::optional<Instruction> named = named_instruction(file, defaults);
+  if (!named || !is_mma(*named) || mma_of(*named).products > 1 || !is_matrix_of_cases(a) || !is_matrix_of_cases(b))
+    return std::nullopt;
+  if (a->shape[0] != b->shape[0] || a->shape[2] != b->shape[1]) return std::nullopt;  // said when it is read as it is
+  const int64_t cases = a->shape[0], m = a->shape[1], n = b->shape[2], k = a->shape[2];
+  const Mma one = mma_of(*named);
+  const bool says_shape = !shape_and_types_of(*named).has_value();
+  const bool is_one = k == one.k && (!says_shape || (m == one.m && n == one.n));
+  const bool is_whole = k % one.k == 0 && (!says_shape || (m % one.m == 0 && n % one.n == 0));
+  if (is_one || !is_whole) return std::nullopt;
+  const auto require_shape = [&](std::string_view name, int64_t rows, int64_t cols) {
+    const Tensor* tensor = file.find(name);
+    const std::vector<int64_t> expected{cases, rows, cols};
+    if (tensor && tensor->shape != expected)
+      throw Error({.field = fmt::format("{}: tensor {} shape", file.path, name),
+                   .seen = print_shape(tensor->shape),
+                   .expected = print_shape(expected)});
+  };
+  require_shape("c", m, n);
+  require_shape("d", m, n);
+  for (const auto& [name, rows] : {std::pair("sfa", m), std::pair("sfb", int64_t{-1})}) {
+    const Tensor* tensor = file.find(name);
+    if (!tensor) continue;
+    const int64_t count = rows > 0 ? tensor->shape.back() : tensor->shape.size() == 3 ? tensor->shape[1] : 0;
+    if (count % (k / one.k) != 0 || count == 0)
+      throw Error({.field = fmt::format("{}: tensor {} shape", file.path, name),
+                   .seen = print_shape(tensor->shape),
+                   .expected = fmt::format("scales of {} instructions of K = {}", k / one.k, one.k)});
+    require_shape(name, rows > 0 ? m : count, rows > 0 ? count : n);
+  }
+  require_known_names(asked, *named, false);
+  const VectorFile part =
+      says_shape ? one_instruction(file, defaults, one.m, one.n, one.k) : largest_instruction(file, defaults, one.k);
+  const Mma mma = mma_of(part.instruction);
+  if (mma.k != one.k) return std::nullopt;  // types of another K
+  WholeTile tile{.instruction = part.instruction, .target = part.target};
+  for (int64_t index = 0; index < cases; ++index) {
+    Case whole{.instruction = tile.instruction, .target = tile.target};
+    for (const LogicalTensor& row : logical_tensors(tile.instruction)) {
+      const Tensor* tensor = file.find(row.name);
+      if (!tensor) continue;
+      LogicalTensor of_tile = row;
+      of_tile.rows = static_cast<int>(tensor->shape[1]), of_tile.cols = static_cast<int>(tensor->shape[2]);
+      whole.logical.*row.member = logical_matrix_at(*tensor, of_tile, index);
+    }
+    tile.cases.push_back(std::move(whole));
+  }
+  return tile;
+}
+
+/// The steps of a loop over K that stand one after the other in a file of images, put together.
+std::optional<WholeTile> tile_of_steps(const TensorFile& asked, const VectorFileDefaults& defaults) {
+  const Tensor* d = asked.find("d");
+  const std::optional<Instruction> named = named_instruction(asked, defaults);
+  if (!d || !named || !is_mma(*named)) return std::nullopt;
+  int64_t steps_of_all = 0;
+  for (const FieldRule& rule : fields_of(*named)) {
+    const Tensor* tensor = rule.access == Access::write ? nullptr : asked.find(info(rule.field).name);
+    if (tensor && !tensor->shape.empty()) steps_of_all = std::max(steps_of_all, tensor->shape[0]);
+  }
+  const int64_t tiles = d->shape.size() == 2 ? 1 : d->shape.size() == 3 ? d->shape[0] : 0;
+  if (tiles < 1 || steps_of_all <= tiles || steps_of_all % tiles != 0) return std::nullopt;
+  TensorFile file = asked;
+  for (const std::string_view name : logical_tensor_names) file.erase(name);
+  for (const FieldInfo& field : state_fields)
+    if (!field.after.empty()) file.erase(field.after);  // of each step: this program's own
+  const VectorFile vectors = as_vector_file(std::move(file), defaults);
+  const Mma mma = mma_of(vectors.instruction);
+  if (mma.sparse) return std::nullopt;
+  const int64_t steps = vectors.cases / tiles;
+  WholeTile tile{.instruction = vectors.instruction, .target = vectors.target};
+  const std::vector<int64_t> expected{tiles, mma.m, mma.n};
+  Tensor recorded = *d;
+  if (recorded.shape.size() == 2) recorded.shape.insert(recorded.shape.begin(), 1);
+  if (recorded.shape != expected || !is_one_of(recorded.dtype, dtypes_of(mma.d)))
+    throw Error(
+        {.field = fmt::format("{}: tensor d", asked.path),
+         .seen = recorded.dtype + " " + print_shape(recorded.shape),
+         .expected = fmt::format("{} {}, of all {} steps", dtypes_of(mma.d).front(), print_shape(expected), steps)});
+  for (int64_t index = 0; index < tiles; ++index) {
+    Case whole{.instruction = tile.instruction, .target = tile.target};
+    LogicalMatrices& logical = whole.logical;
+    for (int64_t step = 0; step < steps; ++step) {
+      const Case one = case_at(vectors, index * steps + step);
+      const Operands operands = operands_of(one);
+      const auto put = [&](std::optional<Matrix>& to, const Matrix& part, bool along_cols) {
+        const int rows = part.rows(), cols = part.cols(), at = static_cast<int>(step);
+        if (!to)
+          to.emplace(part.format(), along_cols ? rows : rows * static_cast<int>(steps),
+                     along_cols ? cols * static_cast<int>(steps) : cols);
+        set_block(*to, along_cols ? 0 : at * rows, along_cols ? at * cols : 0, part);
+      };
+      put(logical.a, operands.a, true);
+      put(logical.b, operands.b, false);
+      if (operands.scales)
+        put(logical.scale_a, operands.scales->a, true), put(logical.scale_b, operands.scales->b, false);
+      if (step == 0)
+        logical.c = operands.c, whole.instruction = with_enable_input_d(one.instruction, operands.c.has_value());
+    }
+    const auto rows = logical_tensors(tile.instruction);
+    const auto row = std::ranges::find(rows, std::string_view("d"), &LogicalTensor::name);
+    logical.d = logical_matrix_at(recorded, *row, index);
+    tile.cases.push_back(std::move(whole));
+  }
+  return tile;
+}
+
+}  // namespace
+
+std::optional<WholeTile> whole_tile(const TensorFile& file, const VectorFileDefaults& defaults) {
+  const bool has_state =
+      std::ranges::any_of(state_fields, [&](const FieldInfo& field) { return file.find(field.name) != nullptr; });
+  return has_state ? tile_of_steps(file, defaults) : tile_of_matrices(file, defaults);
+}
+
+}  // namespace bitmma
