@@ -105,7 +105,7 @@ def test_epilogues_and_outputs():
 def test_what_is_wrong_is_said():
     a, b = np.ones((4, 64), np.float16), np.ones((64, 8), np.float16)
     for arguments, field in (((a, b[:32]), "b"), ((a, b, "nvjet-lago2"), "plan"), ((a, b, {"instruction": "x"}), ""),
-                             ((a, b, {"instructoin": 1}), ""), ((a, b, 7), "plan"), ((a[0], b), "a"),
+                             ((a, b, {"instructoin": 1}), "instructoin"), ((a, b, 7), "plan"), ((a[0], b), "a"),
                              ((a.astype(np.float64), b), ""), ((np.ones((4, 4096), np.float16), np.ones((4096, 8), np.float16), "nvjet-splitK"), "split_k")):
         try:
             bitmma.gemm(*arguments)
@@ -182,3 +182,108 @@ def test_scales_of_blocks_have_their_shape():
     assert (good[0, [0, 127, 128, 256, 299]] == [128, 128, 256, 512, 512]).all()
     with pytest.raises(bitmma.Error, match="scale_b"):
         bitmma.gemm(a, b, plan, scale_a=scale_a, scale_b=np.ones((1, 300), np.float32))
+
+
+def test_names_of_kernels_say_types_and_that_of_d():
+    random = np.random.default_rng(7)
+    x = random.standard_normal((4, 256)).astype(ml_dtypes.bfloat16)
+    w = random.standard_normal((256, 8)).astype(ml_dtypes.bfloat16)
+    name = "nvjet_sm90_tst_64x32_64x16_4x2_h_bz_TNT"
+    d, plan = bitmma.gemm(x, w, kernel=name, return_plan=True)
+    assert d.dtype == ml_dtypes.bfloat16 and same_bits(d, bitmma.gemm(x, w, "flat", output="bf16"))
+    assert plan.target == "sm_90a" and plan.evidence
+    for arguments in (dict(output="f32"), dict(plan="flat")):
+        with pytest.raises(bitmma.Error) as error:
+            bitmma.gemm(x, w, kernel=name, **arguments)
+        assert error.value.violations[0].code == "contradiction"
+    with pytest.raises(bitmma.Error) as error:
+        bitmma.gemm(x.astype(np.float16), w.astype(np.float16), kernel=name)
+    assert error.value.violations[0].field == "a, b"
+
+
+def test_float32_needs_a_plan():
+    x = np.ones((4, 64), np.float32)
+    with pytest.raises(bitmma.Error) as error:
+        bitmma.gemm(x, x.T)
+    assert error.value.violations[0].code == "missing_plan"
+    for name in ("sgemm", "xmma-tf32", "flat"):
+        assert name in str(error.value) and (bitmma.gemm(x, x.T, name) == 64).all()
+
+
+def test_plans_refuse_what_contradicts_them():
+    x = np.ones((4, 64), np.float16)
+    plan = bitmma.gemm(x, x.T, return_plan=True)[1]
+    for arguments in (dict(target="sm_80"), dict(output="bf16"), dict(split_k=2), dict(relu=True), dict(alpha=2)):
+        with pytest.raises(bitmma.Error) as error:
+            bitmma.gemm(x, x.T, plan, **arguments)
+        assert error.value.violations[0].field == next(iter(arguments))
+    assert "model choice on sm_80" in "".join(plan.with_target("sm_80").evidence.values())
+
+
+def test_batches_take_every_operand_and_out_takes_d():
+    random = np.random.default_rng(8)
+    a = random.standard_normal((3, 2, 4, 64)).astype(np.float16)
+    b = random.standard_normal((2, 64, 8)).astype(np.float16)
+    bias = random.standard_normal((3, 2, 8)).astype(np.float32)
+    scale_a = random.standard_normal((3, 1, 4, 1)).astype(np.float32)
+    scale_b = np.ones((1, 8), np.float32)
+    out = np.empty((3, 2, 4, 8), np.float32)
+    d = bitmma.gemm(a, b, bias=bias, scale_a=scale_a, scale_b=scale_b, out=out, threads=2)
+    assert d is out
+    for i in range(3):
+        for j in range(2):
+            one = bitmma.gemm(a[i, j], b[j], bias=bias[i, j], scale_a=scale_a[i, 0], scale_b=scale_b)
+            assert same_bits(d[i, j], one)
+    with pytest.raises(bitmma.Error, match="batch axes"):
+        bitmma.gemm(a, b, bias=np.ones((5, 2, 8), np.float32))
+    with pytest.raises(bitmma.Error, match="out"):
+        bitmma.gemm(a, b, out=np.empty((3, 2, 4, 8), np.float64))
+    assert bitmma.gemm(a, b, dtype=ml_dtypes.bfloat16).dtype == ml_dtypes.bfloat16
+
+
+def test_no_k_gives_zeros_or_beta_c():
+    a, b = np.ones((4, 0), np.float16), np.ones((0, 8), np.float16)
+    assert (bitmma.gemm(a, b) == 0).all()
+    assert (bitmma.gemm(a, b, c=np.ones((4, 8), np.float32), beta=3) == 3).all()
+
+
+def test_a_search_says_how_ambiguous_it_is_and_ends_in_time():
+    random = np.random.default_rng(9)
+    x = random.standard_normal((4, 1024)).astype(ml_dtypes.bfloat16)
+    w = random.standard_normal((1024, 8)).astype(ml_dtypes.bfloat16)
+    found = bitmma.find_plans(x, w, bitmma.gemm(x, w, output="bf16"))
+    assert found.ambiguous and found.ended == "complete" and len(found) == sum(one.plans for one in found.families)
+    assert found.families[0].name == "flat" and found.families[0].evidence.startswith("measured")
+    assert "cannot tell them apart" in found.summary() and "families" in repr(found) and "<table>" in found._repr_html_()
+    noise = random.standard_normal((4, 8)).astype(np.float32)
+    seen = []
+    few = bitmma.find_plans(x, w, noise, max_plans=100, progress=lambda tried, of: seen.append((tried, of)))
+    assert few == [] and few.tried == 100 and few.ended == "max_plans" and few.nearest and seen
+    assert bitmma.find_plans(x, w, noise, timeout=1e-6).ended == "timeout"
+
+    def stop(tried, of):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bitmma.find_plans(x, w, noise, progress=stop)
+
+
+def test_one_output_of_a_product_is_explained():
+    product = bitmma.read_product(DATA / "products" / "nvjet_split3_bf16_k4096.safetensors")
+    trace = product.explain(3, 5)
+    assert int(trace.d, 16) == int(bits(product.d)[3, 5])
+    assert trace.k[-1] == 4096 and len(trace.errors) == len(trace.steps) == len(trace.k)
+    assert abs(float(product.d[3, 5]) - trace.exact - trace.error) <= 1e-12 * abs(trace.exact)
+    assert abs(trace.steps[trace.worst]["error"]) == max(abs(step["error"]) for step in trace.steps)
+    flat = bitmma.explain_product(product.a, product.b, "flat", 3, 5)
+    assert len(flat.steps) == 4096 // 16 and "K 0..15" in str(flat)
+    with pytest.raises(bitmma.Error, match="row"):
+        bitmma.explain_product(product.a, product.b, "flat", 99, 0)
+
+
+def test_block_scales_mean_a_target_that_has_them():
+    x, scales = np.ones((4, 64), ml_dtypes.float4_e2m1fn), np.ones((4, 4), ml_dtypes.float8_e4m3fn)
+    d, plan = bitmma.gemm(x, x.T, sfa=scales, sfb=scales.T, return_plan=True)
+    assert plan.target == "sm_100a" and (d == 64).all()
+    with pytest.raises(bitmma.Error, match="sm_100a"):
+        bitmma.gemm(x, x.T, sfa=scales, sfb=scales.T, target="sm_90a")
