@@ -86,3 +86,41 @@ TEST_CASE("compare and verify say where outputs differ, and compare that the tar
                  ContainsSubstring("the targets differ, so D may: sm_80 has steps of 8, F = 24") &&
                  ContainsSubstring("; sm_90 has F = 25"));
 }
+
+TEST_CASE("compare looks at the inputs first") {
+  const test::TemporaryFolder folder;
+  const std::string x = folder.path("x.safetensors"), y = folder.path("y.safetensors");
+  REQUIRE(run({"golden", test::f16, "--distribution", "normal", "--cases", "2", "--seed", "1", "-o", x}).code == 0);
+  REQUIRE(run({"golden", test::f16, "--distribution", "normal", "--cases", "2", "--seed", "2", "-o", y}).code == 0);
+  const Outcome other = run({"compare", x, y});
+  CHECK(other.code == 1);
+  CHECK_THAT(other.out, ContainsSubstring("inputs differ: A in 2 of 2 cases, B in 2 of 2 cases, C in 2 of 2 cases"));
+  CHECK_THAT(run({"diagnose", x, y, "--no-pairs"}).out, ContainsSubstring("inputs differ: A in 2 of 2 cases"));
+  CHECK(nlohmann::json::parse(run({"compare", x, y, "--json"}).out)["different_inputs"].size() == 3);
+}
+
+TEST_CASE("Tensor Memory outside D, and a logical d beside it, are compared") {
+  const test::TemporaryFolder folder;
+  const std::string right = folder.path("right.safetensors"), wrong = folder.path("wrong.safetensors");
+  REQUIRE(run({"golden", "tcgen05.mma.cta_group::1.kind::f16", "--cases", "1", "-o", right}).code == 0);
+  const TensorFile file = read_tensor_file(right);
+  const Tensor& after = *file.find("tmem_after");
+  std::vector<uint8_t> cells = after.bytes.copy();
+  cells.back() ^= 1;  // the last column, where D is not
+  TensorFile changed = file;
+  changed.set(Tensor::from_bytes("tmem_after", after.dtype, after.shape, cells));
+  write_tensor_file(wrong, changed);
+  const Outcome verified = run({"verify", wrong});
+  CHECK(verified.code == 1);
+  CHECK_THAT(verified.out,
+             ContainsSubstring("outside D") && ContainsSubstring("1 cell of Tensor Memory outside D is not"));
+  CHECK(run({"compare", right, wrong}).code == 1);
+  // The state agrees, the matrix beside it does not.
+  changed = file;
+  std::vector<uint8_t> d = file.find("d")->bytes.copy();
+  d.front() ^= 1;
+  changed.set(Tensor::from_bytes("d", file.find("d")->dtype, file.find("d")->shape, d));
+  write_tensor_file(wrong, changed);
+  CHECK(run({"compare", right, wrong}).code == 1);
+  CHECK(run({"verify", wrong}).code == 1);
+}

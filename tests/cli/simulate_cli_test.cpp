@@ -18,7 +18,7 @@ const test::BadRequests bad_requests({
     {"simulate $GOLDEN --case 2", "--case = 2: legal is 0..1"},
     {"simulate $GOLDEN $GOLDEN -o $FOLDER/f", "an existing folder"},
     {"simulate $GOLDEN -o $FOLDER/no/such/out", "its folder does not exist"},
-    {"simulate $GOLDEN --target sm_100a", "target = sm_100a: legal is sm_90a"},
+    {"simulate $GOLDEN --target sm_100a", "target = sm_100a"},
     // What contradicts the file, or would change nothing.
     {"simulate $GOLDEN --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16",
      "--instruction asks for another instruction than the file is of"},
@@ -66,7 +66,7 @@ TEST_CASE("simulate writes several files into a folder") {
   CHECK(run({"verify", folder.path("out")}).code == 0);
 }
 
-TEST_CASE("simulate names the target, and refuses another one than the file says") {
+TEST_CASE("simulate names the target, and shows another one than the file says beside it") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("golden.safetensors"), out = folder.path("out.safetensors");
   REQUIRE(
@@ -80,9 +80,11 @@ TEST_CASE("simulate names the target, and refuses another one than the file says
   CHECK_THAT(run({"simulate", path, "-o", out}).err,
              ContainsSubstring("1 case, D by ") && ContainsSubstring(" on sm_103a"));
   CHECK(run({"simulate", path, "--target", "sm_103a"}).code == 0);
-  const Outcome refused = run({"simulate", path, "--target", "sm_100a"});
-  CHECK(refused.code == 2);
-  CHECK_THAT(refused.err, ContainsSubstring("--target sm_100a asks for another target than the file is of"));
+  const Outcome both = run({"simulate", path, "--target", "sm_100a"});
+  CHECK(both.code == 0);
+  CHECK_THAT(both.out, ContainsSubstring("target: sm_103a\n") && ContainsSubstring("target: sm_100a\n") &&
+                           ContainsSubstring("match the recorded D") &&
+                           ContainsSubstring("outputs differ between sm_103a and sm_100a"));
   // A file that does not say its target is of the one asked for.
   TensorFile file = read_tensor_file(path);
   file.erase_metadata("target");
@@ -258,4 +260,50 @@ TEST_CASE("simulate warns where plain matrices in a file say something else than
   CHECK_THAT(run({"simulate", path}).err, ContainsSubstring("warning: tensor b = 0x") &&
                                               ContainsSubstring("at (3, 5)") &&
                                               ContainsSubstring("1 of 128 elements differ; the images"));
+}
+
+TEST_CASE("simulate -o does not lose a recorded D: one that differs, or one of hardware, without being told to") {
+  const test::TemporaryFolder folder;
+  const std::string bad = folder.path("bad.safetensors"), out = folder.path("out.safetensors"),
+                    gpu = folder.path("gpu.safetensors");
+  REQUIRE(run({"golden", f16, "--distribution", "normal", "--cases", "2", "-o", bad}).code == 0);
+  TensorFile file = read_tensor_file(bad);
+  file.set_metadata("source", "NVIDIA H100");
+  write_tensor_file(gpu, file);
+  std::vector<uint8_t> d = file.find("d_regs")->bytes.copy();
+  d.back() ^= 1;
+  file.set(Tensor::from_bytes("d_regs", "U32", file.find("d_regs")->shape, d));
+  write_tensor_file(bad, file);
+  const Outcome differs = run({"simulate", bad, "-o", out});
+  CHECK(differs.code == 1);
+  CHECK_THAT(differs.err, ContainsSubstring("1 of 1024 outputs differ from the recorded D (NVIDIA H100)") &&
+                              ContainsSubstring("not written"));
+  CHECK_FALSE(std::filesystem::exists(out));
+  CHECK(run({"simulate", bad, "-o", out, "--replace-d"}).code == 1);
+  CHECK(run({"verify", out}).code == 0);
+  // Its D is the same, but who computed it would be lost.
+  const std::string before = test::read_text(gpu);
+  const Outcome hardware = run({"simulate", gpu, "-o", gpu});
+  CHECK(hardware.code == 2);
+  CHECK_THAT(hardware.err, ContainsSubstring("a file with a D of NVIDIA H100") && ContainsSubstring("--replace-d"));
+  CHECK(test::read_text(gpu) == before);
+  CHECK(run({"simulate", gpu, "-o", gpu, "--replace-d"}).code == 0);
+}
+
+TEST_CASE("a logical d beside images is a recorded result for every verb") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("d.safetensors");
+  REQUIRE(run({"golden", f16, "--distribution", "normal", "--cases", "2", "-o", path}).code == 0);
+  TensorFile file = read_tensor_file(path);
+  file.erase("d_regs");
+  write_tensor_file(path, file);
+  for (const char* verb : {"simulate", "verify", "diagnose"}) CHECK(run({verb, path}).code == 0);
+  CHECK(run({"compare", path, path}).code == 0);
+  std::vector<uint8_t> d = file.find("d")->bytes.copy();
+  d.front() ^= 1;
+  file.set(Tensor::from_bytes("d", "F32", file.find("d")->shape, d));
+  const std::string wrong = folder.path("wrong.safetensors");
+  write_tensor_file(wrong, file);
+  for (const char* verb : {"simulate", "verify", "diagnose"}) CHECK(run({verb, wrong}).code == 1);
+  CHECK(run({"compare", path, wrong}).code == 1);
 }

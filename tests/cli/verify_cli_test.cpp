@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -213,4 +214,14 @@ TEST_CASE("tcgen05: golden, simulate, verify, compare, and bad files get their m
     CHECK(outcome.code == 2);
     CHECK_THAT(outcome.err, ContainsSubstring(row.message));
   }
+}
+
+TEST_CASE("verify names a file that cannot be read, and verifies the others") {
+  const test::TemporaryFolder folder;
+  REQUIRE(run({"golden", test::f16, "--cases", "1", "-o", folder.path("a.safetensors")}).code == 0);
+  std::filesystem::create_symlink("nowhere", folder.path("b.safetensors"));
+  const Outcome outcome = run({"verify", folder.path(".")});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.out, ContainsSubstring("not verified: ") && ContainsSubstring("b.safetensors: no such file") &&
+                              ContainsSubstring("files 1, cases 1, outputs 512, mismatches 0"));
 }

@@ -30,6 +30,7 @@ struct Request {
   std::vector<Case> cases = {};
   std::vector<Matrix> wrong = {};
   std::vector<InputDifference> inputs = {};  // of the two files
+  TensorFile file = {};                      // the states of the cases are views of it
 };
 
 [[noreturn]] void refuse(const std::string& path, std::string_view field, std::string seen, std::string expected,
@@ -141,6 +142,7 @@ Request read_request(const DiagnoseFlags& flags, bool wants_d) {
     request = request_of(vectors, vectors);
   }
   vectors.require_unchanged();
+  request.file = vectors.file;
   return request;
 }
 

@@ -5,6 +5,7 @@
 
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/analysis/lint.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/immediates.hpp"
@@ -245,7 +246,8 @@ Simulated simulated(const SimulateFlags& flags, TensorFile file, std::optional<T
 /// The file on the GPU that --target asks for, where the file names another one. Its recorded D is of its own target.
 std::optional<TensorFile> on_other_target(const TensorFile& file, std::optional<Target> asked) {
   const std::string* named = file.find_metadata("target");
-  if (!named || !asked || !target_named(*named) || target_named(*named) == asked) return std::nullopt;
+  const std::optional<Target> own = named ? target_meant_by(*named) : std::nullopt;
+  if (!own || !asked || own == asked) return std::nullopt;
   TensorFile other = file;
   other.set_metadata("target", std::string(print(*asked)));
   other.erase("d");
