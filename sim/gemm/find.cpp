@@ -261,9 +261,9 @@ class Search {
     std::vector<std::pair<GemmPlan, std::string>> found;
     for (GemmPlan& plan : search_.all_bits) {
       std::string evidence;
-      const GemmPlan family = family_of(plan);
+      const GemmPlan general = family_of(plan);
       for (const auto& [one, how] : known) {
-        if (one == family && (evidence.empty() || rank_of(how) < rank_of(evidence))) evidence = how;
+        if (one == general && (evidence.empty() || rank_of(how) < rank_of(evidence))) evidence = how;
       }
       found.emplace_back(std::move(plan), std::move(evidence));
     }
@@ -271,10 +271,10 @@ class Search {
     search_.all_bits.clear();
     for (auto& [plan, evidence] : found) {
       const std::string name = print_family(plan);
-      const auto family = std::ranges::find_if(search_.families, [&](const PlanFamily& one) {
+      const auto entry = std::ranges::find_if(search_.families, [&](const PlanFamily& one) {
         return one.name == name && rank_of(one.evidence) == rank_of(evidence);
       });
-      if (family != search_.families.end()) ++family->plans;
+      if (entry != search_.families.end()) ++entry->plans;
       else
         search_.families.push_back(
             {.name = name, .plans = 1, .first = std::ssize(search_.all_bits), .evidence = std::move(evidence)});

@@ -243,7 +243,7 @@ TEST_CASE("what no memory can hold is an error of its own, and the next call wor
   REQUIRE(bitmma_plan_flat("sm_90a", BITMMA_F16, BITMMA_F16, BITMMA_F32, &plan) == BITMMA_OK);
   const uint16_t code = 0x3C00;
   bitmma_gemm_inputs inputs{};
-  inputs.a = {.data = &code, .format = BITMMA_F16, .rows = INT_MAX, .cols = INT_MAX, .row_stride = 0, .col_stride = 0};
+  inputs.a = {.data = &code, .format = BITMMA_F16, .rows = 1 << 25, .cols = 1 << 25, .row_stride = 0, .col_stride = 0};
   inputs.b = inputs.a;
   float d = -1;
   CHECK(bitmma_gemm(plan, &inputs, &d, 1) == BITMMA_ERROR_MEMORY);

@@ -104,7 +104,7 @@ const test::BadRequests bad_requests({
     {"golden " + f16 + " --cases 0 $OUT", "cases = 0: legal is at least 1"},
     {"golden " + f16 + " --distribution gauss $OUT", "--distribution = gauss"},
     {"golden " + f16 + " --a-source global $OUT", "global"},
-    {"golden " + f16 + " --threads 0 $OUT", "--threads"},
+    {"golden " + f16 + " --threads -1 $OUT", "--threads"},
     {"golden " + f16 + " -o $FOLDER/no/such/out", "its folder does not exist"},
     {"golden tcgen05.mma.cta_group::1.kind::f16 --m 64 --n 12 $OUT", "n = 12"},
     {"golden tcgen05.mma.cta_group::1.kind::f16 --m 256 --n 16 $OUT", "M = 256: legal is 64 or 128 with cta_group::1"},

@@ -20,7 +20,7 @@ const test::BadRequests bad_requests({
     // What was probably meant: commands, flags, values.
     {"simulat x", "did you mean simulate?"},
     {"diff a b", "did you mean compare?"},
-    {"help", "did you mean --help?"},
+    {"help simulat", "did you mean simulate?"},
     {"layout smm", "did you mean smem?"},
     {"encode", "error: command = (nothing): legal is a subcommand: descriptor, "},
     {"--versio", "bitmma has no flag --versio; did you mean --version?"},

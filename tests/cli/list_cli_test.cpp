@@ -17,7 +17,7 @@ namespace {
 
 const test::BadRequests bad_requests({
     {"list --target sm_60", "--target = sm_60: legal is sm_70"},
-    {"list --target Hopper", "--target = Hopper"},
+    {"list --target blackwell", "--target = blackwell"},
     {"list --json --markdown", "--markdown = beside --json: legal is one of them"},
     {"list --mnemonics --wide", "--wide = beside --mnemonics"},
     {"list wgmma e2m1", "words = wgmma e2m1"},

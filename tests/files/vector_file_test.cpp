@@ -134,7 +134,7 @@ TEST_CASE("the target of a file is what its key says") {
 
 TEST_CASE("a target that nobody knows, or that does not have the instruction, is refused with the key") {
   const TensorFile file = golden_of(parse_instruction(f16_wgmma));
-  for (const char* name : {"sm_91", "", "SM_90A", "sm_90a "}) {
+  for (const char* name : {"sm_91", "", "SM_91A", "blackwell"}) {
     INFO("\"" << name << "\"");
     CHECK_THROWS_WITH(as_vector_file(with_key(file, "target", name)),
                       ContainsSubstring("__metadata__ target") && ContainsSubstring(name));

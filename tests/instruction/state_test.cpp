@@ -80,11 +80,11 @@ TEST_CASE("extents hold up to four numbers, and compare by them alone") {
   CHECK_THROWS_AS((Extents{1, 2, 3, 4, 5}), Error);
 }
 
-TEST_CASE("a number that is set is read back, and everything about a missing one is 0") {
+TEST_CASE("a number that is set is read back, a missing one is an error, and missing arrays are empty") {
   State state;
   CHECK(state.empty());
   CHECK_FALSE(state.has(Field::b_desc));
-  CHECK(state.number(Field::b_desc) == 0);
+  CHECK_THROWS_AS(state.number(Field::b_desc), Error);
   CHECK(state.words(Field::tmem).empty());
   CHECK(state.bytes(Field::smem).empty());
   CHECK(state.extent(Field::tmem, 0) == 0);

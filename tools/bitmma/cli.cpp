@@ -11,8 +11,6 @@
 
 namespace bitmma::cli {
 
-namespace {
-
 void add_commands(Command& app, Context& context) {
   add_simulate(app, context);
   add_golden(app, context);
@@ -32,6 +30,8 @@ void add_commands(Command& app, Context& context) {
   add_completion(app, context);
   add_manual(app, context);
 }
+
+namespace {
 
 /// `-` alone is standard output behind a flag that names an output, and standard input elsewhere.
 std::vector<std::string> with_standard_streams(std::vector<std::string> arguments) {

@@ -22,6 +22,9 @@ struct Context {
   void require_flags_acted() const;
 };
 
+/// Every command, in the order of help.
+void add_commands(Command& app, Context& context);
+
 void add_simulate(Command& app, Context& context);
 void add_gemm(Command& app, Context& context);
 void add_golden(Command& app, Context& context);

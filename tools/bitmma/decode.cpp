@@ -35,7 +35,7 @@ WordType word_type_of(const DecodeFlags& flags) {
     return ZeroColumnWord{.m = flags.m, .n = flags.n};
   }
   if (!flags.kind.empty()) {
-    if (flags.kind.get().find("wgmma") != std::string::npos || flags.kind.get().find("mma.sync") != std::string::npos) {
+    if (flags.kind->find("wgmma") != std::string::npos || flags.kind->find("mma.sync") != std::string::npos) {
       throw Error(
           {.code = ViolationCode::unknown_name,
            .field = "--kind",
@@ -141,7 +141,7 @@ void run_decode(Context& context, const DecodeFlags& flags) {
       all.append(std::move(file.report));
     } else if (is_word(text)) {
       PastedWord word = require_pasted(text);
-      if (!flags.kind.empty() && !flags.mask) take_idesc(word);
+      if (!flags.mask && !flags.kind.empty()) take_idesc(word);
       all.append(describe_word(flags, word));
       words.push_back(word.value);
     } else {

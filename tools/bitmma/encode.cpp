@@ -134,6 +134,13 @@ void encode_idesc(Context& context, const IdescFlags& flags) {
       std::get<Tcgen05Mma>(flags.fields.apply(Tcgen05Mma{.kind = require_kind(flags.kind), .sparse = flags.sparse}));
   if (flags.k_96) mma.k = 96;
   naming_flag("k", flags.k_96 ? "--k96" : "--k", [&] { return require_k_code(mma.kind, mma.sparse, mma.k); });
+  if (mma.max_shift_code != 0 && info(mma.kind).has_block_scales) {
+    throw Error(
+        {.field = "--max-shift",
+         .seen = std::to_string(mma.max_shift_code),
+         .expected = fmt::format("0: kind::{} has no .ws, and its descriptor no such bits", info(mma.kind).name),
+         .source = "PTX ISA 9.7.16.4.2, Table 44"});
+  }
   const uint32_t word = idesc_of(mma);
   const InstructionDescriptor idesc = decode_instruction_descriptor(mma.kind, word);
   require_kind_on(flags.target, idesc);
@@ -149,7 +156,7 @@ void add_idesc(Command& command, Context& context) {
   idesc->add_flag("--sparse", flags->sparse, "A is sparse");
   flags->fields.add(*idesc, {Family::tcgen05}, [](const InstructionField& field) { return field.in_descriptor; });
   for (const char* name : {"--m", "--n"}) idesc->get_option(name)->required();
-  idesc->add_flag("--k96", flags->k_96, "--k 96");
+  idesc->add_flag("--k96", flags->k_96, "--k 96")->excludes(idesc->get_option("--k"));
   idesc->add_flag("--json", flags->json, "the result as JSON");
   idesc->footer("Example:\n  bitmma encode idesc --kind f16 --m 128 --n 64 --d f32 --a bf16 --b bf16");
   idesc->callback([flags, &context] { encode_idesc(context, *flags); });

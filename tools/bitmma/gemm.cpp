@@ -111,7 +111,9 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   flags.cpu_target.use();
   if (flags.find) return run_find(context, flags);
   ProductFile product = read_product(flags);
-  const int threads = flags.threads, rows = shown("rows", flags.rows), cols = shown("cols", flags.cols);
+  const bool as_json = flags.json;
+  const int threads = flags.threads, rows = as_json ? 0 : shown("rows", flags.rows),
+            cols = as_json ? 0 : shown("cols", flags.cols);
   const bool plan_was_given = flags.plan.are_given();
   ProductResult result{.plan = flags.plan.plan_for(context, product, flags.target, threads),
                        .k = product.inputs.a.cols(),
@@ -134,7 +136,6 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   }
   if (flags.error) result.accuracy = accuracy_of(product.inputs, result.d, threads);
   if (result.recorded) context.exit_code = result.differing() == 0 ? exit_same : exit_differs;
-  const bool as_json = flags.json;
   Report report = describe(result, rows, cols);
   if (!flags.out.empty()) {
     write_product(context, flags, product, result);

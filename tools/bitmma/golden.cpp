@@ -128,7 +128,8 @@ void run_golden(Context& context, const GoldenFlags& flags) {
     request.instruction = with_source_of_a(request.instruction, *request.target, flags.a_source);
   }
   require_layouts(request.instruction, request.placement);
-  flags.layouts.require_used_by(request.instruction);
+  if (flags.bench.is_given()) flags.layouts.require_used("--format writes operands, not images", false, false);
+  else flags.layouts.require_used_by(request.instruction);
   if (!flags.zero_column_mask.empty()) {
     request.placement.zero_column_mask = require_mask(request.instruction, flags.zero_column_mask);
   }
@@ -162,7 +163,7 @@ void add_golden(Command& app, Context& context) {
   for (const DistributionInfo& row : distributions) meaning += fmt::format("\n    {:<10} {}", row.name, row.meaning);
   command->add_option("--distribution", flags->distribution, meaning)->capture_default_str();
   flags->fields.add(*command, {Family::wgmma, Family::tcgen05, Family::mma_sync, Family::tmem_move}, is_open);
-  command->add_flag("--k96", flags->k_96, "--k 96");
+  command->add_flag("--k96", flags->k_96, "--k 96")->excludes(command->get_option("--k"));
   flags->numbers.add(*command);
   command->add_option("--zero-column-mask", flags->zero_column_mask,
                       "tcgen05 .ws: the mask descriptor; encode mask makes one");

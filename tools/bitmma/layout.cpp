@@ -118,9 +118,8 @@ void compare_with_descriptor(Context& context, const CuteFlags& flags, const Cut
 }
 
 void run_cute(Context& context, const CuteFlags& flags) {
-  const CuteLayout cute = require_cute(
-      flags.text, flags.element_bits,
-      {.m = flags.m, .k = flags.k, .leading_dim_byte_offset = flags.lbo, .stride_dim_byte_offset = flags.sbo});
+  const CuteLayout cute =
+      require_cute(flags.text, flags.element_bits, symbols_of(flags.text, flags.m, flags.k, flags.lbo, flags.sbo));
   if (!flags.descriptor.empty()) {
     compare_with_descriptor(context, flags, cute);
     return;
@@ -143,6 +142,24 @@ void show_cute(Context& context, const MapFlags& flags, const CuteLayout& cute, 
                          {"element_bits", cute.element_bits},
                          {"stages", cute.stages()},
                          {"remarks", cute.remarks}}});
+}
+
+CuteSymbols symbols_of(const std::string& text, const Flag<std::optional<int64_t>>& m,
+                       const Flag<std::optional<int64_t>>& k, const Flag<std::optional<int64_t>>& lbo,
+                       const Flag<std::optional<int64_t>>& sbo) {
+  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  const auto value_of = [&](std::string_view word, const Flag<std::optional<int64_t>>& flag) -> std::optional<int64_t> {
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+      const size_t end = at + word.size();
+      const bool begins = at == 0 || !is_letter(text[at - 1]), ends = end == text.size() || !is_letter(text[end]);
+      if (begins && ends) return flag;
+    }
+    return std::nullopt;
+  };
+  return {.m = value_of("m", m),
+          .k = value_of("k", k),
+          .leading_dim_byte_offset = value_of("LBO", lbo),
+          .stride_dim_byte_offset = value_of("SBO", sbo)};
 }
 
 CuteLayout require_cute(const std::string& text, std::optional<int> element_bits, const CuteSymbols& symbols) {

@@ -76,11 +76,23 @@ CuteLayout described_layout(const TileFlags& flags) {
       throw Error(
           {.field = name, .seen = std::to_string(bytes), .expected = fmt::format("whole elements of {} bits", bits)});
   }
-  CuteLayout cute{.swizzle = info(*mode),
-                  .layout = hardware_layout(major, info(*mode), strides, bits, rows, cols),
-                  .rows = rows,
-                  .cols = cols,
-                  .element_bits = bits};
+  const auto layout_with = [&](const Strides& some) {
+    return hardware_layout(major, info(*mode), some, bits, rows, cols);
+  };
+  for (const auto& [name, flag, stride] : {std::tuple("--lbo", &flags.lbo, &Strides::leading_dim_byte_offset),
+                                           std::tuple("--sbo", &flags.sbo, &Strides::stride_dim_byte_offset)}) {
+    if (!*flag) continue;
+    Strides other = strides;
+    other.*stride += 16 * bits;
+    if (layout_with(other) == layout_with(strides)) {
+      throw Error({.code = ViolationCode::no_effect,
+                   .field = name,
+                   .seen = std::to_string(**flag),
+                   .expected = "absent: no element of this tile is a stride away"});
+    }
+  }
+  CuteLayout cute{
+      .swizzle = info(*mode), .layout = layout_with(strides), .rows = rows, .cols = cols, .element_bits = bits};
   if (flags.stages.value_or(1) > 1) {
     const int64_t last = offset_of(cute.layout, rows - 1, cols - 1) * bits / 8;
     const int64_t pattern = cute.swizzle.pattern_bytes();
@@ -199,10 +211,7 @@ void run_descriptor(Context& context, const TileFlags& flags) {
     throw Error({.field = "--start", .seen = std::to_string(*flags.start), .expected = "0..262143"});
   CuteLayout cute = flags.cute.empty() ? described_layout(flags)
                                        : require_cute(flags.cute, flags.element_bits,
-                                                      {.m = flags.m,
-                                                       .k = flags.k,
-                                                       .leading_dim_byte_offset = flags.lbo,
-                                                       .stride_dim_byte_offset = flags.sbo});
+                                                      symbols_of(flags.cute, flags.m, flags.k, flags.lbo, flags.sbo));
   if (!flags.cute.empty() && (flags.swizzle || flags.rows || flags.cols || flags.stages || !flags.type.empty())) {
     throw Error({.field = "--cute",
                  .seen = "beside --type, --swizzle, --rows, --cols or --stages",

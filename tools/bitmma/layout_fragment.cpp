@@ -47,9 +47,10 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
   const Instruction instruction = looks_like_cutlass_atom(flags.instruction) ? parse_cutlass_atom(flags.instruction)
                                                                              : parse_instruction(flags.instruction);
   const Map map = naming_flag("operand", "--operand", [&] {
-    return register_map(
-        instruction, flags.target.of(instruction), flags.operand,
-        {.sparsity_selector = flags.sparsity_selector, .byte_id = flags.byte_id, .thread_id = flags.thread_id});
+    RegisterSelectors selectors;
+    if (flags.operand == "metadata") selectors.sparsity_selector = flags.sparsity_selector;
+    if (flags.operand->starts_with("scale")) selectors.byte_id = flags.byte_id, selectors.thread_id = flags.thread_id;
+    return register_map(instruction, flags.target.of(instruction), flags.operand, selectors);
   });
   with_element(flags, map)
       .show(context, map,

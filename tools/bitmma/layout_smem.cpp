@@ -69,11 +69,12 @@ void show_atom(Context& context, const SmemFlags& flags) {
   if (!mode) violations.push_back({.field = "--atom", .seen = *flags.atom, .legal = row_names(swizzles)});
   if (!flags.descriptor.empty())
     violations.push_back({.field = "--atom", .seen = "beside --descriptor", .expected = "one of them"});
-  if (const auto target = flags.target.asked(); target && mode == Swizzle::b128_atom32) {
-    if (info(flags.target.of_smem_descriptor()).smem_descriptor == SmemDescriptorVersion::sm_90)
+  if (mode == Swizzle::b128_atom32 && flags.target.asked()) {
+    const Target target = flags.target.of_smem_descriptor();
+    if (info(target).smem_descriptor == SmemDescriptorVersion::sm_90)
       violations.push_back({.field = "--atom",
                             .seen = *flags.atom,
-                            .expected = fmt::format("none, 32, 64 or 128 on {}", print(*target)),
+                            .expected = fmt::format("none, 32, 64 or 128 on {}", print(target)),
                             .fix = "128-byte swizzling with 32-byte atoms is Blackwell's"});
   }
   if (!violations.empty()) throw Error(std::move(violations));

@@ -57,18 +57,20 @@ void run_plan(Context& context, const PlanFlags& flags) {
   const Tcgen05Mma one = require_instruction(flags);
   const Mma mma = mma_of(one);
   const TmemLayoutInfo& layout = find_tmem_layout(one.m, one.cta_group, one.weight_stationary, one.sparse);
-  const TmemNeeds needs{.layout = layout,
-                        .n = one.n,
-                        .accumulators = flags.accumulators,
-                        .k_blocks = flags.k_blocks,
-                        .a_row_bits = one.a_source == OperandSource::tmem ? mma.stored_k() * mma.a_container_bits : 0,
-                        .scale_count = mma.scale_count,
-                        .metadata_columns = one.sparse ? TmemMetadata{.layout = layout,
-                                                                      .element_bits = mma.a_container_bits,
-                                                                      .k = mma.k,
-                                                                      .single_elements = mma.sparsity_version == 1}
-                                                             .columns()
-                                                       : 0};
+  TmemNeeds needs{.layout = layout,
+                  .n = one.n,
+                  .accumulators = flags.accumulators,
+                  .a_row_bits = one.a_source == OperandSource::tmem ? mma.stored_k() * mma.a_container_bits : 0,
+                  .scale_count = mma.scale_count,
+                  .metadata_columns = one.sparse ? TmemMetadata{.layout = layout,
+                                                                .element_bits = mma.a_container_bits,
+                                                                .k = mma.k,
+                                                                .single_elements = mma.sparsity_version == 1}
+                                                       .columns()
+                                                 : 0};
+  // Accumulators alone do not grow along K.
+  if (needs.a_row_bits > 0 || needs.scale_count > 0 || needs.metadata_columns > 0) needs.k_blocks = flags.k_blocks;
+  needs.exclusive = flags.exclusive;
   const TmemPlan plan = plan_tmem(needs);
   const int most_columns = needs.exclusive ? tmem_columns_exclusive : tmem_columns;
   const bool fits = plan.allocation != 0 && flags.ctas <= plan.ctas_per_sm;

@@ -45,6 +45,16 @@ AxisNames axis_names(const Case& one) {
 /// D as a table, and all its codes as data.
 void add_d(Report& report, const SimulateFlags& flags, const Case& one) {
   const Matrix d = computed_d(one);
+  if (flags.json) {  // all of it, whatever a reader would see
+    Report codes = Report::list();
+    for (int row = 0; row < d.rows(); ++row) {
+      Report line = Report::list();
+      for (int col = 0; col < d.cols(); ++col) line.append(d.code(row, col));
+      codes.append(std::move(line));
+    }
+    report.add("d", {{"format", info(d.format()).name}, {"codes", std::move(codes)}});
+    return;
+  }
   const AxisNames names = axis_names(one);
   const bool is_words = !is_mma(one.instruction);
   const int rows = std::min(*flags.rows, d.rows()), cols = std::min(*flags.cols, d.cols());
@@ -65,14 +75,6 @@ void add_d(Report& report, const SimulateFlags& flags, const Case& one) {
     report.add_text(
         fmt::format("({} x {} of {} x {}; --rows, --cols and --hex show more)", rows, cols, d.rows(), d.cols()));
   }
-  if (!flags.json) return;  // a tree of codes is large
-  Report codes = Report::list();
-  for (int row = 0; row < d.rows(); ++row) {
-    Report line = Report::list();
-    for (int col = 0; col < d.cols(); ++col) line.append(d.code(row, col));
-    codes.append(std::move(line));
-  }
-  report.add("d", {{"format", info(d.format()).name}, {"codes", std::move(codes)}});
 }
 
 /// The operands of a case that are numbers: descriptors, addresses, and immediates that may differ from case to case.
@@ -356,9 +358,12 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
     const Simulated one = elsewhere ? simulated(flags, *elsewhere, asked) : own;
     const VectorFile& vectors = one.vectors;
     const std::optional<UnrolledK>& loop = one.loop;
-    if (loop) flags.layouts.require_used_by(vectors.instruction);
+    if (flags.bench.is_given()) flags.layouts.require_used("--format writes operands, not images", false, false);
+    else if (loop) flags.layouts.require_used_by(vectors.instruction);
     else if (vectors.has_state)
       flags.layouts.require_used(printable(path) + " has its own images, descriptors or registers", false, false);
+    else if (outputs.empty())
+      flags.layouts.require_used("no image is made where no file is written: -o FILE", false, false);
     else flags.layouts.require_used_by(vectors.instruction);
     if (flags.bench.is_given()) {
       const auto write = [&](std::ostream& out) {
