@@ -17,10 +17,12 @@ constexpr std::string_view free_prefix = "x-";
 
 /// Keys that document.
 constexpr auto documenting_keys = std::to_array<std::string_view>(
-    {"format",      "source",  "seed",     "distribution", "first_case", "driver",  "cuda",    "date",
-     "gpu",         "device",  "host",     "library",      "call",       "bitmma",  "version", "kernel",
-     "description", "comment", "comments", "note",         "notes",      "author",  "title",   "license",
-     "url",         "case",    "name",     "command",      "plan_from",  "program", "commit",  "time"});
+    {"format",        "source",        "seed",          "distribution", "first_case", "driver",  "cuda",    "date",
+     "gpu",           "device",        "host",          "library",      "call",       "bitmma",  "version", "kernel",
+     "description",   "comment",       "comments",      "note",         "notes",      "author",  "title",   "license",
+     "url",           "case",          "name",          "command",      "plan_from",  "program", "commit",  "time",
+     "campaign_seed", "campaign_unit", "campaign_case", "tool",         "recorder",   "hash",    "sha256",  "os",
+     "cpu",           "clock",         "nvcc",          "ptxas",        "torch",      "triton",  "cublas"});
 
 /// What other libraries and people call a key or tensor.
 struct Synonym {

@@ -102,7 +102,7 @@ TEST_CASE("compare looks at the inputs first") {
 TEST_CASE("Tensor Memory outside D, and a logical d beside it, are compared") {
   const test::TemporaryFolder folder;
   const std::string right = folder.path("right.safetensors"), wrong = folder.path("wrong.safetensors");
-  REQUIRE(run({"golden", "tcgen05.mma.cta_group::1.kind::f16", "--cases", "1", "-o", right}).code == 0);
+  REQUIRE(run({"golden", "tcgen05.mma.cta_group::1.kind::f16", "--n", "16", "--cases", "1", "-o", right}).code == 0);
   const TensorFile file = read_tensor_file(right);
   const Tensor& after = *file.find("tmem_after");
   std::vector<uint8_t> cells = after.bytes.copy();

@@ -49,7 +49,7 @@ TEST_CASE("diagnose finds the D of the next case, whatever number of cases is co
     INFO(cases);
     CHECK(run({"diagnose", right, "--cases", cases}).code == 0);
   }
-  CHECK_THAT(run({"diagnose", right, "--cases", "1"}).out, ContainsSubstring("all 512 outputs of 1 case are"));
+  CHECK_THAT(run({"diagnose", right, "--cases", "1"}).out, ContainsSubstring("all 3072 outputs of 6 cases are"));
 }
 
 TEST_CASE("diagnose refuses what moves data, with where to look instead") {

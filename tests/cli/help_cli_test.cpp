@@ -32,7 +32,7 @@ const test::BadRequests bad_requests({
     {"explain $GOLDEN --frobnicate", "has no flag --frobnicate; bitmma explain --help shows examples"},
     {"layout smem --descriptr 0x1", "did you mean --descriptor?"},
     {"golden " + test::f16 + " --distribution normall $OUT", "did you mean normal?"},
-    {"golden " + test::f16 + " --target sm90a $OUT", "did you mean sm_90a?"},
+    {"golden " + test::f16 + " --target sm_91a $OUT", "did you mean sm_"},
     {"gpu campaign --family wgma",
      "error: --family = wgma: legal is mma.sync, tcgen05-moves, tcgen05.mma or wgmma; did you mean wgmma?"},
     // One mistake, one message; words in the order given.
@@ -115,7 +115,12 @@ void provide(const std::vector<std::string>& words) {
     const bool is_written = i > 0 && (words[i - 1] == "-o" || words[i - 1] == "--output");
     if (is_written || std::filesystem::exists(word)) continue;
     if (word == "product.safetensors") {
-      std::filesystem::copy(test::source_path("data/products/nvjet_algo2_e4m3_k4096.safetensors"), word);
+      TensorFile product = read_tensor_file(test::source_path("data/products/nvjet_algo2_e4m3_k4096.safetensors"));
+      product.erase("d");
+      write_tensor_file(word, product);
+    } else if (word == "mma_sync.safetensors") {
+      const std::string on_a100 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
+      REQUIRE(run({"golden", on_a100, "--target", "sm_80", "-o", word}).code == 0);
     } else if (word == "recorded.safetensors") {
       std::filesystem::copy(test::source_path("data/products/lost_tail_bf16_k11528.safetensors"), word);
     } else if (word == "numpy.safetensors") {

@@ -73,6 +73,7 @@ TEST_CASE("lists of elements are written as they come, and are the JSON of a who
   // A million elements.
   const Outcome many = run_line(smem + "1024 --cols 1024");
   CHECK(many.code == 0);
-  CHECK(std::count(many.out.begin(), many.out.end(), '{') == 1024 * 1024 + 2);  // and a warning: beyond the 227 KB of an SM
+  CHECK(std::count(many.out.begin(), many.out.end(), '{') ==
+        1024 * 1024 + 2);  // and a warning: beyond the 227 KB of an SM
   CHECK_THAT(many.out, EndsWith("\n    }\n  ]\n}\n"));
 }

@@ -25,7 +25,7 @@ const test::BadRequests bad_requests({
     {"simulate $GOLDEN --layout-a mn-major:64",
      "--layout-a = mn-major:64: legal is absent; " + one_golden + " has its own"},
     {"simulate $GOLDEN --padding 16 $OUT", "--padding = 16: legal is absent"},
-    {"simulate " + numpy("plain.npz") + " --layout-b k-major:64", "A and B are in registers"},
+    {"simulate " + numpy("plain.npz") + " --layout-b k-major:64 $OUT", "A and B are in registers"},
     {"simulate " + numpy("compressed.npz"), "numpy.savez instead of numpy.savez_compressed"},
     {"simulate " + numpy("a.npy") + " " + numpy("b.npy"), "save the key, or give --instruction"},
     {"simulate " + numpy("a.npy") + " " + numpy("a.npy"), "two arrays called a"},

@@ -186,7 +186,9 @@ TEST_CASE("a file whose later cases need another target than its first one is of
   CHECK_THROWS_WITH(as_vector_file(with_key(file, "target", "sm_100a")), ContainsSubstring("sm_100a"));
 }
 
-TEST_CASE("tensors with names that other instructions use neither crash nor matter, whatever their shape") {
+TEST_CASE(
+    "tensors with names that other instructions use are refused; with x- before it they do not matter, whatever their "
+    "shape") {
   const test::TemporaryFolder folder;
   int files = 0;
   for (const Instruction& instruction : an_instruction_of_each_kind()) {
@@ -200,6 +202,11 @@ TEST_CASE("tensors with names that other instructions use neither crash nor matt
         TensorFile file = good;
         file.set(hostile);
         INFO(print(instruction) << " with " << name << " " << hostile.dtype << " " << print_shape(hostile.shape));
+        CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring(name + ": no such tensor"));
+        Tensor free = hostile;
+        free.name = "x-" + name;
+        file = good;
+        file.set(free);
         VectorFile read;
         try {
           read = as_vector_file(file);
@@ -220,7 +227,7 @@ TEST_CASE("tensors with names that other instructions use neither crash nor matt
         // Kept, as everything that means nothing here.
         write_simulated(folder.path("out"), read, {}, 1);
         const TensorFile out = read_tensor_file(folder.path("out"));
-        const Tensor* kept = out.find(name);
+        const Tensor* kept = out.find(free.name);
         REQUIRE(kept);
         CHECK(kept->dtype == hostile.dtype);
         CHECK(kept->shape == hostile.shape);
@@ -243,6 +250,11 @@ TEST_CASE("the same holds beside logical matrices alone") {
         TensorFile file = good;
         file.set(hostile);
         INFO(print(instruction) << " with " << name << " " << hostile.dtype << " " << print_shape(hostile.shape));
+        CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring(name + ": no such tensor"));
+        Tensor free = hostile;
+        free.name = "x-" + name;
+        file = good;
+        file.set(free);
         VectorFile read;
         try {
           read = as_vector_file(file);

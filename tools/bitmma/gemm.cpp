@@ -177,7 +177,7 @@ void add_gemm(Command& app, Context& context) {
       "  bitmma gemm product.safetensors -o with_d.safetensors\n"
       "  bitmma gemm recorded.safetensors --find\n"
       "  bitmma gemm recorded.safetensors --cpu-target baseline\n"
-      "  bitmma gemm recorded.safetensors --kernel nvjet_sm90_tst_64x32_64x16_4x2_h_bz_splitK_TNT --split-k 3\n"
+      "  bitmma gemm recorded.safetensors --kernel nvjet_sm90_tss_64x32_64x16_4x2_h_bz_splitK_TNT --split-k 3\n"
       "  bitmma gemm product.safetensors --plan nvjet-algo2 --only-rows 0..7 --only-cols 0..15 --error\n"
       "  bitmma gemm product.safetensors --plan '{\"instruction\": "
       "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\",\n"

@@ -122,9 +122,10 @@ void run_golden(Context& context, const GoldenFlags& flags) {
                         .seed = flags.seed,
                         .placement = flags.layouts.placement()};
   if (is_mma(request.instruction)) request.distribution = require_distribution(flags.distribution);
-  request.placement.numbers = flags.numbers.numbers();
+  if (!flags.bench.is_given()) request.placement.numbers = flags.numbers.numbers();
   request.target = flags.target.of(request.instruction);
-  if (!flags.a_source.empty()) {
+  // Text has operands alone, wherever they lie.
+  if (!flags.bench.is_given() && !flags.a_source.empty()) {
     request.instruction = with_source_of_a(request.instruction, *request.target, flags.a_source);
   }
   require_layouts(request.instruction, request.placement);

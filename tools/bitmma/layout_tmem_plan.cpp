@@ -45,6 +45,9 @@ Json plan_json(const PlanFlags& flags, const TmemPlan& plan) {
                       {"address", fmt::format("{:#010x}", piece.address)}});
   }
   return {{"pieces", std::move(pieces)},
+          {"m", *flags.m},
+          {"n", *flags.n},
+          {"ctas", *flags.ctas},
           {"columns", plan.columns},
           {"allocation", plan.allocation == 0 ? Json() : Json(plan.allocation)},
           {"ctas_per_sm", plan.ctas_per_sm},

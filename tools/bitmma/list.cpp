@@ -292,6 +292,7 @@ void require_one_output(const ListFlags& flags) {
   };
   if (flags.markdown && flags.json) refuse("--markdown", "--json");
   if (flags.markdown && flags.mnemonics) refuse("--markdown", "--mnemonics");
+  if (flags.markdown && flags.wide) refuse("--markdown", "--wide");
   if (flags.wide && flags.json) refuse("--wide", "--json");
   if (flags.wide && flags.mnemonics) refuse("--wide", "--mnemonics");
 }

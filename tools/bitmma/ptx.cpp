@@ -53,9 +53,10 @@ Kernel kernel_of(const PtxFlags& flags) {
   if (!std::filesystem::exists(*flags.what, error)) {
     require_mnemonic_or_file(flags.what);
     const Instruction instruction = require_mnemonic(flags.what, flags.file.target);
-    return ptx_kernel(
-        instruction,
-        {.image_bytes = flags.image_bytes, .columns = flags.columns, .target = flags.file.target.of(instruction)});
+    KernelShape shape{.image_bytes = flags.image_bytes, .target = flags.file.target.of(instruction)};
+    const FieldRules fields = fields_of(instruction);
+    if (std::ranges::find(fields, Field::tmem, &FieldRule::field) != fields.end()) shape.columns = flags.columns;
+    return ptx_kernel(instruction, shape);
   }
   const VectorFile vectors = laid_out(flags.file.read(flags.what), {});
   const Case one = case_at(vectors, 0);  // the others are of the same size

@@ -442,7 +442,7 @@ void add_simulate(Command& app, Context& context) {
       "  bitmma simulate case.safetensors -o out.safetensors  # write D beside the inputs\n"
       "  bitmma simulate numpy.safetensors --layout-b mn-major:64 -o out.safetensors\n"
       "  bitmma simulate case.safetensors --lint\n"
-      "  bitmma simulate sm_90a_case.safetensors --target sm_120a  # the same operands on another GPU, side by side\n"
+      "  bitmma simulate mma_sync.safetensors --target sm_90a  # the same operands on another GPU, side by side\n"
       "  bitmma simulate a.npy b.npy --instruction tcgen05.mma.cta_group::1.kind::f16\n"
       "  bitmma simulate case.safetensors --format csv\n"
       "  bitmma simulate next.safetensors --after mma.safetensors -o d.safetensors  # begins with what the mma left\n"
