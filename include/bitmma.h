@@ -354,16 +354,17 @@ bitmma_status bitmma_gemm(const bitmma_plan* plan, const bitmma_gemm_inputs* inp
 // What the call of a library was. {NULL, 0, 1, 1, 0} is what goes without saying, and what NULL for all of it means;
 // alpha and beta both 0, as {.split_count = 4} leaves them, are 1 and 1.
 typedef struct bitmma_call {
-  const char* target;  // NULL: that of the catalogue's row, or sm_90a; for what it does not multiply the first that does
-  int split_count;     // slices of K; 0: not known, and there is a plan for every number
+  const char*
+      target;       // NULL: that of the catalogue's row, or sm_90a; for what it does not multiply the first that does
+  int split_count;  // slices of K; 0: not known, and there is a plan for every number
   float alpha, beta;
   int relu;  // 1: relu at the end
 } bitmma_call;
 
 // The plans that the catalogue has under a name ("nvjet-algo2"), and those of a kernel by the name that a profiler
 // prints. Types, scales, bias and C come from the inputs. Instead of a name there may be a plan as JSON, or NULL: one
-// chain over K; of f32 (tf32) operands that is refused, which libraries multiply in three ways: "sgemm", "xmma-tf32" and
-// "flat". The name of a kernel tells types: operands or an output of others are refused.
+// chain over K; of f32 (tf32) operands that is refused, which libraries multiply in three ways: "sgemm", "xmma-tf32"
+// and "flat". The name of a kernel tells types: operands or an output of others are refused.
 bitmma_status bitmma_plans_named(const char* name, const bitmma_gemm_inputs* inputs, bitmma_format output,
                                  const bitmma_call* call, bitmma_plans** plans);
 bitmma_status bitmma_plans_of_kernel(const char* kernel, const bitmma_gemm_inputs* inputs, bitmma_format output,
@@ -375,8 +376,8 @@ bitmma_status bitmma_find_plans(const bitmma_gemm_inputs* inputs, const bitmma_m
 // Called before every plan with the number of plans that were tried, of so many that are known so far; from any of the
 // threads, one at a time. Not 0: the search ends.
 typedef int (*bitmma_search_progress)(int64_t tried, int64_t of, void* context);
-// The same, which ends after timeout_s seconds (0: never), or when progress, which may be NULL, says so. *complete, where
-// not NULL, is 1 when all plans were tried.
+// The same, which ends after timeout_s seconds (0: never), or when progress, which may be NULL, says so. *complete,
+// where not NULL, is 1 when all plans were tried.
 bitmma_status bitmma_find_plans_until(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
                                       int threads, double timeout_s, bitmma_search_progress progress, void* context,
                                       bitmma_plans** plans, int* complete);

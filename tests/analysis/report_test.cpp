@@ -66,7 +66,8 @@ TEST_CASE("the report of a descriptor has the sizes of its fields in bytes, in d
 
 TEST_CASE("the difference of two words lists the fields that differ, first and second value") {
   const Report found = describe_difference(SmemWord{}, 0x4000004000010000, 0x4000004000010002);
-  CHECK(to_json(found) == R"({"difference_from_first":{"start_address":[0,2]},"read_alike":{"k-major":false,"mn-major":false}})");
+  CHECK(to_json(found) ==
+        R"({"difference_from_first":{"start_address":[0,2]},"read_alike":{"k-major":false,"mn-major":false}})");
   CHECK_THAT(print(found), ContainsSubstring("+2 (+32 bytes)"));
   CHECK(to_json(describe_difference(ZeroColumnWord{}, 1, 1)) == R"({"difference_from_first":{}})");
 }

@@ -146,7 +146,7 @@ TEST_CASE("evidence is of the target that is computed") {
   CHECK(json["plan"]["evidence"]["plan"] == "model choice on sm_80; on sm_90a measured: H100, H200");
 }
 
-TEST_CASE("--find ends after --timeout, and says so") {
+TEST_CASE("gemm --find ends after --timeout, and says so") {
   const test::Outcome ended = run({"gemm", product, "--find", "--timeout", "0.000001", "--json"});
   CHECK(ended.code == 1);
   CHECK(nlohmann::json::parse(ended.out)["ended"] == "timeout");

@@ -67,7 +67,8 @@ TEST_CASE("a name that promises arrays, and bytes that are none") {
     CHECK_THAT(message_of([&] { read_tensor_file(folder.path(name)); }),
                ContainsSubstring("an empty file") && ContainsSubstring("numpy.save"));
     write(folder.path(name), "no array is here");
-    CHECK_THAT(message_of([&] { read_tensor_file(folder.path(name)); }), ContainsSubstring("text; expected a safetensors file, or NumPy's"));
+    CHECK_THAT(message_of([&] { read_tensor_file(folder.path(name)); }),
+               ContainsSubstring("text; expected a safetensors file, or NumPy's"));
   }
 }
 

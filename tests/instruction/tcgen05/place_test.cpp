@@ -112,8 +112,8 @@ TEST_CASE(
     REQUIRE(columns <= tmem_columns);
     REQUIRE((columns & (columns - 1)) == 0);
     REQUIRE(state.number(Field::d_tmem) == 0);
-    // No copies that differ, no metadata or strides that look wrong; ue8m0 for NVFP4, and an N that CUTLASS does not use,
-    // are what the test asks for.
+    // No copies that differ, no metadata or strides that look wrong; ue8m0 for NVFP4, and an N that CUTLASS does not
+    // use, are what the test asks for.
     for (const Violation& warning : warnings_of(instruction, target, state)) {
       REQUIRE((warning.field == "scale_type" || (warning.field == "n" && plain.n % 16 != 0)));
     }
