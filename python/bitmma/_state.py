@@ -313,6 +313,11 @@ class Diagnosis(NamedTuple):
     """Best first; empty when nothing is wrong or nothing fits better than chance."""
     where: list[str] = []
     """What all wrong outputs have in common: "only rows 8..15 of every 16"."""
+    wrong_cases: int = 0
+    searched_cases: int = 0
+    """Of the wrong ones, those in which faults were searched."""
+    searched_wrong: int = 0
+    """The wrong outputs of those; `findings` count among them."""
 
     def _repr_html_(self) -> str:
         return _notebook.diagnosis(self)
@@ -323,8 +328,8 @@ def diagnose(cases: Case | Sequence[Case] | VectorFile, actual: Any, *, max_case
              pairs: bool = True) -> Diagnosis:
     """Which wrong program explains these bits?
 
-    `actual` is D [M, N] as a program left it, or one for each of the first `cases`. At most `max_cases` are compared;
-    the others are there as neighbours.
+    `actual` is D [M, N] as a program left it, or one for each of the first `cases`. All are compared; faults are
+    searched in at most `max_cases` of those that are wrong.
     """
     if not isinstance(actual, (list, tuple)):
         array = to_numpy(actual, "actual")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arguments import core as _core, instruction_of, public
+from ._arguments import core as _core, instruction_of, public, text as _text
 from ._core import Instruction
 from ._errors import refuse
 from ._state import Case, _case
@@ -206,7 +206,7 @@ def bank_conflicts(addresses: Any, bytes: int = 4) -> tuple[int, int, list[int]]
     return wavefronts, requests, words
 
 
-@public
+@public(first=_text, second=_text)
 def algebra(operation: str, first: str, second: str | None = None) -> str:
     """CuTe's layout algebra: composition, complement, coalesce, logical_divide, zipped_divide, tiled_divide,
     flat_divide, logical_product, zipped_product, tiled_product, flat_product, blocked_product, raked_product,
