@@ -12,11 +12,11 @@ std::vector<Violation> Command::unread_flags() const {
   std::vector<Violation> found;
   for (const auto& [option, was_read] : tracked_) {
     if (option->count() == 0 || *was_read) continue;
-    const bool has_value = option->get_items_expected_max() > 0;
+    const std::string value =
+        option->get_items_expected_max() > 0 ? fmt::format(" {}", fmt::join(option->results(), " ")) : "";
     found.push_back({.code = ViolationCode::no_effect,
-                     .field = option->get_name(),
-                     .seen = has_value ? shortened(fmt::format("{}", fmt::join(option->results(), " "))) : "given",
-                     .expected = "absent: it changes nothing here"});
+                     .field = option->get_name() + shortened(value),
+                     .seen = "changes nothing here; leave it out"});
   }
   for (const CLI::App* below : get_subcommands()) {  // all are Commands: add_command makes them
     std::vector<Violation> more = static_cast<const Command*>(below)->unread_flags();

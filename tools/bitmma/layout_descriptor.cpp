@@ -86,9 +86,8 @@ CuteLayout described_layout(const TileFlags& flags) {
     other.*stride += 16 * bits;
     if (layout_with(other) == layout_with(strides)) {
       throw Error({.code = ViolationCode::no_effect,
-                   .field = name,
-                   .seen = std::to_string(**flag),
-                   .expected = "absent: no element of this tile is a stride away"});
+                   .field = fmt::format("{} {}", name, **flag),
+                   .seen = "changes nothing here: no element of this tile is a stride away; leave it out"});
     }
   }
   CuteLayout cute{

@@ -71,7 +71,7 @@ inline constexpr auto violation_codes = std::to_array<ViolationCodeInfo>({
     {ViolationCode::address_beyond_field, "address_beyond_field", "an address or stride beyond its descriptor field"},
     {ViolationCode::shift_without_ws, "shift_without_ws", "max_shift of an instruction without .ws"},
     {ViolationCode::unknown_kernel, "unknown_kernel", "a kernel name that allows no known plan"},
-    {ViolationCode::no_effect, "no_effect", "what was given changes nothing here"},
+    {ViolationCode::no_effect, "no_effect", "what was given changes nothing here", MessageForm::statement},
     {ViolationCode::not_found, "not_found", "`seen` does not exist; `field` is what it would be: a file, a verb",
      MessageForm::no_such},
     {ViolationCode::not_together, "not_together", "`field` and `seen` were both given, and exclude each other",

@@ -84,8 +84,6 @@ struct PlanRequest {
   CatalogueOptions options = {};
   /// Plans of a kernel with and without relu at the end: names of xmma and cutlass kernels do not tell it.
   bool may_clamp = false;
-
-  bool operator==(const PlanRequest&) const = default;
 };
 
 /// The plans that the request means: one, or several where the number of slices is open. Nothing asked for is one chain
