@@ -379,9 +379,15 @@ VectorFile checked(const TensorFile& all, const VectorFileDefaults& defaults) {
                  "images (smem, a_desc, b_desc, c_regs, ...) or plain matrices a, b, c");
     check.stop_if_refused();
   }
-  const std::vector<Instruction> instructions =
+  std::vector<Instruction> instructions =
       of_matrices ? std::vector{vectors.instruction} : distinct_instructions(vectors, check);
   check.stop_if_refused();
+  // Plain matrices without C are a product alone, as for tcgen05.mma.
+  const bool is_product_alone = !vectors.has_state && !of_matrices && !has("c") &&
+                                !vectors.file.find_metadata("scale_d") && has_scale_d(instructions.front());
+  if (is_product_alone) {
+    for (Instruction& one : instructions) one = with_enable_input_d(one, false);
+  }
   vectors.instruction = instructions.front();
   require_known_names(all, vectors.instruction, vectors.has_state);
   require_same_types(vectors, defaults, check);
