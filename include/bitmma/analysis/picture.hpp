@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 struct PictureCell {

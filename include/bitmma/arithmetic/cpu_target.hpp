@@ -5,6 +5,8 @@
 #include <span>
 #include <string_view>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 /// What this processor can run, best first: "x86-64-v4" (AVX-512), "x86-64-v3" (AVX2), "baseline".

@@ -8,6 +8,8 @@
 #include <span>
 #include <string_view>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 /// The lowest `width_bits` bits set; width 64 gives all ones.

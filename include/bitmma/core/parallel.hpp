@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <functional>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 /// Cores of this machine, at least 1.

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 /// The four words of counter `counter` under `key`.

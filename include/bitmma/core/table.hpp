@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 /// True when row i has the enumerator of value i: info(id) is then the row at that place.

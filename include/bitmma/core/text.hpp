@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 /// `text` as UTF-8 without control characters: an escape character becomes "\x1b", so that no terminal obeys it; bytes

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 struct PastedWord {

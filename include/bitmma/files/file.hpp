@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 class Descriptor;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "bitmma/core/compiler.hpp"
 #include "bitmma/files/file.hpp"
 
 namespace bitmma {

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 struct LayoutDigit {

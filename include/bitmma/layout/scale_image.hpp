@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 /// A matrix of `rows` x `blocks` scales; tiles are padded to whole ones.
