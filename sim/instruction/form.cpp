@@ -133,10 +133,11 @@ constexpr Form tmem_move_form(Form form) {
 template <size_t n>
 constexpr std::array<Form, n> group(const Form& base, const Form (&rows)[n]) {
   std::array<Form, n> forms{};
+  constexpr Form none{};  // clang++ 16 takes no temporary here
   for (size_t i = 0; i < n; ++i) {
     Form& form = forms[i] = base;
     const auto take = [&](auto Form::*column) {
-      if (!(rows[i].*column == Form{}.*column)) form.*column = rows[i].*column;
+      if (!(rows[i].*column == none.*column)) form.*column = rows[i].*column;
     };
     const auto take_list = [&](auto Form::*column) {
       if (!(rows[i].*column).empty()) form.*column = rows[i].*column;

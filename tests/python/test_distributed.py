@@ -71,9 +71,10 @@ def test_products_have_the_bits_of_gemm(dtype, chunks):
     a, b = random((40, 48), dtype), random((48, 24), dtype, 1)
     m, k, n = chunks
     output = "f64" if dtype == np.float64 else None
-    d = bd.gemm(cut(a, m, k), cut(b, k, n), output=output)
+    plan = "flat" if dtype == np.float32 else None  # libraries multiply float32 in several ways
+    d = bd.gemm(cut(a, m, k), cut(b, k, n), plan, output=output)
     assert d.chunks == (cut(a, m, k).chunks[0], cut(b, k, n).chunks[1])
-    expected = bitmma.gemm(a, b, output=output)
+    expected = bitmma.gemm(a, b, plan, output=output)
     assert d.dtype == expected.dtype and same_bits(d.compute(scheduler="synchronous"), expected)
 
 
@@ -99,7 +100,7 @@ def test_plans_and_what_goes_with_them():
             (dict(plan={"instruction": FP8, "promotion": {"every": 128}}),) * 2,
             (dict(plan=bitmma.Plan({"instruction": FP8, "split_k": {"count": 3, "unit": 32, "rule": "ceil"}})),) * 2,
             (dict(plan="nvjet-splitK", split_k=2, output="bf16"),) * 2,
-            (dict(kernel="nvjet_qqtst_128x128_128x6_2x1_v_bz_TNT", output="f16"),) * 2,
+            (dict(kernel="nvjet_qqtst_128x128_128x6_2x1_v_bz_TNT"),) * 2,
             (dict(scale_a=0.5, scale_b=0.25, output="bf16", relu=True),) * 2,
             (dict(c=c, bias=bias, alpha=0.5, beta=2.0, output="bf16"),
              dict(c=cut(c, 9, 9), bias=cut(bias, 7), alpha=0.5, beta=2.0, output="bf16")),
@@ -298,7 +299,12 @@ def test_verify_while_a_worker_is_killed(client, folder):
 def test_errors_travel(client, folder, tmp_path):
     path = tmp_path / "bad.safetensors"
     whole = (folder / "x.safetensors").read_bytes()
-    path.write_bytes(whole.replace(b'"d_regs"', b'"e_regs"').replace(b'"d":', b'"e":'))
+    size = int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8:8 + size])
+    for name in ("d", "d_regs"):
+        header[f"x-{name}"] = header.pop(name)
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + whole[8 + size:])
     for one in (client, None):
         with pytest.raises(bitmma.Error, match=r"bad.safetensors cases \d+..\d+: .*recorded D") as error:
             bd.verify([folder / "x.safetensors", path], client=one, cases_per_unit=20)
