@@ -156,8 +156,9 @@ class Codes(NamedTuple):
 def codes(array: Any, format: Any, *, packed: bool = False) -> Codes:
     """Raw codes, an array of unsigned integers of the format's width, as an operand.
 
-    `array` has any shape. The bits above the format's are ignored. Raises Error when the width is another. It looks at
-    the array; one of Dask is left as it is by `Codes(array, format)`.
+    `array` has any shape. Raises Error when the width is another, when the array's dtype is that of another format, and
+    for e2m1, e2m3 and e3m2 when a byte has bits above the format's. It looks at the array; one of Dask is left as it is
+    by `Codes(array, format)`.
 
     With `packed`, formats of four bits lie two in a byte along the last axis, the first one in the low bits, as
     torch.float4_e2m1fn_x2 and checkpoints in NVFP4 have them: [..., K / 2] bytes are [..., K] codes, which are new.
@@ -174,7 +175,15 @@ def codes(array: Any, format: Any, *, packed: bool = False) -> Codes:
     size = code_bytes[format]
     if array.dtype.kind not in "iubV" or array.dtype.itemsize != size or array.dtype.names:
         raise refuse("codes", array.dtype, f"{_raw[size]}, raw codes of {format}")
+    if array.dtype.kind == "V" and array.dtype in _dtypes.values() and array.dtype != _dtypes.get(format):
+        raise refuse("codes", array.dtype, f"{_raw[size]}, or the dtype of {format}")
+    if format in _below_a_byte and array.dtype.kind in "iu" and (array.view(np.uint8) >> _below_a_byte[format]).any():
+        raise refuse("codes", "bits above the format's", f"codes of {_below_a_byte[format]} bits, one a byte",
+                     "packed=True for two codes a byte" if format == "e2m1" else "")
     return Codes(_native(array, "codes").view(_raw[size]), format)
+
+
+_below_a_byte = {"e2m1": 4, "e2m3": 6, "e3m2": 6}
 
 
 def _unpacked(array: np.ndarray, format: str) -> Codes:

@@ -320,6 +320,10 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
         raise refuse("kernel", "beside among", "one of the two")
     if among is not None and not all(isinstance(one, Plan) for one in among):
         raise refuse("among", [type(one).__name__ for one in among], "a list of Plan")
+    if among is not None:
+        for name, given, default in (("alpha", alpha, 1.0), ("beta", beta, 1.0), ("target", target, None)):
+            if given != default:
+                raise refuse(name, "beside among", "nothing: the plans say it themselves")
     if timeout is not None and not timeout > 0:
         raise refuse("timeout", timeout, "seconds, more than 0")
     found = PlanSearch(_core.find_plans(operands, recorded, text_of(target, "target", "sm_90a"),

@@ -7,6 +7,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -411,6 +412,9 @@ VectorFile checked(const TensorFile& all, const VectorFileDefaults& defaults) {
     }
   }
   if (vectors.cases == 0) check.refuse("cases", "0", "at least 1", "an empty file proves nothing");
+  const std::string* const k_loop = vectors.file.find_metadata("k_loop");
+  if (k_loop && *k_loop != "0" && vectors.cases > 0 && unrolled_steps(vectors) == 0)
+    check.refuse("__metadata__ k_loop", *k_loop, fmt::format("steps that divide {}", counted(vectors.cases, "case")));
   // Cases of other shapes and types have the same tensors, as far as the file has them.
   for (const Instruction& one : instructions) {
     for (const TensorRule& rule : tensor_rules(one, vectors.has_state)) {

@@ -132,6 +132,14 @@ std::optional<WholeTile> tile_of_steps(const TensorFile& asked, const VectorFile
   }
   const int64_t tiles = d->shape.size() == 2 ? 1 : d->shape.size() == 3 ? d->shape[0] : 0;
   if (tiles < 1 || steps_of_all <= tiles || steps_of_all % tiles != 0) return std::nullopt;
+  const int64_t steps_of_one = steps_of_all / tiles;
+  if (const std::string* said = asked.find_metadata("k_loop"); !said || *said != std::to_string(steps_of_one)) {
+    throw Error(
+        {.field = fmt::format("{}: cases", asked.path),
+         .seen = fmt::format("{} with {} of D", steps_of_all, tiles),
+         .expected = "a D for each case",
+         .fix = fmt::format("where the cases are the steps of a loop over K: the key k_loop = {}", steps_of_one)});
+  }
   TensorFile file = asked;
   for (const std::string_view name : logical_tensor_names) file.erase(name);
   for (const FieldInfo& field : state_fields)

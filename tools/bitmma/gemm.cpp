@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <numeric>
 #include <sstream>
 
@@ -95,6 +97,17 @@ void run_find(Context& context, const GemmFlags& flags) {
 
 /// A D that was recorded and differs is evidence: it is replaced where that is asked for.
 void write_product(Context& context, const GemmFlags& flags, const ProductFile& product, const ProductResult& result) {
+  std::error_code error;
+  const bool is_input = std::ranges::any_of(
+      flags.files, [&](const std::string& file) { return std::filesystem::equivalent(file, *flags.out, error); });
+  const bool is_part = !flags.only_rows.empty() || !flags.only_cols.empty();
+  if (result.recorded && is_input && (is_part || !flags.replace_d)) {
+    throw Error({.code = ViolationCode::would_replace,
+                 .field = *flags.out,
+                 .seen = "the file that was read, with a recorded d",
+                 .expected = "another name",
+                 .fix = is_part ? "a part of D would stand in the place of all" : "--replace-d writes it there"});
+  }
   if (result.differing() > 0 && !flags.replace_d) {
     throw Error({.field = "d",
                  .seen = fmt::format("recorded, and {} of {} outputs differ", result.differing(), result.d.size()),
