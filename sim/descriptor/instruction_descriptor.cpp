@@ -366,7 +366,12 @@ uint32_t encode(const InstructionDescriptor& descriptor) {
 std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::optional<Target> target) {
   std::vector<Violation> found;
   const std::string source = section(descriptor.kind);
-  const uint32_t word = encode(descriptor);
+  // Bits of sm_107 are asked of a word; values that make none are encode's to refuse.
+  uint32_t word = 0;
+  try {
+    word = encode(descriptor);
+  } catch (const Error&) {
+  }
   for (const InstructionDescriptorField& field : instruction_descriptor_fields(descriptor.kind)) {
     const uint32_t set = word & field.sm_107_bits;
     if (target || set == 0) continue;

@@ -45,9 +45,15 @@ std::optional<Tensor> recorded_tensor(const TensorFile& file) {
   return tensor;
 }
 
+/// Three extents, and as many bytes as they say.
 bool is_cube(const Tensor* tensor) {
-  return tensor && tensor->shape.size() == 3 && dtype_bytes(tensor->dtype) > 0 &&
-         std::ranges::all_of(tensor->shape, [](int64_t extent) { return extent >= 1 && extent <= 1 << 24; });
+  if (!tensor || tensor->shape.size() != 3 || dtype_bytes(tensor->dtype) == 0) return false;
+  uint64_t left = tensor->bytes.size();
+  for (const int64_t extent : tensor->shape) {
+    if (extent < 1 || extent > 1 << 24 || left % static_cast<uint64_t>(extent) != 0) return false;
+    left /= static_cast<uint64_t>(extent);
+  }
+  return left == static_cast<uint64_t>(dtype_bytes(tensor->dtype));
 }
 
 /// The file with matrices of two extents as one case, and without what no logical file has.

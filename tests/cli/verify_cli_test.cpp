@@ -222,6 +222,6 @@ TEST_CASE("verify names a file that cannot be read, and verifies the others") {
   std::filesystem::create_symlink("nowhere", folder.path("b.safetensors"));
   const Outcome outcome = run({"verify", folder.path(".")});
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.out, ContainsSubstring("not verified: ") && ContainsSubstring("b.safetensors: no such file") &&
-                              ContainsSubstring("files 1, cases 1, outputs 512, mismatches 0"));
+  CHECK_THAT(outcome.err, ContainsSubstring("error: ") && ContainsSubstring("b.safetensors: no such file"));
+  CHECK_THAT(outcome.out, ContainsSubstring("files 1, cases 1, outputs 512, mismatches 0"));
 }

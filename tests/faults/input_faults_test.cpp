@@ -159,7 +159,7 @@ TEST_CASE("folders: what cannot be read is named, a link to nothing too, a circl
   fs::create_symlink("nowhere", folder.path("tree/d.safetensors"));
   const Finished dangling = run_program({"verify", folder.path("tree")});
   CHECK(dangling.code == 2);
-  CHECK_THAT(dangling.out, ContainsSubstring("d.safetensors") && ContainsSubstring("no such file"));
+  CHECK_THAT(dangling.err, ContainsSubstring("d.safetensors") && ContainsSubstring("no such file"));
   fs::create_symlink("circle", folder.path("circle"));
   CHECK_THAT(run_program({"verify", folder.path("circle")}).err, ContainsSubstring("Too many levels"));
   const Finished sealed = run_process(

@@ -100,7 +100,9 @@ void run_verify(Context& context, const VerifyFlags& flags) {
                 {"unreadable", unreadable}};
   report.add_text(print_table(table) + "\n");
   for (const std::string& failure : failures) report.add_text(failure);
-  for (const Violation& violation : unreadable) report.add_text("not verified: " + print(violation), Tone::bad);
+  if (!flags.json) {
+    for (const Violation& violation : unreadable) context.terminal.err << "error: " << print(violation) << '\n';
+  }
   report.add_text(fmt::format("files {}, cases {}, outputs {}, mismatches {}", files.size(), total.cases, total.outputs,
                               total.mismatches),
                   total.mismatches == 0 ? Tone::good : Tone::bad);

@@ -420,7 +420,7 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target target, const 
       {mma.sparse && half_lanes, Choice::metadata_half_partitions},
       {mma.sparse && mma.sparsity_selector >= 2, Choice::metadata_selectors_2_3},
       {scaled && mma.m == 128 && mma.cta_group == 2, Choice::scales_of_b_over_two_ctas},
-      {std::max(instruction.scale_a_id, instruction.scale_b_id) + mma.scale_count > 4, Choice::scales_behind_byte_3},
+      {std::max(instruction.scale_a_id, instruction.scale_b_id) > 4 - mma.scale_count, Choice::scales_behind_byte_3},
       {has_base_offset, Choice::base_offset},
       {has_wide_rows, Choice::rows_wider_than_swizzle},
       {has_other_absolute_rows, Choice::absolute_leading_dim},
