@@ -33,7 +33,9 @@ std::string expected_of(const Violation& violation) {
 std::string print(const Violation& violation) {
   const std::string &field = violation.field, &seen = violation.seen;
   std::string text, before_expected = violation.severity == Severity::error ? ": legal is " : ": expected ";
-  switch (info(violation.code).form) {
+  // What has no effect is a sentence, but where it says what would be legal.
+  const bool says_legal = violation.code == ViolationCode::no_effect && !expected_of(violation).empty();
+  switch (says_legal ? MessageForm::wrong_value : info(violation.code).form) {
     case MessageForm::wrong_value: text = seen.empty() ? field : field + " = " + seen; break;
     case MessageForm::no_such: text = seen + ": no such " + field; break;
     case MessageForm::not_together:

@@ -54,7 +54,7 @@ const test::BadRequests bad_requests({
     {"layout smem --tma 256", "--tma = 256"},
     {"layout smem --tma 128 --box 128", "--box = 128 elements"},
     {"layout smem --tma 128 --box x", "--box = x"},
-    {"layout smem --descriptor 0x0 --box 64", "--box = 64"},
+    {"layout smem --descriptor 0x0 --box 64", "--box 64: changes nothing here"},
     {"layout smem --descriptor 0x0 --conflicts ld", "--conflicts = ld"},
     {"layout --cute (8,8):(8,1) --svg $FOLDER/x.png", "a name that ends in .svg"},
     {"layout descriptor --type f16 --element-bits 8 --swizzle 128 --rows 64 --cols 64",
