@@ -340,8 +340,10 @@ uint32_t encode(const InstructionDescriptor& descriptor) {
   const MmaKind kind = descriptor.kind;
   Checker check(kind);
   check_values(descriptor, check);
-  if (info(kind).has_block_scales)  // their tables have no field for it
+  if (info(kind).has_block_scales) {  // their tables have no field for these
     check.require(descriptor.d == Format::f32, "d_type", info(descriptor.d).name, "f32");
+    check.require(descriptor.max_shift_code == 0, "max_shift", descriptor.max_shift_code, "0");
+  }
   uint64_t word = 0;
   for (const InstructionDescriptorField& field : instruction_descriptor_fields(kind)) {
     int value = 0;

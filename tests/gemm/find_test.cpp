@@ -4,20 +4,12 @@
 
 #include "bitmma/core/random.hpp"
 #include "bitmma/files/product_file.hpp"
+#include "random_matrix.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
 using namespace bitmma;
-
-namespace {
-
-Matrix random_matrix(Format format, int rows, int cols, RandomStream& random) {
-  std::vector<float> values(static_cast<size_t>(rows) * static_cast<size_t>(cols));
-  for (float& value : values) value = static_cast<float>(random.between(-20000, 20000)) / 4096;
-  return from_floats(format, rows, cols, values);
-}
-
-}  // namespace
+using test::random_matrix;
 
 TEST_CASE("plans that are planted are found, or others that give all bits") {
   RandomStream random(61, 0);

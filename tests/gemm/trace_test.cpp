@@ -5,19 +5,11 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/random.hpp"
 #include "bitmma/gemm/accuracy.hpp"
+#include "random_matrix.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
-
-namespace {
-
-Matrix random_matrix(Format format, int rows, int cols, RandomStream& random) {
-  std::vector<float> values(static_cast<size_t>(rows) * static_cast<size_t>(cols));
-  for (float& value : values) value = static_cast<float>(random.between(-20000, 20000)) / 4096;
-  return from_floats(format, rows, cols, values);
-}
-
-}  // namespace
+using test::random_matrix;
 
 TEST_CASE("a trace ends in gemm's D, its steps follow each other, and their errors are that of D") {
   RandomStream random(83, 0);

@@ -134,14 +134,7 @@ void encode_idesc(Context& context, const IdescFlags& flags) {
       std::get<Tcgen05Mma>(flags.fields.apply(Tcgen05Mma{.kind = require_kind(flags.kind), .sparse = flags.sparse}));
   if (flags.k_96) mma.k = 96;
   naming_flag("k", flags.k_96 ? "--k96" : "--k", [&] { return require_k_code(mma.kind, mma.sparse, mma.k); });
-  if (mma.max_shift_code != 0 && info(mma.kind).has_block_scales) {
-    throw Error(
-        {.field = "--max-shift",
-         .seen = std::to_string(mma.max_shift_code),
-         .expected = fmt::format("0: kind::{} has no .ws, and its descriptor no such bits", info(mma.kind).name),
-         .source = "PTX ISA 9.7.16.4.2, Table 44"});
-  }
-  const uint32_t word = idesc_of(mma);
+  const uint32_t word = naming_flag("max_shift", "--max-shift", [&] { return idesc_of(mma); });
   const InstructionDescriptor idesc = decode_instruction_descriptor(mma.kind, word);
   require_kind_on(flags.target, idesc);
   print_encoded(context, flags.json, "idesc", fmt::format("{:#010x}", word),

@@ -67,9 +67,6 @@ class Flag {
   { return get().end(); }
   friend bool operator==(const Flag& flag, const auto& value) { return flag.get() == value; }
 
-  /// Another flag says what this one would: it acts through that one.
-  void mark_read() const { *was_read_ = true; }
-
  private:
   friend class Command;
   T value_ = {};

@@ -97,24 +97,24 @@ void run_find(Context& context, const GemmFlags& flags) {
 
 /// A D that was recorded and differs is evidence: it is replaced where that is asked for.
 void write_product(Context& context, const GemmFlags& flags, const ProductFile& product, const ProductResult& result) {
+  const bool may_replace = flags.replace_d;
   std::error_code error;
   const bool is_input = std::ranges::any_of(
       flags.files, [&](const std::string& file) { return std::filesystem::equivalent(file, *flags.out, error); });
   const bool is_part = !flags.only_rows.empty() || !flags.only_cols.empty();
-  if (result.recorded && is_input && (is_part || !flags.replace_d)) {
+  if (result.recorded && is_input && (is_part || !may_replace)) {
     throw Error({.code = ViolationCode::would_replace,
                  .field = *flags.out,
                  .seen = "the file that was read, with a recorded d",
                  .expected = "another name",
                  .fix = is_part ? "a part of D would stand in the place of all" : "--replace-d writes it there"});
   }
-  if (result.differing() > 0 && !flags.replace_d) {
+  if (result.differing() > 0 && !may_replace) {
     throw Error({.field = "d",
                  .seen = fmt::format("recorded, and {} of {} outputs differ", result.differing(), result.d.size()),
                  .expected = "the same as the computed one, or none",
                  .fix = "--replace-d writes the computed one in its place"});
   }
-  flags.replace_d.mark_read();  // with -o it says what may happen
   context.require_flags_acted();
   write_tensor_file(flags.out, with_d(product, result.plan, result.d));
 }

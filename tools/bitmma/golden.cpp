@@ -122,19 +122,21 @@ void run_golden(Context& context, const GoldenFlags& flags) {
                         .seed = flags.seed,
                         .placement = flags.layouts.placement()};
   if (is_mma(request.instruction)) request.distribution = require_distribution(flags.distribution);
-  if (!flags.bench.is_given()) request.placement.numbers = flags.numbers.numbers();
   request.target = flags.target.of(request.instruction);
-  // Text has operands alone, wherever they lie.
-  if (!flags.bench.is_given() && !flags.a_source.empty()) {
-    request.instruction = with_source_of_a(request.instruction, *request.target, flags.a_source);
+  const bool is_text = flags.bench.is_given();  // operands alone, wherever they lie
+  if (!is_text) {
+    request.placement.numbers = flags.numbers.numbers();
+    if (!flags.a_source.empty()) {
+      request.instruction = with_source_of_a(request.instruction, *request.target, flags.a_source);
+    }
   }
   require_layouts(request.instruction, request.placement);
-  if (flags.bench.is_given()) flags.layouts.require_used("--format writes operands, not images", false, false);
+  if (is_text) flags.layouts.require_used("--format writes operands, not images", false, false);
   else flags.layouts.require_used_by(request.instruction);
   if (!flags.zero_column_mask.empty()) {
     request.placement.zero_column_mask = require_mask(request.instruction, flags.zero_column_mask);
   }
-  if (flags.bench.is_given()) {
+  if (is_text) {
     write_text(context, flags, request);
     return;
   }
