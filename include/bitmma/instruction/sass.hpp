@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 struct SassInfo {

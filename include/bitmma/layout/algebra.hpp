@@ -18,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 /// A mode: extent and stride, or several modes.
