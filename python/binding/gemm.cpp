@@ -233,6 +233,11 @@ nb::list catalogue_rows() {
     one["source"] = row.source;
     one["target"] = print(row.target);
     one["open_count"] = row.open_count;
+    one["gpus"] = row.gpus.empty() ? "all" : row.gpus;
+    nb::list types;
+    for (const PlanTypes& seen : row.types) types.append(nb::make_tuple(seen.operands, seen.d, seen.evidence));
+    one["types"] = types;
+    one["most_k"] = row.most_k > 0 ? nb::object(nb::int_(row.most_k)) : nb::none();
     rows.append(one);
   }
   return rows;

@@ -26,7 +26,7 @@ from ._core import Instruction, Plan
 from ._core import version as __version__
 from ._descriptors import decode, decode_ptx, encode
 from ._errors import Error, Violation
-from ._gemm import (Accuracy, CatalogueEntry, PlanFamily, PlanSearch, ProductTrace, accuracy, catalogue,
+from ._gemm import (Accuracy, CatalogueEntry, PlanFamily, PlanSearch, PlanTypes, ProductTrace, accuracy, catalogue,
                     explain_product, find_plans, gemm, generated)
 from ._mma import Evidence, all_instructions, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
 from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule, Finding, Product, VectorFile, compare,
@@ -37,7 +37,7 @@ from ._survey import SurveyFinding, SurveyReport, read_survey, survey
 
 __all__ = [
     "Accuracy", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
-    "Fault", "FieldRule", "Finding", "Instruction", "Plan", "PlanFamily", "PlanSearch", "Product", "ProductTrace",
+    "Fault", "FieldRule", "Finding", "Instruction", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace",
     "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Violation", "accuracy",
     "all_instructions", "catalogue", "codes", "compare", "decode", "decode_ptx", "diagnose", "dtype_of", "encode", "evidence",
     "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",

@@ -17,21 +17,40 @@ from ._core import Plan
 from ._errors import count_of, flag_of, number_of, refuse, text_of, threads_of
 
 
+class PlanTypes(NamedTuple):
+    """Operands and a type of D that a plan was seen with."""
+
+    operands: str
+    """"e4m3 x e4m3"; "block scales": any with them; "any": all that the target multiplies."""
+    d: str
+    """"bf16"; "any"; empty: the library takes these operands, and no D of them was seen."""
+    evidence: str
+    """Empty: a model choice."""
+
+
 class CatalogueEntry(NamedTuple):
     """What a library is known to do."""
 
     name: str
     about: str
     evidence: str
+    """The strongest of `types`."""
     source: str
     target: str
     open_count: bool
     """The number of slices must be given (`split_k`) or found."""
+    gpus: str
+    """"sm_90", "sm_90 and later" or "all": on others the plan is refused."""
+    types: list[PlanTypes]
+    """Other operands are refused."""
+    most_k: int | None
+    """K up to which the plan was seen; None: any."""
 
 
 @cache
 def _catalogue() -> tuple[CatalogueEntry, ...]:
-    return tuple(CatalogueEntry(**row) for row in _core.catalogue())
+    return tuple(CatalogueEntry(**{**row, "types": [PlanTypes(*one) for one in row["types"]]})
+                 for row in _core.catalogue())
 
 
 @public

@@ -1,17 +1,28 @@
 #include "json.hpp"
 
+#include <optional>
+#include <set>
+#include <vector>
+
 namespace bitmma {
 
-Json parse_json(std::string_view text, int most_depth) {
+Json parse_json(std::string_view text, int most_depth, std::string* repeated_key) {
   bool is_deep = false;
+  std::vector<std::set<std::string>> keys;  // of the objects around
+  std::optional<std::string> repeated;
   Json json = Json::parse(
       text,
-      [&](int depth, Json::parse_event_t, Json&) {
+      [&](int depth, Json::parse_event_t event, Json& parsed) {
         is_deep |= depth > most_depth;
+        if (event == Json::parse_event_t::object_start) keys.emplace_back();
+        if (event == Json::parse_event_t::object_end) keys.pop_back();
+        if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second && !repeated)
+          repeated = parsed.get<std::string>();
         return !is_deep;
       },
       false);
-  return is_deep ? Json(Json::value_t::discarded) : json;
+  if (repeated && repeated_key) *repeated_key = *repeated;
+  return is_deep || repeated ? Json(Json::value_t::discarded) : json;
 }
 
 std::string json_text(const Json& json, int indent) {

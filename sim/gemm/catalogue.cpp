@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <ranges>
 #include <regex>
 
 #include "bitmma/core/error.hpp"
@@ -88,6 +89,26 @@ Recipe read_recipe(Json fields) {
   return recipe;
 }
 
+/// {"f16 x f16, bf16 x bf16": {"f32, f16": "measured: H100"}, "any": {}}
+std::vector<PlanTypes> read_types(const Json& json) {
+  const auto words = [](const std::string& text) {
+    std::vector<std::string> all;
+    for (const auto word : std::views::split(text, std::string_view(", "))) all.emplace_back(word.begin(), word.end());
+    return all;
+  };
+  std::vector<PlanTypes> types;
+  for (const auto& [all, ds] : json.items()) {
+    for (const std::string& operands : words(all)) {
+      if (ds.empty()) types.push_back({.operands = operands});
+      for (const auto& [outputs, evidence] : ds.items()) {
+        for (const std::string& d : words(outputs))
+          types.push_back({.operands = operands, .d = d, .evidence = evidence});
+      }
+    }
+  }
+  return types;
+}
+
 int unit_of(const OpenSplit& split, Format a, int64_t k) {
   const int bits = info(a).bits;
   switch (split.unit) {
@@ -157,12 +178,90 @@ void cut_last_wave(GemmPlan& plan, const SegmentK& segment, const GemmInputs& in
 /// Field -> how it is known.
 using EvidenceOfFields = std::map<std::string, std::string>;
 
+constexpr std::string_view model_choice = "model choice";
+
+/// Evidence of one target is a model choice on another.
+EvidenceOfFields lowered(Target target, Target seen_on, EvidenceOfFields evidence) {
+  for (auto& [field, how] : evidence) {
+    if (!how.starts_with(model_choice))
+      how = fmt::format("{} on {}; on {} {}", model_choice, print(target), print(seen_on), how);
+  }
+  return evidence;
+}
+
 /// Evidence of one GPU is a model choice on another.
 EvidenceOfFields evidence_on(Target target, Target seen_on, EvidenceOfFields evidence) {
-  if (info(target).chip == info(seen_on).chip) return evidence;
-  for (auto& [field, how] : evidence)
-    how = fmt::format("model choice on {}; on {} {}", print(target), print(seen_on), how);
-  return evidence;
+  const bool is_same = info(target).chip == info(seen_on).chip;
+  return is_same ? std::move(evidence) : lowered(target, seen_on, std::move(evidence));
+}
+
+/// The operands' types as names of plans and kernels have them: float32 is what a library gets.
+std::string operand_types(const GemmInputs& inputs) {
+  const auto name = [](Format format) { return info(format == Format::tf32 ? Format::f32 : format).name; };
+  return fmt::format("{} x {}", name(inputs.a.format()), name(inputs.b.format()));
+}
+
+/// The rows for these operands; empty where there are none.
+std::vector<PlanTypes> types_for(std::span<const PlanTypes> types, const GemmInputs& inputs) {
+  const std::string own = inputs.sfa ? "block scales" : operand_types(inputs);
+  for (const std::string_view operands : {std::string_view(own), std::string_view("any")}) {
+    std::vector<PlanTypes> found;
+    std::ranges::copy_if(types, std::back_inserter(found),
+                         [&](const PlanTypes& one) { return one.operands == operands; });
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+std::vector<Target> targets_of(std::string_view gpus) {
+  constexpr std::string_view later = " and later";
+  const bool and_later = gpus.ends_with(later);
+  std::vector<Target> found;
+  if (and_later) gpus.remove_suffix(later.size());
+  const std::optional<Target> first = gpus.empty() ? std::nullopt : std::optional(parse_target(gpus));
+  for (const TargetInfo& row : targets) {
+    if (!first || row.chip == *first || (and_later && row.chip > *first)) found.push_back(row.id);
+  }
+  return found;
+}
+
+/// Throws Error for operands and a target with which the library does not compute this.
+void require_fits(const CataloguePlan& row, const GemmInputs& inputs, std::optional<Target> asked) {
+  std::vector<Violation> found;
+  if (types_for(row.types, inputs).empty()) {
+    Violation violation{.code = ViolationCode::contradiction,
+                        .field = "types",
+                        .seen = operand_types(inputs) + (inputs.sfa ? " with block scales" : ""),
+                        .fix = fmt::format("{} is {}", row.name, row.about)};
+    for (const PlanTypes& one : row.types) {
+      if (std::ranges::find(violation.legal, one.operands) == violation.legal.end())
+        violation.legal.push_back(one.operands);
+    }
+    found.push_back(std::move(violation));
+  }
+  if (const std::vector<Target> all = targets_of(row.gpus); asked && std::ranges::find(all, *asked) == all.end()) {
+    Violation violation{.code = ViolationCode::contradiction,
+                        .field = "target",
+                        .seen = std::string(print(*asked)),
+                        .fix = fmt::format("{} is {}: no other GPU computes so", row.name, row.about)};
+    for (const Target one : all) violation.legal.emplace_back(print(one));
+    found.push_back(std::move(violation));
+  }
+  if (!found.empty()) throw Error(std::move(found));
+}
+
+/// How it is known that the library gives this D of these operands, where the row was seen.
+std::string evidence_of(const CataloguePlan& row, const GemmInputs& inputs, Format d) {
+  std::string seen;
+  for (const PlanTypes& one : types_for(row.types, inputs)) {
+    const bool is_it = one.d == "any" || one.d == info(d).name;
+    if (is_it && (row.most_k == 0 || inputs.a.cols() <= row.most_k)) return one.evidence;
+    if (is_it) return fmt::format("{}: K above {} was not measured", model_choice, row.most_k);
+    if (!one.d.empty()) seen += fmt::format("{}{}", seen.empty() ? "" : ", ", one.d);
+  }
+  const std::string operands = operand_types(inputs) + (inputs.sfa ? " with block scales" : "");
+  if (seen.empty()) return fmt::format("{}: {} was not measured", model_choice, operands);
+  return fmt::format("{}: D {} of {} was not measured, {} was", model_choice, info(d).name, operands, seen);
 }
 
 void require_finite(const CatalogueOptions& options) {
@@ -181,13 +280,17 @@ void require_finite(const CatalogueOptions& options) {
 
 /// The chain of a recipe, with one instruction of the target.
 GemmPlan chain_of(const Recipe& recipe, Target target, const GemmInputs& inputs, Format output) {
+  if (!recipe.plan.tensor_cores()) {
+    GemmPlan plan = recipe.plan;
+    plan.target = target, plan.output = output;
+    return plan;
+  }
   GemmPlan flat = flat_plan(target, inputs, output);
   Instruction& instruction = flat.tensor().instruction;
   if (recipe.f16_accumulators) instruction = with_f16_accumulators(target, inputs);
   const Mma mma = mma_of(instruction);
   GemmPlan plan = recipe.plan;
   plan.target = target, plan.output = flat.output;
-  if (!plan.tensor_cores()) return plan;
   if (mma.d == Format::s32 || mma.d == Format::f64) plan.chain = TensorCoreChain{}, plan.reduction = {};
   TensorCoreChain& chain = plan.tensor();
   chain.instruction = instruction;
@@ -262,6 +365,9 @@ struct Catalogue {
                        .evidence = row["evidence"],
                        .source = row["source"],
                        .fields = json_text(row["fields"]),
+                       .gpus = row.value("gpus", ""),
+                       .types = read_types(row["types"]),
+                       .most_k = row.value("most_k", 0),
                        .target = parse_target(row.value("target", "sm_90a")),
                        .open_count = recipes.back().has_open_count()});
     }
@@ -389,6 +495,17 @@ Target target_or_default(Target target, const GemmInputs& inputs) {
   return multiplies(target, inputs) ? target : default_target(inputs);
 }
 
+/// True where the chain of another name of the same GPU adds as that of `other`: mma.sync of fp8 does not add as wgmma.
+bool adds_alike(const GemmPlan& plan, Target other, const GemmInputs& inputs) {
+  if (plan.target == other || plan.cuda_cores() || !multiplies(other, inputs)) return true;
+  const Instruction& instruction = plan.tensor().instruction;
+  if (mma_of(instruction).d == Format::f16) return true;  // the recipe asks for it
+  AccumulatorModel model = model_for(flat_plan(other, inputs, plan.output).tensor().instruction, other);
+  const AccumulatorModel& own = model_for(instruction, plan.target);
+  model.targets = own.targets, model.family = own.family, model.inputs = own.inputs;
+  return model == own;
+}
+
 /// The library's names, the one nearest to `name` first.
 Violation unknown_plan(std::string_view name) {
   std::vector<std::string> names = row_names(catalogue());
@@ -475,10 +592,19 @@ std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& input
                                   const CatalogueOptions& options) {
   const auto found = std::ranges::find(catalogue(), name, &CataloguePlan::name);
   if (found == catalogue().end()) throw Error(unknown_plan(name));
-  const Target target = options.target ? *options.target : target_or_default(found->target, inputs);
+  require_fits(*found, inputs, options.target);
   const Recipe& recipe = Catalogue::get().recipes[static_cast<size_t>(found - catalogue().begin())];
-  return plans_of(recipe, found->name, evidence_on(target, found->target, {{"plan", found->evidence}}), target, inputs,
-                  output, options);
+  const bool on_cuda_cores = recipe.plan.cuda_cores();
+  const Target target = options.target  ? *options.target
+                        : on_cuda_cores ? found->target
+                                        : target_or_default(found->target, inputs);
+  std::vector<GemmPlan> plans = plans_of(recipe, found->name, {{"plan", ""}}, target, inputs, output, options);
+  for (GemmPlan& plan : plans) {
+    plan.evidence = evidence_on(target, found->target, {{"plan", evidence_of(*found, inputs, plan.output)}});
+    if (info(target).chip == info(found->target).chip && !adds_alike(plan, found->target, inputs))
+      plan.evidence = lowered(target, found->target, std::move(plan.evidence));
+  }
+  return plans;
 }
 
 std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs& inputs, std::optional<Format> output,

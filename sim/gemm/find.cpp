@@ -158,7 +158,7 @@ std::vector<std::pair<GemmPlan, std::string>> known_families(const GemmInputs& i
     try {
       for (const GemmPlan& plan :
            plans_named(row.name, inputs, output, {.target = target, .split_count = row.open_count ? 2 : 0}))
-        found.emplace_back(family_of(plan), row.evidence);
+        found.emplace_back(family_of(plan), plan.evidence.at("plan"));
     } catch (const Error&) {
       continue;  // of other types, or K is too short
     }

@@ -696,11 +696,12 @@ GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
   for (const TargetInfo& row : targets) {
     if (instruction_for(row.id, a, b)) able += fmt::format("{}{}", able.empty() ? "" : ", ", row.name);
   }
-  throw Error({.field = "types",
-               .seen = fmt::format("{} x {} on {}", info(a).name, info(b).name, print(target)),
-               .expected = legal.empty() ? "another target: this one multiplies nothing" : legal,
-               .fix = able.empty() ? "single instructions may multiply others, whole products do not"
-                                   : fmt::format("target {} multiplies these", able)});
+  throw Error(
+      {.field = "types",
+       .seen = fmt::format("{} x {} on {}", info(a).name, info(b).name, print(target)),
+       .expected = legal.empty() ? "another target: whole products need an instruction that this one lacks" : legal,
+       .fix = able.empty() ? "single instructions may multiply others, whole products do not"
+                           : fmt::format("target {} multiplies these", able)});
 }
 
 namespace {

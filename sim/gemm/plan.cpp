@@ -408,7 +408,9 @@ GemmPlan parse_plan(std::string_view text) {
 }
 
 Json parse_plan_json(std::string_view text) {
-  Json json = parse_json(text);
+  std::string repeated;
+  Json json = parse_json(text, 64, &repeated);
+  if (!repeated.empty()) refuse(shortened(printable(repeated)), "given twice", "each key once");
   if (json.is_discarded()) refuse("JSON", shortened(printable(text)), "one JSON object, nested less than 64 deep");
   return json;
 }

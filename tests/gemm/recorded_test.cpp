@@ -188,16 +188,188 @@ TEST_CASE("chunks of gemv2T follow from the numbers of its name, and numbers tha
     CHECK_THROWS_AS(plans(numbers), Error);
 }
 
+Format format_or_fail(std::string_view name) {
+  const std::optional<Format> format = format_named(name);
+  REQUIRE(format);
+  return *format;
+}
+
+/// Operands of the two types that a row of the catalogue names: "e4m3 x e5m2".
+GemmInputs operands_named(const std::string& types, int k) {
+  const auto format = [&](std::string_view name) { return name == "f32" ? Format::tf32 : format_or_fail(name); };
+  const size_t at = types.find(" x ");
+  return {.a = Matrix(format(types.substr(0, at)), 2, k), .b = Matrix(format(types.substr(at + 3)), k, 3)};
+}
+
+/// The types of a row in few words: "e4m3 x e4m3: f32, bf16 (measured: H100), f16".
+std::string print_types(const CataloguePlan& row) {
+  std::string text;
+  for (size_t i = 0; i < row.types.size(); ++i) {
+    const PlanTypes& one = row.types[i];
+    const bool is_new = i == 0 || row.types[i - 1].operands != one.operands,
+               is_last_of_evidence = i + 1 == row.types.size() || row.types[i + 1].operands != one.operands ||
+                                     row.types[i + 1].evidence != one.evidence;
+    if (is_new) text += fmt::format("{}{}", i == 0 ? "" : "; ", one.operands);
+    if (!one.d.empty()) text += fmt::format("{} {}", is_new ? ":" : ",", one.d);
+    if (is_last_of_evidence) text += one.evidence.empty() ? " (model choice)" : fmt::format(" ({})", one.evidence);
+  }
+  return text;
+}
+
+TEST_CASE("a plan by name takes the types and GPUs of its row, and its evidence is that of both") {
+  constexpr std::array some{Format::f16, Format::bf16, Format::tf32, Format::f64, Format::e4m3, Format::s8};
+  const auto refused = [](const CataloguePlan& row, const GemmInputs& inputs, std::optional<Target> target,
+                          std::string_view field) {
+    try {
+      plans_named(row.name, inputs, {}, {.target = target, .split_count = row.open_count ? 2 : 0});
+    } catch (const Error& error) {
+      const Violation& one = error.violations().front();
+      return one.code == ViolationCode::contradiction && one.field == field && !one.legal.empty();
+    }
+    return false;
+  };
+  for (const CataloguePlan& row : catalogue()) {
+    INFO(row.name);
+    REQUIRE_FALSE(row.types.empty());
+    const int k = row.most_k > 0 ? static_cast<int>(row.most_k) : 512;
+    const auto how = [&](const GemmInputs& inputs, Format d, Target target) {
+      return plans_named(row.name, inputs, d, {.target = target, .split_count = row.open_count ? 2 : 0})
+          .front()
+          .evidence.at("plan");
+    };
+    bool takes_any = false, has_strongest = false;
+    std::vector<std::string> pairs;
+    for (const PlanTypes& one : row.types) {
+      if (one.operands == "any") takes_any = true;
+      if (one.evidence == row.evidence || row.evidence.starts_with(one.evidence)) has_strongest = true;
+      if (one.operands.find(" x ") == std::string::npos) continue;
+      pairs.push_back(one.operands);
+      const GemmInputs inputs = operands_named(one.operands, k);
+      INFO(one.operands << " " << one.d);
+      if (one.d.empty() || one.d == "any") {
+        const std::string evidence = how(inputs, Format::bf16, row.target);
+        CHECK(((one.d.empty() && evidence.starts_with("model choice")) || evidence == one.evidence));
+      } else {
+        CHECK(how(inputs, format_or_fail(one.d), row.target) == one.evidence);
+        if (one.d == "f32") CHECK(how(inputs, Format::e5m2, row.target).starts_with("model choice: D e5m2"));
+      }
+    }
+    CHECK(has_strongest);
+    for (const Format type : some) {
+      const std::string_view name = info(type == Format::tf32 ? Format::f32 : type).name;
+      const bool known = std::ranges::find(pairs, fmt::format("{} x {}", name, name)) != pairs.end();
+      if (known || takes_any) continue;
+      INFO(name);
+      CHECK(refused(row, {.a = Matrix(type, 2, k), .b = Matrix(type, k, 3)}, {}, "types"));
+    }
+    const GemmInputs own = operands_named(pairs.front(), k);
+    const Format d = row.types.front().d == "any" ? Format::f32 : format_or_fail(row.types.front().d);
+    const Target other = info(row.target).chip == Target::sm_90 ? Target::sm_89 : Target::sm_90a;
+    if (!row.gpus.empty()) CHECK(refused(row, own, other, "target"));
+    else CHECK(how(own, d, other).starts_with("model choice on sm_89"));
+    if (row.gpus == "sm_90 and later") CHECK(how(own, d, Target::sm_100a).starts_with("model choice on sm_100a"));
+    if (row.gpus == "sm_90") CHECK(refused(row, own, Target::sm_100a, "target"));
+    if (row.most_k > 0) {
+      const GemmInputs longer = operands_named(pairs.front(), k + 1);
+      CHECK(how(longer, Format::f32, row.target).starts_with("model choice: K above"));
+    }
+  }
+  // mma.sync of fp8 does not add as wgmma does, which libraries take; that of f16 does.
+  const GemmInputs fp8 = operands_named("e4m3 x e4m3", 512), f16 = operands_named("f16 x f16", 512);
+  CHECK(plans_named("flat", f16, {}, {.target = Target::sm_90}).front().evidence.at("plan") == "measured: H100, H200");
+  CHECK(plans_named("flat", fp8, {}, {.target = Target::sm_90}).front().evidence.at("plan") ==
+        "model choice on sm_90; on sm_90a measured: H100, H200");
+  // CUDA cores need no tensor-core instruction of the operands.
+  CHECK(plans_named("sgemm", operands_named("f32 x f32", 512), {}, {.target = Target::sm_70}).front().cuda_cores());
+}
+
+TEST_CASE("what the catalogue calls measured, a recorded call of that GPU has with these types", "[rule:products]") {
+  const auto words = [](const std::string& text) { return std::regex_replace(text, std::regex(" 80GB HBM3"), ""); };
+  // Of a plan what does not differ from call to call.
+  const auto family = [](GemmPlan plan) {
+    plan.name.clear(), plan.evidence.clear();
+    const bool rounds =
+        std::ranges::any_of(plan.epilogue, [](const EpilogueOp& op) { return op.kind == EpilogueKind::round; });
+    plan.epilogue.clear();
+    if (rounds) plan.epilogue.push_back({.kind = EpilogueKind::round});
+    if (!plan.regions.empty() && plan.regions.front().first_tile == 0) {  // all tiles are cut
+      plan.split_k = plan.regions.front().split_k, plan.reduction = plan.regions.front().reduction;
+      plan.regions.clear();
+    }
+    plan.tile_mn = GemmPlan{}.tile_mn, plan.raster_n = false, plan.saturate.reset();
+    if (plan.split_k.count <= 1) plan.split_k = {}, plan.reduction = {};
+    else plan.split_k.count = 2, plan.split_k.unit = 1;
+    return plan;
+  };
+  const std::map<std::string, std::regex> kernels{{"nvjet", std::regex("nvjet")},
+                                                  {"cutlass", std::regex("cutlass|splitKreduce")},
+                                                  {"xmma", std::regex("xmma")},
+                                                  {"triton", std::regex("^triton")},
+                                                  {"sgemm", std::regex("sgemm|f32f32_f32f32")},
+                                                  {"gemv", std::regex("gem[vm]")}};
+  std::map<std::string, int> seen;  // "row operands d GPU" -> calls
+  std::vector<std::string> files = recorded_files();
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_path("data/products")))
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path().string());
+  for (const std::string& file : files) {
+    const ProductFile product = read_product_file(file);
+    const std::string* const text = product.file.find_metadata("plan");
+    if (!text || !text->starts_with('{')) continue;
+    const std::string& kernel = *product.file.find_metadata("kernel");
+    const GemmPlan recorded = parse_plan(*text);
+    const std::string gpu = words(*product.file.find_metadata("gpu"));
+    for (const CataloguePlan& row : catalogue()) {
+      if (row.evidence.find("measured: ") == std::string::npos) continue;
+      if ((row.fields.find("memory") != std::string::npos) == family(recorded).epilogue.empty()) continue;
+      const auto rule = kernels.find(row.name.substr(0, row.name.find('-')));
+      if (rule != kernels.end() && !std::regex_search(kernel, rule->second)) continue;
+      std::vector<GemmPlan> plans;
+      try {
+        plans = plans_named(row.name, product.inputs, product.d->format(),
+                            {.split_count = row.open_count ? 2 : 0, .alpha = product.alpha, .beta = product.beta});
+      } catch (const Error&) {
+        continue;  // other types, or K too short
+      }
+      const auto one = family(plans.front());
+      GemmPlan other = family(recorded);
+      if (row.most_k > 0 && other.cuda_cores() && product.inputs.a.cols() <= row.most_k)
+        std::get<CudaCoreChain>(other.chain).chunk = 0;
+      if (other.tensor_cores() && other.tensor().promotion && row.fields.find("\"sb\"") == std::string::npos)
+        other.tensor().promotion->columns_of_sb = 0;  // the scales of the call say it
+      const auto name = [](Format format) { return info(format == Format::tf32 ? Format::f32 : format).name; };
+      if (one == other)
+        ++seen[fmt::format("{}: {} x {} into {}, {}", row.name, name(product.inputs.a.format()),
+                           name(product.inputs.b.format()), info(product.d->format()).name,
+                           gpu.substr(gpu.rfind(' ') + 1))];
+    }
+  }
+  std::string unseen, unsaid;
+  std::map<std::string, int> said;
+  for (const CataloguePlan& row : catalogue()) {
+    for (const PlanTypes& one : row.types) {
+      for (const char* gpu : {"H100", "H200"}) {
+        if (!one.evidence.starts_with("measured: ") || one.evidence.find(gpu) == std::string::npos) continue;
+        const std::string claim = fmt::format("{}: {} into {}, {}", row.name, one.operands, one.d, gpu);
+        said[claim] = 1;
+        if (!seen.contains(claim)) unseen += claim + "\n";
+      }
+    }
+  }
+  for (const auto& [claim, calls] : seen) {
+    if (!said.contains(claim)) unsaid += fmt::format("{} ({})\n", claim, calls);
+  }
+  CHECK(unseen == "");
+  CHECK(unsaid == "");
+  CHECK(said.size() > 80);
+}
+
 TEST_CASE("the catalogue's plans are legal where they say, and its names and patterns can be used") {
   for (const CataloguePlan& row : catalogue()) {
     INFO(row.name);
     CHECK_FALSE(row.about.empty());
     CHECK_FALSE(row.source.empty());
-    const bool fp8 = row.fields.find("promotion") != std::string::npos,
-               f32 = row.fields.find("tf32") != std::string::npos || row.fields.find("fma.rn") != std::string::npos,
-               scaled = row.fields.find("scale") != std::string::npos;
-    const Format type = fp8 ? Format::e4m3 : f32 ? Format::tf32 : Format::f16;
-    GemmInputs inputs{.a = Matrix(type, 2, 512), .b = Matrix(type, 512, 3)};
+    const bool scaled = row.fields.find("scale") != std::string::npos;
+    GemmInputs inputs = operands_named(row.types.front().operands, 512);
     if (scaled) inputs.scale_a = Matrix(Format::f32, 2, 4), inputs.scale_b = Matrix(Format::f32, 4, 3);
     const bool one_column = row.fields.find("\"sb\":[128,128]") != std::string::npos;
     if (one_column) inputs.scale_b = Matrix(Format::f32, 4, 1);
@@ -208,10 +380,10 @@ TEST_CASE("the catalogue's plans are legal where they say, and its names and pat
     CHECK_NOTHROW(gemm(plans.front(), inputs));
   }
   const GemmInputs inputs{.a = Matrix(Format::bf16, 1, 4096), .b = Matrix(Format::bf16, 4096, 1)};
-  std::string table = "| name | what | evidence | source |\n|---|---|---|---|\n";
+  std::string table = "| name | what | GPUs | operands: D (evidence) | source |\n|---|---|---|---|---|\n";
   for (const CataloguePlan& row : catalogue())
-    table += fmt::format("| `{}`{} | {}; `{}` | {} | {} |\n", row.name, row.open_count ? ", slices open" : "",
-                         row.about, row.fields, row.evidence, row.source);
+    table += fmt::format("| `{}`{} | {}; `{}` | {} | {} | {} |\n", row.name, row.open_count ? ", slices open" : "",
+                         row.about, row.fields, row.gpus.empty() ? "all" : row.gpus, print_types(row), row.source);
   test::check_generated("docs/products.md", "<!-- catalogue -->", "<!-- end of catalogue -->", table);
   table = "| pattern | what | fields | evidence |\n|---|---|---|---|\n";
   for (const KernelPattern& row : kernel_patterns()) {

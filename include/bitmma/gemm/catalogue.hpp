@@ -17,11 +17,23 @@
 
 namespace bitmma {
 
+/// Operands and a type of D that a plan was seen with.
+struct PlanTypes {
+  std::string operands = {};  // "e4m3 x e4m3"; "block scales": any with them; "any": all that the target multiplies
+  std::string d = {};         // "bf16"; "any"; empty: the library takes these operands, and no D of them was seen
+  std::string evidence = {};  // empty: a model choice
+
+  bool operator==(const PlanTypes&) const = default;
+};
+
 struct CataloguePlan {
-  std::string name = {}, about = {}, evidence = {}, source = {};
-  std::string fields = {};         // JSON: what differs from one chain
-  Target target = Target::sm_90a;  // where it was seen
-  bool open_count = false;         // the number of slices is not known
+  std::string name = {}, about = {}, evidence = {}, source = {};  // the strongest evidence; `types` has that of each D
+  std::string fields = {};                                        // JSON: what differs from one chain
+  std::string gpus = {};                                          // "sm_90", "sm_90 and later"; empty: all
+  std::vector<PlanTypes> types = {};                              // other operands are refused
+  int64_t most_k = 0;                                             // of what was seen; 0: no limit
+  Target target = Target::sm_90a;                                 // where it was seen
+  bool open_count = false;                                        // the number of slices is not known
 
   bool operator==(const CataloguePlan&) const = default;
 };
@@ -64,8 +76,10 @@ struct CatalogueOptions {
   bool relu = false;                  // at the end: most names do not tell it
 };
 
-/// Without `output` D is f32, of f64 f64, of integers s32. Throws Error, which lists the names, for one that the
-/// catalogue lacks, and for a number of slices where the plan does not cut K into as many.
+/// Without `output` D is f32, of f64 f64, of integers s32. The evidence of the plans is that of these types on this
+/// target; what was not seen is a model choice. Throws Error, which lists what is legal, for a name that the catalogue
+/// lacks, operands and targets that the library does not compute so, and for a number of slices where the plan does not
+/// cut K into as many.
 std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& inputs, std::optional<Format> output = {},
                                   const CatalogueOptions& options = {});
 
