@@ -110,14 +110,8 @@ void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, i
   const int64_t outputs = int64_t{first.a.rows()} * first.b.cols(), bytes = outputs * code_bytes(bound.plan.output);
   if (!to.is_contiguous() || to.bytes() != count * bytes)
     throw Error({.field = "d", .seen = "shape " + to.shape(), .expected = fmt::format("{} outputs", count * outputs)});
-  const std::thread::id caller = std::this_thread::get_id();
+  const GemmProgress look = interruptible();  // Ctrl-C ends a long product
   const nb::gil_scoped_release release;
-  // Ctrl-C ends a long product: Python's main thread looks now and then.
-  const GemmProgress look = [&](int64_t) {
-    if (std::this_thread::get_id() != caller) return;
-    const nb::gil_scoped_acquire acquire;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  };
   const bool across = count > 1;  // threads take a product each
   parallel_for(static_cast<size_t>(count), across ? threads : 1, [&](size_t i) {
     const Matrix one = gemm(bound.plan, i == 0 ? first : batch.at(static_cast<int64_t>(i)), across ? 1 : threads, look);
@@ -193,7 +187,10 @@ nb::dict find(const nb::dict& operands, nb::handle d, std::optional<std::string_
   std::optional<std::vector<GemmPlan>> given;
   if (among) {
     given.emplace();
-    for (const BoundPlan& one : *among) given->push_back(one.plan);
+    for (const BoundPlan& one : *among) {
+      if (std::vector<Violation> unread = unread_by(one.plan, inputs); !unread.empty()) throw Error(std::move(unread));
+      given->push_back(one.plan);
+    }
   } else if (kernel) {
     PlanRequest request = request_of({}, kernel, nullptr, info(recorded.format()).name, target, 0, alpha, beta, false);
     request.may_clamp = has_no_sign(recorded);
@@ -209,9 +206,10 @@ nb::dict find(const nb::dict& operands, nb::handle d, std::optional<std::string_
 nb::dict accuracy(const nb::dict& operands, nb::handle d, int threads) {
   const GemmInputs inputs = inputs_of(operands);
   const Matrix computed = required_matrix_in(d, "d");
+  const std::function<void(int64_t)> look = interruptible();
   const Accuracy found = [&] {
     const nb::gil_scoped_release release;
-    return accuracy_of(inputs, computed, threads);
+    return accuracy_of(inputs, computed, threads, look);
   }();
   nb::dict said;
   said["outputs"] = found.outputs;
@@ -270,7 +268,7 @@ void bind_gemm(nb::module_& module) {
             }
             new (self) BoundPlan{.plan = parse_plan(json)};
           },
-          "fields"_a)
+          nb::arg("fields") = nb::none(), nb::sig("def __init__(self, fields: object) -> None"))
       .def_prop_ro(
           "json", [](const BoundPlan& one) { return print_json(one.plan); }, "The plan as JSON.")
       .def_prop_ro(

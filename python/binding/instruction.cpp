@@ -198,7 +198,7 @@ void bind_instruction(nb::module_& module) {
                                         : parse_statement(text).instruction;
         new (self) BoundInstruction(fields.size() == 0 ? of_text : with_fields(of_text, named_values(fields)));
       },
-      nb::arg("text").none(), nb::arg("fields"),
+      nb::arg("text") = nb::none(), nb::arg("fields"),
       nb::sig("def __init__(self, text: str, **fields: bool | int | str) -> None"));
   instruction.def("__str__", [](const BoundInstruction& one) { return bitmma::print(one.value); });
   instruction.def("__repr__", repr_of);

@@ -193,7 +193,7 @@ BoundCase make_case(const BoundInstruction& instruction, std::optional<std::stri
     // Without C the product alone: what an instruction that always reads C gets is +0.
     one.value.instruction = with_enable_input_d(one.value.instruction, false);
     const Mma mma = mma_of(one.value.instruction);
-    if (mma.enable_input_d) matrices.c = Matrix(mma.c, mma.m, mma.n);
+    if (mma.enable_input_d) matrices.c = Matrix(mma.c, matrices.a->rows(), matrices.b ? matrices.b->cols() : mma.n);
   }
   require_legal(one.value.instruction, one.value.target);
   return one;
@@ -224,8 +224,12 @@ nb::object run_diagnose(const std::vector<BoundCase>& cases, const nb::list& act
     const nb::gil_scoped_release release;
     const Diagnosis diagnosis =
         diagnose(values, wrong, {.max_cases = max_cases, .max_findings = max_findings, .pairs = pairs});
-    const auto of_cases = std::span(wrong).first(static_cast<size_t>(diagnosis.cases));
-    return describe(diagnosis, compare_cases(values, of_cases), values.front().instruction);
+    Comparison comparison;
+    for (int64_t index = 0; index < diagnosis.cases; ++index) {
+      const auto i = static_cast<size_t>(index);  // of a whole tile, what all its instructions give
+      comparison += compare_case(values[i].instruction, index, faulty_d(values, index, {}), wrong[i]);
+    }
+    return describe(diagnosis, comparison, values.front().instruction);
   }();
   return from_report(found);
 }

@@ -168,8 +168,6 @@ def public(function: Any = None, **own: Check) -> Any:
 def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any],
            error: Exception) -> Exception:
     """What a call that Python could not carry out got wrong: its names, its number, or the kind of a value."""
-    if callable(kwargs.get("progress")):
-        return error  # may be that function's own
     legal = [one for one in signature.parameters if one != "self"]
     is_open = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
     for given in kwargs:
@@ -179,6 +177,8 @@ def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwarg
         signature.bind(*args, **kwargs)
     except TypeError as wrong:
         return refuse(name, str(wrong), f"{name}{inspect.Signature(list(signature.parameters.values()))}")
+    if callable(kwargs.get("progress")):
+        return error  # may be that function's own
     kinds = [type(one).__name__ for one in args] + [f"{key}: {type(one).__name__}" for key, one in kwargs.items()]
     return refuse(name, f"({', '.join(kinds)})", "arguments as its help has them", shown(str(error)))
 

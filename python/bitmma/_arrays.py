@@ -217,6 +217,7 @@ class Tiled(NamedTuple):
     def __repr__(self) -> str:
         return f"Tiled({self.format}, {self.array.size} bytes)"
 
+    @public
     def scales(self, rows: int, blocks: int) -> Codes:
         """Codes of [rows, blocks] scales, in their own order. Raises Error where the image has another size."""
         where, size = _core.scale_map(rows, blocks)
@@ -225,6 +226,7 @@ class Tiled(NamedTuple):
                          f"{size}, for {rows} rows and {blocks} blocks: tiles of 128 x 4, whole ones")
         return Codes(self.array[where.arrays()["image_byte"]], self.format)
 
+    @public(name=lambda value, field: value)
     def scales_of(self, name: str, rows: int, k: int) -> Codes:
         """The same as sfa or sfb of a product, from its M or N and K: blocks have 32 elements, or 16."""
         fitting = [k // size for size in (16, 32) if k % size == 0
@@ -360,10 +362,14 @@ def codes_as(value: Any, format: str, name: str) -> np.ndarray:
         if format in _narrow:
             _require_range(value, format, name)
         return value if view is None else value.view(view)
-    fix = _hint(dtype) if not dtype.isnative or dtype.kind == "V" else ""
+    is_known = dtype in _format_of_dtype
+    fix = _hint(dtype) if not dtype.isnative or dtype.kind == "V" and not is_known else ""
+    if not fix and is_known and format in ("ue8m0", "ue4m3"):  # the type of an instruction's block scales
+        fix = f"the instruction's scales are {format}" + (
+            ': scale_type="ue4m3" names the other' if (format, _format_of_dtype[dtype]) == ("ue8m0", "e4m3") else "")
     if not fix and dtype.kind == "i" and dtype.itemsize == code_bytes[format]:
         fix = f'if these are codes: bitmma.codes(array, "{format}")'
-    if not fix and dtype.kind == "f":
+    if not fix and dtype.kind == "f" and format not in ("ue8m0", "ue4m3"):
         fix = f"array.astype({_dtypes[format]})" + (" rounds" if dtype.itemsize > code_bytes[format] else "")
     raise refuse(name, dtype, " or ".join(str(one) for one in views) + f", for {format}", fix)
 

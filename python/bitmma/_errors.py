@@ -64,6 +64,8 @@ def count_of(value: object, field: str, least: int = 0, most: int = 2**31 - 1) -
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise refuse(field, shown(value), f"a whole number, {least} or more") from None
+    if isinstance(value, bool):
+        raise refuse(field, shown(value), f"a whole number, {least} or more", f"{int(value)}, where that is meant")
     if number < least:
         raise refuse(field, shown_number(number), f"a whole number, {least} or more")
     if number > most:
@@ -82,8 +84,10 @@ def threads_of(value: object) -> int:
 
 
 def number_of(value: object, field: str) -> float:
-    """A number as a float."""
+    """A number as a float; text and True are none."""
     try:
+        if isinstance(value, (str, bytes, bytearray, bool)):
+            raise TypeError
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise refuse(field, shown(value), "a number") from None

@@ -79,11 +79,20 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
             (m, k), n = operands["a"][1].shape[-2:], operands["b"][1].shape[-1]
             value = value.scales_of(name, m if name == "sfa" else n, k)
         if name in ("sfa", "sfb"):
+            if not isinstance(value, Codes):
+                value = to_numpy(value, name)
+                if value.dtype in (np.uint8, np.float32, np.float16):
+                    raise refuse(name, value.dtype, "float8_e8m0fnu or float8_e4m3fn",
+                                 f'bitmma.codes({name}, "ue8m0") says what bytes are' if value.dtype == np.uint8
+                                 else "scale_a and scale_b are a library's scales, in float32")
             # Block scales in e4m3 are ue4m3: their sign counts nothing.
             format = "ue4m3" if format_of(value) == "e4m3" else None if not isinstance(value, Codes) else value.format
             operands[name] = matrix(value, name, format=format)
         else:
             operands[name] = matrix(value, name)
+            if name in ("scale_a", "scale_b") and operands[name][0] in ("ue8m0", "ue4m3", "e4m3"):
+                raise refuse(name, operands[name][0], "float32",
+                             "block scales of the instruction are sfa and sfb")
     return operands
 
 
@@ -92,6 +101,9 @@ def _two_axes(value: Any, name: str) -> Any:
     if isinstance(value, Codes):
         return Codes(_two_axes(value.array, name), value.format) if value.ndim < 2 else value
     array = np.float32(value) if isinstance(value, (int, float)) else to_numpy(value, name)
+    if name == "scale_a" and np.ndim(array) == 1 and np.size(array) > 1:
+        raise refuse(name, f"shape {np.shape(array)}", "one number, [M, 1] or [M, blocks]",
+                     "scale_a[:, None] is one a row")
     if np.ndim(array) < 2:
         return array.reshape(1, -1)
     return array[..., None, :] if name == "bias" and array.shape[-2] != 1 else array
@@ -104,6 +116,8 @@ def _resolved(which: Any, kernel: str | None, operands: dict[str, Any], output: 
         raise refuse("plan", type(which).__name__, "a Plan, a dictionary, JSON or a name of bitmma.catalogue()")
     if beta != 1 and operands.get("c") is None:
         raise refuse("beta", beta, "1 without c")
+    if isinstance(output, str) and output == "tf32":
+        raise refuse("output", "tf32", "f32, f16, bf16, e4m3, e5m2, f64 or s32: tf32 is a type of A and B")
     text = json.dumps(which) if isinstance(which, dict) else None if isinstance(which, Plan) else which
     if text == "":
         raise refuse("plan", "''", "a name of bitmma.catalogue(), or none")
@@ -343,6 +357,8 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
         for name, given, default in (("alpha", alpha, 1.0), ("beta", beta, 1.0), ("target", target, None)):
             if given != default:
                 raise refuse(name, "beside among", "nothing: the plans say it themselves")
+    if progress is not None and not callable(progress):
+        raise refuse("progress", type(progress).__name__, "a function of (tried, of)")
     if timeout is not None and not timeout > 0:
         raise refuse("timeout", timeout, "seconds, more than 0")
     found = PlanSearch(_core.find_plans(operands, recorded, text_of(target, "target", "sm_90a"),

@@ -242,6 +242,9 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
             one = _shaped(one, a, b, c, scale_a, metadata is not None)
     else:
         one = instruction
+    for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
+        if scale is not None and not one.scale_count:
+            raise refuse(name, "given", "none: the instruction has no block scales", ".block_scale in its name has them")
     of_a: Any = scale_a.scales(one.m, one.scale_count) if isinstance(scale_a, Tiled) else scale_a
     of_b: Any = scale_b.scales(one.n, one.scale_count).T if isinstance(scale_b, Tiled) else scale_b
     a_codes = codes_as(a, one.a, "a")

@@ -31,12 +31,16 @@ def _typed(pair: Any) -> Any:
 
 # Buffers that are arrays hold bytes or words; floats of the same width are taken as their bits.
 def _bits(name: str, value: Any) -> Any:
+    if isinstance(value, (bool, np.bool_, float, str, bytes)):
+        raise refuse(name, shown(value), "an array or a whole number")
     if isinstance(value, (int, np.integer)):
         return int(value)
     if value is None:
         raise refuse(name, "None", "an array or a number")
     array = _native(np.ascontiguousarray(to_numpy(value, name)), name)
     if array.ndim == 0 or value is not array and np.ndim(value) == 0:
+        if array.dtype.kind not in "iu":
+            raise refuse(name, value, "an array or a whole number")
         return int(array.reshape(())[()])
     if name == "tmem" and array.ndim == 2:  # of one CTA
         array = array[None]
@@ -44,7 +48,8 @@ def _bits(name: str, value: Any) -> Any:
     if array.dtype.kind not in "iuf" or (size != 1 if name == "smem" else size not in (4, 8)):
         raise refuse(name, array.dtype, "bytes" if name == "smem" else "words of 32 bits, or of 64 for f64",
                      "array.view(np.uint8) gives the bytes" if name == "smem" else "")
-    return np.require(array.view(_raw[size]), requirements=["A"])
+    words = array.view(_raw[size])
+    return words if words.flags.aligned else words.copy()
 
 
 @public(target=lambda value, field: None if value is None else target_of(value))
@@ -72,9 +77,12 @@ def execute(instruction: str | Instruction, target: Target | None,
     one = _instruction(instruction)
     if not isinstance(state, MutableMapping):
         raise refuse("state", type(state).__name__, "a dictionary of arrays and numbers")
-    ranks = {name: len(row["shape"] or ()) for row in one._fields() if (name := row["name"]) in state}
+    rows: Any = one._fields()
+    ranks = {name: len(row["shape"] or ()) for row in rows if (name := row["name"]) in state}
     batched = [name for name, rank in ranks.items() if np.ndim(state[name]) == rank + 1]
-    return _execute_batch(instruction, target, state, batched) if batched else _execute(instruction, one, target, state)
+    if batched:
+        return _execute_batch(instruction, target, state, batched)
+    return _execute(instruction, one, target, state, _results_of(rows))
 
 
 def _execute_batch(instruction: str | Instruction, target: Any, state: MutableMapping[str, Any],
@@ -84,19 +92,19 @@ def _execute_batch(instruction: str | Instruction, target: Any, state: MutableMa
         raise refuse("batch", " and ".join(f"{name} {np.shape(state[name])}" for name in batched),
                      "one number of states")
     one = _instruction(instruction)
+    after = _results_of(one._fields())
     results: dict[str, list[np.ndarray]] = {}
     left: dict[str, list[Any]] = {}
     for index in range(counts.pop()):
         single = {name: value[index] if name in batched else np.copy(value) if isinstance(value, np.ndarray) else value
                   for name, value in state.items()}
         before = dict(single)
-        for name, array in _execute(instruction, one, target, single).items():
+        for name, array in _execute(instruction, one, target, single, after).items():
             results.setdefault(name, []).append(array)
         for name, value in single.items():
             # An element of a batched array is a view: what was written in place is there already.
             if name not in before or value is not before[name] or name not in batched:
                 left.setdefault(name, []).append(value)
-    after = {row["name"]: row["after"] or row["name"] for row in one._fields()}
     stacked = {name: np.stack(arrays) for name, arrays in results.items()}
     for name in left:
         if after.get(name) in stacked:
@@ -104,8 +112,8 @@ def _execute_batch(instruction: str | Instruction, target: Any, state: MutableMa
     return stacked
 
 
-def _execute(instruction: str | Instruction, one: Instruction, target: Any,
-             state: MutableMapping[str, Any]) -> dict[str, np.ndarray]:
+def _execute(instruction: str | Instruction, one: Instruction, target: Any, state: MutableMapping[str, Any],
+             after: dict[str, str]) -> dict[str, np.ndarray]:
     said = {name for name in state if name in one.immediates}
     if isinstance(instruction, str) and "idesc" in one.immediates and "idesc" not in said:
         raise refuse("idesc", "(missing)", "the instruction descriptor: shape and types are in it",
@@ -114,7 +122,6 @@ def _execute(instruction: str | Instruction, one: Instruction, target: Any,
         one = one.with_immediate(name, count_of(state[name], name, -1))
     given = {name: _bits(name, value) for name, value in state.items() if name not in said}
     written = _core.execute(one, target, given)
-    after = {row["name"]: row["after"] or row["name"] for row in one._fields()}
     results = {}
     for name, array in written.items():
         old = state.get(name)
@@ -126,6 +133,11 @@ def _execute(instruction: str | Instruction, one: Instruction, target: Any,
             state[name] = array
         results[after[name]] = array
     return results
+
+
+def _results_of(fields: list[dict[str, Any]]) -> dict[str, str]:
+    """The names of buffers -> those of what they hold after the instruction."""
+    return {row["name"]: row["after"] or row["name"] for row in fields}
 
 
 class FieldRule(NamedTuple):
@@ -167,8 +179,13 @@ class Case:
                 continue
             format = one.scale_type if name.startswith("scale") else getattr(one, name)
             logical[name] = (format, np.ascontiguousarray(codes_as(value, format, name)))
-        if state is not None and not isinstance(state, Mapping):
-            raise refuse("state", type(state).__name__, "a dictionary of arrays and numbers")
+        if state is not None:
+            if not isinstance(state, Mapping):
+                raise refuse("state", type(state).__name__, "a dictionary of arrays and numbers")
+            for name in logical:
+                if name != "d":  # which is a recorded result
+                    raise refuse(name, "beside state", f"one of the two: the state says what {name} is",
+                                 code="contradiction")
         bits = None if state is None else {name: _bits(name, value) for name, value in state.items()}
         self._value = _core.CaseValue.make(one, target, bits, logical)
 
@@ -330,6 +347,14 @@ def diagnose(cases: Case | Sequence[Case] | VectorFile, actual: Any, *, max_case
 
     `actual` is D [M, N] as a program left it, or one for each of the first `cases`. All are compared; faults are
     searched in at most `max_cases` of those that are wrong.
+
+    A case of matrices may be a whole tile: a [M, K] and b [K, N] of several instructions, M, N and K multiples of the
+    instruction's, and one D behind all of K.
+
+    >>> tile = np.eye(64, 128, dtype=np.float16); w = np.arange(128 * 8, dtype=np.float16).reshape(128, 8)
+    >>> found = diagnose(Case("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", a=tile, b=w), gemm(tile, w))
+    >>> found.outputs, found.wrong
+    (512, 0)
     """
     if not isinstance(actual, (list, tuple)):
         array = to_numpy(actual, "actual")
@@ -380,6 +405,9 @@ class VectorFile:
     """Cases of one instruction, as a file holds them. `file[3]` is case 3, `len(file)` their number."""
 
     def __init__(self, value: Any):
+        if not isinstance(value, _core.VectorFileValue):
+            raise refuse("VectorFile", type(value).__name__, "what bitmma.read and bitmma.golden return",
+                         "bitmma.read(path)")
         self._value = value
 
     @property
@@ -424,7 +452,11 @@ class VectorFile:
     def __getitem__(self, index: int | slice) -> Case | list[Case]:
         if isinstance(index, slice):
             return [self[one] for one in range(*index.indices(len(self)))]
-        number = operator.index(index)
+        try:
+            number = operator.index(index)
+        except TypeError:
+            raise refuse("case", repr(index), f"a number of 0..{len(self) - 1}, or a slice",
+                         ".tensors[name] is a tensor, .metadata[name] a key") from None
         if not -len(self) <= number < len(self):
             raise IndexError(f"case {number}: {self.path or 'the file'} has {len(self)} cases")
         return Case._of(self._value.case(number % len(self)))
@@ -454,7 +486,11 @@ def _file(value: Any, field: str) -> Any:
 def _path_before_cases(value: Any, field: str) -> str:
     if isinstance(value, (VectorFile, Case, list)):
         raise refuse(field, type(value).__name__, "the path of a file", "the path comes first: bitmma.write(path, cases)")
-    return path_of(value, field)
+    path = path_of(value, field)
+    if (suffix := pathlib.PurePath(path).suffix) not in ("", ".safetensors"):
+        raise refuse(field, suffix, "NAME.safetensors, which is what is written", "np.savez writes file.tensors as .npz"
+                     if suffix == ".npz" else "")
+    return path
 
 
 def files_in(folder: str) -> list[str]:
@@ -572,6 +608,7 @@ class Product(NamedTuple):
         """The name of the kernel that computed it."""
         return self.metadata.get("kernel")
 
+    @public
     def find_plans(self, *, threads: int = 1) -> PlanSearch:
         """The plans that give every bit of D: those that the kernel's name allows, else all that are known."""
         if self.d is None:
@@ -585,6 +622,7 @@ class Product(NamedTuple):
                     raise
         return find_plans(self.a, self.b, self.d, target=self.target, threads=threads, **self.operands())
 
+    @public
     def gemm(self, plan: str | dict[str, Any] | Plan | None = None, *, threads: int = 1) -> np.ndarray:
         """D by a plan, with everything that the file has: type of D, scales, bias, C. Without a plan, the first one
         that gives the recorded D; Error where none does."""

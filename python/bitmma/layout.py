@@ -14,7 +14,7 @@ import numpy as np
 
 from ._arguments import core as _core, instruction_of, public, text as _text
 from ._core import Instruction
-from ._errors import refuse
+from ._errors import count_of, refuse
 from ._state import Case, _case
 from ._types import Target
 
@@ -202,7 +202,7 @@ def bank_conflicts(addresses: Any, bytes: int = 4) -> tuple[int, int, list[int]]
     >>> bank_conflicts([128 * row for row in range(8)], 16)[:2]
     (8, 1)
     """
-    wavefronts, requests, words = _core.bank_use([int(one) for one in np.asarray(addresses).reshape(-1)], bytes)
+    wavefronts, requests, words = _core.bank_use([count_of(one, "addresses", 0, 2**63 - 1) for one in np.asarray(addresses).reshape(-1)], bytes)
     return wavefronts, requests, words
 
 

@@ -9,7 +9,11 @@
 
 namespace bitmma {
 
-int hardware_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+int hardware_threads() {
+  // Asked once: the C library opens a file to answer, which took half of a small product's time.
+  static const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return threads;
+}
 
 void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t)>& body) {
   std::atomic<std::size_t> next{0};

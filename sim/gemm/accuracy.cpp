@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <mutex>
@@ -15,17 +16,75 @@
 namespace bitmma {
 namespace {
 
-std::vector<Decoded> decoded(const Matrix& matrix, bool by_column) {
+__extension__ using Wide128 = __int128;
+
+/// A row of A or a column of B: significands with their signs, and powers of two.
+struct Line {
+  std::vector<int32_t> significands, exponents;
+  bool is_finite = true;
+  int least = 0, most = 0;  // of the exponents of what is not zero
+};
+
+std::vector<Line> decoded(const Matrix& matrix, bool by_column) {
   // tf32 is given as f32 words: what the instruction drops of them is an error too.
-  const Format format = matrix.format() == Format::tf32 ? Format::f32 : matrix.format();
-  std::vector<Decoded> numbers;
-  numbers.reserve(matrix.size());
+  const FormatInfo& format = info(matrix.format() == Format::tf32 ? Format::f32 : matrix.format());
   const int outer = by_column ? matrix.cols() : matrix.rows(), inner = by_column ? matrix.rows() : matrix.cols();
+  std::vector<Line> lines(static_cast<size_t>(outer));
   for (int i = 0; i < outer; ++i) {
-    for (int j = 0; j < inner; ++j)
-      numbers.push_back(decode(info(format), by_column ? matrix.code(j, i) : matrix.code(i, j)));
+    Line& line = lines[static_cast<size_t>(i)];
+    line.significands.reserve(static_cast<size_t>(inner)), line.exponents.reserve(static_cast<size_t>(inner));
+    bool is_first = true;
+    for (int j = 0; j < inner; ++j) {
+      const Decoded one = decode(format, by_column ? matrix.code(j, i) : matrix.code(i, j));
+      if (one.number != NumberClass::finite) line.is_finite = false;
+      const auto significand = static_cast<int32_t>(one.significand);
+      line.significands.push_back(one.negative ? -significand : significand);
+      line.exponents.push_back(one.exponent);
+      if (significand == 0) continue;
+      line.least = is_first ? one.exponent : std::min(line.least, one.exponent);
+      line.most = is_first ? one.exponent : std::max(line.most, one.exponent);
+      is_first = false;
+    }
+    // Zeros multiply to zero, wherever they are shifted to.
+    for (size_t j = 0; j < line.significands.size(); ++j)
+      if (line.significands[j] == 0) line.exponents[j] = line.least;
   }
-  return numbers;
+  return lines;
+}
+
+/// The sum of products as a multiple of two to the sum of the lines' least exponents; `Wide` holds it.
+template <typename Wide>
+Wide sum_of(const Line& a, const Line& b) {
+  Wide sum = 0;
+  const int least = a.least + b.least;
+  for (size_t i = 0; i < a.significands.size(); ++i) {
+    const int64_t product = int64_t{a.significands[i]} * b.significands[i];
+    sum += static_cast<Wide>(product) * (Wide{1} << (a.exponents[i] + b.exponents[i] - least));
+  }
+  return sum;
+}
+
+/// The exact sum of a row times a column, whose significands have `fraction` bits behind the point together.
+ExactSum exact_sum(const Line& a, const Line& b, int fraction) {
+  ExactSum exact;
+  const auto add = [&](auto sum, int exponent) {
+    const bool negative = sum < 0;
+    auto left = negative ? -sum : sum;
+    for (; left != 0; left >>= 32, exponent += 32) exact.add(negative, static_cast<uint32_t>(left), exponent);
+  };
+  const int base = a.least + b.least - fraction, span = a.most - a.least + b.most - b.least,
+            bits = span + fraction + 2 + std::bit_width(a.significands.size());
+  if (bits <= 62 && base + bits < 240) {
+    add(sum_of<int64_t>(a, b), base);
+  } else if (bits <= 126 && base + bits < 240) {
+    add(sum_of<Wide128>(a, b), base);
+  } else {
+    for (size_t i = 0; i < a.significands.size(); ++i) {
+      const int64_t product = int64_t{a.significands[i]} * b.significands[i];
+      exact.add(product < 0, static_cast<uint64_t>(std::abs(product)), a.exponents[i] + b.exponents[i] - fraction);
+    }
+  }
+  return exact;
 }
 
 void require_float(const Matrix& matrix, std::string_view name) {
@@ -38,7 +97,7 @@ void require_float(const Matrix& matrix, std::string_view name) {
 
 }  // namespace
 
-Accuracy accuracy_of(const GemmInputs& inputs, const Matrix& d, int threads) {
+Accuracy accuracy_of(const GemmInputs& inputs, const Matrix& d, int threads, const GemmProgress& progress) {
   const Matrix &a = inputs.a, &b = inputs.b;
   require_float(a, "a"), require_float(b, "b"), require_float(d, "d");
   if (a.cols() != b.rows() || d.rows() != a.rows() || d.cols() != b.cols()) {
@@ -47,32 +106,25 @@ Accuracy accuracy_of(const GemmInputs& inputs, const Matrix& d, int threads) {
          .seen = fmt::format("{} x {}, {} x {}, {} x {}", a.rows(), a.cols(), b.rows(), b.cols(), d.rows(), d.cols()),
          .expected = "M x K, K x N, M x N"});
   }
-  const auto k = static_cast<size_t>(a.cols());
-  const std::vector<Decoded> of_a = decoded(a, false), of_b = decoded(b, true);
+  const std::vector<Line> of_a = decoded(a, false), of_b = decoded(b, true);
   const FormatInfo &format_a = info(a.format() == Format::tf32 ? Format::f32 : a.format()),
                    &format_b = info(b.format() == Format::tf32 ? Format::f32 : b.format()), &output = info(d.format());
   const int fraction = format_a.mantissa_bits + format_b.mantissa_bits;
+  std::atomic<int64_t> done = 0;
   // One entry a row, added up in order: the result does not depend on threads.
   std::vector<Accuracy> of_row(static_cast<size_t>(d.rows()));
   parallel_for(of_row.size(), threads, [&](size_t row) {
     Accuracy& sum = of_row[row];
     for (int col = 0; col < d.cols(); ++col) {
-      const Decoded* const line_a = of_a.data() + row * k;
-      const Decoded* const line_b = of_b.data() + static_cast<size_t>(col) * k;
+      if (progress && col % 64 == 0) progress(done += 64);
+      const Line &line_a = of_a[row], &line_b = of_b[static_cast<size_t>(col)];
       const Decoded result = decode(output, d.code(static_cast<int>(row), col));
-      ExactSum exact, error;
-      bool finite = result.number == NumberClass::finite;
-      for (size_t i = 0; i < k && finite; ++i) {
-        finite = line_a[i].number == NumberClass::finite && line_b[i].number == NumberClass::finite;
-        if (finite)
-          exact.add(line_a[i].negative != line_b[i].negative, line_a[i].significand * line_b[i].significand,
-                    line_a[i].exponent + line_b[i].exponent - fraction);
-      }
-      if (!finite) {
+      if (result.number != NumberClass::finite || !line_a.is_finite || !line_b.is_finite) {
         ++sum.not_finite;
         continue;
       }
-      error = exact;
+      ExactSum exact = exact_sum(line_a, line_b, fraction);
+      ExactSum error = exact;
       error.add(!result.negative, result.significand, result.exponent - output.mantissa_bits);
       const double value = exact.value(), off = -error.value();
       const int exponent = value == 0 ? output.min_exponent() : std::max(std::ilogb(value), output.min_exponent());

@@ -592,6 +592,7 @@ std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& input
                                   const CatalogueOptions& options) {
   const auto found = std::ranges::find(catalogue(), name, &CataloguePlan::name);
   if (found == catalogue().end()) throw Error(unknown_plan(name));
+  require_both_scales(inputs);
   require_fits(*found, inputs, options.target);
   const Recipe& recipe = Catalogue::get().recipes[static_cast<size_t>(found - catalogue().begin())];
   const bool on_cuda_cores = recipe.plan.cuda_cores();

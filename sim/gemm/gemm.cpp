@@ -557,6 +557,8 @@ class Checker {
   }
   void require_scale(std::string name, const std::optional<Matrix>& matrix, std::vector<std::pair<int, int>> shapes) {
     std::string expected = "f32, ";
+    std::ranges::sort(shapes, std::greater());  // a product of one row or block allows one shape in several ways
+    shapes.erase(std::ranges::unique(shapes).begin(), shapes.end());
     for (const auto& [rows, cols] : shapes)
       expected += fmt::format("{}{} x {}", expected.size() > 5 ? " or " : "", rows, cols);
     if (!matrix) return require(false, name, "(missing)", expected + ": the plan reads it");
@@ -731,22 +733,52 @@ bool multiplies(Target target, const GemmInputs& inputs) {
                     : instruction_for(target, inputs.a.format(), inputs.b.format()).has_value();
 }
 
+void require_both_scales(const GemmInputs& inputs) {
+  if (inputs.sfa.has_value() == inputs.sfb.has_value()) return;
+  throw Error({.field = inputs.sfa ? "sfb" : "sfa", .seen = "(missing)", .expected = "block scales of both operands"});
+}
+
 GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output) {
+  require_both_scales(inputs);
   if (!inputs.sfa) return flat_plan(target, inputs.a.format(), inputs.b.format(), output);
   if (const std::optional<Instruction> one = scaling_instruction_for(target, inputs))
     return {.name = "flat", .target = target, .chain = TensorCoreChain{.instruction = *one}, .output = output};
-  std::vector<std::string> able;
-  for (const TargetInfo& row : targets) {
-    if (scaling_instruction_for(row.id, inputs)) able.emplace_back(row.name);
+  const auto targets_with = [&](const GemmInputs& one) {
+    std::vector<std::string> able;
+    for (const TargetInfo& row : targets) {
+      if (scaling_instruction_for(row.id, one)) able.emplace_back(row.name);
+    }
+    return able;
+  };
+  const auto text = [](const Matrix& scales) {
+    return fmt::format("{} x {} {}", scales.rows(), scales.cols(), info(scales.format()).name);
+  };
+  const std::string operands = fmt::format("{} x {}", info(inputs.a.format()).name, info(inputs.b.format()).name);
+  if (std::vector<std::string> able = targets_with(inputs); !able.empty()) {
+    throw Error({.field = "target",
+                 .seen = std::string(print(target)),
+                 .legal = std::move(able),
+                 .fix = fmt::format("these multiply {} with block scales {}", operands, text(*inputs.sfa))});
   }
-  const Matrix& sfa = *inputs.sfa;
-  throw Error(
-      {.field = able.empty() ? "sfa" : "target",
-       .seen = fmt::format("{} x {} {} for {} x {} of {} on {}", sfa.rows(), sfa.cols(), info(sfa.format()).name,
-                           inputs.a.rows(), inputs.a.cols(), info(inputs.a.format()).name, print(target)),
-       .expected = able.empty() ? "a scale a row and block of 32 (ue8m0) or, of e2m1, of 16 (ue4m3)" : "",
-       .legal = able,
-       .fix = able.empty() ? "" : "these targets multiply such operands with such scales"});
+  std::vector<std::string> legal;
+  GemmInputs other{.a = Matrix(inputs.a.format(), 1, inputs.a.cols()),
+                   .b = Matrix(inputs.b.format(), inputs.a.cols(), 1)};
+  for (const Format type : {Format::ue8m0, Format::ue4m3}) {
+    for (const int size : {32, 16}) {
+      other.sfa = Matrix(type, inputs.a.rows(), (inputs.a.cols() + size - 1) / size);
+      if (!targets_with(other).empty()) legal.push_back(text(*other.sfa));
+    }
+  }
+  if (legal.empty()) {
+    throw Error({.field = "types",
+                 .seen = operands + " with block scales",
+                 .expected = "operands of 8 bits and less: e4m3, e5m2, e2m3, e3m2 and e2m1",
+                 .fix = "scale_a and scale_b are the scales of a library, in float32"});
+  }
+  throw Error({.field = "sfa",
+               .seen = text(*inputs.sfa),
+               .legal = std::move(legal),
+               .fix = fmt::format("a scale a row and block of 32 or 16 of K = {}, for {}", inputs.a.cols(), operands)});
 }
 
 }  // namespace bitmma

@@ -18,6 +18,9 @@ GemmInputs rounded_inputs(const GemmInputs& inputs, InputRounding rounding);
 /// True where one chain of an instruction of the target multiplies these types and block scales.
 bool multiplies(Target target, const GemmInputs& inputs);
 
+/// Throws Error where block scales of one operand are missing.
+void require_both_scales(const GemmInputs& inputs);
+
 /// A sample can have as many columns as the whole product has blocks of 128: scale_b could be of either.
 bool has_two_readings(const GemmInputs& inputs);
 

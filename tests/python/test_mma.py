@@ -178,7 +178,7 @@ def test_errors_of_four_products_name_the_shapes_that_were_given():
         # One batch with another: the shapes before the products.
         violation = refusal(**{name: (3, *shape[1:])})
         assert violation.field == "batch axes" and "(3,)" in violation.seen and "(2500,)" in violation.seen
-    with pytest.raises(bitmma.Error, match="scale_a = shape"):
+    with pytest.raises(bitmma.Error, match="scale_a = given"):
         bitmma.mma(quad, np.zeros(right["a"], np.float16), np.zeros(right["b"], np.float16),
                    scale_a=np.zeros((4, 8, 1), np.uint8), target="sm_70")
 

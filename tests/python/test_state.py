@@ -143,3 +143,65 @@ def test_values_are_pickled():
     with pytest.raises(bitmma.Error) as error:
         bitmma.wgmma(n=12)
     assert pickle.loads(pickle.dumps(error.value)).violations == error.value.violations
+
+
+def test_a_state_takes_whole_numbers_and_no_matrices_beside_it():
+    state = bitmma.golden(WGMMA, cases=1, seed=1)[0].state
+    for value in (3.7, np.float32(3.7), np.array(3.7), True, np.True_, "5"):
+        with pytest.raises(bitmma.Error) as error:
+            bitmma.execute(WGMMA, None, {**state, "a_desc": value})
+        assert error.value.violations[0].field == "a_desc", value
+    with pytest.raises(bitmma.Error) as error:
+        bitmma.execute(WGMMA, None, {**state, "scale_d": True})
+    assert error.value.violations[0].field == "scale_d"
+    a, b, c = np.ones((64, 16), np.float16), np.ones((16, 8), np.float16), np.ones((64, 8), np.float32)
+    for name, value in (("a", a), ("b", b), ("c", c)):
+        with pytest.raises(bitmma.Error) as error:
+            bitmma.Case(WGMMA, state=state, **{name: value})
+        assert (error.value.violations[0].field, error.value.violations[0].code) == (name, "contradiction")
+    assert (bitmma.Case(WGMMA, state=state, d=c).recorded_d() == c).all()
+
+
+def test_files_are_what_their_names_say(tmp_path):
+    file = bitmma.golden(WGMMA, cases=2)
+    for name in ("x.npz", "x.npy", "x.pt", "x.bin"):
+        with pytest.raises(bitmma.Error) as error:
+            bitmma.write(tmp_path / name, file)
+        assert error.value.violations[0].field == "path" and ".safetensors" in error.value.violations[0].legal
+        assert not (tmp_path / name).exists()
+    bitmma.write(tmp_path / "x.safetensors", file)
+    for wrong in ("a", 1.5, None):
+        with pytest.raises(bitmma.Error):
+            file[wrong]
+    with pytest.raises(bitmma.Error):
+        bitmma.VectorFile(5)
+    image = bitmma.tiled(np.zeros(512, np.uint8), "ue8m0")
+    for arguments in ((), ("a", 2), (1, 2, 3)):
+        with pytest.raises(bitmma.Error):
+            image.scales(*arguments)
+
+
+@pytest.mark.parametrize("one", ["wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16",
+                                 "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+                                 bitmma.tcgen05("f16", m=128, n=64)], ids=["wgmma", "mma_sync", "tcgen05"])
+def test_a_whole_tile_is_diagnosed(one):
+    """A, B and D of several instructions, with all of K and one D behind it."""
+    random = np.random.default_rng(3)
+    a, b = random.standard_normal((128, 256)).astype(np.float16), random.standard_normal((256, 128)).astype(np.float16)
+    c = random.standard_normal((128, 128)).astype(np.float32)
+    case = bitmma.Case(one, a=a, b=b)
+    plan = {"instruction": str(case.instruction), "target": case.target}
+    if case.instruction.family == "tcgen05":
+        plan["types"] = {"a": "f16", "b": "f16"}
+    d = bitmma.gemm(a, b, plan)
+    right = bitmma.diagnose(case, d)
+    assert (right.outputs, right.wrong, right.findings) == (128 * 128, 0, [])
+    assert bitmma.diagnose(bitmma.Case(one, a=a, b=b, c=c), bitmma.gemm(a, b, {**plan, "start": "c"}, c=c)).wrong == 0
+    swapped = bitmma.gemm(a, b[:, np.arange(128) ^ 1], plan)
+    found = bitmma.diagnose(case, swapped)
+    assert found.wrong > 16000 and found.findings[0].explains_all
+    assert {"b.rows_1", "d.columns_1"} & {fault.id for finding in found.findings for fault in finding.faults}
+    with pytest.raises(bitmma.Error, match="tile"):
+        bitmma.diagnose(bitmma.Case(one, a=a[:, :250], b=b[:250]), d)
+    with pytest.raises(bitmma.Error, match="128 x 128"):
+        bitmma.diagnose(case, d[:64])

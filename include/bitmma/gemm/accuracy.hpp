@@ -21,7 +21,8 @@ struct Accuracy {
 
 /// D against the exact sum of the exact products of A and B: no epilogue, no scales. The sum is kept in integers,
 /// whatever its exponents are; only the last step, from the error to a double, rounds. Throws Error when shapes do not
-/// agree, or types are not floating-point.
-Accuracy accuracy_of(const GemmInputs& inputs, const Matrix& d, int threads = 1);
+/// agree, or types are not floating-point. `progress` is called now and then, with the outputs that are done; what it
+/// throws ends the sum.
+Accuracy accuracy_of(const GemmInputs& inputs, const Matrix& d, int threads = 1, const GemmProgress& progress = {});
 
 }  // namespace bitmma
