@@ -76,25 +76,29 @@ Map map_of(const TmaTile& given) {
   return map;
 }
 
-TmaDifference difference_of(const TmaTile& given, const SmemMatrix& matrix) {
+PlaceDifference difference_of(const SmemMatrix& matrix, const std::function<int64_t(int, int)>& byte_of) {
   const SmemMap map(matrix);
+  PlaceDifference found;
+  for (int row = 0; row < matrix.rows; ++row) {
+    for (int col = 0; col < matrix.cols; ++col) {
+      const int64_t byte = byte_of(row, col), by_descriptor = map.place_of(row, col).byte;
+      if (byte == by_descriptor) continue;
+      ++found.elements;
+      if (!found.first) found.first = PlaceDifference::Element{row, col, byte, by_descriptor};
+    }
+  }
+  return found;
+}
+
+PlaceDifference difference_of(const TmaTile& given, const SmemMatrix& matrix) {
   const int64_t start = matrix.descriptor.start_address_bytes;
   TmaTile tile = given;
   tile.start_bytes = start / 128 * 128;
   tile = checked(tile);
   const int64_t skipped = start % 128 * 8 / matrix.element_bits;
-  TmaDifference found;
-  for (int row = 0; row < matrix.rows; ++row) {
-    for (int col = 0; col < matrix.cols; ++col) {
-      const bool is_k = matrix.major == Major::k;
-      const int64_t by_tma = byte_of(tile, row + (is_k ? 0 : skipped), col + (is_k ? skipped : 0));
-      const int64_t by_descriptor = map.place_of(row, col).byte;
-      if (by_tma == by_descriptor) continue;
-      ++found.elements;
-      if (!found.first) found.first = TmaDifference::Element{row, col, by_tma, by_descriptor};
-    }
-  }
-  return found;
+  const bool is_k = matrix.major == Major::k;
+  return difference_of(
+      matrix, [&](int row, int col) { return byte_of(tile, row + (is_k ? 0 : skipped), col + (is_k ? skipped : 0)); });
 }
 
 }  // namespace bitmma

@@ -37,7 +37,7 @@ TEST_CASE("a descriptor reads what TMA wrote exactly where the swizzles agree, a
             .rows = rows,
             .cols = cols};
         INFO(print(major) << " " << info(of_map).name << " " << mode.name);
-        const TmaDifference difference = difference_of(tile, matrix);
+        const PlaceDifference difference = difference_of(tile, matrix);
         CHECK((difference.elements == 0) == (of_map == of_descriptor));
         CHECK(difference.first.has_value() == (difference.elements != 0));
       }

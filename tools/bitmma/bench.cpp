@@ -7,7 +7,6 @@
 #include "bench_case.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -93,7 +92,7 @@ void run_bench(Context& context, const BenchFlags& flags) {
   const std::string all = counted(flags.threads, "thread");
   std::vector<std::vector<std::string>> table{{"case", "us", "ns/output", "1e9 terms/s", "gather us", "multiply us",
                                                "rest us", all + " 1e9 terms/s", "of linear"}};
-  Json results = Json::array();
+  Report results = Report::list();
   {
     ProgressLine progress(context, "bench", static_cast<int64_t>(cases.size()));
     for (size_t i = 0; i < cases.size(); ++i) {
@@ -110,25 +109,23 @@ void run_bench(Context& context, const BenchFlags& flags) {
                        fmt::format("{:.2f}", one.terms() / whole / 1e9), fmt::format("{:.2f}", gather * 1e6),
                        fmt::format("{:.2f}", multiply * 1e6), fmt::format("{:.2f}", rest * 1e6),
                        fmt::format("{:.2f}", together * one.terms() / 1e9), fmt::format("{:.2f}", linear)});
-      results.push_back({{"case", one.name},
-                         {"target", print(one.target)},
-                         {"seconds", whole},
-                         {"outputs", one.outputs()},
-                         {"terms", one.terms()},
-                         {"gather_seconds", gather},
-                         {"multiply_seconds", multiply},
-                         {"threads", *flags.threads},
-                         {"cases_per_second_all_threads", together},
-                         {"of_linear", linear}});
+      results.append({{"case", one.name},
+                      {"target", print(one.target)},
+                      {"seconds", whole},
+                      {"outputs", one.outputs()},
+                      {"terms", one.terms()},
+                      {"gather_seconds", gather},
+                      {"multiply_seconds", multiply},
+                      {"threads", flags.threads.get()},
+                      {"cases_per_second_all_threads", together},
+                      {"of_linear", linear}});
       progress.update(static_cast<int64_t>(i + 1));
     }
   }
-  if (flags.json) {
-    context.out() << json_text(Json{{"cpu_target", cpu_target()}, {"results", results}}) << '\n';
-    return;
-  }
-  context.out() << print_table(table)
-                << fmt::format("\nHot loops for {}. Times of one thread are the fastest seen.\n", cpu_target());
+  Report report{{"cpu_target", cpu_target()}, {"results", std::move(results)}};
+  report.add_text(table);
+  report.add_text(fmt::format("\nHot loops for {}. Times of one thread are the fastest seen.", cpu_target()));
+  show(context, report, flags.json);
 }
 
 }  // namespace

@@ -2,23 +2,21 @@
 // memory of the matrix that they tell of.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 #include <string_view>
 
+#include "bitmma/analysis/report.hpp"
+
 namespace bitmma::cli {
 
-/// `json` in lines, indented by two. Bytes that are not UTF-8, as names of files may have, become U+FFFD.
-std::string json_text(const nlohmann::ordered_json& json);
-
-/// Writes what json_text of a list would be, or of an object that ends with one, and a line feed.
+/// Writes what to_json of a list would be, or of an object that ends with one, and a line feed.
 class JsonList {
  public:
   explicit JsonList(std::ostream& out);
   /// The list is the last member, `name`, of the object; the others come first.
-  JsonList(std::ostream& out, const nlohmann::ordered_json& object, std::string_view name);
-  void add(const nlohmann::ordered_json& element);
+  JsonList(std::ostream& out, const Report& object, std::string_view name);
+  void add(const Report& element);
   void end();
 
  private:

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "bitmma/analysis/describe_layout.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/layout/cute.hpp"
-#include "bitmma/memory/layout_descriptor.hpp"
 #include "bitmma/memory/smem.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -21,46 +20,6 @@ struct CuteFlags {
   MapFlags map;
 };
 
-/// Where a layout and a descriptor put different elements.
-struct CuteDifference {
-  struct Element {
-    int row = 0, col = 0;
-    int64_t cute_byte = 0, descriptor_byte = 0;
-  };
-  int64_t elements = 0;
-  std::optional<Element> first = {};
-};
-
-/// Compares from the descriptor's own start.
-CuteDifference difference_of(const CuteLayout& cute, const SmemMatrix& matrix) {
-  const SmemMap map(matrix);
-  const int64_t start = matrix.descriptor.start_address_bytes;
-  CuteDifference found;
-  for (int row = 0; row < matrix.rows; ++row) {
-    for (int col = 0; col < matrix.cols; ++col) {
-      const int64_t by_cute = cute.byte_of(row, col, matrix.element_bits, start), byte = map.place_of(row, col).byte;
-      if (by_cute == byte) continue;
-      ++found.elements;
-      if (!found.first) found.first = CuteDifference::Element{row, col, by_cute, byte};
-    }
-  }
-  return found;
-}
-
-/// True when the descriptor is what each instruction reads the layout with, 32 bytes of K at a time. Strides that do
-/// not count there may be any.
-bool reads_by_steps(CuteLayout cute, const SmemMatrix& matrix) {
-  cute.start_bytes = matrix.descriptor.start_address_bytes;
-  if (cute.cols * cute.element_bits <= 256 || matrix.descriptor.leading_dim_absolute) return false;
-  const DescriptorAnswer answer = descriptors_of(cute, {.target = matrix.descriptor.target, .major = matrix.major});
-  if (!answer.found) return false;
-  SmemDescriptor seen = matrix.descriptor;
-  const Strides& strides = answer.found->first.strides;
-  if (!answer.found->leading_counts) seen.strides.leading_dim_byte_offset = strides.leading_dim_byte_offset;
-  if (!answer.found->stride_counts) seen.strides.stride_dim_byte_offset = strides.stride_dim_byte_offset;
-  return seen == answer.found->first;
-}
-
 /// Whether the descriptor finds every element where the layout says.
 void compare_with_descriptor(Context& context, const CuteFlags& flags, const CuteLayout& cute) {
   const Target target = flags.target.of_smem_descriptor();
@@ -69,52 +28,9 @@ void compare_with_descriptor(Context& context, const CuteFlags& flags, const Cut
                           .element_bits = cute.element_bits,
                           .rows = static_cast<int>(cute.rows),
                           .cols = static_cast<int>(cute.cols)};
-  const CuteDifference difference = difference_of(cute, matrix);
-  const std::string means = print_hardware_cute(matrix);
-  const int64_t elements = cute.rows * cute.cols;
-  const bool by_steps = difference.elements != 0 && reads_by_steps(cute, matrix);
-  context.exit_code = difference.elements == 0 || by_steps ? exit_same : exit_differs;
-  if (flags.map.json) {
-    Json json{{"target", print(target)},
-              {"cute", print(cute)},
-              {"descriptor_cute", means},
-              {"same", difference.elements == 0},
-              {"same_by_instructions", difference.elements == 0 || by_steps},
-              {"different_elements", difference.elements},
-              {"elements", elements}};
-    if (const auto& first = difference.first) {
-      json["first"] = {{"row", first->row},
-                       {"col", first->col},
-                       {"cute_byte", first->cute_byte},
-                       {"descriptor_byte", first->descriptor_byte}};
-    }
-    context.out() << json_text(json) << '\n';
-    return;
-  }
-  if (!difference.first) {
-    context.out() << colored(context, Tone::good,
-                             fmt::format("the descriptor implements this layout: all {}", counted(elements, "element")))
-                  << '\n';
-    return;
-  }
-  if (by_steps) {
-    context.out() << colored(context, Tone::good, "the descriptor implements this layout, 32 bytes of K at a time")
-                  << '\n'
-                  << "layout descriptor --cute prints that of every step\n";
-    if (const auto shared = shared_bytes_of(cute)) {
-      context.out() << fmt::format("the layout lies over itself: row {}, k {} and row {}, k {} share a byte\n",
-                                   shared->row, shared->col, shared->other_row, shared->other_col);
-    }
-    return;
-  }
-  const CuteDifference::Element& first = *difference.first;
-  context.out()
-      << colored(context, Tone::bad,
-                 fmt::format("the descriptor is another layout: {} of {} differ", difference.elements,
-                             counted(elements, "element")))
-      << '\n'
-      << fmt::format("it means {}\nfirst: row {}, col {} is at byte {:#x} in the layout, at {:#x} by the descriptor\n",
-                     means, first.row, first.col, first.cute_byte, first.descriptor_byte);
+  const LayoutComparison found = compare(cute, matrix);
+  context.exit_code = found.is_same ? exit_same : exit_differs;
+  show(context, found.report, flags.map.json);
 }
 
 void run_cute(Context& context, const CuteFlags& flags) {

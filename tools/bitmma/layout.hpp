@@ -1,7 +1,6 @@
 // What the maps of `bitmma layout` share: their questions, and the four forms of the answer.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,11 +35,11 @@ struct AskFlag {
 
 /// How a map answers beyond its entries.
 struct MapAnswer {
-  nlohmann::ordered_json header = nullptr;  // members before "elements" in the JSON of a whole map
-  bool has_object_of_element = false;       // the JSON of one element asked for is an object, not a list
-  bool has_object_of_place = false;         // the same for a place
-  std::string where = {};                   // "of 64 x 16 elements": of what a place holds no element
-  std::string fix = {};                     // for coordinates outside of the map
+  Report header = {};                  // members before "elements" in the JSON of a whole map
+  bool has_object_of_element = false;  // the JSON of one element asked for is an object, not a list
+  bool has_object_of_place = false;    // the same for a place
+  std::string where = {};              // "of 64 x 16 elements": of what a place holds no element
+  std::string fix = {};                // for coordinates outside of the map
 };
 
 /// The flags that every map has, and what they ask for.
@@ -81,9 +80,6 @@ CuteSymbols symbols_of(const std::string& text, const Flag<std::optional<int64_t
 
 /// Prints a layout in CuTe's notation.
 void show_cute(Context& context, const MapFlags& flags, const CuteLayout& cute, const std::string& title = "");
-
-/// A list of {"field", "seen", "legal", "fix", "source", "severity"}.
-nlohmann::ordered_json violations_json(const std::vector<Violation>& violations);
 
 /// What a count of bank conflicts says: {"wavefronts", "without_conflicts", "words_by_bank"}, and as text.
 Report report_of(const BankUse& use);

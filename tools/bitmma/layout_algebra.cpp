@@ -88,10 +88,6 @@ void run_swizzles(Context& context, const SwizzleFlags& flags) {
 
 }  // namespace
 
-nlohmann::ordered_json violations_json(const std::vector<Violation>& violations) {
-  return nlohmann::ordered_json::parse(to_json(Report(violations)));
-}
-
 Report report_of(const BankUse& use) {
   return {{"wavefronts", use.wavefronts},
           {"without_conflicts", use.requests},

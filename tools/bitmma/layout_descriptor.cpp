@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "bitmma/analysis/describe_layout.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -101,86 +101,6 @@ CuteLayout described_layout(const TileFlags& flags) {
   return cute;
 }
 
-std::string meaning_of(const LayoutDescriptor& found, const SwizzleInfo& swizzle, bool leading) {
-  const int64_t width = swizzle.width_bytes / 16 * found.t;
-  if (found.major == Major::k) {
-    if (!leading) return "from 8 rows to the next 8";
-    return swizzle.bits == 0 ? fmt::format("from {} values of k to the next {}", found.t, found.t)
-                             : fmt::format("from {} values of k to the next {}", width, width);
-  }
-  if (leading == (swizzle.bits != 0)) return fmt::format("from {} rows to the next {}", width, width);
-  return fmt::format("from {0} values of k to the next {0}", swizzle.rows_per_atom);
-}
-
-Json stride_json(int64_t bytes, bool counts) { return {{"bytes", bytes}, {"encoded", bytes / 16}, {"counts", counts}}; }
-
-Json answer_json(const CuteLayout& cute, const DescriptorAnswer& answer, Target target) {
-  Json json{{"target", print(target)}, {"cute", print(cute)},  {"element_bits", cute.element_bits},
-            {"rows", cute.rows},       {"cols", cute.cols},    {"stages", cute.stages()},
-            {"remarks", cute.remarks}, {"descriptor", nullptr}};
-  if (answer.found) {
-    const LayoutDescriptor& found = *answer.found;
-    json["descriptor"] = fmt::format("{:#018x}", encode(found.first));
-    json["major"] = print(found.major);
-    json["swizzle"] = info(found.first.swizzle).name;
-    json["canonical"] = print(cute.swizzle) + " o " + print_canonical(found.major, info(found.first.swizzle));
-    json["t"] = found.t, json["m"] = found.m, json["k"] = found.k;
-    json["leading_dim_absolute"] = found.first.leading_dim_absolute;
-    json["lbo"] = stride_json(found.first.strides.leading_dim_byte_offset, found.leading_counts);
-    json["sbo"] = stride_json(found.first.strides.stride_dim_byte_offset, found.stride_counts);
-    Json steps = Json::array();
-    for (const DescriptorStep& step : found.steps) {
-      steps.push_back({{"stage", step.stage},
-                       {"row", step.row},
-                       {"k", step.col},
-                       {"start", step.start_bytes},
-                       {"descriptor", fmt::format("{:#018x}", step.descriptor)}});
-    }
-    json["steps"] = std::move(steps);
-  }
-  json["reasons"] = violations_json(answer.reasons);
-  json["warnings"] = violations_json(answer.warnings);
-  return json;
-}
-
-void print_found(Context& context, int max_lines, const CuteLayout& cute, const LayoutDescriptor& found) {
-  const SwizzleInfo& mode = info(found.first.swizzle);
-  context.out() << fmt::format("canonical   {} o {}, {}\n", print(mode), print_canonical(found.major, mode),
-                               print(found.major))
-                << fmt::format("parameters  T {}, m {}, k {}\n", found.t, found.m, found.k);
-  const auto print_stride = [&](std::string_view name, int64_t bytes, bool counts, bool leading) {
-    context.out() << fmt::format("{:<11} {} bytes, encoded {}: {}\n", name, bytes, bytes / 16,
-                                 counts ? meaning_of(found, mode, leading) : "not read here");
-  };
-  if (found.first.leading_dim_absolute) {
-    context.out()
-        << "LBO         the address of the second 128-byte line of each step: bit 52, absolute mode of K = 96\n";
-  } else print_stride("LBO", found.first.strides.leading_dim_byte_offset, found.leading_counts, true);
-  print_stride("SBO", found.first.strides.stride_dim_byte_offset, found.stride_counts, false);
-  const bool has_stages = cute.stages() > 1;
-  const bool has_rows = std::ranges::any_of(found.steps, [](const DescriptorStep& step) { return step.row != 0; });
-  std::vector<std::string> heading;
-  if (has_stages) heading.push_back("stage");
-  if (has_rows) heading.push_back("row");
-  for (const char* one : {"k", "start", "descriptor", "start field"}) heading.push_back(one);
-  std::vector<std::vector<std::string>> table{heading};
-  for (const DescriptorStep& step : found.steps) {
-    if (static_cast<int>(table.size()) > max_lines) break;
-    std::vector<std::string> line;
-    if (has_stages) line.push_back(std::to_string(step.stage));
-    if (has_rows) line.push_back(std::to_string(step.row));
-    const int64_t field = step.start_bytes / 16, before = found.steps.front().start_bytes / 16;
-    line.insert(
-        line.end(),
-        {std::to_string(step.col), fmt::format("{:#x}", step.start_bytes), fmt::format("{:#018x}", step.descriptor),
-         field == before ? std::to_string(field) : fmt::format("{} ({:+})", field, field - before)});
-    table.push_back(std::move(line));
-  }
-  context.out() << '\n' << print_table(table);
-  if (const size_t left = found.steps.size() + 1 - table.size(); left > 0)
-    context.out() << fmt::format("... {} more; --json has them all\n", left);
-}
-
 /// Extents that no instruction reads at once: M and N are multiples of 8, K is 32 bytes, and what is wider is rare.
 std::vector<Violation> extents_of_no_instruction(const TileFlags& flags, const CuteLayout& cute) {
   std::vector<Violation> found;
@@ -227,22 +147,9 @@ void run_descriptor(Context& context, const TileFlags& flags) {
     answer.warnings.insert(answer.warnings.end(), unusual.begin(), unusual.end());
   }
   context.exit_code = answer.found ? exit_same : exit_differs;
-  if (flags.json) {
-    context.out() << json_text(answer_json(cute, answer, target)) << '\n';
-    return;
-  }
-  const int max_lines = answer.found ? flags.max_lines.get() : 0;  // a flag is read before the first result
-  context.out() << print(cute) << '\n'
-                << fmt::format("{} x {} elements of {} bits{}, for {}\n", cute.rows, cute.cols, cute.element_bits,
-                               cute.stages() > 1 ? fmt::format(", {} stages", cute.stages()) : "", print(target));
-  for (const std::string& remark : cute.remarks) context.out() << "read as     " << remark << '\n';
-  if (answer.found) {
-    print_found(context, max_lines, cute, *answer.found);
-  } else {
-    context.out() << colored(context, Tone::bad, "no descriptor means this layout:") << '\n';
-    for (const Violation& reason : answer.reasons) context.out() << "  " << print(reason) << '\n';
-  }
-  print_warnings(context, answer.warnings);
+  const bool has_table = answer.found && !flags.json;
+  show(context, describe(cute, target, answer, has_table ? *flags.max_lines : 0), flags.json);
+  if (!flags.json) print_warnings(context, answer.warnings);
 }
 
 }  // namespace

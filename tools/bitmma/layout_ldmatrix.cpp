@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "bitmma/analysis/describe_layout.hpp"
 #include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/ldmatrix.hpp"
 #include "flags.hpp"
-#include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -75,26 +76,6 @@ LdMatrix parse_ldmatrix(std::string_view text) {
   return {.count = written[3][1] - '0', .transposed = !written[4].empty(), .store = name == "stmatrix"};
 }
 
-std::string targets_of(const LdMatrix& move) {
-  return print(TargetSet::from(move.store ? Target::sm_90 : Target::sm_75));
-}
-
-/// The first thread whose register 0 begins elsewhere.
-std::string why_no_ldmatrix(const Fragment& fragment) {
-  if (fragment.is_wide()) return "the fragment's registers have 64 bits, those of ldmatrix 32";
-  for (int thread = 0; thread < fragment.threads; ++thread) {
-    const MatrixPlace held = element_at(fragment, thread, 0, 0);
-    const LdMatrixElement moved = element_at(LdMatrix{}, thread, 0, 0);
-    const int byte = held.col * fragment.element_bits / 8;
-    if (held.row == moved.row && byte == 2 * moved.col) continue;
-    return fmt::format(
-        "register 0 of thread {} begins with row {}, byte {} of the fragment, and with row {}, byte {} "
-        "of an ldmatrix",
-        thread, held.row, byte, moved.row, 2 * moved.col);
-  }
-  return "the fragment's elements are in other registers";
-}
-
 /// Which ldmatrix fill a fragment of mma.sync, and from where.
 void answer_fragment(Context& context, const LdMatrixFlags& flags) {
   const Instruction instruction = parse_instruction(flags.fragment);
@@ -105,64 +86,9 @@ void answer_fragment(Context& context, const LdMatrixFlags& flags) {
                  .expected = "mma.sync or mma.sp, whose operands are in registers of one warp"});
   }
   require_legal(instruction, TargetFlag{}.of(instruction));
-  const std::string& operand = flags.operand;
-  const Fragment fragment = fragment_of(*warp_mma, operand);
-  const std::string_view rows_are = operand == "b" ? "n" : "m", cols_are = operand == "a" || operand == "b" ? "k" : "n";
-  const std::vector<int> counts = ldmatrix_counts(fragment.registers());
-  Json moves = Json::array();
-  std::string text;
-  for (const bool transposed : {false, true}) {
-    const auto blocks = ldmatrix_blocks(fragment, transposed);
-    if (!blocks) continue;
-    const int rows = transposed ? fragment.cols : fragment.rows, cols = transposed ? fragment.rows : fragment.cols;
-    std::string mnemonics;
-    std::vector<std::vector<std::string>> table{{"register", "matrix", "rows", "bytes", "addresses"}};
-    size_t reg = 0;
-    for (const int count : counts) {
-      const LdMatrix move{.count = count, .transposed = transposed, .store = flags.store || operand == "d"};
-      Json matrices = Json::array();
-      for (int matrix = 0; matrix < count; ++matrix, ++reg) {
-        const auto [row, byte] = (*blocks)[reg];
-        matrices.push_back({{"matrix", matrix}, {"register", reg}, {"row", row}, {"byte", byte}});
-        table.push_back({std::to_string(reg), std::to_string(matrix), fmt::format("{}-{}", row, row + 7),
-                         fmt::format("{}-{}", byte, byte + 15),
-                         fmt::format("T{}-T{}", address_thread(move, matrix, 0), address_thread(move, matrix, 7))});
-      }
-      moves.push_back({{"instruction", print(move)},
-                       {"targets", targets_of(move)},
-                       {"stored_rows", rows},
-                       {"stored_cols", cols},
-                       {"matrices", matrices}});
-      mnemonics += fmt::format("{}{} ({})", mnemonics.empty() ? "" : ", ", print(move), targets_of(move));
-    }
-    text += fmt::format("\nin memory {} x {}, {} rows of {} bytes: {}\n", transposed ? cols_are : rows_are,
-                        transposed ? rows_are : cols_are, rows, cols * fragment.element_bits / 8, mnemonics) +
-            print_table(table);
-  }
-  Json json{{"fragment", print(instruction)},
-            {"operand", operand},
-            {"rows", fragment.rows},
-            {"cols", fragment.cols},
-            {"element_bits", fragment.element_bits},
-            {"registers", fragment.registers()},
-            {"moves", moves}};
-  if (moves.empty()) {
-    json["reason"] = why_no_ldmatrix(fragment);
-    text = fmt::format("\nno ldmatrix or stmatrix fits: {}\n", why_no_ldmatrix(fragment));
-  } else if (fragment.element_bits != 16) {
-    text += fmt::format("\nin memory {} x {}: none, .trans turns elements of 16 bits, and these have {}\n", cols_are,
-                        rows_are, fragment.element_bits);
-  }
-  if (flags.map.json) context.out() << json_text(json) << '\n';
-  else
-    context.out() << fmt::format("{} of {}: {} x {}, {} x {} elements of {} bits, {} a thread\n",
-                                 operand == "a"   ? "A"
-                                 : operand == "b" ? "B"
-                                 : operand == "c" ? "C"
-                                                  : "D",
-                                 print(instruction), rows_are, cols_are, fragment.rows, fragment.cols,
-                                 fragment.element_bits, counted(fragment.registers(), "register"))
-                  << text;
+  const Fragment fragment = fragment_of(*warp_mma, flags.operand);
+  const bool is_moved = ldmatrix_blocks(fragment, false) || ldmatrix_blocks(fragment, true);
+  show(context, describe_moves(*warp_mma, flags.operand, is_moved && flags.store), flags.map.json);
 }
 
 void run_ldmatrix(Context& context, const LdMatrixFlags& flags) {
@@ -174,16 +100,17 @@ void run_ldmatrix(Context& context, const LdMatrixFlags& flags) {
                             ? LdMatrix{.count = flags.count, .transposed = flags.transposed, .store = flags.store}
                             : parse_ldmatrix(flags.instruction);
   Map map = map_of(move);
-  map.title = fmt::format("{}, {}: {} of 8 rows of 16 bytes, {} a thread", print(move), targets_of(move),
+  map.title = fmt::format("{}, {}: {} of 8 rows of 16 bytes, {} a thread", print(move), print_targets(move),
                           move.count == 1 ? "1 matrix" : fmt::format("{} matrices", move.count),
                           counted(move.count, "register"));
-  Json addresses = Json::array();
+  Report addresses = Report::list();
   for (int i = 0; i < 8 * move.count; ++i)
-    addresses.push_back({{"matrix", i / 8}, {"row", i % 8}, {"thread", address_thread(move, i / 8, i % 8)}});
-  flags.map.show(context, map,
-                 {.header = {{"instruction", print(move)}, {"targets", targets_of(move)}, {"addresses", addresses}},
-                  .has_object_of_element = true,
-                  .has_object_of_place = true});
+    addresses.append({{"matrix", i / 8}, {"row", i % 8}, {"thread", address_thread(move, i / 8, i % 8)}});
+  flags.map.show(
+      context, map,
+      {.header = {{"instruction", print(move)}, {"targets", print_targets(move)}, {"addresses", std::move(addresses)}},
+       .has_object_of_element = true,
+       .has_object_of_place = true});
 }
 
 }  // namespace

@@ -22,12 +22,12 @@ std::string list_of(const std::vector<std::string>& names, std::string_view last
   return text;
 }
 
-Json json_of(const Map& map, const MapEntry& entry) {
-  Json json = Json::object();
+Report report_of_entry(const Map& map, const MapEntry& entry) {
+  Report report = Report::object();
   for (size_t i = 0; i < map.axes.size(); ++i) {
-    if (map.axes[i].kind != AxisKind::array_only) json[std::string(map.axes[i].name)] = entry[i];
+    if (map.axes[i].kind != AxisKind::array_only) report.add(std::string(map.axes[i].name), entry[i]);
   }
-  return json;
+  return report;
 }
 
 bool is_in_csv(const MapAxis& axis) { return axis.kind != AxisKind::json_only && axis.kind != AxisKind::array_only; }
@@ -140,11 +140,11 @@ void MapFlags::show(Context& context, const Map& map, const MapAnswer& answer) c
   const bool is_object =
       asked_for && found.size() == 1 && (asked(true) ? answer.has_object_of_place : answer.has_object_of_element);
   if (json && is_object) {
-    context.out() << json_text(json_of(map, found[0])) << '\n';
+    cli::show(context, report_of_entry(map, found[0]), true);
   } else if (json) {
-    JsonList list = asked_for || answer.header.is_null() ? JsonList(context.out())
-                                                         : JsonList(context.out(), answer.header, "elements");
-    for_each([&](const MapEntry& entry) { list.add(json_of(map, entry)); });
+    JsonList list = asked_for || answer.header == Report() ? JsonList(context.out())
+                                                           : JsonList(context.out(), answer.header, "elements");
+    for_each([&](const MapEntry& entry) { list.add(report_of_entry(map, entry)); });
     list.end();
   } else if (csv || asked_for) {
     context.out() << csv_heading(map);

@@ -4,10 +4,10 @@
 #include <array>
 
 #include "bitmma/analysis/describe.hpp"
+#include "bitmma/analysis/describe_layout.hpp"
 #include "bitmma/descriptor/descriptor_meaning.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/memory/smem.hpp"
-#include "bitmma/memory/tma.hpp"
 #include "flags.hpp"
 #include "layout.hpp"
 #include "output.hpp"
@@ -127,34 +127,10 @@ TmaTile require_tile(const SmemFlags& flags) {
 void compare_with_tma(Context& context, const SmemFlags& flags) {
   const TmaTile tile = require_tile(flags);
   const SmemMatrix matrix = require_matrix(flags);
-  const TmaDifference difference = difference_of(tile, matrix);
-  const int64_t elements = int64_t{matrix.rows} * matrix.cols;
-  context.exit_code = difference.elements == 0 ? exit_same : exit_differs;
-  Report report{{"target", print(matrix.descriptor.target)},
-                {"tma_swizzle", info(tile.swizzle).name},
-                {"descriptor_swizzle", info(matrix.descriptor.swizzle).name},
-                {"same", difference.elements == 0},
-                {"different_elements", difference.elements},
-                {"elements", elements}};
-  if (const auto& first = difference.first) {
-    report.add("first", {{"row", first->row},
-                         {"col", first->col},
-                         {"tma_byte", first->tma_byte},
-                         {"descriptor_byte", first->descriptor_byte}});
-    report.add_text(fmt::format("the descriptor reads something else: {} of {} differ", difference.elements,
-                                counted(elements, "element")),
-                    Tone::bad);
-    report.add_text(fmt::format("first: row {}, col {}: TMA writes it to byte {:#x}, the descriptor reads it at {:#x}",
-                                first->row, first->col, first->tma_byte, first->descriptor_byte));
-    if (tile.swizzle != matrix.descriptor.swizzle)
-      report.add_text(fmt::format("the tensor map's swizzle is {}, the descriptor's {}", info(tile.swizzle).name,
-                                  info(matrix.descriptor.swizzle).name));
-  } else {
-    report.add_text(fmt::format("the descriptor reads what TMA writes: all {}", counted(elements, "element")),
-                    Tone::good);
-  }
-  report.add_warnings(smem_warnings(matrix));
-  show(context, report, flags.map.json);
+  LayoutComparison found = compare(tile, matrix);
+  context.exit_code = found.is_same ? exit_same : exit_differs;
+  found.report.add_warnings(smem_warnings(matrix));
+  show(context, found.report, flags.map.json);
 }
 
 /// Wavefronts of ldmatrix or stmatrix for every matrix of the map.
@@ -202,7 +178,7 @@ void run_smem(Context& context, const SmemFlags& flags) {
                              {"hardware_cute", print_hardware_cute(matrix)},
                              {"wide_row_evidence", wide_row_evidence(matrix)},
                              {"start_address", matrix.descriptor.start_address_bytes},
-                             {"warnings", violations_json(doubtful)}},
+                             {"warnings", doubtful}},
                   .has_object_of_element = true,
                   .where = fmt::format(" of {} x {} elements (--rows, --cols)", matrix.rows, matrix.cols)});
   if (flags.map.prints_text() || flags.map.svg.asked()) print_warnings(context, doubtful);

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
+#include "bitmma/analysis/describe_layout.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
-#include "bitmma/memory/tmem_plan.hpp"
 #include "flags.hpp"
 #include "layout.hpp"
 #include "output.hpp"
@@ -36,83 +36,16 @@ Tcgen05Mma require_instruction(const PlanFlags& flags) {
   return one;
 }
 
-Json plan_json(const PlanFlags& flags, const TmemPlan& plan) {
-  Json pieces = Json::array();
-  for (const TmemPiece& piece : plan.pieces) {
-    pieces.push_back({{"name", piece.name},
-                      {"column", piece.column},
-                      {"columns", piece.columns},
-                      {"address", fmt::format("{:#010x}", piece.address)}});
-  }
-  return {{"pieces", std::move(pieces)},
-          {"m", *flags.m},
-          {"n", *flags.n},
-          {"ctas", *flags.ctas},
-          {"columns", plan.columns},
-          {"allocation", plan.allocation == 0 ? Json() : Json(plan.allocation)},
-          {"ctas_per_sm", plan.ctas_per_sm},
-          {"fits", plan.allocation != 0 && flags.ctas <= plan.ctas_per_sm}};
-}
-
 void run_plan(Context& context, const PlanFlags& flags) {
-  if (flags.ctas < 1 || flags.ctas > 32)
-    throw Error({.field = "--ctas", .seen = std::to_string(flags.ctas), .expected = "1..32"});
   const Tcgen05Mma one = require_instruction(flags);
-  const Mma mma = mma_of(one);
-  const TmemLayoutInfo& layout = find_tmem_layout(one.m, one.cta_group, one.weight_stationary, one.sparse);
-  TmemNeeds needs{.layout = layout,
-                  .n = one.n,
-                  .accumulators = flags.accumulators,
-                  .a_row_bits = one.a_source == OperandSource::tmem ? mma.stored_k() * mma.a_container_bits : 0,
-                  .scale_count = mma.scale_count,
-                  .metadata_columns = one.sparse ? TmemMetadata{.layout = layout,
-                                                                .element_bits = mma.a_container_bits,
-                                                                .k = mma.k,
-                                                                .single_elements = mma.sparsity_version == 1}
-                                                       .columns()
-                                                 : 0};
-  // Accumulators alone do not grow along K.
-  if (needs.a_row_bits > 0 || needs.scale_count > 0 || needs.metadata_columns > 0) needs.k_blocks = flags.k_blocks;
+  TmemNeeds needs = tmem_needs_of(one);
+  needs.accumulators = flags.accumulators;
   needs.exclusive = flags.exclusive;
-  const TmemPlan plan = plan_tmem(needs);
-  const int most_columns = needs.exclusive ? tmem_columns_exclusive : tmem_columns;
-  const bool fits = plan.allocation != 0 && flags.ctas <= plan.ctas_per_sm;
-  context.exit_code = fits ? exit_same : exit_differs;
-  if (flags.json) {
-    context.out() << json_text(plan_json(flags, plan)) << '\n';
-    return;
-  }
-  Picture picture{
-      .title = fmt::format("{}, M = {}, N = {}, K = {}: layout {}{}", print(Instruction(one)), one.m, one.n, one.k,
-                           layout.name, one.cta_group == 2 ? "; columns of each CTA of the pair" : ""),
-      .corner = "piece",
-      .column_heads = {"columns", "first", "address"}};
-  for (int cta = 0; cta < (fits ? *flags.ctas : 1); ++cta) {
-    const TmemPlan placed = cta == 0 ? plan : plan_tmem(needs, cta * plan.allocation);
-    for (const TmemPiece& piece : placed.pieces) {
-      const int color = static_cast<int>(picture.rows.size() % placed.pieces.size()) % picture_colors;
-      picture.rows.push_back({flags.ctas > 1 && fits ? fmt::format("CTA {} {}", cta, piece.name) : piece.name,
-                              {{.text = std::to_string(piece.columns), .color = color},
-                               {.text = std::to_string(piece.column), .color = color},
-                               {.text = fmt::format("{:#010x}", piece.address), .color = color}}});
-    }
-  }
-  if (flags.svg.asked()) return flags.svg.write(context, picture);
-  context.out() << to_text(picture) << '\n';
-  if (plan.allocation == 0) {
-    context.out() << colored(context, Tone::bad,
-                             fmt::format("does not fit: {} of {} columns", plan.columns, most_columns))
-                  << '\n';
-    return;
-  }
-  context.out() << fmt::format("tcgen05.alloc{} of {} columns for {}; {} of them on an SM\n",
-                               needs.exclusive ? ".exclusive" : "", plan.allocation, plan.columns,
-                               counted(plan.ctas_per_sm, "CTA"));
-  if (!fits) context.out() << colored(context, Tone::bad, fmt::format("{} CTAs do not fit", flags.ctas)) << '\n';
-  if (layout.half_lanes && flags.accumulators > 1)
-    context.out() << "M of 64 rows a CTA fills 16 of every 32 lanes: another D fits the same columns at lane 16\n";
-  context.out()
-      << "chosen: which columns tcgen05.alloc returns is not documented; addresses count from the first of them\n";
+  if (grows_along_k(needs)) needs.k_blocks = flags.k_blocks;
+  const TmemPlanReport plan = naming_flag("ctas", "--ctas", [&] { return describe(one, needs, flags.ctas); });
+  context.exit_code = plan.fits ? exit_same : exit_differs;
+  if (!flags.json && flags.svg.asked()) return flags.svg.write(context, plan.picture);
+  show(context, plan.report, flags.json);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,8 +14,6 @@
 #include "status_line.hpp"
 
 namespace bitmma::cli {
-
-using Json = nlohmann::ordered_json;
 
 /// `text` in the colour of the tone if the terminal takes it.
 std::string colored(const Context& context, Tone tone, const std::string& text);

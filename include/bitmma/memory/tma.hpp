@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "bitmma/memory/map.hpp"
@@ -34,16 +35,18 @@ int64_t byte_of(const TmaTile& tile, int64_t row, int64_t col);
 /// row, col -> byte, bit. Throws Error like `checked`.
 Map map_of(const TmaTile& tile);
 
-/// Where a descriptor looks for elements that TMA put elsewhere.
-struct TmaDifference {
+/// Where a descriptor looks for elements that are elsewhere.
+struct PlaceDifference {
   int64_t elements = 0;  // that differ
   struct Element {
-    int64_t row = 0, col = 0, tma_byte = 0, descriptor_byte = 0;
+    int64_t row = 0, col = 0, byte = 0, descriptor_byte = 0;
   };
   std::optional<Element> first = {};
 };
+/// Compares every element of the matrix with the byte where it is, `byte_of(row, col)`.
+PlaceDifference difference_of(const SmemMatrix& matrix, const std::function<int64_t(int, int)>& byte_of);
 /// Compares every element of the matrix with the tile. A descriptor that begins inside of a row reads from there on:
 /// the tile begins with its 128 bytes.
-TmaDifference difference_of(const TmaTile& tile, const SmemMatrix& matrix);
+PlaceDifference difference_of(const TmaTile& tile, const SmemMatrix& matrix);
 
 }  // namespace bitmma
