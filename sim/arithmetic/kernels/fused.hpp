@@ -266,9 +266,10 @@ BITMMA_INLINE bool sum_fused(const FusedSum& given) {
 template <int bytes, Format output>
 BITMMA_INLINE bool sum_fused(const FusedSum& job) {
   const bool two_parts = job.terms_per_part < job.terms;
-  if (job.selected_k)
-    return two_parts ? sum_fused<bytes, false, true, output>(job) : sum_fused<bytes, false, false, output>(job);
-  return two_parts ? sum_fused<bytes, true, true, output>(job) : sum_fused<bytes, true, false, output>(job);
+  // Dense first: g++ takes the first branch for the usual one, and 8% of a product hang on that.
+  if (!job.selected_k)
+    return two_parts ? sum_fused<bytes, true, true, output>(job) : sum_fused<bytes, true, false, output>(job);
+  return two_parts ? sum_fused<bytes, false, true, output>(job) : sum_fused<bytes, false, false, output>(job);
 }
 
 }  // namespace
