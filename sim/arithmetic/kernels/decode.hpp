@@ -36,8 +36,9 @@ struct DecodedNumbers {
   }
 };
 
-/// Codes [first, end) of a row, by whole vectors.
-template <int bytes>
+/// Codes [first, end) of a row, by whole vectors. The signs go to the word of the row, or to those of the columns: a
+/// asked for each vector, this branch was mispredicted once a row.
+template <int bytes, bool of_row>
 BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end,
                                 typename Vectors<bytes>::I32& largest) {
   using I32 = typename Vectors<bytes>::I32;
@@ -53,18 +54,19 @@ BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end
     store(numbers.pair, job.pair + at + first);
     store(numbers.exponent, job.exponent + at + first);
     store(__builtin_convertvector(numbers.exponent, typename Vectors<bytes>::Half16), job.narrow_exponent + at + first);
-    if (job.negative_of_col && row < 32) {
+    if constexpr (of_row) {
+      if (first < 32) job.negative_of_row[row] |= sign_bits<bytes>(numbers.sign) << first;
+    } else if (job.negative_of_col && row < 32) {
       I32 negative;
       load(negative, job.negative_of_col + first);
       negative |= numbers.sign & static_cast<int32_t>(1u << row);
       store(negative, job.negative_of_col + first);
     }
-    if (job.negative_of_row && first < 32) job.negative_of_row[row] |= sign_bits<bytes>(numbers.sign) << first;
   }
 }
 
-template <int bytes>
-BITMMA_INLINE bool decode(const Decoding& given) {
+template <int bytes, bool of_row>
+BITMMA_INLINE bool decode_rows(const Decoding& given) {
   const Decoding job = given;  // a copy: the stores cannot change it
   // Rows end with eight codes, which no vector may pass.
   constexpr int lanes = bytes / 4, small_bytes = std::min(bytes, 32);
@@ -72,10 +74,15 @@ BITMMA_INLINE bool decode(const Decoding& given) {
   typename Vectors<bytes>::I32 largest{};
   typename Vectors<small_bytes>::I32 small_largest{};
   for (int row = 0; row < job.rows; ++row) {
-    if constexpr (bytes > small_bytes) decode_codes<bytes>(job, row, 0, whole_lanes, largest);
-    decode_codes<small_bytes>(job, row, whole_lanes, job.cols, small_largest);
+    if constexpr (bytes > small_bytes) decode_codes<bytes, of_row>(job, row, 0, whole_lanes, largest);
+    decode_codes<small_bytes, of_row>(job, row, whole_lanes, job.cols, small_largest);
   }
   return contains(largest, job.format.special_code) || contains(small_largest, job.format.special_code);
+}
+
+template <int bytes>
+BITMMA_INLINE bool decode(const Decoding& job) {
+  return job.negative_of_row ? decode_rows<bytes, true>(job) : decode_rows<bytes, false>(job);
 }
 
 /// C of some columns, decoded: what aligns and what it is worth.
