@@ -36,8 +36,8 @@ struct DecodedNumbers {
   }
 };
 
-/// Codes [first, end) of a row, by whole vectors. The signs go to the word of the row, or to those of the columns: a
-/// asked for each vector, this branch was mispredicted once a row.
+/// Codes [first, end) of a row, by whole vectors. The signs go to the word of the row, or to those of the columns: to
+/// ask for each vector which it is costs up to a tenth of a product.
 template <int bytes, bool of_row>
 BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end,
                                 typename Vectors<bytes>::I32& largest) {
