@@ -132,7 +132,10 @@ Report describe(const ProductResult& result, int rows, int cols) {
                 {"evidence_of_instruction", evidence}};
   std::vector<std::vector<std::string>> table{
       {"product", fmt::format("{} x {} x {}, D {}", d.rows(), d.cols(), result.k, info(d.format()).name)},
-      {"plan", fmt::format("{}{}", print_plan(plan), result.plan_was_given ? "" : " (no plan was given)")},
+      {"plan", fmt::format("{}{}", print_plan(plan),
+                           !result.plan_was_given   ? " (no plan was given)"
+                           : result.plan_is_of_file ? " (the key plan of the file)"
+                                                    : "")},
       {"instruction", print_instruction(plan)},
       {"target",
        fmt::format("{}{}; {}", print(plan.target), result.target_was_given ? "" : " (no target was given)", evidence)}};

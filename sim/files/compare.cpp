@@ -184,6 +184,7 @@ Comparison verify_case(const VectorFile& vectors, int64_t index, const Accumulat
 Comparison verify(const VectorFile& file, int threads, const Progress& progress, const AccumulatorModel* model) {
   const VectorFile vectors = known_part(file);
   require_recorded(vectors);
+  require_consistent(vectors, threads);
   // A thread reads about a megabyte at a time, or less where that would leave others without work.
   constexpr int64_t block_bytes = 1 << 20;
   size_t file_bytes = 0;
@@ -207,23 +208,29 @@ Comparison verify(const VectorFile& file, int threads, const Progress& progress,
   return total;
 }
 
-Comparison compare(const VectorFile& expected_file, const VectorFile& actual_file) {
-  const VectorFile expected = known_part(expected_file), actual = known_part(actual_file);
-  require_recorded(expected);
-  require_recorded(actual);
+void require_same_cases(const std::string& path, const std::string& name, int64_t cases, const std::string& other_name,
+                        int64_t other_cases) {
   std::vector<Violation> violations;
-  if (expected.name() != actual.name()) {
-    violations.push_back({.field = fmt::format("{}: instruction", actual.file.path),
-                          .seen = actual.name(),
-                          .expected = expected.name(),
-                          .fix = "compare files of one instruction"});
+  if (other_name != name) {
+    violations.push_back({.field = fmt::format("{}: instruction", path),
+                          .seen = other_name,
+                          .expected = name,
+                          .fix = "both files must be of one instruction"});
   }
-  if (expected.cases != actual.cases) {
-    violations.push_back({.field = fmt::format("{}: cases", actual.file.path),
-                          .seen = std::to_string(actual.cases),
-                          .expected = std::to_string(expected.cases)});
+  if (other_cases != cases) {
+    violations.push_back({.field = fmt::format("{}: cases", path),
+                          .seen = std::to_string(other_cases),
+                          .expected = std::to_string(cases),
+                          .fix = "both files must be of the same cases"});
   }
   if (!violations.empty()) throw Error(std::move(violations));
+}
+
+Comparison compare(const VectorFile& expected_file, const VectorFile& actual_file) {
+  const VectorFile expected = known_part(expected_file), actual = known_part(actual_file);
+  require_recorded(expected), require_recorded(actual);
+  require_same_cases(actual.file.path, expected.name(), expected.cases, actual.name(), actual.cases);
+  require_consistent(expected), require_consistent(actual);
   Comparison total;
   for (int64_t index = 0; index < expected.cases; ++index) {
     const Case x = case_at(expected, index), y = case_at(actual, index);

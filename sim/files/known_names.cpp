@@ -17,12 +17,13 @@ constexpr std::string_view free_prefix = "x-";
 
 /// Keys that document.
 constexpr auto documenting_keys = std::to_array<std::string_view>(
-    {"format",        "source",        "seed",          "distribution", "first_case", "driver",  "cuda",    "date",
-     "gpu",           "device",        "host",          "library",      "call",       "bitmma",  "version", "kernel",
-     "description",   "comment",       "comments",      "note",         "notes",      "author",  "title",   "license",
-     "url",           "case",          "name",          "command",      "plan_from",  "program", "commit",  "time",
-     "campaign_seed", "campaign_unit", "campaign_case", "tool",         "recorder",   "hash",    "sha256",  "os",
-     "cpu",           "clock",         "nvcc",          "ptxas",        "torch",      "triton",  "cublas"});
+    {"format", "seed", "distribution", "first_case", "description", "comment", "comments", "note", "notes", "author",
+     "title", "license", "url", "campaign_seed", "campaign_unit", "campaign_case", "case", "name", "plan_from"});
+/// Keys that document where D comes from: what computes another D leaves none of them.
+constexpr auto origin_keys = std::to_array<std::string_view>(
+    {"source",  "driver", "cuda",    "date",    "gpu",    "device", "host",   "library",  "call", "bitmma",
+     "version", "kernel", "command", "program", "commit", "time",   "tool",   "recorder", "hash", "sha256",
+     "os",      "cpu",    "clock",   "nvcc",    "ptxas",  "torch",  "triton", "cublas"});
 
 /// What other libraries and people call a key or tensor.
 struct Synonym {
@@ -163,7 +164,15 @@ class Names {
 }  // namespace
 
 bool is_documenting_key(std::string_view key) {
-  return key.starts_with(free_prefix) || std::ranges::find(documenting_keys, key) != documenting_keys.end();
+  return key.starts_with(free_prefix) || std::ranges::find(documenting_keys, key) != documenting_keys.end() ||
+         is_origin_key(key);
+}
+
+bool is_origin_key(std::string_view key) { return std::ranges::find(origin_keys, key) != origin_keys.end(); }
+
+void set_origin(TensorFile& file, std::string source) {
+  std::erase_if(file.metadata, [](const auto& row) { return row.first != "source" && is_origin_key(row.first); });
+  file.set_metadata("source", std::move(source));
 }
 
 void require_known_names(const TensorFile& file, const KnownNames& known) {

@@ -21,6 +21,11 @@ struct KnownNames {
 /// True for keys that say where a file comes from and act nowhere: source, seed, description, x-..., ...
 bool is_documenting_key(std::string_view key);
 
+/// True for those among them that say where D comes from: gpu, driver, date, kernel, ...
+bool is_origin_key(std::string_view key);
+/// `source` computed D: what the file says of an earlier one's origin is forgotten.
+void set_origin(TensorFile& file, std::string source);
+
 /// Throws Error for keys and tensors that are neither in `known`, nor document, nor begin with x-.
 void require_known_names(const TensorFile& file, const KnownNames& known);
 

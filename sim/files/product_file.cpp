@@ -13,6 +13,7 @@
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
+#include "bitmma/instruction/state.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/generated.hpp"
 #include "known_names.hpp"
@@ -68,6 +69,12 @@ class Reader {
     if (named) {
       const FormatInfo& row = info(*named);
       const int bytes = std::max(1, row.bits / 8);
+      const bool is_other_float =
+          (tensor.dtype.starts_with("F") || tensor.dtype.starts_with("BF")) && tensor.dtype != row.dtype;
+      if (dtype_bytes(tensor.dtype) == bytes && is_other_float)
+        refuse(fmt::format("{}_type", tensor.name.substr(0, 1)), std::string(row.name),
+               fmt::format("the type of {}, {}, or absent", tensor.name, tensor.dtype),
+               "raw codes have an integer dtype");
       if (dtype_bytes(tensor.dtype) != bytes)
         refuse(tensor.name, tensor.dtype,
                fmt::format("{} byte{} an element of {}", bytes, bytes == 1 ? "" : "s", row.name));
@@ -102,6 +109,26 @@ class Reader {
       }
     }
     return result;
+  }
+
+  /// Throws Error for a key that says another extent than the tensors have.
+  void require_extent(std::string_view key, int64_t extent, std::string_view of) const {
+    const std::optional<int64_t> said = number(key);
+    if (!said || *said == extent) return;
+    throw Error({.code = ViolationCode::contradiction,
+                 .field = fmt::format("{}: {}", file_.path, key),
+                 .seen = std::to_string(*said),
+                 .expected = fmt::format("{}, {}", extent, of)});
+  }
+  /// Throws Error for a key that does nothing in this file.
+  void refuse_key(std::string_view key, std::string why, std::string fix) const {
+    const std::string* text = file_.find_metadata(key);
+    if (!text) return;
+    throw Error({.code = ViolationCode::no_effect,
+                 .field = fmt::format("{}: {}", file_.path, key),
+                 .seen = shortened(*text),
+                 .expected = std::move(why),
+                 .fix = std::move(fix)});
   }
 
   /// A tensor of two extents, or of one or none where they are 1.
@@ -192,6 +219,43 @@ class Reader {
   const TensorFile& file_;
 };
 
+/// Throws Error for keys that the tensors contradict, or that do nothing beside them.
+void require_acting_keys(const ProductFile& product, const Reader& reader) {
+  const GemmInputs& inputs = product.inputs;
+  const TensorFile& file = product.file;
+  const bool has_a = file.find("a"), has_b = file.find("b") || file.find("b_t");
+  reader.require_extent("k", inputs.a.cols(), "the K of a and b");
+  if (inputs.rows.empty()) reader.require_extent("m", inputs.a.rows(), "the rows of a");
+  if (inputs.cols.empty()) reader.require_extent("n", inputs.b.cols(), "the columns of b");
+  if (has_a && has_b) {
+    for (const std::string_view key : {"generator", "batch"})
+      reader.refuse_key(key, "absent beside a and b, which are the operands", "leave a or b out to generate it");
+  }
+  if (!file.find("c") && product.beta != 0)
+    reader.refuse_key("beta", "absent, or 0, without c, which it multiplies", "save c, or leave the key out");
+  if (!file.find("sfa") && !file.find("sfb"))
+    reader.refuse_key("sf_type", "absent without sfa and sfb, whose type it says", "save them, or leave the key out");
+}
+
+/// The part of a product that was computed, as a product of its own: its operands in place of those of the whole.
+void set_operands(TensorFile& file, const GemmInputs& inputs) {
+  const auto put = [&](std::string_view name, const std::optional<Matrix>& matrix, std::string_view type_key = {}) {
+    const Tensor* old = file.find(name);
+    if (!old || !matrix) return;
+    const bool is_line = old->shape.size() == 1;
+    file.set(tensor_of(
+        std::string(name), *matrix,
+        is_line ? std::vector<int64_t>{matrix->cols()} : std::vector<int64_t>{matrix->rows(), matrix->cols()}));
+    if (!type_key.empty()) file.set_metadata(type_key, std::string(info(matrix->format()).name));
+  };
+  put("a", inputs.a, "a_type");
+  put("b", inputs.b, "b_type");
+  put("b_t", transposed(inputs.b), "b_type");
+  put("c", inputs.c), put("bias", inputs.bias);
+  put("scale_a", inputs.scale_a), put("scale_b", inputs.scale_b);
+  put("sfa", inputs.sfa, "sf_type"), put("sfb", inputs.sfb, "sf_type");
+}
+
 /// What acts in a product file.
 const KnownNames& product_names() {
   static const KnownNames names{
@@ -202,6 +266,23 @@ const KnownNames& product_names() {
   return names;
 }
 
+/// Throws Error for a file of cases of one instruction.
+void require_product(const TensorFile& file) {
+  const std::string* instruction = file.find_metadata("instruction");
+  const std::vector<std::string_view>& own = product_names().tensors;  // mma.sync has registers scale_a too
+  const bool has_state = std::ranges::any_of(state_fields, [&](const FieldInfo& field) {
+    return file.find(field.name) && std::ranges::find(own, field.name) == own.end();
+  });
+  if (!instruction && !has_state) return;
+  throw Error({.code = ViolationCode::unusable_file,
+               .field = file.path,
+               .seen = instruction ? fmt::format("a vector file of {}", shortened(*instruction))
+                                   : "a vector file: images, descriptors or registers of instructions",
+               .expected = "a product: a and b alone, without an instruction",
+               .fix = "bitmma simulate, verify, explain and diagnose compute it; the key plan of a product is what "
+                      "names instructions"});
+}
+
 }  // namespace
 
 std::optional<Format> ProductFile::output() const { return d ? std::optional(d->format()) : output_type; }
@@ -210,6 +291,7 @@ ProductFile read_product_file(const std::string& path) { return read_product_fil
 
 ProductFile read_product_file(TensorFile file) {
   ProductFile product{.file = std::move(file)};
+  require_product(product.file);
   require_known_names(product.file, product_names());
   const Reader reader(product.file);
   const auto a_type = reader.type_key("a_type"), b_type = reader.type_key("b_type");
@@ -237,6 +319,7 @@ ProductFile read_product_file(TensorFile file) {
     reader.refuse("d", fmt::format("[{}, {}]", product.d->rows(), product.d->cols()),
                   fmt::format("[{}, {}]", inputs.a.rows(), inputs.b.cols()));
   product.alpha = reader.factor("alpha"), product.beta = reader.factor("beta");
+  require_acting_keys(product, reader);
   if (const std::string* name = product.file.find_metadata("target")) {
     product.target = target_meant_by(*name);
     if (!product.target) reader.refuse("target", *name, "a target, such as sm_90a or H100");
@@ -252,10 +335,10 @@ ProductFile part_of(const ProductFile& product, std::span<const int> rows, std::
 }
 
 TensorFile with_d(const ProductFile& product, const GemmPlan& plan, const Matrix& d) {
-  // D of a part stands alone: the operands in the file are those of the whole product.
-  const bool is_part = !product.inputs.rows.empty() && !product.file.find("rows");
   TensorFile file = product.file;
-  if (is_part) file.tensors.clear();
+  const Reader reader(product.file);
+  const bool is_part = product.inputs.rows != reader.numbers("rows") || product.inputs.cols != reader.numbers("cols");
+  if (is_part) set_operands(file, product.inputs);
   file.set(tensor_of("d", d, {d.rows(), d.cols()}));
   // The key of the file may ask for another type than the plan has: products of integers are s32.
   if (file.find_metadata("d_type")) file.set_metadata("d_type", std::string(info(d.format()).name));
@@ -273,7 +356,7 @@ TensorFile with_d(const ProductFile& product, const GemmPlan& plan, const Matrix
   set_numbers("cols", "n", product.inputs.cols, product.inputs.whole_n);
   file.set_metadata("target", std::string(print(plan.target)));
   file.set_metadata("plan", print_json(plan));
-  file.set_metadata("source", version());
+  set_origin(file, version());
   return file;
 }
 

@@ -174,6 +174,8 @@ std::optional<UnrolledK> unroll_k(const TensorFile& asked, const VectorFileDefau
   const Instruction& instruction = *named;
   const int64_t whole_k = a->shape[2], k = mma_of(instruction).k;
   if (whole_k <= k || whole_k % k != 0) return std::nullopt;
+  const bool says_shape = !shape_and_types_of(instruction).has_value();
+  if (says_shape && (a->shape[1] != mma_of(instruction).m || b->shape[2] != mma_of(instruction).n)) return std::nullopt;
   const int64_t steps = whole_k / k, cases = a->shape[0];
   require_known_names(asked, instruction, false);
   for (const Tensor& tensor : file.tensors) {
@@ -234,7 +236,8 @@ std::optional<UnrolledK> unroll_k(const TensorFile& asked, const VectorFileDefau
   }
   result.file = std::move(*builder).finish({{"source", version()}, {"k_loop", std::to_string(steps)}});
   for (const auto& [key, value] : asked.metadata)
-    if (is_documenting_key(key) && !result.file.find_metadata(key)) result.file.set_metadata(key, value);
+    if (is_documenting_key(key) && !is_origin_key(key) && !result.file.find_metadata(key))
+      result.file.set_metadata(key, value);
   result.file.path = file.path;
   return result;
 }
@@ -271,6 +274,7 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
                  .fix = "bitmma simulate FILE -o STATES lays matrices out (with zeros as c, where it wants a c)"});
   }
   int taken = 0;
+  bool is_replaced = false;  // the state that the file's own results are of
   for (const FieldRule& rule : fields_of(instruction)) {
     const FieldInfo& field = info(rule.field);
     if (rule.access == Access::write || field.is_number) continue;
@@ -284,15 +288,17 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
                    .seen = std::to_string(own->shape[0]) + " cases",
                    .expected = fmt::format("{}, as {} leaves", last.shape[0], previous.file.path)});
     }
+    is_replaced |= own != nullptr;
     Tensor tensor = with_columns_of(last, rule.field == Field::tmem ? own : nullptr);
     tensor.name = field.name;
     file.set(std::move(tensor));
     ++taken;
   }
   // What the file records of its own state says nothing of this one.
-  for (const std::string_view name : logical_tensor_names) file.erase(name);
+  for (const std::string_view name : logical_tensor_names)
+    if (name != "d" || is_replaced) file.erase(name);
   for (const FieldInfo& field : state_fields) {
-    if (!field.after.empty()) file.erase(field.after);
+    if (!field.after.empty() && is_replaced) file.erase(field.after);
   }
   if (taken == 0) {
     throw Error({.field = file.path,

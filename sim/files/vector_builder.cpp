@@ -4,6 +4,7 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/instruction/immediates.hpp"
+#include "known_names.hpp"
 #include "vector_schema.hpp"
 
 namespace bitmma {
@@ -115,8 +116,7 @@ TensorFile with_results(const VectorFile& vectors, std::vector<Tensor> results, 
   for (auto& [key, value] : instruction_metadata(vectors.instruction, vectors.target)) {
     result.set_metadata(key, std::move(value));
   }
-  result.set_metadata("source", std::move(source));
-  for (const std::string_view of_the_source : {"driver", "cuda", "date"}) result.erase_metadata(of_the_source);
+  set_origin(result, std::move(source));
   return result;
 }
 

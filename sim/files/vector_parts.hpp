@@ -26,6 +26,10 @@ struct LogicalTensor;
 /// Case `index` of a tensor of the dtype and shape that `row` says. Throws Error for codes that do not fit the format.
 Matrix logical_matrix_at(const Tensor& tensor, const LogicalTensor& row, int64_t index);
 
+/// Throws Error where C of a step of a K loop is not D of the step before. With `c_may_repeat` it may also be C of the
+/// first step: a kernel's registers, whose D is known behind all steps alone.
+void require_k_loop(const VectorFile& vectors, int64_t steps, bool c_may_repeat);
+
 /// Runs the case: the state after, and D among its logical matrices where they are wanted.
 void execute_case(Case& one, bool logical_d_too);
 

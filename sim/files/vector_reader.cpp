@@ -58,7 +58,7 @@ bool has_field(const Instruction& instruction, Field field) {
 }
 
 /// The mnemonic, the target and the immediates that are metadata keys.
-void read_instruction(VectorFile& vectors, const VectorFileDefaults& defaults, Checker& check) {
+void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFileDefaults& defaults, Checker& check) {
   const TensorFile& file = vectors.file;
   // Libraries name themselves under this key, or leave it out.
   constexpr auto libraries = std::to_array<std::string_view>({"pt", "np", "tf", "flax", "jax", "mlx"});
@@ -68,8 +68,12 @@ void read_instruction(VectorFile& vectors, const VectorFileDefaults& defaults, C
   }
   const std::string* mnemonic = file.find_metadata("instruction");
   if (!mnemonic && defaults.instruction.empty()) {
+    const bool has_operands = all.find("a") && (all.find("b") || all.find("b_t")),
+               is_product = has_operands || all.find_metadata("plan") || all.find_metadata("generator");
     check.refuse(ViolationCode::missing_instruction, "__metadata__ instruction", "(missing)", "a PTX mnemonic",
-                 "save the key, or give the instruction");
+                 is_product ? "save the key, or give the instruction; bitmma gemm computes a product of a and b alone, "
+                              "and explain --plan one output of it"
+                            : "save the key, or give the instruction");
   }
   check.stop_if_refused();
   try {
@@ -138,16 +142,6 @@ void read_target(VectorFile& vectors, const std::vector<Instruction>& instructio
   }
 }
 
-/// What to do about a plain matrix of another shape.
-std::string fix_of_shape(const TensorRule& rule, const VectorFile& vectors) {
-  const bool has_k = !vectors.has_state && (rule.name == "a" || rule.name == "b");
-  if (!has_k) return "the first extent is the number of cases";
-  return fmt::format(
-      "the first extent is the number of cases; simulate takes any multiple of K = {} as a K loop, and "
-      "with -o writes its steps for the other commands",
-      mma_of(vectors.instruction).k);
-}
-
 void check_tensor(const Tensor& tensor, const TensorRule& rule, const VectorFile& vectors, Checker& check) {
   if (!is_one_of(tensor.dtype, rule.dtypes)) {
     check.refuse(fmt::format("tensor {} dtype", rule.name), tensor.dtype, std::string(rule.dtypes.front()));
@@ -164,7 +158,7 @@ void check_tensor(const Tensor& tensor, const TensorRule& rule, const VectorFile
   std::string legal = print_shape(expected);
   if (any_last) legal = fmt::format("{}...]", legal.substr(0, legal.size() - 3));
   check.refuse(fmt::format("tensor {} shape", rule.name), print_shape(tensor.shape), legal,
-               fix_of_shape(rule, vectors));
+               "the first extent is the number of cases");
 }
 
 /// The instructions of all cases, each once, that of case 0 first: immediates may differ from case to case.
@@ -333,7 +327,8 @@ bool has_scale_d(const Instruction& instruction) {
 }
 
 /// Types that the caller or a key gives for an instruction that says its own.
-void require_same_types(const VectorFile& vectors, const VectorFileDefaults& defaults, Checker& check) {
+void require_same_types(const VectorFile& vectors, const VectorFileDefaults& defaults, bool lacks_scales,
+                        Checker& check) {
   const Instruction& instruction = vectors.instruction;
   const std::optional<Mma> mma = is_mma(instruction) ? std::optional(mma_of(instruction)) : std::nullopt;
   const auto require = [&](std::string_view key, std::optional<Format> asked, std::optional<Format> own) {
@@ -350,17 +345,92 @@ void require_same_types(const VectorFile& vectors, const VectorFileDefaults& def
   require("a_type", defaults.a_type, own(&Mma::a));
   require("b_type", defaults.b_type, own(&Mma::b));
   require("d_type", defaults.d_type, own(&Mma::d));
-  require("sf_type", defaults.sf_type, mma && mma->scale_count > 0 ? own(&Mma::scale_type) : std::nullopt);
+  const bool has_scales = mma && mma->scale_count > 0;
+  if (!has_scales || !lacks_scales)
+    require("sf_type", defaults.sf_type, has_scales ? own(&Mma::scale_type) : std::nullopt);
+}
+
+/// Throws Error for plain matrices whose extents along K or whose order are wrong, naming the one to mend. Extents that
+/// are of another size alone are checked with the other tensors.
+void require_operand_shapes(const TensorFile& file, const Instruction& instruction, Checker& check) {
+  const Tensor *a = file.find("a"), *b = file.find("b");
+  if (!a || !b || !is_mma(instruction)) return;
+  const Mma mma = mma_of(instruction);
+  const auto has_bytes_of = [](const Tensor* tensor, Format format) {
+    return dtype_bytes(tensor->dtype) == std::max(1, bits_of(format) / 8);
+  };
+  const bool are_cubes = a->shape.size() == 3 && b->shape.size() == 3 && mma.products == 1;
+  // Operands of other types are refused for that; K follows from the type.
+  if (!are_cubes || !has_bytes_of(a, mma.a) || !has_bytes_of(b, mma.b)) return;
+  const int64_t m = a->shape[1], k_a = a->shape[2], k_b = b->shape[1], n = b->shape[2], k = mma.k;
+  const auto is_whole = [&](int64_t extent) {
+    return extent > 0 && (extent % k == 0 || (extent == 96 && shape_and_types_of(instruction) && k == 64));
+  };
+  const auto are_bytes = [](const Tensor* tensor) { return dtype_bytes(tensor->dtype) == 1; };
+  const bool may_be_packed = bits_of(mma.a) <= 4 && bits_of(mma.b) <= 4 && bits_of(mma.a) > 1;
+  constexpr std::string_view unpack = "two codes in a byte must be taken apart first, the low bits first";
+  const auto refuse = [&](const Tensor* tensor, std::string expected, std::string fix) {
+    check.refuse(fmt::format("tensor {} shape", tensor->name), print_shape(tensor->shape), std::move(expected),
+                 std::move(fix));
+  };
+  if (k_a == k_b) {
+    if (is_whole(k_a)) return;
+    if (may_be_packed && are_bytes(a) && are_bytes(b) && is_whole(2 * k_a)) {
+      for (const Tensor* tensor : {a, b})
+        refuse(tensor, fmt::format("K = {}, one code a byte", 2 * k_a), std::string(unpack));
+    } else if (is_whole(m) && is_whole(n) && k_a != k) {
+      for (const Tensor* tensor : {a, b})
+        refuse(tensor, tensor == a ? "[cases, M, K]" : "[cases, K, N]", fmt::format("transpose {}", tensor->name));
+    } else {
+      check.refuse("tensors a, b", fmt::format("K = {}", k_a), fmt::format("a multiple of K = {}", k),
+                   fmt::format("fill both up with zeros, to K = {}", (k_a / k + 1) * k));
+    }
+  } else if (n == k_a && is_whole(k_a)) {
+    refuse(b, print_shape(std::vector<int64_t>{b->shape[0], n, k_b}), "b is [cases, K, N]: transpose it");
+  } else if (m == k_b && is_whole(k_b)) {
+    refuse(a, print_shape(std::vector<int64_t>{a->shape[0], k_a, m}), "a is [cases, M, K]: transpose it");
+  } else if (may_be_packed && are_bytes(a) && 2 * k_a == k_b) {
+    refuse(a, fmt::format("K = {}, as b has, one code a byte", k_b), std::string(unpack));
+  } else if (may_be_packed && are_bytes(b) && 2 * k_b == k_a) {
+    refuse(b, fmt::format("K = {}, as a has, one code a byte", k_a), std::string(unpack));
+  } else if (!is_whole(k_a) && is_whole(k_b)) {
+    refuse(a, fmt::format("[cases, M, K] with K = {}, as b has", k_b), "");
+  } else {
+    refuse(b, fmt::format("[cases, K, N] with K = {}, as a has", k_a), "");
+  }
+}
+
+/// Throws Error for plain matrices of several instructions where one is asked for.
+void require_one_instruction(const TensorFile& file, const Instruction& instruction, Checker& check) {
+  const Tensor *a = file.find("a"), *b = file.find("b");
+  if (!a || !b || !is_mma(instruction) || a->shape.size() != 3 || b->shape.size() != 3) return;
+  const Mma mma = mma_of(instruction);
+  const bool says_shape = !shape_and_types_of(instruction).has_value();
+  const int64_t m = a->shape[1], k = a->shape[2], n = b->shape[2];
+  const bool is_longer = k > mma.k && k % mma.k == 0 && !(k == 96 && mma.k == 64),
+             is_larger = says_shape && (m > mma.m || n > mma.n);
+  const bool is_tile = mma.products == 1 && k % mma.k == 0 && b->shape[1] == k && (is_longer || is_larger) &&
+                       (!says_shape || (m % mma.m == 0 && n % mma.n == 0));
+  if (!is_tile) return;
+  check.refuse("tile", fmt::format("M = {}, N = {}, K = {}", m, n, k),
+               says_shape ? fmt::format("one instruction of {} x {} x {}", mma.m, mma.n, mma.k)
+                          : fmt::format("one instruction of K = {}", mma.k),
+               fmt::format("verify, compare, diagnose and explain take a whole tile{}",
+                           is_larger ? "; bitmma gemm multiplies matrices of any size"
+                                     : "; simulate takes it as a K loop, and with -o writes its steps for the others"));
 }
 
 /// A file that has no tensors and keys but those of the format.
-VectorFile checked(const TensorFile& all, const VectorFileDefaults& defaults) {
+VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
   VectorFile vectors{.file = known_part(all)};
   Checker check(vectors.file.path);
-  read_instruction(vectors, defaults, check);
+  read_instruction(vectors, all, defaults, check);
   const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
   const bool of_matrices = is_of_matrices(vectors);
   if (of_matrices) {
+    require_operand_shapes(vectors.file, vectors.instruction, check);
+    require_one_instruction(vectors.file, vectors.instruction, check);
+    check.stop_if_refused();
     vectors.instruction = DescriptorFromMatrices(vectors, defaults, check).instruction();
     check.stop_if_refused();
   }
@@ -371,6 +441,11 @@ VectorFile checked(const TensorFile& all, const VectorFileDefaults& defaults) {
   for (const FieldRule& rule : fields_of(vectors.instruction)) {
     if (of_matrices) break;
     vectors.has_state |= has(info(rule.field).name) || (!after_name(rule).empty() && has(after_name(rule)));
+  }
+  if (!vectors.has_state) {
+    require_operand_shapes(vectors.file, vectors.instruction, check);
+    if (!check.refused()) require_one_instruction(vectors.file, vectors.instruction, check);
+    check.stop_if_refused();
   }
   if (!vectors.has_state && !has("a") && !has("b")) {
     std::string seen;
@@ -391,7 +466,8 @@ VectorFile checked(const TensorFile& all, const VectorFileDefaults& defaults) {
   }
   vectors.instruction = instructions.front();
   require_known_names(all, vectors.instruction, vectors.has_state);
-  require_same_types(vectors, defaults, check);
+  const bool lacks_scales = !vectors.has_state && !has("sfa");  // nothing says their type yet: they are asked for below
+  require_same_types(vectors, defaults, lacks_scales, check);
   read_target(vectors, instructions, defaults, check);
   check.stop_if_refused();
   for (const Instruction& one : instructions) {
@@ -415,6 +491,10 @@ VectorFile checked(const TensorFile& all, const VectorFileDefaults& defaults) {
   const std::string* const k_loop = vectors.file.find_metadata("k_loop");
   if (k_loop && *k_loop != "0" && vectors.cases > 0 && unrolled_steps(vectors) == 0)
     check.refuse("__metadata__ k_loop", *k_loop, fmt::format("steps that divide {}", counted(vectors.cases, "case")));
+  if (const Tensor* d = vectors.file.find("d"); d && is_mma(vectors.instruction)) {
+    if (std::optional<Tensor> same = in_type_of_d(*d, mma_of(vectors.instruction).d, vectors.file.path))
+      vectors.file.set(*same), all.set(std::move(*same));
+  }
   // Cases of other shapes and types have the same tensors, as far as the file has them.
   for (const Instruction& one : instructions) {
     for (const TensorRule& rule : tensor_rules(one, vectors.has_state)) {

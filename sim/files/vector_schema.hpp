@@ -21,6 +21,10 @@ bool is_one_of(std::string_view dtype, const std::vector<std::string_view>& dtyp
 std::vector<std::string_view> word_dtypes(std::string_view dtype);
 std::vector<std::string_view> dtypes_of(Format format);
 
+/// A recorded d of another type in the type `format` of D, where every number is exactly one of that type; nothing
+/// where it has the type already. Throws Error that names both types for one that cannot be compared.
+std::optional<Tensor> in_type_of_d(const Tensor& d, Format format, const std::string& path);
+
 /// The logical matrices of an instruction, with where a LogicalMatrices has them.
 struct LogicalTensor {
   std::string_view name;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "vector_parts.hpp"
 #include "vector_schema.hpp"
@@ -105,6 +107,9 @@ std::optional<WholeTile> tile_of_matrices(const TensorFile& asked, const VectorF
       says_shape ? one_instruction(file, defaults, one.m, one.n, one.k) : largest_instruction(file, defaults, one.k);
   const Mma mma = mma_of(part.instruction);
   if (mma.k != one.k) return std::nullopt;  // types of another K
+  if (const Tensor* d = file.find("d")) {
+    if (std::optional<Tensor> same = in_type_of_d(*d, mma.d, file.path)) file.set(std::move(*same));
+  }
   WholeTile tile{.instruction = part.instruction, .target = part.target};
   for (int64_t index = 0; index < cases; ++index) {
     Case whole{.instruction = tile.instruction, .target = tile.target};
@@ -148,11 +153,13 @@ std::optional<WholeTile> tile_of_steps(const TensorFile& asked, const VectorFile
   const Mma mma = mma_of(vectors.instruction);
   if (mma.sparse) return std::nullopt;
   const int64_t steps = vectors.cases / tiles;
+  require_k_loop(vectors, steps, true);
   WholeTile tile{.instruction = vectors.instruction, .target = vectors.target};
   const std::vector<int64_t> expected{tiles, mma.m, mma.n};
   Tensor recorded = *d;
+  if (std::optional<Tensor> same = in_type_of_d(recorded, mma.d, asked.path)) recorded = std::move(*same);
   if (recorded.shape.size() == 2) recorded.shape.insert(recorded.shape.begin(), 1);
-  if (recorded.shape != expected || !is_one_of(recorded.dtype, dtypes_of(mma.d)))
+  if (recorded.shape != expected)
     throw Error(
         {.field = fmt::format("{}: tensor d", asked.path),
          .seen = recorded.dtype + " " + print_shape(recorded.shape),
@@ -190,7 +197,109 @@ std::optional<WholeTile> tile_of_steps(const TensorFile& asked, const VectorFile
 std::optional<WholeTile> whole_tile(const TensorFile& file, const VectorFileDefaults& defaults) {
   const bool has_state =
       std::ranges::any_of(state_fields, [&](const FieldInfo& field) { return file.find(field.name) != nullptr; });
-  return has_state ? tile_of_steps(file, defaults) : tile_of_matrices(file, defaults);
+  std::optional<WholeTile> tile = has_state ? tile_of_steps(file, defaults) : tile_of_matrices(file, defaults);
+  if (!tile) return std::nullopt;
+  const std::string* source = file.find_metadata("source");
+  tile->path = file.path, tile->source = source ? printable(*source) : "unknown";
+  return tile;
+}
+
+int64_t WholeTile::steps() const { return cases.empty() ? 0 : cases.front().logical.b->rows() / mma_of(instruction).k; }
+
+Case instruction_at(const WholeTile& tile, int64_t index, int row, int col, int64_t step, const Matrix* before) {
+  const auto require_below = [](std::string_view field, int64_t value, int64_t count) {
+    if (value >= 0 && value < count) return;
+    throw Error(
+        {.field = std::string(field), .seen = std::to_string(value), .expected = fmt::format("0..{}", count - 1)});
+  };
+  require_below("case", index, static_cast<int64_t>(tile.cases.size()));
+  const LogicalMatrices& whole = tile.cases[static_cast<size_t>(index)].logical;
+  require_below("row", row, whole.a->rows());
+  require_below("col", col, whole.b->cols());
+  require_below("step", step, tile.steps());
+  Case one{.instruction = tile.cases[static_cast<size_t>(index)].instruction, .target = tile.target};
+  const Mma mma = mma_of(one.instruction);
+  const int top = row / mma.m * mma.m, left = col / mma.n * mma.n, at = static_cast<int>(step);
+  const auto part = [&](const std::optional<Matrix>& matrix, int first_row, int rows, int first_col, int cols) {
+    return matrix ? std::optional(block_of(*matrix, first_row, rows, first_col, cols)) : std::nullopt;
+  };
+  const int blocks = mma.scale_count;
+  one.logical = {.a = part(whole.a, top, mma.m, at * mma.k, mma.k),
+                 .b = part(whole.b, at * mma.k, mma.k, left, mma.n),
+                 .c = before ? std::optional(*before) : part(whole.c, top, mma.m, left, mma.n),
+                 .d = step + 1 == tile.steps() ? part(whole.d, top, mma.m, left, mma.n) : std::nullopt,
+                 .scale_a = part(whole.scale_a, top, mma.m, at * blocks, blocks),
+                 .scale_b = part(whole.scale_b, at * blocks, blocks, left, mma.n)};
+  one.instruction = with_enable_input_d(one.instruction, one.logical.c.has_value());
+  return one;
+}
+
+Matrix computed_d(const WholeTile& tile, int64_t index) {
+  const LogicalMatrices& whole = tile.cases.at(static_cast<size_t>(index)).logical;
+  const Mma mma = mma_of(tile.instruction);
+  Matrix d(mma.d, whole.a->rows(), whole.b->cols());
+  for (int row = 0; row < d.rows(); row += mma.m) {
+    for (int col = 0; col < d.cols(); col += mma.n) {
+      std::optional<Matrix> block;
+      for (int64_t step = 0; step < tile.steps(); ++step)
+        block = computed_d(instruction_at(tile, index, row, col, step, block ? &*block : nullptr));
+      set_block(d, row, col, *block);
+    }
+  }
+  return d;
+}
+
+void require_recorded(const WholeTile& tile) {
+  if (std::ranges::all_of(tile.cases, [](const Case& one) { return one.logical.d.has_value(); })) return;
+  throw Error({.field = fmt::format("{}: tensor d", tile.path),
+               .seen = "(missing)",
+               .expected = "a recorded D to compare with",
+               .fix = "simulate the file to compute one"});
+}
+
+Comparison verify(const WholeTile& tile, int threads) {
+  require_recorded(tile);
+  std::vector<Comparison> found(tile.cases.size());
+  parallel_for(tile.cases.size(), threads, [&](size_t i) {
+    const auto index = static_cast<int64_t>(i);
+    found[i] = compare_case(tile.instruction, index, *tile.cases[i].logical.d, computed_d(tile, index));
+  });
+  Comparison total;
+  for (const Comparison& one : found) total += one;
+  return total;
+}
+
+Comparison compare(const WholeTile& expected, const WholeTile& actual) {
+  require_same_cases(actual.path, print(expected.instruction), static_cast<int64_t>(expected.cases.size()),
+                     print(actual.instruction), static_cast<int64_t>(actual.cases.size()));
+  require_recorded(expected), require_recorded(actual);
+  const Matrix &d = *expected.cases.front().logical.d, &other = *actual.cases.front().logical.d;
+  if (d.rows() != other.rows() || d.cols() != other.cols() || d.format() != other.format())
+    throw Error(
+        {.field = fmt::format("{}: d", actual.path),
+         .seen = fmt::format("{} x {} {}", other.rows(), other.cols(), info(other.format()).name),
+         .expected = fmt::format("{} x {} {}, as {} has", d.rows(), d.cols(), info(d.format()).name, expected.path)});
+  Comparison total;
+  for (size_t i = 0; i < expected.cases.size(); ++i)
+    total += compare_case(expected.instruction, static_cast<int64_t>(i), *expected.cases[i].logical.d,
+                          *actual.cases[i].logical.d);
+  return total;
+}
+
+std::vector<InputDifference> different_inputs(const WholeTile& expected, const WholeTile& actual) {
+  std::vector<InputDifference> found;
+  for (size_t i = 0; i < std::min(expected.cases.size(), actual.cases.size()); ++i) {
+    const LogicalMatrices &x = expected.cases[i].logical, &y = actual.cases[i].logical;
+    for (const auto& [name, differs] :
+         {std::pair("A", x.a != y.a), std::pair("B", x.b != y.b), std::pair("C", x.c != y.c),
+          std::pair("scales of A", x.scale_a != y.scale_a), std::pair("scales of B", x.scale_b != y.scale_b)}) {
+      if (!differs) continue;
+      const auto row = std::ranges::find(found, name, &InputDifference::name);
+      if (row == found.end()) found.push_back({.name = name, .cases = 1});
+      else ++row->cases;
+    }
+  }
+  return found;
 }
 
 }  // namespace bitmma

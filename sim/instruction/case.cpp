@@ -4,6 +4,7 @@
 
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "copies.hpp"
 #include "family.hpp"
 
 namespace bitmma {
@@ -72,41 +73,51 @@ Matrix recorded_d(const Case& one) {
 namespace {
 
 /// Where a matrix that people wrote beside the state has other codes than the state; nothing where it is the same.
-std::optional<Violation> disagreement(std::string_view name, const std::optional<Matrix>& said,
-                                      const std::optional<Matrix>& read) {
+std::optional<DifferentCopy> difference(std::string_view name, const std::optional<Matrix>& said,
+                                        const std::optional<Matrix>& read) {
   if (!said || !read || *said == *read) return std::nullopt;
   if (said->format() != read->format() || said->rows() != read->rows() || said->cols() != read->cols()) return {};
-  int64_t differ = 0;
-  int first_row = -1, first_col = -1;
+  DifferentCopy found{.name = name, .format = said->format(), .of = static_cast<int64_t>(said->size())};
   for (int row = 0; row < said->rows(); ++row) {
     for (int col = 0; col < said->cols(); ++col) {
       if (said->code(row, col) == read->code(row, col)) continue;
-      if (differ++ == 0) first_row = row, first_col = col;
+      if (found.codes++ > 0) continue;
+      found.row = row, found.col = col, found.said = said->code(row, col), found.read = read->code(row, col);
     }
   }
-  const int digits = (info(said->format()).bits + 3) / 4;
-  return Violation{
-      .field = fmt::format("tensor {}", name),
-      .seen = fmt::format("{:#0{}x} at ({}, {})", said->code(first_row, first_col), digits + 2, first_row, first_col),
-      .expected =
-          fmt::format("{:#0{}x}, which the instruction reads there", read->code(first_row, first_col), digits + 2),
-      .fix =
-          fmt::format("{} of {} elements differ; the images, registers and Tensor Memory decide", differ, said->size()),
-      .severity = Severity::warning};
+  return found;
 }
 
 }  // namespace
 
-std::vector<Violation> warnings_of(const Case& one) {
-  if (!one.has_state()) return {};
-  std::vector<Violation> found = warnings_of(one.instruction, one.target, one.before);
+std::string DifferentCopy::print(uint64_t code) const {
+  return fmt::format("{:#0{}x}", code, (info(format).bits + 3) / 4 + 2);
+}
+
+std::vector<DifferentCopy> different_copies(const Case& one) {
   const LogicalMatrices& said = one.logical;
-  if (!is_mma(one.instruction) || (!said.a && !said.b && !said.c && !said.scale_a && !said.scale_b)) return found;
+  if (!one.has_state() || !is_mma(one.instruction)) return {};
+  if (!said.a && !said.b && !said.c && !said.scale_a && !said.scale_b) return {};
+  std::vector<DifferentCopy> found;
   const LogicalMatrices read = logical_of(one.instruction, gather_operands(one.instruction, one.target, one.before));
   for (const auto& [name, member] :
        {std::pair("a", &LogicalMatrices::a), std::pair("b", &LogicalMatrices::b), std::pair("c", &LogicalMatrices::c),
         std::pair("sfa", &LogicalMatrices::scale_a), std::pair("sfb", &LogicalMatrices::scale_b)}) {
-    if (const auto violation = disagreement(name, said.*member, read.*member)) found.push_back(*violation);
+    if (const auto different = difference(name, said.*member, read.*member)) found.push_back(*different);
+  }
+  return found;
+}
+
+std::vector<Violation> warnings_of(const Case& one) {
+  if (!one.has_state()) return {};
+  std::vector<Violation> found = warnings_of(one.instruction, one.target, one.before);
+  for (const DifferentCopy& copy : different_copies(one)) {
+    found.push_back({.field = fmt::format("tensor {}", copy.name),
+                     .seen = fmt::format("{} at ({}, {})", copy.print(copy.said), copy.row, copy.col),
+                     .expected = fmt::format("{}, which the instruction reads there", copy.print(copy.read)),
+                     .fix = fmt::format("{} of {} elements differ; the images, registers and Tensor Memory decide",
+                                        copy.codes, copy.of),
+                     .severity = Severity::warning});
   }
   return found;
 }

@@ -11,7 +11,7 @@ namespace {
 
 const test::BadRequests bad_requests({
     {"compare one", "actual is required"},
-    {"compare $GOLDEN $OTHER", "compare files of one instruction"},
+    {"compare $GOLDEN $OTHER", "both files must be of one instruction"},
 });
 
 }  // namespace

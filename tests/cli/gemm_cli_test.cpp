@@ -31,7 +31,6 @@ const test::BadRequests bad_requests({
     {"gemm " + product + " --find --error", "--error"},
     {"gemm " + product + " --plan flat --timeout 3", "--timeout"},
     {"gemm " + product + " --plan flat --replace-d", "--replace-d"},
-    {"gemm " + test::source_path("data/products/xmma_tf32_k1024.safetensors"), "plan = (missing): legal is sgemm"},
     {"gemm " + product + " --plan none.json", "none.json: no such file"},
     {"gemm " + product + " --plan {\"instructoin\":1}", "plan: instructoin = 1"},
     {"gemm " + product + " --rows 0..7", "--rows = 0..7: legal is how many to show; --only-rows 0..7"},
@@ -50,9 +49,13 @@ const test::BadRequests bad_requests({
 TEST_CASE("gemm refuses bad requests: message and exit code of each") { bad_requests.check(); }
 
 TEST_CASE("gemm compares with the recorded D, and says which plan it took") {
-  const test::Outcome flat = run({"gemm", product});
+  const test::Outcome own = run({"gemm", product});
+  CHECK(own.code == 0);
+  CHECK_THAT(own.out, ContainsSubstring("promotion every 128 (the key plan of the file)") &&
+                          ContainsSubstring("all 128 outputs the same"));
+  const test::Outcome flat = run({"gemm", product, "--plan", "flat"});
   CHECK(flat.code == 1);
-  CHECK_THAT(flat.out, ContainsSubstring("flat (no plan was given)") && ContainsSubstring("of 128 outputs differ") &&
+  CHECK_THAT(flat.out, ContainsSubstring("flat\n") && ContainsSubstring("of 128 outputs differ") &&
                            ContainsSubstring("sm_90a; measured on"));
   const test::Outcome right = run({"gemm", product, "--plan", promoted});
   CHECK(right.code == 0);
@@ -162,4 +165,152 @@ TEST_CASE("explain shows an output of a product step by step") {
   CHECK(json["steps"].size() == 32 + 8);
   CHECK(run({"explain", product, "--plan", "nvjet-algo2", "--row", "8"}).code == 2);
   CHECK(run({"explain", product, "--plan", "flat", "--row", "3", "--col", "5"}).code == 1);
+}
+
+TEST_CASE("the key plan of a file is taken where no flag asks for another, and refused where it cannot be") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("product.safetensors");
+  TensorFile file = read_tensor_file(test::source_path("data/products/xmma_tf32_k1024.safetensors"));
+  write_tensor_file(path, file);
+  CHECK_THAT(run({"gemm", path}).out, ContainsSubstring("(the key plan of the file)"));
+  // Another target, type or split is another plan.
+  const std::string flat = folder.path("flat.safetensors");
+  TensorFile other = read_tensor_file(product);
+  write_tensor_file(flat, other);
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--target", "sm_100a"}, std::vector<std::string>{"--output-type", "bf16"}}) {
+    const test::Outcome outcome = run({"gemm", flat, more[0], more[1]});
+    CHECK_THAT(outcome.err, ContainsSubstring("key plan: not taken"));
+    CHECK_THAT(outcome.out, ContainsSubstring("(no plan was given)"));
+  }
+  CHECK_THAT(run({"gemm", flat, "--target", "sm_90a"}).out, ContainsSubstring("(the key plan of the file)"));
+  CHECK_THAT(run({"explain", path}).err, ContainsSubstring("explain --plan"));
+  file.set_metadata("plan", "nonsense");
+  write_tensor_file(path, file);
+  CHECK_THAT(run({"gemm", path}).err, ContainsSubstring("product.safetensors: plan: plan = nonsense"));
+  file.erase_metadata("plan");
+  write_tensor_file(path, file);
+  const test::Outcome none = run({"gemm", path});
+  CHECK(none.code == 2);
+  CHECK_THAT(none.err, ContainsSubstring("plan = (missing): legal is sgemm"));
+}
+
+TEST_CASE("a plan that gemm -o wrote is the one that gemm takes again, for a part too") {
+  const test::TemporaryFolder folder;
+  const std::string input = folder.path("input.safetensors"), transposed = folder.path("transposed.safetensors"),
+                    whole = folder.path("whole.safetensors"), part = folder.path("part.safetensors"),
+                    smaller = folder.path("smaller.safetensors");
+  TensorFile file = read_tensor_file(product);
+  for (const char* name : {"d", "rows", "cols"}) file.erase(name);
+  for (const char* key : {"plan", "kernel", "m", "n"}) file.erase_metadata(key);
+  write_tensor_file(input, file);
+  // The same with B as [N, K].
+  const Tensor b = file.find("b") ? *file.find("b") : *file.find("b_t");
+  const auto rows = static_cast<size_t>(b.shape[0]), cols = static_cast<size_t>(b.shape[1]);
+  const std::vector<uint8_t> bytes = b.bytes.copy();
+  std::vector<uint8_t> turned(bytes.size());
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < cols; ++j) turned[j * rows + i] = bytes[i * cols + j];
+  file.erase(b.name);
+  file.set(Tensor::from_bytes(b.name == "b" ? "b_t" : "b", b.dtype, {b.shape[1], b.shape[0]}, std::move(turned)));
+  write_tensor_file(transposed, file);
+  for (const std::string& from : {input, transposed}) {
+    REQUIRE(run({"gemm", from, "--plan", promoted, "-o", whole}).code == 0);
+    const auto again = nlohmann::json::parse(run({"gemm", whole, "--json"}).out);
+    CHECK(again["differ"] == 0);
+    CHECK(again["plan"]["promotion"]["every"] == 128);
+    REQUIRE(run({"gemm", whole, "--only-rows", "1..3", "--only-cols", "5,0", "-o", part}).code == 0);
+    const test::Outcome read = run({"gemm", part, "--json"});
+    CHECK(read.code == 0);
+    const auto json = nlohmann::json::parse(read.out);
+    CHECK(json["m"] == 3);
+    CHECK(json["n"] == 2);
+    CHECK(json["differ"] == 0);
+    CHECK(run({"gemm", part, "--find"}).code == 0);
+    REQUIRE(run({"gemm", part, "--only-rows", "2", "-o", smaller}).code == 0);
+    CHECK(run({"gemm", smaller}).code == 0);
+    CHECK(read_tensor_file(smaller).find("rows")->bytes.copy() == std::vector<uint8_t>{3, 0, 0, 0});
+  }
+}
+
+TEST_CASE("keys of a product that do nothing, or say something else than its tensors, are refused") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("product.safetensors");
+  const auto refused = [&](const char* key, const char* value, bool has_c = false) {
+    TensorFile file{.path = {}, .metadata = {{key, value}}, .tensors = {}};
+    file.set(Tensor::from_bytes("a", "F16", {4, 16}, std::vector<uint8_t>(128)));
+    file.set(Tensor::from_bytes("b", "F16", {16, 8}, std::vector<uint8_t>(256)));
+    if (has_c) file.set(Tensor::from_bytes("c", "F32", {4, 8}, std::vector<uint8_t>(128)));
+    write_tensor_file(path, file);
+    const test::Outcome outcome = run({"gemm", path});
+    if (outcome.code != 0) CHECK_THAT(outcome.err, ContainsSubstring("product.safetensors: "));
+    return outcome.code == 2;
+  };
+  for (const auto& [key, value] : {std::pair("beta", "2"),
+                                   {"batch", "1"},
+                                   {"generator", "philox4x32-10/triangle"},
+                                   {"m", "5"},
+                                   {"n", "9"},
+                                   {"k", "15"},
+                                   {"sf_type", "ue8m0"},
+                                   {"plan", "nothing"},
+                                   {"a_type", "bf16"}}) {
+    INFO(key);
+    CHECK(refused(key, value));
+  }
+  for (const auto& [key, value] : {std::pair("beta", "0"),
+                                   {"alpha", "2"},
+                                   {"m", "4"},
+                                   {"n", "8"},
+                                   {"k", "16"},
+                                   {"plan", "flat"},
+                                   {"a_type", "f16"},
+                                   {"seed", "3"}}) {
+    INFO(key);
+    CHECK_FALSE(refused(key, value));
+  }
+  CHECK_FALSE(refused("beta", "2", true));
+}
+
+TEST_CASE("the key kernel is judged, and its plan offered where none is asked for") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("product.safetensors");
+  TensorFile file = read_tensor_file(product);
+  CHECK(run({"gemm", product}).err.empty());
+  file.erase_metadata("plan");
+  write_tensor_file(path, file);
+  CHECK_THAT(run({"gemm", path}).err, ContainsSubstring("--kernel file takes the plan"));
+  CHECK(run({"gemm", path, "--plan", "flat"}).err.empty());
+  const auto warns = [&](const char* kernel, const std::vector<std::string>& more) {
+    file.set_metadata("kernel", kernel);
+    write_tensor_file(path, file);
+    std::vector<std::string> line{"gemm", path};
+    line.insert(line.end(), more.begin(), more.end());
+    return run(line).err.find("warning: " + path + ": kernel = " + kernel) != std::string::npos;
+  };
+  CHECK(warns("nvjet_sm90_tst_64x32_64x16_4x2_h_bz_TNT", {}));
+  CHECK(warns("nvjet_sm90_tst_64x32_64x16_4x2_h_bz_TNT", {"--plan", "flat"}));
+  CHECK(warns("nonsense", {}));
+  CHECK_FALSE(warns("triton product_kernel", {"--plan", "flat"}));  // no pattern tells what it computes
+}
+
+TEST_CASE("scales of a product are no registers of instructions") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("product.safetensors");
+  TensorFile file{.path = {}, .metadata = {}, .tensors = {}};
+  file.set(Tensor::from_bytes("a", "F8_E4M3", {4, 32}, std::vector<uint8_t>(128)));
+  file.set(Tensor::from_bytes("b", "F8_E4M3", {32, 8}, std::vector<uint8_t>(256)));
+  for (const char* name : {"scale_a", "scale_b"}) file.set(Tensor::from_bytes(name, "F32", {1, 1}, {0, 0, 0x80, 0x3F}));
+  write_tensor_file(path, file);
+  CHECK(run({"gemm", path, "--plan", "flat"}).code == 0);
+}
+
+TEST_CASE("gemm -o forgets where the D that it replaces came from") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("product.safetensors");
+  REQUIRE(run({"gemm", product, "--plan", "flat", "-o", path, "--replace-d"}).code == 1);
+  const TensorFile file = read_tensor_file(path);
+  for (const char* key : {"gpu", "driver", "date", "kernel", "library", "call"}) CHECK_FALSE(file.find_metadata(key));
+  CHECK(file.find_metadata("source")->starts_with("bitmma "));
+  CHECK(run({"gemm", path}).code == 0);
 }

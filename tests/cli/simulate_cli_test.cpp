@@ -247,7 +247,7 @@ TEST_CASE("a case of K = 96 in the absolute mode is clean where its target has t
   CHECK_THAT(run({"simulate", path}).err, !ContainsSubstring("warning"));
 }
 
-TEST_CASE("simulate warns where plain matrices in a file say something else than its images") {
+TEST_CASE("simulate refuses plain matrices that say something else than the images of a file, and --lint shows them") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("golden.safetensors");
   REQUIRE(run({"golden", f16, "--cases", "1", "-o", path}).code == 0);
@@ -257,9 +257,13 @@ TEST_CASE("simulate warns where plain matrices in a file say something else than
   b[2 * (3 * 8 + 5)] ^= 1;
   file.set(Tensor::from_bytes("b", "F16", {1, 16, 8}, b));
   write_tensor_file(path, file);
-  CHECK_THAT(run({"simulate", path}).err, ContainsSubstring("warning: tensor b = 0x") &&
-                                              ContainsSubstring("at (3, 5)") &&
-                                              ContainsSubstring("1 of 128 elements differ; the images"));
+  const Outcome refused = run({"simulate", path});
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, ContainsSubstring("tensor b = 0x") && ContainsSubstring("at (3, 5)"));
+  const Outcome linted = run({"simulate", path, "--lint"});
+  CHECK(linted.code == 1);
+  CHECK_THAT(linted.out, ContainsSubstring("tensor b = 0x") && ContainsSubstring("at (3, 5)") &&
+                             ContainsSubstring("1 of 128 elements differ; the images"));
 }
 
 TEST_CASE("simulate -o does not lose a recorded D: one that differs, or one of hardware, without being told to") {

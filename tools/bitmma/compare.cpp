@@ -6,6 +6,7 @@
 #include "bitmma/instruction/evidence.hpp"
 #include "flags.hpp"
 #include "output.hpp"
+#include "recorded_file.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -16,13 +17,13 @@ struct CompareFlags {
 };
 
 /// "target sm_90a", or both where they are not the same.
-std::string print_targets(const VectorFile& expected, const VectorFile& actual) {
-  return expected.target == actual.target
-             ? fmt::format("target {}", print(expected.target))
-             : fmt::format("targets {} and {}", print(expected.target), print(actual.target));
+std::string print_targets(const RecordedFile& expected, const RecordedFile& actual) {
+  return expected.target() == actual.target()
+             ? fmt::format("target {}", print(expected.target()))
+             : fmt::format("targets {} and {}", print(expected.target()), print(actual.target()));
 }
 
-Report describe_files(const VectorFile& expected, const VectorFile& actual, const Comparison& comparison,
+Report describe_files(const RecordedFile& expected, const RecordedFile& actual, const Comparison& comparison,
                       const std::vector<InputDifference>& inputs) {
   const std::string outputs = counted(comparison.outputs, "output"), cases = counted(comparison.cases, "case"),
                     targets = print_targets(expected, actual);
@@ -38,23 +39,31 @@ Report describe_files(const VectorFile& expected, const VectorFile& actual, cons
         Tone::bad);
     report.add_text("first: " + print(*comparison.first));
   }
-  Report compared = describe(comparison, expected.instruction);
+  Report compared = describe(comparison, expected.instruction());
   if (!inputs.empty()) compared.lines.clear();  // where outputs of other operands differ says nothing
   report.update(std::move(compared));
-  if (comparison.mismatches > 0 && expected.target != actual.target) {
-    const std::string first = print_arithmetic(expected.instruction, expected.target),
-                      second = print_arithmetic(actual.instruction, actual.target);
-    report.add_text(fmt::format("the targets differ, so D may: {} has {}; {} has {}", print(expected.target), first,
-                                print(actual.target), first == second ? "the same" : second));
+  if (comparison.mismatches > 0 && expected.target() != actual.target()) {
+    const std::string first = print_arithmetic(expected.instruction(), expected.target()),
+                      second = print_arithmetic(actual.instruction(), actual.target());
+    report.add_text(fmt::format("the targets differ, so D may: {} has {}; {} has {}", print(expected.target()), first,
+                                print(actual.target()), first == second ? "the same" : second));
   }
-  for (const auto& [name, vectors] : {std::pair("expected", &expected), std::pair("actual", &actual)}) {
-    report.add(name, {{"file", vectors->file.path}, {"target", print(vectors->target)}, {"source", vectors->source()}});
+  for (const auto& [name, one] : {std::pair("expected", &expected), std::pair("actual", &actual)}) {
+    report.add(name, {{"file", one->path()}, {"target", print(one->target())}, {"source", one->source()}});
   }
   return report;
 }
 
 void run_compare(Context& context, const CompareFlags& flags) {
-  const VectorFile expected = read_vector_file(flags.expected), actual = read_vector_file(flags.actual);  // in order
+  TensorFile inputs_of_both = read_tensor_file(flags.expected), other = read_tensor_file(flags.actual);  // in order
+  require_inputs(inputs_of_both, "compare");
+  const FileFlags none;  // the files say what they are
+  const Tensor* const d = d_alone(other);
+  const RecordedFile actual =
+      d ? naming_file_of_d(*flags.expected, *flags.actual,
+                           [&] { return RecordedFile(context, with_d(inputs_of_both, *d), none); })
+        : RecordedFile(context, std::move(other), none);
+  const RecordedFile expected(context, std::move(inputs_of_both), none);
   const Comparison comparison = compare(expected, actual);
   const std::vector<InputDifference> inputs = different_inputs(expected, actual);
   context.exit_code = comparison.mismatches == 0 && inputs.empty() ? exit_same : exit_differs;
@@ -66,8 +75,10 @@ void run_compare(Context& context, const CompareFlags& flags) {
 void add_compare(Command& app, Context& context) {
   Command* command = app.add_command("compare", "compare the D of two vector files, bit for bit");
   const auto flags = std::make_shared<CompareFlags>();
-  command->add_option("expected", flags->expected, "vector file")->required();
-  command->add_option("actual", flags->actual, "vector file of the same instruction and cases")->required();
+  command->add_option("expected", flags->expected, "vector file, or a whole tile with one D behind all of K")
+      ->required();
+  command->add_option("actual", flags->actual, "vector file of the same instruction and cases, or a D of them alone")
+      ->required();
   command->add_flag("--json", flags->json, "the result as JSON");
   command->footer(
       "Examples:\n"

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "bitmma/analysis/describe.hpp"
-#include "bitmma/files/whole_tile.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
 #include "output.hpp"
+#include "recorded_file.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -41,53 +41,20 @@ struct Request {
                .fix = std::move(fix)});
 }
 
-/// Throws Error when they are not files of the same cases.
-void require_same_cases(const std::string& path, const std::string& name, int64_t cases, const std::string& other_name,
-                        int64_t other_cases) {
-  if (other_name != name) refuse(path, "instruction", other_name, name, "both files must be of one instruction");
-  if (other_cases != cases)
-    refuse(path, "cases", std::to_string(other_cases), std::to_string(cases), "both files must be of the same cases");
-}
-
-/// A file that holds a D alone, under any name: it is the wrong D of the other file.
-const Tensor* d_alone(const TensorFile& file) {
-  const bool is_alone = file.tensors.size() == 1 && !file.find_metadata("instruction");
-  return is_alone ? &file.tensors.front() : nullptr;
-}
-
-/// `file` with `d` in place of all that it records.
-TensorFile with_d(TensorFile file, Tensor d) {
-  for (const FieldInfo& field : state_fields)
-    if (!field.after.empty()) file.erase(field.after);
-  d.name = "d";
-  file.set(std::move(d));
-  return file;
-}
-
-Request request_of(const WholeTile& right, const std::optional<WholeTile>& other, const std::string& path) {
+Request request_of(const WholeTile& right, const WholeTile& recorded) {
   Request request{.instruction = right.instruction, .target = right.target, .cases = right.cases};
-  const WholeTile& recorded = other ? *other : right;
-  if (!other) refuse(path, "tile", "one instruction", "the whole tile that the first file is of");
-  require_same_cases(path, print(right.instruction), static_cast<int64_t>(right.cases.size()),
+  require_same_cases(recorded.path, print(right.instruction), static_cast<int64_t>(right.cases.size()),
                      print(recorded.instruction), static_cast<int64_t>(recorded.cases.size()));
-  for (size_t i = 0; i < right.cases.size(); ++i) {
-    const LogicalMatrices &x = right.cases[i].logical, &y = recorded.cases[i].logical;
-    if (!y.d) refuse(path, "tensor d", "(missing)", "the D that is wrong");
-    request.wrong.push_back(*y.d);
-    for (const auto& [name, differs] :
-         {std::pair("A", x.a != y.a), std::pair("B", x.b != y.b), std::pair("C", x.c != y.c),
-          std::pair("scales of A", x.scale_a != y.scale_a), std::pair("scales of B", x.scale_b != y.scale_b)}) {
-      if (!differs) continue;
-      const auto row = std::ranges::find(request.inputs, name, &InputDifference::name);
-      if (row == request.inputs.end()) request.inputs.push_back({.name = name, .cases = 1});
-      else ++row->cases;
-    }
-  }
+  require_recorded(recorded);
+  for (const Case& one : recorded.cases) request.wrong.push_back(*one.logical.d);
+  request.inputs = different_inputs(right, recorded);
   return request;
 }
 
 Request request_of(const VectorFile& vectors, const VectorFile& other) {
   require_mma(vectors.instruction, "bitmma verify names the first cell that differs");
+  require_consistent(vectors);
+  if (&vectors != &other) require_consistent(other);
   Request request{.instruction = vectors.instruction, .target = vectors.target};
   if (!other.has_recorded_d())
     refuse(other.file.path, fmt::format("tensor {}", other.d_tensor()), "(missing)", "the D that is wrong");
@@ -106,28 +73,18 @@ Request request_of(const VectorFile& vectors, const VectorFile& other) {
   return request;
 }
 
-/// Files of the same inputs, or one file.
-Request read_request(const DiagnoseFlags& flags, bool wants_d) {
-  const VectorFileDefaults defaults = flags.file.defaults();
-  TensorFile file = read_tensor_file(flags.expected);
-  std::optional<TensorFile> other;
-  if (wants_d && !flags.actual.empty()) {
-    other = read_tensor_file(flags.actual);
-    if (const Tensor* d = d_alone(*other)) {
-      file = with_d(std::move(file), *d);
-      other.reset();
-    }
+/// What is diagnosed of a file, or of two with the same inputs.
+Request request_of_files(const Context& context, const DiagnoseFlags& flags, TensorFile file,
+                         std::optional<TensorFile> other, bool wants_d) {
+  const RecordedFile first(context, std::move(file), flags.file);
+  if (const WholeTile* const tile = first.tile()) {
+    if (!wants_d) return {.instruction = tile->instruction, .target = tile->target, .cases = tile->cases};
+    if (!other) return request_of(*tile, *tile);
+    const RecordedFile second(context, std::move(*other), flags.file);
+    require_same_kind(first, second);
+    return request_of(*tile, *second.tile());
   }
-  try {
-    if (const std::optional<WholeTile> tile = whole_tile(file, defaults)) {
-      if (!wants_d) return {.instruction = tile->instruction, .target = tile->target, .cases = tile->cases};
-      if (other) return request_of(*tile, whole_tile(*other, defaults), other->path);
-      return request_of(*tile, tile, file.path);
-    }
-  } catch (const Error& error) {
-    throw flags.file.in_flags(error);
-  }
-  const VectorFile vectors = flags.file.read(std::move(file));
+  const VectorFile& vectors = *first.vectors();
   Request request;
   if (!wants_d) {
     require_mma(vectors.instruction, "bitmma verify names the first cell that differs");
@@ -135,15 +92,29 @@ Request read_request(const DiagnoseFlags& flags, bool wants_d) {
     for (int64_t index = 0; index < std::min<int64_t>(vectors.cases, 64); ++index)
       request.cases.push_back(case_at(vectors, index));
   } else if (other) {
-    const VectorFile wrong = flags.file.read(std::move(*other));
-    request = request_of(vectors, wrong);
-    wrong.require_unchanged();
+    const RecordedFile second(context, std::move(*other), flags.file);
+    require_same_kind(first, second);
+    request = request_of(vectors, *second.vectors());
+    second.require_unchanged();
   } else {
     request = request_of(vectors, vectors);
   }
   vectors.require_unchanged();
   request.file = vectors.file;
   return request;
+}
+
+/// Files of the same inputs, or one file.
+Request read_request(const Context& context, const DiagnoseFlags& flags, bool wants_d) {
+  TensorFile file = read_tensor_file(flags.expected);
+  require_inputs(file, "diagnose");
+  if (!wants_d || flags.actual.empty()) return request_of_files(context, flags, std::move(file), std::nullopt, wants_d);
+  TensorFile other = read_tensor_file(flags.actual);
+  const Tensor* const d = d_alone(other);
+  if (!d) return request_of_files(context, flags, std::move(file), std::move(other), wants_d);
+  return naming_file_of_d(*flags.expected, *flags.actual, [&] {
+    return request_of_files(context, flags, with_d(std::move(file), *d), std::nullopt, wants_d);
+  });
 }
 
 /// `text` in lines of at most `width` characters, all but the first behind `indent` spaces.
@@ -184,10 +155,10 @@ void list_faults(Context& context, const DiagnoseFlags& flags, std::span<const C
 
 void run_diagnose(Context& context, const DiagnoseFlags& flags) {
   if (flags.list) {
-    list_faults(context, flags, read_request(flags, false).cases);
+    list_faults(context, flags, read_request(context, flags, false).cases);
     return;
   }
-  const Request request = read_request(flags, true);
+  const Request request = read_request(context, flags, true);
   const DiagnoseOptions options{
       .max_cases = flags.max_cases, .max_findings = flags.max_findings, .pairs = !flags.no_pairs};
   const Diagnosis diagnosis = diagnose(request.cases, request.wrong, options);

@@ -1,10 +1,15 @@
 #include "bitmma/analysis/explain.hpp"
 
+#include <fmt/format.h>
+
+#include <array>
+
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/analysis/describe_product.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 #include "plan_flags.hpp"
+#include "recorded_file.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -31,9 +36,37 @@ void explain_product(Context& context, const ExplainFlags& flags) {
   context.exit_code = same ? exit_same : exit_differs;
 }
 
+/// One output of a whole tile, instruction by instruction along K.
+void explain_tile(Context& context, const ExplainFlags& flags, const WholeTile& tile) {
+  constexpr std::array<FlagOfField, 3> names{{{"case", "--case"}, {"row", "--row"}, {"col", "--col"}}};
+  Report list = Report::list();
+  std::optional<Matrix> block;
+  const Mma mma = mma_of(tile.instruction);
+  bool is_same = true;
+  for (int64_t step = 0; step < tile.steps(); ++step) {
+    const Case one = naming_flags(names, [&] {
+      return instruction_at(tile, flags.index, flags.row, flags.col, step, block ? &*block : nullptr);
+    });
+    const Explanation e = explain(one, flags.row % mma.m, flags.col % mma.n);
+    is_same = !e.recorded_d || *e.recorded_d == e.d;
+    Report of_step{{"step", step}, {"steps", tile.steps()}, {"tile_row", *flags.row}, {"tile_col", *flags.col}};
+    of_step.add_text(fmt::format("{}row {}, col {} of the tile, instruction {} of {}: K = {}..{}", step > 0 ? "\n" : "",
+                                 *flags.row, *flags.col, step + 1, tile.steps(), step * mma.k,
+                                 step * mma.k + mma.k - 1));
+    of_step.update(describe(e, one.target));
+    list.append(std::move(of_step));
+    block = computed_d(one);
+  }
+  show(context, list, flags.json);
+  context.exit_code = is_same ? exit_same : exit_differs;
+}
+
 void run_explain(Context& context, const ExplainFlags& flags) {
   if (flags.plan.are_given()) return explain_product(context, flags);
-  const VectorFile vectors = flags.file.read(flags.path);
+  const RecordedFile file(context, read_tensor_file(flags.path), flags.file);
+  if (file.tile()) return explain_tile(context, flags, *file.tile());
+  const VectorFile& vectors = *file.vectors();
+  require_consistent(vectors);
   require_mma(vectors.instruction, "it moves bits and computes nothing; bitmma layout ldst shows where");
   require_case(vectors, flags.index);
   const Case one = case_at(vectors, flags.index);
@@ -49,7 +82,7 @@ void add_explain(Command& app, Context& context) {
   Command* command = app.add_command(
       "explain", "one output, term by term: addresses, values, bits kept and dropped, rounding, alternatives");
   const auto flags = std::make_shared<ExplainFlags>();
-  command->add_option("file", flags->path, "vector file; with --plan or --kernel a product")->required();
+  command->add_option("file", flags->path, "vector file or whole tile; with --plan or --kernel a product")->required();
   flags->file.add(*command);
   flags->file.add_types(*command);
   flags->plan.add(*command);

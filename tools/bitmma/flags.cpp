@@ -85,7 +85,12 @@ Error FileFlags::in_flags(const Error& error) const {
   std::vector<Violation> violations = error.violations();
   for (Violation& violation : violations) {
     switch (violation.code) {
-      case ViolationCode::missing_instruction: violation.fix = "save the key, or give --instruction"; break;
+      case ViolationCode::missing_instruction: {
+        constexpr std::string_view library_words = "give the instruction";
+        const size_t at = violation.fix.find(library_words);
+        if (at != std::string::npos) violation.fix.replace(at, library_words.size(), "give --instruction");
+        break;
+      }
       case ViolationCode::missing_type:
         for (const auto& [key, flag] : {std::pair("a_type", "--a"), std::pair("b_type", "--b"),
                                         std::pair("d_type", "--d"), std::pair("sf_type", "--scale-type")}) {
@@ -375,24 +380,46 @@ uint64_t require_word(std::string_view field, const std::string& text) {
   throw Error({.field = std::string(field), .seen = text, .expected = "a 64-bit number such as 0x4000004000010000"});
 }
 
-void require_text_file_name(const std::string& path) {
-  const std::string extension = std::filesystem::path(path).extension().string();
-  if (extension != ".safetensors" && extension != ".npz" && extension != ".npy" && extension != ".pt") return;
-  throw Error({.field = "-o",
-               .seen = path,
-               .expected = "the name of a text file, which is what --format writes",
-               .fix = "leave --format out for safetensors"});
+namespace {
+
+/// The suffix of a name in small letters. Devices and pipes may have any name.
+std::string suffix_of(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return "";
+  std::string suffix = std::filesystem::path(path).extension().string();
+  std::ranges::transform(suffix, suffix.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return suffix;
+}
+
+[[noreturn]] void refuse_name(const std::string& path, std::vector<std::string> suffixes, std::string_view what,
+                              std::string fix) {
+  for (std::string& suffix : suffixes) suffix = "NAME" + suffix;
+  suffixes.emplace_back("a name without a suffix");
+  throw Error(
+      {.field = "-o",
+       .seen = path,
+       .expected = fmt::format("the name of a {} file, which is what is written: {}", what, alternatives(suffixes)),
+       .fix = std::move(fix)});
+}
+
+}  // namespace
+
+void require_text_file_name(const std::string& path, std::string_view suffix) {
+  const std::string own = suffix_of(path);
+  if (own.empty() || own == ".txt" || own == suffix) return;
+  const bool is_tensor = own == ".safetensors" && suffix != ".ptx";
+  refuse_name(path, {std::string(suffix), ".txt"}, "text",
+              is_tensor ? "leave --format out for safetensors" : fmt::format("rename it to {}", suffix));
 }
 
 void require_tensor_file_name(const std::string& path) {
-  const std::string extension = std::filesystem::path(path).extension().string();
-  const bool is_text = extension == ".csv" || extension == ".jsonl" || extension == ".hex";
-  if (!is_text && extension != ".npz" && extension != ".npy" && extension != ".pt") return;
-  throw Error({.field = "-o",
-               .seen = path,
-               .expected = "the name of a safetensors file, which is what is written",
-               .fix = is_text ? fmt::format("--format {} writes text, where the command has it", extension.substr(1))
-                              : "a name that ends in .safetensors; safetensors.numpy.load_file reads it into NumPy"});
+  const std::string own = suffix_of(path);
+  if (own.empty() || own == ".safetensors") return;
+  const bool is_text = own == ".csv" || own == ".jsonl" || own == ".hex";
+  refuse_name(path, {".safetensors"}, "safetensors",
+              is_text ? fmt::format("--format {} writes text, where the command has it", own.substr(1))
+                      : "safetensors.numpy.load_file reads it into NumPy");
 }
 
 std::vector<std::string> output_paths(const std::vector<std::string>& inputs, const std::string& output) {

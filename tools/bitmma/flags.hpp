@@ -160,8 +160,9 @@ std::optional<uint64_t> parse_word(const std::string& text);
 /// The same for a descriptor. Throws Error naming the field.
 uint64_t require_word(std::string_view field, const std::string& text);
 
-/// Throws Error for the name of a file of tensors, which would hold text all the same.
-void require_text_file_name(const std::string& path);
+/// Throws Error for the name of a file of another kind, which would hold text all the same: its suffix is `suffix`,
+/// .txt or none.
+void require_text_file_name(const std::string& path, std::string_view suffix);
 /// Throws Error for the name of another format than safetensors, which would hold safetensors all the same.
 void require_tensor_file_name(const std::string& path);
 

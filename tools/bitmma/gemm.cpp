@@ -127,10 +127,12 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   const bool as_json = flags.json;
   const int threads = flags.threads, rows = as_json ? 0 : shown("rows", flags.rows),
             cols = as_json ? 0 : shown("cols", flags.cols);
-  const bool plan_was_given = flags.plan.are_given();
+  const bool plan_is_of_file = flags.plan.are_taken_from(product, flags.target),
+             plan_was_given = flags.plan.are_given() || plan_is_of_file;
   ProductResult result{.plan = flags.plan.plan_for(context, product, flags.target, threads),
                        .k = product.inputs.a.cols(),
                        .plan_was_given = plan_was_given,
+                       .plan_is_of_file = plan_is_of_file,
                        .target_was_given = plan_was_given || flags.target.asked() || product.target};
   print_warnings(context, as_warnings(unread_by(result.plan, product.inputs)));
   if (!flags.only_rows.empty() || !flags.only_cols.empty()) {
@@ -201,6 +203,7 @@ void add_gemm(Command& app, Context& context) {
       "\n"
       "--find tries, until plans give all bits:\n" +
       print_search() +
+      "Without --plan and --kernel the key plan of the file is taken, if it has one.\n"
       "Where the file has a d it is compared. Exit code 1 when outputs differ, or no plan was found; 2 when something "
       "is\n"
       "wrong.");

@@ -93,7 +93,7 @@ void write_text(const Context& context, const GoldenFlags& flags, const GoldenRe
   constexpr int64_t at_once = 16;
   const BenchFormat format = flags.bench.format();
   require_mma(request.instruction, "--format is for instructions that compute");
-  require_text_file_name(flags.out);
+  require_text_file_name(flags.out, "." + *flags.bench.name);
   ProgressLine progress(context, "golden", flags.cases);
   context.require_flags_acted();
   write_whole(flags.out, [&](std::ostream& out) {

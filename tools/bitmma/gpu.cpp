@@ -52,7 +52,9 @@ constexpr std::array<FlagOfField, 8> campaign_flags{{{"only", "--only"},
 /// Runs file `index` on the GPU. Errors name the file.
 TensorFile run_one(const Context& context, const std::vector<std::string>& files, size_t index, const Gpu& gpu) {
   try {
-    return run_file(read_vector_file(files[index]), gpu);
+    const VectorFile vectors = read_vector_file(files[index]);
+    require_consistent(vectors);
+    return run_file(vectors, gpu);
   } catch (const Error&) {
     if (files.size() > 1) {
       context.terminal.err << fmt::format("{} of {} done; not {}:\n", index,

@@ -1,5 +1,8 @@
 #include "plan_flags.hpp"
 
+#include <fmt/format.h>
+
+#include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "output.hpp"
@@ -15,11 +18,57 @@ void ProductPlanFlags::add(Command& command) {
   command.add_option("--output-type", output_type, "type of d for plans by name; default that of the file's d, or f32");
 }
 
+namespace {
+
+/// The key kernel documents: what is said of it where the flag does not ask for its plan.
+void judge_kernel(Context& context, const ProductFile& product, bool has_plan) {
+  const std::string* const named = product.file.find_metadata("kernel");
+  if (!named) return;
+  Violation about{
+      .field = fmt::format("{}: kernel", product.file.path), .seen = shortened(*named), .severity = Severity::warning};
+  try {
+    plans_for({.kernel = *named,
+               .output = product.output(),
+               .options = {.target = product.target, .alpha = product.alpha, .beta = product.beta},
+               .may_clamp = product.d && has_no_sign(*product.d)},
+              product.inputs);
+    if (has_plan) return;
+    about.expected = "a plan: none was asked for, and this key documents";
+    about.fix = "--kernel file takes the plan of this kernel";
+  } catch (const Error& error) {
+    // Of kernels without a pattern nothing is known that could contradict a plan.
+    if (has_plan && error.violations().front().code == ViolationCode::unknown_kernel) return;
+    about.expected = "a kernel that computes this product";
+    about.fix = print(error.violations().front());
+  }
+  print_warnings(context, {about});
+}
+
+}  // namespace
+
+bool ProductPlanFlags::are_taken_from(const ProductFile& product, const TargetFlag& target) const {
+  if (are_given() || !product.file.find_metadata("plan")) return false;
+  const std::optional<Target> asked = target.asked();
+  const bool is_other_target = asked && product.target && *asked != *product.target,
+             is_other_type = !output_type.empty() && require_format("--output-type", output_type) != product.output();
+  return !is_other_target && !is_other_type && split_count == 0;
+}
+
 GemmPlan ProductPlanFlags::plan_for(Context& context, const ProductFile& product, const TargetFlag& target,
                                     int threads) const {
-  const bool is_file = plan->ends_with(".json"), is_json = is_file || plan->starts_with("{");
+  const bool of_file = are_taken_from(product, target);
+  const std::string asked = of_file ? *product.file.find_metadata("plan") : plan.get();
+  const bool is_file = !of_file && asked.ends_with(".json"), is_json = is_file || asked.starts_with("{");
+  if (!of_file && !are_given() && product.file.find_metadata("plan")) {
+    print_warnings(context, {{.code = ViolationCode::no_effect,
+                              .field = fmt::format("{}: key plan", product.file.path),
+                              .seen = "not taken, for --target, --output-type or --split-k ask for another",
+                              .fix = "--plan says which; flat is taken",
+                              .severity = Severity::warning}});
+  }
+  if (kernel != "file") judge_kernel(context, product, are_given() || of_file);
   PlanRequest request{
-      .plan = is_file ? read_whole(plan) : plan.get(),
+      .plan = is_file ? read_whole(asked) : asked,
       .kernel = kernel,
       .options = {.target = target.asked(), .split_count = split_count, .alpha = product.alpha, .beta = product.beta},
       .may_clamp = product.d && has_no_sign(*product.d)};
@@ -34,7 +83,20 @@ GemmPlan ProductPlanFlags::plan_for(Context& context, const ProductFile& product
     if (!request.output) request.output = product.output();
     if (!request.options.target) request.options.target = product.target;
   }
-  const std::vector<GemmPlan> plans = plans_for(request, product.inputs);
+  const std::vector<GemmPlan> plans = [&] {
+    try {
+      return plans_for(request, product.inputs);
+    } catch (const Error& error) {
+      if (!of_file) throw;
+      std::vector<Violation> violations = error.violations();
+      for (Violation& violation : violations) {
+        violation.field = fmt::format("{}: plan: {}", product.file.path, violation.field);
+        violation.fix += fmt::format("{}the key plan of the file was taken: --plan takes another",
+                                     violation.fix.empty() ? "" : "; ");
+      }
+      throw Error(std::move(violations));
+    }
+  }();
   if (plans.size() == 1) return plans.front();
   if (!product.d) {
     throw Error({.field = "--split-k",

@@ -66,6 +66,7 @@ Kernel kernel_of(const PtxFlags& flags) {
 }
 
 void run_ptx(Context& context, const PtxFlags& flags) {
+  if (!flags.out.empty()) require_text_file_name(flags.out, ".ptx");
   const std::string text = kernel_of(flags).text;
   if (flags.out.empty()) {
     context.out() << text;

@@ -11,6 +11,7 @@
 #include "bitmma/instruction/immediates.hpp"
 #include "flags.hpp"
 #include "output.hpp"
+#include "recorded_file.hpp"
 #include "test_bench.hpp"
 
 namespace bitmma::cli {
@@ -131,10 +132,9 @@ int64_t shown_case(const SimulateFlags& flags, const VectorFile& vectors, int64_
 
 /// Adds the comparison with the recorded D.
 void add_recorded(Report& report, const Comparison& comparison, const std::string& source, bool is_loop) {
-  report.add("recorded", {{"outputs", comparison.outputs},
-                          {"mismatches", comparison.mismatches},
-                          {"source", is_loop ? "the file" : source}});
-  const std::string of = is_loop ? "of the whole K" : source, outputs = counted(comparison.outputs, "output");
+  report.add("recorded", {{"outputs", comparison.outputs}, {"mismatches", comparison.mismatches}, {"source", source}});
+  const std::string of = is_loop ? source + ", of the whole K" : source,
+                    outputs = counted(comparison.outputs, "output");
   if (comparison.mismatches == 0) {
     report.add_text(
         fmt::format("all {} of {} match the recorded D ({})", outputs, counted(comparison.cases, "case"), of),
@@ -146,9 +146,37 @@ void add_recorded(Report& report, const Comparison& comparison, const std::strin
   }
 }
 
-/// `steps` instructions of a K loop make one D; 0 for other files.
-Report describe_case(Context& context, const SimulateFlags& flags, const VectorFile& vectors,
-                     const std::optional<UnrolledK>& loop, int64_t steps) {
+/// A file as it is simulated, and how.
+struct Simulated {
+  VectorFile vectors = {};
+  std::string source = {};  // who computed the D that the file records
+  std::optional<UnrolledK> loop = {};
+  int64_t steps = 0;  // instructions of a K loop, which make one D; 0 for other files
+  std::vector<Violation> warnings = {};
+};
+
+/// What --after leaves out: results of another state than the one that the instruction begins with.
+std::vector<Violation> left_out(const TensorFile& own, const TensorFile& with_state) {
+  std::vector<Violation> found;
+  const auto look_at = [&](std::string_view name) {
+    if (name.empty() || !own.find(name) || with_state.find(name)) return;
+    const std::string field = fmt::format("{}: tensor {}", own.path, name);
+    if (std::ranges::find(found, field, &Violation::field) != found.end()) return;  // fields share a name
+    found.push_back({.code = ViolationCode::no_effect,
+                     .field = field,
+                     .seen = "recorded after another state, and neither compared nor written",
+                     .fix = "a file without the state that --after gives records the D of this one",
+                     .severity = Severity::warning});
+  };
+  look_at("d");
+  for (const FieldInfo& field : state_fields) look_at(field.after);
+  return found;
+}
+
+Report describe_case(Context& context, const SimulateFlags& flags, const Simulated& simulated) {
+  const VectorFile& vectors = simulated.vectors;
+  const std::optional<UnrolledK>& loop = simulated.loop;
+  const int64_t steps = simulated.steps;
   const int64_t index = shown_case(flags, vectors, steps);
   const Case one = case_at(vectors, index);
   const std::string arithmetic = print_arithmetic(vectors.instruction, vectors.target);
@@ -180,7 +208,7 @@ Report describe_case(Context& context, const SimulateFlags& flags, const VectorF
   report.add("warnings", warnings);
   add_d(report, flags, one);
   if (const std::optional<Comparison> recorded = recorded_comparison(context, flags, vectors, loop)) {
-    add_recorded(report, *recorded, vectors.source(), loop.has_value());
+    add_recorded(report, *recorded, simulated.source, loop.has_value());
     if (recorded->mismatches > 0) context.exit_code = exit_differs;
   }
   if (!flags.json) print_warnings(context, warnings);
@@ -222,20 +250,19 @@ void run_lint(Context& context, const SimulateFlags& flags, const std::vector<st
   show(context, list, flags.json);
 }
 
-/// A file as it is simulated, and how.
-struct Simulated {
-  VectorFile vectors;
-  std::optional<UnrolledK> loop = {};
-  int64_t steps = 0;  // of a K loop
-};
-
 /// `target` stands in for a target that the file does not name.
 Simulated simulated(const SimulateFlags& flags, TensorFile file, std::optional<Target> target) {
   VectorFileDefaults defaults = flags.file.defaults();
   defaults.target = target;
+  const std::string* const named = file.find_metadata("source");
   try {
     Simulated result;
-    if (!flags.after.empty()) file = after(read_vector_file(flags.after), std::move(file), defaults);
+    result.source = named ? printable(*named) : "unknown";
+    if (!flags.after.empty()) {
+      TensorFile with_state = after(read_vector_file(flags.after), file, defaults);
+      result.warnings = left_out(file, with_state);
+      file = std::move(with_state);
+    }
     result.loop = unroll_k(file, defaults, flags.layouts.placement());
     result.vectors = as_vector_file(result.loop ? result.loop->file : std::move(file), defaults);
     result.steps = unrolled_steps(result.vectors);
@@ -261,8 +288,8 @@ std::optional<TensorFile> on_other_target(const TensorFile& file, std::optional<
 /// Both results, and how many outputs differ.
 Report describe_two_targets(Context& context, const SimulateFlags& flags, const Simulated& own,
                             const Simulated& other) {
-  Report report = describe_case(context, flags, own.vectors, own.loop, own.steps);
-  Report there = describe_case(context, flags, other.vectors, other.loop, other.steps);
+  Report report = describe_case(context, flags, own);
+  Report there = describe_case(context, flags, other);
   Comparison comparison;
   for (int64_t index = 0; index < own.vectors.cases; ++index) {
     const Case x = case_at(own.vectors, index), y = case_at(other.vectors, index);
@@ -285,9 +312,9 @@ bool is_recorded_d_same(Context& context, const SimulateFlags& flags, const Simu
   const std::optional<Comparison> recorded = recorded_comparison(context, flags, one.vectors, one.loop);
   if (!recorded || recorded->mismatches == 0) return true;
   context.exit_code = exit_differs;
-  context.terminal.err << fmt::format(
-      "{}: {} of {} differ from the recorded D ({}): {}\n", printable(one.vectors.file.path), recorded->mismatches,
-      counted(recorded->outputs, "output"), one.vectors.source(), print(*recorded->first));
+  context.terminal.err << fmt::format("{}: {} of {} differ from the recorded D ({}): {}\n",
+                                      printable(one.vectors.file.path), recorded->mismatches,
+                                      counted(recorded->outputs, "output"), one.source, print(*recorded->first));
   return false;
 }
 
@@ -345,8 +372,9 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
                  .expected = "--json prints what is shown",
                  .fix = "--format jsonl writes all cases as JSON lines"});
   }
-  if (!flags.bench.is_given()) {
-    for (const std::string& output : outputs) require_tensor_file_name(output);
+  for (const std::string& output : outputs) {
+    if (!flags.bench.is_given()) require_tensor_file_name(output);
+    else if (flags.out.get() == output) require_text_file_name(output, "." + *flags.bench.name);
   }
   Report shown = Report::list();
   for (size_t i = 0; i < names.size(); ++i) {
@@ -355,6 +383,9 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
     const std::optional<Target> asked = flags.file.target.asked();
     const std::optional<TensorFile> elsewhere = on_other_target(file, asked);
     const Simulated own = simulated(flags, file, elsewhere ? std::nullopt : asked);
+    if (!own.loop) require_consistent(own.vectors, flags.threads);
+    print_warnings(context, own.warnings);
+    warn_of_converted_d(context, file, own.vectors.instruction);
     const Simulated one = elsewhere ? simulated(flags, *elsewhere, asked) : own;
     const VectorFile& vectors = one.vectors;
     const std::optional<UnrolledK>& loop = one.loop;
@@ -378,8 +409,7 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
       continue;
     }
     if (outputs.empty()) {
-      Report report = elsewhere ? describe_two_targets(context, flags, own, one)
-                                : describe_case(context, flags, vectors, loop, one.steps);
+      Report report = elsewhere ? describe_two_targets(context, flags, own, one) : describe_case(context, flags, one);
       if (names.size() > 1 && !flags.json) context.out() << printable(path) << '\n';
       if (flags.json) shown.append(std::move(report));
       else show(context, report, false);

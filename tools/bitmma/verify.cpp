@@ -9,6 +9,7 @@
 #include "bitmma/hardware/campaign.hpp"
 #include "flags.hpp"
 #include "output.hpp"
+#include "recorded_file.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -28,22 +29,23 @@ struct Group {
   std::string arithmetic;
 };
 
-Report describe_file(const std::string& path, const VectorFile& vectors, const Comparison& comparison) {
-  Report report = describe(comparison, vectors.instruction);
-  report.update({{"file", path},
-                 {"instruction", vectors.name()},
-                 {"target", print(vectors.target)},
-                 {"source", vectors.source()},
-                 {"evidence", print_evidence(vectors.instruction, vectors.target)},
-                 {"choices", describe(choices_of(vectors))}});
+Report describe_file(const RecordedFile& file, const Comparison& comparison) {
+  Report report = describe(comparison, file.instruction());
+  report.update({{"file", file.path()},
+                 {"instruction", print(file.instruction())},
+                 {"target", print(file.target())},
+                 {"source", file.source()},
+                 {"evidence", print_evidence(file.instruction(), file.target())},
+                 {"choices", describe(file.vectors() ? choices_of(*file.vectors()) : std::vector<Choice>{})}});
+  if (file.tile()) report.add("steps", file.tile()->steps());
   return report;
 }
 
 /// Throws Error for a file that records no D: nothing would be verified.
-VectorFile read_recorded(const VerifyFlags& flags, const std::string& path) {
-  VectorFile vectors = flags.file.read(path);
-  require_recorded(vectors);
-  return vectors;
+RecordedFile read_recorded(const Context& context, const VerifyFlags& flags, const std::string& path) {
+  RecordedFile file(context, read_tensor_file(path), flags.file);
+  file.require_recorded();
+  return file;
 }
 
 void run_verify(Context& context, const VerifyFlags& flags) {
@@ -51,12 +53,12 @@ void run_verify(Context& context, const VerifyFlags& flags) {
   const std::vector<std::string> paths = vector_files(flags.paths);
   // Every header is read first: progress knows the total. A file that cannot be read is reported, and the others are
   // verified all the same.
-  std::vector<std::pair<std::string, VectorFile>> files;
+  std::vector<std::pair<std::string, RecordedFile>> files;
   std::vector<Violation> unreadable;
   int64_t all_cases = 0;
   for (const std::string& path : paths) {
     try {
-      all_cases += files.emplace_back(path, read_recorded(flags, path)).second.cases;
+      all_cases += files.emplace_back(path, read_recorded(context, flags, path)).second.cases();
     } catch (const Error& error) {
       std::ranges::copy(error.violations(), std::back_inserter(unreadable));
     }
@@ -67,26 +69,41 @@ void run_verify(Context& context, const VerifyFlags& flags) {
   Report results = Report::list();
   std::vector<std::string> failures;
   constexpr int most_drawn = 4;  // maps
-  int failed_files = 0;
+  int failed_files = 0, refused_files = 0;
   {
     ProgressLine progress(context, "verify", all_cases);
+    // A file that contradicts itself is found out when it is read whole.
+    const auto verified = [&](const RecordedFile& file) -> std::optional<Comparison> {
+      try {
+        return file.verify(flags.threads, progress.from(total.cases));
+      } catch (const Error& error) {
+        std::ranges::copy(error.violations(), std::back_inserter(unreadable));
+        ++refused_files;
+        return std::nullopt;
+      }
+    };
     for (size_t i = 0; i < files.size(); ++i) {
       const std::string& path = files[i].first;
-      const VectorFile vectors = std::exchange(files[i].second, {});  // given back when it is done
-      const Comparison one = verify(vectors, flags.threads, progress.from(total.cases));
-      Group& group = groups[{instruction_group(vectors.instruction), print(vectors.target)}];
+      const RecordedFile file = std::exchange(files[i].second, {});  // given back when it is done
+      const std::optional<Comparison> done = verified(file);
+      if (!done) continue;
+      const Comparison& one = *done;
+      const Instruction& instruction = file.instruction();
+      Group& group = groups[{instruction_group(instruction), print(file.target())}];
       ++group.files;
       group.comparison += one;
-      group.arithmetic = print_arithmetic(vectors.instruction, vectors.target);
+      group.arithmetic = print_arithmetic(instruction, file.target());
       total += one;
-      if (flags.json) results.append(describe_file(path, vectors, one));
+      if (flags.json) results.append(describe_file(file, one));
       if (one.mismatches == 0) continue;
       failures.push_back(fmt::format("{}: {} of {} differ in {} of {}, first {}", printable(path), one.mismatches,
                                      counted(one.outputs, "output"), one.cases_with_mismatches,
                                      counted(one.cases, "case"), print(*one.first)));
-      if (++failed_files <= most_drawn) failures.push_back(print(describe(one, vectors.instruction)));
+      if (++failed_files <= most_drawn) failures.push_back(print(describe(one, instruction)));
     }
   }
+  if (static_cast<size_t>(refused_files) == files.size()) throw Error(std::move(unreadable));
+  const size_t verified_files = files.size() - static_cast<size_t>(refused_files);
   context.exit_code = !unreadable.empty() ? exit_bad_request : total.mismatches == 0 ? exit_same : exit_differs;
   std::vector<std::vector<std::string>> table{
       {"instruction", "target", "files", "cases", "outputs", "mismatches", "arithmetic"}};
@@ -95,7 +112,7 @@ void run_verify(Context& context, const VerifyFlags& flags) {
                      std::to_string(group.comparison.cases), std::to_string(group.comparison.outputs),
                      std::to_string(group.comparison.mismatches), group.arithmetic});
   }
-  Report report{{"files", files.size()},          {"cases", total.cases},       {"outputs", total.outputs},
+  Report report{{"files", verified_files},        {"cases", total.cases},       {"outputs", total.outputs},
                 {"mismatches", total.mismatches}, {"cpu_target", cpu_target()}, {"results", std::move(results)},
                 {"unreadable", unreadable}};
   report.add_text(print_table(table) + "\n");
@@ -103,8 +120,8 @@ void run_verify(Context& context, const VerifyFlags& flags) {
   if (!flags.json) {
     for (const Violation& violation : unreadable) context.terminal.err << "error: " << print(violation) << '\n';
   }
-  report.add_text(fmt::format("files {}, cases {}, outputs {}, mismatches {}", files.size(), total.cases, total.outputs,
-                              total.mismatches),
+  report.add_text(fmt::format("files {}, cases {}, outputs {}, mismatches {}", verified_files, total.cases,
+                              total.outputs, total.mismatches),
                   total.mismatches == 0 ? Tone::good : Tone::bad);
   show(context, report, flags.json);
 }

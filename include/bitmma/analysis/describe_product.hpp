@@ -18,7 +18,7 @@ struct ProductResult {
   Matrix d = {};
   std::optional<Matrix> recorded = {};    // D as it was recorded
   std::optional<Accuracy> accuracy = {};  // where it was asked for
-  bool plan_was_given = true, target_was_given = true;
+  bool plan_was_given = true, plan_is_of_file = false, target_was_given = true;
 
   /// Outputs that are not those of the recorded D: all of them where its type or shape is another.
   int64_t differing() const;

@@ -50,6 +50,11 @@ Comparison compare_cases(std::span<const Case> cases, std::span<const Matrix> ac
 /// Throws Error when the file records no D.
 void require_recorded(const VectorFile& vectors);
 
+/// Throws Error for a file that contradicts itself: plain matrices a, b, c, sfa or sfb beside images, registers or
+/// Tensor Memory that hold other codes, with how many differ and the first place; and cases that are the steps of a K
+/// loop by the key k_loop, where C of a step is not D of the step before. verify and compare ask this first.
+void require_consistent(const VectorFile& vectors, int threads = 1);
+
 /// Called now and then with cases done, from one thread at a time.
 using Progress = std::function<void(int64_t cases_done)>;
 
@@ -58,6 +63,10 @@ using Progress = std::function<void(int64_t cases_done)>;
 /// row.
 Comparison verify(const VectorFile& vectors, int threads, const Progress& progress = {},
                   const AccumulatorModel* model = nullptr);
+
+/// Throws Error naming `path` when a second file is not of the same instruction and number of cases.
+void require_same_cases(const std::string& path, const std::string& name, int64_t cases, const std::string& other_name,
+                        int64_t other_cases);
 
 /// What two files record: D in registers or Tensor Memory with all that is around it, and logical d where both have it.
 /// Throws Error when they hold another instruction, number of cases, or no D.

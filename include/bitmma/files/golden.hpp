@@ -61,7 +61,8 @@ int64_t unrolled_steps(const VectorFile& vectors);
 /// `file` after `previous`: what the instruction of `previous` left is the state that the instruction of `file` begins
 /// with, tensor by tensor (tmem_after is tmem, d_regs is c_regs; of a K loop that of the last step), and what it left
 /// alone is there where `file` does not have its own. What `file` records of its own state, results and plain matrices,
-/// is left out. Throws Error when there is nothing that both instructions have, or `previous` has no result.
+/// is left out; results of a file that has no such state are of this one, and stay. Throws Error when there is nothing
+/// that both instructions have, or `previous` has no result.
 TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDefaults& defaults);
 
 }  // namespace bitmma

@@ -3,9 +3,10 @@
 //   a [M, K], b [K, N] or b_t [N, K]; optional c, d [M, N], bias [N], scale_a, scale_b (F32), sfa, sfb (codes)
 //
 // Types follow the dtypes: F16, BF16, F32 (as inputs: tf32), F64, F8_E4M3, F8_E5M2, I8, I32. Raw codes need the keys
-// a_type, b_type, d_type. Sampled products carry rows, cols (I32) and the keys m, n of the whole one. Unknown keys and
-// tensors are kept. Operands that are not there are made by the generator that the keys generator, seed, k name
-// (bitmma/stimulus/generated.hpp). See docs/products.md.
+// a_type, b_type, d_type. Sampled products carry rows, cols (I32) and the keys m, n of the whole one. The key plan is
+// the one that gave d, and is taken where no other is asked for. Keys that do nothing are refused. Operands that are
+// not there are made by the generator that the keys generator, seed, k name (bitmma/stimulus/generated.hpp). See
+// docs/products.md.
 #pragma once
 
 #include <optional>
@@ -35,7 +36,8 @@ ProductFile read_product_file(TensorFile file);
 /// Rows and columns alone, of A, B and everything that goes with them; numbers count in the file.
 ProductFile part_of(const ProductFile& product, std::span<const int> rows, std::span<const int> cols);
 
-/// The file with D computed by the plan, which is recorded in it with its target.
+/// The file with D computed by the plan, which is recorded in it with its target; of a part with the operands of the
+/// part, so that it can be read back.
 TensorFile with_d(const ProductFile& product, const GemmPlan& plan, const Matrix& d);
 
 }  // namespace bitmma

@@ -21,6 +21,8 @@ std::vector<FaultRow> catalogue_of(const Subject& subject) {
   add_metadata_faults(rows, subject);
   add_adder_faults(rows, subject);
   add_output_faults(rows, subject);
+  add_step_faults(rows, subject, Role::a);
+  add_step_faults(rows, subject, Role::b);
   return rows;
 }
 

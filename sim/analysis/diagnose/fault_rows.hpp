@@ -18,6 +18,8 @@ using Apply = std::function<bool(const Subject&, Parts&)>;
 
 /// Reads of A or B through another descriptor.
 void add_descriptor_faults(Rows& rows, const Subject& s, Role x);
+/// The same of a whole tile: in every step.
+void add_step_faults(Rows& rows, const Subject& s, Role x);
 /// A or B written into shared memory in another way than its descriptor reads.
 void add_written_faults(Rows& rows, const Subject& s, Role x);
 /// Types, signs, elements in other places, an operand that is not there.

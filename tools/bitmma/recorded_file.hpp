@@ -1,0 +1,70 @@
+// Files with a recorded D, as verify, compare and diagnose take them: cases of one instruction, or whole tiles.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <variant>
+
+#include "bitmma/files/whole_tile.hpp"
+#include "flags.hpp"
+
+namespace bitmma::cli {
+
+/// A file that holds a D alone, under any name, and neither a key nor a name that says of what.
+const Tensor* d_alone(const TensorFile& file);
+/// Throws Error for such a file where inputs are needed; `verb` takes it as its second file.
+void require_inputs(const TensorFile& file, std::string_view verb);
+/// `file` with `d` in place of all that it records.
+TensorFile with_d(TensorFile file, Tensor d);
+/// Calls `body`. Where it refuses tensor d or the cases of `path`, the message names `path_of_d`, which d is from.
+template <typename Body>
+auto naming_file_of_d(const std::string& path, const std::string& path_of_d, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    std::vector<Violation> violations = error.violations();
+    for (Violation& violation : violations) {
+      for (const std::string_view what : {": tensor d", ": cases"}) {
+        if (violation.field.starts_with(path + std::string(what)))
+          violation.field = path_of_d + violation.field.substr(path.size());
+      }
+    }
+    throw Error(std::move(violations));
+  }
+}
+
+/// Says on standard error that the d of a file has another type than the instruction leaves, and is compared all the
+/// same: each of its numbers is one of that type.
+void warn_of_converted_d(const Context& context, const TensorFile& file, const Instruction& instruction);
+
+/// One of the two, with what both say.
+class RecordedFile {
+ public:
+  RecordedFile() = default;
+  /// Throws Error when the file is neither. `flags` stand in for what the file does not say. Warns as above.
+  RecordedFile(const Context& context, TensorFile file, const FileFlags& flags);
+
+  /// Nothing where the file is the other one.
+  const VectorFile* vectors() const { return std::get_if<VectorFile>(&file_); }
+  const WholeTile* tile() const { return std::get_if<WholeTile>(&file_); }
+  const Instruction& instruction() const;
+  Target target() const;
+  std::string path() const, source() const;
+  int64_t cases() const;
+
+  /// Throws Error when no D is recorded.
+  void require_recorded() const;
+  void require_unchanged() const;
+  Comparison verify(int threads, const Progress& progress) const;
+
+ private:
+  std::variant<VectorFile, WholeTile> file_ = {};
+};
+
+/// Throws Error where one is a whole tile and the other none.
+void require_same_kind(const RecordedFile& expected, const RecordedFile& actual);
+/// Throw Error as above, and what the library refuses.
+Comparison compare(const RecordedFile& expected, const RecordedFile& actual);
+std::vector<InputDifference> different_inputs(const RecordedFile& expected, const RecordedFile& actual);
+
+}  // namespace bitmma::cli
