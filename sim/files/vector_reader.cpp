@@ -70,10 +70,10 @@ void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFi
   if (!mnemonic && defaults.instruction.empty()) {
     const bool has_operands = all.find("a") && (all.find("b") || all.find("b_t")),
                is_product = has_operands || all.find_metadata("plan") || all.find_metadata("generator");
-    check.refuse(ViolationCode::missing_instruction, "__metadata__ instruction", "(missing)", "a PTX mnemonic",
-                 is_product ? "save the key, or give the instruction; bitmma gemm computes a product of a and b alone, "
-                              "and explain --plan one output of it"
-                            : "save the key, or give the instruction");
+    check.refuse(
+        ViolationCode::missing_instruction, "__metadata__ instruction",
+        is_product ? "(missing); without it the file is a product, for bitmma gemm or explain --plan" : "(missing)",
+        "a PTX mnemonic", "save the key, or give the instruction");
   }
   check.stop_if_refused();
   try {

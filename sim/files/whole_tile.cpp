@@ -151,7 +151,11 @@ std::optional<WholeTile> tile_of_steps(const TensorFile& asked, const VectorFile
     if (!field.after.empty()) file.erase(field.after);  // of each step: this program's own
   const VectorFile vectors = as_vector_file(std::move(file), defaults);
   const Mma mma = mma_of(vectors.instruction);
-  if (mma.sparse) return std::nullopt;
+  if (mma.sparse)
+    throw Error({.field = fmt::format("{}: tensor d", asked.path),
+                 .seen = fmt::format("one for {} steps of sparse instructions", steps_of_one),
+                 .expected = "a D for each of them",
+                 .fix = "a tile of plain matrices a, b, d of all K may be sparse"});
   const int64_t steps = vectors.cases / tiles;
   require_k_loop(vectors, steps, true);
   WholeTile tile{.instruction = vectors.instruction, .target = vectors.target};

@@ -461,7 +461,19 @@ TEST_CASE("faults of a whole tile, planted, are found: steps of K, rows of warps
     INFO(fault.id);
     CHECK(rank_of(found, fault.id) == 1);
   }
-  CHECK(planted > 80);
+  CHECK(planted > 150);
+  const std::vector<Fault> catalogue = fault_catalogue(cases);
+  for (const char* id : {"a.step.sbo.512", "b.step.swizzle.none", "b.step.start.+32"})
+    CHECK(std::ranges::find(catalogue, id, &Fault::id) != catalogue.end());
+}
+
+TEST_CASE("whole tiles of sparse instructions are refused, with the verbs that take them") {
+  const Instruction instruction = parse_instruction("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16");
+  Case tile{.instruction = instruction, .target = Target::sm_90a};
+  tile.logical.a = Matrix(Format::f16, 64, 64), tile.logical.b = Matrix(Format::f16, 64, 8);
+  tile.logical.c = Matrix(Format::f32, 64, 8);
+  CHECK_THROWS_WITH(fault_catalogue(std::array{tile}),
+                    ContainsSubstring("sparse instructions") && ContainsSubstring("verify, compare and explain"));
 }
 
 TEST_CASE("units of whole rows that one side swizzles are found in an image that holds all of K") {

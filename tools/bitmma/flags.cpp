@@ -85,12 +85,7 @@ Error FileFlags::in_flags(const Error& error) const {
   std::vector<Violation> violations = error.violations();
   for (Violation& violation : violations) {
     switch (violation.code) {
-      case ViolationCode::missing_instruction: {
-        constexpr std::string_view library_words = "give the instruction";
-        const size_t at = violation.fix.find(library_words);
-        if (at != std::string::npos) violation.fix.replace(at, library_words.size(), "give --instruction");
-        break;
-      }
+      case ViolationCode::missing_instruction: violation.fix = "save the key, or give --instruction"; break;
       case ViolationCode::missing_type:
         for (const auto& [key, flag] : {std::pair("a_type", "--a"), std::pair("b_type", "--b"),
                                         std::pair("d_type", "--d"), std::pair("sf_type", "--scale-type")}) {

@@ -16,7 +16,8 @@ struct ProductPlanFlags {
 
   void add(Command& command);
   bool are_given() const { return !plan.empty() || !kernel.empty(); }
-  /// True where none is asked for, nor another target, type or split, and the file names the plan of its d: it is taken.
+  /// True where none is asked for, nor another target, type or split, and the file names the plan of its d: it is
+  /// taken.
   bool are_taken_from(const ProductFile& product, const TargetFlag& target) const;
   /// The plan that they mean for this product. Where the number of slices is open, the recorded D decides. Throws Error
   /// for what contradicts the plan, and where nothing tells the number of slices.

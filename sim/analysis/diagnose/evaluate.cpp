@@ -88,8 +88,12 @@ void Subject::take_tile() {
                     whole(logical.b->rows(), mma_.k) && logical.a->cols() == logical.b->rows();
   if (!fits || mma_.sparse || mma_.products > 1) {
     throw Error({.field = "tile",
-                 .seen = fmt::format("{} x {} x {}", logical.a->rows(), logical.b->cols(), logical.b->rows()),
-                 .expected = fmt::format("multiples of {} x {} x {}, without sparsity", mma_.m, mma_.n, mma_.k)});
+                 .seen = fmt::format("{} x {} x {}{}", logical.a->rows(), logical.b->cols(), logical.b->rows(),
+                                     mma_.sparse ? " of sparse instructions" : ""),
+                 .expected = fmt::format("multiples of {} x {} x {}, without sparsity", mma_.m, mma_.n, mma_.k),
+                 .fix = mma_.sparse ? "bitmma verify, compare and explain take sparse tiles; diagnose takes a D for "
+                                      "each sparse instruction"
+                                    : ""});
   }
   truth_ = family::options_of(mma_);
   mma_.m = logical.a->rows(), mma_.n = logical.b->cols(), mma_.k = logical.b->rows();
