@@ -429,10 +429,12 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
   const bool of_matrices = is_of_matrices(vectors);
   if (of_matrices) {
     require_operand_shapes(vectors.file, vectors.instruction, check);
+    check.stop_if_refused();
+    const Instruction of_shape = DescriptorFromMatrices(vectors, defaults, check).instruction();
+    check.stop_if_refused();
     require_one_instruction(vectors.file, vectors.instruction, check);
     check.stop_if_refused();
-    vectors.instruction = DescriptorFromMatrices(vectors, defaults, check).instruction();
-    check.stop_if_refused();
+    vectors.instruction = of_shape;
   }
   // A file of logical matrices alone has none of the fields. Descriptors and moves cannot do without.
   vectors.has_state = !is_mma(vectors.instruction);

@@ -545,6 +545,13 @@ void require_no_more(const GemmPlan& plan, const PlanRequest& request) {
   });
   if (options.alpha != 1 && !has_alpha)
     refuse("alpha", fmt::format("{}", options.alpha), "1: the plan has no such factor", "alpha_beta in its epilogue");
+  const bool has_beta = std::ranges::any_of(plan.epilogue, [&](const EpilogueOp& op) {
+    const bool takes_c = op.kind == EpilogueKind::alpha_beta || op.kind == EpilogueKind::beta_c;
+    return takes_c && op.beta == options.beta;
+  });
+  if (options.beta != 1 && options.beta != 0 && !has_beta)
+    refuse("beta", fmt::format("{}", options.beta), "1: the plan has no such factor",
+           "alpha_beta or beta_c in its epilogue");
   if (options.relu) refuse("relu", "given", "absent: a plan says it", "relu in its epilogue");
   if (!found.empty()) throw Error(std::move(found));
 }

@@ -270,6 +270,9 @@ TEST_CASE("keys of a product that do nothing, or say something else than its ten
     CHECK_FALSE(refused(key, value));
   }
   CHECK_FALSE(refused("beta", "2", true));
+  // A plan that is written out has factors of its own.
+  const std::string written = R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"})";
+  CHECK_THAT(run({"gemm", path, "--plan", written}).err, ContainsSubstring("beta = 2: legal is 1"));
 }
 
 TEST_CASE("the key kernel is judged, and its plan offered where none is asked for") {
