@@ -477,6 +477,19 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
     check.stop_if_refused();
   }
 
+  const Tensor* const one_d = vectors.has_state && is_mma(vectors.instruction) ? vectors.file.find("d") : nullptr;
+  if (one_d && vectors.file.find_metadata("k_loop")) {
+    int64_t steps = 0;
+    for (const FieldRule& rule : fields_of(vectors.instruction)) {
+      const Tensor* tensor = rule.access == Access::write ? nullptr : vectors.file.find(info(rule.field).name);
+      if (tensor && !tensor->shape.empty()) steps = std::max(steps, tensor->shape[0]);
+    }
+    const int64_t tiles = one_d->shape.size() == 3 ? one_d->shape[0] : 1;
+    if (tiles < steps)
+      check.refuse("tensor d", fmt::format("{} for {} steps of a K loop", tiles, steps), "a D for each step",
+                   "verify, compare, diagnose and explain take one D behind all steps");
+    check.stop_if_refused();
+  }
   vectors.cases = -1;
   for (const TensorRule& rule : tensor_rules(vectors.instruction, vectors.has_state)) {
     const Tensor* tensor = vectors.file.find(rule.name);

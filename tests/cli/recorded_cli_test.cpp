@@ -137,6 +137,43 @@ TEST_CASE("a matrix alone is the D of the other file for compare and diagnose, w
   }
 }
 
+TEST_CASE("one D behind all of K is compared with the last step of a K loop that simulate wrote") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("loop.safetensors"), steps = folder.path("steps.safetensors"),
+                    images = folder.path("images.safetensors"), alone = folder.path("alone.safetensors");
+  TensorFile file = read_tensor_file(write_tile(folder.path("tile.safetensors")));
+  for (const auto& [name, rows, cols] : {std::tuple("a", 64, 48), std::tuple("d", 64, 8)}) {
+    std::vector<uint8_t> bytes = file.find(name)->bytes.copy();
+    bytes.resize(bytes.size() / 2);
+    file.set(Tensor::from_bytes(name, file.find(name)->dtype, {rows, cols}, std::move(bytes)));
+  }
+  const Tensor d = *file.find("d");
+  file.erase("d");
+  write_tensor_file(path, file);
+  REQUIRE(run({"simulate", path, "-o", steps}).code == 0);
+  for (const bool says_instruction : {false, true}) {
+    TensorFile one{.path = {}, .metadata = {}, .tensors = {d}};
+    if (says_instruction) one.set_metadata("instruction", f16);
+    write_tensor_file(alone, one);
+    for (const char* verb : {"compare", "diagnose"}) CHECK(run({verb, steps, alone}).code == 0);
+    const std::string wrong = changed(alone, folder.path("wrong.safetensors"), "d", 4 * 8);
+    CHECK_THAT(run({"compare", steps, wrong}).out, ContainsSubstring("row 1, col 0"));
+  }
+  TensorFile other{
+      .path = {}, .metadata = {{"instruction", "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16"}}, .tensors = {d}};
+  write_tensor_file(alone, other);
+  for (const char* verb : {"compare", "diagnose"}) CHECK(run({verb, steps, alone}).code == 2);
+  // The same as images with one d.
+  TensorFile of_images = read_tensor_file(steps);
+  for (const char* name : {"a", "b", "c", "d", "d_regs"}) of_images.erase(name);
+  of_images.set(d);
+  write_tensor_file(images, of_images);
+  for (const char* verb : {"verify", "diagnose", "explain"}) CHECK(run({verb, images}).code == 0);
+  for (const char* verb : {"simulate", "ptx"})
+    CHECK_THAT(run({verb, images}).err,
+               ContainsSubstring("tensor d = 1 for 3 steps of a K loop: legal is a D for each step"));
+}
+
 TEST_CASE("verbs of instructions and of products know each other's files") {
   const test::TemporaryFolder folder;
   const std::string product = write_tile(folder.path("product.safetensors"), false),

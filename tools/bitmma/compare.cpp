@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "bitmma/analysis/describe.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "flags.hpp"
 #include "output.hpp"
@@ -54,16 +56,40 @@ Report describe_files(const RecordedFile& expected, const RecordedFile& actual, 
   return report;
 }
 
+/// Tensor d of the last step of each K loop. Throws Error naming `path`, which has one D behind all steps, where there
+/// is no such tensor.
+Tensor last_d(const VectorFile& vectors, const std::string& path) {
+  const int64_t steps = unrolled_steps(vectors);
+  const Tensor* const d = vectors.file.find("d");
+  if (steps == 0 || !d)
+    throw Error({.field = fmt::format("{}: d", path),
+                 .seen = "one behind all steps",
+                 .expected = fmt::format("a D for each case, as {} has", printable(vectors.file.path)),
+                 .fix = "bitmma diagnose compares it with the computed D"});
+  Tensor last = *d;
+  last.shape[0] /= steps;
+  const size_t size = d->bytes.size() / static_cast<size_t>(vectors.cases);
+  std::vector<uint8_t> bytes(static_cast<size_t>(last.shape[0]) * size);
+  for (int64_t tile = 0; tile < last.shape[0]; ++tile)
+    d->bytes.copy_to(std::span(bytes).subspan(static_cast<size_t>(tile) * size, size),
+                     static_cast<size_t>(tile * steps + steps - 1) * size);
+  return Tensor::from_bytes(last.name, last.dtype, last.shape, std::move(bytes));
+}
+
 void run_compare(Context& context, const CompareFlags& flags) {
   TensorFile inputs_of_both = read_tensor_file(flags.expected), other = read_tensor_file(flags.actual);  // in order
   require_inputs(inputs_of_both, "compare");
   const FileFlags none;  // the files say what they are
   const Tensor* const d = d_alone(other);
+  if (d) require_same_instruction(inputs_of_both, other);
   const RecordedFile actual =
       d ? naming_file_of_d(*flags.expected, *flags.actual,
                            [&] { return RecordedFile(context, with_d(inputs_of_both, *d), none); })
         : RecordedFile(context, std::move(other), none);
-  const RecordedFile expected(context, std::move(inputs_of_both), none);
+  RecordedFile expected(context, inputs_of_both, none);
+  // One D behind all of K is compared with that of the last step.
+  if (d && actual.tile() && expected.vectors())
+    expected = RecordedFile(context, with_d(inputs_of_both, last_d(*expected.vectors(), *flags.actual)), none);
   const Comparison comparison = compare(expected, actual);
   const std::vector<InputDifference> inputs = different_inputs(expected, actual);
   context.exit_code = comparison.mismatches == 0 && inputs.empty() ? exit_same : exit_differs;

@@ -112,6 +112,7 @@ Request read_request(const Context& context, const DiagnoseFlags& flags, bool wa
   TensorFile other = read_tensor_file(flags.actual);
   const Tensor* const d = d_alone(other);
   if (!d) return request_of_files(context, flags, std::move(file), std::move(other), wants_d);
+  require_same_instruction(file, other);
   return naming_file_of_d(*flags.expected, *flags.actual, [&] {
     return request_of_files(context, flags, with_d(std::move(file), *d), std::nullopt, wants_d);
   });

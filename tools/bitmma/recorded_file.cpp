@@ -9,8 +9,15 @@
 namespace bitmma::cli {
 
 const Tensor* d_alone(const TensorFile& file) {
-  const bool is_alone = file.tensors.size() == 1 && !file.find_metadata("instruction");
+  const bool is_alone =
+      file.tensors.size() == 1 && (!file.find_metadata("instruction") || file.tensors.front().name == "d");
   return is_alone ? &file.tensors.front() : nullptr;
+}
+
+void require_same_instruction(const TensorFile& file, const TensorFile& of_d) {
+  const std::string *own = file.find_metadata("instruction"), *other = of_d.find_metadata("instruction");
+  if (own && other)
+    require_same_cases(of_d.path, print(parse_instruction(*own)), 1, print(parse_instruction(*other)), 1);
 }
 
 void require_inputs(const TensorFile& file, std::string_view verb) {
@@ -43,6 +50,7 @@ void warn_of_converted_d(const Context& context, const TensorFile& file, const I
 }
 
 RecordedFile::RecordedFile(const Context& context, TensorFile file, const FileFlags& flags) {
+  require_inputs(file, "compare");
   std::optional<WholeTile> tile;
   try {
     tile = whole_tile(file, flags.defaults());

@@ -10,8 +10,10 @@
 
 namespace bitmma::cli {
 
-/// A file that holds a D alone, under any name, and neither a key nor a name that says of what.
+/// A file that holds a D alone: under any name, or as d with the key instruction.
 const Tensor* d_alone(const TensorFile& file);
+/// Throws Error where both files say their instruction, and not the same.
+void require_same_instruction(const TensorFile& file, const TensorFile& of_d);
 /// Throws Error for such a file where inputs are needed; `verb` takes it as its second file.
 void require_inputs(const TensorFile& file, std::string_view verb);
 /// `file` with `d` in place of all that it records.
