@@ -75,7 +75,8 @@ void require_k_loop(const VectorFile& vectors, int64_t steps, bool c_may_repeat)
   for (int64_t index = 0; index < known.cases; ++index) {
     Case one = case_at(known, index);
     const std::optional<Matrix> c = operands_of(one).c;
-    if (index % steps == 0) {
+    // A part of a file may begin inside a loop.
+    if ((known.first_case + index) % steps == 0 || !before) {
       first_c = c;
     } else if (!c) {
       refuse(fmt::format("case {}, which reads no C", index), std::string(rule));

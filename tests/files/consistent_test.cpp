@@ -97,6 +97,16 @@ TEST_CASE("cases that are said to be steps of a K loop go on with the D of the s
   TensorFile file = loop.file;
   file.path = "file";
   CHECK(refusals([&] { require_consistent(as_vector_file(file)); }).empty());
+  // A part of a file may begin inside a loop.
+  TensorFile loops = unroll_k(loop_matrices(2), {}, {})->file;
+  for (Tensor& tensor : loops.tensors) {
+    const std::vector<uint8_t> once = tensor.bytes.copy();
+    std::vector<uint8_t> twice = once;
+    twice.insert(twice.end(), once.begin(), once.end());
+    tensor.shape[0] *= 2;
+    tensor.bytes = TensorBytes(std::move(twice));
+  }
+  CHECK(verify(cases_of(as_vector_file(loops), 1, 2), 1).mismatches == 0);
   // A wrong D is no contradiction: it is for verify to find.
   TensorFile wrong = with_flipped(file, "d_regs", 2 * 128 * 4 * 4);
   wrong.erase("d");
