@@ -1,8 +1,10 @@
 #include "bitmma/arithmetic/cpu_target.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "../core/cpu_level.hpp"
 #include "bitmma/core/error.hpp"
 #include "kernels/kernels.hpp"
 
@@ -22,7 +24,10 @@ std::string_view cpu_target() { return kernels::kernels().name; }
 void use_cpu_target(std::string_view name) {
   std::vector<std::string> names;
   for (const kernels::Kernels* table : kernels::supported_kernels()) {
-    if (table->name == name) return kernels::use_kernels(*table);
+    if (table->name == name) {
+      use_cpu_level(std::ranges::find(cpu_levels, name, &CpuLevelInfo::name)->id);
+      return kernels::use_kernels(*table);
+    }
     names.emplace_back(table->name);
   }
   throw Error({.code = ViolationCode::unknown_name,

@@ -91,4 +91,50 @@ uint64_t ieee_add(Format format, uint64_t a, uint64_t b, Rounding rounding) {
   return ieee_fma(format, a, one, b, rounding);
 }
 
+uint64_t ieee_mul(Format format, uint64_t a, uint64_t b, Rounding rounding) {
+  // A zero of the product's sign changes no product.
+  const uint64_t sign_bit = info(format).sign_bit();
+  return ieee_fma(format, a, b, (a ^ b) & sign_bit, rounding);
+}
+
+uint64_t ieee_div(Format format, uint64_t a_code, uint64_t b_code, Rounding rounding) {
+  const FormatInfo& row = info(format);
+  const Decoded a = decode(row, a_code), b = decode(row, b_code);
+  const bool a_infinite = a.number == NumberClass::infinity, b_infinite = b.number == NumberClass::infinity;
+  if (a.number == NumberClass::nan || b.number == NumberClass::nan || (a_infinite && b_infinite) ||
+      (a.is_zero() && b.is_zero())) {
+    return *row.canonical_nan();
+  }
+  const bool negative = a.negative != b.negative;
+  const uint64_t sign = negative ? row.sign_bit() : 0;
+  if (a_infinite || b.is_zero()) return sign | *row.infinity();
+  if (b_infinite || a.is_zero()) return sign;
+  // The leading bit of a is at 125 and b has 53 bits at most: the quotient has 72 or more.
+  const Normal numerator = normalised(negative, a.significand, a.exponent);
+  const Wide divisor = b.significand, quotient = numerator.magnitude / divisor;
+  const bool rest = numerator.magnitude % divisor != 0;
+  return rounded(row, normalised(negative, quotient | Wide{rest}, numerator.exponent - b.exponent), rounding);
+}
+
+uint64_t ieee_sqrt(Format format, uint64_t code, Rounding rounding) {
+  const FormatInfo& row = info(format);
+  const Decoded a = decode(row, code);
+  if (a.is_zero()) return code;
+  if (a.number == NumberClass::nan || a.negative) return *row.canonical_nan();
+  if (a.number == NumberClass::infinity) return code;
+  Normal square = normalised(false, a.significand, a.exponent - row.mantissa_bits);
+  if (square.exponent % 2 != 0) square = {.magnitude = square.magnitude << 1, .exponent = square.exponent - 1};
+  // Bit by bit: `root` is the largest number whose square is not above the magnitude.
+  Wide root = 0, rest = square.magnitude;
+  for (Wide bit = Wide{1} << 126; bit != 0; bit >>= 2) {
+    const Wide next = root + bit;
+    root >>= 1;
+    if (rest >= next) {
+      rest -= next;
+      root += bit;
+    }
+  }
+  return rounded(row, normalised(false, root << 1 | Wide{rest != 0}, square.exponent / 2 - 1), rounding);
+}
+
 }  // namespace bitmma

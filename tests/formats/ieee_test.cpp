@@ -1,6 +1,7 @@
-// Integer IEEE arithmetic against the host's, which is IEEE too: fma of <cmath> is correctly rounded.
+// Integer IEEE arithmetic against the host's, which is IEEE too: fma and sqrt of <cmath> are correctly rounded.
 #include "bitmma/formats/ieee.hpp"
 
+#include <array>
 #include <bit>
 #include <cfenv>
 #include <cmath>
@@ -31,22 +32,30 @@ uint64_t draw(const FormatInfo& format, RandomStream& random) {
 
 bool is_nan(Format format, uint64_t code) { return decode(format, code).number == NumberClass::nan; }
 
+enum class Operation { fma, mul, div, sqrt };
+
 // The results are made while the mode is set: volatile keeps the compiler from moving the operation away.
-uint64_t host_fma(Format format, uint64_t a, uint64_t b, uint64_t c) {
-  if (format == Format::f64) {
-    volatile double x = std::bit_cast<double>(a), y = std::bit_cast<double>(b), z = std::bit_cast<double>(c);
-    volatile double result = std::fma(x, y, z);
-    return std::bit_cast<uint64_t>(static_cast<double>(result));
+template <typename Float, typename Code>
+uint64_t host(Operation operation, uint64_t a, uint64_t b, uint64_t c) {
+  const auto value = [](uint64_t code) { return std::bit_cast<Float>(static_cast<Code>(code)); };
+  volatile Float x = value(a), y = value(b), z = value(c);
+  volatile Float result = 0;
+  switch (operation) {
+    case Operation::fma: result = std::fma(x, y, z); break;
+    case Operation::mul: result = x * y; break;
+    case Operation::div: result = x / y; break;
+    case Operation::sqrt: result = std::sqrt(x); break;
   }
-  const auto as_float = [](uint64_t code) { return std::bit_cast<float>(static_cast<uint32_t>(code)); };
-  volatile float x = as_float(a), y = as_float(b), z = as_float(c);
-  volatile float result = std::fma(x, y, z);
-  return std::bit_cast<uint32_t>(static_cast<float>(result));
+  return std::bit_cast<Code>(static_cast<Float>(result));
+}
+
+uint64_t of_host(Format format, Operation operation, uint64_t a, uint64_t b, uint64_t c) {
+  return format == Format::f64 ? host<double, uint64_t>(operation, a, b, c) : host<float, uint32_t>(operation, a, b, c);
 }
 
 }  // namespace
 
-TEST_CASE("fma and add of integers are those of IEEE 754, in every mode", "[rule:ieee]") {
+TEST_CASE("fma, add, mul, div and sqrt of integers are those of IEEE 754, in every mode", "[rule:ieee]") {
   const struct {
     Rounding rounding;
     int host;
@@ -63,15 +72,20 @@ TEST_CASE("fma and add of integers are those of IEEE 754, in every mode", "[rule
       uint64_t c = draw(row, random);
       if (random.one_in(3)) c = ieee_fma(format, a, b, 0) ^ row.sign_bit();
       if (is_nan(format, c)) c = 0;
-      for (const auto& [rounding, host] : modes) {
-        std::fesetround(host);
-        const uint64_t expected = host_fma(format, a, b, c),
-                       sum = host_fma(format, a, uint64_t(row.bias) << row.mantissa_bits, c);
+      for (const auto& [rounding, mode] : modes) {
+        std::fesetround(mode);
+        const uint64_t one = uint64_t(row.bias) << row.mantissa_bits;
+        const std::array expected{of_host(format, Operation::fma, a, b, c), of_host(format, Operation::fma, a, one, c),
+                                  of_host(format, Operation::mul, a, b, 0), of_host(format, Operation::div, a, b, 0),
+                                  of_host(format, Operation::sqrt, a, 0, 0)};
         std::fesetround(FE_TONEAREST);
-        const uint64_t actual = ieee_fma(format, a, b, c, rounding), added = ieee_add(format, a, c, rounding);
-        INFO(row.name << " " << std::hex << a << " * " << b << " + " << c << " mode " << host);
-        REQUIRE((is_nan(format, expected) ? *row.canonical_nan() : expected) == actual);
-        REQUIRE((is_nan(format, sum) ? *row.canonical_nan() : sum) == added);
+        const std::array actual{ieee_fma(format, a, b, c, rounding), ieee_add(format, a, c, rounding),
+                                ieee_mul(format, a, b, rounding), ieee_div(format, a, b, rounding),
+                                ieee_sqrt(format, a, rounding)};
+        for (size_t k = 0; k < actual.size(); ++k) {
+          INFO(row.name << " operation " << k << " of " << std::hex << a << " " << b << " " << c << " mode " << mode);
+          REQUIRE((is_nan(format, expected[k]) ? *row.canonical_nan() : expected[k]) == actual[k]);
+        }
       }
     }
   }

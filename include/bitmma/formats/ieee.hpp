@@ -15,7 +15,10 @@ namespace bitmma {
 /// payload passes. Directed modes stop at the largest finite value, as IEEE 754-2019 4.3 says.
 uint64_t ieee_fma(Format format, uint64_t a, uint64_t b, uint64_t c, Rounding rounding = Rounding::nearest_even);
 
-/// a + b, rounded once.
+/// a + b, a * b, a / b and the square root of a, rounded once. NaN and directed modes as above; 1 / 0 is infinity.
 uint64_t ieee_add(Format format, uint64_t a, uint64_t b, Rounding rounding = Rounding::nearest_even);
+uint64_t ieee_mul(Format format, uint64_t a, uint64_t b, Rounding rounding = Rounding::nearest_even);
+uint64_t ieee_div(Format format, uint64_t a, uint64_t b, Rounding rounding = Rounding::nearest_even);
+uint64_t ieee_sqrt(Format format, uint64_t a, Rounding rounding = Rounding::nearest_even);
 
 }  // namespace bitmma

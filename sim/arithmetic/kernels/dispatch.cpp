@@ -5,6 +5,7 @@
 #include <atomic>
 #include <vector>
 
+#include "../../core/cpu_level.hpp"
 #include "byte_chain.hpp"
 #include "chain.hpp"
 #include "decode.hpp"
@@ -66,25 +67,6 @@ constexpr const ChainLoop* bytes_of_v4 = nullptr;
 BITMMA_CHAIN_LOOPS(v4_narrow_chain, [[gnu::target("arch=x86-64-v4")]], 32, nullptr)
 BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64, bytes_of_v4, v4_narrow_chain)
 BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32, nullptr, chain)
-
-// Clang before 18 knows the levels' instruction sets by name, not the levels.
-bool has_v3() {
-#if defined(__clang__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-         __builtin_cpu_supports("fma");
-#else
-  return __builtin_cpu_supports("x86-64-v3");
-#endif
-}
-
-bool has_v4() {
-#if defined(__clang__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-  return __builtin_cpu_supports("x86-64-v4");
-#endif
-}
 #endif
 BITMMA_KERNELS(baseline, "baseline", , 16, nullptr, chain)
 
@@ -99,9 +81,8 @@ std::span<const Kernels* const> supported_kernels() {
   static const std::vector<const Kernels*> tables = [] {
     std::vector<const Kernels*> found;
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (has_v3() && has_v4()) found.push_back(&v4::table);
-    if (has_v3()) found.push_back(&v3::table);
+    if (has(CpuLevel::v4)) found.push_back(&v4::table);
+    if (has(CpuLevel::v3)) found.push_back(&v3::table);
 #endif
     found.push_back(&baseline::table);
     return found;

@@ -1,0 +1,67 @@
+// The floating-point instructions of PTX around the matrix ones, bit for bit: what a GPU gives for one word.
+//
+//   compute(parse_math_instruction("ex2.approx.ftz.f32"), 0x3E99999A)         2^0.3: 0x3F9D9624
+//   compute(parse_math_instruction("fma.rz.f32"), 0x3F800001, 0x3F800001, 0)  0x3F800002
+//
+// Rounded instructions follow IEEE 754. Approximate ones follow the tables of the GPU's special function unit, measured
+// on all 2^32 arguments (data/math). NaN results are 0x7FFFFFFF, or 0x7FFF; of f64, see `rcp_f64`.
+// Source: PTX ISA 9.7.3, 9.7.4.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/formats/format.hpp"
+#include "bitmma/formats/round.hpp"
+
+namespace bitmma {
+
+enum class MathOperation : uint8_t { add, sub, mul, fma, div, rcp, sqrt, rsqrt, ex2, lg2, sin, cos, tanh };
+
+/// How near its result is to the exact one.
+enum class MathAccuracy : uint8_t {
+  rounded,  // the exact result, rounded once
+  approx,   // .approx
+  full,     // .full, of div alone
+};
+
+struct MathInstruction {
+  MathOperation operation = MathOperation::add;
+  MathAccuracy accuracy = MathAccuracy::rounded;
+  Rounding rounding = Rounding::nearest_even;  // of rounded ones
+  bool ftz = false;                            // subnormal operands and results become zeros of their sign
+  bool sat = false;                            // the result is clamped to [0, 1]; NaN becomes +0
+  bool relu = false;                           // a negative result becomes +0, NaN stays
+  Format format = Format::f32;
+  bool x2 = false;  // two codes a word, the first in the lower half
+
+  bool operator==(const MathInstruction&) const = default;
+};
+
+/// Every instruction that is known, in the order of the operations.
+const std::vector<MathInstruction>& math_instructions();
+
+/// "fma.rn.ftz.f32".
+std::string print(const MathInstruction& instruction);
+/// The other way; add, sub and mul without a rounding are .rn. Throws Error, with the nearest names.
+MathInstruction parse_math_instruction(std::string_view ptx);
+
+/// 1, 2 or 3.
+int operand_count(MathOperation operation);
+/// Bits of a result: the format's, twice of x2.
+int result_bits(const MathInstruction& instruction);
+
+/// The result of one word each; operands that the instruction has not are ignored, as are bits above its word. Throws
+/// Error when the instruction is not one of math_instructions().
+uint64_t compute(const MathInstruction& instruction, uint64_t a, uint64_t b = 0, uint64_t c = 0);
+
+/// results[i] of a[i], b[i] and c[i], in vectors where there is a loop for it. Operands that the instruction has not
+/// are empty. Throws Error when a length is another than that of `results`, or the format is not one of 32 bits or
+/// fewer.
+void compute(const MathInstruction& instruction, std::span<const uint32_t> a, std::span<const uint32_t> b,
+             std::span<const uint32_t> c, std::span<uint32_t> results);
+
+}  // namespace bitmma

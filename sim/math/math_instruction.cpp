@@ -1,0 +1,348 @@
+#include "bitmma/math/math_instruction.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/formats/ieee.hpp"
+#include "loops.hpp"
+#include "mufu.hpp"
+
+namespace bitmma {
+namespace {
+
+using math::infinity_f32;
+using math::nan_f32;
+
+struct OperationInfo {
+  MathOperation id;
+  std::string_view name;
+  int operands;
+};
+constexpr auto operations = std::to_array<OperationInfo>({
+    {MathOperation::add, "add", 2},
+    {MathOperation::sub, "sub", 2},
+    {MathOperation::mul, "mul", 2},
+    {MathOperation::fma, "fma", 3},
+    {MathOperation::div, "div", 2},
+    {MathOperation::rcp, "rcp", 1},
+    {MathOperation::sqrt, "sqrt", 1},
+    {MathOperation::rsqrt, "rsqrt", 1},
+    {MathOperation::ex2, "ex2", 1},
+    {MathOperation::lg2, "lg2", 1},
+    {MathOperation::sin, "sin", 1},
+    {MathOperation::cos, "cos", 1},
+    {MathOperation::tanh, "tanh", 1},
+});
+static_assert(are_in_enum_order(operations));
+
+constexpr const OperationInfo& info(MathOperation operation) { return operations[static_cast<size_t>(operation)]; }
+
+enum class Ftz : uint8_t { never, may, must };
+
+/// What PTX has of some operations with one format.
+struct MathForm {
+  std::initializer_list<MathOperation> operations;
+  MathAccuracy accuracy;
+  Format format;
+  Ftz ftz;
+  bool any_rounding = false;  // .rn .rz .rm .rp; otherwise .rn
+  bool may_sat = false, may_relu = false, has_x2 = false;
+};
+
+using enum MathOperation;
+
+const std::array forms{
+    MathForm{{add, sub, mul, fma}, MathAccuracy::rounded, Format::f32, Ftz::may, true, true},
+    MathForm{{add, sub, mul}, MathAccuracy::rounded, Format::f16, Ftz::may, false, true, false, true},
+    MathForm{{add, sub, mul}, MathAccuracy::rounded, Format::bf16, Ftz::never, false, false, false, true},
+    MathForm{{fma}, MathAccuracy::rounded, Format::f16, Ftz::may, false, true, true, true},
+    MathForm{{fma}, MathAccuracy::rounded, Format::bf16, Ftz::never, false, false, true, true},
+    MathForm{{div, rcp, sqrt}, MathAccuracy::rounded, Format::f32, Ftz::may, true},
+    MathForm{{div, rcp, sqrt, rsqrt, ex2, lg2, sin, cos}, MathAccuracy::approx, Format::f32, Ftz::may},
+    MathForm{{div}, MathAccuracy::full, Format::f32, Ftz::may},
+    MathForm{{tanh}, MathAccuracy::approx, Format::f32, Ftz::never},
+    MathForm{{ex2}, MathAccuracy::approx, Format::f16, Ftz::never, false, false, false, true},
+    MathForm{{ex2}, MathAccuracy::approx, Format::bf16, Ftz::must, false, false, false, true},
+    MathForm{{tanh}, MathAccuracy::approx, Format::f16, Ftz::never, false, false, false, true},
+    MathForm{{tanh}, MathAccuracy::approx, Format::bf16, Ftz::never, false, false, false, true},
+};
+
+constexpr std::array ptx_roundings{Rounding::nearest_even, Rounding::toward_zero, Rounding::toward_negative,
+                                   Rounding::toward_positive};
+
+std::string_view suffix_of(Rounding rounding) {
+  switch (rounding) {
+    case Rounding::toward_zero: return ".rz";
+    case Rounding::toward_negative: return ".rm";
+    case Rounding::toward_positive: return ".rp";
+    default: return ".rn";
+  }
+}
+
+void add_instructions(const MathForm& form, MathOperation operation, std::vector<MathInstruction>& found) {
+  for (const bool x2 : {false, true}) {
+    for (const Rounding rounding : ptx_roundings) {
+      for (const bool ftz : {false, true}) {
+        for (const auto& [sat, relu] : {std::pair(false, false), std::pair(true, false), std::pair(false, true)}) {
+          const bool has_rounding = rounding == Rounding::nearest_even || form.any_rounding;
+          const bool has_ftz = ftz ? form.ftz != Ftz::never : form.ftz != Ftz::must;
+          if ((x2 && !form.has_x2) || !has_rounding || !has_ftz || (sat && !form.may_sat) || (relu && !form.may_relu))
+            continue;
+          found.push_back({.operation = operation,
+                           .accuracy = form.accuracy,
+                           .rounding = rounding,
+                           .ftz = ftz,
+                           .sat = sat,
+                           .relu = relu,
+                           .format = form.format,
+                           .x2 = x2});
+        }
+      }
+    }
+  }
+}
+
+const std::map<std::string, MathInstruction, std::less<>>& instructions_by_name() {
+  static const std::map<std::string, MathInstruction, std::less<>> names = [] {
+    std::map<std::string, MathInstruction, std::less<>> found;
+    for (const MathInstruction& one : math_instructions()) {
+      const std::string name = print(one);
+      found.emplace(name, one);
+      // PTX lets add, sub and mul omit .rn.
+      const size_t rounding = name.find(".rn");
+      const bool may_omit = one.operation == add || one.operation == sub || one.operation == mul;
+      if (may_omit && rounding != std::string::npos) found.emplace(std::string(name).erase(rounding, 3), one);
+    }
+    return found;
+  }();
+  return names;
+}
+
+void require_known(const MathInstruction& instruction) {
+  const std::vector<MathInstruction>& known = math_instructions();
+  if (std::ranges::find(known, instruction) != known.end()) return;
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "instruction",
+               .seen = print(instruction),
+               .expected = "an instruction of math_instructions()"});
+}
+
+bool is_subnormal(const FormatInfo& format, uint64_t code) {
+  const uint64_t magnitude = code & ~format.sign_bit();
+  return magnitude != 0 && magnitude <= format.mantissa_mask();
+}
+
+uint64_t flushed(const FormatInfo& format, uint64_t code) {
+  return is_subnormal(format, code) ? code & format.sign_bit() : code;
+}
+
+/// What .sat and .relu make of a result.
+uint64_t clamped(const MathInstruction& instruction, uint64_t code) {
+  const FormatInfo& format = bitmma::info(instruction.format);
+  const bool negative = (code & format.sign_bit()) != 0, nan = decode(format, code).number == NumberClass::nan;
+  const uint64_t one = static_cast<uint64_t>(format.bias) << format.mantissa_bits;
+  if (instruction.sat) return nan || negative ? 0 : std::min(code, one);
+  if (instruction.relu && negative && !nan) return 0;
+  return code;
+}
+
+uint64_t compute_rounded(const MathInstruction& instruction, uint64_t a, uint64_t b, uint64_t c) {
+  const Format format = instruction.format;
+  const FormatInfo& row = bitmma::info(format);
+  if (instruction.ftz) {
+    a = flushed(row, a);
+    b = flushed(row, b);
+    c = flushed(row, c);
+  }
+  const uint64_t one = static_cast<uint64_t>(row.bias) << row.mantissa_bits;
+  const Rounding rounding = instruction.rounding;
+  const uint64_t result = [&] {
+    switch (instruction.operation) {
+      case add: return ieee_add(format, a, b, rounding);
+      case sub: return ieee_add(format, a, b ^ row.sign_bit(), rounding);
+      case mul: return ieee_mul(format, a, b, rounding);
+      case fma: return ieee_fma(format, a, b, c, rounding);
+      case div: return ieee_div(format, a, b, rounding);
+      case rcp: return ieee_div(format, one, a, rounding);
+      default: return ieee_sqrt(format, a, rounding);
+    }
+  }();
+  return clamped(instruction, instruction.ftz ? flushed(row, result) : result);
+}
+
+uint32_t product(uint32_t a, uint32_t b, bool ftz = false, Rounding rounding = Rounding::nearest_even) {
+  return static_cast<uint32_t>(compute_rounded({.operation = mul, .rounding = rounding, .ftz = ftz}, a, b, 0));
+}
+
+// Powers of two as words of f32.
+constexpr uint32_t power_of_two(int exponent) { return static_cast<uint32_t>(exponent + 127) << 23; }
+
+constexpr uint32_t magnitude_of(uint32_t word) { return word & 0x7FFFFFFF; }
+/// |word| < 2^-126.
+constexpr bool is_tiny(uint32_t word) { return magnitude_of(word) < power_of_two(-126); }
+/// |word| > 2^126; not of NaN.
+constexpr bool is_huge(uint32_t word) {
+  return magnitude_of(word) > power_of_two(126) && magnitude_of(word) <= infinity_f32;
+}
+
+uint32_t approximate_quotient(uint32_t a, uint32_t b, bool full, bool ftz) {
+  // Without .ftz, a subnormal b is brought into the range of the unit; .full does so with a large one.
+  const uint32_t scale = full && is_huge(b) ? power_of_two(-2) : !ftz && is_tiny(b) ? power_of_two(24) : math::one_f32;
+  const uint32_t scaled_a = scale == math::one_f32 ? a : product(a, scale, ftz);
+  const uint32_t scaled_b = scale == math::one_f32 ? b : product(b, scale, ftz);
+  return product(math::mufu_rcp(scaled_b), scaled_a, ftz);
+}
+
+/// 1 / (2 pi), as ptxas multiplies by it, toward zero.
+constexpr uint32_t turns_per_radian = 0x3E22F983;
+
+/// What ptxas makes of an instruction on f32 (SASS of CUDA 13 for sm_90a).
+uint32_t approximate_f32(MathOperation operation, bool ftz, uint32_t a) {
+  const bool scale = !ftz && is_tiny(a);
+  const uint32_t scaled = scale ? product(a, power_of_two(24)) : a;
+  switch (operation) {
+    case ex2: {
+      // Below -126 the result is subnormal: the square of half the power.
+      const bool small = !ftz && (a >> 31) != 0 && a > 0xC2FC0000 && magnitude_of(a) <= infinity_f32;
+      if (!small) return math::mufu_ex2(a);
+      const uint32_t root = math::mufu_ex2(product(a, power_of_two(-1)));
+      return product(root, root);
+    }
+    case rcp: {
+      const uint32_t factor = ftz          ? math::one_f32
+                              : is_huge(a) ? power_of_two(-2)
+                              : scale      ? power_of_two(24)
+                                           : math::one_f32;
+      if (factor == math::one_f32) return math::mufu_rcp(a);
+      return product(factor, math::mufu_rcp(product(a, factor)));
+    }
+    case rsqrt: return scale ? product(math::mufu_rsq(scaled), power_of_two(12)) : math::mufu_rsq(a);
+    case sqrt: return scale ? product(math::mufu_sqrt(scaled), power_of_two(-12)) : math::mufu_sqrt(a);
+    case lg2: {
+      const uint32_t result = math::mufu_lg2(scaled);
+      return scale ? static_cast<uint32_t>(ieee_add(Format::f32, result, 0xC1C00000)) : result;  // - 24
+    }
+    case sin: return math::mufu_sin(product(a, turns_per_radian, false, Rounding::toward_zero));
+    case cos: return math::mufu_cos(product(a, turns_per_radian, false, Rounding::toward_zero));
+    default: return math::mufu_tanh(a);
+  }
+}
+
+/// ex2 and tanh of the 16-bit formats: the word of f32, cut off.
+uint64_t approximate_16_bits(const MathInstruction& instruction, uint64_t a) {
+  const FormatInfo& row = bitmma::info(instruction.format);
+  const uint64_t input = instruction.ftz ? flushed(row, a) : a;
+  const auto word = static_cast<uint32_t>(
+      convert(instruction.format, input, Format::f32, Rounding::nearest_even, Overflow::infinity));
+  const uint32_t result = instruction.operation == ex2 ? math::mufu_ex2(word) : math::mufu_tanh(word);
+  const uint64_t cut = convert(Format::f32, result, instruction.format, Rounding::toward_zero, Overflow::infinity);
+  return instruction.ftz ? flushed(row, cut) : cut;
+}
+
+uint64_t compute_one(const MathInstruction& instruction, uint64_t a, uint64_t b, uint64_t c) {
+  if (instruction.accuracy == MathAccuracy::rounded) return compute_rounded(instruction, a, b, c);
+  if (instruction.format != Format::f32) return approximate_16_bits(instruction, a);
+  const auto word = static_cast<uint32_t>(a);
+  if (instruction.operation == div) {
+    const bool full = instruction.accuracy == MathAccuracy::full;
+    return approximate_quotient(word, static_cast<uint32_t>(b), full, instruction.ftz);
+  }
+  return approximate_f32(instruction.operation, instruction.ftz, word);
+}
+
+uint64_t compute_known(const MathInstruction& instruction, uint64_t a, uint64_t b, uint64_t c) {
+  if (!instruction.x2) {
+    const uint64_t mask = low_mask(bits_of(instruction.format));
+    return compute_one(instruction, a & mask, b & mask, c & mask);
+  }
+  const uint64_t low = compute_one(instruction, a & 0xFFFF, b & 0xFFFF, c & 0xFFFF);
+  return low | compute_one(instruction, a >> 16 & 0xFFFF, b >> 16 & 0xFFFF, c >> 16 & 0xFFFF) << 16;
+}
+
+}  // namespace
+
+const std::vector<MathInstruction>& math_instructions() {
+  static const std::vector<MathInstruction> all = [] {
+    std::vector<MathInstruction> found;
+    for (const OperationInfo& operation : operations) {
+      for (const MathForm& form : forms) {
+        if (std::ranges::find(form.operations, operation.id) != form.operations.end())
+          add_instructions(form, operation.id, found);
+      }
+    }
+    return found;
+  }();
+  return all;
+}
+
+std::string print(const MathInstruction& instruction) {
+  const std::string_view accuracy = instruction.accuracy == MathAccuracy::approx ? ".approx"
+                                    : instruction.accuracy == MathAccuracy::full ? ".full"
+                                                                                 : suffix_of(instruction.rounding);
+  return fmt::format("{}{}{}{}{}.{}{}", info(instruction.operation).name, accuracy, instruction.ftz ? ".ftz" : "",
+                     instruction.sat ? ".sat" : "", instruction.relu ? ".relu" : "",
+                     bitmma::info(instruction.format).name, instruction.x2 ? "x2" : "");
+}
+
+MathInstruction parse_math_instruction(std::string_view ptx) {
+  const auto& names = instructions_by_name();
+  if (const auto found = names.find(ptx); found != names.end()) return found->second;
+  std::vector<std::string> same_operation, all;
+  const std::string_view operation = ptx.substr(0, ptx.find('.'));
+  for (const auto& [name, instruction] : names) {
+    all.push_back(name);
+    if (info(instruction.operation).name == operation) same_operation.push_back(name);
+  }
+  const std::string near = nearest(ptx, all);
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "instruction",
+               .seen = shortened(printable(ptx)),
+               .legal = same_operation.empty() ? row_names(operations) : same_operation,
+               .fix = near.empty() ? "" : fmt::format("did you mean {}?", near),
+               .source = "PTX ISA 9.7.3, 9.7.4"});
+}
+
+int operand_count(MathOperation operation) { return info(operation).operands; }
+
+int result_bits(const MathInstruction& instruction) { return bits_of(instruction.format) * (instruction.x2 ? 2 : 1); }
+
+uint64_t compute(const MathInstruction& instruction, uint64_t a, uint64_t b, uint64_t c) {
+  require_known(instruction);
+  return compute_known(instruction, a, b, c);
+}
+
+void compute(const MathInstruction& instruction, std::span<const uint32_t> a, std::span<const uint32_t> b,
+             std::span<const uint32_t> c, std::span<uint32_t> results) {
+  require_known(instruction);
+  const int operands = operand_count(instruction.operation);
+  const std::array given{a, b, c};
+  for (int i = 0; i < 3; ++i) {
+    const size_t wanted = i < operands ? results.size() : 0;
+    if (given[static_cast<size_t>(i)].size() == wanted) continue;
+    throw Error({.field = fmt::format("operand {} of {}", i + 1, print(instruction)),
+                 .seen = counted(static_cast<int64_t>(given[static_cast<size_t>(i)].size()), "word"),
+                 .expected = counted(static_cast<int64_t>(wanted), "word")});
+  }
+  if (const math::Loop loop = math::loop_of(instruction)) {
+    loop(a.data(), results.data(), results.size());
+    if (instruction.ftz) return;
+    // The loop is that of .ftz. Without it, some words take another way.
+    for (size_t i = 0; i < results.size(); ++i) {
+      const bool below = instruction.operation == ex2 && (a[i] >> 31) != 0 && a[i] > 0xC2FC0000;
+      const bool above = instruction.operation == rcp && is_huge(a[i]);
+      if (below || above || is_tiny(a[i])) results[i] = approximate_f32(instruction.operation, false, a[i]);
+    }
+    return;
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    results[i] =
+        static_cast<uint32_t>(compute_known(instruction, a[i], operands > 1 ? b[i] : 0, operands > 2 ? c[i] : 0));
+  }
+}
+
+}  // namespace bitmma

@@ -1,0 +1,123 @@
+#include "bitmma/math/math_instruction.hpp"
+
+#include <set>
+
+#include "bitmma/arithmetic/cpu_target.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/random.hpp"
+#include "bitmma/formats/ieee.hpp"
+#include "math/mufu.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+uint64_t of(std::string_view ptx, uint64_t a, uint64_t b = 0, uint64_t c = 0) {
+  return compute(parse_math_instruction(ptx), a, b, c);
+}
+
+}  // namespace
+
+TEST_CASE("special functions give the words that a GPU was seen to give", "[rule:mufu]") {
+  const struct {
+    std::string_view ptx;
+    uint32_t argument, result;
+  } words[]{
+      {"ex2.approx.ftz.f32", 0x3E99999A, 0x3F9D9624},
+      {"ex2.approx.ftz.f32", 0xBE99999A, 0x3F4FEFC6},
+      {"ex2.approx.ftz.f32", 0x40490FDB, 0x410D331D},
+      {"ex2.approx.ftz.f32", 0xB3800000, 0x3F800000},  // 2^-2^-24 is 1: lower bits are dropped
+      {"rcp.approx.ftz.f32", 0x40400000, 0x3EAAAAAB},
+      {"rcp.approx.ftz.f32", 0x3FA00001, 0x3F4CCCCC},
+      {"rcp.approx.ftz.f32", 0x80000001, 0xFF800000},  // a subnormal counts as zero
+      {"rcp.approx.ftz.f32", 0x7E800000, 0x00800000},
+      {"rcp.approx.ftz.f32", 0x7F000000, 0x00000000},
+      {"rcp.approx.f32", 0x7F000000, 0x00400000},
+      {"rsqrt.approx.ftz.f32", 0x40000000, 0x3F3504F2},
+      {"rsqrt.approx.ftz.f32", 0x3F800001, 0x3F7FFFFE},
+      {"rsqrt.approx.ftz.f32", 0x80000000, 0xFF800000},
+      {"sqrt.approx.ftz.f32", 0x40000000, 0x3FB504F3},
+      {"sqrt.approx.ftz.f32", 0x80000000, 0x80000000},
+      {"sqrt.approx.ftz.f32", 0xBF800000, 0x7FFFFFFF},
+      {"lg2.approx.ftz.f32", 0x40400000, 0x3FCAE00D},
+      {"lg2.approx.ftz.f32", 0x3F7FFFFF, 0xB24B4000},
+      {"lg2.approx.ftz.f32", 0x3F000000, 0xBF7FFFFE},  // not -1
+      {"lg2.approx.ftz.f32", 0x3F800000, 0x00000000},
+      {"tanh.approx.f32", 0x3F000000, 0x3EEC9A50},
+      {"tanh.approx.f32", 0x3FC00000, 0x3F67B820},
+      {"tanh.approx.f32", 0x00000001, 0x00000001},
+  };
+  for (const auto& [ptx, argument, result] : words) {
+    INFO(ptx << " of " << print_bits(Format::f32, argument));
+    CHECK(of(ptx, argument) == result);
+  }
+  CHECK(math::mufu_sin(0x3E000000) == 0x3F3504F2);  // in turns
+  CHECK(math::mufu_sin(0x3DCCCCCD) == 0x3F167916);
+}
+
+TEST_CASE("every instruction is read back from its name, and others are refused", "[rule:mufu]") {
+  std::set<std::string> names;
+  for (const MathInstruction& one : math_instructions()) {
+    INFO(print(one));
+    CHECK(names.insert(print(one)).second);
+    CHECK(parse_math_instruction(print(one)) == one);
+  }
+  CHECK(parse_math_instruction("add.ftz.f32") == parse_math_instruction("add.rn.ftz.f32"));
+  for (const std::string_view name : {"", "ex2", "ex2.approx", "ex2.rn.f32", "tanh.approx.ftz.f32", "ex2.approx.bf16",
+                                      "fma.f32", "fma.rz.bf16", "mul.rn.f64", "ex2.approx.f32 "}) {
+    INFO(name);
+    CHECK_THROWS_AS(parse_math_instruction(name), Error);
+  }
+  const MathInstruction impossible{.operation = MathOperation::tanh, .accuracy = MathAccuracy::full};
+  CHECK_THROWS_AS(compute(impossible, 0), Error);
+}
+
+TEST_CASE("batches give what single words give, at every level of the processor", "[rule:mufu]") {
+  struct BestAgain {
+    ~BestAgain() { use_cpu_target(cpu_targets().front()); }
+  } const after;
+  RandomStream random(30, 0);
+  std::vector<uint32_t> a(4099), b(a.size()), c(a.size()), results(a.size());
+  for (const MathInstruction& one : math_instructions()) {
+    const int operands = operand_count(one.operation);
+    for (size_t i = 0; i < a.size(); ++i) {
+      a[i] = random.word();
+      if (i % 3 == 0) a[i] = (a[i] & 0x80FFFFFF) + 0x3E000000;  // near 1
+      if (i % 16 == 1) a[i] &= 0x807FFFFF;
+      if (i % 16 == 2) a[i] |= 0x7F800000;
+      b[i] = random.word();
+      c[i] = random.word();
+    }
+    for (const std::string_view target : cpu_targets()) {
+      use_cpu_target(target);
+      compute(one, a, operands > 1 ? b : std::vector<uint32_t>(), operands > 2 ? c : std::vector<uint32_t>(), results);
+      int64_t differing = 0;
+      for (size_t i = 0; i < a.size(); ++i) differing += results[i] != compute(one, a[i], b[i], c[i]);
+      INFO(print(one) << " on " << target);
+      CHECK(differing == 0);
+    }
+  }
+  CHECK_THROWS_AS(compute(parse_math_instruction("add.rn.f32"), a, {}, {}, results), Error);
+  CHECK_THROWS_AS(compute(parse_math_instruction("ex2.approx.f32"), a, b, {}, results), Error);
+}
+
+TEST_CASE("rounded instructions flush, saturate and clamp as PTX says", "[rule:math]") {
+  CHECK(of("mul.rn.f32", 0x00800000, 0x3F000000) == 0x00400000);
+  CHECK(of("mul.rn.ftz.f32", 0x80800000, 0x3F000000) == 0x80000000);
+  CHECK(of("add.rn.ftz.f32", 0x80000001, 0x80000001) == 0x80000000);
+  CHECK(of("sub.rn.f32", 0x3F800000, 0x3F800000) == 0);
+  CHECK(of("sub.rm.f32", 0x3F800000, 0x3F800000) == 0x80000000);
+  CHECK(of("mul.rm.f32", 0, 0x3F800000) == 0);  // a zero product keeps its sign
+  CHECK(of("add.rn.sat.f32", 0x40000000, 0x40000000) == 0x3F800000);
+  CHECK(of("add.rn.sat.f32", 0x80000000, 0x80000000) == 0);
+  CHECK(of("mul.rn.sat.f32", 0x7F800000, 0) == 0);  // NaN
+  CHECK(of("fma.rn.relu.f16", 0xBC00, 0x3C00, 0) == 0);
+  CHECK(of("fma.rn.relu.f16", 0x7C00, 0, 0) == 0x7FFF);
+  CHECK(of("fma.rn.f16x2", 0x3C004000, 0x3C004200, 0) == 0x3C004600);
+  CHECK(of("rcp.rn.f32", 0x40400000) == 0x3EAAAAAB);
+  CHECK(of("rcp.rz.f32", 0x40400000) == 0x3EAAAAAA);
+  CHECK(of("div.full.f32", 0x40400000, 0x7F000001) ==
+        of("mul.rn.f32", of("rcp.approx.ftz.f32", 0x7E000001), 0x3F400000));
+  CHECK(of("div.approx.f32", 0x40400000, 0x7F000001) == 0);  // the unit's 1 / b is 0
+}
