@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <ctime>
 #include <mutex>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/ptx_kernel.hpp"
+#include "bitmma/hardware/word_campaign.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "driver.hpp"
@@ -134,6 +136,35 @@ std::vector<State> Gpu::run(const Instruction& instruction, Target target, std::
   shape.target = target;
   const Kernel kernel = ptx_kernel(instruction, shape);
   return launch_results(kernel, cases, launch(kernel, launch_inputs(kernel, cases), cases.size(), print(instruction)));
+}
+
+std::vector<uint32_t> Gpu::run(const WordFunction& function, const WordArguments& arguments) const {
+  if (arguments.count == 0) return {};
+  const bool with_arrays = !arguments.a.empty();
+  const Kernel kernel = word_kernel(function, capability(), with_arrays);
+  const size_t ctas = (arguments.count + kernel_threads - 1) / kernel_threads;
+  std::vector<std::vector<uint8_t>> inputs;
+  const auto add = [&](const void* words, size_t count, size_t padded) {
+    std::vector<uint8_t>& bytes = inputs.emplace_back(4 * padded);
+    std::memcpy(bytes.data(), words, 4 * count);
+  };
+  if (with_arrays) {
+    for (const std::vector<uint32_t>* operand : {&arguments.a, &arguments.b, &arguments.c}) {
+      if (inputs.size() == static_cast<size_t>(function.operands)) break;
+      if (operand->size() != arguments.count) {
+        throw Error({.field = fmt::format("operand {} of {}", inputs.size() + 1, function.name),
+                     .seen = fmt::format("{} words", operand->size()),
+                     .expected = fmt::format("{} words", arguments.count)});
+      }
+      add(operand->data(), arguments.count, ctas * kernel_threads);
+    }
+  } else {
+    add(&arguments.first, 1, 1);
+  }
+  const std::vector<uint8_t> output = launch(kernel, inputs, ctas, function.name);
+  std::vector<uint32_t> results(arguments.count);
+  std::memcpy(results.data(), output.data(), 4 * results.size());
+  return results;
 }
 
 std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::vector<uint8_t>>& inputs, size_t cases,

@@ -175,8 +175,8 @@ uint64_t compute_rounded(const MathInstruction& instruction, uint64_t a, uint64_
   return clamped(instruction, instruction.ftz ? flushed(row, result) : result);
 }
 
-uint32_t product(uint32_t a, uint32_t b, bool ftz = false, Rounding rounding = Rounding::nearest_even) {
-  return static_cast<uint32_t>(compute_rounded({.operation = mul, .rounding = rounding, .ftz = ftz}, a, b, 0));
+uint32_t product(uint32_t a, uint32_t b, bool ftz = false) {
+  return static_cast<uint32_t>(compute_rounded({.operation = mul, .ftz = ftz}, a, b, 0));
 }
 
 // Powers of two as words of f32.
@@ -198,9 +198,6 @@ uint32_t approximate_quotient(uint32_t a, uint32_t b, bool full, bool ftz) {
   return product(math::mufu_rcp(scaled_b), scaled_a, ftz);
 }
 
-/// 1 / (2 pi), as ptxas multiplies by it, toward zero.
-constexpr uint32_t turns_per_radian = 0x3E22F983;
-
 /// What ptxas makes of an instruction on f32 (SASS of CUDA 13 for sm_90a).
 uint32_t approximate_f32(MathOperation operation, bool ftz, uint32_t a) {
   const bool scale = !ftz && is_tiny(a);
@@ -210,6 +207,7 @@ uint32_t approximate_f32(MathOperation operation, bool ftz, uint32_t a) {
       // Below -126 the result is subnormal: the square of half the power.
       const bool small = !ftz && (a >> 31) != 0 && a > 0xC2FC0000 && magnitude_of(a) <= infinity_f32;
       if (!small) return math::mufu_ex2(a);
+      if (a >= 0xC3180000) return 0;  // -152: the square rounds to nothing
       const uint32_t root = math::mufu_ex2(product(a, power_of_two(-1)));
       return product(root, root);
     }
@@ -227,8 +225,8 @@ uint32_t approximate_f32(MathOperation operation, bool ftz, uint32_t a) {
       const uint32_t result = math::mufu_lg2(scaled);
       return scale ? static_cast<uint32_t>(ieee_add(Format::f32, result, 0xC1C00000)) : result;  // - 24
     }
-    case sin: return math::mufu_sin(product(a, turns_per_radian, false, Rounding::toward_zero));
-    case cos: return math::mufu_cos(product(a, turns_per_radian, false, Rounding::toward_zero));
+    case sin: return math::mufu_sin(math::turns_of(a));
+    case cos: return math::mufu_cos(math::turns_of(a));
     default: return math::mufu_tanh(a);
   }
 }

@@ -150,6 +150,19 @@ constexpr uint32_t mufu_cos(uint32_t word) {
   return f.exponent == 255 ? nan_f32 : sine_of_quarters(quarters_of(f) + hidden_bit, 0);
 }
 
+/// 1 / (2 pi), by which ptxas multiplies radians.
+inline constexpr uint32_t turns_per_radian = 0x3E22F983;
+
+/// radians * turns_per_radian, rounded toward zero; what is subnormal then, the unit reads as zero.
+constexpr uint32_t turns_of(uint32_t radians) {
+  const Fields f(radians);
+  if (f.exponent == 255) return radians;
+  const uint64_t product = uint64_t{f.mantissa | hidden_bit} * ((turns_per_radian & (hidden_bit - 1)) | hidden_bit);
+  const int carry = static_cast<int>(product >> 47);
+  const int exponent = f.exponent + static_cast<int>(turns_per_radian >> 23) - 127 + carry;
+  return f.sign | (f.exponent == 0 || exponent <= 0 ? 0 : word_of(exponent, product >> (23 + carry)));
+}
+
 /// A binade of tanh: its first quadratic, and how many of the 23 bits of the mantissa are dropped.
 struct TanhBinade {
   uint8_t first = 0, dropped_bits = 0, unit = 0;

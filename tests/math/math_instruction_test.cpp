@@ -56,6 +56,18 @@ TEST_CASE("special functions give the words that a GPU was seen to give", "[rule
   CHECK(math::mufu_sin(0x3DCCCCCD) == 0x3F167916);
 }
 
+TEST_CASE("radians become turns by one product toward zero", "[rule:mufu]") {
+  RandomStream random(31, 0);
+  for (int i = 0; i < 200'000; ++i) {
+    const uint32_t word = i % 2 ? random.word() : random.word() % (1 << 26);
+    const uint64_t product = ieee_mul(Format::f32, word, math::turns_per_radian, Rounding::toward_zero);
+    const bool subnormal = (product & 0x7F800000) == 0, nan = (product & 0x7FFFFFFF) > 0x7F800000;
+    if (nan) continue;
+    INFO(print_bits(Format::f32, word));
+    REQUIRE(math::turns_of(word) == (subnormal ? product & 0x80000000 : product));
+  }
+}
+
 TEST_CASE("every instruction is read back from its name, and others are refused", "[rule:mufu]") {
   std::set<std::string> names;
   for (const MathInstruction& one : math_instructions()) {

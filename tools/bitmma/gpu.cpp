@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
@@ -8,6 +9,7 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/hardware/run_file.hpp"
+#include "bitmma/hardware/word_campaign.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "flags.hpp"
 #include "output.hpp"
@@ -182,7 +184,53 @@ std::string ended_by(const CampaignEnd& end, const CampaignOptions& options) {
   return end.report.next_unit < options.first_unit + options.units ? "--seconds" : "done";
 }
 
+constexpr std::string_view math_family = "math";
+
+constexpr std::array<FlagOfField, 4> word_campaign_flags{
+    {{"only", "--only"}, {"arguments", "--outputs"}, {"seconds", "--seconds"}, {"threads", "--threads"}}};
+
+/// Functions of words: the layer math.
+void run_word_campaign_command(Context& context, const CampaignFlags& flags) {
+  WordCampaignOptions options;
+  options.only = flags.only;
+  options.seed = flags.seed;
+  options.seconds = flags.seconds;
+  options.threads = flags.threads;
+  if (flags.outputs) {
+    if (!(*flags.outputs >= 1 && *flags.outputs <= 1e12))
+      throw Error({.field = "--outputs", .seen = fmt::format("{}", *flags.outputs), .expected = "1..1e12"});
+    options.arguments = static_cast<int64_t>(*flags.outputs);
+  }
+  context.require_flags_acted();
+  Gpu gpu(flags.device);
+  options.source = gpu.name();
+  options.provenance = provenance_of(gpu);
+  const Interrupts interrupts;
+  options.stop = [&] { return interrupts.asked(); };
+  WordCampaignReport report;
+  double seconds = 0;
+  {
+    StatusLine line(context);
+    report = naming_flags(word_campaign_flags, [&] {
+      return run_word_campaign(math_word_functions(gpu.capability()), options, word_executor(gpu),
+                               [&](const WordFunction& function, int64_t arguments, int64_t of) {
+                                 line.update([&] {
+                                   return fmt::format("{}: {:.0f} % of {:.3g} arguments", function.name,
+                                                      100.0 * static_cast<double>(arguments) / static_cast<double>(of),
+                                                      static_cast<double>(of));
+                                 });
+                               });
+    });
+    seconds = line.seconds();
+  }
+  show(context, describe(report, options, seconds), flags.json);
+  print_warnings(context, gpu.close());
+  const bool differs = std::ranges::any_of(report.rows, [](const auto& row) { return row.differing > 0; });
+  context.exit_code = differs ? exit_differs : report.stopped ? exit_bad_request : exit_same;
+}
+
 void run_campaign_command(Context& context, const CampaignFlags& flags) {
+  if (*flags.family == math_family) return run_word_campaign_command(context, flags);
   CampaignOptions options = options_of(flags);
   Gpu gpu(flags.device);
   add_device(options, gpu);
@@ -230,8 +278,10 @@ void add_gpu_campaign(Command& gpu, Context& context) {
       gpu.add_command("campaign", "random cases of every legal instruction of a family, on a real GPU and the model");
   const auto flags = std::make_shared<CampaignFlags>();
   command->add_option("--device", flags->device, "which GPU")->capture_default_str();
-  command->add_option("--family", flags->family, "wgmma, mma.sync, tcgen05.mma or tcgen05-moves")
-      ->check(CLI::IsMember(families))
+  std::vector<std::string> names{std::string(math_family)};
+  for (const auto& [name, family] : families) names.push_back(name);
+  command->add_option("--family", flags->family, "wgmma, mma.sync, tcgen05.mma, tcgen05-moves or math")
+      ->check(CLI::IsMember(names))
       ->capture_default_str();
   command->add_option("--outputs", flags->outputs, "about how many outputs, such as 1e9")
       ->excludes(command
@@ -254,6 +304,8 @@ void add_gpu_campaign(Command& gpu, Context& context) {
       "  bitmma gpu campaign --outputs 1e9 --seed 7\n"
       "  bitmma gpu campaign --family mma.sync --outputs 1e9 --seed 7\n"
       "  bitmma gpu campaign --units 100 --only .sp --seconds 60\n"
+      "  bitmma gpu campaign --family math --threads 0\n"
+      "Of math, special functions are tried with all 2^32 words, the others with --outputs random ones each.\n"
       "An interrupt ends a campaign after the units that run, with its table and where to go on; a second one at "
       "once.\n"
       "Exit code 1 when the GPU and the model differ, 2 without a GPU that has the instruction, when the GPU fails, "

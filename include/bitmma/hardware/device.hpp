@@ -22,6 +22,9 @@ namespace bitmma {
 /// A GPU, or a stand-in in tests. May be called from several threads at once.
 using Executor = std::function<std::vector<State>(const Instruction&, Target, std::span<const State>)>;
 
+struct WordFunction;  // word_campaign.hpp
+struct WordArguments;
+
 class Gpu {
  public:
   /// Opens device `ordinal`. Throws Error when there is no driver, no such device, or the driver fails.
@@ -42,7 +45,10 @@ class Gpu {
   /// be used any more. No Blackwell GPU has run tcgen05 for this project.
   std::vector<State> run(const Instruction& instruction, Target target, std::span<const State> cases) const;
 
-  /// The same as a function; the Gpu must outlive it.
+  /// Results of a function of words, in one launch. Throws Error as above.
+  std::vector<uint32_t> run(const WordFunction& function, const WordArguments& arguments) const;
+
+  /// Cases as a function; the Gpu must outlive it.
   Executor executor() const;
 
   /// Gives the GPU back; nothing can be run any more. Returns what the driver refused to take back since it was opened

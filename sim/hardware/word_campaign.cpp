@@ -1,0 +1,319 @@
+#include "bitmma/hardware/word_campaign.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/core/random.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/math/math_instruction.hpp"
+
+namespace bitmma {
+namespace {
+
+constexpr size_t words_of_a_launch = size_t{1} << 24;
+constexpr int64_t words_of_a_cta = kernel_threads;
+constexpr int64_t most_arguments = int64_t{1} << 40;
+
+/// Words of which half meet: zeros, infinities, subnormals, extremes, powers of two, and numbers near 1.
+uint32_t random_argument(RandomStream& random, int bits) {
+  const uint32_t word = random.word();
+  // The fields of a format of 16 bits differ, and random bits meet them often enough.
+  if (bits == 16) return word & 0xFFFF;
+  const uint32_t sign = word & 0x80000000, mantissa = word & 0x007FFFFF;
+  switch (random.below(16)) {
+    case 0: return sign;
+    case 1: return sign | 0x7F800000;
+    case 2: return sign | mantissa;
+    case 3: return sign | 0x7F7FFFFF;
+    case 4: return sign | 0x00800000 | (mantissa & 3);
+    case 5: return sign | (word >> 1 & 0x7F800000);
+    case 6:
+    case 7: return sign | ((word % 48 + 103) << 23) | mantissa;
+    default: return word;
+  }
+}
+
+void draw(std::vector<uint32_t>& words, size_t count, int bits, RandomStream& random) {
+  words.resize(count);
+  for (uint32_t& word : words) word = random_argument(random, bits);
+}
+
+/// The arguments from `first` on.
+WordArguments arguments_of(const WordFunction& function, size_t index, uint64_t seed, uint64_t first, size_t count) {
+  WordArguments arguments{.first = static_cast<uint32_t>(first), .count = count};
+  if (function.exhaustive) return arguments;
+  RandomStream random(seed ^ 0x6D617468, (static_cast<uint64_t>(index) << 32) + first / words_of_a_launch);
+  draw(arguments.a, count, function.argument_bits, random);
+  if (function.operands > 1) draw(arguments.b, count, function.argument_bits, random);
+  if (function.operands > 2) draw(arguments.c, count, function.argument_bits, random);
+  // Now and then c cancels a * b, but for the last bits: what fma is for.
+  for (size_t i = 0; i < arguments.c.size(); i += 4) {
+    if (function.argument_bits == 32 && i + 1 < count) {
+      arguments.b[i] = arguments.b[i] % (1 << 24) + 0x3F000000;
+      arguments.c[i] = (arguments.a[i] ^ 0x80000000) + random.below(3);
+    }
+  }
+  return arguments;
+}
+
+uint32_t word_at(const std::vector<uint32_t>& words, size_t i) { return words.empty() ? 0 : words[i]; }
+
+uint64_t mixed(uint64_t value) {  // splitmix64
+  value += 0x9E3779B97F4A7C15;
+  value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9;
+  value = (value ^ value >> 27) * 0x94D049BB133111EB;
+  return value ^ value >> 31;
+}
+
+/// Compares one launch.
+void compare(const WordFunction& function, const WordArguments& arguments, uint64_t first,
+             std::span<const uint32_t> seen, WordCampaignRow& row, uint64_t& first_place) {
+  std::vector<uint32_t> expected(arguments.count);
+  function.model(arguments, expected);
+  row.arguments += static_cast<int64_t>(arguments.count);
+  row.digest += word_digest(first, seen);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (seen[i] == expected[i]) continue;
+    ++row.differing;
+    if (first + i >= first_place) continue;
+    first_place = first + i;
+    const uint32_t a = function.exhaustive ? arguments.first + static_cast<uint32_t>(i) : word_at(arguments.a, i);
+    row.first = {
+        .a = a, .b = word_at(arguments.b, i), .c = word_at(arguments.c, i), .gpu = seen[i], .model = expected[i]};
+  }
+}
+
+void require_valid(const std::vector<WordFunction>& functions, const WordCampaignOptions& options) {
+  std::vector<Violation> violations;
+  const auto is_wanted = [&](const WordFunction& one) { return one.name.find(options.only) != std::string::npos; };
+  if (std::ranges::none_of(functions, is_wanted)) {
+    violations.push_back({.code = ViolationCode::unknown_name,
+                          .field = "only",
+                          .seen = options.only,
+                          .expected = "text that the name of a function contains",
+                          .fix = functions.empty() ? "" : fmt::format("such as {}", functions.front().name)});
+  }
+  if (options.arguments < 1 || options.arguments > most_arguments) {
+    violations.push_back({.field = "arguments",
+                          .seen = std::to_string(options.arguments),
+                          .expected = fmt::format("1..{}", most_arguments)});
+  }
+  if (options.threads < 1 || options.threads > 1024)
+    violations.push_back({.field = "threads", .seen = std::to_string(options.threads), .expected = "1..1024"});
+  if (!(options.seconds >= 0))
+    violations.push_back({.field = "seconds", .seen = fmt::format("{}", options.seconds), .expected = "0 or more"});
+  if (!violations.empty()) throw Error(std::move(violations));
+}
+
+/// PTX of one instruction between words. Registers of 16 bits hold the 16-bit formats.
+std::string body_of(const MathInstruction& instruction) {
+  const std::string name = print(instruction);
+  const int operands = operand_count(instruction.operation);
+  const auto list = [&](std::string_view prefix) {
+    std::string text;
+    for (const char letter : std::string_view("abc").substr(0, static_cast<size_t>(operands)))
+      text += fmt::format(", {}{}", prefix, letter);
+    return text;
+  };
+  if (result_bits(instruction) == 32) return fmt::format("  {} y{};\n", name, list(""));
+  std::string text;
+  for (const char letter : std::string_view("abc").substr(0, static_cast<size_t>(operands)))
+    text += fmt::format("  cvt.u16.u32 h{0}, {0};\n", letter);
+  return text + fmt::format("  {} hy{};\n  cvt.u32.u16 y, hy;\n", name, list("h"));
+}
+
+}  // namespace
+
+std::vector<WordFunction> math_word_functions(int capability) {
+  std::vector<WordFunction> functions;
+  for (const MathInstruction& one : math_instructions()) {
+    // bf16's own add, sub and mul, and its ex2, came with sm_90.
+    if (one.format == Format::bf16 && capability < 90) continue;
+    const int operands = operand_count(one.operation), bits = bits_of(one.format);
+    // One rounding of one word takes a CPU minutes over all words, and says no more than random ones.
+    const bool exhaustive = operands == 1 && one.accuracy == MathAccuracy::approx && !one.x2;
+    functions.push_back({.name = print(one),
+                         .operands = operands,
+                         .argument_bits = one.x2 ? 32 : bits,
+                         .exhaustive = exhaustive,
+                         .body = body_of(one),
+                         .model = [one, operands](const WordArguments& arguments, std::span<uint32_t> results) {
+                           std::vector<uint32_t> all;
+                           if (arguments.a.empty()) {
+                             all.resize(arguments.count);
+                             for (size_t i = 0; i < all.size(); ++i)
+                               all[i] = arguments.first + static_cast<uint32_t>(i);
+                           }
+                           compute(one, arguments.a.empty() ? all : arguments.a, arguments.b, arguments.c, results);
+                         }});
+  }
+  return functions;
+}
+
+Kernel word_kernel(const WordFunction& function, int capability, bool with_arrays) {
+  Kernel kernel;
+  std::string parameters, loads;
+  const auto add_input = [&](char letter, int64_t bytes_per_case) {
+    kernel.inputs.push_back({.name = fmt::format("{}_in", letter), .bytes_per_case = bytes_per_case});
+    parameters += fmt::format("  .param .b64 {}_in,\n", letter);
+    loads += fmt::format("  ld.param.u64 pointer, [{0}_in];\n  cvta.to.global.u64 pointer, pointer;\n", letter);
+  };
+  if (with_arrays) {
+    for (const char letter : std::string_view("abc").substr(0, static_cast<size_t>(function.operands))) {
+      add_input(letter, 4 * words_of_a_cta);
+      loads += fmt::format("  add.s64 pointer, pointer, offset;\n  ld.global.b32 {}, [pointer];\n", letter);
+    }
+  } else {
+    add_input('a', 0);
+    loads += "  ld.global.b32 a, [pointer];\n  add.u32 a, a, index;\n";
+  }
+  kernel.output = {.name = "y_out", .bytes_per_case = 4 * words_of_a_cta};
+  kernel.text = fmt::format(
+      "// {0}: a thread an argument\n"
+      ".version {1}\n"
+      ".target sm_{2}\n"
+      ".address_size 64\n"
+      "\n"
+      ".visible .entry {3}(\n"
+      "{4}"
+      "  .param .b64 y_out\n"
+      ")\n"
+      "{{\n"
+      "  .reg .b16 ha, hb, hc, hy;\n"
+      "  .reg .b32 cta, index, a, b, c, y;\n"
+      "  .reg .b64 pointer, offset;\n"
+      "\n"
+      "  mov.u32 index, %tid.x;\n"
+      "  mov.u32 cta, %ctaid.x;\n"
+      "  mad.lo.u32 index, cta, {5}, index;\n"
+      "  mul.wide.u32 offset, index, 4;\n"
+      "{6}"
+      "{7}"
+      "  ld.param.u64 pointer, [y_out];\n"
+      "  cvta.to.global.u64 pointer, pointer;\n"
+      "  add.s64 pointer, pointer, offset;\n"
+      "  st.global.b32 [pointer], y;\n"
+      "  ret;\n"
+      "}}\n",
+      function.name, capability >= 100 ? "8.6" : "8.0", capability, kernel_name, parameters, words_of_a_cta, loads,
+      function.body);
+  return kernel;
+}
+
+uint64_t word_digest(uint64_t first_place, std::span<const uint32_t> results) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < results.size(); ++i) sum += mixed((first_place + i) << 32 | results[i]);
+  return sum;
+}
+
+WordCampaignReport run_word_campaign(const std::vector<WordFunction>& functions, const WordCampaignOptions& options,
+                                     const WordExecutor& execute, const WordCampaignProgress& progress) {
+  require_valid(functions, options);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto is_late = [&] {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    return options.seconds > 0 && passed.count() > options.seconds;
+  };
+  WordCampaignReport report;
+  for (size_t index = 0; index < functions.size(); ++index) {
+    const WordFunction& function = functions[index];
+    if (function.name.find(options.only) == std::string::npos) continue;
+    if (is_late() || (options.stop && options.stop())) {
+      report.stopped = true;
+      break;
+    }
+    const uint64_t words =
+        function.exhaustive ? uint64_t{1} << function.argument_bits : static_cast<uint64_t>(options.arguments);
+    const size_t launches = static_cast<size_t>((words + words_of_a_launch - 1) / words_of_a_launch);
+    WordCampaignRow row{.name = function.name, .exhaustive = function.exhaustive};
+    uint64_t first_place = ~uint64_t{0};
+    std::mutex mutex;
+    std::atomic<bool> stopped = false;
+    parallel_for(launches, options.threads, [&](size_t launch) {
+      if (stopped || (options.stop && options.stop())) {
+        stopped = true;
+        return;
+      }
+      const uint64_t first = launch * words_of_a_launch;
+      const auto count = static_cast<size_t>(std::min<uint64_t>(words_of_a_launch, words - first));
+      const WordArguments arguments = arguments_of(function, index, options.seed, first, count);
+      const std::vector<uint32_t> seen = execute(function, arguments);
+      if (seen.size() != count) {
+        throw Error({.field = function.name,
+                     .seen = counted(static_cast<int64_t>(seen.size()), "result"),
+                     .expected = counted(static_cast<int64_t>(count), "result")});
+      }
+      WordCampaignRow part;
+      uint64_t part_place = ~uint64_t{0};
+      compare(function, arguments, first, seen, part, part_place);
+      const std::lock_guard lock(mutex);
+      row.arguments += part.arguments;
+      row.differing += part.differing;
+      row.digest += part.digest;
+      if (part_place < first_place) {
+        first_place = part_place;
+        row.first = part.first;
+      }
+      if (progress) progress(function, row.arguments, static_cast<int64_t>(words));
+    });
+    report.rows.push_back(row);
+    if (stopped) {
+      report.stopped = true;
+      break;
+    }
+  }
+  return report;
+}
+
+WordExecutor word_executor(const Gpu& gpu) {
+  return [&gpu](const WordFunction& function, const WordArguments& arguments) { return gpu.run(function, arguments); };
+}
+
+Report describe(const WordCampaignReport& report, const WordCampaignOptions& options, double seconds) {
+  Report rows = Report::list();
+  std::vector<std::vector<std::string>> table{{"function", "arguments", "differing", "digest"}};
+  int64_t arguments = 0, differing = 0;
+  Report found{{"gpu", options.source}};
+  for (const auto& [name, value] : options.provenance) found.add(name, value);
+  for (const WordCampaignRow& row : report.rows) {
+    arguments += row.arguments;
+    differing += row.differing;
+    const bool all = row.exhaustive && row.arguments >= int64_t{1} << 16;
+    table.push_back({row.name, all ? fmt::format("all {}", row.arguments) : fmt::format("{} random", row.arguments),
+                     std::to_string(row.differing), fmt::format("{:016x}", row.digest)});
+    Report one{{"function", row.name},
+               {"all", row.exhaustive},
+               {"arguments", row.arguments},
+               {"differing", row.differing},
+               {"digest", fmt::format("{:016x}", row.digest)}};
+    if (row.first) {
+      one.add("first", {{"a", fmt::format("{:#010x}", row.first->a)},
+                        {"b", fmt::format("{:#010x}", row.first->b)},
+                        {"c", fmt::format("{:#010x}", row.first->c)},
+                        {"gpu", fmt::format("{:#010x}", row.first->gpu)},
+                        {"model", fmt::format("{:#010x}", row.first->model)}});
+    }
+    rows.append(std::move(one));
+  }
+  table.push_back({"total", std::to_string(arguments), std::to_string(differing), ""});
+  found.add("seed", options.seed).add("seconds", seconds).add("stopped", report.stopped).add("rows", std::move(rows));
+  std::string who = options.source;
+  for (const auto& [name, value] : options.provenance) who += fmt::format(", {} {}", name, value);
+  found.add_text(fmt::format("{}; seed {}; {:.0f} s", who, options.seed, seconds)).add_text("").add_text(table);
+  for (const WordCampaignRow& row : report.rows) {
+    if (!row.first) continue;
+    found.add_text(fmt::format("{}: first of {:#010x} {:#010x} {:#010x}: the GPU gives {:#010x}, the model {:#010x}",
+                               row.name, row.first->a, row.first->b, row.first->c, row.first->gpu, row.first->model),
+                   Tone::bad);
+  }
+  return found;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,114 @@
+#include "bitmma/hardware/word_campaign.hpp"
+
+#include <atomic>
+#include <numeric>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/math/math_instruction.hpp"
+#include "math/coefficients.hpp"
+#include "support/catch.hpp"
+#include "support/ptxas.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+const std::vector<WordFunction>& functions() {
+  static const std::vector<WordFunction> all = math_word_functions(90);
+  return all;
+}
+
+/// What the model says, as a GPU would.
+std::vector<uint32_t> by_model(const WordFunction& function, const WordArguments& arguments) {
+  std::vector<uint32_t> results(arguments.count);
+  function.model(arguments, results);
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("a campaign over words tries every function, and tells a wrong one by its first word") {
+  WordCampaignOptions options{.only = "f16", .arguments = 3000, .threads = 2, .source = "a model"};
+  WordCampaignReport report = run_word_campaign(functions(), options, by_model);
+  CHECK(report.rows.size() > 20);
+  for (const WordCampaignRow& row : report.rows) {
+    INFO(row.name);
+    CHECK(row.differing == 0);
+    CHECK(row.arguments == (row.exhaustive ? 65536 : 3000));
+    CHECK(row.digest != 0);
+  }
+  const uint64_t digest = report.rows.front().digest;
+  // One wrong word in each.
+  report = run_word_campaign(functions(), options, [](const WordFunction& function, const WordArguments& arguments) {
+    std::vector<uint32_t> results = by_model(function, arguments);
+    results[2000] ^= 1;
+    results[2500] ^= 1;
+    return results;
+  });
+  for (const WordCampaignRow& row : report.rows) {
+    INFO(row.name);
+    CHECK(row.differing == 2);
+    REQUIRE(row.first);
+    CHECK((row.first->gpu ^ row.first->model) == 1);
+    if (row.exhaustive) CHECK(row.first->a == 2000);
+  }
+  CHECK(report.rows.front().digest != digest);
+  CHECK(print(describe(report, options, 1)).find("the GPU gives") != std::string::npos);
+}
+
+TEST_CASE("a campaign over words refuses what it cannot do, and stops when asked") {
+  WordCampaignOptions options{.only = "no such", .arguments = 0, .seconds = -1, .threads = 0};
+  try {
+    run_word_campaign(functions(), options, by_model);
+    FAIL("not refused");
+  } catch (const Error& error) {
+    CHECK(error.violations().size() == 4);
+  }
+  options = {.only = "tanh.approx.f16", .arguments = 10};
+  CHECK_THROWS_AS(run_word_campaign(functions(), options,
+                                    [](const WordFunction&, const WordArguments&) { return std::vector<uint32_t>(3); }),
+                  Error);
+  options.stop = [] { return true; };
+  const WordCampaignReport report = run_word_campaign(functions(), options, by_model);
+  CHECK(report.stopped);
+  CHECK(report.rows.empty());
+}
+
+TEST_CASE("the digest of words depends on every word and place, not on the order of summing") {
+  std::vector<uint32_t> words(1000);
+  std::iota(words.begin(), words.end(), 7u);
+  const uint64_t all = word_digest(5, words);
+  const std::span<const uint32_t> view(words);
+  CHECK(word_digest(5, view.first(300)) + word_digest(305, view.subspan(300)) == all);
+  std::swap(words[1], words[2]);
+  CHECK(word_digest(5, words) != all);
+  CHECK(word_digest(6, view) != all);
+}
+
+TEST_CASE("the kernel of a function of words takes its arguments from arrays, or from their index") {
+  const auto named = [](std::string_view name) { return *std::ranges::find(functions(), name, &WordFunction::name); };
+  const Kernel index = word_kernel(named("ex2.approx.ftz.f32"), 90, false);
+  CHECK(index.text.find("ex2.approx.ftz.f32 y, a;") != std::string::npos);
+  CHECK(index.text.find("add.u32 a, a, index;") != std::string::npos);
+  const Kernel arrays = word_kernel(named("fma.rn.relu.bf16"), 90, true);
+  CHECK(arrays.inputs.size() == 3);
+  CHECK(arrays.text.find("fma.rn.relu.bf16 hy, ha, hb, hc;") != std::string::npos);
+}
+
+TEST_CASE("ptxas assembles the kernel of every function of words, on an H100 and a B200") {
+  if (!test::require_ptxas("kernels of functions of words")) return;
+  for (const auto& [capability, target] : {std::pair(90, Target::sm_90a), {100, Target::sm_100a}}) {
+    std::vector<test::PtxModule> modules;
+    for (const WordFunction& one : math_word_functions(capability)) {
+      for (const bool with_arrays : {false, true}) {
+        if (with_arrays || one.operands == 1)
+          modules.push_back({.text = word_kernel(one, capability, with_arrays).text, .target = target});
+      }
+    }
+    const std::vector<char> takes = test::ptxas_takes(modules, 20);
+    for (size_t i = 0; i < modules.size(); ++i) {
+      INFO(modules[i].text);
+      CHECK(takes[i]);
+    }
+  }
+}
