@@ -126,6 +126,7 @@ void bind_instruction(nb::module_& module);
 void bind_gemm(nb::module_& module);
 void bind_state(nb::module_& module);
 void bind_layout(nb::module_& module);
+void bind_math(nb::module_& module);
 void bind_survey(nb::module_& module);
 
 }  // namespace bitmma::python

@@ -195,5 +195,6 @@ NB_MODULE(_core, module) {
   bind_gemm(module);
   bind_state(module);
   bind_layout(module);
+  bind_math(module);
   bind_survey(module);
 }

@@ -14,12 +14,13 @@ By what you have:
     a vector file       read, write, verify, golden
     wrong bits          explain, diagnose, lint, bitmma.testing: assertions that say which bits, and why
     block scales        tiled, tile: cuBLAS's tiles of 128 x 4
+    one function        bitmma.math: ex2, rcp, rsqrt, sin, tanh, fma, ... as the GPU computes them
     a GPU               survey, read_survey, sealed
 
 Errors are bitmma.Error, with every violation. All functions may be called from many threads.
 bitmma handles no signals of the process.
 """
-from . import layout, testing
+from . import layout, math, testing
 from ._arguments import name_as_imported
 from ._arrays import Codes, Tiled, codes, dtype_of, format_of, tile, tiled
 from ._core import Instruction, Plan
@@ -41,7 +42,7 @@ __all__ = [
     "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Violation", "accuracy",
     "all_instructions", "catalogue", "codes", "compare", "decode", "decode_ptx", "diagnose", "dtype_of", "encode", "evidence",
     "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
-    "instruction", "layout", "lint", "mma", "mma_sync", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
+    "instruction", "layout", "lint", "math", "mma", "mma_sync", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]
 
 name_as_imported(globals(), __all__)

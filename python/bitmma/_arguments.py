@@ -119,9 +119,10 @@ checks: dict[str, Check] = {
     **{name: cases_of for name in ("start_address", "leading_byte_offset", "stride_byte_offset", "base_offset",
                                    "start", "lbo", "sbo")},
     **{name: text for name in ("operand", "name", "shape", "major", "kind", "distribution", "layout_a", "layout_b",
-                               "source", "only", "kernel", "stream")},
+                               "source", "only", "kernel", "stream", "rounding")},
     **{name: flag_of for name in ("ws", "sparse", "pack_16b", "transposed", "store", "leading_absolute", "absolute",
-                                  "pairs", "search", "retry", "relu", "nearest", "packed", "return_target")},
+                                  "pairs", "search", "retry", "relu", "ftz", "sat", "nearest", "packed",
+                                  "return_target")},
     **{name: number_of for name in ("alpha", "beta", "seconds", "unit_seconds")},
 }
 

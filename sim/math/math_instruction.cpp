@@ -11,6 +11,7 @@
 #include "bitmma/formats/ieee.hpp"
 #include "loops.hpp"
 #include "mufu.hpp"
+#include "place.hpp"
 
 namespace bitmma {
 namespace {
@@ -190,54 +191,77 @@ constexpr bool is_huge(uint32_t word) {
   return magnitude_of(word) > power_of_two(126) && magnitude_of(word) <= infinity_f32;
 }
 
-uint32_t approximate_quotient(uint32_t a, uint32_t b, bool full, bool ftz) {
-  // Without .ftz, a subnormal b is brought into the range of the unit; .full does so with a large one.
-  const uint32_t scale = full && is_huge(b) ? power_of_two(-2) : !ftz && is_tiny(b) ? power_of_two(24) : math::one_f32;
+/// By what both operands of a division are multiplied first: without .ftz, a subnormal divisor is brought into the
+/// range of the unit; .full does so with a large one.
+uint32_t quotient_scale(const MathInstruction& instruction, uint32_t b) {
+  if (instruction.accuracy == MathAccuracy::full && is_huge(b)) return power_of_two(-2);
+  return !instruction.ftz && is_tiny(b) ? power_of_two(24) : math::one_f32;
+}
+
+uint32_t approximate_quotient(const MathInstruction& instruction, uint32_t a, uint32_t b) {
+  const bool ftz = instruction.ftz;
+  const uint32_t scale = quotient_scale(instruction, b);
   const uint32_t scaled_a = scale == math::one_f32 ? a : product(a, scale, ftz);
   const uint32_t scaled_b = scale == math::one_f32 ? b : product(b, scale, ftz);
   return product(math::mufu_rcp(scaled_b), scaled_a, ftz);
 }
 
-/// What ptxas makes of an instruction on f32 (SASS of CUDA 13 for sm_90a).
-uint32_t approximate_f32(MathOperation operation, bool ftz, uint32_t a) {
-  const bool scale = !ftz && is_tiny(a);
-  const uint32_t scaled = scale ? product(a, power_of_two(24)) : a;
-  switch (operation) {
-    case ex2: {
-      // Below -126 the result is subnormal: the square of half the power.
-      const bool small = !ftz && (a >> 31) != 0 && a > 0xC2FC0000 && magnitude_of(a) <= infinity_f32;
-      if (!small) return math::mufu_ex2(a);
-      if (a >= 0xC3180000) return 0;  // -152: the square rounds to nothing
-      const uint32_t root = math::mufu_ex2(product(a, power_of_two(-1)));
-      return product(root, root);
-    }
-    case rcp: {
-      const uint32_t factor = ftz          ? math::one_f32
-                              : is_huge(a) ? power_of_two(-2)
-                              : scale      ? power_of_two(24)
-                                           : math::one_f32;
-      if (factor == math::one_f32) return math::mufu_rcp(a);
-      return product(factor, math::mufu_rcp(product(a, factor)));
-    }
-    case rsqrt: return scale ? product(math::mufu_rsq(scaled), power_of_two(12)) : math::mufu_rsq(a);
-    case sqrt: return scale ? product(math::mufu_sqrt(scaled), power_of_two(-12)) : math::mufu_sqrt(a);
-    case lg2: {
-      const uint32_t result = math::mufu_lg2(scaled);
-      return scale ? static_cast<uint32_t>(ieee_add(Format::f32, result, 0xC1C00000)) : result;  // - 24
-    }
-    case sin: return math::mufu_sin(math::turns_of(a));
-    case cos: return math::mufu_cos(math::turns_of(a));
-    default: return math::mufu_tanh(a);
+/// What ptxas puts before the unit (SASS of CUDA 13 for sm_90a): radians become turns; without .ftz, an argument or a
+/// result that would be subnormal is brought into the range of the unit.
+uint32_t unit_argument(MathOperation operation, bool ftz, uint32_t a) {
+  if (operation == sin || operation == cos) return math::turns_of(a);
+  if (ftz || operation == tanh) return a;
+  if (operation == ex2) {
+    const bool small = (a >> 31) != 0 && a > 0xC2FC0000 && magnitude_of(a) <= infinity_f32;  // below -126
+    return small ? product(a, power_of_two(-1)) : a;
   }
+  if (operation == rcp && is_huge(a)) return product(a, power_of_two(-2));
+  return is_tiny(a) ? product(a, power_of_two(24)) : a;
+}
+
+uint32_t unit_result(MathOperation operation, uint32_t argument) {
+  switch (operation) {
+    case ex2: return math::mufu_ex2(argument);
+    case rcp: return math::mufu_rcp(argument);
+    case rsqrt: return math::mufu_rsq(argument);
+    case sqrt: return math::mufu_sqrt(argument);
+    case lg2: return math::mufu_lg2(argument);
+    case sin: return math::mufu_sin(argument);
+    case cos: return math::mufu_cos(argument);
+    default: return math::mufu_tanh(argument);
+  }
+}
+
+/// What ptxas puts behind the unit, where it changed the argument.
+uint32_t after_unit(MathOperation operation, uint32_t a, uint32_t result) {
+  switch (operation) {
+    case ex2: return product(result, result);
+    case rcp: return product(result, is_huge(a) ? power_of_two(-2) : power_of_two(24));
+    case rsqrt: return product(result, power_of_two(12));
+    case sqrt: return product(result, power_of_two(-12));
+    case lg2: return static_cast<uint32_t>(ieee_add(Format::f32, result, 0xC1C00000));  // - 24
+    default: return result;
+  }
+}
+
+uint32_t approximate_f32(MathOperation operation, bool ftz, uint32_t a) {
+  const uint32_t argument = unit_argument(operation, ftz, a);
+  if (argument == a) return unit_result(operation, a);
+  if (operation == ex2 && a >= 0xC3180000) return 0;  // -152: the square rounds to nothing
+  return after_unit(operation, a, unit_result(operation, argument));
+}
+
+/// What the unit reads of a 16-bit format.
+uint32_t word_of_16_bits(const MathInstruction& instruction, uint64_t a) {
+  const uint64_t input = instruction.ftz ? flushed(bitmma::info(instruction.format), a) : a;
+  return static_cast<uint32_t>(
+      convert(instruction.format, input, Format::f32, Rounding::nearest_even, Overflow::infinity));
 }
 
 /// ex2 and tanh of the 16-bit formats: the word of f32, cut off.
 uint64_t approximate_16_bits(const MathInstruction& instruction, uint64_t a) {
   const FormatInfo& row = bitmma::info(instruction.format);
-  const uint64_t input = instruction.ftz ? flushed(row, a) : a;
-  const auto word = static_cast<uint32_t>(
-      convert(instruction.format, input, Format::f32, Rounding::nearest_even, Overflow::infinity));
-  const uint32_t result = instruction.operation == ex2 ? math::mufu_ex2(word) : math::mufu_tanh(word);
+  const uint32_t result = unit_result(instruction.operation, word_of_16_bits(instruction, a));
   const uint64_t cut = convert(Format::f32, result, instruction.format, Rounding::toward_zero, Overflow::infinity);
   return instruction.ftz ? flushed(row, cut) : cut;
 }
@@ -246,10 +270,7 @@ uint64_t compute_one(const MathInstruction& instruction, uint64_t a, uint64_t b,
   if (instruction.accuracy == MathAccuracy::rounded) return compute_rounded(instruction, a, b, c);
   if (instruction.format != Format::f32) return approximate_16_bits(instruction, a);
   const auto word = static_cast<uint32_t>(a);
-  if (instruction.operation == div) {
-    const bool full = instruction.accuracy == MathAccuracy::full;
-    return approximate_quotient(word, static_cast<uint32_t>(b), full, instruction.ftz);
-  }
+  if (instruction.operation == div) return approximate_quotient(instruction, word, static_cast<uint32_t>(b));
   return approximate_f32(instruction.operation, instruction.ftz, word);
 }
 
@@ -290,18 +311,15 @@ std::string print(const MathInstruction& instruction) {
 MathInstruction parse_math_instruction(std::string_view ptx) {
   const auto& names = instructions_by_name();
   if (const auto found = names.find(ptx); found != names.end()) return found->second;
-  std::vector<std::string> same_operation, all;
+  std::vector<std::string> same_operation;
   const std::string_view operation = ptx.substr(0, ptx.find('.'));
   for (const auto& [name, instruction] : names) {
-    all.push_back(name);
     if (info(instruction.operation).name == operation) same_operation.push_back(name);
   }
-  const std::string near = nearest(ptx, all);
   throw Error({.code = ViolationCode::unknown_name,
                .field = "instruction",
                .seen = shortened(printable(ptx)),
                .legal = same_operation.empty() ? row_names(operations) : same_operation,
-               .fix = near.empty() ? "" : fmt::format("did you mean {}?", near),
                .source = "PTX ISA 9.7.3, 9.7.4"});
 }
 
@@ -341,6 +359,38 @@ void compute(const MathInstruction& instruction, std::span<const uint32_t> a, st
     results[i] =
         static_cast<uint32_t>(compute_known(instruction, a[i], operands > 1 ? b[i] : 0, operands > 2 ? c[i] : 0));
   }
+}
+
+std::optional<MufuSteps> mufu_steps(const MathInstruction& instruction, uint64_t a, uint64_t b) {
+  require_known(instruction);
+  if (instruction.accuracy == MathAccuracy::rounded || instruction.x2) return std::nullopt;
+  const bool divides = instruction.operation == div, of_16_bits = instruction.format != Format::f32;
+  const MathOperation operation = divides ? rcp : instruction.operation;
+  const auto argument = [&]() -> uint32_t {
+    if (divides) {
+      const auto divisor = static_cast<uint32_t>(b);
+      const uint32_t scale = quotient_scale(instruction, divisor);
+      return scale == math::one_f32 ? divisor : product(divisor, scale, instruction.ftz);
+    }
+    if (!of_16_bits) return unit_argument(operation, instruction.ftz, static_cast<uint32_t>(a));
+    return word_of_16_bits(instruction, a);
+  }();
+  const std::optional<math::Place> place = math::place_of(operation, argument);
+  if (!place) return std::nullopt;
+  const math::Quadratic& quadratic = *place->quadratic;
+  return MufuSteps{
+      .argument = argument,
+      .table = place->table,
+      .index = place->index,
+      .x = place->x,
+      .c0 = quadratic.c0,
+      .c1 = quadratic.c1,
+      .c2 = quadratic.c2,
+      .square = math::truncated_square(place->x),
+      .value = operation == rcp ? math::at_16_bits(quadratic, place->x / 2) : math::at(quadratic, place->x),
+      .unit = place->unit,
+      .unit_result = unit_result(operation, argument),
+      .result = compute_known(instruction, a, b, 0)};
 }
 
 }  // namespace bitmma

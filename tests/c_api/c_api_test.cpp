@@ -255,6 +255,33 @@ TEST_CASE("what no memory can hold is an error of its own, and the next call wor
   CHECK(d == 1);
 }
 
+TEST_CASE("C computes floating-point instructions on arrays, in place too") {
+  uint32_t words[] = {0x3E99999A, 0xBE99999A, 0x40490FDB};
+  REQUIRE(bitmma_math("ex2.approx.ftz.f32", 3, words, nullptr, nullptr, words) == BITMMA_OK);
+  CHECK(words[0] == 0x3F9D9624);
+  CHECK(words[1] == 0x3F4FEFC6);
+  CHECK(words[2] == 0x410D331D);
+  uint32_t result = 7;
+  const uint32_t one = 0x3F800000, two = 0x40000000;
+  CHECK(bitmma_math("fma.rn.f32", 1, &two, &two, &one, &result) == BITMMA_OK);
+  CHECK(result == 0x40A00000);
+  CHECK(bitmma_math("fma.rn.f32", 0, nullptr, nullptr, nullptr, nullptr) == BITMMA_OK);
+  const struct {
+    const char* name;
+    const uint32_t *a, *b, *c;
+  } wrong[]{{"ex2", &one, nullptr, nullptr},
+            {"ex2.approx.f32", nullptr, nullptr, nullptr},
+            {"ex2.approx.f32", &one, &one, nullptr},
+            {"fma.rn.f32", &one, &one, nullptr}};
+  for (const auto& [name, a, b, c] : wrong) {
+    INFO(name);
+    CHECK(bitmma_math(name, 1, a, b, c, &result) == BITMMA_ERROR_INVALID);
+    CHECK(result == 0x40A00000);
+  }
+  CHECK(bitmma_math("ex2.approx.f32", 1, &one, nullptr, nullptr, nullptr) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_math(nullptr, 1, &one, nullptr, nullptr, &result) == BITMMA_ERROR_INVALID);
+}
+
 TEST_CASE("bias, C and the numbers of rows reach a whole product") {
   const Matrix a = from_floats(Format::f16, 2, 3, std::vector<float>{1, 2, 3, 4, 5, 6}),
                b = from_floats(Format::f16, 3, 2, std::vector<float>{1, 2, 3, 4, 5, 6}),

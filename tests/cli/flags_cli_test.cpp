@@ -67,6 +67,7 @@ const std::vector<Base> bases{
     {"layout ldmatrix", "--fragment " + mma_f16},
     {"list", ""},
     {"explain", "golden.safetensors"},
+    {"math", "ex2.approx.f32 0x3e99999a"},
     {"diagnose", "golden.safetensors wrong.safetensors"},
     {"ptx", wgmma_f16},
 };

@@ -133,3 +133,24 @@ TEST_CASE("rounded instructions flush, saturate and clamp as PTX says", "[rule:m
         of("mul.rn.f32", of("rcp.approx.ftz.f32", 0x7E000001), 0x3F400000));
   CHECK(of("div.approx.f32", 0x40400000, 0x7F000001) == 0);  // the unit's 1 / b is 0
 }
+
+TEST_CASE("the steps that are shown of a special function make its result", "[rule:mufu]") {
+  RandomStream random(32, 0);
+  for (const MathInstruction& one : math_instructions()) {
+    const bool has_unit = one.accuracy != MathAccuracy::rounded && !one.x2;
+    int shown = 0;
+    for (int i = 0; i < 2000; ++i) {
+      const uint32_t a = i % 2 ? random.word() : 0x3C00 + random.word() % 0x4000'0000, b = random.word();
+      const std::optional<MufuSteps> steps = mufu_steps(one, a, b);
+      INFO(print(one) << " of " << std::hex << a << " " << b);
+      if (!steps) continue;
+      ++shown;
+      CHECK(steps->result == compute(one, a, b));
+      // The unit's 24 bits are those of the quadratic, but for lg2, to which the exponent is added, and 1 / sqrt(4^n).
+      const bool exact = steps->table == "rsqrt" && (steps->argument & 0x7FFFFF) == 0;
+      if (steps->table == "lg2" || exact) continue;
+      CHECK(((math::cut_off(steps->value, steps->unit) ^ steps->unit_result) & 0x7FFFFF) == 0);
+    }
+    CHECK((shown > 0) == has_unit);
+  }
+}

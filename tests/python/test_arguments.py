@@ -14,6 +14,7 @@ from bitmma._types import TargetName
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 A, B = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16)
+X = np.ones(3, np.float32)
 ITSELF: dict = {}
 ITSELF["plan"] = ITSELF
 
@@ -58,6 +59,10 @@ def good_arguments() -> dict:
         "layout.offsets": dict(text="(2,3):(1,4)"), "layout.tma": dict(rows=8, cols=64),
         "explain_product": dict(a=a, b=b),
         "layout.operand": dict(case=bitmma.golden(WGMMA)[0], name="a"),
+        **{f"math.{name}": dict(x=X) for name in ("ex2", "lg2", "rcp", "sqrt", "rsqrt", "sin", "cos", "tanh")},
+        **{f"math.{name}": dict(a=X, b=X) for name in ("add", "sub", "mul", "div")}, "math.fma": dict(a=X, b=X, c=X),
+        "math.compute": dict(instruction="ex2.approx.f32"), "math.explain": dict(instruction="ex2.approx.f32"),
+        "math.instructions": {},
         "testing.assert_bits_equal": dict(actual=A, expected=A), "testing.bits_equal": dict(actual=A, expected=A),
         "testing.difference": dict(actual=A, expected=A),
         "Case": dict(instruction=MMA, a=A, b=B), "Instruction": dict(text=MMA), "Plan": dict(of={"instruction": MMA}),
@@ -66,7 +71,7 @@ def good_arguments() -> dict:
 
 def public_functions() -> dict:
     found = {name: getattr(bitmma, name) for name in bitmma.__all__ if callable(getattr(bitmma, name))}
-    for module in (bitmma.layout, bitmma.testing):
+    for module in (bitmma.layout, bitmma.math, bitmma.testing):
         short = module.__name__.removeprefix("bitmma.")
         found |= {f"{short}.{name}": getattr(module, name) for name in module.__all__}
     made_by_bitmma = {name for name, one in found.items() if inspect.isclass(one)} - {"Case", "Instruction", "Plan"}

@@ -106,8 +106,9 @@ def test_every_page_of_docs_is_in_the_navigation(pages):
 
 def test_the_reference_has_every_public_name_of_python(pages):
     anchors = set().union(*(page.anchors for name, page in pages.items() if name.startswith("reference/")))
-    names = {f"bitmma.{name}" for name in bitmma.__all__ if name not in ("layout", "testing")}
-    names |= {f"bitmma.layout.{name}" for name in bitmma.layout.__all__} | {f"bitmma.testing.{name}" for name in bitmma.testing.__all__}
+    names = {f"bitmma.{name}" for name in bitmma.__all__ if name not in ("layout", "math", "testing")}
+    for module in (bitmma.layout, bitmma.math, bitmma.testing):
+        names |= {f"{module.__name__}.{name}" for name in module.__all__}
     assert names <= anchors, sorted(names - anchors)
     package = pathlib.Path(bitmma.__file__).parent
     for module in [*package.glob("[!_]*.py"), *package.glob("adapters/[!_]*.py")]:

@@ -22,6 +22,7 @@ void add_commands(Command& app, Context& context) {
   add_layout(app, context);
   add_list(app, context);
   add_explain(app, context);
+  add_math(app, context);
   add_diagnose(app, context);
   add_ptx(app, context);
   add_gpu(app, context);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,5 +64,24 @@ uint64_t compute(const MathInstruction& instruction, uint64_t a, uint64_t b = 0,
 /// fewer.
 void compute(const MathInstruction& instruction, std::span<const uint32_t> a, std::span<const uint32_t> b,
              std::span<const uint32_t> c, std::span<uint32_t> results);
+
+/// How an approximate instruction on f32 makes its result: what the special function unit reads, and its quadratic.
+struct MufuSteps {
+  uint64_t argument = 0;        // what the unit reads, after what ptxas puts before it
+  std::string_view table = {};  // "ex2"
+  int index = 0;                // of the quadratic in its table
+  uint32_t x = 0;               // where it is evaluated, of 17 bits; of rcp 2x of 16 bits
+  int64_t c0 = 0;
+  int32_t c1 = 0, c2 = 0;
+  uint64_t square = 0;  // S(x) / 2^19: the truncated square
+  uint64_t value = 0;   // c0 + c1 x 2^18 + c2 S(x), in units of 2^-unit
+  int unit = 0;
+  uint64_t unit_result = 0;  // what the unit gives
+  uint64_t result = 0;       // after what ptxas puts behind it
+};
+
+/// The steps; nothing of an instruction without the unit, or of an argument that needs no quadratic (NaN, infinity,
+/// zero). Of div, the reciprocal of b.
+std::optional<MufuSteps> mufu_steps(const MathInstruction& instruction, uint64_t a, uint64_t b = 0);
 
 }  // namespace bitmma
