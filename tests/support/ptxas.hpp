@@ -32,6 +32,11 @@ struct PtxModule {
 /// ptxas refuses them together.
 std::vector<char> ptxas_takes(std::span<const PtxModule> modules, std::size_t at_once = 1);
 
+/// Whether ptxas takes each of the statements, one a line behind `declarations` in a module of `version`: it names the
+/// line of every error. Statements that it refuses are left out, and the others asked again, until it takes all.
+std::vector<char> ptxas_takes_statements(std::string_view declarations, std::span<const std::string> statements,
+                                         Target target, PtxVersion version);
+
 /// The kernel of `instruction` with other statements in the place of its own.
 std::string kernel_with(const Instruction& instruction, std::string_view statements);
 /// The same with the statements of `instructions`, which differ in immediates alone.

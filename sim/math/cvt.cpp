@@ -1,0 +1,503 @@
+#include "bitmma/math/cvt.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <unordered_map>
+
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/table.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/formats/round.hpp"
+
+namespace bitmma {
+namespace {
+
+using enum CvtType;
+using enum CvtRounding;
+
+constexpr auto types = std::to_array<CvtTypeInfo>({
+    {s8, "s8", 8, {}},
+    {u8, "u8", 8, {}, false},
+    {s16, "s16", 16, {}},
+    {u16, "u16", 16, {}, false},
+    {s32, "s32", 32, {}},
+    {u32, "u32", 32, {}, false},
+    {s64, "s64", 64, {}},
+    {u64, "u64", 64, {}, false},
+    {f16, "f16", 16, Format::f16},
+    {bf16, "bf16", 16, Format::bf16},
+    {tf32, "tf32", 32, Format::tf32},
+    {f32, "f32", 32, Format::f32},
+    {f64, "f64", 64, Format::f64},
+    {e4m3, "e4m3", 8, Format::e4m3},
+    {e5m2, "e5m2", 8, Format::e5m2},
+    {e3m2, "e3m2", 8, Format::e3m2},
+    {e2m3, "e2m3", 8, Format::e2m3},
+    {e2m1, "e2m1", 4, Format::e2m1},
+    {ue8m0, "ue8m0", 8, Format::ue8m0, false},
+    {ue5m3, "ue5m3", 8, Format::ue5m3, false},
+});
+static_assert(are_in_enum_order(types));
+
+constexpr std::array<std::string_view, 11> rounding_names{"",    ".rn",  ".rz",  ".rm",  ".rp", ".rna",
+                                                          ".rs", ".rni", ".rzi", ".rmi", ".rpi"};
+
+enum class Option : uint8_t { never, may, must };
+using enum Option;
+
+using Types = std::vector<CvtType>;
+using Roundings = std::vector<CvtRounding>;
+
+/// The forms that have each of `to` and `from` and `roundings`. A field that a row leaves out: the form never has it.
+struct CvtForm {
+  Types to, from;
+  int lanes = 1;
+  Roundings roundings{none};
+  Option ftz = never;
+  Option sat = never;  // between integers: only where the target does not hold every value of the source
+  Option relu = never, satfinite = never;
+  std::vector<int> scales{0};
+  TargetSet targets;
+  PtxVersion ptx;
+  std::string_view source = "PTX ISA 9.7.9.21; ptxas 13.0 and 13.5";
+};
+
+const std::vector<CvtForm>& forms() {
+  using enum Target;
+  static const Types integers{s8, u8, s16, u16, s32, u32, s64, u64};
+  static const Types wide_integers{s16, u16, s32, u32, s64, u64};
+  static const Types fp8{e4m3, e5m2}, fp6_fp4{e3m2, e2m3, e2m1}, narrow{e4m3, e5m2, e3m2, e2m3, e2m1};
+  static const Roundings directed{rn, rz, rm, rp}, to_integer{rni, rzi, rmi, rpi};
+  static const Roundings none_or_directed{none, rn, rz, rm, rp}, none_or_to_integer{none, rni, rzi, rmi, rpi};
+  static constexpr TargetSet all = TargetSet::from(sm_70), ampere = TargetSet::from(sm_80),
+                             ada = TargetSet::from(sm_89), hopper = TargetSet::from(sm_90);
+  // PTX 9.0 calls sm_101 sm_110: what came later has no sm_101.
+  static constexpr TargetSet blackwell_91 = (target_sets::tcgen05 | target_sets::consumer_blackwell) &
+                                            TargetSet{sm_100a, sm_100f, sm_103a, sm_103f, sm_107a, sm_107f,
+                                                      sm_110a, sm_110f, sm_120a, sm_120f, sm_121a, sm_121f},
+                             blackwell = blackwell_91 | TargetSet{sm_101a, sm_101f};
+  static constexpr TargetSet stochastic{sm_100a, sm_103a, sm_107a};
+  static constexpr std::string_view ptxas_alone = "ptxas 13.5; PTX ISA 9.4 has no sentence on the result";
+  static const std::vector<CvtForm> rows{
+      // one row a group of forms
+      // clang-format off
+      {.to = integers, .from = integers, .sat = may, .targets = all, .ptx = {6, 0}},
+      {.to = integers, .from = {f16, f64}, .roundings = to_integer, .sat = may, .targets = all, .ptx = {6, 0}},
+      {.to = integers, .from = {f32}, .roundings = to_integer, .ftz = may, .sat = may, .targets = all, .ptx = {6, 0}},
+      // The ISA has s8 and u8 also, which ptxas refuses.
+      {.to = wide_integers, .from = {bf16}, .roundings = to_integer, .targets = hopper, .ptx = {7, 8}},
+      {.to = {f16, f64}, .from = integers, .roundings = directed, .sat = may, .targets = all, .ptx = {6, 0}},
+      {.to = {f32}, .from = integers, .roundings = directed, .ftz = may, .sat = may, .targets = all, .ptx = {6, 0}},
+      {.to = {bf16}, .from = wide_integers, .roundings = directed, .targets = hopper, .ptx = {7, 8}},
+
+      {.to = {f16}, .from = {f64}, .roundings = directed, .sat = may, .targets = all, .ptx = {6, 0}},
+      {.to = {f16}, .from = {f32}, .roundings = directed, .ftz = may, .sat = may, .targets = all, .ptx = {6, 0}},
+      {.to = {f32}, .from = {f64}, .roundings = directed, .ftz = may, .sat = may, .targets = all, .ptx = {6, 0}},
+      {.to = {f64}, .from = {f16}, .sat = may, .targets = all, .ptx = {6, 0}},
+      {.to = {f32}, .from = {f16}, .ftz = may, .sat = may, .targets = all, .ptx = {6, 0}},
+      {.to = {f64}, .from = {f32}, .ftz = may, .sat = may, .targets = all, .ptx = {6, 0}},
+      {.to = {f16}, .from = {f16}, .roundings = none_or_to_integer, .sat = may, .targets = all, .ptx = {6, 0}},
+      {.to = {f32}, .from = {f32}, .roundings = none_or_to_integer, .ftz = may, .sat = may, .targets = all, .ptx = {6, 0}},
+      {.to = {f64}, .from = {f64}, .roundings = none_or_to_integer, .sat = may, .targets = all, .ptx = {6, 0}},
+
+      {.to = {f16}, .from = {f32}, .roundings = {rn, rz}, .satfinite = must, .targets = all, .ptx = {8, 1}},
+      {.to = {f16, bf16}, .from = {f32}, .roundings = {rn, rz}, .relu = must, .targets = ampere, .ptx = {7, 0}},
+      {.to = {f16, bf16}, .from = {f32}, .roundings = {rn, rz}, .relu = must, .satfinite = must, .targets = ampere, .ptx = {8, 1}},
+      {.to = {bf16}, .from = {f32}, .roundings = {rn, rz}, .satfinite = must, .targets = ampere, .ptx = {8, 1}},
+      {.to = {bf16}, .from = {f32}, .roundings = directed, .ftz = may, .targets = ampere, .ptx = {7, 1}},
+      {.to = {f16, bf16}, .from = {f32}, .lanes = 2, .roundings = {rn, rz}, .relu = may, .targets = ampere, .ptx = {7, 0}},
+      {.to = {f16, bf16}, .from = {f32}, .lanes = 2, .roundings = {rn, rz}, .relu = may, .satfinite = must, .targets = ampere, .ptx = {8, 1}},
+      {.to = {f32}, .from = {bf16}, .roundings = none_or_directed, .targets = ampere, .ptx = {7, 1}},
+      {.to = {f32}, .from = {bf16}, .roundings = none_or_directed, .ftz = must, .targets = hopper, .ptx = {7, 8}},
+      {.to = {f16, f64}, .from = {bf16}, .roundings = none_or_directed, .targets = hopper, .ptx = {7, 8}},
+      {.to = {bf16}, .from = {f16}, .roundings = none_or_directed, .targets = hopper, .ptx = {7, 8}},
+      {.to = {bf16}, .from = {f64}, .roundings = directed, .targets = hopper, .ptx = {7, 8}},
+      {.to = {bf16}, .from = {bf16}, .roundings = none_or_to_integer, .targets = hopper, .ptx = {7, 8}},
+
+      {.to = {tf32}, .from = {f32}, .roundings = {rna}, .targets = ampere, .ptx = {7, 0}},
+      {.to = {tf32}, .from = {f32}, .roundings = {rna}, .satfinite = must, .targets = ampere, .ptx = {8, 1}},
+      {.to = {tf32}, .from = {f32}, .roundings = {rn, rz}, .relu = may, .targets = hopper, .ptx = {7, 8}},
+      {.to = {tf32}, .from = {f32}, .roundings = {rn, rz}, .relu = may, .satfinite = must, .targets = TargetSet::from(sm_100), .ptx = {8, 6}},
+
+      {.to = fp8, .from = {f32, f16}, .lanes = 2, .roundings = {rn}, .relu = may, .satfinite = must, .targets = ada, .ptx = {8, 1}},
+      {.to = {f16}, .from = fp8, .lanes = 2, .roundings = {rn}, .relu = may, .targets = ada, .ptx = {8, 1}},
+      {.to = fp6_fp4, .from = {f32}, .lanes = 2, .roundings = {rn}, .relu = may, .satfinite = must, .targets = blackwell, .ptx = {8, 6}},
+      {.to = {f16}, .from = fp6_fp4, .lanes = 2, .roundings = {rn}, .relu = may, .targets = blackwell, .ptx = {8, 6}},
+      {.to = {ue8m0}, .from = {f32, bf16}, .lanes = 2, .roundings = {rz, rp}, .satfinite = may, .targets = blackwell, .ptx = {8, 6}},
+      {.to = {bf16}, .from = {ue8m0}, .lanes = 2, .roundings = {rn}, .targets = blackwell, .ptx = {8, 6}},
+      {.to = fp8, .from = {bf16}, .lanes = 2, .roundings = {rn}, .relu = may, .satfinite = must, .targets = blackwell_91, .ptx = {9, 1}},
+      {.to = fp6_fp4, .from = {f16, bf16}, .lanes = 2, .roundings = {rn}, .relu = may, .satfinite = must, .targets = blackwell_91, .ptx = {9, 1}},
+      {.to = {bf16}, .from = narrow, .lanes = 2, .roundings = {rn}, .relu = may, .satfinite = may, .scales = {0, 2}, .targets = blackwell_91, .ptx = {9, 2}, .source = ptxas_alone},
+
+      {.to = {f16, bf16}, .from = {f32}, .lanes = 2, .roundings = {rs}, .relu = may, .satfinite = may, .targets = stochastic, .ptx = {8, 7}},
+      {.to = narrow, .from = {f32}, .lanes = 4, .roundings = {rs}, .relu = may, .satfinite = must, .targets = stochastic, .ptx = {8, 7}},
+
+      {.to = narrow, .from = {f32, f16, bf16}, .lanes = 2, .roundings = {rz}, .relu = may, .satfinite = must, .scales = {0, 1}, .targets = target_sets::rubin, .ptx = {9, 4}, .source = ptxas_alone},
+      {.to = narrow, .from = {f32, f16, bf16}, .lanes = 2, .roundings = {rn}, .relu = may, .satfinite = must, .scales = {1}, .targets = target_sets::rubin, .ptx = {9, 4}, .source = ptxas_alone},
+      {.to = {ue5m3}, .from = {f32, f16, bf16}, .lanes = 2, .roundings = {rn, rz}, .satfinite = may, .scales = {0, 1}, .targets = target_sets::rubin, .ptx = {9, 4}, .source = ptxas_alone},
+      {.to = {ue5m3}, .from = {f32, f16, bf16}, .lanes = 2, .roundings = {rp}, .satfinite = may, .targets = target_sets::rubin, .ptx = {9, 4}, .source = ptxas_alone},
+      {.to = {f16}, .from = {ue5m3}, .lanes = 2, .roundings = {rn}, .targets = target_sets::rubin, .ptx = {9, 4}, .source = ptxas_alone},
+      {.to = {bf16}, .from = {ue5m3}, .lanes = 2, .roundings = {rn}, .satfinite = may, .scales = {0, 2}, .targets = target_sets::rubin, .ptx = {9, 4}, .source = ptxas_alone},
+      // clang-format on
+  };
+  return rows;
+}
+
+bool is_integer(CvtType type) { return !info(type).format; }
+
+/// An integer type holds every value of another: then .sat has nothing to do, and PTX forbids it.
+bool holds_all_of(const CvtTypeInfo& to, const CvtTypeInfo& from) {
+  if (to.is_signed == from.is_signed) return to.bits >= from.bits;
+  return to.is_signed && to.bits > from.bits;
+}
+
+std::vector<bool> choices(Option option) {
+  if (option == never) return {false};
+  if (option == must) return {true};
+  return {false, true};
+}
+
+uint64_t key_of(const CvtInstruction& one) {
+  const int flags = one.ftz | one.sat << 1 | one.relu << 2 | one.satfinite << 3;
+  uint64_t key = 0;
+  for (const int field : {static_cast<int>(one.to), static_cast<int>(one.from), one.lanes,
+                          static_cast<int>(one.rounding), flags, one.scales})
+    key = key << 8 | (static_cast<uint64_t>(field) & 0xFF);
+  return key;
+}
+
+struct Catalogue {
+  std::vector<CvtInstruction> instructions;
+  std::unordered_map<uint64_t, const CvtForm*> form_of;
+  std::map<std::string, CvtInstruction, std::less<>> by_name;
+
+  void add(const CvtForm& form, const CvtInstruction& one) {
+    if (one.sat && is_integer(one.to) && is_integer(one.from) && holds_all_of(info(one.to), info(one.from))) return;
+    instructions.push_back(one);
+    form_of.emplace(key_of(one), &form);
+    by_name.emplace(print(one), one);
+  }
+};
+
+void add_form(const CvtForm& form, CvtType to, CvtType from, Catalogue& found) {
+  for (const CvtRounding rounding : form.roundings) {
+    for (const bool ftz : choices(form.ftz)) {
+      for (const bool sat : choices(form.sat)) {
+        for (const bool relu : choices(form.relu)) {
+          for (const bool satfinite : choices(form.satfinite)) {
+            for (const int scales : form.scales) {
+              found.add(form, {.to = to,
+                               .from = from,
+                               .lanes = form.lanes,
+                               .rounding = rounding,
+                               .ftz = ftz,
+                               .sat = sat,
+                               .relu = relu,
+                               .satfinite = satfinite,
+                               .scales = scales});
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+const Catalogue& catalogue() {
+  static const Catalogue all = [] {
+    Catalogue found;
+    for (const CvtForm& form : forms()) {
+      for (const CvtType to : form.to) {
+        for (const CvtType from : form.from) add_form(form, to, from, found);
+      }
+    }
+    return found;
+  }();
+  return all;
+}
+
+const CvtForm& form_of(const CvtInstruction& instruction) {
+  const auto& known = catalogue().form_of;
+  if (const auto found = known.find(key_of(instruction)); found != known.end()) return *found->second;
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "instruction",
+               .seen = print(instruction),
+               .expected = "an instruction of cvt_instructions()"});
+}
+
+bool has_packed_source(const CvtInstruction& one) { return one.lanes == 2 && one.from != f32; }
+
+/// A number on its way from one type to the other.
+struct Value {
+  NumberClass number = NumberClass::finite;
+  Exact exact;  // the sign alone where it is not finite
+};
+
+Value decoded(CvtType type, uint64_t code) {
+  const CvtTypeInfo& row = info(type);
+  if (!row.format) {
+    const uint64_t magnitude_mask = low_mask(row.bits), bits = code & magnitude_mask;
+    const bool negative = row.is_signed && (bits >> (row.bits - 1)) != 0;
+    return {.exact = {.negative = negative, .magnitude = negative ? (0 - bits) & magnitude_mask : bits}};
+  }
+  const FormatInfo& format = bitmma::info(*row.format);
+  const Decoded value = decode(format, code);
+  return {.number = value.number,
+          .exact = {.negative = value.negative,
+                    .magnitude = value.significand,
+                    .exponent = value.exponent - format.mantissa_bits}};
+}
+
+constexpr bool is_subnormal_f32(uint64_t code) { return (code & 0x7F800000) == 0 && (code & 0x007FFFFF) != 0; }
+
+Rounding ieee_rounding(CvtRounding rounding) {
+  switch (rounding) {
+    case rn:
+    case rni:
+    case none:
+      return Rounding::nearest_even;  // none: exact, or from bf16 to f16 and back, where SASS rounds to nearest
+    case rna: return Rounding::nearest_away;
+    case rm:
+    case rmi: return Rounding::toward_negative;
+    case rp:
+    case rpi: return Rounding::toward_positive;
+    default: return Rounding::toward_zero;
+  }
+}
+
+/// A multiple of 1, with the sign of `value` also where it is 0.
+Exact integral(const Exact& value, Rounding rounding) {
+  if (value.exponent >= 0) return value;
+  // The last bit of the integer and what is below it decide. They are less than 2; their half is rounded to e2m1, whose
+  // first codes, 0 to 2, are the multiples of 1/2.
+  const int drop = -value.exponent;
+  const uint64_t kept = drop > 63 ? 0 : value.magnitude >> drop;
+  const Exact half{
+      .negative = value.negative, .magnitude = value.magnitude & low_mask(drop + 1), .exponent = value.exponent - 1};
+  const uint64_t low = round_to(Format::e2m1, half, rounding) & 7;
+  return {.negative = value.negative, .magnitude = (kept & ~uint64_t{1}) + low};
+}
+
+/// The code of an integer; what the type does not hold becomes the nearest value that it holds.
+uint64_t saturated(const CvtTypeInfo& type, const Exact& value) {
+  const uint64_t limit =
+      value.negative ? (type.is_signed ? uint64_t{1} << (type.bits - 1) : 0) : low_mask(type.bits - type.is_signed);
+  const int exponent = value.magnitude == 0 ? 0 : value.exponent;
+  const bool fits = exponent <= std::countl_zero(value.magnitude);
+  const uint64_t magnitude = fits ? std::min(value.magnitude << exponent, limit) : limit;
+  return (value.negative ? 0 - magnitude : magnitude) & low_mask(type.bits);
+}
+
+uint64_t integer_code(const CvtInstruction& one, const Value& value) {
+  const CvtTypeInfo& to = info(one.to);
+  if (value.number == NumberClass::nan) return one.from == f64 || to.bits == 64 ? uint64_t{1} << (to.bits - 1) : 0;
+  if (value.number == NumberClass::infinity)
+    return saturated(to, {.negative = value.exact.negative, .magnitude = 1, .exponent = 64});
+  return saturated(to, integral(value.exact, ieee_rounding(one.rounding)));
+}
+
+/// Random bits of one lane, and from which bit of the word on.
+struct RandomField {
+  int low_bit, width;
+};
+RandomField random_field(CvtType to, int lane) {
+  if (to == f16) return {lane == 0 ? 16 : 0, 13};
+  if (to == bf16) return {lane == 0 ? 16 : 0, 16};
+  // a, b, e, f. From the two steps that ptxas makes of e2m1x4, each of which takes one byte of either half.
+  if (to == e2m1) return {std::array{24, 8, 16, 0}[static_cast<size_t>(lane)], 8};
+  return {lane < 2 ? 16 : 0, 16};
+}
+
+/// The random bits are added to the uppermost bits of those that `format` drops; truncation then keeps the carry.
+Exact with_random_bits(const FormatInfo& format, const Exact& value, uint64_t random, int width) {
+  if (value.magnitude == 0) return value;
+  const int leading = 63 - std::countl_zero(value.magnitude) + value.exponent;
+  const int last_random_bit = std::max(leading, format.min_exponent()) - format.mantissa_bits - width;
+  const int drop = last_random_bit - value.exponent;
+  const uint64_t kept = drop > 63 ? 0 : drop >= 0 ? value.magnitude >> drop : value.magnitude << -drop;
+  return {.negative = value.negative, .magnitude = kept + random, .exponent = last_random_bit};
+}
+
+uint64_t floating_code(const CvtInstruction& one, const Value& value, const FormatInfo& format, RandomField field,
+                       uint32_t random_bits) {
+  const bool negative = value.exact.negative && format.is_signed;
+  const uint64_t sign = negative ? format.sign_bit() : 0;
+  if (value.number == NumberClass::nan) return format.canonical_nan().value_or(format.max_finite());
+  if (value.number == NumberClass::infinity) {
+    if (one.satfinite) return sign | format.max_finite();
+    return sign | format.infinity().value_or(format.canonical_nan().value_or(format.max_finite()));
+  }
+  if (one.rounding == rs) {
+    const uint64_t random = random_bits >> field.low_bit & low_mask(field.width);
+    return round_to(format, with_random_bits(format, value.exact, random, field.width), Rounding::toward_zero,
+                    format.mantissa_bits, one.satfinite ? Overflow::saturate : Overflow::infinity);
+  }
+  const Rounding rounding = ieee_rounding(one.rounding);
+  // Modes that round a magnitude down stop at the largest finite one.
+  const bool down = rounding == Rounding::toward_zero || (rounding == Rounding::toward_positive && negative) ||
+                    (rounding == Rounding::toward_negative && !negative);
+  return round_to(format, value.exact, rounding, format.mantissa_bits,
+                  one.satfinite || down ? Overflow::saturate : Overflow::infinity);
+}
+
+/// cvt.rna.tf32.f32 as ptxas makes it of integer instructions, on every target: a NaN keeps its upper bits, which may
+/// be those of infinity, and .satfinite takes one off what is not finite.
+uint64_t tf32_nearest_away(uint64_t word, bool satfinite) {
+  constexpr uint64_t infinity = 0x7F800000, magnitude = 0x7FFFFFFF, one = 0x2000;
+  const uint64_t half_added = (word & magnitude) >= infinity ? word : word + one / 2;
+  const uint64_t kept = half_added & ~(one - 1) & 0xFFFFFFFF;
+  return satfinite && (kept & magnitude) >= infinity ? kept - one : kept;
+}
+
+/// One lane.
+uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, uint32_t random_bits, int scale) {
+  const CvtTypeInfo& to = info(one.to);
+  code &= low_mask(info(one.from).bits);
+  // ptxas makes moves of these, which keep NaN as they are.
+  const bool plain = !one.ftz && !one.sat;
+  if (one.to == one.from && one.rounding == none && plain && (one.to == f32 || one.to == f64)) return code;
+  if (one.to == f32 && one.from == bf16 && plain) return code << 16;
+  if (one.to == tf32 && one.rounding == rna) return tf32_nearest_away(code, one.satfinite);
+  if (one.ftz && one.from == f32 && is_subnormal_f32(code)) code &= 0x80000000;
+
+  Value value = decoded(one.from, code);
+  if (one.scales != 0) {  // a result of a narrow type is divided, a narrow source multiplied
+    const Decoded factor = decode(Format::ue8m0, static_cast<uint64_t>(scale));
+    if (factor.number == NumberClass::nan) value.number = NumberClass::nan;
+    value.exact.exponent += one.scales == 1 ? -factor.exponent : factor.exponent;
+  }
+  if (!to.format) {
+    if (!is_integer(one.from)) return integer_code(one, value);
+    const uint64_t wrapped = value.exact.negative ? 0 - value.exact.magnitude : value.exact.magnitude;
+    return one.sat ? saturated(to, value.exact) : wrapped & low_mask(to.bits);
+  }
+  const FormatInfo& format = bitmma::info(*to.format);
+  const bool to_integer = one.rounding >= rni;
+  if (to_integer && value.number == NumberClass::finite)
+    value.exact = integral(value.exact, ieee_rounding(one.rounding));
+  uint64_t result = floating_code(one, value, format, field, random_bits);
+  if (one.ftz && one.to == f32 && is_subnormal_f32(result)) result &= 0x80000000;
+  const bool nan = value.number == NumberClass::nan;
+  const bool negative = (result & format.sign_bit()) != 0;
+  if (one.sat) {
+    const uint64_t largest = static_cast<uint64_t>(format.bias) << format.mantissa_bits;  // 1
+    return nan || negative ? 0 : std::min(result, largest);
+  }
+  return one.relu && negative && !nan ? 0 : result;
+}
+
+uint64_t compute_known(const CvtInstruction& one, const CvtOperands& operands) {
+  const int from_bits = info(one.from).bits, to_bits = info(one.to).bits;
+  std::array<uint64_t, 4> codes{operands.a, operands.b, operands.e, operands.f};
+  if (has_packed_source(one)) codes = {operands.a >> from_bits, operands.a};
+  uint64_t result = 0;
+  for (int lane = 0; lane < one.lanes; ++lane) {
+    const int scale = one.scales == 2 && lane == 0 ? operands.scale >> 8 : operands.scale & 0xFF;
+    const uint64_t code =
+        converted(one, codes[static_cast<size_t>(lane)], random_field(one.to, lane), operands.random_bits, scale);
+    result |= code << (to_bits * (one.lanes - 1 - lane));
+  }
+  return result;
+}
+
+std::string type_name(CvtType type, int lanes) {
+  return fmt::format(".{}{}", info(type).name, lanes == 1 ? "" : fmt::format("x{}", lanes));
+}
+
+}  // namespace
+
+const CvtTypeInfo& info(CvtType type) { return types[static_cast<size_t>(type)]; }
+
+const std::vector<CvtInstruction>& cvt_instructions() { return catalogue().instructions; }
+
+std::string print(const CvtInstruction& one) {
+  return fmt::format("cvt{}{}{}{}{}{}{}{}", rounding_names[static_cast<size_t>(one.rounding)], one.ftz ? ".ftz" : "",
+                     one.sat ? ".sat" : "", one.relu ? ".relu" : "", one.satfinite ? ".satfinite" : "",
+                     one.scales == 0 ? "" : fmt::format(".scaled::n{}::ue8m0", one.scales),
+                     type_name(one.to, one.lanes), type_name(one.from, has_packed_source(one) ? 2 : 1));
+}
+
+CvtInstruction parse_cvt(std::string_view ptx) {
+  const auto& names = catalogue().by_name;
+  // The modifiers of flags, in the order of print().
+  constexpr std::array<std::string_view, 4> flags{".ftz", ".sat", ".relu", ".satfinite"};
+  std::array<std::string, 4> seen;
+  std::string before, after;
+  for (size_t begin = 0; begin < ptx.size();) {
+    const size_t end = std::min(ptx.find('.', begin + 1), ptx.size());
+    const std::string_view part = ptx.substr(begin, end - begin);
+    const auto flag = std::ranges::find(flags, part);
+    if (flag != flags.end() && after.empty()) seen[static_cast<size_t>(flag - flags.begin())] += part;
+    else if (before.empty() || std::ranges::find(rounding_names, part) != rounding_names.end()) before += part;
+    else after += part;
+    begin = end;
+  }
+  const std::string ordered = before + seen[0] + seen[1] + seen[2] + seen[3] + after;
+  if (const auto found = names.find(ordered); found != names.end()) return found->second;
+  std::vector<std::string> candidates;
+  for (const auto& [name, one] : names) candidates.push_back(name);
+  const std::string near = nearest(ptx, candidates);
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "instruction",
+               .seen = shortened(printable(ptx)),
+               .expected = "a form of cvt_instructions()",
+               .fix = near.empty() ? "" : fmt::format("did you mean {}?", near),
+               .source = "PTX ISA 9.7.9.21"});
+}
+
+TargetSet targets_of(const CvtInstruction& instruction) { return form_of(instruction).targets; }
+PtxVersion ptx_version_of(const CvtInstruction& instruction) { return form_of(instruction).ptx; }
+std::string_view source_of(const CvtInstruction& instruction) { return form_of(instruction).source; }
+
+std::vector<CvtOperand> operands_of(const CvtInstruction& instruction) {
+  form_of(instruction);
+  const int from_bits = info(instruction.from).bits;
+  std::vector<CvtOperand> operands;
+  if (has_packed_source(instruction)) operands = {{"a", 2 * from_bits}};
+  else {
+    constexpr std::array<std::string_view, 4> names{"a", "b", "e", "f"};
+    for (int lane = 0; lane < instruction.lanes; ++lane)
+      operands.push_back({names[static_cast<size_t>(lane)], std::max(from_bits, 16)});
+  }
+  if (instruction.rounding == rs) operands.push_back({"random_bits", 32});
+  if (instruction.scales != 0) operands.push_back({"scale", 8 * instruction.scales});
+  return operands;
+}
+
+int result_bits(const CvtInstruction& instruction) {
+  form_of(instruction);
+  return info(instruction.to).bits * instruction.lanes;
+}
+
+std::string cvt_statement(const CvtInstruction& instruction) {
+  std::string text = print(instruction) + " %d, ";
+  const std::vector<CvtOperand> operands = operands_of(instruction);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const bool first_of_four = instruction.lanes == 4 && i == 0, last_of_four = instruction.lanes == 4 && i == 3;
+    text += fmt::format("{}{}%{}{}", i == 0 ? "" : ", ", first_of_four ? "{" : "", operands[i].name,
+                        last_of_four ? "}" : "");
+  }
+  return text + ";";
+}
+
+uint64_t compute(const CvtInstruction& instruction, const CvtOperands& operands) {
+  form_of(instruction);
+  return compute_known(instruction, operands);
+}
+
+void compute(const CvtInstruction& instruction, std::span<const CvtOperands> operands, std::span<uint64_t> results) {
+  form_of(instruction);
+  if (operands.size() != results.size()) {
+    throw Error({.field = "operands",
+                 .seen = fmt::format("{} for {} results", operands.size(), results.size()),
+                 .expected = "as many as results"});
+  }
+  for (size_t i = 0; i < results.size(); ++i) results[i] = compute_known(instruction, operands[i]);
+}
+
+}  // namespace bitmma

@@ -1,0 +1,503 @@
+#include "bitmma/math/cvt.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cfenv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/random.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+#include "support/ptxas.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+using enum CvtType;
+using enum CvtRounding;
+
+// ---- A judge that shares no code with cvt.cpp: numbers are long doubles, which hold every code and every midpoint
+// exactly, and the result is looked up between two codes of a list of all codes.
+
+static_assert(std::numeric_limits<long double>::digits >= 64);
+
+enum class Special { ieee, one_nan, none };
+
+struct Shape {
+  int exponent_bits, mantissa_bits, bias;
+  Special special;
+  bool is_signed = true;
+  int unused_bits = 0;
+
+  int sign_position() const { return exponent_bits + mantissa_bits + unused_bits; }
+};
+
+const Shape& shape_of(CvtType type) {
+  static const std::map<CvtType, Shape> shapes{
+      {f16, {5, 10, 15, Special::ieee}},
+      {bf16, {8, 7, 127, Special::ieee}},
+      {tf32, {8, 10, 127, Special::ieee, true, 13}},
+      {f32, {8, 23, 127, Special::ieee}},
+      {f64, {11, 52, 1023, Special::ieee}},
+      {e4m3, {4, 3, 7, Special::one_nan}},
+      {e5m2, {5, 2, 15, Special::ieee}},
+      {e3m2, {3, 2, 3, Special::none}},
+      {e2m3, {2, 3, 1, Special::none}},
+      {e2m1, {2, 1, 1, Special::none}},
+      {ue8m0, {8, 0, 127, Special::one_nan, false}},
+      {ue5m3, {5, 3, 15, Special::one_nan, false}},
+  };
+  return shapes.at(type);
+}
+
+bool is_integer(CvtType type) { return type <= u64; }
+
+struct Number {
+  bool nan = false, negative = false;
+  long double magnitude = 0;
+};
+
+Number number_of(CvtType type, uint64_t code) {
+  if (is_integer(type)) {
+    const int bits = info(type).bits;
+    code = bits == 64 ? code : code & ((uint64_t{1} << bits) - 1);
+    const bool negative = info(type).is_signed && (code >> (bits - 1) & 1) != 0;
+    const long double value = static_cast<long double>(code);
+    return {false, negative, negative ? std::ldexp(1.0L, bits) - value : value};
+  }
+  const Shape& shape = shape_of(type);
+  const uint64_t bits = code >> shape.unused_bits;
+  const uint64_t mantissa = bits & ((uint64_t{1} << shape.mantissa_bits) - 1);
+  const int exponent = static_cast<int>(bits >> shape.mantissa_bits & ((uint64_t{1} << shape.exponent_bits) - 1));
+  const bool negative = shape.is_signed && (code >> shape.sign_position() & 1) != 0;
+  const bool last = exponent == (1 << shape.exponent_bits) - 1;
+  const bool all_ones = mantissa == (uint64_t{1} << shape.mantissa_bits) - 1;
+  if (last && shape.special == Special::ieee)
+    return {mantissa != 0, negative, std::numeric_limits<long double>::infinity()};
+  if (last && all_ones && shape.special == Special::one_nan) return {true, negative, 0};
+  const long double fraction = std::ldexp(static_cast<long double>(mantissa), -shape.mantissa_bits);
+  if (type == ue8m0) return {false, false, std::ldexp(1.0L, exponent - 127)};
+  if (exponent == 0) return {false, negative, std::ldexp(fraction, 1 - shape.bias)};
+  return {false, negative, std::ldexp(1 + fraction, exponent - shape.bias)};
+}
+
+/// All finite magnitudes of a type in order: the place is the code without its unused bits.
+const std::vector<long double>& magnitudes_of(CvtType type) {
+  static std::map<CvtType, std::vector<long double>> lists;
+  std::vector<long double>& list = lists[type];
+  if (!list.empty()) return list;
+  const Shape& shape = shape_of(type);
+  for (uint64_t code = 0; code < uint64_t{1} << (shape.exponent_bits + shape.mantissa_bits); ++code) {
+    const Number number = number_of(type, code << shape.unused_bits);
+    if (!number.nan && std::isfinite(number.magnitude)) list.push_back(number.magnitude);
+  }
+  return list;
+}
+
+bool rounds_up(CvtRounding rounding, bool negative, bool odd, long double low, long double x, long double high,
+               int random_width, uint32_t random) {
+  if (x == low) return false;
+  const long double middle = (low + high) / 2;
+  switch (rounding) {
+    case rz:
+    case rzi: return false;
+    case rm:
+    case rmi: return negative;
+    case rp:
+    case rpi: return !negative;
+    case rna: return x >= middle;
+    case rs: {
+      const long double place = std::floor(std::ldexp((x - low) / (high - low), random_width));
+      return place + static_cast<long double>(random) >= std::ldexp(1.0L, random_width);
+    }
+    default: return x > middle || (x == middle && odd);
+  }
+}
+
+template <typename Host, typename Word>
+uint64_t host_rounded(long double magnitude, bool negative, CvtRounding rounding) {
+  const int mode = rounding == rz   ? FE_TOWARDZERO
+                   : rounding == rm ? FE_DOWNWARD
+                   : rounding == rp ? FE_UPWARD
+                                    : FE_TONEAREST;
+  const volatile long double value = negative ? -magnitude : magnitude;
+  std::fesetround(mode);
+  volatile Host rounded = static_cast<Host>(value);
+  std::fesetround(FE_TONEAREST);
+  const Host result = rounded;
+  Word word = 0;
+  std::memcpy(&word, &result, sizeof word);
+  return word;
+}
+
+/// The lane that the ISA's words give. `random` and `scale` are those of the lane.
+uint64_t judged(const CvtInstruction& one, uint64_t code, uint32_t random, int random_width, int scale) {
+  Number x = number_of(one.from, code);
+  if (one.ftz && one.from == f32 && x.magnitude < 0x1p-126L) x.magnitude = 0;
+  if (one.scales != 0) {
+    if (scale == 0xFF) x.nan = true;
+    x.magnitude = std::ldexp(x.magnitude, one.scales == 1 ? 127 - scale : scale - 127);
+  }
+  const long double exact_magnitude = x.magnitude;
+  if (one.rounding >= rni && std::isfinite(x.magnitude)) {
+    const long double low = std::floor(x.magnitude);
+    x.magnitude =
+        low + rounds_up(one.rounding, x.negative, std::fmod(low, 2.0L) != 0, low, exact_magnitude, low + 1, 0, 0);
+  }
+  const int bits = info(one.to).bits;
+  const uint64_t mask = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  if (is_integer(one.to)) {
+    const bool wraps = is_integer(one.from) && !one.sat;
+    if (wraps) {
+      const auto magnitude = static_cast<uint64_t>(x.magnitude);
+      return (x.negative ? 0 - magnitude : magnitude) & mask;
+    }
+    if (x.nan) return one.from == f64 || bits == 64 ? uint64_t{1} << (bits - 1) : 0;
+    const bool has_sign = info(one.to).is_signed;
+    const long double most =
+        x.negative ? (has_sign ? std::ldexp(1.0L, bits - 1) : 0) : std::ldexp(1.0L, bits - has_sign) - 1;
+    const auto magnitude = static_cast<uint64_t>(std::min(x.magnitude, most));
+    return (x.negative ? 0 - magnitude : magnitude) & mask;
+  }
+  const Shape& shape = shape_of(one.to);
+  const uint64_t sign = uint64_t{x.negative && shape.is_signed} << shape.sign_position();
+  const uint64_t ones = (uint64_t{1} << (shape.exponent_bits + shape.mantissa_bits)) - 1;
+  if (x.nan) {
+    if (one.sat) return 0;
+    if (one.to == tf32) return 0x7FFFFFFF;
+    return ones << shape.unused_bits;
+  }
+  if (one.sat && (x.negative || x.magnitude == 0)) return 0;
+  if (one.relu && x.negative) return 0;
+  uint64_t result = 0;
+  if (one.to == f32 || one.to == f64) {
+    result = one.to == f32 ? host_rounded<float, uint32_t>(x.magnitude, x.negative, one.rounding)
+                           : host_rounded<double, uint64_t>(x.magnitude, x.negative, one.rounding);
+    if (one.ftz && one.to == f32 && (result & 0x7F800000) == 0) result &= 0x80000000;
+    if (one.sat) return std::min(result, one.to == f32 ? uint64_t{0x3F800000} : uint64_t{0x3FF0000000000000});
+    return result;
+  }
+  const std::vector<long double>& list = magnitudes_of(one.to);
+  const uint64_t largest = list.size() - 1;
+  const uint64_t too_large = one.satfinite || shape.special == Special::none ? largest : largest + 1;
+  // One more code beyond the largest finite one, as far from it as the last is.
+  const long double beyond = one.to == ue8m0 ? std::ldexp(1.0L, 128) : 2 * list[largest] - list[largest - 1];
+  if (x.magnitude >= beyond) {
+    const bool stops =
+        std::isfinite(x.magnitude) &&
+        (one.rounding == rz || (one.rounding == rm && sign == 0 && !x.negative) || (one.rounding == rp && sign != 0));
+    result = stops ? largest : too_large;
+  } else {
+    const auto above = std::upper_bound(list.begin(), list.end(), x.magnitude);
+    const uint64_t low = above == list.begin() ? 0 : static_cast<uint64_t>(above - list.begin()) - 1;
+    if (x.magnitude <= list[0]) {
+      result = 0;  // also of ue8m0, whose smallest code stands for everything below it
+    } else {
+      const long double high = low == largest ? beyond : list[low + 1];
+      const bool negative = x.negative && shape.is_signed;
+      const bool up =
+          rounds_up(one.rounding, negative, (low & 1) != 0, list[low], x.magnitude, high, random_width, random);
+      result = low + up;
+      if (result > largest) result = too_large;
+    }
+  }
+  result = sign | result << shape.unused_bits;
+  if (one.sat) result = std::min(result, static_cast<uint64_t>(shape.bias) << shape.mantissa_bits);
+  return result;
+}
+
+/// Codes of a wide type around `value`: itself, where it is one, and the codes beside it.
+void add_around(CvtType type, long double value, std::vector<uint64_t>& codes) {
+  const auto around = [&](uint64_t code) {
+    for (const int step : {-1, 0, 1}) codes.push_back(code + static_cast<uint64_t>(step));
+  };
+  if (type == f32) around(host_rounded<float, uint32_t>(value, false, rz));
+  else if (type == f64) around(host_rounded<double, uint64_t>(value, false, rz));
+  else if (value < std::ldexp(1.0L, 64)) around(static_cast<uint64_t>(value));
+}
+
+/// Every code of a type of 16 bits or fewer. Of the wide ones those where the result changes, and random ones.
+std::vector<uint64_t> codes_for(CvtType from, CvtType to) {
+  std::vector<uint64_t> codes;
+  const int bits = info(from).bits;
+  if (bits <= 16) {
+    for (uint64_t code = 0; code < uint64_t{1} << bits; ++code) codes.push_back(code);
+    return codes;
+  }
+  std::vector<long double> places{0};
+  for (int power = -160; power <= 130; ++power) {
+    for (const long double factor : {1.0L, 1.25L, 1.5L, 1.75L, 2 - 0x1p-12L, 2 - 0x1p-9L, 2 - 0x1p-24L})
+      places.push_back(std::ldexp(factor, power));
+  }
+  if (!is_integer(to) && to != f32 && to != f64) {
+    const std::vector<long double>& list = magnitudes_of(to);
+    const size_t step = list.size() > 70000 ? 29 : 1;
+    for (size_t i = 0; i + 1 < list.size(); i += step) {
+      places.push_back(list[i]);
+      places.push_back((list[i] + list[i + 1]) / 2);
+    }
+    places.push_back(list.back());
+    places.push_back(list.back() + (list.back() - list[list.size() - 2]) / 2);
+    places.push_back(2 * list.back() - list[list.size() - 2]);
+  } else {
+    for (int i = 0; i < 1100; ++i) places.push_back(static_cast<long double>(i) / 4);
+    for (const int i : {127, 128, 255, 256, 32767, 32768, 65535, 65536}) {
+      for (const long double part : {-0.75L, -0.5L, -0.25L, 0.25L, 0.5L, 0.75L})
+        places.push_back(static_cast<long double>(i) + part);
+    }
+  }
+  for (const long double place : places) add_around(from, place, codes);
+  RandomStream random(31, static_cast<uint64_t>(from));
+  for (int i = 0; i < 3000; ++i) {
+    const uint64_t word = static_cast<uint64_t>(random.word()) << 32 | random.word();
+    codes.push_back(word >> (is_integer(from) ? i % 64 : 0));
+  }
+  const size_t positive = codes.size();
+  for (size_t i = 0; i < positive; ++i)
+    codes.push_back(is_integer(from) ? 0 - codes[i] : codes[i] ^ uint64_t{1} << (bits - 1));
+  if (!is_integer(from)) {
+    const uint64_t infinity = from == f32 ? 0x7F800000 : 0x7FF0000000000000;
+    for (const uint64_t code : {infinity - 1, infinity, infinity + 1, infinity | infinity >> 1}) {
+      codes.push_back(code);
+      codes.push_back(code | uint64_t{1} << (bits - 1));
+    }
+  }
+  const uint64_t mask = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  for (uint64_t& code : codes) code &= mask;
+  return codes;
+}
+
+/// What ptxas makes without a conversion, whose NaN are bits.
+bool keeps_nan(const CvtInstruction& one) {
+  const bool plain = !one.ftz && !one.sat && one.rounding < rni;
+  return (plain && one.to == one.from && (one.to == f32 || one.to == f64)) ||
+         (one.to == f32 && one.from == bf16 && plain) || (one.to == tf32 && one.rounding == rna);
+}
+
+uint64_t of(std::string_view ptx, const CvtOperands& operands) { return compute(parse_cvt(ptx), operands); }
+
+}  // namespace
+
+TEST_CASE("every cvt gives the code between two codes that its rounding asks for", "[rule:cvt]") {
+  std::map<std::pair<CvtType, CvtType>, std::vector<uint64_t>> lists;
+  RandomStream random(30, 0);
+  int64_t compared = 0;
+  for (const CvtInstruction& one : cvt_instructions()) {
+    std::vector<uint64_t>& codes = lists[{one.from, one.to}];
+    if (codes.empty()) codes = codes_for(one.from, one.to);
+    const int from_bits = info(one.from).bits, to_bits = info(one.to).bits;
+    const bool packed = one.lanes == 2 && one.from != f32;
+    int64_t differing = 0;
+    std::string first;
+    for (size_t i = 0; i < codes.size(); ++i) {
+      std::array<uint64_t, 4> lane{};
+      for (size_t j = 0; j < 4; ++j) lane[j] = codes[(i + j * 977) % codes.size()];
+      CvtOperands operands{.a = lane[0], .b = lane[1], .e = lane[2], .f = lane[3], .random_bits = random.word()};
+      if (packed) operands = {.a = lane[0] << from_bits | lane[1]};
+      if (one.scales != 0) {
+        // Scales near 1, and sometimes any.
+        const auto near = [&](uint32_t word) { return word % 8 == 0 ? word >> 8 & 0xFF : 123 + (word >> 8) % 9; };
+        operands.scale = static_cast<uint16_t>(near(random.word()) << 8 | near(random.word()));
+      }
+      const uint64_t result = compute(one, operands);
+      uint64_t expected = 0;
+      bool known = true;
+      for (int j = 0; j < one.lanes; ++j) {
+        const uint32_t bits = operands.random_bits, upper = bits >> 16, lower = bits & 0xFFFF;
+        // Of each destination: the random bits of a, b, e and f. Source: PTX ISA 9.7.9.21.
+        const std::array<uint32_t, 4> of_lane =
+            one.to == f16    ? std::array<uint32_t, 4>{upper & 0x1FFF, lower & 0x1FFF}
+            : one.to == bf16 ? std::array<uint32_t, 4>{upper, lower}
+            : one.to == e2m1 ? std::array<uint32_t, 4>{upper >> 8, lower >> 8, upper & 0xFF, lower & 0xFF}
+                             : std::array<uint32_t, 4>{upper, upper, lower, lower};
+        const int width = one.to == f16 ? 13 : one.to == e2m1 ? 8 : 16;
+        const int scale = one.scales == 2 && j == 0 ? operands.scale >> 8 : operands.scale & 0xFF;
+        const auto k = static_cast<size_t>(j);
+        known &= !(keeps_nan(one) && number_of(one.from, lane[k]).nan);
+        if (known) expected |= judged(one, lane[k], of_lane[k], width, scale) << (to_bits * (one.lanes - 1 - j));
+      }
+      if (!known) continue;
+      ++compared;
+      if (result != expected && differing++ == 0)
+        first = fmt::format("{:x} {:x} {:x} {:x} random {:x} scale {:x}: {:x}, not {:x}", lane[0], lane[1], lane[2],
+                            lane[3], operands.random_bits, operands.scale, result, expected);
+    }
+    INFO(print(one) << ": " << first);
+    CHECK(differing == 0);
+  }
+  CHECK(compared > 40'000'000);
+}
+
+TEST_CASE("what ptxas makes of integer instructions keeps the bits of NaN", "[rule:cvt]") {
+  CHECK(of("cvt.f32.f32", {.a = 0xFF800001}) == 0xFF800001);
+  CHECK(of("cvt.ftz.f32.f32", {.a = 0xFF800001}) == 0x7FFFFFFF);
+  CHECK(of("cvt.f64.f64", {.a = 0xFFF0000000000001}) == 0xFFF0000000000001);
+  CHECK(of("cvt.f16.f16", {.a = 0xFC01}) == 0x7FFF);
+  CHECK(of("cvt.f32.bf16", {.a = 0xFF81}) == 0xFF810000);
+  CHECK(of("cvt.ftz.f32.bf16", {.a = 0xFF81}) == 0x7FFFFFFF);
+  CHECK(of("cvt.rna.tf32.f32", {.a = 0x7F800001}) == 0x7F800000);
+  CHECK(of("cvt.rna.tf32.f32", {.a = 0xFFFFFFFF}) == 0xFFFFE000);
+  CHECK(of("cvt.rna.satfinite.tf32.f32", {.a = 0x7F800000}) == 0x7F7FE000);
+  CHECK(of("cvt.rna.satfinite.tf32.f32", {.a = 0x7FFFFFFF}) == 0x7FFFC000);
+  CHECK(of("cvt.rna.satfinite.tf32.f32", {.a = 0xFF7FFFFF}) == 0xFF7FE000);
+}
+
+TEST_CASE("cvt gives the codes of CUDA's headers and of PTX's examples", "[rule:cvt]") {
+  CHECK(of("cvt.rn.satfinite.e4m3x2.f32", {.a = 0x43E40000, .b = 0x3F800000}) == 0x7E38);
+  CHECK(of("cvt.rn.satfinite.e4m3x2.f32", {.a = 0xFF800000, .b = 0xFFC00000}) == 0xFE7F);
+  CHECK(of("cvt.rn.satfinite.relu.e5m2x2.f16x2", {.a = 0xBC007C00}) == 0x007B);
+  CHECK(of("cvt.rn.satfinite.e2m3x2.f32", {.a = 0xFF800000, .b = 0x7FC00000}) == 0x3F1F);
+  CHECK(of("cvt.rn.satfinite.e2m1x2.f32", {.a = 0x40A00000, .b = 0xBF400000}) == 0x6A);
+  CHECK(of("cvt.rz.ue8m0x2.f32", {.a = 0xBFC00000, .b = 0}) == 0x7F00);
+  CHECK(of("cvt.rp.ue8m0x2.f32", {.a = 0x3FC00000, .b = 0x7F800000}) == 0x80FF);
+  CHECK(of("cvt.rp.satfinite.ue8m0x2.f32", {.a = 0x7F61B1E6, .b = 0x7FC00000}) == 0xFEFF);
+  CHECK(of("cvt.rn.bf16x2.ue8m0x2", {.a = 0x00FF}) == 0x00407FFF);
+  // ue5m3: __nv_fp8_ue5m3 of CUDA 13.5.
+  CHECK(of("cvt.rn.ue5m3x2.f32", {.a = 0x47E80000, .b = 0x47E80001}) == 0xFEFF);
+  CHECK(of("cvt.rz.ue5m3x2.f32", {.a = 0x7F7FFFFF, .b = 0x7F800000}) == 0xFEFF);
+  CHECK(of("cvt.rp.ue5m3x2.f32", {.a = 0x47E00001, .b = 0xBF800000}) == 0xFF78);
+  CHECK(of("cvt.rn.f16x2.ue5m3x2", {.a = 0xF8F7}) == 0x7C007B80);
+  CHECK(of("cvt.rzi.u8.f32", {.a = 0xBF800000}) == 0);
+  CHECK(of("cvt.rni.s8.f64", {.a = 0x7FF8000000000000}) == 0x80);
+  CHECK(of("cvt.rni.u64.f32", {.a = 0x7FC00000}) == 0x8000000000000000);
+  CHECK(of("cvt.u8.s32", {.a = 0xFFFFFF80}) == 0x80);
+  CHECK(of("cvt.sat.u8.s32", {.a = 0xFFFFFF80}) == 0);
+}
+
+TEST_CASE("stochastic rounding keeps the carry of the random bits", "[rule:cvt]") {
+  // 1 + 2^-11 lies halfway between two codes of f16: random bits from 2^12 on carry.
+  CHECK(of("cvt.rs.f16x2.f32", {.a = 0x3F801000, .b = 0x3F801000, .random_bits = 0x10000FFF}) == 0x3C013C00);
+  CHECK(of("cvt.rs.f16x2.f32", {.a = 0x3F800000, .b = 0xBF801FFF, .random_bits = 0xFFFF0001}) == 0x3C00BC01);
+  CHECK(of("cvt.rs.f16x2.f32", {.a = 0x477FFFFF, .b = 0x477FFFFF, .random_bits = 0x00010000}) == 0x7C007BFF);
+  // 5 lies halfway between 4 and 6; each of four lanes has a byte.
+  const CvtOperands fives{
+      .a = 0x40A00000, .b = 0x40A00000, .e = 0x40A00000, .f = 0x40A00000, .random_bits = 0x80007F00};
+  CHECK(of("cvt.rs.satfinite.e2m1x4.f32", fives) == 0x7666);
+}
+
+TEST_CASE("every cvt is read back from its name, and others are refused", "[rule:cvt]") {
+  std::set<std::string> names;
+  for (const CvtInstruction& one : cvt_instructions()) {
+    INFO(print(one));
+    CHECK(names.insert(print(one)).second);
+    CHECK(parse_cvt(print(one)) == one);
+    CHECK(!targets_of(one).empty());
+    CHECK(source_of(one) != "");
+    CHECK(result_bits(one) <= 64);
+  }
+  CHECK(parse_cvt("cvt.rn.satfinite.relu.e4m3x2.f32") == parse_cvt("cvt.rn.relu.satfinite.e4m3x2.f32"));
+  CHECK(cvt_statement(parse_cvt("cvt.rs.satfinite.e2m1x4.f32")) ==
+        "cvt.rs.satfinite.e2m1x4.f32 %d, {%a, %b, %e, %f}, %random_bits;");
+  CHECK(operands_of(parse_cvt("cvt.rn.scaled::n2::ue8m0.bf16x2.e2m1x2")) ==
+        std::vector<CvtOperand>{{"a", 8}, {"scale", 16}});
+  for (const std::string_view name :
+       {"", "cvt", "cvt.f32", "cvt.f16.f32", "cvt.rn.e4m3x2.f32", "cvt.rn.f32.f32", "cvt.sat.s32.s16", "cvt.rn.s32.f32",
+        "cvt.rn.relu.relu.f16.f32", "cvt.rs.satfinite.e4m3x2.f32", "cvt.rni.s8.bf16", "cvt.rn.f16.f32 ", "f16.f32"}) {
+    INFO(name);
+    CHECK_THROWS_AS(parse_cvt(name), Error);
+  }
+  const CvtInstruction impossible{.to = e4m3, .from = f32};
+  CHECK_THROWS_AS(compute(impossible, CvtOperands{}), Error);
+  CHECK_THROWS_AS(targets_of(impossible), Error);
+}
+
+TEST_CASE("a batch of conversions gives what single ones give", "[rule:cvt]") {
+  RandomStream random(30, 1);
+  std::vector<CvtOperands> operands(100);
+  for (CvtOperands& one : operands)
+    one = {random.word(), random.word(), random.word(),
+           random.word(), random.word(), static_cast<uint16_t>(random.word())};
+  std::vector<uint64_t> results(operands.size());
+  for (const CvtInstruction& one : cvt_instructions()) {
+    compute(one, operands, results);
+    int64_t differing = 0;
+    for (size_t i = 0; i < operands.size(); ++i) differing += results[i] != compute(one, operands[i]);
+    INFO(print(one));
+    CHECK(differing == 0);
+  }
+  CHECK_THROWS_AS(compute(cvt_instructions().front(), operands, std::span(results).first(3)), Error);
+}
+
+TEST_CASE("ptxas and the table of cvt agree on every target that ptxas knows, both ways", "[rule:cvt]") {
+  if (!test::require_ptxas("the agreement of cvt")) return;
+  const PtxVersion known = test::ptxas_isa();
+  // Every type, lane count and modifier with every other, but for those that no row comes near.
+  std::vector<CvtInstruction> all;
+  for (int to = 0; to <= static_cast<int>(ue5m3); ++to) {
+    for (int from = 0; from <= static_cast<int>(ue5m3); ++from) {
+      for (const int lanes : {1, 2, 4}) {
+        for (int rounding = 0; rounding <= static_cast<int>(rpi); ++rounding) {
+          for (unsigned flags = 0; flags < 16; ++flags) {
+            for (const int scales : {0, 1, 2}) {
+              if (scales != 0 && (lanes != 2 || rounding > static_cast<int>(rs) || (flags & 3) != 0)) continue;
+              if (lanes == 4 && (from != static_cast<int>(f32) || (flags & 3) != 0)) continue;
+              if (lanes == 1 && flags > 3 && rounding > static_cast<int>(rs)) continue;
+              all.push_back({.to = static_cast<CvtType>(to),
+                             .from = static_cast<CvtType>(from),
+                             .lanes = lanes,
+                             .rounding = static_cast<CvtRounding>(rounding),
+                             .ftz = (flags & 1) != 0,
+                             .sat = (flags & 2) != 0,
+                             .relu = (flags & 4) != 0,
+                             .satfinite = (flags & 8) != 0,
+                             .scales = scales});
+            }
+          }
+        }
+      }
+    }
+  }
+  std::map<std::string, const CvtInstruction*> legal;
+  for (const CvtInstruction& one : cvt_instructions()) legal.emplace(print(one), &one);
+
+  std::string declarations;
+  for (const int bits : {8, 16, 32, 64})
+    declarations += fmt::format(".reg .b{0} %d{0}, %a{0}, %b{0}, %e{0}, %f{0}, %scale{0}, %random_bits{0};\n", bits);
+  // The statement of a form with registers of the widths that it would have, were it one.
+  const auto statement_of = [](const CvtInstruction& one) {
+    const bool packed = one.lanes == 2 && one.from != f32;
+    const int from_bits = packed ? 2 * info(one.from).bits : std::max(info(one.from).bits, 16);
+    const int to_bits = one.lanes == 1 ? std::max(info(one.to).bits, 16) : info(one.to).bits * one.lanes;
+    if (from_bits > 64 || to_bits > 64) return std::string();
+    std::string text = fmt::format("{} %d{}, ", print(one), to_bits);
+    if (one.lanes == 4) text += fmt::format("{{%a{0}, %b{0}, %e{0}, %f{0}}}", from_bits);
+    else text += fmt::format("%a{}", from_bits);
+    if (one.lanes == 2 && !packed) text += fmt::format(", %b{}", from_bits);
+    if (one.rounding == rs) text += ", %random_bits32";
+    if (one.scales != 0) text += fmt::format(", %scale{}", 8 * one.scales);
+    return text + ";";
+  };
+  std::vector<std::string> names, statements;
+  for (const CvtInstruction& one : all) {
+    const std::string text = statement_of(one);
+    if (text.empty()) continue;
+    names.push_back(print(one));
+    statements.push_back(text);
+  }
+  std::vector<Target> wanted;
+  for (const TargetInfo& row : targets) wanted.push_back(row.id);
+  int64_t agreed = 0;
+  std::string disagreed;
+  for (const Target target : test::known_to_ptxas(wanted)) {
+    const std::vector<char> taken = test::ptxas_takes_statements(declarations, statements, target, known);
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto found = legal.find(names[i]);
+      const bool expected = found != legal.end() && targets_of(*found->second).contains(target) &&
+                            ptx_version_of(*found->second) <= known;
+      // ptxas 13.0 takes e2m1x2 of f16x2, which PTX 9.1 brought.
+      const bool early = known < PtxVersion{9, 1} && names[i].ends_with(".satfinite.e2m1x2.f16x2");
+      if (early || expected == (taken[i] != 0)) agreed += expected;
+      else disagreed += fmt::format("{} on {}: ptxas {} it\n", names[i], print(target), taken[i] ? "takes" : "refuses");
+    }
+  }
+  CHECK(disagreed == "");
+  CHECK(agreed > 10000);
+}
