@@ -1,0 +1,73 @@
+// The functions of C's <math.h> on float as compilers for NVIDIA GPUs compile them, bit for bit. They are straight code
+// around the instructions of math_instruction.hpp: the same name gives other bits with other flags.
+//
+//   compute(parse_c_function("expf"), 0x3F800000)                       e as CUDA's expf gives it: 0x402DF854
+//   compute(parse_c_function("expf@cuda_13_fast_math"), 0x3F800000)     as __expf gives it: 0x402DF853
+//   compute(parse_c_function("tl.exp"), 0x3F800000)                     as a Triton kernel gives it
+//
+// Read from the PTX and SASS that the compilers emit for sm_90a; `evidence` tells what was compared with a GPU. NaN
+// results are 0x7FFFFFFF.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/core/table.hpp"
+
+namespace bitmma {
+
+enum class CCompiler : uint8_t {
+  cuda_13,            // nvcc 13.0 without flags; PyTorch's eager kernels are compiled so
+  cuda_13_fast_math,  // nvcc 13.0 -use_fast_math
+  triton_3_6,         // Triton 3.6 and the library that it links
+};
+
+struct CCompilerInfo {
+  CCompiler id = CCompiler::cuda_13;
+  std::string_view name = {};
+};
+inline constexpr auto c_compilers = std::to_array<CCompilerInfo>({
+    {CCompiler::cuda_13, "cuda_13"},
+    {CCompiler::cuda_13_fast_math, "cuda_13_fast_math"},
+    {CCompiler::triton_3_6, "triton_3_6"},
+});
+static_assert(are_in_enum_order(c_compilers));
+
+enum class CFunctionEvidence : uint8_t {
+  compiled,  // follows from the compiler's output and from the instructions' rules
+  sampled,   // outputs of a GPU agreed
+  measured,  // one instruction, of which all 2^32 arguments were compared with a GPU
+};
+
+struct CFunction {
+  std::string_view name = {};  // as programs call it: "expf", "__expf", "tl.exp", "libdevice.tanh"
+  CCompiler compiler = CCompiler::cuda_13;
+  int operands = 1;  // 1 or 2
+  CFunctionEvidence evidence = CFunctionEvidence::compiled;
+  std::string_view source = {};
+
+  bool operator==(const CFunction&) const = default;
+};
+
+/// Every function that is known, by compiler.
+const std::vector<CFunction>& c_functions();
+
+/// "expf@cuda_13".
+std::string print(const CFunction& function);
+/// The other way; a name alone is the first row that has it. Throws Error, with the nearest names.
+const CFunction& parse_c_function(std::string_view text);
+
+/// The result of one word each; the second operand of a function of one is ignored. The caller's floating-point
+/// environment neither matters nor changes. Throws Error when the function is not one of c_functions().
+uint32_t compute(const CFunction& function, uint32_t a, uint32_t b = 0);
+
+/// results[i] of a[i] and b[i], in vectors where a function can be computed so; `results` may be `a`. Functions of one
+/// operand take an empty b. Throws Error when a length is another than that of `results`.
+void compute(const CFunction& function, std::span<const uint32_t> a, std::span<const uint32_t> b,
+             std::span<uint32_t> results);
+
+}  // namespace bitmma

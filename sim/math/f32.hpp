@@ -1,0 +1,170 @@
+// Words of f32 with the operations of a GPU's code: each is one operation of IEEE 754 to nearest even on the host, and
+// flushes subnormal numbers where the GPU's does. Valid inside an IeeeEnvironment: a host program may have told its
+// processor to flush or to round otherwise. NaN payloads are the host's until `canonical`.
+#pragma once
+
+#include <bit>
+#include <cfenv>
+#include <cstddef>
+#include <cstdint>
+
+#include "mufu.hpp"
+
+namespace bitmma::math {
+
+/// Rounding to nearest, gradual underflow and no traps while it lives; then what the caller had. Code between must not
+/// be inlined into the function that makes it: compilers know no such environments.
+class IeeeEnvironment {
+ public:
+  IeeeEnvironment() {
+    std::fegetenv(&callers_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~IeeeEnvironment() { std::fesetenv(&callers_); }
+  IeeeEnvironment(const IeeeEnvironment&) = delete;
+  IeeeEnvironment& operator=(const IeeeEnvironment&) = delete;
+
+ private:
+  std::fenv_t callers_;
+};
+
+/// Which operations read and write subnormal numbers as zeros of their sign (.ftz).
+enum class Flush : uint8_t {
+  none,
+  calls,  // those that the library calls by an instruction's name, not + - * < of its source: Triton's way
+  all,
+};
+
+inline float flushed(float x) {
+  const uint32_t word = std::bit_cast<uint32_t>(x);
+  return std::bit_cast<float>(pick((word & infinity_f32) != 0, word, word & 0x80000000));
+}
+
+template <Flush flush>
+struct F32 {
+  float value = 0;
+
+  F32() = default;
+  explicit F32(float x) : value(x) {}
+  static F32 of(uint32_t word) { return F32(std::bit_cast<float>(word)); }
+  uint32_t word() const { return std::bit_cast<uint32_t>(value); }
+
+  /// A value as an operator, or an instruction that is called by its name, reads or writes it.
+  static float at_operator(float x) { return flush == Flush::all ? flushed(x) : x; }
+  static float at_call(float x) { return flush != Flush::none ? flushed(x) : x; }
+
+  friend F32 operator+(F32 a, F32 b) { return F32(at_operator(at_operator(a.value) + at_operator(b.value))); }
+  friend F32 operator-(F32 a, F32 b) { return F32(at_operator(at_operator(a.value) - at_operator(b.value))); }
+  friend F32 operator*(F32 a, F32 b) { return F32(at_operator(at_operator(a.value) * at_operator(b.value))); }
+  friend F32 operator-(F32 a) { return of(a.word() ^ 0x80000000); }
+  friend bool operator<(F32 a, F32 b) { return at_operator(a.value) < at_operator(b.value); }
+  friend bool operator>(F32 a, F32 b) { return b < a; }
+  friend bool operator>=(F32 a, F32 b) { return at_operator(a.value) >= at_operator(b.value); }
+  friend bool operator==(F32 a, F32 b) { return at_operator(a.value) == at_operator(b.value); }
+
+  friend F32 fma(F32 a, F32 b, F32 c) {
+    return F32(at_call(__builtin_fmaf(at_call(a.value), at_call(b.value), at_call(c.value))));
+  }
+  friend F32 mul_rn(F32 a, F32 b) { return F32(at_call(at_call(a.value) * at_call(b.value))); }
+  friend F32 add_rn(F32 a, F32 b) { return F32(at_call(at_call(a.value) + at_call(b.value))); }
+  friend F32 abs(F32 a) { return F32(at_call(of(a.word() & 0x7FFFFFFF).value)); }
+  friend F32 pick(bool condition, F32 yes, F32 no) { return of(pick(condition, yes.word(), no.word())); }
+  friend F32 with_sign_of(F32 sign, F32 magnitude) {
+    return of((magnitude.word() & 0x7FFFFFFF) | (sign.word() & 0x80000000));
+  }
+};
+
+/// The unit's functions, .approx.ftz, whatever the code around flushes.
+template <Flush flush>
+F32<flush> unit_ex2(F32<flush> x) {
+  return F32<flush>::of(mufu_ex2(x.word()));
+}
+template <Flush flush>
+F32<flush> unit_rcp(F32<flush> x) {
+  return F32<flush>::of(mufu_rcp(x.word()));
+}
+
+// The same as the code around flushes. The unit always does: without .ftz, products around it keep subnormal numbers
+// (SASS of CUDA 13 for sm_90a).
+
+/// 1 for a size from 2^-126 on, else 2^24.
+template <Flush flush>
+F32<flush> scale_of_tiny(F32<flush> x) {
+  return F32<flush>::of(pick((x.word() & 0x7FFFFFFF) < 0x00800000, 0x4B800000, one_f32));
+}
+template <Flush flush>
+F32<flush> ex2(F32<flush> x) {
+  using F = F32<flush>;
+  if (flush != Flush::none) return unit_ex2(x);
+  const bool small = x < F(-126);
+  const F y = unit_ex2(pick(small, x * F(0.5F), x));
+  return pick(small, y * y, y);
+}
+template <Flush flush>
+F32<flush> lg2(F32<flush> x) {
+  using F = F32<flush>;
+  if (flush != Flush::none) return F::of(mufu_lg2(x.word()));
+  const F scale = scale_of_tiny(x), y = F::of(mufu_lg2((x * scale).word()));
+  return pick(scale > F(1), y + F(-24), y);
+}
+template <Flush flush>
+F32<flush> rsqrt(F32<flush> x) {
+  using F = F32<flush>;
+  if (flush != Flush::none) return F::of(mufu_rsq(x.word()));
+  const F scale = scale_of_tiny(x), y = F::of(mufu_rsq((x * scale).word()));
+  return y * pick(scale > F(1), F(4096), F(1));
+}
+/// a / b of div.approx.
+template <Flush flush>
+F32<flush> quotient(F32<flush> a, F32<flush> b) {
+  if (flush != Flush::none) return a * unit_rcp(b);
+  const F32<flush> scale = scale_of_tiny(b);
+  return unit_rcp(b * scale) * (a * scale);
+}
+/// a / b of div.full: a large b is scaled as well.
+template <Flush flush>
+F32<flush> full_quotient(F32<flush> a, F32<flush> b) {
+  using F = F32<flush>;
+  const F scale = pick(abs(b) > F::of(0x7E800000), F(0.25F), scale_of_tiny(b));  // 2^126
+  return unit_rcp(b * scale) * (a * scale);
+}
+
+/// c[0] x^(n - 1) + ... + c[n - 1], a chain of fma.
+template <Flush flush, std::size_t count>
+F32<flush> polynomial(F32<flush> x, const uint32_t (&coefficients)[count]) {
+  F32<flush> sum = F32<flush>::of(coefficients[0]);
+  for (std::size_t i = 1; i < count; ++i) sum = fma(sum, x, F32<flush>::of(coefficients[i]));
+  return sum;
+}
+
+/// The integer next to an x of a magnitude below 2^22, ties to even.
+inline int32_t nearest_integer(float x) {
+  return static_cast<int32_t>(std::bit_cast<uint32_t>(x + 12582912.0F) - 0x4B400000);  // 1.5 * 2^23
+}
+
+/// To an integer, as cvt.rni, .rzi and .rmi do; a zero keeps the sign.
+template <Flush flush>
+F32<flush> to_nearest_integer(F32<flush> x) {
+  const bool has_fraction = (x.word() & 0x7FFFFFFF) < 0x4A800000;  // 2^22
+  const F32<flush> rounded((pick(has_fraction, x, F32<flush>()).value + 12582912.0F) - 12582912.0F);
+  return pick(has_fraction, with_sign_of(x, rounded), x);
+}
+template <Flush flush>
+F32<flush> truncated(F32<flush> x) {
+  const bool has_fraction = (x.word() & 0x7FFFFFFF) < 0x4B000000;  // 2^23
+  const F32<flush> cut(static_cast<float>(static_cast<int32_t>(pick(has_fraction, x, F32<flush>()).value)));
+  return pick(has_fraction, with_sign_of(x, cut), x);
+}
+
+/// x + 1 toward zero: the nearest sum, and one step back where it is beyond the exact one.
+template <Flush flush>
+F32<flush> add_one_toward_zero(F32<flush> x) {
+  const float a = F32<flush>::at_call(x.value), sum = a + 1.0F, part = sum - a;
+  const float error = (a - (sum - part)) + (1.0F - part);  // exact - sum, if finite
+  const bool beyond = (error < 0 && sum > 0) || (error > 0 && sum < 0);
+  return F32<flush>(F32<flush>::at_call(F32<flush>::of(std::bit_cast<uint32_t>(sum) - beyond).value));
+}
+
+inline uint32_t canonical(uint32_t word) { return pick((word & 0x7FFFFFFF) > infinity_f32, nan_f32, word); }
+
+}  // namespace bitmma::math
