@@ -12,13 +12,13 @@
 #endif
 
 #define ONE(name, expression)                                                          \
-  extern "C" __global__ void ENTRY(name)(unsigned* results, unsigned first) {          \
+  extern "C" __global__ void ENTRY(name)(const unsigned* first, unsigned* results) {        \
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;                          \
-    const float x = __uint_as_float(first + i);                                        \
+    const float x = __uint_as_float(*first + i);                                       \
     results[i] = __float_as_uint(expression);                                          \
   }
 #define TWO(name, expression)                                                                         \
-  extern "C" __global__ void ENTRY(name)(unsigned* results, const unsigned* a, const unsigned* b) {   \
+  extern "C" __global__ void ENTRY(name)(const unsigned* a, const unsigned* b, unsigned* results) {   \
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;                                         \
     const float x = __uint_as_float(a[i]), y = __uint_as_float(b[i]);                                 \
     results[i] = __float_as_uint(expression);                                                         \

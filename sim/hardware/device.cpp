@@ -195,7 +195,7 @@ std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::ve
     throw Error(std::move(violation));
   }
   driver::Function* function = nullptr;
-  device.require(api.module_get_function(&function, resources.module, std::string(kernel_name).c_str()),
+  device.require(api.module_get_function(&function, resources.module, kernel.entry.c_str()),
                  "cuModuleGetFunction");
   device.require(api.function_set_attribute(function, driver::max_dynamic_shared_bytes, static_cast<int>(shared_bytes)),
                  "cuFuncSetAttribute");

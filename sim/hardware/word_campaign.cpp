@@ -4,14 +4,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <chrono>
 #include <cstring>
 #include <mutex>
 
+#include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/random.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/math/c_function.hpp"
+#include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
 
 namespace bitmma {
@@ -24,8 +28,8 @@ constexpr int64_t most_arguments = int64_t{1} << 40;
 /// Words of which half meet: zeros, infinities, subnormals, extremes, powers of two, and numbers near 1.
 uint32_t random_argument(RandomStream& random, int bits) {
   const uint32_t word = random.word();
-  // The fields of a format of 16 bits differ, and random bits meet them often enough.
-  if (bits == 16) return word & 0xFFFF;
+  // The fields of narrower formats differ, and random bits meet them often enough.
+  if (bits < 32) return word & static_cast<uint32_t>(low_mask(bits));
   const uint32_t sign = word & 0x80000000, mantissa = word & 0x007FFFFF;
   switch (random.below(16)) {
     case 0: return sign;
@@ -112,6 +116,14 @@ void require_valid(const std::vector<WordFunction>& functions, const WordCampaig
   if (!violations.empty()) throw Error(std::move(violations));
 }
 
+/// The words of a function of one operand, first + i, or those that were drawn.
+std::vector<uint32_t> first_operand(const WordArguments& arguments) {
+  if (!arguments.a.empty()) return arguments.a;
+  std::vector<uint32_t> words(arguments.count);
+  for (size_t i = 0; i < words.size(); ++i) words[i] = arguments.first + static_cast<uint32_t>(i);
+  return words;
+}
+
 /// PTX of one instruction between words. Registers of 16 bits hold the 16-bit formats.
 std::string body_of(const MathInstruction& instruction) {
   const std::string name = print(instruction);
@@ -144,21 +156,110 @@ std::vector<WordFunction> math_word_functions(int capability) {
                          .argument_bits = one.x2 ? 32 : bits,
                          .exhaustive = exhaustive,
                          .body = body_of(one),
-                         .model = [one, operands](const WordArguments& arguments, std::span<uint32_t> results) {
-                           std::vector<uint32_t> all;
-                           if (arguments.a.empty()) {
-                             all.resize(arguments.count);
-                             for (size_t i = 0; i < all.size(); ++i)
-                               all[i] = arguments.first + static_cast<uint32_t>(i);
-                           }
-                           compute(one, arguments.a.empty() ? all : arguments.a, arguments.b, arguments.c, results);
+                         .model = [one](const WordArguments& arguments, std::span<uint32_t> results) {
+                           compute(one, first_operand(arguments), arguments.b, arguments.c, results);
                          }});
   }
   return functions;
 }
 
+namespace {
+
+/// Loads of a cvt's operand from the words a and b: of 64 bits both, the second operand of others b.
+std::string cvt_load(const CvtOperand& operand, std::string_view word) {
+  if (operand.bits == 64) return fmt::format("  mov.b64 %{}, {{a, b}};\n", operand.name);
+  if (operand.bits == 32) return fmt::format("  mov.b32 %{}, {};\n", operand.name, word);
+  return fmt::format("  cvt.u16.u32 %{}, {};\n", operand.name, word);
+}
+
+/// One word of the result: bits 0..31, or 32..63.
+std::string cvt_body(const CvtInstruction& instruction, int word) {
+  const int bits = result_bits(instruction), register_bits = std::max(bits, 16);
+  std::string text = fmt::format("  {{\n  .reg .b{} %d;\n  .reg .b32 low, high;\n", register_bits);
+  std::string loads;
+  int place = 0;
+  for (const CvtOperand& operand : operands_of(instruction)) {
+    text += fmt::format("  .reg .b{} %{};\n", std::max(operand.bits, 16), operand.name);
+    loads += cvt_load(operand, place++ == 0 ? "a" : "b");
+  }
+  text += loads + "  " + cvt_statement(instruction) + "\n";
+  if (bits == 64) text += fmt::format("  mov.b64 {{low, high}}, %d;\n  mov.b32 y, {};\n", word == 0 ? "low" : "high");
+  else if (bits == 32) text += "  mov.b32 y, %d;\n";
+  else text += fmt::format("  cvt.u32.u16 y, %d;\n  and.b32 y, y, {};\n", low_mask(bits));
+  return text + "  }\n";
+}
+
+}  // namespace
+
+std::vector<WordFunction> cvt_word_functions(Target target) {
+  std::vector<WordFunction> functions;
+  for (const CvtInstruction& one : cvt_instructions()) {
+    const std::vector<CvtOperand> operands = operands_of(one);
+    const bool fits = std::ranges::all_of(operands, [](const CvtOperand& x) { return x.name == "a" || x.name == "b"; });
+    if (!targets_of(one).contains(target) || !fits) continue;
+    const bool wide = operands[0].bits == 64;
+    const int words = result_bits(one) == 64 ? 2 : 1, count = wide ? 2 : static_cast<int>(operands.size());
+    for (int word = 0; word < words; ++word) {
+      functions.push_back(
+          {.name = words == 1 ? print(one) : fmt::format("{} {}", print(one), word == 0 ? "low" : "high"),
+           .operands = count,
+           .argument_bits = std::min(operands[0].bits, 32),
+           .exhaustive = count == 1 && operands[0].bits <= 16,
+           .body = cvt_body(one, word),
+           .model = [=](const WordArguments& arguments, std::span<uint32_t> results) {
+             const std::vector<uint32_t> a = first_operand(arguments);
+             for (size_t i = 0; i < results.size(); ++i) {
+               const uint64_t second = arguments.b.empty() ? 0 : arguments.b[i];
+               const CvtOperands given =
+                   wide ? CvtOperands{.a = second << 32 | a[i]} : CvtOperands{.a = a[i], .b = second};
+               results[i] = static_cast<uint32_t>(compute(one, given) >> 32 * word);
+             }
+           }});
+    }
+  }
+  return functions;
+}
+
+std::vector<WordFunction> c_word_functions(const std::string& module) {
+  std::vector<WordFunction> functions;
+  for (const CFunction& one : c_functions()) {
+    if (one.compiler == CCompiler::triton_3_6) continue;
+    const bool fast = one.compiler == CCompiler::cuda_13_fast_math;
+    const std::string entry = fmt::format("bits_of_{}{}", one.name, fast ? "_fast" : "");
+    // A name may begin another: what follows it is no letter of it.
+    bool found = false;
+    for (size_t at = module.find(entry); at != std::string::npos && !found; at = module.find(entry, at + 1)) {
+      const char next = at + entry.size() < module.size() ? module[at + entry.size()] : '\0';
+      found = !std::isalnum(static_cast<unsigned char>(next)) && next != '_';
+    }
+    if (!found) continue;
+    functions.push_back({.name = print(one),
+                         .operands = one.operands,
+                         .exhaustive = one.operands == 1,
+                         .module = module,
+                         .entry = entry,
+                         .model = [one](const WordArguments& arguments, std::span<uint32_t> results) {
+                           compute(one, first_operand(arguments), arguments.b, results);
+                         }});
+  }
+  if (!functions.empty()) return functions;
+  throw Error({.field = "kernels",
+               .seen = "none of C's functions",
+               .expected = "PTX or a cubin of tools/c_functions.cu",
+               .fix = "nvcc -arch=sm_90a -cubin tools/c_functions.cu"});
+}
+
 Kernel word_kernel(const WordFunction& function, int capability, bool with_arrays) {
   Kernel kernel;
+  if (!function.module.empty()) {
+    const int inputs = with_arrays ? function.operands : 1;
+    for (int i = 0; i < inputs; ++i)
+      kernel.inputs.push_back({.name = "in", .bytes_per_case = with_arrays ? 4 * words_of_a_cta : 0});
+    kernel.output = {.name = "y_out", .bytes_per_case = 4 * words_of_a_cta};
+    kernel.text = function.module;
+    kernel.entry = function.entry;
+    return kernel;
+  }
   std::string parameters, loads;
   const auto add_input = [&](char letter, int64_t bytes_per_case) {
     kernel.inputs.push_back({.name = fmt::format("{}_in", letter), .bytes_per_case = bytes_per_case});
@@ -202,8 +303,7 @@ Kernel word_kernel(const WordFunction& function, int capability, bool with_array
       "  st.global.b32 [pointer], y;\n"
       "  ret;\n"
       "}}\n",
-      function.name, capability >= 100 ? "8.6" : "8.0", capability, kernel_name, parameters, words_of_a_cta, loads,
-      function.body);
+      function.name, "8.6", capability, kernel_name, parameters, words_of_a_cta, loads, function.body);
   return kernel;
 }
 

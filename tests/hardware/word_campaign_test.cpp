@@ -56,6 +56,29 @@ TEST_CASE("a campaign over words tries every function, and tells a wrong one by 
   CHECK(print(describe(report, options, 1)).find("the GPU gives") != std::string::npos);
 }
 
+TEST_CASE("a campaign over words tries conversions, those of 64 bits by halves, and the kernels of C's functions") {
+  const std::vector<WordFunction> conversions = cvt_word_functions(Target::sm_90a);
+  CHECK(conversions.size() > 200);
+  const WordCampaignOptions options{.arguments = 500, .source = "a model"};
+  const WordCampaignReport report = run_word_campaign(conversions, options, by_model);
+  CHECK(report.rows.size() == conversions.size());
+  CHECK(std::ranges::none_of(report.rows, [](const WordCampaignRow& row) { return row.differing > 0; }));
+  const WordArguments words{.count = 2, .a = {0x00000000, 0x54442D18}, .b = {0x3FF00000, 0x400921FB}};
+  const auto results_of = [&](std::string_view name) {
+    return by_model(*std::ranges::find(conversions, name, &WordFunction::name), words);
+  };
+  CHECK(results_of("cvt.rn.f32.f64") == std::vector<uint32_t>{0x3F800000, 0x40490FDB});
+  CHECK(results_of("cvt.f64.f32 high").size() == 2);
+
+  const std::vector<WordFunction> c =
+      c_word_functions(std::string("\0bits_of_expf\0bits_of_expf_fast\0bits_of_powf2", 45));
+  REQUIRE(c.size() == 2);
+  CHECK(c[0].entry == "bits_of_expf");
+  CHECK(c[1].entry == "bits_of_expf_fast");
+  CHECK(word_kernel(c[0], 90, false).entry == "bits_of_expf");
+  CHECK_THROWS_AS(c_word_functions("nothing"), Error);
+}
+
 TEST_CASE("a campaign over words refuses what it cannot do, and stops when asked") {
   WordCampaignOptions options{.only = "no such", .arguments = 0, .seconds = -1, .threads = 0};
   try {
@@ -99,7 +122,10 @@ TEST_CASE("ptxas assembles the kernel of every function of words, on an H100 and
   if (!test::require_ptxas("kernels of functions of words")) return;
   for (const auto& [capability, target] : {std::pair(90, Target::sm_90a), {100, Target::sm_100a}}) {
     std::vector<test::PtxModule> modules;
-    for (const WordFunction& one : math_word_functions(capability)) {
+    std::vector<WordFunction> all = math_word_functions(capability);
+    const std::vector<WordFunction> conversions = cvt_word_functions(target);
+    all.insert(all.end(), conversions.begin(), conversions.end());
+    for (const WordFunction& one : all) {
       for (const bool with_arrays : {false, true}) {
         if (with_arrays || one.operands == 1)
           modules.push_back({.text = word_kernel(one, capability, with_arrays).text, .target = target});

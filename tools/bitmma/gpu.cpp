@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "bitmma/core/text.hpp"
+#include "bitmma/files/file.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/hardware/run_file.hpp"
 #include "bitmma/hardware/word_campaign.hpp"
@@ -27,7 +28,7 @@ struct GpuRunFlags {
 };
 
 struct CampaignFlags {
-  Flag<std::string> only, save = ".", family = "wgmma";
+  Flag<std::string> only, save = ".", family = "wgmma", kernels;
   Flag<int> device = 0, threads = 1;
   Flag<bool> json = false;
   Flag<int64_t> units = CampaignOptions{}.units, unit_outputs = CampaignOptions{}.outputs_per_unit;
@@ -184,10 +185,22 @@ std::string ended_by(const CampaignEnd& end, const CampaignOptions& options) {
   return end.report.next_unit < options.first_unit + options.units ? "--seconds" : "done";
 }
 
-constexpr std::string_view math_family = "math";
+/// Families of functions of words, beside those of instructions.
+constexpr std::array<std::string_view, 3> word_families{"math", "cvt", "c-functions"};
+
+bool is_word_family(std::string_view family) { return std::ranges::find(word_families, family) != word_families.end(); }
 
 constexpr std::array<FlagOfField, 4> word_campaign_flags{
     {{"only", "--only"}, {"arguments", "--outputs"}, {"seconds", "--seconds"}, {"threads", "--threads"}}};
+
+std::vector<WordFunction> word_functions(const CampaignFlags& flags, const Gpu& gpu) {
+  const std::string_view family = flags.family;
+  if (family == "math") return math_word_functions(gpu.capability());
+  if (family == "c-functions") return c_word_functions(read_whole(flags.kernels));
+  const std::optional<Target> target = target_of(gpu);
+  if (!target) throw Error({.field = "GPU", .seen = gpu.name(), .expected = "a GPU that this version knows"});
+  return cvt_word_functions(*target);
+}
 
 /// Functions of words: the layer math.
 void run_word_campaign_command(Context& context, const CampaignFlags& flags) {
@@ -201,6 +214,14 @@ void run_word_campaign_command(Context& context, const CampaignFlags& flags) {
       throw Error({.field = "--outputs", .seen = fmt::format("{}", *flags.outputs), .expected = "1..1e12"});
     options.arguments = static_cast<int64_t>(*flags.outputs);
   }
+  const std::string_view family = flags.family;
+  if ((family == "c-functions") != !flags.kernels.get().empty()) {
+    throw Error({.code = ViolationCode::not_together,
+                 .field = fmt::format("--family {}", family),
+                 .seen = family == "c-functions" ? "no --kernels" : "--kernels",
+                 .expected = "c-functions are compiled by nvcc: --kernels names the cubin",
+                 .fix = "nvcc -arch=sm_90a -cubin tools/c_functions.cu"});
+  }
   context.require_flags_acted();
   Gpu gpu(flags.device);
   options.source = gpu.name();
@@ -212,7 +233,7 @@ void run_word_campaign_command(Context& context, const CampaignFlags& flags) {
   {
     StatusLine line(context);
     report = naming_flags(word_campaign_flags, [&] {
-      return run_word_campaign(math_word_functions(gpu.capability()), options, word_executor(gpu),
+      return run_word_campaign(word_functions(flags, gpu), options, word_executor(gpu),
                                [&](const WordFunction& function, int64_t arguments, int64_t of) {
                                  line.update([&] {
                                    return fmt::format("{}: {:.0f} % of {:.3g} arguments", function.name,
@@ -230,7 +251,7 @@ void run_word_campaign_command(Context& context, const CampaignFlags& flags) {
 }
 
 void run_campaign_command(Context& context, const CampaignFlags& flags) {
-  if (*flags.family == math_family) return run_word_campaign_command(context, flags);
+  if (is_word_family(*flags.family)) return run_word_campaign_command(context, flags);
   CampaignOptions options = options_of(flags);
   Gpu gpu(flags.device);
   add_device(options, gpu);
@@ -278,11 +299,13 @@ void add_gpu_campaign(Command& gpu, Context& context) {
       gpu.add_command("campaign", "random cases of every legal instruction of a family, on a real GPU and the model");
   const auto flags = std::make_shared<CampaignFlags>();
   command->add_option("--device", flags->device, "which GPU")->capture_default_str();
-  std::vector<std::string> names{std::string(math_family)};
+  std::vector<std::string> names(word_families.begin(), word_families.end());
   for (const auto& [name, family] : families) names.push_back(name);
-  command->add_option("--family", flags->family, "wgmma, mma.sync, tcgen05.mma, tcgen05-moves or math")
+  command
+      ->add_option("--family", flags->family, "wgmma, mma.sync, tcgen05.mma, tcgen05-moves, math, cvt or c-functions")
       ->check(CLI::IsMember(names))
       ->capture_default_str();
+  command->add_option("--kernels", flags->kernels, "of c-functions: what nvcc makes of tools/c_functions.cu");
   command->add_option("--outputs", flags->outputs, "about how many outputs, such as 1e9")
       ->excludes(command
                      ->add_option("--units", flags->units,
@@ -305,7 +328,8 @@ void add_gpu_campaign(Command& gpu, Context& context) {
       "  bitmma gpu campaign --family mma.sync --outputs 1e9 --seed 7\n"
       "  bitmma gpu campaign --units 100 --only .sp --seconds 60\n"
       "  bitmma gpu campaign --family math --threads 0\n"
-      "Of math, special functions are tried with all 2^32 words, the others with --outputs random ones each.\n"
+      "  bitmma gpu campaign --family c-functions --kernels c_functions.cubin --only expf\n"
+      "Of math and c-functions, functions of one word are tried with all 2^32, the others with --outputs random ones.\n"
       "An interrupt ends a campaign after the units that run, with its table and where to go on; a second one at "
       "once.\n"
       "Exit code 1 when the GPU and the model differ, 2 without a GPU that has the instruction, when the GPU fails, "

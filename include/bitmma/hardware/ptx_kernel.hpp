@@ -70,7 +70,8 @@ struct KernelParameter {
 };
 
 struct Kernel {
-  std::string text = {};  // PTX
+  std::string text = {};  // PTX, or a cubin
+  std::string entry = std::string(kernel_name);
   KernelShape shape = {};
   int ctas = 1;                              // of a case
   std::vector<KernelParameter> inputs = {};  // in the order of the kernel's parameters

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bitmma/analysis/report.hpp"
+#include "bitmma/core/target.hpp"
 #include "bitmma/hardware/device.hpp"
 
 namespace bitmma {
@@ -28,12 +29,21 @@ struct WordFunction {
   int operands = 1;
   int argument_bits = 32;   // of each operand, in the low bits of its word
   bool exhaustive = false;  // all words of one operand
-  std::string body = {};    // PTX statements that make %y from %a, %b and %c, registers of 32 bits
+  std::string body = {};    // PTX statements that make y from a, b and c, registers of 32 bits
+  std::string module = {};  // instead of `body`: PTX or a cubin of the user's,
+  std::string entry = {};   // and its kernel, of (first or a, b, c, results)
   std::function<void(const WordArguments&, std::span<uint32_t> results)> model = {};
 };
 
 /// All floating-point instructions of the layer math that GPUs of this capability have.
 std::vector<WordFunction> math_word_functions(int capability);
+
+/// Every cvt that the target has. Results and operands of 64 bits are taken in two words.
+std::vector<WordFunction> cvt_word_functions(Target target);
+
+/// The functions of C whose kernels `module` has: PTX or a cubin of tools/c_functions.cu. Throws Error when it has
+/// none.
+std::vector<WordFunction> c_word_functions(const std::string& module);
 
 /// The kernel of a function, for a GPU of this capability: result i of argument i.
 Kernel word_kernel(const WordFunction& function, int capability, bool with_arrays);
