@@ -11,14 +11,6 @@ F32<flush> constant(uint32_t word) {
   return F32<flush>::of(word);
 }
 
-/// Radians as sin.approx and cos.approx hand them to the unit: times 1 / (2 pi), rounded toward zero.
-inline uint32_t turns_of(uint32_t word) {
-  const float x = std::bit_cast<float>(word), per_radian = std::bit_cast<float>(0x3E22F983);
-  const float turns = x * per_radian, error = __builtin_fmaf(x, per_radian, -turns);
-  const bool beyond = (error < 0 && turns > 0) || (error > 0 && turns < 0);
-  return std::bit_cast<uint32_t>(turns) - beyond;
-}
-
 /// base^x = mantissa * 2^power; the product is exact unless it is subnormal.
 template <Flush flush>
 struct Power {
