@@ -59,6 +59,8 @@ constexpr auto rules = std::to_array<Rule>({
      "math/mufu.hpp", "Oberman and Siu, ARITH-17, 2005, for the design; outputs of an H100 and an H200; SASS of ptxas"},
     {"math", "Instructions beside them round once; .ftz flushes operands and results, then .sat and .relu clamp",
      "math/math_instruction.cpp", "PTX ISA 9.7.3, 9.7.4"},
+    {"cvt", "A conversion takes the exact value, divides or multiplies it by the scale, and rounds once", "math/cvt.cpp",
+     "PTX ISA 9.7.9.21; forms: ptxas 13.0 and 13.5; moves and tf32's .rna: their SASS; not compared with a GPU yet"},
     {"f64-nan", "f64 gives the NaN of b, else of the sum so far, else of a, made quiet; 0xFFF8000000000000 by default",
      "arithmetic/fma.cpp", "measured on an H200: data/golden/sm_90a/mma_sync"},
     {"products", "A whole product chains an instruction over K as a plan says; f32 between instructions is IEEE",
