@@ -157,6 +157,7 @@ constexpr auto rows = std::to_array<Row>({
     row<math::expm1<Flush::calls>>("libdevice.expm1", triton_3_6, compiled, triton),
     row<math::log10<Flush::calls>>("libdevice.log10", triton_3_6, compiled, triton),
     row<math::log1p<Flush::calls>>("libdevice.log1p", triton_3_6, compiled, triton),
+    row<math::pow_12>("libdevice.pow", triton_3_6, compiled, triton),
     row<math::tanh<Flush::calls>>("libdevice.tanh", triton_3_6, compiled, triton),
     row<math::fast_exp<Flush::calls>>("libdevice.fast_expf", triton_3_6, compiled, triton),
     row<math::fast_log<Flush::calls>>("libdevice.fast_logf", triton_3_6, compiled, triton),

@@ -89,7 +89,7 @@ Logarithm<flush> logarithm_of(F32<flush> x, uint32_t least) {
 }
 
 template <Flush flush>
-F32<flush> natural_logarithm(const Logarithm<flush>& x) {
+[[gnu::always_inline]] inline F32<flush> natural_logarithm(const Logarithm<flush>& x) {
   using F = F32<flush>;
   const F f = x.fraction;
   const F tail = f * polynomial(f, {0xBE055027, 0x3E1039F6, 0xBDF8CDCC, 0x3E0F2955, 0xBE2AD8B9, 0x3E4CED0B, 0xBE7FFF22,
@@ -155,7 +155,7 @@ inline constexpr ErfTail erf_tail_12{
     {0x3789CA3C, 0xB9F560B9, 0x3BAC840B, 0xBD0C8162, 0x3E1CF906, 0x3F6A937E, 0x3F20D842}};
 
 template <Flush flush>
-F32<flush> erf_of(F32<flush> x, const ErfTail& tail) {
+[[gnu::always_inline]] inline F32<flush> erf_of(F32<flush> x, const ErfTail& tail) {
   using F = F32<flush>;
   const F size = abs(x);
   const bool large = size >= F::of(0x3F8060FE);
@@ -206,7 +206,7 @@ Angle<flush> angle_of_large(F32<flush> x) {
 }
 
 template <Flush flush>
-Angle<flush> angle_of(F32<flush> x) {
+[[gnu::always_inline]] inline Angle<flush> angle_of(F32<flush> x) {
   using F = F32<flush>;
   const F size = abs(x);
   if (size.value >= 105615.0F && size.word() < infinity_f32) return angle_of_large(x);
@@ -219,7 +219,7 @@ Angle<flush> angle_of(F32<flush> x) {
 
 /// sin(rest + quadrant * pi / 2).
 template <Flush flush>
-F32<flush> sine_of(const Angle<flush>& angle) {
+[[gnu::always_inline]] inline F32<flush> sine_of(const Angle<flush>& angle) {
   using F = F32<flush>;
   const bool is_cosine = (angle.quadrant & 1) != 0;
   const F square = mul_rn(angle.rest, angle.rest);
@@ -276,23 +276,75 @@ inline F32<Flush::none> positive_power(F32<Flush::none> x, F32<Flush::none> y) {
   return pick(abs(product) > F(152), pick(product < F(), F(), F::of(infinity_f32)), result);
 }
 
-inline F32<Flush::none> pow(F32<Flush::none> x, F32<Flush::none> y) {
-  using F = F32<Flush::none>;
-  const F infinity = F::of(infinity_f32);
-  const F halves = truncated(y * F::of(0x3F000000));
-  const bool odd = abs(y - (halves + halves)) == F(1);
-  const bool nan = abs(x).word() > infinity_f32 || abs(y).word() > infinity_f32;
+/// The same of CUDA 12.8's library, as Triton links it: e^(y ln x) with ln x as a sum of two numbers. Where the compiler
+/// joined a product and a sum of the source, nothing flushes.
+inline F32<Flush::calls> positive_power_12(F32<Flush::calls> x, F32<Flush::calls> y) {
+  using F = F32<Flush::calls>;
+  const F size = abs(x);  // a subnormal counts as 2^-127
+  F mantissa = F::of((size.word() & 0x007FFFFF) | one_f32);
+  F exponent = F(static_cast<float>(size.word() >> 23)) + F(-127);
+  const bool above = mantissa > F::of(0x3FB504F3);  // sqrt(2)
+  exponent = pick(above, exponent + F(1), exponent);
+  mantissa = pick(above, mantissa * F(0.5F), mantissa);
+  const F below = mantissa + F(-1), reciprocal = unit_rcp(mantissa + F(1)), twice = below + below;
+  const F quotient = reciprocal * twice, square = quotient * quotient;
+  const F series = mul_rn(mul_rn(polynomial(square, {0x3B18F0FE, 0x3C4CAF63, 0x3DAAAABD}), square), quotient);
+  const F left = joined(-reciprocal, twice, below);
+  const F lacking = mul_rn(reciprocal, fma(-quotient, below, left + left));
+  // Each sum of two numbers is followed by what it lost.
+  const F sum = joined(reciprocal, twice, series);
+  const F rest = lacking + (series + joined(reciprocal, twice, -sum));
+  const F of_mantissa = sum + rest, mantissa_rest = rest + (sum - of_mantissa);
+  const F of_exponent = mul_rn(exponent, F::of(0x3F317200)), exponent_rest = mul_rn(exponent, F::of(0x35BFBE8E));
+  const F high = of_exponent + of_mantissa, high_rest = of_mantissa + (of_exponent - high);
+  const F low = exponent_rest + (mantissa_rest + high_rest);
+  const F log = high + low, log_rest = low + (high - log);
+  // e^(log * y); a huge y is scaled, since its product with the rest would be infinite.
+  const F power = pick(abs(y) > F::of(0x77F684DF), y * F::of(0x39000000), y);
+  const F product = mul_rn(power, log);
+  const F product_rest = fma(F(), log, fma(power, log_rest, fma(power, log, -product)));
+  const F argument = add_rn(product, product_rest);
+  const bool at_largest = argument.word() == 0x42B17218;  // ln(2^128): one step less, and 2^-17 more of the rest
+  const F reduced = pick(at_largest, F::of(0x42B17217), argument);
+  const F whole = truncated(mul_rn(reduced, F::of(0x3FB8AA3B)));
+  const F count = pick(abs(whole) > F(126), with_sign_of(whole, F(126)), whole);
+  const F fraction = fma(count, F::of(0x3102E308), fma(count, F::of(0xBF317218), reduced));
+  const F scale = F::of((count + F::of(0x4B40007F)).word() << 23);  // 1.5 * 2^23 + 127
+  const F result = unit_ex2(fraction * F::of(0x3FB8AA3B)) * scale;
+  const F lost = add_rn(add_rn(product, -argument), product_rest);
+  const F corrected = fma(result, pick(at_largest, lost + F::of(0x37000000), lost), result);
+  return pick(result == F::of(infinity_f32), result, corrected);
+}
+
+/// What x^y is where x is negative, zero, infinite or NaN, or y is infinite or NaN; `odd` tells of y.
+template <Flush flush>
+F32<flush> power_with_special_cases(F32<flush> x, F32<flush> y, bool odd, F32<flush> power) {
+  using F = F32<flush>;
+  const F infinity = F::of(infinity_f32), size = F::of(x.word() & 0x7FFFFFFF), size_of_y = F::of(y.word() & 0x7FFFFFFF);
   if (x == F(1) || y == F()) return F(1);
-  if (nan) return F::of(nan_f32);
-  if (x == F() || abs(x) == infinity) {
-    const uint32_t power = (x + x).word(), inverted = y < F() ? power ^ infinity_f32 : power;
-    return F::of(odd ? inverted : inverted & 0x7FFFFFFF);
+  if (size.word() > infinity_f32 || size_of_y.word() > infinity_f32) return F::of(nan_f32);
+  if (x == F() || size == infinity) {
+    const uint32_t doubled = (x + x).word(), result = y < F() ? doubled ^ infinity_f32 : doubled;
+    return F::of(odd ? result : result & 0x7FFFFFFF);
   }
-  if (x == F(-1) && abs(y) == infinity) return F(1);
-  const F power = positive_power(x, y);
+  if (x == F(-1) && size_of_y == infinity) return F(1);
   if (x > F()) return power;
   if (!(truncated(y) == y)) return F::of(nan_f32);
   return odd ? -power : power;
+}
+
+inline F32<Flush::none> pow(F32<Flush::none> x, F32<Flush::none> y) {
+  using F = F32<Flush::none>;
+  const F halves = truncated(y * F(0.5F));
+  return power_with_special_cases(x, y, abs(y - (halves + halves)) == F(1), positive_power(x, y));
+}
+inline F32<Flush::calls> pow_12(F32<Flush::calls> x, F32<Flush::calls> y) {
+  using F = F32<Flush::calls>;
+  const bool odd = abs(joined(truncated(y * F(0.5F)), F(-2), y)) == F(1);
+  const F power = (y.word() & 0x7FFFFFFF) == infinity_f32
+                      ? pick((abs(x) > F(1)) == (y > F()), F::of(infinity_f32), F())
+                      : positive_power_12(x, y);
+  return power_with_special_cases(x, y, odd, power);
 }
 
 // One or two instructions of the unit: fast math, CUDA's __ functions, and Triton's own.

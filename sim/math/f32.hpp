@@ -65,6 +65,10 @@ struct F32 {
   friend F32 fma(F32 a, F32 b, F32 c) {
     return F32(at_call(__builtin_fmaf(at_call(a.value), at_call(b.value), at_call(c.value))));
   }
+  /// A product and a sum of the source that the compiler joined.
+  friend F32 joined(F32 a, F32 b, F32 c) {
+    return F32(at_operator(__builtin_fmaf(at_operator(a.value), at_operator(b.value), at_operator(c.value))));
+  }
   friend F32 mul_rn(F32 a, F32 b) { return F32(at_call(at_call(a.value) * at_call(b.value))); }
   friend F32 add_rn(F32 a, F32 b) { return F32(at_call(at_call(a.value) + at_call(b.value))); }
   friend F32 abs(F32 a) { return F32(at_call(of(a.word() & 0x7FFFFFFF).value)); }
@@ -129,10 +133,12 @@ F32<flush> full_quotient(F32<flush> a, F32<flush> b) {
   return unit_rcp(b * scale) * (a * scale);
 }
 
-/// c[0] x^(n - 1) + ... + c[n - 1], a chain of fma.
+/// c[0] x^(n - 1) + ... + c[n - 1], a chain of fma. Unrolled by the pragma: a loop inside would keep loops over words
+/// from becoming vectors.
 template <Flush flush, std::size_t count>
 F32<flush> polynomial(F32<flush> x, const uint32_t (&coefficients)[count]) {
   F32<flush> sum = F32<flush>::of(coefficients[0]);
+#pragma GCC unroll 16
   for (std::size_t i = 1; i < count; ++i) sum = fma(sum, x, F32<flush>::of(coefficients[i]));
   return sum;
 }
@@ -161,7 +167,7 @@ template <Flush flush>
 F32<flush> add_one_toward_zero(F32<flush> x) {
   const float a = F32<flush>::at_call(x.value), sum = a + 1.0F, part = sum - a;
   const float error = (a - (sum - part)) + (1.0F - part);  // exact - sum, if finite
-  const bool beyond = (error < 0 && sum > 0) || (error > 0 && sum < 0);
+  const bool beyond = (error < 0) & (sum > 0) | (error > 0) & (sum < 0);
   return F32<flush>(F32<flush>::at_call(F32<flush>::of(std::bit_cast<uint32_t>(sum) - beyond).value));
 }
 
