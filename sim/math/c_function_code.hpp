@@ -276,8 +276,8 @@ inline F32<Flush::none> positive_power(F32<Flush::none> x, F32<Flush::none> y) {
   return pick(abs(product) > F(152), pick(product < F(), F(), F::of(infinity_f32)), result);
 }
 
-/// The same of CUDA 12.8's library, as Triton links it: e^(y ln x) with ln x as a sum of two numbers. Where the compiler
-/// joined a product and a sum of the source, nothing flushes.
+/// The same of CUDA 12.8's library, as Triton links it: e^(y ln x) with ln x as a sum of two numbers. Where the
+/// compiler joined a product and a sum of the source, nothing flushes.
 inline F32<Flush::calls> positive_power_12(F32<Flush::calls> x, F32<Flush::calls> y) {
   using F = F32<Flush::calls>;
   const F size = abs(x);  // a subnormal counts as 2^-127
@@ -341,9 +341,8 @@ inline F32<Flush::none> pow(F32<Flush::none> x, F32<Flush::none> y) {
 inline F32<Flush::calls> pow_12(F32<Flush::calls> x, F32<Flush::calls> y) {
   using F = F32<Flush::calls>;
   const bool odd = abs(joined(truncated(y * F(0.5F)), F(-2), y)) == F(1);
-  const F power = (y.word() & 0x7FFFFFFF) == infinity_f32
-                      ? pick((abs(x) > F(1)) == (y > F()), F::of(infinity_f32), F())
-                      : positive_power_12(x, y);
+  const F power = (y.word() & 0x7FFFFFFF) == infinity_f32 ? pick((abs(x) > F(1)) == (y > F()), F::of(infinity_f32), F())
+                                                          : positive_power_12(x, y);
   return power_with_special_cases(x, y, odd, power);
 }
 

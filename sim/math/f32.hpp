@@ -167,7 +167,7 @@ template <Flush flush>
 F32<flush> add_one_toward_zero(F32<flush> x) {
   const float a = F32<flush>::at_call(x.value), sum = a + 1.0F, part = sum - a;
   const float error = (a - (sum - part)) + (1.0F - part);  // exact - sum, if finite
-  const bool beyond = (error < 0) & (sum > 0) | (error > 0) & (sum < 0);
+  const bool beyond = ((error < 0) & (sum > 0)) | ((error > 0) & (sum < 0));
   return F32<flush>(F32<flush>::at_call(F32<flush>::of(std::bit_cast<uint32_t>(sum) - beyond).value));
 }
 
