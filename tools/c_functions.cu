@@ -3,7 +3,7 @@
 //   nvcc -arch=sm_90a -cubin c_functions.cu                                             bits_of_expf
 //   nvcc -arch=sm_90a -cubin -use_fast_math -DBITMMA_FAST_MATH c_functions.cu -o fast.cubin  bits_of_expf_fast
 //
-// One operand: results[i] is the word that the function gives for the word first + i. Two: for a[i] and b[i]. A grid of
+// One operand: results[i] is the word that the function gives for the word *first + i. Two: for a[i] and b[i]. A grid of
 // as many threads as there are results.
 #ifdef BITMMA_FAST_MATH
 #define ENTRY(name) bits_of_##name##_fast

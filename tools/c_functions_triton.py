@@ -3,9 +3,9 @@
 
   c_functions_triton.py DIR        DIR/NAME.ptx and DIR/NAME.cubin for sm_90a; no GPU is needed
 
-The kernel of the row tl.exp is bits_of_tl_exp(results, first): results[i] is the word that the function gives for the
-word first + i, in blocks of 128 threads. Of two operands, (results, a, b): for a[i] and b[i]. Triton adds parameters of
-its own behind these, pointers that may be null.
+The kernel of the row tl.exp is bits_of_tl_exp_triton(first, results): results[i] is the word that the function gives for
+the word *first + i, in blocks of 128 threads. Of two operands, (a, b, results): for a[i] and b[i]. Triton adds parameters
+of its own behind these, pointers that may be null.
 """
 import importlib.util
 import os
@@ -26,7 +26,7 @@ EXPRESSIONS_OF_TWO = {"division": "x / y", "tl.div_rn": "tl.div_rn(x, y)", "libd
 
 
 def entry(name):
-    return "bits_of_" + name.replace(".", "_")
+    return "bits_of_" + name.replace(".", "_") + "_triton"
 
 
 def source():
@@ -34,11 +34,11 @@ def source():
     for name, expression in (EXPRESSIONS | EXPRESSIONS_OF_TWO).items():
         two = name in EXPRESSIONS_OF_TWO
         load = "tl.load({} + i).to(tl.float32, bitcast=True)"
-        x = load.format("a") if two else "(first + i).to(tl.float32, bitcast=True)"
+        x = load.format("a") if two else "(tl.load(first) + i).to(tl.float32, bitcast=True)"
         text += f"""
 
 @triton.jit
-def {entry(name)}(results, {"a, b" if two else "first"}):
+def {entry(name)}({"a, b" if two else "first"}, results):
     i = tl.program_id(0) * {BLOCK} + tl.arange(0, {BLOCK})
     x = {x}
 """
@@ -60,7 +60,7 @@ def main():
     spec.loader.exec_module(kernels)
     for name in EXPRESSIONS | EXPRESSIONS_OF_TWO:
         two = name in EXPRESSIONS_OF_TWO
-        signature = {"results": "*i32"} | ({"a": "*i32", "b": "*i32"} if two else {"first": "i32"})
+        signature = dict.fromkeys(["a", "b", "results"] if two else ["first", "results"], "*i32")
         compiled = triton.compile(ASTSource(getattr(kernels, entry(name)), signature), target=GPUTarget("cuda", 90, 32))
         with open(os.path.join(folder, name + ".ptx"), "w") as out:
             out.write(compiled.asm["ptx"])

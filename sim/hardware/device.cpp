@@ -195,8 +195,7 @@ std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::ve
     throw Error(std::move(violation));
   }
   driver::Function* function = nullptr;
-  device.require(api.module_get_function(&function, resources.module, kernel.entry.c_str()),
-                 "cuModuleGetFunction");
+  device.require(api.module_get_function(&function, resources.module, kernel.entry.c_str()), "cuModuleGetFunction");
   device.require(api.function_set_attribute(function, driver::max_dynamic_shared_bytes, static_cast<int>(shared_bytes)),
                  "cuFuncSetAttribute");
   device.require(api.stream_create(&resources.stream, 1), "cuStreamCreate");
@@ -212,6 +211,9 @@ std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::ve
   pointers.push_back(resources.allocate(output.size()));
   std::vector<void*> parameters;
   for (driver::DevicePointer& pointer : pointers) parameters.push_back(&pointer);
+  // Compilers of the kernel may have added pointers of their own, which may be null; others are not read.
+  driver::DevicePointer null = 0;
+  parameters.insert(parameters.end(), {&null, &null});
   device.require(
       api.launch(function, static_cast<unsigned>(cases) * static_cast<unsigned>(kernel.ctas), 1, 1, kernel_threads, 1,
                  1, static_cast<unsigned>(shared_bytes), resources.stream, parameters.data(), nullptr),

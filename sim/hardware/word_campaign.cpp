@@ -220,33 +220,53 @@ std::vector<WordFunction> cvt_word_functions(Target target) {
   return functions;
 }
 
-std::vector<WordFunction> c_word_functions(const std::string& module) {
-  std::vector<WordFunction> functions;
-  for (const CFunction& one : c_functions()) {
-    if (one.compiler == CCompiler::triton_3_6) continue;
-    const bool fast = one.compiler == CCompiler::cuda_13_fast_math;
-    const std::string entry = fmt::format("bits_of_{}{}", one.name, fast ? "_fast" : "");
-    // A name may begin another: what follows it is no letter of it.
-    bool found = false;
-    for (size_t at = module.find(entry); at != std::string::npos && !found; at = module.find(entry, at + 1)) {
-      const char next = at + entry.size() < module.size() ? module[at + entry.size()] : '\0';
-      found = !std::isalnum(static_cast<unsigned char>(next)) && next != '_';
-    }
-    if (!found) continue;
-    functions.push_back({.name = print(one),
-                         .operands = one.operands,
-                         .exhaustive = one.operands == 1,
-                         .module = module,
-                         .entry = entry,
-                         .model = [one](const WordArguments& arguments, std::span<uint32_t> results) {
-                           compute(one, first_operand(arguments), arguments.b, results);
-                         }});
+namespace {
+
+/// "bits_of_expf", "bits_of_expf_fast", "bits_of_tl_exp_triton".
+std::string entry_of(const CFunction& function) {
+  std::string entry = fmt::format("bits_of_{}", function.name);
+  std::ranges::replace(entry, '.', '_');
+  switch (function.compiler) {
+    case CCompiler::cuda_13: return entry;
+    case CCompiler::cuda_13_fast_math: return entry + "_fast";
+    case CCompiler::triton_3_6: break;
   }
-  if (!functions.empty()) return functions;
-  throw Error({.field = "kernels",
-               .seen = "none of C's functions",
-               .expected = "PTX or a cubin of tools/c_functions.cu",
-               .fix = "nvcc -arch=sm_90a -cubin tools/c_functions.cu"});
+  return entry + "_triton";
+}
+
+/// Whether a module has a kernel of this name. Of a longer name it may be the beginning.
+bool has_entry(const std::string& module, const std::string& entry) {
+  for (size_t at = module.find(entry); at != std::string::npos; at = module.find(entry, at + 1)) {
+    const char next = at + entry.size() < module.size() ? module[at + entry.size()] : '\0';
+    if (!std::isalnum(static_cast<unsigned char>(next)) && next != '_') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<WordFunction> c_word_functions(const std::vector<std::string>& modules) {
+  std::vector<WordFunction> functions;
+  for (const std::string& module : modules) {
+    const size_t before = functions.size();
+    for (const CFunction& one : c_functions()) {
+      if (!has_entry(module, entry_of(one))) continue;
+      functions.push_back({.name = print(one),
+                           .operands = one.operands,
+                           .exhaustive = one.operands == 1,
+                           .module = module,
+                           .entry = entry_of(one),
+                           .model = [one](const WordArguments& arguments, std::span<uint32_t> results) {
+                             compute(one, first_operand(arguments), arguments.b, results);
+                           }});
+    }
+    if (functions.size() > before) continue;
+    throw Error({.field = "kernels",
+                 .seen = "none of C's functions",
+                 .expected = "PTX or a cubin of tools/c_functions.cu or tools/c_functions_triton.py",
+                 .fix = "nvcc -arch=sm_90a -cubin tools/c_functions.cu"});
+  }
+  return functions;
 }
 
 Kernel word_kernel(const WordFunction& function, int capability, bool with_arrays) {

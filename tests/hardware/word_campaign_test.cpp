@@ -70,13 +70,14 @@ TEST_CASE("a campaign over words tries conversions, those of 64 bits by halves, 
   CHECK(results_of("cvt.rn.f32.f64") == std::vector<uint32_t>{0x3F800000, 0x40490FDB});
   CHECK(results_of("cvt.f64.f32 high").size() == 2);
 
-  const std::vector<WordFunction> c =
-      c_word_functions(std::string("\0bits_of_expf\0bits_of_expf_fast\0bits_of_powf2", 45));
-  REQUIRE(c.size() == 2);
+  const std::string nvcc("\0bits_of_expf\0bits_of_expf_fast\0bits_of_powf2", 45);
+  const std::vector<WordFunction> c = c_word_functions({nvcc, "bits_of_tl_exp_triton"});
+  REQUIRE(c.size() == 3);
   CHECK(c[0].entry == "bits_of_expf");
   CHECK(c[1].entry == "bits_of_expf_fast");
+  CHECK(c[2].name == "tl.exp@triton_3_6");
   CHECK(word_kernel(c[0], 90, false).entry == "bits_of_expf");
-  CHECK_THROWS_AS(c_word_functions("nothing"), Error);
+  CHECK_THROWS_AS(c_word_functions({nvcc, "nothing"}), Error);
 }
 
 TEST_CASE("a campaign over words refuses what it cannot do, and stops when asked") {

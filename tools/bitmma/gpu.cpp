@@ -28,7 +28,8 @@ struct GpuRunFlags {
 };
 
 struct CampaignFlags {
-  Flag<std::string> only, save = ".", family = "wgmma", kernels;
+  Flag<std::string> only, save = ".", family = "wgmma";
+  Flag<std::vector<std::string>> kernels;
   Flag<int> device = 0, threads = 1;
   Flag<bool> json = false;
   Flag<int64_t> units = CampaignOptions{}.units, unit_outputs = CampaignOptions{}.outputs_per_unit;
@@ -196,7 +197,11 @@ constexpr std::array<FlagOfField, 4> word_campaign_flags{
 std::vector<WordFunction> word_functions(const CampaignFlags& flags, const Gpu& gpu) {
   const std::string_view family = flags.family;
   if (family == "math") return math_word_functions(gpu.capability());
-  if (family == "c-functions") return c_word_functions(read_whole(flags.kernels));
+  if (family == "c-functions") {
+    std::vector<std::string> modules;
+    for (const std::string& path : *flags.kernels) modules.push_back(read_whole(path));
+    return c_word_functions(modules);
+  }
   const std::optional<Target> target = target_of(gpu);
   if (!target) throw Error({.field = "GPU", .seen = gpu.name(), .expected = "a GPU that this version knows"});
   return cvt_word_functions(*target);
@@ -305,7 +310,8 @@ void add_gpu_campaign(Command& gpu, Context& context) {
       ->add_option("--family", flags->family, "wgmma, mma.sync, tcgen05.mma, tcgen05-moves, math, cvt or c-functions")
       ->check(CLI::IsMember(names))
       ->capture_default_str();
-  command->add_option("--kernels", flags->kernels, "of c-functions: what nvcc makes of tools/c_functions.cu");
+  command->add_option("--kernels", flags->kernels,
+                      "of c-functions: what compilers make of tools/c_functions.cu and c_functions_triton.py");
   command->add_option("--outputs", flags->outputs, "about how many outputs, such as 1e9")
       ->excludes(command
                      ->add_option("--units", flags->units,
