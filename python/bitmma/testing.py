@@ -163,7 +163,8 @@ def difference(actual: ArrayLike, expected: ArrayLike) -> Difference:
         return (f"({', '.join(str(axis) for axis in places[index])}): 0x{int(x[index]):0{width}x} "
                 f"{_shown(values_x[index])} is not 0x{int(y[index]):0{width}x} {_shown(values_y[index])}{ulp}")
 
-    lines = [f"{differing} of {one.size} outputs differ ({_percent(differing, one.size)}), "
+    verb = "differs" if differing == 1 else "differ"
+    lines = [f"{differing} of {one.size} outputs {verb} ({_percent(differing, one.size)}), "
              f"{format} [{', '.join(map(str, one.shape))}]", f"first {at(0)}"]
     if steps[most]:
         lines.append(f"worst {at(most)}")
@@ -184,7 +185,10 @@ def difference(actual: ArrayLike, expected: ArrayLike) -> Difference:
 
 
 def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.3g} %"
+    """Three digits, or so many that what is not all does not read as 100 %."""
+    percent = 100 * part / whole
+    texts = (f"{percent:.{digits}g}" for digits in range(3, 18))
+    return next(text for text in texts if part == whole or float(text) != 100) + " %"
 
 
 def _shown(value: Any) -> str:

@@ -28,6 +28,19 @@ bool looks_like_a_swizzle(const MismatchMap& map) {
   });
 }
 
+/// "0.02 %" of 1 in 4096: with one digit behind the point, or so many that what is not nothing does not read as 0, nor
+/// what is not all as 100.
+std::string print_share(int64_t part, int64_t whole) {
+  const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(whole, 1));
+  constexpr int most_digits = 17;
+  for (int digits = 1;; ++digits) {
+    const std::string text = fmt::format("{:.{}f}", percent, digits);
+    const double read = std::stod(text);
+    const bool reads_wrong = (read == 0 && part != 0) || (read == 100 && part != whole);
+    if (!reads_wrong || digits == most_digits) return text + " %";
+  }
+}
+
 std::string what_of(const Finding& finding) {
   std::string text;
   for (const Fault& fault : finding.faults) text += fmt::format("{}{}", text.empty() ? "" : "; and ", fault.what);
@@ -52,8 +65,7 @@ void add_findings(Report& report, const Diagnosis& diagnosis) {
   std::vector<std::vector<std::string>> table{{"explains", "of the wrong", "breaks", "the wrong program"}};
   for (const Finding& finding : diagnosis.findings) {
     table.push_back({finding.explains_all ? "all" : "a part",
-                     fmt::format("{:.1f} %", 100.0 * static_cast<double>(finding.wrong_explained) /
-                                                 static_cast<double>(diagnosis.searched_wrong)),
+                     print_share(finding.wrong_explained, diagnosis.searched_wrong),
                      std::to_string(finding.right_broken), what_of(finding)});
   }
   report.add_text(table);
@@ -149,8 +161,8 @@ Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const 
     return report.add_text(fmt::format("nothing is wrong: all {} of {} are what they should be", outputs, cases),
                            Tone::good);
   }
-  report.add_text(fmt::format("{} of {} of {} are wrong ({:.1f} %)", diagnosis.wrong, outputs, cases,
-                              100 * diagnosis.wrong_share()),
+  report.add_text(fmt::format("{} of {} of {} {} wrong ({})", diagnosis.wrong, outputs, cases,
+                              diagnosis.wrong == 1 ? "is" : "are", print_share(diagnosis.wrong, diagnosis.outputs)),
                   Tone::bad);
   if (diagnosis.cases > 1) {
     report.add_text(fmt::format(

@@ -59,7 +59,8 @@ std::string print_comparison(const ProductResult& result) {
     return fmt::format("differs: recorded d is {}, computed {}", print(*result.recorded), print(result.d));
   }
   const int64_t differing = result.differing();
-  return differing == 0 ? fmt::format("all {} the same", outputs) : fmt::format("{} of {} differ", differing, outputs);
+  return differing == 0 ? fmt::format("all {} the same", outputs)
+                        : fmt::format("{} of {} {}", differing, outputs, differing == 1 ? "differs" : "differ");
 }
 
 std::vector<std::vector<std::string>> corner_of(const Matrix& d, int rows, int cols) {

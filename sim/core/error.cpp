@@ -31,25 +31,21 @@ std::string expected_of(const Violation& violation) {
 }
 
 std::string print(const Violation& violation) {
-  const std::string &field = violation.field, &seen = violation.seen;
-  std::string text, before_expected = violation.severity == Severity::error ? ": legal is " : ": expected ";
-  // What has no effect is a sentence, but where it says what would be legal.
-  const bool says_legal = violation.code == ViolationCode::no_effect && !expected_of(violation).empty();
-  switch (says_legal ? MessageForm::wrong_value : info(violation.code).form) {
-    case MessageForm::wrong_value: text = seen.empty() ? field : field + " = " + seen; break;
-    case MessageForm::no_such: text = seen + ": no such " + field; break;
-    case MessageForm::not_together:
-      text = field + " and " + seen + ": not together";
-      before_expected = ": ";
+  const std::string &field = violation.field, &seen = violation.seen, expected = expected_of(violation);
+  const std::string fix = violation.fix.empty() ? "" : "; " + violation.fix;
+  const auto before = [&](std::string_view words) { return expected.empty() ? "" : std::string(words) + expected; };
+  std::string text;
+  switch (info(violation.code).form) {
+    case MessageForm::wrong_value:
+      text = (seen.empty() ? field : field + " = " + seen) +
+             before(violation.severity == Severity::error ? ": legal is " : ": expected ") + fix;
       break;
-    case MessageForm::statement:
-      text = field + ": " + seen;
-      before_expected = "; expected ";
+    case MessageForm::no_such:  // names may be many: what was probably meant goes before them
+      text = seen + ": no such " + field + fix + before(" (there are ") + (expected.empty() ? "" : ")");
       break;
+    case MessageForm::not_together: text = field + " and " + seen + ": not together" + before(": ") + fix; break;
+    case MessageForm::statement: text = field + ": " + seen + before("; expected ") + fix; break;
   }
-  const std::string expected = expected_of(violation);
-  if (!expected.empty()) text += before_expected + expected;
-  if (!violation.fix.empty()) text += "; " + violation.fix;
   if (!violation.source.empty()) text += " [" + violation.source + "]";
   return printable(text);
 }

@@ -179,7 +179,7 @@ std::string suggestion_for(std::string_view text) {
   }
   std::string cards;
   for (const GpuNames& row : gpu_names()) cards += ", " + row.names.front();
-  return "GPUs have names too, or their compute capability, 9.0" + cards;
+  return "or a GPU by its name or compute capability: 9.0" + cards;
 }
 
 }  // namespace

@@ -95,6 +95,33 @@ std::string counted(std::int64_t count, std::string_view noun) {
   return std::to_string(count) + ' ' + std::string(noun) + (count == 1 ? "" : "s");
 }
 
+namespace {
+
+std::vector<std::string_view> parts_of(std::string_view name) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find_first_of("_-.", begin), name.size());
+    parts.push_back(name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// True of names that are the same but for a part of one letter: scale_a is no slip of scale_d, nor --rows-a of
+/// --rows-b. Operands and extents are called so.
+bool names_another(std::string_view word, std::string_view name) {
+  const std::vector<std::string_view> x = parts_of(word), y = parts_of(name);
+  if (x.size() != y.size()) return false;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (x[i].size() == 1 && y[i].size() == 1 && x[i] != y[i]) return true;
+  return false;
+}
+
+/// Slips that a word of so many letters may have: a word of 3 letters is next to many others.
+size_t most_slips(size_t letters) { return letters < 3 ? 0 : letters < 7 ? 1 : letters < 11 ? 2 : 3; }
+
+}  // namespace
+
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   if (word.size() < 2 || word.size() > longest_word) return "";
   const std::string meant = lower(word);
@@ -103,13 +130,15 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     const auto only = std::ranges::find_if(candidates, begins);
     return std::ranges::count_if(candidates, begins) == 1 ? *only : "";
   }
-  size_t best = std::max<size_t>(1, word.size() / 3) + 1;
+  const size_t dashes = std::min(meant.find_first_not_of('-'), meant.size());
+  size_t best = most_slips(meant.size() - dashes) + 1;
   std::string found;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > longest_word) continue;
     const std::string name = lower(candidate);
+    if (names_another(meant, name)) continue;
     // What is only begun counts as one slip, and so does what goes on: --dist, --column.
-    const bool is_begun = meant.size() >= 3 && name.starts_with(meant),
+    const bool is_begun = meant.size() >= 3 && parts_of(meant).back().size() >= 2 && name.starts_with(meant),
                goes_on = name.size() >= 5 && meant.starts_with(name);
     const size_t slips = name == meant ? 0 : is_begun || goes_on ? 1 : distance(meant, name);
     if (slips < best && slips < candidate.size()) best = slips, found = candidate;

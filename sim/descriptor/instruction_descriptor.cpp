@@ -336,6 +336,20 @@ InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word)
   return descriptor;
 }
 
+namespace {
+
+/// The number in the field; nothing where a type has no code there.
+std::optional<int> value_in(const InstructionDescriptorField& field, const InstructionDescriptor& descriptor) {
+  for (const Binding& binding : bindings)
+    if (binding.name == field.bits.name) return binding.get(descriptor);
+  for (const TypeBinding& binding : type_bindings) {
+    if (binding.name == field.bits.name) return code_of(descriptor.kind, binding.operand, descriptor.*binding.format);
+  }
+  return std::nullopt;  // every_field_is_bound
+}
+
+}  // namespace
+
 uint32_t encode(const InstructionDescriptor& descriptor) {
   const MmaKind kind = descriptor.kind;
   Checker check(kind);
@@ -346,17 +360,12 @@ uint32_t encode(const InstructionDescriptor& descriptor) {
   }
   uint64_t word = 0;
   for (const InstructionDescriptorField& field : instruction_descriptor_fields(kind)) {
-    int value = 0;
-    for (const Binding& binding : bindings) {
-      if (binding.name == field.bits.name) value = binding.get(descriptor);
-    }
     for (const TypeBinding& binding : type_bindings) {
       if (binding.name != field.bits.name) continue;
-      const std::optional<int> code = code_of(kind, binding.operand, descriptor.*binding.format);
-      check.require(code.has_value(), binding.name, info(descriptor.*binding.format).name,
+      check.require(value_in(field, descriptor).has_value(), binding.name, info(descriptor.*binding.format).name,
                     legal_types(kind, binding.operand));
-      value = code.value_or(0);
     }
+    const int value = value_in(field, descriptor).value_or(0);
     check.require(value >= 0 && static_cast<uint64_t>(value) <= field.bits.largest(), field.bits.name, value,
                   fmt::format("0..{}", field.bits.largest()));
     word = insert(word, field.bits, static_cast<uint64_t>(value));
@@ -368,14 +377,9 @@ uint32_t encode(const InstructionDescriptor& descriptor) {
 std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::optional<Target> target) {
   std::vector<Violation> found;
   const std::string source = section(descriptor.kind);
-  // Bits of sm_107 are asked of a word; values that make none are encode's to refuse.
-  uint32_t word = 0;
-  try {
-    word = encode(descriptor);
-  } catch (const Error&) {
-  }
   for (const InstructionDescriptorField& field : instruction_descriptor_fields(descriptor.kind)) {
-    const uint32_t set = word & field.sm_107_bits;
+    const auto value = static_cast<uint64_t>(value_in(field, descriptor).value_or(0)) & field.bits.largest();
+    const auto set = static_cast<uint32_t>(insert(0, field.bits, value)) & field.sm_107_bits;
     if (target || set == 0) continue;
     found.push_back({.field = std::string(field.bits.name),
                      .seen = fmt::format("bit {} set", std::countr_zero(set)),

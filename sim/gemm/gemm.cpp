@@ -528,15 +528,16 @@ class Checker {
     require(inputs_.rows.empty() || static_cast<int>(inputs_.rows.size()) == a.rows(), "rows",
             std::to_string(inputs_.rows.size()), fmt::format("{}, as A has", a.rows()));
     constexpr int64_t most = int64_t{1} << 31;
-    const auto inside = [](const std::vector<int64_t>& numbers, int64_t extent) {
-      return std::ranges::all_of(numbers, [&](int64_t number) { return number >= 0 && number < extent; });
+    const auto require_inside = [&](std::string_view field, const std::vector<int64_t>& numbers, int64_t extent) {
+      const auto outside = std::ranges::find_if(numbers, [&](int64_t one) { return one < 0 || one >= extent; });
+      if (outside == numbers.end()) return;
+      require(false, std::string(field), fmt::format("{}", *outside),
+              fmt::format("0..{}: {} of the whole product", extent - 1, field == "rows" ? "rows" : "columns"));
     };
     require(inputs_.whole_m >= 0 && inputs_.whole_m <= most && inputs_.whole_n >= 0 && inputs_.whole_n <= most, "whole",
             fmt::format("{} x {}", inputs_.whole_m, inputs_.whole_n), "extents of 0 to 2^31");
-    require(inside(inputs_.rows, inputs_.whole_m > 0 ? inputs_.whole_m : most), "rows", "numbers outside",
-            "rows of the whole product");
-    require(inside(inputs_.cols, inputs_.whole_n > 0 ? inputs_.whole_n : most), "cols", "numbers outside",
-            "columns of the whole product");
+    require_inside("rows", inputs_.rows, inputs_.whole_m > 0 ? inputs_.whole_m : most);
+    require_inside("cols", inputs_.cols, inputs_.whole_n > 0 ? inputs_.whole_n : most);
     require(inputs_.cols.empty() || static_cast<int>(inputs_.cols.size()) == b.cols(), "cols",
             std::to_string(inputs_.cols.size()), fmt::format("{}, as B has", b.cols()));
     return std::move(found_);

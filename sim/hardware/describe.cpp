@@ -17,8 +17,9 @@ Report describe(const FileOnGpu& file) {
   report.update(describe(comparison, file.instruction));
   report.lines.clear();
   if (comparison.mismatches > 0) {
-    report.add_text(fmt::format("{}: {} of {} differ from the model, first {}", printable(file.path),
-                                comparison.mismatches, counted(comparison.outputs, "output"), print(*comparison.first)),
+    report.add_text(fmt::format("{}: {} of {} {} from the model, first {}", printable(file.path), comparison.mismatches,
+                                counted(comparison.outputs, "output"),
+                                comparison.mismatches == 1 ? "differs" : "differ", print(*comparison.first)),
                     Tone::bad);
   }
   Report refused = Report::list();

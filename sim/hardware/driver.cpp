@@ -16,7 +16,8 @@ Api load_api() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* const reason = dlerror();
-    throw Error({.field = "GPU",
+    throw Error({.code = ViolationCode::no_gpu,
+                 .field = "GPU",
                  .seen = reason ? reason : "libcuda.so.1 cannot be loaded",
                  .expected = "a machine with an NVIDIA driver",
                  .fix = "everything that needs no GPU works without one"});

@@ -32,10 +32,16 @@ struct Field {
   std::string_view also = {};                 // another name as a flag
   ImmediateInfo immediate = {};               // the same as a number of its own; without a name there is none
   bool (*has_immediate)(const T&) = nullptr;  // nullptr: always
+  bool (*has_use)(const T&) = nullptr;        // nullptr: always. Where it has none, a flag may not say it
 
   constexpr Field where(bool (*condition)(const T&)) const {
     Field row = *this;
     row.applies = condition;
+    return row;
+  }
+  constexpr Field used_by(bool (*condition)(const T&)) const {
+    Field row = *this;
+    row.has_use = condition;
     return row;
   }
   constexpr Field among(std::vector<std::string> (*names)()) const {

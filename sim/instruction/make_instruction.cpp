@@ -56,18 +56,29 @@ void set_given(T& one, std::span<const NamedValue> values) {
     std::ranges::find(family::instruction_fields(one), given.name, &family::Field<T>::name)->set(one, given.value);
 }
 
-/// Throws Error naming what `one` did not take, or has no use for.
 template <typename T>
-void require_taken(const T& one, std::span<const NamedValue> values) {
+bool is_used(const family::Field<T>& field, const T& one) {
+  for (const auto condition : {field.applies, field.has_use, field.has_immediate})
+    if (condition && !condition(one)) return false;
+  return true;
+}
+
+/// Throws Error naming what `one` did not take, or has no use for: any value of fields that were asked for one by one,
+/// values other than the default where all fields may be given.
+template <typename T>
+void require_taken(const T& one, std::span<const NamedValue> values, bool is_asked_for) {
   const std::span<const family::Field<T>> table = family::instruction_fields(one);
   std::vector<Violation> wrong;
   for (const NamedValue& said : values) {
     const auto& field = *std::ranges::find(table, said.name, &family::Field<T>::name);
-    if (field.applies && !field.applies(one) && said.value != field.get(T{}))
-      wrong.push_back({.field = said.name,
+    const bool is_refused =
+        is_asked_for ? !is_used(field, one) : field.applies && !field.applies(one) && said.value != field.get(T{});
+    if (is_refused)
+      wrong.push_back({.code = ViolationCode::no_effect,
+                       .field = said.name,
                        .seen = print(said.value),
                        .expected = "absent",
-                       .fix = print(Instruction(one)) + " has none"});
+                       .fix = fmt::format("{} has none ({})", print(Instruction(one)), field.meaning)});
     else if (field.get(one) != said.value)  // a number beyond any, a shape of another kind
       wrong.push_back({.field = said.name,
                        .seen = print(said.value),
@@ -84,7 +95,7 @@ T struct_of(Family family, std::span<const NamedValue> values) {
   set_given(given, values);
   T one = family::defaults_for(given, [&](std::string_view name) { return is_given(values, name); });
   set_given(one, values);
-  require_taken(one, values);
+  require_taken(one, values, false);
   return one;
 }
 
@@ -178,7 +189,7 @@ Instruction with_fields_alone(const Instruction& instruction, std::span<const Na
       [&](auto one) -> Instruction {
         require_known(family::instruction_fields(one), family_of(instruction), fields);
         set_given(one, fields);
-        require_taken(one, fields);
+        require_taken(one, fields, true);
         return one;
       },
       instruction);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 
 #include "bitmma/core/bits.hpp"
@@ -99,7 +100,8 @@ OperandLayout parse_operand_layout(std::string_view text, std::optional<Role> op
     rest.remove_prefix(std::min(length + 1, rest.size()));
     return word;
   };
-  const std::string_view major = next(':');
+  std::string major(next(':'));  // "K-major" as PTX and CUTLASS write it
+  std::ranges::transform(major, major.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const bool goes_on = !rest.empty();
   const std::optional<Swizzle> mode = swizzle_named(next(','));
   if (operand && major == (*operand == Role::a ? "n-major" : "m-major")) {

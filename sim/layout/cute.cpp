@@ -267,9 +267,18 @@ int64_t CuteLayout::stage_offset(int64_t stage) const {
 }
 
 CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbols& symbols) {
+  return parse_cute(text, element_bits, [&](std::string_view letter) {
+    return letter == "m"     ? symbols.m
+           : letter == "k"   ? symbols.k
+           : letter == "LBO" ? symbols.leading_dim_byte_offset
+                             : symbols.stride_dim_byte_offset;
+  });
+}
+
+CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbolValue& value_of) {
   if (element_bits < 1 || element_bits > 128)  // bytes of all elements then fit 64 bits
     throw Error({.field = "element bits", .seen = std::to_string(element_bits), .expected = "1..128"});
-  Reader reader(text, symbols);
+  Reader reader(text, value_of);
   std::optional<CuteLayout> named = read_tiled_atom(reader, element_bits);
   if (!named) named = read_atom(reader, element_bits);
   if (named) {

@@ -30,7 +30,7 @@ inline constexpr int64_t most_number = int64_t{1} << 32;
 
 class Reader {
  public:
-  explicit Reader(std::string_view text, const CuteSymbols& symbols = {}) : text_(text), symbols_(symbols) {}
+  explicit Reader(std::string_view text, CuteSymbolValue value_of = {}) : text_(text), value_of_(std::move(value_of)) {}
 
   [[noreturn]] void refuse(std::string legal) const {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
@@ -111,7 +111,8 @@ class Reader {
   /// The value of a letter of PTX's canonical layouts, where one stands.
   std::optional<int64_t> symbol_here(int element_bits) {
     if (take("T")) return std::max(1, 128 / element_bits);
-    const auto value = [&](std::string_view symbol, const std::optional<int64_t>& given, int64_t unit_bits) {
+    const auto value = [&](std::string_view symbol, int64_t unit_bits) {
+      const std::optional<int64_t> given = value_of_ ? value_of_(symbol) : std::nullopt;
       if (!given || *given < 0 || *given > most_number) {
         throw Error({.field = fmt::format("{} of the CuTe layout", symbol),
                      .seen = given ? std::to_string(*given) : "(no value)",
@@ -125,15 +126,15 @@ class Reader {
       }
       return unit_bits == element_bits ? *given : *given * unit_bits / element_bits;
     };
-    if (take("LBO")) return value("LBO", symbols_.leading_dim_byte_offset, 8);
-    if (take("SBO")) return value("SBO", symbols_.stride_dim_byte_offset, 8);
-    if (take("m")) return value("m", symbols_.m, element_bits);
-    if (take("k")) return value("k", symbols_.k, element_bits);
+    for (const std::string_view stride : {"LBO", "SBO"})
+      if (take(stride)) return value(stride, 8);  // bytes
+    for (const std::string_view extent : {"m", "k"})
+      if (take(extent)) return value(extent, element_bits);
     return std::nullopt;
   }
 
   std::string_view text_;
-  CuteSymbols symbols_;
+  CuteSymbolValue value_of_;
   size_t at_ = 0;
 };
 

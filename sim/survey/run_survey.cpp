@@ -255,10 +255,8 @@ SurveyReport run_survey(const SurveyOptions& options, uint64_t seed,
   const TemporaryFolder folder;
   AnsweredUnit who = ask(options, "", folder.file(0));
   if (!who.written)
-    throw Error({.field = "survey",
-                 .seen = who.why,
-                 .expected = "a GPU that says who it is",
-                 .fix = "--rehearse TARGET needs none"});
+    throw Error(
+        {.code = ViolationCode::no_gpu, .field = "survey", .seen = who.why, .fix = "--rehearse TARGET needs none"});
   if (who.written->seed != seed)
     throw Error({.field = "seed", .seen = std::to_string(who.written->seed), .expected = std::to_string(seed)});
   Session session(options, begin_or_go_on(options, *who.written), progress);

@@ -10,7 +10,7 @@ using test::f16, test::Outcome, test::run;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"compare one", "actual is required"},
+    {"compare one", "actual: missing"},
     {"compare $GOLDEN $OTHER", "both files must be of one instruction"},
 });
 

@@ -22,7 +22,7 @@ const test::BadRequests bad_requests({
     {"decode $FOLDER", "a directory; expected a regular file"},
     {"decode wgmma", "instruction = (nothing): legal is .mma_async, .fence, .commit_group, .wait_group after wgmma"},
     {"decode wgmma.mma_asnyc.sync.aligned.m64n32k16.f32.f16.f16", "did you mean mma_async?"},
-    {"decode 'tcgen05.wait::foo.sync.aligned;'", "did you mean wait::ld?"},
+    {"decode 'tcgen05.wait::foo.sync.aligned;'", ".wait::ld, .wait::st"},
     {"decode 'tcgen05.dealoc.cta_group::1.sync.aligned.b32 r0, 32;'", "did you mean dealloc?"},
     {"decode wmma",
      "begins with wgmma, mma, tcgen05, fence, spcompress, spdecompress, ldmatrix, stmatrix, movmatrix, mbarrier, cp"},

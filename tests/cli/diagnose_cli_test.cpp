@@ -11,7 +11,7 @@ using test::f16, test::Outcome, test::run;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"diagnose", "expected is required"},
+    {"diagnose", "expected: missing"},
     {"diagnose $GOLDEN $OTHER", "both files must be of one instruction"},
     {"diagnose $FOLDER/absent", "no such file"},
 });
@@ -76,6 +76,25 @@ TEST_CASE("diagnose --list fits a terminal, and wrong outputs are placed") {
                        ContainsSubstring("look at: "));
   CHECK_THAT(run({"diagnose", right, wrong}).out, ContainsSubstring("\nwhere: everywhere\n"));
   CHECK(nlohmann::json::parse(run({"diagnose", right, wrong, "--json"}).out)["where"][0] == "everywhere");
+}
+
+TEST_CASE("what is not nothing does not read as 0.0 %, nor what is not all as 100.0 %") {
+  const test::TemporaryFolder folder;
+  const std::string right = folder.path("right.safetensors"), wrong = folder.path("wrong.safetensors");
+  REQUIRE(run({"golden", "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16", "--cases", "1", "-o", right}).code == 0);
+  const auto verdict = [&](size_t first, size_t last) {
+    TensorFile file = read_tensor_file(right);
+    Tensor d = *file.find("d_regs");
+    std::vector<uint8_t> bytes = d.bytes.copy();
+    for (size_t reg = first; reg < last; ++reg) bytes[reg * 4] ^= 1;
+    d.bytes = TensorBytes(std::move(bytes));
+    file.set(d);
+    write_tensor_file(wrong, file);
+    return run({"diagnose", right, wrong, "--no-pairs"}).out;
+  };
+  CHECK_THAT(verdict(7, 8), ContainsSubstring("\n1 of 4096 outputs of 1 case is wrong (0.02 %)\n"));
+  CHECK_THAT(verdict(1, 4096), ContainsSubstring("\n4095 of 4096 outputs of 1 case are wrong (99.98 %)\n"));
+  CHECK_THAT(verdict(0, 4096), ContainsSubstring("\n4096 of 4096 outputs of 1 case are wrong (100.0 %)\n"));
 }
 
 TEST_CASE("diagnose knows the mark of a swizzle that one side lacks") {

@@ -403,3 +403,93 @@ TEST_CASE("every flag of a verb acts or is refused, alone and beside every other
   CHECK(alone > 300);
   CHECK(pairs > 2000);
 }
+
+namespace {
+
+/// What is taken without the flag, where help does not say it.
+const std::vector<Sample> defaults{
+    {"", "--scale-type", "ue8m0"},
+    {"", "--scale-a-id", "0"},
+    {"", "--scale-b-id", "0"},
+    {"", "--thread-id-a", "0"},
+    {"", "--thread-id-b", "0"},
+    {"", "--sparsity-version", "0"},
+    {"", "--max-shift", "0"},
+    {"", "--sparsity-selector", "0"},
+    {"", "--scale-input-d", "0"},
+    {"", "--imm-scale-a", "1"},
+    {"", "--imm-scale-b", "1"},
+    {"", "--scale-d", "1"},
+    {"", "--half-split-offset", "2"},
+    {"", "--split", "0"},
+    {"", "--instruction-rows", "0"},
+    {"", "--instruction-k", "0"},
+    {"", "--address", "0"},
+    {"", "--max-lines", "32"},
+    {"", "--case", "0"},
+    {"", "--a-source", "smem"},
+};
+
+/// The flag with its default; empty where it has none.
+std::string with_default(const CLI::Option& option) {
+  if (option.get_lnames().empty() || option.get_items_expected_max() == 0) return "";
+  const std::string name = "--" + option.get_lnames().front();
+  if (!option.get_default_str().empty()) return name + " " + option.get_default_str();
+  const auto row = std::ranges::find(defaults, name, &Sample::flag);
+  return row == defaults.end() ? "" : name + " " + row->value;
+}
+
+/// Other values than those of `samples`, which a flag may have there.
+const std::vector<Sample> more_samples{
+    {"golden", "--a-source", "tmem"},
+    {"golden", "--layout-b", "k-major:64"},
+    {"encode idesc", "--scale-a-id", "2"},
+    {"encode idesc", "--scale-b-id", "2"},
+    {"encode instruction", "--a", "bf16 --b bf16"},
+    {"encode instruction", "--b", "bf16 --a bf16"},
+    {"layout fragment", "--operand", "c"},
+    {"layout tmem", "--operand", "a"},
+    {"layout tmem", "--address", "16"},
+    {"layout scales", "--address", "16"},
+};
+
+/// Flags of quantities that have one legal value there: ids of .scale_vec::4X, D beside --n.
+const std::set<std::string> with_one_value{"golden --scale-a-id", "golden --scale-b-id", "layout tmem --operand"};
+
+}  // namespace
+
+TEST_CASE("a flag that has no place is refused with its default as with any other value") {
+  std::ostringstream out, err;
+  cli::Command program("", "bitmma");
+  cli::Context context{.terminal = {.out = out, .err = err}, .program = &program};
+  cli::add_commands(program, context);
+  Bench bench;
+  std::string failed;
+  int refused = 0, taken = 0;
+  for_each_verb(program, "", [&](const std::string& verb, const CLI::App& command) {
+    std::string unknown;
+    const std::vector<TriedFlag> flags = flags_of(verb, command, unknown);
+    for (const Base& base : bases) {
+      if (base.verb != verb) continue;
+      for (const TriedFlag& flag : flags) {
+        const std::string standard = with_default(*command.get_option(flag.name));
+        if (standard.empty() || (" " + base.words + " ").find(" " + flag.name + " ") != std::string::npos) continue;
+        std::vector<std::string> others = flag.words;
+        for (const Sample& one : more_samples)
+          if (one.verb == verb && one.flag == flag.name) others.push_back(flag.name + " " + one.value);
+        const bool is_refused = std::ranges::all_of(others, [&](const std::string& words) {
+          return words == standard || bench.run(verb, base.words + " " + words).refused();
+        });
+        const Seen seen = bench.run(verb, base.words + " " + standard);
+        (seen.refused() ? refused : taken) += 1;
+        if (is_refused && !seen.refused() && !with_one_value.contains(verb + " " + flag.name))
+          failed += verb + " " + base.words + " " + standard + ": taken, where no other value is\n";
+        if (seen.refused() && !seen.files.empty()) failed += verb + " " + standard + ": refused behind a file\n";
+      }
+    }
+  });
+  INFO(failed);
+  CHECK(failed.empty());
+  CHECK(refused > 50);
+  CHECK(taken > 50);
+}

@@ -6,10 +6,10 @@ using namespace bitmma;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"gpu", "command = (nothing): legal is a subcommand: run, campaign"},
+    {"gpu", "command of bitmma gpu: missing; expected run or campaign"},
     {"gpu campaign $GOLDEN", "unexpected argument"},
     {"gpu run", "usage: bitmma gpu run [OPTIONS]"},
-    {"gpu run $GOLDEN", "--output is required"},
+    {"gpu run $GOLDEN", "--output: missing"},
     {"gpu run $GOLDEN $GOLDEN $OUT", "an existing folder"},
     // The spellings of earlier versions are answered with the new ones.
     {"gpu $GOLDEN $OUT", "did you mean bitmma gpu run "},
@@ -20,7 +20,7 @@ const test::BadRequests bad_requests({
     {"gpu campaign --units 0", "--units = 0: legal is 1.."},
     {"gpu campaign --units -1", "--units = -1: legal is 1.."},
     {"gpu campaign --units 4611686018427387904", "--units = 4611686018427387904: legal is 1.."},
-    {"gpu campaign --units 10 --outputs 1e9", "--outputs excludes --units"},
+    {"gpu campaign --units 10 --outputs 1e9", "--outputs and --units: not together"},
     {"gpu campaign --first-unit -1", "--first-unit = -1: legal is 0.."},
     {"gpu campaign --first-unit 9223372036854775807 --units 2", "--first-unit = 9223372036854775807: legal is 0.."},
     {"gpu campaign --first-unit 1099511627775 --units 2", "--units = 2: legal is 1..1, from the first unit on"},
@@ -33,7 +33,7 @@ const test::BadRequests bad_requests({
     {"gpu campaign --unit-outputs 0", "--unit-outputs = 0: legal is 1.."},
     {"gpu campaign --unit-outputs -1", "--unit-outputs = -1: legal is 1.."},
     {"gpu campaign --unit-outputs 100000000000", "--unit-outputs = 100000000000: legal is 1.."},
-    {"gpu campaign --seconds nan", "--seconds = nan: legal is 0..1e9"},
+    {"gpu campaign --seconds nan", "--seconds = nan: legal is a number such as"},
     {"gpu campaign --seconds 1e308", "--seconds = 1e+308: legal is 0..1e9"},
     {"gpu campaign --seconds -1", "--seconds = -1: legal is 0..1e9"},
     {"gpu campaign --max-saved -5", "--max-saved = -5: legal is 0 or more"},

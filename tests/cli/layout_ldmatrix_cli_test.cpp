@@ -21,7 +21,7 @@ const test::BadRequests bad_requests({
     {ldmatrix + "--instruction ldmatrix.sync.m8n8.x4.shared.b16", "(missing): legal is .aligned"},
     {ldmatrix + "--instruction ldmatrix..sync.aligned.m8n8.x4.b16", "qualifier = .:"},
     {ldmatrix + "--instruction movmatrix.sync.aligned.m8n8.trans.b16", "legal is ldmatrix or stmatrix"},
-    {ldmatrix + "--instruction " + x4 + " --num 2", "--instruction excludes --num"},
+    {ldmatrix + "--instruction " + x4 + " --num 2", "--instruction and --num: not together"},
     {ldmatrix + "--row 3", "both --row and --col"},
     {ldmatrix + "--row 8 --col 0", "--row = 8: legal is 0..7"},
     {ldmatrix + "--matrix 1", "both --row and --col"},
@@ -29,7 +29,8 @@ const test::BadRequests bad_requests({
     {ldmatrix + "--thread 3", "both --thread and --register"},
     {ldmatrix + "--thread 32 --register 0", "--thread = 32: legal is 0..31"},
     {ldmatrix + "--thread 1 --register 0 --row 1 --col 1", "one question"},
-    {ldmatrix + "--operand a", "--operand requires --fragment"},
+    {ldmatrix + "--operand a",
+     "--fragment: missing; expected mnemonic of an mma.sync: which ldmatrix fill its operand?; --operand goes with it"},
     {ldmatrix + "--fragment " + test::f16, "legal is mma.sync or mma.sp"},
     {ldmatrix + "--fragment mma.sync.aligned.m16n8k12.row.col.f32.f16.f16.f32", "12"},
 });

@@ -18,8 +18,8 @@ namespace {
 const test::BadRequests bad_requests({
     {"list --target sm_60", "--target = sm_60: legal is sm_70"},
     {"list --target blackwell", "--target = blackwell"},
-    {"list --json --markdown", "--markdown = beside --json: legal is one of them"},
-    {"list --mnemonics --wide", "--wide = beside --mnemonics"},
+    {"list --json --markdown", "--markdown and --json: not together"},
+    {"list --mnemonics --wide", "--wide and --mnemonics: not together"},
     {"list wgmma e2m1", "words = wgmma e2m1"},
     {"list --mnemonics sm_60", "words = sm_60"},
 });

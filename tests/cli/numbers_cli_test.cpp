@@ -13,7 +13,7 @@ const std::string w = "golden " + f16 + " $OUT ";
 const test::BadRequests bad_requests({
     {w + "--seed -1", "legal is a whole number, 0..2^64-1"},
     {w + "--seed 18446744073709551616", "legal is a whole number, 0..2^64-1"},
-    {w + "--seed ''", "legal is a whole number, 0..2^64-1"},
+    {w + "--seed ''", "--seed = \"\": legal is a value"},
     {w + "--seed 1.5", "legal is a whole number, 0..2^64-1"},
     {w + "--seed 0x", "legal is a whole number, 0..2^64-1"},
     {w + "--seed ' 1'", "legal is a whole number, 0..2^64-1"},
@@ -21,7 +21,7 @@ const test::BadRequests bad_requests({
     {w + "--cases 9223372036854775807", "cases = 9223372036854775807"},
     {w + "--cases -1", "cases = -1"},
     {w + "--cases 0", "cases = 0"},
-    {w + "--cases ''", "legal is a whole number"},
+    {w + "--cases ''", "--cases = \"\": legal is a value"},
     {w + "--padding 9223372036854775792", "padding of A = 9223372036854775792"},
     {w + "--padding -16", "padding of A = -16"},
     {w + "--threads 99999999999999999999", "legal is 1 to 4096"},

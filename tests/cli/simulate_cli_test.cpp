@@ -14,14 +14,15 @@ namespace {
 std::string numpy(const std::string& name) { return test::source_path("tests/files/numpy/" + name); }
 
 const test::BadRequests bad_requests({
-    {"simulate", "files is required"},
+    {"simulate", "files: missing"},
+    {"simulate $GOLDEN $FOLDER/absent", "absent: no such file"},  // and nothing of the first is shown
+    {"simulate " + test::source_path("data/products/nvjet_flat_f16_k1024.safetensors"), "a product file"},
     {"simulate $GOLDEN --case 2", "--case = 2: legal is 0..1"},
     {"simulate $GOLDEN $GOLDEN -o $FOLDER/f", "an existing folder"},
     {"simulate $GOLDEN -o $FOLDER/no/such/out", "its folder does not exist"},
     {"simulate $GOLDEN --target sm_100a", "target = sm_100a"},
     // What contradicts the file, or would change nothing.
-    {"simulate $GOLDEN --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16",
-     "--instruction asks for another instruction than the file is of"},
+    {"simulate $GOLDEN --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16", ", of which the file is"},
     {"simulate $GOLDEN --layout-a mn-major:64",
      "--layout-a = mn-major:64: legal is absent; " + one_golden + " has its own"},
     {"simulate $GOLDEN --padding 16 $OUT", "--padding = 16: legal is absent"},
@@ -110,6 +111,24 @@ TEST_CASE("simulate --lint speaks JSON and uses the exit codes") {
   CHECK(found[0]["severity"] == "warning");
 }
 
+TEST_CASE("simulate --lint --target looks at the file's operands on another GPU") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("golden.safetensors");
+  const auto golden = [&](const std::string& mnemonic, const std::string& target) {
+    REQUIRE(run({"golden", mnemonic, "--target", target, "--cases", "1", "-o", path}).code == 0);
+  };
+  golden("tcgen05.mma.cta_group::1.kind::f16", "sm_100a");
+  REQUIRE(run({"simulate", path, "--lint", "--json"}).out == "[]\n");
+  const Outcome there = run({"simulate", path, "--lint", "--target", "sm_103a"});
+  CHECK(there.code == 0);
+  CHECK_THAT(there.out, ContainsSubstring("nothing suspicious in 1 case on sm_103a"));
+  const Outcome none = run({"simulate", path, "--lint", "--target", "sm_90a"});
+  CHECK(none.code == 2);
+  CHECK(none.out.empty());
+  golden("tcgen05.mma.cta_group::1.kind::i8", "sm_100a");
+  CHECK_THAT(run({"simulate", path, "--lint", "--target", "sm_103a"}).err, ContainsSubstring("sm_103a: legal is"));
+}
+
 TEST_CASE("simulate takes arrays of NumPy: one archive, or a file for each matrix") {
   const Outcome archive = run({"simulate", numpy("plain.npz"), "--hex"});
   CHECK(archive.code == 0);
@@ -157,7 +176,7 @@ TEST_CASE("simulate compares the D that a file records for all K, and never its 
   write_tensor_file(tile, file);
   const Outcome wrong = run({"simulate", tile});
   CHECK(wrong.code == 1);
-  CHECK_THAT(wrong.out, ContainsSubstring("1 of 512 outputs differ") && ContainsSubstring("row 3, col 5"));
+  CHECK_THAT(wrong.out, ContainsSubstring("1 of 512 outputs differs from") && ContainsSubstring("row 3, col 5"));
   const auto json = nlohmann::json::parse(run({"simulate", tile, "--json"}).out)[0];
   CHECK(json["recorded"]["mismatches"] == 1);
   CHECK(json["k_loop"] == 4);
@@ -280,7 +299,7 @@ TEST_CASE("simulate -o does not lose a recorded D: one that differs, or one of h
   write_tensor_file(bad, file);
   const Outcome differs = run({"simulate", bad, "-o", out});
   CHECK(differs.code == 1);
-  CHECK_THAT(differs.err, ContainsSubstring("1 of 1024 outputs differ from the recorded D (NVIDIA H100)") &&
+  CHECK_THAT(differs.err, ContainsSubstring("1 of 1024 outputs differs from the recorded D (NVIDIA H100)") &&
                               ContainsSubstring("not written"));
   CHECK_FALSE(std::filesystem::exists(out));
   CHECK(run({"simulate", bad, "-o", out, "--replace-d"}).code == 1);

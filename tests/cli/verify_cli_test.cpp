@@ -12,7 +12,7 @@ using test::f16, test::one_golden, test::Outcome, test::run;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"verify", "paths is required"},
+    {"verify", "paths: missing"},
     {"verify --frobnicate x", "--frobnicate"},
     {"verify $FOLDER/absent", "no such file"},
     {"verify $FOLDER", "a folder without vector files"},

@@ -31,10 +31,18 @@ TEST_CASE("a violation reads as its code says: no quantity is equal to anything"
                         .seen = "x.npz: arch",
                         .legal = {"target", "instruction"},
                         .fix = "did you mean target?"}) ==
-        "x.npz: arch: no such key of a vector file: legal is target or instruction; did you mean target?");
+        "x.npz: arch: no such key of a vector file; did you mean target? (there are target or instruction)");
   CHECK(
       print(Violation{.code = ViolationCode::not_together, .field = "--json", .seen = "-o", .fix = "leave one out"}) ==
       "--json and -o: not together; leave one out");
+  CHECK(print(Violation{.code = ViolationCode::unread_argument, .field = "--padding 16", .seen = "changes nothing"}) ==
+        "--padding 16: changes nothing");
+  CHECK(print(Violation{.code = ViolationCode::missing_argument,
+                        .field = "--output",
+                        .seen = "missing",
+                        .expected = "file to write"}) == "--output: missing; expected file to write");
+  CHECK(print(Violation{.code = ViolationCode::no_effect, .field = "m", .seen = "64", .expected = "absent"}) ==
+        "m = 64: legal is absent");
   CHECK(print(Violation{
             .code = ViolationCode::unusable_file, .field = "x.pt", .seen = "a checkpoint", .expected = "y"}) ==
         "x.pt: a checkpoint; expected y");

@@ -61,3 +61,26 @@ TEST_CASE("an error shows nothing that a terminal obeys, whatever it tells of") 
   }
   CHECK(print(Violation{.field = "file \x1b[31m"}) == "file \\x1b[31m");
 }
+
+TEST_CASE("what was probably meant is near for the length of the word, and no other name of the same kind") {
+  const std::vector<std::string> keys{"scale_d", "b_type", "target", "instruction", "imm_trans_a"};
+  CHECK(nearest("targt", keys) == "target");
+  CHECK(nearest("TARGET", keys) == "target");
+  CHECK(nearest("instrucion", keys) == "instruction");
+  CHECK(nearest("instr", keys) == "instruction");  // begun
+  CHECK(nearest("scale-d", keys) == "scale_d");
+  // Other operands are no slips.
+  CHECK(nearest("scale_a", keys) == "");
+  CHECK(nearest("a_type", keys) == "");
+  CHECK(nearest("imm_trans_b", keys) == "");
+  CHECK(nearest("b_t", keys) == "");
+  const std::vector<std::string> flags{"--row", "--col", "--rows", "--target", "--lbo", "--sbo"};
+  CHECK(nearest("--clo", flags) == "--col");
+  CHECK(nearest("--rwo", flags) == "--row");
+  CHECK(nearest("--abc", flags) == "");
+  CHECK(nearest("-t", flags) == "--target");
+  const std::vector<std::string> commands{"list", "gpu", "verify", "compare", "bench"};
+  CHECK(nearest("verfiy", commands) == "verify");
+  CHECK(nearest("nosuch", commands) == "");
+  CHECK(nearest("cat", commands) == "");
+}

@@ -105,6 +105,49 @@ TEST_CASE("every field acts somewhere, and where it does nothing it is refused")
   CHECK(never_acted == "wgmma m, tcgen05 max_shift, mma.sync n, ");
 }
 
+TEST_CASE("a field that an instruction has no use for is refused when it is asked for, its default included") {
+  for (const Family family : families) {
+    std::set<std::string> seen_forms;
+    int refused = 0;
+    for (const Instruction& base : all_instructions(family)) {
+      if (!seen_forms
+               .insert(std::string(find_form(base)->name) + (is_mma(base) && mma_of(base).sparse ? " sparse" : ""))
+               .second)
+        continue;
+      for (const NamedValue& field : named_fields(base)) {
+        const auto code_of = [&](const FieldValue& value) -> std::optional<ViolationCode> {
+          const std::vector<NamedValue> asked{{field.name, value}};
+          try {
+            static_cast<void>(with_fields_alone(base, asked));
+          } catch (const Error& error) {
+            return error.violations().front().code;
+          }
+          return std::nullopt;
+        };
+        const bool is_useless = code_of(field.value) == ViolationCode::no_effect;
+        refused += is_useless;
+        const InstructionField& row =
+            *std::ranges::find(instruction_fields(family), field.name, &InstructionField::name);
+        for (const FieldValue& value : other_values(base, row)) {
+          INFO(print(base) << ": " << field.name << " = " << print(value));
+          CHECK((code_of(value) == ViolationCode::no_effect) == is_useless);
+        }
+      }
+    }
+    INFO(print(family));
+    CHECK(refused > 0);
+  }
+  const auto refuses = [](const std::string& mnemonic, const std::string& field, const FieldValue& value) {
+    const std::vector<NamedValue> asked{{field, value}};
+    CHECK_THROWS_WITH(with_fields_alone(parse_instruction(mnemonic), asked), ContainsSubstring("legal is absent"));
+  };
+  refuses("tcgen05.mma.cta_group::1.kind::f16", "scale_type", "ue8m0");
+  refuses("tcgen05.mma.cta_group::1.kind::f16", "max_shift", int64_t{0});
+  refuses("tcgen05.mma.cta_group::1.kind::i8", "scale_input_d", int64_t{0});
+  refuses("wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8", "negate_a", false);
+  refuses("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16", "sparsity_selector", int64_t{0});
+}
+
 TEST_CASE("docs/instruction_fields.md has every field") {
   std::string text;
   for (const Family family : families) {

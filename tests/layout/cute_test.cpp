@@ -1,6 +1,7 @@
 #include "bitmma/layout/cute.hpp"
 
 #include <limits>
+#include <set>
 
 #include "bitmma/core/error.hpp"
 #include "support/catch.hpp"
@@ -136,4 +137,21 @@ TEST_CASE("CuTe text that cannot be read says where") {
   }
   CHECK_THROWS_WITH(parse_cute("(m,8):(LBO,1)", 16, {.m = 8, .leading_dim_byte_offset = 3}),
                     ContainsSubstring("whole elements of 16 bits"));
+}
+
+TEST_CASE("values are asked for the letters of a layout that stand in it, and for no other") {
+  const auto letters_of = [](std::string_view text) {
+    std::set<std::string, std::less<>> letters;
+    parse_cute(text, 16, [&](std::string_view letter) -> std::optional<int64_t> {
+      letters.emplace(letter);
+      return 64;
+    });
+    return letters;
+  };
+  using Letters = std::set<std::string, std::less<>>;
+  CHECK(letters_of("((T,1,m),(8,k)):((1,T,SBO),(1T,LBO))") == Letters{"LBO", "SBO", "k", "m"});
+  CHECK(letters_of("((T,1,m),(8,2)):((1,T,64),(1T,128))") == Letters{"m"});
+  CHECK(letters_of("Swizzle<3,4,3> o smem_ptr[16b](unset) o (8,64):(64,1)").empty());  // m is in a word
+  CHECK(letters_of("GMMA::Layout_K_SW128_Atom<bfloat16_t>").empty());
+  CHECK_THROWS_WITH(parse_cute("(8,k):(k,1)", 16), ContainsSubstring("k of the CuTe layout = (no value)"));
 }

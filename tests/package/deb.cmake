@@ -33,7 +33,9 @@ string(REGEX REPLACE "^([0-9]+\\.[0-9]+).*" "\\1" minor ${VERSION})
 foreach(path ./usr/bin/bitmma ./usr/include/bitmma.h ./usr/include/bitmma/bitmma.hpp ./usr/lib/libbitmma.a
              ./usr/lib/libbitmma.so.${VERSION} ./usr/lib/libbitmma.so.${minor} ./usr/lib/libbitmma.so
              ./usr/lib/pkgconfig/bitmma.pc ./usr/lib/cmake/bitmma/bitmma-config.cmake ./usr/share/doc/bitmma/copyright
-             ./usr/share/doc/bitmma/docs/products.md)
+             ./usr/share/doc/bitmma/docs/products.md ./usr/share/bash-completion/completions/bitmma
+             ./usr/share/zsh/site-functions/_bitmma ./usr/share/fish/vendor_completions.d/bitmma.fish
+             ./usr/share/man/man1/bitmma.1 ./usr/share/man/man1/bitmma-layout-smem.1)
   string(FIND "${contents}" " ${path}" at)
   if(at LESS 0)
     message(FATAL_ERROR "the package lacks ${path}:\n${contents}")
@@ -41,7 +43,8 @@ foreach(path ./usr/bin/bitmma ./usr/include/bitmma.h ./usr/include/bitmma/bitmma
 endforeach()
 string(REGEX MATCHALL "[^\n]* \\./[^\n]*" lines "${contents}")
 foreach(line ${lines})
-  if(NOT line MATCHES " \\./(usr/((bin|include|lib|share/doc/bitmma)/[^\n]*|share/|share/doc/)?)?$")
+  set(places "bin|include|lib|share/(doc/bitmma|bash-completion|zsh|fish|man)")
+  if(NOT line MATCHES " \\./(usr/((${places})/[^\n]*|share/|share/doc/)?)?$")
     message(FATAL_ERROR "the package has a file where none belongs: ${line}")
   endif()
 endforeach()

@@ -37,6 +37,21 @@ foreach(flags "-O2" "-march=native -O2" "-fsanitize=address -O1")
 endforeach()
 must_run(${WORK_DIR}/prefix/bin/bitmma --version)
 
+# Completions and man pages are what the installed program prints.
+set(share ${WORK_DIR}/prefix/share)
+foreach(row "bash-completion/completions/bitmma=completion bash" "zsh/site-functions/_bitmma=completion zsh"
+            "fish/vendor_completions.d/bitmma.fish=completion fish" "man/man1/bitmma.1=manual"
+            "man/man1/bitmma-layout-smem.1=manual layout smem")
+  string(REGEX MATCH "^(.*)=(.*)$" row "${row}")
+  set(path ${share}/${CMAKE_MATCH_1})
+  separate_arguments(words UNIX_COMMAND "${CMAKE_MATCH_2}")
+  execute_process(COMMAND ${WORK_DIR}/prefix/bin/bitmma ${words} OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
+  file(READ ${path} installed)
+  if(NOT installed STREQUAL printed OR installed STREQUAL "")
+    message(FATAL_ERROR "${path} is not what bitmma ${CMAKE_MATCH_2} prints")
+  endif()
+endforeach()
+
 if(HAS_SHARED)
   # The tree may be moved: nothing in it names where it was installed.
   file(RENAME ${WORK_DIR}/prefix ${WORK_DIR}/moved)

@@ -234,3 +234,13 @@ def test_notebooks_show_pictures_and_tables():
     assert repr(bitmma.codes(np.zeros((2, 3), np.uint8), "e4m3")) == "Codes(e4m3 [2, 3])"
     product = bitmma.read_product(next((DATA / "products").glob("*.safetensors")))
     assert len(repr(product)) < 700 and f"{list(product.a.shape)}" in repr(product)
+
+
+def test_what_is_not_all_does_not_read_as_100_percent():
+    right = np.zeros((100, 100), np.float32)
+    wrong = np.ones((100, 100), np.float32)
+    assert "10000 of 10000 outputs differ (100 %)" in str(difference(wrong, right))
+    wrong[3, 4] = 0
+    assert "9999 of 10000 outputs differ (99.99 %)" in str(difference(wrong, right))
+    right[:, :] = 1
+    assert "1 of 10000 outputs differs (0.01 %)" in str(difference(wrong, right))

@@ -4,6 +4,7 @@
 #include <regex>
 #include <thread>
 
+#include "arguments.hpp"
 #include "bench_case.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "flags.hpp"
@@ -135,9 +136,8 @@ void add_bench(Command& app, Context& context) {
   const auto flags = std::make_shared<BenchFlags>();
   command->add_option("filter", flags->filter, "a regular expression over the names of the cases")
       ->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "for each figure")
-      ->check(CLI::Range(0.001, 60.0))
-      ->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "for each figure")->capture_default_str();
+  between(command->get_option("--seconds"), 0.001, 60.0);
   flags->cpu_target.add(*command);
   add_threads(*command, flags->threads);
   command->add_flag("--json", flags->json, "the result as JSON");

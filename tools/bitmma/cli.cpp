@@ -4,6 +4,7 @@
 
 #include "arguments.hpp"
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
 #include "commands.hpp"
 #include "help.hpp"
@@ -70,7 +71,7 @@ int run_command(Command& app, Context& context, const std::vector<std::string>& 
     context.require_flags_acted();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error, terminal.out, terminal.err), exit_same;  // help
-    terminal.err << "error: " << print_parse_error(app, error) << '\n';
+    terminal.err << "error: " << printable(error.what()) << '\n';
     return exit_bad_request;
   } catch (const Error& error) {
     for (const Violation& violation : error.violations()) {

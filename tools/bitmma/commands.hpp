@@ -1,6 +1,9 @@
 // One function per verb: adds the subcommand to the app. Flags become values, values one library call, then print.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "cli.hpp"
 #include "flag.hpp"
 
@@ -11,6 +14,7 @@ struct Context {
   Terminal terminal;
   const Command* program = nullptr;
   int exit_code = exit_same;
+  mutable std::set<std::string> printed_warnings = {};  // each is printed once
 
   /// Where results go.
   std::ostream& out() const {

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "arguments.hpp"
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/word.hpp"
@@ -174,9 +175,9 @@ void add_decode(Command& app, Context& context) {
                     "the GPU by its PTX name; default sm_90a for descriptors, for mnemonics the one that the "
                     "instruction means",
                     true);
-  command
-      ->add_option("--major", flags->major, "k or mn: what the instruction's transpose bit says, for better warnings")
-      ->check(CLI::IsMember({"k", "mn"}));
+  command->add_option("--major", flags->major,
+                      "k or mn: what the instruction's transpose bit says, for better warnings");
+  one_of(command->get_option("--major"), {"k", "mn"});
   command->add_option(
       "--kind", flags->kind,
       "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4: the words are instruction descriptors of tcgen05.mma");

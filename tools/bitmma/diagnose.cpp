@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "arguments.hpp"
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
@@ -191,11 +192,10 @@ void add_diagnose(Command& app, Context& context) {
   flags->file.add(*command);
   flags->file.add_types(*command);
   command->add_option("--cases", flags->max_cases, "search in at most so many of the wrong cases; all are compared")
-      ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  command->add_option("--findings", flags->max_findings, "show at most so many")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
+  between(command->get_option("--cases"), 1, 64);
+  command->add_option("--findings", flags->max_findings, "show at most so many")->capture_default_str();
+  between(command->get_option("--findings"), 1, 100);
   command->add_flag("--no-pairs", flags->no_pairs, "single faults only");
   command->add_flag("--list", flags->list, "the catalogue of faults that this file can have");
   command->add_flag("--json", flags->json, "the result as JSON");

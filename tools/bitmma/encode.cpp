@@ -29,6 +29,16 @@ void print_encoded(Context& context, bool as_json, std::string_view key, const s
   context.out() << text << '\n';
 }
 
+/// Throws Error where no flag says anything of what is encoded; --json and --target do not.
+void require_any(const Command& command, const std::vector<std::string>& flags) {
+  if (std::ranges::any_of(flags, [&](const std::string& flag) { return command.count(flag) > 0; })) return;
+  throw Error({.code = ViolationCode::missing_argument,
+               .field = "encode " + command.get_name(),
+               .seen = "no field given",
+               .legal = flags,
+               .fix = fmt::format("bitmma encode {} --help shows examples", command.get_name())});
+}
+
 struct DescriptorFlags {
   TargetFlag target;
   Flag<std::string> swizzle = "none";
@@ -69,13 +79,10 @@ uint64_t encoded(const SmemDescriptor& descriptor) {
 void encode_descriptor(Context& context, const DescriptorFlags& flags) {
   const Target target = flags.target.of_smem_descriptor();
   const bool is_swizzled = require_swizzle(flags.swizzle) != Swizzle::none;
-  if (!flags.has("--start") && !flags.has("--lbo") && !flags.has("--sbo") && !is_swizzled &&
-      !flags.has("--base-offset") && !flags.absolute) {
-    throw Error({.field = "encode descriptor",
-                 .seen = flags.has("--swizzle") ? "--swizzle none alone: every bit is 0" : "no field",
-                 .legal = {"--start", "--lbo", "--sbo", "--swizzle", "--base-offset"},
-                 .fix = "bitmma encode descriptor --help shows examples"});
-  }
+  // --swizzle none alone says that every bit is 0.
+  std::vector<std::string> fields{"--start", "--lbo", "--sbo", "--base-offset", "--absolute"};
+  if (is_swizzled) fields.emplace_back("--swizzle");
+  require_any(*flags.command, fields);
   std::vector<Violation> found;
   const auto taken = [&](std::string_view flag, int64_t bytes) {
     return flags.mask_address ? masked(found, flag, bytes) : bytes;
@@ -130,8 +137,11 @@ struct IdescFlags {
 };
 
 void encode_idesc(Context& context, const IdescFlags& flags) {
-  auto mma =
-      std::get<Tcgen05Mma>(flags.fields.apply(Tcgen05Mma{.kind = require_kind(flags.kind), .sparse = flags.sparse}));
+  const MmaKind kind = require_kind(flags.kind);
+  // The descriptor does not say .ws. Where a shift is asked for, an instruction with .ws is meant.
+  const bool has_shift = flags.fields.is_given("max_shift") && !info(kind).has_block_scales;
+  auto mma = std::get<Tcgen05Mma>(
+      flags.fields.apply(Tcgen05Mma{.kind = kind, .weight_stationary = has_shift, .sparse = flags.sparse}));
   if (flags.k_96) mma.k = 96;
   naming_flag("k", flags.k_96 ? "--k96" : "--k", [&] { return require_k_code(mma.kind, mma.sparse, mma.k); });
   const uint32_t word = naming_flag("max_shift", "--max-shift", [&] { return idesc_of(mma); });
@@ -159,9 +169,12 @@ struct MaskFlags {
   Flag<int> use_span = 0, skip_span = 0, column_shift = 0;
   std::array<Flag<int>, 4> start_count, first_span;
   Flag<bool> no_mask, json;
+  const Command* command = nullptr;
 };
 
 void encode_mask(Context& context, const MaskFlags& flags) {
+  require_any(*flags.command, {"--use", "--skip", "--start-0", "--start-1", "--start-2", "--start-3", "--first-0",
+                               "--first-1", "--first-2", "--first-3", "--column-shift", "--no-mask"});
   ZeroColumnMask mask{.non_zero_mask = !flags.no_mask,
                       .skip_span = flags.skip_span,
                       .use_span = flags.use_span,
@@ -174,6 +187,7 @@ void encode_mask(Context& context, const MaskFlags& flags) {
 void add_mask(Command& command, Context& context) {
   const auto flags = std::make_shared<MaskFlags>();
   Command* columns = command.add_command("mask", "a zero-column mask of tcgen05.mma.ws");
+  flags->command = columns;
   columns->add_option("--use", flags->use_span, "used columns in a run, less one");
   columns->add_option("--skip", flags->skip_span, "zeroed columns in a run, less one");
   for (size_t i = 0; i < 4; ++i) {

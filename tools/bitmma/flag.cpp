@@ -14,7 +14,7 @@ std::vector<Violation> Command::unread_flags() const {
     if (option->count() == 0 || *was_read) continue;
     const std::string value =
         option->get_items_expected_max() > 0 ? fmt::format(" {}", fmt::join(option->results(), " ")) : "";
-    found.push_back({.code = ViolationCode::no_effect,
+    found.push_back({.code = ViolationCode::unread_argument,
                      .field = option->get_name() + shortened(value),
                      .seen = "changes nothing here; leave it out"});
   }

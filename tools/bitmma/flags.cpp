@@ -10,6 +10,7 @@
 #include <ranges>
 #include <system_error>
 
+#include "arguments.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
@@ -93,10 +94,15 @@ Error FileFlags::in_flags(const Error& error) const {
         }
         break;
       case ViolationCode::other_instruction:
-        violation.fix = "--instruction asks for another instruction than the file is of";
+        violation.fix = fmt::format("{} = {}", violation.field, violation.seen);
+        violation.expected = std::exchange(violation.seen, violation.expected) + ", of which the file is";
+        violation.field = "--instruction";
         break;
       case ViolationCode::other_target:
-        violation.fix = fmt::format("--target {} asks for another target than the file is of", print(*asked));
+        violation.fix =
+            fmt::format("{} = {}; bitmma simulate computes it on another GPU, too", violation.field, violation.seen);
+        violation.expected = std::exchange(violation.seen, std::string(print(*asked))) + ", of which the file is";
+        violation.field = target.flags;
         break;
       default: break;
     }
@@ -209,6 +215,10 @@ void FieldFlags::add(Command& command, const std::vector<Family>& families,
   }
 }
 
+bool FieldFlags::is_given(std::string_view field) const {
+  return std::ranges::any_of(flags_, [&](const One& one) { return one.row.name == field && one.option->count() > 0; });
+}
+
 Instruction FieldFlags::apply(const Instruction& instruction) const {
   const std::vector<InstructionField>& known = instruction_fields(family_of(instruction));
   std::vector<NamedValue> values;
@@ -239,7 +249,16 @@ Instruction FieldFlags::apply(const Instruction& instruction) const {
     }
   }
   if (!wrong.empty()) throw Error(std::move(wrong));
-  return naming_flags(names, [&] { return with_fields_alone(instruction, values); });
+  try {
+    return naming_flags(names, [&] { return with_fields_alone(instruction, values); });
+  } catch (const Error& error) {
+    std::vector<Violation> violations = error.violations();
+    for (Violation& violation : violations) {  // -1, where the library says true
+      const auto one = std::ranges::find(flags_, violation.field, &One::flag);
+      if (one != flags_.end() && one->option->get_items_expected_max() > 0) violation.seen = shortened(one->text.get());
+    }
+    throw Error(std::move(violations));
+  }
 }
 
 void StateNumberFlags::add(Command& command) {
@@ -274,9 +293,9 @@ void add_threads(Command& command, Flag<int>& threads) {
   threads = hardware_threads();
   command
       .add_speed_option("--threads", threads, "threads to use, 0 for all cores; the bits are the same for any number")
-      ->check(CLI::Range(1, 4096))
       ->transform([](const std::string& text) { return text == "0" ? std::to_string(hardware_threads()) : text; })
       ->capture_default_str();
+  between(command.get_option("--threads"), 1, 4096);
 }
 
 Format require_format(std::string_view flag, const std::string& name) {
@@ -286,8 +305,9 @@ Format require_format(std::string_view flag, const std::string& name) {
 }
 
 MmaKind require_kind(const std::string& name) {
-  if (const auto kind = mma_kind_named(name)) return *kind;
-  throw Error({.field = "--kind", .seen = name, .expected = print_mma_kinds()});
+  const size_t prefix = name.starts_with(".kind::") ? 7 : name.starts_with("kind::") ? 6 : 0;  // as mnemonics have it
+  if (const auto kind = mma_kind_named(name.substr(prefix))) return *kind;
+  throw Error({.code = ViolationCode::unknown_name, .field = "--kind", .seen = name, .legal = row_names(mma_kinds)});
 }
 
 void require_kind_on(const TargetFlag& target, const InstructionDescriptor& idesc) {
@@ -476,6 +496,12 @@ std::vector<std::string> vector_files_below(const std::string& folder) {
 }
 
 }  // namespace
+
+void require_file(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) || error) return;  // readers say why it cannot be read
+  throw Error({.code = ViolationCode::not_found, .field = "file", .seen = path});
+}
 
 std::vector<std::string> vector_files(const std::vector<std::string>& paths) {
   std::vector<std::string> files;

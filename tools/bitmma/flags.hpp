@@ -73,6 +73,8 @@ class FieldFlags {
  public:
   /// A flag for each field of the families that `is_wanted`. Fields that are immediates have the immediate's name.
   void add(Command& command, const std::vector<Family>& families, bool (*is_wanted)(const InstructionField&));
+  /// True where the flag of the field is on the command line.
+  bool is_given(std::string_view field) const;
   /// The instruction with the fields that are given. Throws Error for those that it lacks, and for values of others.
   Instruction apply(const Instruction& instruction) const;
 
@@ -169,6 +171,9 @@ void require_tensor_file_name(const std::string& path);
 /// Where the result of each input goes: `output` itself for one file, a name inside it for several or when it is a
 /// folder. Throws Error when several files meet an `output` that is no folder, or one name.
 std::vector<std::string> output_paths(const std::vector<std::string>& inputs, const std::string& output);
+
+/// Throws Error when there is nothing of this name.
+void require_file(const std::string& path);
 
 /// Files named, and all *.safetensors below folders named, in order. Throws Error when a folder holds none.
 std::vector<std::string> vector_files(const std::vector<std::string>& paths);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "arguments.hpp"
 #include "bitmma/analysis/describe_product.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/gemm/find.hpp"
@@ -76,8 +77,9 @@ ProductFile read_product(const GemmFlags& flags) {
 void run_find(Context& context, const GemmFlags& flags) {
   const ProductFile product = read_product(flags);
   if (!product.d) {
-    throw Error({.field = product.file.path + ": tensor d",
-                 .seen = "(missing)",
+    throw Error({.code = ViolationCode::missing_argument,
+                 .field = product.file.path + ": tensor d",
+                 .seen = "missing",
                  .expected = "a recorded D, whose plan is asked for"});
   }
   FindOptions options{
@@ -172,8 +174,8 @@ void add_gemm(Command& app, Context& context) {
   flags->plan.add(*command);
   flags->target.add(*command, "the GPU by its PTX name; default that of the file, or sm_90a");
   command->add_flag("--find", flags->find, "which plans give the d of the file?");
-  command->add_option("--timeout", flags->timeout, "seconds after which --find ends; default: when all are tried")
-      ->check(CLI::PositiveNumber);
+  command->add_option("--timeout", flags->timeout, "seconds after which --find ends; default: when all are tried");
+  between(command->get_option("--timeout"), 1e-6, 1e9);
   command->add_flag("--error", flags->error, "how far is d from the exact product, in ulp?");
   command->add_option("--rows", flags->rows, "rows of d to show")->capture_default_str();
   command->add_option("--cols", flags->cols, "columns of d to show")->capture_default_str();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "arguments.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -170,8 +171,8 @@ void add_golden(Command& app, Context& context) {
   flags->numbers.add(*command);
   command->add_option("--zero-column-mask", flags->zero_column_mask,
                       "tcgen05 .ws: the mask descriptor; encode mask makes one");
-  command->add_option("--a-source", flags->a_source, "smem, registers (wgmma) or tmem (tcgen05); default smem")
-      ->check(CLI::IsMember(std::vector<std::string>(operand_sources.begin(), operand_sources.end())));
+  command->add_option("--a-source", flags->a_source, "smem, registers (wgmma) or tmem (tcgen05); default smem");
+  one_of(command->get_option("--a-source"), std::vector<std::string>(operand_sources.begin(), operand_sources.end()));
   flags->layouts.add(*command);
   flags->bench.add(*command);
   add_threads(*command, flags->threads);

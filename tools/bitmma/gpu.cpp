@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "arguments.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/hardware/campaign.hpp"
@@ -308,8 +309,8 @@ void add_gpu_campaign(Command& gpu, Context& context) {
   for (const auto& [name, family] : families) names.push_back(name);
   command
       ->add_option("--family", flags->family, "wgmma, mma.sync, tcgen05.mma, tcgen05-moves, math, cvt or c-functions")
-      ->check(CLI::IsMember(names))
       ->capture_default_str();
+  one_of(command->get_option("--family"), names);
   command->add_option("--kernels", flags->kernels,
                       "of c-functions: what compilers make of tools/c_functions.cu and c_functions_triton.py");
   command->add_option("--outputs", flags->outputs, "about how many outputs, such as 1e9")

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "arguments.hpp"
 #include "bitmma/analysis/describe_layout.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/layout/cute.hpp"
@@ -16,7 +17,7 @@ struct CuteFlags {
   Flag<std::string> text, descriptor, major = "k";
   TargetFlag target;
   Flag<std::optional<int>> element_bits;
-  Flag<std::optional<int64_t>> m, k, lbo, sbo;
+  SymbolFlags symbols;
   MapFlags map;
 };
 
@@ -34,8 +35,7 @@ void compare_with_descriptor(Context& context, const CuteFlags& flags, const Cut
 }
 
 void run_cute(Context& context, const CuteFlags& flags) {
-  const CuteLayout cute =
-      require_cute(flags.text, flags.element_bits, symbols_of(flags.text, flags.m, flags.k, flags.lbo, flags.sbo));
+  const CuteLayout cute = require_cute(flags.text, flags.element_bits, flags.symbols);
   if (!flags.descriptor.empty()) {
     compare_with_descriptor(context, flags, cute);
     return;
@@ -60,32 +60,16 @@ void show_cute(Context& context, const MapFlags& flags, const CuteLayout& cute, 
                          {"remarks", cute.remarks}}});
 }
 
-CuteSymbols symbols_of(const std::string& text, const Flag<std::optional<int64_t>>& m,
-                       const Flag<std::optional<int64_t>>& k, const Flag<std::optional<int64_t>>& lbo,
-                       const Flag<std::optional<int64_t>>& sbo) {
-  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  const auto value_of = [&](std::string_view word, const Flag<std::optional<int64_t>>& flag) -> std::optional<int64_t> {
-    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-      const size_t end = at + word.size();
-      const bool begins = at == 0 || !is_letter(text[at - 1]), ends = end == text.size() || !is_letter(text[end]);
-      if (begins && ends) return flag;
-    }
-    return std::nullopt;
-  };
-  return {.m = value_of("m", m),
-          .k = value_of("k", k),
-          .leading_dim_byte_offset = value_of("LBO", lbo),
-          .stride_dim_byte_offset = value_of("SBO", sbo)};
-}
-
-CuteLayout require_cute(const std::string& text, std::optional<int> element_bits, const CuteSymbols& symbols) {
+CuteLayout require_cute(const std::string& text, std::optional<int> element_bits, const SymbolFlags& symbols) {
   const int bits = element_bits.value_or(16);
   if (bits < 1 || bits > 128 || (bits & (bits - 1)) != 0) {
     throw Error({.field = "--element-bits",
                  .seen = std::to_string(bits),
                  .legal = {"1", "2", "4", "8", "16", "32", "64", "128"}});
   }
-  CuteLayout cute = parse_cute(text, bits, symbols);
+  CuteLayout cute = parse_cute(text, bits, [&](std::string_view letter) -> std::optional<int64_t> {
+    return letter == "m" ? symbols.m : letter == "k" ? symbols.k : letter == "LBO" ? symbols.lbo : symbols.sbo;
+  });
   if (element_bits && cute.element_bits != bits) {
     throw Error({.field = "--element-bits",
                  .seen = std::to_string(bits),
@@ -102,15 +86,14 @@ void add_layout(Command& app, Context& context) {
                       "a layout in CuTe's notation, [Swizzle<B,M,S> o] shape:stride, to draw or compare");
   command->add_option("--descriptor", flags->descriptor, "--cute: does this descriptor implement the layout?");
   flags->target.add(*command, "--cute: whose descriptor, by the GPU's PTX name; default sm_90a", true);
-  command->add_option("--major", flags->major, "--cute: k, or mn for transposed operands")
-      ->check(CLI::IsMember({"k", "mn", "m", "n"}))
-      ->capture_default_str();
+  command->add_option("--major", flags->major, "--cute: k, or mn for transposed operands")->capture_default_str();
+  one_of(command->get_option("--major"), {"k", "mn", "m", "n"});
   command->add_option("--element-bits", flags->element_bits,
                       "--cute: bits of an element, where the text does not say them; default 16");
-  command->add_option("--m", flags->m, "--cute: value of the letter m in a canonical layout ...");
-  command->add_option("--k", flags->k, "--cute: ... of k ...");
-  command->add_option("--lbo", flags->lbo, "--cute: ... of LBO, in bytes ...");
-  command->add_option("--sbo", flags->sbo, "--cute: ... and of SBO, in bytes");
+  command->add_option("--m", flags->symbols.m, "--cute: value of the letter m in a canonical layout ...");
+  command->add_option("--k", flags->symbols.k, "--cute: ... of k ...");
+  command->add_option("--lbo", flags->symbols.lbo, "--cute: ... of LBO, in bytes ...");
+  command->add_option("--sbo", flags->symbols.sbo, "--cute: ... and of SBO, in bytes");
   flags->map.ask(*command, {.flag = "--byte", .is_place = true, .axis = "byte"},
                  "--cute: the reverse: which elements does this byte hold?");
   flags->map.lines = 32;

@@ -70,13 +70,13 @@ struct MapFlags {
 /// Says that `place` holds no element: exit code 1, and no heading without lines.
 void answer_nothing(Context& context, bool json, const std::string& place);
 
-/// --element-bits: what the text says wins, unless the flag says another number. Throws Error then.
-CuteLayout require_cute(const std::string& text, std::optional<int> element_bits, const CuteSymbols& symbols);
+/// --m, --k, --lbo and --sbo: values of letters. The flag of a letter that does not stand in the text is not read.
+struct SymbolFlags {
+  Flag<std::optional<int64_t>> m = {}, k = {}, lbo = {}, sbo = {};
+};
 
-/// The values of letters in `text`; a flag of a letter that does not stand there is not read.
-CuteSymbols symbols_of(const std::string& text, const Flag<std::optional<int64_t>>& m,
-                       const Flag<std::optional<int64_t>>& k, const Flag<std::optional<int64_t>>& lbo,
-                       const Flag<std::optional<int64_t>>& sbo);
+/// --element-bits: what the text says wins, unless the flag says another number. Throws Error then.
+CuteLayout require_cute(const std::string& text, std::optional<int> element_bits, const SymbolFlags& symbols);
 
 /// Prints a layout in CuTe's notation.
 void show_cute(Context& context, const MapFlags& flags, const CuteLayout& cute, const std::string& title = "");

@@ -21,8 +21,9 @@ void run_algebra(Context& context, const AlgebraFlags& flags) {
   const std::vector<std::string>& words = flags.words;
   const LayoutOperation& operation = layout_operation_named(words[0]);
   if (words.size() < 2)
-    throw Error({.field = "layout",
-                 .seen = "(missing)",
+    throw Error({.code = ViolationCode::missing_argument,
+                 .field = "layout",
+                 .seen = "missing",
                  .expected = fmt::format("the layout of {}: {}", operation.name, operation.meaning)});
   const AlgebraLayout result = apply_layout_operation(
       operation.name, words[1], words.size() > 2 ? std::optional<std::string_view>(words[2]) : std::nullopt);

@@ -1,10 +1,12 @@
 #include "bitmma/memory/layout_descriptor.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
 
+#include "arguments.hpp"
 #include "bitmma/analysis/describe_layout.hpp"
 #include "flags.hpp"
 #include "layout.hpp"
@@ -18,8 +20,9 @@ struct TileFlags {
   Flag<std::optional<std::string>> major, swizzle;
   TargetFlag target;
   Flag<std::optional<int>> element_bits;
-  Flag<std::optional<int64_t>> rows, cols, stages, m, k, lbo, sbo, start;
-  Flag<int64_t> instruction_rows = 0, instruction_k = 0;
+  Flag<std::optional<int64_t>> rows, cols, stages, start;
+  SymbolFlags symbols;
+  Flag<std::optional<int64_t>> instruction_rows, instruction_k;
   Flag<int> max_lines = 32;
   Flag<bool> json = false;
 };
@@ -27,9 +30,15 @@ struct TileFlags {
 /// The layout of a tile that type, major-ness and swizzle describe: atoms side by side, rows first, or at the strides
 /// that are given.
 CuteLayout described_layout(const TileFlags& flags) {
-  if (!flags.swizzle || !flags.rows || !flags.cols || (flags.type.empty() && !flags.element_bits)) {
-    throw Error({.field = "layout",
-                 .seen = "incomplete",
+  std::vector<std::string> missing;
+  if (!flags.swizzle) missing.emplace_back("--swizzle");
+  if (!flags.rows) missing.emplace_back("--rows");
+  if (!flags.cols) missing.emplace_back("--cols");
+  if (flags.type.empty() && !flags.element_bits) missing.emplace_back("--type or --element-bits");
+  if (!missing.empty()) {
+    throw Error({.code = ViolationCode::missing_argument,
+                 .field = fmt::format("{}", fmt::join(missing, ", ")),
+                 .seen = "missing",
                  .expected = "--cute, or all of --swizzle, --rows, --cols and --type or --element-bits",
                  .fix = "bitmma layout descriptor --help shows examples"});
   }
@@ -56,8 +65,8 @@ CuteLayout described_layout(const TileFlags& flags) {
   for (const auto& [name, value, most] :
        {std::tuple("--rows", *flags.rows, int64_t{65536}), std::tuple("--cols", *flags.cols, int64_t{65536}),
         std::tuple("--stages", flags.stages.value_or(1), int64_t{1024}),
-        std::tuple("--lbo", flags.lbo.value_or(1), int64_t{0x3FFFF}),
-        std::tuple("--sbo", flags.sbo.value_or(1), int64_t{0x3FFFF})}) {
+        std::tuple("--lbo", flags.symbols.lbo.value_or(1), int64_t{0x3FFFF}),
+        std::tuple("--sbo", flags.symbols.sbo.value_or(1), int64_t{0x3FFFF})}) {
     if (value >= 1 && value <= most) continue;
     violations.push_back({.field = name, .seen = std::to_string(value), .expected = fmt::format("1..{}", most)});
   }
@@ -68,8 +77,8 @@ CuteLayout described_layout(const TileFlags& flags) {
   if (!violations.empty()) throw Error(std::move(violations));
   const int rows = static_cast<int>(*flags.rows), cols = static_cast<int>(*flags.cols);
   Strides strides = minimal_strides(major, info(*mode), bits, rows, cols);
-  strides.leading_dim_byte_offset = flags.lbo.value_or(strides.leading_dim_byte_offset);
-  strides.stride_dim_byte_offset = flags.sbo.value_or(strides.stride_dim_byte_offset);
+  strides.leading_dim_byte_offset = flags.symbols.lbo.value_or(strides.leading_dim_byte_offset);
+  strides.stride_dim_byte_offset = flags.symbols.sbo.value_or(strides.stride_dim_byte_offset);
   for (const auto& [name, bytes] :
        {std::pair("--lbo", strides.leading_dim_byte_offset), std::pair("--sbo", strides.stride_dim_byte_offset)}) {
     if (bytes * 8 % bits != 0)
@@ -79,13 +88,13 @@ CuteLayout described_layout(const TileFlags& flags) {
   const auto layout_with = [&](const Strides& some) {
     return hardware_layout(major, info(*mode), some, bits, rows, cols);
   };
-  for (const auto& [name, flag, stride] : {std::tuple("--lbo", &flags.lbo, &Strides::leading_dim_byte_offset),
-                                           std::tuple("--sbo", &flags.sbo, &Strides::stride_dim_byte_offset)}) {
+  for (const auto& [name, flag, stride] : {std::tuple("--lbo", &flags.symbols.lbo, &Strides::leading_dim_byte_offset),
+                                           std::tuple("--sbo", &flags.symbols.sbo, &Strides::stride_dim_byte_offset)}) {
     if (!*flag) continue;
     Strides other = strides;
     other.*stride += 16 * bits;
     if (layout_with(other) == layout_with(strides)) {
-      throw Error({.code = ViolationCode::no_effect,
+      throw Error({.code = ViolationCode::unread_argument,
                    .field = fmt::format("{} {}", name, **flag),
                    .seen = "changes nothing here: no element of this tile is a stride away; leave it out"});
     }
@@ -104,20 +113,20 @@ CuteLayout described_layout(const TileFlags& flags) {
 /// Extents that no instruction reads at once: M and N are multiples of 8, K is 32 bytes, and what is wider is rare.
 std::vector<Violation> extents_of_no_instruction(const TileFlags& flags, const CuteLayout& cute) {
   std::vector<Violation> found;
-  const int64_t rows = flags.instruction_rows > 0 ? *flags.instruction_rows : cute.rows;
-  if (rows % 8 != 0 || flags.instruction_rows > 256) {
+  const int64_t rows = flags.instruction_rows.value_or(cute.rows);
+  if (rows % 8 != 0 || flags.instruction_rows.value_or(0) > 256) {
     found.push_back({.field = "rows of an instruction",
                      .seen = std::to_string(rows),
                      .expected = "a multiple of 8, at most 256: M or N",
                      .fix = "--instruction-rows says which"});
   }
-  const int64_t bits = flags.instruction_k * cute.element_bits;
+  const int64_t instruction_k = flags.instruction_k.value_or(0), bits = instruction_k * cute.element_bits;
   const bool is_k_96 = bits == 384 && cute.element_bits == 4;
-  if (flags.instruction_k > 0 && bits != 256 && !is_k_96) {
+  if (instruction_k > 0 && bits != 256 && !is_k_96) {
     found.push_back({.field = "K of an instruction",
-                     .seen = std::to_string(flags.instruction_k),
+                     .seen = std::to_string(instruction_k),
                      .expected = bits == 512 ? fmt::format("{} where the operand is not B of a sparse instruction",
-                                                           flags.instruction_k / 2)
+                                                           instruction_k / 2)
                                              : fmt::format("{}, of B of a sparse instruction {}",
                                                            256 / cute.element_bits, 512 / cute.element_bits)});
   }
@@ -126,22 +135,26 @@ std::vector<Violation> extents_of_no_instruction(const TileFlags& flags, const C
 
 void run_descriptor(Context& context, const TileFlags& flags) {
   const Target target = flags.target.of_smem_descriptor();
+  for (const auto& [name, flag] :
+       {std::pair("--instruction-rows", &flags.instruction_rows), std::pair("--instruction-k", &flags.instruction_k)}) {
+    if (flag->value_or(1) < 1) throw Error({.field = name, .seen = std::to_string(**flag), .expected = "1 or more"});
+  }
   if (flags.start && (*flags.start < 0 || *flags.start > 0x3FFFF))
     throw Error({.field = "--start", .seen = std::to_string(*flags.start), .expected = "0..262143"});
-  CuteLayout cute = flags.cute.empty() ? described_layout(flags)
-                                       : require_cute(flags.cute, flags.element_bits,
-                                                      symbols_of(flags.cute, flags.m, flags.k, flags.lbo, flags.sbo));
+  CuteLayout cute =
+      flags.cute.empty() ? described_layout(flags) : require_cute(flags.cute, flags.element_bits, flags.symbols);
   if (!flags.cute.empty() && (flags.swizzle || flags.rows || flags.cols || flags.stages || !flags.type.empty())) {
-    throw Error({.field = "--cute",
-                 .seen = "beside --type, --swizzle, --rows, --cols or --stages",
+    throw Error({.code = ViolationCode::not_together,
+                 .field = "--cute",
+                 .seen = "--type, --swizzle, --rows, --cols or --stages",
                  .expected = "one of the two descriptions"});
   }
   if (flags.start) cute.start_bytes = *flags.start;
   DescriptorAnswer answer = descriptors_of(
       cute, {.target = target,
              .major = flags.major ? std::optional(*flags.major != "k" ? Major::mn : Major::k) : std::nullopt,
-             .instruction_rows = flags.instruction_rows,
-             .instruction_cols = flags.instruction_k});
+             .instruction_rows = flags.instruction_rows.value_or(0),
+             .instruction_cols = flags.instruction_k.value_or(0)});
   if (answer.found) {
     const std::vector<Violation> unusual = as_warnings(extents_of_no_instruction(flags, cute));
     answer.warnings.insert(answer.warnings.end(), unusual.begin(), unusual.end());
@@ -160,16 +173,17 @@ void add_descriptor_layout(Command& layout, Context& context) {
       "descriptor", "from a layout to its descriptors: LBO, SBO, and one for every step along K and every stage");
   command->add_option("--cute", flags->cute, "the layout in CuTe's notation, or the name of an atom");
   command->add_option("--type", flags->type, "or described: type of an element, e4m3 ...");
-  command->add_option("--major", flags->major, "... k, or mn for transposed operands; of --cute, where it is not plain")
-      ->check(CLI::IsMember({"k", "mn", "m", "n"}));
+  command->add_option("--major", flags->major,
+                      "... k, or mn for transposed operands; of --cute, where it is not plain");
+  one_of(command->get_option("--major"), {"k", "mn", "m", "n"});
   command->add_option("--swizzle", flags->swizzle, "... none, 32, 64, 128 or 128-atom32 ...");
   command->add_option("--rows", flags->rows, "... extent along M or N ...");
   command->add_option("--cols", flags->cols, "... extent along K ...");
   command->add_option("--stages", flags->stages, "... and how many of them one after the other");
-  command->add_option("--lbo", flags->lbo, "LBO in bytes; default that of a dense tile");
-  command->add_option("--sbo", flags->sbo, "SBO in bytes; default that of a dense tile");
-  command->add_option("--m", flags->m, "--cute: value of the letter m; LBO and SBO come from --lbo and --sbo");
-  command->add_option("--k", flags->k, "--cute: value of the letter k");
+  command->add_option("--lbo", flags->symbols.lbo, "LBO in bytes; default that of a dense tile");
+  command->add_option("--sbo", flags->symbols.sbo, "SBO in bytes; default that of a dense tile");
+  command->add_option("--m", flags->symbols.m, "--cute: value of the letter m; LBO and SBO come from --lbo and --sbo");
+  command->add_option("--k", flags->symbols.k, "--cute: value of the letter k");
   command->add_option("--element-bits", flags->element_bits, "bits of an element in memory; default 16");
   command->add_option("--start", flags->start, "byte of shared memory where the layout begins");
   flags->target.add(*command, "the GPU by its PTX name; default sm_90a", true);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arguments.hpp"
 #include "bitmma/instruction/cutlass_atom.hpp"
 #include "bitmma/instruction/register_map.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -70,8 +71,8 @@ void add_fragment_layout(Command& layout, Context& context) {
                    "a, b (mma.sync; as n x k: --row is n, --col is k), d (C is the same), metadata, scale_a or scale_b "
                    "(mma.sync with .block_scale); the columns "
                    "of a sparse A are its stored ones, those of scale_a its scales")
-      ->check(CLI::IsMember({"a", "b", "c", "d", "metadata", "scale_a", "scale_b"}))
       ->capture_default_str();
+  one_of(fragment->get_option("--operand"), {"a", "b", "c", "d", "metadata", "scale_a", "scale_b"});
   fragment
       ->add_option("--sparsity-selector", flags->sparsity_selector,
                    "metadata: sp-sel, which threads of a quad supply it")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "arguments.hpp"
 #include "bitmma/analysis/describe_layout.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/place.hpp"
@@ -138,9 +139,9 @@ void add_ldmatrix_layout(Command& layout, Context& context) {
   ldmatrix
       ->add_option("--operand", flags->operand,
                    "--fragment: a, b, c or d; the columns of a sparse A are its stored ones. d, or --store: stmatrix")
-      ->check(CLI::IsMember({"a", "b", "c", "d"}))
       ->capture_default_str()
       ->needs(fragment);
+  one_of(ldmatrix->get_option("--operand"), {"a", "b", "c", "d"});
   for (CLI::Option* other : {instruction, num, trans}) fragment->excludes(other);
   for (const char* other : {"--matrix", "--row", "--col", "--thread", "--register", "--bit", "--csv", "--svg"})
     fragment->excludes(ldmatrix->get_option(other));

@@ -10,14 +10,24 @@ namespace {
 
 struct LdStFlags {
   Flag<std::string> shape = "32x32b";
-  Flag<int> num = LdSt{}.num, split_columns = 0;
+  Flag<int> num = LdSt{}.num;
+  Flag<std::optional<int>> split_columns;
   Flag<bool> pack_16b;
   MapFlags map;
 };
 
 void run_ldst(Context& context, const LdStFlags& flags) {
-  const LdSt move = naming_flag("shape", "--shape",
-                                [&] { return ldst_of(flags.shape, flags.num, flags.pack_16b, flags.split_columns); });
+  if (flags.split_columns && (flags.shape != "16x32bx2" || *flags.split_columns == 0)) {
+    throw Error({.code = ViolationCode::no_effect,
+                 .field = "--split",
+                 .seen = std::to_string(*flags.split_columns),
+                 .expected = flags.shape == "16x32bx2" ? "1 or more" : "absent",
+                 .fix = flags.shape == "16x32bx2" ? "without it, the second piece follows the first"
+                                                  : "only 16x32bx2 has two pieces"});
+  }
+  const LdSt move = naming_flag("shape", "--shape", [&] {
+    return ldst_of(flags.shape, flags.num, flags.pack_16b, flags.split_columns.value_or(0));
+  });
   Map map = map_of(move);
   map.title = fmt::format("tcgen05.ld/.st {}.x{}{}: {} a thread", flags.shape, move.num, move.pack_16b ? " packed" : "",
                           counted(move.registers(), "register"));

@@ -85,8 +85,9 @@ std::optional<MapQuestion> MapFlags::question(const Map& map, const MapAnswer& a
   }
   const bool is_place = asked(true);
   if (!any_combination && is_place && asked(false)) {
-    throw Error({.field = fmt::format("{}", fmt::join(of_element, ", ")),
-                 .seen = "beside " + list_of(of_place, "or"),
+    throw Error({.code = ViolationCode::not_together,
+                 .field = fmt::format("{}", fmt::join(of_element, ", ")),
+                 .seen = list_of(of_place, "or"),
                  .expected = "one question: where an element is, or which elements are at a place"});
   }
   std::vector<std::string> required, missing;
@@ -96,8 +97,9 @@ std::optional<MapQuestion> MapFlags::question(const Map& map, const MapAnswer& a
     if (!one.value) missing.push_back(one.flag);
   }
   if (!missing.empty()) {
-    throw Error({.field = fmt::format("{}", fmt::join(missing, ", ")),
-                 .seen = "(missing)",
+    throw Error({.code = ViolationCode::missing_argument,
+                 .field = fmt::format("{}", fmt::join(missing, ", ")),
+                 .seen = "missing",
                  .expected = required.size() == 1 ? fmt::format("{} beside {}", required[0], list_of(of_place, "and"))
                                                   : "both " + list_of(required, "and")});
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arguments.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/layout/scale_image.hpp"
@@ -37,9 +38,11 @@ std::string bytes_of_scales(const std::string& path) {
 }
 
 void convert_scales(Context& context, const ScalesFlags& flags, const ScaleImage& image) {
-  if (flags.out.empty()) throw Error({.field = "-o", .seen = "(missing)", .expected = "the file to write"});
+  if (flags.out.empty())
+    throw Error(
+        {.code = ViolationCode::missing_argument, .field = "-o", .seen = "missing", .expected = "the file to write"});
   if (!flags.pack.empty() && !flags.unpack.empty()) {
-    throw Error({.field = "--pack, --unpack", .seen = "both", .expected = "one of them"});
+    throw Error({.code = ViolationCode::not_together, .field = "--pack", .seen = "--unpack"});
   }
   const std::string& path = flags.pack.empty() ? flags.unpack.get() : flags.pack.get();
   const std::string file = bytes_of_scales(path);
@@ -146,9 +149,8 @@ void add_scales_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<ScalesFlags>();
   Command* scales = layout.add_command(
       "scales", "block scales: row-major, image of 128 x 4 tiles, Tensor Memory; and converts between the first two");
-  scales->add_option("--operand", flags->operand, "a: rows are M, of one CTA; b: rows are N")
-      ->check(CLI::IsMember({"a", "b"}))
-      ->capture_default_str();
+  scales->add_option("--operand", flags->operand, "a: rows are M, of one CTA; b: rows are N")->capture_default_str();
+  one_of(scales->get_option("--operand"), {"a", "b"});
   scales->add_option("--rows", flags->rows, "rows of A in the CTA, or columns of B")->capture_default_str();
   scales
       ->add_option("--blocks", flags->blocks, "scales along K: of one instruction, or of the whole matrix with --pack")
@@ -157,7 +159,8 @@ void add_scales_layout(Command& layout, Context& context) {
       ->add_option("--m", flags->m,
                    "M of the instruction, over the CTA group; 128 over two CTAs is the two-by-two case")
       ->capture_default_str();
-  scales->add_option("--cta-group", flags->cta_group, "1 or 2")->check(CLI::Range(1, 2))->capture_default_str();
+  scales->add_option("--cta-group", flags->cta_group, "1 or 2")->capture_default_str();
+  between(scales->get_option("--cta-group"), 1, 2);
   scales->add_option("--id", flags->id, "byte of the first scale, from the instruction descriptor")
       ->capture_default_str();
   scales->add_option("--address", flags->address, "Tensor Memory address of the scales");

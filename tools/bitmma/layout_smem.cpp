@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "arguments.hpp"
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/analysis/describe_layout.hpp"
 #include "bitmma/descriptor/descriptor_meaning.hpp"
@@ -38,8 +39,10 @@ SmemMatrix require_matrix(const SmemFlags& flags) {
     violations.push_back({.field = name, .seen = std::to_string(value), .expected = "1..4096"});
   }
   if (flags.descriptor.empty()) {
-    violations.push_back(
-        {.field = "--descriptor", .seen = "(missing)", .expected = "a 64-bit descriptor, or --atom MODE"});
+    violations.push_back({.code = ViolationCode::missing_argument,
+                          .field = "--descriptor",
+                          .seen = "missing",
+                          .expected = "a 64-bit descriptor, or --atom MODE"});
   } else if (!parse_word(flags.descriptor)) {
     violations.push_back(
         {.field = "--descriptor", .seen = flags.descriptor, .expected = "a 64-bit number such as 0x4000004000010000"});
@@ -68,7 +71,7 @@ void show_atom(Context& context, const SmemFlags& flags) {
   std::vector<Violation> violations;
   if (!mode) violations.push_back({.field = "--atom", .seen = *flags.atom, .legal = row_names(swizzles)});
   if (!flags.descriptor.empty())
-    violations.push_back({.field = "--atom", .seen = "beside --descriptor", .expected = "one of them"});
+    violations.push_back({.code = ViolationCode::not_together, .field = "--atom", .seen = "--descriptor"});
   if (mode == Swizzle::b128_atom32 && flags.target.asked()) {
     const Target target = flags.target.of_smem_descriptor();
     if (info(target).smem_descriptor == SmemDescriptorVersion::sm_90)
@@ -114,7 +117,7 @@ TmaTile require_tile(const SmemFlags& flags) {
     const auto inner = parse_word(box.substr(0, x)),
                outer = x == std::string::npos ? inner : parse_word(box.substr(x + 1));
     if (!inner || !outer || *inner == 0 || *inner > 65536 || *outer == 0 || *outer > 65536)
-      throw Error({.field = "--box", .seen = box, .expected = "INNER or INNERxOUTER, in elements"});
+      throw Error({.field = "--box", .seen = box, .expected = "INNER or INNERxOUTER elements, each 1..65536: 64x16"});
     tile.box_inner = static_cast<int64_t>(*inner);
     if (x != std::string::npos) tile.box_outer = static_cast<int64_t>(*outer);
   }
@@ -201,9 +204,8 @@ void add_smem_layout(Command& layout, Context& context) {
   smem->add_option("--conflicts", flags->conflicts,
                    "wavefronts and bank conflicts instead, of ldmatrix or stmatrix on every 8 rows of 16 bytes");
   flags->target.add(*smem, "the GPU by its PTX name; default sm_90a", true);
-  smem->add_option("--major", flags->major, "k, or mn (also m, n) for transposed operands")
-      ->check(CLI::IsMember({"k", "mn", "m", "n"}))
-      ->capture_default_str();
+  smem->add_option("--major", flags->major, "k, or mn (also m, n) for transposed operands")->capture_default_str();
+  one_of(smem->get_option("--major"), {"k", "mn", "m", "n"});
   smem->add_option("--element-bits", flags->element_bits, "bits of an element in memory")->capture_default_str();
   smem->add_option("--rows", flags->rows, "extent along M or N")->capture_default_str();
   smem->add_option("--cols", flags->cols, "extent along K")->capture_default_str();

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "arguments.hpp"
 #include "bitmma/memory/tmem.hpp"
 #include "layout.hpp"
 #include "output.hpp"
@@ -45,10 +46,12 @@ void run_tmem(Context& context, const TmemFlags& flags) {
 void add_tmem_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<TmemFlags>();
   Command* tmem = layout.add_command("tmem", "Tensor Memory of tcgen05.mma: D, and A where it lies there");
-  tmem->add_option("--operand", flags->operand, "d or a")->check(CLI::IsMember({"d", "a"}))->capture_default_str();
+  tmem->add_option("--operand", flags->operand, "d or a")->capture_default_str();
+  one_of(tmem->get_option("--operand"), {"d", "a"});
   tmem->add_option("--m", flags->m, "rows, over the CTA group")->capture_default_str();
   tmem->add_option("--n", flags->n, "columns of D")->capture_default_str();
-  tmem->add_option("--cta-group", flags->cta_group, "1 or 2")->check(CLI::Range(1, 2))->capture_default_str();
+  tmem->add_option("--cta-group", flags->cta_group, "1 or 2")->capture_default_str();
+  between(tmem->get_option("--cta-group"), 1, 2);
   tmem->add_flag("--ws", flags->ws, "weight-stationary form");
   tmem->add_flag("--sparse", flags->sparse, ".sp form");
   tmem->add_option("--cols", flags->cols, "A: stored k")->capture_default_str();

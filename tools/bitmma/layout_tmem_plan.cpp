@@ -12,7 +12,8 @@ namespace {
 
 struct PlanFlags {
   Flag<std::string> instruction, a;
-  Flag<int> m = 128, n = 64, k = 0, accumulators = 1, k_blocks = 1, ctas = 1;
+  Flag<int> m = 128, n = 64, accumulators = 1, k_blocks = 1, ctas = 1;
+  Flag<std::optional<int>> k;
   Flag<bool> a_in_tmem = false, exclusive = false, json = false;
   SvgFlag svg;
 };
@@ -30,7 +31,10 @@ Tcgen05Mma require_instruction(const PlanFlags& flags) {
   Tcgen05Mma one = *named;
   one.m = flags.m, one.n = flags.n;
   if (!flags.a.empty()) one.a = one.b = require_format("--a", flags.a);
-  if (flags.k != 0) one.k = flags.k;
+  if (flags.k) {
+    one.k = *flags.k;
+    naming_flag("k", "--k", [&] { return require_k_code(one.kind, one.sparse, one.k); });
+  }
   if (flags.a_in_tmem) one.a_source = OperandSource::tmem;
   require_legal(Instruction(one), default_target(one));
   return one;

@@ -288,7 +288,7 @@ void list_mnemonics(const Context& context, const std::optional<Target>& asked, 
 /// Throws Error for flags of which each asks for another output.
 void require_one_output(const ListFlags& flags) {
   const auto refuse = [](const char* one, const char* other) {
-    throw Error({.field = one, .seen = fmt::format("beside {}", other), .expected = "one of them"});
+    throw Error({.code = ViolationCode::not_together, .field = one, .seen = other});
   };
   if (flags.markdown && flags.json) refuse("--markdown", "--json");
   if (flags.markdown && flags.mnemonics) refuse("--markdown", "--mnemonics");

@@ -3,8 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "arguments.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
+#include "bitmma/files/file.hpp"
 #include "commands.hpp"
 #include "help.hpp"
 
@@ -164,10 +168,16 @@ std::string roff(const std::string& text) {
   return result;
 }
 
-std::string manual_page(const CLI::App& command) {
+/// "bitmma-layout-smem", as pages are called.
+std::string page_name(const CLI::App& command) {
   const std::string path = path_below(command);
   std::string name = "bitmma" + (path.empty() ? "" : "-" + path);
   std::ranges::replace(name, ' ', '-');
+  return name;
+}
+
+std::string manual_page(const CLI::App& command) {
+  const std::string path = path_below(command), name = page_name(command);
   std::string text = fmt::format(".TH {} 1 \"\" \"bitmma {}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n", name,
                                  version(), roff(name), roff(command.get_description()));
   text += fmt::format(".SH SYNOPSIS\n.B {}\n[\\fIOPTIONS\\fR]", roff(path.empty() ? "bitmma" : "bitmma " + path));
@@ -200,16 +210,31 @@ struct CompletionFlags {
 };
 struct ManualFlags {
   Flag<std::vector<std::string>> path;
+  Flag<std::string> out;
 };
+
+/// The page of the command and of each below it, NAME.1.
+void write_pages(const Context& context, const CLI::App& command, const std::string& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    throw Error({.field = "--output",
+                 .seen = folder,
+                 .expected = "an existing folder",
+                 .fix = fmt::format("mkdir {}", folder)});
+  }
+  context.require_flags_acted();
+  for_each_command(command, [&](const CLI::App& one) {
+    write_whole(fmt::format("{}/{}.1", folder, page_name(one)), [&](std::ostream& out) { out << manual_page(one); });
+  });
+}
 
 }  // namespace
 
 void add_completion(Command& app, Context& context) {
   Command* command = app.add_command("completion", "completions for bash, zsh or fish");
   const auto flags = std::make_shared<CompletionFlags>();
-  command->add_option("shell", flags->shell, "bash, zsh or fish")
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
-      ->required();
+  command->add_option("shell", flags->shell, "bash, zsh or fish")->required();
+  one_of(command->get_option("shell"), {"bash", "zsh", "fish"});
   command->footer(
       "Examples:\n"
       "  bitmma completion bash  # for ~/.local/share/bash-completion/completions/bitmma\n"
@@ -227,7 +252,11 @@ void add_manual(Command& app, Context& context) {
   Command* command = app.add_command("manual", "the man page of the program or of a command");
   const auto flags = std::make_shared<ManualFlags>();
   command->add_option("command", flags->path, "a command, such as: layout smem");
-  command->footer("Examples:\n  bitmma manual\n  bitmma manual layout smem");
+  command->add_option("-o,--output", flags->out,
+                      "folder: writes the page of the command, and of each below it, as files instead");
+  command->footer(
+      "Examples:\n  bitmma manual\n  bitmma manual layout smem\n"
+      "  bitmma manual -o .  # bitmma.1, bitmma-simulate.1 ...");
   command->callback([flags, &context] {
     const CLI::App* page = context.program;
     for (const std::string& word : flags->path) {
@@ -236,11 +265,12 @@ void add_manual(Command& app, Context& context) {
       if (found == below.end()) {
         std::vector<std::string> legal;
         for (const CLI::App* one : below) legal.push_back(one->get_name());
-        throw Error({.code = ViolationCode::unknown_name, .field = "command", .seen = word, .legal = legal});
+        throw Error({.code = ViolationCode::not_found, .field = "command", .seen = shortened(word), .legal = legal});
       }
       page = *found;
     }
-    context.out() << manual_page(*page);
+    if (!flags->out.empty()) write_pages(context, *page, flags->out);
+    else context.out() << manual_page(*page);
   });
 }
 

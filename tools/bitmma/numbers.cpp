@@ -1,12 +1,12 @@
 #include "numbers.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
+#include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 
 namespace bitmma::cli {
@@ -32,11 +32,8 @@ std::string without_exponent(const std::string& text) {
   return digits + std::string(digits == "0" ? 0 : static_cast<size_t>(exponent), '0');
 }
 
-/// Why the text is no number of 64 bits; empty when it is one. Decimal, or 0x and hexadecimal digits, or 0 and octal
-/// ones, as CLI11 reads it.
-std::string wrong_with(std::string_view text, bool is_signed) {
-  const std::string expected = is_signed ? "a whole number, -2^63..2^63-1" : "a whole number, 0..2^64-1";
-  const std::string seen = fmt::format("\"{}\": legal is {}", shortened(text), expected);
+/// True for a number of 64 bits: decimal, or 0x and hexadecimal digits, or 0 and octal ones, as CLI11 reads it.
+bool is_whole_number(std::string_view text, bool is_signed) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
   int base = 10;
@@ -44,10 +41,17 @@ std::string wrong_with(std::string_view text, bool is_signed) {
   else if (text.size() > 1 && text.starts_with('0')) base = 8;
   uint64_t magnitude = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), magnitude, base);
-  if (error != std::errc{} || end != text.data() + text.size()) return seen;
-  if (!is_signed) return negative ? seen : "";
-  const auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) + (negative ? 1 : 0);
-  return magnitude <= most ? "" : seen;
+  if (error != std::errc{} || end != text.data() + text.size()) return false;
+  if (!is_signed) return !negative;
+  return magnitude <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) + (negative ? 1 : 0);
+}
+
+/// True for a decimal number that is finite.
+bool is_decimal_number(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() && std::isfinite(number);
 }
 
 }  // namespace
@@ -56,10 +60,17 @@ void take_numbers_exactly(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) {
     // CLI11's name of the type, and behind it those of checks.
     const std::string type = option->get_type_name();
-    const bool is_signed = type.starts_with("INT");
-    if (!is_signed && !type.starts_with("UINT")) continue;
-    option->transform(without_exponent);
-    option->check([is_signed](const std::string& text) { return wrong_with(text, is_signed); });
+    const bool is_signed = type.starts_with("INT"), is_whole = is_signed || type.starts_with("UINT");
+    if (!is_whole && !type.starts_with("FLOAT")) continue;
+    if (is_whole) option->transform(without_exponent);
+    option->check([=](const std::string& text) -> std::string {
+      if (is_whole ? is_whole_number(text, is_signed) : is_decimal_number(text)) return "";
+      throw Error({.field = option->get_name(),
+                   .seen = shortened(text),
+                   .expected = !is_whole   ? "a number such as 2.5 or 1e9"
+                               : is_signed ? "a whole number, -2^63..2^63-1"
+                                           : "a whole number, 0..2^64-1"});
+    });
   }
   for (CLI::App* below : command.get_subcommands([](CLI::App*) { return true; })) take_numbers_exactly(*below);
 }

@@ -6,8 +6,8 @@
 
 namespace bitmma::cli {
 
-/// Adds the check to every option of the command and of those below it that takes a whole number. Called once, when all
-/// are there.
+/// Adds the check to every option of the command and of those below it that takes a number. Called once, when all are
+/// there. Others are refused by an Error that names the option.
 void take_numbers_exactly(CLI::App& command);
 
 }  // namespace bitmma::cli

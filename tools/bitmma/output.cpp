@@ -22,7 +22,10 @@ std::string colored(const Context& context, Tone tone, const std::string& text) 
 }
 
 void print_warnings(const Context& context, const std::vector<Violation>& warnings) {
-  for (const Violation& warning : warnings) context.terminal.err << "warning: " << print(warning) << '\n';
+  for (const Violation& warning : warnings) {
+    const std::string line = print(warning);
+    if (context.printed_warnings.insert(line).second) context.terminal.err << "warning: " << line << '\n';
+  }
 }
 
 void show(const Context& context, const Report& report, bool json) {

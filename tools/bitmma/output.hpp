@@ -18,7 +18,11 @@ namespace bitmma::cli {
 /// `text` in the colour of the tone if the terminal takes it.
 std::string colored(const Context& context, Tone tone, const std::string& text);
 
-/// Prints warnings to stderr, each a line.
+/// "1 of 8 outputs differs", "2 of 8 outputs differ".
+constexpr std::string_view differ(int64_t count) { return count == 1 ? "differs" : "differ"; }
+
+/// Prints warnings to stderr, each a line. One that was printed before, of another case or target, is not printed
+/// again.
 void print_warnings(const Context& context, const std::vector<Violation>& warnings);
 
 /// Prints the text of a report, or with `json` its tree.

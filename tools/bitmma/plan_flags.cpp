@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "arguments.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/gemm/find.hpp"
@@ -13,8 +14,8 @@ void ProductPlanFlags::add(Command& command) {
   command.add_option("--plan", plan,
                      "a name of the catalogue, JSON, or a file NAME.json; default flat, but float32 needs one");
   command.add_option("--kernel", kernel, "the plan of a kernel by its name; `file`: of the key kernel in the file");
-  command.add_option("--split-k", split_count, "slices of a split whose count is open; else d decides")
-      ->check(CLI::Range(1, 1 << 20));
+  command.add_option("--split-k", split_count, "slices of a split whose count is open; else d decides");
+  between(command.get_option("--split-k"), 1, 1 << 20);
   command.add_option("--output-type", output_type, "type of d for plans by name; default that of the file's d, or f32");
 }
 
@@ -99,8 +100,9 @@ GemmPlan ProductPlanFlags::plan_for(Context& context, const ProductFile& product
   }();
   if (plans.size() == 1) return plans.front();
   if (!product.d) {
-    throw Error({.field = "--split-k",
-                 .seen = "(missing)",
+    throw Error({.code = ViolationCode::missing_argument,
+                 .field = "--split-k",
+                 .seen = "missing",
                  .expected = "the number of slices: no name tells it",
                  .fix = "with a recorded d in the file it is searched"});
   }

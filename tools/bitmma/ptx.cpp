@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "arguments.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/files/golden.hpp"
@@ -42,9 +43,10 @@ Instruction require_mnemonic(const std::string& text, const TargetFlag& target) 
 void require_mnemonic_or_file(const std::string& what) {
   const std::string first = what.substr(0, what.find('.'));
   if (first == "wgmma" || first == "mma" || first == "tcgen05") return;
-  throw Error({.field = shortened(what),
-               .seen = "no such file",
-               .expected = "a vector file, or a mnemonic that begins with wgmma.mma_async, mma.sync or tcgen05"});
+  throw Error({.code = ViolationCode::not_found,
+               .field = "file",
+               .seen = shortened(what),
+               .fix = "give a vector file, or a mnemonic that begins with wgmma.mma_async, mma.sync or tcgen05"});
 }
 
 /// The kernel of a file's instruction, or of a mnemonic with what flags say about memory.
@@ -86,11 +88,10 @@ void add_ptx(Command& app, Context& context) {
   flags->file.target.add(*command,
                          "the GPU by its PTX name; default the file's, or the one that the instruction means");
   command->add_option("--columns", flags->columns, "tcgen05: columns of Tensor Memory, for mnemonics")
-      ->check(CLI::Range(1, 512))
       ->capture_default_str();
-  command->add_option("--image-bytes", flags->image_bytes, "shared-memory image, for mnemonics")
-      ->check(CLI::Range(0, 231408))
-      ->capture_default_str();
+  between(command->get_option("--columns"), 1, 512);
+  command->add_option("--image-bytes", flags->image_bytes, "shared-memory image, for mnemonics")->capture_default_str();
+  between(command->get_option("--image-bytes"), 0, 231408);
   command->footer(
       "Examples:\n"
       "  bitmma ptx case.safetensors -o case.ptx && ptxas -arch=sm_90a case.ptx\n"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "arguments.hpp"
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/analysis/lint.hpp"
 #include "bitmma/core/target_names.hpp"
@@ -140,7 +141,8 @@ void add_recorded(Report& report, const Comparison& comparison, const std::strin
         fmt::format("all {} of {} match the recorded D ({})", outputs, counted(comparison.cases, "case"), of),
         Tone::good);
   } else {
-    report.add_text(fmt::format("{} of {} differ from the recorded D ({})", comparison.mismatches, outputs, of),
+    report.add_text(fmt::format("{} of {} {} from the recorded D ({})", comparison.mismatches, outputs,
+                                differ(comparison.mismatches), of),
                     Tone::bad);
     report.add_text(print(*comparison.first));
   }
@@ -230,10 +232,27 @@ std::vector<std::pair<Violation, int64_t>> lint_findings(const VectorFile& vecto
   return found;
 }
 
+/// The file on the GPU that --target asks for, where the file names another one. Its recorded D is of its own target.
+std::optional<TensorFile> on_other_target(const TensorFile& file, std::optional<Target> asked) {
+  const std::string* named = file.find_metadata("target");
+  const std::optional<Target> own = named ? target_meant_by(*named) : std::nullopt;
+  if (!own || !asked || own == asked) return std::nullopt;
+  TensorFile other = file;
+  other.set_metadata("target", std::string(print(*asked)));
+  other.erase("d");
+  for (const FieldInfo& field : state_fields)
+    if (!field.after.empty()) other.erase(field.after);
+  return other;
+}
+
 void run_lint(Context& context, const SimulateFlags& flags, const std::vector<std::string>& files) {
   Report list = Report::list();
   for (const std::string& path : files) {
-    const VectorFile vectors = flags.file.read(path);
+    TensorFile file = read_tensor_file(path);
+    std::optional<TensorFile> elsewhere = on_other_target(file, flags.file.target.asked());
+    const bool is_elsewhere = elsewhere.has_value();
+    if (elsewhere) file = std::move(*elsewhere);
+    const VectorFile vectors = flags.file.read(std::move(file));
     const auto found = lint_findings(known_part(vectors));
     vectors.require_unchanged();
     const std::string cases_of_file = counted(vectors.cases, "case");
@@ -245,7 +264,10 @@ void run_lint(Context& context, const SimulateFlags& flags, const std::vector<st
       list.add_text(fmt::format("{}: suspicious: {} ({} of {})", printable(path), print(finding), cases, cases_of_file),
                     Tone::warning);
     }
-    if (found.empty()) list.add_text(fmt::format("{}: nothing suspicious in {}", printable(path), cases_of_file));
+    if (found.empty()) {
+      list.add_text(fmt::format("{}: nothing suspicious in {}{}", printable(path), cases_of_file,
+                                is_elsewhere ? fmt::format(" on {}", print(vectors.target)) : ""));
+    }
   }
   show(context, list, flags.json);
 }
@@ -272,19 +294,6 @@ Simulated simulated(const SimulateFlags& flags, TensorFile file, std::optional<T
   }
 }
 
-/// The file on the GPU that --target asks for, where the file names another one. Its recorded D is of its own target.
-std::optional<TensorFile> on_other_target(const TensorFile& file, std::optional<Target> asked) {
-  const std::string* named = file.find_metadata("target");
-  const std::optional<Target> own = named ? target_meant_by(*named) : std::nullopt;
-  if (!own || !asked || own == asked) return std::nullopt;
-  TensorFile other = file;
-  other.set_metadata("target", std::string(print(*asked)));
-  other.erase("d");
-  for (const FieldInfo& field : state_fields)
-    if (!field.after.empty()) other.erase(field.after);
-  return other;
-}
-
 /// Both results, and how many outputs differ.
 Report describe_two_targets(Context& context, const SimulateFlags& flags, const Simulated& own,
                             const Simulated& other) {
@@ -300,9 +309,9 @@ Report describe_two_targets(Context& context, const SimulateFlags& flags, const 
   std::ranges::move(there.lines, std::back_inserter(report.lines));
   report.add("on_target", std::move(there));
   report.add("between_targets", std::move(compared));
-  report.add_text(fmt::format("\n{} of {} differ between {} and {}", comparison.mismatches,
-                              counted(comparison.outputs, "output"), print(own.vectors.target),
-                              print(other.vectors.target)));
+  report.add_text(fmt::format("\n{} of {} {} between {} and {}", comparison.mismatches,
+                              counted(comparison.outputs, "output"), differ(comparison.mismatches),
+                              print(own.vectors.target), print(other.vectors.target)));
   if (comparison.first) report.add_text("first: " + print(*comparison.first));
   return report;
 }
@@ -312,9 +321,9 @@ bool is_recorded_d_same(Context& context, const SimulateFlags& flags, const Simu
   const std::optional<Comparison> recorded = recorded_comparison(context, flags, one.vectors, one.loop);
   if (!recorded || recorded->mismatches == 0) return true;
   context.exit_code = exit_differs;
-  context.terminal.err << fmt::format("{}: {} of {} differ from the recorded D ({}): {}\n",
-                                      printable(one.vectors.file.path), recorded->mismatches,
-                                      counted(recorded->outputs, "output"), one.source, print(*recorded->first));
+  context.terminal.err << fmt::format(
+      "{}: {} of {} {} from the recorded D ({}): {}\n", printable(one.vectors.file.path), recorded->mismatches,
+      counted(recorded->outputs, "output"), differ(recorded->mismatches), one.source, print(*recorded->first));
   return false;
 }
 
@@ -351,6 +360,7 @@ uint64_t bytes_of_a_case(const VectorFile& vectors) {
 
 void run_simulate(Context& context, const SimulateFlags& flags) {
   const std::vector<std::string> files = vector_files(flags.files);
+  for (const std::string& path : files) require_file(path);  // before results of the others are shown
   if (flags.lint) {
     run_lint(context, flags, files);
     return;
@@ -455,10 +465,10 @@ void add_simulate(Command& app, Context& context) {
   command->add_option("--after", flags->after,
                       "a file with results: what its instruction left is the state that this one begins with");
   command->add_option("--case", flags->show_case, "case to show; default 0, of a K loop the last step");
-  command->add_option("--rows", flags->rows, "rows of D to show")->check(CLI::Range(1, 1 << 24))->capture_default_str();
-  command->add_option("--cols", flags->cols, "columns of D to show")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
+  command->add_option("--rows", flags->rows, "rows of D to show")->capture_default_str();
+  between(command->get_option("--rows"), 1, 1 << 24);
+  command->add_option("--cols", flags->cols, "columns of D to show")->capture_default_str();
+  between(command->get_option("--cols"), 1, 1 << 24);
   command->add_flag("--hex", flags->hex, "show bits instead of values");
   command->add_flag("--replace-d", flags->replace_d,
                     "with -o: replace a recorded D that differs, and write over a file whose D is of hardware");

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "arguments.hpp"
 #include "bitmma/instruction/case.hpp"
 #include "flags.hpp"
 
@@ -79,11 +80,10 @@ void append_line(std::string& text, BenchFormat format, const std::vector<Part>&
 }  // namespace
 
 void BenchFlag::add(Command& command) {
-  command
-      .add_option("--format", name,
-                  "text in place of a vector file, a line for each output: hex (A's row, B's column, C, D; for "
-                  "$readmemh), csv or jsonl")
-      ->check(CLI::IsMember({"hex", "csv", "jsonl"}));
+  command.add_option("--format", name,
+                     "text in place of a vector file, a line for each output: hex (A's row, B's column, C, D; for "
+                     "$readmemh), csv or jsonl");
+  one_of(command.get_option("--format"), {"hex", "csv", "jsonl"});
 }
 
 BenchFormat BenchFlag::format() const {

@@ -96,8 +96,8 @@ void run_verify(Context& context, const VerifyFlags& flags) {
       total += one;
       if (flags.json) results.append(describe_file(file, one));
       if (one.mismatches == 0) continue;
-      failures.push_back(fmt::format("{}: {} of {} differ in {} of {}, first {}", printable(path), one.mismatches,
-                                     counted(one.outputs, "output"), one.cases_with_mismatches,
+      failures.push_back(fmt::format("{}: {} of {} {} in {} of {}, first {}", printable(path), one.mismatches,
+                                     counted(one.outputs, "output"), differ(one.mismatches), one.cases_with_mismatches,
                                      counted(one.cases, "case"), print(*one.first)));
       if (++failed_files <= most_drawn) failures.push_back(print(describe(one, instruction)));
     }

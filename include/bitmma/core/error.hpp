@@ -5,6 +5,7 @@
 //
 //   nosuch.safetensors: no such file
 //   --json and -o: not together; --format jsonl writes all cases
+//   --padding 16: changes nothing here; leave it out
 //   model.pt: a PyTorch checkpoint; expected safetensors or NumPy's .npy and .npz
 #pragma once
 
@@ -42,12 +43,15 @@ enum class ViolationCode : uint8_t {
   other_inputs,
   would_replace,
   missing_plan,
+  unread_argument,
+  missing_argument,
+  no_gpu,
 };
 
 /// How a violation reads. `wrong_value` is for quantities: others make no sentence with "=" and "legal is".
 enum class MessageForm : uint8_t {
   wrong_value,   // FIELD = SEEN: legal is EXPECTED; FIX
-  no_such,       // SEEN: no such FIELD: legal is EXPECTED; FIX
+  no_such,       // SEEN: no such FIELD; FIX (there are EXPECTED)
   not_together,  // FIELD and SEEN: not together: EXPECTED; FIX
   statement,     // FIELD: SEEN; expected EXPECTED; FIX
 };
@@ -71,7 +75,7 @@ inline constexpr auto violation_codes = std::to_array<ViolationCodeInfo>({
     {ViolationCode::address_beyond_field, "address_beyond_field", "an address or stride beyond its descriptor field"},
     {ViolationCode::shift_without_ws, "shift_without_ws", "max_shift of an instruction without .ws"},
     {ViolationCode::unknown_kernel, "unknown_kernel", "a kernel name that allows no known plan"},
-    {ViolationCode::no_effect, "no_effect", "what was given changes nothing here", MessageForm::statement},
+    {ViolationCode::no_effect, "no_effect", "a value that was given where nothing has it"},
     {ViolationCode::not_found, "not_found", "`seen` does not exist; `field` is what it would be: a file, a verb",
      MessageForm::no_such},
     {ViolationCode::not_together, "not_together", "`field` and `seen` were both given, and exclude each other",
@@ -85,6 +89,12 @@ inline constexpr auto violation_codes = std::to_array<ViolationCodeInfo>({
      MessageForm::statement},
     {ViolationCode::missing_plan, "missing_plan",
      "operands that libraries multiply in several ways; `legal` lists them"},
+    {ViolationCode::unread_argument, "unread_argument", "a flag or word that was given and changes nothing",
+     MessageForm::statement},
+    {ViolationCode::missing_argument, "missing_argument", "a flag or word that is needed and was not given",
+     MessageForm::statement},
+    {ViolationCode::no_gpu, "no_gpu", "a GPU is needed, and there is no driver or no GPU that answers",
+     MessageForm::statement},
 });
 
 static_assert(are_in_enum_order(violation_codes));

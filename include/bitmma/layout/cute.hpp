@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,6 +58,10 @@ struct CuteSymbols {
 /// converted, and `remarks` says it. `element_bits` counts where the text does not say them. Throws Error with the
 /// place of what is wrong.
 CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbols& symbols = {});
+
+/// The same. `value_of` is called for each letter that stands in the text, "m", "k", "LBO" or "SBO", and for no other.
+using CuteSymbolValue = std::function<std::optional<int64_t>(std::string_view letter)>;
+CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbolValue& value_of);
 
 /// The swizzle atom of a mode (PTX ISA, Table 38) in elements: 8 rows of the swizzle's width in K-major, 8 columns of
 /// it in MN-major. Throws Error for elements that do not fill 16 bytes.

@@ -68,14 +68,18 @@ constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
                        .type = ElementType::u8,
                        .required = true}),
     number<&Tcgen05Mma::scale_input_d>("scale_input_d", "kind::f16 and tf32: D counts D * 2^-s, s = 0..15")
+        .used_by([](const Tcgen05Mma& one) { return info(one.kind).has_scale_input_d && !one.weight_stationary; })
         .as_immediate(
             {.name = "scale_input_d", .last = 255, .legal = "0..15", .by_case = true, .type = ElementType::u8}),
     flag<&Tcgen05Mma::negate_a>("negate_a", "the negate bit of A").described(),
     flag<&Tcgen05Mma::negate_b>("negate_b", "the negate bit of B").described(),
     flag<&Tcgen05Mma::transpose_a>("transpose_a", "A in shared memory is M-major").described(),
     flag<&Tcgen05Mma::transpose_b>("transpose_b", "B is N-major").described(),
-    number<&Tcgen05Mma::sparsity_selector>("sparsity_selector", "which metadata columns a sparse A uses").described(),
+    number<&Tcgen05Mma::sparsity_selector>("sparsity_selector", "which metadata columns a sparse A uses")
+        .used_by([](const Tcgen05Mma& one) { return one.sparse; })
+        .described(),
     number<&Tcgen05Mma::max_shift_code>("max_shift", ".ws: B may be shifted by 0: 0, 1: 8, 2: 16, 3: 32 columns")
+        .used_by([](const Tcgen05Mma& one) { return one.weight_stationary; })
         .described(),
     word<&Tcgen05Mma::scale_vec, scale_vecs>("scale_vec", "the size of a vector of block scales"),
     format<&Tcgen05Mma::scale_type>("scale_type", "type of block scales: ue8m0, ue4m3 or ue5m3")

@@ -1,8 +1,15 @@
 // The fields of wgmma.mma_async, by name.
 #include "../field.hpp"
+#include "bitmma/instruction/form.hpp"
 
 namespace bitmma::family {
 namespace {
+
+/// True where the types have the immediate: `form.negate`, `form.transpose`.
+bool may_negate(const Wgmma& one) {
+  const Form* form = find_form(one);
+  return !form || form->negate;
+}
 
 constexpr auto fields_of_wgmma = std::to_array<Field<Wgmma>>({
     number<&Wgmma::m>("m", "rows of A and D: 64"),
@@ -15,8 +22,12 @@ constexpr auto fields_of_wgmma = std::to_array<Field<Wgmma>>({
     word<&Wgmma::bit_operation, bit_operations>("bit_operation", "of b1"),
     flag<&Wgmma::saturate>("saturate", ".satfinite of integers"),
     word<&Wgmma::a_source, operand_sources>("a_source", "where A is read"),
-    flag<&Wgmma::negate_a>("negate_a", "A is negated: imm-scale-a is -1").as_immediate(sign("imm_scale_a")),
-    flag<&Wgmma::negate_b>("negate_b", "B is negated: imm-scale-b is -1").as_immediate(sign("imm_scale_b")),
+    flag<&Wgmma::negate_a>("negate_a", "A is negated: imm-scale-a is -1")
+        .as_immediate(sign("imm_scale_a"))
+        .used_by(may_negate),
+    flag<&Wgmma::negate_b>("negate_b", "B is negated: imm-scale-b is -1")
+        .as_immediate(sign("imm_scale_b"))
+        .used_by(may_negate),
     flag<&Wgmma::transpose_a>("transpose_a", "A in shared memory is M-major").as_immediate(bit("imm_trans_a")),
     flag<&Wgmma::transpose_b>("transpose_b", "B is N-major").as_immediate(bit("imm_trans_b")),
     flag<&Wgmma::enable_input_d>("enable_input_d", "C is read and added to; PTX calls it scale-d")

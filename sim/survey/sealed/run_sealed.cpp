@@ -26,9 +26,9 @@ SealedAnswers ask_who(const SealedOptions& options) {
   const TemporaryFolder folder;
   Answered<SealedAnswers> who = ask(options, "", folder.file(0));
   if (who.written) return std::move(*who.written);
-  throw Error({.field = "sealed prediction",
+  throw Error({.code = ViolationCode::no_gpu,
+               .field = "sealed prediction",
                .seen = who.why,
-               .expected = "a GPU that says who it is",
                .fix = "--rehearse TARGET needs none"});
 }
 
