@@ -1,0 +1,161 @@
+// Quantisers: what a library makes of a matrix before it multiplies it, bit for bit. A recipe is a row: who computes
+// it, the shape of a block, the formats, and every f32 operation in its order.
+//
+//   const Quantized q = quantize(recipe_named("te_nvfp4"), x);      q.codes e2m1, q.scales ue4m3, q.tensor_scale f32
+//   value of element (row, col) = codes * scales(row / block_rows, col / block_cols) * tensor_scale
+//
+//   te_nvfp4   encode = min(div(2688, tensor_amax), 3.40282e+38); ...     print(recipe) shows all steps
+//
+// Facts are read in the sources that a row names; `evidence` says whether the project's own code was run beside it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/formats/format.hpp"
+#include "bitmma/formats/matrix.hpp"
+
+namespace bitmma {
+
+/// What a step reads or writes, all f32. The last is a number of its own.
+enum class QuantizeValue : uint8_t {
+  amax,          // the largest magnitude of the block
+  tensor_amax,   // of the whole matrix
+  encode,        // what the matrix is multiplied by, of two levels
+  tensor_scale,  // what a decoded element is multiplied by, of two levels
+  scale,         // of the block, before it is rounded to its format
+  stored,        // the scale as its format holds it
+  factor,        // what an element is multiplied by or divided by
+  temporary,
+  constant,
+};
+
+enum class QuantizeOp : uint8_t {
+  mov,                // a
+  mul,                // a * b, rounded once
+  div,                // a / b, rounded once
+  div_number,         // a / b of PyTorch, b a number of Python: on CUDA a * (1 / b)
+  div_full,           // div.full.f32
+  rcp_approx,         // rcp.approx.ftz.f32 of a
+  ex2_approx,         // ex2.approx.ftz.f32 of a
+  exponent_of,        // the exponent of the power of two a
+  sub,                // a - b, rounded once
+  min,                // of numbers
+  max,                // of numbers
+  round_to_input,     // a rounded to the format of x
+  input_max_if_inf,   // a, or the largest number of the format of x for infinity
+  one_if_zero,        // a, or 1 when b is 0
+  zero_if_zero,       // a, or 0 when b is 0
+  one_if_code_zero,   // a, or 1 when the code of the stored scale is 0
+  inverse_in_double,  // 1 / max(a, 1e-12) * the largest number of the element format, in f64, then rounded to f32
+  power_below,        // the largest power of two that is not above a
+  power_of_log2,      // 2^floor(log2 a), the logarithm rounded to f32
+};
+
+struct QuantizeOperand {
+  QuantizeValue value = QuantizeValue::constant;
+  float constant = 0;
+
+  constexpr QuantizeOperand() = default;
+  constexpr QuantizeOperand(QuantizeValue v) : value(v) {}       // NOLINT: the table reads better
+  constexpr QuantizeOperand(float number) : constant(number) {}  // NOLINT
+  bool operator==(const QuantizeOperand&) const = default;
+};
+
+/// result = op(a, b).
+struct QuantizeStep {
+  QuantizeValue result = QuantizeValue::constant;  // constant: no step
+  QuantizeOp op = QuantizeOp::mov;
+  QuantizeOperand a = {}, b = {};
+
+  bool operator==(const QuantizeStep&) const = default;
+};
+using QuantizeSteps = std::array<QuantizeStep, 5>;
+
+/// How a scale becomes a code of its format.
+enum class ScaleRounding : uint8_t {
+  nearest,         // to nearest even, saturating; f32 stays as it is
+  floor_power,     // 2^floor(log2 scale), exactly
+  rounded_power,   // the same, of the scale rounded to the element's mantissa first, half up
+  ceil_power,      // 2^ceil(log2 scale), exactly: cvt.rp.satfinite.ue8m0x2.f32
+  floor_log2_f32,  // with a log2 that is rounded to f32: just below a power of two, that power
+  ceil_log2_f32,   // the same: just above a power of two, that power
+};
+
+/// How a scaled element becomes a code.
+enum class CodeRounding : uint8_t {
+  nearest_even,      // saturating, the sign of zeros kept
+  nearest_away,      // the same, halves away from zero
+  comparisons,       // e2m1 by comparing with the midpoints: halves to even, and -0 is +0
+  comparisons_down,  // the same, halves toward zero; a zero of either sign has the code of -0
+};
+
+enum class QuantizeEvidence : uint8_t {
+  compared,     // with outputs of the project's own code, data/quantize
+  source_read,  // the project's source was read; nothing was run
+};
+/// "compared with the project's code", "source read".
+constexpr std::string_view print(QuantizeEvidence evidence) {
+  return evidence == QuantizeEvidence::compared ? "compared with the project's code" : "source read";
+}
+
+struct QuantizeRecipe {
+  std::string_view name = {};
+  std::string_view what = {};  // one line for people
+  std::string_view project = {}, version = {}, commit = {}, path = {}, licence = {};
+  QuantizeEvidence evidence = QuantizeEvidence::source_read;
+  FormatSet inputs = {Format::f32, Format::bf16, Format::f16};
+  int block_rows = 1, block_cols = 0;  // 0: all of them
+  bool partial_blocks = false;         // the last blocks may be smaller
+  Format element = Format::e4m3;
+  Format scale_format = Format::f32;
+  bool is_torch = false;  // eager PyTorch, whose divisions by numbers differ between CPU and CUDA
+  bool ftz = false;       // steps and elements flush subnormal operands and results
+  QuantizeSteps of_tensor = {}, of_block = {}, of_factor = {};
+  int exponent_offset = 0;  // subtracted from the exponent of a power of two
+  ScaleRounding scale_rounding = ScaleRounding::nearest;
+  QuantizeOp element_op = QuantizeOp::mul;  // element op factor: mul, div or div_full
+  CodeRounding code_rounding = CodeRounding::nearest_even;
+
+  bool has_two_levels() const { return of_tensor[0].result != QuantizeValue::constant && scale_format != Format::f32; }
+};
+
+/// All recipes.
+const std::vector<QuantizeRecipe>& quantize_recipes();
+
+/// Throws Error with those whose names contain `name`, or all.
+const QuantizeRecipe& recipe_named(std::string_view name);
+
+/// "encode = min(div(2688, tensor_amax), 3.40282e+38)": the steps, one a line.
+std::string print(const QuantizeRecipe& recipe);
+
+/// Where eager PyTorch runs a recipe with is_torch.
+enum class TorchDevice : uint8_t { cuda, cpu };
+
+struct Quantized {
+  Matrix codes;                             // the shape of x
+  Matrix scales;                            // blocks of rows x blocks of columns, of recipe.scale_format
+  std::optional<Matrix> tensor_scale = {};  // 1 x 1, f32
+  int block_rows = 1, block_cols = 1;       // elements of a whole block
+
+  bool operator==(const Quantized&) const = default;
+};
+
+/// `x` as the recipe makes it, the same for any number of threads. Throws Error for a format that the recipe does not
+/// take, columns or rows that do not fill its blocks, infinity or NaN in `x`, and where the project's arithmetic ends
+/// in NaN that its element format does not have.
+Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice torch = TorchDevice::cuda,
+                   int threads = 1);
+
+/// Two codes of 4 bits a byte, the first in the lower half, row by row. Throws Error for other formats and odd columns.
+std::vector<uint8_t> packed_codes(const Matrix& codes);
+
+/// Scales of one byte in tiles of 128 rows x 4 blocks, as cuBLAS reads them; a block of several rows gives each its
+/// scale. Throws Error for f32 scales.
+std::vector<uint8_t> tiled_scales(const Quantized& quantized);
+
+}  // namespace bitmma
