@@ -193,6 +193,7 @@ NB_MODULE(_core, module) {
   module.attr("version") = BITMMA_VERSION;
   bind_instruction(module);
   bind_gemm(module);
+  bind_quantize(module);
   bind_state(module);
   bind_layout(module);
   bind_math(module);

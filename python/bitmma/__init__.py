@@ -15,6 +15,7 @@ By what you have:
     wrong bits          explain, diagnose, lint, bitmma.testing: assertions that say which bits, and why
     block scales        tiled, tile: cuBLAS's tiles of 128 x 4
     one function        bitmma.math: ex2, rcp, rsqrt, sin, tanh, fma, ... as the GPU computes them
+    operands to round   quantize: the quantisers of Transformer Engine, torchao, FlashInfer, DeepGEMM; quantized_gemm
     a GPU               survey, read_survey, sealed
 
 Errors are bitmma.Error, with every violation. All functions may be called from many threads.
@@ -33,16 +34,17 @@ from ._mma import Evidence, all_instructions, evidence, instruction, mma, mma_sy
 from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule, Finding, Product, VectorFile, compare,
                      diagnose, execute, explain, fault_catalogue, fields, golden, lint, read, read_product, verify,
                      write)
+from ._quantize import Quantized, quantize, quantize_recipes, quantized_gemm
 from ._sealed import SealedFinding, SealedReport, sealed
 from ._survey import SurveyFinding, SurveyReport, read_survey, survey
 
 __all__ = [
     "Accuracy", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
-    "Fault", "FieldRule", "Finding", "Instruction", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace",
+    "Fault", "FieldRule", "Finding", "Instruction", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace", "Quantized",
     "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Violation", "accuracy",
     "all_instructions", "catalogue", "codes", "compare", "decode", "decode_ptx", "diagnose", "dtype_of", "encode", "evidence",
     "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
-    "instruction", "layout", "lint", "math", "mma", "mma_sync", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
+    "instruction", "layout", "lint", "math", "mma", "mma_sync", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]
 
 name_as_imported(globals(), __all__)

@@ -1,0 +1,86 @@
+"""Quantisers: what Python sees of them. Their bits are tests/operators/quantize_test.cpp."""
+import bitmma
+import ml_dtypes
+import numpy as np
+import pytest
+
+
+def random(rows, cols, dtype=np.float32, seed=0):
+    return np.random.default_rng(seed).standard_normal((rows, cols)).astype(dtype)
+
+
+def decoded(q):
+    """Elements as numbers of float64."""
+    scales = np.asarray(q.scales).astype(np.float64)
+    rows, cols = q.codes.shape
+    whole = np.repeat(np.repeat(scales, q.block[0], 0), q.block[1], 1)[:rows, :cols]
+    return np.asarray(q.codes).astype(np.float64) * whole * float(1 if q.tensor_scale is None else q.tensor_scale)
+
+
+@pytest.mark.parametrize("row", bitmma.quantize_recipes(), ids=lambda row: row["name"])
+def test_every_recipe_decodes_to_nearly_the_matrix(row):
+    dtype = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}[row["inputs"][0]]
+    x = random(128, 256, dtype)
+    q = bitmma.quantize(x, row["name"])
+    assert q.recipe == row["name"] and q.codes.dtype == bitmma.dtype_of(row["element"])
+    assert q.scales.dtype == bitmma.dtype_of(row["scale"])
+    assert (q.tensor_scale is not None) == row["two_levels"]
+    assert q.scales.shape == (128 // q.block[0], 256 // q.block[1])
+    bits = {"e4m3": 3, "e5m2": 2, "e2m3": 3, "e3m2": 2, "e2m1": 1}[row["element"]]
+    error = np.abs(decoded(q) - x.astype(np.float64)) / np.abs(x.astype(np.float64)).max()
+    assert error.max() <= 2.0 ** -bits
+    assert np.array_equal(bitmma.quantize(x, row["name"], threads=2).codes.view(np.uint8), q.codes.view(np.uint8))
+
+
+def test_block_scales_go_to_a_product_in_one_call():
+    x, w = random(128, 256), random(64, 256, seed=1)
+    a, b = bitmma.quantize(x, "te_nvfp4"), bitmma.quantize(w, "te_nvfp4_16x16")
+    d = bitmma.quantized_gemm(a, b, target="sm_100a")
+    expected = decoded(a) @ decoded(b).T
+    assert np.abs(d - expected).max() < 1e-4 * np.abs(expected).max()
+    sfb = np.repeat(b.scales, 16, 0)
+    alpha = float(a.tensor_scale * b.tensor_scale)
+    assert np.array_equal(d, bitmma.gemm(a.codes, b.codes.T, sfa=a.scales, sfb=sfb.T, target="sm_100a", alpha=alpha))
+    with pytest.raises(bitmma.Error, match="alpha"):
+        bitmma.quantized_gemm(a, b, target="sm_100a", alpha=2.0)
+
+
+def test_scales_of_f32_go_to_a_plan_that_reads_them():
+    a, b = bitmma.quantize(random(128, 256), "deepgemm_1x128"), bitmma.quantize(random(256, 256, seed=1), "deepgemm_128x128")
+    plan = {"promotion": {"every": 128, "scale": "mul_fma"}}
+    d = bitmma.quantized_gemm(a, b, plan)
+    expected = decoded(a) @ decoded(b).T
+    assert np.abs(d - expected).max() < 1e-2 * np.abs(expected).max()
+    with pytest.raises(bitmma.Error):
+        bitmma.quantized_gemm(a, b, "flat")  # would not read them
+
+
+def test_tiles_and_packed_codes():
+    q = bitmma.quantize(random(100, 64), "ocp_mxfp4")
+    assert np.array_equal(bitmma.tiled(q.tiled, "ue8m0").scales(100, 2).array, q.scales.view(np.uint8))
+    assert np.array_equal(bitmma.codes(q.packed, "e2m1", packed=True).array, q.codes.view(np.uint8))
+    for name in ("packed", "tiled"):
+        with pytest.raises(bitmma.Error):
+            getattr(bitmma.quantize(random(4, 128), "deepgemm_1x128"), name)
+
+
+def test_the_device_of_pytorch_decides_how_numbers_divide():
+    x = random(256, 128)
+    cuda, cpu = (bitmma.quantize(x, "deepgemm_1x128", torch_device=device).scales for device in ("cuda", "cpu"))
+    amax = np.abs(x).max(1, keepdims=True)
+    assert np.array_equal(cpu, amax / np.float32(448))
+    assert np.array_equal(cuda, amax * (np.float32(1) / np.float32(448)))
+
+
+def test_what_is_refused():
+    x = random(4, 64)
+    for call, field in ((lambda: bitmma.quantize(x, "nvfp4"), "recipe"), (lambda: bitmma.quantize(x, "te_nvfp4", torch_device="tpu"), "torch_device"),
+                        (lambda: bitmma.quantize(x[:, :24], "te_nvfp4"), "columns of x"),
+                        (lambda: bitmma.quantize(x, "flashinfer_nvfp4"), "type of x"),
+                        (lambda: bitmma.quantize(x.astype(np.float64), "te_nvfp4"), "type of x"),
+                        (lambda: bitmma.quantize(x * np.nan, "te_nvfp4"), "x(0, 0)"),
+                        (lambda: bitmma.quantize(x[0], "te_nvfp4"), "x"),
+                        (lambda: bitmma.quantized_gemm(x, x), "a")):
+        with pytest.raises(bitmma.Error) as caught:
+            call()
+        assert caught.value.violations[0].field == field
