@@ -95,12 +95,12 @@ enum class CodeRounding : uint8_t {
 };
 
 enum class QuantizeEvidence : uint8_t {
-  compared,     // with outputs of the project's own code, data/quantize
+  compared,     // with outputs of the project's own code on a CPU, data/quantize
   source_read,  // the project's source was read; nothing was run
 };
-/// "compared with the project's code", "source read".
+/// "compared with the project's code on a CPU", "source read".
 constexpr std::string_view print(QuantizeEvidence evidence) {
-  return evidence == QuantizeEvidence::compared ? "compared with the project's code" : "source read";
+  return evidence == QuantizeEvidence::compared ? "compared with the project's code on a CPU" : "source read";
 }
 
 struct QuantizeRecipe {
