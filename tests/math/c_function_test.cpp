@@ -114,6 +114,9 @@ TEST_CASE("every C function is read back from its name, and others are refused")
   }
   CHECK(parse_c_function("expf").compiler == CCompiler::cuda_13);
   CHECK(parse_c_function("tl.exp").compiler == CCompiler::triton_3_6);
+  CHECK(compute(parse_c_function("expf"), 0x41200000) == 0x46AC14EF);
+  CHECK(compute(parse_c_function("expf@cuda_13_fast_math"), 0x41200000) == 0x46AC14F0);
+  CHECK(compute(parse_c_function("tl.exp"), 0x41200000) == 0x46AC14F0);
   for (const std::string_view name : {"", "exp", "expf@", "expf@cuda_12", "__expf@cuda_13_fast_math", "expf "}) {
     INFO(name);
     CHECK_THROWS_AS(parse_c_function(name), Error);

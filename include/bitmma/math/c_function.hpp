@@ -1,12 +1,13 @@
 // The functions of C's <math.h> on float as compilers for NVIDIA GPUs compile them, bit for bit. They are straight code
 // around the instructions of math_instruction.hpp: the same name gives other bits with other flags.
 //
-//   compute(parse_c_function("expf"), 0x3F800000)                       e as CUDA's expf gives it: 0x402DF854
-//   compute(parse_c_function("expf@cuda_13_fast_math"), 0x3F800000)     as __expf gives it: 0x402DF853
-//   compute(parse_c_function("tl.exp"), 0x3F800000)                     as a Triton kernel gives it
+//   compute(parse_c_function("expf"), 0x41200000)                     e^10 as CUDA's expf gives it: 0x46AC14EF
+//   compute(parse_c_function("expf@cuda_13_fast_math"), 0x41200000)   with -use_fast_math: 0x46AC14F0
+//   compute(parse_c_function("tl.exp"), 0x41200000)                   in a Triton kernel: 0x46AC14F0
 //
 // Read from the PTX and SASS that the compilers emit for sm_90a; `evidence` tells what was compared with a GPU. NaN
-// results are 0x7FFFFFFF.
+// results are 0x7FFFFFFF. A kernel that adds to a result may get other bits: where a function ends with a product that
+// does not name its rounding, the compiler joins that and the sum into one fma, as in `sigmoid`.
 #pragma once
 
 #include <array>
