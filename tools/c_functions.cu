@@ -11,11 +11,11 @@
 #define ENTRY(name) bits_of_##name
 #endif
 
-#define ONE(name, expression)                                                          \
-  extern "C" __global__ void ENTRY(name)(const unsigned* first, unsigned* results) {        \
-    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;                          \
-    const float x = __uint_as_float(*first + i);                                       \
-    results[i] = __float_as_uint(expression);                                          \
+#define ONE(name, expression)                                                                         \
+  extern "C" __global__ void ENTRY(name)(const unsigned* first, unsigned* results) {                  \
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;                                         \
+    const float x = __uint_as_float(*first + i);                                                      \
+    results[i] = __float_as_uint(expression);                                                         \
   }
 #define TWO(name, expression)                                                                         \
   extern "C" __global__ void ENTRY(name)(const unsigned* a, const unsigned* b, unsigned* results) {   \

@@ -83,7 +83,7 @@ int compare_with_ptx(CCompiler compiler, const std::function<std::string(const C
   int compared = 0;
   for (const CFunction& one : c_functions()) {
     if (one.compiler != compiler) continue;
-    test::PtxKernel kernel(module_of(one), entry_of(one));
+    test::PtxKernel kernel(module_of(one), entry_of(one), one.operands);
     const Arguments arguments = arguments_of(one.operands, 50000, 30);
     const std::vector<uint32_t> results = results_of(one, arguments);
     int64_t differing = 0;
@@ -169,7 +169,7 @@ TEST_CASE("C functions give what Triton's PTX of them gives, instruction by inst
       CCompiler::triton_3_6,
       [&](const CFunction& one) { return test::read_text(folder.path(fmt::format("{}.ptx", one.name))); },
       [](const CFunction& one) {
-        std::string name = fmt::format("bits_of_{}", one.name);
+        std::string name = fmt::format("bits_of_{}_triton", one.name);
         std::ranges::replace(name, '.', '_');
         return name;
       });

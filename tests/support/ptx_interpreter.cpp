@@ -16,7 +16,7 @@ namespace bitmma::test {
 namespace {
 
 // Where things lie in the thread's small memory.
-constexpr uint64_t parameters_at = 64, results_at = 128, operands_at = 160, symbols_at = 256, memory_bytes = 1024;
+constexpr uint64_t parameters_at = 64, words_at = 128, symbols_at = 256, memory_bytes = 1024;
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -63,7 +63,8 @@ std::vector<std::string> PtxKernel::entries(const std::string& module) {
   return found;
 }
 
-PtxKernel::PtxKernel(const std::string& module, const std::string& entry) : memory_(memory_bytes) {
+PtxKernel::PtxKernel(const std::string& module, const std::string& entry, int operands)
+    : memory_(memory_bytes), operands_(static_cast<size_t>(operands)) {
   uint64_t free_at = symbols_at;
   const std::regex bytes(R"(\.global .*\.b8 ([\w$]+)\[(\d+)\] = \{([^}]*)\})");
   for (std::sregex_iterator i(module.begin(), module.end(), bytes), end; i != end; ++i) {
@@ -78,9 +79,8 @@ PtxKernel::PtxKernel(const std::string& module, const std::string& entry) : memo
   bool inside = false;
   for (std::string line; std::getline(lines, line);) {
     line = line.substr(0, line.find("//"));
-    if (!inside && std::regex_search(line, match, std::regex(R"(\.param \.(\w+) .*?(\w+_param_\d+))"))) {
-      symbols_[match[2]] = parameters_at + 8 * parameters_.size();
-      parameters_.push_back(match[1]);
+    if (!inside && std::regex_search(line, match, std::regex(R"(\.param \.\w+ .*?(\w+_param_\d+))"))) {
+      symbols_[match[1]] = parameters_at + 8 * parameters_++;
     } else if (std::regex_search(line, match, std::regex(R"(\.local .*\.b8\s+(\w+)\[(\d+)\])"))) {
       symbols_[match[1]] = free_at;
       free_at += 64;
@@ -268,14 +268,14 @@ uint8_t* PtxKernel::memory_at(uint64_t address, int bytes) {
   return memory_.data() + address;
 }
 
-uint32_t PtxKernel::run(uint32_t second, uint32_t third) {
+uint32_t PtxKernel::run(uint32_t a, uint32_t b) {
   std::ranges::fill(values_, 0);
-  const uint32_t words[]{0, second, third};
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const bool is_pointer = parameters_[i].ends_with("64");
-    const uint64_t address = i == 0 ? results_at : operands_at + 8 * i, value = is_pointer ? address : words[i];
-    std::memcpy(memory_at(parameters_at + 8 * i, 8), &value, 8);
-    if (is_pointer && i < 3) std::memcpy(memory_at(address, 4), &words[i], 4);
+  // Each parameter points to a word of its own; what a compiler adds behind the results stays null.
+  for (size_t i = 0; i <= operands_; ++i) {
+    const uint64_t address = words_at + 8 * i;
+    const uint32_t word = i == operands_ ? 0 : i == 0 ? a : b;
+    std::memcpy(memory_at(parameters_at + 8 * i, 8), &address, 8);
+    std::memcpy(memory_at(address, 4), &word, 4);
   }
   uint64_t sources[4];
   for (size_t at = 0;;) {
@@ -304,7 +304,7 @@ uint32_t PtxKernel::run(uint32_t second, uint32_t third) {
     values_[static_cast<size_t>(step.result)] = value;
   }
   uint32_t result = 0;
-  std::memcpy(&result, memory_at(results_at, 4), 4);
+  std::memcpy(&result, memory_at(words_at + 8 * operands_, 4), 4);
   return result;
 }
 

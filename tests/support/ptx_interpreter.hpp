@@ -12,14 +12,14 @@ namespace bitmma::test {
 
 class PtxKernel {
  public:
-  /// The entry of this name in the text of a module. Throws std::runtime_error for an instruction that is not known.
-  PtxKernel(const std::string& module, const std::string& entry);
+  /// The entry of this name in the text of a module, a kernel of (a, results) or of (a, b, results), all of these
+  /// pointers to words. Throws std::runtime_error for an instruction that is not known.
+  PtxKernel(const std::string& module, const std::string& entry, int operands);
   PtxKernel(const PtxKernel&) = delete;
   PtxKernel& operator=(const PtxKernel&) = delete;
 
-  /// The word that thread 0 of (results, parameters...) stores at results[0]. `second` is the kernel's second parameter
-  /// where that is a word, and the first word at it where it is a pointer; so is `third`.
-  uint32_t run(uint32_t second, uint32_t third = 0);
+  /// What thread 0 stores at results[0], for a[0] and b[0].
+  uint32_t run(uint32_t a, uint32_t b = 0);
 
   /// The names of a module's entries.
   static std::vector<std::string> entries(const std::string& module);
@@ -50,8 +50,8 @@ class PtxKernel {
   std::vector<Step> steps_;
   std::vector<uint64_t> values_;
   std::vector<uint8_t> memory_;
-  std::vector<std::string> parameters_;  // their types
-  uint64_t carry_ = 0, stored_ = 0;
+  size_t operands_ = 0, parameters_ = 0;
+  uint64_t carry_ = 0;
 };
 
 }  // namespace bitmma::test
