@@ -141,7 +141,9 @@ std::vector<State> Gpu::run(const Instruction& instruction, Target target, std::
 std::vector<uint32_t> Gpu::run(const WordFunction& function, const WordArguments& arguments) const {
   if (arguments.count == 0) return {};
   const bool with_arrays = !arguments.a.empty();
-  const Kernel kernel = word_kernel(function, capability(), with_arrays);
+  const std::optional<Target> target = target_of(*this);
+  if (!target) throw Error({.field = "GPU", .seen = name(), .expected = "a GPU that this version knows"});
+  const Kernel kernel = word_kernel(function, *target, with_arrays);
   const size_t ctas = (arguments.count + kernel_threads - 1) / kernel_threads;
   std::vector<std::vector<uint8_t>> inputs;
   const auto add = [&](const void* words, size_t count, size_t padded) {

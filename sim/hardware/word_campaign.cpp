@@ -143,11 +143,11 @@ std::string body_of(const MathInstruction& instruction) {
 
 }  // namespace
 
-std::vector<WordFunction> math_word_functions(int capability) {
+std::vector<WordFunction> math_word_functions(Target target) {
   std::vector<WordFunction> functions;
   for (const MathInstruction& one : math_instructions()) {
     // bf16's own add, sub and mul, and its ex2, came with sm_90.
-    if (one.format == Format::bf16 && capability < 90) continue;
+    if (one.format == Format::bf16 && !TargetSet::from(Target::sm_90).contains(target)) continue;
     const int operands = operand_count(one.operation), bits = bits_of(one.format);
     // One rounding of one word takes a CPU minutes over all words, and says no more than random ones.
     const bool exhaustive = operands == 1 && one.accuracy == MathAccuracy::approx && !one.x2;
@@ -169,23 +169,24 @@ namespace {
 std::string cvt_load(const CvtOperand& operand, std::string_view word) {
   if (operand.bits == 64) return fmt::format("  mov.b64 %{}, {{a, b}};\n", operand.name);
   if (operand.bits == 32) return fmt::format("  mov.b32 %{}, {};\n", operand.name, word);
-  return fmt::format("  cvt.u16.u32 %{}, {};\n", operand.name, word);
+  return fmt::format("  cvt.u{}.u32 %{}, {};\n", operand.bits, operand.name, word);
 }
 
 /// One word of the result: bits 0..31, or 32..63.
 std::string cvt_body(const CvtInstruction& instruction, int word) {
-  const int bits = result_bits(instruction), register_bits = std::max(bits, 16);
+  // Two codes of four bits have registers of eight; integers of eight bits have those of 16.
+  const int bits = result_bits(instruction), register_bits = instruction.lanes == 2 ? bits : std::max(bits, 16);
   std::string text = fmt::format("  {{\n  .reg .b{} %d;\n  .reg .b32 low, high;\n", register_bits);
   std::string loads;
   int place = 0;
   for (const CvtOperand& operand : operands_of(instruction)) {
-    text += fmt::format("  .reg .b{} %{};\n", std::max(operand.bits, 16), operand.name);
+    text += fmt::format("  .reg .b{} %{};\n", operand.bits, operand.name);
     loads += cvt_load(operand, place++ == 0 ? "a" : "b");
   }
   text += loads + "  " + cvt_statement(instruction) + "\n";
   if (bits == 64) text += fmt::format("  mov.b64 {{low, high}}, %d;\n  mov.b32 y, {};\n", word == 0 ? "low" : "high");
   else if (bits == 32) text += "  mov.b32 y, %d;\n";
-  else text += fmt::format("  cvt.u32.u16 y, %d;\n  and.b32 y, y, {};\n", low_mask(bits));
+  else text += fmt::format("  cvt.u32.u{} y, %d;\n  and.b32 y, y, {};\n", register_bits, low_mask(bits));
   return text + "  }\n";
 }
 
@@ -206,6 +207,7 @@ std::vector<WordFunction> cvt_word_functions(Target target) {
            .argument_bits = std::min(operands[0].bits, 32),
            .exhaustive = count == 1 && operands[0].bits <= 16,
            .body = cvt_body(one, word),
+           .version = std::max(ptx_version_of(one), PtxVersion{8, 6}),
            .model = [=](const WordArguments& arguments, std::span<uint32_t> results) {
              const std::vector<uint32_t> a = first_operand(arguments);
              for (size_t i = 0; i < results.size(); ++i) {
@@ -269,7 +271,7 @@ std::vector<WordFunction> c_word_functions(const std::vector<std::string>& modul
   return functions;
 }
 
-Kernel word_kernel(const WordFunction& function, int capability, bool with_arrays) {
+Kernel word_kernel(const WordFunction& function, Target target, bool with_arrays) {
   Kernel kernel;
   if (!function.module.empty()) {
     const int inputs = with_arrays ? function.operands : 1;
@@ -298,12 +300,12 @@ Kernel word_kernel(const WordFunction& function, int capability, bool with_array
   kernel.output = {.name = "y_out", .bytes_per_case = 4 * words_of_a_cta};
   kernel.text = fmt::format(
       "// {0}: a thread an argument\n"
-      ".version {1}\n"
-      ".target sm_{2}\n"
+      ".version {1}.{2}\n"
+      ".target {3}\n"
       ".address_size 64\n"
       "\n"
-      ".visible .entry {3}(\n"
-      "{4}"
+      ".visible .entry {4}(\n"
+      "{5}"
       "  .param .b64 y_out\n"
       ")\n"
       "{{\n"
@@ -313,17 +315,18 @@ Kernel word_kernel(const WordFunction& function, int capability, bool with_array
       "\n"
       "  mov.u32 index, %tid.x;\n"
       "  mov.u32 cta, %ctaid.x;\n"
-      "  mad.lo.u32 index, cta, {5}, index;\n"
+      "  mad.lo.u32 index, cta, {6}, index;\n"
       "  mul.wide.u32 offset, index, 4;\n"
-      "{6}"
       "{7}"
+      "{8}"
       "  ld.param.u64 pointer, [y_out];\n"
       "  cvta.to.global.u64 pointer, pointer;\n"
       "  add.s64 pointer, pointer, offset;\n"
       "  st.global.b32 [pointer], y;\n"
       "  ret;\n"
       "}}\n",
-      function.name, "8.6", capability, kernel_name, parameters, words_of_a_cta, loads, function.body);
+      function.name, function.version.major, function.version.minor, print(target), kernel_name, parameters,
+      words_of_a_cta, loads, function.body);
   return kernel;
 }
 

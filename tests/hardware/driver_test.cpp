@@ -329,12 +329,12 @@ TEST_CASE("a libcuda.so.1 that is garbage, empty, a folder or lacks calls is ref
   for (const std::string& content : {std::string("not a library"), std::string(), std::string(100000, '\0')}) {
     std::filesystem::create_directories(folder.path("garbage"));
     test::write_text(folder.path("garbage/libcuda.so.1"), content);
-    CHECK_THAT(message_of(folder.path("garbage")), ContainsSubstring("error: GPU = ") &&
+    CHECK_THAT(message_of(folder.path("garbage")), ContainsSubstring("error: GPU: ") &&
                                                        ContainsSubstring("libcuda.so.1") &&
-                                                       ContainsSubstring("legal is a machine with an NVIDIA driver"));
+                                                       ContainsSubstring("expected a machine with an NVIDIA driver"));
   }
   std::filesystem::create_directories(folder.path("folder/libcuda.so.1"));
-  CHECK_THAT(message_of(folder.path("folder")), ContainsSubstring("error: GPU = "));
+  CHECK_THAT(message_of(folder.path("folder")), ContainsSubstring("error: GPU: "));
   CHECK_THAT(message_of(BITMMA_CUDA_WITHOUT_CALLS),
              ContainsSubstring("GPU driver = no cuDriverGetVersion in libcuda.so.1: legal is a driver of CUDA 12.0"));
 }

@@ -14,7 +14,7 @@ using namespace bitmma;
 namespace {
 
 const std::vector<WordFunction>& functions() {
-  static const std::vector<WordFunction> all = math_word_functions(90);
+  static const std::vector<WordFunction> all = math_word_functions(Target::sm_90a);
   return all;
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("a campaign over words tries conversions, those of 64 bits by halves, 
   CHECK(c[0].entry == "bits_of_expf");
   CHECK(c[1].entry == "bits_of_expf_fast");
   CHECK(c[2].name == "tl.exp@triton_3_6");
-  CHECK(word_kernel(c[0], 90, false).entry == "bits_of_expf");
+  CHECK(word_kernel(c[0], Target::sm_90a, false).entry == "bits_of_expf");
   CHECK_THROWS_AS(c_word_functions({nvcc, "nothing"}), Error);
 }
 
@@ -111,25 +111,26 @@ TEST_CASE("the digest of words depends on every word and place, not on the order
 
 TEST_CASE("the kernel of a function of words takes its arguments from arrays, or from their index") {
   const auto named = [](std::string_view name) { return *std::ranges::find(functions(), name, &WordFunction::name); };
-  const Kernel index = word_kernel(named("ex2.approx.ftz.f32"), 90, false);
+  const Kernel index = word_kernel(named("ex2.approx.ftz.f32"), Target::sm_90a, false);
   CHECK(index.text.find("ex2.approx.ftz.f32 y, a;") != std::string::npos);
   CHECK(index.text.find("add.u32 a, a, index;") != std::string::npos);
-  const Kernel arrays = word_kernel(named("fma.rn.relu.bf16"), 90, true);
+  const Kernel arrays = word_kernel(named("fma.rn.relu.bf16"), Target::sm_90a, true);
   CHECK(arrays.inputs.size() == 3);
   CHECK(arrays.text.find("fma.rn.relu.bf16 hy, ha, hb, hc;") != std::string::npos);
 }
 
 TEST_CASE("ptxas assembles the kernel of every function of words, on an H100 and a B200") {
   if (!test::require_ptxas("kernels of functions of words")) return;
-  for (const auto& [capability, target] : {std::pair(90, Target::sm_90a), {100, Target::sm_100a}}) {
+  for (const Target target : {Target::sm_90a, Target::sm_100a}) {
     std::vector<test::PtxModule> modules;
-    std::vector<WordFunction> all = math_word_functions(capability);
+    std::vector<WordFunction> all = math_word_functions(target);
     const std::vector<WordFunction> conversions = cvt_word_functions(target);
     all.insert(all.end(), conversions.begin(), conversions.end());
     for (const WordFunction& one : all) {
+      if (one.version > test::ptxas_isa()) continue;  // this ptxas does not read it
       for (const bool with_arrays : {false, true}) {
         if (with_arrays || one.operands == 1)
-          modules.push_back({.text = word_kernel(one, capability, with_arrays).text, .target = target});
+          modules.push_back({.text = word_kernel(one, target, with_arrays).text, .target = target});
       }
     }
     const std::vector<char> takes = test::ptxas_takes(modules, 20);

@@ -196,16 +196,14 @@ constexpr std::array<FlagOfField, 4> word_campaign_flags{
     {{"only", "--only"}, {"arguments", "--outputs"}, {"seconds", "--seconds"}, {"threads", "--threads"}}};
 
 std::vector<WordFunction> word_functions(const CampaignFlags& flags, const Gpu& gpu) {
-  const std::string_view family = flags.family;
-  if (family == "math") return math_word_functions(gpu.capability());
-  if (family == "c-functions") {
+  if (*flags.family == "c-functions") {
     std::vector<std::string> modules;
     for (const std::string& path : *flags.kernels) modules.push_back(read_whole(path));
     return c_word_functions(modules);
   }
   const std::optional<Target> target = target_of(gpu);
   if (!target) throw Error({.field = "GPU", .seen = gpu.name(), .expected = "a GPU that this version knows"});
-  return cvt_word_functions(*target);
+  return *flags.family == "math" ? math_word_functions(*target) : cvt_word_functions(*target);
 }
 
 /// Functions of words: the layer math.

@@ -27,16 +27,17 @@ struct WordArguments {
 struct WordFunction {
   std::string name = {};  // "ex2.approx.ftz.f32"
   int operands = 1;
-  int argument_bits = 32;   // of each operand, in the low bits of its word
-  bool exhaustive = false;  // all words of one operand
-  std::string body = {};    // PTX statements that make y from a, b and c, registers of 32 bits
-  std::string module = {};  // instead of `body`: PTX or a cubin of the user's,
-  std::string entry = {};   // and its kernel, of (first or a, b, c, results)
+  int argument_bits = 32;       // of each operand, in the low bits of its word
+  bool exhaustive = false;      // all words of one operand
+  std::string body = {};        // PTX statements that make y from a, b and c, registers of 32 bits
+  PtxVersion version = {8, 6};  // that `body` needs
+  std::string module = {};      // instead of `body`: PTX or a cubin of the user's,
+  std::string entry = {};       // and its kernel, of (first or a, b, c, results)
   std::function<void(const WordArguments&, std::span<uint32_t> results)> model = {};
 };
 
-/// All floating-point instructions of the layer math that GPUs of this capability have.
-std::vector<WordFunction> math_word_functions(int capability);
+/// All floating-point instructions of the layer math that the target has.
+std::vector<WordFunction> math_word_functions(Target target);
 
 /// Every cvt that the target has. Results and operands of 64 bits are taken in two words.
 std::vector<WordFunction> cvt_word_functions(Target target);
@@ -45,8 +46,8 @@ std::vector<WordFunction> cvt_word_functions(Target target);
 /// tools/c_functions_triton.py. Throws Error when a module has none.
 std::vector<WordFunction> c_word_functions(const std::vector<std::string>& modules);
 
-/// The kernel of a function, for a GPU of this capability: result i of argument i.
-Kernel word_kernel(const WordFunction& function, int capability, bool with_arrays);
+/// The kernel of a function, for a GPU of this target: result i of argument i.
+Kernel word_kernel(const WordFunction& function, Target target, bool with_arrays);
 
 /// Computes results of a function: a GPU, or a stand-in in tests. May be called from several threads at once.
 using WordExecutor = std::function<std::vector<uint32_t>(const WordFunction&, const WordArguments&)>;
