@@ -35,7 +35,8 @@ const test::BadRequests bad_requests({
     {"golden " + test::f16 + " --distribution normall $OUT", "did you mean normal?"},
     {"golden " + test::f16 + " --target sm_91a $OUT", "did you mean sm_"},
     {"gpu campaign --family wgma",
-     "error: --family = wgma: legal is wgmma, mma.sync, tcgen05.mma or tcgen05-moves; did you mean wgmma?"},
+     "error: --family = wgma: legal is math, cvt, c-functions, mma.sync, tcgen05-moves, tcgen05.mma or wgmma; did you "
+     "mean wgmma?"},
     // One mistake, one message; words in the order given.
     {"compare a b c d5 --element",
      "error: c: unexpected argument for bitmma compare; usage: bitmma compare [OPTIONS] expected"},

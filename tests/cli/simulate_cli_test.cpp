@@ -16,7 +16,7 @@ std::string numpy(const std::string& name) { return test::source_path("tests/fil
 const test::BadRequests bad_requests({
     {"simulate", "files: missing"},
     {"simulate $GOLDEN $FOLDER/absent", "absent: no such file"},  // and nothing of the first is shown
-    {"simulate " + test::source_path("data/products/nvjet_flat_f16_k1024.safetensors"), "a product file"},
+    {"simulate " + test::source_path("data/products/nvjet_flat_f16_k1024.safetensors"), "the file is a product"},
     {"simulate $GOLDEN --case 2", "--case = 2: legal is 0..1"},
     {"simulate $GOLDEN $GOLDEN -o $FOLDER/f", "an existing folder"},
     {"simulate $GOLDEN -o $FOLDER/no/such/out", "its folder does not exist"},

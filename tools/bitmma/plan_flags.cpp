@@ -61,7 +61,7 @@ GemmPlan ProductPlanFlags::plan_for(Context& context, const ProductFile& product
   const std::string asked = of_file ? *product.file.find_metadata("plan") : plan.get();
   const bool is_file = !of_file && asked.ends_with(".json"), is_json = is_file || asked.starts_with("{");
   if (!of_file && !are_given() && product.file.find_metadata("plan")) {
-    print_warnings(context, {{.code = ViolationCode::no_effect,
+    print_warnings(context, {{.code = ViolationCode::unread_argument,
                               .field = fmt::format("{}: key plan", product.file.path),
                               .seen = "not taken, for --target, --output-type or --split-k ask for another",
                               .fix = "--plan says which; flat is taken",

@@ -164,7 +164,7 @@ std::vector<Violation> left_out(const TensorFile& own, const TensorFile& with_st
     if (name.empty() || !own.find(name) || with_state.find(name)) return;
     const std::string field = fmt::format("{}: tensor {}", own.path, name);
     if (std::ranges::find(found, field, &Violation::field) != found.end()) return;  // fields share a name
-    found.push_back({.code = ViolationCode::no_effect,
+    found.push_back({.code = ViolationCode::unread_argument,
                      .field = field,
                      .seen = "recorded after another state, and neither compared nor written",
                      .fix = "a file without the state that --after gives records the D of this one",
