@@ -96,10 +96,6 @@ def at_least_one(value: Any, field: str) -> int:
     return count_of(value, field, 1, 2**63 - 1)
 
 
-def whole_number(value: Any, field: str) -> int:
-    return count_of(value, field, -2**31)
-
-
 def text(value: Any, field: str) -> str:
     return str(text_of(value, field, "a word"))
 

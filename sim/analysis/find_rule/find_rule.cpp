@@ -133,7 +133,6 @@ class RuleSearch::Search {
   }
   AccumulatorModel with(const Candidate& candidate, int floor, bool keeps_sign, bool payload) const;
   std::vector<Survivor> survivors(size_t most) const;
-  void sort_by_distance(std::vector<Survivor>& found) const;
   bool any_left() const { return !candidates_.empty() || !others_.empty(); }
   std::vector<AccumulatorModel> compared() const;
   int separation(const RuleCase& one, std::span<const AccumulatorModel> models) const;

@@ -151,28 +151,7 @@ BITMMA_INLINE void shift_right(typename Vectors<bytes>::I32 (&numbers)[2], const
   shift_right<bytes>(numbers[1], reinterpret_cast<I32>(both >> 16));
 }
 
-/// Magnitudes shifted right by counts from 0 on: a count of 32 or more leaves 0.
-template <int bytes>
-BITMMA_INLINE void shift_right_unsigned(typename Vectors<bytes>::U32& numbers,
-                                        const typename Vectors<bytes>::I32& counts) {
-  using U32 = typename Vectors<bytes>::U32;
-#if BITMMA_X86_BUILTINS
-  using I32 = typename Vectors<bytes>::I32;
-  if constexpr (bytes == 64) {
-    numbers = reinterpret_cast<U32>(
-        __builtin_ia32_psrlv16si_mask(reinterpret_cast<I32>(numbers), counts, I32{}, static_cast<uint16_t>(~0)));
-    return;
-  } else if constexpr (bytes == 32) {
-    numbers = reinterpret_cast<U32>(__builtin_ia32_psrlv8si(reinterpret_cast<I32>(numbers), counts));
-    return;
-  }
-#endif
-  auto limited = counts;
-  limit_to(limited, 31);
-  numbers = counts > 31 ? U32{} : numbers >> reinterpret_cast<U32>(limited);
-}
-
-/// The same of 64-bit numbers, whose counts may also be negative: those, and counts of 64 or more, leave 0 or -1.
+/// 64-bit numbers shifted right by counts that may also be negative: those, and counts of 64 or more, leave 0 or -1.
 template <int bytes>
 BITMMA_INLINE void shift_right(typename Vectors<bytes>::I64& numbers, const typename Vectors<bytes>::I64& counts) {
   using I64 = typename Vectors<bytes>::I64;
