@@ -50,8 +50,15 @@ class Quantized(NamedTuple):
         return Codes(np.repeat(scales.array, self.block[0], 0)[:self.codes.shape[0]], scales.format)
 
 
+def _matrix(values: Any, name: str) -> tuple[str, np.ndarray]:
+    found = matrix(values, name)
+    if found is None:
+        raise refuse(name, "None", "a matrix")
+    return found
+
+
 def _as_codes(values: Any, e4m3: str) -> Codes:
-    format, array = matrix(values, "scales")
+    format, array = _matrix(values, "scales")
     return Codes(array, e4m3 if format == "e4m3" else format)
 
 
@@ -76,7 +83,7 @@ def quantize(x: Any, recipe: str, *, torch_device: str = "cuda", threads: int = 
         raise refuse("recipe", repr(recipe), "a name of bitmma.quantize_recipes()")
     if not isinstance(torch_device, str):
         raise refuse("torch_device", repr(torch_device), "cuda or cpu")
-    format, array = matrix(x, "x")
+    format, array = _matrix(x, "x")
     codes, scales, tensor_scale, element, scale, *block = _core.quantize(
         ("f32" if format == "tf32" else format, array), recipe, torch_device, threads_of(threads))
     return Quantized(like(x, codes.view(dtype_of(element))), like(x, scales.view(dtype_of(scale))),
@@ -106,17 +113,18 @@ def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any
     array([[64., 64.],
            [64., 64.]], dtype=float32)
     """
-    for name, value in (("a", a), ("b", b)):
-        if not isinstance(value, Quantized):
-            raise refuse(name, type(value).__name__, "what bitmma.quantize returns")
+    for name, given in (("a", a), ("b", b)):
+        if not isinstance(given, Quantized):
+            raise refuse(name, type(given).__name__, "what bitmma.quantize returns")
     levels = [one.tensor_scale for one in (a, b) if one.tensor_scale is not None]
     if levels:
         if "alpha" in keywords:
             raise refuse("alpha", keywords["alpha"], "no alpha: it is the product of the tensors' scales")
         keywords["alpha"] = float(np.prod(np.array(levels, np.float32), dtype=np.float32))
     scales: dict[str, Any] = {}
+    one: Quantized
     for name, one in (("a", a), ("b", b)):
         is_f32 = _as_codes(one.scales, "ue4m3").format in ("f32", "tf32")
-        value = one.scales if is_f32 else one._scales_by_row()
+        value: Any = one.scales if is_f32 else one._scales_by_row()
         scales[("scale_" if is_f32 else "sf") + name] = value if name == "a" else value.T
     return gemm(a.codes, b.codes.T, plan, **scales, **keywords)

@@ -65,6 +65,7 @@ const std::array forms{
     MathForm{{fma}, MathAccuracy::rounded, Format::bf16, Ftz::never, false, false, true, true},
     MathForm{{div, rcp, sqrt}, MathAccuracy::rounded, Format::f32, Ftz::may, true},
     MathForm{{div, rcp, sqrt, rsqrt, ex2, lg2, sin, cos}, MathAccuracy::approx, Format::f32, Ftz::may},
+    MathForm{{rcp, rsqrt}, MathAccuracy::approx, Format::f64, Ftz::must},
     MathForm{{div}, MathAccuracy::full, Format::f32, Ftz::may},
     MathForm{{tanh}, MathAccuracy::approx, Format::f32, Ftz::never},
     MathForm{{ex2}, MathAccuracy::approx, Format::f16, Ftz::never, false, false, false, true},
@@ -268,6 +269,10 @@ uint64_t approximate_16_bits(const MathInstruction& instruction, uint64_t a) {
 
 uint64_t compute_one(const MathInstruction& instruction, uint64_t a, uint64_t b, uint64_t c) {
   if (instruction.accuracy == MathAccuracy::rounded) return compute_rounded(instruction, a, b, c);
+  if (instruction.format == Format::f64) {
+    const auto upper = static_cast<uint32_t>(a >> 32);
+    return uint64_t{instruction.operation == rcp ? math::mufu_rcp64h(upper) : math::mufu_rsq64h(upper)} << 32;
+  }
   if (instruction.format != Format::f32) return approximate_16_bits(instruction, a);
   const auto word = static_cast<uint32_t>(a);
   if (instruction.operation == div) return approximate_quotient(instruction, word, static_cast<uint32_t>(b));
@@ -335,6 +340,12 @@ uint64_t compute(const MathInstruction& instruction, uint64_t a, uint64_t b, uin
 void compute(const MathInstruction& instruction, std::span<const uint32_t> a, std::span<const uint32_t> b,
              std::span<const uint32_t> c, std::span<uint32_t> results) {
   require_known(instruction);
+  if (instruction.format == Format::f64) {
+    throw Error({.field = "instruction",
+                 .seen = print(instruction),
+                 .expected = "words of 32 bits or fewer",
+                 .fix = "compute one word at a time"});
+  }
   const int operands = operand_count(instruction.operation);
   const std::array given{a, b, c};
   for (int i = 0; i < 3; ++i) {
@@ -363,7 +374,8 @@ void compute(const MathInstruction& instruction, std::span<const uint32_t> a, st
 
 std::optional<MufuSteps> mufu_steps(const MathInstruction& instruction, uint64_t a, uint64_t b) {
   require_known(instruction);
-  if (instruction.accuracy == MathAccuracy::rounded || instruction.x2) return std::nullopt;
+  if (instruction.accuracy == MathAccuracy::rounded || instruction.x2 || instruction.format == Format::f64)
+    return std::nullopt;
   const bool divides = instruction.operation == div, of_16_bits = instruction.format != Format::f32;
   const MathOperation operation = divides ? rcp : instruction.operation;
   const auto argument = [&]() -> uint32_t {

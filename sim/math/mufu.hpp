@@ -191,4 +191,41 @@ constexpr uint32_t mufu_tanh(uint32_t word) {
   return f.sign | cut_off(at(tanh_quadratics[binade.first + (i >> 17)], i & 0x1FFFF), binade.unit);
 }
 
+/// rcp and rsqrt of f64: the unit reads the upper word alone, whose 20 bits of mantissa take the quadratics of f32, and
+/// gives an upper word; the lower one is 0.
+struct UpperFields {
+  uint32_t sign = 0;
+  int exponent = 0;
+  uint32_t mantissa = 0;  // of 23 bits, the lowest three 0
+
+  constexpr explicit UpperFields(uint32_t word)
+      : sign(word & 0x80000000), exponent(static_cast<int>(word >> 20 & 2047)), mantissa((word & 0xFFFFF) << 3) {}
+  constexpr bool is_nan() const { return exponent == 2047 && mantissa != 0; }
+};
+
+/// An upper word of this biased exponent; the value's leading bit is at 58.
+constexpr uint32_t upper_word_of(int exponent, uint64_t value) {
+  return (static_cast<uint32_t>(exponent) << 20) + static_cast<uint32_t>(value >> 38) - (1u << 20);
+}
+
+constexpr uint32_t mufu_rcp64h(uint32_t word) {
+  const UpperFields f(word);
+  if (f.is_nan()) return nan_f32;
+  if (f.exponent == 0) return f.sign | 0x7FF00000;
+  if (f.exponent + (f.mantissa != 0) >= 2046) return f.sign;
+  return f.sign | upper_word_of(2045 - f.exponent, at_16_bits(rcp_quadratics[f.mantissa >> 16], f.mantissa & 0xFFFF));
+}
+
+constexpr uint32_t mufu_rsq64h(uint32_t word) {
+  const UpperFields f(word);
+  if (f.is_nan()) return nan_f32;
+  if (f.exponent == 0) return f.sign | 0x7FF00000;
+  if (f.sign != 0) return nan_f32;
+  if (f.exponent == 2047) return 0;
+  const int half = (f.exponent - 1023) >> 1;
+  const bool odd = (f.exponent & 1) == 0;
+  if (!odd && f.mantissa == 0) return static_cast<uint32_t>(1023 - half) << 20;
+  return upper_word_of(1022 - half, at(rsqrt_quadratics[(odd ? 64 : 0) + (f.mantissa >> 17)], f.mantissa & 0x1FFFF));
+}
+
 }  // namespace bitmma::math

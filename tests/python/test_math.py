@@ -63,7 +63,7 @@ def test_explain():
     lambda: math.ex2(np.float64([1])), lambda: math.ex2("1"), lambda: math.add(np.float32([1]), np.float16([1])),
     lambda: math.add(np.ones(3, np.float32), np.ones(2, np.float32)), lambda: math.rcp(np.float32([1]), rounding="up"),
     lambda: math.tanh(np.float32([1]), ftz=True), lambda: math.explain("ex2.approx.f32", np.ones(2, np.float32)),
-    lambda: math.compute("ex2.approx.f32", np.float32([1]), np.float32([1])), lambda: math.ex2(np.float32([1]), ftz=1)])
+    lambda: math.compute("ex2.approx.f32", np.float32([1]), np.float32([1])), lambda: math.ex2(np.float32([1]), ftz="yes")])
 def test_what_does_not_fit_is_refused(call):
     with pytest.raises(bitmma.Error):
         call()

@@ -41,7 +41,7 @@ static_assert(are_in_enum_order(c_compilers));
 enum class CFunctionEvidence : uint8_t {
   compiled,  // follows from the compiler's output and from the instructions' rules
   sampled,   // outputs of a GPU agreed
-  measured,  // one instruction, of which all 2^32 arguments were compared with a GPU
+  measured,  // all 2^32 arguments were compared with a GPU
 };
 
 struct CFunction {

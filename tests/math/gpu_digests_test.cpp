@@ -1,0 +1,123 @@
+// All arguments of functions of words, against the digests of what an H100 gave (data/math).
+#include <chrono>
+#include <sstream>
+
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/hardware/word_campaign.hpp"
+#include "bitmma/math/c_function.hpp"
+#include "bitmma/math/math_instruction.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+struct Recorded {
+  std::string function;
+  uint64_t arguments = 0, digest = 0;
+};
+
+const std::vector<Recorded>& recorded() {
+  static const std::vector<Recorded> rows = [] {
+    std::istringstream lines(test::read_text(test::source_path("data/math/h100.csv")));
+    std::vector<Recorded> found;
+    std::string line;
+    std::getline(lines, line);  // names of the columns
+    while (std::getline(lines, line)) {
+      const size_t first = line.find(','), second = line.find(',', first + 1);
+      found.push_back({.function = line.substr(0, first),
+                       .arguments = std::stoull(line.substr(first + 1, second)),
+                       .digest = std::stoull(line.substr(second + 1), nullptr, 16)});
+    }
+    return found;
+  }();
+  return rows;
+}
+
+/// The model of a function by its name in the file.
+WordFunction function_named(const std::string& name) {
+  static const std::vector<WordFunction> instructions = math_word_functions(Target::sm_90a),
+                                         conversions = cvt_word_functions(Target::sm_90a);
+  for (const std::vector<WordFunction>* all : {&instructions, &conversions}) {
+    const auto found = std::ranges::find(*all, name, &WordFunction::name);
+    if (found != all->end()) return *found;
+  }
+  return {.name = name, .model = [one = parse_c_function(name)](const WordArguments& arguments, std::span<uint32_t> y) {
+            std::vector<uint32_t> words(arguments.count);
+            for (size_t i = 0; i < words.size(); ++i) words[i] = arguments.first + static_cast<uint32_t>(i);
+            compute(one, words, {}, y);
+          }};
+}
+
+uint64_t digest_of(const WordFunction& function, uint64_t arguments) {
+  constexpr uint64_t at_once = uint64_t{1} << 20;
+  const size_t pieces = static_cast<size_t>((arguments + at_once - 1) / at_once);
+  std::vector<uint64_t> sums(pieces);
+  parallel_for(pieces, hardware_threads(), [&](size_t piece) {
+    const uint64_t first = piece * at_once;
+    std::vector<uint32_t> results(static_cast<size_t>(std::min(at_once, arguments - first)));
+    function.model({.first = static_cast<uint32_t>(first), .count = results.size()}, results);
+    sums[piece] = word_digest(first, results);
+  });
+  uint64_t sum = 0;
+  for (const uint64_t one : sums) sum += one;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("all words of 16 bits give the digests of an H100", "[rule:mufu][rule:cvt]") {
+  int tried = 0;
+  for (const Recorded& row : recorded()) {
+    if (row.arguments > 65536 || row.function.find("f64 ") != std::string::npos) continue;
+    INFO(row.function);
+    CHECK(digest_of(function_named(row.function), row.arguments) == row.digest);
+    ++tried;
+  }
+  CHECK(tried > 100);
+}
+
+TEST_CASE("all 2^32 words of two functions give the digests of an H100, others each day", "[rule:mufu]") {
+  std::vector<Recorded> rows;
+  for (const Recorded& row : recorded()) {
+    if (row.arguments == uint64_t{1} << 32) rows.push_back(row);
+  }
+  REQUIRE(rows.size() > 10);
+  const auto days =
+      std::chrono::duration_cast<std::chrono::hours>(std::chrono::system_clock::now().time_since_epoch()).count() / 24;
+  for (int64_t i = 0; i < 2; ++i) {
+    const Recorded& row = rows[static_cast<size_t>((2 * days + i) % std::ssize(rows))];
+    INFO(row.function);
+    CHECK(digest_of(function_named(row.function), row.arguments) == row.digest);
+  }
+}
+
+TEST_CASE("rcp and rsqrt of f64 give the upper words of an H100", "[rule:mufu]") {
+  int tried = 0;
+  for (const Recorded& row : recorded()) {
+    const size_t end = row.function.find(' ');
+    if (end == std::string::npos || row.function.find("f64 ") == std::string::npos) continue;
+    std::vector<uint32_t> words;
+    if (row.arguments == 12288) {
+      for (const uint32_t mantissa : {0u, 1u, 0x9ABCDu}) {
+        for (uint32_t i = 0; i < 4096; ++i) words.push_back((i << 20) + mantissa);
+      }
+    } else {
+      const auto first = static_cast<uint32_t>(std::stoul(row.function.substr(row.function.rfind(' ')), nullptr, 16));
+      for (uint32_t i = 0; i < 1u << 20; ++i) words.push_back(first + i);
+    }
+    const MathInstruction instruction = parse_math_instruction(row.function.substr(0, end));
+    bool lower_words_are_zero = true;
+    for (uint32_t& word : words) {
+      const uint64_t result = compute(instruction, uint64_t{word} << 32 | 0x12345678);
+      lower_words_are_zero = lower_words_are_zero && static_cast<uint32_t>(result) == 0;
+      word = static_cast<uint32_t>(result >> 32);
+    }
+    INFO(row.function);
+    CHECK(word_digest(0, words) == row.digest);
+    CHECK(lower_words_are_zero);
+    ++tried;
+  }
+  CHECK(tried == 6);
+}
