@@ -1,8 +1,8 @@
 // The special function unit: a table of quadratics, evaluated in integers. Oberman and Siu published the design (A
 // High-Performance Area-Efficient Multifunction Interpolator, ARITH-17, 2005); what is cut where was measured.
 //
-//   ex2(0x3E99999A) = 2^0.3    fraction 0x266666: quadratic 19, argument 0x6666 of 2^17
-//     0x45F7F6D00000000 + 111,624 * 0x6666 * 2^18 + 1,212 * S(0x6666)    in units of 2^-58; the upper 24 bits:
+//   ex2(0x3E99999A) = 2^0.3    fraction 0x266666 of 2^23: quadratic 19, at 0x6666 of 2^17
+//     0x4E9F6D57E200000 + 111,608 * 0x6666 * 2^18 + 1,218 * S(0x6666)    in units of 2^-58; the upper 24 bits:
 //     0x3F9D9624
 #pragma once
 

@@ -84,7 +84,7 @@ TEST_CASE("an edited matrix beside images is refused by every verb that computes
   CHECK_THAT(run({"verify", edited, right}).out, ContainsSubstring("files 1, cases 3"));
 }
 
-TEST_CASE("a whole tile with one D is taken by verify, compare, explain and diagnose; others name the verb") {
+TEST_CASE("a whole tile with one D is taken by verify, compare, explain and diagnose, and others name the verb") {
   const test::TemporaryFolder folder;
   const std::string tile = write_tile(folder.path("tile.safetensors")),
                     wrong = changed(tile, folder.path("wrong.safetensors"), "d", 4 * (8 * 70 + 3));
@@ -236,10 +236,10 @@ TEST_CASE("the D of a K loop is of who the file says computed it") {
   CHECK_FALSE(read_tensor_file(out).find_metadata("gpu"));
   const std::string wrong = changed(path, folder.path("wrong.safetensors"), "d", 3);
   CHECK_THAT(run({"simulate", wrong, "-o", folder.path("none.safetensors")}).err,
-             ContainsSubstring("differ from the recorded D (NVIDIA H100)"));
+             ContainsSubstring("from the recorded D (NVIDIA H100)"));
 }
 
-TEST_CASE("--after tells which recorded D it leaves out, once") {
+TEST_CASE("the flag --after tells which recorded D it leaves out, once") {
   const test::TemporaryFolder folder;
   const std::string mma = folder.path("mma.safetensors"), load = folder.path("load.safetensors");
   REQUIRE(run({"golden", "tcgen05.mma.cta_group::1.kind::f16", "--n", "16", "--cases", "1", "-o", mma}).code == 0);

@@ -128,7 +128,7 @@ TEST_CASE("every C function is read back from its name, and others are refused")
   CHECK_THROWS_AS(compute(CFunction{.name = "expf", .compiler = CCompiler::triton_3_6}, 0), Error);
 }
 
-TEST_CASE("C functions give what nvcc's PTX of them gives, instruction by instruction") {
+TEST_CASE("C functions give what nvcc's PTX of them gives, instruction by instruction", "[rule:c-functions]") {
   const char* const asked = std::getenv("BITMMA_NVCC");
   const std::string nvcc = asked && *asked ? asked : "nvcc";
   if (test::output_of_command(nvcc + " --version 2> /dev/null").find("release 13.0") == std::string::npos) {
@@ -293,7 +293,7 @@ TEST_CASE("C functions give the same words at every level of the processor, one 
 }
 
 // The words that the comparisons with PTX confirmed, for machines without these compilers.
-TEST_CASE("C functions give the words that were recorded") {
+TEST_CASE("C functions give the words that were recorded", "[rule:c-functions]") {
   const std::map<std::string, std::string> recorded{
       {"expf@cuda_13", "b0b9b8d6f050973f"},
       {"exp2f@cuda_13", "e38009419aae7d2e"},

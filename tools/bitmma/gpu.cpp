@@ -190,20 +190,21 @@ std::string ended_by(const CampaignEnd& end, const CampaignOptions& options) {
 /// Families of functions of words, beside those of instructions.
 constexpr std::array<std::string_view, 3> word_families{"math", "cvt", "c-functions"};
 
-bool is_word_family(std::string_view family) { return std::ranges::find(word_families, family) != word_families.end(); }
+bool is_word_family(std::string_view name) { return std::ranges::find(word_families, name) != word_families.end(); }
 
 constexpr std::array<FlagOfField, 4> word_campaign_flags{
     {{"only", "--only"}, {"arguments", "--outputs"}, {"seconds", "--seconds"}, {"threads", "--threads"}}};
 
 std::vector<WordFunction> word_functions(const CampaignFlags& flags, const Gpu& gpu) {
-  if (*flags.family == "c-functions") {
+  const std::string_view name = flags.family;
+  if (name == "c-functions") {
     std::vector<std::string> modules;
     for (const std::string& path : *flags.kernels) modules.push_back(read_whole(path));
     return c_word_functions(modules);
   }
   const std::optional<Target> target = target_of(gpu);
   if (!target) throw Error({.field = "GPU", .seen = gpu.name(), .expected = "a GPU that this version knows"});
-  return *flags.family == "math" ? math_word_functions(*target) : cvt_word_functions(*target);
+  return name == "math" ? math_word_functions(*target) : cvt_word_functions(*target);
 }
 
 /// Functions of words: the layer math.
@@ -218,11 +219,12 @@ void run_word_campaign_command(Context& context, const CampaignFlags& flags) {
       throw Error({.field = "--outputs", .seen = fmt::format("{}", *flags.outputs), .expected = "1..1e12"});
     options.arguments = static_cast<int64_t>(*flags.outputs);
   }
-  const std::string_view family = flags.family;
-  if ((family == "c-functions") != !flags.kernels.get().empty()) {
+  const std::string_view name = flags.family;
+  const bool compiled = name == "c-functions";
+  if (compiled == flags.kernels.get().empty()) {
     throw Error({.code = ViolationCode::not_together,
-                 .field = fmt::format("--family {}", family),
-                 .seen = family == "c-functions" ? "no --kernels" : "--kernels",
+                 .field = fmt::format("--family {}", name),
+                 .seen = compiled ? "no --kernels" : "--kernels",
                  .expected = "c-functions are compiled by nvcc: --kernels names the cubin",
                  .fix = "nvcc -arch=sm_90a -cubin tools/c_functions.cu"});
   }
