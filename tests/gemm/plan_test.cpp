@@ -112,11 +112,11 @@ TEST_CASE("what is wrong with a plan is said by its field") {
 }
 
 TEST_CASE("a plan with a key twice is refused: one of the two values would be ignored") {
-  const std::string w = R"("instruction": "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3")";
+  const std::string fp8 = R"("instruction": "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3")";
   for (const auto& [text, key] :
-       {std::pair(R"({"split_k": {"count": 2}, )" + w + R"(, "split_k": {"count": 3}})", "plan: split_k"),
-        {"{" + w + R"(, "promotion": {"every": 128, "every": 64}})", "plan: every"},
-        {"{" + w + R"(, "evidence": {"k": "a", "\u006b": "b"}})", "plan: k"}}) {
+       {std::pair(R"({"split_k": {"count": 2}, )" + fp8 + R"(, "split_k": {"count": 3}})", "plan: split_k"),
+        {"{" + fp8 + R"(, "promotion": {"every": 128, "every": 64}})", "plan: every"},
+        {"{" + fp8 + R"(, "evidence": {"k": "a", "\u006b": "b"}})", "plan: k"}}) {
     try {
       parse_plan(text);
       FAIL(text);
@@ -124,7 +124,7 @@ TEST_CASE("a plan with a key twice is refused: one of the two values would be ig
       CHECK(error.violations().front().field == key);
     }
   }
-  CHECK(parse_plan("{" + w + R"(, "promotion": {"every": 128}, "split_k": {"count": 2}})").split_k.count == 2);
+  CHECK(parse_plan("{" + fp8 + R"(, "promotion": {"every": 128}, "split_k": {"count": 2}})").split_k.count == 2);
 }
 
 TEST_CASE("a plan that nests deeper than any stack is refused") {
