@@ -26,6 +26,7 @@ elseif(BITMMA_TEST_SET STREQUAL platform)
       formats/codes_test.cpp formats/format_test.cpp formats/matrix_test.cpp formats/round_test.cpp
       gemm/chain_test.cpp gemm/f32_test.cpp
       instruction/batch_test.cpp
+      math/c_function_test.cpp math/math_instruction_test.cpp support/ptx_interpreter.cpp
       memory/fragment_test.cpp memory/mma_sync_fragments_test.cpp
       stimulus/golden_hash_test.cpp
       ${bitmma_support})

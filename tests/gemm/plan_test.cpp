@@ -112,7 +112,6 @@ TEST_CASE("what is wrong with a plan is said by its field") {
 }
 
 TEST_CASE("a plan with a key twice is refused: one of the two values would be ignored") {
-  const std::string fp8 = R"("instruction": "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3")";
   for (const auto& [text, key] :
        {std::pair(R"({"split_k": {"count": 2}, )" + fp8 + R"(, "split_k": {"count": 3}})", "plan: split_k"),
         {"{" + fp8 + R"(, "promotion": {"every": 128, "every": 64}})", "plan: every"},
