@@ -238,6 +238,7 @@ TEST_CASE("instructions are made of named fields, and take other values of them"
   CHECK(nothing == nullptr);
 }
 
+#ifndef BITMMA_SANITIZED  // AddressSanitizer ends the process where memory cannot be had
 TEST_CASE("what no memory can hold is an error of its own, and the next call works") {
   PlanHandle plan;
   REQUIRE(bitmma_plan_flat("sm_90a", BITMMA_F16, BITMMA_F16, BITMMA_F32, &plan) == BITMMA_OK);
@@ -254,6 +255,7 @@ TEST_CASE("what no memory can hold is an error of its own, and the next call wor
   CHECK(bitmma_gemm(plan, &inputs, &d, 1) == BITMMA_OK);
   CHECK(d == 1);
 }
+#endif
 
 TEST_CASE("C computes floating-point instructions on arrays, in place too") {
   uint32_t words[] = {0x3E99999A, 0xBE99999A, 0x40490FDB};
