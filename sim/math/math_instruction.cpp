@@ -45,9 +45,21 @@ constexpr const OperationInfo& info(MathOperation operation) { return operations
 
 enum class Ftz : uint8_t { never, may, must };
 
+/// A set of operations as a value that tables can hold.
+class Operations {
+ public:
+  constexpr Operations(std::initializer_list<MathOperation> members) {
+    for (const MathOperation member : members) mask_ |= 1u << static_cast<int>(member);
+  }
+  constexpr bool contains(MathOperation operation) const { return (mask_ >> static_cast<int>(operation) & 1) != 0; }
+
+ private:
+  uint32_t mask_ = 0;
+};
+
 /// What PTX has of some operations with one format.
 struct MathForm {
-  std::initializer_list<MathOperation> operations;
+  Operations operations;
   MathAccuracy accuracy;
   Format format;
   Ftz ftz;
@@ -57,7 +69,7 @@ struct MathForm {
 
 using enum MathOperation;
 
-const std::array forms{
+constexpr std::array forms{
     MathForm{{add, sub, mul, fma}, MathAccuracy::rounded, Format::f32, Ftz::may, true, true},
     MathForm{{add, sub, mul}, MathAccuracy::rounded, Format::f16, Ftz::may, false, true, false, true},
     MathForm{{add, sub, mul}, MathAccuracy::rounded, Format::bf16, Ftz::never, false, false, false, true},
@@ -295,8 +307,7 @@ const std::vector<MathInstruction>& math_instructions() {
     std::vector<MathInstruction> found;
     for (const OperationInfo& operation : operations) {
       for (const MathForm& form : forms) {
-        if (std::ranges::find(form.operations, operation.id) != form.operations.end())
-          add_instructions(form, operation.id, found);
+        if (form.operations.contains(operation.id)) add_instructions(form, operation.id, found);
       }
     }
     return found;
