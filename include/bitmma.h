@@ -128,13 +128,12 @@ bitmma_status bitmma_from_floats(bitmma_format format, size_t count, const float
 // The other way, exact for every format of up to 32 bits but s32 and u32, which are rounded like f64.
 bitmma_status bitmma_to_floats(bitmma_format format, size_t count, const void* codes, float* values);
 
-// --------------------------------------------------------------------------------------------- floating-point
-// functions
+// ----------------------------------------------------------------------------------------------- functions of words
 
 // What a GPU gives for a floating-point instruction of PTX: "ex2.approx.ftz.f32", "rcp.approx.f32", "fma.rn.f32",
 // "tanh.approx.bf16". `count` words each of the operands that the instruction has, NULL for the others; a code of 16
 // bits is in the lower half of its word. `results` may be one of the operands. `bitmma math --list` prints all
-// instructions.
+// instructions; those of f64 do not fit these words.
 bitmma_status bitmma_math(const char* instruction, size_t count, const uint32_t* a, const uint32_t* b,
                           const uint32_t* c, uint32_t* results);
 

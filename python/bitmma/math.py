@@ -16,13 +16,25 @@ import numpy as np
 
 from ._arguments import core as _core, public
 from ._arrays import Codes, code_bytes, codes_as, dtype_of, format_of, like, to_numpy
-from ._errors import refuse
+from ._errors import near, refuse, shown
 
 _formats = ("f32", "f16", "bf16")
 
 
 def _format(name: str) -> str:
     return name.rpartition(".")[2].removesuffix("x2")
+
+
+def _known(instruction: Any) -> str:
+    """A name that is one; add, sub and mul may omit .rn."""
+    name = str(instruction)
+    operation, _, rest = name.partition(".")
+    known = instructions()
+    full = f"{operation}.rn.{rest}" if operation in ("add", "sub", "mul") and name not in known else name
+    if full not in known:
+        raise refuse("instruction", shown(name), "an instruction of bitmma.math.instructions()", near(name, known),
+                     code="unknown_name")
+    return full
 
 
 def _words(value: Any, format: str, name: str) -> np.ndarray:
@@ -44,11 +56,13 @@ def compute(instruction: str, *operands: Any, threads: int = 1) -> Any:
     >>> compute("rcp.approx.ftz.f32", np.float32([3, 4]))
     array([0.33333334, 0.25      ], dtype=float32)
     """
-    name = str(instruction).removesuffix("x2")
+    name = _known(instruction).removesuffix("x2")
     format = _format(name)
-    if format not in _formats:
-        raise refuse("instruction", instruction, "an instruction of bitmma.math.instructions()", code="unknown_name")
-    words = np.broadcast_arrays(*[_words(one, format, "operand") for one in operands]) if operands else []
+    given = [_words(one, format, "operand") for one in operands]
+    try:
+        words = np.broadcast_arrays(*given) if given else []
+    except ValueError:
+        raise refuse("operands", " and ".join(str(one.shape) for one in given), "shapes that go together") from None
     shape = words[0].shape if words else ()
     results = np.empty(shape, np.uint32)
     _core.math_compute(name, [np.ascontiguousarray(one) for one in words], results, threads)
@@ -66,6 +80,8 @@ def _named(operation: str, operands: tuple[Any, ...], *, accuracy: str, ftz: boo
     formats = {"f32" if one == "tf32" else one for one in formats}
     if len(formats) > 1 or not formats <= set(_formats):
         raise refuse("operands", ", ".join(sorted(formats)), "one format: f32, f16 or bf16")
+    if accuracy not in ("rn", "rz", "rm", "rp", "approx", "full"):
+        raise refuse("rounding", accuracy, "rn, rz, rm or rp, and approx or full where the operation has them")
     name = f"{operation}.{accuracy}{'.ftz' if ftz else ''}{tail}.{formats.pop()}"
     return compute(name, *operands, threads=threads)
 
@@ -161,12 +177,12 @@ def fma(a: Any, b: Any, c: Any, *, rounding: str = "rn", ftz: bool = False, sat:
 
 @public
 def instructions() -> list[str]:
-    """The names of all instructions.
+    """The names of all instructions on words of 32 bits or fewer.
 
     >>> "ex2.approx.ftz.bf16" in instructions()
     True
     """
-    return list(_core.math_instructions())
+    return [name for name in _core.math_instructions() if _format(name) in _formats]
 
 
 @public
@@ -177,16 +193,15 @@ def explain(instruction: str, *operands: Any) -> dict[str, Any]:
     >>> explain("ex2.approx.f32", 0.3)["unit"]["index"]
     19
     """
-    format = _format(str(instruction))
-    if format not in _formats:
-        raise refuse("instruction", instruction, "an instruction of bitmma.math.instructions()", code="unknown_name")
+    name = _known(instruction).removesuffix("x2")
+    format = _format(name)
     words = []
     for one in operands:
         codes = _words(one, format, "operand")
         if codes.size != 1:
             raise refuse("operand", f"{codes.size} elements", "one number")
         words.append(int(codes.reshape(-1)[0]))
-    found: dict[str, Any] = _core.math_explain(str(instruction), words)
+    found: dict[str, Any] = _core.math_explain(name, words)
     return found
 
 

@@ -86,9 +86,10 @@ Report describe(const MathInstruction& instruction, std::span<const uint64_t> op
     made.lines.clear();
     return found.add("unit", std::move(made));
   }
-  found.add_text(instruction.accuracy == MathAccuracy::rounded
-                     ? fmt::format("  the exact result, rounded once")
-                     : fmt::format("  no quadratic: the result is that of a special argument"));
+  const bool has_steps = !instruction.x2 && instruction.format != Format::f64;
+  found.add_text(instruction.accuracy == MathAccuracy::rounded ? "  the exact result, rounded once"
+                 : has_steps ? "  no quadratic: the result is that of a special argument"
+                             : "  the steps of one code, of f32, f16 or bf16, can be shown: not those of f64 or x2");
   return found;
 }
 

@@ -195,13 +195,9 @@ bool is_word_family(std::string_view name) { return std::ranges::find(word_famil
 constexpr std::array<FlagOfField, 4> word_campaign_flags{
     {{"only", "--only"}, {"arguments", "--outputs"}, {"seconds", "--seconds"}, {"threads", "--threads"}}};
 
-std::vector<WordFunction> word_functions(const CampaignFlags& flags, const Gpu& gpu) {
-  const std::string_view name = flags.family;
-  if (name == "c-functions") {
-    std::vector<std::string> modules;
-    for (const std::string& path : *flags.kernels) modules.push_back(read_whole(path));
-    return c_word_functions(modules);
-  }
+std::vector<WordFunction> word_functions(std::string_view name, const std::vector<std::string>& modules,
+                                         const Gpu& gpu) {
+  if (name == "c-functions") return c_word_functions(modules);
   const std::optional<Target> target = target_of(gpu);
   if (!target) throw Error({.field = "GPU", .seen = gpu.name(), .expected = "a GPU that this version knows"});
   return name == "math" ? math_word_functions(*target) : cvt_word_functions(*target);
@@ -228,8 +224,12 @@ void run_word_campaign_command(Context& context, const CampaignFlags& flags) {
                  .expected = "c-functions are compiled by nvcc: --kernels names the cubin",
                  .fix = "nvcc -arch=sm_90a -cubin tools/c_functions.cu"});
   }
+  std::vector<std::string> modules;
+  for (const std::string& path : *flags.kernels) modules.push_back(read_whole(path));
+  if (compiled) c_word_functions(modules);  // a file without kernels is told before a GPU is looked for
+  const int device = flags.device;
   context.require_flags_acted();
-  Gpu gpu(flags.device);
+  Gpu gpu(device);
   options.source = gpu.name();
   options.provenance = provenance_of(gpu);
   const Interrupts interrupts;
@@ -239,7 +239,7 @@ void run_word_campaign_command(Context& context, const CampaignFlags& flags) {
   {
     StatusLine line(context);
     report = naming_flags(word_campaign_flags, [&] {
-      return run_word_campaign(word_functions(flags, gpu), options, word_executor(gpu),
+      return run_word_campaign(word_functions(name, modules, gpu), options, word_executor(gpu),
                                [&](const WordFunction& function, int64_t arguments, int64_t of) {
                                  line.update([&] {
                                    return fmt::format("{}: {:.0f} % of {:.3g} arguments", function.name,

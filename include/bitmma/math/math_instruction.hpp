@@ -3,10 +3,9 @@
 //   compute(parse_math_instruction("ex2.approx.ftz.f32"), 0x3E99999A)         2^0.3: 0x3F9D9624
 //   compute(parse_math_instruction("fma.rz.f32"), 0x3F800001, 0x3F800001, 0)  0x3F800002
 //
-// Rounded instructions follow IEEE 754. Approximate ones follow the tables of the GPU's special function unit, measured
-// on all 2^32 arguments (data/math). NaN results are 0x7FFFFFFF, or 0x7FFF;
-// of f64 0x7FFFFFFF00000000, for the unit reads and writes upper words.
-// Source: PTX ISA 9.7.3, 9.7.4.
+// Rounded instructions follow IEEE 754. Approximate ones follow the tables of the GPU's special function unit;
+// data/math tells which were compared with a GPU for all 2^32 arguments. NaN results are 0x7FFFFFFF, or 0x7FFF; of f64
+// 0x7FFFFFFF00000000, for the unit reads and writes upper words. Source: PTX ISA 9.7.3, 9.7.4.
 #pragma once
 
 #include <cstdint>
