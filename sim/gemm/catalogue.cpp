@@ -218,9 +218,10 @@ std::vector<Target> targets_of(std::string_view gpus) {
   const bool and_later = gpus.ends_with(later);
   std::vector<Target> found;
   if (and_later) gpus.remove_suffix(later.size());
-  const std::optional<Target> first = gpus.empty() ? std::nullopt : std::optional(parse_target(gpus));
+  const bool all = gpus.empty();
+  const Target first = all ? Target{} : parse_target(gpus);
   for (const TargetInfo& row : targets) {
-    if (!first || row.chip == *first || (and_later && row.chip > *first)) found.push_back(row.id);
+    if (all || row.chip == first || (and_later && row.chip > first)) found.push_back(row.id);
   }
   return found;
 }
