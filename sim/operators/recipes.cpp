@@ -18,6 +18,7 @@ constexpr float smallest_normal = 1.17549435082228750797e-38F;
 constexpr float e4m3_max = 448, e2m1_max = 6, both_max = e4m3_max * e2m1_max;
 
 constexpr FormatSet torch_inputs{Format::f32, Format::bf16};
+constexpr FormatSet f32_input{Format::f32};
 constexpr FormatSet half_inputs{Format::f16, Format::bf16};
 
 struct Source {
@@ -85,7 +86,7 @@ constexpr QuantizeRecipe microxcaling_row(std::string_view name, Format element)
   row.evidence = QuantizeEvidence::compared;
   row.partial_blocks = true;
   row.is_torch = true;
-  row.inputs = {Format::f32};
+  row.inputs = f32_input;
   row.scale_rounding = ScaleRounding::floor_log2_f32;
   row.code_rounding = CodeRounding::nearest_away;
   return row;

@@ -103,12 +103,15 @@ constexpr std::string_view print(QuantizeEvidence evidence) {
   return evidence == QuantizeEvidence::compared ? "compared with the project's code on a CPU" : "source read";
 }
 
+/// What a recipe takes unless its project takes less.
+inline constexpr FormatSet quantize_inputs{Format::f32, Format::bf16, Format::f16};
+
 struct QuantizeRecipe {
   std::string_view name = {};
   std::string_view what = {};  // one line for people
   std::string_view project = {}, version = {}, commit = {}, path = {}, licence = {};
   QuantizeEvidence evidence = QuantizeEvidence::source_read;
-  FormatSet inputs = {Format::f32, Format::bf16, Format::f16};
+  FormatSet inputs = quantize_inputs;
   int block_rows = 1, block_cols = 0;  // 0: all of them
   bool partial_blocks = false;         // the last blocks may be smaller
   Format element = Format::e4m3;
