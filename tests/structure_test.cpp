@@ -252,9 +252,10 @@ std::string listed(const std::string& name, bool begins) {
 
 }  // namespace
 
-TEST_CASE("the tables of instructions in README and docs/mma_sync.md are what the tables say") {
-  CHECK_THAT(test::read_text(test::source_path("README.md")), ContainsSubstring(listed("mma.s", false)));
-  test::check_generated("docs/mma_sync.md", "<!-- table of forms -->", "<!-- end of the table -->",
+TEST_CASE("the tables of instructions in docs are what the tables say") {
+  test::check_generated("docs/instructions.md", "<!-- table of forms -->", "<!-- end of the table -->",
+                        listed("mma.s", false));
+  test::check_generated("docs/mma_sync_forms.md", "<!-- table of forms -->", "<!-- end of the table -->",
                         listed("mma.s", true));
 }
 
@@ -304,7 +305,7 @@ TEST_CASE("the campaigns' table of mma.sync in docs/evidence.md is what the camp
   test::check_generated("docs/evidence.md", "<!-- mma.sync campaign -->", "<!-- end of the campaign -->", text);
 }
 
-TEST_CASE("the campaign's table in docs/evidence.md is what the campaign printed, and the README quotes its total") {
+TEST_CASE("the campaign's table in docs/evidence.md is what the campaign printed") {
   const auto campaign =
       nlohmann::json::parse(test::read_text(test::source_path("data/evidence/wgmma_campaign_h200.json")));
   const std::string evidence = test::read_text(test::source_path("docs/evidence.md"));
@@ -319,9 +320,95 @@ TEST_CASE("the campaign's table in docs/evidence.md is what the campaign printed
   const auto total = campaign["rows"].back()["outputs"].get<int64_t>();
   CHECK(total >= 10'000'000'000);
   CHECK(campaign["rows"].back()["hard_outputs"].get<int64_t>() >= 100'000'000);
-  const std::string grouped = fmt::format("{},{:03},{:03},{:03}", total / 1'000'000'000, total / 1'000'000 % 1000,
-                                          total / 1000 % 1000, total % 1000);
-  CHECK_THAT(test::read_text(test::source_path("README.md")), ContainsSubstring(grouped + " random outputs"));
+}
+
+namespace {
+
+/// 11130318848 as 11,130,318,848.
+std::string grouped(int64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+/// The last row of a campaign, which sums up the others.
+nlohmann::json total_of(const std::string& name) {
+  const auto campaign = nlohmann::json::parse(test::read_text(test::source_path("data/evidence/" + name + ".json")));
+  REQUIRE(campaign["rows"].back()["instruction"] == "total");
+  return campaign["rows"].back();
+}
+
+}  // namespace
+
+TEST_CASE("README has the matrix of evidence and the outputs of the campaigns") {
+  std::ostringstream out, err;
+  REQUIRE(cli::run({"list", "--matrix", "--markdown"}, {.out = out, .err = err}) == 0);
+  const auto of = [](const std::string& name) {
+    const auto total = total_of(name);
+    CHECK(total["mismatches"] == 0);
+    return grouped(total["outputs"].get<int64_t>());
+  };
+  const std::string text = fmt::format(
+      "{}Random outputs compared for ●, of which none differs: `wgmma` {} on an H200 and {} on an H100; `mma.sync` and "
+      "`mma.sp` {} and {}.\n",
+      out.str(), of("wgmma_campaign_h200"), of("wgmma_campaign_h100"), of("mma_sync_campaign_h200"),
+      of("mma_sync_campaign_h100"));
+  test::check_generated("README.md", "<!-- matrix -->", "<!-- end of the matrix -->", text);
+}
+
+TEST_CASE("docs/trust.md has the counts of the campaigns and of the statements, and commands that exist") {
+  struct Campaign {
+    std::string file, what, gpu, command;
+  };
+  const std::vector<Campaign> campaigns{
+      {"wgmma_campaign_h200", "`wgmma`, dense and sparse", "H200", "--seed 2026 --units 8592 --unit-outputs 1300000"},
+      {"wgmma_campaign_h100", "`wgmma`, dense and sparse", "H100", "--seed 777 --outputs 2e9"},
+      {"mma_sync_campaign_h200", "`mma.sync`, `mma.sp`", "H200",
+       "--family mma.sync --seed 2026 --units 2178 --unit-outputs 1000000"},
+      {"mma_sync_campaign_h100", "`mma.sync`, `mma.sp`", "H100",
+       "--family mma.sync --seed 4711 --units 2178 --unit-outputs 1000000"}};
+  const std::string evidence = test::read_text(test::source_path("docs/evidence.md"));
+  std::string table = "| instructions | GPU | outputs | differing | repeat it |\n|---|---|---|---|---|\n";
+  for (const Campaign& one : campaigns) {
+    const auto total = total_of(one.file);
+    table += fmt::format("| {} | {} | {} | {} | `bitmma gpu campaign {}` |\n", one.what, one.gpu,
+                         grouped(total["outputs"].get<int64_t>()), total["mismatches"].get<int64_t>(), one.command);
+    CHECK_THAT(evidence, ContainsSubstring("bitmma gpu campaign " + one.command));
+  }
+  test::check_generated("docs/trust.md", "<!-- measured -->", "<!-- end of measured -->", table);
+
+  // Who states a measurement, on which GPU, with how many words.
+  std::map<std::string, std::pair<int64_t, int64_t>> words_and_mismatches;
+  std::istringstream lines(test::read_text(test::source_path("data/published/statements.csv")));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("measured_by_others,")) continue;
+    std::vector<std::string> cells;
+    std::istringstream row(line);
+    for (std::string cell; std::getline(row, cell, ',');) cells.push_back(cell);
+    auto& [words, mismatches] = words_and_mismatches[fmt::format("| {} | {} | `{}`", cells[1], cells[2], cells[4])];
+    words += std::stoll(cells[13]), mismatches += std::stoll(cells[14]);
+  }
+  table = "| who | GPU | instructions | words | differing |\n|---|---|---|---|---|\n";
+  for (const auto& [name, counts] : words_and_mismatches)
+    table += fmt::format("{} | {} | {} |\n", name, grouped(counts.first), grouped(counts.second));
+  CHECK(words_and_mismatches.size() >= 3);
+  test::check_generated("docs/trust.md", "<!-- statements -->", "<!-- end of statements -->", table);
+
+  std::string tests;
+  for (const std::string& path : sources_below("tests")) tests += test::read_text(test::source_path(path));
+  const std::string page = test::read_text(test::source_path("docs/trust.md"));
+  const std::regex command(R"re(ctest --test-dir build/release -R "([^"]+)")re");
+  int commands = 0;
+  for (std::sregex_iterator at(page.begin(), page.end(), command), end; at != end; ++at, ++commands) {
+    INFO((*at)[1]);
+    CHECK(std::regex_search(tests, std::regex("TEST_CASE\\(\\s*\"[^\"]*" + (*at)[1].str())));
+  }
+  CHECK(commands >= 5);
+}
+
+TEST_CASE("README has at most 90 lines") {
+  const std::string text = test::read_text(test::source_path("README.md"));
+  CHECK(std::count(text.begin(), text.end(), '\n') <= 90);
 }
 
 TEST_CASE("docs/performance.md has a line for every case that the benchmark measures") {

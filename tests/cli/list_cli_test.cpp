@@ -20,6 +20,9 @@ const test::BadRequests bad_requests({
     {"list --target blackwell", "--target = blackwell"},
     {"list --json --markdown", "--markdown and --json: not together"},
     {"list --mnemonics --wide", "--wide and --mnemonics: not together"},
+    {"list --matrix --json", "--matrix and --json: not together"},
+    {"list --matrix --mnemonics", "--matrix and --mnemonics: not together"},
+    {"list --matrix --wide", "--matrix and --wide: not together"},
     {"list wgmma e2m1", "words = wgmma e2m1"},
     {"list --mnemonics sm_60", "words = sm_60"},
 });
@@ -71,6 +74,16 @@ TEST_CASE("list names the targets of a form, the evidence on each, and shows one
   CHECK_THAT(run({"list", "--markdown"}).out, ContainsSubstring("| instruction | target | D | A | B | K | K .sp |"));
   CHECK_THAT(run({"list", "--target", "sm_120a", "--mnemonics"}).out,
              ContainsSubstring("mma.sync") && !ContainsSubstring("tcgen05"));
+}
+
+TEST_CASE("list --matrix has a symbol for every level that a GPU's instructions have, and follows words and target") {
+  CHECK_THAT(run({"list", "--matrix", "--markdown", "wgmma"}).out,
+             ContainsSubstring("| GPU | wgmma.mma_async |\n|---|---|\n| H100, H200 | ● |\n\n●"));
+  const std::string b300 = run({"list", "--matrix", "--target", "sm_103a"}).out;
+  CHECK_THAT(b300, ContainsSubstring("B300") && !ContainsSubstring("B200"));
+  CHECK(b300.substr(0, b300.find("\n\n")).find("●") == std::string::npos);
+  CHECK_THAT(run({"list", "--matrix", "tcgen05.ld.red"}).out, ContainsSubstring("B300, Rubin, Thor"));
+  CHECK_THAT(run({"list", "--matrix", "mma.sync"}).out, ContainsSubstring("T4, RTX 20") && ContainsSubstring("◐"));
 }
 
 namespace {

@@ -6,9 +6,13 @@
 using namespace bitmma;
 using test::Outcome, test::run;
 
-TEST_CASE("every command in README runs, in order, in an empty folder") {
+namespace {
+
+/// Runs the commands of a page in order, in an empty folder, and returns how many there are. Those of `$ bitmma` are
+/// run by docs_test.cpp.
+int run_commands(const std::string& page) {
   const test::TemporaryFolder folder;
-  std::istringstream readme(test::read_text(test::source_path("README.md")));
+  std::istringstream readme(test::read_text(test::source_path(page)));
   std::string line;
   int commands = 0;
   bool in_block = false;
@@ -31,5 +35,12 @@ TEST_CASE("every command in README runs, in order, in an empty folder") {
     CHECK_FALSE((outcome.out.empty() && outcome.err.empty() && arguments[0] != "ptx"));
     ++commands;
   }
-  CHECK(commands >= 14);
+  return commands;
+}
+
+}  // namespace
+
+TEST_CASE("every command in README and docs/commands.md runs") {
+  CHECK(run_commands("README.md") >= 4);
+  CHECK(run_commands("docs/commands.md") >= 30);
 }

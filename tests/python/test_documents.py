@@ -96,6 +96,17 @@ def test_the_first_minute_of_readme(capsys, monkeypatch):
     assert f"# {said}" in block, said
 
 
+def test_the_picture_of_readme():
+    """What tools/picture.py draws from the recorded product. BITMMA_UPDATE_DOCS=1 draws it anew."""
+    drawn = run([sys.executable, str(ROOT / "tools" / "picture.py")], ROOT,
+                PYTHONPATH=str(pathlib.Path(bitmma.__file__).parents[1]))
+    path = ROOT / "docs" / "assets" / "h100_numpy.svg"
+    if os.environ.get("BITMMA_UPDATE_DOCS"):
+        path.write_text(drawn)
+    assert path.read_text() == drawn
+    assert "docs/assets/h100_numpy.svg" in (ROOT / "README.md").read_text()
+
+
 @pytest.mark.hosts
 def test_jax_of_the_page_for_hosts():
     jax = pytest.importorskip("jax", reason="NOT checked: jax is not installed")

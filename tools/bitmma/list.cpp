@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -18,7 +19,7 @@ namespace {
 struct ListFlags {
   TargetFlag target;
   Flag<std::vector<std::string>> words;
-  Flag<bool> json = false, mnemonics = false, markdown = false, wide = false;
+  Flag<bool> json = false, mnemonics = false, markdown = false, wide = false, matrix = false;
 };
 
 /// A row of the form table with what is known of its arithmetic on each of its targets.
@@ -240,6 +241,88 @@ std::string print_markdown(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+/// How sure a level is, in one character, and what the character means.
+struct Sureness {
+  std::string_view symbol, meaning;
+  std::vector<Evidence> levels;
+};
+const std::array<Sureness, 4> surenesses{{
+    {"●", "measured for this project, bit for bit", {Evidence::measured}},
+    {"◐",
+     "agrees with results that others measured",
+     {Evidence::published_words, Evidence::measured_by_others, Evidence::consistent_words}},
+    {"○", "as a published model or the PTX ISA states", {Evidence::published_model}},
+    {"?", "assumed by analogy: no source decides", {Evidence::model_choice}},
+}};
+
+/// The levels that instructions of the row have on the target. The PTX ISA documents moves.
+std::set<Evidence> levels_on(const ListedForm& row, Target target) {
+  std::set<Evidence> levels;
+  if (row.model) {
+    for (const FormEvidence& one : row.evidence.at(target)) levels.insert(one.level);
+  } else {
+    const bool decides = std::ranges::any_of(choices_of(*row.example, target), is_arithmetic);
+    levels.insert(decides ? Evidence::model_choice : Evidence::published_model);
+  }
+  return levels;
+}
+
+/// Joins the rows that differ in their first cell alone.
+std::vector<std::vector<std::string>> joined(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::vector<std::string>> all;
+  for (const auto& row : rows) {
+    const auto same = std::ranges::find_if(
+        all, [&](const auto& one) { return std::equal(one.begin() + 1, one.end(), row.begin() + 1, row.end()); });
+    if (same == all.end()) all.push_back(row);
+    else same->front() += ", " + row.front();
+  }
+  return all;
+}
+
+std::vector<std::vector<std::string>> transposed(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::vector<std::string>> columns(rows.front().size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) columns[i].push_back(row[i]);
+  }
+  return columns;
+}
+
+/// A row for GPUs, a column for instructions, and how sure the results are: GPUs and instructions that do not differ
+/// share theirs.
+std::vector<std::vector<std::string>> matrix_of(const std::vector<ListedForm>& listed) {
+  std::vector<std::string> families;
+  std::map<Target, std::map<std::string, std::set<Evidence>>> levels;  // of a chip
+  for (const ListedForm& row : listed) {
+    const std::string family(row.form->name.substr(0, row.form->name.find(' ')));
+    if (std::ranges::find(families, family) == families.end()) families.push_back(family);
+    for (const Target target : row.targets) levels[info(target).chip][family].merge(levels_on(row, target));
+  }
+  std::vector<std::vector<std::string>> table{{"GPU"}};
+  table.front().insert(table.front().end(), families.begin(), families.end());
+  for (const auto& [chip, of_family] : levels) {
+    const std::string_view gpu = info(chip).gpu;
+    std::vector<std::string>& line = table.emplace_back();
+    line.emplace_back(gpu.empty() ? print(chip) : gpu);
+    for (const std::string& family : families) {
+      const auto found = of_family.find(family);
+      std::string& cell = line.emplace_back();
+      for (const Sureness& one : surenesses) {
+        if (found != of_family.end() &&
+            std::ranges::any_of(one.levels, [&](Evidence level) { return found->second.contains(level); }))
+          cell += one.symbol;
+      }
+    }
+  }
+  return transposed(joined(transposed(joined(table))));
+}
+
+std::string meaning_of_symbols() {
+  std::vector<std::string> parts;
+  for (const Sureness& one : surenesses) parts.push_back(fmt::format("{} {}", one.symbol, one.meaning));
+  return fmt::format("{}; empty: the GPU has no such instruction. Several symbols: it depends on the types.\n",
+                     fmt::join(parts, "; "));
+}
+
 /// True where every word is a part of the name, or one of the others.
 bool has_words(const std::vector<std::string>& words, std::string_view name, const std::set<std::string_view>& others) {
   return std::ranges::all_of(words, [&](const std::string& word) {
@@ -293,6 +376,9 @@ void require_one_output(const ListFlags& flags) {
   if (flags.markdown && flags.json) refuse("--markdown", "--json");
   if (flags.markdown && flags.mnemonics) refuse("--markdown", "--mnemonics");
   if (flags.markdown && flags.wide) refuse("--markdown", "--wide");
+  if (flags.matrix && flags.json) refuse("--matrix", "--json");
+  if (flags.matrix && flags.mnemonics) refuse("--matrix", "--mnemonics");
+  if (flags.matrix && flags.wide) refuse("--matrix", "--wide");
   if (flags.wide && flags.json) refuse("--wide", "--json");
   if (flags.wide && flags.mnemonics) refuse("--wide", "--mnemonics");
 }
@@ -311,6 +397,11 @@ void run_list(Context& context, const ListFlags& flags) {
     Report list = Report::list();
     for (const ListedForm& row : listed) list.append(describe_form(row));
     show(context, list, true);
+    return;
+  }
+  if (flags.matrix) {
+    const std::vector<std::vector<std::string>> matrix = matrix_of(listed);
+    context.out() << (flags.markdown ? print_markdown(matrix) : print_table(matrix)) << '\n' << meaning_of_symbols();
     return;
   }
   if (!flags.wide && !flags.markdown) {
@@ -339,11 +430,13 @@ void add_list(Command& app, Context& context) {
                       "only rows that have all of them: a part of the name, a type, a target, a family");
   flags->target.add(*command, "only what this GPU has, by its PTX name");
   command->add_flag("--json", flags->json, "the table as JSON, with --mnemonics the names");
-  command->add_flag("--markdown", flags->markdown, "the table as in README");
+  command->add_flag("--markdown", flags->markdown, "the table in Markdown, as docs/instructions.md has it");
+  command->add_flag("--matrix", flags->matrix, "a row for each GPU: how sure the results of each instruction are");
   command->add_flag("--wide", flags->wide, "the table with a line a row, about 270 columns wide");
   command->add_flag("--mnemonics", flags->mnemonics, "every legal mnemonic, a line each");
   command->footer(
-      "Examples:\n  bitmma list\n  bitmma list wgmma e4m3\n  bitmma list --target sm_103a\n  bitmma list --wide | less "
+      "Examples:\n  bitmma list\n  bitmma list wgmma e4m3\n  bitmma list --target sm_103a\n  bitmma list --matrix\n  "
+      "bitmma list --wide | less "
       "-S\n  bitmma list "
       "--mnemonics | grep e4m3\n" +
       meaning_of_rule + meaning_of_levels());

@@ -171,7 +171,8 @@ def _places(entries: list) -> list[str]:
 
 
 def on_config(config):
-    """`new pages` and `headers` in the navigation: pages of docs/ that have no place of their own, and C++ headers."""
+    """The version at the foot of each page. In the navigation, `new pages` and `headers`: pages of docs/ that have no place
+    of their own, and C++ headers."""
     named = _places(config.nav)
     new = [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in named]
     layers = [{"bitmma.hpp": "reference/cpp/bitmma.md"}, *({name: f"reference/cpp/{name}.md"} for name in _layers())]
@@ -186,6 +187,8 @@ def on_config(config):
         return out
 
     config.nav = filled(config.nav)
+    version = re.search(r"project\(bitmma VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+    config.copyright = f"bitmma {version}, MIT license"
     return config
 
 
