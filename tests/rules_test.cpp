@@ -156,7 +156,11 @@ std::string page(const std::map<std::string, std::set<std::string>>& tests) {
   for (const Rule& rule : rules) {
     text += fmt::format("\n## {}\n\n{}.\n\n- in {}\n- source: {}\n", rule.id, rule.what, rule.where, rule.source);
     if (const auto found = tests.find(std::string(rule.id)); found != tests.end()) {
-      for (const std::string& name : found->second) text += fmt::format("- test: {}\n", name);
+      const size_t count = found->second.size();
+      text +=
+          fmt::format("\n<details markdown=\"1\"><summary>{} {}</summary>\n\n", count, count == 1 ? "test" : "tests");
+      for (const std::string& name : found->second) text += fmt::format("- {}\n", name);
+      text += "\n</details>\n";
     }
   }
   return text;

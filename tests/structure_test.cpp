@@ -259,13 +259,13 @@ TEST_CASE("the tables of instructions in docs are what the tables say") {
                         listed("mma.s", true));
 }
 
-TEST_CASE("docs/mma_sync.md and bitmma.h say what each level of evidence means", "[rule:evidence]") {
+TEST_CASE("docs/evidence_levels.md and bitmma.h say what each level of evidence means", "[rule:evidence]") {
   std::string table = "| level | meaning |\n|---|---|\n";
   for (const EvidenceInfo& level : evidence_levels) table += fmt::format("| {} | {} |\n", level.name, level.meaning);
-  test::check_generated("docs/mma_sync.md", "<!-- levels of evidence -->", "<!-- end of the levels -->", table);
+  test::check_generated("docs/evidence_levels.md", "<!-- levels of evidence -->", "<!-- end of the levels -->", table);
 }
 
-TEST_CASE("the campaigns' table of mma.sync in docs/evidence.md is what the campaigns printed") {
+TEST_CASE("the campaigns' table of mma.sync in docs/evidence_counts.md is what the campaigns printed") {
   struct Row {
     int64_t outputs[2] = {0, 0}, hard = 0, mismatches = 0;
   };
@@ -302,13 +302,13 @@ TEST_CASE("the campaigns' table of mma.sync in docs/evidence.md is what the camp
   CHECK(total.mismatches == 0);
   CHECK(total.outputs[0] >= 2'000'000'000);
   CHECK(total.outputs[1] >= 2'000'000'000);
-  test::check_generated("docs/evidence.md", "<!-- mma.sync campaign -->", "<!-- end of the campaign -->", text);
+  test::check_generated("docs/evidence_counts.md", "<!-- mma.sync campaign -->", "<!-- end of the campaign -->", text);
 }
 
-TEST_CASE("the campaign's table in docs/evidence.md is what the campaign printed") {
+TEST_CASE("the campaign's table in docs/evidence_counts.md is what the campaign printed") {
   const auto campaign =
       nlohmann::json::parse(test::read_text(test::source_path("data/evidence/wgmma_campaign_h200.json")));
-  const std::string evidence = test::read_text(test::source_path("docs/evidence.md"));
+  const std::string evidence = test::read_text(test::source_path("docs/evidence_counts.md"));
   CHECK(campaign["rows"].size() == 34);
   for (const auto& row : campaign["rows"]) {
     CHECK(row["mismatches"] == 0);

@@ -149,11 +149,13 @@ def _language(path: str) -> str:
     return "c" if path.endswith(".h") else "cpp"
 
 
-def markdown_of(path: str, text: str, level: int = 2) -> str:
-    """The whole header. `path` is what an include names; headings begin at `level`."""
+def markdown_of(path: str, text: str, level: int = 2, only: str = "") -> str:
+    """The whole header, or the section `only`. `path` is what an include names; headings begin at `level`."""
     out: list[str] = []
     section = ""
     for item in items_of(text):
+        if only and item.section.lower() != only.lower():
+            continue
         if item.section != section:
             section = item.section
             out.append(f"{'#' * level} {section[:1].upper()}{section[1:]}\n")

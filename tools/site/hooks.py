@@ -38,14 +38,8 @@ def _page_of(path: str) -> str:
     if path == "include/bitmma.h":
         return "reference/c.md"
     if path.startswith("include/bitmma/"):
-        folder, _, name = path.removeprefix("include/bitmma/").rpartition("/")
-        return f"reference/cpp/{folder or 'bitmma'}.md" + (f"#{_anchor(name)}" if folder else "")
+        return f"reference/cpp/{path.removeprefix('include/bitmma/').removesuffix('.hpp')}.md"
     return f"repository/{path}" if path.endswith(".md") else f"repository/{path}.md"
-
-
-def _anchor(header: str) -> str:
-    """Where a header begins on the page of its folder."""
-    return header.replace(".", "_")
 
 
 def _linked(path: str, text: str) -> dict[str, str]:
@@ -136,25 +130,42 @@ def _layers() -> dict[str, str]:
     return described | {name: "" for name in sorted(folders - set(described))}
 
 
-def _header_pages() -> dict[str, str]:
-    def described(path: pathlib.Path, level: int) -> str:
-        text = path.read_text()
-        return headers.prose(headers.opening_comment(text)) + "\n\n" + \
-            headers.markdown_of(path.relative_to(ROOT / "include").as_posix(), text, level)
+def _headers_of(layer: str) -> list[pathlib.Path]:
+    return sorted((ROOT / "include/bitmma" / layer).glob("*.hpp"))
 
-    layers = _layers()
+
+def _c_sections() -> dict[str, str]:
+    """Title of each section of bitmma.h -> its page."""
+    titles = dict.fromkeys(item.section for item in headers.items_of((ROOT / "include/bitmma.h").read_text()))
+    return {title[:1].upper() + title[1:]: "reference/c/" + re.sub(r"\W+", "_", title) + ".md" for title in titles if title}
+
+
+def _header_pages() -> dict[str, str]:
+    def opening(path: pathlib.Path) -> str:
+        return headers.prose(headers.opening_comment(path.read_text())) + "\n\n"
+
+    def first_sentence(path: pathlib.Path) -> str:
+        text = " ".join(headers.opening_comment(path.read_text())).split(". ")[0].split("  ")[0]
+        return text.replace("|", "\\|").replace("<", "&lt;").rstrip(".:")
+
     pages = {}
     one = ROOT / "include/bitmma/bitmma.hpp"
-    pages["reference/cpp/bitmma.md"] = "\n".join([
-        "# C++: bitmma/bitmma.hpp\n", described(one, 2), "\n## All headers\n",
-        "Each folder of `include/bitmma` has a page. A folder includes only itself and those above it.\n",
-        "| folder | holds |", "|---|---|", *(f"| [{name}]({name}.md) | {words} |" for name, words in layers.items())])
-    for name, words in layers.items():
-        out = [f"# C++: bitmma/{name}\n\n{words[:1].upper()}{words[1:]}\n"]
-        for path in sorted((ROOT / "include/bitmma" / name).glob("*.hpp")):
-            out.append(f"## bitmma/{name}/{path.name} {{ #{_anchor(path.name)} }}\n\n" + described(path, 2))
-        pages[f"reference/cpp/{name}.md"] = "\n".join(out)
-    pages["reference/c.md"] = "# C: bitmma.h\n\n" + described(ROOT / "include/bitmma.h", 2)
+    out = ["# C++: bitmma/bitmma.hpp\n", opening(one), headers.markdown_of("bitmma/bitmma.hpp", one.read_text(), 2),
+           "\n## All headers\n", "A folder includes only itself and those above it."]
+    for layer, words in _layers().items():
+        out.append(f"\n### {layer}\n\n{words[:1].upper()}{words[1:]}\n\n| header | holds |\n|---|---|")
+        for path in _headers_of(layer):
+            page = f"{layer}/{path.stem}.md"
+            out.append(f"| [{path.name}]({page}) | {first_sentence(path)} |")
+            pages[f"reference/cpp/{page}"] = f"# bitmma/{layer}/{path.name}\n\n" + opening(path) + \
+                headers.markdown_of(f"bitmma/{layer}/{path.name}", path.read_text(), 2)
+    pages["reference/cpp/bitmma.md"] = "\n".join(out)
+    c = (ROOT / "include/bitmma.h").read_text()
+    pages["reference/c.md"] = "\n".join([
+        "# C: bitmma.h\n", opening(ROOT / "include/bitmma.h"), "\n## All of it\n",
+        *(f"- [{title}]({page.removeprefix('reference/')})" for title, page in _c_sections().items())])
+    for title, page in _c_sections().items():
+        pages[page] = headers.markdown_of("bitmma.h", c, 1, title)
     return pages
 
 
@@ -171,11 +182,13 @@ def _places(entries: list) -> list[str]:
 
 
 def on_config(config):
-    """The version at the foot of each page. In the navigation, `new pages` and `headers`: pages of docs/ that have no place
-    of their own, and C++ headers."""
+    """The version at the foot of each page. In the navigation, `new pages`, `headers` and `sections of bitmma.h`: pages of
+    docs/ that have no place of their own, and those of C++ and C."""
     named = _places(config.nav)
     new = [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in named]
-    layers = [{"bitmma.hpp": "reference/cpp/bitmma.md"}, *({name: f"reference/cpp/{name}.md"} for name in _layers())]
+    layers = [{"All headers": "reference/cpp/bitmma.md"}, *({layer: [
+        {path.name: f"reference/cpp/{layer}/{path.stem}.md"} for path in _headers_of(layer)]} for layer in _layers())]
+    c_pages = [{"bitmma.h": "reference/c.md"}, *({title: page} for title, page in _c_sections().items())]
 
     def filled(entries: list) -> list:
         out = []
@@ -183,7 +196,7 @@ def on_config(config):
             if isinstance(entry, dict):
                 out.append({title: filled(value) if isinstance(value, list) else value for title, value in entry.items()})
             else:
-                out += {"new pages": new, "headers": layers}.get(entry, [entry])
+                out += {"new pages": new, "headers": layers, "sections of bitmma.h": c_pages}.get(entry, [entry])
         return out
 
     config.nav = filled(config.nav)
@@ -203,8 +216,9 @@ def on_files(files: Files, *, config) -> Files:
     return files
 
 
-def _names_without_a_place(markdown: str) -> str:
-    """Public names of the Python package that no `:::` line of the page names, so that a new one cannot be missing."""
+def _names_without_a_place() -> str:
+    """Public names of the Python package that no `:::` line of a page names, so that a new one cannot be missing."""
+    markdown = "".join(path.read_text() for path in sorted((ROOT / "docs/reference").glob("python*.md")))
     text = (ROOT / "python/bitmma/__init__.py").read_text()
     public = re.findall(r'"(\w+)"', text[text.index("__all__"):])
     placed = set(re.findall(r"^::: bitmma\.([\w.]+)", markdown, re.MULTILINE))
@@ -222,9 +236,9 @@ _adapter = """::: bitmma.adapters.{}
 def on_page_markdown(markdown: str, *, page, config, files) -> str:
     if page.file.src_uri == "index.md":
         return _relinked("README.md", (ROOT / "README.md").read_text())
-    if page.file.src_uri == "reference/python.md":
-        others = _names_without_a_place(markdown)
-        return markdown.replace("<!-- other public names -->", f"## Others\n\n{others}" if others else "")
+    if page.file.src_uri == "reference/python_others.md":
+        others = _names_without_a_place()
+        return markdown.replace("<!-- other public names -->", others)
     if page.file.src_uri == "reference/adapters.md":
         names = sorted(path.stem for path in (ROOT / "python/bitmma/adapters").glob("[!_]*.py"))
         markdown = markdown.replace("<!-- adapters -->", "\n\n".join(f"## {name}\n\n{_adapter.format(name)}" for name in names))
