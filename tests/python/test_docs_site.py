@@ -97,6 +97,14 @@ def test_no_list_or_table_is_left_as_text(pages):
         assert not left, f"{name}: {left[0][-200:]}"
 
 
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.stem)
+def test_programs_fit_the_page(path):
+    """90 columns are what a desktop shows; a phone scrolls."""
+    programs = re.findall(r"^```(?:python|cpp|c|rust)\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
+    wide = [line for program in programs for line in program.splitlines() if len(line) > 90]
+    assert not wide, "\n".join(wide)
+
+
 def test_every_page_of_docs_is_in_the_navigation(pages):
     reached = set(pages["index.html"].links)
     missing = [path.name for path in (ROOT / "docs").glob("*.md") if path.stem + ".html" not in reached | {"index.html"}]
