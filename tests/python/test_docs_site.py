@@ -105,6 +105,13 @@ def test_programs_fit_the_page(path):
     assert not wide, "\n".join(wide)
 
 
+def test_search_finds_what_newcomers_look_for(site):
+    index = json.loads((site / "search" / "search_index.json").read_text())["docs"]
+    for word, page in {"softmax": "rest_of_kernel", "attention": "rest_of_kernel", "install": "install"}.items():
+        titles = [one["location"] for one in index if word in one["title"].lower()]
+        assert any(location.startswith(page) for location in titles), (word, titles)
+
+
 def test_every_page_of_docs_is_in_the_navigation(pages):
     reached = set(pages["index.html"].links)
     missing = [path.name for path in (ROOT / "docs").glob("*.md") if path.stem + ".html" not in reached | {"index.html"}]
