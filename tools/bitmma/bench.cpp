@@ -140,7 +140,7 @@ void add_bench(Command& app, Context& context) {
   between(command->get_option("--seconds"), 0.001, 60.0);
   flags->cpu_target.add(*command);
   add_threads(*command, flags->threads);
-  command->add_flag("--json", flags->json, "the result as JSON");
+  command->add_flag("--json", flags->json, "print the result as JSON");
   command->footer(
       "Examples:\n"
       "  bitmma bench\n"

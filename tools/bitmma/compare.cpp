@@ -101,18 +101,17 @@ void run_compare(Context& context, const CompareFlags& flags) {
 void add_compare(Command& app, Context& context) {
   Command* command = app.add_command("compare", "compare the D of two vector files, bit for bit");
   const auto flags = std::make_shared<CompareFlags>();
-  command->add_option("expected", flags->expected, "vector file, or a whole tile with one D behind all of K")
+  command->add_option("expected", flags->expected, "vector file, or a whole tile with one D after all of K")
       ->required();
-  command->add_option("actual", flags->actual, "vector file of the same instruction and cases, or a D of them alone")
+  command->add_option("actual", flags->actual, "vector file of the same instruction and cases, or only their D")
       ->required();
-  command->add_flag("--json", flags->json, "the result as JSON");
+  command->add_flag("--json", flags->json, "print the result as JSON");
   command->footer(
       "Examples:\n"
       "  bitmma compare golden.safetensors from_gpu.safetensors\n"
       "  bitmma compare golden.safetensors from_gpu.safetensors --json  # with counts by row and column\n"
-      "Where outputs differ is said by rows, columns, warps and registers, and drawn.\n"
-      "Inputs are compared first: D of other operands is another D.\n"
-      "Exit code 1 when any bit of the inputs that an instruction reads, or of what it leaves, differs.");
+      "The output shows which rows, columns, warps and registers differ. Inputs are compared first. Exit code 1 if any "
+      "bit differs that an instruction reads or writes.");
   command->callback([flags, &context] { run_compare(context, *flags); });
 }
 

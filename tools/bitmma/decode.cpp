@@ -163,7 +163,7 @@ void run_decode(Context& context, const DecodeFlags& flags) {
 
 void add_decode(Command& app, Context& context) {
   Command* command =
-      app.add_command("decode", "take descriptors, PTX statements and files of PTX, CUDA C++ or SASS apart");
+      app.add_command("decode", "explain descriptors, PTX statements, and files of PTX, CUDA C++ or SASS");
   const auto flags = std::make_shared<DecodeFlags>();
   command
       ->add_option(
@@ -175,8 +175,7 @@ void add_decode(Command& app, Context& context) {
                     "the GPU by its PTX name; default sm_90a for descriptors, for mnemonics the one that the "
                     "instruction means",
                     true);
-  command->add_option("--major", flags->major,
-                      "k or mn: what the instruction's transpose bit says, for better warnings");
+  command->add_option("--major", flags->major, "k or mn: the instruction's transpose bit, for better warnings");
   one_of(command->get_option("--major"), {"k", "mn"});
   command->add_option(
       "--kind", flags->kind,
@@ -184,7 +183,7 @@ void add_decode(Command& app, Context& context) {
   command->add_flag("--zero-column-mask", flags->mask, "the words are zero-column masks of tcgen05.mma.ws");
   command->add_option("--m", flags->m, "zero-column mask: M of the instruction")->capture_default_str();
   command->add_option("--n", flags->n, "zero-column mask: N of the instruction")->capture_default_str();
-  command->add_flag("--json", flags->json, "the result as JSON");
+  command->add_flag("--json", flags->json, "print the result as JSON");
   command->footer(
       "Examples:\n  bitmma decode 0x4000004000010000 --major k\n  bitmma decode 0x4000404000010000 --target sm_103a\n"
       "  bitmma decode 0x08100010 --kind f16\n"

@@ -181,32 +181,30 @@ void run_diagnose(Context& context, const DiagnoseFlags& flags) {
 }  // namespace
 
 void add_diagnose(Command& app, Context& context) {
-  Command* command = app.add_command("diagnose", "which wrong program explains these wrong bits");
+  Command* command = app.add_command("diagnose", "find the mistake that explains wrong bits");
   const auto flags = std::make_shared<DiagnoseFlags>();
-  command->add_option("expected", flags->expected, "vector file with the inputs; its D is computed, not read")
-      ->required();
-  command->add_option(
-      "actual", flags->actual,
-      "vector file of the same cases with the wrong D, or the wrong D alone; without it, the D of the first file is "
-      "the wrong one");
+  command->add_option("expected", flags->expected, "vector file with the inputs; its D is computed again")->required();
+  command->add_option("actual", flags->actual,
+                      "vector file of the same cases with the wrong D, or only the wrong D; default: the D of the "
+                      "first file is the wrong one");
   flags->file.add(*command);
   flags->file.add_types(*command);
-  command->add_option("--cases", flags->max_cases, "search in at most so many of the wrong cases; all are compared")
+  command->add_option("--cases", flags->max_cases, "search at most this many of the wrong cases; all are compared")
       ->capture_default_str();
   between(command->get_option("--cases"), 1, 64);
-  command->add_option("--findings", flags->max_findings, "show at most so many")->capture_default_str();
+  command->add_option("--findings", flags->max_findings, "show at most this many")->capture_default_str();
   between(command->get_option("--findings"), 1, 100);
   command->add_flag("--no-pairs", flags->no_pairs, "single faults only");
-  command->add_flag("--list", flags->list, "the catalogue of faults that this file can have");
-  command->add_flag("--json", flags->json, "the result as JSON");
+  command->add_flag("--list", flags->list, "list the faults that this file can have");
+  command->add_flag("--json", flags->json, "print the result as JSON");
   command->footer(
       "Examples:\n"
       "  bitmma diagnose golden.safetensors from_kernel.safetensors\n"
       "  bitmma diagnose dump_with_wrong_d.safetensors --json\n"
       "  bitmma diagnose golden.safetensors --list  # what it looks for\n"
-      "Plain matrices of several instructions, with all of K and one D at the end, are a whole tile.\n"
-      "Cases that are the steps of one loop over K may stand in one file: sums over them are looked for.\n"
-      "Exit code 1 when anything is wrong, or the inputs of the two files differ.");
+      "Plain matrices that take several instructions, with one D after all of K, are a whole tile.\n"
+      "The cases of a file may be the steps of one loop over K: diagnose then tries sums of them. Exit code 1 if "
+      "anything is wrong or the inputs of the files differ.");
   command->callback([flags, &context] { run_diagnose(context, *flags); });
 }
 

@@ -121,7 +121,7 @@ void add_descriptor(Command& command, Context& context) {
                        "sm_103a, K = 96: --lbo is the address of the buffer in which rows go on (bit 52)");
   descriptor->add_flag("--mask-address", flags->mask_address,
                        "addresses of any window: start, LBO and SBO as PTX's (x & 0x3FFFF) >> 4 takes them");
-  descriptor->add_flag("--json", flags->json, "the result as JSON");
+  descriptor->add_flag("--json", flags->json, "print the result as JSON");
   descriptor->footer(
       "Examples:\n  bitmma encode descriptor --start 0x800 --lbo 16 --sbo 1024 --swizzle 128\n"
       "  bitmma encode descriptor --start 0x7f1200040400 --mask-address --lbo 16 --sbo 1024 --swizzle 128\n"
@@ -160,7 +160,7 @@ void add_idesc(Command& command, Context& context) {
   flags->fields.add(*idesc, {Family::tcgen05}, [](const InstructionField& field) { return field.in_descriptor; });
   for (const char* name : {"--m", "--n"}) idesc->get_option(name)->required();
   idesc->add_flag("--k96", flags->k_96, "--k 96")->excludes(idesc->get_option("--k"));
-  idesc->add_flag("--json", flags->json, "the result as JSON");
+  idesc->add_flag("--json", flags->json, "print the result as JSON");
   idesc->footer("Example:\n  bitmma encode idesc --kind f16 --m 128 --n 64 --d f32 --a bf16 --b bf16");
   idesc->callback([flags, &context] { encode_idesc(context, *flags); });
 }
@@ -199,7 +199,7 @@ void add_mask(Command& command, Context& context) {
   columns->add_option("--column-shift", flags->column_shift, "first column of the stored B that is used");
   columns->add_flag("--no-mask", flags->no_mask, "every column is used; the shift alone counts");
   columns->footer("Example:\n  bitmma encode mask --use 3 --skip 2  # 0000 111 0000 111 ..., 1 for a zeroed column");
-  columns->add_flag("--json", flags->json, "the result as JSON");
+  columns->add_flag("--json", flags->json, "print the result as JSON");
   columns->callback([flags, &context] { encode_mask(context, *flags); });
 }
 
@@ -237,7 +237,7 @@ void add_mnemonic(Command& command, Context& context) {
   instruction->add_option("--b", flags->b, "type of B")->capture_default_str();
   instruction->add_flag("--sp", flags->sparse, "sparse A");
   instruction->add_flag("--satfinite", flags->satfinite, "clamp integer results");
-  instruction->add_flag("--json", flags->json, "the result as JSON");
+  instruction->add_flag("--json", flags->json, "print the result as JSON");
   instruction->footer("Example:\n  bitmma encode instruction --n 128 --d f16 --a e4m3 --b e5m2 --sp");
   instruction->callback([flags, &context] { encode_mnemonic(context, *flags); });
 }
@@ -245,7 +245,7 @@ void add_mnemonic(Command& command, Context& context) {
 }  // namespace
 
 void add_encode(Command& app, Context& context) {
-  Command* command = app.add_command("encode", "put descriptors and mnemonics together");
+  Command* command = app.add_command("encode", "make descriptors and mnemonics from their fields");
   command->require_subcommand(1);
   add_descriptor(*command, context);
   add_idesc(*command, context);

@@ -96,8 +96,8 @@ void add_explain(Command& app, Context& context) {
       "  bitmma explain cases.safetensors --json  # row 0, column 0 of case 0\n"
       "  bitmma explain product.safetensors --plan nvjet-algo2 --row 3 --col 5  # all of K, step by step\n" +
       meaning_of_rule +
-      "What is dropped is counted in units of what is kept, and in units of the last place (ulp) of D.\n"
-      "Exit code 1 when the file records another D.");
+      "Dropped bits are counted in units of the last kept bit and in units in the last place (ulp) of D. Exit code 1 "
+      "if the file records another D.");
   command->callback([flags, &context] { run_explain(context, *flags); });
 }
 

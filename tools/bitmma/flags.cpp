@@ -47,17 +47,16 @@ Target TargetFlag::of_smem_descriptor() const {
 }
 
 void FileFlags::add(Command& command) {
-  command.add_option("--instruction", instruction, "the mnemonic, for files that do not say");
-  target.add(command,
-             "the GPU by its PTX name, for files that do not say; by default the one that the instruction means");
+  command.add_option("--instruction", instruction, "the mnemonic, for files without one");
+  target.add(command, "the GPU by its PTX name, for files without one; default: the instruction's own");
 }
 
 void FileFlags::add_types(Command& command) {
-  command.add_option("--a", a, "tcgen05.mma of plain matrices: the type of A, where its dtype does not say it: e2m1");
+  command.add_option("--a", a, "tcgen05.mma of plain matrices: the type of A, if its dtype does not give it: e2m1");
   command.add_option("--b", b, "the same of B");
   command.add_option("--d", d, "tcgen05.mma of plain matrices without c: the type of D; default f32, of kind::i8 s32");
   command.add_option("--scale-type", scale_type,
-                     "tcgen05.mma of plain matrices: ue8m0 or ue4m3, where sfa does not say");
+                     "tcgen05.mma of plain matrices: ue8m0 or ue4m3, if sfa does not give it");
 }
 
 VectorFile FileFlags::read(const std::string& path) const { return read(read_tensor_file(path)); }
@@ -266,7 +265,7 @@ void StateNumberFlags::add(Command& command) {
     if (!row.is_number || row.id == Field::zero_column_mask) continue;  // the mask moves B, too
     auto& [field, flag] = flags_.emplace_back(row.id, Flag<std::string>{});
     command.add_option(dashed(row.name), flag,
-                       fmt::format("the state's {}, in place of the one that is drawn or placed", row.name));
+                       fmt::format("{} of the state, instead of a random or placed one", row.name));
   }
 }
 
@@ -281,7 +280,7 @@ StateNumbers StateNumberFlags::numbers() const {
 void CpuTargetFlag::add(Command& command) {
   command.add_speed_option(
       "--cpu-target", name,
-      fmt::format("instruction set of the hot loops, with the same bits for any; this processor has {}",
+      fmt::format("instruction set of the hot loops; the bits are the same for any. This processor has {}",
                   fmt::join(cpu_targets(), ", ")));
 }
 

@@ -165,7 +165,8 @@ void run_gemm(Context& context, const GemmFlags& flags) {
 }  // namespace
 
 void add_gemm(Command& app, Context& context) {
-  Command* command = app.add_command("gemm", "a whole matrix product as a library adds it up, bit for bit");
+  Command* command =
+      app.add_command("gemm", "compute a whole matrix product in a library's order of additions, bit for bit");
   const auto flags = std::make_shared<GemmFlags>();
   command
       ->add_option("file", flags->files,
@@ -174,7 +175,7 @@ void add_gemm(Command& app, Context& context) {
   flags->plan.add(*command);
   flags->target.add(*command, "the GPU by its PTX name; default that of the file, or sm_90a");
   command->add_flag("--find", flags->find, "which plans give the d of the file?");
-  command->add_option("--timeout", flags->timeout, "seconds after which --find ends; default: when all are tried");
+  command->add_option("--timeout", flags->timeout, "stop --find after these seconds; default: no limit");
   between(command->get_option("--timeout"), 1e-6, 1e9);
   command->add_flag("--error", flags->error, "how far is d from the exact product, in ulp?");
   command->add_option("--rows", flags->rows, "rows of d to show")->capture_default_str();
@@ -182,8 +183,8 @@ void add_gemm(Command& app, Context& context) {
   command->add_option("--only-rows", flags->only_rows, "compute only these rows of d: 0..7,96");
   command->add_option("--only-cols", flags->only_cols, "compute only these columns of d");
   command->add_option("-o,--output", flags->out, "file to write: the product with d");
-  command->add_flag("--replace-d", flags->replace_d, "with -o: also where the file has a d that differs");
-  command->add_flag("--json", flags->json, "the result as JSON");
+  command->add_flag("--replace-d", flags->replace_d, "with -o: also if the d of the file differs");
+  command->add_flag("--json", flags->json, "print the result as JSON");
   add_threads(*command, flags->threads);
   flags->cpu_target.add(*command);
   std::string names;
@@ -205,10 +206,8 @@ void add_gemm(Command& app, Context& context) {
       "\n"
       "--find tries, until plans give all bits:\n" +
       print_search() +
-      "Without --plan and --kernel the key plan of the file is taken, if it has one.\n"
-      "Where the file has a d it is compared. Exit code 1 when outputs differ, or no plan was found; 2 when something "
-      "is\n"
-      "wrong.");
+      "Without --plan and --kernel, the key plan of the file is used if it has one. A d in the file is compared. Exit "
+      "code 1 if outputs differ or no plan was found; 2 for a bad request.");
   command->callback([flags, &context] { run_gemm(context, *flags); });
 }
 

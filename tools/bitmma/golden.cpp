@@ -156,14 +156,14 @@ void run_golden(Context& context, const GoldenFlags& flags) {
 }  // namespace
 
 void add_golden(Command& app, Context& context) {
-  Command* command = app.add_command("golden", "make cases from a seed, D included");
+  Command* command = app.add_command("golden", "make cases with D from a seed");
   const auto flags = std::make_shared<GoldenFlags>();
   command->add_option("instruction", flags->mnemonic, "PTX mnemonic with all qualifiers")->required();
   command->add_option("-o,--output", flags->out, "file to write")->required();
-  flags->target.add(*command, "the GPU by its PTX name; default the one that the instruction means");
+  flags->target.add(*command, "the GPU by its PTX name; default: the instruction's own");
   command->add_option("--cases", flags->cases, "how many")->capture_default_str();
-  command->add_option("--seed", flags->seed, "same seed, same file, on any machine")->capture_default_str();
-  std::string meaning = "what to draw from:";
+  command->add_option("--seed", flags->seed, "the same seed gives the same file on any machine")->capture_default_str();
+  std::string meaning = "distribution of the operands:";
   for (const DistributionInfo& row : distributions) meaning += fmt::format("\n    {:<10} {}", row.name, row.meaning);
   command->add_option("--distribution", flags->distribution, meaning)->capture_default_str();
   flags->fields.add(*command, {Family::wgmma, Family::tcgen05, Family::mma_sync, Family::tmem_move}, is_open);

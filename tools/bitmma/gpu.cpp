@@ -312,21 +312,21 @@ void add_gpu_campaign(Command& gpu, Context& context) {
       ->capture_default_str();
   one_of(command->get_option("--family"), names);
   command->add_option("--kernels", flags->kernels,
-                      "of c-functions: what compilers make of tools/c_functions.cu and c_functions_triton.py");
-  command->add_option("--outputs", flags->outputs, "about how many outputs, such as 1e9")
+                      "c-functions: the compiled tools/c_functions.cu and c_functions_triton.py");
+  command->add_option("--outputs", flags->outputs, "approximate number of outputs, such as 1e9")
       ->excludes(command
                      ->add_option("--units", flags->units,
                                   "how many units of work; 1074 meet every mnemonic once, of mma.sync on an H100 198")
                      ->capture_default_str());
   command->add_option("--unit-outputs", flags->unit_outputs, "outputs of a unit; part of what a seed means")
       ->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "begin no unit after this time; 0 is no limit")
+  command->add_option("--seconds", flags->seconds, "start no unit after this many seconds; 0 is no limit")
       ->capture_default_str();
   command->add_option("--seed", flags->seed, "the same seed and unit make the same cases")->capture_default_str();
-  command->add_option("--first-unit", flags->first_unit, "where to begin, or to go on")->capture_default_str();
+  command->add_option("--first-unit", flags->first_unit, "first unit, also to continue")->capture_default_str();
   command->add_option("--only", flags->only, "only mnemonics that contain this text");
   command->add_option("--save", flags->save, "folder for mismatching cases")->capture_default_str();
-  command->add_option("--max-saved", flags->max_saved, "save at most so many")->capture_default_str();
+  command->add_option("--max-saved", flags->max_saved, "save at most this many")->capture_default_str();
   command->add_flag("--json", flags->json, "the table as JSON");
   add_threads(*command, flags->threads);
   command->footer(
@@ -337,8 +337,8 @@ void add_gpu_campaign(Command& gpu, Context& context) {
       "  bitmma gpu campaign --family math --threads 0\n"
       "  bitmma gpu campaign --family c-functions --kernels c_functions.cubin --only expf\n"
       "Of math and c-functions, functions of one word are tried with all 2^32, the others with --outputs random ones.\n"
-      "An interrupt ends a campaign after the units that run, with its table and where to go on; a second one at "
-      "once.\n"
+      "An interrupt ends the campaign after the running units and prints the table and the next unit; a second "
+      "interrupt ends it at once.\n"
       "Exit code 1 when the GPU and the model differ, 2 without a GPU that has the instruction, when the GPU fails, "
       "when\n"
       "nothing was compared, and after an interrupt.");
@@ -348,7 +348,8 @@ void add_gpu_campaign(Command& gpu, Context& context) {
 }  // namespace
 
 void add_gpu(Command& app, Context& context) {
-  Command* command = app.add_command("gpu", "a real GPU beside the model: vector files, or a campaign");
+  Command* command =
+      app.add_command("gpu", "run vector files or random cases on a real GPU and compare it with the model");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"

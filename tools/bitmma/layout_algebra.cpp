@@ -110,7 +110,7 @@ void add_algebra_layout(Command& layout, Context& context) {
       ->required()
       ->expected(1, 3);
   CLI::Option* const csv = algebra->add_flag("--csv", flags->csv, "index and offset of the result as CSV");
-  algebra->add_flag("--json", flags->json, "the result as JSON")->excludes(csv);
+  algebra->add_flag("--json", flags->json, "print the result as JSON")->excludes(csv);
   std::string operations;
   for (const LayoutOperation& one : layout_operations())
     operations += fmt::format("  {:<17} {}\n", one.name, one.meaning);

@@ -65,7 +65,7 @@ void add_fragment_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<FragmentFlags>();
   Command* fragment = layout.add_command("fragment", "registers, by instruction");
   fragment->add_option("--instruction", flags->instruction, "PTX mnemonic, or the name of a CUTLASS atom")->required();
-  flags->target.add(*fragment, "the GPU by its PTX name; default the one that the instruction means", true);
+  flags->target.add(*fragment, "the GPU by its PTX name; default: the instruction's own", true);
   fragment
       ->add_option("--operand", flags->operand,
                    "a, b (mma.sync; as n x k: --row is n, --col is k), d (C is the same), metadata, scale_a or scale_b "

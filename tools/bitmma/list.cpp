@@ -427,8 +427,8 @@ void add_list(Command& app, Context& context) {
   Command* command = app.add_command("list", "legal instructions, with the evidence for their arithmetic");
   const auto flags = std::make_shared<ListFlags>();
   command->add_option("words", flags->words,
-                      "only rows that have all of them: a part of the name, a type, a target, a family");
-  flags->target.add(*command, "only what this GPU has, by its PTX name");
+                      "show only rows with all these words: a part of the name, a type, a target, a family");
+  flags->target.add(*command, "show only what this GPU has, by its PTX name");
   command->add_flag("--json", flags->json, "the table as JSON, with --mnemonics the names");
   command->add_flag("--markdown", flags->markdown, "the table in Markdown, as docs/instructions.md has it");
   command->add_flag("--matrix", flags->matrix, "a row for each GPU: how sure the results of each instruction are");

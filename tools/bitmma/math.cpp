@@ -75,13 +75,13 @@ void run_math(Context& context, const MathFlags& flags) {
 
 void add_math(Command& app, Context& context) {
   Command* command =
-      app.add_command("math", "what a GPU gives for ex2, rcp, rsqrt, sin, tanh, fma, ... of PTX, bit for bit");
+      app.add_command("math", "compute ex2, rcp, rsqrt, sin, tanh, fma, ... of PTX as a GPU does, bit for bit");
   const auto flags = std::make_shared<MathFlags>();
   command->add_option("instruction", flags->instruction, "such as ex2.approx.ftz.f32");
   command->add_option("operands", flags->words,
-                      "codes in hex, or numbers, which are rounded to the nearest code; several times as many as the "
-                      "instruction has are several results");
-  command->add_flag("--explain", flags->explain, "how the special function unit makes the result");
+                      "codes in hex, or numbers, which are rounded to the nearest code; a multiple of the "
+                      "instruction's operands gives several results");
+  command->add_flag("--explain", flags->explain, "show how the special function unit computes the result");
   command->add_flag("--list", flags->list, "every instruction");
   command->add_flag("--json", flags->json, "the results as JSON");
   command->footer(

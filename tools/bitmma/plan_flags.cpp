@@ -14,7 +14,7 @@ void ProductPlanFlags::add(Command& command) {
   command.add_option("--plan", plan,
                      "a name of the catalogue, JSON, or a file NAME.json; default flat, but float32 needs one");
   command.add_option("--kernel", kernel, "the plan of a kernel by its name; `file`: of the key kernel in the file");
-  command.add_option("--split-k", split_count, "slices of a split whose count is open; else d decides");
+  command.add_option("--split-k", split_count, "number of slices, if the plan leaves it open; default: d decides");
   between(command.get_option("--split-k"), 1, 1 << 20);
   command.add_option("--output-type", output_type, "type of d for plans by name; default that of the file's d, or f32");
 }

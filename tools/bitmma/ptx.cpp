@@ -81,7 +81,7 @@ void run_ptx(Context& context, const PtxFlags& flags) {
 }  // namespace
 
 void add_ptx(Command& app, Context& context) {
-  Command* command = app.add_command("ptx", "the PTX kernel that executes a file's instruction on hardware");
+  Command* command = app.add_command("ptx", "print the PTX kernel that runs a file's instruction on a GPU");
   const auto flags = std::make_shared<PtxFlags>();
   command->add_option("what", flags->what, "vector file, or PTX mnemonic")->required();
   command->add_option("-o,--output", flags->out, "file to write; without it the kernel is printed");

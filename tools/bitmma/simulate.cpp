@@ -462,8 +462,7 @@ void add_simulate(Command& app, Context& context) {
   flags->file.add_types(*command);
   flags->layouts.add(*command);
   flags->bench.add(*command);
-  command->add_option("--after", flags->after,
-                      "a file with results: what its instruction left is the state that this one begins with");
+  command->add_option("--after", flags->after, "a file with results: start from the state that its instruction left");
   command->add_option("--case", flags->show_case, "case to show; default 0, of a K loop the last step");
   command->add_option("--rows", flags->rows, "rows of D to show")->capture_default_str();
   between(command->get_option("--rows"), 1, 1 << 24);
@@ -471,10 +470,10 @@ void add_simulate(Command& app, Context& context) {
   between(command->get_option("--cols"), 1, 1 << 24);
   command->add_flag("--hex", flags->hex, "show bits instead of values");
   command->add_flag("--replace-d", flags->replace_d,
-                    "with -o: replace a recorded D that differs, and write over a file whose D is of hardware");
+                    "with -o: replace a recorded D that differs, and overwrite a file whose D is from hardware");
   command->add_flag("--lint", flags->lint,
-                    "compute nothing: say what is legal but suspicious in any case; exit code 1 when anything is");
-  command->add_flag("--json", flags->json, "what is shown as JSON, all of D as codes; with --lint the findings");
+                    "compute nothing: report what is legal but suspicious; exit code 1 if anything is");
+  command->add_flag("--json", flags->json, "print JSON with all of D as codes; with --lint the findings");
   add_threads(*command, flags->threads);
   command->footer(
       "Examples:\n"
@@ -486,11 +485,9 @@ void add_simulate(Command& app, Context& context) {
       "  bitmma simulate a.npy b.npy --instruction tcgen05.mma.cta_group::1.kind::f16\n"
       "  bitmma simulate case.safetensors --format csv\n"
       "  bitmma simulate next.safetensors --after mma.safetensors -o d.safetensors  # begins with what the mma left\n"
-      "Plain matrices of a longer K than the instruction's are a K loop over one tile: the file written has a case "
-      "for\n"
-      "each step, with the descriptors that advance. The layouts are for files that hold plain matrices alone.\n"
-      "A recorded D is compared first. With -o one that differs is not replaced without --replace-d: nothing is\n"
-      "written, and the exit code is 1.");
+      "If K of plain matrices is longer than the instruction's, they are a K loop over one tile: the output file has a "
+      "case for each step, with advancing descriptors. The layouts apply to files with only plain matrices. A recorded "
+      "D is compared first. If it differs, -o writes nothing and the exit code is 1, unless --replace-d is given.");
   command->callback([flags, &context] { run_simulate(context, *flags); });
 }
 

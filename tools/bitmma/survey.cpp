@@ -76,7 +76,7 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
                                flags.only.empty() ? "" : " without --only", report.units - asked));
   }
   if (unanswered > 0)
-    found.add_text(fmt::format("to ask again what got no answer: --retry; {}", counted(unanswered, "unit")));
+    found.add_text(fmt::format("to repeat units that got no answer: --retry; {}", counted(unanswered, "unit")));
   found.add_text(fmt::format("wrote {}; what it says: bitmma survey read {}", flags.out, flags.out));
   show(context, found, flags.json);
   context.exit_code = interrupts.asked() || unanswered == asked ? exit_bad_request
@@ -85,24 +85,23 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
 }
 
 void add_survey_run(Command& survey, Context& context) {
-  Command* command = survey.add_command("run", "ask this GPU every rule and every open question");
+  Command* command = survey.add_command("run", "measure every rule and every open question on this GPU");
   const auto flags = std::make_shared<SurveyRunFlags>();
   command->add_option("-o,--output", flags->out, "the report; an existing one is resumed")->required();
   flags->device.add(*command);
-  command->add_option("--seconds", flags->seconds, "begin no unit after this time; 0 is no limit")
+  command->add_option("--seconds", flags->seconds, "start no unit after this many seconds; 0 is no limit")
       ->capture_default_str();
   command->add_option("--unit-seconds", flags->unit_seconds, "stop a unit that takes longer")->capture_default_str();
   command->add_option("--jobs", flags->jobs, "processes at a time")->capture_default_str();
   command->add_option("--seed", flags->seed, "the same seed makes the same cases")->capture_default_str();
   command->add_option("--only", flags->only, "only units whose name contains this text");
-  command->add_flag("--retry", flags->retry, "ask again what got no answer");
-  command->add_flag("--json", flags->json, "how far it came, as JSON");
+  command->add_flag("--retry", flags->retry, "repeat units that got no answer");
+  command->add_flag("--json", flags->json, "print the progress as JSON");
   command->footer(
       "Examples:\n"
       "  bitmma survey run -o report.safetensors --seconds 480  # then: bitmma survey read report.safetensors\n"
       "  bitmma survey run -o rehearsal.safetensors --rehearse sm_100a  # without a GPU; proves nothing\n"
-      "Each unit runs in a process of its own. An interrupt ends the survey after the units that run; the same "
-      "command\n"
+      "Each unit runs in its own process. An interrupt ends the survey after the running units; the same command "
       "resumes it. Exit code 1 when the GPU and the model differ, 2 without a GPU that bitmma knows, without any "
       "answer,\n"
       "and after an interrupt.");
@@ -128,7 +127,8 @@ void add_survey_unit(Command& survey) {
 
 void SurveyDeviceFlags::add(Command& command) {
   command.add_option("--device", ordinal, "which GPU")->capture_default_str();
-  command.add_option("--rehearse", rehearse, "let the model of this target answer in place of a GPU; proves nothing");
+  command.add_option("--rehearse", rehearse,
+                     "let the model of this target answer instead of a GPU; proves nothing about a GPU");
 }
 
 std::optional<Target> SurveyDeviceFlags::rehearsed() const {
@@ -149,7 +149,7 @@ std::vector<std::string> command_of_unit(const std::string& verb, const SurveyDe
 }
 
 void add_survey(Command& app, Context& context) {
-  Command* command = app.add_command("survey", "what a GPU does that no source settles: ask one, read its report");
+  Command* command = app.add_command("survey", "measure what no document states on a GPU, or read a report");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"

@@ -69,8 +69,7 @@ void run_survey_read(Context& context, const SurveyReadFlags& flags) {
 }  // namespace
 
 void add_survey_read(Command& survey, Context& context) {
-  Command* command =
-      survey.add_command("read", "what reports of GPUs say: which rules and choices they confirm, refute or settle");
+  Command* command = survey.add_command("read", "read reports: which rules and choices they confirm, refute or decide");
   const auto flags = std::make_shared<SurveyReadFlags>();
   command->add_option("files", flags->files, "reports, and folders of them")->required();
   command->add_flag("--all", flags->all, "every unit, also those that are confirmed");
@@ -86,7 +85,7 @@ void add_survey_read(Command& survey, Context& context) {
       "  bitmma survey read report.safetensors\n"
       "  bitmma survey read --quick --json report.safetensors\n"
       "  bitmma survey read --confirmed report.safetensors\n"
-      "Cases are made again and compared with this version's model; what a report claims is not used.\n"
+      "Cases are made again and compared with this version's model; verdicts in a report are not used.\n"
       "Exit code 1 when something is refuted or unknown, 2 when a report or one of its records cannot be read: fields\n"
       "that contradict each other, units that the target does not have, cases of another version.");
   command->callback([flags, &context] { run_survey_read(context, *flags); });

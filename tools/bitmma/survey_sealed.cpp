@@ -85,8 +85,8 @@ void add_survey_point(Command& survey) {
 }  // namespace
 
 void add_survey_sealed(Command& survey, Context& context) {
-  Command* command = survey.add_command(
-      "sealed", "which of the known answers this GPU gives to the open points, and whether bitmma predicted them");
+  Command* command =
+      survey.add_command("sealed", "compare this GPU with bitmma's sealed predictions for the open points");
   const auto flags = std::make_shared<SealedFlags>();
   command->add_option("file", flags->path, "a sealed prediction; default: the one that is built in for this GPU");
   command->add_option("-o,--output", flags->out, "write the answers to this file too");

@@ -81,7 +81,7 @@ void append_line(std::string& text, BenchFormat format, const std::vector<Part>&
 
 void BenchFlag::add(Command& command) {
   command.add_option("--format", name,
-                     "text in place of a vector file, a line for each output: hex (A's row, B's column, C, D; for "
+                     "write text instead of a vector file, a line for each output: hex (A's row, B's column, C, D; for "
                      "$readmemh), csv or jsonl");
   one_of(command.get_option("--format"), {"hex", "csv", "jsonl"});
 }

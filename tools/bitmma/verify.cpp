@@ -134,7 +134,7 @@ void add_verify(Command& app, Context& context) {
   command->add_option("paths", flags->paths, "vector files, and folders of them")->required();
   flags->file.add(*command);
   flags->file.add_types(*command);
-  command->add_flag("--json", flags->json, "the result as JSON");
+  command->add_flag("--json", flags->json, "print the result as JSON");
   add_threads(*command, flags->threads);
   flags->cpu_target.add(*command);
   command->footer(
@@ -142,9 +142,8 @@ void add_verify(Command& app, Context& context) {
       "  bitmma verify data/golden/sm_90a\n"
       "  bitmma verify dump.safetensors --json\n"
       "  bitmma verify dump.safetensors --cpu-target baseline\n"
-      "Where outputs differ is said by rows, columns, warps and registers, and drawn, for the first files.\n"
-      "A file that cannot be read is named, and the others are verified.\n"
-      "Exit code 1 when any bit differs, 2 when a file could not be read.");
+      "For the first files, the output shows which rows, columns, warps and registers differ. An unreadable file is "
+      "reported and the others are verified. Exit code 1 if any bit differs, 2 if a file could not be read.");
   command->callback([flags, &context] { run_verify(context, *flags); });
 }
 
