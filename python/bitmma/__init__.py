@@ -3,23 +3,23 @@
     import bitmma, numpy as np
     d = bitmma.mma("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", a, b)          one instruction, an H200's bits
     d = bitmma.gemm(x, w.T, "nvjet-algo2", output="bf16")                               a whole product of a library
-    plans = bitmma.find_plans(x, w.T, recorded)                                         which way of adding gave this?
+    plans = bitmma.find_plans(x, w.T, recorded)                                         which order of additions gives this?
 
 By what you have:
     two matrices        mma, gemm
     a recorded D        find_plans, accuracy, evidence
     a machine's state   execute: registers, shared memory, descriptors, Tensor Memory
     PTX or a word       instruction, decode, decode_ptx, encode
-    a layout            bitmma.layout: where every element is, as integer arrays
+    a layout            bitmma.layout: the place of each element, as integer arrays
     a vector file       read, write, verify, golden
-    wrong bits          explain, diagnose, lint, bitmma.testing: assertions that say which bits, and why
+    wrong bits          explain, diagnose, lint, bitmma.testing: assertions that report which bits differ, and why
     block scales        tiled, tile: cuBLAS's tiles of 128 x 4
     one function        bitmma.math: ex2, rcp, rsqrt, sin, tanh, fma, ... as the GPU computes them
     operands to round   quantize: the quantisers of Transformer Engine, torchao, FlashInfer, DeepGEMM; quantized_gemm
     a GPU               survey, read_survey, sealed
 
-Errors are bitmma.Error, with every violation. All functions may be called from many threads.
-bitmma handles no signals of the process.
+Errors are bitmma.Error, with all violations. You may call all functions from several threads.
+bitmma installs no signal handlers.
 """
 from . import layout, math, testing
 from ._arguments import name_as_imported

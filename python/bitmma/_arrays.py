@@ -156,12 +156,12 @@ class Codes(NamedTuple):
 def codes(array: Any, format: Any, *, packed: bool = False) -> Codes:
     """Raw codes, an array of unsigned integers of the format's width, as an operand.
 
-    `array` has any shape. Raises Error when the width is another, when the array's dtype is that of another format, and
-    for e2m1, e2m3 and e3m2 when a byte has bits above the format's. It looks at the array; one of Dask is left as it is
-    by `Codes(array, format)`.
+    `array` has any shape. Raises Error if the width differs, if the array's dtype is that of another format, and
+    for e2m1, e2m3 and e3m2 if a byte has bits above the format's. The check reads the array; pass
+    a Dask array as `Codes(array, format)` to leave it lazy.
 
-    With `packed`, formats of four bits lie two in a byte along the last axis, the first one in the low bits, as
-    torch.float4_e2m1fn_x2 and checkpoints in NVFP4 have them: [..., K / 2] bytes are [..., K] codes, which are new.
+    With `packed`, each byte holds two 4-bit codes along the last axis, the first in the low bits, as in
+    torch.float4_e2m1fn_x2 and NVFP4 checkpoints: [..., K / 2] bytes become a new array of [..., K] codes.
 
     >>> codes(np.array([0x38, 0x40], np.uint8), "e4m3").format
     'e4m3'

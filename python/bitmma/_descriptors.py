@@ -24,11 +24,11 @@ def _swizzle(value: Any, field: str) -> str:
 @public
 def decode(what: int | str | Instruction, *, target: Target | None = None, kind: str | None = None,
            major: str | None = None) -> dict[str, Any]:
-    """What a word or an instruction says, as a dictionary.
+    """The fields of a descriptor, or the description of an instruction, as a dictionary.
 
     what     a shared-memory descriptor (a number, or text such as "0x4000004000010000"), with `kind` a tcgen05
              instruction descriptor, or PTX text
-    target   sm_90a for descriptors where it is left out; instructions mean one themselves
+    target   default: sm_90a for descriptors, the instruction's own for instructions
     kind     f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4: the word is an instruction descriptor
     major    "k" or "mn", for better warnings
 
@@ -63,10 +63,10 @@ def decode(what: int | str | Instruction, *, target: Target | None = None, kind:
 
 @public(ptx=_text_or_path)
 def decode_ptx(ptx: str | os.PathLike[str], *, target: Target | None = None) -> dict[str, Any]:
-    """What the statements about tensor cores in a PTX file say, and which of them are illegal on its target.
+    """Describes the tensor-core statements of a PTX file, and names those that are illegal on its target.
 
     `ptx` is the path of a file, or PTX text of several lines; CUDA C++ with inline PTX and listings of SASS are read,
-    too. Without `target` the file's .target counts.
+    too. The default of `target` is the file's .target.
 
     >>> decode_ptx(".target sm_90a\\nwgmma.fence.sync.aligned;")["counts"]
     {'wgmma.fence.sync.aligned': 1}

@@ -34,9 +34,9 @@ def violations_of(rows: list[dict[str, Any]]) -> list[Violation]:
 
 
 class Error(ValueError):
-    """A request that cannot be carried out. Nothing has been written when it is raised.
+    """A request that cannot be fulfilled. Nothing has been written when it is raised.
 
-    `violations` holds everything that is wrong, not only the first thing.
+    `violations` lists all problems, not only the first.
     """
 
     violations: list[Violation]

@@ -29,7 +29,7 @@ class PlanTypes(NamedTuple):
 
 
 class CatalogueEntry(NamedTuple):
-    """What a library is known to do."""
+    """A plan of the catalogue, and the library that uses it."""
 
     name: str
     about: str
@@ -160,7 +160,7 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
          output: Any = None, dtype: Any = None, out: Any = None, kernel: str | None = None, split_k: int = 0,
          alpha: float = 1.0, beta: float = 1.0, relu: bool = False, rows: Any = None, cols: Any = None,
          whole: tuple[int, int] | None = None, return_plan: bool = False, threads: int = 1) -> Any:
-    """A whole matrix product with the bits that a plan gives.
+    """A whole matrix product, with the bits of a plan.
 
     a             [M, K], float16, bfloat16, float32, float64, float8_*, int8, or codes(array, format)
     b             [K, N] with any strides: `w.T` of a weight matrix costs nothing
@@ -168,23 +168,22 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
                   that the target has for these types. A dictionary without "instruction" has that one. float32 needs a
                   plan: "sgemm" (CUDA cores), "xmma-tf32" (rounded to tf32, as cuBLAS does) or "flat" (tf32 by dropping
                   low bits, as the instruction does)
-    kernel        instead of a plan: the name of a kernel as a profiler prints it, which says types and D's type, too
+    kernel        instead of a plan: a kernel name as a profiler prints it, which also gives the types of A, B and D
     c, bias       [M, N]; [N]
     scale_a       float32: one number, [M, 1] or [M, blocks]; scale_b one number, [1, N] or [blocks, N]
     sfa, sfb      block scales of the instruction, [M, K/size] and [K/size, N]
-    target        a GPU by its PTX name; None: the plan's own, or sm_90a, which is an H100 with wgmma (sm_90 is the same
-                  GPU without: its fp8 has other bits), or sm_100a for what sm_90a does not multiply, as block scales
+    target        a GPU by its PTX name. None: the plan's own, else sm_90a, an H100 with wgmma (sm_90 is the same GPU
+                  without wgmma, and its fp8 has other bits), or sm_100a for what sm_90a lacks, such as block scales
     output        the type of D for plans by name: "f32" (the default; of float64 "f64"), "bf16", "f16" ...; plans and
                   kernels name theirs. `dtype` is another name for it
     out           an array for D, of its shape and type
-    split_k       the number of slices where a named plan leaves it open
+    split_k       the number of slices, if a named plan leaves it open
     rows, cols    which rows and columns of a product of `whole` = (M, N) these are, for plans with regions
-    return_plan   True: (D, plan), whose `target` and `evidence` say whose bits these are
+    return_plan   True: returns (D, plan); `plan.target` and `plan.evidence` say which GPU's bits these are
 
-    Returns D, [M, N], of the plan's output type; a torch tensor where A is one. Leading axes of `a` and `b` are a
-    batch, and of c, bias, scales and block scales, too. K = 0 gives beta C, or zeros. `threads` (0: all cores) changes
-    no bit; the GIL is free while it computes. Raises Error with everything that is wrong, arguments that the plan does
-    not read included.
+    Returns D, [M, N], of the plan's output type; a torch tensor if A is one. Leading axes of `a`, `b`, c, bias and
+    scales are a batch. K = 0 gives beta C, or zeros. `threads` (0: all cores) changes no bit; the GIL is released
+    during the computation. Raises Error with all problems; an argument that the plan does not read is one.
 
     >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)
     >>> gemm(a, b, "flat", output="f16")[0, 0]
@@ -256,7 +255,7 @@ def explain_product(a: Any, b: Any, plan: Any = None, row: int = 0, col: int = 0
 
 
 class PlanFamily(NamedTuple):
-    """Plans that differ in the number of slices and in tiles alone."""
+    """Plans that differ only in the number of slices and in tiles."""
 
     name: str
     plans: int
@@ -268,9 +267,9 @@ class PlanFamily(NamedTuple):
 
 
 class PlanSearch(Sequence[Plan]):
-    """What a search found: the plans that give every bit, measured ones first.
+    """The result of a search: the plans that give all bits, measured ones first.
 
-    A sequence of Plan. Without any, and with `nearest`, the nearest plans.
+    A sequence of Plan. If no plan gives all bits and `nearest` is set, it has the nearest plans.
     """
 
     def __init__(self, found: dict[str, Any], nearest: bool):

@@ -17,7 +17,7 @@ from ._types import ArrayLike, Target
 
 
 class Evidence(NamedTuple):
-    """How sure a result is. A guess is never promoted."""
+    """How sure a result is, and on which source it rests."""
 
     level: str
     """"measured on an NVIDIA H200", "published hardware words", "measured by others", "consistent with published words",
@@ -53,7 +53,7 @@ atexit.register(_with_fields.cache_clear)
 def instruction(text: str | Instruction, **immediates: int) -> Instruction:
     """The instruction of a PTX mnemonic or of a whole statement.
 
-    `immediates` are numbers that a mnemonic does not say, by the names of vector files: imm_scale_a=-1, scale_d=0,
+    `immediates` are numbers that the mnemonic does not contain, by their names in vector files: imm_scale_a=-1, scale_d=0,
     idesc=0x08100010, sparsity_selector=1.
 
     >>> instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").k
@@ -128,7 +128,7 @@ def mma_sync(**fields: FieldValue | None) -> Instruction:
 @_factory("tcgen05")
 @public
 def tcgen05(kind: str = "f16", **fields: FieldValue | None) -> Instruction:
-    """A legal tcgen05.mma with what its instruction descriptor says.
+    """A legal tcgen05.mma with the fields of its instruction descriptor.
 
     >>> tcgen05("f8f6f4", m=128, n=64, a="e2m1", b="e4m3").k
     32
@@ -206,24 +206,24 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
         return_target: bool = False) -> Any:
     """D = A * B + C of one matrix instruction, bit for bit: logical matrices in, D out.
 
-    instruction   a PTX mnemonic or an Instruction. Of a tcgen05.mma that is named by its mnemonic, M, N, K and types
-                  come from the arrays.
-    a             [..., M, K]. Of a sparse A at most the allowed codes of a chunk are not zero.
+    instruction   a PTX mnemonic or an Instruction. For the mnemonic of a tcgen05.mma, M, N, K and types come from the
+                  arrays.
+    a             [..., M, K]. A sparse A has at most the allowed number of nonzero codes in each chunk.
     b             [..., K, N]
     c             [..., M, N] in C's type; None: D = A * B
     scale_a       [..., M, scales] and scale_b [..., scales, N], for instructions with block scales; or bitmma.tiled(...)
     metadata      [..., M, chunks], four bits each as uint8, of a sparse A that is given as it is stored, [..., M, K/2]
-    target        a GPU: its PTX name, "H100", "9.0", (9, 0). None: the one that the instruction means
-                  (`Instruction.default_target`). Of mma.sync, others may give other bits
+    target        a GPU: its PTX name, "H100", "9.0", (9, 0). None: `Instruction.default_target`. For mma.sync,
+                  other targets may give other bits
     threads       0: all cores
-    return_target   True returns (D, target): on which GPU D was computed, by its PTX name
+    return_target   True: returns (D, target), the PTX name of the GPU whose bits these are
 
     The formats are those of the instruction: float16, bfloat16, float32 (tf32 and f32), float8_*, int8 ...; arrays of
     unsigned integers of the same width are raw codes. Leading axes are a batch and broadcast. m8n8k4 of f16, which is
     four products, takes [..., 4, 8, 4], [..., 4, 4, 8] and [..., 4, 8, 8].
 
-    Returns D, [..., M, N], a NumPy array of D's type, or a torch tensor where A is one. Raises Error with everything
-    that is wrong. `threads` changes no bit; the GIL is free while it computes.
+    Returns D, [..., M, N], a NumPy array of D's type, or a torch tensor if A is one. Raises Error with all problems.
+    `threads` changes no bit; the GIL is released during the computation.
 
     >>> a = np.ones((16, 16), np.float16); b = np.ones((16, 8), np.float16)
     >>> mma("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", a, b)[0, 0]

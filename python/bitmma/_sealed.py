@@ -14,7 +14,7 @@ from ._types import Target
 
 
 class SealedFinding(NamedTuple):
-    """What the GPU answered to one point."""
+    """The GPU's answer to one point."""
 
     point: str
     instruction: str
@@ -33,7 +33,7 @@ class SealedFinding(NamedTuple):
 
 
 class SealedReport(NamedTuple):
-    """What a GPU answered to every point of a sealed prediction."""
+    """A GPU's answers to all points of a sealed prediction."""
 
     gpu: str
     target: str
@@ -61,13 +61,13 @@ class SealedReport(NamedTuple):
 @public(out=path_of)
 def sealed(path: str | os.PathLike[str] | None = None, *, out: str | os.PathLike[str] = "", device: int = 0,
            jobs: int = 4, unit_seconds: float = 10, rehearse: Target | None = None) -> SealedReport:
-    """Asks the GPU of this machine the points of the sealed prediction, each in a process of its own.
+    """Compares the GPU of this machine with the sealed prediction, each point in its own process.
 
     Nothing leaves the machine. Raises Error without a GPU, or without a prediction for it.
 
     Args:
-        path: The prediction; without one, that which is built in for the GPU.
-        out: Where the answers go, as hashes, a file of safetensors.
+        path: The prediction; default: the built-in one for the GPU.
+        out: A safetensors file for the answers, as hashes.
         device: Which GPU.
         jobs: Processes at a time.
         unit_seconds: A point that takes longer is stopped.

@@ -61,14 +61,14 @@ def execute(instruction: str | Instruction, target: Target | None,
     idesc and scale_d included:
         smem uint8 [bytes], a_desc and b_desc (numbers), c_regs uint32 [threads, registers], a_regs, metadata,
         tmem uint32 [CTAs, 128 lanes, columns] (of one CTA [128, columns]), d_tmem, ...
-    What the instruction writes replaces the arrays in `state`, in place where they are writable arrays of the same
-    kind, so that a sequence of calls acts on one state: c_regs holds D after a wgmma and is C of the next.
+    The results replace the arrays in `state`, in place if these are writable arrays of the same kind. So a sequence of
+    calls acts on one state: after a wgmma, c_regs holds D, which is C of the next one.
 
-    Arrays with one axis more in front are a batch of states, numbers then arrays of one axis: a_regs [batch, 32, 4],
-    a_desc [batch]. What has no such axis is for all states; what the instruction writes has it afterwards.
+    Arrays with one more leading axis are a batch of states; numbers are then arrays of one axis: a_regs
+    [batch, 32, 4], a_desc [batch]. Arrays without that axis apply to all states; results always have it.
 
-    Returns what was written, by the names of results: {"d_regs": ...}. Raises Error with everything that is wrong, and
-    `state` as it was; of a batch, states before the wrong one may have run.
+    Returns the results by name: {"d_regs": ...}. Raises Error with all problems and leaves `state` unchanged; in a
+    batch, states before the wrong one may have run.
 
     >>> state = {"tmem": np.zeros((128, 64), np.uint32), "taddr": 0}
     >>> sorted(execute("tcgen05.shift.cta_group::1.down", None, state))
@@ -227,7 +227,7 @@ class Case:
         return {name: _typed(pair) for name, pair in self._value.logical().items()}
 
     def computed_d(self) -> np.ndarray:
-        """D as the target computes it, [M, N]; of a move the words it leaves."""
+        """D as the target computes it, [M, N]; for a move, the words that it writes."""
         return _typed(self._value.computed_d())
 
     def recorded_d(self) -> np.ndarray | None:
@@ -292,14 +292,14 @@ def _cases(value: Any, field: str) -> list[Case]:
 
 @public(case=_case)
 def explain(case: Case, row: int, col: int) -> Explanation:
-    """Output (row, col) of a case: where every factor is read, which bits of its product count, the sum, the rounding,
-    and what other adders would give."""
+    """Output (row, col) of a case: the place of each factor, the bits of its product that count, the sum, the rounding,
+    and the results of other rules of addition."""
     return Explanation(*case._value.explain(row, col))
 
 
 @public(case=_case)
 def lint(case: Case) -> list[Violation]:
-    """What is legal but looks wrong in a case with a state, with the reason and the likely fix."""
+    """Lists what is legal but suspicious in a case with a state, with the reason and the likely fix."""
     return violations_of(case._value.warnings())
 
 
@@ -343,13 +343,13 @@ class Diagnosis(NamedTuple):
 @public
 def diagnose(cases: Case | Sequence[Case] | VectorFile, actual: Any, *, max_cases: int = 2, max_findings: int = 5,
              pairs: bool = True) -> Diagnosis:
-    """Which wrong program explains these bits?
+    """Finds the mistake of a program that explains its wrong bits.
 
-    `actual` is D [M, N] as a program left it, or one for each of the first `cases`. All are compared; faults are
-    searched in at most `max_cases` of those that are wrong.
+    `actual` is the program's D [M, N], or one for each of the first `cases`. All are compared; faults are searched
+    in at most `max_cases` of the wrong ones.
 
     A case of matrices may be a whole tile: a [M, K] and b [K, N] of several instructions, M, N and K multiples of the
-    instruction's, and one D behind all of K.
+    instruction's, and one D after all of K.
 
     >>> tile = np.eye(64, 128, dtype=np.float16); w = np.arange(128 * 8, dtype=np.float16).reshape(128, 8)
     >>> found = diagnose(Case("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", a=tile, b=w), gemm(tile, w))
@@ -518,7 +518,7 @@ def read(path: Path, *, instruction: str = "", target: Target | None = None) -> 
 @public(path=_path_before_cases)
 def write(path: Path, cases: Case | Sequence[Case] | VectorFile, *, source: str | None = None) -> None:
     """Cases of one instruction on one target as a vector file, whole or not at all. `source` says who computed them,
-    "python" where nothing is said; a VectorFile keeps its own."""
+    default "python"; a VectorFile keeps its own."""
     if isinstance(cases, VectorFile):
         if source is not None:
             raise refuse("source", source, "none with a VectorFile, which has its own")

@@ -39,7 +39,7 @@ class SurveyFinding(NamedTuple):
 
 
 class SurveyReport(NamedTuple):
-    """A report, read again: nothing that it claims is used."""
+    """A verified report: its recorded verdicts are not used."""
 
     gpu: str
     target: str
@@ -61,7 +61,7 @@ class SurveyReport(NamedTuple):
 
     @property
     def refuted(self) -> list[SurveyFinding]:
-        """Findings where the GPU does something else than the model."""
+        """Findings in which the GPU differs from the model."""
         return [one for one in self.findings if one.verdict in ("refuted", "unknown")]
 
 
@@ -69,21 +69,21 @@ class SurveyReport(NamedTuple):
 def survey(path: str | os.PathLike[str], *, seconds: float = 480, device: int = 0, seed: int = 0, only: str = "",
            jobs: int = 4, unit_seconds: float = 60, retry: bool = False, rehearse: Target | None = None,
            progress: Callable[[int, int], Any] | None = None) -> None:
-    """Asks the GPU of this machine everything, each thing in a process of its own, and writes a report.
+    """Measures all rules and open questions on the GPU of this machine, each in its own process, and writes a report.
 
-    A report that is there is gone on with. Nothing leaves the machine. Raises Error without a GPU.
+    An existing report is resumed. Nothing leaves the machine. Raises Error without a GPU.
 
     Args:
         path: The report, a file of safetensors.
-        seconds: Begins nothing after so many; 0 for no limit. Calling again goes on.
+        seconds: Starts no unit after this time; 0 for no limit. Another call resumes.
         device: Which GPU.
         seed: Of the random cases.
-        only: Asks only what has this text in its name.
+        only: Runs only units whose name contains this text.
         jobs: Processes at a time.
-        unit_seconds: What takes longer is stopped.
-        retry: Asks again what got no answer.
+        unit_seconds: Stops a unit that takes longer.
+        retry: Repeats units that got no answer.
         rehearse: A target, such as "sm_100a", whose model answers in place of a GPU.
-        progress: Called with what is done and how much there is.
+        progress: Called with the number of finished units and of all units.
     """
     if not path:
         raise refuse("path", "(empty)", "a file for the report")
@@ -95,12 +95,12 @@ def survey(path: str | os.PathLike[str], *, seconds: float = 480, device: int = 
 
 @public
 def read_survey(path: str | os.PathLike[str], *, search: bool = True, threads: int = 0) -> SurveyReport:
-    """What a report says: its cases are made again and compared with the model of this version.
+    """Reads a report: makes its cases again and compares the results with the model of this version.
 
     Args:
         path: The report.
-        search: Also finds every rule from the results again; without, results are only compared: no row becomes
-            measured, and facts that stay open are what the report says.
+        search: Also finds each rule from the results again. If False, results are only compared: no row becomes
+            measured, and open facts are those that the report lists.
         threads: 0 for all cores.
     """
     said = _core.read_survey(path, search, threads)
