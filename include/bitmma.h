@@ -20,28 +20,28 @@
 //     return status;
 //   }
 //
-// Errors. A function that can fail returns a bitmma_status. After BITMMA_ERROR_INVALID everything is as it was: nothing
-// has been written through any pointer. bitmma_last_error() says what was wrong, of the last call of the same thread
-// that failed. No exception leaves a function. A NULL where a pointer is needed is such an error; what a pointer points
+// Errors. A function that can fail returns a bitmma_status. After BITMMA_ERROR_INVALID nothing has
+// changed: the function has written through no pointer. bitmma_last_error() describes the last failure of the calling
+// thread. No function throws. A NULL in place of a required pointer is such an error; the memory that a pointer points
 // to is not checked.
 //
-// Ownership. What a function returns through a `bitmma_x** x` belongs to the caller, until bitmma_x_destroy(x), which
-// takes NULL as well. Functions keep no pointer that they are given, but bitmma_state_borrow_array.
+// Ownership. The caller owns what a function returns through a `bitmma_x** x` and frees it with bitmma_x_destroy(x),
+// which also takes NULL. No function but bitmma_state_borrow_array keeps a pointer that it is given.
 //
-// Threads. All functions may be called from many threads at once. One object may be read (`const`) by many threads at
-// once; while one changes or destroys it, no other may use it. Where a function takes `threads`, it works on so many
+// Threads. You may call all functions from several threads at once. Several threads may read one object (`const`) at
+// once; while one changes or destroys it, no other may use it. A function with a parameter `threads` uses that many
 // (0: all cores) and gives the same bits for any number.
 //
 // Text goes into the caller's memory as with snprintf: at most `size` bytes with the closing 0 are written to `text`,
 // and `*length` becomes the length of all of it without that 0. `text` may be NULL with size 0, `length` may be NULL.
 //
-// Codes are raw bits of a bitmma_format, one an element of bitmma_format_bytes bytes: the code in the lowest bits,
-// those above it ignored, and written as 0.
+// Codes are raw bits of a bitmma_format. Each takes an element of bitmma_format_bytes bytes with the code in the lowest
+// bits; higher bits are ignored when read and written as 0.
 //
-// Versions. Numbers that have names here are int32_t, whatever a compiler takes for an enum. A structure has the same
-// members as long as the minor version is the same; a new member comes last, with a new minor version. The shared
-// library carries major and minor version in its name, libbitmma.so.0.1, so that a program never meets a library whose
-// structures are others: it is compiled again for the new one. Members that an initialiser of C does not name are 0,
+// Versions. Enumerations are int32_t, whatever type a compiler uses for an enum. A structure has the same members as
+// long as the minor version is the same; a new member comes last, with a new minor version. The name of the shared
+// library has the major and minor version, libbitmma.so.0.1, so a program never loads a library with other structures:
+// it must be compiled again for the new one. Members that an initialiser of C does not name are 0,
 // and 0 of a new member is what the older version did.
 #ifndef BITMMA_H
 #define BITMMA_H
@@ -67,7 +67,7 @@ enum {
   BITMMA_ERROR_INTERNAL = 3,  // a mistake of this library, or no threads to be had. D may be written in part
 };
 
-// One thing that is wrong. Printed as "field = seen: legal is ...; fix [source]". Texts may be empty, never NULL.
+// One problem. Printed as "field = seen: legal is ...; fix [source]". Texts may be empty, never NULL.
 typedef struct bitmma_violation {
   const char* field;   // what was looked at, in PTX's words or those of this header
   const char* seen;    // the value found there
@@ -76,11 +76,11 @@ typedef struct bitmma_violation {
   const char* source;  // where the rule is written
 } bitmma_violation;
 
-// Everything that was wrong with the last call of this thread that failed, one violation a line; "" before any. The
-// text is good until the next failure on this thread.
+// All violations of the last failure of this thread, one a line; "" before any failure. The text is valid until the
+// next failure of this thread.
 const char* bitmma_last_error(void);
-// The same one by one: how many violations, and violation `index`. The texts live as long. BITMMA_ERROR_INVALID, which
-// does not count as a failure of its own, where there is no such violation.
+// The same one by one: the number of violations, and violation `index`; the texts are valid as long. If there is no
+// such violation: BITMMA_ERROR_INVALID, which does not replace the recorded failure.
 size_t bitmma_error_count(void);
 bitmma_status bitmma_error_at(size_t index, bitmma_violation* violation);
 
@@ -115,37 +115,37 @@ enum {
   BITMMA_S1Z4M11,
 };
 
-// "e4m3"; NULL where there is no such format.
+// "e4m3"; NULL if there is no such format.
 const char* bitmma_format_name(bitmma_format format);
 // The format that PTX calls `name`.
 bitmma_status bitmma_format_named(const char* name, bitmma_format* format);
-// Bytes that hold one code: 1 for all of up to 8 bits, else 2, 4 or 8; 0 where there is no such format.
+// Bytes that hold one code: 1 for all of up to 8 bits, else 2, 4 or 8; 0 if there is no such format.
 size_t bitmma_format_bytes(bitmma_format format);
 
-// `count` floats as codes, each rounded once to nearest even. What is too large becomes infinity, or NaN or the largest
-// value where the format has none. Integer formats take whole numbers in their range, others are an error.
+// `count` floats as codes, each rounded once to nearest even. A value that is too large becomes infinity, or NaN or
+// the largest value if the format has no infinity. Integer formats take integers in their range; others are an error.
 bitmma_status bitmma_from_floats(bitmma_format format, size_t count, const float* values, void* codes);
-// The other way, exact for every format of up to 32 bits but s32 and u32, which are rounded like f64.
+// Codes as floats: exact for formats of up to 32 bits, except s32 and u32, which are rounded like f64.
 bitmma_status bitmma_to_floats(bitmma_format format, size_t count, const void* codes, float* values);
 
 // ----------------------------------------------------------------------------------------------- functions of words
 
 // What a GPU gives for a floating-point instruction of PTX: "ex2.approx.ftz.f32", "rcp.approx.f32", "fma.rn.f32",
-// "tanh.approx.bf16". `count` words each of the operands that the instruction has, NULL for the others; a code of 16
-// bits is in the lower half of its word. `results` may be one of the operands. `bitmma math --list` prints all
+// "tanh.approx.bf16". Each operand of the instruction has `count` words; the others are NULL. A 16-bit code
+// is in the lower half of its word. `results` may be one of the operands. `bitmma math --list` prints all
 // instructions; those of f64 do not fit these words.
 bitmma_status bitmma_math(const char* instruction, size_t count, const uint32_t* a, const uint32_t* b,
                           const uint32_t* c, uint32_t* results);
 
 // ------------------------------------------------------------------------------------------------------- instructions
 
-// An instruction: its mnemonic, its immediates and what tcgen05's instruction descriptor says.
+// An instruction: its mnemonic, its immediates, and the fields of tcgen05's instruction descriptor.
 typedef struct bitmma_instruction bitmma_instruction;
 
 // Reads PTX: a mnemonic with all its qualifiers ("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"), or a statement
-// with operands, whose immediates are taken. Where A may lie in registers or Tensor Memory the statement says it; a
-// mnemonic alone has A in shared memory, which matters to bitmma_execute only. Whether the numbers are legal is for
-// bitmma_instruction_check.
+// with operands, whose immediates are used. A statement also tells whether A is in registers or Tensor Memory; with a
+// mnemonic alone A is in shared memory, which matters only to bitmma_execute. bitmma_instruction_check checks whether
+// the numbers are legal.
 bitmma_status bitmma_instruction_parse(const char* text, bitmma_instruction** instruction);
 bitmma_status bitmma_instruction_copy(const bitmma_instruction* instruction, bitmma_instruction** copy);
 void bitmma_instruction_destroy(bitmma_instruction* instruction);
@@ -159,9 +159,9 @@ void bitmma_instruction_destroy(bitmma_instruction* instruction);
 bitmma_status bitmma_instruction_set(bitmma_instruction* instruction, const char* name, int64_t value);
 bitmma_status bitmma_instruction_get(const bitmma_instruction* instruction, const char* name, int64_t* value);
 
-// Shape and types of a tcgen05.mma, for those who have no descriptor at hand. k = 0: what the types have; 96 is the
-// other K of sm_103a. `scale` is read where there are block scales. Any other instruction is an error: its mnemonic
-// says it.
+// Sets shape and types of a tcgen05.mma without an instruction descriptor. k = 0: the K of the types; 96 is the other
+// K of sm_103a. `scale` is read if there are block scales. Any other instruction is an error, because its mnemonic has
+// shape and types.
 typedef struct bitmma_tcgen05 {
   int m, n, k;
   bitmma_format d, a, b, scale;
@@ -171,7 +171,7 @@ bitmma_status bitmma_instruction_set_tcgen05(bitmma_instruction* instruction, co
 typedef int32_t bitmma_family;
 enum { BITMMA_WGMMA, BITMMA_TCGEN05_MMA, BITMMA_MMA_SYNC, BITMMA_TMEM_MOVE };
 
-// A field of an instruction by its name: a word ("e4m3"), or without one a number, of flags 0 or 1.
+// A field of an instruction by its name: a word ("e4m3"), or if that is NULL a number (flags: 0 or 1).
 typedef struct bitmma_named_value {
   const char* name;
   const char* word;  // NULL: the number
@@ -180,11 +180,10 @@ typedef struct bitmma_named_value {
 
 // The instruction of a bitmma_family with these fields: {"kind", "mxf8f6f4", 0}, {"m", NULL, 128}, {"n", NULL, 64}.
 // Fields that are left out follow from the others, K from the types; docs/instruction_fields.md lists them.
-// BITMMA_ERROR_INVALID: the family lacks a field, a value that it may not have, or no target has the instruction.
+// BITMMA_ERROR_INVALID: the family lacks a field, a value is illegal, or no target has the instruction.
 bitmma_status bitmma_instruction_make(int family, const bitmma_named_value* fields, size_t count,
                                       bitmma_instruction** instruction);
-// Other values of these fields; those that have their default follow. Whether the result is legal is for
-// bitmma_instruction_check.
+// Changes these fields; fields at their default follow. bitmma_instruction_check checks whether the result is legal.
 bitmma_status bitmma_instruction_set_fields(bitmma_instruction* instruction, const bitmma_named_value* fields,
                                             size_t count);
 
@@ -209,7 +208,7 @@ bitmma_status bitmma_instruction_get_info(const bitmma_instruction* instruction,
 // instruction's usual target, which this returns: sm_90a for wgmma, sm_100a for tcgen05, ... The text is constant; NULL
 // for NULL.
 const char* bitmma_instruction_target(const bitmma_instruction* instruction);
-// BITMMA_OK where the target has the instruction; otherwise the error has everything that is illegal about it.
+// BITMMA_OK if the target has the instruction; otherwise the error lists everything that is illegal about it.
 bitmma_status bitmma_instruction_check(const bitmma_instruction* instruction, const char* target);
 
 // How sure the result of an instruction is, surest first.
@@ -222,7 +221,7 @@ enum {
   BITMMA_PUBLISHED_MODEL,     // a published model, or the PTX ISA, gives the rule
   BITMMA_MODEL_CHOICE,        // no source decides it
 };
-// `choices`, which may be NULL: how many points no source settles; bitmma_choice_print has each in words.
+// `choices` (may be NULL) becomes the number of model choices; bitmma_choice_print describes each.
 bitmma_status bitmma_instruction_evidence(const bitmma_instruction* instruction, const char* target,
                                           bitmma_evidence* evidence, size_t* choices);
 bitmma_status bitmma_choice_print(const bitmma_instruction* instruction, const char* target, size_t index, char* text,
@@ -235,9 +234,9 @@ bitmma_status bitmma_rule_print(const bitmma_instruction* instruction, const cha
 
 // A matrix of each product: element (row, col) of product i is at
 //   data + i * batch_stride + row * row_stride + col * col_stride            strides in bytes, of any sign
-// row_stride and col_stride both 0: row by row without gaps; then batch_stride 0, too, is without gaps. With strides
-// given, batch_stride 0 lets all products read the same matrix: {b, 0, 2 * n, 2} of f16. data NULL: not there.
-// Addresses need no alignment.
+// row_stride and col_stride both 0: row by row without gaps; then batch_stride 0, too, is without gaps. With
+// other strides, batch_stride 0 means that all products read the same matrix: {b, 0, 2 * n, 2} of f16. data NULL:
+// absent. Addresses need no alignment.
 typedef struct bitmma_view {
   const void* data;
   int64_t batch_stride, row_stride, col_stride;
@@ -254,10 +253,10 @@ typedef struct bitmma_operands {
 } bitmma_operands;
 
 // D of `count` independent products, as the target computes them: m x n codes each, row by row, without gaps, one
-// product after the other; count * d_bytes bytes. `d` may be the memory of C where C is laid out as D and has codes of
-// as many bytes, and of no other operand.
-// BITMMA_ERROR_INVALID: the target lacks the instruction; an operand is missing or too many; without metadata, a chunk
-// of a sparse A has too many codes that are not 0; sizes or strides do not fit 64 bits.
+// product after the other; count * d_bytes bytes. `d` may be the memory of C if C is laid out as D with codes of the
+// same size, but not that of another operand. BITMMA_ERROR_INVALID: the target lacks the instruction; an operand is
+// missing or too many; without metadata, a chunk of a sparse A has too many codes that are not 0; sizes or strides do
+// not fit 64 bits.
 bitmma_status bitmma_mma(const bitmma_instruction* instruction, const char* target, int64_t count,
                          const bitmma_operands* operands, void* d, int threads);
 
@@ -265,7 +264,7 @@ bitmma_status bitmma_mma(const bitmma_instruction* instruction, const char* targ
 
 // What an instruction reads and writes on a machine, by the names that docs/vectors.md has: "smem", "tmem", "a_desc",
 // "a_regs", "c_regs", ... Numbers or arrays. For emulators: execute() decodes descriptors, walks shared memory, takes
-// fragments from registers, multiplies and writes D where the instruction leaves it.
+// fragments from registers, multiplies, and writes D where the instruction writes it.
 typedef struct bitmma_state bitmma_state;
 
 bitmma_status bitmma_state_create(bitmma_state** state);
@@ -292,13 +291,13 @@ bitmma_status bitmma_state_set_number(bitmma_state* state, const char* field, ui
 // to 4. The elements are copied.
 bitmma_status bitmma_state_set_array(bitmma_state* state, const char* field, const void* elements, size_t element_bytes,
                                      size_t rank, const int64_t* extents);
-// The same without a copy: `elements` must live, and stay as they are, while the state is read. Aligned to 4 bytes
-// but for smem. Never written: an instruction that writes the field makes a copy first.
+// The same without a copy: `elements` must exist unchanged while the state is read. They are aligned to 4 bytes, except
+// smem, and are never written: an instruction that writes the field makes a copy first.
 bitmma_status bitmma_state_borrow_array(bitmma_state* state, const char* field, const void* elements,
                                         size_t element_bytes, size_t rank, const int64_t* extents);
 bitmma_status bitmma_state_erase(bitmma_state* state, const char* field);
 
-// An array of a state. `elements` is good until the state is changed or destroyed; those of 8 bytes may be aligned
+// An array of a state. `elements` is valid until the state is changed or destroyed; elements of 8 bytes may be aligned
 // to 4.
 typedef struct bitmma_array {
   const void* elements;
@@ -306,23 +305,23 @@ typedef struct bitmma_array {
   size_t rank;
   int64_t extents[4];
 } bitmma_array;
-// Reads by name, before or after: "c_regs" and "d_regs" are one buffer, which holds what was written last.
+// Reads by name, before or after an instruction: "c_regs" and "d_regs" are one buffer with the latest values.
 bitmma_status bitmma_state_get_array(const bitmma_state* state, const char* field, bitmma_array* array);
 bitmma_status bitmma_state_get_number(const bitmma_state* state, const char* field, uint64_t* number);
 
-// Runs the instruction on the state. BITMMA_ERROR_INVALID, with the state as it was: the target lacks the instruction,
-// a buffer is missing or of the wrong size, an operand lies outside its memory.
+// Runs the instruction on the state. BITMMA_ERROR_INVALID, with the state unchanged: the target lacks the instruction,
+// a buffer is missing or has the wrong size, or an operand is outside its memory.
 bitmma_status bitmma_execute(const bitmma_instruction* instruction, const char* target, bitmma_state* state);
 
 // ------------------------------------------------------------------------------------------------------ whole products
 
-// How a library adds up K: instructions, what is added between them, the epilogue. As JSON: docs/products.md.
+// How a library adds up K: instructions, additions between them, the epilogue. docs/plan_fields.md has its JSON.
 typedef struct bitmma_plan bitmma_plan;
 // Some plans.
 typedef struct bitmma_plans bitmma_plans;
 
 bitmma_status bitmma_plan_parse(const char* json, bitmma_plan** plan);
-// One chain over K of the instruction that the target has for these types, nothing else. target NULL: sm_90a.
+// One chain over K of the target's instruction for these types, nothing else. target NULL: sm_90a.
 bitmma_status bitmma_plan_flat(const char* target, bitmma_format a, bitmma_format b, bitmma_format output,
                                bitmma_plan** plan);
 void bitmma_plan_destroy(bitmma_plan* plan);
@@ -333,7 +332,7 @@ bitmma_status bitmma_plan_print(const bitmma_plan* plan, char* text, size_t size
 bitmma_status bitmma_plan_output(const bitmma_plan* plan, bitmma_format* output);
 
 // A matrix with a shape of its own. Element (row, col) is at data + row * row_stride + col * col_stride, in bytes; both
-// strides 0: row by row without gaps. data NULL: not there.
+// strides 0: row by row without gaps. data NULL: absent.
 typedef struct bitmma_matrix {
   const void* data;
   bitmma_format format;
@@ -350,18 +349,18 @@ typedef struct bitmma_gemm_inputs {
   bitmma_matrix scale_a, scale_b;
   // Block scales of the instruction: M x K / size and K / size x N.
   bitmma_matrix sfa, sfb;
-  // Of a part of a larger product: which rows (M numbers) and columns (N numbers) of it these are, or NULL; and how
-  // many it has, or 0. Plans that treat output tiles unlike each other need it.
+  // For a part of a larger product: the indices of its rows (M numbers) and columns (N numbers), or NULL; and the size
+  // of the whole, or 0. Plans whose output tiles differ need them.
   const int64_t *row_numbers, *col_numbers;
   int64_t whole_m, whole_n;
 } bitmma_gemm_inputs;
 
-// D: M x N codes of the plan's output, row by row without gaps. BITMMA_ERROR_INVALID has everything that is wrong with
-// shapes, formats and the plan, and what is given that the plan does not read.
+// D: M x N codes of the plan's output, row by row without gaps. BITMMA_ERROR_INVALID lists all problems of shapes,
+// formats and the plan, and every argument that the plan does not read.
 bitmma_status bitmma_gemm(const bitmma_plan* plan, const bitmma_gemm_inputs* inputs, void* d, int threads);
 
-// What the call of a library was. {NULL, 0, 1, 1, 0} is what goes without saying, and what NULL for all of it means;
-// alpha and beta both 0, as {.split_count = 4} leaves them, are 1 and 1.
+// The parameters of a library call. NULL means the defaults, {NULL, 0, 1, 1, 0}; alpha and beta both 0, as in
+// {.split_count = 4}, mean 1 and 1.
 typedef struct bitmma_call {
   const char*
       target;       // NULL: that of the catalogue's row, or sm_90a; for what it does not multiply the first that does
@@ -370,30 +369,30 @@ typedef struct bitmma_call {
   int relu;  // 1: relu at the end
 } bitmma_call;
 
-// The plans that the catalogue has under a name ("nvjet-algo2"), and those of a kernel by the name that a profiler
-// prints. Types, scales, bias and C come from the inputs. Instead of a name there may be a plan as JSON, or NULL: one
-// chain over K; of f32 (tf32) operands that is refused, which libraries multiply in three ways: "sgemm", "xmma-tf32"
-// and "flat". The name of a kernel tells types: operands or an output of others are refused.
+// The plans of a name in the catalogue ("nvjet-algo2"), and those of a kernel name as a profiler prints it. Types,
+// scales, bias and C come from the inputs. The name may also be a plan as JSON, or NULL: one chain over K. f32 (tf32)
+// operands need a name, because libraries multiply them in three ways: "sgemm", "xmma-tf32" and "flat". A kernel name
+// contains types: operands or an output of other types are an error.
 bitmma_status bitmma_plans_named(const char* name, const bitmma_gemm_inputs* inputs, bitmma_format output,
                                  const bitmma_call* call, bitmma_plans** plans);
 bitmma_status bitmma_plans_of_kernel(const char* kernel, const bitmma_gemm_inputs* inputs, bitmma_format output,
                                      const bitmma_call* call, bitmma_plans** plans);
-// The plans that give every bit of a recorded D, those of measured families first, the simplest first among them; there
-// may be none. Takes seconds, of a large D minutes.
+// The plans that give all bits of a recorded D: measured families first, and the simplest first among them; there may
+// be none. Takes seconds, for a large D minutes.
 bitmma_status bitmma_find_plans(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
                                 int threads, bitmma_plans** plans);
-// Called before every plan with the number of plans that were tried, of so many that are known so far; from any of the
-// threads, one at a time. Not 0: the search ends.
+// Called before each plan with the number of plans tried and the number known so far; from any thread, one call at a
+// time. A result other than 0 ends the search.
 typedef int (*bitmma_search_progress)(int64_t tried, int64_t of, void* context);
-// The same, which ends after timeout_s seconds (0: never), or when progress, which may be NULL, says so. *complete,
-// where not NULL, is 1 when all plans were tried.
+// The same, but ends after timeout_s seconds (0: never) or when progress (may be NULL) returns other than 0. *complete
+// (may be NULL) becomes 1 if all plans were tried.
 bitmma_status bitmma_find_plans_until(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
                                       int threads, double timeout_s, bitmma_search_progress progress, void* context,
                                       bitmma_plans** plans, int* complete);
-// Names of the catalogue; NULL from the last one on.
+// Names of the catalogue; NULL after the last one.
 const char* bitmma_catalogue_name(size_t index);
 
-// How many plans, 0 for NULL; plan `index`, which belongs to `plans`, or NULL.
+// The number of plans, 0 for NULL; plan `index`, owned by `plans`, or NULL.
 size_t bitmma_plans_count(const bitmma_plans* plans);
 const bitmma_plan* bitmma_plans_at(const bitmma_plans* plans, size_t index);
 void bitmma_plans_destroy(bitmma_plans* plans);
