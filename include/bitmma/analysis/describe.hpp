@@ -55,7 +55,7 @@ Report describe(const WordType& type, uint64_t word);
 std::vector<Violation> doubts_about(Target target, uint64_t word);
 
 /// The fields in which `second` differs from `first`: {"difference_from_first": {field: [first, second]}}. Of
-/// shared-memory descriptors also whether an instruction reads both alike: {"read_alike": {"k-major", "mn-major"}}.
+/// shared-memory descriptors also whether an instruction reads the same: {"read_alike": {"k-major", "mn-major"}}.
 Report describe_difference(const WordType& type, uint64_t first, uint64_t second);
 
 /// "M = 128, N = 64; D f32, A f16, B f16; A K-major, B K-major".

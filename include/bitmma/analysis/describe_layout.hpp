@@ -22,7 +22,7 @@ Report describe(const CuteLayout& cute, Target target, const DescriptorAnswer& a
 
 /// Whether a descriptor reads what is in shared memory.
 struct LayoutComparison {
-  bool is_same = false;  // or read alike, instruction by instruction
+  bool is_same = false;  // or each instruction reads the same bytes
   Report report = {};
 };
 /// {"target", "cute", "descriptor_cute", "same", "same_by_instructions", "different_elements", "elements"}, and where

@@ -78,7 +78,7 @@ struct FoundRule {
   static constexpr int max_survivors = 512;
 };
 
-/// Eliminates hypotheses, and asks for the cases that tell apart those that are left. The same cases and the same
+/// Eliminates hypotheses, and requests the cases that distinguish the remaining ones. The same cases and the same
 /// result for the same seed and answers, with any number of threads.
 class RuleSearch {
  public:

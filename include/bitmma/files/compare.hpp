@@ -72,7 +72,7 @@ void require_same_cases(const std::string& path, const std::string& name, int64_
 /// Throws Error when they hold another instruction, number of cases, or no D.
 Comparison compare(const VectorFile& expected, const VectorFile& actual);
 
-/// An input that two files do not have alike.
+/// An input that differs between two files.
 struct InputDifference {
   std::string name;   // A, B, C, "scales of A", ...; of what moves data the tensor
   int64_t cases = 0;  // in which it differs

@@ -24,8 +24,8 @@ struct WholeTile {
 };
 
 /// The tiles of a file whose plain matrices are those of several instructions, or whose images and descriptors are the
-/// steps of a loop over K with one d behind them all. Nothing for other files. Throws Error as as_vector_file does, and
-/// where extents are no multiples of the instruction's.
+/// steps of a loop over K with one d after all of them. Nothing for other files. Throws Error as as_vector_file does,
+/// and where extents are no multiples of the instruction's.
 std::optional<WholeTile> whole_tile(const TensorFile& file, const VectorFileDefaults& defaults = {});
 
 /// The instruction that computes D at (row, col) in step `step`, with its parts of the matrices. Steps after the first

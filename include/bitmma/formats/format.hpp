@@ -288,7 +288,7 @@ constexpr Decoded decode(const FormatInfo& format, uint64_t bits) {
 }
 constexpr Decoded decode(Format format, uint64_t bits) { return decode(info(format), bits); }
 
-/// The code that `decode` takes apart into `value`; a NaN gives the canonical one. The inverse of decode but for NaN
+/// The code that `decode` decodes to `value`; a NaN gives the canonical one. The inverse of decode but for NaN
 /// payloads and ignored bits. Throws Error when no code has exactly this value.
 uint64_t encode(Format format, const Decoded& value);
 

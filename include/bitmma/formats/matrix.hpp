@@ -94,7 +94,7 @@ void set_block(Matrix& matrix, int row, int col, const Matrix& block);
 int64_t count_differing(const Matrix& x, const Matrix& y);
 
 /// rows x cols values, row by row, each rounded once to `format` to nearest even, saturating nowhere: what is too large
-/// becomes infinity, or what cvt makes of it where there is none. Integer formats take whole numbers in their range.
+/// becomes infinity, or cvt's result if the format has none. Integer formats take whole numbers in their range.
 /// Throws Error when the number of values is not rows * cols, or a value has no code.
 Matrix from_floats(Format format, int rows, int cols, std::span<const float> values);
 

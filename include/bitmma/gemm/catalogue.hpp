@@ -89,7 +89,7 @@ std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& input
 std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs& inputs,
                                       std::optional<Format> output = {}, const CatalogueOptions& options = {});
 
-/// What a caller asks for, at most one of plan, kernel and value.
+/// The caller's choice: at most one of plan, kernel and value.
 struct PlanRequest {
   std::string plan = {};               // a name of the catalogue, or a plan as JSON ("{...}")
   std::string kernel = {};             // the name of a kernel

@@ -84,7 +84,7 @@ std::string print_search();
 std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
                                       SearchStage stage);
 
-/// Called with the number of plans that were tried, of so many in all stages begun.
+/// Called with the number of plans tried and the number of plans in all stages begun.
 using FindProgress = std::function<void(int64_t, int64_t)>;
 
 /// The same for plans that are given: which of them give all bits. Plans that the inputs do not fit miss everything.

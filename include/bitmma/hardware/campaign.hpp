@@ -37,7 +37,7 @@ struct CampaignOptions {
   std::string only = {};                 // units whose mnemonic contains this text; the others are passed over
   std::string save_folder = {};          // where mismatching cases go; empty: nowhere
   int64_t max_saved = 100;               // further ones are only counted
-  std::string source = {};               // who computes D, for saved files
+  std::string source = {};               // the source of D, for saved files
   std::vector<std::pair<std::string, std::string>> provenance = {};  // further metadata of saved files
   int threads = 1;
 };
@@ -93,7 +93,7 @@ struct CampaignUnit {
 /// Throws Error when there is no such unit, or `target` has none of the family.
 Instruction campaign_instruction(uint64_t seed, int64_t unit, Family family = Family::wgmma,
                                  Target target = Target::sm_90a);
-/// The whole unit, of about so many outputs. Throws Error as well when it cannot be of that size.
+/// The whole unit, with about that many outputs. Also throws Error if it cannot have that size.
 CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs, Family family = Family::wgmma,
                            Target target = Target::sm_90a);
 
@@ -110,7 +110,7 @@ using CampaignProgress = std::function<void(const CampaignRow& total)>;
 void require_valid(const CampaignOptions& options);
 
 /// Runs the units, `threads` at a time, in turn. Mismatches do not end it, nor do those that cannot be saved. Throws
-/// Error when the options are not valid or no unit is asked for by `only`, and CampaignError when a unit fails.
+/// Error when the options are not valid or `only` selects no unit, and CampaignError when a unit fails.
 CampaignReport run_campaign(const CampaignOptions& options, const Executor& execute,
                             const CampaignProgress& progress = {});
 

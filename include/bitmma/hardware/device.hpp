@@ -1,4 +1,4 @@
-// A real GPU, through the CUDA driver loaded at run time: the program builds and runs where there is none.
+// A real GPU, through the CUDA driver loaded at run time: the program also builds and runs without a GPU.
 //
 //   Gpu gpu;
 //   std::vector<State> after = gpu.run(instruction, Target::sm_90a, cases);    what the instruction wrote, case by case

@@ -60,7 +60,7 @@ struct WordCampaignOptions {
   double seconds = 0;               // begin no function after this time; 0: try all
   std::function<bool()> stop = {};  // asked before each launch: begin no more?
   int threads = 1;
-  std::string source = {};  // who computes
+  std::string source = {};  // the GPU's name, or another source of results
   std::vector<std::pair<std::string, std::string>> provenance = {};
 };
 

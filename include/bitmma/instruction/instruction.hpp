@@ -242,7 +242,7 @@ Instruction with_enable_input_d(const Instruction& instruction, bool enable);
 Instruction with_sparsity_selector(const Instruction& instruction, int selector);
 
 /// Lowest bit of a code in its container in registers or Tensor Memory: e2m1 sits in bits 5:2 of its byte, the others
-/// from bit 0. PTX ISA 9.7.14.5.14 says so of registers; for Tensor Memory it is a model choice.
+/// from bit 0. PTX ISA 9.7.14.5.14 states this for registers; for Tensor Memory it is a model choice.
 constexpr int container_shift(Format format, int container_bits) {
   return format == Format::e2m1 && container_bits == 8 ? 2 : 0;
 }

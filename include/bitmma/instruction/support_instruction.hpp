@@ -22,8 +22,8 @@ namespace bitmma {
 
 struct SupportInstructionInfo {
   std::string_view name = {};  // the first words: "tcgen05.alloc"
-  std::string_view word = {};  // that stands behind them where the row is meant, if others begin with its name
-  /// What stands behind them, in any order: groups between spaces, of each one alternative; '?' after a group that may
+  std::string_view word = {};  // that follows in this row, if other names begin alike
+  /// What may follow, in any order: groups between spaces, of each one alternative; '?' after a group that may
   /// be left out.
   std::string_view qualifiers = {};
   std::string_view operands = {};             // as PTX names them: "[dst], nCols"

@@ -37,7 +37,7 @@ Layout layout_of(const SmemMatrix& matrix);
 /// from its start address.
 std::string print_cute(const SmemMatrix& matrix);
 
-/// The same for what the hardware reads; differs only where layout/canonical.hpp says so.
+/// The same for what the hardware reads; differs only in the cases of layout/canonical.hpp.
 std::string print_hardware_cute(const SmemMatrix& matrix);
 
 /// How sure the rule is that a K-major row wider than the swizzle goes on at LBO: measured, chosen, or of no

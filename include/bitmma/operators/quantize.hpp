@@ -1,4 +1,4 @@
-// Quantisers: what a library makes of a matrix before it multiplies it, bit for bit. A recipe is a row: who computes
+// Quantisers: how a library rounds a matrix before it multiplies it, bit for bit. A recipe is a row: who computes
 // it, the shape of a block, the formats, and every f32 operation in its order.
 //
 //   const Quantized q = quantize(recipe_named("te_nvfp4"), x);      q.codes e2m1, q.scales ue4m3, q.tensor_scale f32

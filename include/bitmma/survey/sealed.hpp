@@ -5,7 +5,7 @@
 //   SealedRecord record = ask_sealed_point(file.points[0], file.target, gpu.executor());
 //   finding_of(file.points[0], record).found          "F = 25, floor -21, rounded to the nearest even"
 //
-// A reader compares hashes and nothing else: every answer counts alike, and no row of arithmetic of this version is
+// A reader compares only hashes: no answer is preferred, and no row of arithmetic of this version is
 // used. Inputs are made from names and a seed; a hash of them says when a version makes other ones.
 #pragma once
 
@@ -128,7 +128,7 @@ struct SealedOptions {
   double unit_seconds = 10;         // a point that takes longer is stopped
   int jobs = 4;                     // processes at a time
   std::function<bool()> stop = {};  // asked before each point: begin no more?
-  /// The program that asks one point, and its first arguments; behind them come the point's name, "-o" and a path. It
+  /// The program that measures one point, and its first arguments; the point's name, "-o" and a path follow. It
   /// calls run_sealed_point and writes its answers there. Of an empty name it writes who the GPU is.
   std::vector<std::string> command = {};
 };

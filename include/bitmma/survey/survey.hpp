@@ -1,5 +1,5 @@
-// A survey: everything that one GPU can be asked, form by form, what it answered, and what the answers say about the
-// rules of this project.
+// A survey measures one GPU, form by form: the units it runs, their results, and what the results say about the rules
+// of this project.
 //
 //   for (const SurveyUnit& unit : survey_units(Target::sm_90a))
 //     report.records.push_back(survey_unit(unit, seed, gpu.executor()));
@@ -35,7 +35,7 @@ enum class SurveyAsk : uint8_t {
 /// "rule", "question", "bits".
 std::string_view print(SurveyAsk ask);
 
-/// One thing that a GPU is asked.
+/// One rule, question or kind of move that a survey measures.
 struct SurveyUnit {
   std::string name = {};  // "rule: wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", unique on its target
   SurveyAsk ask = SurveyAsk::rule;
@@ -50,30 +50,30 @@ std::vector<SurveyUnit> survey_units(Target target);
 /// How a unit ended.
 enum class SurveyEnd : uint8_t {
   answered,
-  failed,     // an Error: an illegal instruction, a fault of the GPU, a driver that refuses
-  timed_out,  // stopped, because it took longer than it may
+  failed,     // an Error: an illegal instruction, a fault of the GPU, a rejection by the driver
+  timed_out,  // stopped at its time limit
   crashed,    // its process ended by a signal
 };
 
 /// "answered", "failed", "timed out", "crashed".
 std::string_view print(SurveyEnd end);
 
-/// What one unit got back. The cases of a rule are RuleCases, those of a question are counted.
+/// The results of one unit. The cases of a rule are RuleCases, those of a question are counted.
 struct SurveyRecord {
   std::string unit = {};
-  std::string instruction = {};  // as text with its immediates: what the unit asked on the day
+  std::string instruction = {};  // as text with its immediates, at the time of the survey
   SurveyEnd end = SurveyEnd::answered;
   std::string message = {};  // of a unit without an answer: what happened
   double seconds = 0;
   std::vector<RuleCase> cases = {};
-  std::vector<RuleFact> facts = {};  // what the search found on the day
+  std::vector<RuleFact> facts = {};  // what the search found during the survey
   bool settled = true;               // of a rule: false if the search ran out of cases
   int64_t question_cases = 0;
   std::vector<uint8_t> results = {};  // case after case: D of a rule, every word that is written of a question
-  uint64_t inputs_hash = 0;           // of every state before: did the reader make the same cases?
+  uint64_t inputs_hash = 0;           // of every state before, to check that the reader made the same cases
   // Random cases of campaign_unit_of(instruction, target, seed, random_unit, random_outputs).
   int64_t random_unit = 0, random_outputs = 0;                           // 0: none were run
-  int64_t random_cases = 0, random_compared = 0, random_mismatches = 0;  // outputs, against the model of the day
+  int64_t random_cases = 0, random_compared = 0, random_mismatches = 0;  // outputs, against the model of then
   uint64_t random_hash = 0;                                              // of all results
   std::optional<uint64_t> random_inputs_hash = {};  // of every state before; surveys of 0.1.0 before 2026-11-23 lack it
   std::optional<int64_t> first_mismatch = {};       // a case
@@ -84,11 +84,11 @@ struct SurveyRecord {
 struct SurveyReport {
   std::string gpu = {};  // "NVIDIA H200", or rehearsal_gpu
   Target target = Target::sm_90a;
-  std::string driver = {}, cuda = {}, date = {};  // of its begin: "2026-11-23"
+  std::string driver = {}, cuda = {}, date = {};  // of its start: "2026-11-23"
   std::string version = {};                       // of bitmma
   uint64_t seed = 0;
   double seconds = 0;  // that were spent on it
-  int64_t units = 0;   // that there are; fewer records mean that it was not finished
+  int64_t units = 0;   // units of the target; with fewer records the survey is unfinished
   std::vector<SurveyRecord> records = {};
 
   bool is_rehearsal() const;
@@ -142,7 +142,7 @@ struct SurveyFinding {
 
 /// Computes everything again, the search for the rule included where `search` asks for it or the row does not give
 /// every bit; else the facts are what the record says, and called so. `row` replaces this version's row of arithmetic
-/// in all that is compared: a row that is deliberately wrong must be found out.
+/// in all comparisons; tests pass a wrong row, which must be found.
 SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, bool search = true,
                          const AccumulatorModel* row = nullptr);
 /// What would become measured: rows of which every unit was run, searched again and confirmed, with random cases, and
@@ -159,15 +159,15 @@ struct ReadSurvey {
   int64_t count(SurveyVerdict verdict) const;
 };
 
-/// What some report confirms and none of a GPU that adds alike contradicts.
+/// What some report confirms and no report of a GPU with the same arithmetic contradicts.
 Confirmed confirmed_by_all(const std::vector<ReadSurvey>& surveys);
-/// All units of the report's target, those without a record as not run; behind them records of units that the target
+/// All units of the report's target, those without a record as not run; then records of units that the target
 /// does not have, as unreadable.
 std::vector<SurveyFinding> findings_of(const SurveyReport& report, bool search, int threads,
                                        const std::function<void(int64_t)>& progress = {});
 
 /// {"gpu", "rehearsal", "target", "driver", "cuda", "date", "bitmma", "seed", "seconds", "units", "asked", "answered",
-/// "mismatches"}: how far the survey is, and how many outputs of random cases differed from the model of the day.
+/// "mismatches"}: the progress, and the mismatches of random cases with the surveying version.
 Report describe(const SurveyReport& report);
 /// A list with an object for each report: {"file", "gpu", "rehearsal", "target", "driver", "cuda", "date", "bitmma",
 /// "seed", "seconds", "findings"}; a finding is {"unit", "asked", "verdict", "found", "details", "outputs",
@@ -185,7 +185,7 @@ struct SurveyOptions {
   std::string only = {};            // units whose name contains this text
   bool retry = false;               // ask units again that have a record without an answer
   std::function<bool()> stop = {};  // asked before each unit: begin no more?
-  /// The program that runs one unit, and its first arguments; behind them come the unit's name, "-o" and a path. It
+  /// The program that runs one unit, and its first arguments; the unit's name, "-o" and a path follow. It
   /// calls run_survey_unit with these two and writes a report there. For an empty name it reports only the GPU.
   std::vector<std::string> command = {};
 };
