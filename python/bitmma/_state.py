@@ -273,7 +273,10 @@ def _fix_of_case(value: Any) -> str:
     if isinstance(value, VectorFile):
         return "file[0] is its first case"
     if isinstance(value, Product):
-        return "a Case is one instruction; a product is a chain of them"
+        return "a Case is one instruction, a product is a chain of them: product.explain(row, col)"
+    if hasattr(value, "shape"):
+        return ("bitmma.Case(instruction, a=a, b=b); an output of a whole product: "
+                "bitmma.explain_product(a, b, plan, row, col)")
     return "bitmma.Case(instruction, a=a, b=b), or one of a file: bitmma.read(path)[0]"
 
 

@@ -287,3 +287,11 @@ def test_block_scales_mean_a_target_that_has_them():
     assert plan.target == "sm_100a" and (d == 64).all()
     with pytest.raises(bitmma.Error, match="sm_100a"):
         bitmma.gemm(x, x.T, sfa=scales, sfb=scales.T, target="sm_90a")
+
+
+def test_explain_of_what_is_no_case_names_the_function_for_products() -> None:
+    a, b = np.ones((8, 64), np.float16), np.ones((64, 16), np.float16)
+    with pytest.raises(bitmma.Error) as wrong:
+        bitmma.explain(a, b, 3)  # type: ignore[arg-type]
+    fix = wrong.value.violations[0].fix
+    assert fix is not None and "explain_product" in fix
