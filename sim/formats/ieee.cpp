@@ -35,12 +35,13 @@ Normal normalised(bool negative, Wide magnitude, int exponent) {
   return {.negative = negative, .magnitude = magnitude << shift, .exponent = exponent - shift};
 }
 
-uint64_t rounded(const FormatInfo& format, const Normal& sum, Rounding rounding) {
+uint64_t rounded(const FormatInfo& format, const Normal& sum, Rounding rounding, Underflow underflow) {
   // 64 bits with a sticky one are more than any format keeps.
   const int shift = std::max(0, leading_bit(sum.magnitude) - 62);
   const Exact exact{.negative = sum.negative,
                     .magnitude = static_cast<uint64_t>(shifted_right(sum.magnitude, shift)),
                     .exponent = sum.exponent + shift};
+  if (underflow == Underflow::flush && is_tiny(format, exact, rounding)) return sum.negative ? format.sign_bit() : 0;
   // Modes that round a magnitude down stop at the largest finite one.
   const bool down = rounding == Rounding::toward_zero || (rounding == Rounding::toward_positive && sum.negative) ||
                     (rounding == Rounding::toward_negative && !sum.negative);
@@ -49,7 +50,8 @@ uint64_t rounded(const FormatInfo& format, const Normal& sum, Rounding rounding)
 
 }  // namespace
 
-uint64_t ieee_fma(Format format, uint64_t a_code, uint64_t b_code, uint64_t c_code, Rounding rounding) {
+uint64_t ieee_fma(Format format, uint64_t a_code, uint64_t b_code, uint64_t c_code, Rounding rounding,
+                  Underflow underflow) {
   const FormatInfo& row = info(format);
   const Decoded a = decode(row, a_code), b = decode(row, b_code), c = decode(row, c_code);
   const auto is_nan = [](const Decoded& x) { return x.number == NumberClass::nan; };
@@ -68,9 +70,9 @@ uint64_t ieee_fma(Format format, uint64_t a_code, uint64_t b_code, uint64_t c_co
   const uint64_t zero_of_cancelling = rounding == Rounding::toward_negative ? row.sign_bit() : 0;
   if (product == 0 && c.significand == 0)
     return negative == c.negative ? (negative ? row.sign_bit() : 0) : zero_of_cancelling;
-  if (product == 0) return rounded(row, normalised(c.negative, c.significand, c_exponent), rounding);
+  if (product == 0) return rounded(row, normalised(c.negative, c.significand, c_exponent), rounding, underflow);
   Normal large = normalised(negative, product, product_exponent);
-  if (c.significand == 0) return rounded(row, large, rounding);
+  if (c.significand == 0) return rounded(row, large, rounding, underflow);
   Normal small = normalised(c.negative, c.significand, c_exponent);
   if (small.exponent > large.exponent || (small.exponent == large.exponent && small.magnitude > large.magnitude))
     std::swap(large, small);
@@ -82,22 +84,22 @@ uint64_t ieee_fma(Format format, uint64_t a_code, uint64_t b_code, uint64_t c_co
     sum.magnitude -= aligned;
     if (sum.magnitude == 0) return zero_of_cancelling;
   }
-  return rounded(row, sum, rounding);
+  return rounded(row, sum, rounding, underflow);
 }
 
-uint64_t ieee_add(Format format, uint64_t a, uint64_t b, Rounding rounding) {
+uint64_t ieee_add(Format format, uint64_t a, uint64_t b, Rounding rounding, Underflow underflow) {
   const FormatInfo& row = info(format);
   const uint64_t one = static_cast<uint64_t>(row.bias) << row.mantissa_bits;
-  return ieee_fma(format, a, one, b, rounding);
+  return ieee_fma(format, a, one, b, rounding, underflow);
 }
 
-uint64_t ieee_mul(Format format, uint64_t a, uint64_t b, Rounding rounding) {
+uint64_t ieee_mul(Format format, uint64_t a, uint64_t b, Rounding rounding, Underflow underflow) {
   // A zero of the product's sign changes no product.
   const uint64_t sign_bit = info(format).sign_bit();
-  return ieee_fma(format, a, b, (a ^ b) & sign_bit, rounding);
+  return ieee_fma(format, a, b, (a ^ b) & sign_bit, rounding, underflow);
 }
 
-uint64_t ieee_div(Format format, uint64_t a_code, uint64_t b_code, Rounding rounding) {
+uint64_t ieee_div(Format format, uint64_t a_code, uint64_t b_code, Rounding rounding, Underflow underflow) {
   const FormatInfo& row = info(format);
   const Decoded a = decode(row, a_code), b = decode(row, b_code);
   const bool a_infinite = a.number == NumberClass::infinity, b_infinite = b.number == NumberClass::infinity;
@@ -113,10 +115,11 @@ uint64_t ieee_div(Format format, uint64_t a_code, uint64_t b_code, Rounding roun
   const Normal numerator = normalised(negative, a.significand, a.exponent);
   const Wide divisor = b.significand, quotient = numerator.magnitude / divisor;
   const bool rest = numerator.magnitude % divisor != 0;
-  return rounded(row, normalised(negative, quotient | Wide{rest}, numerator.exponent - b.exponent), rounding);
+  return rounded(row, normalised(negative, quotient | Wide{rest}, numerator.exponent - b.exponent), rounding,
+                 underflow);
 }
 
-uint64_t ieee_sqrt(Format format, uint64_t code, Rounding rounding) {
+uint64_t ieee_sqrt(Format format, uint64_t code, Rounding rounding, Underflow underflow) {
   const FormatInfo& row = info(format);
   const Decoded a = decode(row, code);
   if (a.is_zero()) return code;
@@ -134,7 +137,7 @@ uint64_t ieee_sqrt(Format format, uint64_t code, Rounding rounding) {
       root += bit;
     }
   }
-  return rounded(row, normalised(false, root << 1 | Wide{rest != 0}, square.exponent / 2 - 1), rounding);
+  return rounded(row, normalised(false, root << 1 | Wide{rest != 0}, square.exponent / 2 - 1), rounding, underflow);
 }
 
 }  // namespace bitmma

@@ -327,6 +327,7 @@ uint64_t floating_code(const CvtInstruction& one, const Value& value, const Form
                        uint32_t random_bits) {
   const bool negative = value.exact.negative && format.is_signed;
   const uint64_t sign = negative ? format.sign_bit() : 0;
+  if (value.number == NumberClass::nan && one.to == tf32) return 0x7FFFE000;  // measured, H100
   if (value.number == NumberClass::nan) return format.canonical_nan().value_or(format.max_finite());
   if (value.number == NumberClass::infinity) {
     if (one.satfinite) return sign | format.max_finite();
@@ -354,6 +355,14 @@ uint64_t tf32_nearest_away(uint64_t word, bool satfinite) {
   return satfinite && (kept & magnitude) >= infinity ? kept - one : kept;
 }
 
+/// Conversions from and to f64 keep a NaN's sign and the upper bits of its payload, and make it quiet (measured, H100).
+uint64_t quiet_nan(const FormatInfo& from, uint64_t code, const FormatInfo& to) {
+  const uint64_t payload = code & from.mantissa_mask(), quiet = uint64_t{1} << (to.mantissa_bits - 1);
+  const int dropped = from.mantissa_bits - to.mantissa_bits;
+  const uint64_t sign = (code & from.sign_bit()) != 0 ? to.sign_bit() : 0;
+  return sign | *to.infinity() | quiet | (dropped > 0 ? payload >> dropped : payload << -dropped);
+}
+
 /// One lane.
 uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, uint32_t random_bits, int scale) {
   const CvtTypeInfo& to = info(one.to);
@@ -363,7 +372,8 @@ uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, 
   if (one.to == one.from && one.rounding == none && plain && (one.to == f32 || one.to == f64)) return code;
   if (one.to == f32 && one.from == bf16 && plain) return code << 16;
   if (one.to == tf32 && one.rounding == rna) return tf32_nearest_away(code, one.satfinite);
-  if (one.ftz && one.from == f32 && is_subnormal_f32(code)) code &= 0x80000000;
+  // .ftz does nothing where f16 is made: directed roundings of a subnormal number reach 2^-24 (measured, H100).
+  if (one.ftz && one.from == f32 && one.to != f16 && is_subnormal_f32(code)) code &= 0x80000000;
 
   Value value = decoded(one.from, code);
   if (one.scales != 0) {  // a result of a narrow type is divided, a narrow source multiplied
@@ -380,9 +390,15 @@ uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, 
   const bool to_integer = one.rounding >= rni;
   if (to_integer && value.number == NumberClass::finite)
     value.exact = integral(value.exact, ieee_rounding(one.rounding));
-  uint64_t result = floating_code(one, value, format, field, random_bits);
-  if (one.ftz && one.to == f32 && is_subnormal_f32(result)) result &= 0x80000000;
   const bool nan = value.number == NumberClass::nan;
+  // An instruction of f32 that flushes comes first, and gives the canonical NaN.
+  if (nan && one.ftz && one.to == f64) code = *bitmma::info(Format::f32).canonical_nan();
+  const bool flushes = one.ftz && one.to == f32 && value.number == NumberClass::finite;
+  const bool keeps_payload = nan && (one.from == f64 || one.to == f64);
+  const uint64_t result = keeps_payload ? quiet_nan(bitmma::info(*info(one.from).format), code, format)
+                          : flushes && is_tiny(format, value.exact, ieee_rounding(one.rounding))
+                              ? (value.exact.negative ? format.sign_bit() : 0)
+                              : floating_code(one, value, format, field, random_bits);
   const bool negative = (result & format.sign_bit()) != 0;
   if (one.sat) {
     const uint64_t largest = static_cast<uint64_t>(format.bias) << format.mantissa_bits;  // 1

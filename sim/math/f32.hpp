@@ -40,6 +40,18 @@ inline float flushed(float x) {
   return std::bit_cast<float>(pick((word & infinity_f32) != 0, word, word & 0x80000000));
 }
 
+/// x, a product or sum of .ftz, or zero if it is below 2^-126 after rounding to 24 bits, as if exponents went on below.
+/// `raised` is the same product or sum, 2^64 times as large. Where it decides, no factor is so large that it overflows.
+inline float flushed_below(float raised, float x) {
+  const bool tiny = (std::bit_cast<uint32_t>(raised) & 0x7FFFFFFF) < std::bit_cast<uint32_t>(0x1p-62F);
+  const uint32_t word = std::bit_cast<uint32_t>(x);
+  return std::bit_cast<float>(pick(tiny, word & 0x80000000, word));
+}
+inline float flushed_product(float a, float b) { return flushed_below((a * 0x1p64F) * b, a * b); }
+inline float flushed_fma(float a, float b, float c) {
+  return flushed_below(__builtin_fmaf(a * 0x1p64F, b, c * 0x1p64F), __builtin_fmaf(a, b, c));
+}
+
 template <Flush flush>
 struct F32 {
   float value = 0;
@@ -52,24 +64,26 @@ struct F32 {
   /// A value as an operator, or an instruction that is called by its name, reads or writes it.
   static float at_operator(float x) { return flush == Flush::all ? flushed(x) : x; }
   static float at_call(float x) { return flush != Flush::none ? flushed(x) : x; }
+  static float product_of(bool flushes, float a, float b) {
+    return flushes ? flushed_product(flushed(a), flushed(b)) : a * b;
+  }
+  static float sum_of(bool flushes, float a, float b, float c) {
+    return flushes ? flushed_fma(flushed(a), flushed(b), flushed(c)) : __builtin_fmaf(a, b, c);
+  }
 
   friend F32 operator+(F32 a, F32 b) { return F32(at_operator(at_operator(a.value) + at_operator(b.value))); }
   friend F32 operator-(F32 a, F32 b) { return F32(at_operator(at_operator(a.value) - at_operator(b.value))); }
-  friend F32 operator*(F32 a, F32 b) { return F32(at_operator(at_operator(a.value) * at_operator(b.value))); }
+  friend F32 operator*(F32 a, F32 b) { return F32(product_of(flush == Flush::all, a.value, b.value)); }
   friend F32 operator-(F32 a) { return of(a.word() ^ 0x80000000); }
   friend bool operator<(F32 a, F32 b) { return at_operator(a.value) < at_operator(b.value); }
   friend bool operator>(F32 a, F32 b) { return b < a; }
   friend bool operator>=(F32 a, F32 b) { return at_operator(a.value) >= at_operator(b.value); }
   friend bool operator==(F32 a, F32 b) { return at_operator(a.value) == at_operator(b.value); }
 
-  friend F32 fma(F32 a, F32 b, F32 c) {
-    return F32(at_call(__builtin_fmaf(at_call(a.value), at_call(b.value), at_call(c.value))));
-  }
+  friend F32 fma(F32 a, F32 b, F32 c) { return F32(sum_of(flush != Flush::none, a.value, b.value, c.value)); }
   /// A product and a sum of the source that the compiler joined.
-  friend F32 joined(F32 a, F32 b, F32 c) {
-    return F32(at_operator(__builtin_fmaf(at_operator(a.value), at_operator(b.value), at_operator(c.value))));
-  }
-  friend F32 mul_rn(F32 a, F32 b) { return F32(at_call(at_call(a.value) * at_call(b.value))); }
+  friend F32 joined(F32 a, F32 b, F32 c) { return F32(sum_of(flush == Flush::all, a.value, b.value, c.value)); }
+  friend F32 mul_rn(F32 a, F32 b) { return F32(product_of(flush != Flush::none, a.value, b.value)); }
   friend F32 add_rn(F32 a, F32 b) { return F32(at_call(at_call(a.value) + at_call(b.value))); }
   friend F32 abs(F32 a) { return F32(at_call(of(a.word() & 0x7FFFFFFF).value)); }
   friend F32 pick(bool condition, F32 yes, F32 no) { return of(pick(condition, yes.word(), no.word())); }

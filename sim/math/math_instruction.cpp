@@ -175,18 +175,19 @@ uint64_t compute_rounded(const MathInstruction& instruction, uint64_t a, uint64_
   }
   const uint64_t one = static_cast<uint64_t>(row.bias) << row.mantissa_bits;
   const Rounding rounding = instruction.rounding;
+  const Underflow underflow = instruction.ftz ? Underflow::flush : Underflow::gradual;
   const uint64_t result = [&] {
     switch (instruction.operation) {
-      case add: return ieee_add(format, a, b, rounding);
-      case sub: return ieee_add(format, a, b ^ row.sign_bit(), rounding);
-      case mul: return ieee_mul(format, a, b, rounding);
-      case fma: return ieee_fma(format, a, b, c, rounding);
-      case div: return ieee_div(format, a, b, rounding);
-      case rcp: return ieee_div(format, one, a, rounding);
-      default: return ieee_sqrt(format, a, rounding);
+      case add: return ieee_add(format, a, b, rounding, underflow);
+      case sub: return ieee_add(format, a, b ^ row.sign_bit(), rounding, underflow);
+      case mul: return ieee_mul(format, a, b, rounding, underflow);
+      case fma: return ieee_fma(format, a, b, c, rounding, underflow);
+      case div: return ieee_div(format, a, b, rounding, underflow);
+      case rcp: return ieee_div(format, one, a, rounding, underflow);
+      default: return ieee_sqrt(format, a, rounding);  // never below
     }
   }();
-  return clamped(instruction, instruction.ftz ? flushed(row, result) : result);
+  return clamped(instruction, result);
 }
 
 uint32_t product(uint32_t a, uint32_t b, bool ftz = false) {

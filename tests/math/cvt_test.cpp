@@ -141,7 +141,7 @@ uint64_t host_rounded(long double magnitude, bool negative, CvtRounding rounding
 /// The lane that the ISA's words give. `random` and `scale` are those of the lane.
 uint64_t judged(const CvtInstruction& one, uint64_t code, uint32_t random, int random_width, int scale) {
   Number x = number_of(one.from, code);
-  if (one.ftz && one.from == f32 && x.magnitude < 0x1p-126L) x.magnitude = 0;
+  if (one.ftz && one.from == f32 && one.to != f16 && x.magnitude < 0x1p-126L) x.magnitude = 0;
   if (one.scales != 0) {
     if (scale == 0xFF) x.nan = true;
     x.magnitude = std::ldexp(x.magnitude, one.scales == 1 ? 127 - scale : scale - 127);
@@ -172,7 +172,15 @@ uint64_t judged(const CvtInstruction& one, uint64_t code, uint32_t random, int r
   const uint64_t ones = (uint64_t{1} << (shape.exponent_bits + shape.mantissa_bits)) - 1;
   if (x.nan) {
     if (one.sat) return 0;
-    if (one.to == tf32) return 0x7FFFFFFF;
+    if (one.from == f64 || one.to == f64) {
+      const Shape& source = shape_of(one.from);
+      const bool canonical = one.ftz && one.to == f64;
+      const uint64_t payload = code << (63 - source.mantissa_bits) << 1;  // from bit 63 down
+      const uint64_t quiet = uint64_t{1} << (shape.mantissa_bits - 1);
+      const uint64_t fraction = canonical ? 0x7FFFFFull << 29 : payload >> (64 - shape.mantissa_bits);
+      const uint64_t exponent = ones >> shape.mantissa_bits << shape.mantissa_bits;
+      return (canonical ? 0 : sign) | exponent | quiet | fraction;
+    }
     return ones << shape.unused_bits;
   }
   if (one.sat && (x.negative || x.magnitude == 0)) return 0;
@@ -181,7 +189,12 @@ uint64_t judged(const CvtInstruction& one, uint64_t code, uint32_t random, int r
   if (one.to == f32 || one.to == f64) {
     result = one.to == f32 ? host_rounded<float, uint32_t>(x.magnitude, x.negative, one.rounding)
                            : host_rounded<double, uint64_t>(x.magnitude, x.negative, one.rounding);
-    if (one.ftz && one.to == f32 && (result & 0x7F800000) == 0) result &= 0x80000000;
+    // .ftz asks how large the result would be if exponents went on below 2^-126.
+    if (one.ftz && one.to == f32 &&
+        (host_rounded<float, uint32_t>(std::ldexp(x.magnitude, 64), x.negative, one.rounding) & 0x7FFFFFFF) <
+            0x20800000) {
+      result &= 0x80000000;
+    }
     if (one.sat) return std::min(result, one.to == f32 ? uint64_t{0x3F800000} : uint64_t{0x3FF0000000000000});
     return result;
   }
@@ -500,4 +513,44 @@ TEST_CASE("ptxas and the table of cvt agree on every target that ptxas knows, bo
   }
   CHECK(disagreed == "");
   CHECK(agreed > 10000);
+}
+
+TEST_CASE("cvt of NaN, and of results near the smallest normal number, gives an H100's words", "[rule:cvt]") {
+  struct Case {
+    const char* name;
+    uint64_t a, result;
+  };
+  const std::vector<Case> cases{
+      {"cvt.rn.ftz.f32.f64", 0xb80ffffff0159ab0, 0x80800000},
+      {"cvt.rn.ftz.f32.f64", 0xb80fffffeff93dad, 0x80000000},
+      {"cvt.rn.ftz.f32.f64", 0x380ffffff00029a4, 0x800000},
+      {"cvt.rn.ftz.f32.f64", 0x380fffffefeeea3f, 0x0},
+      {"cvt.rp.ftz.f32.f64", 0xb80ffffffffffff8, 0x80000000},
+      {"cvt.rp.ftz.f32.f64", 0x380fffffe01dfafd, 0x800000},
+      {"cvt.rp.ftz.f32.f64", 0x380fffffdff334a9, 0x0},
+      {"cvt.rm.ftz.f32.f64", 0xb80fffffe036a860, 0x80800000},
+      {"cvt.rm.ftz.f32.f64", 0xb80fffffdfffc81a, 0x80000000},
+      {"cvt.rm.ftz.f32.f64", 0x380ffffffffffff8, 0x0},
+      // To and from f64, a NaN keeps its sign and upper payload and becomes quiet.
+      {"cvt.rn.f16.f64", 0x7ffb5820ff800000, 0x7ed6},
+      {"cvt.rm.f16.f64", 0x7ff757a080800001, 0x7fd5},
+      {"cvt.rp.f16.f64", 0xfffe2533801b5154, 0xff89},
+      {"cvt.rn.f32.f64", 0x7ff2352600800003, 0x7fd1a930},
+      {"cvt.rm.f32.f64", 0xfff46cf5001b2569, 0xffe367a8},
+      {"cvt.rn.bf16.f64", 0xfff537acc8a0135a, 0xffe9},
+      {"cvt.f64.f16", 0x7c01, 0x7ff8040000000000},
+      {"cvt.f64.bf16", 0x7f81, 0x7ff8200000000000},
+      {"cvt.rni.f64.f64", 0x7ff82b79b572e2d3, 0x7ff82b79b572e2d3},
+      // What flushes f32 before gives the canonical NaN.
+      {"cvt.ftz.f64.f32", 0x7fb44815, 0x7fffffffe0000000},
+      {"cvt.rn.tf32.f32", 0x7f9dbf60, 0x7fffe000},
+      {"cvt.rz.relu.tf32.f32", 0x7ffb0c99, 0x7fffe000},
+      // Where f16 is made, .ftz does nothing.
+      {"cvt.rm.ftz.f16.f32", 0x80217d6f, 0x8001},
+      {"cvt.rp.ftz.f16.f32", 0x0040d9d2, 0x0001},
+  };
+  for (const Case& one : cases) {
+    INFO(one.name << std::hex << " " << one.a);
+    CHECK(compute(parse_cvt(one.name), {.a = one.a}) == one.result);
+  }
 }

@@ -156,3 +156,55 @@ TEST_CASE("the steps that are shown of a special function make its result", "[ru
     CHECK((shown > 0) == has_unit);
   }
 }
+
+TEST_CASE(".ftz gives zero where the result is below the normal numbers after rounding", "[rule:ftz]") {
+  // Words of an H100, nearest to where its results change from zero to the smallest normal number.
+  struct Case {
+    const char* name;
+    uint32_t a, b, c, result;
+  };
+  const std::vector<Case> cases{
+      {"mul.rn.ftz.f16", 0xa810, 0x17e0, 0x0, 0x8400},
+      {"mul.rn.ftz.f16", 0x8c1c, 0x33c9, 0x0, 0x8000},
+      {"mul.rn.ftz.f16", 0x844, 0x3780, 0x0, 0x400},
+      {"mul.rn.ftz.f16", 0x38f9, 0x66f, 0x0, 0x0},
+      {"fma.rn.ftz.f16", 0x8922, 0x8636, 0x8400, 0x8400},
+      {"fma.rn.ftz.f16", 0x890b, 0x8677, 0x8400, 0x8000},
+      {"fma.rn.ftz.f16", 0x14f2, 0x840a, 0x401, 0x400},
+      {"fma.rn.ftz.f16", 0x8de, 0x86bd, 0x400, 0x0},
+      {"mul.rn.ftz.f32", 0xa10362c6, 0x1ef96720, 0x0, 0x80800000},
+      {"mul.rn.ftz.f32", 0xb228d7e3, 0xdc212cc, 0x0, 0x80000000},
+      {"mul.rn.ftz.f32", 0xe76f135, 0x3184b1ec, 0x0, 0x800000},
+      {"mul.rn.ftz.f32", 0x4f2977f, 0x3b07131c, 0x0, 0x0},
+      {"mul.rz.ftz.f32", 0xabc5ff3d, 0x14257f58, 0x0, 0x80000000},
+      {"mul.rz.ftz.f32", 0xc844a48, 0x3377b2ac, 0x0, 0x0},
+      {"mul.rm.ftz.f32", 0xa5f7d52e, 0x1a0437dc, 0x0, 0x80800000},
+      {"mul.rm.ftz.f32", 0x88c2e955, 0x37281e0b, 0x0, 0x80000000},
+      {"mul.rm.ftz.f32", 0xc844a48, 0x3377b2ac, 0x0, 0x0},
+      {"mul.rp.ftz.f32", 0xabc5ff3d, 0x14257f58, 0x0, 0x80000000},
+      {"mul.rp.ftz.f32", 0xe0bb16, 0x3f11cf5c, 0x0, 0x800000},
+      {"mul.rp.ftz.f32", 0x3dca5dfc, 0x221ec6c, 0x0, 0x0},
+      {"fma.rn.ftz.f32", 0x839d5df3, 0xafcd738d, 0x80800000, 0x80800000},
+      {"fma.rn.ftz.f32", 0x81f1af80, 0xb188680d, 0x80800000, 0x80000000},
+      {"fma.rn.ftz.f32", 0x19e172bc, 0x99910a36, 0x800000, 0x800000},
+      {"fma.rn.ftz.f32", 0x162fde95, 0x9d3a9a74, 0x800000, 0x0},
+      {"fma.rm.ftz.f32", 0x8704cdae, 0xacf60f18, 0x80800000, 0x80800000},
+      {"fma.rm.ftz.f32", 0x9b03a028, 0x98f90e08, 0x80800000, 0x80000000},
+      {"fma.rm.ftz.f32", 0xa07d422, 0x990521f4, 0x800000, 0x0},
+      {"fma.rp.ftz.f32", 0x8505dc44, 0x9e0954c4, 0x80800000, 0x80000000},
+      {"fma.rp.ftz.f32", 0x12508db5, 0xa19bdd7e, 0x800000, 0x800000},
+      {"fma.rp.ftz.f32", 0x1cbef155, 0x972ba681, 0x800000, 0x0},
+      {"fma.rp.ftz.sat.f32", 0x8505dc44, 0x9e0954c4, 0x80800000, 0x0},
+      {"fma.rp.ftz.sat.f32", 0x12508db5, 0xa19bdd7e, 0x800000, 0x800000},
+      {"fma.rp.ftz.sat.f32", 0x1cbef155, 0x972ba681, 0x800000, 0x0},
+      {"div.rn.ftz.f32", 0x937ff23e, 0x527ff23f, 0x0, 0x80000000},
+      {"div.rn.ftz.f32", 0x7fffef7, 0x46fffef8, 0x0, 0x0},
+      {"div.rp.ftz.f32", 0x937ff23e, 0x527ff23f, 0x0, 0x80000000},
+      {"div.rp.ftz.f32", 0x7fffef7, 0x46fffef8, 0x0, 0x0},
+  };
+  for (const Case& one : cases) {
+    INFO(one.name << std::hex << " " << one.a << " " << one.b << " " << one.c);
+    const MathInstruction instruction = parse_math_instruction(one.name);
+    CHECK(compute(instruction, one.a, one.b, one.c) == one.result);
+  }
+}

@@ -88,6 +88,17 @@ constexpr uint64_t round_to(Format format, const Exact& value, Rounding rounding
   return round_to(info(format), value, rounding, info(format).mantissa_bits, overflow);
 }
 
+/// Whether `value`, rounded to `format` as if its exponents went on below, is smaller than its smallest normal number.
+/// These results .ftz gives as zeros: on an H100 the largest number below, rounded up to a normal one, stays (measured,
+/// data/math). IEEE 754-2019 7.5 calls this tininess after rounding.
+constexpr bool is_tiny(const FormatInfo& format, const Exact& value, Rounding rounding) {
+  if (value.magnitude == 0) return false;
+  const Exact raised{
+      .negative = value.negative, .magnitude = value.magnitude, .exponent = value.exponent - format.min_exponent()};
+  const uint64_t one = static_cast<uint64_t>(format.bias) << format.mantissa_bits;
+  return (round_to(format, raised, rounding, format.mantissa_bits) & ~format.sign_bit()) < one;
+}
+
 /// A code of one floating format as a code of another, with PTX cvt's rules: a NaN gives the canonical NaN, or with
 /// saturate in a format that has none (e2m3, e3m2, e2m1) the largest value; infinity saturates or overflows like any
 /// value that is too large. Source: PTX ISA 9.7.9.21.
