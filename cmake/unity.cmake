@@ -15,7 +15,7 @@ set_target_properties(bitmma_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE 
 # These two warn of what a neighbour has; builds with tests show a file's own.
 target_compile_options(bitmma_objects PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> -Wno-shadow)
 # Files by themselves, since a neighbour has one of their names for something else.
-set(alone files/numpy_file.cpp files/product_file.cpp files/tensor_file.cpp gemm/cuda_core.cpp
+set(alone core/target_names.cpp files/numpy_file.cpp files/product_file.cpp files/tensor_file.cpp gemm/cuda_core.cpp
           instruction/text/operands.cpp)
 foreach(family mma_sync tcgen05 tmem_move wgmma)
   list(APPEND alone instruction/${family}/fields.cpp instruction/${family}/text.cpp)
