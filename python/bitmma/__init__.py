@@ -17,11 +17,12 @@ By what you have:
     one function        bitmma.math: ex2, rcp, rsqrt, sin, tanh, fma, ... as the GPU computes them
     operands to round   quantize: the quantisers of Transformer Engine, torchao, FlashInfer, DeepGEMM; quantized_gemm
     a GPU               survey, read_survey, sealed
+    nothing yet         bitmma.datasets: a recorded product of an H100
 
 Errors are bitmma.Error, with all violations. You may call all functions from several threads.
 bitmma installs no signal handlers.
 """
-from . import layout, math, testing
+from . import datasets, layout, math, testing
 from ._arguments import name_as_imported
 from ._arrays import Codes, Tiled, codes, dtype_of, format_of, tile, tiled
 from ._core import Instruction, Plan
@@ -42,7 +43,7 @@ __all__ = [
     "Accuracy", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
     "Fault", "FieldRule", "Finding", "Instruction", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace", "Quantized",
     "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Violation", "accuracy",
-    "all_instructions", "catalogue", "codes", "compare", "decode", "decode_ptx", "diagnose", "dtype_of", "encode", "evidence",
+    "all_instructions", "catalogue", "codes", "compare", "datasets", "decode", "decode_ptx", "diagnose", "dtype_of", "encode", "evidence",
     "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
     "instruction", "layout", "lint", "math", "mma", "mma_sync", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]

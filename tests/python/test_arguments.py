@@ -68,13 +68,14 @@ def good_arguments() -> dict:
         "math.instructions": {},
         "testing.assert_bits_equal": dict(actual=A, expected=A), "testing.bits_equal": dict(actual=A, expected=A),
         "testing.difference": dict(actual=A, expected=A),
+        "datasets.load": dict(name="nvjet_algo2_e4m3"), "datasets.path": dict(name="nvjet_algo2_e4m3"), "datasets.names": {},
         "Case": dict(instruction=MMA, a=A, b=B), "Instruction": dict(text=MMA), "Plan": dict(of={"instruction": MMA}),
     }
 
 
 def public_functions() -> dict:
     found = {name: getattr(bitmma, name) for name in bitmma.__all__ if callable(getattr(bitmma, name))}
-    for module in (bitmma.layout, bitmma.math, bitmma.testing):
+    for module in (bitmma.datasets, bitmma.layout, bitmma.math, bitmma.testing):
         short = module.__name__.removeprefix("bitmma.")
         found |= {f"{short}.{name}": getattr(module, name) for name in module.__all__}
     made_by_bitmma = {name for name, one in found.items() if inspect.isclass(one)} - {"Case", "Instruction", "Plan"}

@@ -90,3 +90,35 @@ def test_memory_is_stable_over_a_million_calls():
                 bitmma.mma(name, b, a)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 2048, f"{grown} KiB more"
+
+
+def test_datasets_give_their_recorded_bits():
+    """Files of the package itself: an installed one has no data folder beside it."""
+    assert bitmma.datasets.names()
+    for name in bitmma.datasets.names():
+        product = bitmma.datasets.load(name)
+        assert pathlib.Path(bitmma.__file__).parent in bitmma.datasets.path(name).parents
+        assert bitmma.testing.bits_equal(product.gemm(), product.d), name
+    with pytest.raises(bitmma.Error, match="did you mean"):
+        bitmma.datasets.load("nvjet_algo_e4m3")
+
+
+def test_the_module_runs_the_program(tmp_path):
+    """python -m bitmma: the same program, arguments and exit code; a sentence where there is none."""
+    program = tmp_path / "bitmma"
+    program.write_text("#!/bin/sh\necho \"$@\"; exit 3\n")
+    program.chmod(0o755)
+    code = """if True:
+        import runpy, sys
+        from importlib import metadata
+        def none(name): raise metadata.PackageNotFoundError(name)
+        metadata.files = none
+        sys.argv = ["bitmma", "a b", "-c"]
+        runpy.run_module("bitmma", run_name="__main__")
+    """
+    env = {**os.environ, "PATH": str(tmp_path) + os.pathsep + "/usr/bin:/bin"}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert (ended.returncode, ended.stdout) == (3, "a b -c\n"), ended.stderr
+    program.unlink()
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**env, "PATH": str(tmp_path)})
+    assert ended.returncode == 1 and "pip install bitmma" in ended.stderr

@@ -1,0 +1,35 @@
+"""python -m bitmma: the program that the wheel brought, with the same arguments."""
+import os
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+
+from . import __version__
+
+
+def program() -> str:
+    """The path of the program: what this package installed, else what PATH has."""
+    try:
+        installed = metadata.files("bitmma") or []
+    except metadata.PackageNotFoundError:
+        installed = []
+    for file in installed:
+        if file.name in ("bitmma", "bitmma.exe") and file.parent.name in ("bin", "Scripts"):
+            return str(file.locate())
+    found = shutil.which("bitmma")
+    if found is None:
+        sys.exit(f"python -m bitmma: the program of bitmma {__version__} is neither beside this Python nor in PATH. "
+                 "pip install bitmma brings it; in a checkout, tools/setup and cmake build it")
+    return found
+
+
+def main() -> None:
+    command = [program(), *sys.argv[1:]]
+    if os.name == "nt":  # execv would return to the shell before the program ends
+        sys.exit(subprocess.call(command))
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Recorded products that come with the package, small enough for an example.
+
+    product = bitmma.datasets.load("nvjet_algo2_e4m3")      fp8 of cuBLAS on an H100: A 8 x 1024, B 1024 x 16, D as recorded
+    (product.gemm() == product.d).all()                     True: every bit
+
+The project's data folder has more; bitmma.read_product reads any.
+"""
+from pathlib import Path
+
+from ._arguments import public
+from ._errors import near, refuse
+from ._state import Product, read_product
+
+__all__ = ["load", "names", "path"]
+
+_folder = Path(__file__).parent / "data"
+
+
+@public
+def names() -> list[str]:
+    """The names that load and path take."""
+    return sorted(file.stem for file in _folder.glob("*.safetensors"))
+
+
+@public
+def path(name: str) -> Path:
+    """The file of a product, for the command line. Error where there is none."""
+    if name not in names():
+        raise refuse("name", name, "one of " + ", ".join(names()), near(name, names()))
+    return _folder / f"{name}.safetensors"
+
+
+@public
+def load(name: str) -> Product:
+    """A product by its name, as bitmma.read_product gives it. Error where there is none."""
+    return read_product(path(name))
+
