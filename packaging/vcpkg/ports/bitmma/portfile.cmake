@@ -1,0 +1,18 @@
+# An overlay port over this checkout: vcpkg install bitmma --overlay-ports=packaging/vcpkg/ports
+get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../../.." ABSOLUTE)
+vcpkg_check_features(OUT_FEATURE_OPTIONS features FEATURES tool BITMMA_BUILD_TOOL)
+if(VCPKG_LIBRARY_LINKAGE STREQUAL dynamic)
+  set(shared ON)
+else()
+  set(shared OFF)
+endif()
+vcpkg_cmake_configure(SOURCE_PATH ${SOURCE_PATH} OPTIONS ${features} -DBITMMA_BUILD_SHARED=${shared} -DBITMMA_BUILD_TESTS=OFF
+                      -DBITMMA_FETCH=OFF)
+vcpkg_cmake_install()
+vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/bitmma)
+vcpkg_fixup_pkgconfig()
+if("tool" IN_LIST FEATURES)
+  vcpkg_copy_tools(TOOL_NAMES bitmma AUTO_CLEAN)
+endif()
+file(REMOVE_RECURSE ${CURRENT_PACKAGES_DIR}/debug/include ${CURRENT_PACKAGES_DIR}/debug/share)
+vcpkg_install_copyright(FILE_LIST ${SOURCE_PATH}/LICENSE)
