@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bitmma for C99 and every language that calls C: NVIDIA's matrix instructions on a CPU, bit for bit.
 //
 // Example: one mma.sync of an A100 on f16 codes. D comes as f32 codes, which are floats.

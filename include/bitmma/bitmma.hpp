@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where a user begins. One include for everything that most programs need.
 //
 //   using namespace bitmma;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the files of the binding share: buffers of Python objects as views of codes, errors, JSON.
 #pragma once
 

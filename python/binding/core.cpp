@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The module bitmma._core.
 #include <thread>
 

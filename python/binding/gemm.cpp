@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whole products: plans, gemm, the search and the catalogue.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Instructions as values, and products of one instruction.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where every element is, as integer arrays; descriptors taken apart and put together.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Floating-point instructions of PTX on arrays of words.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Quantisers: the table of recipes, and one call.
 #include "bitmma/operators/quantize.hpp"
 

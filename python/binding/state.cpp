@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What instructions act on: states as dictionaries of arrays, cases, vector files, and the questions people ask of
 // them.
 #include <fmt/format.h>

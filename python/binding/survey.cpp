@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Surveys of GPUs: run in processes of Python's own interpreter, and read.
 #include "bitmma/survey/survey.hpp"
 

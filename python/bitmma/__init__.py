@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """bitmma: what NVIDIA's tensor cores compute, bit for bit, on a CPU.
 
     import bitmma, numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """python -m bitmma: the program that the wheel brought, with the same arguments."""
 import os
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every public function does with its arguments before it begins: one table, by the name of the parameter.
 
     @public

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Arrays of other libraries as codes, and back: NumPy with ml_dtypes, torch, JAX, DLPack.
 
     format   f16      bf16      tf32, f32  f64      e4m3           e5m2         e2m3 ..   e2m1             s8    s32

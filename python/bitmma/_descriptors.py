@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Words taken apart and put together: descriptors, mnemonics."""
 from __future__ import annotations
 

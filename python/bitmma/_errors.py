@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Errors and warnings: one type for every bad request, with all violations that were found."""
 from __future__ import annotations
 

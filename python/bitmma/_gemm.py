@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whole products with a library's own bits, and the plans that give recorded ones."""
 from __future__ import annotations
 

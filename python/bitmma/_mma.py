@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Products of one instruction."""
 from __future__ import annotations
 

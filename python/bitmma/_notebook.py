@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How results look in a notebook: tables of HTML."""
 from __future__ import annotations
 

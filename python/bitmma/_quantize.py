@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Quantisers of libraries: what becomes of a matrix before it is multiplied."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A sealed prediction: what this version says a GPU will answer, written down before one was asked.
 
     print(bitmma.sealed())                 asks the GPU of this machine, in less than a minute

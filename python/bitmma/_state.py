@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The machine's own way: states, cases, vector files, and what people ask of them."""
 from __future__ import annotations
 

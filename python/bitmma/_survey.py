@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Surveys: everything that a GPU can be asked, and what the answers say about the rules of bitmma.
 
     bitmma.survey("report.safetensors")                asks the GPU of this machine, 8 minutes

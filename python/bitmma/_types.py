@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Types of arguments, for editors and type checkers."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Recorded products that come with the package, small enough for an example.
 
     product = bitmma.datasets.load("nvjet_algo2_e4m3")      fp8 of cuBLAS on an H100: A 8 x 1024, B 1024 x 16, D as recorded

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """More than one machine: products, verification and campaigns over Dask.
 
     import dask.array as da, bitmma.distributed as bd

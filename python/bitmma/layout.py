@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where every element is, as integer arrays: (row, column) -> place, and back.
 
     places = bitmma.layout.fragment("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "a")

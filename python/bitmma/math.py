@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Floating-point instructions of PTX on arrays, bit for bit: what a GPU gives beside its tensor cores.
 
     bitmma.math.ex2(x)                          ex2.approx.f32 of every element of a float32 array

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Comparing results bit for bit in tests, with a difference that says something.
 
     from bitmma.testing import assert_bits_equal

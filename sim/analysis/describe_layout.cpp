@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/analysis/describe_layout.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/analysis/describe_math.hpp"
 
 #include <fmt/format.h>

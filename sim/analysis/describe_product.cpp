@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/analysis/describe_product.hpp"
 
 #include <fmt/format.h>

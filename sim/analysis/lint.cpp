@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/analysis/lint.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/analysis/picture.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/analysis/report.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/arithmetic/accumulator_model.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bits that the hot loops count with, and which sums fit them. A sum that does not fit is right all the same: the
 // slow path (slow_path.hpp) takes it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Chains of multiply_accumulate over K, D of an update being C of the next: what whole products are made of.
 //
 //   chain(model, {.a = a, .b = b, .row = 64, .rows = 64, .col = 0, .cols = 256}, {{0, 16}, {16, 16}, {32, 4}}, {})

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What multiply_accumulate asks of its arguments.
 #pragma once
 

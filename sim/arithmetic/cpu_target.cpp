@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/arithmetic/cpu_target.hpp"
 
 #include <algorithm>

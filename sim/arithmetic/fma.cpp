@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Chains of IEEE operations: f64, and m8n8k4 of f16 where ptxas writes FFMA and FADD for it. One output after the
 // other.
 #include "fma.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Outputs that are chains of IEEE operations, operation by operation.
 //
 //   f64:               d = c; d = fma(a_k, b_k, d), k ascending, in the mode that the instruction names. Measured on an

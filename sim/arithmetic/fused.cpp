@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Fused sums of products. A and B are decoded into arrays once, and the hot loop (kernels/fused.hpp) does the rest.
 #include <algorithm>
 #include <cassert>

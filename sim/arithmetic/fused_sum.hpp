@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One output of a floating-point row by the rule spelled out step by step: specials, exponents, alignment, sum,
 // rounding, and every hypothesis of Overrides. The hot loops (kernels/) do the same for rows without overrides and
 // operands without NaN and infinity; a test holds the two against each other.

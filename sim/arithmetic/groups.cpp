@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sums of exact groups of 16 products of e2m1 (mxf4, mxf4nvf4). Operands become 16-bit numbers, scales a significand
 // and an exponent, and the hot loop (kernels/groups.hpp) does the rest.
 #include <algorithm>

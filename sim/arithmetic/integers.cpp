@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Exact sums: integers as arrays of 32-bit numbers, bits packed into words. The hot loops are in kernels/integers.hpp.
 #include <algorithm>
 #include <cassert>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/arithmetic/operands.hpp"
 
 #include <fmt/format.h>

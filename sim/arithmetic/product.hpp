@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What multiply_accumulate is made of: its checks, its steps, and one function for every arithmetic.
 //
 //   multiply_accumulate -> checks -> A and B swapped, where N is small -> steps of K -> fused, groups, integers, bits,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "slow_path.hpp"
 
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The slow path: outputs one by one, by the rule spelled out (fused_sum.hpp). It takes whole products of rows that the
 // hot loops do not know, and single outputs that NaN, infinity or mixed terms reach.
 #pragma once

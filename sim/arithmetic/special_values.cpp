@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "special_values.hpp"
 
 namespace bitmma {

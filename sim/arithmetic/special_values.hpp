@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What NaN and infinity make of D, in one place. A term is infinite when one of its factors is.
 //
 //   1. NaN anywhere, infinity times zero, or infinities of both signs:   NaN, 0x7FFFFFFF or 0x7FFF, without a payload

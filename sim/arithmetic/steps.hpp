@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The steps in which a row takes the terms of K. D of a step is C of the next; with c_last the first one begins from
 // zero, and C is added behind the last.
 //

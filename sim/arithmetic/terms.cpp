@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "terms.hpp"
 
 #include <algorithm>

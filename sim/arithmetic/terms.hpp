@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The terms of one output: which element of A is multiplied with which of B, and what that is worth. Everything that
 // looks at outputs one by one takes them from here: the rule spelled out, what-if models, explanations.
 //

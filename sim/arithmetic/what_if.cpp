@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "what_if.hpp"
 
 #include <fmt/format.h>

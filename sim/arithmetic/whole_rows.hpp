@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Matrices as the hot loops take them: in rows of whole vectors, whatever N is.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the functions of bitmma.h share: what the handles are, the one place where exceptions end, checks of arguments.
 //
 //   bitmma_status bitmma_state_erase(bitmma_state* state, const char* field) {

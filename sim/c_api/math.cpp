@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/core/bits.hpp"
 #include "bitmma/math/math_instruction.hpp"
 #include "c_api.hpp"

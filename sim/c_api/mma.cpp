@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/instruction/batch.hpp"
 #include "bitmma/instruction/form.hpp"

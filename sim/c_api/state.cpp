@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/state.hpp"
 
 #include <fmt/format.h>

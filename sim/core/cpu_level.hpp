@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What this processor can run. Hot loops are compiled once for each level.
 #pragma once
 

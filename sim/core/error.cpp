@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/core/error.hpp"
 
 #include "bitmma/core/text.hpp"

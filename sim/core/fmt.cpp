@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // fmt's functions, compiled once. As a header-only library every file compiles them again, which takes as long as the
 // file itself. Without a library of fmt's own, programs that link bitmma need no fmt, and may have another one.
 #ifndef FMT_HEADER_ONLY

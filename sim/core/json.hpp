@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // JSON inside the library. Reading and printing compile long: every file calls these functions instead.
 #pragma once
 

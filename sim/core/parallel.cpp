@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/core/parallel.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // SHA-256, by which a file is named so that it cannot be changed unnoticed. `sha256sum FILE` gives the same.
 // Source: FIPS 180-4.
 #pragma once

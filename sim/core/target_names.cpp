@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/core/target_names.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/core/text.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sixteen bytes at a time: what gathers and scatters move. GNU vectors, which every x86-64 and ARMv8 has in registers.
 #pragma once
 

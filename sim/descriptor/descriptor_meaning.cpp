@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/descriptor/descriptor_meaning.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/descriptor/instruction_descriptor.hpp"
 
 #include <fmt/format.h>

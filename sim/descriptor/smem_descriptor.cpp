@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/descriptor/smem_descriptor.hpp"
 
 #include <fmt/format.h>

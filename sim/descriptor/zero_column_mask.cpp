@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/descriptor/zero_column_mask.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files that contradict themselves: which of two things was meant is not for this program to choose.
 #include <fmt/format.h>
 

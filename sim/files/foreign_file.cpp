@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "foreign_file.hpp"
 
 #include <algorithm>

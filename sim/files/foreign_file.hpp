@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files of other programs, named by what they are.
 //
 //   model.pt: a PyTorch checkpoint; expected a safetensors file or NumPy's .npy or .npz; save tensors with ...

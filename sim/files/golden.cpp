@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/files/golden.hpp"
 
 #include <fmt/format.h>

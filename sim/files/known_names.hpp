@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The keys and tensors that a kind of file may have. What a file has besides is refused: a key that is nearly right
 // would be ignored, and the result be that of another request.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A matrix as a tensor.
 #pragma once
 

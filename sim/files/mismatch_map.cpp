@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/files/mismatch_map.hpp"
 
 #include <fmt/format.h>

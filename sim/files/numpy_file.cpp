@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "numpy_file.hpp"
 
 #include <fmt/format.h>

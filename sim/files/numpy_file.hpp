@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arrays as numpy.save and numpy.savez write them.
 //
 //   .npy  93 'NUMPY' 1 0  76 00  {'descr': '<f2', 'fortran_order': False, 'shape': (64, 16), }  data

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/files/product_file.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A D that was recorded in another type than the instruction leaves it in.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What reading and writing files share: names that the system takes, and errors in its words.
 #pragma once
 

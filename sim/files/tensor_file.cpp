@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/files/tensor_file.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Views of the cases of a vector file.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Parts of a case of a vector file, for those who do not need the whole of it.
 #pragma once
 

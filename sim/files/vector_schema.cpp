@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "vector_schema.hpp"
 
 #include <fmt/format.h>

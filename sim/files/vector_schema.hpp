@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which tensors a vector file may have, and of which dtypes and shapes: what its reader, its cases and its builder
 // share.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/files/whole_tile.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/formats/codes.hpp"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/formats/format.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/formats/ieee.hpp"
 
 #include <algorithm>

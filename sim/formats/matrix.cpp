@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/formats/matrix.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the library does with matrices and users do not: matrices without zeros first, and Eigen's view of the codes.
 #pragma once
 

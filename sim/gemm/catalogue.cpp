@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/gemm/catalogue.hpp"
 
 #include <fmt/format.h>

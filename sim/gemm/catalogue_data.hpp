@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // data/plans/plans.json, kernels.json and types.json, as they stand there.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // With gemm.cpp the only file that adds in the host's f32; compiled without contraction as well (CMakeLists.txt).
 #include "cuda_core.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products on CUDA cores: chains of fma.rn.f32, one a lane, and their join.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sums of products without rounding.
 #pragma once
 

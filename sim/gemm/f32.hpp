@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // f32 as CUDA cores compute it between instructions: IEEE, each operation rounded once to nearest even, subnormals
 // kept, every NaN 0x7FFFFFFF. On the host's own f32, which is the same: include only where contraction is off.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // This file and cuda_core.cpp alone add in the host's f32: what libraries do on CUDA cores between instructions. They
 // are compiled without contraction (CMakeLists.txt), and a test holds every operation against the integer arithmetic of
 // formats/ieee.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What gemm, the search and the catalogue share, and a choice that users do not have: tests hold the loops of chains
 // against one instruction after the other.
 #pragma once

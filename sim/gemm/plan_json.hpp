@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Plans as trees of JSON: what the catalogue reads of a plan beside parse_plan.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What gemm notes about one output while it computes it (bitmma/gemm/trace.hpp).
 #pragma once
 

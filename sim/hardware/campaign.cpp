@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/hardware/campaign.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A process of its own for what may hang or crash: a kernel that waits for ever ends no other process.
 #pragma once
 

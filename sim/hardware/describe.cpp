@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What runs and campaigns on a GPU found, as reports.
 #include "bitmma/analysis/describe.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/hardware/device.hpp"
 
 #include <fmt/format.h>

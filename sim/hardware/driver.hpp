@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The part of the CUDA driver API that is used, loaded at run time and declared here because its header may be absent.
 #pragma once
 

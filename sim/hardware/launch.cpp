@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // States <-> the arrays that a kernel's parameters point to. A slot of an array holds its rows one behind the other;
 // rows of images and of Tensor Memory may be shorter in the state than in the kernel.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/hardware/ptx_kernel.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/hardware/run_file.hpp"
 
 #include <fmt/format.h>

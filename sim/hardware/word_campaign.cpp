@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/hardware/word_campaign.hpp"
 
 #include <fmt/format.h>

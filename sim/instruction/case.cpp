@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/case.hpp"
 
 #include <fmt/format.h>

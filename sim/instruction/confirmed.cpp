@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/confirmed.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Plain matrices that stand beside a state, against what the instruction reads there.
 #pragma once
 

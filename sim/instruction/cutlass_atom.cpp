@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/cutlass_atom.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/evidence.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who says how which GPU adds. A row speaks of its GPUs, types and K alone; what no row speaks of is a choice. The
 // words and statements themselves are in data/published, and a test derives every level from them again.
 #include "bitmma/instruction/evidence.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a family of instructions supplies: one overload of each of these functions, in the folder of that name. The
 // public functions of the layer visit the variant once and end here; nothing else asks which family an instruction is
 // of.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The table of a family's fields: what each is called, what it means, and where the named value meets the member.
 // make_instruction.cpp reads the tables; a family supplies its own in fields.cpp of its folder.
 #pragma once

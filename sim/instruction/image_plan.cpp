@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "image_plan.hpp"
 
 #include <fmt/format.h>

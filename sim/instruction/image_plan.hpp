@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where matrices go in an image of shared memory: one after the other, each on the next 1024 bytes, so that base offset
 // 0 is right in every swizzle mode.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/immediates.hpp"
 
 #include <algorithm>

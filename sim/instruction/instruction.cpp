@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/instruction.hpp"
 
 #include "bitmma/instruction/form.hpp"

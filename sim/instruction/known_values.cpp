@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A value of an enumeration may be any number that its type holds: a cast, a value read
 // from elsewhere or a call from another language can make it so. Tables are indexed by such values, so nothing is asked
 // of an instruction before all of them are known to be in their tables.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "mainloop_tile.hpp"
 
 #include <fmt/format.h>

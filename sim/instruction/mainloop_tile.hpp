@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The shared memory of a K loop: A and B of all steps in one image, where each step's descriptor begins at its part of
 // K.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/place.hpp"
 
 #include <fmt/format.h>

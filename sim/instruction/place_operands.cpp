@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/place_operands.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/ptx_file.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/register_map.hpp"
 
 #include <fmt/format.h>

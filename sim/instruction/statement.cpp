@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/statement.hpp"
 
 #include <fmt/format.h>

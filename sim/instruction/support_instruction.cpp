@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/instruction/support_instruction.hpp"
 
 #include <fmt/format.h>

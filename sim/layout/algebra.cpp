@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/layout/algebra.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/layout/canonical.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/layout/cute.hpp"
 
 #include <fmt/format.h>

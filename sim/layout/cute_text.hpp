@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The reader of CuTe's notation: numbers, names and nested tuples.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/layout/scale_image.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/layout/swizzle.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/math/c_function.hpp"
 
 #include <fmt/format.h>

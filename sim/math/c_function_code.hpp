@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // C's functions on float, one function each: what nvcc 13.0 makes of CUDA's library, and where it differs, what Triton
 // 3.6 makes of the library of CUDA 12.8. Words are constants of their PTX. For every Flush the same source.
 #pragma once

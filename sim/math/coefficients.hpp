@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The coefficients of the GPU's special function unit: c0, c1 and c2 of 627 quadratics. c0 counts units of the result.
 // Determined from the outputs of an NVIDIA H100 and an NVIDIA H200 for all 2^32 inputs; where several values of c0 give
 // the same outputs, one of them stands here. data/math tells how, and what was compared with them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/math/cvt.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Words of f32 with the operations of a GPU's code: each is one operation of IEEE 754 to nearest even on the host, and
 // flushes subnormal numbers where the GPU's does. Valid inside an IeeeEnvironment: a host program may have told its
 // processor to flush or to round otherwise. NaN payloads are the host's until `canonical`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The special function unit: a table of quadratics, evaluated in integers. Oberman and Siu published the design (A
 // High-Performance Area-Efficient Multifunction Interpolator, ARITH-17, 2005); what is cut where was measured.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Loops over words of the functions that every kernel calls often. The processor's instruction set is that of
 // arithmetic/cpu_target.hpp's best; each gives the same words.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/math/math_instruction.hpp"
 
 #include <fmt/format.h>

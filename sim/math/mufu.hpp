@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // MUFU, the instruction of the special function unit, on words of f32: what lies around the quadratics. PTX's
 // instructions are one or a few of them with products before and after (instructions.cpp).
 //

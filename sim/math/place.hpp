@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which quadratic of the special function unit an argument takes, for those who ask: mufu.hpp computes without asking.
 #pragma once
 

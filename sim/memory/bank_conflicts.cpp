@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/memory/bank_conflicts.hpp"
 
 #include <fmt/format.h>

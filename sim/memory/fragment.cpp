@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/memory/fragment.hpp"
 
 #include <fmt/format.h>

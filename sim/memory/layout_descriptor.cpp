@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/memory/layout_descriptor.hpp"
 
 #include <fmt/format.h>

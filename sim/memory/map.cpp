@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/memory/map.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/memory/metadata.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/memory/smem.hpp"
 
 #include <fmt/format.h>

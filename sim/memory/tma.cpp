@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/memory/tma.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/memory/tmem_plan.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/operators/quantize.hpp"
 
 #include <fmt/format.h>

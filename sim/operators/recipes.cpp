@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The recipes of libraries, a row each. Divisions, products and approximate instructions stand in the order of the
 // source; a step that a source does once a tensor and once a block alike is not repeated.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/stimulus/generated.hpp"
 
 #include <cstdlib>

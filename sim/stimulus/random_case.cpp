@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/stimulus/random_case.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/stimulus/random_operands.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What questions and their answers are made of: states before, and what the model or another answer leaves.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The cases of a unit, made from their names when a survey runs and when its report is read.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What surveys and sealed predictions found, as reports.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a report says about this version's rows and choices. Cases are made again from their names, results are compared
 // with the model, and the rule is searched again: claims of the report are not used.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "json_reader.hpp"
 
 #include <fmt/format.h>

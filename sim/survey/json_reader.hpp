@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // JSON of surveys and of sealed predictions on its way in.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The process of one unit: what it wrote, or why it wrote nothing.
 #pragma once
 

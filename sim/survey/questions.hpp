@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Points about places and bits that no source settles, or that hardware settled against the documents. Each is a case
 // whose outcome names the answer: what the model does, and what else the hardware might do.
 #pragma once

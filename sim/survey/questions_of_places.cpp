@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Questions about where pairs of CTAs, .ws and scales behind the fourth byte of a cell keep their operands.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reports as files: one tensor of results, and JSON that says what is where. Readers believe nothing.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What there is to ask, derived from the table of forms: a new row there is asked about by itself.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How long one case takes in memory, whole and in parts, for a small and the largest shape of every accumulator row;
 // beside it Eigen's float product of the same shape, built for this processor, and for integers a plain integer
 // product. And whole products of 1024 x 1024 x 1024.

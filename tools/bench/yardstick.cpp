@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "yardstick.hpp"
 
 #include <benchmark/benchmark.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The yardstick: Eigen's float product, compiled for the processor that measures, in a file of its own so that nothing
 // else is.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Mistakes on the command line, found before CLI11 looks: the first wrong word, what was probably meant, what is
 // missing and what excludes each other. One mistake gives one message, in the words of every other one.
 #pragma once

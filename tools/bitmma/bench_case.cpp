@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bench_case.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What benchmarks measure: for every accumulator row a small and the largest shape, as one state that holds random
 // operands; and whole products.
 #pragma once

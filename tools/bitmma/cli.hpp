@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The command line as a function, so that tests call exactly what users run.
 //
 // Exit codes everywhere: 0 same or done, 1 differs, 2 bad request. Results go to `out`, everything else to `err`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One function per verb: adds the subcommand to the app. Flags become values, values one library call, then print.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/files/compare.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/analysis/diagnose.hpp"
 
 #include <fmt/format.h>

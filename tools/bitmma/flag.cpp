@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "flag.hpp"
 
 #include <fmt/format.h>

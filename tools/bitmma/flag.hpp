@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A flag that does nothing is refused. A Flag notes that its value was read: what was given and never read had no
 // effect, and Context::require_flags_acted() refuses it before the first result is written.
 //

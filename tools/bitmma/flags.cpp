@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "flags.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Flags that several verbs have. The library does not know their names, so what is wrong with one is said here.
 #pragma once
 

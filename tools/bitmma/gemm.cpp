@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/gemm/gemm.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Help, completions of shells and man pages: all made from the commands and their flags.
 #pragma once
 

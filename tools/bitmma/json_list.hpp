@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // JSON on its way out. Lists of millions of elements are written one by one: a tree of them takes a thousand times the
 // memory of the matrix that they tell of.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the maps of `bitmma layout` share: their questions, and the four forms of the answer.
 #pragma once
 

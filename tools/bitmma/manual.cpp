@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What shells and man read. Made from the commands, so that neither can lag behind.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

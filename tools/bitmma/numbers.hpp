@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Numbers on the command line are taken exactly or refused. CLI11 by itself takes what does not fit for the nearest
 // number that does, -1 for 2^64 - 1 where nothing is negative, and nothing for 0.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How results are printed: tables, colours, counts, progress, JSON of what several verbs show.
 #pragma once
 

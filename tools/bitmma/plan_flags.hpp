@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // --plan, --kernel, --split-k, --output-type and --target: which plan a product is computed by.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "recorded_file.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files with a recorded D, as verify, compare and diagnose take them: cases of one instruction, or whole tiles.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Interrupts of a long command that has something to say before it ends.
 //
 //   const Interrupts interrupts;

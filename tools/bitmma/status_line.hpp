@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a long command is doing: on a terminal one line of stderr that is redrawn, in a log a line every half minute.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bitmma survey: asks a GPU everything, and reads what GPUs answered.
 #include "survey.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The commands of bitmma survey, and the flags that say which GPU is asked.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bitmma survey read: what reports of GPUs say about the rules and choices of this version.
 #include <fmt/format.h>
 

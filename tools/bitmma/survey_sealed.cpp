@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // bitmma survey sealed and seal: what was predicted about a GPU before one was asked.
 #include <fmt/format.h>
 

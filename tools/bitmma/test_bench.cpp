@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "test_bench.hpp"
 
 #include <fmt/format.h>

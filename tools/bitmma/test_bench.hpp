@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Cases as text, one line an output, for test benches and scripts of others.
 //
 //   hex    3c00 bc00 ... 3800 4000 ... 3f800000 40000000      A's row, B's column, C, D; // begins a comment: $readmemh

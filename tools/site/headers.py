@@ -9,6 +9,7 @@ whose name is not found stands without one.
 """
 from __future__ import annotations
 
+import itertools
 import re
 from typing import NamedTuple
 
@@ -38,12 +39,12 @@ def opening_comment(text: str) -> list[str]:
         if not line.startswith("//"):
             break
         lines.append(line[2:].removeprefix(" "))
-    return lines
+    return [line for line in lines if not line.startswith("SPDX-")]
 
 
 def items_of(text: str) -> list[Item]:
     """The items of a header after its opening comment."""
-    lines = text.splitlines()[len(opening_comment(text)):]
+    lines = list(itertools.dropwhile(lambda line: line.startswith("//"), text.splitlines()))
     items: list[Item] = []
     section, comment, code, depth = "", [], [], 0
     skipped_block = False

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What words and results say, as reports: what `decode` and `explain` print, and what Python gets as dictionaries.
 //
 //   print(describe(SmemWord{.target = Target::sm_90a}, 0x4000004000010000))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What layouts of operands give, as reports: what `layout` prints, and what Python gets as dictionaries.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One floating-point instruction on its operands, as a report: operands, result, and of an approximate one how the
 // special function unit makes it.
 #pragma once

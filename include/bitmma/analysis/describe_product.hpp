@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What whole products and searches for plans give, as reports: what `gemm` and `explain` print, and what Python gets as
 // dictionaries.
 #pragma once

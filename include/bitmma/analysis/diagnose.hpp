@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which wrong program explains these wrong bits? A catalogue of faults, one small change each to what an instruction
 // reads, computes or leaves; every one is tried on the inputs of some cases, and pairs of them where one alone does not
 // explain.

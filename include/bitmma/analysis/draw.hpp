@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Pictures of maps: to_text makes them text for a terminal, to_svg tables of coloured cells.
 #pragma once
 

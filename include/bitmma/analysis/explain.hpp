@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One output, term by term: where every factor was read, what it is worth, which bits of its product are kept, the sum,
 // the rounding; beside it the exact result and what other adders would give.
 //

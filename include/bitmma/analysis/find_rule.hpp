@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From results alone to the rule of addition: which accumulator model computes what a device answered. No row of the
 // table is trusted: D bits eliminate hypotheses, and facts that no output determines are reported as undetermined.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Everything about a case that is legal but suspicious, with the reason and the likely fix.
 #pragma once
 

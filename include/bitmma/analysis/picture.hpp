@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Pictures for documents and reviews: tables of coloured cells as SVG, readable on light and dark backgrounds.
 #pragma once
 

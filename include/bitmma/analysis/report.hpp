@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What an analysis found: a tree of named values for programs, and lines of text for people, made together by the
 // function that found it. The command line prints the text, or with --json the tree; Python gets the tree as a
 // dictionary.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the tensor cores compute, one row per instruction group. These are *measured* facts; who measured or published
 // them, and for which GPU, is in instruction/evidence.hpp. What is *documented* as legal is in instruction/form.hpp,
 // and the two are never mixed.

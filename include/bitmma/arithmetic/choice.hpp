@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The points that no source settles. bitmma chooses an answer for each, by analogy with what is known; a survey of a
 // GPU can settle it. Code compares identities; the sentences may change.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which of the processor's instruction sets the hot loops use. They are compiled once for each, from one source, and
 // all give the same bits; the best one that the processor has is used unless the caller asks for another.
 #pragma once

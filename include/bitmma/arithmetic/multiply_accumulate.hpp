@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // D = A * B + C, bit for bit as an accumulator model computes it. Integers only; no host floating point.
 //
 //   const AccumulatorModel& model = *find_accumulator_model(Target::sm_90a, Family::wgmma, f16, f16, f32);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What one instruction multiplies: D = A * B + C, as matrices of raw codes.
 //
 //         L            N           N

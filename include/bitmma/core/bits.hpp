@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Bit fields as data. A register is a table of rows such as
 //   {.name = "base_offset", .low_bit = 49, .width_bits = 3}
 // and these functions are the only code that shifts and masks for it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Errors and warnings. One type for every bad request: it carries all violations found, not only the first.
 //
 //   n = 12: legal is 8..256 in steps of 8; use n = 16 and zero the extra columns of B [PTX ISA 9.7.15.2]

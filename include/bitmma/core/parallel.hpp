@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Independent pieces of work on all cores. The pieces write disjoint results, so any thread count gives the same bits.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Philox4x32-10, a counter-based generator: the words of (seed, stream, index) are the same on every machine, in any
 // order and from any thread. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
 // 2011.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What tables of rows have in common: a row has an `id`, an enumerator, or a `name`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Targets: the GPUs by their PTX names, one row each. The same mnemonic on another target gives other bits, so a target
 // is the key of legality and of arithmetic, and files, results and evidence name theirs.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Targets as people name them: by PTX's name in any spelling, by a GPU, by a compute capability, by an architecture.
 //
 //   sm_90a, SM_90A, sm90a, compute_90a   the PTX name

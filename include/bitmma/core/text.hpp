@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Text from elsewhere, made fit for a message: names of files, values of keys, what a user typed.
 #pragma once
 

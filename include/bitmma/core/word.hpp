@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A word of 64 bits as people paste it from debuggers, logs and sources.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the fields of one shared-memory descriptor mean: LBO and SBO step over different things by major-ness and
 // swizzle mode, and one of them may mean nothing.
 //

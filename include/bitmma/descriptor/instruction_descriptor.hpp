@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Instruction descriptors of tcgen05.mma: the 32-bit word that says shape, types, signs and major-ness at run time.
 //
 //   kind::f16   31..30 shift | 28..24 M>>4 | 22..17 N>>3 | 16 tB | 15 tA | 14 -B | 13 -A | 12..10 B | 9..7 A | 5..4 D |

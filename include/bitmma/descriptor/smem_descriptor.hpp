@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Shared-memory matrix descriptors: the 64-bit word that tells wgmma (sm_90a) and tcgen05.mma (sm_100a) where a matrix
 // is.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The zero-column-mask descriptor of tcgen05.mma.ws: which columns of B count as zero, and where its columns begin.
 //
 //   61..56 column shift | 55..48 use span | 47..40 skip span | 39 non-zero mask | 35..32 first spans | 31..0 start

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Bit for bit: what a file records against what the model computes, and one file against another. No tolerance.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files: read whole or in blocks, written whole or not at all.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files that the program computes itself: golden cases from a seed, and D for files that lack it.
 #pragma once
 

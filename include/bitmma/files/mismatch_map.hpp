@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where outputs differ, as a pattern: which rows, columns, threads, and a small map in text. A mistake in a layout
 // shows as a pattern long before anybody knows which mistake it is.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files of whole products: a plain safetensors file of one product, with or without D.
 //
 //   a [M, K], b [K, N] or b_t [N, K]; optional c, d [M, N], bias [N], scale_a, scale_b (F32), sfa, sfb (codes)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // safetensors files: 8 bytes little-endian header length, a JSON header, raw little-endian tensors.
 //
 //   10 00 00 00 00 00 00 00  {"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}  07 2a

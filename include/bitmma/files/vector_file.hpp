@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Vector files, format bitmma-vectors-1: cases of one instruction, everything it reads and, when known, what it writes.
 //
 //   smem U8 [cases, bytes]   a_desc, b_desc U64 [cases]   a_regs U32 [cases, 128, 4]   metadata U32 [cases, 128]

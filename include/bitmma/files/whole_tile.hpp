@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A whole tile as a kernel has it: A and B with all of K, M and N of several instructions, and one D at the end.
 //
 //   a [64, 256]   b [256, 128]   d [64, 128]   instruction wgmma...m64n64k16: two columns of tiles, 16 steps of K

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Codes where other programs keep them: one code an element of 1, 2, 4 or 8 bytes, with any strides.
 //
 //   format   f16, bf16   e4m3 .. e2m1, s8, s4, b1   tf32, f32, s32   f64

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Number formats: one row each. A finite floating-point code s.e.m has the value
 //
 //   e5m2 0x7B = 0.11110.11 : +1.75 * 2^(30-15) = 57344        value = significand * 2^(exponent - mantissa_bits)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // IEEE 754 arithmetic on codes, in integers: one operation, one rounding, no flushing, nothing left to the host's
 // floating-point unit or its compiler. For what GPUs compute beside their tensor cores: FADD, FFMA, HADD2, DFMA.
 //

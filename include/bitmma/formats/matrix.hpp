@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A matrix of raw codes with the format that gives them meaning. Nothing converts them but formats/.
 //
 //   Matrix a = from_floats(Format::f16, 64, 16, values);   a(3, 5) is the f16 code of values[3 * 16 + 5]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The only rounding code. Everything that turns an exact value into a code of a format ends here.
 //
 //   exact 2^-24 * 0b1'0000'0000'01|1  ->  f16, nearest even: 0b1'0000'0000'10      (tie away from the odd neighbour)

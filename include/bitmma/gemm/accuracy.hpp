@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How far a product is from the exact one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What libraries do: plans by name, and from the name of a kernel. The facts are data/plans, built into the library.
 //
 //   plans_for({.kernel = "nvjet_sm90_tst_64x32_64x16_4x2_h_bz_splitK_TNT"}, inputs)     split-K 2, 3, 4, ..; D bf16

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From bits to the plan: which way of adding up K gives a recorded D.
 //
 //   const PlanSearch found = find_plans(inputs, d, {.target = Target::sm_90a});

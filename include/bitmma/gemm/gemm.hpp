@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whole matrix products with a library's own bits: the instructions of a plan, chained over K, and what is added in f32
 // between them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a library adds up K: which instruction it chains for one output of a matrix product, and what it does in f32
 // between instructions. A plan is a value, with JSON both ways.
 //

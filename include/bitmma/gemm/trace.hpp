@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One output of a whole product, operation by operation: the accumulator before and after each, and what rounding or
 // truncation loses in it.
 //

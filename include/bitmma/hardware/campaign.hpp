@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A campaign: random cases of every legal instruction of a family, executed by a device and checked against the model.
 //
 // Work is cut into units. Unit u of seed s is always the same: one instruction with its immediates, many cases with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A real GPU, through the CUDA driver loaded at run time: the program also builds and runs without a GPU.
 //
 //   Gpu gpu;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The PTX kernel that executes one instruction on real hardware, many cases a launch, and what its parameters hold.
 //
 //   ptx_kernel(instruction, {.image_bytes = 4096}).text          for ptxas or the driver

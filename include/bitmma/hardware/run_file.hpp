@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Vector files on a GPU: the same file with what the GPU computed.
 #pragma once
 

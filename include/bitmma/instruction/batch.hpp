@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Many products of one instruction at once, on codes in the caller's memory: what bindings and emulators call.
 //
 //   multiply_batch(mma, Target::sm_90a, 10'000,

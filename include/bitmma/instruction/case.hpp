@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A case: one instruction on one target, the state before it and, where it was recorded, the state after it.
 //
 // A case of plain matrices has `logical` alone; then D is computed from them. A case with a state may have them as

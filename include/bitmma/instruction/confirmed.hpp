@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What surveys of real GPUs confirmed (bitmma survey run, docs/survey.md): rules and choices that were published or
 // chosen, and are measured on these targets now. The rows are data/surveys/confirmed.json, which is built in; `bitmma
 // survey read --confirmed REPORT` prints the file with what the report adds, for a maintainer to review.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Names of CUTLASS's MMA operations -> instructions.
 //
 //   SM90_64x128x16_F32F16F16_SS        wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16

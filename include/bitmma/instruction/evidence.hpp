@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How sure the result of one instruction is. A rule of arithmetic is one thing, who saw a GPU follow it another: rows
 // of evidence say which instructions of which GPU were measured, published or modelled, and every point that no
 // source settles is named as a choice of this program.

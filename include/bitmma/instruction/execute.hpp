@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Running an instruction: check, gather the operands from the state, multiply, scatter the result into the state.
 //
 //   execute(instruction, Target::sm_90a, state);      for every family; a sequence of calls acts on one state

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which instructions exist: *documented* facts, one row per form over all families, each citing PTX and keyed by
 // target. What they compute is measured and stands in arithmetic/accumulator_model.hpp.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Numbers that are part of an instruction but not of its mnemonic, by name: what vector files, flags and other programs
 // set.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One instruction as a value: a variant of four families, each with its own fields and complete by construction.
 //
 //   Wgmma{.n = 128, .d = Format::f32, .a = Format::e4m3, .b = Format::e5m2}     K = 32 follows from the types

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Instructions from named fields, as Python's keywords, C's arrays and other programs give them. One table a family
 // says what the fields of its struct (instruction.hpp) are called, what they may be and what they mean.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where the instruction finds an operand: a byte of shared memory, bits of a register, a cell of Tensor Memory. One
 // vocabulary over all families.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Laying logical matrices out: the images, descriptors, registers and Tensor Memory from which an instruction reads
 // them back. The inverse of gather_operands.
 #pragma once

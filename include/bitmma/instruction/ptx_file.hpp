@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // PTX text as compilers print it -> the statements about tensor cores, with their lines.
 //
 //   {                                          // a scope, and a comment

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The map of an operand in registers, by the instruction that reads or writes it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Listings of SASS, as cuobjdump --dump-sass and nvdisasm print them: what their instructions about tensor cores are.
 //
 //   /*0a10*/   HGMMA.64x64x16.F32.BF16 R24, gdesc[UR4], R24, gsb0 ;     wgmma.mma_async, m64n64k16, F32 of BF16

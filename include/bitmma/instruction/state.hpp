@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The state that instructions act on: named typed buffers. Registers, images of shared memory, Tensor Memory,
 // descriptors and addresses. Each family lists the buffers it reads and writes in one table of fields; the schema of
 // vector files, GPU launches, random filling and documentation derive from it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // PTX text <-> values. One table a family holds the words of the mnemonic, the operands and the immediates; it reads
 // and it prints.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The instructions that stand around matrix instructions: they allocate, order, wait and move, and compute nothing.
 // Rows say how each is written, what it does and what it orders; nothing here is simulated. The forms of tcgen05.mma
 // that bitmma does not execute have rows here, too, and so have mbarriers and the copies that they wait for.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CuTe's layout algebra, on layouts as people write them.
 //
 //   composition      (6,2):(8,2)  with  (4,3):(3,1)          ((2,2),3):((24,2),8)

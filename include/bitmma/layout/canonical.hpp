@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Canonical layouts: what the two strides of a matrix descriptor mean, by major-ness and swizzle mode.
 //
 // With T = 128 / element bits (elements in 16 bytes) and W = swizzle width / 16 bytes (1 without swizzling):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CuTe notation, read: what people have on screen when they ask whether their descriptor means it.
 //
 //   Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))       rows 64, columns 16, strides in elements, XOR on bytes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Shape:stride layouts in the notation of CuTe, as plain run-time values.
 //
 //   ((8,2),(4,4)):((4,32),(1,64))      row 9 = (1,1), column 6 = (2,1):  1*4 + 1*32 + 2*1 + 1*64 = 102

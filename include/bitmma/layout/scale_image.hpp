@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Scale factors on their way to tcgen05.mma: a row-major matrix of bytes (row of A or column of B, block along K), and
 // the image that CUTLASS and cuBLAS keep in global and shared memory: tiles of 128 rows x 4 blocks, 512 bytes each.
 //

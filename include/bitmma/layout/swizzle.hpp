@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Swizzle modes of shared-memory matrices: three integers each, CuTe's Swizzle<bits, base, shift>.
 //
 //   128B:  address  ...a9 a8 a7 a6 a5 a4 a3..a0

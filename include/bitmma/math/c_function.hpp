@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The functions of C's <math.h> on float as compilers for NVIDIA GPUs compile them, bit for bit. They are straight code
 // around the instructions of math_instruction.hpp: the same name gives other bits with other flags.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cvt of PTX, bit for bit: between floating formats, between integers, and from one to the other.
 //
 //   compute(parse_cvt("cvt.rn.satfinite.e4m3x2.f32"), {.a = 0x43E40000, .b = 0x3F800000})   456 and 1: 0x7E38

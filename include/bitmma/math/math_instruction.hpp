@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The floating-point instructions of PTX around the matrix ones, bit for bit: what a GPU gives for one word.
 //
 //   compute(parse_math_instruction("ex2.approx.ftz.f32"), 0x3E99999A)         2^0.3: 0x3F9D9624

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Bank conflicts: in how many pieces shared memory serves an access of a warp.
 //
 //   ldmatrix of 8 rows of 16 bytes, 128 bytes apart      8 wavefronts: all rows begin in bank 0

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Register fragments: which thread holds element (row, col), in which register, at which bit; and the other way round.
 //
 // wgmma, thread t of the warpgroup: warp w = t / 32, lane l = t % 32, g = l / 4, q = l % 4. P = elements per register.

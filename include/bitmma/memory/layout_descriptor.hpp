@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From a layout in shared memory to the descriptors of the instructions that read it.
 //
 //   ((8,8),(8,8)):((64,512),(1,8)) under Swizzle<3,4,3>, 16-bit      T = 8, m = 8, k = 4, LBO not used, SBO 1024

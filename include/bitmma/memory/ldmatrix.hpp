@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ldmatrix and stmatrix: 8 x 8 matrices of 16-bit elements between shared memory and the registers of a warp.
 //
 //   ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {r0, r1, r2, r3}, [p]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One type for every map from the elements of a matrix to places: registers, shared memory, Tensor Memory.
 //
 //   D of m64n16, f32: 64 x 16 elements in the registers of 128 threads

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sparse metadata: which columns of a chunk the stored elements of A came from. Four bits say it for every chunk of a
 // row, in every instruction; only where the four bits lie differs.
 //

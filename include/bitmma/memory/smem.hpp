@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where an element of a matrix lives in shared memory, and the other way round.
 //
 //   descriptor -> linear byte address = start + canonical offset(row, k) -> physical = swizzle(linear, base offset)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What TMA writes: cp.async.bulk.tensor puts a box of a matrix into shared memory as its tensor map's swizzle says.
 //
 //   box of 64 x 8 f16, CU_TENSOR_MAP_SWIZZLE_128B at byte 0      element (row 1, column 0) is at byte 128 ^ 16

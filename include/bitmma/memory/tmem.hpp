@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tensor Memory: 128 lanes x 512 columns of 32-bit cells per CTA, and where tcgen05 puts matrices in it.
 //
 //   address 0x0010'0020: lane 16, column 32

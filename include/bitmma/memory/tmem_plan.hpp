@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which columns of Tensor Memory a kernel needs, what to allocate, and how many CTAs of it fit an SM.
 //
 //   D 128 x 256, scales of one K step       D 0..255 | scale_A 256..259 | scale_B 260..267      268 of 512: allocate

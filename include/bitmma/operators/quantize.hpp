@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Quantisers: how a library rounds a matrix before it multiplies it, bit for bit. A recipe is a row: who computes
 // it, the shape of a block, the formats, and every f32 operation in its order.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Operands that a recorded product need not hold: tools/record_products.py and this file make the same ones from a
 // seed.
 //

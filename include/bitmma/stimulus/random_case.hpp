@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whole random cases: operands laid out in a state, and states for the instructions that move data.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A sealed prediction: what a GPU will answer to open questions, and what it would answer if another of the known
 // answers were right, written down as hashes before such a GPU was asked.
 //

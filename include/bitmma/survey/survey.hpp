@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A survey measures one GPU, form by form: the units it runs, their results, and what the results say about the rules
 // of this project.
 //

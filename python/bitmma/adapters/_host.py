@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the adapters share: they check the private names of a host that they need, replace them and put them back."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pallas' Mosaic GPU interpreter computes with bitmma.
 
     from bitmma.adapters import jax as adapter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Triton's interpreter with the bits of a GPU: tl.dot and tl.dot_scaled under TRITON_INTERPRET=1.
 
     os.environ["TRITON_INTERPRET"] = "1"            # before triton is imported, as always

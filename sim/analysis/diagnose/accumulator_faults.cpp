@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // C before the instruction and D after it.
 #include <array>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sums by another rule.
 #include <algorithm>
 #include <array>

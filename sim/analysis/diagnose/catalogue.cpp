@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The catalogue as a whole. Groups of faults, and the rows of a group, are in the order of likelihood.
 #include "catalogue.hpp"
 

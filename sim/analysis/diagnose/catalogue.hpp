@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The faults that a case can have, with what each does to its parts.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Operands in shared memory, read through a descriptor that is wrong.
 #include <array>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "evaluate.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What D a wrong program leaves: a case taken apart by stage, the parts that faults change, and D of changed parts.
 #pragma once
 

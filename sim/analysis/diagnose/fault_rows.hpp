@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the catalogue is written: a function for every group of faults, which appends the rows that a case can have.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sparse metadata.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A and B wherever they are: types, signs, elements in other places, an operand that is not there.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Block scales.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "search.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The search for the faults that explain wrong outputs: every fault on the compared cases, then pairs that fit a
 // sample.
 #pragma once

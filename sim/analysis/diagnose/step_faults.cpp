@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A wrong descriptor in every step of a whole tile. The tile has no image: its operands are laid out as a kernel has
 // them that simulate makes of the same matrices, K-major with a swizzle of 128 bytes, all of K in one image.
 #include <map>

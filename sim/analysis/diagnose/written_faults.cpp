@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Operands in shared memory that were written in another layout than the right descriptor reads. Bytes that were
 // not written are zero, so where other data lies there a fault explains a part of the wrong outputs.
 #include <array>

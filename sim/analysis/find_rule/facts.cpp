@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "facts.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a rule of addition says, fact by fact, for people.
 #pragma once
 

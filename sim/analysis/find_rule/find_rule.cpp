@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // RuleSearch: every combination of facts meets the outputs of the first cases, and few are left; these meet whole
 // matrices, their floors, signs of zero and NaN apart; then cases are drawn until none tells them apart.
 #include "bitmma/analysis/find_rule.hpp"

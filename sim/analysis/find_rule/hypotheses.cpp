@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "hypotheses.hpp"
 
 #include <algorithm>

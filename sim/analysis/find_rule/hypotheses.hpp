@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The hypotheses about a rule of addition: every combination of facts that an accumulator model can state, by number.
 // The floor, the sign of zero and the NaN come later: they matter to few outputs, whatever the other facts are.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Outputs that a device computed, prepared so that many models can be asked about each: terms are found and decoded
 // once, and those that no model sees are left out.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Operands that show one fact of a rule each, whatever the rule is: random_operands knows the target's row and aims at
 // it; these know formats alone. Most terms of an output are zero, so that few facts matter to it at a time.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Chains of sums whose products, aligned, fit 16 bits: 8-bit types with 13 fraction bits. Two terms of a column share a
 // word, so that everything up to the sum takes half as many instructions as in chain.hpp, whose steps these are.
 //

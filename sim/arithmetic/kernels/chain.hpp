@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Chains of fused sums: D of a step is C of the next. Whole products are made of them. Some rows and a strip of
 // columns, two vectors wide, go through all steps before the next ones do, and accumulators stay in registers, decoded.
 // A step:

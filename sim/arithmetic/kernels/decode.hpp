@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Codes -> numbers, without branches:
 //
 //   decode      A and B once a product, as pairs and exponents in arrays

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One table of loops for every instruction set, all from one source, and the table in use. Only this file includes the
 // bodies (byte_chain.hpp, chain.hpp, decode.hpp, fused.hpp, groups.hpp, integers.hpp), which therefore stand in an
 // unnamed namespace.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Fused sums: every product and C truncated to a multiple of 2^(e_max - F), added, and the sum rounded once. Three
 // steps, each a short loop whose constants stay in registers:
 //

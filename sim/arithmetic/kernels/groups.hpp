@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sums of exact groups of 16 products of e2m1, aligned by the exponents of their scales. Three steps an output:
 //
 //   find_group_sums     16 products a group, exactly, in quarters

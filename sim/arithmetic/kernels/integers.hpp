@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Exact sums: integers, and bits that both operands have. Wrapped modulo 2^32 or clamped once, at the end.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The hot loops as their callers see them: one table of functions an instruction set, and the jobs that these are
 // given. Operands come decoded, as arrays. NaN and infinity are not known here: a loop returns whether any were there,
 // and its caller replaces the outputs that they reach.

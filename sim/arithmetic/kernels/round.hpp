@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A sum -> a code: round_to (formats/round.hpp) spelled out for vectors, for the two roundings that hardware has, f32
 // toward zero and f16 to nearest even.
 //

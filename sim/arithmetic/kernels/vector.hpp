@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Vectors of any instruction set, and what the loops do with them. The bodies are templates on the bytes of a vector
 // and are always inlined into the functions of a table (dispatch.cpp), which carry the name of the instruction set; the
 // compiler maps GNU vectors to whatever registers that has. Three habits keep the machine code good.

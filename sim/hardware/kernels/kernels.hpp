@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a family of instructions supplies here: its kernel. ptx_kernel visits the variant once and ends in these.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mma.sync: one warp a case, everything in registers; the other threads of the CTA leave at once.
 #include <fmt/format.h>
 

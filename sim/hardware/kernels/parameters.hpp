@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Parameters of kernels, made from the instruction's table of fields.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tcgen05.mma: its operands, in the frame that all tcgen05 instructions share.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Pieces of PTX that kernels of several families share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tmem_frame.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The kernel around one tcgen05 instruction: Tensor Memory allocated and filled, image copied, the instruction issued
 // and awaited, Tensor Memory (or the registers of an ld) written out, everything freed.
 #pragma once

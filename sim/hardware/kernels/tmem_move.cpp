@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tcgen05.ld, .ld.red, .st, .cp and .shift, in the frame that all tcgen05 instructions share. A warp issues ld and st,
 // with its registers; one thread the others.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // wgmma: a CTA of one warpgroup a case. The image goes to shared memory and its address into the descriptors, then
 // fence, the instruction, commit, wait, and D is stored.
 #include <fmt/format.h>

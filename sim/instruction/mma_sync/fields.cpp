@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The fields of mma.sync, by name.
 #include "../field.hpp"
 

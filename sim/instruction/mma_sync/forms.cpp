@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mma.sync: which rows of the form table are its own, what else must hold, every mnemonic.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mma.sync and mma.sp: one warp, everything in registers, no descriptors and no Tensor Memory.
 //
 //   m16n8k16 f16   A 4 registers, B 2, C and D 4 (f32) or 2 (f16)

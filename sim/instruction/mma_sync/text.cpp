@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mma.sync and mma.sp as text. Sources: PTX ISA 9.7.14.3, 9.7.14.5.14 and 9.7.14.6.3; ptxas for what must be written.
 #include <algorithm>
 

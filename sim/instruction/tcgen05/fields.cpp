@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The fields of tcgen05.mma, by name.
 #include <fmt/format.h>
 

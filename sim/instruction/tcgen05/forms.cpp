@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tcgen05.mma: its instruction descriptor, which rows of the form table are its own, what else must hold, what is
 // unpublished, every mnemonic.
 //

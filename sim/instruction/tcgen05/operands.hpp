@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where tcgen05.mma's operands are: A (of one CTA's rows) and B (of one CTA's columns, with those before a column
 // shift) in shared memory; D, A, metadata and scales in Tensor Memory. Each throws Error for what the instruction
 // cannot have.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Laying the operands of a tcgen05.mma out: images of both CTAs, descriptors, and D, A, metadata and scales one after
 // the other in Tensor Memory, all copies filled.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "bitmma/core/error.hpp"
 #include "bitmma/instruction/instruction.hpp"
 #include "bitmma/instruction/statement.hpp"

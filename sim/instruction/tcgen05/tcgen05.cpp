@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tcgen05.mma: what it reads from shared and Tensor Memory, and where D goes.
 //
 //   D[m x n] = A[m x k] * B[k x n] (+ D * 2^-scale_input_d)

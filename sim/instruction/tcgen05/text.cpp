@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tcgen05.mma as text. Shape, types and signs stand in the instruction descriptor, not here. Sources: PTX
 // ISA 9.7.16.10.9; ptxas 13.0 for what must and may be written.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads and prints a mnemonic by the parts of its grammar.
 #include <fmt/format.h>
 

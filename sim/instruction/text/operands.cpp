@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads and makes operands by the rows of a grammar.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // PTX text as tables. A family lists the parts of its mnemonic and the operands behind them, one row each; the same
 // rows read and print, so what is printed reads back.
 //

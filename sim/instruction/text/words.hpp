@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Small pieces of PTX text: names, integers, lists, and how a message shows what it found.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The fields of tcgen05.ld, .st, .cp, .shift and .ld.red, by name.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tcgen05.ld, .ld.red, .st, .cp and .shift: what must hold beyond the form table, what is unpublished, every
 // mnemonic.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "reduction.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What tcgen05.ld.red adds to a load: redval, the least or largest of the registers of one thread.
 //
 //   .min.f32        1, -2, NaN  ->  -2      .min.abs.f32     1, -2, NaN  ->  1

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The matrix of bytes in shared memory that tcgen05.cp reads.
 #pragma once
 

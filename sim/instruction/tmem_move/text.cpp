@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tcgen05.ld, .ld.red, .st, .cp and .shift as text. Sources: PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.0 for what must be
 // written.
 #include <limits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What tcgen05.ld, .ld.red, .st, .cp and .shift do: registers of one warp <-> its 32 lanes, shared memory -> Tensor
 // Memory, and lanes down by one. Sources: PTX ISA 9.7.16.8 and 9.7.16.9, CUTLASS, TVM. No Blackwell GPU was measured
 // for this project.

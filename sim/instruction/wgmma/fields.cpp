@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The fields of wgmma.mma_async, by name.
 #include "../field.hpp"
 #include "bitmma/instruction/form.hpp"

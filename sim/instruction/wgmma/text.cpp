@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // wgmma.mma_async as text. Sources: PTX ISA 9.7.15.5.2 and 9.7.15.6.3; ptxas 13.0 for what must and may be written.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // wgmma.mma_async: the value, its buffers, and the way from them to D and back.
 #include "wgmma.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where wgmma's operands are: stored_k columns for A, all k for B.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sealed predictions and answers as JSON. A case is a line: its number, the results that the known answers give, and
 // for each answer the letter of its result:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The points of a sealed prediction: what is asked, and what every known answer would leave.
 #pragma once
 

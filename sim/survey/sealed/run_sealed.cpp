@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A sealed prediction on a GPU: every point in a process of its own, as in a survey.
 #include <fmt/format.h>
 

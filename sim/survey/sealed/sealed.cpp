@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Making a sealed prediction, asking a device, and comparing.
 #include "bitmma/survey/sealed.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // data/sealed, built in: a program has no data folder. CMake makes the definition.
 #pragma once
 
