@@ -1,5 +1,5 @@
-# find_package(bitmma 0.1 REQUIRED)                        bitmma::bitmma, static; bitmma::shared, where it was built
-# find_package(bitmma 0.1 REQUIRED COMPONENTS shared)      fails where it was not
+# find_package(bitmma 0.2 REQUIRED)                        bitmma::bitmma, static; bitmma::shared, where it was built
+# find_package(bitmma 0.2 REQUIRED COMPONENTS shared)      fails where it was not
 #
 # C++ programs link either. C programs link bitmma::shared; for bitmma::bitmma their project enables CXX as well.
 include(CMakeFindDependencyMacro)

@@ -263,5 +263,5 @@ TEST_CASE("help has examples, goes to stdout and is no error") {
   for (const char* line : {"verify --help", "gemm --help", "bench --help"}) {
     CHECK_THAT(run_line(line).out, ContainsSubstring("--cpu-target TEXT") && ContainsSubstring("baseline"));
   }
-  CHECK(run({"--version"}).out == "bitmma 0.1.0\n");
+  CHECK(run({"--version"}).out == "bitmma 0.2.0\n");
 }
