@@ -51,7 +51,7 @@
 #include <stdint.h>
 
 #define BITMMA_VERSION_MAJOR 0
-#define BITMMA_VERSION_MINOR 1
+#define BITMMA_VERSION_MINOR 2
 #define BITMMA_VERSION_PATCH 0
 
 #ifdef __cplusplus

@@ -157,7 +157,7 @@ TEST_CASE("the steps that are shown of a special function make its result", "[ru
   }
 }
 
-TEST_CASE(".ftz gives zero where the result is below the normal numbers after rounding", "[rule:ftz]") {
+TEST_CASE(".ftz gives zero where the result is below the normal numbers after rounding", "[rule:math]") {
   // Words of an H100, nearest to where its results change from zero to the smallest normal number.
   struct Case {
     const char* name;
