@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from . import _core
+from . import _core, _notebook
 from ._arguments import public, unchecked
 from ._arrays import Codes, Tiled, _is_torch, dtype_of, format_named, format_of, like, matrix, to_numpy
 from ._core import Plan
@@ -239,6 +239,12 @@ class ProductTrace:
 
     def __repr__(self) -> str:
         return f"<ProductTrace of D[{self.fields['row']}, {self.fields['col']}], {len(self.steps)} steps, error {self.error:+.4g}>"
+
+    def _repr_svg_(self) -> str:
+        return _notebook.curve(self.k, self.errors, "k", "error so far")
+
+    def _repr_html_(self) -> str:
+        return f"{self._repr_svg_()}<pre>{escape(str(self))}</pre>"
 
 
 @public

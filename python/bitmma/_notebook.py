@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How results look in a notebook: tables of HTML."""
+"""How results look in a notebook: tables of HTML, curves of SVG."""
 from __future__ import annotations
 
 import html
@@ -38,6 +38,28 @@ def explanation(said: dict[str, Any], text: str) -> str:
     if not rows:
         return f"<pre>{html.escape(text)}</pre>"
     return table(("k", "a", "b", "exponent", "kept", "dropped"), rows, head) + f"<pre>{html.escape(below)}</pre>"
+
+
+def curve(x: Sequence[float], y: Sequence[float], x_name: str, y_name: str) -> str:
+    """An SVG of y over x with a line at y = 0; from (0, 0), as nothing is added there. Its bounds are written beside it."""
+    xs, ys = np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
+    least, most, last = ys.min(), ys.max(), xs.max()
+    # Scaled before it is subtracted: the span of two errors may exceed a double's greatest.
+    span = most / 2 - least / 2 or 1.0
+    across = 90 + xs / (last or 1.0) * 480
+    down = 20 + (most / 2 - ys / 2) / span * 140
+    zero = 20 + most / 2 / span * 140
+    points = " ".join(f"{right:.1f},{below:.1f}" for right, below in zip(across, down))
+
+    def word(right: int, below: int, anchor: str, text: str) -> str:
+        return f"<text x='{right}' y='{below}' text-anchor='{anchor}'>{html.escape(text)}</text>"
+
+    return ("<svg xmlns='http://www.w3.org/2000/svg' width='600' height='200' font-family='sans-serif' font-size='11'>"
+            f"<path d='M90 20V160M90 {zero:.1f}H570' stroke='#999'/>"
+            f"<polyline points='{points}' fill='none' stroke='#c00'/>"
+            + word(90, 12, "middle", y_name) + word(84, 24, "end", f"{most:.4g}")
+            + (word(84, 164, "end", f"{least:.4g}") if least < most else "")
+            + word(90, 180, "middle", "0") + word(570, 180, "middle", f"{x_name} = {last:g}") + "</svg>")
 
 
 def plan(text: str, fields: dict[str, Any], evidence: dict[str, str]) -> str:

@@ -1,7 +1,9 @@
 """Whole products: recorded calls of cuBLAS and Triton, plans, the search."""
 from __future__ import annotations
 
+import html
 import json
+from xml.etree import ElementTree
 
 import ml_dtypes
 import numpy as np
@@ -275,6 +277,15 @@ def test_one_output_of_a_product_is_explained():
     assert trace.k[-1] == 4096 and len(trace.errors) == len(trace.steps) == len(trace.k)
     assert abs(float(product.d[3, 5]) - trace.exact - trace.error) <= 1e-12 * abs(trace.exact)
     assert abs(trace.steps[trace.worst]["error"]) == max(abs(step["error"]) for step in trace.steps)
+    curve = ElementTree.fromstring(trace._repr_svg_())
+    line = curve.find("{http://www.w3.org/2000/svg}polyline")
+    assert line is not None
+    points = [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
+    assert len(points) == len(trace.steps) + 1
+    assert [point[1] for point in points].index(20.0) == np.argmax([0, *trace.errors])
+    assert "<svg" in trace._repr_html_() and html.escape(str(trace)) in trace._repr_html_()
+    zeros = bitmma.explain_product(np.zeros((1, 16), np.float16), np.zeros((16, 1), np.float16), "flat", 0, 0)
+    ElementTree.fromstring(zeros._repr_svg_())
     flat = bitmma.explain_product(product.a, product.b, "flat", 3, 5)
     assert len(flat.steps) == 4096 // 16 and "K 0..15" in str(flat)
     with pytest.raises(bitmma.Error, match="row"):
