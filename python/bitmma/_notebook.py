@@ -40,7 +40,7 @@ def explanation(said: dict[str, Any], text: str) -> str:
     return table(("k", "a", "b", "exponent", "kept", "dropped"), rows, head) + f"<pre>{html.escape(below)}</pre>"
 
 
-def curve(x: Sequence[float], y: Sequence[float], x_name: str, y_name: str) -> str:
+def curve(x: np.ndarray, y: np.ndarray, x_name: str, y_name: str) -> str:
     """An SVG of y over x with a line at y = 0; from (0, 0), as nothing is added there. Its bounds are written beside it."""
     xs, ys = np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
     least, most, last = ys.min(), ys.max(), xs.max()
