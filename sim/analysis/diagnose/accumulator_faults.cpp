@@ -170,6 +170,44 @@ void add_steps(Rows& rows, const Subject& s) {
           return true;
         });
   }
+  const Mma one = mma_of(s.instruction());
+  for (const Role x : {Role::a, Role::b}) {
+    const int lines = x == Role::a ? one.m : one.n, all = x == Role::a ? s.mma().m : s.mma().n;
+    if (lines >= all) continue;
+    add(rows, fmt::format("{}.same_block", letter(x)), stage_of(x),
+        fmt::format("{}: every instruction reads the first {} {}", upper(x), lines, x == Role::a ? "rows" : "columns"),
+        x == Role::a ? "the start field of A for each block of rows" : "the start field of B for each block of columns",
+        [x, lines](const Subject&, Parts& parts) {
+          Matrix& operand = operand_of(parts, x);
+          const Matrix before = operand;
+          for (int row = 0; row < before.rows(); ++row) {
+            for (int col = 0; col < before.cols(); ++col)
+              operand.set_code(row, col, x == Role::a ? before.code(row % lines, col) : before.code(row, col % lines));
+          }
+          return true;
+        });
+  }
+  for (int stale = 1; stale < steps && steps <= 16; ++stale) {
+    add(rows, fmt::format("d.stale_step.{}", stale), FaultStage::output,
+        fmt::format("D: step {} of K reads A and B of step {} again", stale, stale - 1),
+        "the wait for the stage's barrier, and its phase, before the step",
+        [stale](const Subject& subject, Parts& parts) {
+          Operands read = subject.truth();
+          const int step = subject.step_k(), first = stale * step;
+          const Operands& right = subject.truth();
+          for (int k = first; k < first + step; ++k) {
+            for (int row = 0; row < right.a.rows(); ++row) read.a.set_code(row, k, right.a.code(row, k - step));
+            for (int col = 0; col < right.b.cols(); ++col) read.b.set_code(k, col, right.b.code(k - step, col));
+          }
+          parts.outcome = Accumulated{.first = std::move(read)};
+          return !right.scales;  // scales of a step have a place of their own
+        });
+  }
+  add(rows, "d.loop_twice", FaultStage::output, "D: all of K added twice", fix,
+      [](const Subject& subject, Parts& parts) {
+        parts.outcome = Accumulated{.products = {subject.truth()}};
+        return true;
+      });
   add(rows, "c.cleared_in_every_step", FaultStage::output,
       "D: the last step alone: the accumulator is cleared before each",
       "scale-d, or enable-input-d, must be 1 in every step but the first", [](const Subject& subject, Parts& parts) {
@@ -292,6 +330,13 @@ void add_output_faults(Rows& rows, const Subject& s) {
   }
   add_exchanged_rows(rows, s);
   add_steps(rows, s);
+  for (const Format narrow : {Format::f16, Format::bf16}) {
+    if (s.mma().d != Format::f32) continue;
+    add(rows, fmt::format("d.rounded.{}", info(narrow).name), FaultStage::output,
+        fmt::format("D: rounded to {} and widened again", info(narrow).name),
+        "the types of the epilogue and of the store",
+        [narrow](const Subject&, Parts& parts) { return parts.outcome = Accumulated{.rounded_to = narrow}, true; });
+  }
   if (s.truth().c && s.mma().c == s.mma().d) {
     add(rows, "d.not_written", FaultStage::output,
         "D: still what it was before: read too early, or the instruction did not run", "the wait before D is read",

@@ -304,6 +304,14 @@ Matrix compute_whole(const Parts& parts, Format format, const Block& block) {
     next.c = std::move(d);
     d = compute_steps(parts, next, format);
   }
+  if (!more->rounded_to) return d;
+  for (int row = 0; row < d.rows(); ++row) {
+    for (int col = 0; col < d.cols(); ++col) {
+      const uint64_t narrow =
+          convert(format, d.code(row, col), *more->rounded_to, Rounding::nearest_even, Overflow::infinity);
+      d.set_code(row, col, convert(*more->rounded_to, narrow, format, Rounding::nearest_even, Overflow::infinity));
+    }
+  }
   return d;
 }
 

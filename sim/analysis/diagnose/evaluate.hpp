@@ -101,10 +101,12 @@ struct OtherCase {
 };
 /// D is what was there before.
 struct Unwritten {};
-/// Products that are added up, one after the other: first that of the case, or another one in its place.
+/// Products that are added up, one after the other: first that of the case, or another one in its place. The sum may
+/// have been rounded to another format, and widened again.
 struct Accumulated {
   std::optional<Operands> first = {};
   std::vector<Operands> products = {};
+  std::optional<Format> rounded_to = {};
 };
 using Outcome = std::variant<AsComputed, Moved, OtherCase, Unwritten, Accumulated>;
 

@@ -58,6 +58,11 @@ constexpr auto scale_rows = std::to_array<ScaleRow>({
      .fix = "byte 0 of a cell is the first block",
      .along_k = true,
      .from = [](int p, int n) { return n - 1 - p; }},
+    {.id = "blocks_exchanged",
+     .what = "neighbouring blocks exchanged",
+     .fix = "byte 0 of a cell is the first block",
+     .along_k = true,
+     .from = [](int p, int n) { return (p ^ 1) < n ? p ^ 1 : p; }},
     {.id = "blocks_of_32",
      .what = "one scale for two blocks: a vector of 32 where 16 is meant",
      .fix = "scale_vec::4X or block16 has a scale for every 16",
@@ -67,6 +72,18 @@ constexpr auto scale_rows = std::to_array<ScaleRow>({
 
 /// The scales of A, M x blocks, or of B, blocks x N.
 Matrix& scales_of(Operands& operands, Role x) { return x == Role::a ? operands.scales->a : operands.scales->b; }
+
+/// Whether `row` changes the scales of A or B.
+bool exchange(Matrix& m, Role x, const ScaleRow& row) {
+  const Matrix before = m;
+  const bool along_rows = row.along_k == (x == Role::b);
+  for (int r = 0; r < m.rows(); ++r) {
+    for (int c = 0; c < m.cols(); ++c) {
+      m(r, c) = along_rows ? before(row.from(r, m.rows()), c) : before(r, row.from(c, m.cols()));
+    }
+  }
+  return m != before;
+}
 
 void add_scale_fault(Rows& rows, Role x, std::string_view id, std::string_view what, std::string_view fix,
                      std::function<bool(Matrix&)> change) {
@@ -132,16 +149,7 @@ void add_scale_faults_of(Rows& rows, const Subject& s, Role x) {
   }
   for (const ScaleRow& row : scale_rows) {
     if (row.along_k && s.mma().scale_count < 2) continue;
-    add_scale_fault(rows, x, row.id, row.what, row.fix, [x, row](Matrix& m) {
-      const Matrix before = m;
-      const bool along_rows = row.along_k == (x == Role::b);
-      for (int r = 0; r < m.rows(); ++r) {
-        for (int c = 0; c < m.cols(); ++c) {
-          m(r, c) = along_rows ? before(row.from(r, m.rows()), c) : before(r, row.from(c, m.cols()));
-        }
-      }
-      return m != before;
-    });
+    add_scale_fault(rows, x, row.id, row.what, row.fix, [x, row](Matrix& m) { return exchange(m, x, row); });
   }
   add_scale_ids(rows, s, x);
 }
@@ -152,6 +160,15 @@ void add_scale_faults(Rows& rows, const Subject& s) {
   if (s.mma().scale_count == 0) return;
   add_scale_faults_of(rows, s, Role::a);
   add_scale_faults_of(rows, s, Role::b);
+  for (const ScaleRow& row : scale_rows) {
+    if (row.along_k && s.mma().scale_count < 2) continue;
+    add(rows, fmt::format("scales.{}", row.id), FaultStage::scales, fmt::format("scales of A and of B: {}", row.what),
+        row.fix, [row](const Subject&, Parts& parts) {
+          BlockScales& scales = *parts.operands.scales;
+          const bool a = exchange(scales.a, Role::a, row), b = exchange(scales.b, Role::b, row);
+          return a && b;  // else one side's row says it
+        });
+  }
   if (s.mma().m != s.mma().n) return;
   add(rows, "scales.exchanged", FaultStage::scales, "scales of A and B exchanged", "the order of the two addresses",
       [](const Subject&, Parts& parts) {
