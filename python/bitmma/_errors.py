@@ -116,6 +116,10 @@ def text_of(value: object, field: str, example: str) -> str | None:
 
 def near(name: str, names: Iterable[str]) -> str:
     """A hint at the names that are meant; empty where none is near."""
+    names = list(names)
+    same = [one for one in names if one.lower() == name.lower()]
+    if same:
+        return f"did you mean {same[0]}?"
     found = difflib.get_close_matches(name.lower(), [one.lower() for one in names], 3, 0.6)
     spelt = [one for one in names if one.lower() in found]
     return f"did you mean {' or '.join(spelt)}?" if spelt else ""

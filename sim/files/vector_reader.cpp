@@ -416,8 +416,8 @@ void require_one_instruction(const TensorFile& file, const Instruction& instruct
   check.refuse("tile", fmt::format("M = {}, N = {}, K = {}", m, n, k),
                says_shape ? fmt::format("one instruction of {} x {} x {}", mma.m, mma.n, mma.k)
                           : fmt::format("one instruction of K = {}", mma.k),
-               fmt::format("verify, compare, diagnose and explain take a whole tile{}",
-                           is_larger ? "; bitmma gemm multiplies matrices of any size"
+               fmt::format("the commands verify, compare, diagnose and explain take a whole tile{}",
+                           is_larger ? "; for D of any size, bitmma gemm takes a and b in a file without an instruction"
                                      : "; simulate takes it as a K loop, and with -o writes its steps for the others"));
 }
 

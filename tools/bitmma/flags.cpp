@@ -359,7 +359,7 @@ void require_array_name(const TensorFile& file) {
     throw Error({.field = file.path,
                  .seen = fmt::format("an array called {}", array.name),
                  .legal = {"a.npy", "b.npy", "c.npy", "d.npy", "sfa.npy", "sfb.npy"},
-                 .fix = "the name of the file is the name of the array"});
+                 .fix = "the name of the file is the name of the array: copy or link it under the name of what it is"});
   }
 }
 
@@ -377,7 +377,7 @@ TensorFile read_arrays(const std::vector<std::string>& files) {
       throw Error({.field = "files",
                    .seen = fmt::format("two arrays called {}", array.name),
                    .expected = "arrays of different names: a.npy, b.npy, c.npy",
-                   .fix = "the name of the file is the name of the array"});
+                   .fix = "the name of the file is the name of the array: copy or link it under the name of what it is"});
     }
     all.tensors.push_back(array);
     all.path += ", " + files[i];

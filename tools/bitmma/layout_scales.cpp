@@ -6,6 +6,7 @@
 #include "arguments.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
+#include "bitmma/files/tensor_file.hpp"
 #include "bitmma/layout/scale_image.hpp"
 #include "bitmma/memory/tmem.hpp"
 #include "flags.hpp"
@@ -30,7 +31,7 @@ struct ScalesFlags {
 /// The bytes of a file, or of an array of NumPy with elements of one byte.
 std::string bytes_of_scales(const std::string& path) {
   if (!path.ends_with(".npy")) return read_whole(path);
-  const TensorFile file = read_arrays({path});
+  const TensorFile file = read_tensor_file(path);
   const Tensor& tensor = file.tensors.front();
   if (dtype_bytes(tensor.dtype) != 1)
     throw Error({.field = path, .seen = tensor.dtype, .expected = "elements of one byte: scales are codes, as uint8"});

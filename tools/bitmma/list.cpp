@@ -291,20 +291,20 @@ std::vector<std::vector<std::string>> transposed(const std::vector<std::vector<s
 /// A row for GPUs, a column for instructions, and how sure the results are: GPUs and instructions that do not differ
 /// share theirs.
 std::vector<std::vector<std::string>> matrix_of(const std::vector<ListedForm>& listed) {
-  std::vector<std::string> families;
+  std::vector<std::string> instructions;
   std::map<Target, std::map<std::string, std::set<Evidence>>> levels;  // of a chip
   for (const ListedForm& row : listed) {
     const std::string family(row.form->name.substr(0, row.form->name.find(' ')));
-    if (std::ranges::find(families, family) == families.end()) families.push_back(family);
+    if (std::ranges::find(instructions, family) == instructions.end()) instructions.push_back(family);
     for (const Target target : row.targets) levels[info(target).chip][family].merge(levels_on(row, target));
   }
   std::vector<std::vector<std::string>> table{{"GPU"}};
-  table.front().insert(table.front().end(), families.begin(), families.end());
+  table.front().insert(table.front().end(), instructions.begin(), instructions.end());
   for (const auto& [chip, of_family] : levels) {
     const std::string_view gpu = info(chip).gpu;
     std::vector<std::string>& line = table.emplace_back();
     line.emplace_back(gpu.empty() ? print(chip) : gpu);
-    for (const std::string& family : families) {
+    for (const std::string& family : instructions) {
       const auto found = of_family.find(family);
       std::string& cell = line.emplace_back();
       for (const Sureness& one : surenesses) {

@@ -64,7 +64,7 @@ std::string bash_completion(const CLI::App& program) {
   for_each_command(program, [&](const CLI::App& command) {
     if (command.get_parent()) commands += fmt::format("|{}", path_below(command));
   });
-  return fmt::format(R"(# Completions of bitmma {} for bash.
+  return fmt::format(R"(# Completions of {} for bash.
 _bitmma() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} path="" word words
   local commands="{}|"
@@ -110,7 +110,7 @@ std::string zsh_completion(const CLI::App& program) {
     if (command.get_parent()) commands += fmt::format(" '{}'", path_below(command));
   });
   return fmt::format(R"(#compdef bitmma
-# Completions of bitmma {} for zsh.
+# Completions of {} for zsh.
 local path="" word
 local -a known commands flags
 known=({})
@@ -126,7 +126,7 @@ _arguments -S $flags '*:file:_files'
 }
 
 std::string fish_completion(const CLI::App& program) {
-  std::string lines = fmt::format("# Completions of bitmma {} for fish.\n", version());
+  std::string lines = fmt::format("# Completions of {} for fish.\n", version());
   for_each_command(program, [&](const CLI::App& command) {
     const std::string path = path_below(command);
     std::string condition = "__fish_use_subcommand";
@@ -179,7 +179,7 @@ std::string page_name(const CLI::App& command) {
 
 std::string manual_page(const CLI::App& command) {
   const std::string path = path_below(command), name = page_name(command);
-  std::string text = fmt::format(".TH {} 1 \"\" \"bitmma {}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n", name,
+  std::string text = fmt::format(".TH {} 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n", name,
                                  version(), roff(name), roff(command.get_description()));
   text += fmt::format(".SH SYNOPSIS\n.B {}\n[\\fIOPTIONS\\fR]", roff(path.empty() ? "bitmma" : "bitmma " + path));
   std::string words, options;
