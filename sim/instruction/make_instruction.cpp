@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -64,6 +65,28 @@ bool is_used(const family::Field<T>& field, const T& one) {
   return true;
 }
 
+/// Of a value that the field could not hold: what is legal by the rules of `one`, which holds the nearest value, or
+/// what the field holds.
+template <typename T>
+Violation beyond(const family::Field<T>& field, const T& one, const NamedValue& said) {
+  const Instruction instruction(one);
+  for (Violation& violation : violations_of(instruction, default_target(instruction))) {
+    if (violation.field != said.name) continue;
+    violation.seen = print(said.value);
+    return violation;
+  }
+  Violation found{.field = said.name, .seen = print(said.value)};
+  if (!std::holds_alternative<int64_t>(said.value)) {
+    found.expected = "a value that " + print(instruction) + " may have";
+    return found;
+  }
+  T least = one, most = one;
+  field.set(least, std::numeric_limits<int64_t>::min());
+  field.set(most, std::numeric_limits<int64_t>::max());
+  found.expected = fmt::format("{} to {}", print(field.get(least)), print(field.get(most)));
+  return found;
+}
+
 /// Throws Error naming what `one` did not take, or has no use for: any value of fields that were asked for one by one,
 /// values other than the default where all fields may be given.
 template <typename T>
@@ -81,9 +104,7 @@ void require_taken(const T& one, std::span<const NamedValue> values, bool is_ask
                        .expected = "absent",
                        .fix = fmt::format("{} has none ({})", print(Instruction(one)), field.meaning)});
     else if (field.get(one) != said.value)  // a number beyond any, a shape of another kind
-      wrong.push_back({.field = said.name,
-                       .seen = print(said.value),
-                       .expected = "a value that " + print(Instruction(one)) + " may have"});
+      wrong.push_back(beyond(field, one, said));
   }
   if (!wrong.empty()) throw Error(std::move(wrong));
 }

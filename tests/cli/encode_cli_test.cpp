@@ -101,3 +101,9 @@ TEST_CASE("encode takes real addresses by PTX's formula, and the absolute leadin
              ContainsSubstring("0 on sm_100a, which lacks the mode"));
   CHECK(run_line("encode idesc --kind i8 --m 128 --n 64 --d s32 --a s8 --b s8 --arch sm_100a").code == 0);
 }
+
+TEST_CASE("a number beyond its field is refused with what is legal") {
+  const Outcome outcome = run({"encode", "idesc", "--kind", "f16", "--m", "2147483648", "--n", "8"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("2147483648") && ContainsSubstring("64, 128 or 256"));
+}
