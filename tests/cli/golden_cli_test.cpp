@@ -281,3 +281,16 @@ TEST_CASE("cases as text: each output with its operands, the same numbers in eve
   REQUIRE(run({"golden", f16, "--cases", "2", "--seed", "5", "-o", file}).code == 0);
   CHECK(run({"simulate", file, "--format", "csv"}).out == csv);
 }
+
+TEST_CASE("an odd scale id at K = 96 is warned about in words of its own mnemonic") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("x.safetensors");
+  for (const auto& [id, warned] : {std::pair("1", true), {"2", false}}) {
+    REQUIRE(run({"golden", "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::2X", "--k", "96",
+                 "--scale-a-id", id, "--cases", "1", "-o", path})
+                .code == 0);
+    const std::string err = run({"simulate", path}).err;
+    CHECK((err.find("scale_a_id, scale_b_id = 1, 0") != std::string::npos) == warned);
+    CHECK(err.find("4X or .block16") == std::string::npos);
+  }
+}
