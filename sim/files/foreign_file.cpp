@@ -59,8 +59,12 @@ constexpr auto foreign_texts = std::to_array<ForeignText>({
     {"tcgen05.", "text with PTX instructions", decode_reads},
 });
 
+/// Some ASCII, no control characters, and no byte that UTF-8 never has.
 bool is_text(std::string_view bytes) {
-  return std::ranges::none_of(bytes, [](unsigned char c) { return c == 0x7F || (c < 0x20 && (c < 8 || c > 13)); });
+  const auto is_control = [](unsigned char c) { return c == 0x7F || (c < 0x20 && (c < 8 || c > 13)); };
+  const auto is_ascii = [](unsigned char c) { return c < 0x80; };
+  return std::ranges::none_of(bytes, is_control) && std::ranges::any_of(bytes, is_ascii) &&
+         std::ranges::none_of(bytes, [](unsigned char c) { return c == 0xC0 || c == 0xC1 || c > 0xF4; });
 }
 
 }  // namespace

@@ -120,4 +120,6 @@ TEST_CASE("files of other programs are named by what they are") {
     CHECK(refused.field == path);
     CHECK_THAT(refused.seen, ContainsSubstring(name));
   }
+  test::write_text(path, std::string(16, '\xFF'));
+  CHECK(refusal([&] { read_tensor_file(path); }).seen.find("text") == std::string::npos);
 }
