@@ -225,3 +225,15 @@ TEST_CASE("verify names a file that cannot be read, and verifies the others") {
   CHECK_THAT(outcome.err, ContainsSubstring("error: ") && ContainsSubstring("b.safetensors: no such file"));
   CHECK_THAT(outcome.out, ContainsSubstring("files 1, cases 1, outputs 512, mismatches 0"));
 }
+
+TEST_CASE("simulate of a folder names a link to nothing, and shows the other files") {
+  const test::TemporaryFolder folder;
+  REQUIRE(run({"golden", test::f16, "--cases", "1", "-o", folder.path("b.safetensors")}).code == 0);
+  std::filesystem::create_symlink("nowhere", folder.path("a.safetensors"));
+  const Outcome outcome = run({"simulate", folder.path(".")});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("a.safetensors: no such file"));
+  CHECK_THAT(outcome.out, ContainsSubstring("match the recorded D"));
+  // What is named is there before anything is shown.
+  CHECK(run({"simulate", folder.path("b.safetensors"), folder.path("a.safetensors")}).out.empty());
+}

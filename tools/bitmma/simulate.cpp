@@ -359,9 +359,7 @@ uint64_t bytes_of_a_case(const VectorFile& vectors) {
   return bytes / static_cast<uint64_t>(vectors.cases);
 }
 
-void run_simulate(Context& context, const SimulateFlags& flags) {
-  const std::vector<std::string> files = vector_files(flags.files);
-  for (const std::string& path : files) require_file(path);  // before results of the others are shown
+void simulate_all(Context& context, const SimulateFlags& flags, const std::vector<std::string>& files) {
   if (flags.lint) {
     run_lint(context, flags, files);
     return;
@@ -446,6 +444,25 @@ void run_simulate(Context& context, const SimulateFlags& flags) {
                                         print_arithmetic(vectors.instruction, vectors.target));
   }
   if (flags.json) show(context, shown, true);
+}
+
+void run_simulate(Context& context, const SimulateFlags& flags) {
+  std::vector<std::string> files = vector_files(flags.files);
+  // What was named is there before results of the others are shown. A link to nothing below a folder ends no run.
+  std::vector<Violation> dangling;
+  std::erase_if(files, [&](const std::string& path) {
+    try {
+      require_file(path);
+    } catch (const Error& error) {
+      if (std::ranges::find(flags.files, path) != flags.files.end()) throw;
+      std::ranges::copy(error.violations(), std::back_inserter(dangling));
+      return true;
+    }
+    return false;
+  });
+  if (files.empty()) throw Error(std::move(dangling));
+  simulate_all(context, flags, files);
+  if (!dangling.empty()) throw Error(std::move(dangling));
 }
 
 }  // namespace
