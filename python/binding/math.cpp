@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Floating-point instructions of PTX on arrays of words.
+// Floating-point instructions of PTX, conversions, and functions of C on arrays of words.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "binding.hpp"
 #include "bitmma/analysis/describe_math.hpp"
 #include "bitmma/core/parallel.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/math/c_function.hpp"
+#include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
 
 namespace bitmma::python {
@@ -14,42 +19,117 @@ using nb::literals::operator""_a;
 
 constexpr int64_t words_at_once = int64_t{1} << 16;
 
-/// Arrays of words, as many as the instruction has operands, and the one that takes the results: contiguous, of one
-/// size.
-void compute_arrays(std::string_view name, const nb::list& operands, const nb::object& results, int threads) {
-  const MathInstruction instruction = parse_math_instruction(name);
+/// Arrays of words, `wanted` of them, and the one that takes the results: contiguous, of one size. `compute` is called
+/// for pieces of them, with the spans of the operands and that of the results.
+template <typename Word, typename Compute>
+void compute_pieces(size_t wanted, const nb::list& operands, const nb::object& results, int threads,
+                    const Compute& compute) {
   std::vector<std::unique_ptr<Buffer>> buffers;
   for (const nb::handle operand : operands) buffers.push_back(std::make_unique<Buffer>(operand, "operand"));
   Buffer out(results, "results", true);
-  const int64_t count = out.bytes() / 4;
+  constexpr int64_t word_bytes = sizeof(Word);
+  const int64_t count = out.bytes() / word_bytes;
   const auto is_words = [&](const Buffer& one) {
-    return one.item_bytes() == 4 && one.is_contiguous() && one.bytes() == 4 * count;
+    return one.item_bytes() == word_bytes && one.is_contiguous() && one.bytes() == word_bytes * count;
   };
-  bool fit = is_words(out) && std::ssize(buffers) == operand_count(instruction.operation);
+  if (buffers.size() != wanted) {
+    throw Error({.field = "operands",
+                 .seen = counted(std::ssize(buffers), "array"),
+                 .expected = counted(static_cast<int64_t>(wanted), "array")});
+  }
+  bool fit = is_words(out);
   for (const auto& one : buffers) fit = fit && is_words(*one);
   if (!fit) throw Error({.field = "operands", .seen = "other arrays", .expected = "contiguous words, as many in each"});
-  const auto words = [](const Buffer& one, int64_t first, int64_t size) {
-    return std::span(static_cast<const uint32_t*>(one.data()) + first, static_cast<size_t>(size));
-  };
   const nb::gil_scoped_release release;
   parallel_for(static_cast<size_t>((count + words_at_once - 1) / words_at_once), threads, [&](size_t piece) {
-    const int64_t first = static_cast<int64_t>(piece) * words_at_once, size = std::min(words_at_once, count - first);
-    const auto operand = [&](size_t i) {
-      return i < buffers.size() ? words(*buffers[i], first, size) : std::span<const uint32_t>();
-    };
-    compute(instruction, operand(0), operand(1), operand(2),
-            std::span(static_cast<uint32_t*>(out.data()) + first, static_cast<size_t>(size)));
+    const int64_t first = static_cast<int64_t>(piece) * words_at_once;
+    const auto size = static_cast<size_t>(std::min(words_at_once, count - first));
+    std::vector<std::span<const Word>> words;
+    for (const auto& one : buffers) words.emplace_back(static_cast<const Word*>(one->data()) + first, size);
+    compute(words, std::span(static_cast<Word*>(out.data()) + first, size));
   });
+}
+
+using Words = std::vector<std::span<const uint32_t>>;
+
+void compute_math(std::string_view name, const nb::list& operands, const nb::object& results, int threads) {
+  const MathInstruction instruction = parse_math_instruction(name);
+  const auto wanted = static_cast<size_t>(operand_count(instruction.operation));
+  compute_pieces<uint32_t>(wanted, operands, results, threads, [&](Words& words, std::span<uint32_t> piece) {
+    words.resize(3);
+    compute(instruction, words[0], words[1], words[2], piece);
+  });
+}
+
+void compute_c_function(std::string_view name, const nb::list& operands, const nb::object& results, int threads) {
+  const CFunction& function = parse_c_function(name);
+  const auto wanted = static_cast<size_t>(function.operands);
+  compute_pieces<uint32_t>(wanted, operands, results, threads, [&](Words& words, std::span<uint32_t> piece) {
+    words.resize(2);
+    compute(function, words[0], words[1], piece);
+  });
+}
+
+void compute_cvt(std::string_view name, const nb::list& operands, const nb::object& results, int threads) {
+  const CvtInstruction instruction = parse_cvt(name);
+  compute_pieces<uint64_t>(operands_of(instruction).size(), operands, results, threads,
+                           [&](const std::vector<std::span<const uint64_t>>& words, std::span<uint64_t> piece) {
+                             compute(instruction, std::span(words), piece);
+                           });
+}
+
+/// A form of cvt as a dictionary; "operands" are pairs of a name and the bits of its register.
+nb::dict described(const CvtInstruction& instruction) {
+  nb::dict row;
+  row["instruction"] = print(instruction);
+  nb::list operands;
+  for (const CvtOperand& one : operands_of(instruction)) operands.append(nb::make_tuple(one.name, one.bits));
+  row["operands"] = operands;
+  row["result_bits"] = result_bits(instruction);
+  nb::list targets;
+  for (const TargetInfo& target : bitmma::targets) {
+    if (targets_of(instruction).contains(target.id)) targets.append(target.name);
+  }
+  row["targets"] = targets;
+  const PtxVersion ptx = ptx_version_of(instruction);
+  row["ptx"] = fmt::format("{}.{}", ptx.major, ptx.minor);
+  row["source"] = source_of(instruction);
+  return row;
+}
+
+nb::dict described(const CFunction& function) {
+  nb::dict row;
+  row["function"] = print(function);
+  row["operands"] = function.operands;
+  row["evidence"] = print(function.evidence);
+  row["source"] = function.source;
+  return row;
 }
 
 }  // namespace
 
 void bind_math(nb::module_& module) {
-  module.def("math_compute", compute_arrays, "instruction"_a, "operands"_a, "results"_a, "threads"_a);
+  module.def("math_compute", compute_math, "instruction"_a, "operands"_a, "results"_a, "threads"_a);
   module.def("math_instructions", [] {
     nb::list names;
     for (const MathInstruction& one : math_instructions()) names.append(print(one));
     return names;
+  });
+  module.def("cvt_compute", compute_cvt, "instruction"_a, "operands"_a, "results"_a, "threads"_a);
+  module.def(
+      "cvt_form", [](std::string_view name) { return described(parse_cvt(name)); }, "instruction"_a);
+  module.def("cvt_forms", [] {
+    nb::list rows;
+    for (const CvtInstruction& one : cvt_instructions()) rows.append(described(one));
+    return rows;
+  });
+  module.def("c_function_compute", compute_c_function, "function"_a, "operands"_a, "results"_a, "threads"_a);
+  module.def(
+      "c_function", [](std::string_view name) { return described(parse_c_function(name)); }, "function"_a);
+  module.def("c_functions", [] {
+    nb::list rows;
+    for (const CFunction& one : c_functions()) rows.append(described(one));
+    return rows;
   });
   module.def(
       "math_explain",

@@ -15,7 +15,8 @@ By what you have:
     a vector file       read, write, verify, golden
     wrong bits          explain, diagnose, lint, bitmma.testing: assertions that report which bits differ, and why
     block scales        tiled, tile: cuBLAS's tiles of 128 x 4
-    one function        bitmma.math: ex2, rcp, rsqrt, sin, tanh, fma, ... as the GPU computes them
+    one function        bitmma.math: ex2, rcp, rsqrt, sin, tanh, fma, ... as the GPU computes them, C's expf as compiled
+    one conversion      cvt: between floating formats and integers, by the name that PTX has
     operands to round   quantize: the quantisers of Transformer Engine, torchao, FlashInfer, DeepGEMM; quantized_gemm
     a GPU               survey, read_survey, sealed
     nothing yet         bitmma.datasets: a recorded product of an H100
@@ -39,13 +40,14 @@ from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule,
 from ._quantize import Quantized, quantize, quantize_recipes, quantized_gemm
 from ._sealed import SealedFinding, SealedReport, sealed
 from ._survey import SurveyFinding, SurveyReport, read_survey, survey
+from .math import cvt
 
 __all__ = [
     "Accuracy", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
     "Fault", "FieldRule", "Finding", "Instruction", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace", "Quantized",
     "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Violation", "accuracy",
-    "all_instructions", "catalogue", "codes", "compare", "datasets", "decode", "decode_ptx", "diagnose", "dtype_of", "encode", "evidence",
-    "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
+    "all_instructions", "catalogue", "codes", "compare", "cvt", "datasets", "decode", "decode_ptx", "diagnose", "dtype_of", "encode",
+    "evidence", "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
     "instruction", "layout", "lint", "math", "mma", "mma_sync", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]
 

@@ -5,6 +5,8 @@
     bitmma.math.rcp(x, ftz=True)                rcp.approx.ftz.f32
     bitmma.math.fma(a, b, c, rounding="rz")     fma.rz.f32
     bitmma.math.compute("tanh.approx.bf16", x)  by its name; bitmma.math.instructions() has all
+    bitmma.math.c("expf@cuda_13_fast_math", x)  what nvcc 13.0 -use_fast_math makes of C's expf; c_functions() has all
+    bitmma.cvt("cvt.rn.f16.f32", x)             a conversion; bitmma.math.conversions() has all
 
 Arrays are of NumPy or torch, float32, float16 or bfloat16; operands are broadcast, and the result has their dtype. Special
 functions follow the tables of the GPU's special function unit; `explain` shows how a result comes about.
@@ -15,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arguments import core as _core, public
+from ._arguments import core as _core, public, text
 from ._arrays import Codes, code_bytes, codes_as, dtype_of, format_of, like, to_numpy
 from ._errors import near, refuse, shown
 
@@ -58,20 +60,135 @@ def compute(instruction: str, *operands: Any, threads: int = 1) -> Any:
     array([0.33333334, 0.25      ], dtype=float32)
     """
     name = _known(instruction).removesuffix("x2")
-    format = _format(name)
-    given = [_words(one, format, "operand") for one in operands]
+    return _floats(_core.math_compute, name, _format(name), operands, threads)
+
+
+def _results(function: Any, name: str, given: list[np.ndarray], threads: int) -> np.ndarray:
+    """One result for every element of the operands, which are words of one dtype and are broadcast."""
     try:
         words = np.broadcast_arrays(*given) if given else []
     except ValueError:
         raise refuse("operands", " and ".join(str(one.shape) for one in given), "shapes that go together") from None
-    shape = words[0].shape if words else ()
-    results = np.empty(shape, np.uint32)
-    _core.math_compute(name, [np.ascontiguousarray(one) for one in words], results, threads)
+    results = np.empty(words[0].shape if words else (), given[0].dtype if given else np.uint32)
+    function(name, [np.ascontiguousarray(one) for one in words], results, threads)
+    return results
+
+
+def _as_operands(operands: tuple[Any, ...], array: np.ndarray) -> Any:
+    """A torch tensor where an operand is one and torch has the type."""
+    return next((made for one in operands if (made := like(one, array)) is not array), array)
+
+
+def _floats(function: Any, name: str, format: str, operands: tuple[Any, ...], threads: int) -> Any:
+    """Results of `format`, which the operands have too."""
+    results = _results(function, name, [_words(one, format, "operand") for one in operands], threads)
     narrow = results.astype({2: np.uint16, 4: np.uint32}[code_bytes[format]])
     if any(isinstance(one, Codes) for one in operands):
         return Codes(narrow, format)
-    array = narrow.view(dtype_of(format))
-    return next((made for one in operands if (made := like(one, array)) is not array), array)
+    return _as_operands(operands, narrow.view(dtype_of(format)))
+
+
+@public
+def c(name: str, *operands: Any, threads: int = 1) -> Any:
+    """What a compiler makes of a function of C's <math.h>, for every element of float32 arrays.
+
+    `name` is the function's and its compiler's: "expf@cuda_13" (nvcc 13.0; PyTorch's eager kernels),
+    "expf@cuda_13_fast_math" (-use_fast_math), "tl.exp@triton_3_6"; without a compiler it is the first row of
+    `c_functions()` that has the name. Raises Error for an unknown function, another number of operands, or an array of
+    another format.
+
+    >>> c("expf", np.float32([10])), c("expf@cuda_13_fast_math", np.float32([10]))
+    (array([22026.467], dtype=float32), array([22026.469], dtype=float32))
+    """
+    return _floats(_core.c_function_compute, _core.c_function(name)["function"], "f32", operands, threads)
+
+
+@public
+def c_functions() -> list[dict[str, Any]]:
+    """Every function that `c` takes: function, operands (how many), evidence and source. Evidence is "measured" where all
+    2^32 arguments were compared with a GPU, "sampled" where random ones were, else "compiled".
+
+    >>> c_functions()[0]["function"]
+    'expf@cuda_13'
+    """
+    found: list[dict[str, Any]] = _core.c_functions()
+    return found
+
+
+_integers = {f"{kind}{bits}": np.dtype(f"{name}{bits}") for kind, name in (("s", "int"), ("u", "uint"))
+             for bits in (8, 16, 32, 64)}
+_unsigned = {bits: np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
+
+
+def _integer_words(value: Any, dtype: np.dtype, name: str) -> np.ndarray:
+    """Whole numbers of one dtype, or of Python in its range."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        limits = np.iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            raise refuse(name, shown(value), f"a whole number from {limits.min} to {limits.max}")
+        return np.array(value, dtype)
+    array = to_numpy(value, name)
+    if array.dtype != dtype:
+        raise refuse(name, array.dtype, str(dtype))
+    return array
+
+
+def _cvt_words(value: Any, source: str, name: str, bits: int) -> np.ndarray:
+    """One operand of a cvt, in words of 64 bits."""
+    if name == "scale" and bits == 8 and not isinstance(value, int):
+        array = codes_as(value, "ue8m0", name)
+    elif name in ("scale", "random_bits") or source.endswith("x2"):
+        array = _integer_words(value, _unsigned[bits], name)
+    elif source in _integers:
+        array = _integer_words(value, _integers[source], name)
+        array = array.view(_unsigned[8 * array.dtype.itemsize])
+    elif source == "f64" and isinstance(value, (int, float)) and not isinstance(value, bool):
+        array = np.array(value, np.float64).view(np.uint64)
+    else:
+        if not isinstance(value, (int, float, Codes)) or isinstance(value, bool):
+            value = to_numpy(value, name)
+        array = codes_as(np.array(value, dtype_of(source)) if isinstance(value, (int, float)) else value, source, name)
+    return array.astype(np.uint64)
+
+
+@public(instruction=text)
+def cvt(instruction: str, *operands: Any, threads: int = 1) -> Any:
+    """A conversion of PTX for every element: `cvt("cvt.rn.satfinite.e4m3x2.f32", a, b)`, operands in PTX's order.
+
+    Operands of f16, bf16, f32, f64 and of integer types are arrays of that dtype. Packed ones (e4m3x2, f16x2), the random
+    bits of .rs (uint32) and scales (uint8; of n2 uint16) are words, arrays of unsigned integers. So are packed results:
+    `a` is in the upper half. Other results have the dtype of their type; tf32 is float32. Numbers of Python are operands
+    too. Raises Error for an unknown form, another number of operands, an array of another dtype, or shapes that do not
+    go together.
+
+    >>> cvt("cvt.rn.satfinite.e4m3x2.f32", np.float32([456]), np.float32([1]))
+    array([32312], dtype=uint16)
+    >>> cvt("cvt.rzi.s8.f32", np.float32([-3.7, 200]))
+    array([ -3, 127], dtype=int8)
+    """
+    form = _core.cvt_form(instruction)
+    name = form["instruction"]
+    to, source = name.split(".")[-2:]
+    wanted = form["operands"]
+    if len(operands) != len(wanted):
+        raise refuse("operands", len(operands), f"{len(wanted)} of {name}: {', '.join(one for one, _ in wanted)}")
+    given = [_cvt_words(value, source, *one) for value, one in zip(operands, wanted)]
+    results = _results(_core.cvt_compute, name, given, threads).astype(_unsigned[form["result_bits"]])
+    if to[-2:] in ("x2", "x4"):
+        return _as_operands(operands, results)
+    return _as_operands(operands, results.view(_integers[to] if to in _integers else dtype_of(to)))
+
+
+@public
+def conversions() -> list[dict[str, Any]]:
+    """Every form of cvt: instruction, operands (pairs of a name and its register's bits), result_bits, targets, ptx (the
+    first version that has it) and source.
+
+    >>> [one["instruction"] for one in conversions() if "sm_90" not in one["targets"]][0]
+    'cvt.rn.satfinite.tf32.f32'
+    """
+    found: list[dict[str, Any]] = _core.cvt_forms()
+    return found
 
 
 def _named(operation: str, operands: tuple[Any, ...], *, accuracy: str, ftz: bool = False, tail: str = "",
@@ -206,5 +323,5 @@ def explain(instruction: str, *operands: Any) -> dict[str, Any]:
     return found
 
 
-__all__ = ["add", "compute", "cos", "div", "ex2", "explain", "fma", "instructions", "lg2", "mul", "rcp", "rsqrt", "sin",
-           "sqrt", "sub", "tanh"]
+__all__ = ["add", "c", "c_functions", "compute", "conversions", "cos", "div", "ex2", "explain", "fma",
+           "instructions", "lg2", "mul", "rcp", "rsqrt", "sin", "sqrt", "sub", "tanh"]

@@ -192,6 +192,11 @@ const std::vector<CFunction>& c_functions() {
   return all;
 }
 
+std::string_view print(CFunctionEvidence evidence) {
+  constexpr std::array<std::string_view, 3> names{"compiled", "sampled", "measured"};
+  return names[static_cast<std::size_t>(evidence)];
+}
+
 std::string print(const CFunction& function) {
   return fmt::format("{}@{}", function.name, c_compilers[static_cast<std::size_t>(function.compiler)].name);
 }

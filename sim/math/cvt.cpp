@@ -2,6 +2,7 @@
 #include "bitmma/math/cvt.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -422,6 +423,15 @@ uint64_t compute_known(const CvtInstruction& one, const CvtOperands& operands) {
   return result;
 }
 
+void set_operand(CvtOperands& operands, std::string_view name, uint64_t word) {
+  if (name == "a") operands.a = word;
+  else if (name == "b") operands.b = word;
+  else if (name == "e") operands.e = word;
+  else if (name == "f") operands.f = word;
+  else if (name == "scale") operands.scale = static_cast<uint16_t>(word);
+  else operands.random_bits = static_cast<uint32_t>(word);
+}
+
 std::string type_name(CvtType type, int lanes) {
   return fmt::format(".{}{}", info(type).name, lanes == 1 ? "" : fmt::format("x{}", lanes));
 }
@@ -515,6 +525,29 @@ void compute(const CvtInstruction& instruction, std::span<const CvtOperands> ope
                  .expected = "as many as results"});
   }
   for (size_t i = 0; i < results.size(); ++i) results[i] = compute_known(instruction, operands[i]);
+}
+
+void compute(const CvtInstruction& instruction, std::span<const std::span<const uint64_t>> operands,
+             std::span<uint64_t> results) {
+  const std::vector<CvtOperand> wanted = operands_of(instruction);
+  if (operands.size() != wanted.size()) {
+    std::vector<std::string_view> names;
+    for (const CvtOperand& one : wanted) names.push_back(one.name);
+    throw Error({.field = fmt::format("operands of {}", print(instruction)),
+                 .seen = std::to_string(operands.size()),
+                 .expected = fmt::format("{}: {}", wanted.size(), fmt::join(names, ", "))});
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (operands[i].size() == results.size()) continue;
+    throw Error({.field = fmt::format("operand {} of {}", wanted[i].name, print(instruction)),
+                 .seen = counted(std::ssize(operands[i]), "word"),
+                 .expected = counted(std::ssize(results), "word")});
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    CvtOperands words;
+    for (size_t k = 0; k < wanted.size(); ++k) set_operand(words, wanted[k].name, operands[k][i]);
+    results[i] = compute_known(instruction, words);
+  }
 }
 
 }  // namespace bitmma

@@ -57,6 +57,90 @@ def test_explain():
     assert "unit" not in math.explain("add.rn.f32", 1, 2)
 
 
+def test_functions_of_c_as_compilers_make_them():
+    x = words(0x41200000)
+    assert math.c("expf", x).view(np.uint32) == 0x46AC14EF
+    assert math.c("expf@cuda_13_fast_math", x).view(np.uint32) == 0x46AC14F0
+    assert math.c("tl.exp", x).view(np.uint32) == 0x46AC14F0
+    a, b = np.float32([[1], [2]]), np.float32([3, 5, 7])
+    assert np.array_equal(math.c("division", a, b), a / b)
+    assert math.c("expf", 0.0) == 1 and math.c("expf", bitmma.codes(x.view(np.uint32), "f32")).array == 0x46AC14EF
+    many = np.linspace(-90, 90, 200_000, dtype=np.float32)
+    assert np.array_equal(math.c("expf", many, threads=2), math.c("expf", many))
+    rows = math.c_functions()
+    assert len({row["function"] for row in rows}) == len(rows) > 70
+    assert {row["evidence"] for row in rows} <= {"measured", "sampled", "compiled"}
+    assert all(row["source"] for row in rows)
+    for row in rows:
+        assert math.c(row["function"], *[np.ones(2, np.float32)] * row["operands"]).shape == (2,)
+
+
+def test_conversions_are_words_in_ptxs_order():
+    a, b = words(0x43E40000, 0x43E40000), np.float32([1, -1])
+    packed = bitmma.cvt("cvt.rn.satfinite.e4m3x2.f32", a, b)
+    assert packed.dtype == np.uint16 and packed.tolist() == [0x7E38, 0x7EB8]
+    assert bitmma.cvt("cvt.satfinite.rn.e4m3x2.f32", a, 1.0).tolist() == [0x7E38, 0x7E38]
+    halves = bitmma.cvt("cvt.rn.f16x2.e4m3x2", packed)
+    assert halves.dtype == np.uint32 and halves.view(np.float16).tolist() == [1, 448, -1, 448]
+    assert bitmma.cvt("cvt.rzi.u8.f32", np.float32([-1, 300])).tolist() == [0, 255]
+    assert bitmma.cvt("cvt.rn.bf16x2.f32", 1.0, 2.0) == 0x3F804000
+    # The random bits of a are the upper half of their word.
+    rs = "cvt.rs.bf16x2.f32"
+    assert bitmma.cvt(rs, words(0x3F800001), words(0x3F800001), np.uint32([0xFFFF0000])).tolist() == [0x3F813F80]
+    scaled = "cvt.rn.scaled::n2::ue8m0.bf16x2.e4m3x2"
+    assert bitmma.cvt(scaled, np.uint16([0x3838]), 0x807F) == 0x40003F80
+    assert bitmma.cvt("cvt.rn.satfinite.e2m1x2.f32", np.float32([6]), np.float32([0.5])).tolist() == [0x71]
+
+
+def test_conversions_of_one_lane_are_numpys():
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((3, 40_000), np.float32) * 100
+    assert np.array_equal(bitmma.cvt("cvt.rn.f16.f32", x), x.astype(np.float16))
+    brain = bitmma.cvt("cvt.rn.bf16.f32", x, threads=2)
+    assert brain.dtype == ml_dtypes.bfloat16 and np.array_equal(brain, x.astype(ml_dtypes.bfloat16))
+    assert np.array_equal(bitmma.cvt("cvt.f32.bf16", brain), brain.astype(np.float32))
+    assert np.array_equal(bitmma.cvt("cvt.rni.s32.f32", x), np.rint(x).astype(np.int32))
+    assert np.array_equal(bitmma.cvt("cvt.rn.f32.f64", x.astype(np.float64)), x)
+    whole = rng.integers(-2**63, 2**63 - 1, 1000)
+    assert np.array_equal(bitmma.cvt("cvt.rn.f64.s64", whole), whole.astype(np.float64))
+    assert np.array_equal(bitmma.cvt("cvt.u8.s64", whole), whole.astype(np.uint8))
+    assert np.array_equal(bitmma.cvt("cvt.s32.s8", np.int8([-3, 7])), [-3, 7])
+    assert bitmma.cvt("cvt.rna.tf32.f32", words(0x3F801000)).view(np.uint32) == 0x3F802000
+
+
+def test_every_conversion_takes_its_operands():
+    rows = math.conversions()
+    assert len({row["instruction"] for row in rows}) == len(rows) > 1000
+    for row in rows:
+        source = row["instruction"].rpartition(".")[2]
+        integer = source[0] in "su" and source[1:].isdigit()
+        ones = [1 if integer or name not in "abef" or source.endswith("x2") else 1.0 for name, _ in row["operands"]]
+        result = bitmma.cvt(row["instruction"], *ones)
+        assert 8 * result.dtype.itemsize == row["result_bits"] and row["targets"] and row["source"]
+
+
+@pytest.mark.parametrize("call", [
+    lambda: math.c("expg", np.float32([1])), lambda: math.c("expf@cuda_12", np.float32([1])), lambda: math.c("expf"),
+    lambda: math.c(None, np.float32([1])), lambda: math.c("expf", np.float64([1])),
+    lambda: math.c("expf", np.float32([1]), np.float32([1])), lambda: math.c("powf", np.float32([1])),
+    lambda: math.c("powf", np.ones(3, np.float32), np.ones(2, np.float32)), lambda: math.c("expf", "1"),
+    lambda: math.c("expf", np.float32([1]), compiler="nvcc"), lambda: math.c("expf", np.int32([1])),
+    lambda: bitmma.cvt("cvt.f16.f32", np.float32([1])), lambda: bitmma.cvt(7, np.float32([1])),
+    lambda: bitmma.cvt("cvt.rn.f16.f32"), lambda: bitmma.cvt("cvt.rn.f16.f32", np.float64([1])),
+    lambda: bitmma.cvt("cvt.rn.f16.f32", np.float32([1]), np.float32([1])), lambda: bitmma.cvt("cvt.rn.f16.f32", "1"),
+    lambda: bitmma.cvt("cvt.rn.f16.f32", np.int32([1])), lambda: bitmma.cvt("cvt.rn.f32.s32", np.uint32([1])),
+    lambda: bitmma.cvt("cvt.rn.f32.s32", 2**31), lambda: bitmma.cvt("cvt.rn.f32.s32", 1.5),
+    lambda: bitmma.cvt("cvt.rn.f32.s32", True), lambda: bitmma.cvt("cvt.rn.f16x2.e4m3x2", np.uint8([1])),
+    lambda: bitmma.cvt("cvt.rn.f16x2.e4m3x2", 65536),
+    lambda: bitmma.cvt("cvt.rn.f16x2.f32", np.ones(3, np.float32), np.ones(2, np.float32)),
+    lambda: bitmma.cvt("cvt.rs.bf16x2.f32", 1.0, 1.0, np.int32([1])), lambda: bitmma.cvt("cvt.rs.bf16x2.f32", 1.0, 1.0),
+    lambda: bitmma.cvt("cvt.rn.f32.s32", np.array([1], ">i4")),
+    lambda: bitmma.cvt("cvt.rn.f16.f32", np.float32([1]), threads=-1)])
+def test_conversions_and_functions_of_c_refuse_what_does_not_fit(call):
+    with pytest.raises(bitmma.Error):
+        call()
+
+
 @pytest.mark.parametrize("call", [
     lambda: math.compute("ex2", np.float32([1])), lambda: math.compute("ex2.approx.f32"),
     lambda: math.compute("ex2.approx.f32", np.float64([1])), lambda: math.compute("add.rn.f64", np.float64([1]), np.float64([1])),

@@ -58,6 +58,8 @@ struct CFunction {
 /// Every function that is known, by compiler.
 const std::vector<CFunction>& c_functions();
 
+/// "measured".
+std::string_view print(CFunctionEvidence evidence);
 /// "expf@cuda_13".
 std::string print(const CFunction& function);
 /// The other way; a name alone is the first row that has it. Throws Error, with the nearest names.

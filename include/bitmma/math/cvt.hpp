@@ -6,7 +6,7 @@
 //
 // Packed results hold the value of a in their uppermost lane, then b, e and f. Packed sources are one word, a.
 // Source: PTX ISA 9.7.9.21; the forms and their targets as ptxas 13.0 and 13.5 take them. What the ISA leaves open is
-// read from the SASS that ptxas makes; see cvt.cpp. Results of a GPU have not been compared yet.
+// read from the SASS that ptxas makes; see cvt.cpp. data/math tells which forms were compared with a GPU.
 #pragma once
 
 #include <cstdint>
@@ -100,5 +100,10 @@ uint64_t compute(const CvtInstruction& instruction, const CvtOperands& operands)
 
 /// results[i] of operands[i]. Throws Error as above, or when the lengths differ.
 void compute(const CvtInstruction& instruction, std::span<const CvtOperands> operands, std::span<uint64_t> results);
+
+/// The same of arrays of words, one an operand in the order of operands_of(). Throws Error as above, when there are
+/// more or fewer arrays, or when a length is another than that of `results`.
+void compute(const CvtInstruction& instruction, std::span<const std::span<const uint64_t>> operands,
+             std::span<uint64_t> results);
 
 }  // namespace bitmma
