@@ -1,3 +1,5 @@
+#include "bitmma/math/c_function.hpp"
+#include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
@@ -19,7 +21,45 @@ TEST_CASE("math computes codes and numbers, and explains the special function un
   done = test::run({"math", "rcp.approx.ftz.f32", "3", "--explain"});
   CHECK(done.out.find("quadratic        64 of rcp") != std::string::npos);
   done = test::run({"math", "--list"});
-  CHECK(std::ranges::count(done.out, '\n') == std::ssize(math_instructions()));
+  CHECK(std::ranges::count(done.out, '\n') ==
+        std::ssize(math_instructions()) + std::ssize(cvt_instructions()) + std::ssize(c_functions()));
+}
+
+TEST_CASE("math computes conversions and functions of C, and says from where the results are known") {
+  Outcome done = test::run({"math", "cvt.rn.satfinite.e4m3x2.f32", "456", "1", "0xc3e40000", "-0.0"});
+  INFO(done.err);
+  CHECK(done.out ==
+        "cvt.rn.satfinite.e4m3x2.f32 (0x43e40000 = 456, 0x3f800000 = 1): 0x7e38 = (1, 448)\n"
+        "cvt.rn.satfinite.e4m3x2.f32 (0xc3e40000 = -456, 0x80000000 = -0): 0xfe80 = (-0, -448)\n"
+        "  sm_89 or higher, PTX 8.1 or later: PTX ISA 9.7.9.21; ptxas 13.0 and 13.5\n");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> lines{
+      {{"cvt.rn.f16.f32", "0x3f800000"}, "cvt.rn.f16.f32 (0x3f800000 = 1): 0x3c00 = 1\n"},
+      {{"cvt.rzi.s8.f32", "-3.7"}, ": 0xfd = -3\n"},
+      {{"cvt.rn.f32.s8", "-128"}, "(0x80 = -128): 0xc3000000 = -128\n"},
+      {{"cvt.rn.f64.u64", "18446744073709551615"}, "(0xffffffffffffffff = 18446744073709551615): 0x43f0000000000000"},
+      {{"cvt.rn.f16x2.e4m3x2", "0x7e38"}, "(0x7e38 = (1, 448)): 0x5f003c00 = (1, 448)\n"},
+      {{"cvt.rn.satfinite.e2m1x2.f32", "6", "0.5"}, ": 0x71 = (0.5, 6)\n"},
+      {{"cvt.rs.bf16x2.f32", "0x3f800001", "0x3f800001", "0xffff0000"}, ": 0x3f813f80"},
+      {{"cvt.rn.scaled::n2::ue8m0.bf16x2.e4m3x2", "0x3838", "0x807f"}, "0x807f = (1, 2)): 0x40003f80 = (1, 2)\n"},
+      {{"expf", "10"}, "expf@cuda_13 (0x41200000 = 10): 0x46ac14ef"},
+      {{"expf@cuda_13_fast_math", "10"}, "0x46ac14f0"},
+      {{"tl.exp", "0x41200000"}, "tl.exp@triton_3_6 (0x41200000 = 10): 0x46ac14f0"},
+      {{"division", "1", "3"}, "(0x3f800000 = 1, 0x40400000 = 3): 0x3eaaaaab"},
+      {{"expf", "10"}, "\n  sm_90a, measured: PTX of nvcc 13.0"},
+  };
+  for (const auto& [words, line] : lines) {
+    std::vector<std::string> all{"math"};
+    all.insert(all.end(), words.begin(), words.end());
+    done = test::run(all);
+    INFO(done.out << done.err);
+    CHECK(done.out.find(line) != std::string::npos);
+  }
+  done = test::run({"math", "expf", "10", "--json"});
+  for (const char* part : {"\"function\": \"expf@cuda_13\"", "\"evidence\": \"measured\"", "\"source\": \"PTX of nvcc"})
+    CHECK(done.out.find(part) != std::string::npos);
+  done = test::run({"math", "cvt.rn.satfinite.tf32.f32", "1", "--json"});
+  CHECK(done.out.find("\"sm_100\"") != std::string::npos);
+  CHECK(done.out.find("\"sm_90\"") == std::string::npos);
 }
 
 TEST_CASE("math refuses what is no instruction, no operand, or one too few") {
@@ -32,6 +72,19 @@ TEST_CASE("math refuses what is no instruction, no operand, or one too few") {
                                                 {"math", "add.rn.f32", "1"},
                                                 {"math", "add.rn.f32", "1", "2", "3"},
                                                 {"math", "ex2.approx.f16x2", "0.5"},
+                                                {"math", "cvt.f16.f32", "1"},
+                                                {"math", "cvt.rn.f16.f32"},
+                                                {"math", "cvt.rn.f16x2.f32", "1"},
+                                                {"math", "cvt.rn.f16x2.e4m3x2", "1"},
+                                                {"math", "cvt.rn.f16x2.e4m3x2", "0x10000"},
+                                                {"math", "cvt.rn.f32.s8", "128"},
+                                                {"math", "cvt.rn.f32.u8", "-1"},
+                                                {"math", "cvt.rn.f32.s32", "1.5"},
+                                                {"math", "cvt.rn.f16.f32", "1", "--explain"},
+                                                {"math", "expf", "1", "--explain"},
+                                                {"math", "expf@cuda_12", "1"},
+                                                {"math", "expf", "1e"},
+                                                {"math", "powf", "1"},
                                                 {"math", "--list", "ex2.approx.f32"}}) {
     const Outcome done = test::run(words);
     INFO(done.err);

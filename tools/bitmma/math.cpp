@@ -3,9 +3,11 @@
 
 #include <bit>
 #include <charconv>
+#include <limits>
+#include <optional>
 
 #include "bitmma/analysis/describe_math.hpp"
-#include "bitmma/math/math_instruction.hpp"
+#include "bitmma/core/bits.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 
@@ -18,30 +20,52 @@ struct MathFlags {
   Flag<bool> explain = false, list = false, json = false;
 };
 
-/// An operand: a word in hex, or a number that is rounded to the nearest code.
-uint64_t operand_of(const MathInstruction& instruction, const std::string& text) {
-  const Format format = instruction.format;
-  if (text.starts_with("0x") || text.starts_with("0X")) {
-    if (const auto word = parse_word(text)) return *word;
-  } else if (!instruction.x2) {
+/// A number as a code of the type; nothing where it is none, or where an integer does not fit.
+std::optional<uint64_t> code_of(const MathWord& type, const std::string& text) {
+  const char* const end = text.data() + text.size();
+  const auto parsed = [&](auto& number) {
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    return error == std::errc() && stop == end;
+  };
+  if (type.lanes > 1) return {};
+  if (type.format) {
     double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc() && end == text.data() + text.size())
-      return convert(Format::f64, std::bit_cast<uint64_t>(number), format, Rounding::nearest_even, Overflow::infinity);
+    if (!parsed(number)) return {};
+    return convert(Format::f64, std::bit_cast<uint64_t>(number), *type.format, Rounding::nearest_even,
+                   Overflow::infinity);
   }
+  if (int64_t number = 0; type.is_signed && parsed(number)) {
+    const int64_t limit = std::numeric_limits<int64_t>::max() >> (64 - type.bits);
+    if (number >= -limit - 1 && number <= limit) return static_cast<uint64_t>(number) & low_mask(type.bits);
+  }
+  if (uint64_t number = 0; !type.is_signed && parsed(number) && number <= low_mask(type.bits)) return number;
+  return {};
+}
+
+/// An operand: a word in hex, or a number that is rounded to the nearest code.
+uint64_t operand_of(const MathWord& type, const std::string& text) {
+  const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
+  if (const std::optional<uint64_t> word = is_hex ? parse_word(text) : code_of(type, text)) return *word;
+  const std::string zeros = fmt::format("{:#0{}x}", 0, 2 + type.bits / 4);
   throw Error({.field = "operand",
                .seen = text,
-               .expected = instruction.x2 ? "a word in hex, such as 0x3c004000"
-                                          : fmt::format("a code of {} in hex, such as {}, or a number such as 0.3",
-                                                        info(format).name, print_bits(format, 0))});
+               .expected = type.lanes > 1
+                               ? fmt::format("a word of {} in hex, such as {}", type.name, zeros)
+                               : fmt::format("a code of {} in hex, such as {}, or a number{}", type.name, zeros,
+                                             type.format ? " such as 0.3" : " in its range, such as 3")});
 }
 
 void show_list(Context& context, const MathFlags& flags) {
   Report names = Report::list();
-  for (const MathInstruction& one : math_instructions()) {
-    names.append(print(one));
-    names.add_text(print(one));
-  }
+  const auto add = [&](const auto& all) {
+    for (const auto& one : all) {
+      names.append(print(one));
+      names.add_text(print(one));
+    }
+  };
+  add(math_instructions());
+  add(cvt_instructions());
+  add(c_functions());
   show(context, names, flags.json);
 }
 
@@ -51,45 +75,51 @@ void run_math(Context& context, const MathFlags& flags) {
   if (name.empty()) {
     throw Error({.field = "instruction",
                  .seen = "(missing)",
-                 .expected = "one, such as ex2.approx.f32",
+                 .expected = "one, such as ex2.approx.f32, cvt.rn.f16.f32 or expf@cuda_13",
                  .fix = "--list shows all"});
   }
-  const MathInstruction instruction = parse_math_instruction(name);
+  const MathFunction function = parse_math_function(name);
+  const std::vector<MathWord> types = operand_types(function);
   const std::vector<std::string>& texts = flags.words;
-  const auto count = static_cast<size_t>(operand_count(instruction.operation));
+  const size_t count = types.size();
   if (texts.empty() || texts.size() % count != 0) {
-    throw Error(
-        {.field = "operands",
-         .seen = counted(std::ssize(texts), "word"),
-         .expected = count == 1 ? "one or more" : fmt::format("{}, or a multiple of it", count),
-         .fix = fmt::format("{} takes {}", print(instruction), counted(static_cast<int64_t>(count), "operand"))});
+    throw Error({.field = "operands",
+                 .seen = counted(std::ssize(texts), "word"),
+                 .expected = count == 1 ? "one or more" : fmt::format("{}, or a multiple of it", count),
+                 .fix = fmt::format("{} takes {}", name, counted(static_cast<int64_t>(count), "operand"))});
   }
   std::vector<uint64_t> words;
-  for (const std::string& text : texts) words.push_back(operand_of(instruction, text));
+  for (size_t i = 0; i < texts.size(); ++i) words.push_back(operand_of(types[i % count], texts[i]));
   Report results = Report::list();
-  for (size_t i = 0; i < words.size(); i += count)
-    results.append(describe(instruction, std::span(words).subspan(i, count), flags.explain));
+  for (size_t i = 0; i < words.size(); i += count) {
+    Report one = describe(function, std::span(words).subspan(i, count), flags.explain);
+    const std::string origin = i + count < words.size() ? "" : origin_of(function);
+    if (!origin.empty()) one.add_text("  " + origin);
+    results.append(std::move(one));
+  }
   show(context, results, flags.json);
 }
 
 }  // namespace
 
 void add_math(Command& app, Context& context) {
-  Command* command =
-      app.add_command("math", "compute ex2, rcp, rsqrt, sin, tanh, fma, ... of PTX as a GPU does, bit for bit");
+  Command* command = app.add_command(
+      "math", "compute ex2, rcp, sin, fma, cvt, ... of PTX and C's expf, ... as a GPU does, bit for bit");
   const auto flags = std::make_shared<MathFlags>();
-  command->add_option("instruction", flags->instruction, "such as ex2.approx.ftz.f32");
+  command->add_option("instruction", flags->instruction, "such as ex2.approx.ftz.f32, cvt.rn.f16.f32 or expf@cuda_13");
   command->add_option("operands", flags->words,
                       "codes in hex, or numbers, which are rounded to the nearest code; a multiple of the "
                       "instruction's operands gives several results");
   command->add_flag("--explain", flags->explain, "show how the special function unit computes the result");
-  command->add_flag("--list", flags->list, "every instruction");
+  command->add_flag("--list", flags->list, "every instruction, conversion and function of C");
   command->add_flag("--json", flags->json, "the results as JSON");
   command->footer(
       "Examples:\n"
       "  bitmma math ex2.approx.f32 0x3e99999a 0.3\n"
       "  bitmma math rcp.approx.ftz.f32 3 --explain\n"
       "  bitmma math fma.rn.f32 0x3f800001 0x3f800001 -1\n"
+      "  bitmma math cvt.rn.satfinite.e4m3x2.f32 456 1\n"
+      "  bitmma math expf@cuda_13_fast_math 10\n"
       "  bitmma math --list");
   command->callback([flags, &context] { run_math(context, *flags); });
 }

@@ -1,18 +1,47 @@
 // SPDX-License-Identifier: MIT
-// One floating-point instruction on its operands, as a report: operands, result, and of an approximate one how the
-// special function unit makes it.
+// A function of words on its operands, as a report: an instruction of PTX, a conversion, or what a compiler makes of a
+// function of C; of an approximate instruction also how the special function unit makes the result.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
 
 #include "bitmma/analysis/report.hpp"
+#include "bitmma/math/c_function.hpp"
+#include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
 
 namespace bitmma {
 
-/// {"instruction", "operands", "result", "value"}, and with `steps` {"unit"}: argument, table, index, x, c0, c1, c2,
-/// square, value. Throws Error unless there are as many operands as the instruction has, each of its width.
-Report describe(const MathInstruction& instruction, std::span<const uint64_t> operands, bool steps);
+using MathFunction = std::variant<MathInstruction, CvtInstruction, CFunction>;
+
+/// Of an instruction's, a conversion's or a C function's name, as each prints its own. Throws Error, with near names.
+MathFunction parse_math_function(std::string_view text);
+
+/// What an operand or a result is: lanes of one type, the first in the lowest bits.
+struct MathWord {
+  std::string name = {};  // as PTX spells it: "f32", "e4m3x2"
+  int bits = 32;          // of the word
+  int lanes = 1;
+  std::optional<Format> format = {};  // of a lane; nothing of integers
+  bool is_signed = false;             // of integers
+};
+
+/// In the order of the operands.
+std::vector<MathWord> operand_types(const MathFunction& function);
+
+/// {"instruction" or "function", "operands", "result", "value"}; of an instruction with `steps` {"unit"}: argument,
+/// table, index, x, c0, c1, c2, square, value; of a conversion {"targets", "ptx", "source"}, of a function of C
+/// {"evidence", "source"}. Throws Error unless there are as many operands as the function has, each of its width, and
+/// where `steps` are asked of another function than an instruction.
+Report describe(const MathFunction& function, std::span<const uint64_t> operands, bool steps);
+
+/// From where the results are known, in a line; empty of an instruction.
+std::string origin_of(const MathFunction& function);
 
 }  // namespace bitmma
