@@ -103,7 +103,7 @@ TEST_CASE("encode takes real addresses by PTX's formula, and the absolute leadin
 }
 
 TEST_CASE("a number beyond its field is refused with what is legal") {
-  const Outcome outcome = run({"encode", "idesc", "--kind", "f16", "--m", "2147483648", "--n", "8"});
+  const auto outcome = run({"encode", "idesc", "--kind", "f16", "--m", "2147483648", "--n", "8"});
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err, ContainsSubstring("2147483648") && ContainsSubstring("64, 128 or 256"));
 }
