@@ -447,8 +447,14 @@ TEST_CASE("TMA without swizzle is found in a whole tile: every swizzle and major
 TEST_CASE("faults of a whole tile, planted, are found: steps of K, rows of warps and warpgroups") {
   const std::array cases{random_tile()};
   const Matrix truth = faulty_d(cases, 0, {});
-  int planted = 0;
+#ifdef BITMMA_SANITIZED  // thirty times as slow
+  constexpr int every = 8;
+#else
+  constexpr int every = 1;
+#endif
+  int planted = 0, index = 0;
   for (const Fault& fault : fault_catalogue(cases)) {
+    if (index++ % every != 0) continue;
     std::optional<Matrix> wrong;
     try {
       wrong = faulty_d(cases, 0, std::array{fault.id});
@@ -461,7 +467,7 @@ TEST_CASE("faults of a whole tile, planted, are found: steps of K, rows of warps
     INFO(fault.id);
     CHECK(rank_of(found, fault.id) == 1);
   }
-  CHECK(planted > 150);
+  CHECK(planted > 150 / every);
   const std::vector<Fault> catalogue = fault_catalogue(cases);
   for (const char* id : {"a.step.sbo.512", "b.step.swizzle.none", "b.step.start.+32"})
     CHECK(std::ranges::find(catalogue, id, &Fault::id) != catalogue.end());

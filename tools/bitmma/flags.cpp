@@ -374,10 +374,11 @@ TensorFile read_arrays(const std::vector<std::string>& files) {
     if (one.tensors.empty()) continue;
     const Tensor& array = one.tensors.front();
     if (all.find(array.name)) {
-      throw Error({.field = "files",
-                   .seen = fmt::format("two arrays called {}", array.name),
-                   .expected = "arrays of different names: a.npy, b.npy, c.npy",
-                   .fix = "the name of the file is the name of the array: copy or link it under the name of what it is"});
+      throw Error(
+          {.field = "files",
+           .seen = fmt::format("two arrays called {}", array.name),
+           .expected = "arrays of different names: a.npy, b.npy, c.npy",
+           .fix = "the name of the file is the name of the array: copy or link it under the name of what it is"});
     }
     all.tensors.push_back(array);
     all.path += ", " + files[i];

@@ -179,8 +179,8 @@ std::string page_name(const CLI::App& command) {
 
 std::string manual_page(const CLI::App& command) {
   const std::string path = path_below(command), name = page_name(command);
-  std::string text = fmt::format(".TH {} 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n", name,
-                                 version(), roff(name), roff(command.get_description()));
+  std::string text = fmt::format(".TH {} 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n", name, version(),
+                                 roff(name), roff(command.get_description()));
   text += fmt::format(".SH SYNOPSIS\n.B {}\n[\\fIOPTIONS\\fR]", roff(path.empty() ? "bitmma" : "bitmma " + path));
   std::string words, options;
   for (const CLI::Option* option : command.get_options()) {
