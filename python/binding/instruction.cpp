@@ -6,6 +6,7 @@
 #include <array>
 
 #include "binding.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/immediates.hpp"
@@ -166,14 +167,6 @@ nb::dict evidence_of_instruction(const BoundInstruction& instruction, std::optio
   for (const Choice choice : choices_of(instruction.value, on)) choices.append(std::string(print(choice)));
   said["choices"] = choices;
   return said;
-}
-
-nb::list names_of(const TargetSet& set) {
-  nb::list names;
-  for (const TargetInfo& row : targets) {
-    if (set.contains(row.id)) names.append(nb::str(row.name.data(), row.name.size()));
-  }
-  return names;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "binding.hpp"
 #include "bitmma/analysis/describe_math.hpp"
 #include "bitmma/core/parallel.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/math/c_function.hpp"
 #include "bitmma/math/cvt.hpp"
@@ -86,11 +87,7 @@ nb::dict described(const CvtInstruction& instruction) {
   for (const CvtOperand& one : operands_of(instruction)) operands.append(nb::make_tuple(one.name, one.bits));
   row["operands"] = operands;
   row["result_bits"] = result_bits(instruction);
-  nb::list targets;
-  for (const TargetInfo& target : bitmma::targets) {
-    if (targets_of(instruction).contains(target.id)) targets.append(target.name);
-  }
-  row["targets"] = targets;
+  row["targets"] = names_of(targets_of(instruction));
   const PtxVersion ptx = ptx_version_of(instruction);
   row["ptx"] = fmt::format("{}.{}", ptx.major, ptx.minor);
   row["source"] = source_of(instruction);

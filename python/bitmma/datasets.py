@@ -25,7 +25,7 @@ def names() -> list[str]:
 
 @public
 def path(name: str) -> Path:
-    """The file of a product, for the command line. Error where there is none."""
+    """The file of a product, for the command line. Raises Error if no product has the name."""
     if name not in names():
         raise refuse("name", name, "one of " + ", ".join(names()), near(name, names()))
     return _folder / f"{name}.safetensors"
@@ -33,6 +33,6 @@ def path(name: str) -> Path:
 
 @public
 def load(name: str) -> Product:
-    """A product by its name, as bitmma.read_product gives it. Error where there is none."""
+    """A product by its name, as bitmma.read_product gives it. Raises Error if no product has the name."""
     return read_product(path(name))
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "bitmma/core/bits.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 
 namespace bitmma {
@@ -91,11 +92,7 @@ uint64_t result_of(const CvtInstruction& instruction, const Words& words, size_t
 
 std::string print_targets(TargetSet set) {
   if (set == TargetSet::from(set.first())) return fmt::format("{} or higher", print(set.first()));
-  std::vector<std::string_view> names;
-  for (const TargetInfo& row : targets) {
-    if (set.contains(row.id)) names.push_back(row.name);
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{}", fmt::join(names_of(set), ", "));
 }
 
 std::string print(PtxVersion version) { return fmt::format("{}.{}", version.major, version.minor); }
@@ -198,9 +195,7 @@ Report describe(const MathFunction& function, std::span<const uint64_t> operands
     return found.add("evidence", print(c->evidence)).add("source", c->source);
   if (const auto* cvt = std::get_if<CvtInstruction>(&function)) {
     Report names = Report::list();
-    for (const TargetInfo& row : targets) {
-      if (targets_of(*cvt).contains(row.id)) names.append(row.name);
-    }
+    for (const std::string& target : names_of(targets_of(*cvt))) names.append(target);
     return found.add("targets", std::move(names))
         .add("ptx", print(ptx_version_of(*cvt)))
         .add("source", source_of(*cvt));

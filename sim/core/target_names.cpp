@@ -151,14 +151,6 @@ TargetSet of_gpu(const std::vector<std::string>& words) {
   return found & legal;
 }
 
-std::vector<std::string> members_of(const TargetSet& set) {
-  std::vector<std::string> names;
-  for (const TargetInfo& row : targets) {
-    if (set.contains(row.id)) names.emplace_back(row.name);
-  }
-  return names;
-}
-
 /// "sm_80: A100; sm_86: A2, A40, RTX 30".
 std::string cards_of(const TargetSet& set) {
   std::string text;
@@ -184,6 +176,14 @@ std::string suggestion_for(std::string_view text) {
 }
 
 }  // namespace
+
+std::vector<std::string> names_of(const TargetSet& set) {
+  std::vector<std::string> names;
+  for (const TargetInfo& row : targets) {
+    if (set.contains(row.id)) names.emplace_back(row.name);
+  }
+  return names;
+}
 
 const std::vector<GpuNames>& gpu_names() {
   static const std::vector<GpuNames> known = [] {
@@ -230,7 +230,7 @@ Target target_from(std::string_view text, std::string_view field) {
   throw Error({.code = ViolationCode::unknown_name,
                .field = std::string(field),
                .seen = shortened(text),
-               .legal = is_unknown ? row_names(targets) : members_of(found),
+               .legal = is_unknown ? row_names(targets) : names_of(found),
                .fix = is_unknown ? suggestion_for(text) : "the name means several GPUs: " + cards_of(found)});
 }
 

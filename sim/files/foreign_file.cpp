@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "little_endian.hpp"
 #include "system.hpp"
 
 namespace bitmma {
@@ -76,15 +77,11 @@ void refuse_foreign_file(const std::string& path, const TensorBytes& bytes) {
   if (begin.size() < 9 || (begin[8] == '{' && begin[7] == 0)) return;
   for (const auto& [magic, name, fix] : foreign_kinds)
     if (begin.starts_with(magic)) refuse_file(path, std::string(name), what_is_read, std::string(fix));
-  // Python's pickle: a protocol number, and no length of a header.
+  if (little_endian(bytes, 0, 8) <= bytes.size() - 8) return;  // a length of a header that is there
+  // Python's pickle: a protocol number.
   if (begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5)
     refuse_file(path, "a pickle of Python, as PyTorch's old checkpoints are", what_is_read, std::string(save_torch));
-  if (!is_text(begin)) {
-    uint64_t header_bytes = 0;
-    for (size_t i = 8; i-- > 0;) header_bytes = header_bytes << 8 | static_cast<uint8_t>(begin[i]);
-    if (header_bytes <= bytes.size() - 8) return;
-    refuse_file(path, "bytes without the header of safetensors, .npy or .npz", what_is_read, {});
-  }
+  if (!is_text(begin)) refuse_file(path, "bytes without the header of safetensors, .npy or .npz", what_is_read, {});
   const size_t first = begin.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && (begin[first] == '{' || begin[first] == '['))
     refuse_file(path, "JSON", what_is_read, {});

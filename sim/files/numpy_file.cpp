@@ -12,6 +12,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 #include "foreign_file.hpp"
+#include "little_endian.hpp"
 
 namespace bitmma {
 namespace {
@@ -49,14 +50,6 @@ std::string text_at(const TensorBytes& bytes, size_t at, size_t size) {
 
 bool starts_with(const TensorBytes& bytes, std::string_view text) {
   return bytes.size() >= text.size() && text_at(bytes, 0, text.size()) == text;
-}
-
-uint64_t little_endian(const TensorBytes& bytes, size_t at, size_t size) {
-  std::array<uint8_t, 8> parts{};
-  bytes.copy_to(std::span(parts).first(size), at);
-  uint64_t word = 0;
-  for (size_t i = 0; i < size; ++i) word |= uint64_t{parts[i]} << 8 * i;
-  return word;
 }
 
 std::string whole_number(const TensorBytes& data, bool is_signed) {

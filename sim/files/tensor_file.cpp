@@ -16,6 +16,7 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 #include "foreign_file.hpp"
+#include "little_endian.hpp"
 #include "numpy_file.hpp"
 
 namespace bitmma {
@@ -220,9 +221,7 @@ class Reader {
                      "a file that numpy.save or numpy.savez wrote");
     if (bytes.size() < length_bytes)
       source_.refuse("header length", fmt::format("a file of {} bytes", bytes.size()), "at least 8 bytes");
-    const TensorBytes length = bytes.part(0, length_bytes).in_memory();
-    uint64_t header_bytes = 0;
-    for (size_t i = 0; i < length_bytes; ++i) header_bytes |= uint64_t{length.view()[i]} << 8 * i;
+    const uint64_t header_bytes = little_endian(bytes, 0, length_bytes);
     if (header_bytes > bytes.size() - length_bytes || header_bytes > largest_header) {
       source_.refuse("header length", std::to_string(header_bytes),
                      fmt::format("at most {}, what the file holds after it",

@@ -120,7 +120,7 @@ uint64_t ieee_div(Format format, uint64_t a_code, uint64_t b_code, Rounding roun
                  underflow);
 }
 
-uint64_t ieee_sqrt(Format format, uint64_t code, Rounding rounding, Underflow underflow) {
+uint64_t ieee_sqrt(Format format, uint64_t code, Rounding rounding) {
   const FormatInfo& row = info(format);
   const Decoded a = decode(row, code);
   if (a.is_zero()) return code;
@@ -138,7 +138,8 @@ uint64_t ieee_sqrt(Format format, uint64_t code, Rounding rounding, Underflow un
       root += bit;
     }
   }
-  return rounded(row, normalised(false, root << 1 | Wide{rest != 0}, square.exponent / 2 - 1), rounding, underflow);
+  return rounded(row, normalised(false, root << 1 | Wide{rest != 0}, square.exponent / 2 - 1), rounding,
+                 Underflow::gradual);
 }
 
 }  // namespace bitmma

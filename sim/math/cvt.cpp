@@ -393,14 +393,14 @@ uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, 
   if (to_integer && value.number == NumberClass::finite)
     value.exact = integral(value.exact, ieee_rounding(one.rounding));
   const bool nan = value.number == NumberClass::nan;
-  // An instruction of f32 that flushes comes first, and gives the canonical NaN.
-  if (nan && one.ftz && one.to == f64) code = *bitmma::info(Format::f32).canonical_nan();
+  uint64_t result = floating_code(one, value, format, field, random_bits);
+  if (nan && (one.from == f64 || one.to == f64)) {
+    const FormatInfo& from = bitmma::info(*info(one.from).format);
+    // An instruction of f32 that flushes comes first, and gives the canonical NaN.
+    result = quiet_nan(from, one.ftz && one.to == f64 ? *from.canonical_nan() : code, format);
+  }
   const bool flushes = one.ftz && one.to == f32 && value.number == NumberClass::finite;
-  const bool keeps_payload = nan && (one.from == f64 || one.to == f64);
-  const uint64_t result = keeps_payload ? quiet_nan(bitmma::info(*info(one.from).format), code, format)
-                          : flushes && is_tiny(format, value.exact, ieee_rounding(one.rounding))
-                              ? (value.exact.negative ? format.sign_bit() : 0)
-                              : floating_code(one, value, format, field, random_bits);
+  if (flushes && is_tiny(format, value.exact, ieee_rounding(one.rounding))) result &= format.sign_bit();
   const bool negative = (result & format.sign_bit()) != 0;
   if (one.sat) {
     const uint64_t largest = static_cast<uint64_t>(format.bias) << format.mantissa_bits;  // 1

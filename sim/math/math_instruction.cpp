@@ -185,7 +185,7 @@ uint64_t compute_rounded(const MathInstruction& instruction, uint64_t a, uint64_
       case fma: return ieee_fma(format, a, b, c, rounding, underflow);
       case div: return ieee_div(format, a, b, rounding, underflow);
       case rcp: return ieee_div(format, one, a, rounding, underflow);
-      default: return ieee_sqrt(format, a, rounding);  // never below
+      default: return ieee_sqrt(format, a, rounding);
     }
   }();
   return clamped(instruction, result);

@@ -124,6 +124,11 @@ TEST_CASE("spaces before a header and behind it are taken, and unknown parts of 
   const TensorFile file = read_tensor_file(folder.path("x"));
   REQUIRE(file.tensors.size() == 1);
   CHECK(file.tensors[0].shape == std::vector<int64_t>{2});
+  // A length of 640 begins as a pickle of Python's protocol 2 does.
+  std::string longer = " {\"x\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
+  longer.resize(640, ' ');
+  test::write_text(folder.path("y"), with_header(longer, "12"));
+  CHECK(read_tensor_file(folder.path("y")).tensors.size() == 1);
 }
 
 TEST_CASE("headers of very many tensors and keys take no longer than their length says") {

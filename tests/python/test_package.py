@@ -104,7 +104,7 @@ def test_datasets_give_their_recorded_bits():
 
 
 def test_the_module_runs_the_program(tmp_path):
-    """python -m bitmma: the same program, arguments and exit code; a sentence where there is none."""
+    """python -m bitmma: the same program, arguments and exit code; a message if no program is found."""
     program = tmp_path / "bitmma"
     program.write_text("#!/bin/sh\necho \"$@\"; exit 3\n")
     program.chmod(0o755)

@@ -352,6 +352,9 @@ bool are_arrays(const std::vector<std::string>& files) {
 
 namespace {
 
+constexpr const char* names_are_of_files =
+    "the name of the file is the name of the array: copy or link it under the name of what it is";
+
 /// The name of the file is the name of the array, which must mean something.
 void require_array_name(const TensorFile& file) {
   for (const Tensor& array : file.tensors) {
@@ -359,7 +362,7 @@ void require_array_name(const TensorFile& file) {
     throw Error({.field = file.path,
                  .seen = fmt::format("an array called {}", array.name),
                  .legal = {"a.npy", "b.npy", "c.npy", "d.npy", "sfa.npy", "sfb.npy"},
-                 .fix = "the name of the file is the name of the array: copy or link it under the name of what it is"});
+                 .fix = names_are_of_files});
   }
 }
 
@@ -374,11 +377,10 @@ TensorFile read_arrays(const std::vector<std::string>& files) {
     if (one.tensors.empty()) continue;
     const Tensor& array = one.tensors.front();
     if (all.find(array.name)) {
-      throw Error(
-          {.field = "files",
-           .seen = fmt::format("two arrays called {}", array.name),
-           .expected = "arrays of different names: a.npy, b.npy, c.npy",
-           .fix = "the name of the file is the name of the array: copy or link it under the name of what it is"});
+      throw Error({.field = "files",
+                   .seen = fmt::format("two arrays called {}", array.name),
+                   .expected = "arrays of different names: a.npy, b.npy, c.npy",
+                   .fix = names_are_of_files});
     }
     all.tensors.push_back(array);
     all.path += ", " + files[i];

@@ -20,7 +20,7 @@ struct MathFlags {
   Flag<bool> explain = false, list = false, json = false;
 };
 
-/// A number as a code of the type; nothing where it is none, or where an integer does not fit.
+/// A number as a code of the type; nothing if the text is no number, or an integer that does not fit.
 std::optional<uint64_t> code_of(const MathWord& type, const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto parsed = [&](auto& number) {

@@ -25,6 +25,9 @@ struct GpuNames {
 /// Every GPU that has a name here, a row a target, in the order of the targets.
 const std::vector<GpuNames>& gpu_names();
 
+/// The PTX names of the targets in the set: "sm_90a", in the order of the targets.
+std::vector<std::string> names_of(const TargetSet& set);
+
 /// All targets that `text` can mean: none for an unknown name, several for a name that several GPUs have.
 TargetSet targets_meant_by(std::string_view text);
 

@@ -12,8 +12,8 @@
 
 namespace bitmma {
 
-/// What a result below the smallest normal number becomes: a subnormal one, or a zero of its sign (.ftz), which the
-/// size after rounding decides: see is_tiny.
+/// What a result below the smallest normal number becomes: a subnormal one, or a zero of its sign (.ftz). The size
+/// after rounding decides: see is_tiny. No square root is so small.
 enum class Underflow : uint8_t { gradual, flush };
 
 /// a * b + c, rounded once. A format with infinity: f16, bf16, f32, f64. NaN results are the format's canonical NaN: no
@@ -28,7 +28,6 @@ uint64_t ieee_mul(Format format, uint64_t a, uint64_t b, Rounding rounding = Rou
                   Underflow underflow = Underflow::gradual);
 uint64_t ieee_div(Format format, uint64_t a, uint64_t b, Rounding rounding = Rounding::nearest_even,
                   Underflow underflow = Underflow::gradual);
-uint64_t ieee_sqrt(Format format, uint64_t a, Rounding rounding = Rounding::nearest_even,
-                   Underflow underflow = Underflow::gradual);
+uint64_t ieee_sqrt(Format format, uint64_t a, Rounding rounding = Rounding::nearest_even);
 
 }  // namespace bitmma

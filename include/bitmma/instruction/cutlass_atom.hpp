@@ -26,7 +26,7 @@ bool looks_like_cutlass_atom(std::string_view name);
 /// require_legal.
 Instruction parse_cutlass_atom(std::string_view name);
 
-/// The target that the name begins with: sm_80 of SM80, sm_90a of SM90. Nothing if there is none.
+/// The target that the name begins with: sm_80 of SM80, sm_90a of SM90. Nothing if it begins with no target.
 std::optional<Target> target_of_cutlass_atom(std::string_view name);
 
 }  // namespace bitmma

@@ -111,7 +111,7 @@ struct FormEvidence {
 /// Empty for a form that moves data.
 std::map<Target, std::vector<FormEvidence>> evidence_of(const Form& form);
 
-/// The source of the level: a GPU, a paper or a file of data; for a model choice, that there is none.
+/// The source of the level: a GPU, a paper or a file of data; a model choice states that no source decides.
 std::string evidence_source(const Instruction& instruction, Target target);
 
 /// What an instruction's results rest on, in a line: the rule and its evidence, or that bits only move.

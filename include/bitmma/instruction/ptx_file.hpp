@@ -31,7 +31,7 @@ struct PtxStatement {
 };
 
 struct PtxFile {
-  std::string version = {};  // of the first .version directive: "8.7"; empty if there is none
+  std::string version = {};  // of the first .version directive: "8.7"; empty in a file without one
   std::string target = {};   // of the first .target directive: "sm_90a"
   std::vector<PtxStatement> statements = {};
   /// Registers that one statement writes, a mov of a number without a guard, with the number: "%r48", 134414352. What

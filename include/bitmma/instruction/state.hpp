@@ -148,13 +148,13 @@ class State {
   bool has(Field field) const { return find(field) != nullptr; }
   bool empty() const { return buffers_.empty(); }
   const std::vector<Buffer>& buffers() const { return buffers_; }
-  /// Throws Error if there is none.
+  /// Throws Error if the state lacks the field.
   uint64_t number(Field field) const;
   uint32_t word(Field field) const { return static_cast<uint32_t>(number(field)); }
-  /// Empty if there is none.
+  /// Empty if the state lacks the field.
   std::span<const uint8_t> bytes(Field field) const;
   std::span<const uint32_t> words(Field field) const;
-  /// Extent `axis` of an array, 0 if there is none; negative axes count from the last.
+  /// Extent `axis` of an array, 0 if the state lacks it; negative axes count from the last.
   int64_t extent(Field field, int axis) const;
 
   /// The words of `field` to be changed; what was borrowed is copied first. Throws Error when there is no such buffer,

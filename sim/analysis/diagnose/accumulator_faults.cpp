@@ -151,9 +151,19 @@ void add_exchanged_rows(Rows& rows, const Subject& s) {
   }
 }
 
+/// The first `rows` x `cols` of the matrix in place of every other block of that size.
+Matrix repeated(const Matrix& matrix, int rows, int cols) {
+  Matrix all = matrix;
+  for (int row = 0; row < all.rows(); ++row) {
+    for (int col = 0; col < all.cols(); ++col) all.set_code(row, col, matrix.code(row % rows, col % cols));
+  }
+  return all;
+}
+
 /// What becomes of the steps of K of a whole tile.
 void add_steps(Rows& rows, const Subject& s) {
   if (!s.is_tile() || s.mma().k == s.step_k()) return;
+  constexpr int most = 16;
   const int steps = s.mma().k / s.step_k();
   constexpr std::string_view fix = "the loop over K: its bounds, and the stage that each step reads";
   for (const Role x : {Role::a, Role::b}) {
@@ -162,11 +172,7 @@ void add_steps(Rows& rows, const Subject& s) {
         "advance the start field by (bytes of K) >> 4 for every instruction",
         [x, step = s.step_k()](const Subject&, Parts& parts) {
           Matrix& operand = operand_of(parts, x);
-          const Matrix before = operand;
-          for (int row = 0; row < before.rows(); ++row) {
-            for (int col = 0; col < before.cols(); ++col)
-              operand.set_code(row, col, x == Role::a ? before.code(row, col % step) : before.code(row % step, col));
-          }
+          operand = x == Role::a ? repeated(operand, operand.rows(), step) : repeated(operand, step, operand.cols());
           return true;
         });
   }
@@ -179,28 +185,22 @@ void add_steps(Rows& rows, const Subject& s) {
         x == Role::a ? "the start field of A for each block of rows" : "the start field of B for each block of columns",
         [x, lines](const Subject&, Parts& parts) {
           Matrix& operand = operand_of(parts, x);
-          const Matrix before = operand;
-          for (int row = 0; row < before.rows(); ++row) {
-            for (int col = 0; col < before.cols(); ++col)
-              operand.set_code(row, col, x == Role::a ? before.code(row % lines, col) : before.code(row, col % lines));
-          }
+          operand = x == Role::a ? repeated(operand, lines, operand.cols()) : repeated(operand, operand.rows(), lines);
           return true;
         });
   }
-  for (int stale = 1; stale < steps && steps <= 16; ++stale) {
+  for (int stale = 1; stale < steps && steps <= most; ++stale) {
     add(rows, fmt::format("d.stale_step.{}", stale), FaultStage::output,
         fmt::format("D: step {} of K reads A and B of step {} again", stale, stale - 1),
         "the wait for the stage's barrier, and its phase, before the step",
         [stale](const Subject& subject, Parts& parts) {
           Operands read = subject.truth();
           const int step = subject.step_k(), first = stale * step;
-          const Operands& right = subject.truth();
-          for (int k = first; k < first + step; ++k) {
-            for (int row = 0; row < right.a.rows(); ++row) read.a.set_code(row, k, right.a.code(row, k - step));
-            for (int col = 0; col < right.b.cols(); ++col) read.b.set_code(k, col, right.b.code(k - step, col));
-          }
+          const Operands before = part_of_k(read, first - step, step);
+          set_block(read.a, 0, first, before.a);
+          set_block(read.b, first, 0, before.b);
           parts.outcome = Accumulated{.first = std::move(read)};
-          return !right.scales;  // scales of a step have a place of their own
+          return !subject.truth().scales;  // scales of a step have a place of their own
         });
   }
   add(rows, "d.loop_twice", FaultStage::output, "D: all of K added twice", fix,
@@ -217,7 +217,6 @@ void add_steps(Rows& rows, const Subject& s) {
         parts.outcome = Accumulated{.first = std::move(alone)};
         return true;
       });
-  constexpr int most = 16;
   for (int missing = 0; missing < steps && steps <= most; ++missing) {
     add(rows, fmt::format("d.without_step.{}", missing), FaultStage::output,
         fmt::format("D: without step {} of K", missing), fix, [missing](const Subject& subject, Parts& parts) {
