@@ -1,4 +1,4 @@
-# What is installed, how others find it, and the package of Debian and Ubuntu.
+# What is installed, and how others find it. packaging/ makes packages of it.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS bitmma EXPORT bitmma-targets)
@@ -11,7 +11,7 @@ install(EXPORT bitmma-targets NAMESPACE bitmma:: DESTINATION ${CMAKE_INSTALL_LIB
 write_basic_package_version_file(bitmma-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES cmake/bitmma-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/bitmma-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/bitmma)
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md)
 
@@ -36,23 +36,3 @@ if(NOT BITMMA_BUILD_SHARED)
 endif()
 configure_file(cmake/bitmma.pc.in bitmma.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/bitmma.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-
-# cpack, in the build folder, makes bitmma_VERSION_ARCHITECTURE.deb: the program, both libraries and what is above.
-if(PROJECT_IS_TOP_LEVEL)
-  set(CPACK_GENERATOR DEB)
-  set(CPACK_PACKAGE_NAME bitmma)
-  set(CPACK_PACKAGE_CONTACT "bitmma developers <bitmma@localhost>")
-  set(CPACK_PACKAGE_DESCRIPTION "The program bitmma, and libraries for C and C++, compute what mma.sync, wgmma and tcgen05 give
-on a GPU, bit for bit, on any CPU.")
-  set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-  set(CPACK_STRIP_FILES ON)
-  # Not the Python module, which is a component of its own: pip installs it.
-  set(CPACK_INSTALL_CMAKE_PROJECTS ${CMAKE_CURRENT_BINARY_DIR} bitmma Unspecified /)
-  set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-  set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
-  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-  # Which package has the library of this name; with it come scripts that tell the loader's cache.
-  set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ${BITMMA_BUILD_SHARED})
-  set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-  include(CPack)
-endif()
