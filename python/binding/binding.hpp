@@ -20,7 +20,7 @@
 
 #include "bitmma/analysis/report.hpp"
 #include "bitmma/core/target_names.hpp"
-#include "bitmma/files/vector_file.hpp"
+#include "bitmma/files/recorded_file.hpp"
 #include "bitmma/formats/codes.hpp"
 #include "bitmma/gemm/gemm.hpp"
 #include "bitmma/instruction/batch.hpp"
@@ -94,7 +94,7 @@ struct BoundInstruction {
 /// A case with what its state looks into.
 struct BoundCase {
   Case value = {};
-  std::shared_ptr<const VectorFile> file = {};  // whose memory the state looks at
+  std::shared_ptr<const RecordedFile> file = {};  // whose memory the state looks at
   int64_t index = 0;
 };
 
@@ -110,6 +110,15 @@ nb::object numpy_array(std::span<const int64_t> shape, const char* dtype);
 inline nb::object numpy_array(const Extents& extents, const char* dtype) {
   return numpy_array(std::span(extents.begin(), extents.end()), dtype);
 }
+
+/// A constructor's one argument, by place or by `name`, None where it is missing; and the other named ones.
+struct OnlyArgument {
+  nb::object value = nb::none();
+  nb::dict named = {};
+};
+/// Throws Error for more than one.
+OnlyArgument only_argument(std::string_view type, const char* name, const nb::args& positional,
+                           const nb::kwargs& named);
 
 /// What pickle gave back, in so many parts. Throws Error for anything else.
 inline void require_state(const nb::tuple& state, size_t parts) {

@@ -18,7 +18,7 @@
 #include "bitmma/files/compare.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/files/product_file.hpp"
-#include "bitmma/files/vector_file.hpp"
+#include "bitmma/files/recorded_file.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/metadata.hpp"
@@ -162,6 +162,23 @@ nb::object metadata_of(const Mma& mma, const Operands& operands) {
   return array;
 }
 
+/// A, B, C and scales; None where there are none.
+nb::dict dictionary_of_operands(const LogicalMatrices& from) {
+  nb::dict matrices;
+  matrices["stored_a"] = nb::none(), matrices["metadata"] = nb::none();
+  matrices["a"] = codes_of(from.a), matrices["b"] = codes_of(from.b), matrices["c"] = codes_of(from.c);
+  matrices["scale_a"] = codes_of(from.scale_a), matrices["scale_b"] = codes_of(from.scale_b);
+  return matrices;
+}
+
+nb::dict dictionary_of_logical(const LogicalMatrices& from) {
+  nb::dict matrices;
+  matrices["a"] = codes_of(from.a), matrices["b"] = codes_of(from.b), matrices["c"] = codes_of(from.c);
+  matrices["d"] = codes_of(from.d), matrices["scale_a"] = codes_of(from.scale_a),
+  matrices["scale_b"] = codes_of(from.scale_b);
+  return matrices;
+}
+
 /// Owns everything: arrays of Python may change or go.
 BoundCase make_case(const BoundInstruction& instruction, std::optional<std::string_view> target, nb::handle state,
                     const nb::dict& logical) {
@@ -274,7 +291,9 @@ void write_tensors(const std::string& path, const nb::list& tensors, const nb::d
 }
 
 struct BoundFile {
-  std::shared_ptr<const VectorFile> file = {};
+  std::shared_ptr<const RecordedFile> file = {};
+
+  explicit BoundFile(RecordedFile read) : file(std::make_shared<const RecordedFile>(std::move(read))) {}
 };
 
 /// What pickle keeps of cases: the tensors and keys of a file.
@@ -287,11 +306,15 @@ BoundFile restored(const nb::tuple& parts, const std::string& path, std::string_
   file.path = path;
   VectorFileDefaults defaults{.instruction = instruction};
   if (!target.empty()) defaults.target = target_from(target);
-  return {std::make_shared<const VectorFile>(as_vector_file(std::move(file), defaults))};
+  return BoundFile(RecordedFile(std::move(file), defaults));
 }
 
 TensorFile file_of_cases(const std::vector<BoundCase>& cases, std::vector<std::pair<std::string, std::string>> keys) {
   if (cases.empty()) throw Error({.field = "cases", .seen = "none", .expected = "one or more"});
+  if (std::optional<WholeTile> tile = whole_tile(cases.front().value)) {
+    for (size_t i = 1; i < cases.size(); ++i) tile->cases.push_back(cases[i].value);
+    return file_of_cases(*tile, std::move(keys));
+  }
   VectorBuilder builder(cases.front().value.instruction, cases.front().value.target);
   for (const BoundCase& one : cases) {
     if (print(one.value.instruction) != print(cases.front().value.instruction) ||
@@ -305,7 +328,7 @@ TensorFile file_of_cases(const std::vector<BoundCase>& cases, std::vector<std::p
 
 void write_cases(const std::string& path, const std::vector<BoundCase>& cases, const std::string& source) {
   const TensorFile file = file_of_cases(cases, {{"source", source}});
-  static_cast<void>(as_vector_file(file));  // what cannot be read again is not written
+  static_cast<void>(RecordedFile(file));  // what cannot be read again is not written
   write_tensor_file(path, file);
 }
 
@@ -327,32 +350,23 @@ void bind_state(nb::module_& module) {
              return one.value.after ? nb::object(written_of(one.value.instruction, *one.value.after, true))
                                     : nb::none();
            })
-      .def("logical",
-           [](const BoundCase& one) {
-             const LogicalMatrices& from = one.value.logical;
-             nb::dict matrices;
-             matrices["a"] = codes_of(from.a), matrices["b"] = codes_of(from.b), matrices["c"] = codes_of(from.c);
-             matrices["d"] = codes_of(from.d), matrices["scale_a"] = codes_of(from.scale_a),
-             matrices["scale_b"] = codes_of(from.scale_b);
-             return matrices;
-           })
+      .def("logical", [](const BoundCase& one) { return dictionary_of_logical(one.value.logical); })
       .def("operands",
            [](const BoundCase& one) {
+             if (whole_tile(one.value)) return dictionary_of_operands(one.value.logical);
              const Operands operands = operands_of(one.value);
-             const LogicalMatrices from = logical_of(one.value.instruction, operands);
+             nb::dict matrices = dictionary_of_operands(logical_of(one.value.instruction, operands));
              const Mma mma = mma_of(one.value.instruction);
-             nb::dict matrices;
              matrices["stored_a"] = mma.sparse ? codes_of(operands.a) : nb::none();
              matrices["metadata"] = metadata_of(mma, operands);
-             matrices["a"] = codes_of(from.a), matrices["b"] = codes_of(from.b), matrices["c"] = codes_of(from.c);
-             matrices["scale_a"] = codes_of(from.scale_a), matrices["scale_b"] = codes_of(from.scale_b);
              return matrices;
            })
       .def("computed_d",
            [](const BoundCase& one) {
              const Matrix d = [&] {
                const nb::gil_scoped_release release;
-               return computed_d(one.value);
+               const std::optional<WholeTile> tile = whole_tile(one.value);
+               return tile ? computed_d(*tile, 0) : computed_d(one.value);
              }();
              return codes_of(d);
            })
@@ -365,9 +379,20 @@ void bind_state(nb::module_& module) {
              const std::vector<Case> cases{one.value};
              return codes_of(faulty_d(cases, 0, faults));
            })
-      .def("__getstate__", [](const BoundCase& one) { return parts_of(file_of_cases({one}, {})); })
+      .def("__getstate__",
+           [](const BoundCase& one) -> nb::object {
+             if (!whole_tile(one.value)) return parts_of(file_of_cases({one}, {}));
+             return nb::make_tuple(nb::cast(BoundInstruction(one.value.instruction)), text_of(print(one.value.target)),
+                                   dictionary_of_logical(one.value.logical));
+           })
       .def("__setstate__",
            [](BoundCase& self, const nb::tuple& parts) {
+             if (nb::len(parts) == 3) {
+               new (&self)
+                   BoundCase(make_case(nb::cast<const BoundInstruction&>(parts[0]),
+                                       nb::cast<std::string_view>(parts[1]), nb::none(), nb::cast<nb::dict>(parts[2])));
+               return;
+             }
              require_state(parts, 2);
              const BoundFile one = restored(parts, "", "", "");
              new (&self) BoundCase{.value = case_at(*one.file, 0), .file = one.file, .index = 0};
@@ -376,6 +401,13 @@ void bind_state(nb::module_& module) {
       .def(
           "explain",
           [](const BoundCase& one, int row, int col) {
+            if (const std::optional<WholeTile> tile = whole_tile(one.value)) {
+              const std::vector<Explanation> steps = explain(*tile, 0, row, col);
+              const Report list = describe(steps, *tile, row, col);
+              nb::dict said;
+              said["steps"] = from_report(list);
+              return nb::make_tuple(print(list), said);
+            }
             const Explanation said = explain(one.value, row, col);
             return nb::make_tuple(print(said), from_report(describe(said, one.value.target)));
           },
@@ -388,18 +420,20 @@ void bind_state(nb::module_& module) {
   });
 
   nb::class_<BoundFile>(module, "VectorFileValue")
-      .def_prop_ro("path", [](const BoundFile& one) { return one.file->file.path; })
-      .def_prop_ro("instruction", [](const BoundFile& one) { return BoundInstruction(one.file->instruction); })
-      .def_prop_ro("target", [](const BoundFile& one) { return std::string(print(one.file->target)); })
-      .def_prop_ro("cases", [](const BoundFile& one) { return one.file->cases; })
+      .def_prop_ro("path", [](const BoundFile& one) { return one.file->path(); })
+      .def_prop_ro("instruction", [](const BoundFile& one) { return BoundInstruction(one.file->instruction()); })
+      .def_prop_ro("target", [](const BoundFile& one) { return std::string(print(one.file->target())); })
+      .def_prop_ro("cases", [](const BoundFile& one) { return one.file->cases(); })
+      .def_prop_ro("is_tile", [](const BoundFile& one) { return one.file->tile() != nullptr; })
+      .def_prop_ro("steps", [](const BoundFile& one) { return one.file->tile() ? one.file->tile()->steps() : 1; })
       .def_prop_ro("has_recorded_d", [](const BoundFile& one) { return one.file->has_recorded_d(); })
       .def_prop_ro("source", [](const BoundFile& one) { return one.file->source(); })
       .def("__getstate__",
            [](const BoundFile& one) {
-             const TensorFile& file = one.file->file;
+             const TensorFile& file = one.file->file();
              const bool named = file.find_metadata("instruction") != nullptr;
-             return nb::make_tuple(parts_of(file), file.path, named ? std::string() : print(one.file->instruction),
-                                   std::string(print(one.file->target)));
+             return nb::make_tuple(parts_of(file), file.path, named ? std::string() : print(one.file->instruction()),
+                                   std::string(print(one.file->target())));
            })
       .def("__setstate__",
            [](BoundFile& self, const nb::tuple& state) {
@@ -407,8 +441,8 @@ void bind_state(nb::module_& module) {
              new (&self) BoundFile(restored(nb::cast<nb::tuple>(state[0]), nb::cast<std::string>(state[1]),
                                             nb::cast<std::string>(state[2]), nb::cast<std::string>(state[3])));
            })
-      .def("tensors", [](const BoundFile& one) { return tensors_of(one.file->file); })
-      .def("metadata", [](const BoundFile& one) { return metadata_of(one.file->file); })
+      .def("tensors", [](const BoundFile& one) { return tensors_of(one.file->file()); })
+      .def("metadata", [](const BoundFile& one) { return metadata_of(one.file->file()); })
       .def("case",
            [](const BoundFile& one, int64_t index) {
              return BoundCase{.value = case_at(*one.file, index), .file = one.file, .index = index};
@@ -421,7 +455,7 @@ void bind_state(nb::module_& module) {
               const nb::gil_scoped_release release;
               return verify(first == 0 && count < 0
                                 ? *one.file
-                                : cases_of(*one.file, first, count < 0 ? one.file->cases - first : count),
+                                : cases_of(*one.file, first, count < 0 ? one.file->cases() - first : count),
                             threads, look);
             }();
             return dictionary_of(found);
@@ -433,7 +467,7 @@ void bind_state(nb::module_& module) {
     VectorFileDefaults defaults{.instruction = instruction};
     if (target) defaults.target = target_from(*target);
     const nb::gil_scoped_release release;
-    return BoundFile{std::make_shared<const VectorFile>(read_vector_file(path, defaults))};
+    return BoundFile(read_recorded_file(path, defaults));
   });
   module.def("read_tensors", [](const std::string& path) {
     const TensorFile file = read_tensor_file(path);
@@ -463,7 +497,7 @@ void bind_state(nb::module_& module) {
       request.instruction = with_majors(request.instruction, request.placement.a, request.placement.b);
     const Progress look = interruptible();
     const nb::gil_scoped_release release;
-    return BoundFile{std::make_shared<const VectorFile>(as_vector_file(make_golden(request, threads, look)))};
+    return BoundFile(as_vector_file(make_golden(request, threads, look)));
   });
   module.def("read_product", [](const std::string& path) {
     const ProductFile file = [&] {

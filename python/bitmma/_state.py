@@ -406,7 +406,10 @@ def _tensors(rows: list[Any]) -> dict[str, np.ndarray]:
 
 
 class VectorFile:
-    """Cases of one instruction, as a file holds them. `file[3]` is case 3, `len(file)` their number."""
+    """Cases of one instruction, as a file holds them. `file[3]` is case 3, `len(file)` their number.
+
+    Plain matrices that take several instructions, with one D after all of K, are cases, too: whole tiles.
+    """
 
     def __init__(self, value: Any):
         if not isinstance(value, _core.VectorFileValue):
@@ -425,6 +428,11 @@ class VectorFile:
     @property
     def target(self) -> str:
         return self._value.target
+
+    @property
+    def steps(self) -> int:
+        """Instructions along K of each case: 1, or more of whole tiles."""
+        return self._value.steps
 
     @property
     def source(self) -> str:
@@ -469,7 +477,8 @@ class VectorFile:
         return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
-        return f"<bitmma.VectorFile {len(self)} cases of {self.instruction} on {self.target}>"
+        what = "whole tiles" if self._value.is_tile else "cases"
+        return f"<bitmma.VectorFile {len(self)} {what} of {self.instruction} on {self.target}>"
 
 
 Path = Union[str, "os.PathLike[str]"]

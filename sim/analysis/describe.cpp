@@ -417,6 +417,20 @@ std::string print_shape_and_types(const InstructionDescriptor& descriptor) {
 
 Report describe(const Place& place) { return std::visit(PlaceReport{}, place); }
 
+Report describe(const std::vector<Explanation>& steps, const WholeTile& tile, int row, int col) {
+  const int k = mma_of(tile.instruction).k;
+  Report list = Report::list();
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const int step = static_cast<int>(i);
+    Report one{{"step", step}, {"steps", static_cast<int64_t>(steps.size())}, {"tile_row", row}, {"tile_col", col}};
+    one.add_text(fmt::format("{}row {}, col {} of the tile, instruction {} of {}: K = {}..{}", step > 0 ? "\n" : "",
+                             row, col, step + 1, steps.size(), step * k, step * k + k - 1));
+    one.update(describe(steps[i], tile.target));
+    list.append(std::move(one));
+  }
+  return list;
+}
+
 Report describe(const Explanation& e, Target target) {
   Report report{{"instruction", e.instruction},
                 {"target", print(target)},

@@ -505,6 +505,18 @@ Explanation explain(const Case& one, int row, int col, const AccumulatorModel* r
   return e;
 }
 
+std::vector<Explanation> explain(const WholeTile& tile, int64_t index, int row, int col) {
+  const Mma mma = mma_of(tile.instruction);
+  std::vector<Explanation> steps;
+  std::optional<Matrix> block;
+  for (int64_t step = 0; step < tile.steps(); ++step) {
+    const Case one = instruction_at(tile, index, row, col, step, block ? &*block : nullptr);
+    steps.push_back(explain(one, row % mma.m, col % mma.n));
+    block = computed_d(one);
+  }
+  return steps;
+}
+
 std::string print(const Explanation& e) {
   std::string text = fmt::format("{}, row {}, col {}\nrule: {}; {}\n\n", e.instruction, e.row, e.col, e.rule,
                                  print(e.evidence, e.target));

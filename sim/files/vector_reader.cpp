@@ -416,9 +416,9 @@ void require_one_instruction(const TensorFile& file, const Instruction& instruct
   check.refuse("tile", fmt::format("M = {}, N = {}, K = {}", m, n, k),
                says_shape ? fmt::format("one instruction of {} x {} x {}", mma.m, mma.n, mma.k)
                           : fmt::format("one instruction of K = {}", mma.k),
-               fmt::format("the commands verify, compare, diagnose and explain take a whole tile{}",
+               fmt::format("the commands verify, compare, diagnose, explain and simulate take a whole tile{}",
                            is_larger ? "; for D of any size, bitmma gemm takes a and b in a file without an instruction"
-                                     : "; simulate takes it as a K loop, and with -o writes its steps for the others"));
+                                     : ", simulate as a K loop whose steps -o writes"));
 }
 
 /// A file that has no tensors and keys but those of the format.
@@ -497,7 +497,8 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
     if (tensor && !tensor->shape.empty() && vectors.cases < 0) vectors.cases = tensor->shape[0];
     if (!tensor && rule.required) {
       const bool is_c = rule.name == "c" || rule.name == "c_regs";
-      check.refuse(fmt::format("tensor {}", rule.name), "(missing)", fmt::format("required by {}", vectors.name()),
+      check.refuse(fmt::format("tensor {}", rule.name), "(missing)",
+                   fmt::format("a tensor: {} reads it", vectors.name()),
                    !is_c                              ? ""
                    : has_scale_d(vectors.instruction) ? "without C, save scale_d = 0 in the metadata"
                                                       : "without C, save zeros");
@@ -542,11 +543,12 @@ std::optional<Instruction> named_instruction(const TensorFile& file, const Vecto
 }
 
 void add_case_extent(TensorFile& file) {
-  const auto is_plain = [&](std::string_view name) {
-    const Tensor* tensor = file.find(name);
-    return tensor && tensor->shape.size() == 2;
-  };
-  if (!is_plain("a") || !is_plain("b")) return;
+  const Tensor *a = file.find("a"), *b = file.find("b");
+  const auto is_plain = [](const Tensor* tensor) { return tensor && tensor->shape.size() == 2; };
+  const bool has_state =
+      std::ranges::any_of(state_fields, [&](const FieldInfo& field) { return file.find(field.name) != nullptr; });
+  // Where one of the two is missing, the shape of the other is not wrong, too.
+  if (!(is_plain(a) && is_plain(b)) && (has_state || !(is_plain(a) ? !b : is_plain(b) && !a))) return;
   for (Tensor& tensor : file.tensors) {
     if (std::ranges::find(logical_tensor_names, std::string_view(tensor.name)) != logical_tensor_names.end() &&
         tensor.shape.size() == 2)

@@ -5,15 +5,35 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/core/version.hpp"
+#include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "known_names.hpp"
+#include "matrix_tensor.hpp"
 #include "vector_parts.hpp"
 #include "vector_schema.hpp"
 
 namespace bitmma {
 namespace {
+
+/// Types that dtypes do not say and no instruction descriptor of the file.
+void set_types(TensorFile& file, const Instruction& instruction) {
+  if (!has_instruction_descriptor(instruction)) return;
+  const Mma mma = mma_of(instruction);
+  for (const auto& [key, type] : {std::pair("a_type", mma.a), std::pair("b_type", mma.b), std::pair("d_type", mma.d)})
+    file.set_metadata(key, std::string(info(type).name));
+  if (mma.scale_count > 0) file.set_metadata("sf_type", std::string(info(mma.scale_type).name));
+}
+
+void require_below(std::string_view field, int64_t value, int64_t count) {
+  if (value >= 0 && value < count) return;
+  throw Error(
+      {.field = std::string(field), .seen = std::to_string(value), .expected = fmt::format("0..{}", count - 1)});
+}
 
 /// Rows from 0 and columns from 0 on of case 0.
 Tensor corner_of(const Tensor& tensor, int64_t rows, int64_t cols) {
@@ -204,19 +224,36 @@ std::optional<WholeTile> whole_tile(const TensorFile& file, const VectorFileDefa
       std::ranges::any_of(state_fields, [&](const FieldInfo& field) { return file.find(field.name) != nullptr; });
   std::optional<WholeTile> tile = has_state ? tile_of_steps(file, defaults) : tile_of_matrices(file, defaults);
   if (!tile) return std::nullopt;
-  const std::string* source = file.find_metadata("source");
-  tile->path = file.path, tile->source = source ? printable(*source) : "unknown";
+  tile->file = file;
   return tile;
+}
+
+std::optional<WholeTile> whole_tile(const Case& one) {
+  if (one.has_state() || !is_mma(one.instruction) || !one.logical.a || !one.logical.b) return std::nullopt;
+  const Mma mma = mma_of(one.instruction);
+  const LogicalMatrices& logical = one.logical;
+  const int m = logical.a->rows(), n = logical.b->cols(), k = logical.b->rows();
+  if (mma.products > 1 || (m == mma.m && n == mma.n && k == mma.k)) return std::nullopt;
+  if (m % mma.m != 0 || n % mma.n != 0 || k % mma.k != 0 || m == 0 || n == 0 || k == 0 || logical.a->cols() != k)
+    throw Error({.field = "tile",
+                 .seen = fmt::format("a {} x {}, b {} x {}", m, logical.a->cols(), k, n),
+                 .expected = fmt::format("M, N and K of one instruction, {} x {} x {}, or multiples of them", mma.m,
+                                         mma.n, mma.k)});
+  return WholeTile{.instruction = one.instruction, .target = one.target, .cases = {one}};
+}
+
+std::string WholeTile::source() const {
+  const std::string* named = file.find_metadata("source");
+  return named ? printable(*named) : "unknown";
+}
+
+bool WholeTile::has_recorded_d() const {
+  return std::ranges::all_of(cases, [](const Case& one) { return one.logical.d.has_value(); });
 }
 
 int64_t WholeTile::steps() const { return cases.empty() ? 0 : cases.front().logical.b->rows() / mma_of(instruction).k; }
 
 Case instruction_at(const WholeTile& tile, int64_t index, int row, int col, int64_t step, const Matrix* before) {
-  const auto require_below = [](std::string_view field, int64_t value, int64_t count) {
-    if (value >= 0 && value < count) return;
-    throw Error(
-        {.field = std::string(field), .seen = std::to_string(value), .expected = fmt::format("0..{}", count - 1)});
-  };
   require_below("case", index, static_cast<int64_t>(tile.cases.size()));
   const LogicalMatrices& whole = tile.cases[static_cast<size_t>(index)].logical;
   require_below("row", row, whole.a->rows());
@@ -239,35 +276,103 @@ Case instruction_at(const WholeTile& tile, int64_t index, int row, int col, int6
   return one;
 }
 
-Matrix computed_d(const WholeTile& tile, int64_t index) {
-  const LogicalMatrices& whole = tile.cases.at(static_cast<size_t>(index)).logical;
+Matrix computed_d(const WholeTile& tile, int64_t index, int threads) {
+  require_below("case", index, static_cast<int64_t>(tile.cases.size()));
+  const LogicalMatrices& whole = tile.cases[static_cast<size_t>(index)].logical;
   const Mma mma = mma_of(tile.instruction);
   Matrix d(mma.d, whole.a->rows(), whole.b->cols());
-  for (int row = 0; row < d.rows(); row += mma.m) {
-    for (int col = 0; col < d.cols(); col += mma.n) {
-      std::optional<Matrix> block;
-      for (int64_t step = 0; step < tile.steps(); ++step)
-        block = computed_d(instruction_at(tile, index, row, col, step, block ? &*block : nullptr));
-      set_block(d, row, col, *block);
-    }
-  }
+  const int across = d.cols() / mma.n;
+  const size_t blocks = static_cast<size_t>(d.rows() / mma.m) * static_cast<size_t>(across);
+  parallel_for(blocks, threads, [&](size_t number) {
+    const int row = static_cast<int>(number) / across * mma.m, col = static_cast<int>(number) % across * mma.n;
+    std::optional<Matrix> block;
+    for (int64_t step = 0; step < tile.steps(); ++step)
+      block = computed_d(instruction_at(tile, index, row, col, step, block ? &*block : nullptr));
+    set_block(d, row, col, *block);
+  });
   return d;
 }
 
+TensorFile with_simulated_d(const WholeTile& tile, int threads) {
+  std::vector<uint8_t> bytes;
+  Tensor d;
+  for (size_t index = 0; index < tile.cases.size(); ++index) {
+    const Matrix computed = computed_d(tile, static_cast<int64_t>(index), threads);
+    d = tensor_of("d", computed, {static_cast<int64_t>(tile.cases.size()), computed.rows(), computed.cols()});
+    const std::vector<uint8_t> of_case = d.bytes.copy();
+    bytes.insert(bytes.end(), of_case.begin(), of_case.end());
+  }
+  const Tensor* const a = tile.file.find("a");
+  if (a && a->shape.size() == 2) d.shape.erase(d.shape.begin());
+  TensorFile result = tile.file;
+  result.set(Tensor::from_bytes("d", d.dtype, d.shape, std::move(bytes)));
+  // The instruction of plain matrices may have come from the caller; its shape follows from the matrices.
+  result.set_metadata("format", std::string(vector_format));
+  result.set_metadata("instruction", print(tile.instruction));
+  result.set_metadata("target", std::string(print(tile.target)));
+  set_types(result, tile.instruction);
+  set_origin(result, version());
+  return result;
+}
+
+TensorFile file_of_cases(const WholeTile& tile, std::vector<std::pair<std::string, std::string>> metadata) {
+  TensorFile file{.path = {}, .metadata = instruction_metadata(tile.instruction, tile.target), .tensors = {}};
+  set_types(file, tile.instruction);
+  for (auto& [key, value] : metadata) file.set_metadata(key, std::move(value));
+  const auto cases = static_cast<int64_t>(tile.cases.size());
+  for (const LogicalTensor& row : logical_tensors(tile.instruction)) {
+    const std::optional<Matrix>& first = tile.cases.front().logical.*row.member;
+    std::vector<uint8_t> bytes;
+    for (const Case& one : tile.cases) {
+      const std::optional<Matrix>& matrix = one.logical.*row.member;
+      const auto shape = [](const std::optional<Matrix>& of) {
+        return of ? fmt::format("{} x {}", of->rows(), of->cols()) : std::string("(missing)");
+      };
+      if (shape(matrix) != shape(first))
+        throw Error({.field = fmt::format("cases: {}", row.name), .seen = shape(matrix), .expected = shape(first)});
+      if (!matrix) continue;
+      const std::vector<uint8_t> of_case = tensor_of("", *matrix, {matrix->rows(), matrix->cols()}).bytes.copy();
+      bytes.insert(bytes.end(), of_case.begin(), of_case.end());
+    }
+    if (first)
+      file.set(Tensor::from_bytes(std::string(row.name), std::string(info(first->format()).dtype),
+                                  {cases, first->rows(), first->cols()}, std::move(bytes)));
+  }
+  return file;
+}
+
+WholeTile cases_of(const WholeTile& tile, int64_t first, int64_t count) {
+  const auto cases = static_cast<int64_t>(tile.cases.size());
+  if (first < 0 || count < 1 || first > cases - count)
+    throw Error({.field = "cases",
+                 .seen = fmt::format("{} from {} on", count, first),
+                 .expected = fmt::format("at least 1 of the {}", cases)});
+  WholeTile part = tile;
+  part.first_case += first;
+  part.cases.assign(tile.cases.begin() + first, tile.cases.begin() + first + count);
+  return part;
+}
+
 void require_recorded(const WholeTile& tile) {
-  if (std::ranges::all_of(tile.cases, [](const Case& one) { return one.logical.d.has_value(); })) return;
-  throw Error({.field = fmt::format("{}: tensor d", tile.path),
+  if (tile.has_recorded_d()) return;
+  throw Error({.field = fmt::format("{}: tensor d", tile.file.path),
                .seen = "(missing)",
                .expected = "a recorded D to compare with",
                .fix = "simulate the file to compute one"});
 }
 
-Comparison verify(const WholeTile& tile, int threads) {
+Comparison verify(const WholeTile& tile, int threads, const Progress& progress) {
   require_recorded(tile);
   std::vector<Comparison> found(tile.cases.size());
-  parallel_for(tile.cases.size(), threads, [&](size_t i) {
+  std::mutex mutex;
+  int64_t done = 0;
+  const bool is_one = found.size() == 1;  // whose blocks are shared out
+  parallel_for(found.size(), threads, [&](size_t i) {
     const auto index = static_cast<int64_t>(i);
-    found[i] = compare_case(tile.instruction, index, *tile.cases[i].logical.d, computed_d(tile, index));
+    found[i] = compare_case(tile.instruction, tile.first_case + index, *tile.cases[i].logical.d,
+                            computed_d(tile, index, is_one ? threads : 1));
+    const std::lock_guard lock(mutex);
+    if (progress) progress(++done);
   });
   Comparison total;
   for (const Comparison& one : found) total += one;
@@ -275,15 +380,15 @@ Comparison verify(const WholeTile& tile, int threads) {
 }
 
 Comparison compare(const WholeTile& expected, const WholeTile& actual) {
-  require_same_cases(actual.path, print(expected.instruction), static_cast<int64_t>(expected.cases.size()),
+  require_same_cases(actual.file.path, print(expected.instruction), static_cast<int64_t>(expected.cases.size()),
                      print(actual.instruction), static_cast<int64_t>(actual.cases.size()));
   require_recorded(expected), require_recorded(actual);
   const Matrix &d = *expected.cases.front().logical.d, &other = *actual.cases.front().logical.d;
   if (d.rows() != other.rows() || d.cols() != other.cols() || d.format() != other.format())
-    throw Error(
-        {.field = fmt::format("{}: d", actual.path),
-         .seen = fmt::format("{} x {} {}", other.rows(), other.cols(), info(other.format()).name),
-         .expected = fmt::format("{} x {} {}, as {} has", d.rows(), d.cols(), info(d.format()).name, expected.path)});
+    throw Error({.field = fmt::format("{}: d", actual.file.path),
+                 .seen = fmt::format("{} x {} {}", other.rows(), other.cols(), info(other.format()).name),
+                 .expected = fmt::format("{} x {} {}, as {} has", d.rows(), d.cols(), info(d.format()).name,
+                                         expected.file.path)});
   Comparison total;
   for (size_t i = 0; i < expected.cases.size(); ++i)
     total += compare_case(expected.instruction, static_cast<int64_t>(i), *expected.cases[i].logical.d,

@@ -106,9 +106,9 @@ TEST_CASE("a whole tile with one D is taken by verify, compare, explain and diag
   CHECK(steps[2]["tile_row"] == 70);
   CHECK(run({"explain", wrong, "--row", "70", "--col", "3"}).code == 1);
   CHECK_THAT(run({"explain", tile, "--row", "128"}).err, ContainsSubstring("--row = 128: legal is 0..127"));
-  CHECK_THAT(run({"ptx", tile}).err, ContainsSubstring("verify, compare, diagnose and explain take a whole tile"));
-  CHECK_THAT(run({"simulate", tile}).err,
-             ContainsSubstring("M = 128, N = 8, K = 48") && ContainsSubstring("bitmma gemm"));
+  CHECK_THAT(run({"ptx", tile}).err,
+             ContainsSubstring("M = 128, N = 8, K = 48") && ContainsSubstring("bitmma gemm") &&
+                 ContainsSubstring("verify, compare, diagnose, explain and simulate take a whole tile"));
   // One is a tile, the other is none.
   const std::string one = folder.path("one.safetensors");
   REQUIRE(run({"golden", f16, "--cases", "1", "-o", one}).code == 0);
@@ -117,6 +117,73 @@ TEST_CASE("a whole tile with one D is taken by verify, compare, explain and diag
                ContainsSubstring("one.safetensors: cases of one instruction; expected a whole tile"));
     CHECK_THAT(run({verb, one, tile}).err, ContainsSubstring("tile.safetensors: a whole tile"));
   }
+}
+
+TEST_CASE("simulate gives D of a whole tile, and with -o writes it beside the matrices") {
+  const test::TemporaryFolder folder;
+  const std::string tile = write_tile(folder.path("tile.safetensors")),
+                    wrong = changed(tile, folder.path("wrong.safetensors"), "d", 4 * (8 * 70 + 3)),
+                    plain = folder.path("plain.safetensors"), out = folder.path("out.safetensors");
+  TensorFile without_d = read_tensor_file(tile);
+  const Tensor d = *without_d.find("d");
+  without_d.erase("d");
+  write_tensor_file(plain, without_d);
+  const Outcome shown = run({"simulate", tile});
+  CHECK(shown.code == 0);
+  CHECK_THAT(shown.out, ContainsSubstring("128 x 8 x 48 in 2 x 1 blocks of 64 x 8, 3 instructions of K = 16 each") &&
+                            ContainsSubstring("all 1024 outputs of 1 case match the recorded D"));
+  const auto json = nlohmann::json::parse(run({"simulate", plain, "--json"}).out).at(0);
+  CHECK(json["d"]["codes"].size() == 128);
+  CHECK(json["steps"] == 3);
+  CHECK_FALSE(json.contains("recorded"));
+  REQUIRE(run({"simulate", plain, "-o", out}).code == 0);
+  const TensorFile written = read_tensor_file(out);
+  CHECK(written.find("d")->bytes == d.bytes);
+  CHECK(written.find("d")->shape == d.shape);
+  CHECK(written.find_metadata("source")->starts_with("bitmma "));
+  for (const char* verb : {"verify", "diagnose"}) CHECK(run({verb, out}).code == 0);
+  // A recorded D that differs stays, unless it is told to go.
+  CHECK(run({"simulate", wrong}).code == 1);
+  const std::string other = folder.path("other.safetensors");
+  const Outcome refused = run({"simulate", wrong, "-o", other});
+  CHECK(refused.code == 1);
+  CHECK_THAT(refused.err, ContainsSubstring("row 70, col 3") && ContainsSubstring("not written"));
+  CHECK_FALSE(std::filesystem::exists(other));
+  CHECK(run({"simulate", wrong, "-o", other, "--replace-d"}).code == 1);
+  CHECK(read_tensor_file(other).find("d")->bytes == d.bytes);
+  // What a tile has not is refused.
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"--layout-a", "k-major:64"},
+                                               {"--format", "csv"},
+                                               {"--case", "1"},
+                                               {"--target", "sm_80"},
+                                               {"--after", tile}}) {
+    std::vector<std::string> line{"simulate", plain};
+    line.insert(line.end(), more.begin(), more.end());
+    INFO(more[0]);
+    CHECK(run(line).code == 2);
+  }
+}
+
+TEST_CASE("a tile of tcgen05 whose types the flags say is written so that it can be read again") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("nvfp4.safetensors"), out = folder.path("out.safetensors");
+  TensorFile file{.path = {}, .metadata = {}, .tensors = {}};
+  const auto filled = [](std::string name, std::vector<int64_t> shape, uint8_t code) {
+    const auto size = static_cast<size_t>(shape[0] * shape[1]);
+    std::vector<uint8_t> bytes(size);
+    for (size_t i = 0; i < size; ++i) bytes[i] = code ? code : static_cast<uint8_t>(i % 7);
+    return Tensor::from_bytes(std::move(name), "U8", std::move(shape), std::move(bytes));
+  };
+  for (Tensor one : {filled("a", {256, 128}, 0), filled("b", {128, 16}, 0), filled("sfa", {256, 8}, 0x38),
+                     filled("sfb", {8, 16}, 0x40)})
+    file.set(std::move(one));
+  write_tensor_file(path, file);
+  const std::string nvfp4 = "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X";
+  REQUIRE(
+      run({"simulate", path, "--instruction", nvfp4, "--a", "e2m1", "--b", "e2m1", "--scale-type", "ue4m3", "-o", out})
+          .code == 0);
+  CHECK(run({"verify", out}).code == 0);
+  CHECK_THAT(run({"simulate", out}).out, ContainsSubstring("256 x 16 x 128 in 2 x 1 blocks of 128 x 16"));
 }
 
 TEST_CASE("a matrix alone is the D of the other file for compare and diagnose, whose errors name it") {

@@ -181,6 +181,43 @@ def test_files_are_what_their_names_say(tmp_path):
             image.scales(*arguments)
 
 
+def test_a_file_of_whole_tiles_is_read_verified_compared_and_diagnosed(tmp_path):
+    random = np.random.default_rng(4)
+    a, b = random.standard_normal((2, 128, 64)).astype(np.float16), random.standard_normal((2, 64, 64)).astype(np.float16)
+    d = np.stack([bitmma.gemm(x, y) for x, y in zip(a, b)])
+    path, other = tmp_path / "tile.npz", tmp_path / "wrong.npz"
+    one = "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"
+    np.savez(path, a=a, b=b, c=0 * d, d=d, instruction=one)
+    wrong = d.copy()
+    wrong[1, 70, 3] += 1
+    np.savez(other, a=a, b=b, c=0 * d, d=wrong, instruction=one)
+    file = bitmma.read(path)
+    assert (len(file), file.steps, file.has_recorded_d, str(file.instruction)) == (2, 4, True, one)
+    assert "2 whole tiles" in repr(file) and file.tensors["d"].shape == (2, 128, 64)
+    assert bitmma.verify(file).mismatches == 0 and bitmma.verify(path, first=1, count=1).cases == 1
+    assert bitmma.verify(tmp_path).mismatches == 1
+    found = bitmma.verify(other)
+    assert found.mismatches == 1 and "case 1, row 70, col 3" in found.first
+    assert "case 1" in bitmma.verify(other, first=1, count=1).first
+    assert bitmma.compare(path, other).mismatches == 1
+    assert bitmma.diagnose(file, list(wrong)).wrong == 1
+    tile = file[1]
+    assert bitmma.testing.bits_equal(tile.computed_d(), d[1]) and bitmma.testing.bits_equal(tile.recorded_d(), d[1])
+    assert tile.operands["a"].shape == (128, 64) and tile.state is None
+    explained = bitmma.explain(tile, 70, 3)
+    assert len(explained["steps"]) == 4 and explained["steps"][3]["tile_row"] == 70 and "instruction 4 of 4" in str(explained)
+    again = pickle.loads(pickle.dumps(tile))
+    assert bitmma.testing.bits_equal(again.computed_d(), d[1])
+    assert bitmma.testing.bits_equal(pickle.loads(pickle.dumps(file))[1].computed_d(), d[1])
+    bitmma.write(tmp_path / "again.safetensors", list(file))
+    assert bitmma.verify(tmp_path / "again.safetensors") == bitmma.verify(file)
+    with pytest.raises(bitmma.Error) as error:
+        bitmma.compare(path, bitmma.golden(one, cases=2))
+    assert error.value.violations[0].code == "other_inputs"
+    with pytest.raises(bitmma.Error, match="row"):
+        bitmma.explain(tile, 128, 0)
+
+
 @pytest.mark.parametrize("one", ["wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16",
                                  "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
                                  bitmma.tcgen05("f16", m=128, n=64)], ids=["wgmma", "mma_sync", "tcgen05"])

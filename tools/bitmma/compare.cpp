@@ -85,12 +85,12 @@ void run_compare(Context& context, const CompareFlags& flags) {
   if (d) require_same_instruction(inputs_of_both, other);
   const RecordedFile actual =
       d ? naming_file_of_d(*flags.expected, *flags.actual,
-                           [&] { return RecordedFile(context, with_d(inputs_of_both, *d), none); })
-        : RecordedFile(context, std::move(other), none);
-  RecordedFile expected(context, inputs_of_both, none);
+                           [&] { return read_recorded(context, with_d(inputs_of_both, *d), none); })
+        : read_recorded(context, std::move(other), none);
+  RecordedFile expected = read_recorded(context, inputs_of_both, none);
   // One D behind all of K is compared with that of the last step.
   if (d && actual.tile() && expected.vectors())
-    expected = RecordedFile(context, with_d(inputs_of_both, last_d(*expected.vectors(), *flags.actual)), none);
+    expected = read_recorded(context, with_d(inputs_of_both, last_d(*expected.vectors(), *flags.actual)), none);
   const Comparison comparison = compare(expected, actual);
   const std::vector<InputDifference> inputs = different_inputs(expected, actual);
   context.exit_code = comparison.mismatches == 0 && inputs.empty() ? exit_same : exit_differs;

@@ -9,6 +9,7 @@
 
 #include "arguments.hpp"
 #include "bitmma/analysis/describe.hpp"
+#include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
 #include "output.hpp"
@@ -45,12 +46,22 @@ struct Request {
 
 Request request_of(const WholeTile& right, const WholeTile& recorded) {
   Request request{.instruction = right.instruction, .target = right.target, .cases = right.cases};
-  require_same_cases(recorded.path, print(right.instruction), static_cast<int64_t>(right.cases.size()),
+  require_same_cases(recorded.file.path, print(right.instruction), static_cast<int64_t>(right.cases.size()),
                      print(recorded.instruction), static_cast<int64_t>(recorded.cases.size()));
   require_recorded(recorded);
   for (const Case& one : recorded.cases) request.wrong.push_back(*one.logical.d);
   request.inputs = different_inputs(right, recorded);
   return request;
+}
+
+/// The recorded D where `right` has its own: the instruction descriptor of a wrong program may say another shape.
+Matrix d_at_place_of(const Case& right, const Case& recorded) {
+  if (!recorded.after || !right.has_state() || !has_instruction_descriptor(right.instruction))
+    return recorded_d(recorded);
+  State after = *recorded.after;
+  for (const Buffer& buffer : right.before.buffers())
+    if (info(buffer.field()).is_number && !after.has(buffer.field())) after.set(buffer.field(), buffer.number());
+  return recorded_result(right.instruction, after);
 }
 
 Request request_of(const VectorFile& vectors, const VectorFile& other) {
@@ -67,7 +78,7 @@ Request request_of(const VectorFile& vectors, const VectorFile& other) {
     if (one.has_state()) one.logical = {};  // the state decides
     request.cases.push_back(std::move(one));
     const Case recorded = case_at(other, index);
-    request.wrong.push_back(recorded_d(recorded));
+    request.wrong.push_back(d_at_place_of(request.cases.back(), recorded));
     // A logical d beside a state is a result of its own.
     if (recorded.after && recorded.logical.d && computed_d(request.cases.back()) == request.wrong.back())
       request.wrong.back() = *recorded.logical.d;
@@ -78,11 +89,11 @@ Request request_of(const VectorFile& vectors, const VectorFile& other) {
 /// What is diagnosed of a file, or of two with the same inputs.
 Request request_of_files(const Context& context, const DiagnoseFlags& flags, TensorFile file,
                          std::optional<TensorFile> other, bool wants_d) {
-  const RecordedFile first(context, std::move(file), flags.file);
+  const RecordedFile first = read_recorded(context, std::move(file), flags.file);
   if (const WholeTile* const tile = first.tile()) {
     if (!wants_d) return {.instruction = tile->instruction, .target = tile->target, .cases = tile->cases};
     if (!other) return request_of(*tile, *tile);
-    const RecordedFile second(context, std::move(*other), flags.file);
+    const RecordedFile second = read_recorded(context, std::move(*other), flags.file);
     require_same_kind(first, second);
     return request_of(*tile, *second.tile());
   }
@@ -94,7 +105,7 @@ Request request_of_files(const Context& context, const DiagnoseFlags& flags, Ten
     for (int64_t index = 0; index < std::min<int64_t>(vectors.cases, 64); ++index)
       request.cases.push_back(case_at(vectors, index));
   } else if (other) {
-    const RecordedFile second(context, std::move(*other), flags.file);
+    const RecordedFile second = read_recorded(context, std::move(*other), flags.file);
     require_same_kind(first, second);
     request = request_of(vectors, *second.vectors());
     second.require_unchanged();

@@ -40,31 +40,16 @@ void explain_product(Context& context, const ExplainFlags& flags) {
 /// One output of a whole tile, instruction by instruction along K.
 void explain_tile(Context& context, const ExplainFlags& flags, const WholeTile& tile) {
   constexpr std::array<FlagOfField, 3> names{{{"case", "--case"}, {"row", "--row"}, {"col", "--col"}}};
-  Report list = Report::list();
-  std::optional<Matrix> block;
-  const Mma mma = mma_of(tile.instruction);
-  bool is_same = true;
-  for (int64_t step = 0; step < tile.steps(); ++step) {
-    const Case one = naming_flags(names, [&] {
-      return instruction_at(tile, flags.index, flags.row, flags.col, step, block ? &*block : nullptr);
-    });
-    const Explanation e = explain(one, flags.row % mma.m, flags.col % mma.n);
-    is_same = !e.recorded_d || *e.recorded_d == e.d;
-    Report of_step{{"step", step}, {"steps", tile.steps()}, {"tile_row", *flags.row}, {"tile_col", *flags.col}};
-    of_step.add_text(fmt::format("{}row {}, col {} of the tile, instruction {} of {}: K = {}..{}", step > 0 ? "\n" : "",
-                                 *flags.row, *flags.col, step + 1, tile.steps(), step * mma.k,
-                                 step * mma.k + mma.k - 1));
-    of_step.update(describe(e, one.target));
-    list.append(std::move(of_step));
-    block = computed_d(one);
-  }
-  show(context, list, flags.json);
-  context.exit_code = is_same ? exit_same : exit_differs;
+  const std::vector<Explanation> steps =
+      naming_flags(names, [&] { return explain(tile, flags.index, flags.row, flags.col); });
+  show(context, describe(steps, tile, flags.row, flags.col), flags.json);
+  const Explanation& last = steps.back();
+  context.exit_code = !last.recorded_d || *last.recorded_d == last.d ? exit_same : exit_differs;
 }
 
 void run_explain(Context& context, const ExplainFlags& flags) {
   if (flags.plan.are_given()) return explain_product(context, flags);
-  const RecordedFile file(context, read_tensor_file(flags.path), flags.file);
+  const RecordedFile file = read_recorded(context, read_tensor_file(flags.path), flags.file);
   if (file.tile()) return explain_tile(context, flags, *file.tile());
   const VectorFile& vectors = *file.vectors();
   require_consistent(vectors);

@@ -50,60 +50,18 @@ void warn_of_converted_d(const Context& context, const TensorFile& file, const I
                             .severity = Severity::warning}});
 }
 
-RecordedFile::RecordedFile(const Context& context, TensorFile file, const FileFlags& flags) {
+RecordedFile read_recorded(const Context& context, TensorFile file, const FileFlags& flags) {
   require_inputs(file, "compare");
-  std::optional<WholeTile> tile;
-  try {
-    tile = whole_tile(file, flags.defaults());
-  } catch (const Error& error) {
-    throw flags.in_flags(error);
-  }
-  if (tile) file_ = std::move(*tile);
-  else file_ = flags.read(file);
-  warn_of_converted_d(context, file, instruction());
-}
-
-const Instruction& RecordedFile::instruction() const { return tile() ? tile()->instruction : vectors()->instruction; }
-Target RecordedFile::target() const { return tile() ? tile()->target : vectors()->target; }
-std::string RecordedFile::path() const { return tile() ? tile()->path : vectors()->file.path; }
-std::string RecordedFile::source() const { return tile() ? tile()->source : vectors()->source(); }
-int64_t RecordedFile::cases() const { return tile() ? static_cast<int64_t>(tile()->cases.size()) : vectors()->cases; }
-
-void RecordedFile::require_recorded() const {
-  if (vectors()) bitmma::require_recorded(*vectors());
-  else bitmma::require_recorded(*tile());
-}
-
-void RecordedFile::require_unchanged() const {
-  if (vectors()) vectors()->require_unchanged();
-}
-
-Comparison RecordedFile::verify(int threads, const Progress& progress) const {
-  return vectors() ? bitmma::verify(*vectors(), threads, progress) : bitmma::verify(*tile(), threads);
-}
-
-void require_same_kind(const RecordedFile& expected, const RecordedFile& actual) {
-  if (!expected.tile() == !actual.tile()) return;
-  const auto name = [](const RecordedFile& file) {
-    return file.tile() ? fmt::format("a whole tile of {} instructions along K", file.tile()->steps())
-                       : std::string("cases of one instruction");
+  const auto read = [&] {
+    try {
+      return RecordedFile(file, flags.defaults());
+    } catch (const Error& error) {
+      throw flags.in_flags(error);
+    }
   };
-  throw Error({.code = ViolationCode::other_inputs,
-               .field = actual.path(),
-               .seen = name(actual),
-               .expected = fmt::format("{}, as {} has", name(expected), printable(expected.path()))});
-}
-
-Comparison compare(const RecordedFile& expected, const RecordedFile& actual) {
-  require_same_kind(expected, actual);
-  return expected.tile() ? bitmma::compare(*expected.tile(), *actual.tile())
-                         : bitmma::compare(*expected.vectors(), *actual.vectors());
-}
-
-std::vector<InputDifference> different_inputs(const RecordedFile& expected, const RecordedFile& actual) {
-  require_same_kind(expected, actual);
-  return expected.tile() ? bitmma::different_inputs(*expected.tile(), *actual.tile())
-                         : bitmma::different_inputs(*expected.vectors(), *actual.vectors());
+  RecordedFile recorded = read();
+  warn_of_converted_d(context, file, recorded.instruction());
+  return recorded;
 }
 
 }  // namespace bitmma::cli

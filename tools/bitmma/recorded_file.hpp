@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Files with a recorded D, as verify, compare and diagnose take them: cases of one instruction, or whole tiles.
+// Files with a recorded D, as verify, compare and diagnose take them.
 #pragma once
 
 #include <functional>
 #include <string>
-#include <variant>
 
-#include "bitmma/files/whole_tile.hpp"
+#include "bitmma/files/recorded_file.hpp"
 #include "flags.hpp"
 
 namespace bitmma::cli {
@@ -40,34 +39,8 @@ auto naming_file_of_d(const std::string& path, const std::string& path_of_d, con
 /// same: each of its numbers is one of that type.
 void warn_of_converted_d(const Context& context, const TensorFile& file, const Instruction& instruction);
 
-/// One of the two, with what both say.
-class RecordedFile {
- public:
-  RecordedFile() = default;
-  /// Throws Error when the file is neither. `flags` stand in for what the file does not say. Warns as above.
-  RecordedFile(const Context& context, TensorFile file, const FileFlags& flags);
-
-  /// Nothing where the file is the other one.
-  const VectorFile* vectors() const { return std::get_if<VectorFile>(&file_); }
-  const WholeTile* tile() const { return std::get_if<WholeTile>(&file_); }
-  const Instruction& instruction() const;
-  Target target() const;
-  std::string path() const, source() const;
-  int64_t cases() const;
-
-  /// Throws Error when no D is recorded.
-  void require_recorded() const;
-  void require_unchanged() const;
-  Comparison verify(int threads, const Progress& progress) const;
-
- private:
-  std::variant<VectorFile, WholeTile> file_ = {};
-};
-
-/// Throws Error where one is a whole tile and the other none.
-void require_same_kind(const RecordedFile& expected, const RecordedFile& actual);
-/// Throw Error as above, and what the library refuses.
-Comparison compare(const RecordedFile& expected, const RecordedFile& actual);
-std::vector<InputDifference> different_inputs(const RecordedFile& expected, const RecordedFile& actual);
+/// A file of cases or whole tiles. Throws Error when it is neither, or holds a D alone. `flags` stand in for what the
+/// file does not say. Warns of a converted d.
+RecordedFile read_recorded(const Context& context, TensorFile file, const FileFlags& flags);
 
 }  // namespace bitmma::cli

@@ -45,9 +45,9 @@ AxisNames axis_names(const Case& one) {
   return {.row = "lane", .col = "column"};
 }
 
-/// D as a table, and all its codes as data.
-void add_d(Report& report, const SimulateFlags& flags, const Case& one) {
-  const Matrix d = computed_d(one);
+/// D as a table, and all its codes as data. Of `is_words` the words that a move leaves, the last column perhaps redval.
+void add_d(Report& report, const SimulateFlags& flags, const Matrix& d, const AxisNames& names = {},
+           bool is_words = false, bool has_redval = false) {
   if (flags.json) {  // all of it, whatever a reader would see
     Report codes = Report::list();
     for (int row = 0; row < d.rows(); ++row) {
@@ -58,12 +58,10 @@ void add_d(Report& report, const SimulateFlags& flags, const Case& one) {
     report.add("d", {{"format", info(d.format()).name}, {"codes", std::move(codes)}});
     return;
   }
-  const AxisNames names = axis_names(one);
-  const bool is_words = !is_mma(one.instruction);
   const int rows = std::min(*flags.rows, d.rows()), cols = std::min(*flags.cols, d.cols());
   std::vector<std::vector<std::string>> table(1, {is_words ? "" : "D"});
   for (int col = 0; col < cols; ++col) {
-    const bool is_redval = ends_with_redval(one.instruction) && col == d.cols() - 1;
+    const bool is_redval = has_redval && col == d.cols() - 1;
     table[0].push_back(is_redval ? "redval" : fmt::format("{} {}", names.col, col));
   }
   for (int row = 0; row < rows; ++row) {
@@ -209,7 +207,7 @@ Report describe_case(Context& context, const SimulateFlags& flags, const Simulat
   for (const Choice choice : choices) report.add_text(fmt::format("chosen: {}", print(choice)));
   const std::vector<Violation> warnings = warnings_of(one);
   report.add("warnings", warnings);
-  add_d(report, flags, one);
+  add_d(report, flags, computed_d(one), axis_names(one), !is_mma(one.instruction), ends_with_redval(one.instruction));
   if (const std::optional<Comparison> recorded = recorded_comparison(context, flags, vectors, loop)) {
     add_recorded(report, *recorded, simulated.source, loop.has_value());
     if (recorded->mismatches > 0) context.exit_code = exit_differs;
@@ -295,6 +293,83 @@ Simulated simulated(const SimulateFlags& flags, TensorFile file, std::optional<T
   }
 }
 
+/// A tile of the M and N of several instructions; nothing for other files. A loop over K of one instruction's M and N
+/// is none: its steps become cases of a vector file.
+std::optional<WholeTile> tile_of(const SimulateFlags& flags, const TensorFile& file, std::optional<Target> target) {
+  const bool has_state =
+      std::ranges::any_of(state_fields, [&](const FieldInfo& field) { return file.find(field.name) != nullptr; });
+  if (has_state || !flags.after.empty()) return std::nullopt;
+  VectorFileDefaults defaults = flags.file.defaults();
+  defaults.target = target;
+  try {
+    std::optional<WholeTile> tile = whole_tile(file, defaults);
+    if (!tile) return std::nullopt;
+    const Mma one = mma_of(tile->instruction);
+    const LogicalMatrices& whole = tile->cases.front().logical;
+    return whole.a->rows() == one.m && whole.b->cols() == one.n ? std::nullopt : std::move(tile);
+  } catch (const Error& error) {
+    throw flags.file.in_flags(error);
+  }
+}
+
+/// The case to show.
+int64_t shown_case(const SimulateFlags& flags, const WholeTile& tile) {
+  const int64_t index = flags.show_case.value_or(0), cases = static_cast<int64_t>(tile.cases.size());
+  if (index >= 0 && index < cases) return index;
+  throw Error({.field = "--case", .seen = std::to_string(index), .expected = fmt::format("0..{}", cases - 1)});
+}
+
+Report describe_tile(Context& context, const SimulateFlags& flags, const WholeTile& tile) {
+  const int64_t index = shown_case(flags, tile);
+  const Mma one = mma_of(tile.instruction);
+  const LogicalMatrices& whole = tile.cases[static_cast<size_t>(index)].logical;
+  const int m = whole.a->rows(), n = whole.b->cols(), k = whole.b->rows();
+  const std::string arithmetic = print_arithmetic(tile.instruction, tile.target);
+  const std::vector<Choice> choices = choices_of(tile.instruction, tile.target);
+  Report report{{"file", tile.file.path},
+                {"instruction", print(tile.instruction)},
+                {"case", index},
+                {"cases", static_cast<int64_t>(tile.cases.size())},
+                {"target", print(tile.target)},
+                {"arithmetic", arithmetic},
+                {"m", m},
+                {"n", n},
+                {"k", k},
+                {"steps", tile.steps()},
+                {"a_type", info(one.a).name},
+                {"b_type", info(one.b).name},
+                {"d_type", info(one.d).name},
+                {"chosen", describe(choices)}};
+  report.add_text(fmt::format("{}, case {} of {}\ntarget: {}", print(tile.instruction), index, tile.cases.size(),
+                              print(tile.target)));
+  report.add_text(
+      fmt::format("whole tile: {} x {} x {} in {} x {} blocks of {} x {}, {} of K = {} each, C of each is D of the one "
+                  "before",
+                  m, n, k, m / one.m, n / one.n, one.m, one.n, counted(tile.steps(), "instruction"), one.k));
+  report.add_text("arithmetic: " + arithmetic);
+  for (const Choice choice : choices) report.add_text(fmt::format("chosen: {}", print(choice)));
+  add_d(report, flags, computed_d(tile, index, flags.threads));
+  if (tile.has_recorded_d()) {
+    const Comparison recorded = verify(tile, flags.threads);
+    add_recorded(report, recorded, tile.source(), false);
+    if (recorded.mismatches > 0) context.exit_code = exit_differs;
+  }
+  return report;
+}
+
+/// `there` below `report`, with how the results of the two targets compare.
+void add_other_target(Report& report, Report there, const Comparison& comparison, Target own, Target other) {
+  Report compared{{"outputs", comparison.outputs}, {"mismatches", comparison.mismatches}};
+  there.lines.insert(there.lines.begin(), Report::Line{});
+  std::ranges::move(there.lines, std::back_inserter(report.lines));
+  report.add("on_target", std::move(there));
+  report.add("between_targets", std::move(compared));
+  report.add_text(fmt::format("\n{} of {} {} between {} and {}", comparison.mismatches,
+                              counted(comparison.outputs, "output"), differ(comparison.mismatches), print(own),
+                              print(other)));
+  if (comparison.first) report.add_text("first: " + print(*comparison.first));
+}
+
 /// Both results, and how many outputs differ.
 Report describe_two_targets(Context& context, const SimulateFlags& flags, const Simulated& own,
                             const Simulated& other) {
@@ -305,27 +380,23 @@ Report describe_two_targets(Context& context, const SimulateFlags& flags, const 
     const Case x = case_at(own.vectors, index), y = case_at(other.vectors, index);
     comparison += compare_case(x.instruction, index, computed_d(x), computed_d(y));
   }
-  Report compared{{"outputs", comparison.outputs}, {"mismatches", comparison.mismatches}};
-  there.lines.insert(there.lines.begin(), Report::Line{});
-  std::ranges::move(there.lines, std::back_inserter(report.lines));
-  report.add("on_target", std::move(there));
-  report.add("between_targets", std::move(compared));
-  report.add_text(fmt::format("\n{} of {} {} between {} and {}", comparison.mismatches,
-                              counted(comparison.outputs, "output"), differ(comparison.mismatches),
-                              print(own.vectors.target), print(other.vectors.target)));
-  if (comparison.first) report.add_text("first: " + print(*comparison.first));
+  add_other_target(report, std::move(there), comparison, own.vectors.target, other.vectors.target);
   return report;
 }
 
 /// Says on standard error how a recorded D compares, where no report is shown. True when it is the same, or none.
-bool is_recorded_d_same(Context& context, const SimulateFlags& flags, const Simulated& one) {
-  const std::optional<Comparison> recorded = recorded_comparison(context, flags, one.vectors, one.loop);
+bool is_recorded_d_same(Context& context, const std::string& path, const std::string& source,
+                        const std::optional<Comparison>& recorded) {
   if (!recorded || recorded->mismatches == 0) return true;
   context.exit_code = exit_differs;
-  context.terminal.err << fmt::format(
-      "{}: {} of {} {} from the recorded D ({}): {}\n", printable(one.vectors.file.path), recorded->mismatches,
-      counted(recorded->outputs, "output"), differ(recorded->mismatches), one.source, print(*recorded->first));
+  context.terminal.err << fmt::format("{}: {} of {} {} from the recorded D ({}): {}\n", printable(path),
+                                      recorded->mismatches, counted(recorded->outputs, "output"),
+                                      differ(recorded->mismatches), source, print(*recorded->first));
   return false;
+}
+bool is_recorded_d_same(Context& context, const SimulateFlags& flags, const Simulated& one) {
+  return is_recorded_d_same(context, one.vectors.file.path, one.source,
+                            recorded_comparison(context, flags, one.vectors, one.loop));
 }
 
 /// Throws Error when `output` is a file whose D this program did not compute: it would be lost.
@@ -349,6 +420,51 @@ void require_no_loss(const std::string& output, const std::string& input) {
                .seen = fmt::format("a file with a D of {}", source ? printable(*source) : "unknown source"),
                .expected = "another name",
                .fix = "--replace-d writes over it"});
+}
+
+/// False, and a line on standard error, where `output` would replace a recorded D that differs.
+bool may_write(Context& context, const SimulateFlags& flags, const std::string& output, bool is_same) {
+  if (is_same || *flags.replace_d) return true;
+  context.terminal.err << fmt::format("{}: not written: the recorded D would be lost; --replace-d replaces it\n",
+                                      printable(output));
+  return false;
+}
+
+/// Shows D of a tile, or writes it beside the matrices. `elsewhere` is the same on the GPU that --target asks for.
+std::optional<Report> simulate_tile(Context& context, const SimulateFlags& flags, const WholeTile& own,
+                                    const std::optional<WholeTile>& elsewhere, const std::string& output) {
+  constexpr std::string_view of_one =
+      "cases of one instruction have images and operands; of a whole tile D is computed";
+  flags.layouts.require_used(of_one, false, false);
+  if (flags.bench.is_given())
+    throw Error({.code = ViolationCode::not_together,
+                 .field = "--format",
+                 .seen = "a whole tile of several instructions",
+                 .expected = "cases of one instruction",
+                 .fix = "save the matrices of each instruction as a case"});
+  if (output.empty()) {
+    Report report = describe_tile(context, flags, own);
+    if (!elsewhere) return report;
+    Comparison comparison;
+    for (size_t i = 0; i < own.cases.size(); ++i) {
+      const auto index = static_cast<int64_t>(i);
+      comparison += compare_case(own.instruction, index, computed_d(own, index, flags.threads),
+                                 computed_d(*elsewhere, index, flags.threads));
+    }
+    add_other_target(report, describe_tile(context, flags, *elsewhere), comparison, own.target, elsewhere->target);
+    return report;
+  }
+  if (!*flags.replace_d) require_no_loss(output, own.file.path);
+  const auto recorded = own.has_recorded_d() ? std::optional(verify(own, flags.threads)) : std::nullopt;
+  if (!may_write(context, flags, output, is_recorded_d_same(context, own.file.path, own.source(), recorded)))
+    return std::nullopt;
+  const WholeTile& tile = elsewhere ? *elsewhere : own;
+  context.require_flags_acted();
+  write_tensor_file(output, with_simulated_d(tile, flags.threads));
+  context.terminal.err << fmt::format("{}: {}, D of whole tiles by {} on {} ({})\n", printable(output),
+                                      counted(static_cast<int64_t>(tile.cases.size()), "case"), print(tile.instruction),
+                                      print(tile.target), print_arithmetic(tile.instruction, tile.target));
+  return std::nullopt;
 }
 
 /// Computes one case; its bytes in the file that is written, or some less where D is new.
@@ -391,6 +507,16 @@ void simulate_all(Context& context, const SimulateFlags& flags, const std::vecto
     const TensorFile file = arrays ? read_arrays(files) : read_tensor_file(path);
     const std::optional<Target> asked = flags.file.target.asked();
     const std::optional<TensorFile> elsewhere = on_other_target(file, asked);
+    if (const std::optional<WholeTile> tile = tile_of(flags, file, elsewhere ? std::nullopt : asked)) {
+      warn_of_converted_d(context, file, tile->instruction);
+      std::optional<Report> report =
+          simulate_tile(context, flags, *tile, elsewhere ? tile_of(flags, *elsewhere, asked) : std::nullopt,
+                        outputs.empty() ? std::string() : outputs[i]);
+      if (report && names.size() > 1 && !flags.json) context.out() << printable(path) << '\n';
+      if (report && flags.json) shown.append(std::move(*report));
+      else if (report) show(context, *report, false);
+      continue;
+    }
     const Simulated own = simulated(flags, file, elsewhere ? std::nullopt : asked);
     if (!own.loop) require_consistent(own.vectors, flags.threads);
     print_warnings(context, own.warnings);
@@ -425,13 +551,8 @@ void simulate_all(Context& context, const SimulateFlags& flags, const std::vecto
       continue;
     }
     const std::string& output = outputs[i];
-    const bool may_replace = *flags.replace_d;
-    if (!may_replace) require_no_loss(output, path);
-    if (!is_recorded_d_same(context, flags, own) && !may_replace) {
-      context.terminal.err << fmt::format("{}: not written: the recorded D would be lost; --replace-d replaces it\n",
-                                          printable(output));
-      continue;
-    }
+    if (!*flags.replace_d) require_no_loss(output, path);
+    if (!may_write(context, flags, output, is_recorded_d_same(context, flags, own))) continue;
     print_warnings(context, warnings_of(case_at(vectors, 0)));
     announce_output(context, output, vectors.cases, flags.threads, [&] { return bytes_of_a_case(vectors); });
     context.require_flags_acted();
@@ -503,6 +624,7 @@ void add_simulate(Command& app, Context& context) {
       "  bitmma simulate a.npy b.npy --instruction tcgen05.mma.cta_group::1.kind::f16\n"
       "  bitmma simulate case.safetensors --format csv\n"
       "  bitmma simulate next.safetensors --after mma.safetensors -o d.safetensors  # begins with what the mma left\n"
+      "Plain matrices of the M and N of several instructions are a whole tile with one D; -o writes it beside them.\n"
       "If K of plain matrices is longer than the instruction's, they are a K loop over one tile: the output file has a "
       "case for each step, with advancing descriptors. The layouts apply to files with only plain matrices. A recorded "
       "D is compared first. If it differs, -o writes nothing and the exit code is 1, unless --replace-d is given.");

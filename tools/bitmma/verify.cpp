@@ -43,8 +43,8 @@ Report describe_file(const RecordedFile& file, const Comparison& comparison) {
 }
 
 /// Throws Error for a file that records no D: nothing would be verified.
-RecordedFile read_recorded(const Context& context, const VerifyFlags& flags, const std::string& path) {
-  RecordedFile file(context, read_tensor_file(path), flags.file);
+RecordedFile recorded_at(const Context& context, const VerifyFlags& flags, const std::string& path) {
+  RecordedFile file = read_recorded(context, read_tensor_file(path), flags.file);
   file.require_recorded();
   return file;
 }
@@ -59,7 +59,7 @@ void run_verify(Context& context, const VerifyFlags& flags) {
   int64_t all_cases = 0;
   for (const std::string& path : paths) {
     try {
-      all_cases += files.emplace_back(path, read_recorded(context, flags, path)).second.cases();
+      all_cases += files.emplace_back(path, recorded_at(context, flags, path)).second.cases();
     } catch (const Error& error) {
       std::ranges::copy(error.violations(), std::back_inserter(unreadable));
     }
@@ -76,7 +76,7 @@ void run_verify(Context& context, const VerifyFlags& flags) {
     // A file that contradicts itself is found out when it is read whole.
     const auto verified = [&](const RecordedFile& file) -> std::optional<Comparison> {
       try {
-        return file.verify(flags.threads, progress.from(total.cases));
+        return verify(file, flags.threads, progress.from(total.cases));
       } catch (const Error& error) {
         std::ranges::copy(error.violations(), std::back_inserter(unreadable));
         ++refused_files;

@@ -67,6 +67,8 @@ Report describe(const Place& place);
 /// {"instruction", "target", "row", "col", "rule", "evidence", "terms" or "steps", "exact", "d", "alternatives", ...}.
 /// The text is print(explanation).
 Report describe(const Explanation& explanation, Target target);
+/// A list: the explanations of one output of a whole tile, each with "step", "steps", "tile_row" and "tile_col".
+Report describe(const std::vector<Explanation>& steps, const WholeTile& tile, int row, int col);
 
 /// A list of texts.
 Report describe(const std::vector<Choice>& choices);

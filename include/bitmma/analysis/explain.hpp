@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "bitmma/files/whole_tile.hpp"
 #include "bitmma/formats/round.hpp"
 #include "bitmma/instruction/case.hpp"
 #include "bitmma/instruction/evidence.hpp"
@@ -153,6 +154,10 @@ struct Explanation {
 /// Explains output (row, col) of a case. Throws Error when there is no such row or column, the instruction moves data
 /// and computes nothing, or it cannot run. `model` replaces the target's row of arithmetic, for what-if questions.
 Explanation explain(const Case& one, int row, int col, const AccumulatorModel* model = nullptr);
+
+/// Output (row, col) of case `index` of a whole tile: an explanation of every instruction along K. Throws Error when
+/// there is no such case, row or column.
+std::vector<Explanation> explain(const WholeTile& tile, int64_t index, int row, int col);
 
 /// As text for people.
 std::string print(const Explanation& explanation);

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Files of cases as verify, compare and diagnose take them: a case is one instruction, or a whole tile.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "bitmma/files/whole_tile.hpp"
+
+namespace bitmma {
+
+/// One of the two, with what both say.
+class RecordedFile {
+ public:
+  RecordedFile() = default;
+  RecordedFile(VectorFile file) : file_(std::move(file)) {}
+  RecordedFile(WholeTile file) : file_(std::move(file)) {}
+  /// Throws Error as whole_tile and as_vector_file do.
+  explicit RecordedFile(TensorFile file, const VectorFileDefaults& defaults = {});
+
+  /// Nothing where the file is the other one.
+  const VectorFile* vectors() const { return std::get_if<VectorFile>(&file_); }
+  const WholeTile* tile() const { return std::get_if<WholeTile>(&file_); }
+  const TensorFile& file() const { return tile() ? tile()->file : vectors()->file; }
+  const std::string& path() const { return file().path; }
+  const Instruction& instruction() const { return tile() ? tile()->instruction : vectors()->instruction; }
+  Target target() const { return tile() ? tile()->target : vectors()->target; }
+  std::string source() const { return tile() ? tile()->source() : vectors()->source(); }
+  int64_t cases() const { return tile() ? static_cast<int64_t>(tile()->cases.size()) : vectors()->cases; }
+  bool has_recorded_d() const { return tile() ? tile()->has_recorded_d() : vectors()->has_recorded_d(); }
+
+  /// Throw Error when no D is recorded, or the file was changed while it was used.
+  void require_recorded() const;
+  void require_unchanged() const;
+
+ private:
+  std::variant<VectorFile, WholeTile> file_ = {};
+};
+
+RecordedFile read_recorded_file(const std::string& path, const VectorFileDefaults& defaults = {});
+
+/// As those of vector files and of whole tiles (vector_file.hpp, whole_tile.hpp, compare.hpp).
+Case case_at(const RecordedFile& file, int64_t index);
+RecordedFile cases_of(const RecordedFile& file, int64_t first, int64_t count);
+Comparison verify(const RecordedFile& file, int threads, const Progress& progress = {});
+
+/// Throws Error where one is a whole tile and the other none.
+void require_same_kind(const RecordedFile& expected, const RecordedFile& actual);
+/// Throw Error as above, and as those of both kinds do.
+Comparison compare(const RecordedFile& expected, const RecordedFile& actual);
+std::vector<InputDifference> different_inputs(const RecordedFile& expected, const RecordedFile& actual);
+
+}  // namespace bitmma
