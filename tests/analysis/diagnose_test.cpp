@@ -9,6 +9,8 @@
 
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/descriptor/zero_column_mask.hpp"
+#include "bitmma/files/whole_tile.hpp"
+#include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/random_case.hpp"
 #include "support/catch.hpp"
@@ -478,13 +480,154 @@ TEST_CASE("faults of a whole tile, planted, are found: steps of K, rows of warps
     CHECK(std::ranges::find(catalogue, id, &Fault::id) != catalogue.end());
 }
 
-TEST_CASE("whole tiles of sparse instructions are refused, with the verbs that take them") {
-  const Instruction instruction = parse_instruction("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16");
-  Case tile{.instruction = instruction, .target = Target::sm_90a};
-  tile.logical.a = Matrix(Format::f16, 64, 64), tile.logical.b = Matrix(Format::f16, 64, 8);
-  tile.logical.c = Matrix(Format::f32, 64, 8);
-  CHECK_THROWS_WITH(fault_catalogue(std::array{tile}),
-                    ContainsSubstring("sparse instructions") && ContainsSubstring("verify, compare and explain"));
+namespace {
+
+/// Random matrices of `blocks` instructions along M and `steps` along K.
+Case random_tile_of(const Instruction& instruction, int blocks, int steps) {
+  const Mma mma = mma_of(instruction);
+  Case tile{.instruction = instruction, .target = default_target(instruction)};
+  LogicalMatrices& whole = tile.logical;
+  whole.a = Matrix(mma.a, blocks * mma.m, steps * mma.a_cols());
+  whole.b = Matrix(mma.b, steps * mma.k, mma.n);
+  if (mma.enable_input_d) whole.c = Matrix(mma.c, blocks * mma.m, mma.n);
+  if (mma.scale_count > 0) {
+    whole.scale_a = Matrix(mma.scale_type, blocks * mma.m, steps * mma.scale_count);
+    whole.scale_b = Matrix(mma.scale_type, steps * mma.scale_count, mma.n);
+  }
+  for (int i = 0; i < blocks * steps; ++i) {
+    const int block = i / steps, step = i % steps;
+    const LogicalMatrices part = logical_of(
+        instruction, random_operands(instruction, tile.target, Distribution::normal, 7, static_cast<uint64_t>(i)));
+    set_block(*whole.a, block * mma.m, step * mma.a_cols(), *part.a);
+    if (block == 0) set_block(*whole.b, step * mma.k, 0, *part.b);
+    if (step == 0 && whole.c) set_block(*whole.c, block * mma.m, 0, *part.c);
+    if (mma.scale_count == 0) continue;
+    set_block(*whole.scale_a, block * mma.m, step * mma.scale_count, *part.scale_a);
+    if (block == 0) set_block(*whole.scale_b, step * mma.scale_count, 0, *part.scale_b);
+  }
+  return tile;
+}
+
+/// How many faults of the catalogue change something, and are found when they are planted: all of them.
+int planted_and_found(const Case& tile, int every) {
+  const std::array cases{tile};
+  const Matrix truth = faulty_d(cases, 0, {});
+  CHECK(truth == computed_d(*whole_tile(tile), 0));
+  int planted = 0, index = 0;
+  for (const Fault& fault : fault_catalogue(cases)) {
+    if (index++ % every != 0) continue;
+    std::optional<Matrix> wrong;
+    try {
+      wrong = faulty_d(cases, 0, std::array{fault.id});
+    } catch (const Error&) {
+      continue;  // a tile that cannot be
+    }
+    if (*wrong == truth) continue;
+    ++planted;
+    const Diagnosis found = diagnose(cases, std::array{*wrong}, {.max_findings = 100, .pairs = false});
+    INFO(fault.id);
+    CHECK(rank_of(found, fault.id) == 1);
+  }
+  return planted;
+}
+
+#ifdef BITMMA_SANITIZED  // thirty times as slow
+constexpr int every_fault = 8;
+#else
+constexpr int every_fault = 1;
+#endif
+
+}  // namespace
+
+TEST_CASE("faults of a whole tile of sparse instructions, planted, are found") {
+  const auto check = [](const char* mnemonic, int every) {
+    INFO(mnemonic);
+    const Case tile = random_tile_of(parse_instruction(mnemonic), 2, 3);
+    CHECK(planted_and_found(tile, every) > 40 / every);
+    const std::vector<Fault> catalogue = fault_catalogue(std::array{tile});
+    for (const char* id : {"metadata.ignored", "metadata.rows_8", "metadata.not_advanced", "d.without_step.1"})
+      CHECK(std::ranges::find(catalogue, id, &Fault::id) != catalogue.end());
+  };
+  check("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32", every_fault);
+  check("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16", 16 * every_fault);
+}
+
+TEST_CASE("scales of other rows, lanes and steps are found in a whole tile") {
+  const Case tile = random_tile_of(tcgen05({.kind = MmaKind::mxf4nvf4, .n = 16, .scale_vec = ScaleVec::x2}), 1, 4);
+  CHECK(planted_and_found(tile, 6 * every_fault) > 100 / (6 * every_fault));
+  const std::vector<Fault> catalogue = fault_catalogue(std::array{tile});
+  for (const char* id : {"scale_a.rows_8", "scale_b.rotated.-8", "scales.rows_16", "scales.previous_row",
+                         "scale_a.not_advanced", "scale_b.id_not_advanced", "scale_a.lanes_reversed"})
+    CHECK(std::ranges::find(catalogue, id, &Fault::id) != catalogue.end());
+}
+
+TEST_CASE("an instruction descriptor with another M or N is named, not a stride") {
+  // D of an instruction with another descriptor on the same state, where the right one has its own.
+  const auto wrong_d = [](const Case& one, const Instruction& other) {
+    State state = one.before;
+    execute(other, one.target, state);
+    return recorded_result(one.instruction, state);
+  };
+  struct Row {
+    Instruction right, wrong;
+    std::string id;
+  };
+  for (const Row& row : {
+           Row{tcgen05({.kind = MmaKind::f16, .n = 64}), tcgen05({.kind = MmaKind::f16, .n = 32}), "idesc.n.32"},
+           Row{tcgen05({.kind = MmaKind::f16, .m = 128, .n = 64}), tcgen05({.kind = MmaKind::f16, .m = 64, .n = 64}),
+               "idesc.m.64"},
+           Row{tcgen05({.kind = MmaKind::f8f6f4, .cta_group = 2, .m = 256, .n = 64}),
+               tcgen05({.kind = MmaKind::f8f6f4, .cta_group = 2, .m = 256, .n = 32}), "idesc.n.32"},
+           Row{tcgen05({.kind = MmaKind::mxf8f6f4, .n = 128}), tcgen05({.kind = MmaKind::mxf8f6f4, .n = 64}),
+               "idesc.n.64"},
+       }) {
+    INFO(print(row.right) << " " << row.id);
+    std::vector<Case> cases;
+    std::vector<Matrix> wrong;
+    for (uint64_t i = 0; i < 2; ++i) {
+      cases.push_back(random_case(row.right, default_target(row.right), {}, Distribution::normal, 1, i));
+      wrong.push_back(wrong_d(cases.back(), row.wrong));
+    }
+    const Diagnosis found = diagnose(cases, wrong);
+    REQUIRE(!found.findings.empty());
+    CHECK(found.findings.front().explains_all);
+    CHECK(rank_of(found, row.id) == 1);
+    CHECK(found.findings.front().faults.front().id == row.id);
+  }
+}
+
+TEST_CASE("a whole tile computed with another M or N is what its instructions leave in Tensor Memory") {
+  const Case tile = random_tile_of(tcgen05({.kind = MmaKind::f16, .n = 64, .enable_input_d = false}), 2, 3);
+  const Mma own = mma_of(tile.instruction);
+  for (const auto& [id, other] : {std::pair("idesc.n.24", tcgen05({.kind = MmaKind::f16, .n = 24})),
+                                  std::pair("idesc.m.64", tcgen05({.kind = MmaKind::f16, .m = 64, .n = 64}))}) {
+    Matrix wrong(own.d, tile.logical.a->rows(), own.n);
+    for (int row = 0; row < wrong.rows(); row += own.m) {
+      const Instruction instruction = with_enable_input_d(other, true);
+      std::optional<State> state;
+      for (int k = 0; k < tile.logical.b->rows(); k += own.k) {
+        const Operands part{.a = block_of(*tile.logical.a, row, own.m, k, own.k),
+                            .b = block_of(*tile.logical.b, k, own.k, 0, own.n),
+                            .c = Matrix(own.c, own.m, own.n)};
+        const Instruction adds = with_enable_input_d(tile.instruction, true);
+        State next = place_operands(adds, {}, part, RandomStream(0, 0));
+        if (state) {
+          const std::span<const uint32_t> left = state->words(Field::tmem);
+          std::ranges::copy(left, next.writable_words(Field::tmem).begin());
+        }
+        execute(instruction, tile.target, next);
+        state = std::move(next);
+      }
+      set_block(wrong, row, 0, recorded_result(tile.instruction, *state));
+    }
+    const std::array cases{tile};
+    INFO(id);
+    CHECK(faulty_d(cases, 0, std::array{std::string(id)}) == wrong);
+    const Diagnosis found = diagnose(cases, std::array{wrong});
+    REQUIRE(!found.findings.empty());
+    CHECK(found.findings.front().explains_all);
+    CHECK(found.findings.front().faults.front().id == id);
+  }
 }
 
 TEST_CASE("units of whole rows that one side swizzles are found in an image that holds all of K") {

@@ -37,6 +37,32 @@ TEST_CASE("diagnose speaks JSON and uses the exit codes") {
   CHECK(nlohmann::json::parse(run({"diagnose", right, "--list", "--json"}).out).size() > 60);
 }
 
+TEST_CASE("an instruction descriptor with another N is named, whichever of the two the file of the kernel says") {
+  const test::TemporaryFolder folder;
+  const std::string right = folder.path("right.safetensors"), kernel = folder.path("kernel.safetensors");
+  REQUIRE(run({"golden", "tcgen05.mma.cta_group::1.kind::f16", "--n", "64", "--cases", "2", "-o", right}).code == 0);
+  TensorFile file = read_tensor_file(right);
+  const Tensor own = *file.find("idesc");
+  for (const char* name : {"a", "b", "c", "d", "tmem_after"}) file.erase(name);
+  std::vector<uint8_t> words = own.bytes.copy();
+  for (size_t i = 0; i < words.size(); i += 4) words[i + 2] = 8;  // N = 32: bits 17-22 are 4
+  file.set(Tensor::from_bytes("idesc", "U32", own.shape, std::move(words)));
+  write_tensor_file(kernel, file);
+  REQUIRE(run({"simulate", kernel, "-o", kernel}).code == 0);
+  for (const bool says_own : {false, true}) {
+    TensorFile of_kernel = read_tensor_file(kernel);
+    if (says_own) of_kernel.set(own);
+    write_tensor_file(kernel, of_kernel);
+    const Outcome found = run({"diagnose", right, kernel, "--json"});
+    CHECK(found.code == 1);
+    const auto json = nlohmann::json::parse(found.out);
+    CHECK(json["findings"][0]["faults"][0]["id"] == "idesc.n.32");
+    CHECK(json["findings"][0]["explains_all"] == true);
+  }
+  CHECK_THAT(run({"diagnose", right, kernel}).out,
+             ContainsSubstring("D was computed with N = 32, the instruction descriptor says N = 64"));
+}
+
 TEST_CASE("diagnose finds the D of the next case, whatever number of cases is compared") {
   const test::TemporaryFolder folder;
   const std::string right = folder.path("right.safetensors"), other = folder.path("other.safetensors");

@@ -172,7 +172,8 @@ void add_steps(Rows& rows, const Subject& s) {
         "advance the start field by (bytes of K) >> 4 for every instruction",
         [x, step = s.step_k()](const Subject&, Parts& parts) {
           Matrix& operand = operand_of(parts, x);
-          operand = x == Role::a ? repeated(operand, operand.rows(), step) : repeated(operand, step, operand.cols());
+          operand = x == Role::a ? repeated(operand, operand.rows(), stored_of_k(parts.operands, step))
+                                 : repeated(operand, step, operand.cols());
           return true;
         });
   }
@@ -197,7 +198,7 @@ void add_steps(Rows& rows, const Subject& s) {
           Operands read = subject.truth();
           const int step = subject.step_k(), first = stale * step;
           const Operands before = part_of_k(read, first - step, step);
-          set_block(read.a, 0, first, before.a);
+          set_block(read.a, 0, stored_of_k(read, first), before.a);  // metadata of a sparse A is elsewhere
           set_block(read.b, first, 0, before.b);
           parts.outcome = Accumulated{.first = std::move(read)};
           return !subject.truth().scales;  // scales of a step have a place of their own
@@ -221,9 +222,9 @@ void add_steps(Rows& rows, const Subject& s) {
     add(rows, fmt::format("d.without_step.{}", missing), FaultStage::output,
         fmt::format("D: without step {} of K", missing), fix, [missing](const Subject& subject, Parts& parts) {
           Operands rest = subject.truth();
-          const int first = missing * subject.step_k();
+          const int count = stored_of_k(rest, subject.step_k()), first = missing * count;
           for (int row = 0; row < rest.a.rows(); ++row)
-            for (int col = first; col < first + subject.step_k(); ++col) rest.a.set_code(row, col, 0);
+            for (int col = first; col < first + count; ++col) rest.a.set_code(row, col, 0);
           parts.outcome = Accumulated{.first = std::move(rest)};
           return true;
         });

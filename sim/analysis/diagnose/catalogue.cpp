@@ -11,6 +11,7 @@ namespace bitmma {
 std::vector<FaultRow> catalogue_of(const Subject& subject) {
   using namespace faults;
   Rows rows;
+  add_shape_faults(rows, subject);
   add_descriptor_faults(rows, subject, Role::a);
   add_descriptor_faults(rows, subject, Role::b);
   add_written_faults(rows, subject, Role::a);

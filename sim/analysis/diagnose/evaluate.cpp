@@ -10,6 +10,7 @@
 #include "../../instruction/family.hpp"
 #include "../../instruction/tcgen05/operands.hpp"
 #include "bitmma/core/error.hpp"
+#include "bitmma/instruction/place_operands.hpp"
 #include "catalogue.hpp"
 
 namespace bitmma {
@@ -87,21 +88,39 @@ void Subject::take_tile() {
   const auto whole = [](int extent, int of_one) { return extent >= of_one && extent % of_one == 0; };
   const bool fits = whole(logical.a->rows(), mma_.m) && whole(logical.b->cols(), mma_.n) &&
                     whole(logical.b->rows(), mma_.k) && logical.a->cols() == logical.b->rows();
-  if (!fits || mma_.sparse || mma_.products > 1) {
+  if (!fits || mma_.products > 1) {
     throw Error({.field = "tile",
-                 .seen = fmt::format("{} x {} x {}{}", logical.a->rows(), logical.b->cols(), logical.b->rows(),
-                                     mma_.sparse ? " of sparse instructions" : ""),
-                 .expected = fmt::format("multiples of {} x {} x {}, without sparsity", mma_.m, mma_.n, mma_.k),
-                 .fix = mma_.sparse ? "bitmma verify, compare and explain take sparse tiles; diagnose takes a D for "
-                                      "each sparse instruction"
-                                    : ""});
+                 .seen = fmt::format("{} x {} x {}", logical.a->rows(), logical.b->cols(), logical.b->rows()),
+                 .expected = fmt::format("multiples of {} x {} x {}", mma_.m, mma_.n, mma_.k)});
   }
+  const Mma of_one = mma_;
   truth_ = family::options_of(mma_);
   mma_.m = logical.a->rows(), mma_.n = logical.b->cols(), mma_.k = logical.b->rows();
   mma_.scale_count *= mma_.k / step_k_;
-  truth_.a = *logical.a, truth_.b = *logical.b;
+  truth_.b = *logical.b;
+  if (mma_.sparse) compress_tile(of_one, *logical.a);
+  else truth_.a = *logical.a;
   if (mma_.enable_input_d) truth_.c = logical.c ? *logical.c : Matrix(mma_.c, mma_.m, mma_.n);
   if (logical.scale_a && logical.scale_b) truth_.scales = BlockScales{.a = *logical.scale_a, .b = *logical.scale_b};
+}
+
+void Subject::compress_tile(const Mma& of_one, const Matrix& a) {
+  const int stored = of_one.stored_k();
+  truth_.a = Matrix(a.format(), mma_.m, mma_.stored_k());
+  truth_.selected_k.resize(truth_.a.size());
+  for (int row = 0; row < mma_.m; row += of_one.m) {
+    for (int step = 0; step < mma_.k / of_one.k; ++step) {
+      Operands part;
+      compress_a(instruction(), block_of(a, row, of_one.m, step * of_one.k, of_one.k), part);
+      set_block(truth_.a, row, step * stored, part.a);
+      for (size_t i = 0; i < part.selected_k.size(); ++i) {
+        const size_t at =
+            (static_cast<size_t>(row) + i / static_cast<size_t>(stored)) * static_cast<size_t>(mma_.stored_k()) +
+            static_cast<size_t>(step * stored) + i % static_cast<size_t>(stored);
+        truth_.selected_k[at] = static_cast<uint16_t>(step * of_one.k + part.selected_k[i]);
+      }
+    }
+  }
 }
 
 bool Subject::has_same_d(int distance) const {
@@ -265,10 +284,19 @@ bool computable(const Parts& parts) {
 
 Operands part_of_k(const Operands& operands, int first, int count) {
   Operands part = operands;
-  part.a = block_of(operands.a, 0, operands.a.rows(), first, count);
+  const int k = operands.b.rows(), stored_first = stored_of_k(operands, first), stored = stored_of_k(operands, count);
+  part.a = block_of(operands.a, 0, operands.a.rows(), stored_first, stored);
   part.b = block_of(operands.b, first, count, 0, operands.b.cols());
+  if (!operands.selected_k.empty()) {
+    part.selected_k.clear();
+    for (size_t row = 0; row < static_cast<size_t>(operands.a.rows()); ++row) {
+      const auto of_row = std::span(operands.selected_k)
+                              .subspan(row * static_cast<size_t>(operands.a.cols()) + static_cast<size_t>(stored_first),
+                                       static_cast<size_t>(stored));
+      for (const uint16_t selected : of_row) part.selected_k.push_back(static_cast<uint16_t>(selected - first));
+    }
+  }
   if (!operands.scales) return part;
-  const int k = operands.b.rows();
   const auto of_k = [&](int blocks) { return std::pair(blocks * first / k, blocks * count / k); };
   const Matrix &a = operands.scales->a, &b = operands.scales->b;
   const auto [first_a, count_a] = of_k(a.cols());
@@ -323,6 +351,7 @@ Matrix compute_block(const Parts& parts, std::span<const int> rows, std::span<co
 
 Matrix evaluate(const Subject& subject, const Parts& parts) {
   if (std::holds_alternative<Unwritten>(parts.outcome)) return *subject.truth().c;
+  if (const auto* const left = std::get_if<Left>(&parts.outcome)) return left->d;
   Matrix d = compute_whole(parts, subject.mma().d, [](const Operands& operands) { return operands; });
   keep_disabled_lanes(subject, d);
   if (const auto* const change = std::get_if<Moved>(&parts.outcome)) return moved(d, change->from);

@@ -72,6 +72,8 @@ class Subject {
  private:
   /// The operands of a case without a state, which may be a tile.
   void take_tile();
+  /// A of a sparse tile, each instruction's part as it stores it.
+  void compress_tile(const Mma& of_one, const Matrix& a);
 
   std::span<const Case> cases_;
   int64_t index_ = 0;
@@ -101,6 +103,10 @@ struct OtherCase {
 };
 /// D is what was there before.
 struct Unwritten {};
+/// D is this, whatever the parts: what another instruction left.
+struct Left {
+  Matrix d = {};
+};
 /// Products that are added up, one after the other: first that of the case, or another one in its place. The sum may
 /// have been rounded to another format, and widened again.
 struct Accumulated {
@@ -108,7 +114,7 @@ struct Accumulated {
   std::vector<Operands> products = {};
   std::optional<Format> rounded_to = {};
 };
-using Outcome = std::variant<AsComputed, Moved, OtherCase, Unwritten, Accumulated>;
+using Outcome = std::variant<AsComputed, Moved, OtherCase, Unwritten, Left, Accumulated>;
 
 /// What an output is computed from, taken apart by stage.
 struct Parts {
@@ -124,7 +130,12 @@ inline Matrix& operand_of(Parts& parts, Role operand) {
 
 Parts true_parts(const Subject& subject);
 
-/// The part of K from `first` on.
+/// Columns of A that `k` of K take: half of a sparse A.
+inline int stored_of_k(const Operands& operands, int k) {
+  return static_cast<int>(int64_t{k} * operands.a.cols() / operands.b.rows());
+}
+
+/// The part of K from `first` on, whole instructions of a tile.
 Operands part_of_k(const Operands& operands, int first, int count);
 
 /// The stage's part of `from` put into `to`.

@@ -17,6 +17,8 @@ namespace bitmma::faults {
 using Rows = std::vector<FaultRow>;
 using Apply = std::function<bool(const Subject&, Parts&)>;
 
+/// Another M or N in the instruction descriptor.
+void add_shape_faults(Rows& rows, const Subject& s);
 /// Reads of A or B through another descriptor.
 void add_descriptor_faults(Rows& rows, const Subject& s, Role x);
 /// The same of a whole tile: in every step.

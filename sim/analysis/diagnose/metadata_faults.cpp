@@ -104,6 +104,20 @@ void add_metadata_faults(Rows& rows, const Subject& s) {
         [change = row.change](const Subject& subject, Parts& parts) { return change(subject.mma(), parts.operands); });
   }
   add_exchanged_threads(rows, s);
+  if (s.is_tile() && s.mma().k > s.step_k()) {
+    add(rows, "metadata.not_advanced", FaultStage::metadata, "every step reads the metadata of the first",
+        "the metadata operand of each step", [](const Subject& subject, Parts& parts) {
+          Operands& operands = parts.operands;
+          const auto stored = static_cast<size_t>(operands.a.cols()),
+                     of_step = static_cast<size_t>(stored_of_k(operands, subject.step_k()));
+          for (size_t i = 0; i < operands.selected_k.size(); ++i) {
+            const size_t col = i % stored, step = col / of_step;
+            operands.selected_k[i] = static_cast<uint16_t>(subject.truth().selected_k[i - col + col % of_step] +
+                                                           step * static_cast<size_t>(subject.step_k()));
+          }
+          return true;
+        });
+  }
   const int own = s.mma().sparsity_selector;
   for (int selector = 0; selector < 4 && s.one().has_state(); ++selector) {
     const Instruction other = with_sparsity_selector(s.instruction(), selector);

@@ -17,6 +17,18 @@ struct ScaleRow {
   int (*from)(int position, int extent);
 };
 
+/// Rows r and r ^ flip exchanged, where both are there.
+template <int flip>
+int exchanged(int p, int n) {
+  return (p ^ flip) < n ? p ^ flip : p;
+}
+template <int by>
+int rotated(int p, int n) {
+  return ((p + by) % n + n) % n;
+}
+
+constexpr std::string_view lane_of_row = "row % 32 is the lane, row / 32 the 4-byte word of a line, or the column",
+                           first_row_of_copy = "the row at which the copy of the scales begins";
 constexpr auto scale_rows = std::to_array<ScaleRow>({
     {.id = "next_row",
      .what = "those of the next row",
@@ -29,7 +41,28 @@ constexpr auto scale_rows = std::to_array<ScaleRow>({
     {.id = "rows_32",
      .what = "blocks of 32 rows exchanged",
      .fix = "row / 32 picks the 4-byte word of a line, or the column",
-     .from = [](int p, int n) { return (p ^ 32) < n ? p ^ 32 : p; }},
+     .from = exchanged<32>},
+    {.id = "rows_8", .what = "groups of 8 rows exchanged", .fix = lane_of_row, .from = exchanged<8>},
+    {.id = "rows_1", .what = "neighbouring rows exchanged", .fix = lane_of_row, .from = exchanged<1>},
+    {.id = "rows_2", .what = "pairs of rows exchanged", .fix = lane_of_row, .from = exchanged<2>},
+    {.id = "rows_4", .what = "groups of 4 rows exchanged", .fix = lane_of_row, .from = exchanged<4>},
+    {.id = "rows_16", .what = "the two halves of every 32 lanes exchanged", .fix = lane_of_row, .from = exchanged<16>},
+    {.id = "rows_64", .what = "blocks of 64 rows exchanged", .fix = lane_of_row, .from = exchanged<64>},
+    {.id = "rows_128", .what = "blocks of 128 rows exchanged", .fix = "the tile of 128 x 4", .from = exchanged<128>},
+    {.id = "lanes_reversed", .what = "the 32 lanes in the other order", .fix = lane_of_row, .from = exchanged<31>},
+    {.id = "rows_reversed", .what = "rows of every 8 in the other order", .fix = lane_of_row, .from = exchanged<7>},
+    {.id = "rotated.+2", .what = "rotated by 2 rows", .fix = first_row_of_copy, .from = rotated<2>},
+    {.id = "rotated.-2", .what = "rotated by 2 rows back", .fix = first_row_of_copy, .from = rotated<-2>},
+    {.id = "rotated.+4", .what = "rotated by 4 rows", .fix = first_row_of_copy, .from = rotated<4>},
+    {.id = "rotated.-4", .what = "rotated by 4 rows back", .fix = first_row_of_copy, .from = rotated<-4>},
+    {.id = "rotated.+8", .what = "rotated by 8 rows", .fix = first_row_of_copy, .from = rotated<8>},
+    {.id = "rotated.-8", .what = "rotated by 8 rows back", .fix = first_row_of_copy, .from = rotated<-8>},
+    {.id = "rotated.+16", .what = "rotated by 16 rows", .fix = first_row_of_copy, .from = rotated<16>},
+    {.id = "rotated.-16", .what = "rotated by 16 rows back", .fix = first_row_of_copy, .from = rotated<-16>},
+    {.id = "rotated.+32", .what = "rotated by 32 rows", .fix = first_row_of_copy, .from = rotated<32>},
+    {.id = "rotated.-32", .what = "rotated by 32 rows back", .fix = first_row_of_copy, .from = rotated<-32>},
+    {.id = "rotated.+64", .what = "rotated by 64 rows", .fix = first_row_of_copy, .from = rotated<64>},
+    {.id = "rotated.-64", .what = "rotated by 64 rows back", .fix = first_row_of_copy, .from = rotated<-64>},
     {.id = "rows_untiled",
      .what = "the image is row-major, not in tiles of 128 x 4",
      .fix = "pack them into tiles, as tcgen05.cp wants them",
@@ -135,6 +168,29 @@ void add_scale_ids(Rows& rows, const Subject& s, Role x) {
   }
 }
 
+/// The scales of other steps of a whole tile: those of the first, or of the first step that a cell of 4 bytes serves.
+void add_scale_steps(Rows& rows, const Subject& s, Role x) {
+  const int of_one = mma_of(s.instruction()).scale_count, steps = s.is_tile() ? s.mma().k / s.step_k() : 1;
+  if (steps < 2) return;
+  const auto add_from = [&](std::string_view id, std::string_view what, std::string_view fix, int steps_together) {
+    add_scale_fault(rows, x, id, what, fix, [x, of_one, steps_together](Matrix& m) {
+      const Matrix before = m;
+      const auto from = [&](int block) {
+        return block / of_one / steps_together * steps_together * of_one + block % of_one;
+      };
+      for (int r = 0; r < m.rows(); ++r)
+        for (int c = 0; c < m.cols(); ++c) m(r, c) = x == Role::a ? before(r, from(c)) : before(from(r), c);
+      return m != before;
+    });
+  };
+  add_from("not_advanced", "every step reads those of the first", "the columns that each step's scales are copied to",
+           steps);
+  const int in_a_cell = 4 / of_one;
+  if (in_a_cell > 1 && in_a_cell < steps)
+    add_from("id_not_advanced", fmt::format("{} steps read those of the first of them", in_a_cell),
+             "the id in the instruction descriptor of each step", in_a_cell);
+}
+
 void add_scale_faults_of(Rows& rows, const Subject& s, Role x) {
   add_scale_fault(rows, x, "ignored", "not applied", "the scales were never copied to Tensor Memory", [](Matrix& m) {
     const FormatInfo& format = info(m.format());
@@ -152,6 +208,7 @@ void add_scale_faults_of(Rows& rows, const Subject& s, Role x) {
     add_scale_fault(rows, x, row.id, row.what, row.fix, [x, row](Matrix& m) { return exchange(m, x, row); });
   }
   add_scale_ids(rows, s, x);
+  add_scale_steps(rows, s, x);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace {
 
 /// D does not depend on the operands.
 bool is_replaced(const Parts& parts) {
-  return std::holds_alternative<Unwritten>(parts.outcome) || std::holds_alternative<OtherCase>(parts.outcome);
+  return std::holds_alternative<Unwritten>(parts.outcome) || std::holds_alternative<OtherCase>(parts.outcome) ||
+         std::holds_alternative<Left>(parts.outcome);
 }
 
 std::string shape_of(const Matrix& matrix) {
@@ -145,7 +146,8 @@ std::vector<Candidate> Search::pairs_of(const std::vector<Candidate>& singles, c
       const Candidate &first = singles[x], &second = singles[y];
       const FaultStage stage = second.faults.front()->stage;
       if (first.faults.front()->stage == stage) continue;
-      if (is_replaced(second.parts.front())) continue;  // what came before does not matter
+      if (is_replaced(first.parts.front()) || is_replaced(second.parts.front()))
+        continue;  // what came before does not matter
       ++tried;
       Parts both = first.parts.front();
       take_stage(both, second.parts.front(), stage);

@@ -27,14 +27,7 @@ Blocks blocks_of(const Subject& s, Role x) {
     std::vector<Case> cases;
     for (int step = 0; step < steps; ++step) {
       Operands operands = part_of_k(s.truth(), step * s.step_k(), s.step_k());
-      operands.a = block_of(operands.a, is_a ? block * one.m : 0, one.m, 0, operands.a.cols());
-      operands.b = block_of(operands.b, 0, operands.b.rows(), is_a ? 0 : block * one.n, one.n);
-      if (operands.c) operands.c = block_of(*operands.c, 0, one.m, 0, one.n);
-      if (operands.scales) {
-        BlockScales& scales = *operands.scales;
-        scales.a = block_of(scales.a, is_a ? block * one.m : 0, one.m, 0, scales.a.cols());
-        scales.b = block_of(scales.b, 0, scales.b.rows(), is_a ? 0 : block * one.n, one.n);
-      }
+      operands = block_of(operands, is_a ? block * one.m : 0, one.m, is_a ? 0 : block * one.n, one.n);
       cases.push_back({.instruction = instruction,
                        .target = s.one().target,
                        .before = place_operands(instruction, placement, operands, RandomStream(0, 0))});
@@ -96,7 +89,8 @@ void add_step_faults(Rows& rows, const Subject& s, Role x) {
               Parts of_step = true_parts(one);
               if (!apply(one, of_step)) return false;
               const Matrix& read = operand_of(of_step, x);
-              const int k = static_cast<int>(step) * subject.step_k();
+              const int first = static_cast<int>(step) * subject.step_k(),
+                        k = x == Role::a ? stored_of_k(parts.operands, first) : first;
               set_block(whole, x == Role::a ? at : k, x == Role::a ? k : at, read);
               lines = x == Role::a ? read.rows() : read.cols();
             }
