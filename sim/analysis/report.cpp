@@ -68,6 +68,7 @@ Report::Report(const std::vector<Violation>& violations) : value(List{}) {
             {"legal", expected_of(one)},
             {"fix", one.fix},
             {"source", one.source},
+            {"code", print(one.code)},
             {"severity", one.severity == Severity::error ? "error" : "warning"}});
   }
 }

@@ -410,7 +410,8 @@ std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::op
   }
   if (descriptor.kind == MmaKind::mxf4nvf4 && (descriptor.scale_a_id != 0 || descriptor.scale_b_id != 0)) {
     const bool is_power = descriptor.scale_type == Format::ue8m0;
-    found.push_back({.field = "scale_a_id, scale_b_id",
+    found.push_back({.code = ViolationCode::scale_id_of_vector,
+                     .field = "scale_a_id, scale_b_id",
                      .seen = fmt::format("{}, {}", descriptor.scale_a_id, descriptor.scale_b_id),
                      .expected = descriptor.k_code == 1 ? "0 or 2 where the mnemonic says .scale_vec::4X or .block16"
                                                         : "0 where the mnemonic says .scale_vec::4X or .block16",

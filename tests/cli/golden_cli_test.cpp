@@ -286,11 +286,14 @@ TEST_CASE("an odd scale id at K = 96 is warned about in words of its own mnemoni
   const test::TemporaryFolder folder;
   const std::string path = folder.path("x.safetensors");
   for (const auto& [id, warned] : {std::pair("1", true), {"2", false}}) {
-    REQUIRE(run({"golden", "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::2X", "--k", "96",
-                 "--scale-a-id", id, "--cases", "1", "-o", path})
-                .code == 0);
-    const std::string err = run({"simulate", path}).err;
-    CHECK((err.find("scale_a_id, scale_b_id = 1, 0") != std::string::npos) == warned);
-    CHECK(err.find("4X or .block16") == std::string::npos);
+    const auto made = run({"golden", "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::2X", "--k", "96",
+                           "--scale-a-id", id, "--cases", "1", "-o", path});
+    REQUIRE(made.code == 0);
+    for (const std::string& err : {made.err, run({"simulate", path}).err}) {
+      CHECK((err.find("scale_a_id, scale_b_id = 1, 0") != std::string::npos) == warned);
+      CHECK(err.find("4X or .block16") == std::string::npos);
+    }
+    const auto findings = nlohmann::json::parse(run({"simulate", path, "--lint", "--json"}).out);
+    CHECK(std::ranges::any_of(findings, [](const auto& one) { return one["code"] == "odd_scale_id"; }) == warned);
   }
 }

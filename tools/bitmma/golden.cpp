@@ -111,6 +111,13 @@ void write_text(const Context& context, const GoldenFlags& flags, const GoldenRe
   });
 }
 
+/// What is doubtful about the instruction and its layouts: what simulate says of the first case.
+std::vector<Violation> doubts_about(GoldenRequest request) {
+  request.cases = 1;
+  const VectorFile vectors = as_vector_file(make_golden(request, 1));
+  return warnings_of(case_at(vectors, 0));
+}
+
 uint64_t bytes_of_a_case(GoldenRequest request) {
   request.cases = 1;
   uint64_t bytes = 0;
@@ -139,10 +146,12 @@ void run_golden(Context& context, const GoldenFlags& flags) {
     request.placement.zero_column_mask = require_mask(request.instruction, flags.zero_column_mask);
   }
   if (is_text) {
+    print_warnings(context, doubts_about(request));
     write_text(context, flags, request);
     return;
   }
   require_tensor_file_name(flags.out);
+  print_warnings(context, doubts_about(request));
   announce_output(context, flags.out, flags.cases, flags.threads, [&] { return bytes_of_a_case(request); });
   context.require_flags_acted();
   {

@@ -425,12 +425,13 @@ std::vector<Violation> warnings(const Tcgen05Mma& instruction, Target target, co
        bitmma::warnings(decode_instruction_descriptor(instruction.kind, idesc_of(instruction)), target)) {
     if (warning.code == ViolationCode::shift_without_ws && instruction.weight_stationary) continue;
     // A descriptor alone does not tell the size of the scale vector; the mnemonic does, and its ids are checked by it.
-    if (warning.field == "scale_a_id, scale_b_id") continue;
+    if (warning.code == ViolationCode::scale_id_of_vector) continue;
     found.push_back(std::move(warning));
   }
   if (instruction.scale_a_id % 2 != 0 || instruction.scale_b_id % 2 != 0) {
     if (instruction.kind != MmaKind::mxf8f6f4)
-      found.push_back({.field = "scale_a_id, scale_b_id",
+      found.push_back({.code = ViolationCode::odd_scale_id,
+                       .field = "scale_a_id, scale_b_id",
                        .seen = fmt::format("{}, {}", instruction.scale_a_id, instruction.scale_b_id),
                        .expected = "0 or 2, as tables before ISA 9.4 have it",
                        .fix = fmt::format("3 scales of 32 may begin in any byte with K = {}", instruction.k),
