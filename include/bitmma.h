@@ -41,7 +41,7 @@
 //
 // Versions. Enumerations are int32_t, whatever type a compiler uses for an enum. A structure has the same members as
 // long as the minor version is the same; a new member comes last, with a new minor version. The name of the shared
-// library has the major and minor version, libbitmma.so.0.1, so a program never loads a library with other structures:
+// library has the major and minor version, libbitmma.so.0.2, so a program never loads a library with other structures:
 // it must be compiled again for the new one. Members that an initialiser of C does not name are 0,
 // and 0 of a new member is what the older version did.
 #ifndef BITMMA_H
@@ -85,7 +85,7 @@ const char* bitmma_last_error(void);
 size_t bitmma_error_count(void);
 bitmma_status bitmma_error_at(size_t index, bitmma_violation* violation);
 
-// "0.1.0": the version of the library that runs. The macros are those of the header that was compiled.
+// "0.2.0": the version of the library that runs. The macros are those of the header that was compiled.
 const char* bitmma_version(void);
 
 // ------------------------------------------------------------------------------------------------------------ formats

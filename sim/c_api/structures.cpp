@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// The structures of bitmma.h as programs of this minor version were compiled with them. A structure that grows changes
+// a row here, and the minor version, which the name of the shared library has: no old program loads the new one.
+#include <cstddef>
+
+#include "bitmma.h"
+
+namespace {
+
+static_assert(BITMMA_VERSION_MAJOR == 0 && BITMMA_VERSION_MINOR == 2, "check the rows below, then this line");
+
+// Enumerations do not depend on -fshort-enums.
+static_assert(sizeof(bitmma_status) == 4 && sizeof(bitmma_format) == 4 && sizeof(bitmma_family) == 4 &&
+              sizeof(bitmma_evidence) == 4);
+
+// Sizes where pointers have 8 bytes; elsewhere the members are the same.
+template <typename Structure>
+constexpr bool has_bytes(std::size_t bytes) {
+  return sizeof(void*) != 8 || sizeof(Structure) == bytes;
+}
+
+static_assert(has_bytes<bitmma_violation>(40));
+static_assert(has_bytes<bitmma_tcgen05>(28));
+static_assert(has_bytes<bitmma_named_value>(24));
+static_assert(has_bytes<bitmma_instruction_info>(64));
+static_assert(has_bytes<bitmma_view>(32));
+static_assert(has_bytes<bitmma_operands>(192));
+static_assert(has_bytes<bitmma_field>(80));
+static_assert(has_bytes<bitmma_array>(56));
+static_assert(has_bytes<bitmma_matrix>(48));
+static_assert(has_bytes<bitmma_gemm_inputs>(416));
+static_assert(has_bytes<bitmma_call>(24));
+
+}  // namespace
