@@ -130,14 +130,15 @@ void add_algebra_layout(Command& layout, Context& context) {
 void add_banks_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<BankFlags>();
   Command* banks = layout.add_command("banks", "bank conflicts of the addresses that a warp accesses in shared memory");
-  banks->add_option("--addresses", flags->addresses, "byte addresses of the threads, up to 32")
+  banks->add_option("addresses,--addresses", flags->addresses, "byte addresses of the threads, up to 32")
       ->required()
       ->delimiter(',');
   banks->add_option("--bytes", flags->bytes, "bytes of each thread: 1, 2, 4, 8 or 16")->capture_default_str();
   banks->add_flag("--json", flags->json, "the answer as JSON");
   banks->footer(
       "Exit code 1 where there are conflicts. bitmma layout smem --conflicts ldmatrix counts those of a matrix.\n"
-      "Example:\n  bitmma layout banks --bytes 16 --addresses 0,128,256,384,512,640,768,896");
+      "Example:\n  bitmma layout banks --bytes 16 --addresses 0,128,256,384,512,640,768,896\n  bitmma layout banks 0 4 "
+      "8 12");
   banks->callback([flags, &context] { run_banks(context, *flags); });
 }
 
