@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The module bitmma._core.
+#include <fmt/format.h>
+
 #include <thread>
 
 #include "binding.hpp"
@@ -115,6 +117,21 @@ std::string text_in(nb::handle object, std::string_view field, std::string_view 
     refuse(shown(object));
   }
   return {text, static_cast<size_t>(bytes)};
+}
+
+OnlyArgument only_argument(std::string_view type, const char* name, const nb::args& positional,
+                           const nb::kwargs& named) {
+  OnlyArgument found;
+  size_t count = positional.size();
+  if (count > 0) found.value = nb::borrow(positional[0]);
+  for (const auto& [key, value] : named) {
+    if (nb::cast<std::string_view>(key) != name) found.named[key] = value;
+    else found.value = nb::borrow(value), ++count;
+  }
+  if (count <= 1) return found;
+  throw Error({.field = std::string(type),
+               .seen = fmt::format("{} arguments", count),
+               .expected = fmt::format("one, {}, and names with values", name)});
 }
 
 std::optional<Target> target_in(nb::handle object) {

@@ -222,6 +222,23 @@ nb::dict accuracy(const nb::dict& operands, nb::handle d, int threads) {
   return said;
 }
 
+/// "Plan('split-K 6 (nvjet, unit 64)', wgmma f32.bf16.bf16, sm_90a)"; the type of D where the chain has another.
+std::string repr_of(const BoundPlan& one) {
+  const GemmPlan& plan = one.plan;
+  std::string chain = "fma.rn.f32";
+  Format d = Format::f32;
+  if (const TensorCoreChain* tensor = plan.tensor_cores()) {
+    const Mma mma = mma_of(tensor->instruction);
+    d = mma.d;
+    chain = fmt::format("{} {}.{}.{}", bitmma::print(family_of(tensor->instruction)), info(mma.d).name,
+                        info(mma.a).name, info(mma.b).name);
+  }
+  std::string text = fmt::format("Plan('{}', {}, {}", print_plan(plan), chain, bitmma::print(plan.target));
+  if (plan.output != d) text += fmt::format(", D {}", info(plan.output).name);
+  if (one.differing.value_or(0) > 0) text += fmt::format(", {} outputs differ", *one.differing);
+  return text + ")";
+}
+
 nb::list catalogue_rows() {
   nb::list rows;
   for (const CataloguePlan& row : catalogue()) {
@@ -250,7 +267,15 @@ void bind_gemm(nb::module_& module) {
                         "Raises Error that names a field which is wrong.")
       .def(
           "__init__",
-          [](BoundPlan* self, nb::handle fields) {
+          [](BoundPlan* self, const nb::args& positional, const nb::kwargs& named) {
+            const OnlyArgument given = only_argument("Plan", "fields", positional, named);
+            for (const auto& [key, value] : given.named)
+              throw Error({.code = ViolationCode::unknown_name,
+                           .field = "Plan",
+                           .seen = nb::cast<std::string>(key),
+                           .legal = {"fields"},
+                           .fix = "a plan is one dictionary: Plan({\"instruction\": ...})"});
+            const nb::object& fields = given.value;
             const nb::object text = [&] {
               if (!nb::isinstance<nb::dict>(fields)) return nb::borrow(fields);
               try {
@@ -269,13 +294,13 @@ void bind_gemm(nb::module_& module) {
             }
             new (self) BoundPlan{.plan = parse_plan(json)};
           },
-          nb::arg("fields") = nb::none(), nb::sig("def __init__(self, fields: object) -> None"))
+          nb::arg("positional"), nb::arg("named"), nb::sig("def __init__(self, fields: object) -> None"))
       .def_prop_ro(
           "json", [](const BoundPlan& one) { return print_json(one.plan); }, "The plan as JSON.")
       .def_prop_ro(
           "fields", [](const BoundPlan& one) { return nb::cast<nb::dict>(from_json(print_json(one.plan))); },
           "The plan as a dictionary.")
-      .def("__repr__", [](const BoundPlan& one) { return "Plan('" + print_json(one.plan) + "')"; })
+      .def("__repr__", repr_of)
       .def("__str__", [](const BoundPlan& one) { return print_plan(one.plan); })
       .def(
           "__eq__",
@@ -338,6 +363,9 @@ void bind_gemm(nb::module_& module) {
         return other;
       });
   module.def("gemm_into", gemm_into, "plan"_a, "operands"_a, "d"_a, "threads"_a);
+  module.def("warnings_of_plan", [](const BoundPlan& plan, std::string_view a, std::string_view b) {
+    return to_list(warnings_of(plan.plan, parse_format(a), parse_format(b)));
+  });
   module.def("plans_for", plans, "plan"_a.none(), "kernel"_a.none(), "value"_a.none(), "operands"_a, "output"_a.none(),
              "target"_a.none(), "split_k"_a, "alpha"_a, "beta"_a, "relu"_a);
   module.def("find_plans", find, "operands"_a, "d"_a, "target"_a.none(), "kernel"_a.none(), "alpha"_a, "beta"_a,

@@ -185,14 +185,16 @@ void bind_instruction(nb::module_& module) {
   };
   instruction.def(
       "__init__",
-      [](BoundInstruction* self, nb::handle ptx, const nb::kwargs& fields) {
-        const std::string text = text_in(ptx, "instruction", "a PTX mnemonic or a statement");
+      [](BoundInstruction* self, const nb::args& positional, const nb::kwargs& fields) {
+        const OnlyArgument given = only_argument("Instruction", "text", positional, fields);
+        const std::string text = text_in(given.value, "instruction", "a PTX mnemonic or a statement");
         const Instruction of_text = text.find_first_of(" \t\n{[;@") == std::string_view::npos
                                         ? parse_instruction(text)
                                         : parse_statement(text).instruction;
-        new (self) BoundInstruction(fields.size() == 0 ? of_text : with_fields(of_text, named_values(fields)));
+        new (self)
+            BoundInstruction(nb::len(given.named) == 0 ? of_text : with_fields(of_text, named_values(given.named)));
       },
-      nb::arg("text") = nb::none(), nb::arg("fields"),
+      nb::arg("positional"), nb::arg("fields"),
       nb::sig("def __init__(self, text: str, **fields: bool | int | str) -> None"));
   instruction.def("__str__", [](const BoundInstruction& one) { return bitmma::print(one.value); });
   instruction.def("__repr__", repr_of);

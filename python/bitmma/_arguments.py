@@ -163,6 +163,18 @@ def public(function: Any = None, **own: Check) -> Any:
     return called
 
 
+# Words of PTX and of libraries that other functions have, or another argument says.
+_part = "bitmma.gemm takes rows and cols of a product of `whole` = (M, N); mma is one instruction"
+_words_of_others = {
+    ("mma", "scale_d"): "c=None is scale-d = 0; or bitmma.instruction(text, scale_d=0)",
+    ("gemm", "scale_d"): "no c, or beta=0, leaves C out; the scale of an fp8 D is d_scale in a plan's epilogue",
+    ("mma", "whole"): _part, ("mma", "rows"): _part, ("mma", "cols"): _part,
+    ("mma", "alpha"): "bitmma.gemm has alpha and beta", ("mma", "beta"): "bitmma.gemm has alpha and beta",
+    ("mma", "sfa"): "scale_a: block scales of one instruction", ("mma", "sfb"): "scale_b: block scales of one instruction",
+    ("mma", "output"): "the mnemonic says the type of D", ("gemm", "instruction"): 'plan={"instruction": ...}',
+}
+
+
 def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any],
            error: Exception) -> Exception:
     """What a call that Python could not carry out got wrong: its names, its number, or the kind of a value."""
@@ -170,7 +182,8 @@ def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwarg
     is_open = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
     for given in kwargs:
         if given not in legal and not is_open:
-            return refuse(given, "given", ", ".join(legal), near(given, legal), code="unknown_name")
+            meant = _words_of_others.get((name, given)) or near(given, legal)
+            return refuse(given, "given", ", ".join(legal), meant, code="unknown_name")
     try:
         signature.bind(*args, **kwargs)
     except TypeError as wrong:

@@ -15,7 +15,7 @@ from . import _core, _notebook
 from ._arguments import public, unchecked
 from ._arrays import Codes, Tiled, _is_torch, dtype_of, format_named, format_of, like, matrix, to_numpy
 from ._core import Plan
-from ._errors import count_of, flag_of, number_of, refuse, text_of, threads_of
+from ._errors import count_of, flag_of, number_of, refuse, text_of, threads_of, violations_of
 
 
 class PlanTypes(NamedTuple):
@@ -198,6 +198,9 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
     operands, batch = _batched(_operands(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb,
                                          rows=rows, cols=cols, whole=whole))
     one = _one_plan(_resolved(plan, kernel, operands, output, target, split_k, alpha, beta, relu))
+    if operands["a"][0] == operands["b"][0] == "e2m1":
+        for warning in violations_of(_core.warnings_of_plan(one, "e2m1", "e2m1")):
+            warnings.warn(str(warning), stacklevel=3)
     shape = (*batch, operands["a"][1].shape[-2], operands["b"][1].shape[-1])
     d = np.empty(shape, dtype_of(one.output))
     if out is not None and (not isinstance(out, np.ndarray) or (out.shape, out.dtype) != (d.shape, d.dtype)):

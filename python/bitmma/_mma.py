@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import inspect
 from collections.abc import Callable
 from functools import lru_cache
@@ -33,6 +34,26 @@ class Evidence(NamedTuple):
     """Of a plan: field -> how it is known."""
     meaning: str = ""
     """The level's definition."""
+
+
+def _refusing(of: type, name: str) -> Callable[..., Any]:
+    """A method of the library's classes whose wrong arguments are an Error, too."""
+    method = getattr(of, name)
+    said = str(method.__nb_signature__[0][0]).removeprefix("def ").replace("self, ", "").replace(", /", "")
+
+    @functools.wraps(method)
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except TypeError as error:
+            kinds = [type(one).__name__ for one in args] + [f"{key}: {type(one).__name__}" for key, one in kwargs.items()]
+            raise refuse(f"{of.__name__}.{name}", f"({', '.join(kinds)})", said) from error
+    return called
+
+
+for _of in (Instruction, Plan):
+    for _name in [one for one in dir(_of) if not one.startswith("_") and callable(getattr(_of, one))]:
+        setattr(_of, _name, _refusing(_of, _name))
 
 
 @lru_cache(maxsize=1024)

@@ -607,6 +607,18 @@ std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs)
   return found;
 }
 
+std::vector<Violation> warnings_of(const GemmPlan& plan, Format a, Format b) {
+  const TensorCoreChain* const tensor = plan.tensor_cores();
+  const bool is_fp4 = a == Format::e2m1 && b == Format::e2m1;
+  if (!is_fp4 || !tensor || mma_of(tensor->instruction).scale_count > 0) return {};
+  return {{.field = "sfa, sfb",
+           .seen = "(missing)",
+           .expected = "the block scales of fp4 operands",
+           .fix = fmt::format("NVFP4 and MXFP4 have them; without, {} multiplies the codes as they are",
+                              print_instruction(plan)),
+           .severity = Severity::warning}};
+}
+
 GemmInputs rounded_inputs(const GemmInputs& inputs, InputRounding rounding) {
   GemmInputs rounded = inputs;
   rounded.a = with_rounded_inputs(inputs.a, rounding);

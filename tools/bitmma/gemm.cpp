@@ -138,6 +138,7 @@ void run_gemm(Context& context, const GemmFlags& flags) {
                        .plan_is_of_file = plan_is_of_file,
                        .target_was_given = plan_was_given || flags.target.asked() || product.target};
   print_warnings(context, as_warnings(unread_by(result.plan, product.inputs)));
+  print_warnings(context, warnings_of(result.plan, product.inputs.a.format(), product.inputs.b.format()));
   if (!flags.only_rows.empty() || !flags.only_cols.empty()) {
     product = part_of(product, numbers_of("--only-rows", flags.only_rows, product.inputs.a.rows()),
                       numbers_of("--only-cols", flags.only_cols, product.inputs.b.cols()));

@@ -52,6 +52,9 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads = 1, con
 /// What is there and what the plan does not read, for those who would rather know: c, bias, scales. Each is named.
 std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs);
 
+/// What is legal for operands of these types and rarely meant: fp4 without the block scales that NVFP4 and MXFP4 have.
+std::vector<Violation> warnings_of(const GemmPlan& plan, Format a, Format b);
+
 /// The plan of one chain over K: the instruction that the target has for these types, nothing else. Throws Error when
 /// it has none.
 GemmPlan flat_plan(Target target, Format a, Format b, Format output);
