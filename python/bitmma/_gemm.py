@@ -15,7 +15,7 @@ from . import _core, _notebook
 from ._arguments import public, unchecked
 from ._arrays import Codes, Tiled, _is_torch, dtype_of, format_named, format_of, like, matrix, to_numpy
 from ._core import Plan
-from ._errors import count_of, flag_of, number_of, refuse, text_of, threads_of, violations_of
+from ._errors import count_of, flag_of, number_of, refuse, shown, text_of, threads_of, violations_of
 
 
 class PlanTypes(NamedTuple):
@@ -66,8 +66,10 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
         if value is None:
             continue
         if name in ("rows", "cols", "whole"):
-            if isinstance(value, str) or name == "whole" and len(value) != 2:
-                raise refuse(name, repr(value), "two numbers, rows and columns" if name == "whole" else "row numbers")
+            count = len(value) if hasattr(value, "__len__") and not isinstance(value, str) else None
+            if count is None or name == "whole" and count != 2:
+                raise refuse(name, shown(value), "(M, N) of the whole product" if name == "whole" else
+                             f"the number in the whole product of each of the {name}")
             operands[name] = [count_of(number, name) for number in value]
             continue
         if name in ("bias", "scale_a", "scale_b"):

@@ -411,6 +411,7 @@ class VectorFile:
     Plain matrices that take several instructions, with one D after all of K, are cases, too: whole tiles.
     """
 
+    @public
     def __init__(self, value: Any):
         if not isinstance(value, _core.VectorFileValue):
             raise refuse("VectorFile", type(value).__name__, "what bitmma.read and bitmma.golden return",

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 
 import ml_dtypes
 import numpy as np
@@ -162,6 +163,50 @@ def test_mistakes_are_named(call, field, words):
     with pytest.raises(bitmma.Error) as error:
         call()
     assert error.value.violations[0].field == field and words in str(error.value)
+
+
+@pytest.mark.parametrize("call, field", [
+    (lambda: bitmma.Instruction("x", "y"), "Instruction"), (lambda: bitmma.Instruction(MMA, text=MMA), "Instruction"),
+    (lambda: bitmma.Plan({}, {}), "Plan"), (lambda: bitmma.Plan(plan={}), "Plan"),
+    (lambda: bitmma.VectorFile(1, 2), "VectorFile.__init__"),
+    (lambda: bitmma.instruction(MMA).with_immediate("scale_d"), "Instruction.with_immediate"),
+    (lambda: bitmma.instruction(MMA).with_fields(1), "Instruction.with_fields"),
+    (lambda: bitmma.gemm(A, B, whole=5), "whole"), (lambda: bitmma.gemm(A, B, rows=5), "rows"),
+    (lambda: bitmma.mma(MMA, A), "mma"), (lambda: bitmma.gemm(A), "gemm"),
+])
+def test_wrong_positions_and_missing_operands_are_one_error(call, field):
+    with pytest.raises(bitmma.Error) as error:
+        call()
+    assert [one.field for one in error.value.violations] == [field]
+
+
+@pytest.mark.parametrize("call, hint", [
+    (lambda: bitmma.mma(MMA, A, B, scale_d=0), "c=None"), (lambda: bitmma.gemm(A, B, scale_d=0), "beta=0"),
+    (lambda: bitmma.mma(MMA, A, B, whole=(1, 2)), "bitmma.gemm"), (lambda: bitmma.mma(MMA, A, B, rows=[1]), "bitmma.gemm"),
+    (lambda: bitmma.gemm(A, B, instruction=MMA), 'plan={"instruction"'),
+])
+def test_words_of_other_functions_are_hinted_at(call, hint):
+    with pytest.raises(bitmma.Error) as error:
+        call()
+    assert error.value.violations[0].code == "unknown_name" and hint in error.value.violations[0].fix
+
+
+def test_fp4_without_scales_is_warned_about():
+    a, b = np.ones((128, 64), ml_dtypes.float4_e2m1fn), np.ones((64, 8), ml_dtypes.float4_e2m1fn)
+    with pytest.warns(UserWarning, match="block scales of fp4"):
+        assert bitmma.gemm(a, b, target="sm_100a")[0, 0] == 64
+    scales = np.full((128, 4), 127, np.uint8).view(ml_dtypes.float8_e8m0fnu)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bitmma.gemm(a, b, sfa=scales[:, :2], sfb=scales[:8, :2].T, target="sm_100a")
+
+
+def test_repr_of_a_plan_reads():
+    a, b = np.ones((8, 128), ml_dtypes.bfloat16), np.ones((128, 16), ml_dtypes.bfloat16)
+    plan = bitmma.gemm(a, b, "nvjet-splitK", split_k=2, output="bf16", return_plan=True)[1]
+    assert repr(plan) == "Plan('split-K 2 (nvjet, unit 64)', wgmma f32.bf16.bf16, sm_90a, D bf16)"
+    single = bitmma.gemm(np.ones((2, 4), np.float32), np.ones((4, 2), np.float32), "sgemm", return_plan=True)[1]
+    assert repr(single) == "Plan('CUDA cores', fma.rn.f32, sm_90a)"
 
 
 def test_targets_by_any_name_are_targets_by_the_name_of_ptx():
