@@ -5,6 +5,7 @@
 steps=()
 step_name=""
 some_failed=0
+failed_tests=""
 
 step() {
   begin_step "$1"
@@ -14,13 +15,29 @@ step() {
 
 try() {
   begin_step "$1"
+  mkdir -p build && touch build/step_began
   if "${@:2}"; then
     end_step ok
   else
     end_step FAILED
+    remember_failed_tests
     some_failed=1
     return 1
   fi
+}
+
+# The end of what each failed test of ctest printed: the whole is far above the table, and a reader may have its end only.
+remember_failed_tests() {
+  local log
+  while read -r log; do
+    failed_tests+=$(awk '
+      /^[0-9]+\/[0-9]+ Test(ing)?: / {count = 0}
+      {line[count++] = $0}
+      /^Test (Failed|time = .*|Timeout)/ && /Failed|Timeout/ {
+        print "\n" line[0]
+        for (i = count > 40 ? count - 40 : 1; i < count; ++i) print line[i]
+      }' "$log")
+  done < <(find build -path '*/Testing/Temporary/LastTest.log' -newer build/step_began)
 }
 
 begin_step() {
@@ -37,6 +54,7 @@ end_step() {
 print_steps() {
   local result=$?
   end_step FAILED
+  printf '%s\n' "$failed_tests"
   printf '\n%s, %d s:\n' "$0" "$SECONDS"
   printf '%s\n' "${steps[@]}"
   if [ "$result" -eq 0 ]; then exit "$some_failed"; fi
