@@ -149,7 +149,7 @@ TEST_CASE("layout says of B that rows are n, takes names of atoms, and warns of 
   CHECK_THAT(run_line(tile + "--rows 64 --instruction-k 32").err, ContainsSubstring("16 where the operand is not B"));
   CHECK(run_line(tile + "--rows 64 --instruction-k 16").err.empty());
   CHECK_THAT(run_line("layout smem --descriptor 0x4000004000010000 --rows 64 --byte 1184").err,
-             ContainsSubstring("64 x 16 elements (--rows, --cols) holds no element"));
+             ContainsSubstring("64 x 16 elements (--rows, --cols), which end at byte 8191, holds no element"));
   CHECK(run_line("layout smem --descriptor 0x4000004000010000 --rows 64 --cols 64 --byte 1184").code == 0);
   const test::TemporaryFolder folder;
   const std::string path = folder.path("a.svg");

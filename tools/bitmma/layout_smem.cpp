@@ -184,7 +184,7 @@ void run_smem(Context& context, const SmemFlags& flags) {
                              {"start_address", matrix.descriptor.start_address_bytes},
                              {"warnings", doubtful}},
                   .has_object_of_element = true,
-                  .where = fmt::format(" of {} x {} elements (--rows, --cols), which end at byte {}", matrix.rows,
+                  .where = fmt::format(" of {} x {} elements (--rows, --cols), which end at byte {},", matrix.rows,
                                        matrix.cols, end_byte(SmemMap(matrix)) - 1)});
   if (flags.map.prints_text() || flags.map.svg.asked()) print_warnings(context, doubtful);
 }
