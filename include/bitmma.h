@@ -133,10 +133,27 @@ bitmma_status bitmma_to_floats(bitmma_format format, size_t count, const void* c
 
 // What a GPU gives for a floating-point instruction of PTX: "ex2.approx.ftz.f32", "rcp.approx.f32", "fma.rn.f32",
 // "tanh.approx.bf16". Each operand of the instruction has `count` words; the others are NULL. A 16-bit code
-// is in the lower half of its word. `results` may be one of the operands. `bitmma math --list` prints all
-// instructions; those of f64 do not fit these words.
+// is in the lower half of its word. `results` may be one of the operands. `bitmma math --list` prints the names for
+// this function and the three below. BITMMA_ERROR_INVALID: there is no such name (the error has near ones), an operand
+// is missing or too many, or a code has more than 32 bits.
 bitmma_status bitmma_math(const char* instruction, size_t count, const uint32_t* a, const uint32_t* b,
                           const uint32_t* c, uint32_t* results);
+// The same in words of 64 bits: those of f64, "rcp.approx.ftz.f64" and "rsqrt.approx.ftz.f64", and all others.
+bitmma_status bitmma_math_64(const char* instruction, size_t count, const uint64_t* a, const uint64_t* b,
+                             const uint64_t* c, uint64_t* results);
+
+// A conversion of PTX: "cvt.rn.satfinite.e4m3x2.f32", "cvt.rzi.s32.f32", "cvt.rs.bf16x2.f32". `operands` are
+// `operand_count` arrays of `count` words, in PTX's order: a and b of a packed result, a alone of others; then the
+// random bits of .rs; then the scale of .scaled. A packed source is one word. A packed result has the value of a in its
+// uppermost lane; bits above a result are 0. `results` may be one of the operands.
+bitmma_status bitmma_cvt(const char* instruction, size_t count, size_t operand_count, const uint64_t* const* operands,
+                         uint64_t* results);
+
+// What a compiler makes of a function of C on float: "expf@cuda_13" (nvcc 13.0), "expf@cuda_13_fast_math"
+// (-use_fast_math), "tl.exp@triton_3_6"; a name without a compiler is the first of them that has it. `b` is NULL unless
+// the function has two operands, as powf and division have.
+bitmma_status bitmma_c_function(const char* function, size_t count, const uint32_t* a, const uint32_t* b,
+                                uint32_t* results);
 
 // ------------------------------------------------------------------------------------------------------- instructions
 

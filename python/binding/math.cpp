@@ -56,10 +56,12 @@ using Words = std::vector<std::span<const uint32_t>>;
 void compute_math(std::string_view name, const nb::list& operands, const nb::object& results, int threads) {
   const MathInstruction instruction = parse_math_instruction(name);
   const auto wanted = static_cast<size_t>(operand_count(instruction.operation));
-  compute_pieces<uint32_t>(wanted, operands, results, threads, [&](Words& words, std::span<uint32_t> piece) {
+  const auto of_piece = [&](auto& words, const auto& piece) {
     words.resize(3);
     compute(instruction, words[0], words[1], words[2], piece);
-  });
+  };
+  if (bits_of(instruction.format) > 32) compute_pieces<uint64_t>(wanted, operands, results, threads, of_piece);
+  else compute_pieces<uint32_t>(wanted, operands, results, threads, of_piece);
 }
 
 void compute_c_function(std::string_view name, const nb::list& operands, const nb::object& results, int threads) {
@@ -79,7 +81,7 @@ void compute_cvt(std::string_view name, const nb::list& operands, const nb::obje
                            });
 }
 
-/// A form of cvt as a dictionary; "operands" are pairs of a name and the bits of its register.
+/// A form of cvt; "operands" are pairs of a name and the bits of its register.
 nb::dict described(const CvtInstruction& instruction) {
   nb::dict row;
   row["instruction"] = print(instruction);
@@ -91,6 +93,7 @@ nb::dict described(const CvtInstruction& instruction) {
   const PtxVersion ptx = ptx_version_of(instruction);
   row["ptx"] = fmt::format("{}.{}", ptx.major, ptx.minor);
   row["source"] = source_of(instruction);
+  row.update(nb::cast<nb::dict>(from_report(evidence_report(instruction))));
   return row;
 }
 
@@ -98,9 +101,13 @@ nb::dict described(const CFunction& function) {
   nb::dict row;
   row["function"] = print(function);
   row["operands"] = function.operands;
-  row["evidence"] = print(function.evidence);
   row["source"] = function.source;
+  row.update(nb::cast<nb::dict>(from_report(evidence_report(function))));
   return row;
+}
+
+std::optional<Target> target_asked(std::optional<std::string_view> name) {
+  return name ? std::optional(parse_target(*name)) : std::nullopt;
 }
 
 }  // namespace
@@ -130,10 +137,16 @@ void bind_math(nb::module_& module) {
   });
   module.def(
       "math_explain",
-      [](std::string_view name, const std::vector<uint64_t>& operands) {
-        return from_report(describe(parse_math_instruction(name), operands, true));
+      [](std::string_view name, const std::vector<uint64_t>& operands, std::optional<std::string_view> target) {
+        return from_report(describe(parse_math_function(name), operands, true, target_asked(target)));
       },
-      "instruction"_a, "operands"_a);
+      "function"_a, "operands"_a, "target"_a.none());
+  module.def(
+      "math_evidence",
+      [](std::string_view name, std::optional<std::string_view> target) {
+        return from_report(evidence_report(parse_math_function(name), target_asked(target)));
+      },
+      "function"_a, "target"_a.none());
 }
 
 }  // namespace bitmma::python

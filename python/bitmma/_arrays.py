@@ -47,7 +47,7 @@ _natural: dict[str, list[Any]] = {
     "ue5m3": [np.uint8],
     "s1z4m11": [np.uint16],
 }
-_dtypes = {name: np.dtype(kinds[0]) for name, kinds in _natural.items()}
+_dtypes: dict[str, np.dtype[Any]] = {name: np.dtype(kinds[0]) for name, kinds in _natural.items()}
 
 # dtype -> how to see its codes, by format. Dtypes that the buffer protocol knows need no view.
 _views: dict[str, dict[Any, Any]] = {}
@@ -311,7 +311,15 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
     """The same memory where it is on the CPU. Types that NumPy lacks go as codes."""
     torch = sys.modules["torch"]
     name = str(tensor.dtype).removeprefix("torch.")
-    tensor = tensor.detach().cpu()
+    if tensor.is_meta:
+        raise refuse("torch tensor", "on the device meta, without elements", "a tensor with elements")
+    if tensor.layout is not torch.strided:
+        raise refuse("torch tensor", shown(tensor.layout), "a strided tensor", "tensor.to_dense()")
+    if tensor.is_complex() or tensor.is_quantized:
+        raise refuse("torch dtype", name, ", ".join((*_torch_formats, *_torch_packed)),
+                     "tensor.real and tensor.imag are two tensors" if tensor.is_complex() else "tensor.dequantize()")
+    # The imaginary part of a conjugate is a view whose signs are changed when it is read.
+    tensor = tensor.detach().resolve_neg().cpu()
     if name in _torch_packed:
         raw = tensor.view(torch.uint8).numpy()
         # A transposed weight has its pairs along the other axis, the one whose bytes follow each other.
@@ -348,11 +356,12 @@ def to_numpy(value: Any, name: str) -> np.ndarray:
     raise refuse(name, type(value).__name__, "a NumPy array, a torch tensor, an array of JAX or an object with DLPack")
 
 
-def codes_as(value: Any, format: str, name: str) -> np.ndarray:
-    """The codes of `value`, which must be of `format`, as an array that the buffer protocol knows."""
+def codes_as(value: Any, format: str, name: str, *, is_exact: bool = False) -> np.ndarray:
+    """The codes of `value`, which must be of `format`, as an array that the buffer protocol knows. Codes of tf32 and of
+    f32 stand for each other, as in operands of matrix instructions, unless `is_exact`: tf32 has fewer bits."""
     if type(value) is not np.ndarray:
         if isinstance(value, Codes):
-            if value.format != format and not {value.format, format} <= {"f32", "tf32"}:
+            if value.format != format and not ({value.format, format} <= {"f32", "tf32"} and not is_exact):
                 raise refuse(name, f"codes of {value.format}", f"{format}")
             return value.array
         value = to_numpy(value, name)
@@ -410,7 +419,8 @@ def like(reference: Any, array: np.ndarray) -> Any:
         return array
     torch = sys.modules["torch"]
     names = {np.dtype(_dtypes[format]): name for name, format in _torch_formats.items()}
-    name = "float32" if array.dtype == np.float32 else names.get(array.dtype)
+    # Torch calls whole numbers as NumPy does.
+    name = array.dtype.name if array.dtype.kind in "iuf" and array.dtype.isbuiltin == 1 else names.get(array.dtype)
     if name is None or not hasattr(torch, name):
         return array
     if array.dtype.kind == "V" or name.startswith(("bfloat", "float8")):

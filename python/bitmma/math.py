@@ -8,8 +8,9 @@
     bitmma.math.c("expf@cuda_13_fast_math", x)  what nvcc 13.0 -use_fast_math makes of C's expf; c_functions() has all
     bitmma.cvt("cvt.rn.f16.f32", x)             a conversion; bitmma.math.conversions() has all
 
-Arrays are of NumPy or torch, float32, float16 or bfloat16; operands are broadcast, and the result has their dtype. Special
-functions follow the tables of the GPU's special function unit; `explain` shows how a result comes about.
+Arrays are of NumPy or torch, float32, float16 or bfloat16, of rcp and rsqrt also float64; operands are broadcast, and the
+result has their dtype. Numbers of Python are rounded to it, NumPy's scalars have a dtype of their own. Special functions
+follow the tables of the GPU's special function unit; `explain` shows how a result comes about, `evidence` how sure it is.
 """
 from __future__ import annotations
 
@@ -21,7 +22,11 @@ from ._arguments import core as _core, public, text
 from ._arrays import Codes, code_bytes, codes_as, dtype_of, format_of, like, to_numpy
 from ._errors import near, refuse, shown
 
-_formats = ("f32", "f16", "bf16")
+_formats = ("f32", "f16", "bf16", "f64")
+
+_integers = {f"{kind}{bits}": np.dtype(f"{name}{bits}") for kind, name in (("s", "int"), ("u", "uint"))
+             for bits in (8, 16, 32, 64)}
+_unsigned = {bits: np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
 
 
 def _format(name: str) -> str:
@@ -40,13 +45,28 @@ def _known(instruction: Any) -> str:
     return full
 
 
+def _is_number(value: Any) -> bool:
+    """A number of Python: NumPy's scalars are arrays of their dtype."""
+    return type(value) in (int, float)
+
+
+def _rounded_number(value: Any, format: str) -> np.ndarray:
+    """The code of a number of Python, rounded once to the nearest."""
+    words = np.array([float(value)]).view(np.uint64)
+    if format != "f64":
+        results = np.empty(1, np.uint64)
+        _core.cvt_compute(f"cvt.rn.{format}.f64", [words], results, 1)
+        words = results
+    return words[0].astype(_unsigned[8 * code_bytes[format]])
+
+
 def _words(value: Any, format: str, name: str) -> np.ndarray:
-    """The codes of an array, one in a word of 32 bits. Numbers of Python are rounded to the format."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        value = np.array(value, dtype_of(format))
+    """The codes of an array, one in a word of 32 bits, or of 64. Numbers of Python are rounded to the format."""
+    if _is_number(value):
+        value = Codes(np.asarray(_rounded_number(value, format)), format)
     elif not isinstance(value, Codes):
         value = to_numpy(value, name)
-    return codes_as(value, format, name).astype(np.uint32)
+    return codes_as(value, format, name, is_exact=True).astype(np.uint64 if format == "f64" else np.uint32)
 
 
 @public
@@ -82,7 +102,7 @@ def _as_operands(operands: tuple[Any, ...], array: np.ndarray) -> Any:
 def _floats(function: Any, name: str, format: str, operands: tuple[Any, ...], threads: int) -> Any:
     """Results of `format`, which the operands have too."""
     results = _results(function, name, [_words(one, format, "operand") for one in operands], threads)
-    narrow = results.astype({2: np.uint16, 4: np.uint32}[code_bytes[format]])
+    narrow = results.astype(_unsigned[8 * code_bytes[format]])
     if any(isinstance(one, Codes) for one in operands):
         return Codes(narrow, format)
     return _as_operands(operands, narrow.view(dtype_of(format)))
@@ -105,19 +125,14 @@ def c(name: str, *operands: Any, threads: int = 1) -> Any:
 
 @public
 def c_functions() -> list[dict[str, Any]]:
-    """Every function that `c` takes: function, operands (how many), evidence and source. Evidence is "measured" where all
-    2^32 arguments were compared with a GPU, "sampled" where random ones were, else "compiled".
+    """Every function that `c` takes: function, operands (how many), source (what was read), and target, evidence and
+    evidence_source as `evidence` gives them.
 
     >>> c_functions()[0]["function"]
     'expf@cuda_13'
     """
     found: list[dict[str, Any]] = _core.c_functions()
     return found
-
-
-_integers = {f"{kind}{bits}": np.dtype(f"{name}{bits}") for kind, name in (("s", "int"), ("u", "uint"))
-             for bits in (8, 16, 32, 64)}
-_unsigned = {bits: np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
 
 
 def _integer_words(value: Any, dtype: np.dtype, name: str) -> np.ndarray:
@@ -142,13 +157,11 @@ def _cvt_words(value: Any, source: str, name: str, bits: int) -> np.ndarray:
     elif source in _integers:
         array = _integer_words(value, _integers[source], name)
         array = array.view(_unsigned[8 * array.dtype.itemsize])
-    elif source == "f64" and isinstance(value, (int, float)) and not isinstance(value, bool):
-        array = np.array(value, np.float64).view(np.uint64)
+    elif _is_number(value):
+        array = _rounded_number(value, source)
     else:
-        if not isinstance(value, (int, float, Codes)) or isinstance(value, bool):
-            value = to_numpy(value, name)
-        array = codes_as(np.array(value, dtype_of(source)) if isinstance(value, (int, float)) else value, source, name)
-    return array.astype(np.uint64)
+        array = codes_as(value if isinstance(value, Codes) else to_numpy(value, name), source, name, is_exact=True)
+    return np.asarray(array).astype(np.uint64)
 
 
 @public(instruction=text)
@@ -182,7 +195,7 @@ def cvt(instruction: str, *operands: Any, threads: int = 1) -> Any:
 @public
 def conversions() -> list[dict[str, Any]]:
     """Every form of cvt: instruction, operands (pairs of a name and its register's bits), result_bits, targets, ptx (the
-    first version that has it) and source.
+    first version that has it), source, and target, evidence and evidence_source as `evidence` gives them.
 
     >>> [one["instruction"] for one in conversions() if "sm_90" not in one["targets"]][0]
     'cvt.rn.satfinite.tf32.f32'
@@ -194,10 +207,10 @@ def conversions() -> list[dict[str, Any]]:
 def _named(operation: str, operands: tuple[Any, ...], *, accuracy: str, ftz: bool = False, tail: str = "",
            threads: int = 1) -> Any:
     """The instruction of an operation for the format that the operands have."""
-    formats = {format_of(one) for one in operands if not isinstance(one, (int, float))} or {"f32"}
-    formats = {"f32" if one == "tf32" else one for one in formats}
+    given = [(format_of(one), isinstance(one, Codes)) for one in operands if not _is_number(one)]
+    formats = {"f32" if format == "tf32" and not are_codes else format for format, are_codes in given} or {"f32"}
     if len(formats) > 1 or not formats <= set(_formats):
-        raise refuse("operands", ", ".join(sorted(formats)), "one format: f32, f16 or bf16")
+        raise refuse("operands", ", ".join(sorted(formats)), "one format: f32, f16 or bf16; of rcp and rsqrt also f64")
     if accuracy not in ("rn", "rz", "rm", "rp", "approx", "full"):
         raise refuse("rounding", accuracy, "rn, rz, rm or rp, and approx or full where the operation has them")
     name = f"{operation}.{accuracy}{'.ftz' if ftz else ''}{tail}.{formats.pop()}"
@@ -228,7 +241,8 @@ def lg2(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
 
 @public
 def rcp(x: Any, *, rounding: str = "approx", ftz: bool = False, threads: int = 1) -> Any:
-    """1 / x: rcp.approx.f32, or correctly rounded with rounding="rn", "rz", "rm" or "rp"."""
+    """1 / x: rcp.approx.f32, or correctly rounded with rounding="rn", "rz", "rm" or "rp"; of float64
+    rcp.approx.ftz.f64, with ftz=True: the unit reads and writes the upper words alone."""
     return _named("rcp", (x,), accuracy=rounding, ftz=ftz, threads=threads)
 
 
@@ -240,7 +254,7 @@ def sqrt(x: Any, *, rounding: str = "approx", ftz: bool = False, threads: int = 
 
 @public
 def rsqrt(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
-    """1 / sqrt(x): rsqrt.approx.f32."""
+    """1 / sqrt(x): rsqrt.approx.f32; of float64 rsqrt.approx.ftz.f64, with ftz=True."""
     return _named("rsqrt", (x,), accuracy="approx", ftz=ftz, threads=threads)
 
 
@@ -295,7 +309,7 @@ def fma(a: Any, b: Any, c: Any, *, rounding: str = "rn", ftz: bool = False, sat:
 
 @public
 def instructions() -> list[str]:
-    """The names of all instructions on words of 32 bits or fewer.
+    """The names of all instructions.
 
     >>> "ex2.approx.ftz.bf16" in instructions()
     True
@@ -303,25 +317,58 @@ def instructions() -> list[str]:
     return [name for name in _core.math_instructions() if _format(name) in _formats]
 
 
+def _operand_words(function: str, operands: tuple[Any, ...]) -> tuple[str, list[int]]:
+    """The full name of a function of words, and the words of its operands, one number each."""
+    if function.startswith("cvt."):
+        form = _core.cvt_form(function)
+        name, source = form["instruction"], form["instruction"].split(".")[-1]
+        words = [_cvt_words(one, source, *of) for one, of in zip(operands, form["operands"])]
+    elif "@" in function or function not in _core.math_instructions() and "." not in function.removeprefix("tl.").removeprefix("libdevice."):
+        name = _core.c_function(function)["function"]
+        words = [_words(one, "f32", "operand") for one in operands]
+    else:
+        name = _known(function).removesuffix("x2")
+        words = [_words(one, _format(name), "operand") for one in operands]
+    for codes in words:
+        if codes.size != 1:
+            raise refuse("operand", f"{codes.size} elements", "one number")
+    return name, [int(codes.reshape(-1)[0]) for codes in words] + [0] * (len(operands) - len(words))
+
+
 @public
-def explain(instruction: str, *operands: Any) -> dict[str, Any]:
-    """How a result comes about: operands, result, and under "unit" what the special function unit reads, its quadratic,
-    the truncated square and what is cut off. Operands are numbers, or codes as whole numbers of `Codes`.
+def explain(name: str, *operands: Any, target: str | None = None) -> dict[str, Any]:
+    """How a result comes about: operands, result, evidence, and of an approximate instruction under "unit" what the
+    special function unit reads, its quadratic, the truncated square and what is cut off, with the products before and
+    behind it; of a rounded one the codes "below" and "above" the exact result; of a conversion its "lanes"; of a function
+    of C its "steps", the f32 operations. Operands are numbers, arrays of one element, or `Codes`.
 
     >>> explain("ex2.approx.f32", 0.3)["unit"]["index"]
     19
+    >>> [step["operation"] for step in explain("__expf", 1.0)["steps"]]
+    ['mul', 'MUFU.EX2']
+    >>> explain("cvt.rn.satfinite.e4m3x2.f32", 3.3, 1.0)["lanes"][0]["above"]
+    '0x46'
     """
-    name = _known(instruction).removesuffix("x2")
-    format = _format(name)
-    words = []
-    for one in operands:
-        codes = _words(one, format, "operand")
-        if codes.size != 1:
-            raise refuse("operand", f"{codes.size} elements", "one number")
-        words.append(int(codes.reshape(-1)[0]))
-    found: dict[str, Any] = _core.math_explain(name, words)
+    full, words = _operand_words(name, operands)
+    found: dict[str, Any] = _core.math_explain(full, words, target)
     return found
 
 
-__all__ = ["add", "c", "c_functions", "compute", "conversions", "cos", "div", "ex2", "explain", "fma",
+@public
+def evidence(name: str, target: str | None = None) -> dict[str, str]:
+    """How sure a function of words is on a target: "target", "evidence" and "evidence_source".
+
+    "measured": a GPU of the target was compared for all arguments; "sampled": for random ones; "documented": the PTX ISA
+    or IEEE 754 gives the result; "compiled": read from a compiler's instructions; "assumed": as on another target. Without
+    a target: sm_90a, or the first that has the function. Raises Error for a name that is none, and for a target that lacks
+    the function.
+
+    >>> evidence("ex2.approx.f32")["evidence"], evidence("ex2.approx.f32", "sm_100a")["evidence"]
+    ('measured', 'assumed')
+    """
+    found: dict[str, str] = _core.math_evidence(name, target)
+    return found
+
+
+__all__ = ["add", "c", "c_functions", "compute", "conversions", "cos", "div", "evidence", "ex2", "explain", "fma",
            "instructions", "lg2", "mul", "rcp", "rsqrt", "sin", "sqrt", "sub", "tanh"]

@@ -97,9 +97,55 @@ std::string print_targets(TargetSet set) {
 
 std::string print(PtxVersion version) { return fmt::format("{}.{}", version.major, version.minor); }
 
+/// "#2", "a", "the unit's result" or a number.
+std::string print(const WordStep::Operand& operand, Format format) {
+  const std::string number = print_value(format, operand.word);
+  switch (operand.from) {
+    case WordStep::constant: return number;
+    case WordStep::first_argument: return fmt::format("a = {}", number);
+    case WordStep::second_argument: return fmt::format("b = {}", number);
+    case WordStep::unit_result: return fmt::format("MUFU = {}", number);
+    default: return fmt::format("#{} = {}", operand.from + 1, number);
+  }
+}
+
+/// "mul(a = 3, 0.25) = 0x3f400000 = 0.75", and its members; `in` and `out` are the formats of operands and result.
+std::pair<std::string, Report> described(const WordStep& step, Format in = Format::f32, Format out = Format::f32) {
+  const auto word_of = [](Format format, uint32_t word) {
+    return fmt::format("{:#0{}x}", word, 2 + bits_of(format) / 4);
+  };
+  std::vector<std::string> texts;
+  Report operands = Report::list();
+  for (const WordStep::Operand& one : step.operands) {
+    texts.push_back(print(one, in));
+    Report operand{{"word", word_of(in, one.word)}};
+    if (one.from >= 0) operand.add("step", one.from + 1);
+    if (one.from == WordStep::first_argument) operand.add("argument", "a");
+    if (one.from == WordStep::second_argument) operand.add("argument", "b");
+    operands.append(std::move(operand));
+  }
+  const std::string word = word_of(out, step.result), number = print_value(out, step.result);
+  return {fmt::format("{}({}) = {} = {}", step.operation, fmt::join(texts, ", "), word, number),
+          {{"operation", step.operation}, {"operands", std::move(operands)}, {"result", word}, {"value", number}}};
+}
+
 Report unit_report(const MathInstruction& instruction, const MufuSteps& steps) {
   const auto word = static_cast<uint32_t>(steps.argument);
-  Report unit{{"argument", fmt::format("{:#010x}", steps.argument)},
+  const bool of_16_bits = instruction.format != Format::f32;
+  Report before = Report::list(), behind = Report::list();
+  std::vector<std::string> texts_before, texts_behind;
+  for (const WordStep& one : steps.before) {
+    auto [text, report] = described(one, of_16_bits ? instruction.format : Format::f32);
+    before.append(std::move(report));
+    texts_before.push_back(std::move(text));
+  }
+  for (const WordStep& one : steps.behind) {
+    auto [text, report] = described(one, Format::f32, of_16_bits ? instruction.format : Format::f32);
+    behind.append(std::move(report));
+    texts_behind.push_back(std::move(text));
+  }
+  Report unit{{"before", std::move(before)},
+              {"argument", fmt::format("{:#010x}", steps.argument)},
               {"table", steps.table},
               {"index", steps.index},
               {"x", steps.x},
@@ -109,7 +155,9 @@ Report unit_report(const MathInstruction& instruction, const MufuSteps& steps) {
               {"square", steps.square},
               {"value", steps.value},
               {"unit", -steps.unit},
-              {"unit_result", fmt::format("{:#010x}", steps.unit_result)}};
+              {"unit_result", fmt::format("{:#010x}", steps.unit_result)},
+              {"behind", std::move(behind)}};
+  for (const std::string& text : texts_before) unit.add_text("  before the unit  " + text);
   unit.add_text(fmt::format("  the unit reads   {:#010x} = {}{}", word, print_value(Format::f32, word),
                             instruction.operation == MathOperation::sin || instruction.operation == MathOperation::cos
                                 ? ", in turns: the product with 1 / (2 pi), toward zero"
@@ -124,21 +172,108 @@ Report unit_report(const MathInstruction& instruction, const MufuSteps& steps) {
                             of_rcp ? " / 4" : "", steps.value, steps.unit));
   unit.add_text(fmt::format("  cut off          the unit gives {:#010x} = {}", steps.unit_result,
                             print_value(Format::f32, steps.unit_result)));
+  for (const std::string& text : texts_behind) unit.add_text("  behind the unit  " + text);
   return unit;
 }
 
+/// Moves the lines of a part to the whole.
+void add_part(Report& found, std::string key, Report part) {
+  for (const Report::Line& line : part.lines) found.add_text(line.text, line.tone);
+  part.lines.clear();
+  found.add(std::move(key), std::move(part));
+}
+
 void add_steps(Report& found, const MathInstruction& instruction, const Words& words) {
-  if (const std::optional<MufuSteps> unit = mufu_steps(instruction, words[0], words[1])) {
-    Report made = unit_report(instruction, *unit);
-    for (const Report::Line& line : made.lines) found.add_text(line.text);
-    made.lines.clear();
-    found.add("unit", std::move(made));
+  if (const std::optional<MufuSteps> unit = mufu_steps(instruction, words[0], words[1]))
+    return add_part(found, "unit", unit_report(instruction, *unit));
+  if (const auto neighbours = neighbours_of(instruction, words[0], words[1], words[2])) {
+    const auto [below, above] = *neighbours;
+    const MathWord type = result_type(instruction);
+    const auto code = [&](uint64_t word) { return fmt::format("{} = {}", hex(type, word), value(type, word)); };
+    found.add_text(below == above ? fmt::format("  the exact result is {}", code(below))
+                                  : fmt::format("  the exact result lies between {} and {}, and is rounded once",
+                                                code(below), code(above)));
+    found.add("below", hex(type, below)).add("above", hex(type, above));
     return;
   }
   const bool has_steps = !instruction.x2 && instruction.format != Format::f64;
-  found.add_text(instruction.accuracy == MathAccuracy::rounded ? "  the exact result, rounded once"
-                 : has_steps ? "  no quadratic: the result is that of a special argument"
-                             : "  the steps of one code, of f32, f16 or bf16, can be shown: not those of f64 or x2");
+  found.add_text(instruction.accuracy == MathAccuracy::rounded || !has_steps
+                     ? "  the steps of one code, of f32, f16 or bf16, can be shown: not those of f64 or x2"
+                     : "  no quadratic: the result is that of a special argument");
+}
+
+void add_steps(Report& found, const CFunction& function, const Words& words) {
+  Report steps = Report::list();
+  int number = 0;
+  for (const WordStep& one : steps_of(function, static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[1]))) {
+    auto [text, report] = described(one);
+    steps.append(std::move(report));
+    steps.add_text(fmt::format("  {:>3}  {}", fmt::format("#{}", ++number), text));
+  }
+  add_part(found, "steps", std::move(steps));
+}
+
+std::string_view meaning_of(CvtRounding rounding) {
+  switch (rounding) {
+    case CvtRounding::rn:
+    case CvtRounding::rni: return "to the nearest, of two to the even one";
+    case CvtRounding::rz:
+    case CvtRounding::rzi: return "toward zero";
+    case CvtRounding::rm:
+    case CvtRounding::rmi: return "down";
+    case CvtRounding::rp:
+    case CvtRounding::rpi: return "up";
+    case CvtRounding::rna: return "to the nearest, of two away from zero";
+    case CvtRounding::rs: return "by the random bits";
+    default: return "to the nearest, of two to the even one";
+  }
+}
+
+/// What becomes of the value of one lane, before .sat and .relu.
+std::string print_rounding(const CvtInstruction& instruction, const CvtLane& lane, const MathWord& to) {
+  const auto code = [&](uint64_t word) { return fmt::format("{} = {}", hex(to, word), value(to, word)); };
+  if (!to.format && !info(instruction.from).format) {
+    return fmt::format("{}: the lower {} bits{}", code(lane.rounded), to.bits,
+                       lane.rounded == lane.result ? "" : ", but .sat asks for the nearest number");
+  }
+  if (!lane.is_number) return fmt::format("no finite number: {}", code(lane.rounded));
+  if (lane.is_exact) return fmt::format("exact: {}", code(lane.rounded));
+  if (lane.below == lane.above) return fmt::format("beyond all codes: {}", code(lane.rounded));
+  return fmt::format("between {} and {}, rounded {}: {}", code(lane.below), code(lane.above),
+                     meaning_of(instruction.rounding), code(lane.rounded));
+}
+
+void add_steps(Report& found, const CvtInstruction& instruction, const Words& words) {
+  const std::span<const uint64_t> given(words.data(), operands_of(instruction).size());
+  const MathWord from = type_of(instruction.from, 1), to = type_of(instruction.to, 1);
+  Report lanes = Report::list();
+  for (const CvtLane& lane : lanes_of(instruction, given)) {
+    Report one{{"operand", lane.operand},       {"source", hex(from, lane.source)}, {"exact", lane.is_exact},
+               {"below", hex(to, lane.below)},  {"above", hex(to, lane.above)},     {"rounded", hex(to, lane.rounded)},
+               {"result", hex(to, lane.result)}};
+    std::string text = fmt::format("  {} = {}", lane.operand, value(from, lane.source));
+    if (lane.scale_exponent != 0) {
+      one.add("scale_exponent", lane.scale_exponent);
+      text += fmt::format(" * 2^{}", lane.scale_exponent);
+    }
+    if (lane.random_width != 0) {
+      one.add("random_bits", lane.random_bits).add("random_width", lane.random_width);
+      text += fmt::format(", {} random bits {:#x} added below the last bit that is kept", lane.random_width,
+                          lane.random_bits);
+    }
+    text += "  " + print_rounding(instruction, lane, to);
+    if (lane.result != lane.rounded && to.format)
+      text += fmt::format("; {} makes it {}", instruction.sat ? ".sat" : ".relu", value(to, lane.result));
+    lanes.append(std::move(one));
+    lanes.add_text(text);
+  }
+  add_part(found, "lanes", std::move(lanes));
+}
+
+/// sm_90a, whose GPUs were compared, or the first target that has the function.
+Target usual_target(const MathFunction& function) {
+  const TargetSet targets = targets_of(function);
+  return targets.contains(Target::sm_90a) ? Target::sm_90a : targets.first();
 }
 
 }  // namespace
@@ -148,28 +283,31 @@ MathFunction parse_math_function(std::string_view text) {
   const auto is_named = [text](const CFunction& one) { return text == one.name; };
   if (text.find('@') != std::string_view::npos || std::ranges::any_of(c_functions(), is_named))
     return parse_c_function(text);
+  // A name without dots is none of PTX's, unless it is only begun.
+  const auto is_begun = [text](const MathInstruction& one) { return print(one).starts_with(fmt::format("{}.", text)); };
+  if (text.find('.') == std::string_view::npos && std::ranges::none_of(math_instructions(), is_begun))
+    return parse_c_function(text);
   return parse_math_instruction(text);
+}
+
+TargetSet targets_of(const MathFunction& function) {
+  if (const auto* instruction = std::get_if<MathInstruction>(&function)) return targets_of(*instruction);
+  if (const auto* cvt = std::get_if<CvtInstruction>(&function)) return targets_of(*cvt);
+  return TargetSet::from(Target::sm_70);
 }
 
 std::vector<MathWord> operand_types(const MathFunction& function) {
   return std::visit([](const auto& one) { return types_of(one); }, function);
 }
 
-Report describe(const MathFunction& function, std::span<const uint64_t> operands, bool steps) {
-  const auto* instruction = std::get_if<MathInstruction>(&function);
+Report describe(const MathFunction& function, std::span<const uint64_t> operands, bool steps,
+                std::optional<Target> target) {
   const std::string name = std::visit([](const auto& one) { return print(one); }, function);
   const std::vector<MathWord> types = operand_types(function);
   if (operands.size() != types.size()) {
     throw Error({.field = fmt::format("operands of {}", name),
                  .seen = counted(std::ssize(operands), "word"),
                  .expected = counted(std::ssize(types), "word")});
-  }
-  if (steps && !instruction) {
-    throw Error(
-        {.code = ViolationCode::no_effect,
-         .field = "explain",
-         .seen = name,
-         .expected = "an instruction, such as ex2.approx.f32: its steps are those of the special function unit"});
   }
   Words words{};
   Report list = Report::list();
@@ -191,27 +329,34 @@ Report describe(const MathFunction& function, std::span<const uint64_t> operands
                {"result", hex(type, result)},
                {"value", value(type, result)}};
   found.add_text(fmt::format("{} ({}): {} = {}", name, fmt::join(texts, ", "), hex(type, result), value(type, result)));
-  if (const auto* c = std::get_if<CFunction>(&function))
-    return found.add("evidence", print(c->evidence)).add("source", c->source);
+  found.update(evidence_report(function, target));
   if (const auto* cvt = std::get_if<CvtInstruction>(&function)) {
     Report names = Report::list();
-    for (const std::string& target : names_of(targets_of(*cvt))) names.append(target);
-    return found.add("targets", std::move(names))
-        .add("ptx", print(ptx_version_of(*cvt)))
-        .add("source", source_of(*cvt));
+    for (const std::string& one : names_of(targets_of(*cvt))) names.append(one);
+    found.add("targets", std::move(names)).add("ptx", print(ptx_version_of(*cvt))).add("source", source_of(*cvt));
   }
-  if (steps) add_steps(found, *instruction, words);
+  if (const auto* c = std::get_if<CFunction>(&function)) found.add("source", c->source);
+  if (steps) std::visit([&](const auto& one) { add_steps(found, one, words); }, function);
   return found;
 }
 
-std::string origin_of(const MathFunction& function) {
-  if (const auto* c = std::get_if<CFunction>(&function))
-    return fmt::format("sm_90a, {}: {}", print(c->evidence), c->source);
-  if (const auto* cvt = std::get_if<CvtInstruction>(&function)) {
-    return fmt::format("{}, PTX {} or later: {}", print_targets(targets_of(*cvt)), print(ptx_version_of(*cvt)),
-                       source_of(*cvt));
+Report evidence_report(const MathFunction& function, std::optional<Target> target) {
+  const Target on = target.value_or(usual_target(function));
+  const EvidenceOfWords evidence = std::visit([&](const auto& one) { return evidence_of(one, on); }, function);
+  return {{"target", print(on)}, {"evidence", print(evidence.level)}, {"evidence_source", evidence.source}};
+}
+
+std::string origin_of(const MathFunction& function, std::optional<Target> target) {
+  const Target on = target.value_or(usual_target(function));
+  const EvidenceOfWords evidence = std::visit([&](const auto& one) { return evidence_of(one, on); }, function);
+  std::string text = fmt::format("{}, {}: {}", print(on), print(evidence.level), evidence.source);
+  if (const auto* c = std::get_if<CFunction>(&function)) {
+    if (evidence.source != c->source) text += fmt::format("; {}", c->source);
+  } else if (const auto* cvt = std::get_if<CvtInstruction>(&function)) {
+    text += fmt::format("; {}, PTX {} or later", print_targets(targets_of(*cvt)), print(ptx_version_of(*cvt)));
+    if (evidence.source != source_of(*cvt)) text += fmt::format(": {}", source_of(*cvt));
   }
-  return "";
+  return text;
 }
 
 }  // namespace bitmma

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "../core/cpu_level.hpp"
 #include "bitmma/core/error.hpp"
@@ -12,159 +13,172 @@
 #include "c_function_code.hpp"
 
 namespace bitmma {
+
+int math::take_note(std::string_view operation, std::initializer_list<Note::Operand> operands, uint32_t result) {
+  notes->push_back({.operation = operation, .operands = operands, .result = result});
+  return static_cast<int>(notes->size()) - 1;
+}
+void math::mark_read(int note) {
+  if (note >= 0) (*notes)[static_cast<std::size_t>(note)].is_read = true;
+}
+
 namespace {
+
+using math::Flush;
 
 /// results[i] of a[i], or of a[i] and b[i].
 using CLoop = void (*)(const uint32_t* a, const uint32_t* b, uint32_t* results, std::size_t count);
 
-template <math::Flush flush>
-constexpr int operands_of(math::F32<flush> (*)(math::F32<flush>)) {
-  return 1;
-}
-template <math::Flush flush>
-constexpr int operands_of(math::F32<flush> (*)(math::F32<flush>, math::F32<flush>)) {
-  return 2;
+/// How many operands `Code`, a function of F32, has.
+template <typename Code, typename F = math::F32<Flush::none>>
+constexpr int operands_of = std::is_invocable_v<Code, F> ? 1 : 2;
+
+template <Flush flush, typename Code>
+math::F32<flush> result_of(math::F32<flush> a, math::F32<flush> b) {
+  if constexpr (operands_of<Code> == 1) return Code()(a);
+  else return Code()(a, b);
 }
 
-template <math::Flush flush>
-uint32_t word_of(math::F32<flush> (*code)(math::F32<flush>), uint32_t a, const uint32_t*, std::size_t) {
-  return math::canonical(code(math::F32<flush>::of(a)).word());
-}
-template <math::Flush flush>
-uint32_t word_of(math::F32<flush> (*code)(math::F32<flush>, math::F32<flush>), uint32_t a, const uint32_t* b,
-                 std::size_t i) {
-  return math::canonical(code(math::F32<flush>::of(a), math::F32<flush>::of(b[i])).word());
+template <Flush flush, typename Code>
+uint32_t word_of(uint32_t a, const uint32_t* b, std::size_t i) {
+  using F = math::F32<flush>;
+  return math::canonical(result_of<flush, Code>(F::of(a), operands_of<Code> == 1 ? F() : F::of(b[i])).word());
 }
 
 // One source for all levels: whatever the loop calls is inlined into it, and becomes instructions of its level.
-template <auto code>
+template <Flush flush, typename Code>
 [[gnu::flatten]] void baseline_loop(const uint32_t* a, const uint32_t* b, uint32_t* results, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) results[i] = word_of(code, a[i], b, i);
+  for (std::size_t i = 0; i < count; ++i) results[i] = word_of<flush, Code>(a[i], b, i);
 }
 #if defined(__x86_64__)
-template <auto code>
+template <Flush flush, typename Code>
 [[gnu::flatten, gnu::target("arch=x86-64-v3")]] void v3_loop(const uint32_t* a, const uint32_t* b, uint32_t* results,
                                                              std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) results[i] = word_of(code, a[i], b, i);
+  for (std::size_t i = 0; i < count; ++i) results[i] = word_of<flush, Code>(a[i], b, i);
 }
-template <auto code>
+template <Flush flush, typename Code>
 [[gnu::flatten, gnu::target("arch=x86-64-v4")]] void v4_loop(const uint32_t* a, const uint32_t* b, uint32_t* results,
                                                              std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) results[i] = word_of(code, a[i], b, i);
+  for (std::size_t i = 0; i < count; ++i) results[i] = word_of<flush, Code>(a[i], b, i);
 }
-template <auto code>
-constexpr std::array<CLoop, cpu_levels.size()> loops_of{v4_loop<code>, v3_loop<code>, baseline_loop<code>};
+template <Flush flush, typename Code>
+constexpr std::array<CLoop, cpu_levels.size()> loops_of{v4_loop<flush, Code>, v3_loop<flush, Code>,
+                                                        baseline_loop<flush, Code>};
 #else
-template <auto code>
-constexpr std::array<CLoop, cpu_levels.size()> loops_of{baseline_loop<code>, baseline_loop<code>, baseline_loop<code>};
+template <Flush flush, typename Code>
+constexpr std::array<CLoop, cpu_levels.size()> loops_of{baseline_loop<flush, Code>, baseline_loop<flush, Code>,
+                                                        baseline_loop<flush, Code>};
 #endif
+
+/// The same with its notes taken; the note of the result, or a negative number.
+using CNoted = int (*)(uint32_t a, uint32_t b);
+template <Flush flush, typename Code>
+int noted_result(uint32_t a, uint32_t b) {
+  using F = math::F32<flush.noted()>;
+  F x = F::of(a), y = F::of(b);
+  x.from = WordStep::first_argument;
+  y.from = WordStep::second_argument;
+  return result_of<flush.noted(), Code>(x, y).from;
+}
 
 struct Row {
   CFunction function;
   std::array<CLoop, cpu_levels.size()> loops;  // by CpuLevel
+  CNoted noted;
 };
 
 using enum CCompiler;
-using enum CFunctionEvidence;
-using math::Flush;
 
-template <auto code>
-constexpr Row row(std::string_view name, CCompiler compiler, CFunctionEvidence evidence, std::string_view source) {
+template <Flush flush, typename Code>
+constexpr Row row(std::string_view name, CCompiler compiler, Code) {
   return {.function = {.name = name,
                        .compiler = compiler,
-                       .operands = operands_of(code),
-                       .evidence = evidence,
-                       .source = source},
-          .loops = loops_of<code>};
+                       .operands = operands_of<Code>,
+                       .source = c_compilers[static_cast<std::size_t>(compiler)].source},
+          .loops = loops_of<flush, Code>,
+          .noted = noted_result<flush, Code>};
 }
 
-// data/math has a digest a function, and what was compared.
-constexpr std::string_view words = "PTX of nvcc 13.0, SASS of its ptxas; all 2^32 words of an H100 and an H200",
-                           pairs = "PTX of nvcc 13.0, SASS of its ptxas; 16,000,000 random pairs of an H100",
-                           triton = "PTX of Triton 3.6, SASS of its ptxas 12.8; all 2^32 words of an H200",
-                           triton_pairs = "PTX of Triton 3.6; 16,000,000 random pairs of an H100 or an H200",
-                           instruction = "one instruction: see math_instruction.hpp";
-
 constexpr auto rows = std::to_array<Row>({
-    row<math::exp<Flush::none>>("expf", cuda_13, measured, words),
-    row<math::ex2<Flush::none>>("exp2f", cuda_13, measured, instruction),
-    row<math::exp10<Flush::none>>("exp10f", cuda_13, measured, words),
-    row<math::expm1<Flush::none>>("expm1f", cuda_13, measured, words),
-    row<math::log<Flush::none>>("logf", cuda_13, measured, words),
-    row<math::log2<Flush::none>>("log2f", cuda_13, measured, words),
-    row<math::log10<Flush::none>>("log10f", cuda_13, measured, words),
-    row<math::log1p<Flush::none>>("log1pf", cuda_13, measured, words),
-    row<math::tanh<Flush::none>>("tanhf", cuda_13, measured, words),
-    row<math::erf<Flush::none>>("erff", cuda_13, measured, words),
-    row<math::sin<Flush::none>>("sinf", cuda_13, measured, words),
-    row<math::cos<Flush::none>>("cosf", cuda_13, measured, words),
-    row<math::pow>("powf", cuda_13, sampled, pairs),
-    row<math::rsqrt<Flush::none>>("rsqrtf", cuda_13, measured, words),
-    row<math::rounded_sqrt>("sqrtf", cuda_13, measured, words),
-    row<math::rounded_quotient>("division", cuda_13, sampled, pairs),
-    row<math::rounded_reciprocal>("reciprocal", cuda_13, measured, words),
-    row<math::fast_exp<Flush::none>>("__expf", cuda_13, measured, words),
-    row<math::fast_exp10<Flush::none>>("__exp10f", cuda_13, measured, words),
-    row<math::fast_log<Flush::none>>("__logf", cuda_13, measured, words),
-    row<math::lg2<Flush::none>>("__log2f", cuda_13, measured, instruction),
-    row<math::fast_log10<Flush::none>>("__log10f", cuda_13, measured, words),
-    row<math::fast_sin<Flush::none>>("__sinf", cuda_13, measured, instruction),
-    row<math::fast_cos<Flush::none>>("__cosf", cuda_13, measured, instruction),
-    row<math::fast_tanh<Flush::none>>("__tanhf", cuda_13, measured, instruction),
-    row<math::fast_pow<Flush::none>>("__powf", cuda_13, sampled, pairs),
-    row<math::quotient<Flush::none>>("__fdividef", cuda_13, sampled, pairs),
-    row<math::sigmoid>("sigmoid", cuda_13, measured, words),
-    row<math::silu>("silu", cuda_13, measured, words),
-    row<math::gelu<Flush::none>>("gelu", cuda_13, measured, words),
-    row<math::gelu_tanh<Flush::none>>("gelu_tanh", cuda_13, measured, words),
+    row<Flush::none>("expf", cuda_13, [](auto x) { return math::exp(x); }),
+    row<Flush::none>("exp2f", cuda_13, [](auto x) { return math::ex2(x); }),
+    row<Flush::none>("exp10f", cuda_13, [](auto x) { return math::exp10(x); }),
+    row<Flush::none>("expm1f", cuda_13, [](auto x) { return math::expm1(x); }),
+    row<Flush::none>("logf", cuda_13, [](auto x) { return math::log(x); }),
+    row<Flush::none>("log2f", cuda_13, [](auto x) { return math::log2(x); }),
+    row<Flush::none>("log10f", cuda_13, [](auto x) { return math::log10(x); }),
+    row<Flush::none>("log1pf", cuda_13, [](auto x) { return math::log1p(x); }),
+    row<Flush::none>("tanhf", cuda_13, [](auto x) { return math::tanh(x); }),
+    row<Flush::none>("erff", cuda_13, [](auto x) { return math::erf(x); }),
+    row<Flush::none>("sinf", cuda_13, [](auto x) { return math::sin(x); }),
+    row<Flush::none>("cosf", cuda_13, [](auto x) { return math::cos(x); }),
+    row<Flush::none>("powf", cuda_13, [](auto x, auto y) { return math::pow(x, y); }),
+    row<Flush::none>("rsqrtf", cuda_13, [](auto x) { return math::rsqrt(x); }),
+    row<Flush::none>("sqrtf", cuda_13, [](auto x) { return math::rounded_sqrt(x); }),
+    row<Flush::none>("division", cuda_13, [](auto x, auto y) { return math::rounded_quotient(x, y); }),
+    row<Flush::none>("reciprocal", cuda_13, [](auto x) { return math::rounded_reciprocal(x); }),
+    row<Flush::none>("__expf", cuda_13, [](auto x) { return math::fast_exp(x); }),
+    row<Flush::none>("__exp10f", cuda_13, [](auto x) { return math::fast_exp10(x); }),
+    row<Flush::none>("__logf", cuda_13, [](auto x) { return math::fast_log(x); }),
+    row<Flush::none>("__log2f", cuda_13, [](auto x) { return math::lg2(x); }),
+    row<Flush::none>("__log10f", cuda_13, [](auto x) { return math::fast_log10(x); }),
+    row<Flush::none>("__sinf", cuda_13, [](auto x) { return math::fast_sin(x); }),
+    row<Flush::none>("__cosf", cuda_13, [](auto x) { return math::fast_cos(x); }),
+    row<Flush::none>("__tanhf", cuda_13, [](auto x) { return math::fast_tanh(x); }),
+    row<Flush::none>("__powf", cuda_13, [](auto x, auto y) { return math::fast_pow(x, y); }),
+    row<Flush::none>("__fdividef", cuda_13, [](auto x, auto y) { return math::quotient(x, y); }),
+    row<Flush::none>("sigmoid", cuda_13, [](auto x) { return math::sigmoid(x); }),
+    row<Flush::none>("silu", cuda_13, [](auto x) { return math::silu(x); }),
+    row<Flush::none>("gelu", cuda_13, [](auto x) { return math::gelu(x); }),
+    row<Flush::none>("gelu_tanh", cuda_13, [](auto x) { return math::gelu_tanh(x); }),
 
-    row<math::fast_exp<Flush::all>>("expf", cuda_13_fast_math, measured, words),
-    row<math::ex2<Flush::all>>("exp2f", cuda_13_fast_math, measured, instruction),
-    row<math::fast_exp10<Flush::all>>("exp10f", cuda_13_fast_math, measured, words),
-    row<math::expm1<Flush::all>>("expm1f", cuda_13_fast_math, measured, words),
-    row<math::fast_log<Flush::all>>("logf", cuda_13_fast_math, measured, words),
-    row<math::lg2<Flush::all>>("log2f", cuda_13_fast_math, measured, instruction),
-    row<math::fast_log10<Flush::all>>("log10f", cuda_13_fast_math, measured, words),
-    row<math::log1p<Flush::all>>("log1pf", cuda_13_fast_math, measured, words),
-    row<math::fast_tanh<Flush::all>>("tanhf", cuda_13_fast_math, measured, instruction),
-    row<math::erf<Flush::all>>("erff", cuda_13_fast_math, measured, words),
-    row<math::fast_sin<Flush::all>>("sinf", cuda_13_fast_math, measured, instruction),
-    row<math::fast_cos<Flush::all>>("cosf", cuda_13_fast_math, measured, instruction),
-    row<math::fast_pow<Flush::all>>("powf", cuda_13_fast_math, sampled, pairs),
-    row<math::rsqrt<Flush::all>>("rsqrtf", cuda_13_fast_math, measured, words),
-    row<math::fast_sqrt<Flush::all>>("sqrtf", cuda_13_fast_math, measured, words),
-    row<math::quotient<Flush::all>>("division", cuda_13_fast_math, sampled, pairs),
-    row<math::fast_reciprocal<Flush::all>>("reciprocal", cuda_13_fast_math, measured, words),
-    row<math::fast_sigmoid>("sigmoid", cuda_13_fast_math, measured, words),
-    row<math::fast_silu>("silu", cuda_13_fast_math, measured, words),
-    row<math::gelu<Flush::all>>("gelu", cuda_13_fast_math, measured, words),
-    row<math::gelu_tanh<Flush::all>>("gelu_tanh", cuda_13_fast_math, measured, words),
+    row<Flush::all>("expf", cuda_13_fast_math, [](auto x) { return math::fast_exp(x); }),
+    row<Flush::all>("exp2f", cuda_13_fast_math, [](auto x) { return math::ex2(x); }),
+    row<Flush::all>("exp10f", cuda_13_fast_math, [](auto x) { return math::fast_exp10(x); }),
+    row<Flush::all>("expm1f", cuda_13_fast_math, [](auto x) { return math::expm1(x); }),
+    row<Flush::all>("logf", cuda_13_fast_math, [](auto x) { return math::fast_log(x); }),
+    row<Flush::all>("log2f", cuda_13_fast_math, [](auto x) { return math::lg2(x); }),
+    row<Flush::all>("log10f", cuda_13_fast_math, [](auto x) { return math::fast_log10(x); }),
+    row<Flush::all>("log1pf", cuda_13_fast_math, [](auto x) { return math::log1p(x); }),
+    row<Flush::all>("tanhf", cuda_13_fast_math, [](auto x) { return math::fast_tanh(x); }),
+    row<Flush::all>("erff", cuda_13_fast_math, [](auto x) { return math::erf(x); }),
+    row<Flush::all>("sinf", cuda_13_fast_math, [](auto x) { return math::fast_sin(x); }),
+    row<Flush::all>("cosf", cuda_13_fast_math, [](auto x) { return math::fast_cos(x); }),
+    row<Flush::all>("powf", cuda_13_fast_math, [](auto x, auto y) { return math::fast_pow(x, y); }),
+    row<Flush::all>("rsqrtf", cuda_13_fast_math, [](auto x) { return math::rsqrt(x); }),
+    row<Flush::all>("sqrtf", cuda_13_fast_math, [](auto x) { return math::fast_sqrt(x); }),
+    row<Flush::all>("division", cuda_13_fast_math, [](auto x, auto y) { return math::quotient(x, y); }),
+    row<Flush::all>("reciprocal", cuda_13_fast_math, [](auto x) { return math::fast_reciprocal(x); }),
+    row<Flush::all>("sigmoid", cuda_13_fast_math, [](auto x) { return math::fast_sigmoid(x); }),
+    row<Flush::all>("silu", cuda_13_fast_math, [](auto x) { return math::fast_silu(x); }),
+    row<Flush::all>("gelu", cuda_13_fast_math, [](auto x) { return math::gelu(x); }),
+    row<Flush::all>("gelu_tanh", cuda_13_fast_math, [](auto x) { return math::gelu_tanh(x); }),
 
-    row<math::fast_exp<Flush::none>>("tl.exp", triton_3_6, measured, triton),
-    row<math::ex2<Flush::all>>("tl.exp2", triton_3_6, measured, instruction),
-    row<math::log<Flush::calls>>("tl.log", triton_3_6, measured, triton),
-    row<math::log2<Flush::calls>>("tl.log2", triton_3_6, measured, triton),
-    row<math::sin<Flush::calls>>("tl.sin", triton_3_6, measured, triton),
-    row<math::cos<Flush::calls>>("tl.cos", triton_3_6, measured, triton),
-    row<math::triton_erf>("tl.erf", triton_3_6, measured, triton),
-    row<math::fast_sqrt<Flush::all>>("tl.sqrt", triton_3_6, measured, triton),
-    row<math::rounded_sqrt>("tl.sqrt_rn", triton_3_6, measured, triton),
-    row<math::rsqrt<Flush::all>>("tl.rsqrt", triton_3_6, measured, triton),
-    row<math::triton_sigmoid>("tl.sigmoid", triton_3_6, measured, triton),
-    row<math::triton_silu>("silu", triton_3_6, measured, triton),
-    row<math::triton_reciprocal>("reciprocal", triton_3_6, measured, triton),
-    row<math::full_quotient<Flush::none>>("division", triton_3_6, sampled, "2^30 random pairs on an H100"),
-    row<math::rounded_quotient>("tl.div_rn", triton_3_6, sampled, triton_pairs),
-    row<math::exp<Flush::calls>>("libdevice.exp", triton_3_6, measured, triton),
-    row<math::exp10<Flush::calls>>("libdevice.exp10", triton_3_6, measured, triton),
-    row<math::expm1<Flush::calls>>("libdevice.expm1", triton_3_6, measured, triton),
-    row<math::log10<Flush::calls>>("libdevice.log10", triton_3_6, measured, triton),
-    row<math::log1p<Flush::calls>>("libdevice.log1p", triton_3_6, measured, triton),
-    row<math::pow_12>("libdevice.pow", triton_3_6, sampled, triton_pairs),
-    row<math::tanh<Flush::calls>>("libdevice.tanh", triton_3_6, measured, triton),
-    row<math::fast_exp<Flush::calls>>("libdevice.fast_expf", triton_3_6, measured, triton),
-    row<math::fast_log<Flush::calls>>("libdevice.fast_logf", triton_3_6, measured, triton),
-    row<math::fast_pow<Flush::calls>>("libdevice.fast_powf", triton_3_6, sampled, triton_pairs),
+    row<Flush::none>("tl.exp", triton_3_6, [](auto x) { return math::fast_exp(x); }),
+    row<Flush::all>("tl.exp2", triton_3_6, [](auto x) { return math::ex2(x); }),
+    row<Flush::calls>("tl.log", triton_3_6, [](auto x) { return math::log(x); }),
+    row<Flush::calls>("tl.log2", triton_3_6, [](auto x) { return math::log2(x); }),
+    row<Flush::calls>("tl.sin", triton_3_6, [](auto x) { return math::sin(x); }),
+    row<Flush::calls>("tl.cos", triton_3_6, [](auto x) { return math::cos(x); }),
+    row<Flush::calls>("tl.erf", triton_3_6, [](auto x) { return math::triton_erf(x); }),
+    row<Flush::all>("tl.sqrt", triton_3_6, [](auto x) { return math::fast_sqrt(x); }),
+    row<Flush::none>("tl.sqrt_rn", triton_3_6, [](auto x) { return math::rounded_sqrt(x); }),
+    row<Flush::all>("tl.rsqrt", triton_3_6, [](auto x) { return math::rsqrt(x); }),
+    row<Flush::none>("tl.sigmoid", triton_3_6, [](auto x) { return math::triton_sigmoid(x); }),
+    row<Flush::none>("silu", triton_3_6, [](auto x) { return math::triton_silu(x); }),
+    row<Flush::none>("reciprocal", triton_3_6, [](auto x) { return math::triton_reciprocal(x); }),
+    row<Flush::none>("division", triton_3_6, [](auto x, auto y) { return math::full_quotient(x, y); }),
+    row<Flush::none>("tl.div_rn", triton_3_6, [](auto x, auto y) { return math::rounded_quotient(x, y); }),
+    row<Flush::calls>("libdevice.exp", triton_3_6, [](auto x) { return math::exp(x); }),
+    row<Flush::calls>("libdevice.exp10", triton_3_6, [](auto x) { return math::exp10(x); }),
+    row<Flush::calls>("libdevice.expm1", triton_3_6, [](auto x) { return math::expm1(x); }),
+    row<Flush::calls>("libdevice.log10", triton_3_6, [](auto x) { return math::log10(x); }),
+    row<Flush::calls>("libdevice.log1p", triton_3_6, [](auto x) { return math::log1p(x); }),
+    row<Flush::calls>("libdevice.pow", triton_3_6, [](auto x, auto y) { return math::pow_12(x, y); }),
+    row<Flush::calls>("libdevice.tanh", triton_3_6, [](auto x) { return math::tanh(x); }),
+    row<Flush::calls>("libdevice.fast_expf", triton_3_6, [](auto x) { return math::fast_exp(x); }),
+    row<Flush::calls>("libdevice.fast_logf", triton_3_6, [](auto x) { return math::fast_log(x); }),
+    row<Flush::calls>("libdevice.fast_powf", triton_3_6, [](auto x, auto y) { return math::fast_pow(x, y); }),
 });
 
 const Row& row_of(const CFunction& function) {
@@ -192,11 +206,6 @@ const std::vector<CFunction>& c_functions() {
   return all;
 }
 
-std::string_view print(CFunctionEvidence evidence) {
-  constexpr std::array<std::string_view, 3> names{"compiled", "sampled", "measured"};
-  return names[static_cast<std::size_t>(evidence)];
-}
-
 std::string print(const CFunction& function) {
   return fmt::format("{}@{}", function.name, c_compilers[static_cast<std::size_t>(function.compiler)].name);
 }
@@ -205,9 +214,13 @@ const CFunction& parse_c_function(std::string_view text) {
   const auto is_named = [text](const CFunction& one) { return text == one.name || text == print(one); };
   const auto found = std::ranges::find_if(c_functions(), is_named);
   if (found != c_functions().end()) return *found;
-  std::vector<std::string> names;
-  for (const CFunction& one : c_functions()) names.push_back(print(one));
-  const std::string near = nearest(text, names);
+  std::vector<std::string> names, alone;
+  for (const CFunction& one : c_functions()) {
+    names.push_back(print(one));
+    alone.emplace_back(one.name);
+  }
+  const bool has_compiler = text.find('@') != std::string_view::npos;
+  const std::string near = nearest(text, has_compiler ? names : alone);
   throw Error({.code = ViolationCode::unknown_name,
                .field = "function",
                .seen = shortened(printable(text)),
@@ -233,6 +246,39 @@ void compute(const CFunction& function, std::span<const uint32_t> a, std::span<c
                  .expected = counted(static_cast<int64_t>(wanted), "word")});
   }
   run(found, a.data(), b.data(), results.data(), results.size());
+}
+
+std::vector<WordStep> steps_of(const CFunction& function, uint32_t a, uint32_t b) {
+  const Row& found = row_of(function);
+  std::vector<math::Note> notes;
+  const int last = [&] {
+    const math::IeeeEnvironment environment;
+    math::notes = &notes;
+    const int note = found.noted(a, b);
+    math::notes = nullptr;
+    return note;
+  }();
+  // Code without branches computes both ways: those notes count that lead to the result.
+  const auto at = [](int note) { return static_cast<std::size_t>(note); };
+  std::vector<bool> leads(notes.size());
+  if (last >= 0) leads[at(last)] = true;
+  for (std::size_t i = notes.size(); i-- > 0;) {
+    leads[i] = leads[i] || notes[i].is_read;
+    for (const math::Note::Operand& operand : notes[i].operands)
+      if (leads[i] && operand.from >= 0) leads[at(operand.from)] = true;
+  }
+  std::vector<int> place(notes.size(), WordStep::constant);
+  std::vector<WordStep> steps;
+  for (std::size_t i = 0; i < notes.size(); ++i) {
+    if (!leads[i]) continue;
+    place[i] = static_cast<int>(steps.size());
+    WordStep step{.operation = notes[i].operation, .result = math::canonical(notes[i].result)};
+    for (const math::Note::Operand& operand : notes[i].operands)
+      step.operands.push_back(
+          {.word = operand.word, .from = operand.from >= 0 ? place[at(operand.from)] : operand.from});
+    steps.push_back(std::move(step));
+  }
+  return steps;
 }
 
 }  // namespace bitmma

@@ -25,7 +25,7 @@ Power<flush> power_of(F32<flush> x, uint32_t per_252, uint32_t high, uint32_t lo
   // The power of two plus 126, from 0 to 252: what is beyond saturates. Rounding a sum with 1.5 * 2^23 toward -Inf
   // takes the floor; here it is taken of the exact product.
   const F unclamped = fma(x, F::of(per_252), F::of(0x3F000000));
-  const float share = pick(unclamped > F(), pick(unclamped < F(1), unclamped, F(1)), F()).value;  // NaN gives 0
+  const float share = pick(unclamped > F(), pick(unclamped < F(1), unclamped, F(1)), F()).number();  // NaN gives 0
   const int32_t power = static_cast<int32_t>(static_cast<double>(share) * 252.0);
   const F rest = fma(x, F::of(low), fma(x, F::of(high), F(static_cast<float>(126 - power))));
   return {.mantissa = unit_ex2(rest), .scale = F::of(static_cast<uint32_t>(power + 1) << 23)};
@@ -210,9 +210,9 @@ template <Flush flush>
 [[gnu::always_inline]] inline Angle<flush> angle_of(F32<flush> x) {
   using F = F32<flush>;
   const F size = abs(x);
-  if (size.value >= 105615.0F && size.word() < infinity_f32) return angle_of_large(x);
+  if (size.number() >= 105615.0F && size.word() < infinity_f32) return angle_of_large(x);
   const bool is_finite = size.word() < infinity_f32;
-  const int32_t quadrant = nearest_integer(pick(is_finite, x * F::of(0x3F22F983), F()).value);
+  const int32_t quadrant = nearest_integer(pick(is_finite, x * F::of(0x3F22F983), F()).number());
   const F count(static_cast<float>(quadrant));
   const F rest = fma(count, F::of(0xA7C234C5), fma(count, F::of(0xB3A22168), fma(count, F::of(0xBFC90FDA), x)));
   return {.rest = pick(is_finite, rest, F::of(nan_f32)), .quadrant = quadrant};
@@ -242,8 +242,9 @@ F32<flush> cos(F32<flush> x) {
 }
 
 /// x^y for positive x, or |x|^y: 2^(y log2 x), the logarithm as a sum of two numbers.
-inline F32<Flush::none> positive_power(F32<Flush::none> x, F32<Flush::none> y) {
-  using F = F32<Flush::none>;
+template <Flush flush>
+F32<flush> positive_power(F32<flush> x, F32<flush> y) {
+  using F = F32<flush>;
   const F size = abs(x);
   const bool tiny = size < F::of(0x00800000);
   const F scaled = pick(tiny, size * F::of(0x4B800000), size);  // 2^24
@@ -271,7 +272,7 @@ inline F32<Flush::none> positive_power(F32<Flush::none> x, F32<Flush::none> y) {
       polynomial(fraction, {0x391FCB8E, 0x3AAF85ED, 0x3C1D9856, 0x3D6357BB, 0x3E75FDEC, 0x3F317218, one_f32});
   // In two steps: 2^count may be none of f32.
   const uint32_t first = count > F() ? 0x7F000000 : 0x02000000;
-  const float bounded = pick(abs(count) < F(512), count, F()).value;
+  const float bounded = pick(abs(count) < F(512), count, F()).number();
   const uint32_t second = (static_cast<uint32_t>(static_cast<int32_t>(bounded)) << 23) - (first - 0x7F000000);
   const F result = (power * F::of(first)) * F::of(second);
   return pick(abs(product) > F(152), pick(product < F(), F(), F::of(infinity_f32)), result);
@@ -279,8 +280,9 @@ inline F32<Flush::none> positive_power(F32<Flush::none> x, F32<Flush::none> y) {
 
 /// The same of CUDA 12.8's library, as Triton links it: e^(y ln x) with ln x as a sum of two numbers. Where the
 /// compiler joined a product and a sum of the source, nothing flushes.
-inline F32<Flush::calls> positive_power_12(F32<Flush::calls> x, F32<Flush::calls> y) {
-  using F = F32<Flush::calls>;
+template <Flush flush>
+F32<flush> positive_power_12(F32<flush> x, F32<flush> y) {
+  using F = F32<flush>;
   const F size = abs(x);  // a subnormal counts as 2^-127
   F mantissa = F::of((size.word() & 0x007FFFFF) | one_f32);
   F exponent = F(static_cast<float>(size.word() >> 23)) + F(-127);
@@ -334,13 +336,15 @@ F32<flush> power_with_special_cases(F32<flush> x, F32<flush> y, bool odd, F32<fl
   return odd ? -power : power;
 }
 
-inline F32<Flush::none> pow(F32<Flush::none> x, F32<Flush::none> y) {
-  using F = F32<Flush::none>;
+template <Flush flush>
+F32<flush> pow(F32<flush> x, F32<flush> y) {
+  using F = F32<flush>;
   const F halves = truncated(y * F(0.5F));
   return power_with_special_cases(x, y, abs(y - (halves + halves)) == F(1), positive_power(x, y));
 }
-inline F32<Flush::calls> pow_12(F32<Flush::calls> x, F32<Flush::calls> y) {
-  using F = F32<Flush::calls>;
+template <Flush flush>
+F32<flush> pow_12(F32<flush> x, F32<flush> y) {
+  using F = F32<flush>;
   const bool odd = abs(joined(truncated(y * F(0.5F)), F(-2), y)) == F(1);
   const F power = (y.word() & 0x7FFFFFFF) == infinity_f32 ? pick((abs(x) > F(1)) == (y > F()), F::of(infinity_f32), F())
                                                           : positive_power_12(x, y);
@@ -370,19 +374,26 @@ F32<flush> fast_pow(F32<flush> x, F32<flush> y) {
 }
 template <Flush flush>
 F32<flush> fast_tanh(F32<flush> x) {
-  return F32<flush>::of(mufu_tanh(x.word()));
+  return F32<flush>::noted("MUFU.TANH", F32<flush>::of(mufu_tanh(x.word())), x);
+}
+template <Flush flush>
+F32<flush> turns(F32<flush> radians) {
+  return F32<flush>::noted("mul.rz", F32<flush>::of(turns_of(radians.word())), radians,
+                           constant<flush>(turns_per_radian));
 }
 template <Flush flush>
 F32<flush> fast_sin(F32<flush> x) {
-  return F32<flush>::of(mufu_sin(turns_of(x.word())));
+  const F32<flush> y = turns(x);
+  return F32<flush>::noted("MUFU.SIN", F32<flush>::of(mufu_sin(y.word())), y);
 }
 template <Flush flush>
 F32<flush> fast_cos(F32<flush> x) {
-  return F32<flush>::of(mufu_cos(turns_of(x.word())));
+  const F32<flush> y = turns(x);
+  return F32<flush>::noted("MUFU.COS", F32<flush>::of(mufu_cos(y.word())), y);
 }
 template <Flush flush>
 F32<flush> fast_sqrt(F32<flush> x) {
-  return F32<flush>::of(mufu_sqrt(x.word()));
+  return F32<flush>::noted("MUFU.SQRT", F32<flush>::of(mufu_sqrt(x.word())), x);
 }
 template <Flush flush>
 F32<flush> fast_reciprocal(F32<flush> x) {
@@ -390,24 +401,47 @@ F32<flush> fast_reciprocal(F32<flush> x) {
 }
 
 // IEEE 754's own, which PTX calls .rn.
-inline F32<Flush::none> rounded_sqrt(F32<Flush::none> x) { return F32<Flush::none>(__builtin_sqrtf(x.value)); }
-inline F32<Flush::none> rounded_quotient(F32<Flush::none> a, F32<Flush::none> b) {
-  return F32<Flush::none>(a.value / b.value);
+template <Flush flush>
+F32<flush> rounded_sqrt(F32<flush> x) {
+  return F32<flush>::noted("sqrt.rn", F32<flush>(__builtin_sqrtf(x.value)), x);
 }
-inline F32<Flush::none> rounded_reciprocal(F32<Flush::none> x) { return rounded_quotient(F32<Flush::none>(1), x); }
+template <Flush flush>
+F32<flush> rounded_quotient(F32<flush> a, F32<flush> b) {
+  return F32<flush>::noted("div.rn", F32<flush>(a.value / b.value), a, b);
+}
+template <Flush flush>
+F32<flush> rounded_reciprocal(F32<flush> x) {
+  return rounded_quotient(F32<flush>(1), x);
+}
 
 // Activations, as PyTorch's eager kernels and programs like them write these.
 /// 1 + e^-x; nvcc joins the last product of expf and the sum.
-inline F32<Flush::none> one_plus_exp_of_minus(F32<Flush::none> x) {
-  const Power<Flush::none> power = exp_power(-x);
-  return fma(power.mantissa, power.scale, F32<Flush::none>(1));
+template <Flush flush>
+F32<flush> one_plus_exp_of_minus(F32<flush> x) {
+  const Power<flush> power = exp_power(-x);
+  return fma(power.mantissa, power.scale, F32<flush>(1));
 }
-inline F32<Flush::none> sigmoid(F32<Flush::none> x) { return rounded_reciprocal(one_plus_exp_of_minus(x)); }
-inline F32<Flush::none> silu(F32<Flush::none> x) { return rounded_quotient(x, one_plus_exp_of_minus(x)); }
+template <Flush flush>
+F32<flush> sigmoid(F32<flush> x) {
+  return rounded_reciprocal(one_plus_exp_of_minus(x));
+}
+template <Flush flush>
+F32<flush> silu(F32<flush> x) {
+  return rounded_quotient(x, one_plus_exp_of_minus(x));
+}
 
-inline F32<Flush::all> fast_one_plus_exp_of_minus(F32<Flush::all> x) { return fast_exp(-x) + F32<Flush::all>(1); }
-inline F32<Flush::all> fast_sigmoid(F32<Flush::all> x) { return unit_rcp(fast_one_plus_exp_of_minus(x)); }
-inline F32<Flush::all> fast_silu(F32<Flush::all> x) { return quotient(x, fast_one_plus_exp_of_minus(x)); }
+template <Flush flush>
+F32<flush> fast_one_plus_exp_of_minus(F32<flush> x) {
+  return fast_exp(-x) + F32<flush>(1);
+}
+template <Flush flush>
+F32<flush> fast_sigmoid(F32<flush> x) {
+  return unit_rcp(fast_one_plus_exp_of_minus(x));
+}
+template <Flush flush>
+F32<flush> fast_silu(F32<flush> x) {
+  return quotient(x, fast_one_plus_exp_of_minus(x));
+}
 
 /// x * 0.5 * (1 + erf(x / sqrt(2))).
 template <Flush flush>
@@ -429,12 +463,22 @@ F32<flush> gelu_tanh(F32<flush> x) {
 }
 
 // Triton divides by div.full.
-inline F32<Flush::none> triton_reciprocal(F32<Flush::none> x) { return full_quotient(F32<Flush::none>(1), x); }
-inline F32<Flush::none> triton_sigmoid(F32<Flush::none> x) {
-  using F = F32<Flush::none>;
+template <Flush flush>
+F32<flush> triton_reciprocal(F32<flush> x) {
+  return full_quotient(F32<flush>(1), x);
+}
+template <Flush flush>
+F32<flush> triton_sigmoid(F32<flush> x) {
+  using F = F32<flush>;
   return triton_reciprocal(fast_exp(F() - x) + F(1));
 }
-inline F32<Flush::none> triton_silu(F32<Flush::none> x) { return triton_sigmoid(x) * x; }
-inline F32<Flush::calls> triton_erf(F32<Flush::calls> x) { return erf_of(x, erf_tail_12); }
+template <Flush flush>
+F32<flush> triton_silu(F32<flush> x) {
+  return triton_sigmoid(x) * x;
+}
+template <Flush flush>
+F32<flush> triton_erf(F32<flush> x) {
+  return erf_of(x, erf_tail_12);
+}
 
 }  // namespace bitmma::math

@@ -365,6 +365,24 @@ uint64_t quiet_nan(const FormatInfo& from, uint64_t code, const FormatInfo& to) 
   return sign | *to.infinity() | quiet | (dropped > 0 ? payload >> dropped : payload << -dropped);
 }
 
+/// .ftz does nothing where f16 is made: directed roundings of a subnormal number reach 2^-24 (measured, H100).
+uint64_t flushed_source(const CvtInstruction& one, uint64_t code) {
+  return one.ftz && one.from == f32 && one.to != f16 && is_subnormal_f32(code) ? code & 0x80000000 : code;
+}
+
+/// A result of a narrow type is divided by its scale, a narrow source multiplied.
+int scale_exponent(const CvtInstruction& one, int scale) {
+  const int exponent = decode(Format::ue8m0, static_cast<uint64_t>(scale)).exponent;
+  return one.scales == 1 ? -exponent : exponent;
+}
+
+Value scaled(const CvtInstruction& one, Value value, int scale) {
+  if (one.scales == 0) return value;
+  if (decode(Format::ue8m0, static_cast<uint64_t>(scale)).number == NumberClass::nan) value.number = NumberClass::nan;
+  value.exact.exponent += scale_exponent(one, scale);
+  return value;
+}
+
 /// One lane.
 uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, uint32_t random_bits, int scale) {
   const CvtTypeInfo& to = info(one.to);
@@ -374,15 +392,9 @@ uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, 
   if (one.to == one.from && one.rounding == none && plain && (one.to == f32 || one.to == f64)) return code;
   if (one.to == f32 && one.from == bf16 && plain) return code << 16;
   if (one.to == tf32 && one.rounding == rna) return tf32_nearest_away(code, one.satfinite);
-  // .ftz does nothing where f16 is made: directed roundings of a subnormal number reach 2^-24 (measured, H100).
-  if (one.ftz && one.from == f32 && one.to != f16 && is_subnormal_f32(code)) code &= 0x80000000;
+  code = flushed_source(one, code);
 
-  Value value = decoded(one.from, code);
-  if (one.scales != 0) {  // a result of a narrow type is divided, a narrow source multiplied
-    const Decoded factor = decode(Format::ue8m0, static_cast<uint64_t>(scale));
-    if (factor.number == NumberClass::nan) value.number = NumberClass::nan;
-    value.exact.exponent += one.scales == 1 ? -factor.exponent : factor.exponent;
-  }
+  Value value = scaled(one, decoded(one.from, code), scale);
   if (!to.format) {
     if (!is_integer(one.from)) return integer_code(one, value);
     const uint64_t wrapped = value.exact.negative ? 0 - value.exact.magnitude : value.exact.magnitude;
@@ -409,15 +421,26 @@ uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, 
   return one.relu && negative && !nan ? 0 : result;
 }
 
+int scale_of_lane(const CvtInstruction& one, const CvtOperands& operands, int lane) {
+  return one.scales == 2 && lane == 0 ? operands.scale >> 8 : operands.scale & 0xFF;
+}
+
+/// The same numbers; zeros of either sign are.
+bool are_equal(const Exact& x, const Exact& y) {
+  if (x.magnitude == 0 || y.magnitude == 0) return x.magnitude == y.magnitude;
+  const int shift_x = std::countr_zero(x.magnitude), shift_y = std::countr_zero(y.magnitude);
+  return x.negative == y.negative && x.exponent + shift_x == y.exponent + shift_y &&
+         x.magnitude >> shift_x == y.magnitude >> shift_y;
+}
+
 uint64_t compute_known(const CvtInstruction& one, const CvtOperands& operands) {
   const int from_bits = info(one.from).bits, to_bits = info(one.to).bits;
   std::array<uint64_t, 4> codes{operands.a, operands.b, operands.e, operands.f};
   if (has_packed_source(one)) codes = {operands.a >> from_bits, operands.a};
   uint64_t result = 0;
   for (int lane = 0; lane < one.lanes; ++lane) {
-    const int scale = one.scales == 2 && lane == 0 ? operands.scale >> 8 : operands.scale & 0xFF;
-    const uint64_t code =
-        converted(one, codes[static_cast<size_t>(lane)], random_field(one.to, lane), operands.random_bits, scale);
+    const uint64_t code = converted(one, codes[static_cast<size_t>(lane)], random_field(one.to, lane),
+                                    operands.random_bits, scale_of_lane(one, operands, lane));
     result |= code << (to_bits * (one.lanes - 1 - lane));
   }
   return result;
@@ -430,6 +453,17 @@ void set_operand(CvtOperands& operands, std::string_view name, uint64_t word) {
   else if (name == "f") operands.f = word;
   else if (name == "scale") operands.scale = static_cast<uint16_t>(word);
   else operands.random_bits = static_cast<uint32_t>(word);
+}
+
+/// Those that the form has. Throws Error unless there are `count` of them.
+std::vector<CvtOperand> require_count(const CvtInstruction& instruction, size_t count) {
+  std::vector<CvtOperand> wanted = operands_of(instruction);
+  if (count == wanted.size()) return wanted;
+  std::vector<std::string_view> names;
+  for (const CvtOperand& one : wanted) names.push_back(one.name);
+  throw Error({.field = fmt::format("operands of {}", print(instruction)),
+               .seen = std::to_string(count),
+               .expected = fmt::format("{}: {}", wanted.size(), fmt::join(names, ", "))});
 }
 
 std::string type_name(CvtType type, int lanes) {
@@ -517,6 +551,46 @@ uint64_t compute(const CvtInstruction& instruction, const CvtOperands& operands)
   return compute_known(instruction, operands);
 }
 
+std::vector<CvtLane> lanes_of(const CvtInstruction& instruction, std::span<const uint64_t> words) {
+  const std::vector<CvtOperand> wanted = require_count(instruction, words.size());
+  CvtOperands operands;
+  for (size_t k = 0; k < wanted.size(); ++k) set_operand(operands, wanted[k].name, words[k]);
+  const CvtTypeInfo &from = info(instruction.from), &to = info(instruction.to);
+  const bool is_packed = has_packed_source(instruction), to_integer = !to.format || instruction.rounding >= rni;
+  const std::array<uint64_t, 4> codes = is_packed ? std::array<uint64_t, 4>{operands.a >> from.bits, operands.a}
+                                                  : std::array{operands.a, operands.b, operands.e, operands.f};
+  CvtInstruction plain = instruction, down = instruction, up = instruction;
+  for (CvtInstruction* one : {&plain, &down, &up}) one->sat = one->relu = false;
+  down.rounding = to_integer ? rmi : rm;
+  up.rounding = to_integer ? rpi : rp;
+  std::vector<CvtLane> lanes;
+  for (int i = 0; i < instruction.lanes; ++i) {
+    const RandomField field = random_field(instruction.to, i);
+    const int scale = scale_of_lane(instruction, operands, i);
+    const uint64_t code = codes[static_cast<size_t>(i)] & low_mask(from.bits);
+    const Value value = scaled(instruction, decoded(instruction.from, flushed_source(instruction, code)), scale);
+    const auto with = [&](const CvtInstruction& one) {
+      return converted(one, code, field, operands.random_bits, scale);
+    };
+    CvtLane lane{.operand = is_packed || i == 0 ? "a" : std::array{"a", "b", "e", "f"}[static_cast<size_t>(i)],
+                 .source = code,
+                 .is_number = value.number == NumberClass::finite,
+                 .rounded = with(plain),
+                 .result = with(instruction)};
+    if (instruction.scales != 0) lane.scale_exponent = scale_exponent(instruction, scale);
+    if (instruction.rounding == rs) {
+      lane.random_width = field.width;
+      lane.random_bits = static_cast<uint32_t>(operands.random_bits >> field.low_bit & low_mask(field.width));
+    }
+    lane.below = with(down);
+    lane.above = with(up);
+    const Value below = decoded(instruction.to, lane.below);
+    lane.is_exact = lane.is_number && below.number == NumberClass::finite && are_equal(below.exact, value.exact);
+    lanes.push_back(lane);
+  }
+  return lanes;
+}
+
 void compute(const CvtInstruction& instruction, std::span<const CvtOperands> operands, std::span<uint64_t> results) {
   form_of(instruction);
   if (operands.size() != results.size()) {
@@ -529,14 +603,7 @@ void compute(const CvtInstruction& instruction, std::span<const CvtOperands> ope
 
 void compute(const CvtInstruction& instruction, std::span<const std::span<const uint64_t>> operands,
              std::span<uint64_t> results) {
-  const std::vector<CvtOperand> wanted = operands_of(instruction);
-  if (operands.size() != wanted.size()) {
-    std::vector<std::string_view> names;
-    for (const CvtOperand& one : wanted) names.push_back(one.name);
-    throw Error({.field = fmt::format("operands of {}", print(instruction)),
-                 .seen = std::to_string(operands.size()),
-                 .expected = fmt::format("{}: {}", wanted.size(), fmt::join(names, ", "))});
-  }
+  const std::vector<CvtOperand> wanted = require_count(instruction, operands.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (operands[i].size() == results.size()) continue;
     throw Error({.field = fmt::format("operand {} of {}", wanted[i].name, print(instruction)),

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Words of f32 with the operations of a GPU's code: each is one operation of IEEE 754 to nearest even on the host, and
-// flushes subnormal numbers where the GPU's does. Valid inside an IeeeEnvironment: a host program may have told its
-// processor to flush or to round otherwise. NaN payloads are the host's until `canonical`.
+// flushes subnormal numbers where the GPU's does, and is written down if `Flush` says so. Valid inside an
+// IeeeEnvironment: a host program may have told its processor to flush or to round otherwise. NaN payloads are the
+// host's until `canonical`.
 #pragma once
 
 #include <bit>
 #include <cfenv>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
 
 #include "mufu.hpp"
 
@@ -30,10 +34,41 @@ class IeeeEnvironment {
 };
 
 /// Which operations read and write subnormal numbers as zeros of their sign (.ftz).
-enum class Flush : uint8_t {
-  none,
-  calls,  // those that the library calls by an instruction's name, not + - * < of its source: Triton's way
-  all,
+struct Flush {
+  uint8_t which = 0;
+  bool is_noted = false;  // every operation is written down in `notes`
+
+  static const Flush none;
+  static const Flush calls;  // those that the library calls by an instruction's name, not + - * < of its source
+  static const Flush all;
+  constexpr Flush noted() const { return {.which = which, .is_noted = true}; }
+  /// Whether the same operations flush.
+  friend constexpr bool operator==(Flush a, Flush b) { return a.which == b.which; }
+};
+inline constexpr Flush Flush::none{.which = 0}, Flush::calls{.which = 1}, Flush::all{.which = 2};
+
+/// One operation that was computed, for those who ask how a result is made.
+struct Note {
+  struct Operand {
+    uint32_t word = 0;
+    int from = -1;  // the note of it; -1: a constant, or from integers; -2 and -3: the arguments
+  };
+  std::string_view operation = {};
+  std::vector<Operand> operands = {};
+  uint32_t result = 0;
+  bool is_read = false;  // by integer code, which no note shows
+};
+inline thread_local std::vector<Note>* notes = nullptr;
+/// Adds one, and returns its place. Not inlined: no loop over words takes notes, and code that does need not be fast.
+int take_note(std::string_view operation, std::initializer_list<Note::Operand> operands, uint32_t result);
+void mark_read(int note);
+
+/// Where a number comes from, as Note::Operand::from says; nothing where no notes are taken.
+template <bool is_noted>
+struct Origin {};
+template <>
+struct Origin<true> {
+  int from = -1;
 };
 
 inline float flushed(float x) {
@@ -54,13 +89,32 @@ inline float flushed_fma(float a, float b, float c) {
 }
 
 template <Flush flush>
-struct F32 {
+struct F32 : Origin<flush.is_noted> {
   float value = 0;
 
   F32() = default;
   explicit F32(float x) : value(x) {}
   static F32 of(uint32_t word) { return F32(std::bit_cast<float>(word)); }
-  uint32_t word() const { return std::bit_cast<uint32_t>(value); }
+
+  /// What integer code reads.
+  uint32_t word() const { return std::bit_cast<uint32_t>(number()); }
+  float number() const {
+    if constexpr (flush.is_noted) {
+      mark_read(this->from);
+    }
+    return value;
+  }
+
+  /// `result` with the note that it is operation(operands...).
+  template <typename... Operands>
+  static F32 noted([[maybe_unused]] std::string_view operation, F32 result,
+                   [[maybe_unused]] const Operands&... operands) {
+    if constexpr (flush.is_noted) {
+      result.from = take_note(operation, {{.word = std::bit_cast<uint32_t>(operands.value), .from = operands.from}...},
+                              std::bit_cast<uint32_t>(result.value));
+    }
+    return result;
+  }
 
   /// A value as an operator, or an instruction that is called by its name, reads or writes it.
   static float at_operator(float x) { return flush == Flush::all ? flushed(x) : x; }
@@ -72,35 +126,62 @@ struct F32 {
     return flushes ? flushed_fma(flushed(a), flushed(b), flushed(c)) : __builtin_fmaf(a, b, c);
   }
 
-  friend F32 operator+(F32 a, F32 b) { return F32(at_operator(at_operator(a.value) + at_operator(b.value))); }
-  friend F32 operator-(F32 a, F32 b) { return F32(at_operator(at_operator(a.value) - at_operator(b.value))); }
-  friend F32 operator*(F32 a, F32 b) { return F32(product_of(flush == Flush::all, a.value, b.value)); }
-  friend F32 operator-(F32 a) { return of(a.word() ^ 0x80000000); }
+  friend F32 operator+(F32 a, F32 b) {
+    return noted("add", F32(at_operator(at_operator(a.value) + at_operator(b.value))), a, b);
+  }
+  friend F32 operator-(F32 a, F32 b) {
+    return noted("sub", F32(at_operator(at_operator(a.value) - at_operator(b.value))), a, b);
+  }
+  friend F32 operator*(F32 a, F32 b) {
+    return noted("mul", F32(product_of(flush == Flush::all, a.value, b.value)), a, b);
+  }
+  friend F32 operator-(F32 a) { return noted("neg", of(bits(a) ^ 0x80000000), a); }
   friend bool operator<(F32 a, F32 b) { return at_operator(a.value) < at_operator(b.value); }
   friend bool operator>(F32 a, F32 b) { return b < a; }
   friend bool operator>=(F32 a, F32 b) { return at_operator(a.value) >= at_operator(b.value); }
   friend bool operator==(F32 a, F32 b) { return at_operator(a.value) == at_operator(b.value); }
 
-  friend F32 fma(F32 a, F32 b, F32 c) { return F32(sum_of(flush != Flush::none, a.value, b.value, c.value)); }
-  /// A product and a sum of the source that the compiler joined.
-  friend F32 joined(F32 a, F32 b, F32 c) { return F32(sum_of(flush == Flush::all, a.value, b.value, c.value)); }
-  friend F32 mul_rn(F32 a, F32 b) { return F32(product_of(flush != Flush::none, a.value, b.value)); }
-  friend F32 add_rn(F32 a, F32 b) { return F32(at_call(at_call(a.value) + at_call(b.value))); }
-  friend F32 abs(F32 a) { return F32(at_call(of(a.word() & 0x7FFFFFFF).value)); }
-  friend F32 pick(bool condition, F32 yes, F32 no) { return of(pick(condition, yes.word(), no.word())); }
-  friend F32 with_sign_of(F32 sign, F32 magnitude) {
-    return of((magnitude.word() & 0x7FFFFFFF) | (sign.word() & 0x80000000));
+  friend F32 fma(F32 a, F32 b, F32 c) {
+    return noted("fma", F32(sum_of(flush != Flush::none, a.value, b.value, c.value)), a, b, c);
   }
+  /// A product and a sum of the source that the compiler joined.
+  friend F32 joined(F32 a, F32 b, F32 c) {
+    return noted("fma", F32(sum_of(flush == Flush::all, a.value, b.value, c.value)), a, b, c);
+  }
+  friend F32 mul_rn(F32 a, F32 b) {
+    return noted("mul", F32(product_of(flush != Flush::none, a.value, b.value)), a, b);
+  }
+  friend F32 add_rn(F32 a, F32 b) { return noted("add", F32(at_call(at_call(a.value) + at_call(b.value))), a, b); }
+  friend F32 abs(F32 a) { return noted("abs", F32(at_call(of(bits(a) & 0x7FFFFFFF).value)), a); }
+  friend F32 pick(bool condition, F32 yes, F32 no) {
+    F32 picked = of(pick(condition, bits(yes), bits(no)));
+    if constexpr (flush.is_noted) picked.from = condition ? yes.from : no.from;
+    return picked;
+  }
+  friend F32 with_sign_of(F32 sign, F32 magnitude) {
+    return noted("copysign", of((bits(magnitude) & 0x7FFFFFFF) | (bits(sign) & 0x80000000)), magnitude, sign);
+  }
+
+ private:
+  static uint32_t bits(F32 a) { return std::bit_cast<uint32_t>(a.value); }
 };
 
 /// The unit's functions, .approx.ftz, whatever the code around flushes.
 template <Flush flush>
 F32<flush> unit_ex2(F32<flush> x) {
-  return F32<flush>::of(mufu_ex2(x.word()));
+  return F32<flush>::noted("MUFU.EX2", F32<flush>::of(mufu_ex2(x.word())), x);
 }
 template <Flush flush>
 F32<flush> unit_rcp(F32<flush> x) {
-  return F32<flush>::of(mufu_rcp(x.word()));
+  return F32<flush>::noted("MUFU.RCP", F32<flush>::of(mufu_rcp(x.word())), x);
+}
+template <Flush flush>
+F32<flush> unit_lg2(F32<flush> x) {
+  return F32<flush>::noted("MUFU.LG2", F32<flush>::of(mufu_lg2(x.word())), x);
+}
+template <Flush flush>
+F32<flush> unit_rsq(F32<flush> x) {
+  return F32<flush>::noted("MUFU.RSQ", F32<flush>::of(mufu_rsq(x.word())), x);
 }
 
 // The same as the code around flushes. The unit always does: without .ftz, products around it keep subnormal numbers
@@ -122,15 +203,15 @@ F32<flush> ex2(F32<flush> x) {
 template <Flush flush>
 F32<flush> lg2(F32<flush> x) {
   using F = F32<flush>;
-  if (flush != Flush::none) return F::of(mufu_lg2(x.word()));
-  const F scale = scale_of_tiny(x), y = F::of(mufu_lg2((x * scale).word()));
+  if (flush != Flush::none) return unit_lg2(x);
+  const F scale = scale_of_tiny(x), y = unit_lg2(x * scale);
   return pick(scale > F(1), y + F(-24), y);
 }
 template <Flush flush>
 F32<flush> rsqrt(F32<flush> x) {
   using F = F32<flush>;
-  if (flush != Flush::none) return F::of(mufu_rsq(x.word()));
-  const F scale = scale_of_tiny(x), y = F::of(mufu_rsq((x * scale).word()));
+  if (flush != Flush::none) return unit_rsq(x);
+  const F scale = scale_of_tiny(x), y = unit_rsq(x * scale);
   return y * pick(scale > F(1), F(4096), F(1));
 }
 /// a / b of div.approx.
@@ -168,13 +249,13 @@ template <Flush flush>
 F32<flush> to_nearest_integer(F32<flush> x) {
   const bool has_fraction = (x.word() & 0x7FFFFFFF) < 0x4A800000;  // 2^22
   const F32<flush> rounded((pick(has_fraction, x, F32<flush>()).value + 12582912.0F) - 12582912.0F);
-  return pick(has_fraction, with_sign_of(x, rounded), x);
+  return F32<flush>::noted("cvt.rni", pick(has_fraction, with_sign_of(x, rounded), x), x);
 }
 template <Flush flush>
 F32<flush> truncated(F32<flush> x) {
   const bool has_fraction = (x.word() & 0x7FFFFFFF) < 0x4B000000;  // 2^23
   const F32<flush> cut(static_cast<float>(static_cast<int32_t>(pick(has_fraction, x, F32<flush>()).value)));
-  return pick(has_fraction, with_sign_of(x, cut), x);
+  return F32<flush>::noted("cvt.rzi", pick(has_fraction, with_sign_of(x, cut), x), x);
 }
 
 /// x + 1 toward zero: the nearest sum, and one step back where it is beyond the exact one.
@@ -183,7 +264,8 @@ F32<flush> add_one_toward_zero(F32<flush> x) {
   const float a = F32<flush>::at_call(x.value), sum = a + 1.0F, part = sum - a;
   const float error = (a - (sum - part)) + (1.0F - part);  // exact - sum, if finite
   const bool beyond = ((error < 0) & (sum > 0)) | ((error > 0) & (sum < 0));
-  return F32<flush>(F32<flush>::at_call(F32<flush>::of(std::bit_cast<uint32_t>(sum) - beyond).value));
+  const F32<flush> result(F32<flush>::at_call(F32<flush>::of(std::bit_cast<uint32_t>(sum) - beyond).value));
+  return F32<flush>::noted("add.rz", result, x, F32<flush>(1));
 }
 
 inline uint32_t canonical(uint32_t word) { return pick((word & 0x7FFFFFFF) > infinity_f32, nan_f32, word); }

@@ -66,6 +66,7 @@ struct MathForm {
   Ftz ftz;
   bool any_rounding = false;  // .rn .rz .rm .rp; otherwise .rn
   bool may_sat = false, may_relu = false, has_x2 = false;
+  Target first = Target::sm_70;  // this target and those behind it have them; of .relu sm_80 and those behind it
 };
 
 using enum MathOperation;
@@ -73,18 +74,19 @@ using enum MathOperation;
 constexpr std::array forms{
     MathForm{{add, sub, mul, fma}, MathAccuracy::rounded, Format::f32, Ftz::may, true, true},
     MathForm{{add, sub, mul}, MathAccuracy::rounded, Format::f16, Ftz::may, false, true, false, true},
-    MathForm{{add, sub, mul}, MathAccuracy::rounded, Format::bf16, Ftz::never, false, false, false, true},
+    MathForm{
+        {add, sub, mul}, MathAccuracy::rounded, Format::bf16, Ftz::never, false, false, false, true, Target::sm_90},
     MathForm{{fma}, MathAccuracy::rounded, Format::f16, Ftz::may, false, true, true, true},
-    MathForm{{fma}, MathAccuracy::rounded, Format::bf16, Ftz::never, false, false, true, true},
+    MathForm{{fma}, MathAccuracy::rounded, Format::bf16, Ftz::never, false, false, true, true, Target::sm_80},
     MathForm{{div, rcp, sqrt}, MathAccuracy::rounded, Format::f32, Ftz::may, true},
     MathForm{{div, rcp, sqrt, rsqrt, ex2, lg2, sin, cos}, MathAccuracy::approx, Format::f32, Ftz::may},
     MathForm{{rcp, rsqrt}, MathAccuracy::approx, Format::f64, Ftz::must},
     MathForm{{div}, MathAccuracy::full, Format::f32, Ftz::may},
-    MathForm{{tanh}, MathAccuracy::approx, Format::f32, Ftz::never},
-    MathForm{{ex2}, MathAccuracy::approx, Format::f16, Ftz::never, false, false, false, true},
-    MathForm{{ex2}, MathAccuracy::approx, Format::bf16, Ftz::must, false, false, false, true},
-    MathForm{{tanh}, MathAccuracy::approx, Format::f16, Ftz::never, false, false, false, true},
-    MathForm{{tanh}, MathAccuracy::approx, Format::bf16, Ftz::never, false, false, false, true},
+    MathForm{{tanh}, MathAccuracy::approx, Format::f32, Ftz::never, false, false, false, false, Target::sm_75},
+    MathForm{{ex2}, MathAccuracy::approx, Format::f16, Ftz::never, false, false, false, true, Target::sm_75},
+    MathForm{{ex2}, MathAccuracy::approx, Format::bf16, Ftz::must, false, false, false, true, Target::sm_90},
+    MathForm{{tanh}, MathAccuracy::approx, Format::f16, Ftz::never, false, false, false, true, Target::sm_75},
+    MathForm{{tanh}, MathAccuracy::approx, Format::bf16, Ftz::never, false, false, false, true, Target::sm_90},
 };
 
 constexpr std::array ptx_roundings{Rounding::nearest_even, Rounding::toward_zero, Rounding::toward_negative,
@@ -221,17 +223,23 @@ uint32_t approximate_quotient(const MathInstruction& instruction, uint32_t a, ui
   return product(math::mufu_rcp(scaled_b), scaled_a, ftz);
 }
 
+/// By what ptxas multiplies the argument first without .ftz, where it or the result would be subnormal.
+uint32_t argument_scale(MathOperation operation, uint32_t a) {
+  if (operation == tanh) return math::one_f32;
+  if (operation == ex2) {
+    const bool small = (a >> 31) != 0 && a > 0xC2FC0000 && magnitude_of(a) <= infinity_f32;  // below -126
+    return small ? power_of_two(-1) : math::one_f32;
+  }
+  if (operation == rcp && is_huge(a)) return power_of_two(-2);
+  return is_tiny(a) ? power_of_two(24) : math::one_f32;
+}
+
 /// What ptxas puts before the unit (SASS of CUDA 13 for sm_90a): radians become turns; without .ftz, an argument or a
 /// result that would be subnormal is brought into the range of the unit.
 uint32_t unit_argument(MathOperation operation, bool ftz, uint32_t a) {
   if (operation == sin || operation == cos) return math::turns_of(a);
-  if (ftz || operation == tanh) return a;
-  if (operation == ex2) {
-    const bool small = (a >> 31) != 0 && a > 0xC2FC0000 && magnitude_of(a) <= infinity_f32;  // below -126
-    return small ? product(a, power_of_two(-1)) : a;
-  }
-  if (operation == rcp && is_huge(a)) return product(a, power_of_two(-2));
-  return is_tiny(a) ? product(a, power_of_two(24)) : a;
+  const uint32_t scale = ftz ? math::one_f32 : argument_scale(operation, a);
+  return scale == math::one_f32 ? a : product(a, scale);
 }
 
 uint32_t unit_result(MathOperation operation, uint32_t argument) {
@@ -247,16 +255,21 @@ uint32_t unit_result(MathOperation operation, uint32_t argument) {
   }
 }
 
-/// What ptxas puts behind the unit, where it changed the argument.
-uint32_t after_unit(MathOperation operation, uint32_t a, uint32_t result) {
+/// What ptxas puts behind the unit, where it changed the argument: a factor, of lg2 a summand, of ex2 the result
+/// itself.
+uint32_t result_factor(MathOperation operation, uint32_t a) {
   switch (operation) {
-    case ex2: return product(result, result);
-    case rcp: return product(result, is_huge(a) ? power_of_two(-2) : power_of_two(24));
-    case rsqrt: return product(result, power_of_two(12));
-    case sqrt: return product(result, power_of_two(-12));
-    case lg2: return static_cast<uint32_t>(ieee_add(Format::f32, result, 0xC1C00000));  // - 24
-    default: return result;
+    case rcp: return is_huge(a) ? power_of_two(-2) : power_of_two(24);
+    case rsqrt: return power_of_two(12);
+    case sqrt: return power_of_two(-12);
+    default: return 0xC1C00000;  // - 24
   }
+}
+uint32_t after_unit(MathOperation operation, uint32_t a, uint32_t result) {
+  if (operation == sin || operation == cos) return result;
+  if (operation == ex2) return product(result, result);
+  const uint32_t factor = result_factor(operation, a);
+  return operation == lg2 ? static_cast<uint32_t>(ieee_add(Format::f32, result, factor)) : product(result, factor);
 }
 
 uint32_t approximate_f32(MathOperation operation, bool ftz, uint32_t a) {
@@ -291,6 +304,18 @@ uint64_t compute_one(const MathInstruction& instruction, uint64_t a, uint64_t b,
   const auto word = static_cast<uint32_t>(a);
   if (instruction.operation == div) return approximate_quotient(instruction, word, static_cast<uint32_t>(b));
   return approximate_f32(instruction.operation, instruction.ftz, word);
+}
+
+/// Throws Error unless every operand of the instruction has `count` words, and the others none.
+void require_lengths(const MathInstruction& instruction, const std::array<size_t, 3>& lengths, size_t count) {
+  const auto operands = static_cast<size_t>(operand_count(instruction.operation));
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const size_t wanted = i < operands ? count : 0;
+    if (lengths[i] == wanted) continue;
+    throw Error({.field = fmt::format("operand {} of {}", i + 1, print(instruction)),
+                 .seen = counted(static_cast<int64_t>(lengths[i]), "word"),
+                 .expected = counted(static_cast<int64_t>(wanted), "word")});
+  }
 }
 
 uint64_t compute_known(const MathInstruction& instruction, uint64_t a, uint64_t b, uint64_t c) {
@@ -341,6 +366,16 @@ MathInstruction parse_math_instruction(std::string_view ptx) {
                .source = "PTX ISA 9.7.3, 9.7.4"});
 }
 
+TargetSet targets_of(const MathInstruction& instruction) {
+  require_known(instruction);
+  const auto has = [&](const MathForm& form) {
+    return form.operations.contains(instruction.operation) && form.accuracy == instruction.accuracy &&
+           form.format == instruction.format;
+  };
+  const Target first = std::ranges::find_if(forms, has)->first;
+  return TargetSet::from(instruction.relu ? std::max(first, Target::sm_80) : first);
+}
+
 int operand_count(MathOperation operation) { return info(operation).operands; }
 
 int result_bits(const MathInstruction& instruction) { return bits_of(instruction.format) * (instruction.x2 ? 2 : 1); }
@@ -357,17 +392,9 @@ void compute(const MathInstruction& instruction, std::span<const uint32_t> a, st
     throw Error({.field = "instruction",
                  .seen = print(instruction),
                  .expected = "words of 32 bits or fewer",
-                 .fix = "compute one word at a time"});
+                 .fix = "compute words of 64 bits"});
   }
-  const int operands = operand_count(instruction.operation);
-  const std::array given{a, b, c};
-  for (int i = 0; i < 3; ++i) {
-    const size_t wanted = i < operands ? results.size() : 0;
-    if (given[static_cast<size_t>(i)].size() == wanted) continue;
-    throw Error({.field = fmt::format("operand {} of {}", i + 1, print(instruction)),
-                 .seen = counted(static_cast<int64_t>(given[static_cast<size_t>(i)].size()), "word"),
-                 .expected = counted(static_cast<int64_t>(wanted), "word")});
-  }
+  require_lengths(instruction, {a.size(), b.size(), c.size()}, results.size());
   if (const math::Loop loop = math::loop_of(instruction)) {
     loop(a.data(), results.data(), results.size());
     if (instruction.ftz) return;
@@ -380,9 +407,16 @@ void compute(const MathInstruction& instruction, std::span<const uint32_t> a, st
     return;
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    results[i] =
-        static_cast<uint32_t>(compute_known(instruction, a[i], operands > 1 ? b[i] : 0, operands > 2 ? c[i] : 0));
+    results[i] = static_cast<uint32_t>(compute_known(instruction, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i]));
   }
+}
+
+void compute(const MathInstruction& instruction, std::span<const uint64_t> a, std::span<const uint64_t> b,
+             std::span<const uint64_t> c, std::span<uint64_t> results) {
+  require_known(instruction);
+  require_lengths(instruction, {a.size(), b.size(), c.size()}, results.size());
+  for (size_t i = 0; i < results.size(); ++i)
+    results[i] = compute_known(instruction, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i]);
 }
 
 std::optional<MufuSteps> mufu_steps(const MathInstruction& instruction, uint64_t a, uint64_t b) {
@@ -391,19 +425,45 @@ std::optional<MufuSteps> mufu_steps(const MathInstruction& instruction, uint64_t
     return std::nullopt;
   const bool divides = instruction.operation == div, of_16_bits = instruction.format != Format::f32;
   const MathOperation operation = divides ? rcp : instruction.operation;
-  const auto argument = [&]() -> uint32_t {
-    if (divides) {
-      const auto divisor = static_cast<uint32_t>(b);
-      const uint32_t scale = quotient_scale(instruction, divisor);
-      return scale == math::one_f32 ? divisor : product(divisor, scale, instruction.ftz);
+  std::vector<WordStep> before, behind;
+  const auto step = [](std::string_view name, std::initializer_list<WordStep::Operand> operands, uint32_t result) {
+    return WordStep{.operation = name, .operands = operands, .result = result};
+  };
+  const auto word = static_cast<uint32_t>(a), divisor = static_cast<uint32_t>(b);
+  const WordStep::Operand first{word, WordStep::first_argument}, second{divisor, WordStep::second_argument};
+  uint32_t argument = 0, dividend = word;
+  if (divides) {
+    argument = divisor;
+    if (const uint32_t scale = quotient_scale(instruction, divisor); scale != math::one_f32) {
+      argument = product(divisor, scale, instruction.ftz);
+      dividend = product(word, scale, instruction.ftz);
+      before = {step("mul", {second, {scale}}, argument), step("mul", {first, {scale}}, dividend)};
     }
-    if (!of_16_bits) return unit_argument(operation, instruction.ftz, static_cast<uint32_t>(a));
-    return word_of_16_bits(instruction, a);
-  }();
+  } else if (of_16_bits) {
+    argument = word_of_16_bits(instruction, a);
+    before = {step("cvt", {first}, argument)};
+  } else {
+    argument = unit_argument(operation, instruction.ftz, word);
+    const bool turns = operation == sin || operation == cos;
+    if (turns) before = {step("mul.rz", {first, {math::turns_per_radian}}, argument)};
+    else if (argument != word) before = {step("mul", {first, {argument_scale(operation, word)}}, argument)};
+  }
   const std::optional<math::Place> place = math::place_of(operation, argument);
   if (!place) return std::nullopt;
   const math::Quadratic& quadratic = *place->quadratic;
+  const uint32_t of_unit = unit_result(operation, argument);
+  const auto result = static_cast<uint32_t>(compute_known(instruction, a, b, 0));
+  const WordStep::Operand made{of_unit, WordStep::unit_result};
+  if (divides) {
+    behind = {step("mul", {made, {dividend, before.empty() ? WordStep::first_argument : 1}}, result)};
+  } else if (of_16_bits) {
+    behind = {step("cvt.rz", {made}, result)};
+  } else if (!before.empty() && operation != sin && operation != cos) {
+    const std::string_view name = operation == lg2 ? "add" : "mul";
+    behind = {step(name, {made, operation == ex2 ? made : WordStep::Operand{result_factor(operation, word)}}, result)};
+  }
   return MufuSteps{
+      .before = std::move(before),
       .argument = argument,
       .table = place->table,
       .index = place->index,
@@ -414,8 +474,22 @@ std::optional<MufuSteps> mufu_steps(const MathInstruction& instruction, uint64_t
       .square = math::truncated_square(place->x),
       .value = operation == rcp ? math::at_16_bits(quadratic, place->x / 2) : math::at(quadratic, place->x),
       .unit = place->unit,
-      .unit_result = unit_result(operation, argument),
-      .result = compute_known(instruction, a, b, 0)};
+      .unit_result = of_unit,
+      .behind = std::move(behind),
+      .result = result};
+}
+
+std::optional<std::pair<uint64_t, uint64_t>> neighbours_of(const MathInstruction& instruction, uint64_t a, uint64_t b,
+                                                           uint64_t c) {
+  require_known(instruction);
+  if (instruction.accuracy != MathAccuracy::rounded || instruction.x2) return std::nullopt;
+  const uint64_t mask = low_mask(bits_of(instruction.format));
+  MathInstruction down = instruction, up = instruction;
+  for (MathInstruction* one : {&down, &up}) one->sat = one->relu = false;
+  down.rounding = Rounding::toward_negative;
+  up.rounding = Rounding::toward_positive;
+  return std::pair(compute_rounded(down, a & mask, b & mask, c & mask),
+                   compute_rounded(up, a & mask, b & mask, c & mask));
 }
 
 }  // namespace bitmma

@@ -566,6 +566,21 @@ static void test_threads(void) {
   CHECK(strstr(bitmma_last_error(), "state = NULL") != NULL);
 }
 
+// Words that an H100 and an H200 gave.
+static void test_functions_of_words(void) {
+  uint32_t x[] = {0x3E99999A, 0xBE99999A}, y[2];
+  CHECK_OK(bitmma_math("ex2.approx.ftz.f32", 2, x, NULL, NULL, y));
+  CHECK(y[0] == 0x3F9D9624 && y[1] == 0x3F4FEFC6);
+  const uint32_t ten = 0x41200000;
+  CHECK_OK(bitmma_c_function("expf@cuda_13_fast_math", 1, &ten, NULL, y));
+  CHECK(y[0] == 0x46AC14F0);
+  const uint64_t a = 0x43E40000, b = 0x3F800000, *const operands[] = {&a, &b};
+  uint64_t packed = 0;
+  CHECK_OK(bitmma_cvt("cvt.rn.satfinite.e4m3x2.f32", 1, 2, operands, &packed));
+  CHECK(packed == 0x7E38);
+  CHECK_INVALID(bitmma_cvt("cvt.rn.satfinite.e4m3x2.f32", 1, 1, operands, &packed), "2: a, b");
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) {
     fprintf(stderr, "usage: c99_test DATA_FOLDER\n");
@@ -578,6 +593,7 @@ int main(int argc, char** argv) {
   test_sparse();
   test_block_scales();
   test_gemm_of_an_h100();
+  test_functions_of_words();
   test_text_and_errors();
   test_threads();
   if (failures == 0) printf("all bits and errors are as they must be\n");

@@ -13,6 +13,9 @@
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "bitmma/math/c_function.hpp"
+#include "bitmma/math/cvt.hpp"
+#include "bitmma/math/math_instruction.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/instructions.hpp"
@@ -282,6 +285,90 @@ TEST_CASE("C computes floating-point instructions on arrays, in place too") {
   }
   CHECK(bitmma_math("ex2.approx.f32", 1, &one, nullptr, nullptr, nullptr) == BITMMA_ERROR_INVALID);
   CHECK(bitmma_math(nullptr, 1, &one, nullptr, nullptr, &result) == BITMMA_ERROR_INVALID);
+}
+
+TEST_CASE("C computes what C++ does for every conversion, function of C and instruction of f64") {
+  std::vector<uint64_t> a, b, results(64), expected(64);
+  for (uint64_t i = 0; i < results.size(); ++i) {
+    a.push_back(i * 0x9E3779B97F4A7C15);
+    b.push_back(i * 0xD1B54A32D192ED03);
+  }
+  for (const CvtInstruction& one : cvt_instructions()) {
+    INFO(print(one));
+    std::vector<const uint64_t*> pointers;
+    std::vector<std::span<const uint64_t>> spans;
+    for (size_t i = 0; i < operands_of(one).size(); ++i) {
+      spans.emplace_back(i % 2 == 0 ? a : b);
+      pointers.push_back(spans.back().data());
+    }
+    compute(one, std::span(std::as_const(spans)), expected);
+    const std::string name = print(one);
+    REQUIRE(bitmma_cvt(name.c_str(), results.size(), pointers.size(), pointers.data(), results.data()) == BITMMA_OK);
+    REQUIRE(results == expected);
+  }
+  std::vector<uint32_t> x(64), y(64), seen(64), wanted(64);
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<uint32_t>(a[i] >> 32);
+    y[i] = static_cast<uint32_t>(b[i] >> 32);
+  }
+  for (const CFunction& one : c_functions()) {
+    INFO(print(one));
+    const bool has_two = one.operands == 2;
+    compute(one, x, has_two ? std::span<const uint32_t>(y) : std::span<const uint32_t>(), wanted);
+    REQUIRE(bitmma_c_function(print(one).c_str(), 64, x.data(), has_two ? y.data() : nullptr, seen.data()) ==
+            BITMMA_OK);
+    REQUIRE(seen == wanted);
+  }
+  for (const MathInstruction& one : math_instructions()) {
+    INFO(print(one));
+    const int operands = operand_count(one.operation);
+    REQUIRE(bitmma_math_64(print(one).c_str(), 64, a.data(), operands > 1 ? b.data() : nullptr,
+                           operands > 2 ? a.data() : nullptr, results.data()) == BITMMA_OK);
+    for (size_t i = 0; i < results.size(); ++i) REQUIRE(results[i] == compute(one, a[i], b[i], a[i]));
+  }
+}
+
+TEST_CASE("C's conversions and functions compute in place, and refuse without writing") {
+  uint64_t words[] = {0x43E40000, 0x3F800000};
+  const uint64_t one[] = {0x3F800000, 0xBF800000};
+  const uint64_t* const operands[] = {words, one};
+  REQUIRE(bitmma_cvt("cvt.rn.satfinite.e4m3x2.f32", 2, 2, operands, words) == BITMMA_OK);
+  CHECK(words[0] == 0x7E38);
+  CHECK(words[1] == 0x38B8);
+  uint64_t third = 0x4008000000000000;  // 3
+  REQUIRE(bitmma_math_64("rcp.approx.ftz.f64", 1, &third, nullptr, nullptr, &third) == BITMMA_OK);
+  CHECK(third == compute(parse_math_instruction("rcp.approx.ftz.f64"), 0x4008000000000000));
+  uint32_t ten = 0x41200000;
+  REQUIRE(bitmma_c_function("expf", 1, &ten, nullptr, &ten) == BITMMA_OK);
+  CHECK(ten == 0x46AC14EF);
+  CHECK(bitmma_cvt("cvt.rn.f16.f32", 0, 1, operands, nullptr) == BITMMA_OK);
+  CHECK(bitmma_c_function("expf", 0, nullptr, nullptr, nullptr) == BITMMA_OK);
+
+  const uint64_t* const missing[] = {one, nullptr};
+  uint64_t result = 7;
+  for (const auto& [name, count, given] :
+       {std::tuple("cvt.f16.f32", size_t{1}, operands),
+        {nullptr, size_t{1}, operands},
+        {"cvt.rn.f16.f32", size_t{2}, operands},
+        {"cvt.rn.f16x2.f32", size_t{1}, operands},
+        {"cvt.rn.f16x2.f32", size_t{2}, missing},
+        {"cvt.rn.f16x2.f32", size_t{2}, static_cast<const uint64_t* const*>(nullptr)}}) {
+    CHECK(bitmma_cvt(name, 1, count, given, &result) == BITMMA_ERROR_INVALID);
+    CHECK(result == 7);
+  }
+  CHECK(bitmma_cvt("cvt.rn.f16.f32", 1, 1, operands, nullptr) == BITMMA_ERROR_INVALID);
+  const uint32_t x = 0x3F800000;
+  uint32_t word = 7;
+  for (const auto& [name, a, b] : {std::tuple("expg", &x, static_cast<const uint32_t*>(nullptr)),
+                                   {nullptr, &x, nullptr},
+                                   {"expf", nullptr, nullptr},
+                                   {"expf", &x, &x},
+                                   {"powf", &x, nullptr}}) {
+    CHECK(bitmma_c_function(name, 1, a, b, &word) == BITMMA_ERROR_INVALID);
+    CHECK(word == 7);
+  }
+  CHECK(bitmma_math("rcp.approx.ftz.f64", 1, &x, nullptr, nullptr, &word) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_math_64("rcp.approx.ftz.f64", 1, one, one, nullptr, &result) == BITMMA_ERROR_INVALID);
 }
 
 TEST_CASE("bias, C and the numbers of rows reach a whole product") {

@@ -128,6 +128,42 @@ TEST_CASE("every C function is read back from its name, and others are refused")
   CHECK_THROWS_AS(compute(CFunction{.name = "expf", .compiler = CCompiler::triton_3_6}, 0), Error);
 }
 
+TEST_CASE("the steps of a C function make its result, each of results of steps before it") {
+  int with_steps = 0;
+  for (const CFunction& one : c_functions()) {
+    const Arguments arguments = arguments_of(one.operands, 300, 7);
+    for (size_t i = 0; i < arguments.a.size(); ++i) {
+      const uint32_t a = arguments.a[i], b = one.operands > 1 ? arguments.b[i] : 0, result = compute(one, a, b);
+      const std::vector<WordStep> steps = steps_of(one, a, b);
+      INFO(fmt::format("{} of {:#010x} {:#010x}", print(one), a, b));
+      for (size_t step = 0; step < steps.size(); ++step) {
+        REQUIRE_FALSE(steps[step].operands.empty());
+        for (const WordStep::Operand& operand : steps[step].operands) {
+          REQUIRE(operand.from < static_cast<int>(step));
+          if (operand.from >= 0)
+            REQUIRE(math::canonical(operand.word) == steps[static_cast<size_t>(operand.from)].result);
+          if (operand.from == WordStep::first_argument) REQUIRE(operand.word == a);
+          if (operand.from == WordStep::second_argument) REQUIRE(operand.word == b);
+        }
+      }
+      const bool is_made = std::ranges::find(steps, result, &WordStep::result) != steps.end();
+      // Without a step that makes it, it is a constant: of a special case, or of one that saturates.
+      const bool is_special = result == 0x7FFFFFFF || (result & 0x7FFFFFFF) == 0x7F800000 ||
+                              (result & 0x7FFFFFFF) == 0 || (result & 0x7FFFFFFF) == 0x3F800000 || result == a ||
+                              result == 0x80000000;
+      CHECK((is_made || is_special));
+      with_steps += is_made;
+    }
+  }
+  CHECK(with_steps > 10000);
+  const std::vector<WordStep> fast = steps_of(parse_c_function("__expf"), 0x41200000);
+  REQUIRE(fast.size() == 2);
+  CHECK(fast[0].operation == "mul");
+  CHECK(fast[1].operation == "MUFU.EX2");
+  CHECK(fast[1].result == compute(parse_c_function("__expf"), 0x41200000));
+  CHECK_THROWS_AS(steps_of(CFunction{.name = "expf", .compiler = CCompiler::triton_3_6}, 0), Error);
+}
+
 TEST_CASE("C functions give what nvcc's PTX of them gives, instruction by instruction", "[rule:c-functions]") {
   const char* const asked = std::getenv("BITMMA_NVCC");
   const std::string nvcc = asked && *asked ? asked : "nvcc";

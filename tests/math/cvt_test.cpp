@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/random.hpp"
 #include "support/catch.hpp"
@@ -557,5 +558,36 @@ TEST_CASE("cvt of NaN, and of results near the smallest normal number, gives an 
   for (const Case& one : cases) {
     INFO(one.name << std::hex << " " << one.a);
     CHECK(compute(parse_cvt(one.name), {.a = one.a}) == one.result);
+  }
+}
+
+TEST_CASE("the lanes of a conversion make its result, and lie between the codes that are shown", "[rule:cvt]") {
+  RandomStream random(11, 0);
+  for (const CvtInstruction& one : cvt_instructions()) {
+    INFO(print(one));
+    const std::vector<CvtOperand> wanted = operands_of(one);
+    for (int i = 0; i < 20; ++i) {
+      std::vector<uint64_t> words;
+      for (const CvtOperand& operand : wanted)
+        words.push_back((uint64_t{random.word()} << 32 | random.word()) & low_mask(operand.bits));
+      std::vector<std::span<const uint64_t>> spans;
+      for (const uint64_t& word : words) spans.emplace_back(&word, 1);
+      uint64_t result = 0, packed = 0;
+      compute(one, std::span(std::as_const(spans)), std::span(&result, 1));
+      const std::vector<CvtLane> lanes = lanes_of(one, words);
+      REQUIRE(std::ssize(lanes) == one.lanes);
+      for (const CvtLane& lane : lanes) {
+        packed = packed << info(one.to).bits | lane.result;
+        if (!one.sat && !one.relu) REQUIRE(lane.result == lane.rounded);
+        const bool has_rounding = one.rounding != CvtRounding::none && info(one.to).format.has_value();
+        // Stochastic rounding may keep a carry beyond the next code of a subnormal number; rna of tf32 is integer code.
+        if (!has_rounding || !lane.is_number || one.rounding == CvtRounding::rs || one.rounding == CvtRounding::rna)
+          continue;
+        REQUIRE((lane.rounded == lane.below || lane.rounded == lane.above));
+        if (lane.is_exact) REQUIRE(lane.below == lane.above);
+      }
+      REQUIRE(packed == result);
+    }
+    CHECK_THROWS_AS(lanes_of(one, {}), Error);
   }
 }

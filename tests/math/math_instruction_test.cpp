@@ -148,6 +148,8 @@ TEST_CASE("the steps that are shown of a special function make its result", "[ru
       if (!steps) continue;
       ++shown;
       CHECK(steps->result == compute(one, a, b));
+      CHECK((steps->behind.empty() ? steps->unit_result : steps->behind.back().result) == steps->result);
+      if (!steps->before.empty()) CHECK(steps->before.front().result == steps->argument);
       // The unit's 24 bits are those of the quadratic, but for lg2, to which the exponent is added, and 1 / sqrt(4^n).
       const bool exact = steps->table == "rsqrt" && (steps->argument & 0x7FFFFF) == 0;
       if (steps->table == "lg2" || exact) continue;
@@ -206,5 +208,35 @@ TEST_CASE(".ftz gives zero where the result is below the normal numbers after ro
     INFO(one.name << std::hex << " " << one.a << " " << one.b << " " << one.c);
     const MathInstruction instruction = parse_math_instruction(one.name);
     CHECK(compute(instruction, one.a, one.b, one.c) == one.result);
+  }
+}
+
+TEST_CASE("the codes on either side of an exact result are those that its roundings give", "[rule:math]") {
+  RandomStream random(5, 0);
+  int between = 0;
+  for (const MathInstruction& one : math_instructions()) {
+    INFO(print(one));
+    for (int i = 0; i < 50; ++i) {
+      const uint64_t a = random.word(), b = random.word(), c = random.word();
+      const auto neighbours = neighbours_of(one, a, b, c);
+      REQUIRE(neighbours.has_value() == (one.accuracy == MathAccuracy::rounded && !one.x2));
+      if (!neighbours || one.sat || one.relu) continue;
+      const uint64_t result = compute(one, a, b, c);
+      CHECK((result == neighbours->first || result == neighbours->second));
+      between += neighbours->first != neighbours->second;
+    }
+  }
+  CHECK(between > 500);
+}
+
+TEST_CASE("words of 64 bits give what single words give", "[rule:math]") {
+  const std::vector<uint64_t> a{0x3FF0000000000000, 0x4008000012345678, 0x7FF8000000000001, 0}, b(4), fewer(3);
+  for (const char* name : {"rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64", "ex2.approx.f32"}) {
+    const MathInstruction one = parse_math_instruction(name);
+    std::vector<uint64_t> results(4);
+    compute(one, a, {}, {}, results);
+    for (size_t i = 0; i < a.size(); ++i) CHECK(results[i] == compute(one, a[i]));
+    CHECK_THROWS_AS(compute(one, a, b, {}, results), Error);
+    CHECK_THROWS_AS(compute(one, fewer, {}, {}, results), Error);
   }
 }

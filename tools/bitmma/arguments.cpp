@@ -16,6 +16,7 @@ namespace {
 
 bool is_number(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
+  if (text == "inf" || text == "infinity" || text == "nan") return true;
   return !text.empty() && (std::isdigit(static_cast<unsigned char>(text[0])) != 0 || text[0] == '.');
 }
 

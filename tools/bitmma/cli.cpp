@@ -61,10 +61,20 @@ std::vector<std::string> with_help_flag(std::vector<std::string> arguments) {
   return arguments;
 }
 
+/// Operands of math that CLI11 would read as letters of flags: -.5 becomes -0.5, and -inf has a space in front.
+std::vector<std::string> with_negative_operands(std::vector<std::string> arguments) {
+  if (arguments.empty() || arguments.front() != "math") return arguments;
+  for (std::string& word : arguments) {
+    if (word.starts_with("-.")) word.insert(1, "0");
+    else if (word == "-inf" || word == "-infinity" || word == "-nan") word.insert(0, " ");
+  }
+  return arguments;
+}
+
 /// Parses and runs; the exit code.
 int run_command(Command& app, Context& context, const std::vector<std::string>& given) {
   const Terminal& terminal = context.terminal;
-  const std::vector<std::string> arguments = with_standard_streams(with_help_flag(given));
+  const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(with_help_flag(given)));
   try {
     require_known_arguments(app, arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them

@@ -15,6 +15,7 @@ namespace bitmma::cli {
 namespace {
 
 struct MathFlags {
+  TargetFlag target;
   Flag<std::string> instruction;
   Flag<std::vector<std::string>> words;
   Flag<bool> explain = false, list = false, json = false;
@@ -43,8 +44,17 @@ std::optional<uint64_t> code_of(const MathWord& type, const std::string& text) {
 }
 
 /// An operand: a word in hex, or a number that is rounded to the nearest code.
-uint64_t operand_of(const MathWord& type, const std::string& text) {
+uint64_t operand_of(const MathWord& type, std::string text) {
+  if (text.starts_with(" ")) text.erase(0, 1);  // with_negative_operands
   const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
+  // A word of f16 in place of one of f32 would be read as a tiny number.
+  if (const size_t digits = static_cast<size_t>(type.bits / 4);
+      is_hex && text.size() < 2 + digits && parse_word(text)) {
+    throw Error({.field = "operand",
+                 .seen = text,
+                 .expected = fmt::format("{} digits: a code of {} has {} bits", digits, type.name, type.bits),
+                 .fix = fmt::format("{:#0{}x}, if that is meant", *parse_word(text), 2 + digits)});
+  }
   if (const std::optional<uint64_t> word = is_hex ? parse_word(text) : code_of(type, text)) return *word;
   const std::string zeros = fmt::format("{:#0{}x}", 0, 2 + type.bits / 4);
   throw Error({.field = "operand",
@@ -90,11 +100,11 @@ void run_math(Context& context, const MathFlags& flags) {
   }
   std::vector<uint64_t> words;
   for (size_t i = 0; i < texts.size(); ++i) words.push_back(operand_of(types[i % count], texts[i]));
+  const std::optional<Target> target = flags.target.asked();
   Report results = Report::list();
   for (size_t i = 0; i < words.size(); i += count) {
-    Report one = describe(function, std::span(words).subspan(i, count), flags.explain);
-    const std::string origin = i + count < words.size() ? "" : origin_of(function);
-    if (!origin.empty()) one.add_text("  " + origin);
+    Report one = describe(function, std::span(words).subspan(i, count), flags.explain, target);
+    if (i + count == words.size()) one.add_text("  " + origin_of(function, target));
     results.append(std::move(one));
   }
   show(context, results, flags.json);
@@ -110,7 +120,9 @@ void add_math(Command& app, Context& context) {
   command->add_option("operands", flags->words,
                       "codes in hex, or numbers, which are rounded to the nearest code; a multiple of the "
                       "instruction's operands gives several results");
-  command->add_flag("--explain", flags->explain, "show how the special function unit computes the result");
+  flags->target.add(*command, "of which GPU is the evidence? Default: sm_90a, or the first that has the instruction");
+  command->add_flag("--explain", flags->explain,
+                    "show how the result is made: the special function unit, roundings, steps");
   command->add_flag("--list", flags->list, "every instruction, conversion and function of C");
   command->add_flag("--json", flags->json, "the results as JSON");
   command->footer(
@@ -119,7 +131,8 @@ void add_math(Command& app, Context& context) {
       "  bitmma math rcp.approx.ftz.f32 3 --explain\n"
       "  bitmma math fma.rn.f32 0x3f800001 0x3f800001 -1\n"
       "  bitmma math cvt.rn.satfinite.e4m3x2.f32 456 1\n"
-      "  bitmma math expf@cuda_13_fast_math 10\n"
+      "  bitmma math expf@cuda_13_fast_math 10 --explain\n"
+      "  bitmma math tanh.approx.f32 -.5 -inf --target sm_100a\n"
       "  bitmma math --list");
   command->callback([flags, &context] { run_math(context, *flags); });
 }

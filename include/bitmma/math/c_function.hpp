@@ -6,7 +6,7 @@
 //   compute(parse_c_function("expf@cuda_13_fast_math"), 0x41200000)   with -use_fast_math: 0x46AC14F0
 //   compute(parse_c_function("tl.exp"), 0x41200000)                   in a Triton kernel: 0x46AC14F0
 //
-// Read from the PTX and SASS that the compilers emit for sm_90a; `evidence` tells what was compared with a GPU. NaN
+// Read from the PTX and SASS that the compilers emit for sm_90a; evidence.hpp tells what was compared with a GPU. NaN
 // results are 0x7FFFFFFF. A kernel that adds to a result may get other bits: where a function ends with a product that
 // does not name its rounding, the compiler joins that and the sum into one fma, as in `sigmoid`.
 #pragma once
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bitmma/core/table.hpp"
+#include "bitmma/math/word_step.hpp"
 
 namespace bitmma {
 
@@ -31,26 +32,20 @@ enum class CCompiler : uint8_t {
 struct CCompilerInfo {
   CCompiler id = CCompiler::cuda_13;
   std::string_view name = {};
+  std::string_view source = {};
 };
 inline constexpr auto c_compilers = std::to_array<CCompilerInfo>({
-    {CCompiler::cuda_13, "cuda_13"},
-    {CCompiler::cuda_13_fast_math, "cuda_13_fast_math"},
-    {CCompiler::triton_3_6, "triton_3_6"},
+    {CCompiler::cuda_13, "cuda_13", "PTX of nvcc 13.0, SASS of its ptxas"},
+    {CCompiler::cuda_13_fast_math, "cuda_13_fast_math", "PTX of nvcc 13.0, SASS of its ptxas"},
+    {CCompiler::triton_3_6, "triton_3_6", "PTX of Triton 3.6, SASS of its ptxas 12.8"},
 });
 static_assert(are_in_enum_order(c_compilers));
-
-enum class CFunctionEvidence : uint8_t {
-  compiled,  // follows from the compiler's output and from the instructions' rules
-  sampled,   // outputs of a GPU agreed
-  measured,  // all 2^32 arguments were compared with a GPU
-};
 
 struct CFunction {
   std::string_view name = {};  // as programs call it: "expf", "__expf", "tl.exp", "libdevice.tanh"
   CCompiler compiler = CCompiler::cuda_13;
-  int operands = 1;  // 1 or 2
-  CFunctionEvidence evidence = CFunctionEvidence::compiled;
-  std::string_view source = {};
+  int operands = 1;              // 1 or 2
+  std::string_view source = {};  // what was read
 
   bool operator==(const CFunction&) const = default;
 };
@@ -58,8 +53,6 @@ struct CFunction {
 /// Every function that is known, by compiler.
 const std::vector<CFunction>& c_functions();
 
-/// "measured".
-std::string_view print(CFunctionEvidence evidence);
 /// "expf@cuda_13".
 std::string print(const CFunction& function);
 /// The other way; a name alone is the first row that has it. Throws Error, with the nearest names.
@@ -73,5 +66,10 @@ uint32_t compute(const CFunction& function, uint32_t a, uint32_t b = 0);
 /// operand take an empty b. Throws Error when a length is another than that of `results`.
 void compute(const CFunction& function, std::span<const uint32_t> a, std::span<const uint32_t> b,
              std::span<uint32_t> results);
+
+/// The f32 operations of compute(function, a, b) that lead to its result or that integer code reads, in their order. That
+/// code, such as what makes a power of two of its exponent, is not shown: what it makes is a constant here. Throws Error
+/// when the function is not one of c_functions().
+std::vector<WordStep> steps_of(const CFunction& function, uint32_t a, uint32_t b = 0);
 
 }  // namespace bitmma

@@ -98,6 +98,25 @@ std::string cvt_statement(const CvtInstruction& instruction);
 /// Error when the instruction is not one of cvt_instructions().
 uint64_t compute(const CvtInstruction& instruction, const CvtOperands& operands);
 
+/// How one lane of a result is made.
+struct CvtLane {
+  std::string_view operand = {};  // "a"; of a packed source all lanes are those of a
+  uint64_t source = 0;            // its code
+  int scale_exponent = 0;         // it is multiplied by 2^this first
+  uint32_t random_bits = 0;       // of .rs: added to the bits that are dropped,
+  int random_width = 0;           // in their uppermost bits, so many
+  bool is_number = true;          // and a finite one, with a scale that is one
+  bool is_exact = false;          // below is the value itself
+  uint64_t below = 0, above = 0;  // the codes on either side of the value
+  uint64_t rounded = 0;           // the code that the rounding takes
+  uint64_t result = 0;            // after .sat and .relu
+
+  bool operator==(const CvtLane&) const = default;
+};
+/// The lanes of compute(instruction, operands), that of a first; words in the order of operands_of(). Throws Error when
+/// there are more or fewer words, or the instruction is not one of cvt_instructions().
+std::vector<CvtLane> lanes_of(const CvtInstruction& instruction, std::span<const uint64_t> words);
+
 /// results[i] of operands[i]. Throws Error as above, or when the lengths differ.
 void compute(const CvtInstruction& instruction, std::span<const CvtOperands> operands, std::span<uint64_t> results);
 

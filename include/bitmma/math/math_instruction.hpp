@@ -14,10 +14,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "bitmma/core/target.hpp"
 #include "bitmma/formats/format.hpp"
 #include "bitmma/formats/round.hpp"
+#include "bitmma/math/word_step.hpp"
 
 namespace bitmma {
 
@@ -51,6 +54,9 @@ std::string print(const MathInstruction& instruction);
 /// The other way; add, sub and mul without a rounding are .rn. Throws Error, with the nearest names.
 MathInstruction parse_math_instruction(std::string_view ptx);
 
+/// Which have it. Throws Error when the instruction is not one of math_instructions().
+TargetSet targets_of(const MathInstruction& instruction);
+
 /// 1, 2 or 3.
 int operand_count(MathOperation operation);
 /// Bits of a result: the format's, twice of x2.
@@ -61,28 +67,38 @@ int result_bits(const MathInstruction& instruction);
 uint64_t compute(const MathInstruction& instruction, uint64_t a, uint64_t b = 0, uint64_t c = 0);
 
 /// results[i] of a[i], b[i] and c[i], in vectors where there is a loop for it. Operands that the instruction has not
-/// are empty. Throws Error when a length is another than that of `results`, or the format is not one of 32 bits or
-/// fewer.
+/// are empty. Throws Error when a length is another than that of `results`, or the format has more than 32 bits.
 void compute(const MathInstruction& instruction, std::span<const uint32_t> a, std::span<const uint32_t> b,
              std::span<const uint32_t> c, std::span<uint32_t> results);
 
+/// The same in words of 64 bits, of every format. Bits above an operand's word are ignored.
+void compute(const MathInstruction& instruction, std::span<const uint64_t> a, std::span<const uint64_t> b,
+             std::span<const uint64_t> c, std::span<uint64_t> results);
+
 /// How an approximate instruction on f32 makes its result: what the special function unit reads, and its quadratic.
 struct MufuSteps {
-  uint64_t argument = 0;        // what the unit reads, after what ptxas puts before it
-  std::string_view table = {};  // "ex2"
-  int index = 0;                // of the quadratic in its table
-  uint32_t x = 0;               // where it is evaluated, of 17 bits; of rcp 2x of 16 bits
+  std::vector<WordStep> before = {};  // what ptxas puts before the unit: products that bring an argument into its range
+  uint64_t argument = 0;              // what the unit reads
+  std::string_view table = {};        // "ex2"
+  int index = 0;                      // of the quadratic in its table
+  uint32_t x = 0;                     // where it is evaluated, of 17 bits; of rcp 2x of 16 bits
   int64_t c0 = 0;
   int32_t c1 = 0, c2 = 0;
   uint64_t square = 0;  // S(x) / 2^19: the truncated square
   uint64_t value = 0;   // c0 + c1 x 2^18 + c2 S(x), in units of 2^-unit
   int unit = 0;
-  uint64_t unit_result = 0;  // what the unit gives
-  uint64_t result = 0;       // after what ptxas puts behind it
+  uint64_t unit_result = 0;           // what the unit gives
+  std::vector<WordStep> behind = {};  // what ptxas puts behind it: a product or a sum, of 16-bit formats the cut
+  uint64_t result = 0;
 };
 
 /// The steps; nothing of an instruction without the unit, or of an argument that needs no quadratic (NaN, infinity,
 /// zero). Of div, the reciprocal of b.
 std::optional<MufuSteps> mufu_steps(const MathInstruction& instruction, uint64_t a, uint64_t b = 0);
+
+/// The results of rounding the exact one down and up: the codes on either side of it, the same where it is a code.
+/// Nothing of approximate instructions, and of two codes a word.
+std::optional<std::pair<uint64_t, uint64_t>> neighbours_of(const MathInstruction& instruction, uint64_t a,
+                                                           uint64_t b = 0, uint64_t c = 0);
 
 }  // namespace bitmma

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// How sure a function of words is on a target: which GPU was compared with how many arguments, and what the result
+// rests on where none was.
+//
+//   evidence_of(parse_math_instruction("ex2.approx.f32"), Target::sm_90a)    measured: all 2^32 words of an H100 and ..
+//   evidence_of(parse_math_instruction("ex2.approx.f32"), Target::sm_100a)   assumed: as on sm_90a ..
+//   evidence_of(parse_cvt("cvt.rn.f16.f32"), Target::sm_100a)                documented: PTX ISA 9.7.9.21 ..
+//
+// What was compared is read from the tables of data/math, which are built in: no function is surer than they say.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "bitmma/core/table.hpp"
+#include "bitmma/core/target.hpp"
+#include "bitmma/math/c_function.hpp"
+#include "bitmma/math/cvt.hpp"
+#include "bitmma/math/math_instruction.hpp"
+
+namespace bitmma {
+
+/// Surest first.
+enum class WordEvidence : uint8_t { measured, sampled, documented, compiled, assumed };
+
+struct WordEvidenceInfo {
+  WordEvidence id = WordEvidence::assumed;
+  std::string_view name = {};
+  std::string_view meaning = {};
+};
+inline constexpr auto word_evidence_levels = std::to_array<WordEvidenceInfo>({
+    {WordEvidence::measured, "measured", "a GPU of the target was compared for all arguments"},
+    {WordEvidence::sampled, "sampled", "a GPU of the target was compared for random arguments"},
+    {WordEvidence::documented, "documented", "the PTX ISA or IEEE 754 gives the result; no GPU was compared"},
+    {WordEvidence::compiled, "compiled", "read from the instructions that a compiler emits; no GPU was compared"},
+    {WordEvidence::assumed, "assumed", "as on another target; no source speaks of this one"},
+});
+static_assert(are_in_enum_order(word_evidence_levels));
+
+/// "measured".
+constexpr std::string_view print(WordEvidence level) {
+  return word_evidence_levels[static_cast<std::size_t>(level)].name;
+}
+
+struct EvidenceOfWords {
+  WordEvidence level = WordEvidence::assumed;
+  std::string source = {};  // "all 2^32 words of an H100 and an H200"
+
+  bool operator==(const EvidenceOfWords&) const = default;
+};
+
+/// Each throws Error when the target lacks the instruction. A function of C is compiled for sm_90a: on every other
+/// target it is assumed.
+EvidenceOfWords evidence_of(const MathInstruction& instruction, Target target);
+EvidenceOfWords evidence_of(const CvtInstruction& instruction, Target target);
+EvidenceOfWords evidence_of(const CFunction& function, Target target);
+
+}  // namespace bitmma
