@@ -2,6 +2,8 @@
 """Quantisers of libraries: what becomes of a matrix before it is multiplied."""
 from __future__ import annotations
 
+import json
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +12,7 @@ from . import _core
 from ._arguments import public, threads_of
 from ._arrays import Codes, dtype_of, format_of, like, matrix, tile
 from ._errors import refuse
+from ._core import Plan
 from ._gemm import gemm
 
 
@@ -20,8 +23,8 @@ class Quantized(NamedTuple):
     """[rows, cols] of the recipe's element format: float8_*, or float4_e2m1fn, one an element."""
     scales: Any
     """[rows / block rows, cols / block cols]: float8_e8m0fnu, float8_e4m3fn, or float32."""
-    tensor_scale: np.float32 | None
-    """Of recipes with two levels."""
+    tensor_scale: Any
+    """Of recipes with two levels, float32; else None."""
     recipe: str
     block: tuple[int, int]
     """Rows and columns of a block."""
@@ -30,25 +33,35 @@ class Quantized(NamedTuple):
         return f"Quantized({self.recipe} {list(self.codes.shape)}, blocks of {self.block[0]} x {self.block[1]})"
 
     @property
-    def packed(self) -> np.ndarray:
+    def packed(self) -> Any:
         """Codes of e2m1 two a byte, the first in the lower half: [rows, cols / 2]."""
         if format_of(self.codes) != "e2m1":
             raise refuse("codes", format_of(self.codes), "e2m1: two codes a byte")
         raw = np.asarray(self.codes).view(np.uint8)
         if raw.shape[1] % 2:
             raise refuse("columns", raw.shape[1], "an even number: two codes a byte")
-        return raw[:, ::2] | raw[:, 1::2] << 4
+        return like(self.scales, raw[:, ::2] | raw[:, 1::2] << 4)
 
     @property
-    def tiled(self) -> np.ndarray:
+    def tiled(self) -> Any:
         """Scales of one byte in tiles of 128 x 4, as cuBLAS reads them, a row of scales for every row of codes."""
-        return tile(self._scales_by_row())
+        return like(self.scales, tile(self._scales_by_row()))
 
     def _scales_by_row(self) -> Codes:
         scales = _as_codes(self.scales, "ue4m3")
         if scales.format not in ("ue8m0", "ue4m3"):
             raise refuse("scales", scales.format, "ue8m0 or ue4m3: tiles hold bytes")
         return Codes(np.repeat(scales.array, self.block[0], 0)[:self.codes.shape[0]], scales.format)
+
+    def _scales_by_k(self) -> Codes:
+        """A scale for every row and every 32 elements of K, or fewer, as instructions read them."""
+        scales, most = self._scales_by_row(), 32
+        if self.block[1] <= most:
+            return scales
+        if self.block[1] % most or self.codes.shape[1] % most:
+            raise refuse("blocks", f"{self.block[1]} of {self.codes.shape[1]} columns", f"multiples of {most}")
+        repeated = np.repeat(scales.array, self.block[1] // most, 1)
+        return Codes(repeated[:, :self.codes.shape[1] // most], scales.format)
 
 
 def _matrix(values: Any, name: str) -> tuple[str, np.ndarray]:
@@ -58,56 +71,76 @@ def _matrix(values: Any, name: str) -> tuple[str, np.ndarray]:
     return found
 
 
+def _reads_f32_scales(plan: Any) -> bool:
+    """A plan that multiplies by scales between instructions, as libraries do on sm_90a."""
+    if isinstance(plan, Plan):
+        plan = plan.json
+    if isinstance(plan, str):
+        plan = json.loads(plan) if plan.lstrip().startswith("{") else {}
+    return isinstance(plan, dict) and "scale" in (plan.get("promotion") or {})
+
+
 def _as_codes(values: Any, e4m3: str) -> Codes:
     format, array = _matrix(values, "scales")
     return Codes(array, e4m3 if format == "e4m3" else format)
 
 
 @public
-def quantize(x: Any, recipe: str, *, torch_device: str = "cuda", threads: int = 1) -> Quantized:
+def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: int = 1) -> Quantized:
     """What a library makes of `x` before it multiplies it, bit for bit.
 
     x             [rows, cols], float32, bfloat16 or float16, as the recipe takes them; blocks lie along the columns, which
                   are K: a weight [N, K] is quantised as it is
     recipe        a name of `quantize_recipes()`: "te_nvfp4", "flashinfer_nvfp4", "torchao_mxfp8_e4m3", "deepgemm_1x128" ...
-    torch_device  where eager PyTorch runs recipes that are written in it: "cuda" multiplies by the reciprocal of a number
-                  that it should divide by, "cpu" divides
+    torch_device  where eager PyTorch runs recipes that are written in it: "cuda", the default, multiplies by the
+                  reciprocal of a number that it should divide by, "cpu" divides. Refused where no step does either
     threads       0: all cores. No bit depends on it
 
-    Returns codes, scales and the tensor's scale; codes and scales are torch tensors where `x` is one and torch has the
-    type. Raises Error for types, shapes and numbers that the recipe does not take.
+    Returns codes, scales and the tensor's scale, torch tensors where `x` is one and torch has the type. Warns of codes
+    that are NaN: the arithmetic of some projects divides 0 by 0 in blocks of zeros. Raises Error for types, shapes and
+    numbers that the recipe does not take.
 
     >>> quantize(np.full((1, 32), 6, np.float32), "ocp_mxfp4").scales.view(np.uint8)
     array([[127]], dtype=uint8)
     """
     if not isinstance(recipe, str):
         raise refuse("recipe", repr(recipe), "a name of bitmma.quantize_recipes()")
-    if not isinstance(torch_device, str):
+    if torch_device is not None and not isinstance(torch_device, str):
         raise refuse("torch_device", repr(torch_device), "cuda or cpu")
     format, array = _matrix(x, "x")
-    codes, scales, tensor_scale, element, scale, *block = _core.quantize(
+    if format == "tf32" and isinstance(x, Codes):
+        raise refuse("x", "codes of tf32", "f32, bf16 or f16", "tf32 drops 13 bits of a word: quantise what is left, as f32")
+    codes, scales, tensor_scale, element, scale, warned, *block = _core.quantize(
         ("f32" if format == "tf32" else format, array), recipe, torch_device, threads_of(threads))
-    return Quantized(like(x, codes.view(dtype_of(element))), like(x, scales.view(dtype_of(scale))),
-                     None if tensor_scale is None else tensor_scale.view(np.float32)[0, 0], recipe, tuple(block))
+    for one in warned:
+        warnings.warn(one, stacklevel=3)
+    if tensor_scale is not None:
+        number = tensor_scale.view(np.float32).reshape(())
+        tensor_scale = number[()] if (made := like(x, number)) is number else made
+    return Quantized(like(x, codes.view(dtype_of(element))), like(x, scales.view(dtype_of(scale))), tensor_scale, recipe,
+                     (block[0], block[1]))
 
 
 @public
 def quantize_recipes() -> list[dict[str, Any]]:
-    """Every recipe as a dictionary: name, what, project, version, commit, path, licence, evidence, inputs, block, element,
-    scale, two_levels, torch, and `steps`, its f32 operations in their order.
+    """Every recipe as a dictionary: name, what, project, version, commit, path, licence, evidence, inputs, block
+    (rows and columns, 0: all), element, scale, two_levels, torch, torch_device (whether it acts), and `steps`, its f32
+    operations in their order.
 
     >>> [row["name"] for row in quantize_recipes() if row["project"] == "deepseek-ai/DeepGEMM"][0]
     'deepgemm_1x128'
     """
-    return _core.quantize_recipes()
+    return [{**row, "block": tuple(row["block"])} for row in _core.quantize_recipes()]
 
 
 @public
 def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any) -> Any:
     """The product of two quantised matrices, A [M, K] and B [N, K]: `gemm` with their codes and scales.
 
-    Scales of one byte are block scales of the instruction, sfa and sfb; scales of float32 go to the plan as scale_a and
-    scale_b, which it has to read. The tensors' scales are alpha: their product in float32. `keywords` are those of gemm.
+    Scales of one byte are block scales of the instruction, sfa and sfb: those of more than 32 elements of K, as DeepGEMM's
+    ue8m0 of 128, are repeated for each 32. Scales of float32 go to the plan as scale_a and scale_b, which it has to read;
+    so do scales of ue8m0 if the plan's promotion has a scale. The tensors' scales are alpha: their product in float32.
+    `keywords` are those of gemm.
 
     >>> one = quantize(np.ones((2, 64), np.float32), "ocp_mxfp8_e4m3")
     >>> quantized_gemm(one, one, target="sm_100a")
@@ -121,11 +154,18 @@ def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any
     if levels:
         if "alpha" in keywords:
             raise refuse("alpha", keywords["alpha"], "no alpha: it is the product of the tensors' scales")
-        keywords["alpha"] = float(np.prod(np.array(levels, np.float32), dtype=np.float32))
+        keywords["alpha"] = float(np.prod(np.array([float(one) for one in levels], np.float32), dtype=np.float32))
     scales: dict[str, Any] = {}
-    one: Quantized
+    reads_f32 = _reads_f32_scales(plan)
     for name, one in (("a", a), ("b", b)):
-        is_f32 = _as_codes(one.scales, "ue4m3").format in ("f32", "tf32")
-        value: Any = one.scales if is_f32 else one._scales_by_row()
+        codes = _as_codes(one.scales, "ue4m3")
+        is_f32 = codes.format in ("f32", "tf32")
+        value: Any
+        if is_f32:
+            value = one.scales
+        elif reads_f32 and codes.format == "ue8m0":
+            is_f32, value = True, codes.array.view(dtype_of("ue8m0")).astype(np.float32)
+        else:
+            value = one._scales_by_k()
         scales[("scale_" if is_f32 else "sf") + name] = value if name == "a" else value.T
     return gemm(a.codes, b.codes.T, plan, **scales, **keywords)

@@ -338,6 +338,49 @@ std::string print(const QuantizeRecipe& recipe) {
   return text;
 }
 
+bool depends_on_device(const QuantizeRecipe& recipe) {
+  const auto divides = [](const QuantizeSteps& steps) {
+    return std::ranges::find(steps, QuantizeOp::div_number, &QuantizeStep::op) != steps.end();
+  };
+  return divides(recipe.of_tensor) || divides(recipe.of_block) || divides(recipe.of_factor);
+}
+
+TorchDevice torch_device_of(const QuantizeRecipe& recipe, std::optional<std::string_view> name) {
+  if (!name) return TorchDevice::cuda;
+  if (*name != "cuda" && *name != "cpu") {
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "torch_device",
+                 .seen = shortened(printable(*name)),
+                 .legal = {"cuda", "cpu"}});
+  }
+  if (!depends_on_device(recipe)) {
+    throw Error({.code = ViolationCode::no_effect,
+                 .field = "torch_device",
+                 .seen = std::string(*name),
+                 .expected = "none: no step of the recipe divides by a number of Python",
+                 .fix = fmt::format("{} gives the same on every device", recipe.name)});
+  }
+  return *name == "cpu" ? TorchDevice::cpu : TorchDevice::cuda;
+}
+
+std::vector<Violation> warnings_of(const QuantizeRecipe& recipe, const Quantized& quantized) {
+  std::vector<Violation> warnings;
+  for (const auto& [what, matrix] : {std::pair("codes", &quantized.codes), std::pair("scales", &quantized.scales)}) {
+    const auto is_not_a_number = [format = matrix->format()](uint32_t code) {
+      return decode(format, code).number == NumberClass::nan;
+    };
+    const auto count = std::ranges::count_if(matrix->words(), is_not_a_number);
+    if (count == 0) continue;
+    warnings.push_back({.field = fmt::format("{} of {}", what, recipe.name),
+                        .seen = fmt::format("{} of {} are NaN", count, matrix->size()),
+                        .expected = "numbers",
+                        .fix = "the project divides 0 by 0 in blocks of zeros, and so does this",
+                        .source = fmt::format("{}, {}", recipe.project, recipe.path),
+                        .severity = Severity::warning});
+  }
+  return warnings;
+}
+
 Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice torch, int threads) {
   require_input(recipe, x);
   const Settings settings{.recipe = recipe, .f32 = {recipe.ftz}, .input = x.format(), .torch = torch};

@@ -76,8 +76,8 @@ constexpr QuantizeRecipe mx_floor(std::string_view name, Format element, std::st
 }
 
 constexpr QuantizeRecipe ocp_row(std::string_view name, Format element) {
-  QuantizeRecipe row = mx_floor(name, element, "MX, the largest power of two below the block's amax");
-  row.evidence = QuantizeEvidence::compared;
+  QuantizeRecipe row = mx_floor(name, element, "MX, the largest power of two not above the block's amax");
+  row.evidence = QuantizeEvidence::document_read;
   row.partial_blocks = true;
   return row;
 }

@@ -66,8 +66,11 @@ const std::vector<Base> bases{
     {"layout algebra", "coalesce (2,(1,6)):(1,(6,2))"},
     {"layout ldmatrix", "--fragment " + mma_f16},
     {"list", ""},
+    {"list", "recipes"},
     {"explain", "golden.safetensors"},
     {"math", "ex2.approx.f32 0x3e99999a"},
+    {"quantize", "product.safetensors --tensor a --recipe ocp_mxfp4 -o made"},
+    {"quantize", "product.safetensors --tensor a --recipe deepgemm_1x128 -o made"},
     {"diagnose", "golden.safetensors wrong.safetensors"},
     {"ptx", wgmma_f16},
 };
@@ -84,6 +87,10 @@ struct Sample {
 };
 const std::vector<Sample> samples{
     {"", "--output", "other.safetensors"},
+    {"", "--recipe", "te_nvfp4"},
+    {"", "--tensor", "b"},
+    {"", "--torch-device", "cpu"},
+    {"quantize", "--type", "f16"},
     {"layout scales", "--output", "other.bin"},
     {"ptx", "--output", "other.ptx"},
     {"", "--instruction", mma_f16},

@@ -137,11 +137,11 @@ TEST_CASE("quantisers give the bytes that the projects' own code gives", "[rule:
   }
   CHECK(codes == 655360);
   CHECK(values == 40960);
-  // Those of the OCP document are compared below, with torchao's.
+  // Those of the OCP document, which has no code, are compared below with torchao's.
   for (const QuantizeRecipe& recipe : quantize_recipes()) {
-    if (recipe.name.starts_with("ocp_")) continue;
     CAPTURE(recipe.name);
     CHECK(compared.contains(recipe.name) == (recipe.evidence == QuantizeEvidence::compared));
+    CHECK(recipe.name.starts_with("ocp_") == (recipe.evidence == QuantizeEvidence::document_read));
   }
 }
 
@@ -242,6 +242,39 @@ TEST_CASE("two codes of e2m1 share a byte, the first in its lower half") {
   CHECK(packed[1] == 0x51);
   CHECK_THROWS_AS(packed_codes(Matrix(Format::e4m3, 1, 2)), Error);
   CHECK_THROWS_AS(packed_codes(Matrix(Format::e2m1, 2, 3)), Error);
+}
+
+TEST_CASE("NaN that a project makes of a block of zeros is warned of") {
+  Matrix x(Format::f32, 2, 128);
+  x(1, 0) = 0x3F800000;
+  const QuantizeRecipe& row = recipe_named("torchao_fp8_row");
+  const std::vector<Violation> warnings = warnings_of(row, quantize(row, x));
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].severity == Severity::warning);
+  CHECK(warnings[0].seen == "128 of 256 are NaN");
+  for (const char* name : {"vllm_fp8_row", "te_fp8_1x128", "deepgemm_1x128", "ocp_mxfp8_e4m3", "te_nvfp4"}) {
+    const QuantizeRecipe& recipe = recipe_named(name);
+    CHECK(warnings_of(recipe, quantize(recipe, x)).empty());
+  }
+}
+
+TEST_CASE("the device of PyTorch is refused where a recipe gives the same on every device") {
+  const Matrix x = random_f32(128, 128, 4);
+  for (const QuantizeRecipe& recipe : quantize_recipes()) {
+    CAPTURE(recipe.name);
+    CHECK(torch_device_of(recipe, std::nullopt) == TorchDevice::cuda);
+    CHECK_THROWS_AS(torch_device_of(recipe, "tpu"), Error);
+    if (depends_on_device(recipe)) {
+      CHECK(recipe.is_torch);
+      CHECK(torch_device_of(recipe, "cpu") == TorchDevice::cpu);
+      continue;
+    }
+    CHECK_THROWS_AS(torch_device_of(recipe, "cuda"), Error);
+    if (recipe.inputs.contains(Format::f32))
+      CHECK(quantize(recipe, x, TorchDevice::cpu) == quantize(recipe, x, TorchDevice::cuda));
+  }
+  CHECK(depends_on_device(recipe_named("deepgemm_1x128")));
+  CHECK_FALSE(depends_on_device(recipe_named("te_nvfp4")));
 }
 
 TEST_CASE("quantize refuses what a recipe does not take") {

@@ -72,9 +72,41 @@ def test_the_device_of_pytorch_decides_how_numbers_divide():
     assert np.array_equal(cuda, amax * (np.float32(1) / np.float32(448)))
 
 
+def test_scales_of_powers_of_two_for_128_elements_are_those_of_every_32():
+    a = bitmma.quantize(random(128, 256), "deepgemm_1x128_ue8m0")
+    b = bitmma.quantize(random(256, 256, seed=1), "deepgemm_128x128_ue8m0")
+    d = bitmma.quantized_gemm(a, b, target="sm_100a")
+    sfa = bitmma.codes(np.repeat(a.scales.view(np.uint8), 4, 1), "ue8m0")
+    sfb = bitmma.codes(np.repeat(np.repeat(b.scales.view(np.uint8), 128, 0), 4, 1), "ue8m0")
+    assert np.array_equal(d, bitmma.gemm(a.codes, b.codes.T, sfa=sfa, sfb=sfb.T, target="sm_100a"))
+    expected = decoded(a) @ decoded(b).T
+    assert np.abs(d - expected).max() < 1e-2 * np.abs(expected).max()
+    plan = {"promotion": {"every": 128, "scale": "mul_fma"}}  # as DeepGEMM on sm_90a, which turns them into float32
+    f32 = bitmma.gemm(a.codes, b.codes.T, plan, scale_a=a.scales.astype(np.float32), scale_b=b.scales.T.astype(np.float32))
+    assert np.array_equal(bitmma.quantized_gemm(a, b, plan), f32)
+
+
+def test_blocks_of_zeros_that_become_nan_are_warned_of():
+    x = random(4, 128)
+    x[1] = 0
+    with pytest.warns(UserWarning, match="128 of 512 are NaN"):
+        q = bitmma.quantize(x, "torchao_fp8_row")
+    assert (q.codes.view(np.uint8)[1] == 0x7F).all()
+
+
+def test_evidence_of_the_document_names_what_it_was_compared_with():
+    rows = {row["name"]: row for row in bitmma.quantize_recipes()}
+    assert rows["ocp_mxfp4"]["evidence"].startswith("document read; compared with microxcaling's code")
+    assert rows["te_nvfp4"]["evidence"] == "compared with the project's code on a CPU"
+    assert rows["te_nvfp4"]["block"] == (1, 16) and not rows["te_nvfp4"]["torch_device"]
+
+
 def test_what_is_refused():
     x = random(4, 64)
-    for call, field in ((lambda: bitmma.quantize(x, "nvfp4"), "recipe"), (lambda: bitmma.quantize(x, "te_nvfp4", torch_device="tpu"), "torch_device"),
+    for call, field in ((lambda: bitmma.quantize(x, "nvfp4"), "recipe"), (lambda: bitmma.quantize(x, "deepgemm_1x128", torch_device="tpu"), "torch_device"),
+                        (lambda: bitmma.quantize(x, "te_nvfp4", torch_device="cpu"), "torch_device"),
+                        (lambda: bitmma.quantize(x, "deepgemm_1x128", torch_device=1), "torch_device"),
+                        (lambda: bitmma.quantize(bitmma.codes(x.view(np.uint32), "tf32"), "te_nvfp4"), "x"),
                         (lambda: bitmma.quantize(x[:, :24], "te_nvfp4"), "columns of x"),
                         (lambda: bitmma.quantize(x, "flashinfer_nvfp4"), "type of x"),
                         (lambda: bitmma.quantize(x.astype(np.float64), "te_nvfp4"), "type of x"),
@@ -84,3 +116,20 @@ def test_what_is_refused():
         with pytest.raises(bitmma.Error) as caught:
             call()
         assert caught.value.violations[0].field == field
+
+
+def test_torch_goes_in_and_comes_out():
+    torch = pytest.importorskip("torch", reason="NOT checked: torch is not installed")
+    x = random(128, 64)
+    q, of_numpy = bitmma.quantize(torch.from_numpy(x), "te_nvfp4"), bitmma.quantize(x, "te_nvfp4")
+    assert q.scales.dtype == torch.float8_e4m3fn and q.tensor_scale.dtype == torch.float32 and q.tensor_scale.shape == ()
+    assert q.packed.dtype == q.tiled.dtype == torch.uint8
+    assert np.array_equal(q.packed.numpy(), of_numpy.packed) and np.array_equal(q.tiled.numpy(), of_numpy.tiled)
+    assert q.tensor_scale.item() == of_numpy.tensor_scale
+    d, of_numpy_d = (bitmma.quantized_gemm(one, one, target="sm_100a") for one in (q, of_numpy))
+    assert np.array_equal(np.asarray(d), of_numpy_d)
+    e4m3 = bitmma.quantize(torch.from_numpy(x), "ocp_mxfp8_e4m3")
+    assert e4m3.codes.dtype == torch.float8_e4m3fn and e4m3.scales.dtype == torch.float8_e8m0fnu
+    assert isinstance(bitmma.quantized_gemm(e4m3, e4m3, target="sm_100a"), torch.Tensor)
+    with pytest.raises(bitmma.Error, match="meta"):
+        bitmma.quantize(torch.ones((4, 64), device="meta"), "te_nvfp4")

@@ -25,6 +25,7 @@ void add_commands(Command& app, Context& context) {
   add_list(app, context);
   add_explain(app, context);
   add_math(app, context);
+  add_quantize(app, context);
   add_diagnose(app, context);
   add_ptx(app, context);
   add_gpu(app, context);

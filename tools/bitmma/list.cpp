@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "bitmma/analysis/describe_quantize.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -384,7 +385,20 @@ void require_one_output(const ListFlags& flags) {
   if (flags.wide && flags.mnemonics) refuse("--wide", "--mnemonics");
 }
 
+/// Recipes of quantisers, those that have all words behind the first.
+void list_recipes(const Context& context, const ListFlags& flags) {
+  const std::vector<std::string> words(flags.words.begin() + 1, flags.words.end());
+  std::vector<QuantizeRecipe> found;
+  for (const QuantizeRecipe& one : quantize_recipes()) {
+    const std::string name = fmt::format("{} {}", one.name, one.project);
+    if (has_words(words, name, {info(one.element).name, info(one.scale_format).name})) found.push_back(one);
+  }
+  require_found(flags, !found.empty());
+  show(context, describe(found), flags.json);
+}
+
 void run_list(Context& context, const ListFlags& flags) {
+  if (!flags.words.empty() && flags.words->front() == "recipes") return list_recipes(context, flags);
   require_one_output(flags);
   const std::optional<Target> asked = flags.target.asked();
   std::vector<ListedForm> listed = listed_forms(asked);
@@ -425,10 +439,12 @@ std::string meaning_of_levels() {
 }  // namespace
 
 void add_list(Command& app, Context& context) {
-  Command* command = app.add_command("list", "legal instructions, with the evidence for their arithmetic");
+  Command* command =
+      app.add_command("list", "legal instructions, with the evidence for their arithmetic; recipes of quantisers");
   const auto flags = std::make_shared<ListFlags>();
   command->add_option("words", flags->words,
-                      "show only rows with all these words: a part of the name, a type, a target, a family");
+                      "show only rows with all these words: a part of the name, a type, a target, a family; after "
+                      "recipes, those of quantisers");
   flags->target.add(*command, "show only what this GPU has, by its PTX name");
   command->add_flag("--json", flags->json, "the table as JSON, with --mnemonics the names");
   command->add_flag("--markdown", flags->markdown, "the table in Markdown, as docs/instructions.md has it");
@@ -437,7 +453,7 @@ void add_list(Command& app, Context& context) {
   command->add_flag("--mnemonics", flags->mnemonics, "every legal mnemonic, a line each");
   command->footer(
       "Examples:\n  bitmma list\n  bitmma list wgmma e4m3\n  bitmma list --target sm_103a\n  bitmma list --matrix\n  "
-      "bitmma list --wide | less "
+      "bitmma list recipes nvfp4\n  bitmma list --wide | less "
       "-S\n  bitmma list "
       "--mnemonics | grep e4m3\n" +
       meaning_of_rule + meaning_of_levels());

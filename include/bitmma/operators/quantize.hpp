@@ -2,7 +2,9 @@
 // Quantisers: how a library rounds a matrix before it multiplies it, bit for bit. A recipe is a row: who computes
 // it, the shape of a block, the formats, and every f32 operation in its order.
 //
+//   const Matrix x = from_floats(Format::f32, rows, cols, values);  // a span of floats
 //   const Quantized q = quantize(recipe_named("te_nvfp4"), x);      q.codes e2m1, q.scales ue4m3, q.tensor_scale f32
+//   q.codes.words(), q.scales.words()                               spans of codes, one a word
 //   value of element (row, col) = codes * scales(row / block_rows, col / block_cols) * tensor_scale
 //
 //   te_nvfp4   encode = min(div(2688, tensor_amax), 3.40282e+38); ...     print(recipe) shows all steps
@@ -17,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bitmma/core/error.hpp"
 #include "bitmma/formats/format.hpp"
 #include "bitmma/formats/matrix.hpp"
 
@@ -96,12 +99,18 @@ enum class CodeRounding : uint8_t {
 };
 
 enum class QuantizeEvidence : uint8_t {
-  compared,     // with outputs of the project's own code on a CPU, data/quantize
-  source_read,  // the project's source was read; nothing was run
+  compared,       // with outputs of the project's own code on a CPU, data/quantize
+  document_read,  // a document without code; compared with another project's on a CPU, data/quantize/README.md
+  source_read,    // the project's source was read; nothing was run
 };
 /// "compared with the project's code on a CPU", "source read".
 constexpr std::string_view print(QuantizeEvidence evidence) {
-  return evidence == QuantizeEvidence::compared ? "compared with the project's code on a CPU" : "source read";
+  switch (evidence) {
+    case QuantizeEvidence::compared: return "compared with the project's code on a CPU";
+    case QuantizeEvidence::document_read:
+      return "document read; compared with microxcaling's code on a CPU where its f32 logarithm is exact";
+    default: return "source read";
+  }
 }
 
 /// What a recipe takes unless its project takes less.
@@ -140,6 +149,12 @@ std::string print(const QuantizeRecipe& recipe);
 /// Where eager PyTorch runs a recipe with is_torch.
 enum class TorchDevice : uint8_t { cuda, cpu };
 
+/// Whether a step divides by a number of Python, which PyTorch does in another way on CUDA.
+bool depends_on_device(const QuantizeRecipe& recipe);
+/// The device of this name, "cuda" or "cpu"; cuda where there is no name. Throws Error for other names, and for a name
+/// where the recipe does not depend on it.
+TorchDevice torch_device_of(const QuantizeRecipe& recipe, std::optional<std::string_view> name);
+
 struct Quantized {
   Matrix codes;                             // the shape of x
   Matrix scales;                            // blocks of rows x blocks of columns, of recipe.scale_format
@@ -154,6 +169,9 @@ struct Quantized {
 /// in NaN that its element format does not have.
 Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice torch = TorchDevice::cuda,
                    int threads = 1);
+
+/// Warns of codes and scales that are NaN though `x` is finite: blocks of zeros, of which some projects divide 0 by 0.
+std::vector<Violation> warnings_of(const QuantizeRecipe& recipe, const Quantized& quantized);
 
 /// Two codes of 4 bits a byte, the first in the lower half, row by row. Throws Error for other formats and odd columns.
 std::vector<uint8_t> packed_codes(const Matrix& codes);

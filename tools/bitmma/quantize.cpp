@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include "bitmma/analysis/describe_quantize.hpp"
+#include "bitmma/files/quantized_file.hpp"
+#include "flags.hpp"
+#include "output.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct QuantizeFlags {
+  Flag<std::string> file, recipe, out, tensor, type;
+  Flag<std::optional<std::string>> torch_device;
+  Flag<bool> packed = false, tiled = false, json = false;
+  Flag<int> threads = 1;
+};
+
+constexpr std::array<FlagOfField, 4> flags_of_fields{
+    {{"recipe", "--recipe"}, {"tensor", "--tensor"}, {"type", "--type"}, {"torch_device", "--torch-device"}}};
+
+void run_quantize(Context& context, const QuantizeFlags& flags) {
+  require_tensor_file_name(flags.out);
+  const auto [report, made] = naming_flags(flags_of_fields, [&] {
+    const QuantizeRecipe& recipe = recipe_named(flags.recipe);
+    const std::optional<Format> type =
+        flags.type.empty() ? std::nullopt : std::optional(require_format("--type", flags.type));
+    const Matrix x = matrix_of_file(read_tensor_file(flags.file), flags.tensor, type);
+    const std::optional<std::string>& device = flags.torch_device.get();
+    const TorchDevice torch = torch_device_of(recipe, device ? std::optional<std::string_view>(*device) : std::nullopt);
+    const Quantized quantized = quantize(recipe, x, torch, flags.threads);
+    Report found = describe(recipe, x, quantized);
+    const std::vector<Violation> warnings = warnings_of(recipe, quantized);
+    found.add("warnings", warnings);
+    print_warnings(context, warnings);
+    return std::pair(std::move(found),
+                     quantized_file(recipe, x, quantized, {.packed_codes = flags.packed, .tiled_scales = flags.tiled}));
+  });
+  const bool as_json = flags.json;
+  context.require_flags_acted();
+  write_tensor_file(flags.out, made);
+  Report all = report;
+  all.add("written", *flags.out);
+  all.add_text(fmt::format("wrote {}", *flags.out));
+  show(context, all, as_json);
+}
+
+}  // namespace
+
+void add_quantize(Command& app, Context& context) {
+  Command* command =
+      app.add_command("quantize", "what a library makes of a matrix before it multiplies it, bit for bit");
+  const auto flags = std::make_shared<QuantizeFlags>();
+  command->add_option("file", flags->file, "safetensors or .npy with a matrix of F32, F16 or BF16")->required();
+  command->add_option("--recipe", flags->recipe, "te_nvfp4, torchao_mxfp8_e4m3, ...: bitmma list recipes")->required();
+  command->add_option("-o,--output", flags->out, "file to write: codes, scales and the scale of the tensor")
+      ->required();
+  command->add_option("--tensor", flags->tensor, "which tensor of the file; default: its only one");
+  command->add_option("--type", flags->type, "f16, bf16 or f32, of a tensor of raw codes");
+  command->add_option("--torch-device", flags->torch_device,
+                      "cuda or cpu: where eager PyTorch runs the recipe; default cuda");
+  command->add_flag("--packed", flags->packed, "two codes of e2m1 a byte, the first in the lower half");
+  command->add_flag("--tiled", flags->tiled, "scales in tiles of 128 x 4, as cuBLAS reads them");
+  command->add_flag("--json", flags->json, "print what was done as JSON");
+  add_threads(*command, flags->threads);
+  command->footer(
+      "Examples:\n"
+      "  bitmma list recipes\n"
+      "  bitmma quantize x.npy --recipe te_nvfp4 -o quantized.safetensors\n"
+      "  bitmma quantize weights.safetensors --tensor b --recipe ocp_mxfp4 --packed --tiled -o w.safetensors\n"
+      "Blocks lie along the columns, which are K: a weight [N, K] is quantised as it is. The recipe, its project, "
+      "version "
+      "and commit are keys of the file.");
+  command->callback([flags, &context] { run_quantize(context, *flags); });
+}
+
+}  // namespace bitmma::cli
