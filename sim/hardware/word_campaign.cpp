@@ -50,11 +50,18 @@ void draw(std::vector<uint32_t>& words, size_t count, int bits, RandomStream& ra
   for (uint32_t& word : words) word = random_argument(random, bits);
 }
 
+/// The stream of a function's random arguments, by its name (FNV-1a): digests stay the same when functions are added.
+uint64_t stream_of(std::string_view name) {
+  uint32_t hash = 0x811C9DC5;
+  for (const char letter : name) hash = (hash ^ static_cast<uint8_t>(letter)) * 0x01000193;
+  return uint64_t{hash} << 32;
+}
+
 /// The arguments from `first` on.
-WordArguments arguments_of(const WordFunction& function, size_t index, uint64_t seed, uint64_t first, size_t count) {
+WordArguments arguments_of(const WordFunction& function, uint64_t seed, uint64_t first, size_t count) {
   WordArguments arguments{.first = static_cast<uint32_t>(first), .count = count};
   if (function.exhaustive) return arguments;
-  RandomStream random(seed ^ 0x6D617468, (static_cast<uint64_t>(index) << 32) + first / random_words_of_a_launch);
+  RandomStream random(seed ^ 0x6D617468, stream_of(function.name) + first / random_words_of_a_launch);
   draw(arguments.a, count, function.argument_bits, random);
   if (function.operands > 1) draw(arguments.b, count, function.argument_bits, random);
   if (function.operands > 2) draw(arguments.c, count, function.argument_bits, random);
@@ -148,8 +155,7 @@ std::vector<WordFunction> math_word_functions(Target target) {
   std::vector<WordFunction> functions;
   for (const MathInstruction& one : math_instructions()) {
     if (one.format == Format::f64) continue;  // its words are two
-    // bf16's own add, sub and mul, and its ex2, came with sm_90.
-    if (one.format == Format::bf16 && !TargetSet::from(Target::sm_90).contains(target)) continue;
+    if (!targets_of(one).contains(target)) continue;
     const int operands = operand_count(one.operation), bits = bits_of(one.format);
     // One rounding of one word takes a CPU minutes over all words, and says no more than random ones.
     const bool exhaustive = operands == 1 && one.accuracy == MathAccuracy::approx && !one.x2;
@@ -347,8 +353,7 @@ WordCampaignReport run_word_campaign(const std::vector<WordFunction>& functions,
     return options.seconds > 0 && passed.count() > options.seconds;
   };
   WordCampaignReport report;
-  for (size_t index = 0; index < functions.size(); ++index) {
-    const WordFunction& function = functions[index];
+  for (const WordFunction& function : functions) {
     if (function.name.find(options.only) == std::string::npos) continue;
     if (is_late() || (options.stop && options.stop())) {
       report.stopped = true;
@@ -369,7 +374,7 @@ WordCampaignReport run_word_campaign(const std::vector<WordFunction>& functions,
       }
       const uint64_t first = launch * at_once;
       const auto count = static_cast<size_t>(std::min<uint64_t>(at_once, words - first));
-      const WordArguments arguments = arguments_of(function, index, options.seed, first, count);
+      const WordArguments arguments = arguments_of(function, options.seed, first, count);
       const std::vector<uint32_t> seen = execute(function, arguments);
       if (seen.size() != count) {
         throw Error({.field = function.name,

@@ -4,7 +4,7 @@
 //
 // All: NaN gives 0x7FFFFFFF. Subnormal arguments count as zeros of their sign, and results below 2^-126 are zeros; tanh
 // passes both. Results are cut off to 24 bits: what rounds them is inside c0. Measured on all 2^32 arguments of an
-// NVIDIA H100 and an NVIDIA H200.
+// NVIDIA H100 and an NVIDIA H200. Each takes another table of the same size, as tests do that change a coefficient.
 #pragma once
 
 #include <array>
@@ -72,18 +72,20 @@ struct Ex2Argument {
   }
 };
 
+template <const auto& quadratics = ex2_quadratics>
 constexpr uint32_t mufu_ex2(uint32_t word) {
   const Fields f(word);
   const Ex2Argument argument(f);
-  const uint32_t result = word_of(argument.power + 127, at(ex2_quadratics[argument.index], argument.x) >> 35);
+  const uint32_t result = word_of(argument.power + 127, at(quadratics[argument.index], argument.x) >> 35);
   const bool far = f.exponent >= 127 + 8, negative = f.sign != 0;
   const uint32_t near = pick(argument.power < -126, 0, pick(argument.power > 127, infinity_f32, result));
   return pick(f.is_nan(), nan_f32, pick(far, pick(negative, 0, infinity_f32), near));
 }
 
+template <const auto& quadratics = rcp_quadratics>
 constexpr uint32_t mufu_rcp(uint32_t word) {
   const Fields f(word);
-  const uint64_t value = at_16_bits(rcp_quadratics[f.mantissa >> 16], f.mantissa & 0xFFFF);
+  const uint64_t value = at_16_bits(quadratics[f.mantissa >> 16], f.mantissa & 0xFFFF);
   const uint32_t word_of_value = word_of(253 - f.exponent, value >> 35);  // of 1, the carry makes the exact power
   const uint32_t magnitude = pick(f.exponent + (f.mantissa != 0) >= 254, 0, word_of_value);
   return pick(f.is_nan(), nan_f32, f.sign | pick(f.exponent == 0, infinity_f32, magnitude));
@@ -92,10 +94,11 @@ constexpr uint32_t mufu_rcp(uint32_t word) {
 /// The quadratic of a square root: by the parity of the exponent, then by the mantissa.
 constexpr uint32_t root_index(const Fields& f) { return ((f.exponent - 127) & 1 ? 64 : 0) + (f.mantissa >> 17); }
 
+template <const auto& quadratics = rsqrt_quadratics>
 constexpr uint32_t mufu_rsq(uint32_t word) {
   const Fields f(word);
   const int half = (f.exponent - 127) >> 1;
-  const uint64_t value = at(rsqrt_quadratics[root_index(f)], f.mantissa & 0x1FFFF);
+  const uint64_t value = at(quadratics[root_index(f)], f.mantissa & 0x1FFFF);
   const bool exact = f.mantissa == 0 && (f.exponent & 1) == 1;
   const uint32_t power = static_cast<uint32_t>(127 - half) << 23;
   const uint32_t finite = pick(f.exponent == 255, 0, pick(exact, power, word_of(126 - half, value >> 35)));
@@ -103,19 +106,21 @@ constexpr uint32_t mufu_rsq(uint32_t word) {
   return pick(f.is_nan(), nan_f32, of_sign);
 }
 
+template <const auto& quadratics = sqrt_quadratics>
 constexpr uint32_t mufu_sqrt(uint32_t word) {
   const Fields f(word);
   const int half = (f.exponent - 127) >> 1;
-  const uint64_t value = at(sqrt_quadratics[root_index(f)], f.mantissa & 0x1FFFF);
+  const uint64_t value = at(quadratics[root_index(f)], f.mantissa & 0x1FFFF);
   const uint32_t finite = pick(f.exponent == 255, infinity_f32, word_of(127 + half, value >> 35));
   const uint32_t of_sign = pick(f.exponent == 0, f.sign, pick(f.sign != 0, nan_f32, finite));
   return pick(f.is_nan(), nan_f32, of_sign);
 }
 
+template <const auto& quadratics = lg2_quadratics>
 constexpr uint32_t mufu_lg2(uint32_t word) {
   const Fields f(word);
   const int exponent = f.exponent - 127;
-  const uint64_t fraction = at(lg2_quadratics[f.mantissa >> 17], f.mantissa & 0x1FFFF) >> 22;  // of 2^36
+  const uint64_t fraction = at(quadratics[f.mantissa >> 17], f.mantissa & 0x1FFFF) >> 22;  // of 2^36
   // |exponent| * 2^36 - fraction, complemented bit by bit: log2(1/2) is one unit less than 1.
   const uint64_t magnitude = exponent >= 0 ? (static_cast<uint64_t>(exponent) << 36) + fraction
                                            : (static_cast<uint64_t>(-exponent) << 36) - fraction - 1;
@@ -126,10 +131,11 @@ constexpr uint32_t mufu_lg2(uint32_t word) {
 }
 
 /// The sine of `turns` counted in quarters of 2^23, and of the sign that it brings.
+template <const auto& quadratics>
 constexpr uint32_t sine_of_quarters(uint32_t turns, uint32_t sign) {
   const uint32_t quarter = turns >> 23 & 3, inside = turns & (hidden_bit - 1);
   const uint32_t i = quarter & 1 ? hidden_bit - 1 - inside : inside;
-  return (quarter >= 2 ? sign ^ 0x80000000 : sign) | cut_off(at(sin_quadratics[i >> 17], i & 0x1FFFF), 59);
+  return (quarter >= 2 ? sign ^ 0x80000000 : sign) | cut_off(at(quadratics[i >> 17], i & 0x1FFFF), 59);
 }
 
 /// |argument| * 2^25 modulo 2^25: quarters of a turn in units of 2^-23.
@@ -141,14 +147,16 @@ constexpr uint32_t quarters_of(const Fields& f) {
 }
 
 /// The argument counts turns.
+template <const auto& quadratics = sin_quadratics>
 constexpr uint32_t mufu_sin(uint32_t word) {
   const Fields f(word);
-  return f.exponent == 255 ? nan_f32 : sine_of_quarters(quarters_of(f), f.sign);
+  return f.exponent == 255 ? nan_f32 : sine_of_quarters<quadratics>(quarters_of(f), f.sign);
 }
 
+template <const auto& quadratics = sin_quadratics>
 constexpr uint32_t mufu_cos(uint32_t word) {
   const Fields f(word);
-  return f.exponent == 255 ? nan_f32 : sine_of_quarters(quarters_of(f) + hidden_bit, 0);
+  return f.exponent == 255 ? nan_f32 : sine_of_quarters<quadratics>(quarters_of(f) + hidden_bit, 0);
 }
 
 /// 1 / (2 pi), by which ptxas multiplies radians.
@@ -181,6 +189,7 @@ inline constexpr auto tanh_binades = [] {
   return binades;
 }();
 
+template <const auto& quadratics = tanh_quadratics>
 constexpr uint32_t mufu_tanh(uint32_t word) {
   const Fields f(word);
   if (f.is_nan()) return nan_f32;
@@ -189,7 +198,7 @@ constexpr uint32_t mufu_tanh(uint32_t word) {
   if (exponent >= 3) return f.sign | one_f32;
   const TanhBinade& binade = tanh_binades[static_cast<std::size_t>(exponent + 8)];
   const uint32_t i = f.mantissa >> binade.dropped_bits;
-  return f.sign | cut_off(at(tanh_quadratics[binade.first + (i >> 17)], i & 0x1FFFF), binade.unit);
+  return f.sign | cut_off(at(quadratics[binade.first + (i >> 17)], i & 0x1FFFF), binade.unit);
 }
 
 /// rcp and rsqrt of f64: the unit reads the upper word alone, whose 20 bits of mantissa take the quadratics of f32, and

@@ -1,11 +1,13 @@
 #include "bitmma/hardware/word_campaign.hpp"
 
+#include <array>
 #include <atomic>
 #include <numeric>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/math/math_instruction.hpp"
 #include "math/coefficients.hpp"
+#include "math/mufu.hpp"
 #include "support/catch.hpp"
 #include "support/ptxas.hpp"
 
@@ -54,6 +56,89 @@ TEST_CASE("a campaign over words tries every function, and tells a wrong one by 
   }
   CHECK(report.rows.front().digest != digest);
   CHECK(print(describe(report, options, 1)).find("the GPU gives") != std::string::npos);
+}
+
+// Negative controls: a table of the unit that is wrong in one coefficient, by one.
+
+namespace {
+
+// Copies of the tables that tests change.
+auto ex2_copy = math::ex2_quadratics, lg2_copy = math::lg2_quadratics, sin_copy = math::sin_quadratics;
+auto rcp_copy = math::rcp_quadratics, rsqrt_copy = math::rsqrt_quadratics, sqrt_copy = math::sqrt_quadratics;
+auto tanh_copy = math::tanh_quadratics;
+
+/// A function of the special function unit, by its table and by the copy.
+struct Unit {
+  std::string instruction;  // .ftz: the unit's word alone
+  std::span<math::Quadratic> copy;
+  uint32_t (*by_table)(uint32_t);
+  uint32_t (*by_copy)(uint32_t);
+  int c0_shift;  // the grid of c0, in its unit: lower bits reach no output
+  bool counts_turns = false;
+};
+const std::vector<Unit>& units() {
+  using namespace math;
+  static const std::vector<Unit> all{
+      {"ex2.approx.ftz.f32", ex2_copy, mufu_ex2<ex2_quadratics>, mufu_ex2<ex2_copy>, 33},
+      {"rcp.approx.ftz.f32", rcp_copy, mufu_rcp<rcp_quadratics>, mufu_rcp<rcp_copy>, 33},
+      {"rsqrt.approx.ftz.f32", rsqrt_copy, mufu_rsq<rsqrt_quadratics>, mufu_rsq<rsqrt_copy>, 33},
+      {"sqrt.approx.ftz.f32", sqrt_copy, mufu_sqrt<sqrt_quadratics>, mufu_sqrt<sqrt_copy>, 33},
+      {"lg2.approx.ftz.f32", lg2_copy, mufu_lg2<lg2_quadratics>, mufu_lg2<lg2_copy>, 33},
+      {"sin.approx.ftz.f32", sin_copy, mufu_sin<sin_quadratics>, mufu_sin<sin_copy>, 34, true},
+      {"cos.approx.ftz.f32", sin_copy, mufu_cos<sin_quadratics>, mufu_cos<sin_copy>, 34, true},
+      {"tanh.approx.f32", tanh_copy, mufu_tanh<tanh_quadratics>, mufu_tanh<tanh_copy>, 34}};
+  return all;
+}
+
+/// Changes coefficient `which` of a triple.
+void add_to(math::Quadratic& triple, const Unit& unit, int which, int difference) {
+  if (which == 0) triple.c0 += int64_t{difference} * (int64_t{1} << unit.c0_shift);
+  if (which == 1) triple.c1 += difference;
+  if (which == 2) triple.c2 += difference;
+}
+
+}  // namespace
+
+TEST_CASE("a campaign sees every coefficient of the special function unit that is wrong by one", "[rule:mufu]") {
+  int controls = 0;
+  for (const Unit& unit : units()) {
+    WordFunction function = *std::ranges::find(functions(), unit.instruction, &WordFunction::name);
+    function.exhaustive = false;
+    WordCampaignOptions options{.arguments = 1 << 16, .source = "a changed table"};
+    const uint64_t digest = run_word_campaign({function}, options, by_model).rows.at(0).digest;
+    for (size_t index = 0; index < unit.copy.size(); ++index) {
+      for (const int which : {0, 1, 2}) {
+        const int difference = index % 2 == 0 ? 1 : -1;
+        add_to(unit.copy[index], unit, which, difference);
+        const uint32_t first = unit.counts_turns ? 0x3A000000 : 0x3B000000,
+                       end = unit.counts_turns ? 0x3E800000 : 0x41000000;
+        int64_t differing = 0;
+        for (uint32_t word = first; word < end && differing == 0; word += 1009)
+          differing += unit.by_copy(word) != unit.by_table(word);
+        add_to(unit.copy[index], unit, which, -difference);
+        INFO(unit.instruction << ", triple " << index << ", c" << which);
+        CHECK(differing > 0);
+        ++controls;
+      }
+    }
+    // One of them as a campaign reports it: the count, the first word, another digest.
+    const auto by_copy = [&](uint32_t word) { return unit.by_copy(unit.counts_turns ? math::turns_of(word) : word); };
+    add_to(unit.copy[5], unit, 1, 1);
+    const WordCampaignReport report =
+        run_word_campaign({function}, options, [&](const WordFunction&, const WordArguments& arguments) {
+          std::vector<uint32_t> results;
+          for (const uint32_t word : arguments.a) results.push_back(by_copy(word));
+          return results;
+        });
+    INFO(unit.instruction);
+    CHECK(report.rows.at(0).differing > 0);
+    CHECK(report.rows.at(0).digest != digest);
+    REQUIRE(report.rows.at(0).first);
+    CHECK(by_copy(report.rows.at(0).first->a) == report.rows.at(0).first->gpu);
+    CHECK(print(describe(report, options, 1)).find("the GPU gives") != std::string::npos);
+    add_to(unit.copy[5], unit, 1, -1);
+  }
+  CHECK(controls == 3 * (64 + 128 + 128 + 128 + 64 + 64 + 64 + 51));
 }
 
 TEST_CASE("a campaign over words tries conversions, those of 64 bits by halves, and the kernels of C's functions") {
