@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How long one case takes in memory, whole and in parts, for a small and the largest shape of every accumulator row;
 // beside it Eigen's float product of the same shape, built for this processor, and for integers a plain integer
-// product. And whole products of 1024 x 1024 x 1024.
+// product. And whole products of 1024 x 1024 x 1024, and functions of words in batches beside C's and libmvec's.
 //   --table   after the measurement: one line a case, as docs/performance.md has it
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <filesystem>
 #include <map>
 
@@ -17,6 +19,7 @@
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "bitmma/math/math_instruction.hpp"
 #include "yardstick.hpp"
 
 namespace {
@@ -53,6 +56,55 @@ void yardstick(benchmark::State& state, const cli::BenchCase& one) {
   Product product(mma.m, mma.n, mma.stored_k());
   for (auto _ : state) product.run();
   count(state, one);
+}
+
+/// A function of words beside those of C and of a vector library that compute nearly the same.
+struct WordBench {
+  std::string_view instruction;
+  void (*of_c)(const float*, float*, int64_t);
+  void (*of_vectors)(const float*, float*, int64_t);
+};
+constexpr std::array word_benches{
+    WordBench{"ex2.approx.ftz.f32", exp2_of_c, exp2_of_vectors},
+    WordBench{"rcp.approx.ftz.f32", reciprocal_of_c, reciprocal_of_vectors},
+    WordBench{"rsqrt.approx.ftz.f32", reciprocal_root_of_c, reciprocal_root_of_vectors},
+};
+constexpr int64_t words_of_a_batch = 8192;  // operands and results stay in the nearest caches
+
+/// From 1/16 to 16: no subnormal numbers, which C's functions may take another way for.
+std::vector<uint32_t> bench_words() {
+  std::vector<uint32_t> words;
+  for (int64_t i = 0; i < words_of_a_batch; ++i)
+    words.push_back(0x3D800000 + static_cast<uint32_t>(static_cast<uint64_t>(i) * 0x9E3779B1 % 0x04000000));
+  return words;
+}
+
+void count_values(benchmark::State& state) {
+  state.counters["values/s"] = benchmark::Counter(words_of_a_batch, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void compute_words(benchmark::State& state, std::string_view name, std::string_view target) {
+  const std::string_view usual = cpu_target();
+  use_cpu_target(target);
+  const MathInstruction instruction = parse_math_instruction(name);
+  const std::vector<uint32_t> words = bench_words();
+  std::vector<uint32_t> results(words.size());
+  for (auto _ : state) {
+    compute(instruction, words, {}, {}, results);
+    benchmark::ClobberMemory();
+  }
+  use_cpu_target(usual);
+  count_values(state);
+}
+
+void yardstick_of_words(benchmark::State& state, void (*function)(const float*, float*, int64_t)) {
+  std::vector<float> words, results(static_cast<size_t>(words_of_a_batch));
+  for (const uint32_t word : bench_words()) words.push_back(std::bit_cast<float>(word));
+  for (auto _ : state) {
+    function(words.data(), results.data(), words_of_a_batch);
+    benchmark::ClobberMemory();
+  }
+  count_values(state);
 }
 
 /// A file of 64 of the largest wgmma, from the file to the comparison.
@@ -107,6 +159,18 @@ class Table : public benchmark::ConsoleReporter {
       fmt::print("| {} | {:.1f} | {:.2f} | {:.1f} | {:.1f} | {:.2f} |\n", one.name, whole * 1e3,
                  one.terms() / whole / 1e9, eigen * 1e3, whole / eigen, whole / all / hardware_threads());
     }
+    fmt::print("\n| function | with | 1e6 values/s | of C's | of libmvec's |\n|---|---|---|---|---|\n");
+    for (const WordBench& one : word_benches) {
+      const auto rate = [&](std::string_view part) {
+        const auto found = seconds_.find(fmt::format("{}/{}", one.instruction, part));
+        return found == seconds_.end() ? 0.0 : static_cast<double>(words_of_a_batch) / found->second / 1e6;
+      };
+      for (const std::string_view target : cpu_targets()) {
+        if (rate(target) == 0) continue;
+        fmt::print("| {} | {} | {:.0f} | {:.2f} | {:.2f} |\n", one.instruction, target, rate(target),
+                   rate(target) / rate("C"), rate(target) / rate("libmvec"));
+      }
+    }
     fmt::print("\nHot loops for {}, {} threads.\n", cpu_target(), hardware_threads());
   }
 
@@ -152,6 +216,16 @@ int main(int argc, char** argv) {
     add("multiply", [one](benchmark::State& state) { multiply_matrices(state, one, 1); });
     add("eigen", yardstick_of_matrices);
     add("all_threads", [one](benchmark::State& state) { multiply_matrices(state, one, hardware_threads()); });
+  }
+  for (const WordBench& one : word_benches) {
+    const auto add = [&](std::string_view part, auto function) {
+      benchmark::RegisterBenchmark(fmt::format("{}/{}", one.instruction, part).c_str(), function)
+          ->Unit(benchmark::kMicrosecond);
+    };
+    for (const std::string_view target : cpu_targets())
+      add(target, [=](benchmark::State& state) { compute_words(state, one.instruction, target); });
+    add("C", [one](benchmark::State& state) { yardstick_of_words(state, one.of_c); });
+    add("libmvec", [one](benchmark::State& state) { yardstick_of_words(state, one.of_vectors); });
   }
   benchmark::RegisterBenchmark("verify a file of m64n256k16 f16", verify_file)
       ->Unit(benchmark::kMillisecond)

@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include <Eigen/Core>
+#include <cmath>
 
 namespace bitmma {
 
@@ -46,6 +47,16 @@ void PlainIntegerProduct::run() {
   }
   benchmark::DoNotOptimize(d.data());
   benchmark::ClobberMemory();
+}
+
+void exp2_of_c(const float* words, float* results, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) results[i] = std::exp2(words[i]);
+}
+void reciprocal_of_c(const float* words, float* results, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) results[i] = 1 / words[i];
+}
+void reciprocal_root_of_c(const float* words, float* results, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) results[i] = 1 / std::sqrt(words[i]);
 }
 
 }  // namespace bitmma

@@ -35,4 +35,13 @@ class [[gnu::visibility("default")]] PlainIntegerProduct {
   Matrices* matrices_;
 };
 
+/// results[i] of words[i], floats: C's function, one by one as it is compiled without -ffast-math.
+[[gnu::visibility("default")]] void exp2_of_c(const float* words, float* results, int64_t count);
+[[gnu::visibility("default")]] void reciprocal_of_c(const float* words, float* results, int64_t count);
+[[gnu::visibility("default")]] void reciprocal_root_of_c(const float* words, float* results, int64_t count);
+/// The same with -ffast-math: glibc's vector library, libmvec, and the processor's approximate instructions.
+[[gnu::visibility("default")]] void exp2_of_vectors(const float* words, float* results, int64_t count);
+[[gnu::visibility("default")]] void reciprocal_of_vectors(const float* words, float* results, int64_t count);
+[[gnu::visibility("default")]] void reciprocal_root_of_vectors(const float* words, float* results, int64_t count);
+
 }  // namespace bitmma
