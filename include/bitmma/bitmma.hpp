@@ -18,8 +18,8 @@
 //   a result            evidence_of, choices_of                           how sure it is
 //   a vector file       read_vector_file, case_at, verify, compare, write_golden
 //   wrong bits          explain, diagnose, lint (bitmma/analysis)
-//   one word            parse_math_instruction, parse_cvt, parse_c_function, compute   ex2, fma, cvt, expf, ... of the GPU
-//   an operand          recipe_named, quantize                            fp8 and fp4 with their scales, as libraries do
+//   one word            parse_math_instruction, parse_cvt, parse_c_function, compute    ex2, fma, cvt, expf of the GPU
+//   an operand          recipe_named, quantize                            fp8 and fp4 with scales, as libraries do
 //   a whole product     parse_plan, flat_plan, gemm, find_plans; read_product_file   with the bits of a library
 //
 // Every function that takes data checks it and throws Error, which holds all violations. All functions may be called

@@ -224,8 +224,8 @@ const CFunction& parse_c_function(std::string_view text) {
   throw Error({.code = ViolationCode::unknown_name,
                .field = "function",
                .seen = shortened(printable(text)),
-               .legal = names,
-               .fix = near.empty() ? "" : fmt::format("did you mean {}?", near)});
+               .expected = "a function of C as a compiler makes it, such as expf@cuda_13 or tl.exp",
+               .fix = near.empty() ? "bitmma math --list shows all" : fmt::format("did you mean {}?", near)});
 }
 
 uint32_t compute(const CFunction& function, uint32_t a, uint32_t b) {

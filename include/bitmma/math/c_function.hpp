@@ -67,9 +67,9 @@ uint32_t compute(const CFunction& function, uint32_t a, uint32_t b = 0);
 void compute(const CFunction& function, std::span<const uint32_t> a, std::span<const uint32_t> b,
              std::span<uint32_t> results);
 
-/// The f32 operations of compute(function, a, b) that lead to its result or that integer code reads, in their order. That
-/// code, such as what makes a power of two of its exponent, is not shown: what it makes is a constant here. Throws Error
-/// when the function is not one of c_functions().
+/// The f32 operations of compute(function, a, b) that lead to its result or that integer code reads, in their order.
+/// That code, such as what makes a power of two of its exponent, is not shown: what it makes is a constant here. Throws
+/// Error when the function is not one of c_functions().
 std::vector<WordStep> steps_of(const CFunction& function, uint32_t a, uint32_t b = 0);
 
 }  // namespace bitmma
