@@ -283,9 +283,12 @@ MathFunction parse_math_function(std::string_view text) {
   const auto is_named = [text](const CFunction& one) { return text == one.name; };
   if (text.find('@') != std::string_view::npos || std::ranges::any_of(c_functions(), is_named))
     return parse_c_function(text);
-  // A name without dots is none of PTX's, unless it is only begun.
-  const auto is_begun = [text](const MathInstruction& one) { return print(one).starts_with(fmt::format("{}.", text)); };
-  if (text.find('.') == std::string_view::npos && std::ranges::none_of(math_instructions(), is_begun))
+  // A name without dots is none of PTX's, unless it is an operation: then the error names what goes on with it.
+  const auto has_operation = [text](const MathInstruction& one) {
+    const std::string name = print(one);
+    return name.substr(0, name.find('.')) == text;
+  };
+  if (text.find('.') == std::string_view::npos && std::ranges::none_of(math_instructions(), has_operation))
     return parse_c_function(text);
   return parse_math_instruction(text);
 }

@@ -66,8 +66,8 @@ void add_quantize(Command& app, Context& context) {
   command->footer(
       "Examples:\n"
       "  bitmma list recipes\n"
-      "  bitmma quantize x.npy --recipe te_nvfp4 -o quantized.safetensors\n"
-      "  bitmma quantize weights.safetensors --tensor b --recipe ocp_mxfp4 --packed --tiled -o w.safetensors\n"
+      "  bitmma quantize a.npy --recipe te_fp8_1x128 -o quantized.safetensors\n"
+      "  bitmma quantize recorded.safetensors --tensor a --recipe ocp_mxfp4 --packed --tiled -o mxfp4.safetensors\n"
       "Blocks lie along the columns, which are K: a weight [N, K] is quantised as it is. The recipe, its project, "
       "version "
       "and commit are keys of the file.");
