@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Words taken apart and put together: descriptors, mnemonics."""
+"""Decodes and encodes descriptors and mnemonics."""
 from __future__ import annotations
 
 import os
@@ -86,11 +86,11 @@ def encode(instruction: str | Instruction | None = None, *, target: Target | Non
            sbo: int = 1024, base_offset: int = 0, swizzle: str | int = "128", absolute: bool = False,
            start_address: int | None = None, leading_byte_offset: int | None = None,
            stride_byte_offset: int | None = None, leading_absolute: bool | None = None) -> int:
-    """A shared-memory descriptor from its fields, in bytes; of an instruction of tcgen05 its instruction descriptor.
+    """Makes a shared-memory descriptor from its fields, in bytes, or the instruction descriptor of a tcgen05 instruction.
 
-    The names are those of `bitmma encode descriptor`: start, lbo, sbo, base_offset, swizzle, absolute. The long ones are
-    others for the same fields. `swizzle` is "none", "32", "64", "128" or, on sm_100a, "128-atom32". `target` is sm_90a
-    where nothing is said; beside an instruction it refuses what this GPU lacks.
+    The names are those of `bitmma encode descriptor`: start, lbo, sbo, base_offset, swizzle, absolute; the long names
+    are aliases. `swizzle` is "none", "32", "64", "128" or, on sm_100a, "128-atom32". The default `target` is sm_90a. If
+    an instruction is given, one that `target` lacks is an error.
 
     >>> hex(encode(swizzle="128", sbo=1024))
     '0x4000004000010000'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A sealed prediction: what this version says a GPU will answer, written down before one was asked.
+"""Sealed predictions: what bitmma expects of a GPU at open points, fixed before any such GPU was measured.
 
-    print(bitmma.sealed())                 asks the GPU of this machine, in less than a minute
+    print(bitmma.sealed())                 compares the GPU of this machine with them, in less than a minute
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SealedFinding(NamedTuple):
     """"as predicted", "another answer", "named" (the file withholds the prediction), "none known", "unreadable" or
     "no answer"."""
     found: str
-    """The answer that every case has, or what happened."""
+    """The answer that fits every case, or the reason why there is none."""
     predicted: str | None
     """None where the file withholds it."""
     nearest: str
@@ -43,7 +43,7 @@ class SealedReport(NamedTuple):
     date: str
     seconds: float
     rehearsal: bool
-    """The model answered in place of a GPU: evidence of nothing."""
+    """The model answered in place of a GPU, so the report proves nothing."""
     sha256: str
     """Of the file that was asked; docs/sealed.md has those of data/sealed."""
     findings: list[SealedFinding]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Surveys: everything that a GPU can be asked, and what the answers say about the rules of bitmma.
+"""Surveys measure a GPU and compare the results with the rules of bitmma.
 
-    bitmma.survey("report.safetensors")                asks the GPU of this machine, 8 minutes
+    bitmma.survey("report.safetensors")                measures the GPU of this machine in 8 minutes
     report = bitmma.read_survey("report.safetensors")
-    report.refuted                                     what is wrong here, fact by fact
+    report.refuted                                     rules of bitmma that the GPU refutes, with the wrong facts
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._types import Target
 
 
 class SurveyFinding(NamedTuple):
-    """What a survey says about one thing that it asked."""
+    """The result of one unit of a survey."""
 
     unit: str
     """Its name: "rule: wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"."""
@@ -27,9 +27,9 @@ class SurveyFinding(NamedTuple):
     verdict: str
     """"confirmed", "refuted", "unknown", "undecided", "not run" or "unreadable"."""
     found: str
-    """The rule or the answer that the results have."""
+    """The rule or answer that fits the results."""
     details: list[str]
-    """Facts that are wrong here, and facts that nothing could decide."""
+    """Facts of the model that the results refute, and facts that no case decides."""
     outputs: int
     """That were compared with the model."""
     mismatches: int
@@ -50,7 +50,7 @@ class SurveyReport(NamedTuple):
     seed: int
     seconds: float
     rehearsal: bool
-    """The model answered in place of a GPU: evidence of nothing."""
+    """The model answered in place of a GPU, so the report proves nothing."""
     confirmed: dict[str, list[dict[str, Any]]]
     """What would become measured: rows of "rules" and "choices" as in data/surveys/confirmed.json. Rows of arithmetic
     need read_survey with `search`."""

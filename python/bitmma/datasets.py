@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Recorded products that come with the package, small enough for an example.
+"""Recorded products that are installed with the package, for examples and tests.
 
     product = bitmma.datasets.load("nvjet_algo2_e4m3")      fp8 of cuBLAS on an H100: A 8 x 1024, B 1024 x 16, D as recorded
     (product.gemm() == product.d).all()                     True: every bit
@@ -19,13 +19,13 @@ _folder = Path(__file__).parent / "data"
 
 @public
 def names() -> list[str]:
-    """The names that load and path take."""
+    """The names of the recorded products."""
     return sorted(file.stem for file in _folder.glob("*.safetensors"))
 
 
 @public
 def path(name: str) -> Path:
-    """The file of a product, for the command line. Raises Error if no product has the name."""
+    """The path of a product's file, for example for `bitmma gemm`. Raises Error if no product has the name."""
     if name not in names():
         raise refuse("name", name, "one of " + ", ".join(names()), near(name, names()))
     return _folder / f"{name}.safetensors"
@@ -33,6 +33,6 @@ def path(name: str) -> Path:
 
 @public
 def load(name: str) -> Product:
-    """A product by its name, as bitmma.read_product gives it. Raises Error if no product has the name."""
+    """Reads a product by its name, as bitmma.read_product does. Raises Error if no product has the name."""
     return read_product(path(name))
 

@@ -6,9 +6,9 @@
     report = bd.verify("vectors", client=client)        every vector file below a folder
     report = bd.campaign(instructions, check=bd.by_case(mine), seed=7, units=1000, done=bd.Journal("night.jsonl"))
 
-Every task is a pure function of its arguments: when a worker dies, Dask does its tasks again elsewhere, with the same
-bits. Without a client, dask's own scheduler runs everything on this machine. Each task takes one thread, so a worker
-wants as many threads as it has cores. Workers need the same bitmma as the client, and the same files under the same
+Every task is a pure function of its arguments: if a worker dies, Dask repeats its tasks on another, with the same bits.
+Without a client, dask's own scheduler runs everything on this machine. Each task uses one thread, so start a worker
+with as many threads as it has cores. Workers need the same bitmma as the client, and the same files under the same
 paths.
 """
 from __future__ import annotations
@@ -121,16 +121,16 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
     """bitmma.gemm of dask arrays: D [M, N] as a dask array, every block of rows and columns a task.
 
     a             [M, K] and b [K, N], dask arrays or what bitmma.gemm takes. Raw codes are bitmma.Codes(array, "e2m1")
-    chunks        rows and columns of D of a task. None: the row chunks of `a` and the column chunks of `b`; of
-                  arrays that are no dask arrays 512
-    others        as of bitmma.gemm; c [M, N], bias [N], scales and block scales may be dask arrays too, of any chunks
+    chunks        rows and columns of D in a task. None: the row chunks of `a` and the column chunks of `b`, or 512
+                  if an operand is not a dask array
+    others        as in bitmma.gemm; c [M, N], bias [N], scales and block scales may be dask arrays too, with any chunks
 
-    K is never cut: in which order K is added up is the plan's matter, split-K included, so a task reads whole rows of
-    A and whole columns of B, and chunks along K are joined first. The plan is resolved once, here, and every block
-    computes by it; tasks know which rows and columns they have, for plans that ask. NumPy arrays travel inside the
-    graph: make large ones on the workers, by da.from_array of a file or da.map_blocks.
+    K is never cut, because the plan defines the order of the sum along K, including split-K. So a task reads whole rows
+    of A and whole columns of B, and chunks along K are joined first. The client resolves the plan once, and every block
+    uses it; if the plan depends on rows and columns, each task knows its own. NumPy arrays become part of the graph;
+    create large arrays on the workers instead, with da.from_array of a file or da.map_blocks.
 
-    Raises Error with everything that is wrong with types, shapes and the plan before anything runs.
+    Raises Error with all problems of types, shapes and the plan before any task runs.
 
     >>> a = da.ones((96, 64), dtype=np.float16, chunks=(32, 16)); b = da.ones((64, 8), dtype=np.float16, chunks=(64, 4))
     >>> d = gemm(a, b, output="bf16")
@@ -286,11 +286,11 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
     """bitmma.mma of a batch in dask arrays: D [..., M, N] as a dask array, every chunk of the batch a task.
 
     a             [..., M, K], b [..., K, N], c [..., M, N] and the others as of bitmma.mma, dask arrays or others.
-                  Leading axes are the batch: they broadcast and are cut as they are chunked; matrices are never cut
-    chunks        products of a task along the first axis of the batch, of arrays that are no dask arrays
+                  Leading axes are the batch. They broadcast, and tasks follow their chunks; matrices are never cut
+    chunks        products in a task along the first axis of the batch, for arrays that are not dask arrays
 
-    Raises Error for types and shapes before anything runs. What is wrong with values, a sparse A that is not sparse
-    for one, is raised by the task.
+    Raises Error for types and shapes before any task runs. A task raises Error for wrong values, such as a sparse A with
+    too many nonzero elements.
 
     >>> a = da.ones((100, 16, 16), dtype=np.float16, chunks=(40, 16, 16)); b = np.ones((16, 8), np.float16)
     >>> d = mma("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", a, b)
@@ -338,8 +338,8 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
 class Journal(UserDict[str, dict[str, Any]]):
     """Results of finished units that outlive the process: a dictionary and a file with one line of JSON a unit.
 
-    A campaign that gets the journal of one that was stopped does the missing units only. A line that was cut off in
-    the middle of its writing does not count. One process at a time may write.
+    A campaign that gets the journal of a stopped one runs only the missing units. An incomplete last line is ignored.
+    Only one process at a time may write.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -504,13 +504,13 @@ def verify(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, 
     instruction, target   for files that do not say, as of bitmma.read
     cases_per_unit        cases of a task
     client                a distributed.Client; None: the current one, and without one this machine alone
-    done                  results of units that need not be done, such as `Report.units` of an earlier call or a
-                          Journal; this call's are added to it as they come. Files are taken to be unchanged
+    done                  results of units that need not run again: `Report.units` of an earlier call, or a Journal.
+                          This call adds its results to it. The files must not have changed
     progress              called with (finished units, all units, unit, its result)
     resources             of workers, as of client.submit
 
-    Every header is read first, here. Returns a Report, the same for any cluster: `total`, by file, by unit. An Error of
-    a unit ends it, and units that have not begun are dropped; what is finished is in `done`.
+    The client first reads every header. Returns a Report, the same for any cluster: `total`, by file, by unit. If a unit
+    raises Error, the call ends and units that have not begun are dropped; finished units are in `done`.
     """
     _require_positive("cases_per_unit", cases_per_unit)
     units = []
@@ -566,18 +566,18 @@ def campaign(instructions: str | Instruction | Iterable[str | Instruction], *, c
     """Random cases of instructions, made on the workers from a seed, and held against something else by `check`.
 
     instructions     mnemonics, statements or Instructions; each has units first_unit .. first_unit + units - 1
-    check            called on a worker with the VectorFile of a unit, D as bitmma computes it included. Returns a
-                     Comparison, or a dictionary with "mismatches" and whatever JSON can say. by_case(function) holds
-                     an implementation of your own against bitmma, gpu() the GPU of the worker
+    check            called on a worker with the VectorFile of a unit, including D as bitmma computes it. Returns a
+                     Comparison, or a dictionary with "mismatches" and other values that JSON can hold. by_case(function)
+                     compares your own implementation with bitmma, gpu() the GPU of the worker
     cases_per_unit   unit u has cases u n .. (u + 1) n - 1 of the seed: those of bitmma.golden(instruction, seed=seed,
                      first_case=u n, cases=n, distribution=...)
-    distribution     one, or several that the units take in turn; all nine where it is left out
+    distribution     one, or several that the units use in turn; default: all nine
     resources        of workers, as of client.submit: {"GPU": 1} for workers that were started with --resources GPU=1
     others           as of verify
 
-    Returns a Report by instruction and by unit. The name of a unit says everything that makes its cases, so a restart
-    with `done` does the missing units only, on the same cases; `check` is taken to be the same. An Error of a check
-    ends the campaign; what is finished is in `done`.
+    Returns a Report by instruction and by unit. The name of a unit determines its cases, so a restart with `done` runs
+    only the missing units, on the same cases; use the same `check`. If a check raises Error, the campaign ends; finished
+    units are in `done`.
 
     >>> report = campaign("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", check=by_case(Case.computed_d), units=2)
     >>> report.total.cases, report.total.mismatches
@@ -703,7 +703,7 @@ def gpu_campaign(family: str = "wgmma", *, seed: int = 0, units: int = 1, first_
     family             "wgmma" or "mma.sync": every legal instruction, any descriptors, all distributions
     outputs_per_unit   about how many outputs a unit has; part of what a seed means
     program, device    the command line program, and which GPU, on the workers
-    save               a folder for mismatching cases, which the workers see; None: they are not kept, but
+    save               a folder for mismatching cases that the workers can access; None: they are not kept, but
                        `total.first` is the command that makes them again
     seconds            the time of a unit
     others             as of campaign

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Where every element is, as integer arrays: (row, column) -> place, and back.
+"""The place of every element of a matrix, as integer arrays: (row, column) -> place, and back.
 
     places = bitmma.layout.fragment("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "a")
-    places.thread[3, 5], places.register[3, 5]       who holds A(3, 5)
+    places.thread[3, 5], places.register[3, 5]       the thread and register that hold A(3, 5)
     places.back()[7, 2, 0]                           thread 7, register 2, first element -> (row, column)
 
-Arrays of `back()` have the shape of the places and a last axis of two, row and column; -1 where nothing lives.
+Arrays of `back()` have the shape of the places and a last axis of two, row and column; -1 marks places without an element.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ._types import Target
 
 
 class Places:
-    """Arrays of integers in the shape of the matrix, one for each coordinate of a place; and what is known of the map.
+    """Integer arrays in the shape of the matrix, one for each coordinate of a place, and properties of the map.
 
     Registers have `thread`, `register` and `bit`; shared memory has `byte`, `bit` and `unswizzled`, the byte before the
     swizzle acts on the address; Tensor Memory has `cta`, `lane`, `column` and `bit`. `bit` is the lowest bit of the element.
@@ -36,7 +36,7 @@ class Places:
     lane: np.ndarray
     column: np.ndarray
     cute: str
-    """The layout in CuTe's notation, where it has one."""
+    """The layout in CuTe's notation, if it has one."""
     threads: int
     registers: int
     element_bits: int
@@ -97,7 +97,7 @@ def _register_map(instruction: Any, operand: str) -> Any:
 @public
 def smem(descriptor: int | str, rows: int, cols: int, *, element_bits: int = 16, major: str = "k",
          target: Target = "sm_90a") -> Places:
-    """A matrix in shared memory, M or N by K, as a descriptor says it lies.
+    """A matrix in shared memory, M or N by K, in the layout of a descriptor.
 
     >>> smem(0x4000004000010000, 64, 16).byte[9, 8]
     np.int64(1152)

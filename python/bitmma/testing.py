@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Comparing results bit for bit in tests, with a difference that says something.
+"""Assertions for tests that compare results bit for bit and describe the difference.
 
     from bitmma.testing import assert_bits_equal
     assert_bits_equal(kernel(a, b), bitmma.gemm(a, b, "nvjet-algo2"))
@@ -33,11 +33,11 @@ class Difference(NamedTuple):
     outputs: int
     differing: int
     nan_payloads: int
-    """Of these: both are NaN, of other bits."""
+    """Of these: both are NaN, with different bits."""
     zero_signs: int
     """Of these: one is +0, the other -0."""
     specials: int
-    """Of these: NaN or infinity in one of the two alone."""
+    """Of these: only one of the two is NaN or infinity."""
     first: tuple[int, ...] | None
     """Place of the first one."""
     worst: tuple[int, ...] | None
@@ -47,7 +47,7 @@ class Difference(NamedTuple):
     """Numbers that are larger in magnitude than expected."""
     below: int
     text: str
-    """All of it, for people; empty when nothing differs."""
+    """A readable description; empty if nothing differs."""
 
     def __bool__(self) -> bool:
         return self.differing != 0
@@ -132,10 +132,10 @@ def _faults(case: Case, actual: Any) -> str:
 
 @public
 def difference(actual: ArrayLike, expected: ArrayLike) -> Difference:
-    """How two arrays of one format and one shape differ. Raises Error where format or shape is another.
+    """How two arrays of the same format and shape differ. Raises Error if formats or shapes differ.
 
-    An ulp is a step from a number to the next one of the format, so that -0 and +0 are none apart and the last number
-    before infinity is one from it.
+    An ulp is the step from one number of the format to the next. So -0 and +0 are 0 ulp apart, and the largest finite
+    number is 1 ulp from infinity.
 
     >>> difference(np.float32([1, 2]), np.float32([1, np.nextafter(np.float32(2), np.float32(3))])).worst_ulp
     1

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Other programs compute with bitmma: a module a host, none of which is imported by bitmma itself."""
+"""Adapters that make other programs compute with bitmma, a module for each. bitmma itself imports none of them."""

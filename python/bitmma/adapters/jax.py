@@ -7,28 +7,28 @@
     out = kernel(a, b)                    # plgpu.kernel(..., interpret=InterpretGPUParams())
     adapter.uninstall()
 
-The interpreter runs a kernel on the CPU. Its wgmma is one `acc + np.matmul(a, b)`, which has other bits than a tensor
-core. That of JAX 0.10.2 has no tcgen05 and no Tensor Memory. With the adapter
+The interpreter runs a kernel on the CPU. It computes wgmma as one `acc + np.matmul(a, b)`, whose bits are not a tensor
+core's. The interpreter of JAX 0.10.2 does not support tcgen05 and Tensor Memory. With the adapter
 
-- `wgmma` is a chain of that instruction, on sm_90a, over K, which begins from the accumulator. A may lie in registers,
+- `wgmma` is a chain of wgmma instructions of sm_90a along K that starts from the accumulator. A may be in registers,
   A and B may be transposed references, and `acc[...] = value` sets the accumulator;
-- `tcgen05_mma` is a chain of that instruction, on sm_100a, with `accumulate`, A in shared or Tensor Memory, block
-  scales (mxf8f6f4, mxf4, mxf4nvf4) and sparse A. Tensor Memory is allocated, loaded, stored and filled by copies.
+- `tcgen05_mma` is a chain of tcgen05.mma instructions of sm_100a, with `accumulate`, A in shared or Tensor Memory, block
+  scales (mxf8f6f4, mxf4, mxf4nvf4) and sparse A. Kernels can allocate, load and store Tensor Memory, and copy into it.
 
-A step of a chain is K of the instruction: 32 bytes of K, twice that where A is sparse. Types, M, N and K of a tile are
-those that bitmma knows to be legal; others are refused when the kernel is traced, with bitmma.Error. Tiling, swizzle
-and which way an operand lies are not looked at: the interpreter keeps every buffer in its logical shape.
+Each instruction of a chain covers 32 bytes of K, or 64 if A is sparse. If bitmma knows no legal instruction for the
+types, M, N and K of a tile, tracing the kernel raises bitmma.Error. The adapter does not check tiling, swizzle and
+major-ness of operands, because the interpreter keeps every buffer in its logical shape.
 
-Not there:
-- collective (2-CTA) tcgen05, which is refused when the kernel is traced. The interpreter has no barriers between the
-  blocks of a cluster, so that no kernel can say when the operands of the other block are ready;
-- what the interpreter itself does not run: `core_map` over warps, `pl.run_state` and with it `ACC.init`, barriers of
+Not supported:
+- collective (2-CTA) tcgen05, an error when the kernel is traced: the interpreter has no barriers between the blocks of
+  a cluster, so a kernel cannot wait for the operands of the other block;
+- features that the interpreter does not run: `core_map` over warps, `pl.run_state` and with it `ACC.init`, barriers of
   clusters;
-- races of wgmma and tcgen05. The interpreter looks for none of wgmma either.
+- detection of races of wgmma and tcgen05; the interpreter does not detect those of wgmma either.
 
-The adapter replaces private functions of JAX. `install` first checks each that it needs, and says what it found. It
-also drops what JAX has compiled (jax.clear_caches()), because a compiled kernel keeps the functions that it was traced
-with; one that was compiled ahead of time, by .lower().compile(), keeps them for good.
+The adapter replaces private functions of JAX. `install` first checks each function that it needs, and raises Error with
+all differences. It also drops all that JAX has compiled (jax.clear_caches()), because a compiled kernel keeps the
+functions with which it was traced. A kernel compiled ahead of time, by .lower().compile(), keeps them permanently.
 """
 from __future__ import annotations
 
@@ -513,13 +513,13 @@ _patches = Patches()
 
 
 def install(target: str | None = None, threads: int = 1) -> None:
-    """Kernels of the Mosaic GPU interpreter compute with bitmma from now on, in all threads of the process.
+    """Makes kernels of the Mosaic GPU interpreter compute with bitmma, in all threads of the process.
 
     target    the GPU, "sm_90a" or "H100"; None: sm_90a for wgmma and sm_100a for tcgen05
     threads   of one product; changes no bit
 
-    Raises Error when JAX is missing or differs from what the adapter knows. Drops all that JAX has compiled. A second
-    call takes the new arguments.
+    Raises Error if JAX is missing or has other private functions. Drops all that JAX has compiled. A second call
+    replaces the arguments of the first.
     """
     known = sorted({*wgmma().targets, *tcgen05().targets})
     target = None if target is None else target_of(target)
@@ -546,7 +546,7 @@ def install(target: str | None = None, threads: int = 1) -> None:
 
 
 def uninstall() -> None:
-    """Gives JAX its own functions back. Does nothing where nothing is installed."""
+    """Restores JAX's own functions. Does nothing if the adapter is not installed."""
     if _patches.undo():
         import jax
 
@@ -555,9 +555,9 @@ def uninstall() -> None:
 
 @contextlib.contextmanager
 def use(target: str | None = None, threads: int = 1) -> Iterator[None]:
-    """`install` and at the end `uninstall`.
+    """Calls `install`, and `uninstall` at the end of the block.
 
-    A kernel may still run when its call returns: wait for results inside (jax.block_until_ready).
+    A kernel may still be running when its call returns, so wait for results inside the block (jax.block_until_ready).
     """
     install(target, threads)
     try:

@@ -1,28 +1,29 @@
 # SPDX-License-Identifier: MIT
 """Triton's interpreter with the bits of a GPU: tl.dot and tl.dot_scaled under TRITON_INTERPRET=1.
 
-    os.environ["TRITON_INTERPRET"] = "1"            # before triton is imported, as always
+    os.environ["TRITON_INTERPRET"] = "1"            # before triton is imported
     import triton
     import bitmma.adapters.triton
     with bitmma.adapters.triton.use("sm_90a") as used:
         kernel[grid](x, y, out, num_warps=8)
     print(used.instructions)                        # what the compiled kernel would run, and how many dots of each
 
-The interpreter multiplies with NumPy. With the adapter every dot is the chain of instructions that Triton's compiler
-makes of it: which one follows from target, types, block shape and num_warps. What else of the compiler decides bits
-of dots is followed too:
+The interpreter multiplies with NumPy. With the adapter, every dot is the chain of instructions that Triton's compiler
+emits for it, which depends on target, types, block shape and num_warps. The adapter also follows these rules of the
+compiler, because they decide bits of dots:
 
-    x + tl.dot(a, b)         is one dot from x, unless max_num_imprecise_acc is not 0 (its default for fp8 on sm_90)
-    tl.dot(a, b) * s + c     rounds the product's sum once, as fma, unless enable_fp_fusion is False
-    max_num_imprecise_acc    partial sums of fp8 on sm_90; below 32 the dot is widened to f16
+    x + tl.dot(a, b)         is one dot that starts from x, if max_num_imprecise_acc is 0 (not the default of fp8 on sm_90)
+    tl.dot(a, b) * s + c     is one fma, which rounds once, unless enable_fp_fusion is False
+    max_num_imprecise_acc    partial sums of fp8 on sm_90; if it is below 32, the dot is widened to f16
     tf32x3, bf16x3, bf16x6   several dots of rounded parts, in the compiler's order
-    tl.dot_scaled            block-scaled instructions where the target has them, else scaled operands of 16 bits
-    narrow operands          mma.sync takes K in another order where operands were loaded narrower (k_order)
+    tl.dot_scaled            block-scaled instructions if the target has them, else scaled operands of 16 bits
+    narrow operands          mma.sync adds K in another order if operands were loaded in a narrower type (k_order)
     .to(tl.bfloat16)         rounds to nearest even (the interpreter truncates)
 
-The interpreter runs line by line and cannot see all that the compiler sees. What then stays in doubt is refused: a
-dot's result that is added to something and used again; `tl.dot(a, b, tl.zeros(..)) + x` (see constant_zeros); a sum of
-two products, one of them of a dot's result, with enable_fp_fusion. Other arithmetic is the interpreter's own.
+The interpreter runs line by line and does not see the whole kernel as the compiler does. If this leaves the bits open,
+the adapter raises an error: for a dot's result that is added to something and used again; for
+`tl.dot(a, b, tl.zeros(..)) + x` (see constant_zeros); and, with enable_fp_fusion, for a sum of two products of which one
+has a dot's result as a factor. All other arithmetic is the interpreter's own, in NumPy.
 """
 from __future__ import annotations
 
@@ -757,18 +758,18 @@ def _require_warps(warps: int) -> None:
 
 def install(target: str = "sm_90a", *, num_warps: int = 4, fp_fusion: bool | None = None, compiler: str | None = None,
             constant_zeros: bool | None = None, threads: int = 1) -> Adapter:
-    """Gives dots of the interpreter the bits of `target` until uninstall(); a second call replaces the first.
+    """Makes dots of the interpreter compute the bits of `target` until uninstall(); a second call replaces the first.
 
-    target     sm_80, sm_86, sm_89, sm_90a, sm_100a or sm_120a; sm_90a alone is proven on hardware
-    num_warps  where a launch does not say: it decides between instructions
-    fp_fusion  enable_fp_fusion where a launch does not say; None: Triton's default
+    target     sm_80, sm_86, sm_89, sm_90a, sm_100a or sm_120a; only sm_90a was compared with hardware
+    num_warps  for launches that do not give it; the choice of instructions depends on it
+    fp_fusion  enable_fp_fusion for launches that do not give it; None: Triton's default
     compiler   the Triton release whose kernels these are: "3.6" or "3.9"; None: the installed one
-    constant_zeros  whether zeros that tl.dot is given are a constant to the compiler (True) or change in a loop; it
-               decides `tl.dot(a, b, zeros) + x`, which None refuses
+    constant_zeros  whether the zeros in `tl.dot(a, b, zeros) + x` are a constant for the compiler (True) or change in
+               a loop (False); None: such a sum is an error
     threads    of the simulator; changes no bit
 
-    Returns the Adapter, whose `instructions` counts what dots were made of. Raises ImportError where Triton is missing,
-    is not interpreting or is not as the adapter knows it, and bitmma.Error for what it does not know.
+    Returns the Adapter; its `instructions` counts the instructions of all dots. Raises ImportError if Triton is missing,
+    is not interpreting or has other private functions, and bitmma.Error for arguments that it does not support.
     """
     host = _host()
     target = target_of(target)
@@ -786,14 +787,14 @@ def install(target: str = "sm_90a", *, num_warps: int = 4, fp_fusion: bool | Non
 
 
 def uninstall() -> None:
-    """Gives the interpreter its own arithmetic back. Nothing happens where nothing is installed."""
+    """Restores the interpreter's own arithmetic. Does nothing if the adapter is not installed."""
     while _installed:
         _installed.pop().unpatch()
 
 
 @contextlib.contextmanager
 def use(target: str = "sm_90a", **options: Any) -> Iterator[Adapter]:
-    """install(target, **options) for a block; what was installed before comes back after it."""
+    """Calls install(target, **options) for a block, and restores the earlier installation after it."""
     before = list(_installed)
     adapter = install(target, **options)
     try:
