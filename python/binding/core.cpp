@@ -215,5 +215,6 @@ NB_MODULE(_core, module) {
   bind_state(module);
   bind_layout(module);
   bind_math(module);
+  bind_kernel(module);
   bind_survey(module);
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "bitmma/math/math_instruction.hpp"
 
@@ -15,5 +16,19 @@ using Loop = void (*)(const uint32_t* words, uint32_t* results, std::size_t coun
 
 /// The loop of an approximate instruction of f32 with .ftz, if it has one.
 Loop loop_of(const MathInstruction& instruction);
+
+/// results[i] of a[i], b[i] and c[i]. Each array is read where the instruction has the operand.
+using RoundedLoop = void (*)(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* results,
+                             std::size_t count);
+
+/// The loop of add, sub, mul or fma of f32 to nearest even, if the instruction is one: the host's own operations,
+/// inside an IeeeEnvironment (f32.hpp).
+RoundedLoop rounded_loop_of(const MathInstruction& instruction);
+
+/// compute() of an instruction that is one of math_instructions(), without looking for it.
+uint64_t compute_known(const MathInstruction& instruction, uint64_t a, uint64_t b, uint64_t c);
+
+/// What div.approx and div.full of f32 multiply: the reciprocal of b, and a, both scaled.
+std::pair<uint32_t, uint32_t> quotient_factors(const MathInstruction& instruction, uint32_t a, uint32_t b);
 
 }  // namespace bitmma::math

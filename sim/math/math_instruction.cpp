@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <unordered_set>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
@@ -140,9 +141,22 @@ const std::map<std::string, MathInstruction, std::less<>>& instructions_by_name(
   return names;
 }
 
+uint64_t key_of(const MathInstruction& one) {
+  uint64_t key = 0;
+  for (const int field :
+       {static_cast<int>(one.operation), static_cast<int>(one.accuracy), static_cast<int>(one.rounding),
+        one.ftz | one.sat << 1 | one.relu << 2 | one.x2 << 3, static_cast<int>(one.format)})
+    key = key << 8 | (static_cast<uint64_t>(field) & 0xFF);
+  return key;
+}
+
 void require_known(const MathInstruction& instruction) {
-  const std::vector<MathInstruction>& known = math_instructions();
-  if (std::ranges::find(known, instruction) != known.end()) return;
+  static const std::unordered_set<uint64_t> known = [] {
+    std::unordered_set<uint64_t> keys;
+    for (const MathInstruction& one : math_instructions()) keys.insert(key_of(one));
+    return keys;
+  }();
+  if (known.contains(key_of(instruction))) return;
   throw Error({.code = ViolationCode::unknown_name,
                .field = "instruction",
                .seen = print(instruction),
@@ -215,12 +229,17 @@ uint32_t quotient_scale(const MathInstruction& instruction, uint32_t b) {
   return !instruction.ftz && is_tiny(b) ? power_of_two(24) : math::one_f32;
 }
 
-uint32_t approximate_quotient(const MathInstruction& instruction, uint32_t a, uint32_t b) {
+std::pair<uint32_t, uint32_t> factors_of_quotient(const MathInstruction& instruction, uint32_t a, uint32_t b) {
   const bool ftz = instruction.ftz;
   const uint32_t scale = quotient_scale(instruction, b);
   const uint32_t scaled_a = scale == math::one_f32 ? a : product(a, scale, ftz);
   const uint32_t scaled_b = scale == math::one_f32 ? b : product(b, scale, ftz);
-  return product(math::mufu_rcp(scaled_b), scaled_a, ftz);
+  return {math::mufu_rcp(scaled_b), scaled_a};
+}
+
+uint32_t approximate_quotient(const MathInstruction& instruction, uint32_t a, uint32_t b) {
+  const auto [reciprocal, dividend] = factors_of_quotient(instruction, a, b);
+  return product(reciprocal, dividend, instruction.ftz);
 }
 
 /// By what ptxas multiplies the argument first without .ftz, where it or the result would be subnormal.
@@ -318,7 +337,13 @@ void require_lengths(const MathInstruction& instruction, const std::array<size_t
   }
 }
 
-uint64_t compute_known(const MathInstruction& instruction, uint64_t a, uint64_t b, uint64_t c) {
+}  // namespace
+
+std::pair<uint32_t, uint32_t> math::quotient_factors(const MathInstruction& instruction, uint32_t a, uint32_t b) {
+  return factors_of_quotient(instruction, a, b);
+}
+
+uint64_t math::compute_known(const MathInstruction& instruction, uint64_t a, uint64_t b, uint64_t c) {
   if (!instruction.x2) {
     const uint64_t mask = low_mask(bits_of(instruction.format));
     return compute_one(instruction, a & mask, b & mask, c & mask);
@@ -326,8 +351,6 @@ uint64_t compute_known(const MathInstruction& instruction, uint64_t a, uint64_t 
   const uint64_t low = compute_one(instruction, a & 0xFFFF, b & 0xFFFF, c & 0xFFFF);
   return low | compute_one(instruction, a >> 16 & 0xFFFF, b >> 16 & 0xFFFF, c >> 16 & 0xFFFF) << 16;
 }
-
-}  // namespace
 
 const std::vector<MathInstruction>& math_instructions() {
   static const std::vector<MathInstruction> all = [] {
@@ -382,7 +405,7 @@ int result_bits(const MathInstruction& instruction) { return bits_of(instruction
 
 uint64_t compute(const MathInstruction& instruction, uint64_t a, uint64_t b, uint64_t c) {
   require_known(instruction);
-  return compute_known(instruction, a, b, c);
+  return math::compute_known(instruction, a, b, c);
 }
 
 void compute(const MathInstruction& instruction, std::span<const uint32_t> a, std::span<const uint32_t> b,
@@ -407,7 +430,8 @@ void compute(const MathInstruction& instruction, std::span<const uint32_t> a, st
     return;
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    results[i] = static_cast<uint32_t>(compute_known(instruction, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i]));
+    results[i] =
+        static_cast<uint32_t>(math::compute_known(instruction, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i]));
   }
 }
 
@@ -416,7 +440,7 @@ void compute(const MathInstruction& instruction, std::span<const uint64_t> a, st
   require_known(instruction);
   require_lengths(instruction, {a.size(), b.size(), c.size()}, results.size());
   for (size_t i = 0; i < results.size(); ++i)
-    results[i] = compute_known(instruction, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i]);
+    results[i] = math::compute_known(instruction, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i]);
 }
 
 std::optional<MufuSteps> mufu_steps(const MathInstruction& instruction, uint64_t a, uint64_t b) {
@@ -452,7 +476,7 @@ std::optional<MufuSteps> mufu_steps(const MathInstruction& instruction, uint64_t
   if (!place) return std::nullopt;
   const math::Quadratic& quadratic = *place->quadratic;
   const uint32_t of_unit = unit_result(operation, argument);
-  const auto result = static_cast<uint32_t>(compute_known(instruction, a, b, 0));
+  const auto result = static_cast<uint32_t>(math::compute_known(instruction, a, b, 0));
   const WordStep::Operand made{of_unit, WordStep::unit_result};
   if (divides) {
     behind = {step("mul", {made, {dividend, before.empty() ? WordStep::first_argument : 1}}, result)};

@@ -49,6 +49,14 @@ enum class ViolationCode : uint8_t {
   unread_argument,
   missing_argument,
   no_gpu,
+  unsupported_ptx,
+  out_of_bounds,
+  misaligned,
+  unwritten_read,
+  shared_memory_race,
+  deadlock,
+  kernel_trap,
+  undefined_by_ptx,
 };
 
 /// How a violation reads. `wrong_value` is for quantities: others make no sentence with "=" and "legal is".
@@ -100,6 +108,20 @@ inline constexpr auto violation_codes = std::to_array<ViolationCodeInfo>({
     {ViolationCode::missing_argument, "missing_argument", "a flag or word that is needed and was not given",
      MessageForm::statement},
     {ViolationCode::no_gpu, "no_gpu", "a GPU is needed, and there is no driver or no GPU that answers",
+     MessageForm::statement},
+    {ViolationCode::unsupported_ptx, "unsupported_ptx", "an instruction of a kernel that is not run here",
+     MessageForm::statement},
+    {ViolationCode::out_of_bounds, "out_of_bounds", "a thread reads or writes outside of every allocation",
+     MessageForm::statement},
+    {ViolationCode::misaligned, "misaligned", "a thread's address is no multiple of the size of its access",
+     MessageForm::statement},
+    {ViolationCode::unwritten_read, "unwritten_read", "a thread reads memory that nothing wrote",
+     MessageForm::statement},
+    {ViolationCode::shared_memory_race, "shared_memory_race",
+     "two threads use a byte of shared memory, one writes, and no barrier is between", MessageForm::statement},
+    {ViolationCode::deadlock, "deadlock", "threads wait for a barrier that never completes", MessageForm::statement},
+    {ViolationCode::kernel_trap, "kernel_trap", "a kernel stopped itself with trap", MessageForm::statement},
+    {ViolationCode::undefined_by_ptx, "undefined_by_ptx", "a kernel does what PTX leaves undefined",
      MessageForm::statement},
 });
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// Whole PTX kernels on the CPU, with the GPU's bits.
+//
+//   const Kernel kernel(ptx, {.entry = "softmax"});
+//   LaunchReport report = launch(kernel, {.grid = {4, 2, 1}, .block = {128, 1, 1},
+//                                         .arguments = {buffer(x), buffer(y), scalar(1024)}});
+//
+// A kernel's own instructions say in which order a GPU adds: a reduction by shuffles and shared memory needs no further
+// rule. Each value comes from the layers below: math (special functions, cvt, fma), instruction (mma.sync, wgmma). What
+// PTX leaves to ptxas is whether a product and a sum become one fma: fusions() tells what was decided, by which rule.
+//
+// A block's warps run in turn, each 32 lanes in lock step; lanes that diverge meet again at the immediate
+// post-dominator. Blocks run on several threads, in ascending order on one where the kernel has atomics on global
+// memory. Accesses are checked: bounds, alignment, reads of memory that nothing wrote, races in shared memory between
+// barriers, barriers that never complete.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/target.hpp"
+
+namespace bitmma {
+
+namespace kernel {
+struct Program;
+}
+
+struct KernelOptions {
+  std::string entry = {};             // empty: the only one of the module
+  std::optional<Target> target = {};  // nothing: the module's .target
+  bool fmad = true;                   // ptxas -fmad: products and sums without a rounding become fma
+};
+
+/// A parameter of an entry, in PTX's words.
+struct KernelParameter {
+  std::string name = {};
+  std::string type = {};  // "u64", "f32", "b8"
+  int64_t bytes = 0;
+
+  bool operator==(const KernelParameter&) const = default;
+};
+
+/// A sum that ptxas joins with a product, or a place where the rule does not say what ptxas does.
+struct KernelFusion {
+  int product_line = 0, sum_line = 0;  // in the PTX
+  std::string product = {}, sum = {};  // as written
+  std::string rule = {};               // the row of the table that decided
+  bool is_joined = true;
+  bool is_sure = true;  // false: no measured row covers the case
+
+  bool operator==(const KernelFusion&) const = default;
+};
+
+class Kernel {
+ public:
+  /// Reads the module and decodes one entry. Throws Error for text that is not PTX, an entry that does not exist, and,
+  /// naming every one with its line, for instructions that are not run here.
+  explicit Kernel(std::string_view ptx, const KernelOptions& options = {});
+
+  const std::string& name() const { return name_; }
+  Target target() const { return target_; }
+  const std::vector<KernelParameter>& parameters() const { return parameters_; }
+  const std::vector<KernelFusion>& fusions() const { return fusions_; }
+  /// Static shared memory of a block.
+  int64_t shared_bytes() const;
+  const kernel::Program& program() const { return *program_; }
+
+ private:
+  std::string name_;
+  Target target_ = Target::sm_90a;
+  std::vector<KernelParameter> parameters_;
+  std::vector<KernelFusion> fusions_;
+  std::shared_ptr<const kernel::Program> program_;
+};
+
+/// The names of a module's entries. Throws Error for text that is not PTX.
+std::vector<std::string> kernel_entries(std::string_view ptx);
+
+/// What a parameter gets: the bytes of a number, or memory whose address it becomes.
+struct KernelArgument {
+  std::vector<uint8_t> value = {};
+  std::span<uint8_t> memory = {};
+  bool is_memory = false;
+  bool is_unwritten = false;  // memory that no one wrote: reading it before the kernel writes it is a fault
+};
+/// A number, little-endian, as wide as the parameter.
+KernelArgument scalar_argument(uint64_t value, int bytes);
+/// Global memory. It is read and written in place and must outlive the launch.
+KernelArgument memory_argument(std::span<uint8_t> memory, bool is_unwritten = false);
+
+struct Launch {
+  std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  int64_t dynamic_shared_bytes = 0;
+  std::vector<KernelArgument> arguments = {};
+  int threads = 1;
+  bool checks = true;  // reads of unwritten memory and races; bounds and alignment are always checked
+  uint64_t most_steps = uint64_t{1} << 36;  // instructions of a block before it counts as hanging
+};
+
+struct LaunchReport {
+  uint64_t thread_instructions = 0;
+  bool order_matters = false;  // floating-point atomics: the sum depends on the order, which here is that of threads
+};
+
+/// Runs the grid. Throws Error: for arguments that are not the entry's, and for what the kernel does wrong, with the
+/// block, the thread and the PTX line. Memory is then as the kernel left it.
+LaunchReport launch(const Kernel& kernel, const Launch& launch);
+
+}  // namespace bitmma

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// Whole PTX kernels on the memory of Python's arrays.
+#include "bitmma/kernel/kernel.hpp"
+
+#include <fmt/format.h>
+
+#include "binding.hpp"
+#include "bitmma/core/target_names.hpp"
+
+namespace bitmma::python {
+namespace {
+
+using nb::literals::operator""_a;
+
+std::array<int64_t, 3> extents_in(const nb::tuple& extents) {
+  return {nb::cast<int64_t>(extents[0]), nb::cast<int64_t>(extents[1]), nb::cast<int64_t>(extents[2])};
+}
+
+/// Arguments are bytes of a number, or writable contiguous arrays.
+uint64_t launch_kernel(const Kernel& kernel, const nb::tuple& grid, const nb::tuple& block, int64_t shared_bytes,
+                       const nb::list& arguments, int threads, bool checks) {
+  Launch call{.grid = extents_in(grid),
+              .block = extents_in(block),
+              .dynamic_shared_bytes = shared_bytes,
+              .threads = threads,
+              .checks = checks};
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  for (const nb::handle argument : arguments) {
+    if (nb::isinstance<nb::bytes>(argument)) {
+      const auto value = nb::cast<nb::bytes>(argument);
+      const auto* const data = static_cast<const uint8_t*>(value.data());
+      call.arguments.push_back({.value = {data, data + value.size()}});
+      continue;
+    }
+    buffers.push_back(std::make_unique<Buffer>(argument, "argument", true));
+    const Buffer& buffer = *buffers.back();
+    if (!buffer.is_contiguous()) {
+      throw Error({.field = fmt::format("argument {}", call.arguments.size()),
+                   .seen = "an array with gaps",
+                   .expected = "a contiguous array",
+                   .fix = "numpy.ascontiguousarray makes one"});
+    }
+    call.arguments.push_back(
+        memory_argument({static_cast<uint8_t*>(buffer.data()), static_cast<size_t>(buffer.bytes())}));
+  }
+  const nb::gil_scoped_release release;
+  return launch(kernel, call).thread_instructions;
+}
+
+nb::list parameters_of(const Kernel& kernel) {
+  nb::list rows;
+  for (const KernelParameter& one : kernel.parameters()) rows.append(nb::make_tuple(one.name, one.type, one.bytes));
+  return rows;
+}
+
+nb::list fusions_in(const Kernel& kernel) {
+  nb::list rows;
+  for (const KernelFusion& one : kernel.fusions()) {
+    nb::dict row;
+    row["product_line"] = one.product_line;
+    row["sum_line"] = one.sum_line;
+    row["product"] = one.product;
+    row["sum"] = one.sum;
+    row["rule"] = one.rule;
+    row["joined"] = one.is_joined;
+    row["sure"] = one.is_sure;
+    rows.append(row);
+  }
+  return rows;
+}
+
+}  // namespace
+
+void bind_kernel(nb::module_& module) {
+  nb::class_<Kernel>(module, "PtxKernel")
+      .def(
+          "__init__",
+          [](Kernel* self, std::string_view ptx, const std::string& entry, std::optional<std::string> target,
+             bool fmad) {
+            KernelOptions options{.entry = entry, .fmad = fmad};
+            if (target) options.target = target_from(*target);
+            new (self) Kernel(ptx, options);
+          },
+          "ptx"_a, "entry"_a, "target"_a.none(), "fmad"_a)
+      .def_prop_ro("name", &Kernel::name)
+      .def_prop_ro("target", [](const Kernel& kernel) { return print(kernel.target()); })
+      .def_prop_ro("parameters", parameters_of)
+      .def_prop_ro("fusions", fusions_in)
+      .def_prop_ro("shared_bytes", &Kernel::shared_bytes);
+  module.def("kernel_launch", launch_kernel, "kernel"_a, "grid"_a, "block"_a, "shared_bytes"_a, "arguments"_a,
+             "threads"_a, "checks"_a);
+  module.def("kernel_entries", kernel_entries, "ptx"_a);
+}
+
+}  // namespace bitmma::python

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""Whole PTX kernels on the CPU, with the GPU's bits.
+
+    k = bitmma.kernel(open("softmax.ptx").read())
+    k[(64,), 128](x, y, 1000)          grid, block; arrays are read and written in place
+"""
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._arguments import public, text
+from ._errors import flag_of, refuse, shown, threads_of
+
+_core_any: Any = _core
+
+# How a number becomes the bytes of a parameter.
+_formats = {"f32": "<f", "f64": "<d"}
+
+
+def _extents(value: Any, field: str) -> tuple[int, int, int]:
+    given = value if isinstance(value, (tuple, list)) else (value,)
+    if not 1 <= len(given) <= 3 or not all(isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in given):
+        raise refuse(field, shown(value), "a number, or a tuple of up to three")
+    x, y, z = (int(one) for one in (*given, 1, 1)[:3])
+    return x, y, z
+
+
+def _memory(value: Any) -> np.ndarray | None:
+    """The memory of an array of NumPy or torch, as bytes to be written; nothing of a number."""
+    if type(value).__module__.split(".")[0] == "torch":
+        import torch
+        if value.device.type != "cpu":
+            raise refuse("argument", f"a tensor on {value.device}", "one on the CPU", ".cpu() copies it")
+        if not value.is_contiguous():
+            raise refuse("argument", "a tensor with gaps", "a contiguous one", ".contiguous() copies it")
+        array: np.ndarray = value.detach().view(-1).view(torch.uint8).numpy()
+        return array
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return None
+    if not value.flags.c_contiguous:
+        raise refuse("argument", "an array with gaps", "a contiguous one", "numpy.ascontiguousarray copies it")
+    if not value.flags.writeable:
+        raise refuse("argument", "a read-only array", "one that the kernel may write", "copy it")
+    return value.reshape(-1).view(np.uint8)
+
+
+def _scalar(value: Any, name: str, kind: str, size: int) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind not in "iub" and value.dtype.itemsize == size:
+        return value.tobytes()
+    try:
+        if kind in _formats:
+            return struct.pack(_formats[kind], float(value))
+        if isinstance(value, (float, np.floating)):
+            # ".param .b32" may hold a float, as Triton's do.
+            if kind == "b32":
+                return struct.pack("<f", float(value))
+            if kind == "b64":
+                return struct.pack("<d", float(value))
+        number = int(value)
+        if number != value:
+            raise ValueError
+        return (number % (1 << 8 * size) if -(1 << 8 * size - 1) <= number < 0 else number).to_bytes(size, "little")
+    except (TypeError, ValueError, OverflowError, struct.error):
+        raise refuse(name, shown(value), f"a number that .{kind} of {size} bytes holds, an array or bytes") from None
+
+
+class Kernel:
+    """A kernel of a PTX module, decoded for a target. Index it with grid and block, then call it with the arguments."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+
+    @property
+    def name(self) -> str:
+        return str(self._core.name)
+
+    @property
+    def target(self) -> str:
+        return str(self._core.target)
+
+    @property
+    def parameters(self) -> list[tuple[str, str, int]]:
+        """Name, type and bytes of each."""
+        return list(self._core.parameters)
+
+    @property
+    def fusions(self) -> list[dict[str, Any]]:
+        """Which products and sums ptxas joins into one fma: lines, statements, the rule, and whether it is sure."""
+        return list(self._core.fusions)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Static shared memory of a block."""
+        return int(self._core.shared_bytes)
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.name} on {self.target}, {len(self.parameters)} parameters)"
+
+    def __getitem__(self, launch: Any) -> "Launcher":
+        if not isinstance(launch, tuple) or len(launch) not in (2, 3):
+            raise refuse("launch", shown(launch), "kernel[grid, block] or kernel[grid, block, shared_bytes]")
+        shared = launch[2] if len(launch) == 3 else 0
+        if not isinstance(shared, (int, np.integer)) or shared < 0:
+            raise refuse("shared_bytes", shown(shared), "bytes of dynamic shared memory")
+        return Launcher(self, _extents(launch[0], "grid"), _extents(launch[1], "block"), int(shared))
+
+
+class Launcher:
+    """A kernel with its grid and block."""
+
+    def __init__(self, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int) -> None:
+        self.kernel, self.grid, self.block, self.shared_bytes = kernel, grid, block, shared_bytes
+
+    def __call__(self, *arguments: Any, threads: int = 1, checks: bool = True) -> int:
+        """Runs the grid. Arrays (NumPy, torch on the CPU) are read and written in place; numbers become what the
+        parameter's type says. None is a null pointer. Returns the instructions that threads ran.
+
+        threads   of the host; 0: all cores. No bit depends on it
+        checks    look for reads of shared and local memory that nothing wrote, and for races in shared memory
+
+        Raises Error for arguments that do not fit, and for what the kernel does wrong: out of bounds, misaligned,
+        unwritten, a race, a deadlock, with the thread and the PTX line.
+        """
+        parameters = self.kernel.parameters
+        if len(arguments) != len(parameters):
+            names = ", ".join(f".{kind} {name}" for name, kind, _ in parameters)
+            raise refuse("arguments", len(arguments), f"{len(parameters)}: {names}")
+        given: list[Any] = []
+        for value, (name, kind, size) in zip(arguments, parameters):
+            memory = None if value is None else _memory(value)
+            given.append(memory if memory is not None else _scalar(0 if value is None else value, name, kind, size))
+        return int(_core_any.kernel_launch(self.kernel._core, self.grid, self.block, self.shared_bytes, given,
+                                           threads_of(threads), flag_of(checks, "checks")))
+
+
+@public(ptx=text)
+def kernel(ptx: str, entry: str | None = None, *, target: Any = None, fmad: bool = True) -> Kernel:
+    """A kernel of a PTX module, ready to run on NumPy's and torch's memory with the bits of a GPU.
+
+    ptx      the text of the module, as nvcc -ptx, NVRTC or Triton's compiled.asm["ptx"] have it
+    entry    its name; may be left out where the module has one
+    target   the GPU, "sm_90a" or "H100"; default: the .target of the module
+    fmad     as ptxas -fmad: whether products and sums become fma
+
+    Raises Error, with every line, for instructions that are not run here.
+
+    >>> twice = kernel('''.version 8.0
+    ... .target sm_90
+    ... .address_size 64
+    ... .visible .entry twice(.param .u64 x) {
+    ...   .reg .b64 %rd<3>; .reg .b32 %r<2>; .reg .f32 %f<2>;
+    ...   ld.param.u64 %rd1, [x]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd1, %rd1, %rd2;
+    ...   ld.global.f32 %f1, [%rd1]; add.f32 %f1, %f1, %f1; st.global.f32 [%rd1], %f1; ret; }''')
+    >>> x = np.arange(4, dtype=np.float32)
+    >>> twice[1, 4](x)
+    32
+    >>> x
+    array([0., 2., 4., 6.], dtype=float32)
+    """
+    return Kernel(_core_any.PtxKernel(ptx, "" if entry is None else text(entry, "entry"), target, flag_of(fmad, "fmad")))

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT
+#include "decode.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/formats/round.hpp"
+#include "flow.hpp"
+#include "lanes.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+
+constexpr auto specials = std::to_array<SpecialInfo>({
+    {Special::tid_x, "%tid.x"},
+    {Special::tid_y, "%tid.y"},
+    {Special::tid_z, "%tid.z"},
+    {Special::ntid_x, "%ntid.x"},
+    {Special::ntid_y, "%ntid.y"},
+    {Special::ntid_z, "%ntid.z"},
+    {Special::ctaid_x, "%ctaid.x"},
+    {Special::ctaid_y, "%ctaid.y"},
+    {Special::ctaid_z, "%ctaid.z"},
+    {Special::nctaid_x, "%nctaid.x"},
+    {Special::nctaid_y, "%nctaid.y"},
+    {Special::nctaid_z, "%nctaid.z"},
+    {Special::laneid, "%laneid"},
+    {Special::warpid, "%warpid"},
+    {Special::nwarpid, "%nwarpid"},
+    {Special::lanemask_eq, "%lanemask_eq"},
+    {Special::lanemask_le, "%lanemask_le"},
+    {Special::lanemask_lt, "%lanemask_lt"},
+    {Special::lanemask_ge, "%lanemask_ge"},
+    {Special::lanemask_gt, "%lanemask_gt"},
+    {Special::dynamic_smem_size, "%dynamic_smem_size"},
+    {Special::total_smem_size, "%total_smem_size"},
+    {Special::cluster_ctaid_x, "%cluster_ctaid.x"},
+    {Special::cluster_ctaid_y, "%cluster_ctaid.y"},
+    {Special::cluster_ctaid_z, "%cluster_ctaid.z"},
+    {Special::cluster_nctaid_x, "%cluster_nctaid.x"},
+    {Special::cluster_nctaid_y, "%cluster_nctaid.y"},
+    {Special::cluster_nctaid_z, "%cluster_nctaid.z"},
+    {Special::cluster_ctarank, "%cluster_ctarank"},
+    {Special::cluster_nctarank, "%cluster_nctarank"},
+    {Special::clusterid_x, "%clusterid.x"},
+    {Special::clusterid_y, "%clusterid.y"},
+    {Special::clusterid_z, "%clusterid.z"},
+    {Special::nclusterid_x, "%nclusterid.x"},
+    {Special::nclusterid_y, "%nclusterid.y"},
+    {Special::nclusterid_z, "%nclusterid.z"},
+    {Special::warp_size, "WARP_SZ"},
+});
+static_assert(are_in_enum_order(specials));
+
+int slot_bytes(Type type) {
+  const int bits = info(type).bits;
+  return type == Type::pred ? 4 : bits > 64 ? 16 * lanes : bits > 32 ? 8 * lanes : 4 * lanes;
+}
+
+const std::unordered_map<std::string_view, DecodeFunction>& opcodes() {
+  static const auto all = [] {
+    std::unordered_map<std::string_view, DecodeFunction> found;
+    for (const auto rows : {integer_opcodes(), float_opcodes(), memory_opcodes(), warp_opcodes(), matrix_opcodes()}) {
+      for (const Opcode& row : rows) found.emplace(row.name, row.decode);
+    }
+    return found;
+  }();
+  return all;
+}
+
+template <typename W>
+constexpr W same_word(W a) {
+  return a;
+}
+
+void not_mask(Warp& warp, const Op& op, Mask mask) { set_mask(warp, op.d, mask, ~warp.mask_of(op.a)); }
+
+}  // namespace
+
+std::span<const SpecialInfo> special_registers() { return specials; }
+
+bool Words::take(std::string_view word) {
+  for (size_t i = 1; i < used_.size(); ++i) {
+    if (!used_[i] && instruction_.words[i] == word) return used_[i] = true;
+  }
+  return false;
+}
+
+std::string_view Words::take_one(std::initializer_list<std::string_view> choices) {
+  for (const std::string_view one : choices) {
+    if (take(one)) return one;
+  }
+  return {};
+}
+
+std::optional<Type> Words::take_type() {
+  for (size_t i = used_.size(); i-- > 1;) {
+    if (used_[i]) continue;
+    if (const auto type = type_named(instruction_.words[i])) {
+      used_[i] = true;
+      return type;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string Words::left() const {
+  std::string text;
+  for (size_t i = 1; i < used_.size(); ++i) {
+    if (!used_[i]) text += "." + instruction_.words[i];
+  }
+  return text;
+}
+
+Decoder::Decoder(const Module& module, const Entry& entry, Target target, bool fmad)
+    : module_(module), entry_(entry), fusions_(fmad ? fusions_of(entry) : Fusions{}) {
+  program_.target = target;
+  program_.entry = entry;
+  program_.variables = module.variables;
+}
+
+Type Decoder::type_of(const Operand& operand) const {
+  if (operand.kind != Kind::reg) refuse("an operand that is no register");
+  return entry_.registers[static_cast<size_t>(operand.reg)].type;
+}
+
+uint32_t Decoder::scratch(int bytes) {
+  const uint32_t slot = program_.file_bytes;
+  program_.file_bytes += static_cast<uint32_t>(round_up(bytes, 64));
+  return slot;
+}
+
+uint32_t Decoder::constant(uint64_t value, int bytes) {
+  const auto [found, is_new] = constants_.emplace(std::pair(value, bytes), 0);
+  if (is_new) {
+    found->second = scratch(bytes == 0 ? 4 : bytes * lanes);
+    program_.constants.push_back({.slot = found->second, .value = value, .bytes = bytes});
+  }
+  return found->second;
+}
+
+uint32_t Decoder::variable_address(int variable, int64_t offset, int bytes) {
+  const auto [found, is_new] = addresses_.emplace(std::tuple(variable, offset, bytes), 0);
+  if (is_new) {
+    found->second = scratch(bytes * lanes);
+    program_.constants.push_back(
+        {.slot = found->second, .value = static_cast<uint64_t>(offset), .bytes = bytes, .variable = variable});
+  }
+  return found->second;
+}
+
+uint32_t Decoder::special(const std::string& name, int bits) {
+  const auto row = std::ranges::find(specials, name, &SpecialInfo::name);
+  if (row == specials.end()) refuse(fmt::format("special register {}", name));
+  const auto [found, is_new] = specials_.emplace(std::pair(name, bits), 0);
+  if (is_new) {
+    found->second = scratch(bits > 32 ? 8 * lanes : 4 * lanes);
+    program_.specials.push_back({.slot = found->second, .id = static_cast<int>(row->id), .wide = bits > 32});
+  }
+  return found->second;
+}
+
+uint32_t Decoder::read(const Operand& operand, Type type) {
+  const int bits = info(type).bits, bytes = bits > 32 ? 8 : 4;
+  switch (operand.kind) {
+    case Kind::reg: {
+      if (operand.negated) refuse("a negated operand here");
+      const Type own = type_of(operand);
+      const bool fits = own != Type::pred && type != Type::pred && (info(own).bits > 64) == (bits > 64) &&
+                        (info(own).bits > 32) == (bits > 32);
+      if (!fits) {
+        refuse(fmt::format("register {} of .{} as .{}", entry_.registers[static_cast<size_t>(operand.reg)].name,
+                           info(own).name, info(type).name));
+      }
+      return slot_of(operand.reg);
+    }
+    case Kind::integer: {
+      // An integer that a floating-point instruction reads is its bits.
+      if (bits > 64) refuse("a constant of 128 bits");
+      return constant(operand.value & low_mask(bits), bytes);
+    }
+    case Kind::real: {
+      if (type == Type::f32 || (bits == 32 && !operand.is_double)) {
+        return constant(operand.is_double ? convert(Format::f64, operand.value, Format::f32, Rounding::nearest_even,
+                                                    Overflow::infinity)
+                                          : operand.value,
+                        4);
+      }
+      if (bits == 64 && operand.is_double) return constant(operand.value, 8);
+      if (bits == 64)
+        return constant(convert(Format::f32, operand.value, Format::f64, Rounding::nearest_even, Overflow::infinity),
+                        8);
+      refuse(fmt::format("a real constant as .{}", info(type).name));
+    }
+    case Kind::special: return special(operand.name, bits);
+    case Kind::symbol: return variable_address(operand.variable, operand.offset, bytes);
+    default: refuse("an operand of this kind");
+  }
+}
+
+uint32_t Decoder::read_wide(const Operand& operand, Type type, int& bits) {
+  if (operand.kind != Kind::reg) {
+    bits = info(type).bits > 32 ? 64 : 32;
+    return read(operand, type);
+  }
+  const Type own = type_of(operand);
+  if (own == Type::pred) refuse("a predicate as a number");
+  bits = info(own).bits > 64 ? 128 : info(own).bits > 32 ? 64 : 32;
+  return slot_of(operand.reg);
+}
+
+uint32_t Decoder::read_mask(const Operand& operand) {
+  if (operand.kind == Kind::integer) return constant((operand.value & 1) != 0 ? all_lanes : 0, 0);
+  if (operand.kind != Kind::reg || type_of(operand) != Type::pred) refuse("an operand that is no predicate");
+  if (!operand.negated) return slot_of(operand.reg);
+  const uint32_t slot = scratch(4);
+  without_guard_ = true;
+  Op& op = emit(not_mask);
+  without_guard_ = false;
+  op.a = slot_of(operand.reg);
+  op.d = slot;
+  return slot;
+}
+
+uint32_t Decoder::write(const Operand& operand, Type type) {
+  if (operand.kind == Kind::sink) return scratch(slot_bytes(type));
+  if (operand.kind != Kind::reg) refuse("a result that is no register");
+  return read(operand, type);
+}
+
+uint32_t Decoder::write_wide(const Operand& operand, Type type, int& bits) {
+  if (operand.kind == Kind::sink) {
+    bits = info(type).bits > 64 ? 128 : info(type).bits > 32 ? 64 : 32;
+    return scratch(slot_bytes(type));
+  }
+  if (operand.kind != Kind::reg) refuse("a result that is no register");
+  return read_wide(operand, type, bits);
+}
+
+uint32_t Decoder::write_mask(const Operand& operand) {
+  if (operand.kind == Kind::sink) return scratch(4);
+  if (operand.kind != Kind::reg || type_of(operand) != Type::pred) refuse("a result that is no predicate");
+  return slot_of(operand.reg);
+}
+
+Op& Decoder::emit(Run run) {
+  Op op;
+  op.run = run;
+  op.instruction = current_;
+  if (current_ >= 0 && !without_guard_) {
+    const Instruction& instruction = entry_.instructions[static_cast<size_t>(current_)];
+    if (instruction.guard >= 0) {
+      op.guard = slot_of(instruction.guard);
+      op.guard_negated = instruction.guard_negated;
+    }
+  }
+  program_.ops.push_back(op);
+  return program_.ops.back();
+}
+
+uint32_t Decoder::factor_slot(const Join& join, size_t factor, Type type) {
+  if (const auto kept = kept_factors_.find(join.product); kept != kept_factors_.end()) return kept->second[factor];
+  return read(entry_.instructions[static_cast<size_t>(join.product)].operands[factor + 1], type);
+}
+
+void Decoder::keep_factors(const uint32_t* slots, Type type) {
+  if (!fusions_.copies_factors(current_)) return;
+  const bool wide = info(type).bits > 32;
+  for (size_t i = 0; i < 2; ++i) {
+    const uint32_t copy = scratch((wide ? 8 : 4) * lanes);
+    Op& op = emit(wide ? map<same_word<uint64_t>> : map<same_word<uint32_t>>);
+    op.d = copy, op.a = slots[i];
+    kept_factors_[current_][i] = copy;
+  }
+}
+
+void Decoder::require_operands(const Instruction& instruction, size_t least, size_t most) const {
+  const size_t count = instruction.operands.size();
+  if (count >= least && count <= most) return;
+  refuse(fmt::format("{} instead of {}", counted(static_cast<int64_t>(count), "operand"),
+                     least == most ? std::to_string(least) : fmt::format("{} to {}", least, most)));
+}
+
+void Decoder::lay_out_registers() {
+  for (const Register& reg : entry_.registers) register_slots_.push_back(scratch(slot_bytes(reg.type)));
+}
+
+void Decoder::note_variables(const Operand& operand) {
+  if (operand.variable >= 0) named_.insert(operand.variable);
+  for (const Operand& element : operand.elements) note_variables(element);
+}
+
+void Decoder::lay_out_variables() {
+  program_.variable_offsets.assign(module_.variables.size(), -1);
+  const auto is_own = [this, entry = static_cast<int>(&entry_ - module_.entries.data())](size_t i) {
+    const Variable& variable = module_.variables[i];
+    // The module's own shared memory belongs to the entries that name it, as ptxas lays it out.
+    const bool is_named = variable.space != Space::shared || named_.contains(static_cast<int>(i));
+    return (variable.entry == -1 && is_named) || variable.entry == entry;
+  };
+  for (const Instruction& instruction : entry_.instructions) {
+    for (const Operand& operand : instruction.operands) note_variables(operand);
+  }
+  int64_t offsets[space_names.size()] = {};
+  const auto place = [&](size_t i) {
+    const Variable& variable = module_.variables[i];
+    int64_t& at = offsets[static_cast<size_t>(variable.space)];
+    at = round_up(at, variable.align);
+    program_.variable_offsets[i] = at;
+    at += variable.size_bytes();
+  };
+  for (const int param : entry_.params) place(static_cast<size_t>(param));
+  program_.param_bytes = offsets[static_cast<size_t>(Space::param)];
+  for (size_t i = 0; i < module_.variables.size(); ++i) {
+    const Variable& variable = module_.variables[i];
+    if (variable.space == Space::param || variable.space == Space::global || variable.is_extern_array || !is_own(i))
+      continue;
+    place(i);
+  }
+  program_.shared_bytes = offsets[static_cast<size_t>(Space::shared)];
+  program_.local_bytes = offsets[static_cast<size_t>(Space::local)];
+  program_.constant_bytes = offsets[static_cast<size_t>(Space::constant)];
+  // Dynamic shared memory lies behind what is static.
+  for (size_t i = 0; i < module_.variables.size(); ++i) {
+    const Variable& variable = module_.variables[i];
+    if (variable.is_extern_array && is_own(i))
+      program_.dynamic_align = std::max(program_.dynamic_align, variable.align);
+  }
+  const int64_t dynamic = round_up(program_.shared_bytes, program_.dynamic_align);
+  for (size_t i = 0; i < module_.variables.size(); ++i) {
+    if (module_.variables[i].is_extern_array) program_.variable_offsets[i] = dynamic;
+  }
+}
+
+void Decoder::decode_instruction(const Instruction& instruction) {
+  const auto found = opcodes().find(instruction.words[0]);
+  if (found == opcodes().end()) refuse("not run here");
+  Words words(instruction);
+  found->second(*this, instruction, words);
+  if (const std::string left = words.left(); !left.empty()) refuse(fmt::format("with {}", left));
+}
+
+Program Decoder::decode() {
+  lay_out_registers();
+  lay_out_variables();
+  std::vector<Violation> refused;
+  std::set<std::string> seen;
+  std::vector<int> first_op;
+  if (entry_.needs_cluster) {
+    refused.push_back({.code = ViolationCode::unsupported_ptx,
+                       .field = fmt::format("PTX line {}", entry_.cluster_line),
+                       .seen = "clusters of blocks",
+                       .expected = "an entry whose blocks are alone"});
+  }
+  for (size_t i = 0; i < entry_.instructions.size(); ++i) {
+    const Instruction& instruction = entry_.instructions[i];
+    current_ = static_cast<int>(i);
+    first_op.push_back(static_cast<int>(program_.ops.size()));
+    try {
+      decode_instruction(instruction);
+    } catch (const Refusal& refusal) {
+      // Every opcode once: a kernel has hundreds of the same.
+      if (!seen.insert(instruction.opcode + refusal.why).second) continue;
+      refused.push_back({.code = ViolationCode::unsupported_ptx,
+                         .field = fmt::format("PTX line {}", instruction.line),
+                         .seen = shortened(fmt::format("{} ({})", instruction.opcode, refusal.why), 160),
+                         .expected = "an instruction that bitmma runs"});
+    } catch (const Error& error) {
+      if (!seen.insert(instruction.opcode + error.what()).second) continue;
+      for (Violation violation : error.violations()) {
+        violation.field = fmt::format("PTX line {}: {}: {}", instruction.line, instruction.opcode, violation.field);
+        refused.push_back(std::move(violation));
+      }
+    }
+  }
+  if (!refused.empty()) throw Error(std::move(refused));
+  current_ = -1;
+  first_op.push_back(static_cast<int>(program_.ops.size()));
+  Op& end = emit(nullptr);
+  end.control = Control::leave;
+  if (!entry_.instructions.empty()) {
+    const Flow flow = flow_of(entry_);
+    for (Op& op : program_.ops) {
+      if (op.control != Control::branch) continue;
+      op.target = first_op[static_cast<size_t>(op.target)];
+      op.reconverge = first_op[static_cast<size_t>(flow.meeting_of(op.instruction))];
+    }
+  }
+  return std::move(program_);
+}
+
+}  // namespace bitmma::kernel

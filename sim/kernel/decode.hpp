@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// An entry of a module made a Program: every instruction becomes one Op or a few, or is refused by name and line.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fusion.hpp"
+#include "machine.hpp"
+
+namespace bitmma::kernel {
+
+/// The words of an opcode behind its first. Each must be taken: what is left is a modifier that is not known.
+class Words {
+ public:
+  explicit Words(const Instruction& instruction) : instruction_(instruction), used_(instruction.words.size()) {
+    used_[0] = true;
+  }
+
+  const std::string& name() const { return instruction_.words[0]; }
+  bool take(std::string_view word);
+  /// The first of `choices` that is there, or empty.
+  std::string_view take_one(std::initializer_list<std::string_view> choices);
+  /// The last word that is a type, or nothing.
+  std::optional<Type> take_type();
+  /// The words that are left: ".ftz.foo".
+  std::string left() const;
+  size_t count() const { return used_.size(); }
+
+ private:
+  const Instruction& instruction_;
+  std::vector<bool> used_;
+};
+
+/// Why an instruction is not run.
+struct Refusal {
+  std::string why;
+};
+
+class Decoder {
+ public:
+  Decoder(const Module& module, const Entry& entry, Target target, bool fmad);
+
+  /// Throws Error with every instruction that is refused.
+  Program decode();
+
+  const Module& module() const { return module_; }
+  const Entry& entry() const { return entry_; }
+  Program& program() { return program_; }
+  Target target() const { return program_.target; }
+  const Fusions& fusions() const { return fusions_; }
+
+  Type type_of(const Operand& operand) const;
+  /// The slot of an operand that an instruction of `type` reads. Constants get one.
+  uint32_t read(const Operand& operand, Type type);
+  /// The same of a register that may be wider or narrower than the type, with its bits.
+  uint32_t read_wide(const Operand& operand, Type type, int& bits);
+  /// A predicate, or a constant 0 or 1.
+  uint32_t read_mask(const Operand& operand);
+  uint32_t write(const Operand& operand, Type type);
+  uint32_t write_wide(const Operand& operand, Type type, int& bits);
+  uint32_t write_mask(const Operand& operand);
+  uint32_t constant(uint64_t value, int bytes);
+  uint32_t variable_address(int variable, int64_t offset, int bytes);
+  uint32_t special(const std::string& name, int bits);
+  uint32_t scratch(int bytes);
+  int current() const { return current_; }
+  /// The slot of factor 0 or 1 of a product, at its sum.
+  uint32_t factor_slot(const Join& join, size_t factor, Type type);
+  /// Copies the factors of a product whose sum comes after they are overwritten.
+  void keep_factors(const uint32_t* slots, Type type);
+  uint32_t slot_of(int reg) const { return register_slots_[static_cast<size_t>(reg)]; }
+
+  /// One more Op, with the guard of the instruction that is being decoded.
+  Op& emit(Run run);
+  template <typename T>
+  const T* keep(T details) {
+    auto kept = std::make_shared<const T>(std::move(details));
+    program_.details.push_back(kept);
+    return kept.get();
+  }
+
+  /// Throws Refusal unless there are `count` operands.
+  void require_operands(const Instruction& instruction, size_t least, size_t most) const;
+  [[noreturn]] void refuse(std::string why) const { throw Refusal{std::move(why)}; }
+
+ private:
+  void lay_out_registers();
+  void lay_out_variables();
+  void note_variables(const Operand& operand);
+  void decode_instruction(const Instruction& instruction);
+
+  const Module& module_;
+  const Entry& entry_;
+  Program program_;
+  Fusions fusions_;
+  std::vector<uint32_t> register_slots_;
+  std::set<int> named_;  // variables that an instruction names
+  std::map<std::pair<uint64_t, int>, uint32_t> constants_;
+  std::map<std::tuple<int, int64_t, int>, uint32_t> addresses_;
+  std::map<std::pair<std::string, int>, uint32_t> specials_;
+  std::map<int, std::array<uint32_t, 2>> kept_factors_;
+  int current_ = -1;
+  bool without_guard_ = false;
+};
+
+using DecodeFunction = void (*)(Decoder&, const Instruction&, Words&);
+struct Opcode {
+  std::string_view name;
+  DecodeFunction decode;
+};
+std::span<const Opcode> integer_opcodes();
+std::span<const Opcode> float_opcodes();
+std::span<const Opcode> memory_opcodes();
+std::span<const Opcode> warp_opcodes();
+std::span<const Opcode> matrix_opcodes();
+
+// add, sub, mul, mad, min, max, abs, neg, setp, ... exist for integers and for floating types.
+bool is_floating(Type type);
+void decode_float(Decoder& decoder, const Instruction& instruction, Words& words, Type type);
+void decode_float_compare(Decoder& decoder, const Instruction& instruction, Words& words, Type type);
+
+/// Ids of special registers, in the order of their names.
+enum class Special : uint8_t {
+  // clang-format off
+  tid_x, tid_y, tid_z, ntid_x, ntid_y, ntid_z, ctaid_x, ctaid_y, ctaid_z, nctaid_x, nctaid_y, nctaid_z,
+  laneid, warpid, nwarpid, lanemask_eq, lanemask_le, lanemask_lt, lanemask_ge, lanemask_gt,
+  dynamic_smem_size, total_smem_size,
+  cluster_ctaid_x, cluster_ctaid_y, cluster_ctaid_z, cluster_nctaid_x, cluster_nctaid_y, cluster_nctaid_z,
+  cluster_ctarank, cluster_nctarank, clusterid_x, clusterid_y, clusterid_z, nclusterid_x, nclusterid_y, nclusterid_z,
+  warp_size,
+  // clang-format on
+};
+struct SpecialInfo {
+  Special id;
+  std::string_view name;
+};
+std::span<const SpecialInfo> special_registers();
+
+}  // namespace bitmma::kernel

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include "flow.hpp"
+
+#include <algorithm>
+
+namespace bitmma::kernel {
+namespace {
+
+/// Immediate post-dominators by the iteration of Cooper, Harvey and Kennedy (2001) on the reversed graph. The virtual
+/// exit is block n.
+std::vector<int> post_dominators(const std::vector<Block>& blocks) {
+  const int n = static_cast<int>(blocks.size());
+  std::vector<std::vector<int>> before(static_cast<size_t>(n) + 1);  // in the reversed graph: successors
+  std::vector<std::vector<int>> after(static_cast<size_t>(n) + 1);   // predecessors, where the walk goes
+  for (int block = 0; block < n; ++block) {
+    std::vector<int> next = blocks[static_cast<size_t>(block)].successors;
+    if (next.empty()) next.push_back(n);
+    for (const int one : next) {
+      before[static_cast<size_t>(block)].push_back(one);
+      after[static_cast<size_t>(one)].push_back(block);
+    }
+  }
+  // Post order of a walk from the exit, without recursion.
+  std::vector<int> order, number(static_cast<size_t>(n) + 1, -1);
+  std::vector<std::pair<int, size_t>> stack{{n, 0}};
+  std::vector<bool> reached(static_cast<size_t>(n) + 1);
+  reached[static_cast<size_t>(n)] = true;
+  while (!stack.empty()) {
+    auto& [block, next] = stack.back();
+    const auto& ways = after[static_cast<size_t>(block)];
+    if (next < ways.size()) {
+      const int one = ways[next++];
+      if (!reached[static_cast<size_t>(one)]) {
+        reached[static_cast<size_t>(one)] = true;
+        stack.push_back({one, 0});
+      }
+    } else {
+      number[static_cast<size_t>(block)] = static_cast<int>(order.size());
+      order.push_back(block);
+      stack.pop_back();
+    }
+  }
+  std::vector<int> dominator(static_cast<size_t>(n) + 1, -1);
+  dominator[static_cast<size_t>(n)] = n;
+  const auto meet = [&](int a, int b) {
+    while (a != b) {
+      while (number[static_cast<size_t>(a)] < number[static_cast<size_t>(b)]) a = dominator[static_cast<size_t>(a)];
+      while (number[static_cast<size_t>(b)] < number[static_cast<size_t>(a)]) b = dominator[static_cast<size_t>(b)];
+    }
+    return a;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (auto at = order.rbegin(); at != order.rend(); ++at) {
+      if (*at == n) continue;
+      int found = -1;
+      for (const int next : before[static_cast<size_t>(*at)]) {
+        if (dominator[static_cast<size_t>(next)] < 0) continue;
+        found = found < 0 ? next : meet(found, next);
+      }
+      if (found >= 0 && dominator[static_cast<size_t>(*at)] != found) {
+        dominator[static_cast<size_t>(*at)] = found;
+        changed = true;
+      }
+    }
+  }
+  for (int& one : dominator) one = one == n ? -1 : one;
+  return dominator;
+}
+
+}  // namespace
+
+bool is_branch(const Instruction& instruction) { return instruction.words[0] == "bra"; }
+bool leaves(const Instruction& instruction) {
+  const std::string& name = instruction.words[0];
+  return name == "ret" || name == "exit" || name == "trap";
+}
+
+Flow flow_of(const Entry& entry) {
+  const int count = static_cast<int>(entry.instructions.size());
+  std::vector<bool> begins(static_cast<size_t>(count) + 1);
+  begins[0] = true;
+  for (int i = 0; i < count; ++i) {
+    const Instruction& one = entry.instructions[static_cast<size_t>(i)];
+    // Labels that nothing jumps to, such as those of debug information, begin no block.
+    if (is_branch(one) && !one.operands.empty() && one.operands.back().target >= 0)
+      begins[static_cast<size_t>(one.operands.back().target)] = true;
+    if (is_branch(one) || leaves(one)) begins[static_cast<size_t>(i) + 1] = true;
+  }
+  Flow flow;
+  flow.block_of.resize(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    if (begins[static_cast<size_t>(i)]) flow.blocks.push_back({.begin = i, .end = i});
+    flow.blocks.back().end = i + 1;
+    flow.block_of[static_cast<size_t>(i)] = static_cast<int>(flow.blocks.size()) - 1;
+  }
+  for (size_t b = 0; b < flow.blocks.size(); ++b) {
+    Block& block = flow.blocks[b];
+    const Instruction& last = entry.instructions[static_cast<size_t>(block.end) - 1];
+    const bool always = last.guard < 0;
+    if (is_branch(last)) {
+      const int target = last.operands.empty() ? -1 : last.operands.back().target;
+      if (target >= 0 && target < count) block.successors.push_back(flow.block_of[static_cast<size_t>(target)]);
+    }
+    const bool goes_on = !((is_branch(last) || leaves(last)) && always);
+    if (goes_on && b + 1 < flow.blocks.size()) block.successors.push_back(static_cast<int>(b) + 1);
+  }
+  const std::vector<int> dominators = post_dominators(flow.blocks);
+  for (size_t b = 0; b < flow.blocks.size(); ++b) flow.blocks[b].post_dominator = dominators[b];
+  return flow;
+}
+
+int Flow::meeting_of(int instruction) const {
+  const Block& block = blocks[static_cast<size_t>(block_of[static_cast<size_t>(instruction)])];
+  return block.post_dominator < 0 ? static_cast<int>(block_of.size())
+                                  : blocks[static_cast<size_t>(block.post_dominator)].begin;
+}
+
+}  // namespace bitmma::kernel

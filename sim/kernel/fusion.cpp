@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+#include "fusion.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "flow.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+
+constexpr std::string_view sass = "SASS of ptxas 13.0 for sm_90a, tests/kernel/fusion_test.cpp";
+
+constexpr auto rows = std::to_array<FusionRow>({
+    {"one use", "a product whose only use is a sum of its block joins it", true, sass},
+    {"several uses", "a product whose uses are all sums of its block joins each, unless one took the other operand",
+     true, sass},
+    {"both operands", "of two products the one with fewer uses joins; of as many, the first operand", true, sass},
+    {"quotient", "div.full and div.approx end with a product, and so does rcp.approx without .ftz", true, sass},
+    {"other use", "a product that something else reads stays, for all its uses", false, sass},
+    {"other block", "a product that another basic block reads stays", false, sass},
+    {"same operand", "x + x and x - x of one product join nothing", false, sass},
+    {"other flushing", ".ftz of the product and of the sum differ", false, sass},
+    {"guarded product", "a product under a guard stays", false, sass},
+    {"taken", "the sum has joined its other operand", false, sass},
+});
+constexpr std::string_view row(size_t i) { return rows[i].name; }
+
+bool has(const Instruction& one, std::string_view word) {
+  return std::ranges::find(one.words, word) != one.words.end();
+}
+bool has_rounding(const Instruction& one) {
+  return has(one, "rn") || has(one, "rz") || has(one, "rm") || has(one, "rp");
+}
+std::optional<Type> floating_type(const Instruction& one) {
+  const auto type = type_named(one.words.back());
+  if (!type || info(*type).kind != TypeClass::floating) return std::nullopt;
+  return type;
+}
+
+bool is_product(const Instruction& one) {
+  const auto type = floating_type(one);
+  if (!type || has(one, "sat") || one.operands.empty() || one.operands[0].kind != Kind::reg) return false;
+  const std::string& name = one.words[0];
+  if (name == "mul") return one.operands.size() == 3 && !has_rounding(one);
+  if (*type != Type::f32) return false;
+  if (name == "div") return one.operands.size() == 3 && (has(one, "full") || has(one, "approx"));
+  return name == "rcp" && one.operands.size() == 2 && has(one, "approx") && !has(one, "ftz");
+}
+bool is_sum(const Instruction& one) {
+  return (one.words[0] == "add" || one.words[0] == "sub") && floating_type(one) && !has_rounding(one) &&
+         one.operands.size() == 3 && one.operands[0].kind == Kind::reg;
+}
+/// A copy or a change of sign, which ptxas looks through.
+bool is_transparent(const Instruction& one) {
+  if (one.guard >= 0 || one.operands.size() != 2 || one.operands[0].kind != Kind::reg ||
+      one.operands[1].kind != Kind::reg)
+    return false;
+  if (one.words[0] == "neg") return floating_type(one).has_value() && !has(one, "ftz");
+  return one.words[0] == "mov";
+}
+
+/// Registers that an instruction writes and reads. A guard is read.
+struct Effects {
+  std::vector<int> writes = {}, reads = {};
+  bool acts = false;  // beyond its registers
+};
+
+void add_registers(const Operand& operand, std::vector<int>& to) {
+  if (operand.kind == Kind::reg) to.push_back(operand.reg);
+  for (const Operand& element : operand.elements) add_registers(element, to);
+}
+
+Effects effects_of(const Instruction& one) {
+  Effects effects;
+  if (one.guard >= 0) effects.reads.push_back(one.guard);
+  const std::string& name = one.words[0];
+  static const std::set<std::string, std::less<>> without_result{
+      "st",     "red",   "bra",      "bar",      "barrier",  "ret",   "exit",      "trap",   "cp",
+      "membar", "fence", "prefetch", "stmatrix", "mbarrier", "wgmma", "nanosleep", "tcgen05"};
+  const bool has_result =
+      !without_result.contains(name) || (name == "bar" && has(one, "red")) || (name == "barrier" && has(one, "red"));
+  for (size_t i = 0; i < one.operands.size(); ++i)
+    add_registers(one.operands[i], has_result && i == 0 ? effects.writes : effects.reads);
+  static const std::set<std::string, std::less<>> acting{"atom",     "ld",    "shfl",  "vote",  "mma",
+                                                         "ldmatrix", "match", "redux", "elect", "activemask"};
+  effects.acts = without_result.contains(name) || acting.contains(name);
+  // Under a guard the old value may stay.
+  if (one.guard >= 0) effects.reads.insert(effects.reads.end(), effects.writes.begin(), effects.writes.end());
+  return effects;
+}
+
+class Fuser {
+ public:
+  explicit Fuser(const Entry& entry) : entry_(entry), flow_(flow_of(entry)) {
+    for (const Instruction& one : entry.instructions) effects_.push_back(effects_of(one));
+    find_live_registers();
+    find_useful_instructions();
+  }
+
+  Fusions fuse() {
+    for (const Block& block : flow_.blocks) fuse_block(block);
+    std::ranges::sort(fusions_.list, {}, &KernelFusion::sum_line);
+    return std::move(fusions_);
+  }
+
+ private:
+  struct Use {
+    int instruction = -1;
+    int operand = 0;
+    bool negated = false;
+    bool leaves_block = false;
+  };
+  struct Product {
+    int instruction = -1;
+    std::vector<Use> uses = {};
+    bool may_join = true;
+    std::string_view why = {};
+    bool is_sure = true;
+  };
+
+  const Instruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
+  const Effects& effects(int index) const { return effects_[static_cast<size_t>(index)]; }
+
+  /// Registers that are read behind each block before they are written.
+  void find_live_registers() {
+    const size_t blocks = flow_.blocks.size(), registers = entry_.registers.size();
+    std::vector<std::vector<bool>> reads(blocks, std::vector<bool>(registers)), writes = reads;
+    live_behind_ = reads;
+    for (size_t b = 0; b < blocks; ++b) {
+      for (int i = flow_.blocks[b].begin; i < flow_.blocks[b].end; ++i) {
+        for (const int reg : effects(i).reads) {
+          if (!writes[b][static_cast<size_t>(reg)]) reads[b][static_cast<size_t>(reg)] = true;
+        }
+        for (const int reg : effects(i).writes) writes[b][static_cast<size_t>(reg)] = true;
+      }
+    }
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t b = blocks; b-- > 0;) {
+        for (const int next : flow_.blocks[b].successors) {
+          const auto n = static_cast<size_t>(next);
+          for (size_t r = 0; r < registers; ++r) {
+            if (live_behind_[b][r] || !(reads[n][r] || (live_behind_[n][r] && !writes[n][r]))) continue;
+            live_behind_[b][r] = true;
+            changed = true;
+          }
+        }
+      }
+    }
+  }
+
+  /// ptxas removes what nothing uses before it counts uses.
+  void find_useful_instructions() {
+    std::vector<std::vector<int>> writers(entry_.registers.size());
+    std::vector<int> work;
+    useful_.resize(entry_.instructions.size());
+    for (int i = 0; i < std::ssize(entry_.instructions); ++i) {
+      for (const int reg : effects(i).writes) writers[static_cast<size_t>(reg)].push_back(i);
+      if (effects(i).acts) useful_[static_cast<size_t>(i)] = true, work.push_back(i);
+    }
+    while (!work.empty()) {
+      const int one = work.back();
+      work.pop_back();
+      for (const int reg : effects(one).reads) {
+        for (const int writer : writers[static_cast<size_t>(reg)]) {
+          if (useful_[static_cast<size_t>(writer)]) continue;
+          useful_[static_cast<size_t>(writer)] = true;
+          work.push_back(writer);
+        }
+      }
+    }
+  }
+
+  /// Uses of a register from an instruction on, to the end of the block or where it is written again.
+  void collect_uses(const Block& block, int from, int reg, bool negated, std::vector<Use>& uses) const {
+    for (int i = from; i < block.end; ++i) {
+      if (!useful_[static_cast<size_t>(i)]) continue;
+      const Instruction& one = at(i);
+      const Effects& of = effects(i);
+      if (std::ranges::find(of.reads, reg) != of.reads.end()) {
+        if (is_transparent(one)) {
+          collect_uses(block, i + 1, one.operands[0].reg, negated != (one.words[0] == "neg"), uses);
+        } else {
+          bool direct = false;
+          for (size_t k = 1; k < one.operands.size(); ++k) {
+            if (one.operands[k].kind != Kind::reg || one.operands[k].reg != reg) continue;
+            uses.push_back({i, static_cast<int>(k), negated});
+            direct = true;
+          }
+          if (!direct) uses.push_back({i, 0, negated});
+        }
+      }
+      if (one.guard < 0 && std::ranges::find(of.writes, reg) != of.writes.end()) return;
+    }
+    if (live_behind_[static_cast<size_t>(flow_.block_of[static_cast<size_t>(block.begin)])][static_cast<size_t>(reg)])
+      uses.push_back({.instruction = block.end - 1, .leaves_block = true});
+  }
+
+  bool fits(const Product& product, const Use& use) const {
+    const Instruction &mul = at(product.instruction), &sum = at(use.instruction);
+    return !use.leaves_block && use.operand > 0 && is_sum(sum) && mul.words.back() == sum.words.back() &&
+           has(mul, "ftz") == has(sum, "ftz");
+  }
+
+  /// The product, if any, that is the operand of a sum.
+  Product* product_at(std::vector<Product>& products, int sum, int operand, Use& found) {
+    for (Product& product : products) {
+      for (const Use& use : product.uses) {
+        if (use.instruction != sum || use.operand != operand || use.leaves_block) continue;
+        found = use;
+        return &product;
+      }
+    }
+    return nullptr;
+  }
+
+  void fuse_block(const Block& block) {
+    std::vector<Product> products;
+    for (int i = block.begin; i < block.end; ++i) {
+      if (!useful_[static_cast<size_t>(i)] || !is_product(at(i))) continue;
+      Product product{.instruction = i};
+      collect_uses(block, i + 1, at(i).operands[0].reg, false, product.uses);
+      judge(product);
+      products.push_back(std::move(product));
+    }
+    // Two products of the same factors may be one to ptxas.
+    for (Product& one : products) {
+      for (const Product& other : products) {
+        if (&one != &other && at(one.instruction).opcode == at(other.instruction).opcode && same_factors(one, other))
+          one.is_sure = false;
+      }
+    }
+    for (const bool single : {true, false}) {
+      for (int i = block.begin; i < block.end; ++i) {
+        if (!useful_[static_cast<size_t>(i)] || !is_sum(at(i)) || fusions_.of_sum.contains(i)) continue;
+        Product* best = nullptr;
+        Use best_use;
+        for (const int operand : {1, 2}) {
+          Use use;
+          Product* const product = product_at(products, i, operand, use);
+          if (!product || !product->may_join || (product->uses.size() == 1) != single || !still_joins(*product))
+            continue;
+          if (best && product->uses.size() >= best->uses.size()) continue;
+          best = product, best_use = use;
+        }
+        if (best) join(*best, best_use, block);
+      }
+    }
+    tell_others(products);
+  }
+
+  bool same_factors(const Product& one, const Product& other) const {
+    const Instruction &a = at(one.instruction), &b = at(other.instruction);
+    const auto same = [](const Operand& x, const Operand& y) {
+      return x.kind == y.kind && x.reg == y.reg && x.value == y.value;
+    };
+    if (a.operands.size() != b.operands.size()) return false;
+    if (a.operands.size() == 2) return same(a.operands[1], b.operands[1]);
+    return (same(a.operands[1], b.operands[1]) && same(a.operands[2], b.operands[2])) ||
+           (same(a.operands[1], b.operands[2]) && same(a.operands[2], b.operands[1]));
+  }
+
+  void judge(Product& product) const {
+    if (at(product.instruction).guard >= 0) {
+      product.may_join = false, product.why = row(8);
+      return;
+    }
+    for (size_t i = 0; i < product.uses.size(); ++i) {
+      const Use& use = product.uses[i];
+      if (use.leaves_block) product.may_join = false, product.why = row(5);
+      else if (!fits(product, use)) {
+        const bool flushing = use.operand > 0 && is_sum(at(use.instruction)) &&
+                              at(product.instruction).words.back() == at(use.instruction).words.back();
+        product.may_join = false, product.why = flushing ? row(7) : row(4);
+      }
+      for (size_t k = 0; k < i; ++k) {
+        if (product.uses[k].instruction == use.instruction && !use.leaves_block && !product.uses[k].leaves_block)
+          product.may_join = false, product.why = row(6);
+      }
+    }
+  }
+
+  /// A sum that joined its other operand reads the product itself.
+  bool still_joins(const Product& product) const {
+    return std::ranges::all_of(product.uses, [&](const Use& use) {
+      const auto joined = fusions_.of_sum.find(use.instruction);
+      return joined == fusions_.of_sum.end() || joined->second.product == product.instruction;
+    });
+  }
+
+  void join(const Product& product, const Use& use, const Block& block) {
+    const Instruction &mul = at(product.instruction), &sum = at(use.instruction);
+    Join join{.product = product.instruction, .operand = use.operand};
+    const bool subtracts = sum.words[0] == "sub";
+    join.negate_product = use.negated != (subtracts && use.operand == 2);
+    join.negate_addend = subtracts && use.operand == 1;
+    for (int i = product.instruction; i < use.instruction; ++i) {
+      for (const int reg : effects(i).writes) {
+        for (size_t k = 1; k < mul.operands.size(); ++k) {
+          if (mul.operands[k].kind == Kind::reg && mul.operands[k].reg == reg) join.needs_copies = true;
+        }
+      }
+    }
+    fusions_.of_sum[use.instruction] = join;
+    const std::string_view rule = mul.words[0] != "mul" ? row(3) : product.uses.size() == 1 ? row(0) : row(1);
+    fusions_.list.push_back({.product_line = mul.line,
+                             .sum_line = sum.line,
+                             .product = mul.text,
+                             .sum = sum.text,
+                             .rule = std::string(rule),
+                             .is_joined = true,
+                             .is_sure = product.is_sure});
+    static_cast<void>(block);
+  }
+
+  /// Sums of products that stay apart.
+  void tell_others(const std::vector<Product>& products) {
+    for (const Product& product : products) {
+      for (const Use& use : product.uses) {
+        if (use.leaves_block || use.operand == 0 || !is_sum(at(use.instruction))) continue;
+        const auto joined = fusions_.of_sum.find(use.instruction);
+        if (joined != fusions_.of_sum.end() && joined->second.product == product.instruction) continue;
+        const std::string_view why = !product.why.empty()              ? product.why
+                                     : joined != fusions_.of_sum.end() ? row(2)
+                                                                       : row(9);
+        fusions_.list.push_back({.product_line = at(product.instruction).line,
+                                 .sum_line = at(use.instruction).line,
+                                 .product = at(product.instruction).text,
+                                 .sum = at(use.instruction).text,
+                                 .rule = std::string(why),
+                                 .is_joined = false,
+                                 .is_sure = product.is_sure});
+      }
+    }
+  }
+
+  const Entry& entry_;
+  Flow flow_;
+  std::vector<Effects> effects_;
+  std::vector<std::vector<bool>> live_behind_;
+  std::vector<bool> useful_;
+  Fusions fusions_;
+};
+
+}  // namespace
+
+std::span<const FusionRow> fusion_rows() { return rows; }
+
+Fusions fusions_of(const Entry& entry) {
+  if (entry.instructions.empty()) return {};
+  return Fuser(entry).fuse();
+}
+
+}  // namespace bitmma::kernel

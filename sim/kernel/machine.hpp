@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+// The machine that runs decoded kernels: a block (CTA) of warps, each 32 lanes in lock step.
+//
+// A register is a slot of a warp's register file: 32 words of 32 bits for types of up to 32 bits (narrow values are
+// zero-extended), 32 words of 64 bits for wider ones, one mask of 32 bits for predicates. Constants and special
+// registers are slots that are filled when a warp begins, so that every operand of an Op is the offset of a slot.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/kernel/kernel.hpp"
+#include "ptx_module.hpp"
+#include "type.hpp"
+
+namespace bitmma::kernel {
+
+constexpr int lanes = 32;
+using Mask = uint32_t;
+constexpr Mask all_lanes = 0xFFFFFFFF;
+
+/// What an instruction of PTX does to a warp, decoded once.
+struct Warp;
+struct Op;
+using Run = void (*)(Warp&, const Op&, Mask);
+
+enum class Control : uint8_t {
+  none,
+  branch,     // to `target`; lanes meet again at `reconverge`
+  leave,      // ret and exit
+  barrier,    // bar.sync, .arrive, .red: details are a BarrierDetails
+  converge,   // waits until the lanes named by the mask in slot e are here; then runs
+  warpgroup,  // four warps meet, and the last one runs it for all
+};
+
+struct Op {
+  Run run = nullptr;
+  Control control = Control::none;
+  bool guard_negated = false;
+  bool flag = false;  // of the instruction's own
+  uint8_t small = 0;  // as well
+  uint32_t guard = no_slot;
+  uint32_t d = 0, d2 = 0, a = 0, b = 0, c = 0, e = 0;  // slots
+  int target = -1, reconverge = -1;
+  int instruction = -1;  // of the entry
+  int64_t immediate = 0;
+  const void* details = nullptr;
+
+  static constexpr uint32_t no_slot = ~uint32_t{0};
+};
+
+/// What stops a kernel. The executor adds where.
+struct Fault {
+  ViolationCode code = ViolationCode::out_of_bounds;
+  int lane = -1;  // of the warp; -1: all
+  std::string seen = {};
+  std::string expected = {};
+  std::string fix = {};
+};
+
+/// Generic addresses: windows of the spaces, and allocations of global memory above.
+constexpr uint64_t window_bytes = uint64_t{1} << 32;
+constexpr uint64_t shared_window = 0x0000'6000'0000'0000, local_window = 0x0000'6100'0000'0000,
+                   constant_window = 0x0000'6200'0000'0000, param_window = 0x0000'6300'0000'0000,
+                   global_begin = 0x0000'7F00'0000'0000;
+/// Where a block's own shared memory begins in its window; sm_90 and later keep the first KiB.
+constexpr uint32_t shared_begin = 1024;
+
+/// States of a byte of shared, local and unset global memory.
+enum ByteState : uint8_t { unwritten = 0, written = 1, in_flight = 2 };
+
+/// A piece of global memory.
+struct Region {
+  uint64_t begin = 0, size = 0;
+  uint8_t* data = nullptr;
+  uint8_t* states = nullptr;  // ByteState each; nullptr: all are written
+  std::string name = {};
+};
+
+/// Who touched a byte of shared memory last. Epochs count the barriers of a warp.
+struct ByteUse {
+  uint32_t write_epoch = 0;
+  int16_t writer = -1;  // a warp
+  bool by_atomic = false;
+  uint8_t write_lane = 0;
+  int write_instruction = -1;
+  uint32_t readers = 0;  // warps since the last write
+  int read_instruction = -1;
+};
+
+struct Program;
+struct Cta;
+
+/// A copy of cp.async that has not arrived.
+struct AsyncCopy {
+  int lane = 0;
+  uint32_t to = 0;  // in shared memory
+  int bytes = 0;
+  std::array<uint8_t, 16> data{};
+};
+
+/// Lanes that wait for others: those of both ways behind a branch (`is_parent`), or those of the other way.
+struct Level {
+  int reconverge = -1, pc = 0;
+  Mask mask = 0;
+  bool is_parent = false;
+};
+
+/// Lanes that wait at an instruction that all must reach together.
+struct Parked {
+  int pc = 0;
+  Mask mask = 0;
+};
+
+enum class WarpStatus : uint8_t { ready, at_barrier, at_warpgroup, done };
+
+struct Warp {
+  uint8_t* file = nullptr;
+  Cta* cta = nullptr;
+  int index = 0;
+  int pc = 0;
+  Mask active = 0, live = 0;
+  int reconverge = -1;
+  WarpStatus status = WarpStatus::ready;
+  int instruction = -1;  // of a warp that waits
+  std::vector<Level> levels = {};
+  std::vector<Parked> parked = {};
+  std::vector<std::vector<AsyncCopy>> groups = {};  // of cp.async that were committed, the oldest first
+  std::vector<AsyncCopy> open_group = {};
+  std::vector<uint32_t> seen = {};  // epochs of the other warps that a barrier made known
+  uint32_t epoch = 1;
+  uint64_t carry = 0;  // CC.CF of each lane
+  uint64_t steps = 0;
+  uint32_t barrier_result = 0;
+
+  template <typename T>
+  T* lanes_of(uint32_t slot) const {
+    return reinterpret_cast<T*>(file + slot);
+  }
+  Mask& mask_of(uint32_t slot) const { return *reinterpret_cast<Mask*>(file + slot); }
+};
+
+enum class BarrierKind : uint8_t { sync, arrive, reduce };
+struct BarrierDetails {
+  BarrierKind kind = BarrierKind::sync;
+  uint32_t id = 0, count = 0;  // slots
+  bool has_count = false;
+  int reduction = 0;  // popc, and, or
+};
+
+struct Barrier {
+  int expected = 0;  // threads; 0: all of the block
+  int arrived = 0;
+  std::vector<Warp*> waiting = {}, arrivals = {};
+  bool all = true, any = false;  // of .red
+  uint32_t count = 0;
+};
+
+/// Four warps at one instruction.
+struct Warpgroup {
+  int arrived = 0;
+  int pc = -1;
+};
+
+struct Cta {
+  const Program* program = nullptr;
+  const Launch* launch = nullptr;
+  std::vector<Region>* regions = nullptr;
+  std::array<int64_t, 3> id{};
+  std::vector<uint8_t> shared = {}, shared_states = {};
+  std::vector<uint8_t> local = {}, local_states = {};
+  std::vector<ByteUse> uses = {};
+  std::vector<uint32_t> read_epochs = {};  // by byte and warp
+  std::vector<Warp> warps = {};
+  std::array<Barrier, 16> barriers{};
+  std::vector<Warpgroup> warpgroups = {};
+  std::vector<uint8_t> params = {};
+  std::vector<uint8_t>* constants = nullptr;
+  size_t last_region = 0;
+  int64_t threads = 0;
+  int64_t local_bytes = 0;
+};
+
+/// What the operands of one instruction are resolved against, made once a launch.
+struct Program {
+  Target target = Target::sm_90a;
+  Entry entry = {};
+  std::vector<Variable> variables = {};  // of the module
+  std::vector<Op> ops = {};
+  std::vector<std::shared_ptr<const void>> details = {};
+  uint32_t file_bytes = 0;
+  /// Slots that hold one value in every lane, or the lane's special register.
+  struct Constant {
+    uint32_t slot = 0;
+    uint64_t value = 0;
+    int bytes = 4;      // 4, 8, or 0 for a mask
+    int variable = -1;  // its address in its space, plus value
+  };
+  std::vector<Constant> constants = {};
+  struct Special {
+    uint32_t slot = 0;
+    int id = 0;
+    bool wide = false;
+  };
+  std::vector<Special> specials = {};
+  std::vector<int64_t> variable_offsets = {};  // in the space
+  int64_t shared_bytes = 0, local_bytes = 0, param_bytes = 0, constant_bytes = 0;
+  int dynamic_align = 1;
+  bool has_atomics = false;    // on global memory
+  bool order_matters = false;  // some add floating-point numbers there
+};
+
+/// The addresses of the module's global variables, in a launch.
+struct GlobalAddresses {
+  std::vector<uint64_t> of_variable = {};
+};
+
+// Memory of a warp. Every access checks its alignment and where it lies; shared memory also who else touched it.
+
+enum class AccessKind : uint8_t { read, write, atomic };
+
+/// The bytes that a lane reads or writes. Throws Fault.
+uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t address, int bytes, AccessKind kind);
+
+/// Marks what arrives, and that its bytes are written.
+void complete_copies(Warp& warp, size_t groups_left);
+
+[[noreturn]] void fault(ViolationCode code, int lane, std::string seen, std::string expected, std::string fix = {});
+
+/// "thread (3, 0, 0)".
+std::string print_thread(const Cta& cta, int warp, int lane);
+
+template <typename Body>
+void for_each_lane(Mask mask, const Body& body) {
+  for (Mask left = mask; left != 0; left &= left - 1) body(__builtin_ctz(left));
+}
+
+}  // namespace bitmma::kernel

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+// Where a lane's address lies, and whether it may be read or written there.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "machine.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+/// Epochs of warp `other` that `warp` knows of: what happened in later ones is not ordered before now.
+bool is_ordered(const Warp& warp, int other, uint32_t epoch) {
+  return other == warp.index || epoch <= warp.seen[static_cast<size_t>(other)];
+}
+
+std::string line_of(const Cta& cta, int instruction) {
+  if (instruction < 0) return "the kernel's begin";
+  const Instruction& one = cta.program->entry.instructions[static_cast<size_t>(instruction)];
+  return fmt::format("PTX line {}, {}", one.line, one.text);
+}
+
+/// Notes that the warp uses the bytes, and finds who used them without a barrier between.
+void note_use(Warp& warp, const Op& op, int lane, size_t at, size_t bytes, AccessKind kind) {
+  Cta& cta = *warp.cta;
+  const size_t warps = cta.warps.size();
+  for (size_t i = at; i < at + bytes; ++i) {
+    ByteUse& use = cta.uses[i];
+    const bool both_atomic = kind == AccessKind::atomic && use.by_atomic;
+    if (use.writer >= 0 && !both_atomic && !is_ordered(warp, use.writer, use.write_epoch)) {
+      fault(ViolationCode::shared_memory_race, lane,
+            fmt::format("byte {} of shared memory, which {} wrote at {}", i - shared_begin,
+                        print_thread(cta, use.writer, use.write_lane), line_of(cta, use.write_instruction)),
+            "a barrier between the two", "bar.sync between the write and this access");
+    }
+    const uint32_t bit = uint32_t{1} << (static_cast<uint32_t>(warp.index) % 32);
+    if (kind == AccessKind::read) {
+      use.readers |= bit;
+      use.read_instruction = op.instruction;
+      cta.read_epochs[i * warps + static_cast<size_t>(warp.index)] = warp.epoch;
+      continue;
+    }
+    for (uint32_t readers = use.readers & ~bit; readers != 0; readers &= readers - 1) {
+      const int reader = __builtin_ctz(readers);
+      if (is_ordered(warp, reader, cta.read_epochs[i * warps + static_cast<size_t>(reader)])) continue;
+      fault(ViolationCode::shared_memory_race, lane,
+            fmt::format("byte {} of shared memory, which warp {} read at {}", i - shared_begin, reader,
+                        line_of(cta, use.read_instruction)),
+            "a barrier between the two", "bar.sync between the read and this write");
+    }
+    use.readers = 0;
+    use.writer = static_cast<int16_t>(warp.index);
+    use.write_epoch = warp.epoch;
+    use.write_lane = static_cast<uint8_t>(lane);
+    use.write_instruction = op.instruction;
+    use.by_atomic = kind == AccessKind::atomic;
+  }
+}
+
+void check_states(uint8_t* states, size_t bytes, int lane, AccessKind kind, std::string_view where) {
+  if (kind == AccessKind::write) {
+    std::memset(states, written, bytes);
+    return;
+  }
+  for (size_t i = 0; i < bytes; ++i) {
+    if (states[i] == written) continue;
+    if (states[i] == in_flight) {
+      fault(ViolationCode::unwritten_read, lane, fmt::format("{}: a cp.async to it has not been waited for", where),
+            "cp.async.wait_group, and a barrier where other threads copied", "wait before the read");
+    }
+    fault(ViolationCode::unwritten_read, lane, fmt::format("{}: nothing wrote it", where), "memory that was written",
+          "write it first; --no-checks reads what is there");
+  }
+  if (kind == AccessKind::atomic) std::memset(states, written, bytes);
+}
+
+uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind) {
+  Cta& cta = *warp.cta;
+  const uint64_t at = address, size = cta.shared.size();
+  if (address < shared_begin || at + static_cast<uint64_t>(bytes) > size) {
+    fault(ViolationCode::out_of_bounds, lane,
+          fmt::format("{} bytes at {} of shared memory", bytes, static_cast<int64_t>(at - shared_begin)),
+          fmt::format("an address below {}", size - shared_begin),
+          size == shared_begin ? "a kernel with extern shared memory needs its dynamic size" : "");
+  }
+  if (cta.launch->checks) {
+    check_states(cta.shared_states.data() + at, static_cast<size_t>(bytes), lane, kind,
+                 fmt::format("byte {} of shared memory", at - shared_begin));
+    note_use(warp, op, lane, at, static_cast<size_t>(bytes), kind);
+  }
+  return cta.shared.data() + at;
+}
+
+uint8_t* in_local(Warp& warp, int lane, uint64_t address, int bytes, AccessKind kind) {
+  Cta& cta = *warp.cta;
+  if (address + static_cast<uint64_t>(bytes) > static_cast<uint64_t>(cta.local_bytes)) {
+    fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {} of local memory", bytes, address),
+          fmt::format("an address below {}", cta.local_bytes));
+  }
+  const size_t at = static_cast<size_t>(warp.index * lanes + lane) * static_cast<size_t>(cta.local_bytes) + address;
+  if (cta.launch->checks) {
+    check_states(cta.local_states.data() + at, static_cast<size_t>(bytes), lane, kind,
+                 fmt::format("byte {} of local memory", address));
+  }
+  return cta.local.data() + at;
+}
+
+std::string nearest_region(const Cta& cta, uint64_t address) {
+  const Region* nearest = nullptr;
+  uint64_t least = ~uint64_t{0};
+  for (const Region& region : *cta.regions) {
+    const uint64_t end = region.begin + region.size;
+    const uint64_t distance = address < region.begin ? region.begin - address : address >= end ? address - end : 0;
+    if (distance < least) least = distance, nearest = &region;
+  }
+  if (!nearest || least > window_bytes) return fmt::format("{:#x}, where nothing is", address);
+  if (address < nearest->begin) return fmt::format("{} bytes before {}", nearest->begin - address, nearest->name);
+  return fmt::format("byte {} of {}, which has {}", address - nearest->begin, nearest->name, nearest->size);
+}
+
+uint8_t* in_global(Warp& warp, int lane, uint64_t address, int bytes, AccessKind kind) {
+  Cta& cta = *warp.cta;
+  const std::vector<Region>& regions = *cta.regions;
+  const auto holds = [&](const Region& region) {
+    return address - region.begin < region.size &&
+           region.size - (address - region.begin) >= static_cast<uint64_t>(bytes);
+  };
+  if (cta.last_region >= regions.size() || !holds(regions[cta.last_region])) {
+    const auto found = std::ranges::find_if(regions, holds);
+    if (found == regions.end()) {
+      fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {}", bytes, nearest_region(cta, address)),
+            "an address in one of the arguments");
+    }
+    cta.last_region = static_cast<size_t>(found - regions.begin());
+  }
+  const Region& region = regions[cta.last_region];
+  const uint64_t at = address - region.begin;
+  if (region.states) {
+    check_states(region.states + at, static_cast<size_t>(bytes), lane, kind,
+                 fmt::format("byte {} of {}", at, region.name));
+  }
+  return region.data + at;
+}
+
+}  // namespace
+
+void fault(ViolationCode code, int lane, std::string seen, std::string expected, std::string fix) {
+  throw Fault{
+      .code = code, .lane = lane, .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)};
+}
+
+std::string print_thread(const Cta& cta, int warp, int lane) {
+  const int64_t thread = int64_t{warp} * lanes + lane;
+  const auto& block = cta.launch->block;
+  return fmt::format("thread ({}, {}, {})", thread % block[0], thread / block[0] % block[1],
+                     thread / (block[0] * block[1]));
+}
+
+uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t address, int bytes, AccessKind kind) {
+  if (address % static_cast<uint64_t>(bytes) != 0) {
+    fault(ViolationCode::misaligned, lane, fmt::format("{} bytes at address {:#x}", bytes, address),
+          fmt::format("a multiple of {}", bytes));
+  }
+  if (space == Space::generic) {
+    const uint64_t window = address & ~(window_bytes - 1);
+    if (window == shared_window) space = Space::shared, address -= window;
+    else if (window == local_window) space = Space::local, address -= window;
+    else if (window == constant_window) space = Space::constant, address -= window;
+    else if (window == param_window) space = Space::param, address -= window;
+    else space = Space::global;
+  }
+  Cta& cta = *warp.cta;
+  switch (space) {
+    case Space::shared: return in_shared(warp, op, lane, address, bytes, kind);
+    case Space::local: return in_local(warp, lane, address, bytes, kind);
+    case Space::param:
+    case Space::constant: {
+      std::vector<uint8_t>& memory = space == Space::param ? cta.params : *cta.constants;
+      if (address + static_cast<uint64_t>(bytes) > memory.size()) {
+        fault(ViolationCode::out_of_bounds, lane,
+              fmt::format("{} bytes at {} of .{} memory", bytes, address, print(space)),
+              fmt::format("an address below {}", memory.size()));
+      }
+      if (kind != AccessKind::read)
+        fault(ViolationCode::out_of_bounds, lane, fmt::format("a write to .{} memory", print(space)),
+              "memory that may be written");
+      return memory.data() + address;
+    }
+    default: return in_global(warp, lane, address, bytes, kind);
+  }
+}
+
+void complete_copies(Warp& warp, size_t groups_left) {
+  Cta& cta = *warp.cta;
+  while (warp.groups.size() > groups_left) {
+    for (const AsyncCopy& copy : warp.groups.front()) {
+      std::memcpy(cta.shared.data() + copy.to, copy.data.data(), static_cast<size_t>(copy.bytes));
+      if (cta.launch->checks) std::memset(cta.shared_states.data() + copy.to, written, static_cast<size_t>(copy.bytes));
+    }
+    warp.groups.erase(warp.groups.begin());
+  }
+}
+
+}  // namespace bitmma::kernel

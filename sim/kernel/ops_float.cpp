@@ -1,0 +1,589 @@
+// SPDX-License-Identifier: MIT
+// Floating-point instructions: every value comes from layer math, but for selections (min, max, comparisons), which
+// compute nothing.
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "../math/loops.hpp"
+#include "bitmma/core/bits.hpp"
+#include "bitmma/formats/ieee.hpp"
+#include "bitmma/math/cvt.hpp"
+#include "bitmma/math/math_instruction.hpp"
+#include "decode.hpp"
+#include "lanes.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+
+bool is_pair(Type type) { return type == Type::f16x2 || type == Type::bf16x2; }
+Format format_of(Type type) {
+  switch (type) {
+    case Type::f16:
+    case Type::f16x2: return Format::f16;
+    case Type::bf16:
+    case Type::bf16x2: return Format::bf16;
+    case Type::f64: return Format::f64;
+    default: return Format::f32;
+  }
+}
+uint64_t sign_bits(Type type) { return is_pair(type) ? 0x80008000 : uint64_t{1} << (info(type).bits - 1); }
+
+// --- rounded and approximate instructions
+
+struct MathDetails {
+  MathInstruction instruction = {};
+  math::RoundedLoop rounded = nullptr;
+};
+
+void run_rounded(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const MathDetails*>(op.details);
+  uint32_t results[lanes];
+  details.rounded(warp.lanes_of<const uint32_t>(op.a), warp.lanes_of<const uint32_t>(op.b),
+                  warp.lanes_of<const uint32_t>(op.c), results, lanes);
+  auto* d = warp.lanes_of<uint32_t>(op.d);
+  if (mask == all_lanes) std::memcpy(d, results, sizeof results);
+  else for_each_lane(mask, [&](int lane) { d[lane] = results[lane]; });
+}
+
+void run_unary(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const MathDetails*>(op.details);
+  uint32_t results[lanes];
+  compute(details.instruction, std::span(warp.lanes_of<const uint32_t>(op.a), lanes), {}, {}, results);
+  auto* d = warp.lanes_of<uint32_t>(op.d);
+  for_each_lane(mask, [&](int lane) { d[lane] = results[lane]; });
+}
+
+template <typename W>
+void run_known(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const MathDetails*>(op.details);
+  const auto *a = warp.lanes_of<const W>(op.a), *b = warp.lanes_of<const W>(op.b), *c = warp.lanes_of<const W>(op.c);
+  auto* d = warp.lanes_of<W>(op.d);
+  for_each_lane(mask, [&](int lane) {
+    d[lane] = static_cast<W>(math::compute_known(details.instruction, a[lane], b[lane], c[lane]));
+  });
+}
+
+/// f64: IEEE 754, in any rounding.
+void run_f64(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = static_cast<const MathDetails*>(op.details)->instruction;
+  const auto *a = warp.lanes_of<const uint64_t>(op.a), *b = warp.lanes_of<const uint64_t>(op.b),
+             *c = warp.lanes_of<const uint64_t>(op.c);
+  auto* d = warp.lanes_of<uint64_t>(op.d);
+  constexpr uint64_t sign = uint64_t{1} << 63, number_one = 0x3FF0000000000000;
+  for_each_lane(mask, [&](int lane) {
+    switch (one.operation) {
+      case MathOperation::add: d[lane] = ieee_add(Format::f64, a[lane], b[lane], one.rounding); break;
+      case MathOperation::sub: d[lane] = ieee_add(Format::f64, a[lane], b[lane] ^ sign, one.rounding); break;
+      case MathOperation::mul: d[lane] = ieee_mul(Format::f64, a[lane], b[lane], one.rounding); break;
+      case MathOperation::fma: d[lane] = ieee_fma(Format::f64, a[lane], b[lane], c[lane], one.rounding); break;
+      case MathOperation::div: d[lane] = ieee_div(Format::f64, a[lane], b[lane], one.rounding); break;
+      case MathOperation::rcp: d[lane] = ieee_div(Format::f64, number_one, a[lane], one.rounding); break;
+      default: d[lane] = ieee_sqrt(Format::f64, a[lane], one.rounding); break;
+    }
+  });
+}
+
+Run run_of(const MathInstruction& one, const MathDetails& details) {
+  if (details.rounded) return run_rounded;
+  if (one.format == Format::f64) return run_known<uint64_t>;
+  if (!one.x2 && one.format == Format::f32 && one.accuracy == MathAccuracy::approx && operand_count(one.operation) == 1)
+    return run_unary;
+  return run_known<uint32_t>;
+}
+
+void emit_math(Decoder& decoder, const MathInstruction& one, uint32_t d, uint32_t a, uint32_t b, uint32_t c) {
+  const auto* details = decoder.keep(MathDetails{one, math::rounded_loop_of(one)});
+  Op& op = decoder.emit(run_of(one, *details));
+  op.details = details;
+  op.d = d, op.a = a, op.b = b, op.c = c;
+}
+
+constexpr uint32_t flip_32(uint32_t a, uint32_t sign) { return a ^ sign; }
+constexpr uint64_t flip_64(uint64_t a, uint64_t sign) { return a ^ sign; }
+
+uint32_t negated(Decoder& decoder, uint32_t slot, Type type) {
+  const bool wide = type == Type::f64;
+  const uint32_t d = decoder.scratch((wide ? 8 : 4) * lanes), sign = decoder.constant(sign_bits(type), wide ? 8 : 4);
+  Op& op = decoder.emit(wide ? map<flip_64> : map<flip_32>);
+  op.d = d, op.a = slot, op.b = sign;
+  return d;
+}
+
+/// The factors of a quotient that ptxas multiplies: the reciprocal of the scaled divisor, and the scaled dividend.
+void run_quotient_factors(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const MathDetails*>(op.details);
+  const auto *a = warp.lanes_of<const uint32_t>(op.a), *b = warp.lanes_of<const uint32_t>(op.b);
+  auto *d = warp.lanes_of<uint32_t>(op.d), *d2 = warp.lanes_of<uint32_t>(op.d2);
+  for_each_lane(mask, [&](int lane) {
+    const auto [reciprocal, dividend] = math::quotient_factors(details.instruction, a[lane], b[lane]);
+    d[lane] = reciprocal, d2[lane] = dividend;
+  });
+}
+
+/// "add.ftz.f32" of a mad, or of a form that PTX writes in another order.
+MathInstruction math_instruction_of(const Instruction& one) {
+  std::string name = one.opcode;
+  if (one.words[0] == "mad") name.replace(0, 3, "fma");
+  return parse_math_instruction(name);
+}
+
+void take_all(Words& words, const Instruction& one) {
+  for (size_t i = 1; i < one.words.size(); ++i) words.take(one.words[i]);
+}
+
+/// The fma that a sum becomes together with its product.
+void decode_joined(Decoder& decoder, const Instruction& sum, const Join& join, Type type) {
+  const Instruction& product = decoder.entry().instructions[static_cast<size_t>(join.product)];
+  const bool is_f64 = type == Type::f64;  // which math_instructions() has not
+  const MathInstruction of_product =
+      is_f64 ? MathInstruction{.operation = MathOperation::mul, .format = Format::f64} : math_instruction_of(product);
+  MathInstruction one = is_f64 ? of_product : math_instruction_of(sum);
+  one.operation = MathOperation::fma;
+  const size_t other = join.operand == 1 ? 2 : 1;
+  const bool is_reciprocal = of_product.operation == MathOperation::rcp;  // 1 / x, scaled as a quotient
+  uint32_t b = decoder.factor_slot(join, is_reciprocal ? 0 : 1, type);
+  uint32_t a = is_reciprocal ? decoder.constant(0x3F800000, 4) : decoder.factor_slot(join, 0, type);
+  uint32_t c = decoder.read(sum.operands[other], type);
+  const uint32_t d = decoder.write(sum.operands[0], type);
+  if (of_product.operation == MathOperation::div || is_reciprocal) {
+    const MathInstruction quotient{.operation = MathOperation::div,
+                                   .accuracy = is_reciprocal ? MathAccuracy::full : of_product.accuracy,
+                                   .ftz = of_product.ftz};
+    const uint32_t reciprocal = decoder.scratch(4 * lanes), dividend = decoder.scratch(4 * lanes);
+    const auto* details = decoder.keep(MathDetails{quotient, nullptr});
+    Op& op = decoder.emit(run_quotient_factors);
+    op.details = details;
+    op.a = a, op.b = b, op.d = reciprocal, op.d2 = dividend;
+    a = reciprocal, b = dividend;
+  }
+  if (join.negate_product) a = negated(decoder, a, type);
+  if (join.negate_addend) c = negated(decoder, c, type);
+  if (!is_f64) return emit_math(decoder, one, d, a, b, c);
+  const auto* details = decoder.keep(MathDetails{one, nullptr});
+  Op& op = decoder.emit(run_f64);
+  op.details = details;
+  op.d = d, op.a = a, op.b = b, op.c = c;
+}
+
+struct Rounded64 {
+  std::string_view name;
+  MathOperation operation;
+  size_t sources;
+};
+constexpr auto rounded_64 = std::to_array<Rounded64>({
+    {"add", MathOperation::add, 2},
+    {"sub", MathOperation::sub, 2},
+    {"mul", MathOperation::mul, 2},
+    {"fma", MathOperation::fma, 3},
+    {"mad", MathOperation::fma, 3},
+    {"div", MathOperation::div, 2},
+    {"rcp", MathOperation::rcp, 1},
+    {"sqrt", MathOperation::sqrt, 1},
+});
+
+bool decode_f64(Decoder& decoder, const Instruction& instruction, Words& words) {
+  const auto row = std::ranges::find(rounded_64, instruction.words[0], &Rounded64::name);
+  if (row == rounded_64.end() || words.take("approx")) return false;
+  const std::string_view rounding = words.take_one({"rn", "rz", "rm", "rp"});
+  const bool may_omit = row->sources == 2 && row->name != "div";
+  if (rounding.empty() && !may_omit) decoder.refuse("without a rounding");
+  MathInstruction one{.operation = row->operation, .format = Format::f64};
+  one.rounding = rounding == "rz"   ? Rounding::toward_zero
+                 : rounding == "rm" ? Rounding::toward_negative
+                 : rounding == "rp" ? Rounding::toward_positive
+                                    : Rounding::nearest_even;
+  decoder.require_operands(instruction, row->sources + 1, row->sources + 1);
+  uint32_t slots[3] = {};
+  for (size_t i = 0; i < row->sources; ++i) slots[i] = decoder.read(instruction.operands[i + 1], Type::f64);
+  decoder.keep_factors(slots, Type::f64);
+  const uint32_t d = decoder.write(instruction.operands[0], Type::f64);
+  const auto* details = decoder.keep(MathDetails{one, nullptr});
+  Op& op = decoder.emit(run_f64);
+  op.details = details;
+  op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2];
+  return true;
+}
+
+// --- selections
+
+bool is_nan(Format format, uint64_t code) { return decode(info(format), code).number == NumberClass::nan; }
+uint64_t flushed(Format format, uint64_t code) {
+  const FormatInfo& row = info(format);
+  const uint64_t magnitude = code & ~row.sign_bit();
+  return magnitude <= row.mantissa_mask() ? code & row.sign_bit() : code;
+}
+/// Codes in the order of their numbers, -0 below +0.
+int64_t order_of(Format format, uint64_t code) {
+  const FormatInfo& row = info(format);
+  const auto magnitude = static_cast<int64_t>(code & ~row.sign_bit());
+  return (code & row.sign_bit()) != 0 ? -magnitude - 1 : magnitude;
+}
+constexpr uint64_t nan_of(Format format) {
+  return format == Format::f64 ? 0x7FFFFFFFFFFFFFFF : format == Format::f32 ? 0x7FFFFFFF : 0x7FFF;
+}
+
+struct SelectDetails {
+  Format format = Format::f32;
+  bool is_max = false, ftz = false, propagates_nan = false, xor_sign = false, pair = false, three = false;
+  bool absolute = false, negates = false, copies_sign = false;
+};
+
+uint64_t extreme_of(const SelectDetails& one, uint64_t a, uint64_t b) {
+  const Format format = one.format;
+  if (one.ftz) a = flushed(format, a), b = flushed(format, b);
+  const uint64_t sign = info(format).sign_bit(), result_sign = (a ^ b) & sign;
+  const bool a_nan = is_nan(format, a), b_nan = is_nan(format, b);
+  if (one.xor_sign) a &= ~sign, b &= ~sign;
+  uint64_t result = 0;
+  if ((a_nan && b_nan) || (one.propagates_nan && (a_nan || b_nan))) return nan_of(format);
+  if (a_nan) result = b;
+  else if (b_nan) result = a;
+  else result = (order_of(format, a) < order_of(format, b)) != one.is_max ? a : b;
+  return one.xor_sign ? (result & ~sign) | result_sign : result;
+}
+
+uint64_t selected(const SelectDetails& one, uint64_t a, uint64_t b) {
+  const uint64_t sign = info(one.format).sign_bit();
+  if (one.copies_sign) return (a & sign) | (b & ~sign);
+  if (one.absolute || one.negates) {
+    if (one.ftz) a = flushed(one.format, a);
+    return one.absolute ? a & ~sign : a ^ sign;
+  }
+  return extreme_of(one, a, b);
+}
+
+template <typename W>
+void run_selected(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const SelectDetails*>(op.details);
+  const auto *a = warp.lanes_of<const W>(op.a), *b = warp.lanes_of<const W>(op.b), *c = warp.lanes_of<const W>(op.c);
+  auto* d = warp.lanes_of<W>(op.d);
+  for_each_lane(mask, [&](int lane) {
+    if (one.pair) {
+      const uint64_t low = selected(one, a[lane] & 0xFFFF, b[lane] & 0xFFFF),
+                     high = selected(one, a[lane] >> 16 & 0xFFFF, b[lane] >> 16 & 0xFFFF);
+      d[lane] = static_cast<W>(low | high << 16);
+      return;
+    }
+    uint64_t result = selected(one, a[lane], b[lane]);
+    if (one.three) result = selected(one, result, c[lane]);
+    d[lane] = static_cast<W>(result);
+  });
+}
+
+constexpr uint32_t absolute_f32(uint32_t a) { return a & 0x7FFFFFFF; }
+constexpr uint32_t negated_f32(uint32_t a) { return a ^ 0x80000000; }
+/// max and min of f32 without modifiers.
+template <bool is_max>
+constexpr uint32_t extreme_f32(uint32_t a, uint32_t b) {
+  const bool a_nan = (a & 0x7FFFFFFF) > 0x7F800000, b_nan = (b & 0x7FFFFFFF) > 0x7F800000;
+  const auto order = [](uint32_t x) { return static_cast<int32_t>(x ^ ((0 - (x >> 31)) & 0x7FFFFFFF)); };
+  const uint32_t number = (order(a) < order(b)) != is_max ? a : b;
+  return a_nan ? (b_nan ? 0x7FFFFFFF : b) : b_nan ? a : number;
+}
+
+void decode_selection(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+  const std::string& name = words.name();
+  SelectDetails one{.format = format_of(type), .pair = is_pair(type)};
+  one.ftz = words.take("ftz");
+  one.is_max = name == "max";
+  one.absolute = name == "abs";
+  one.negates = name == "neg";
+  one.copies_sign = name == "copysign";
+  if (name == "min" || name == "max") {
+    one.propagates_nan = words.take("NaN");
+    if (words.take("xorsign")) {
+      if (!words.take("abs")) decoder.refuse("with .xorsign without .abs");
+      one.xor_sign = true;
+    }
+    one.three = instruction.operands.size() == 4 && type == Type::f32;
+  }
+  const size_t sources = one.absolute || one.negates ? 1 : one.three ? 3 : 2;
+  decoder.require_operands(instruction, sources + 1, sources + 1);
+  uint32_t slots[3] = {};
+  for (size_t i = 0; i < sources; ++i) slots[i] = decoder.read(instruction.operands[i + 1], type);
+  const uint32_t d = decoder.write(instruction.operands[0], type);
+  Run run = type == Type::f64 ? run_selected<uint64_t> : run_selected<uint32_t>;
+  const bool plain =
+      type == Type::f32 && !one.ftz && !one.propagates_nan && !one.xor_sign && !one.three && !one.copies_sign;
+  if (plain)
+    run = one.absolute  ? map<absolute_f32>
+          : one.negates ? map<negated_f32>
+          : one.is_max  ? map<extreme_f32<true>>
+                        : map<extreme_f32<false>>;
+  const auto* details = decoder.keep(one);
+  Op& op = decoder.emit(run);
+  op.details = details;
+  op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2];
+}
+
+// --- comparisons
+
+enum class Order : uint8_t { less, equal, greater, unordered };
+
+Order order_between(Format format, bool ftz, uint64_t a, uint64_t b) {
+  if (ftz) a = flushed(format, a), b = flushed(format, b);
+  if (is_nan(format, a) || is_nan(format, b)) return Order::unordered;
+  const uint64_t magnitude = ~info(format).sign_bit();
+  if ((a & magnitude & low_mask(info(format).bits)) == 0 && (b & magnitude & low_mask(info(format).bits)) == 0)
+    return Order::equal;
+  const int64_t x = order_of(format, a), y = order_of(format, b);
+  return x < y ? Order::less : x > y ? Order::greater : Order::equal;
+}
+
+/// A set of outcomes, a bit for each Order.
+struct ComparisonInfo {
+  std::string_view name;
+  uint8_t holds;
+};
+constexpr uint8_t less = 1, equal = 2, greater = 4, unordered = 8;
+constexpr auto comparisons = std::to_array<ComparisonInfo>({
+    {"eq", equal},
+    {"ne", less | greater},
+    {"lt", less},
+    {"le", less | equal},
+    {"gt", greater},
+    {"ge", greater | equal},
+    {"equ", equal | unordered},
+    {"neu", less | greater | unordered},
+    {"ltu", less | unordered},
+    {"leu", less | equal | unordered},
+    {"gtu", greater | unordered},
+    {"geu", greater | equal | unordered},
+    {"num", less | equal | greater},
+    {"nan", unordered},
+});
+
+struct CompareDetails {
+  Format format = Format::f32;
+  bool ftz = false, pair = false;
+  uint8_t holds = 0;
+};
+
+template <typename W>
+void run_compare(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const CompareDetails*>(op.details);
+  const auto *a = warp.lanes_of<const W>(op.a), *b = warp.lanes_of<const W>(op.b);
+  Mask found = 0, second = 0;
+  const auto holds = [&](uint64_t x, uint64_t y) {
+    return (one.holds >> static_cast<int>(order_between(one.format, one.ftz, x, y)) & 1) != 0;
+  };
+  for_each_lane(mask, [&](int lane) {
+    if (one.pair) {
+      found |= Mask{holds(a[lane] & 0xFFFF, b[lane] & 0xFFFF)} << lane;
+      second |= Mask{holds(a[lane] >> 16 & 0xFFFF, b[lane] >> 16 & 0xFFFF)} << lane;
+    } else {
+      found |= Mask{holds(a[lane], b[lane])} << lane;
+    }
+  });
+  if (!one.pair) second = ~found;
+  const Mask other = op.small == 0 ? 0 : warp.mask_of(op.c);
+  const auto combined = [&](Mask mine) {
+    return op.small == 0 ? mine : op.small == 1 ? mine & other : op.small == 2 ? mine | other : mine ^ other;
+  };
+  set_mask(warp, op.d, mask, combined(found));
+  if (op.flag) set_mask(warp, op.d2, mask, combined(second));
+}
+
+/// f32 without .ftz, on the host: comparisons round nothing.
+void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const CompareDetails*>(op.details);
+  const auto *a = warp.lanes_of<const float>(op.a), *b = warp.lanes_of<const float>(op.b);
+  Mask is_less = 0, is_equal = 0, is_greater = 0;
+  for (int lane = 0; lane < lanes; ++lane) {
+    is_less |= Mask{a[lane] < b[lane]} << lane;
+    is_equal |= Mask{a[lane] == b[lane]} << lane;
+    is_greater |= Mask{a[lane] > b[lane]} << lane;
+  }
+  const Mask is_unordered = ~(is_less | is_equal | is_greater);
+  const Mask found = ((one.holds & less) != 0 ? is_less : 0) | ((one.holds & equal) != 0 ? is_equal : 0) |
+                     ((one.holds & greater) != 0 ? is_greater : 0) | ((one.holds & unordered) != 0 ? is_unordered : 0);
+  const Mask other = op.small == 0 ? 0 : warp.mask_of(op.c);
+  const auto combined = [&](Mask mine) {
+    return op.small == 0 ? mine : op.small == 1 ? mine & other : op.small == 2 ? mine | other : mine ^ other;
+  };
+  set_mask(warp, op.d, mask, combined(found));
+  if (op.flag) set_mask(warp, op.d2, mask, combined(~found));
+}
+
+void decode_testp(Decoder& decoder, const Instruction& instruction, Words& words) {
+  const auto type = words.take_type();
+  const std::string_view what = words.take_one({"finite", "infinite", "number", "notanumber", "normal", "subnormal"});
+  if (!type || what.empty()) decoder.refuse("without a class and a type");
+  decoder.refuse(fmt::format("not run here: testp.{} of {}", what, instruction.opcode));
+}
+
+// --- cvt
+
+struct CvtDetails {
+  CvtInstruction instruction = {};
+  int from_bits = 32, to_bits = 32;  // of the registers
+  int sources = 1;
+  bool b_is_scale = false;
+};
+
+template <typename To, typename From>
+constexpr Word<To> integer_of(Word<From> a) {
+  return to_word<To>(static_cast<To>(static_cast<From>(a)));
+}
+
+/// cvt between integers without .sat drops or repeats bits.
+template <typename From>
+Run integer_cvt(CvtType to) {
+  switch (to) {
+    case CvtType::u16: return map<integer_of<uint16_t, From>>;
+    case CvtType::s16: return map<integer_of<int16_t, From>>;
+    case CvtType::u32: return map<integer_of<uint32_t, From>>;
+    case CvtType::s32: return map<integer_of<int32_t, From>>;
+    case CvtType::u64: return map<integer_of<uint64_t, From>>;
+    case CvtType::s64: return map<integer_of<int64_t, From>>;
+    default: return nullptr;
+  }
+}
+
+constexpr uint32_t low_word_of(uint64_t a) { return static_cast<uint32_t>(a); }
+
+void run_cvt(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const CvtDetails*>(op.details);
+  CvtOperands operands[lanes];
+  uint64_t results[lanes];
+  const auto word = [&](uint32_t slot, int bits, int lane) {
+    return bits > 32 ? warp.lanes_of<const uint64_t>(slot)[lane] : warp.lanes_of<const uint32_t>(slot)[lane];
+  };
+  for (int lane = 0; lane < lanes; ++lane) {
+    operands[lane].a = word(op.a, details.from_bits, lane);
+    if (details.sources > 1) operands[lane].b = word(op.b, details.from_bits, lane);
+  }
+  compute(details.instruction, std::span<const CvtOperands>(operands), results);
+  const CvtTypeInfo& to = info(details.instruction.to);
+  const bool extends = !to.format && to.is_signed && details.instruction.lanes == 1;
+  for_each_lane(mask, [&](int lane) {
+    uint64_t result = results[lane];
+    if (extends && to.bits < 64 && (result >> (to.bits - 1) & 1) != 0) result |= ~low_mask(to.bits);
+    if (details.to_bits > 32) warp.lanes_of<uint64_t>(op.d)[lane] = result;
+    else warp.lanes_of<uint32_t>(op.d)[lane] = static_cast<uint32_t>(result & low_mask(details.to_bits));
+  });
+}
+
+void decode_cvt(Decoder& decoder, const Instruction& instruction, Words& words) {
+  const CvtInstruction one = parse_cvt(instruction.opcode);
+  take_all(words, instruction);
+  const std::vector<CvtOperand> wanted = operands_of(one);
+  if (wanted.size() > 2 || one.scales > 0) decoder.refuse("with random bits, scales or more than two sources");
+  decoder.require_operands(instruction, wanted.size() + 1, wanted.size() + 1);
+  CvtDetails details{.instruction = one, .sources = static_cast<int>(wanted.size())};
+  const auto type_for = [](int bits) { return bits > 32 ? Type::b64 : bits > 16 ? Type::b32 : Type::b16; };
+  const uint32_t a = decoder.read_wide(instruction.operands[1], type_for(wanted[0].bits), details.from_bits);
+  uint32_t b = a;
+  if (wanted.size() > 1) {
+    int bits = 0;
+    b = decoder.read_wide(instruction.operands[2], type_for(wanted[1].bits), bits);
+  }
+  int slot_bits = 0;
+  const uint32_t d = decoder.write_wide(instruction.operands[0], type_for(result_bits(one)), slot_bits);
+  details.to_bits = slot_bits;
+  if (instruction.operands[0].kind == Kind::reg && slot_bits <= 32)
+    details.to_bits = info(decoder.type_of(instruction.operands[0])).bits;
+  if (result_bits(one) > details.to_bits || wanted[0].bits > details.from_bits)
+    decoder.refuse("with a register that is too narrow");
+  Run run = nullptr;
+  const CvtTypeInfo &to = info(one.to), &from = info(one.from);
+  if (!to.format && !from.format && !one.sat && one.rounding == CvtRounding::none && to.bits == details.to_bits &&
+      (from.bits > 32) == (details.from_bits > 32)) {
+    switch (one.from) {
+      case CvtType::u8: run = integer_cvt<uint8_t>(one.to); break;
+      case CvtType::s8: run = integer_cvt<int8_t>(one.to); break;
+      case CvtType::u16: run = integer_cvt<uint16_t>(one.to); break;
+      case CvtType::s16: run = integer_cvt<int16_t>(one.to); break;
+      case CvtType::u32: run = integer_cvt<uint32_t>(one.to); break;
+      case CvtType::s32: run = integer_cvt<int32_t>(one.to); break;
+      case CvtType::u64: run = integer_cvt<uint64_t>(one.to); break;
+      default: run = integer_cvt<int64_t>(one.to); break;
+    }
+  }
+  const auto* kept = decoder.keep(details);
+  Op& op = decoder.emit(run ? run : run_cvt);
+  op.details = kept;
+  op.d = d, op.a = a, op.b = b;
+}
+
+void decode_named(Decoder& decoder, const Instruction& instruction, Words& words) {
+  const auto type = words.take_type();
+  if (!type || !is_floating(*type)) decoder.refuse("without a floating-point type");
+  decode_float(decoder, instruction, words, *type);
+}
+
+constexpr auto rows = std::to_array<Opcode>({
+    {"fma", decode_named},
+    {"rcp", decode_named},
+    {"sqrt", decode_named},
+    {"rsqrt", decode_named},
+    {"ex2", decode_named},
+    {"lg2", decode_named},
+    {"sin", decode_named},
+    {"cos", decode_named},
+    {"tanh", decode_named},
+    {"copysign", decode_named},
+    {"testp", decode_testp},
+    {"cvt", decode_cvt},
+});
+
+}  // namespace
+
+std::span<const Opcode> float_opcodes() { return rows; }
+
+bool is_floating(Type type) { return info(type).kind == TypeClass::floating; }
+
+void decode_float(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+  const std::string& name = words.name();
+  if (name == "min" || name == "max" || name == "abs" || name == "neg" || name == "copysign")
+    return decode_selection(decoder, instruction, words, type);
+  const auto join = decoder.fusions().of_sum.find(decoder.current());
+  if (join != decoder.fusions().of_sum.end()) {
+    take_all(words, instruction);
+    return decode_joined(decoder, instruction, join->second, type);
+  }
+  if (type == Type::f64 && decode_f64(decoder, instruction, words)) return;
+  const MathInstruction one = math_instruction_of(instruction);
+  take_all(words, instruction);
+  const auto count = static_cast<size_t>(operand_count(one.operation));
+  decoder.require_operands(instruction, count + 1, count + 1);
+  uint32_t slots[3] = {};
+  for (size_t i = 0; i < count; ++i) slots[i] = decoder.read(instruction.operands[i + 1], type);
+  for (size_t i = count; i < 3; ++i) slots[i] = slots[0];
+  decoder.keep_factors(slots, type);
+  const uint32_t d = decoder.write(instruction.operands[0], type);
+  emit_math(decoder, one, d, slots[0], slots[1], slots[2]);
+}
+
+void decode_float_compare(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+  CompareDetails one{.format = format_of(type), .pair = is_pair(type)};
+  one.ftz = words.take("ftz");
+  const std::string_view combine = words.take_one({"and", "or", "xor"});
+  for (const ComparisonInfo& row : comparisons) {
+    if (words.take(row.name)) {
+      one.holds = row.holds;
+      break;
+    }
+  }
+  if (one.holds == 0) decoder.refuse("without a comparison");
+  decoder.require_operands(instruction, combine.empty() ? 3 : 4, combine.empty() ? 3 : 4);
+  const Operand& result = instruction.operands[0];
+  const bool has_two = result.kind == Kind::pair;
+  if (one.pair != has_two && one.pair) decoder.refuse("of pairs with one result");
+  const uint32_t a = decoder.read(instruction.operands[1], type), b = decoder.read(instruction.operands[2], type);
+  const uint32_t c = combine.empty() ? 0 : decoder.read_mask(instruction.operands[3]);
+  const uint32_t d = decoder.write_mask(has_two ? result.elements[0] : result),
+                 d2 = has_two ? decoder.write_mask(result.elements[1]) : 0;
+  const auto* details = decoder.keep(one);
+  Op& op = decoder.emit(type == Type::f64               ? run_compare<uint64_t>
+                        : type == Type::f32 && !one.ftz ? run_compare_f32
+                                                        : run_compare<uint32_t>);
+  op.details = details;
+  op.d = d, op.d2 = d2, op.a = a, op.b = b, op.c = c, op.flag = has_two;
+  op.small = combine.empty() ? 0 : combine == "and" ? 1 : combine == "or" ? 2 : 3;
+}
+
+}  // namespace bitmma::kernel

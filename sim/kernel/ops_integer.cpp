@@ -1,0 +1,909 @@
+// SPDX-License-Identifier: MIT
+// Integers, bits, predicates and moves.
+#include <bit>
+#include <limits>
+
+#include "decode.hpp"
+#include "lanes.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+
+template <typename T>
+using Unsigned = std::make_unsigned_t<T>;
+template <typename T>
+using Signed = std::make_signed_t<T>;
+__extension__ using Wide = unsigned __int128;
+__extension__ using SignedWide = __int128;
+/// Twice as wide.
+template <typename T>
+struct Twice;
+template <>
+struct Twice<uint16_t> {
+  using Type = uint32_t;
+};
+template <>
+struct Twice<int16_t> {
+  using Type = int32_t;
+};
+template <>
+struct Twice<uint32_t> {
+  using Type = uint64_t;
+};
+template <>
+struct Twice<int32_t> {
+  using Type = int64_t;
+};
+template <>
+struct Twice<uint64_t> {
+  using Type = Wide;
+};
+template <>
+struct Twice<int64_t> {
+  using Type = SignedWide;
+};
+template <typename T>
+using TwiceAs = typename Twice<T>::Type;
+
+// T is the type of the instruction; words are as registers have them.
+template <typename T>
+constexpr Word<T> add_of(Word<T> a, Word<T> b) {
+  return to_word<T>(static_cast<T>(a + b));
+}
+template <typename T>
+constexpr Word<T> sub_of(Word<T> a, Word<T> b) {
+  return to_word<T>(static_cast<T>(a - b));
+}
+template <typename T>
+constexpr Word<T> add_sat_of(Word<T> a, Word<T> b) {
+  const int64_t sum = int64_t{static_cast<int32_t>(a)} + static_cast<int32_t>(b);
+  return static_cast<uint32_t>(sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum);
+}
+template <typename T>
+constexpr Word<T> sub_sat_of(Word<T> a, Word<T> b) {
+  const int64_t sum = int64_t{static_cast<int32_t>(a)} - static_cast<int32_t>(b);
+  return static_cast<uint32_t>(sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum);
+}
+template <typename T>
+constexpr TwiceAs<T> product_of(Word<T> a, Word<T> b) {
+  return static_cast<TwiceAs<T>>(static_cast<TwiceAs<T>>(static_cast<T>(a)) *
+                                 static_cast<TwiceAs<T>>(static_cast<T>(b)));
+}
+template <typename T>
+constexpr Word<T> mul_lo_of(Word<T> a, Word<T> b) {
+  return to_word<T>(static_cast<T>(a * b));
+}
+template <typename T>
+constexpr Word<T> mul_hi_of(Word<T> a, Word<T> b) {
+  return to_word<T>(static_cast<T>(product_of<T>(a, b) >> (8 * sizeof(T))));
+}
+template <typename T>
+constexpr Word<TwiceAs<T>> mul_wide_of(Word<T> a, Word<T> b) {
+  return to_word(product_of<T>(a, b));
+}
+template <typename T>
+constexpr Word<T> mad_lo_of(Word<T> a, Word<T> b, Word<T> c) {
+  return to_word<T>(static_cast<T>(a * b + c));
+}
+template <typename T>
+constexpr Word<T> mad_hi_of(Word<T> a, Word<T> b, Word<T> c) {
+  return add_of<T>(mul_hi_of<T>(a, b), c);
+}
+template <typename T>
+constexpr Word<TwiceAs<T>> mad_wide_of(Word<T> a, Word<T> b, Word<TwiceAs<T>> c) {
+  return add_of<TwiceAs<T>>(mul_wide_of<T>(a, b), c);
+}
+template <typename T>
+constexpr Word<T> mul24_of(Word<T> a, Word<T> b) {
+  if constexpr (std::is_signed_v<T>) {
+    return static_cast<Word<T>>((int64_t{static_cast<int32_t>(a << 8)} >> 8) *
+                                (int64_t{static_cast<int32_t>(b << 8)} >> 8));
+  }
+  return static_cast<Word<T>>(uint64_t{a & 0xFFFFFF} * (b & 0xFFFFFF));
+}
+template <typename T>
+constexpr Word<T> mad24_of(Word<T> a, Word<T> b, Word<T> c) {
+  return mul24_of<T>(a, b) + c;
+}
+/// Division by zero gives all ones, as GPUs do; PTX leaves it open.
+template <typename T>
+constexpr Word<T> div_of(Word<T> a, Word<T> b) {
+  const T x = static_cast<T>(a), y = static_cast<T>(b);
+  if (y == 0) return to_word<T>(static_cast<T>(~Unsigned<T>{0}));
+  if constexpr (std::is_signed_v<T>) {
+    if (y == -1) return to_word<T>(static_cast<T>(Unsigned<T>{0} - static_cast<Unsigned<T>>(x)));
+  }
+  return to_word<T>(static_cast<T>(x / y));
+}
+template <typename T>
+constexpr Word<T> rem_of(Word<T> a, Word<T> b) {
+  const T x = static_cast<T>(a), y = static_cast<T>(b);
+  if (y == 0) return a;
+  if constexpr (std::is_signed_v<T>) {
+    if (y == -1) return 0;
+  }
+  return to_word<T>(static_cast<T>(x % y));
+}
+template <typename T>
+constexpr Word<T> min_of(Word<T> a, Word<T> b) {
+  return static_cast<T>(a) < static_cast<T>(b) ? a : b;
+}
+template <typename T>
+constexpr Word<T> max_of(Word<T> a, Word<T> b) {
+  return static_cast<T>(a) > static_cast<T>(b) ? a : b;
+}
+template <typename T>
+constexpr Word<T> min_relu_of(Word<T> a, Word<T> b) {
+  return static_cast<T>(min_of<T>(a, b)) < 0 ? 0 : min_of<T>(a, b);
+}
+template <typename T>
+constexpr Word<T> max_relu_of(Word<T> a, Word<T> b) {
+  return static_cast<T>(max_of<T>(a, b)) < 0 ? 0 : max_of<T>(a, b);
+}
+template <typename T>
+constexpr Word<T> abs_of(Word<T> a) {
+  return static_cast<T>(a) < 0 ? to_word<T>(static_cast<T>(Word<T>{0} - a)) : a;
+}
+template <typename T>
+constexpr Word<T> neg_of(Word<T> a) {
+  return to_word<T>(static_cast<T>(Word<T>{0} - a));
+}
+template <typename T>
+constexpr Word<T> sad_of(Word<T> a, Word<T> b, Word<T> c) {
+  const Word<T> difference = static_cast<T>(a) < static_cast<T>(b) ? b - a : a - b;
+  return to_word<T>(static_cast<T>(c + difference));
+}
+template <typename T>
+constexpr Word<T> and_of(Word<T> a, Word<T> b) {
+  return a & b;
+}
+template <typename T>
+constexpr Word<T> or_of(Word<T> a, Word<T> b) {
+  return a | b;
+}
+template <typename T>
+constexpr Word<T> xor_of(Word<T> a, Word<T> b) {
+  return a ^ b;
+}
+template <typename T>
+constexpr Word<T> not_of(Word<T> a) {
+  return to_word<T>(static_cast<T>(~a));
+}
+template <typename T>
+constexpr Word<T> cnot_of(Word<T> a) {
+  return a == 0 ? 1 : 0;
+}
+template <typename T>
+constexpr Word<T> shl_of(Word<T> a, uint32_t count) {
+  return count >= 8 * sizeof(T) ? 0 : to_word<T>(static_cast<T>(a << count));
+}
+template <typename T>
+constexpr Word<T> shr_of(Word<T> a, uint32_t count) {
+  const uint32_t last = 8 * sizeof(T) - 1;
+  if (count > last) return std::is_signed_v<T> && static_cast<T>(a) < 0 ? to_word<T>(static_cast<T>(~Word<T>{0})) : 0;
+  return to_word<T>(static_cast<T>(static_cast<T>(a) >> count));
+}
+template <typename T>
+constexpr uint32_t popc_of(Word<T> a) {
+  return static_cast<uint32_t>(std::popcount(a));
+}
+template <typename T>
+constexpr uint32_t clz_of(Word<T> a) {
+  return static_cast<uint32_t>(std::countl_zero(a));
+}
+template <typename T>
+constexpr Word<T> brev_of(Word<T> a) {
+  Word<T> reversed = 0;
+  for (size_t i = 0; i < 8 * sizeof(T); ++i) reversed |= (a >> i & 1) << (8 * sizeof(T) - 1 - i);
+  return reversed;
+}
+template <typename T>
+constexpr uint32_t bfind_of(Word<T> a) {
+  const Word<T> bits = std::is_signed_v<T> && static_cast<T>(a) < 0 ? ~a : a;
+  return bits == 0 ? ~uint32_t{0}
+                   : static_cast<uint32_t>(8 * sizeof(T) - 1) - static_cast<uint32_t>(std::countl_zero(bits));
+}
+template <typename T>
+constexpr uint32_t bfind_shift_of(Word<T> a) {
+  const uint32_t found = bfind_of<T>(a);
+  return found == ~uint32_t{0} ? found : static_cast<uint32_t>(8 * sizeof(T) - 1) - found;
+}
+/// PTX ISA, bfe: positions and lengths are the low bytes.
+template <typename T>
+constexpr Word<T> bfe_of(Word<T> a, uint32_t position, uint32_t length) {
+  const int most = 8 * sizeof(T) - 1, from = static_cast<int>(position & 0xFF), count = static_cast<int>(length & 0xFF);
+  const bool sign = std::is_signed_v<T> && count != 0 && ((a >> std::min(from + count - 1, most)) & 1) != 0;
+  Word<T> result = from > most ? 0 : a >> from;
+  if (count <= most) {
+    const Word<T> mask = (Word<T>{1} << count) - 1;
+    result &= mask;
+    const int held = std::min(count, most + 1 - std::min(from, most + 1));
+    if (sign) result |= ~(held > most ? ~Word<T>{0} : (Word<T>{1} << held) - 1);
+  } else if (sign && from > 0) {
+    result |= from > most ? ~Word<T>{0} : ~(~Word<T>{0} >> from);
+  }
+  return result;
+}
+template <typename T>
+constexpr Word<T> bfi_of(Word<T> a, Word<T> b, uint32_t position, uint32_t length) {
+  const uint32_t size = 8 * sizeof(T), from = position & 0xFF, count = length & 0xFF;
+  if (from >= size || count == 0) return b;
+  const Word<T> mask = (count >= size ? ~Word<T>{0} : (Word<T>{1} << count) - 1) << from;
+  return (b & ~mask) | (a << from & mask);
+}
+constexpr uint32_t shf_l_wrap(uint32_t a, uint32_t b, uint32_t c) {
+  return static_cast<uint32_t>(((uint64_t{b} << 32 | a) << (c & 31)) >> 32);
+}
+constexpr uint32_t shf_r_wrap(uint32_t a, uint32_t b, uint32_t c) {
+  return static_cast<uint32_t>((uint64_t{b} << 32 | a) >> (c & 31));
+}
+constexpr uint32_t shf_l_clamp(uint32_t a, uint32_t b, uint32_t c) {
+  return c >= 32 ? a : static_cast<uint32_t>(((uint64_t{b} << 32 | a) << c) >> 32);
+}
+constexpr uint32_t shf_r_clamp(uint32_t a, uint32_t b, uint32_t c) {
+  return c >= 32 ? b : static_cast<uint32_t>((uint64_t{b} << 32 | a) >> c);
+}
+constexpr uint32_t prmt_of(uint32_t a, uint32_t b, uint32_t selector) {
+  const uint64_t bytes = uint64_t{b} << 32 | a;
+  uint32_t result = 0;
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t pick = selector >> 4 * i & 0xF;
+    const auto byte = static_cast<uint8_t>(bytes >> 8 * (pick & 7));
+    const uint32_t value = (pick & 8) != 0 ? ((byte & 0x80) != 0 ? 0xFF : 0) : byte;
+    result |= value << 8 * i;
+  }
+  return result;
+}
+/// .f4e .b4e .rc8 .ecl .ecr .rc16: PTX ISA, prmt, the table of modes.
+template <int mode>
+constexpr uint32_t prmt_mode_of(uint32_t a, uint32_t b, uint32_t c) {
+  constexpr uint16_t selectors[6][4] = {{0x3210, 0x4321, 0x5432, 0x6543}, {0x5670, 0x6701, 0x7012, 0x0123},
+                                        {0x0000, 0x1111, 0x2222, 0x3333}, {0x3210, 0x3211, 0x3222, 0x3333},
+                                        {0x0000, 0x1110, 0x2210, 0x3210}, {0x1010, 0x3232, 0x1010, 0x3232}};
+  return prmt_of(a, b, selectors[mode][c & 3]);
+}
+template <bool a_signed, bool b_signed>
+constexpr uint32_t dp4a_of(uint32_t a, uint32_t b, uint32_t c) {
+  for (int i = 0; i < 4; ++i) {
+    const auto x = static_cast<uint8_t>(a >> 8 * i), y = static_cast<uint8_t>(b >> 8 * i);
+    const int p = a_signed ? static_cast<int8_t>(x) : x, q = b_signed ? static_cast<int8_t>(y) : y;
+    c += static_cast<uint32_t>(p * q);
+  }
+  return c;
+}
+template <bool a_signed, bool b_signed, bool high>
+constexpr uint32_t dp2a_of(uint32_t a, uint32_t b, uint32_t c) {
+  for (int i = 0; i < 2; ++i) {
+    const auto x = static_cast<uint16_t>(a >> 16 * i);
+    const auto y = static_cast<uint8_t>(b >> (8 * i + (high ? 16 : 0)));
+    const int p = a_signed ? static_cast<int16_t>(x) : x, q = b_signed ? static_cast<int8_t>(y) : y;
+    c += static_cast<uint32_t>(p * q);
+  }
+  return c;
+}
+constexpr uint32_t bmsk_clamp(uint32_t a, uint32_t b) {
+  const uint32_t from = std::min(a, 32u), to = from + std::min(b, 32u);
+  return static_cast<uint32_t>(((uint64_t{1} << std::min(to, 32u)) - 1) & ~((uint64_t{1} << from) - 1));
+}
+constexpr uint32_t bmsk_wrap(uint32_t a, uint32_t b) {
+  return static_cast<uint32_t>(((uint64_t{1} << (b & 31)) - 1) << (a & 31));
+}
+
+void lop3(Warp& warp, const Op& op, Mask mask) {
+  const auto* a = warp.lanes_of<const uint32_t>(op.a);
+  const auto* b = warp.lanes_of<const uint32_t>(op.b);
+  const auto* c = warp.lanes_of<const uint32_t>(op.c);
+  uint32_t results[lanes] = {};
+  for (int minterm = 0; minterm < 8; ++minterm) {
+    if ((op.immediate >> minterm & 1) == 0) continue;
+    const uint32_t not_a = (minterm & 4) != 0 ? 0 : all_lanes, not_b = (minterm & 2) != 0 ? 0 : all_lanes,
+                   not_c = (minterm & 1) != 0 ? 0 : all_lanes;
+    for (int lane = 0; lane < lanes; ++lane) results[lane] |= (a[lane] ^ not_a) & (b[lane] ^ not_b) & (c[lane] ^ not_c);
+  }
+  auto* d = warp.lanes_of<uint32_t>(op.d);
+  for_each_lane(mask, [&](int lane) { d[lane] = results[lane]; });
+}
+
+// Carries: CC.CF is a bit of each lane.
+template <typename T, bool subtracts, bool reads>
+void add_carry(Warp& warp, const Op& op, Mask mask) {
+  const auto *a = warp.lanes_of<const T>(op.a), *b = warp.lanes_of<const T>(op.b);
+  auto* d = warp.lanes_of<T>(op.d);
+  for_each_lane(mask, [&](int lane) {
+    const bool in = reads && (warp.carry >> lane & 1) != 0;
+    // CC.CF is the borrow of a difference.
+    const Wide sum = subtracts ? Wide{a[lane]} - b[lane] - in : Wide{a[lane]} + b[lane] + in;
+    d[lane] = static_cast<T>(sum);
+    if (!op.flag) return;
+    const bool out = (sum >> (8 * sizeof(T)) & 1) != 0;
+    warp.carry = (warp.carry & ~(uint64_t{1} << lane)) | uint64_t{out} << lane;
+  });
+}
+template <typename T, bool high, bool reads, bool subtracts = false>
+void mad_carry(Warp& warp, const Op& op, Mask mask) {
+  const auto *a = warp.lanes_of<const Word<T>>(op.a), *b = warp.lanes_of<const Word<T>>(op.b),
+             *c = warp.lanes_of<const Word<T>>(op.c);
+  auto* d = warp.lanes_of<Word<T>>(op.d);
+  for_each_lane(mask, [&](int lane) {
+    const Word<T> product = high ? mul_hi_of<T>(a[lane], b[lane]) : mul_lo_of<T>(a[lane], b[lane]);
+    const Wide sum = Wide{product} + c[lane] + (reads && (warp.carry >> lane & 1) != 0);
+    d[lane] = static_cast<Word<T>>(sum);
+    if (!op.flag) return;
+    const bool out = (sum >> (8 * sizeof(T)) & 1) != 0;
+    warp.carry = (warp.carry & ~(uint64_t{1} << lane)) | uint64_t{out} << lane;
+  });
+}
+
+/// The function for a type of 16, 32 or 64 bits.
+#define BITMMA_FOR_INTEGER(type, f)            \
+  [&]() -> Run {                               \
+    switch (type) {                            \
+      case Type::u16:                          \
+      case Type::b16: return map<f<uint16_t>>; \
+      case Type::s16: return map<f<int16_t>>;  \
+      case Type::u32:                          \
+      case Type::b32: return map<f<uint32_t>>; \
+      case Type::s32: return map<f<int32_t>>;  \
+      case Type::u64:                          \
+      case Type::b64: return map<f<uint64_t>>; \
+      case Type::s64: return map<f<int64_t>>;  \
+      default: return nullptr;                 \
+    }                                          \
+  }()
+
+Type require_type(Decoder& decoder, Words& words) {
+  const auto type = words.take_type();
+  if (!type) decoder.refuse("without a type that is known");
+  return *type;
+}
+
+/// d and the sources, all of one type, of which `shifts` counts are u32.
+void emit_words(Decoder& decoder, const Instruction& one, Run run, Type type, size_t sources, Type result) {
+  if (!run) decoder.refuse(std::string("of .") + std::string(info(type).name));
+  decoder.require_operands(one, sources + 1, sources + 1);
+  uint32_t slots[4] = {};
+  for (size_t i = 0; i < sources; ++i) slots[i] = decoder.read(one.operands[i + 1], type);
+  const uint32_t d = decoder.write(one.operands[0], result);
+  Op& op = decoder.emit(run);
+  op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2], op.e = slots[3];
+}
+
+template <int which>
+void and_masks(Warp& warp, const Op& op, Mask mask) {
+  const Mask a = warp.mask_of(op.a), b = warp.mask_of(op.b);
+  set_mask(warp, op.d, mask, which == 0 ? a & b : which == 1 ? a | b : which == 2 ? a ^ b : which == 3 ? ~a : a);
+}
+
+bool decode_masks(Decoder& decoder, const Instruction& one, Words& words, int which) {
+  if (!words.take("pred")) return false;
+  const size_t sources = which >= 3 ? 1 : 2;
+  decoder.require_operands(one, sources + 1, sources + 1);
+  const uint32_t a = decoder.read_mask(one.operands[1]);
+  const uint32_t b = sources == 2 ? decoder.read_mask(one.operands[2]) : a;
+  const uint32_t d = decoder.write_mask(one.operands[0]);
+  constexpr Run runs[] = {and_masks<0>, and_masks<1>, and_masks<2>, and_masks<3>, and_masks<4>};
+  Op& op = decoder.emit(runs[which]);
+  op.d = d, op.a = a, op.b = b;
+  return true;
+}
+
+void decode_add(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  if (is_floating(type)) return decode_float(decoder, one, words, type);
+  const bool subtracts = words.name() == "sub";
+  if (words.take("cc")) {
+    const bool wide = bytes_of(type) == 8;
+    Run run = wide ? (subtracts ? add_carry<uint64_t, true, false> : add_carry<uint64_t, false, false>)
+                   : (subtracts ? add_carry<uint32_t, true, false> : add_carry<uint32_t, false, false>);
+    if (bytes_of(type) < 4) run = nullptr;
+    emit_words(decoder, one, run, type, 2, type);
+    decoder.program().ops.back().flag = true;
+    return;
+  }
+  Run run = subtracts ? BITMMA_FOR_INTEGER(type, sub_of) : BITMMA_FOR_INTEGER(type, add_of);
+  if (words.take("sat"))
+    run = type != Type::s32 ? nullptr : subtracts ? map<sub_sat_of<int32_t>> : map<add_sat_of<int32_t>>;
+  emit_words(decoder, one, run, type, 2, type);
+}
+
+void decode_addc(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  const bool writes = words.take("cc"), subtracts = words.name() == "subc", wide = bytes_of(type) == 8;
+  Run run = wide ? (subtracts ? add_carry<uint64_t, true, true> : add_carry<uint64_t, false, true>)
+                 : (subtracts ? add_carry<uint32_t, true, true> : add_carry<uint32_t, false, true>);
+  if (bytes_of(type) < 4 || is_floating(type)) run = nullptr;
+  emit_words(decoder, one, run, type, 2, type);
+  decoder.program().ops.back().flag = writes;
+}
+
+Type twice(Type type) {
+  switch (type) {
+    case Type::u16: return Type::u32;
+    case Type::s16: return Type::s32;
+    case Type::u32: return Type::u64;
+    case Type::s32: return Type::s64;
+    default: throw Refusal{"with .wide of this type"};
+  }
+}
+
+#define BITMMA_FOR_NARROW(type, f)             \
+  [&]() -> Run {                               \
+    switch (type) {                            \
+      case Type::u16: return map<f<uint16_t>>; \
+      case Type::s16: return map<f<int16_t>>;  \
+      case Type::u32: return map<f<uint32_t>>; \
+      case Type::s32: return map<f<int32_t>>;  \
+      default: return nullptr;                 \
+    }                                          \
+  }()
+
+void decode_mul(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  if (is_floating(type)) return decode_float(decoder, one, words, type);
+  if (words.take("wide")) return emit_words(decoder, one, BITMMA_FOR_NARROW(type, mul_wide_of), type, 2, twice(type));
+  if (words.take("hi")) return emit_words(decoder, one, BITMMA_FOR_INTEGER(type, mul_hi_of), type, 2, type);
+  if (!words.take("lo")) decoder.refuse("without .lo, .hi or .wide");
+  emit_words(decoder, one, BITMMA_FOR_INTEGER(type, mul_lo_of), type, 2, type);
+}
+
+void decode_mad(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  if (is_floating(type)) return decode_float(decoder, one, words, type);
+  decoder.require_operands(one, 4, 4);
+  if (words.take("wide")) {
+    const Type result = twice(type);
+    const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], type),
+                   c = decoder.read(one.operands[3], result), d = decoder.write(one.operands[0], result);
+    Op& op = decoder.emit(BITMMA_FOR_NARROW(type, mad_wide_of));
+    op.d = d, op.a = a, op.b = b, op.c = c;
+    return;
+  }
+  const bool high = words.take("hi");
+  if (!high && !words.take("lo")) decoder.refuse("without .lo, .hi or .wide");
+  const bool reads = words.name() == "madc", writes = words.take("cc");
+  if (reads || writes) {
+    Run run = nullptr;
+    if (type == Type::u32)
+      run = high ? (reads ? mad_carry<uint32_t, true, true> : mad_carry<uint32_t, true, false>)
+                 : (reads ? mad_carry<uint32_t, false, true> : mad_carry<uint32_t, false, false>);
+    if (type == Type::s32)
+      run = high ? (reads ? mad_carry<int32_t, true, true> : mad_carry<int32_t, true, false>)
+                 : (reads ? mad_carry<int32_t, false, true> : mad_carry<int32_t, false, false>);
+    if (type == Type::u64)
+      run = high ? (reads ? mad_carry<uint64_t, true, true> : mad_carry<uint64_t, true, false>)
+                 : (reads ? mad_carry<uint64_t, false, true> : mad_carry<uint64_t, false, false>);
+    if (type == Type::s64)
+      run = high ? (reads ? mad_carry<int64_t, true, true> : mad_carry<int64_t, true, false>)
+                 : (reads ? mad_carry<int64_t, false, true> : mad_carry<int64_t, false, false>);
+    emit_words(decoder, one, run, type, 3, type);
+    decoder.program().ops.back().flag = writes;
+    return;
+  }
+  emit_words(decoder, one, high ? BITMMA_FOR_INTEGER(type, mad_hi_of) : BITMMA_FOR_INTEGER(type, mad_lo_of), type, 3,
+             type);
+}
+
+void decode_24(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  if (!words.take("lo")) decoder.refuse("without .lo");
+  const bool adds = words.name() == "mad24";
+  Run run = type == Type::u32   ? (adds ? map<mad24_of<uint32_t>> : map<mul24_of<uint32_t>>)
+            : type == Type::s32 ? (adds ? map<mad24_of<int32_t>> : map<mul24_of<int32_t>>)
+                                : nullptr;
+  emit_words(decoder, one, run, type, adds ? 3 : 2, type);
+}
+
+void decode_div(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  if (is_floating(type)) return decode_float(decoder, one, words, type);
+  emit_words(decoder, one, words.name() == "rem" ? BITMMA_FOR_INTEGER(type, rem_of) : BITMMA_FOR_INTEGER(type, div_of),
+             type, 2, type);
+}
+
+/// s16x2 and u16x2, each half by itself.
+template <typename T, bool is_max, bool relu>
+constexpr uint32_t pair_extreme(uint32_t a, uint32_t b) {
+  uint32_t result = 0;
+  for (int half = 0; half < 2; ++half) {
+    const uint32_t x = a >> 16 * half & 0xFFFF, y = b >> 16 * half & 0xFFFF;
+    uint32_t one = is_max ? max_of<T>(x, y) : min_of<T>(x, y);
+    if (relu && static_cast<int16_t>(one) < 0) one = 0;
+    result |= one << 16 * half;
+  }
+  return result;
+}
+
+void decode_extreme(Decoder& decoder, const Instruction& one, Words& words) {
+  const bool is_max = words.name() == "max";
+  if (const std::string_view pair = words.take_one({"s16x2", "u16x2"}); !pair.empty()) {
+    const bool relu = words.take("relu");
+    const Run run = pair == "u16x2" ? (relu     ? nullptr
+                                       : is_max ? map<pair_extreme<uint16_t, true, false>>
+                                                : map<pair_extreme<uint16_t, false, false>>)
+                    : relu
+                        ? (is_max ? map<pair_extreme<int16_t, true, true>> : map<pair_extreme<int16_t, false, true>>)
+                        : (is_max ? map<pair_extreme<int16_t, true, false>> : map<pair_extreme<int16_t, false, false>>);
+    return emit_words(decoder, one, run, Type::b32, 2, Type::b32);
+  }
+  const Type type = require_type(decoder, words);
+  if (is_floating(type)) return decode_float(decoder, one, words, type);
+  Run run = is_max ? BITMMA_FOR_INTEGER(type, max_of) : BITMMA_FOR_INTEGER(type, min_of);
+  if (words.take("relu"))
+    run = type != Type::s32 ? nullptr : is_max ? map<max_relu_of<int32_t>> : map<min_relu_of<int32_t>>;
+  emit_words(decoder, one, run, type, 2, type);
+}
+
+void decode_abs(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  if (is_floating(type)) return decode_float(decoder, one, words, type);
+  Run run = words.name() == "neg" ? BITMMA_FOR_INTEGER(type, neg_of) : nullptr;
+  if (words.name() == "abs")
+    run = type == Type::s16   ? map<abs_of<int16_t>>
+          : type == Type::s32 ? map<abs_of<int32_t>>
+          : type == Type::s64 ? map<abs_of<int64_t>>
+                              : nullptr;
+  emit_words(decoder, one, run, type, 1, type);
+}
+
+void decode_sad(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  emit_words(decoder, one, BITMMA_FOR_INTEGER(type, sad_of), type, 3, type);
+}
+
+void decode_logic(Decoder& decoder, const Instruction& one, Words& words) {
+  const std::string& name = words.name();
+  if (decode_masks(decoder, one, words, name == "and" ? 0 : name == "or" ? 1 : 2)) return;
+  const Type type = require_type(decoder, words);
+  emit_words(decoder, one,
+             name == "and"  ? BITMMA_FOR_INTEGER(type, and_of)
+             : name == "or" ? BITMMA_FOR_INTEGER(type, or_of)
+                            : BITMMA_FOR_INTEGER(type, xor_of),
+             type, 2, type);
+}
+
+void decode_not(Decoder& decoder, const Instruction& one, Words& words) {
+  if (words.name() == "not" && decode_masks(decoder, one, words, 3)) return;
+  const Type type = require_type(decoder, words);
+  emit_words(decoder, one, words.name() == "not" ? BITMMA_FOR_INTEGER(type, not_of) : BITMMA_FOR_INTEGER(type, cnot_of),
+             type, 1, type);
+}
+
+void decode_shift(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  decoder.require_operands(one, 3, 3);
+  const Run run = words.name() == "shl" ? BITMMA_FOR_INTEGER(type, shl_of) : BITMMA_FOR_INTEGER(type, shr_of);
+  if (!run) decoder.refuse("of this type");
+  const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], Type::u32),
+                 d = decoder.write(one.operands[0], type);
+  Op& op = decoder.emit(run);
+  op.d = d, op.a = a, op.b = b;
+}
+
+void decode_shf(Decoder& decoder, const Instruction& one, Words& words) {
+  if (words.take_type() != Type::b32) decoder.refuse("without .b32");
+  const bool left = words.take("l");
+  if (!left && !words.take("r")) decoder.refuse("without .l or .r");
+  const bool wrap = words.take("wrap");
+  if (!wrap && !words.take("clamp")) decoder.refuse("without .wrap or .clamp");
+  emit_words(decoder, one,
+             left ? (wrap ? map<shf_l_wrap> : map<shf_l_clamp>) : (wrap ? map<shf_r_wrap> : map<shf_r_clamp>),
+             Type::b32, 3, Type::b32);
+}
+
+void decode_lop3(Decoder& decoder, const Instruction& one, Words& words) {
+  if (words.take_type() != Type::b32) decoder.refuse("without .b32");
+  decoder.require_operands(one, 5, 5);
+  if (one.operands[4].kind != Kind::integer) decoder.refuse("with a table that is no constant");
+  const uint32_t a = decoder.read(one.operands[1], Type::b32), b = decoder.read(one.operands[2], Type::b32),
+                 c = decoder.read(one.operands[3], Type::b32), d = decoder.write(one.operands[0], Type::b32);
+  Op& op = decoder.emit(lop3);
+  op.d = d, op.a = a, op.b = b, op.c = c;
+  op.immediate = static_cast<int64_t>(one.operands[4].value & 0xFF);
+}
+
+void decode_prmt(Decoder& decoder, const Instruction& one, Words& words) {
+  if (words.take_type() != Type::b32) decoder.refuse("without .b32");
+  const std::string_view mode = words.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
+  const Run run = mode.empty()    ? map<prmt_of>
+                  : mode == "f4e" ? map<prmt_mode_of<0>>
+                  : mode == "b4e" ? map<prmt_mode_of<1>>
+                  : mode == "rc8" ? map<prmt_mode_of<2>>
+                  : mode == "ecl" ? map<prmt_mode_of<3>>
+                  : mode == "ecr" ? map<prmt_mode_of<4>>
+                                  : map<prmt_mode_of<5>>;
+  emit_words(decoder, one, run, Type::b32, 3, Type::b32);
+}
+
+void decode_count(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  const std::string& name = words.name();
+  const Run run = name == "popc" ? BITMMA_FOR_INTEGER(type, popc_of) : BITMMA_FOR_INTEGER(type, clz_of);
+  emit_words(decoder, one, bytes_of(type) < 4 ? nullptr : run, type, 1, Type::u32);
+}
+
+void decode_bfind(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  const Run run =
+      words.take("shiftamt") ? BITMMA_FOR_INTEGER(type, bfind_shift_of) : BITMMA_FOR_INTEGER(type, bfind_of);
+  emit_words(decoder, one, bytes_of(type) < 4 ? nullptr : run, type, 1, Type::u32);
+}
+
+void decode_brev(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  emit_words(decoder, one, bytes_of(type) < 4 ? nullptr : BITMMA_FOR_INTEGER(type, brev_of), type, 1, type);
+}
+
+void decode_bfe(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  decoder.require_operands(one, 4, 4);
+  const Run run = BITMMA_FOR_INTEGER(type, bfe_of);
+  if (!run || bytes_of(type) < 4) decoder.refuse("of this type");
+  const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], Type::u32),
+                 c = decoder.read(one.operands[3], Type::u32), d = decoder.write(one.operands[0], type);
+  Op& op = decoder.emit(run);
+  op.d = d, op.a = a, op.b = b, op.c = c;
+}
+
+void decode_bfi(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  decoder.require_operands(one, 5, 5);
+  const Run run = BITMMA_FOR_INTEGER(type, bfi_of);
+  if (!run || bytes_of(type) < 4) decoder.refuse("of this type");
+  const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], type),
+                 c = decoder.read(one.operands[3], Type::u32), e = decoder.read(one.operands[4], Type::u32),
+                 d = decoder.write(one.operands[0], type);
+  Op& op = decoder.emit(run);
+  op.d = d, op.a = a, op.b = b, op.c = c, op.e = e;
+}
+
+void decode_dot(Decoder& decoder, const Instruction& one, Words& words) {
+  const bool by_four = words.name() == "dp4a", high = !by_four && words.take("hi");
+  if (!by_four && !high && !words.take("lo")) decoder.refuse("without .lo or .hi");
+  const auto b_type = words.take_type(), a_type = words.take_type();
+  if (!a_type || !b_type || bytes_of(*a_type) != 4 || bytes_of(*b_type) != 4) decoder.refuse("of these types");
+  const bool a = is_signed(*a_type), b = is_signed(*b_type);
+  Run run = a ? (b ? map<dp4a_of<true, true>> : map<dp4a_of<true, false>>)
+              : (b ? map<dp4a_of<false, true>> : map<dp4a_of<false, false>>);
+  if (!by_four && high)
+    run = a ? (b ? map<dp2a_of<true, true, true>> : map<dp2a_of<true, false, true>>)
+            : (b ? map<dp2a_of<false, true, true>> : map<dp2a_of<false, false, true>>);
+  if (!by_four && !high)
+    run = a ? (b ? map<dp2a_of<true, true, false>> : map<dp2a_of<true, false, false>>)
+            : (b ? map<dp2a_of<false, true, false>> : map<dp2a_of<false, false, false>>);
+  emit_words(decoder, one, run, Type::b32, 3, Type::b32);
+}
+
+void decode_bmsk(Decoder& decoder, const Instruction& one, Words& words) {
+  if (words.take_type() != Type::b32) decoder.refuse("without .b32");
+  const bool clamps = words.take("clamp");
+  if (!clamps && !words.take("wrap")) decoder.refuse("without .clamp or .wrap");
+  emit_words(decoder, one, clamps ? map<bmsk_clamp> : map<bmsk_wrap>, Type::b32, 2, Type::b32);
+}
+
+enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge };
+template <typename T, Comparison how>
+constexpr bool compare(Word<T> a, Word<T> b) {
+  const T x = static_cast<T>(a), y = static_cast<T>(b);
+  switch (how) {
+    case Comparison::eq: return x == y;
+    case Comparison::ne: return x != y;
+    case Comparison::lt: return x < y;
+    case Comparison::le: return x <= y;
+    case Comparison::gt: return x > y;
+    default: return x >= y;
+  }
+}
+
+/// d, and where it is wanted its complement, of a comparison and a predicate. small: 0 alone, 1 and, 2 or, 3 xor.
+template <auto f>
+void set_predicate(Warp& warp, const Op& op, Mask mask) {
+  const Mask found = test<f>(warp, op), other = op.small == 0 ? 0 : warp.mask_of(op.c);
+  const auto combined = [&](Mask one) {
+    return op.small == 0 ? one : op.small == 1 ? one & other : op.small == 2 ? one | other : one ^ other;
+  };
+  set_mask(warp, op.d, mask, combined(found));
+  if (op.flag) set_mask(warp, op.d2, mask, combined(~found));
+}
+
+template <typename T>
+Run comparison_of(std::string_view how) {
+  using enum Comparison;
+  if (how == "eq") return set_predicate<compare<T, eq>>;
+  if (how == "ne") return set_predicate<compare<T, ne>>;
+  if (how == "lt" || how == "lo") return set_predicate<compare<T, lt>>;
+  if (how == "le" || how == "ls") return set_predicate<compare<T, le>>;
+  if (how == "gt" || how == "hi") return set_predicate<compare<T, gt>>;
+  return set_predicate<compare<T, ge>>;
+}
+
+void decode_setp(Decoder& decoder, const Instruction& one, Words& words) {
+  const Type type = require_type(decoder, words);
+  if (is_floating(type)) return decode_float_compare(decoder, one, words, type);
+  const std::string_view combine = words.take_one({"and", "or", "xor"});
+  const std::string_view how = words.take_one({"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"});
+  if (how.empty()) decoder.refuse("without a comparison");
+  decoder.require_operands(one, combine.empty() ? 3 : 4, combine.empty() ? 3 : 4);
+  const bool is_unsigned = how == "lo" || how == "ls" || how == "hi" || how == "hs";
+  Run run = nullptr;
+  switch (type) {
+    case Type::u16:
+    case Type::b16: run = comparison_of<uint16_t>(how); break;
+    case Type::s16: run = comparison_of<int16_t>(how); break;
+    case Type::u32:
+    case Type::b32: run = comparison_of<uint32_t>(how); break;
+    case Type::s32: run = comparison_of<int32_t>(how); break;
+    case Type::u64:
+    case Type::b64: run = comparison_of<uint64_t>(how); break;
+    case Type::s64: run = comparison_of<int64_t>(how); break;
+    default: decoder.refuse("of this type");
+  }
+  if (is_unsigned && is_signed(type)) decoder.refuse("an unsigned comparison of a signed type");
+  const Operand& result = one.operands[0];
+  const bool has_two = result.kind == Kind::pair;
+  const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], type);
+  const uint32_t c = combine.empty() ? 0 : decoder.read_mask(one.operands[3]);
+  const uint32_t d = decoder.write_mask(has_two ? result.elements[0] : result),
+                 d2 = has_two ? decoder.write_mask(result.elements[1]) : 0;
+  Op& op = decoder.emit(run);
+  op.d = d, op.d2 = d2, op.a = a, op.b = b, op.c = c, op.flag = has_two;
+  op.small = combine.empty() ? 0 : combine == "and" ? 1 : combine == "or" ? 2 : 3;
+}
+
+template <typename W>
+void select_words(Warp& warp, const Op& op, Mask mask) {
+  const auto *a = warp.lanes_of<const W>(op.a), *b = warp.lanes_of<const W>(op.b);
+  auto* d = warp.lanes_of<W>(op.d);
+  const Mask condition = warp.mask_of(op.c);
+  if (mask == all_lanes) {
+    for (int lane = 0; lane < lanes; ++lane) d[lane] = (condition >> lane & 1) != 0 ? a[lane] : b[lane];
+    return;
+  }
+  for_each_lane(mask, [&](int lane) { d[lane] = (condition >> lane & 1) != 0 ? a[lane] : b[lane]; });
+}
+void select_masks(Warp& warp, const Op& op, Mask mask) {
+  const Mask condition = warp.mask_of(op.c);
+  set_mask(warp, op.d, mask, (warp.mask_of(op.a) & condition) | (warp.mask_of(op.b) & ~condition));
+}
+
+void decode_selp(Decoder& decoder, const Instruction& one, Words& words) {
+  decoder.require_operands(one, 4, 4);
+  if (words.take("pred")) {
+    const uint32_t a = decoder.read_mask(one.operands[1]), b = decoder.read_mask(one.operands[2]),
+                   c = decoder.read_mask(one.operands[3]), d = decoder.write_mask(one.operands[0]);
+    Op& op = decoder.emit(select_masks);
+    op.d = d, op.a = a, op.b = b, op.c = c;
+    return;
+  }
+  const Type type = require_type(decoder, words);
+  const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], type),
+                 c = decoder.read_mask(one.operands[3]), d = decoder.write(one.operands[0], type);
+  Op& op = decoder.emit(bytes_of(type) == 8 ? select_words<uint64_t> : select_words<uint32_t>);
+  op.d = d, op.a = a, op.b = b, op.c = c;
+}
+
+template <typename T>
+constexpr Word<T> same(Word<T> a) {
+  return a;
+}
+/// Low and high halves of words.
+constexpr uint32_t low_half(uint32_t a) { return a & 0xFFFF; }
+constexpr uint32_t high_half(uint32_t a) { return a >> 16; }
+constexpr uint32_t low_word(uint64_t a) { return static_cast<uint32_t>(a); }
+constexpr uint32_t high_word(uint64_t a) { return static_cast<uint32_t>(a >> 32); }
+constexpr uint32_t join_halves(uint32_t a, uint32_t b) { return (a & 0xFFFF) | b << 16; }
+constexpr uint64_t join_words(uint32_t a, uint32_t b) { return uint64_t{b} << 32 | a; }
+constexpr uint32_t quarter_of_64(uint64_t a, uint32_t which) { return static_cast<uint32_t>(a >> 16 * which & 0xFFFF); }
+constexpr uint64_t join_quarters(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  return uint64_t{a & 0xFFFF} | uint64_t{b & 0xFFFF} << 16 | uint64_t{c & 0xFFFF} << 32 | uint64_t{d & 0xFFFF} << 48;
+}
+constexpr uint32_t byte_of(uint32_t a, uint32_t which) { return a >> 8 * which & 0xFF; }
+constexpr uint32_t join_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  return (a & 0xFF) | (b & 0xFF) << 8 | (c & 0xFF) << 16 | (d & 0xFF) << 24;
+}
+
+void move_128(Warp& warp, const Op& op, Mask mask) {
+  const auto *a = warp.lanes_of<const uint64_t>(op.a), *b = warp.lanes_of<const uint64_t>(op.b);
+  auto *d = warp.lanes_of<uint64_t>(op.d), *e = warp.lanes_of<uint64_t>(op.d2);
+  const auto stride = [](bool wide, int lane) { return wide ? 2 * lane : lane; };
+  const bool from_wide = (op.small & 1) != 0, to_wide = (op.small & 2) != 0;
+  for_each_lane(mask, [&](int lane) {
+    const uint64_t low = a[stride(from_wide, lane)], high = from_wide ? a[2 * lane + 1] : b[lane];
+    d[stride(to_wide, lane)] = low;
+    (to_wide ? d[2 * lane + 1] : e[lane]) = high;
+  });
+}
+
+/// mov between one register and a vector of narrower ones.
+void decode_unpack(Decoder& decoder, const Instruction& one, Type type) {
+  const auto& parts = one.operands[0].elements;
+  if (type == Type::b128 && parts.size() == 2) {
+    const uint32_t a = decoder.read(one.operands[1], Type::b128), d = decoder.write(parts[0], Type::b64),
+                   e = decoder.write(parts[1], Type::b64);
+    Op& op = decoder.emit(move_128);
+    op.a = a, op.d = d, op.d2 = e, op.small = 1;
+    return;
+  }
+  uint32_t a = decoder.read(one.operands[1], type);
+  const auto part = [&](size_t i, Run run, Type narrow, bool by_number) {
+    const uint32_t d = decoder.write(parts[i], narrow), which = by_number ? decoder.constant(i, 4) : 0;
+    Op& op = decoder.emit(run);
+    op.a = a, op.b = which, op.d = d;
+  };
+  if (bytes_of(type) == 4 && parts.size() == 2) {
+    // A part may be the register that is read.
+    const bool overwrites =
+        parts[0].kind == Kind::reg && one.operands[1].kind == Kind::reg && parts[0].reg == one.operands[1].reg;
+    if (overwrites) decoder.refuse("into the register that is read");
+    part(0, map<low_half>, Type::b16, false);
+    part(1, map<high_half>, Type::b16, false);
+  } else if (bytes_of(type) == 8 && parts.size() == 2) {
+    part(0, map<low_word>, Type::b32, false);
+    part(1, map<high_word>, Type::b32, false);
+  } else if (bytes_of(type) == 8 && parts.size() == 4) {
+    for (size_t i = 0; i < 4; ++i) part(i, map<quarter_of_64>, Type::b16, true);
+  } else if (bytes_of(type) == 4 && parts.size() == 4) {
+    for (size_t i = 0; i < 4; ++i) part(i, map<byte_of>, Type::b8, true);
+  } else {
+    decoder.refuse("a vector of this size");
+  }
+}
+
+void decode_pack(Decoder& decoder, const Instruction& one, Type type) {
+  const auto& parts = one.operands[1].elements;
+  const int bits = info(type).bits;
+  if (type == Type::b128 && parts.size() == 2) {
+    const uint32_t a = decoder.read(parts[0], Type::b64), b = decoder.read(parts[1], Type::b64),
+                   d = decoder.write(one.operands[0], Type::b128);
+    Op& op = decoder.emit(move_128);
+    op.a = a, op.b = b, op.d = d, op.small = 2;
+    return;
+  }
+  Run run = nullptr;
+  Type narrow = Type::b16;
+  if (bits == 32 && parts.size() == 2) run = map<join_halves>;
+  else if (bits == 64 && parts.size() == 2) run = map<join_words>, narrow = Type::b32;
+  else if (bits == 64 && parts.size() == 4) run = map<join_quarters>;
+  else if (bits == 32 && parts.size() == 4) run = map<join_bytes>, narrow = Type::b8;
+  else decoder.refuse("a vector of this size");
+  uint32_t slots[4] = {};
+  for (size_t i = 0; i < parts.size(); ++i) slots[i] = decoder.read(parts[i], narrow);
+  const uint32_t d = decoder.write(one.operands[0], type);
+  Op& op = decoder.emit(run);
+  op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2], op.e = slots[3];
+}
+
+void decode_mov(Decoder& decoder, const Instruction& one, Words& words) {
+  decoder.require_operands(one, 2, 2);
+  if (decode_masks(decoder, one, words, 4)) return;
+  const Type type = require_type(decoder, words);
+  if (one.operands[0].kind == Kind::vector) return decode_unpack(decoder, one, type);
+  if (one.operands[1].kind == Kind::vector) return decode_pack(decoder, one, type);
+  const uint32_t a = decoder.read(one.operands[1], type), d = decoder.write(one.operands[0], type);
+  Op& op = decoder.emit(type == Type::b128    ? move_128
+                        : bytes_of(type) == 8 ? map<same<uint64_t>>
+                                              : map<same<uint32_t>>);
+  op.a = a, op.d = d, op.small = 3;
+}
+
+void decode_set(Decoder& decoder, const Instruction&, Words&) { decoder.refuse("not run here: setp and selp are"); }
+
+constexpr auto rows = std::to_array<Opcode>({
+    {"add", decode_add},     {"sub", decode_add},   {"addc", decode_addc},  {"subc", decode_addc},
+    {"mul", decode_mul},     {"mad", decode_mad},   {"madc", decode_mad},   {"mul24", decode_24},
+    {"mad24", decode_24},    {"div", decode_div},   {"rem", decode_div},    {"min", decode_extreme},
+    {"max", decode_extreme}, {"abs", decode_abs},   {"neg", decode_abs},    {"sad", decode_sad},
+    {"and", decode_logic},   {"or", decode_logic},  {"xor", decode_logic},  {"not", decode_not},
+    {"cnot", decode_not},    {"shl", decode_shift}, {"shr", decode_shift},  {"shf", decode_shf},
+    {"lop3", decode_lop3},   {"prmt", decode_prmt}, {"popc", decode_count}, {"clz", decode_count},
+    {"bfind", decode_bfind}, {"brev", decode_brev}, {"bfe", decode_bfe},    {"bfi", decode_bfi},
+    {"dp4a", decode_dot},    {"dp2a", decode_dot},  {"bmsk", decode_bmsk},  {"setp", decode_setp},
+    {"selp", decode_selp},   {"mov", decode_mov},   {"set", decode_set},
+});
+
+}  // namespace
+
+std::span<const Opcode> integer_opcodes() { return rows; }
+
+}  // namespace bitmma::kernel

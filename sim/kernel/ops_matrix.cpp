@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+// ldmatrix, stmatrix, movmatrix and mma.sync: the maps of layer memory, the products of layer instruction.
+#include <fmt/format.h>
+
+#include "../instruction/family.hpp"
+#include "bitmma/instruction/place_operands.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "bitmma/memory/ldmatrix.hpp"
+#include "decode.hpp"
+#include "lanes.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+
+struct MatrixMoveDetails {
+  LdMatrix move = {};
+  std::vector<uint32_t> slots = {};
+  bool wide_base = true;
+  Space space = Space::shared;
+  /// Of register r of lane t, element h: matrix row and column, and the lane that has the row's address.
+  struct Place {
+    int address_lane, byte;
+  };
+  std::vector<Place> places = {};  // (register * 32 + lane) * 2 + half
+};
+
+void move_matrices(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const MatrixMoveDetails*>(op.details);
+  if (mask != all_lanes)
+    fault(ViolationCode::undefined_by_ptx, __builtin_ctz(mask), "some lanes of the warp",
+          "all 32 lanes, as .aligned says");
+  const int rows = 8 * one.move.count;
+  uint8_t* row_of[lanes] = {};
+  for (int lane = 0; lane < rows; ++lane) {
+    const uint64_t base =
+        one.wide_base ? warp.lanes_of<const uint64_t>(op.a)[lane] : warp.lanes_of<const uint32_t>(op.a)[lane];
+    const uint64_t address = base + static_cast<uint64_t>(op.immediate);
+    row_of[lane] = locate(warp, op, lane, one.space, one.wide_base ? address : address & 0xFFFFFFFF, 16,
+                          one.move.store ? AccessKind::write : AccessKind::read);
+  }
+  size_t at = 0;
+  for (const uint32_t slot : one.slots) {
+    auto* words = warp.lanes_of<uint32_t>(slot);
+    for (int lane = 0; lane < lanes; ++lane) {
+      uint32_t word = 0;
+      for (int half = 0; half < 2; ++half, ++at) {
+        uint8_t* const element = row_of[one.places[at].address_lane] + one.places[at].byte;
+        uint16_t bits = 0;
+        if (one.move.store) {
+          bits = static_cast<uint16_t>(words[lane] >> 16 * half);
+          std::memcpy(element, &bits, 2);
+        } else {
+          std::memcpy(&bits, element, 2);
+          word |= uint32_t{bits} << 16 * half;
+        }
+      }
+      if (!one.move.store) words[lane] = word;
+    }
+  }
+}
+
+void decode_matrix_move(Decoder& decoder, const Instruction& instruction, Words& words) {
+  MatrixMoveDetails one;
+  one.move.store = words.name() == "stmatrix";
+  if (!words.take("sync") || !words.take("aligned") || !words.take("m8n8"))
+    decoder.refuse("of another shape than m8n8");
+  const std::string_view count = words.take_one({"x1", "x2", "x4"});
+  if (count.empty() || !words.take("b16")) decoder.refuse("of another type than .b16");
+  one.move.count = count[1] - '0';
+  one.move.transposed = words.take("trans");
+  if (!words.take("shared") && !words.take("shared::cta")) one.space = Space::generic;
+  decoder.require_operands(instruction, 2, 2);
+  const Operand& address = instruction.operands[one.move.store ? 0 : 1];
+  const Operand& data = instruction.operands[one.move.store ? 1 : 0];
+  if (address.kind != Kind::address || address.elements.size() != 1 || data.kind != Kind::vector ||
+      data.elements.size() != static_cast<size_t>(one.move.count))
+    decoder.refuse("with other operands");
+  const Operand& base = address.elements[0];
+  uint32_t a = 0;
+  if (base.kind == Kind::reg) {
+    one.wide_base = info(decoder.type_of(base)).bits > 32;
+    a = decoder.read(base, one.wide_base ? Type::b64 : Type::b32);
+  } else {
+    a = decoder.read(base, Type::b64);
+  }
+  for (const Operand& reg : data.elements)
+    one.slots.push_back(one.move.store ? decoder.read(reg, Type::b32) : decoder.write(reg, Type::b32));
+  for (int reg = 0; reg < one.move.count; ++reg) {
+    for (int lane = 0; lane < lanes; ++lane) {
+      for (int half = 0; half < 2; ++half) {
+        const LdMatrixElement element = element_at(one.move, lane, reg, 16 * half);
+        // With .trans a row of memory is a column of the matrix.
+        one.places.push_back({address_thread(one.move, element.matrix, element.row), 2 * element.col});
+      }
+    }
+  }
+  const int64_t offset = address.offset;
+  const auto* details = decoder.keep(std::move(one));
+  Op& op = decoder.emit(move_matrices);
+  op.details = details;
+  op.a = a;
+  op.immediate = offset;
+  op.control = Control::converge;
+  op.e = decoder.constant(all_lanes, 4);
+}
+
+struct MmaDetails {
+  bitmma::Instruction instruction = {}, without_c = {};
+  const AccumulatorModel* model = nullptr;
+  struct Registers {
+    Field field = Field::a_regs;
+    std::vector<uint32_t> slots = {};
+    bool wide = false;
+    bool is_number = false;  // a descriptor, which is the same in all lanes
+    Extents extents = {};
+  };
+  std::vector<Registers> reads = {};
+  std::vector<uint32_t> results = {};
+  bool wide_results = false;
+  bool reads_shared = false;
+  bool has_scale_d = false;
+  uint32_t scale_d = 0;  // a mask
+  size_t warps = 1;
+};
+
+void set_registers(State& state, const MmaDetails::Registers& registers, std::span<Warp> warps) {
+  if (registers.is_number) {
+    state.set(registers.field, warps.front().lanes_of<const uint64_t>(registers.slots.front())[0]);
+    return;
+  }
+  const size_t count = registers.slots.size(), threads = warps.size() * lanes;
+  std::vector<uint32_t> words(threads * count * (registers.wide ? 2 : 1));
+  for (size_t w = 0; w < warps.size(); ++w) {
+    for (size_t i = 0; i < count; ++i) {
+      for (int lane = 0; lane < lanes; ++lane) {
+        const size_t at = (w * lanes + static_cast<size_t>(lane)) * count + i;
+        if (registers.wide)
+          std::memcpy(&words[2 * at], warps[w].lanes_of<const uint64_t>(registers.slots[i]) + lane, 8);
+        else words[at] = warps[w].lanes_of<const uint32_t>(registers.slots[i])[lane];
+      }
+    }
+  }
+  if (!registers.wide) return state.set(registers.field, std::move(words), registers.extents);
+  std::vector<uint64_t> elements(words.size() / 2);
+  std::memcpy(elements.data(), words.data(), words.size() * 4);
+  state.set(registers.field, elements, registers.extents);
+}
+
+/// The product of a warp, or of the four warps of a warpgroup.
+void run_mma(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const MmaDetails*>(op.details);
+  if (mask != all_lanes)
+    fault(ViolationCode::undefined_by_ptx, mask == 0 ? 0 : __builtin_ctz(~mask), "a lane that is not there",
+          "all 32 lanes, as .aligned says");
+  Cta& cta = *warp.cta;
+  const size_t first = static_cast<size_t>(warp.index) / one.warps * one.warps;
+  const std::span<Warp> warps = std::span(cta.warps).subspan(first, one.warps);
+  State state;
+  for (const MmaDetails::Registers& registers : one.reads) set_registers(state, registers, warps);
+  if (one.reads_shared) state.borrow(Field::smem, cta.shared, {std::ssize(cta.shared)});
+  const bool reads_c = !one.has_scale_d || (warps.front().mask_of(one.scale_d) & 1) != 0;
+  const AccumulatorModel& model = *one.model;
+  family::dispatch(
+      [&](const auto& instruction) {
+        if constexpr (requires { family::gather(instruction, state, &model); }) {
+          const std::vector<family::Tile> tiles = family::gather(instruction, state, &model);
+          family::scatter(instruction, tiles.front(), multiply_accumulate(model, tiles.front().operands), state);
+        }
+      },
+      reads_c ? one.instruction : one.without_c);
+  const std::span<const uint32_t> words = state.words(Field::accumulator);
+  const size_t count = one.results.size();
+  for (size_t w = 0; w < warps.size(); ++w) {
+    for (size_t i = 0; i < count; ++i) {
+      for (int lane = 0; lane < lanes; ++lane) {
+        const size_t at = (w * lanes + static_cast<size_t>(lane)) * count + i;
+        if (one.wide_results) std::memcpy(warps[w].lanes_of<uint64_t>(one.results[i]) + lane, &words[2 * at], 8);
+        else warps[w].lanes_of<uint32_t>(one.results[i])[lane] = words[at];
+      }
+    }
+  }
+}
+
+/// Fields of a state by the names of the operands in PTX. d is C before and D after.
+constexpr auto operand_fields = std::to_array<std::pair<std::string_view, Field>>({
+    {"a", Field::a_regs},
+    {"b", Field::b_regs},
+    {"c", Field::accumulator},
+    {"e", Field::metadata},
+    {"sp-meta", Field::metadata},
+    {"a-desc", Field::a_desc},
+    {"b-desc", Field::b_desc},
+});
+
+std::vector<uint32_t> slots_of(Decoder& decoder, const Operand& operand, bool wide, bool writes) {
+  std::vector<uint32_t> slots;
+  const std::vector<Operand> single{operand};
+  const Type type = wide ? Type::b64 : Type::b32;
+  for (const Operand& reg : operand.kind == Kind::vector ? operand.elements : single)
+    slots.push_back(writes ? decoder.write(reg, type) : decoder.read(reg, type));
+  return slots;
+}
+
+void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) {
+  for (size_t i = 1; i < instruction.words.size(); ++i) words.take(instruction.words[i]);
+  std::string text = instruction.text;  // the guard is the Op's
+  if (text.starts_with('@')) text = text.substr(text.find(' ') + 1);
+  const Statement statement = parse_statement(text);
+  const bool is_warpgroup = words.name() == "wgmma";
+  MmaDetails one{.instruction = statement.instruction,
+                 .without_c = statement.instruction,
+                 .warps = is_warpgroup ? size_t{4} : size_t{1}};
+  // The registers of D hold C: an instruction that may read it reads it unless scale-d says no.
+  if (is_warpgroup) {
+    one.instruction = with_enable_input_d(statement.instruction, true);
+    one.without_c = with_enable_input_d(statement.instruction, false);
+  }
+  require_legal(one.instruction, decoder.target());
+  one.model = &model_for(one.instruction, decoder.target());
+  const FieldRules rules = fields_of(one.instruction);
+  const auto rule_of = [&](Field field) -> const FieldRule* {
+    for (const FieldRule& rule : rules) {
+      if (rule.field == field) return &rule;
+    }
+    return nullptr;
+  };
+  const auto add_read = [&](Field field, const Operand& given) {
+    const FieldRule* const rule = rule_of(field);
+    if (!rule) decoder.refuse(fmt::format("with operand {}", info(field).name));
+    const bool is_number = info(field).is_number, wide = rule->wide || is_number;
+    one.reads.push_back({.field = field,
+                         .slots = slots_of(decoder, given, wide, false),
+                         .wide = wide,
+                         .is_number = is_number,
+                         .extents = rule->extents});
+  };
+  size_t at = 0;
+  for (const StatementOperand& operand : statement.operands) {
+    const Operand& given = instruction.operands.at(at++);
+    const auto field = std::ranges::find(operand_fields, operand.name, &std::pair<std::string_view, Field>::first);
+    if (operand.name == "d") {
+      const FieldRule* const rule = rule_of(Field::accumulator);
+      one.wide_results = rule && rule->wide;
+      one.results = slots_of(decoder, given, one.wide_results, true);
+      if (is_warpgroup) add_read(Field::accumulator, given);
+    } else if (field != operand_fields.end()) {
+      add_read(field->second, given);
+    } else if (operand.name == "scale-d") {
+      one.has_scale_d = true;
+      one.scale_d = decoder.read_mask(given);
+    } else if (operand.kind != OperandKind::immediate) {
+      decoder.refuse(fmt::format("with operand {}", operand.name));
+    }
+  }
+  one.reads_shared = rule_of(Field::smem) != nullptr;
+  for (const FieldRule& rule : rules) {
+    const bool is_there = rule.field == Field::smem ||
+                          std::ranges::any_of(one.reads, [&](const auto& read) { return read.field == rule.field; });
+    if (rule.required && !is_there) decoder.refuse(fmt::format("with {}", info(rule.field).name));
+  }
+  const auto* details = decoder.keep(std::move(one));
+  const uint32_t members = decoder.constant(all_lanes, 4);
+  Op& op = decoder.emit(run_mma);
+  op.details = details;
+  op.control = is_warpgroup ? Control::warpgroup : Control::converge;
+  op.e = members;
+}
+
+void nothing(Warp&, const Op&, Mask) {}
+
+/// The product is there when wgmma.mma_async ends: its fences and groups have nothing to order.
+void decode_wgmma(Decoder& decoder, const Instruction& instruction, Words& words) {
+  if (instruction.words.size() > 1 && instruction.words[1] == "mma_async")
+    return decode_mma(decoder, instruction, words);
+  if (words.take_one({"fence", "commit_group", "wait_group"}).empty() || !words.take("sync") || !words.take("aligned"))
+    decoder.refuse("not run here");
+  decoder.emit(nothing);
+}
+
+constexpr auto rows = std::to_array<Opcode>({
+    {"ldmatrix", decode_matrix_move},
+    {"stmatrix", decode_matrix_move},
+    {"mma", decode_mma},
+    {"wgmma", decode_wgmma},
+});
+
+}  // namespace
+
+std::span<const Opcode> matrix_opcodes() { return rows; }
+
+}  // namespace bitmma::kernel

@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: MIT
+#include "ptx_module.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "../instruction/text/words.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/formats/round.hpp"
+#include "ptx_tokens.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+
+constexpr int most_depth = 200;
+constexpr int64_t most_registers = 1 << 20, most_variable_bytes = int64_t{1} << 31;
+
+constexpr auto spaces = std::to_array<std::pair<std::string_view, Space>>({
+    {".param", Space::param},
+    {".const", Space::constant},
+    {".global", Space::global},
+    {".shared", Space::shared},
+    {".local", Space::local},
+});
+
+constexpr auto linkages = std::to_array<std::string_view>({".extern", ".visible", ".weak", ".common"});
+
+/// Names that are declared between two braces.
+struct Scope {
+  std::map<std::string, int, std::less<>> registers = {}, variables = {};
+  std::map<std::string, int, std::less<>> labels = {};  // index of the instruction
+};
+
+struct Jump {
+  size_t instruction, operand;
+  std::vector<int> scopes;  // those that are open, by number
+  std::string label;
+};
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text), tokens_(tokens_of(text)) { scopes_.push_back({}); }
+
+  Module parse() {
+    while (!at_end()) parse_item();
+    return std::move(module_);
+  }
+
+ private:
+  const Token& peek(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
+  bool at_end() const { return peek().kind == Token::Kind::end; }
+  Token take() {
+    const Token token = peek();
+    if (at_ + 1 < tokens_.size()) ++at_;
+    return token;
+  }
+  bool is(std::string_view text) const { return peek().kind != Token::Kind::text && peek().text == text; }
+  bool take_if(std::string_view text) {
+    if (!is(text)) return false;
+    take();
+    return true;
+  }
+  [[noreturn]] void refuse(const Token& token, std::string expected) const {
+    throw Error({.code = ViolationCode::unusable_file,
+                 .field = fmt::format("PTX line {}", token.line),
+                 .seen = token.kind == Token::Kind::end ? "the end of the text" : shortened(printable(token.text)),
+                 .expected = std::move(expected)});
+  }
+  void expect(std::string_view text) {
+    if (!take_if(text)) refuse(peek(), fmt::format("'{}'", text));
+  }
+  std::string word(std::string expected) {
+    if (peek().kind != Token::Kind::word) refuse(peek(), std::move(expected));
+    return std::string(take().text);
+  }
+  int64_t integer() {
+    const bool negative = take_if("-");
+    const Token token = take();
+    const auto value = number(token);
+    if (!value) refuse(token, "an integer");
+    return negative ? -static_cast<int64_t>(*value) : static_cast<int64_t>(*value);
+  }
+  static std::optional<uint64_t> number(const Token& token) {
+    if (token.kind != Token::Kind::number) return std::nullopt;
+    std::string_view text = token.text;
+    if (text.ends_with('U') || text.ends_with('u')) text.remove_suffix(1);
+    int base = 10;
+    if (text.starts_with("0x") || text.starts_with("0X")) base = 16, text.remove_prefix(2);
+    else if (text.starts_with("0b") || text.starts_with("0B")) base = 2, text.remove_prefix(2);
+    else if (text.size() > 1 && text[0] == '0') base = 8, text.remove_prefix(1);
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return value;
+  }
+
+  void parse_item() {
+    if (take_if(".version")) {
+      module_.version = std::string(take().text);
+    } else if (take_if(".target")) {
+      module_.target = std::string(take().text);
+      while (take_if(",")) take();
+    } else if (take_if(".address_size")) {
+      const Token size = peek();
+      if (integer() != 64) refuse(size, "64: kernels of 32-bit addresses are not run");
+    } else if (is(".file") || is(".loc") || is(".pragma")) {
+      parse_debug();
+    } else if (is(".section")) {
+      skip_section();
+    } else if (take_if(".alias")) {
+      while (!take_if(";") && !at_end()) take();
+    } else {
+      const size_t start = at_;
+      bool is_extern = false;
+      while (std::ranges::find(linkages, peek().text) != linkages.end()) is_extern |= take().text == ".extern";
+      if (take_if(".entry")) {
+        parse_entry();
+      } else if (take_if(".func")) {
+        parse_function();
+      } else if (find_space()) {
+        parse_variables(is_extern);
+      } else {
+        at_ = start;
+        refuse(peek(), "a directive of a PTX module");
+      }
+    }
+  }
+
+  std::optional<Space> find_space() const {
+    for (const auto& [name, space] : spaces) {
+      if (is(name)) return space;
+    }
+    return std::nullopt;
+  }
+
+  void skip_section() {
+    while (!is("{") && !at_end()) take();
+    int depth = 0;
+    do {
+      depth += is("{") ? 1 : is("}") ? -1 : 0;
+      take();
+    } while (depth > 0 && !at_end());
+  }
+
+  /// .loc and .file end with their line, .pragma with a semicolon.
+  void parse_debug() {
+    const Token directive = take();
+    if (directive.text == ".pragma") {
+      while (!take_if(";") && !at_end()) take();
+      return;
+    }
+    std::vector<Token> rest;
+    while (!at_end() && peek().line == directive.line && !is(";")) rest.push_back(take());
+    if (directive.text == ".file" && rest.size() >= 2 && rest[1].kind == Token::Kind::text) {
+      if (const auto index = number(rest[0])) module_.files[static_cast<int>(*index)] = std::string(rest[1].text);
+    }
+    if (directive.text == ".loc" && rest.size() >= 2) {
+      source_file_ = static_cast<int>(number(rest[0]).value_or(0));
+      source_line_ = static_cast<int>(number(rest[1]).value_or(0));
+    }
+  }
+
+  /// A function that is called: its name alone is kept, since calls are refused.
+  void parse_function() {
+    if (is("(")) skip_parentheses();
+    module_.functions.push_back(word("the name of a function"));
+    if (is("(")) skip_parentheses();
+    while (!is(";") && !is("{") && !at_end()) take();
+    if (take_if(";")) return;
+    int depth = 0;
+    do {
+      depth += is("{") ? 1 : is("}") ? -1 : 0;
+      take();
+    } while (depth > 0 && !at_end());
+  }
+  void skip_parentheses() {
+    int depth = 0;
+    do {
+      depth += is("(") ? 1 : is(")") ? -1 : 0;
+      take();
+    } while (depth > 0 && !at_end());
+  }
+
+  void parse_entry() {
+    entry_ = Entry{};
+    is_in_entry_ = true;
+    entry_.line = peek().line;
+    entry_.name = word("the name of an entry");
+    if (module_.find(entry_.name)) refuse(peek(), fmt::format("one entry of the name {}", entry_.name));
+    scopes_.push_back({});
+    if (take_if("(")) {
+      while (!take_if(")")) {
+        parse_variable_list(false, [&](int variable) { entry_.params.push_back(variable); });
+        if (!is(")")) expect(",");
+      }
+    }
+    while (!is("{") && !at_end()) {
+      const Token directive = take();
+      std::vector<int64_t> numbers;
+      while (peek().kind == Token::Kind::number) {
+        numbers.push_back(integer());
+        if (!take_if(",")) break;
+      }
+      if (directive.text == ".reqntid") entry_.required_block = numbers;
+      if (directive.text == ".maxntid") entry_.most_block = numbers;
+      const bool one_cta = std::ranges::all_of(numbers, [](int64_t n) { return n == 1; });
+      if ((directive.text == ".reqnctapercluster" && !one_cta) || directive.text == ".blocksareclusters")
+        entry_.needs_cluster = true, entry_.cluster_line = directive.line;
+    }
+    expect("{");
+    open_scope();
+    source_line_ = source_file_ = 0;
+    parse_body();
+    close_scope();
+    for (const Jump& jump : jumps_) resolve(jump);
+    jumps_.clear();
+    scopes_.pop_back();
+    is_in_entry_ = false;
+    module_.entries.push_back(std::move(entry_));
+  }
+
+  void open_scope() {
+    scopes_.push_back({});
+    open_numbers_.push_back(static_cast<int>(all_labels_.size()));
+    all_labels_.push_back({});
+  }
+  void close_scope() {
+    scopes_.pop_back();
+    open_numbers_.pop_back();
+  }
+
+  /// To the brace that closes what is open.
+  void parse_body() {
+    while (!take_if("}")) {
+      if (at_end()) refuse(peek(), "'}'");
+      if (is("{")) {
+        const Token token = take();
+        if (++depth_ > most_depth) refuse(token, fmt::format("at most {} scopes in each other", most_depth));
+        open_scope();
+        parse_body();
+        close_scope();
+        --depth_;
+      } else if (take_if(".reg")) {
+        parse_registers();
+      } else if (is(".file") || is(".loc") || is(".pragma")) {
+        parse_debug();
+      } else if (is(".extern") || find_space()) {
+        const bool is_extern = take_if(".extern");
+        if (!find_space()) refuse(peek(), "a state space");
+        parse_variables(is_extern);
+      } else if (peek().kind == Token::Kind::word && peek(1).text == ":" && peek(1).kind == Token::Kind::mark) {
+        parse_label();
+      } else {
+        parse_instruction();
+      }
+    }
+  }
+
+  void parse_label() {
+    const Token token = take();
+    take();
+    if (is(".branchtargets") || is(".callprototype") || is(".calltargets")) {
+      refuse(peek(), "a kernel without indirect jumps and calls");
+    }
+    const int index = static_cast<int>(entry_.instructions.size());
+    if (!all_labels_[static_cast<size_t>(open_numbers_.back())].emplace(std::string(token.text), index).second)
+      refuse(token, "a label that is defined once");
+    entry_.labels.emplace(index, std::string(token.text));
+  }
+
+  void resolve(const Jump& jump) {
+    Instruction& instruction = entry_.instructions[jump.instruction];
+    for (auto scope = jump.scopes.rbegin(); scope != jump.scopes.rend(); ++scope) {
+      const auto& labels = all_labels_[static_cast<size_t>(*scope)];
+      if (const auto found = labels.find(jump.label); found != labels.end()) {
+        instruction.operands[jump.operand].target = found->second;
+        return;
+      }
+    }
+    throw Error({.code = ViolationCode::unusable_file,
+                 .field = fmt::format("PTX line {}", instruction.line),
+                 .seen = shortened(printable(jump.label)),
+                 .expected = "a label of this entry"});
+  }
+
+  void parse_registers() {
+    const Token token = peek();
+    if (take().text.starts_with(".v")) refuse(token, "a scalar register type");
+    const auto type = type_named(token.text.substr(1));
+    if (!type) refuse(token, "a register type, such as .b32");
+    do {
+      const std::string name = word("the name of a register");
+      int64_t count = 1;
+      const bool is_range = take_if("<");
+      if (is_range) {
+        const Token number = peek();
+        count = integer();
+        if (count < 0 || count > most_registers) refuse(number, fmt::format("0 to {} registers", most_registers));
+        expect(">");
+      }
+      if (std::ssize(entry_.registers) + count > most_registers)
+        refuse(token, fmt::format("at most {} registers", most_registers));
+      for (int64_t i = 0; i < count; ++i) {
+        const std::string one = is_range ? fmt::format("{}{}", name, i) : name;
+        scopes_.back().registers[one] = static_cast<int>(entry_.registers.size());
+        entry_.registers.push_back({.name = one, .type = *type});
+      }
+    } while (take_if(","));
+    expect(";");
+  }
+
+  void parse_variables(bool is_extern) {
+    parse_variable_list(is_extern, [](int) {});
+    while (take_if(",")) parse_declarator(is_extern, last_, [](int) {});
+    expect(";");
+  }
+
+  /// ".space .align 4 .b8 name[16] = {...}".
+  template <typename Body>
+  void parse_variable_list(bool is_extern, const Body& body) {
+    Variable variable;
+    const auto space = find_space();
+    if (!space) refuse(peek(), "a state space");
+    variable.space = *space;
+    take();
+    int elements = 1;
+    bool has_type = false;
+    while (peek().kind == Token::Kind::word && peek().text.starts_with('.')) {
+      const Token token = take();
+      if (token.text == ".align") {
+        const int64_t align = integer();
+        if (align < 1 || align > 1 << 20 || !std::has_single_bit(static_cast<uint64_t>(align)))
+          refuse(token, "an alignment that is a power of two");
+        variable.align = static_cast<int>(align);
+      } else if (token.text == ".ptr" ||
+                 std::ranges::any_of(spaces, [&](const auto& one) { return one.first == token.text; })) {
+        // What a parameter points to.
+        if (has_type) points_ = true;
+      } else if (token.text == ".v2" || token.text == ".v4") {
+        elements = token.text[2] - '0';
+      } else if (const auto type = type_named(token.text.substr(1))) {
+        variable.type = *type;
+        has_type = true;
+      } else {
+        refuse(token, "a type, such as .b32");
+      }
+    }
+    // ".param .u64 .ptr .global .align 16 x": the alignment is that of what x points to.
+    const int natural = bytes_of(variable.type) * elements;
+    if (points_) variable.align = natural;
+    points_ = false;
+    variable.align = std::max(variable.align, natural);
+    variable.count = elements;
+    last_ = variable;
+    parse_declarator(is_extern, variable, body);
+  }
+
+  template <typename Body>
+  void parse_declarator(bool is_extern, Variable variable, const Body& body) {
+    variable.line = peek().line;
+    variable.entry = is_in_entry_ ? static_cast<int>(module_.entries.size()) : -1;
+    variable.name = word("the name of a variable");
+    bool is_open = false;
+    while (take_if("[")) {
+      if (take_if("]")) {
+        is_open = true;
+        continue;
+      }
+      const Token token = peek();
+      const int64_t count = integer();
+      expect("]");
+      if (count < 0 || (count > 0 && variable.count > most_variable_bytes / count))
+        refuse(token, fmt::format("at most {} bytes", most_variable_bytes));
+      variable.count *= count;
+    }
+    if (take_if("=")) parse_initialiser(variable, is_open);
+    else if (is_open) variable.count = 0, variable.is_extern_array = true;
+    if (is_open && !is_extern && variable.bytes.empty()) refuse(peek(), "a size: only .extern arrays have none");
+    if (variable.size_bytes() > most_variable_bytes)
+      refuse(peek(), fmt::format("at most {} bytes", most_variable_bytes));
+    const int index = static_cast<int>(module_.variables.size());
+    scopes_.back().variables[variable.name] = index;
+    module_.variables.push_back(std::move(variable));
+    body(index);
+  }
+
+  void parse_initialiser(Variable& variable, bool is_open) {
+    const int bytes = bytes_of(variable.type);
+    std::vector<uint8_t> data;
+    int depth = 0;
+    do {
+      if (take_if("{")) {
+        ++depth;
+      } else if (take_if("}")) {
+        --depth;
+      } else if (!take_if(",")) {
+        const bool negative = take_if("-");
+        const Token token = take();
+        uint64_t value = 0;
+        if (token.kind == Token::Kind::word) {
+          std::string name(token.text);
+          if (name == "generic" && take_if("(")) {
+            name = word("a variable");
+            expect(")");
+          }
+          const int64_t offset = take_if("+") ? integer() : 0;
+          variable.addresses.push_back({.at = std::ssize(data), .of = name, .offset = offset});
+        } else if (const auto real = real_of(token)) {
+          const bool is_double = real->second;
+          const Format from = is_double ? Format::f64 : Format::f32;
+          value = variable.type == Type::f32 && is_double
+                      ? convert(from, real->first, Format::f32, Rounding::nearest_even, Overflow::infinity)
+                      : real->first;
+          if (negative) value ^= uint64_t{1} << (bytes * 8 - 1);
+        } else if (const auto integer = number(token)) {
+          value = negative ? 0 - *integer : *integer;
+        } else {
+          refuse(token, "a number or the name of a variable");
+        }
+        for (int i = 0; i < bytes; ++i) data.push_back(static_cast<uint8_t>(i < 8 ? value >> 8 * i : 0));
+      }
+    } while (depth > 0 && !at_end());
+    if (is_open) variable.count = std::ssize(data) / bytes;
+    if (std::ssize(data) > variable.size_bytes()) refuse(peek(), "at most as many values as the variable has");
+    data.resize(static_cast<size_t>(variable.size_bytes()));
+    variable.bytes = std::move(data);
+  }
+
+  /// A real constant and whether it is one of f64.
+  static std::optional<std::pair<uint64_t, bool>> real_of(const Token& token) {
+    if (token.kind != Token::Kind::number) return std::nullopt;
+    const std::string_view text = token.text;
+    const bool is_single = text.starts_with("0f") || text.starts_with("0F");
+    if (is_single || text.starts_with("0d") || text.starts_with("0D")) {
+      uint64_t value = 0;
+      const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), value, 16);
+      if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+      return std::pair(value, !is_single);
+    }
+    if (text.find_first_of(".eE") == std::string_view::npos || text.starts_with("0x")) return std::nullopt;
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return std::pair(std::bit_cast<uint64_t>(value), true);
+  }
+
+  std::optional<int> find_register(std::string_view name) const {
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      if (const auto found = scope->registers.find(name); found != scope->registers.end()) return found->second;
+    }
+    return std::nullopt;
+  }
+  std::optional<int> find_variable(std::string_view name) const {
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      if (const auto found = scope->variables.find(name); found != scope->variables.end()) return found->second;
+    }
+    return std::nullopt;
+  }
+
+  void parse_instruction() {
+    Instruction instruction;
+    instruction.line = peek().line;
+    instruction.source_line = source_line_;
+    instruction.source_file = source_file_;
+    const char* const begin = peek().text.data();
+    if (take_if("@")) {
+      instruction.guard_negated = take_if("!");
+      const Token token = take();
+      const auto reg = find_register(token.text);
+      if (!reg) refuse(token, "a register of this entry");
+      instruction.guard = *reg;
+    }
+    instruction.opcode = word("an instruction");
+    if (instruction.opcode.starts_with('.')) refuse(tokens_[at_ - 1], "an instruction");
+    for (size_t from = 0; from <= instruction.opcode.size();) {
+      const size_t dot = std::min(instruction.opcode.find('.', from), instruction.opcode.size());
+      instruction.words.push_back(instruction.opcode.substr(from, dot - from));
+      from = dot + 1;
+    }
+    const bool is_jump = instruction.words[0] == "bra", is_call = instruction.words[0] == "call";
+    while (!is(";")) {
+      if (at_end()) refuse(peek(), "';'");
+      if (is_call) {  // refused by decode, by name
+        take();
+        continue;
+      }
+      instruction.operands.push_back(parse_operand(is_jump));
+      if (is_jump) {
+        jumps_.push_back({entry_.instructions.size(), instruction.operands.size() - 1, open_numbers_,
+                          instruction.operands.back().name});
+      }
+      if (!is(";")) expect(",");
+    }
+    const char* const end = take().text.data();
+    instruction.text = one_line(std::string_view(begin, static_cast<size_t>(end - begin)));
+    entry_.instructions.push_back(std::move(instruction));
+  }
+
+  static std::string one_line(std::string_view text) {
+    std::string line;
+    for (const char c : text) {
+      const bool space = c == ' ' || (c >= '\t' && c <= '\r');
+      if (!space) line += c;
+      else if (!line.empty() && line.back() != ' ') line += ' ';
+    }
+    return line + ";";
+  }
+
+  Operand parse_operand(bool is_jump = false) {
+    Operand first = parse_simple_operand(is_jump);
+    if (!take_if("|")) return first;
+    Operand second = parse_simple_operand(false);
+    return {.kind = Kind::pair, .elements = {std::move(first), std::move(second)}};
+  }
+
+  std::vector<Operand> parse_list(std::string_view close) {
+    std::vector<Operand> elements;
+    ++depth_;
+    while (!take_if(close)) {
+      elements.push_back(parse_operand());
+      if (!is(close)) expect(",");
+    }
+    --depth_;
+    return elements;
+  }
+
+  Operand parse_simple_operand(bool is_jump) {
+    if (depth_ > most_depth) refuse(peek(), fmt::format("at most {} brackets in each other", most_depth));
+    if (take_if("{")) return {.kind = Kind::vector, .elements = parse_list("}")};
+    if (take_if("(")) return {.kind = Kind::list, .elements = parse_list(")")};
+    if (take_if("[")) {
+      // A tensor map and coordinates: [%rd1, {%r1, %r2}].
+      ++depth_;
+      Operand address{.kind = Kind::address, .elements = {parse_operand()}};
+      --depth_;
+      address.offset = offset();
+      if (address.elements[0].kind == Kind::symbol) address.offset += std::exchange(address.elements[0].offset, 0);
+      while (take_if(",")) address.elements.push_back(parse_operand());
+      expect("]");
+      return address;
+    }
+    const bool negated = take_if("!");
+    const bool negative = !negated && take_if("-");
+    const Token token = take();
+    if (const auto real = real_of(token)) {
+      const uint64_t sign = negative ? (real->second ? uint64_t{1} << 63 : uint64_t{1} << 31) : 0;
+      return {.kind = Kind::real, .is_double = real->second, .value = real->first ^ sign};
+    }
+    if (token.kind == Token::Kind::number) {
+      const auto value = number(token);
+      if (!value) refuse(token, "a number");
+      return {.kind = Kind::integer, .value = negative ? 0 - *value : *value};
+    }
+    if (token.kind != Token::Kind::word || negative) refuse(token, "an operand");
+    if (token.text == "_") return {.kind = Kind::sink};
+    if (is_jump) return {.kind = Kind::label, .name = std::string(token.text)};
+    if (const auto reg = find_register(token.text)) return {.kind = Kind::reg, .reg = *reg, .negated = negated};
+    if (const auto variable = find_variable(token.text)) {
+      Operand symbol{.kind = Kind::symbol, .variable = *variable, .name = std::string(token.text)};
+      symbol.offset = offset();
+      return symbol;
+    }
+    if (token.text.starts_with('%') || token.text == "WARP_SZ")
+      return {.kind = Kind::special, .negated = negated, .name = std::string(token.text)};
+    refuse(token, "a register, a variable or a number");
+  }
+
+  int64_t offset() {
+    int64_t sum = 0;
+    while (is("+") || is("-")) {
+      const bool negative = take().text == "-";
+      const int64_t one = integer();
+      sum = static_cast<int64_t>(static_cast<uint64_t>(sum) +
+                                 (negative ? 0 - static_cast<uint64_t>(one) : static_cast<uint64_t>(one)));
+    }
+    return sum;
+  }
+
+  std::string_view text_;
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+  Module module_;
+  Entry entry_;
+  std::vector<Scope> scopes_;
+  std::vector<std::map<std::string, int, std::less<>>> all_labels_;
+  std::vector<int> open_numbers_;
+  std::vector<Jump> jumps_;
+  Variable last_;
+  bool points_ = false, is_in_entry_ = false;
+  int depth_ = 0;
+  int source_line_ = 0, source_file_ = 0;
+};
+
+}  // namespace
+
+const Entry* Module::find(std::string_view name) const {
+  const auto found = std::ranges::find(entries, name, &Entry::name);
+  return found == entries.end() ? nullptr : &*found;
+}
+
+Module read_module(std::string_view text) { return Parser(text).parse(); }
+
+}  // namespace bitmma::kernel

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// A PTX module as values: entries with their registers, variables, labels and instructions. Every name is resolved;
+// what the words of an instruction mean is left to decode.hpp.
+//
+//   .visible .entry scale(.param .u64 x, .param .f32 by) {
+//     .reg .b64 %rd<3>;
+//     ld.param.u64 %rd1, [x];            Instruction{.opcode = "ld.param.u64", .operands = {register, address}}
+//     ...
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "type.hpp"
+
+namespace bitmma::kernel {
+
+/// One operand of an instruction.
+struct Operand {
+  enum class Kind : uint8_t {
+    reg,       // %r1, !%p1
+    special,   // %tid.x: `name`
+    integer,   // 12: `value`, sign-extended
+    real,      // 0f3F800000, 0d..., 1.5: `value` is a code of f32 (`is_double` false) or of f64
+    symbol,    // x, x+4: `variable` and `offset`
+    address,   // [%r1+4]: elements[0] is the base, a register, a symbol or an integer; `offset`
+    vector,    // {a, b}
+    label,     // `target`
+    sink,      // _
+    pair,      // %r1|%p1
+    list,      // (a, b)
+    function,  // `name`
+  };
+  Kind kind = Kind::sink;
+  int reg = -1;
+  bool negated = false;
+  bool is_double = false;
+  uint64_t value = 0;
+  int64_t offset = 0;
+  int variable = -1;
+  int target = -1;
+  std::string name = {};
+  std::vector<Operand> elements = {};
+};
+
+struct Instruction {
+  int line = 0;         // in the module's text
+  int source_line = 0;  // of the last .loc; 0 without one
+  int source_file = 0;
+  int guard = -1;  // a predicate register
+  bool guard_negated = false;
+  std::string opcode = {};              // "add.rn.f32"
+  std::vector<std::string> words = {};  // "add", "rn", "f32"
+  std::vector<Operand> operands = {};
+  std::string text = {};  // as written, for messages
+};
+
+struct Register {
+  std::string name = {};
+  Type type = Type::b32;
+};
+
+struct Variable {
+  std::string name = {};
+  Space space = Space::global;
+  Type type = Type::b8;
+  int64_t count = 1;  // elements
+  int align = 1;
+  int entry = -1;                // whose it is; -1: the module's
+  bool is_extern_array = false;  // .extern .shared x[]: dynamic shared memory begins here
+  int line = 0;
+  std::vector<uint8_t> bytes = {};  // what initialises it; empty: nothing does
+  struct Address {
+    int64_t at = 0;
+    std::string of = {};
+    int64_t offset = 0;
+  };
+  std::vector<Address> addresses = {};  // initialisers that are addresses of other variables
+
+  int64_t size_bytes() const { return count * bytes_of(type); }
+};
+
+struct Entry {
+  std::string name = {};
+  int line = 0;
+  std::vector<int> params = {};  // variables
+  std::vector<Register> registers = {};
+  std::vector<Instruction> instructions = {};
+  std::map<int, std::string> labels = {};    // by the index of the instruction that follows
+  std::vector<int64_t> required_block = {};  // of .reqntid
+  std::vector<int64_t> most_block = {};      // of .maxntid
+  bool needs_cluster = false;
+  int cluster_line = 0;
+};
+
+struct Module {
+  std::string version = {}, target = {};
+  std::vector<Entry> entries = {};
+  std::vector<Variable> variables = {};  // of the module and of all entries
+  std::vector<std::string> functions = {};
+  std::map<int, std::string> files = {};  // of .file
+
+  /// Nothing where no entry has this name.
+  const Entry* find(std::string_view name) const;
+};
+
+/// Throws Error, with the line, for text that is not a PTX module.
+Module read_module(std::string_view text);
+
+}  // namespace bitmma::kernel

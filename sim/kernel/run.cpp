@@ -1,0 +1,666 @@
+// SPDX-License-Identifier: MIT
+// The executor: blocks over host threads, a block's warps in turn, divergence by a stack of levels.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "../math/f32.hpp"
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/core/text.hpp"
+#include "decode.hpp"
+#include "machine.hpp"
+
+namespace bitmma {
+namespace kernel {
+namespace {
+
+constexpr uint64_t quantum = 1 << 16;  // instructions of a warp before the others have their turn
+
+std::string print_block(const std::array<int64_t, 3>& id) {
+  return fmt::format("block ({}, {}, {})", id[0], id[1], id[2]);
+}
+
+std::string print_place(const Program& program, int instruction) {
+  if (instruction < 0) return "the kernel's end";
+  const Instruction& one = program.entry.instructions[static_cast<size_t>(instruction)];
+  std::string place = fmt::format("PTX line {}, {}", one.line, shortened(one.text, 120));
+  if (one.source_line > 0) place += fmt::format(" (source line {})", one.source_line);
+  return place;
+}
+
+/// A fault with its place; the block says which of several is told.
+struct PlacedFault {
+  size_t block = 0;
+  Violation violation = {};
+};
+
+class Executor {
+ public:
+  Executor(const Program& program, const Launch& launch, std::vector<Region>& regions, const GlobalAddresses& addresses,
+           const std::vector<uint8_t>& params, std::vector<uint8_t>& constants)
+      : program_(program), addresses_(addresses) {
+    cta_.program = &program;
+    cta_.launch = &launch;
+    cta_.regions = &regions;
+    cta_.params = params;
+    cta_.constants = &constants;
+    cta_.threads = launch.block[0] * launch.block[1] * launch.block[2];
+    cta_.local_bytes = program.local_bytes;
+    const auto warps = static_cast<size_t>((cta_.threads + lanes - 1) / lanes);
+    const int64_t dynamic = launch.dynamic_shared_bytes;
+    const int64_t shared =
+        dynamic == 0 ? program.shared_bytes : round_up(program.shared_bytes, program.dynamic_align) + dynamic;
+    // Addresses index it, those of the reserved first KiB too: descriptors of matrices do so.
+    cta_.shared.resize(shared_begin + static_cast<size_t>(shared));
+    cta_.local.resize(warps * lanes * static_cast<size_t>(cta_.local_bytes));
+    if (launch.checks) {
+      cta_.shared_states.resize(cta_.shared.size());
+      cta_.local_states.resize(cta_.local.size());
+      cta_.uses.resize(cta_.shared.size());
+      cta_.read_epochs.resize(cta_.shared.size() * warps);
+    }
+    cta_.warps.resize(warps);
+    cta_.warpgroups.resize((warps + 3) / 4);
+    files_.resize(warps * program.file_bytes + 64);
+  }
+
+  /// Runs one block. Throws PlacedFault.
+  void run(std::array<int64_t, 3> id, size_t index) {
+    begin(id);
+    try {
+      run_warps();
+    } catch (const Fault& fault) {
+      throw PlacedFault{index, place(fault)};
+    } catch (const Error& error) {
+      Violation violation = error.violations().front();
+      violation.field =
+          fmt::format("{}, {}: {}", print_block(id), print_place(program_, instruction_of(*current_)), violation.field);
+      throw PlacedFault{index, violation};
+    }
+  }
+
+  uint64_t thread_instructions() const { return thread_instructions_; }
+
+ private:
+  int instruction_of(const Warp& warp) const {
+    return warp.pc >= 0 && warp.pc < std::ssize(program_.ops) ? program_.ops[static_cast<size_t>(warp.pc)].instruction
+                                                              : -1;
+  }
+
+  Violation place(const Fault& fault) const {
+    std::string where = print_block(cta_.id);
+    if (fault.lane >= 0 && current_) where += ", " + print_thread(cta_, current_->index, fault.lane);
+    if (current_ && fault.code != ViolationCode::deadlock)
+      where += ", " + print_place(program_, instruction_of(*current_));
+    return {.code = fault.code, .field = where, .seen = fault.seen, .expected = fault.expected, .fix = fault.fix};
+  }
+
+  uint64_t special(Special id, const Warp& warp, int lane) const {
+    const auto& block = cta_.launch->block;
+    const auto& grid = cta_.launch->grid;
+    const int64_t thread = int64_t{warp.index} * lanes + lane;
+    const Mask bit = Mask{1} << lane;
+    switch (id) {
+      case Special::tid_x: return static_cast<uint64_t>(thread % block[0]);
+      case Special::tid_y: return static_cast<uint64_t>(thread / block[0] % block[1]);
+      case Special::tid_z: return static_cast<uint64_t>(thread / (block[0] * block[1]));
+      case Special::ntid_x: return static_cast<uint64_t>(block[0]);
+      case Special::ntid_y: return static_cast<uint64_t>(block[1]);
+      case Special::ntid_z: return static_cast<uint64_t>(block[2]);
+      case Special::ctaid_x:
+      case Special::clusterid_x: return static_cast<uint64_t>(cta_.id[0]);
+      case Special::ctaid_y:
+      case Special::clusterid_y: return static_cast<uint64_t>(cta_.id[1]);
+      case Special::ctaid_z:
+      case Special::clusterid_z: return static_cast<uint64_t>(cta_.id[2]);
+      case Special::nctaid_x:
+      case Special::nclusterid_x: return static_cast<uint64_t>(grid[0]);
+      case Special::nctaid_y:
+      case Special::nclusterid_y: return static_cast<uint64_t>(grid[1]);
+      case Special::nctaid_z:
+      case Special::nclusterid_z: return static_cast<uint64_t>(grid[2]);
+      case Special::laneid: return static_cast<uint64_t>(lane);
+      case Special::warpid: return static_cast<uint64_t>(warp.index);
+      case Special::nwarpid: return cta_.warps.size();
+      case Special::lanemask_eq: return bit;
+      case Special::lanemask_le: return bit | (bit - 1);
+      case Special::lanemask_lt: return bit - 1;
+      case Special::lanemask_ge: return ~(bit - 1);
+      case Special::lanemask_gt: return ~(bit | (bit - 1));
+      case Special::dynamic_smem_size: return static_cast<uint64_t>(cta_.launch->dynamic_shared_bytes);
+      case Special::total_smem_size: return cta_.shared.size() - shared_begin;
+      case Special::cluster_nctaid_x:
+      case Special::cluster_nctaid_y:
+      case Special::cluster_nctaid_z:
+      case Special::cluster_nctarank: return 1;
+      case Special::warp_size: return lanes;
+      default: return 0;
+    }
+  }
+
+  uint64_t address_of(int variable, uint64_t offset) const {
+    const auto index = static_cast<size_t>(variable);
+    const Variable& one = program_.variables[index];
+    if (one.space == Space::global) return addresses_.of_variable[index] + offset;
+    const uint64_t begin = one.space == Space::shared ? shared_begin : 0;
+    return begin + static_cast<uint64_t>(program_.variable_offsets[index]) + offset;
+  }
+
+  void begin(std::array<int64_t, 3> id) {
+    cta_.id = id;
+    // Shared memory holds what the last block left, as on a GPU; a fixed pattern makes reads of it repeatable.
+    std::ranges::fill(cta_.shared, uint8_t{0});
+    std::ranges::fill(cta_.shared_states, uint8_t{unwritten});
+    std::ranges::fill(cta_.local, uint8_t{0});
+    std::ranges::fill(cta_.local_states, uint8_t{unwritten});
+    std::ranges::fill(cta_.uses, ByteUse{});
+    std::ranges::fill(files_, uint8_t{0});
+    for (Barrier& barrier : cta_.barriers) barrier = {};
+    for (Warpgroup& group : cta_.warpgroups) group = {};
+    auto* const base = reinterpret_cast<uint8_t*>(round_up(reinterpret_cast<intptr_t>(files_.data()), 64));
+    for (size_t i = 0; i < cta_.warps.size(); ++i) {
+      Warp& warp = cta_.warps[i];
+      warp = Warp{.file = base + i * program_.file_bytes, .cta = &cta_, .index = static_cast<int>(i)};
+      const int64_t threads = std::min<int64_t>(lanes, cta_.threads - static_cast<int64_t>(i) * lanes);
+      warp.live = warp.active = static_cast<Mask>(low_mask(static_cast<int>(threads)));
+      warp.seen.assign(cta_.warps.size(), 0);
+      for (const Program::Constant& one : program_.constants) {
+        const uint64_t value = one.variable < 0 ? one.value : address_of(one.variable, one.value);
+        if (one.bytes == 0) warp.mask_of(one.slot) = static_cast<Mask>(value);
+        else if (one.bytes == 4) std::fill_n(warp.lanes_of<uint32_t>(one.slot), lanes, static_cast<uint32_t>(value));
+        else std::fill_n(warp.lanes_of<uint64_t>(one.slot), lanes, value);
+      }
+      for (const Program::Special& one : program_.specials) {
+        for (int lane = 0; lane < lanes; ++lane) {
+          const uint64_t value = special(static_cast<Special>(one.id), warp, lane);
+          if (one.wide) warp.lanes_of<uint64_t>(one.slot)[lane] = value;
+          else warp.lanes_of<uint32_t>(one.slot)[lane] = static_cast<uint32_t>(value);
+        }
+      }
+    }
+  }
+
+  void run_warps() {
+    for (;;) {
+      bool any_ready = false, all_done = true;
+      for (Warp& warp : cta_.warps) {
+        all_done = all_done && warp.status == WarpStatus::done;
+        if (warp.status != WarpStatus::ready) continue;
+        any_ready = true;
+        current_ = &warp;
+        run_warp(warp);
+        if (warp.steps <= cta_.launch->most_steps) continue;
+        fault(ViolationCode::deadlock, -1,
+              fmt::format("warp {} has run {} instructions, and is at {}", warp.index, warp.steps,
+                          print_place(program_, instruction_of(warp))),
+              "a kernel that ends", "a loop may wait for another block, which runs later here");
+      }
+      if (all_done) return;
+      if (!any_ready) report_deadlock();
+    }
+  }
+
+  [[noreturn]] void report_deadlock() {
+    std::string waits;
+    int count = 0;
+    for (const Warp& warp : cta_.warps) {
+      if (warp.status == WarpStatus::done) continue;
+      if (count++ < 4) {
+        if (!waits.empty()) waits += "; ";
+        waits += fmt::format("warp {} from {} waits at {}", warp.index,
+                             print_thread(cta_, warp.index, warp.live == 0 ? 0 : __builtin_ctz(warp.live)),
+                             print_place(program_, instruction_of(warp)));
+      }
+    }
+    if (count > 4) waits += fmt::format("; and {} other warps", count - 4);
+    int64_t done = 0;
+    for (const Warp& warp : cta_.warps) done += warp.status == WarpStatus::done;
+    if (done > 0) waits += fmt::format("; {} of the block have ended", counted(done, "warp"));
+    fault(ViolationCode::deadlock, -1, waits, "a barrier that every thread of the block reaches");
+  }
+
+  void run_warp(Warp& warp) {
+    const Op* const ops = program_.ops.data();
+    const uint64_t end = warp.steps + quantum;
+    uint64_t executed = 0;
+    while (warp.steps < end) {
+      if (warp.pc == warp.reconverge) {
+        if (!next_level(warp)) break;
+        continue;
+      }
+      const Op& op = ops[warp.pc];
+      Mask mask = warp.active;
+      if (op.guard != Op::no_slot) {
+        const Mask predicate = warp.mask_of(op.guard);
+        mask &= op.guard_negated ? ~predicate : predicate;
+      }
+      ++warp.steps;
+      executed += mask == all_lanes ? lanes : static_cast<uint64_t>(__builtin_popcount(mask));
+      if (op.control == Control::none) {
+        if (mask != 0) op.run(warp, op, mask);
+        ++warp.pc;
+        continue;
+      }
+      if (!run_control(warp, op, mask)) break;
+    }
+    thread_instructions_ += executed;
+  }
+
+  /// False where the warp stops running for now.
+  bool run_control(Warp& warp, const Op& op, Mask mask) {
+    switch (op.control) {
+      case Control::branch: branch(warp, op, mask); return true;
+      case Control::leave:
+        warp.live &= ~mask;
+        warp.active &= ~mask;
+        ++warp.pc;
+        return warp.active != 0 || next_level(warp);
+      case Control::converge: {
+        if (mask == 0) return ++warp.pc, true;
+        const Mask members = warp.lanes_of<const uint32_t>(op.e)[__builtin_ctz(mask)];
+        if (!gather(warp, mask, members & warp.live)) return warp.status == WarpStatus::ready;
+        Mask here = warp.active;
+        if (op.guard != Op::no_slot) here &= op.guard_negated ? ~warp.mask_of(op.guard) : warp.mask_of(op.guard);
+        if ((here & ~members) != 0 && op.run) {
+          const Mask outside = here & ~members;
+          fault(ViolationCode::undefined_by_ptx, __builtin_ctz(outside),
+                fmt::format("a membermask {:#x} without this lane", members),
+                "one that has every lane that executes it");
+        }
+        if (op.run) op.run(warp, op, here);
+        ++warp.pc;
+        return true;
+      }
+      case Control::barrier: {
+        if (mask == 0) return ++warp.pc, true;
+        if (!gather(warp, mask, warp.live)) return warp.status == WarpStatus::ready;
+        return arrive(warp, op);
+      }
+      case Control::warpgroup:
+        if (mask == 0) return ++warp.pc, true;
+        if (!gather(warp, mask, warp.live)) return warp.status == WarpStatus::ready;
+        return meet(warp, op);
+      default: return false;
+    }
+  }
+
+  /// The last of four warps runs the instruction for all.
+  bool meet(Warp& warp, const Op& op) {
+    const auto index = static_cast<size_t>(warp.index) / 4;
+    Warpgroup& group = cta_.warpgroups[index];
+    if (group.arrived > 0 && group.pc != warp.pc) {
+      fault(ViolationCode::undefined_by_ptx, __builtin_ctz(warp.active),
+            fmt::format("another warp of the warpgroup is at {}",
+                        print_place(program_, program_.ops[static_cast<size_t>(group.pc)].instruction)),
+            "one instruction for the four warps of a warpgroup");
+    }
+    group.pc = warp.pc;
+    if (++group.arrived < 4) {
+      warp.status = WarpStatus::at_warpgroup;
+      return false;
+    }
+    group = {};
+    op.run(warp, op, warp.active);
+    for (size_t i = 4 * index; i < 4 * index + 4; ++i) {
+      cta_.warps[i].status = WarpStatus::ready;
+      ++cta_.warps[i].pc;
+    }
+    return true;
+  }
+
+  void branch(Warp& warp, const Op& op, Mask taken) {
+    const Mask stays = warp.active & ~taken;
+    if (taken == 0) {
+      ++warp.pc;
+      return;
+    }
+    if (stays == 0) {
+      warp.pc = op.target;
+      return;
+    }
+    const int meeting = op.reconverge, next = warp.pc + 1;
+    if (warp.reconverge != meeting)
+      warp.levels.push_back({.reconverge = warp.reconverge, .pc = meeting, .mask = warp.active, .is_parent = true});
+    warp.reconverge = meeting;
+    if (next == meeting) {
+      warp.pc = op.target;
+      warp.active = taken;
+      return;
+    }
+    if (op.target != meeting) warp.levels.push_back({.reconverge = meeting, .pc = op.target, .mask = taken});
+    warp.pc = next;
+    warp.active = stays;
+  }
+
+  Mask parked_of(const Warp& warp) const {
+    Mask mask = 0;
+    for (const Parked& one : warp.parked) mask |= one.mask;
+    return mask;
+  }
+
+  /// The next lanes that can run. False where there are none.
+  bool next_level(Warp& warp) {
+    const Mask parked = parked_of(warp);
+    while (!warp.levels.empty()) {
+      const Level level = warp.levels.back();
+      warp.levels.pop_back();
+      const Mask mask = level.mask & warp.live & ~parked;
+      if (mask == 0) continue;
+      warp.pc = level.pc;
+      warp.reconverge = level.reconverge;
+      warp.active = mask;
+      return true;
+    }
+    warp.active = 0;
+    if (warp.live == 0) {
+      warp.status = WarpStatus::done;
+      complete_barriers();
+      return false;
+    }
+    // All lanes that are left wait. Those of one place are all that will come there.
+    if (parked == 0 || warp.parked.size() > 1) {
+      warp.pc = warp.parked.empty() ? warp.pc : warp.parked.front().pc;
+      fault(ViolationCode::deadlock, parked == 0 ? -1 : __builtin_ctz(parked),
+            "lanes of a warp that wait at different instructions for each other",
+            "instructions with .sync that all lanes of their mask reach");
+    }
+    warp.pc = warp.parked.front().pc;
+    warp.active = warp.parked.front().mask & warp.live;
+    warp.reconverge = -1;
+    warp.parked.clear();
+    return true;
+  }
+
+  /// True when all lanes that an instruction needs are here. Otherwise those that are wait, and others run.
+  bool gather(Warp& warp, Mask mask, Mask needed) {
+    if ((needed & ~mask) == 0) return true;
+    const auto same = std::ranges::find(warp.parked, warp.pc, &Parked::pc);
+    const Mask waiting = same == warp.parked.end() ? 0 : same->mask;
+    const Mask group = mask | waiting;
+    // Lanes of the active ones that the guard leaves out go on by themselves.
+    if ((needed & ~group) == 0 && mask == warp.active) {
+      warp.active |= waiting;
+      for (Level& level : warp.levels) {
+        if (level.is_parent) level.mask |= waiting;
+      }
+      if (same != warp.parked.end()) warp.parked.erase(same);
+      return true;
+    }
+    if (mask != warp.active) {
+      fault(ViolationCode::undefined_by_ptx, __builtin_ctz(mask), "a guard that holds in some lanes of the warp alone",
+            "one that holds in all lanes that the instruction needs, or in none");
+    }
+    if (same != warp.parked.end()) same->mask |= mask;
+    else warp.parked.push_back({.pc = warp.pc, .mask = mask});
+    next_level(warp);
+    return false;
+  }
+
+  bool arrive(Warp& warp, const Op& op) {
+    const auto& one = *static_cast<const BarrierDetails*>(op.details);
+    const int lane = __builtin_ctz(warp.active);
+    const uint32_t id = warp.lanes_of<const uint32_t>(one.id)[lane];
+    if (id >= cta_.barriers.size())
+      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("barrier {}", id), "0 to 15");
+    Barrier& barrier = cta_.barriers[id];
+    if (one.has_count) {
+      const uint32_t count = warp.lanes_of<const uint32_t>(one.count)[lane];
+      if (count == 0 || count % lanes != 0)
+        fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a barrier of {} threads", count), "a multiple of 32");
+      barrier.expected = static_cast<int>(count);
+    }
+    barrier.arrived += lanes;
+    if (one.kind == BarrierKind::reduce) {
+      const Mask yes = warp.mask_of(op.c) & warp.active;
+      barrier.count += static_cast<uint32_t>(__builtin_popcount(yes));
+      barrier.all = barrier.all && yes == warp.active;
+      barrier.any = barrier.any || yes != 0;
+    }
+    if (one.kind == BarrierKind::arrive) {
+      barrier.arrivals.push_back(&warp);
+      ++warp.pc;
+      complete(barrier);
+      return true;
+    }
+    warp.status = WarpStatus::at_barrier;
+    barrier.waiting.push_back(&warp);
+    complete(barrier);
+    return warp.status == WarpStatus::ready;
+  }
+
+  void complete_barriers() {
+    for (Barrier& barrier : cta_.barriers) {
+      if (barrier.arrived > 0) complete(barrier);
+    }
+  }
+
+  /// Lets the warps go on where all that a barrier waits for have come.
+  void complete(Barrier& barrier) {
+    const auto running =
+        std::ranges::count_if(cta_.warps, [](const Warp& warp) { return warp.status != WarpStatus::done; });
+    const bool is_complete =
+        barrier.expected > 0 ? barrier.arrived >= barrier.expected : barrier.arrived >= running * lanes;
+    if (!is_complete) return;
+    Barrier done;
+    std::swap(done, barrier);
+    // What members did before is ordered before what those that waited do next.
+    std::vector<uint32_t> known(cta_.warps.size());
+    for (const auto* members : {&done.waiting, &done.arrivals}) {
+      for (const Warp* member : *members) {
+        for (size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], member->seen[i]);
+        uint32_t& own = known[static_cast<size_t>(member->index)];
+        own = std::max(own, member->epoch);
+      }
+    }
+    for (Warp* member : done.arrivals) ++member->epoch;
+    for (Warp* member : done.waiting) {
+      const Op& op = program_.ops[static_cast<size_t>(member->pc)];
+      const auto& one = *static_cast<const BarrierDetails*>(op.details);
+      if (one.kind == BarrierKind::reduce) {
+        const Mask mask = member->active;
+        if (one.reduction == 0)
+          for_each_lane(mask, [&](int lane) { member->lanes_of<uint32_t>(op.d)[lane] = done.count; });
+        else {
+          Mask& to = member->mask_of(op.d);
+          to = (to & ~mask) | ((one.reduction == 1 ? done.all : done.any) ? mask : 0);
+        }
+      }
+      member->seen = known;
+      ++member->epoch;
+      ++member->pc;
+      member->status = WarpStatus::ready;
+    }
+  }
+
+  const Program& program_;
+  const GlobalAddresses& addresses_;
+  Cta cta_;
+  std::vector<uint8_t> files_;
+  Warp* current_ = nullptr;
+  uint64_t thread_instructions_ = 0;
+};
+
+/// IEEE 754's environment is that of the thread: this function is not inlined into the one that sets it.
+[[gnu::noinline]] void run_block(Executor& executor, std::array<int64_t, 3> id, size_t index) {
+  executor.run(id, index);
+}
+
+void require_launch(const Kernel& kernel, const Launch& launch) {
+  const Program& program = kernel.program();
+  std::vector<Violation> found;
+  const auto refuse = [&](std::string field, std::string seen, std::string expected, std::string fix = {}) {
+    found.push_back(
+        {.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)});
+  };
+  constexpr std::array<int64_t, 3> most_grid{0x7FFFFFFF, 65535, 65535}, most_block{1024, 1024, 64};
+  for (size_t i = 0; i < 3; ++i) {
+    const char axis = "xyz"[i];
+    if (launch.grid[i] < 1 || launch.grid[i] > most_grid[i])
+      refuse(fmt::format("grid.{}", axis), std::to_string(launch.grid[i]), fmt::format("1 to {}", most_grid[i]));
+    if (launch.block[i] < 1 || launch.block[i] > most_block[i])
+      refuse(fmt::format("block.{}", axis), std::to_string(launch.block[i]), fmt::format("1 to {}", most_block[i]));
+  }
+  if (!found.empty()) throw Error(std::move(found));
+  const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
+  if (threads > 1024) refuse("block", std::to_string(threads), "at most 1024 threads");
+  const auto print_extents = [](const auto& extents) { return fmt::format("{}", fmt::join(extents, ",")); };
+  const std::vector<int64_t>& required = program.entry.required_block;
+  for (size_t i = 0; i < required.size() && i < 3; ++i) {
+    if (launch.block[i] == required[i]) continue;
+    refuse("block", print_extents(launch.block),
+           fmt::format("{}, which .reqntid of the kernel says", print_extents(required)));
+    break;
+  }
+  int64_t most = 1;
+  for (const int64_t one : program.entry.most_block) most *= one;
+  if (!program.entry.most_block.empty() && threads > most)
+    refuse("block", std::to_string(threads),
+           fmt::format("at most {} threads, which .maxntid of the kernel says", most));
+  constexpr int64_t most_shared = 227 * 1024;
+  if (launch.dynamic_shared_bytes < 0 || program.shared_bytes + launch.dynamic_shared_bytes > most_shared)
+    refuse("shared memory",
+           fmt::format("{} static and {} dynamic bytes", program.shared_bytes, launch.dynamic_shared_bytes),
+           fmt::format("at most {} together", most_shared));
+  if (launch.arguments.size() != kernel.parameters().size()) {
+    std::string names;
+    for (const KernelParameter& parameter : kernel.parameters())
+      names += fmt::format("{}.{} {}", names.empty() ? "" : ", ", parameter.type, parameter.name);
+    refuse("arguments", std::to_string(launch.arguments.size()),
+           fmt::format("{}: {}", kernel.parameters().size(), names));
+  }
+  for (size_t i = 0; i < std::min(launch.arguments.size(), kernel.parameters().size()); ++i) {
+    const KernelArgument& argument = launch.arguments[i];
+    const KernelParameter& parameter = kernel.parameters()[i];
+    const int64_t bytes = argument.is_memory ? 8 : std::ssize(argument.value);
+    if (bytes != parameter.bytes)
+      refuse(fmt::format("argument {}", i), argument.is_memory ? "memory" : counted(bytes, "byte"),
+             fmt::format("{} of .{} {}", counted(parameter.bytes, "byte"), parameter.type, parameter.name));
+  }
+  if (launch.threads < 1) refuse("threads", std::to_string(launch.threads), "1 or more");
+  if (!found.empty()) throw Error(std::move(found));
+}
+
+}  // namespace
+}  // namespace kernel
+
+KernelArgument scalar_argument(uint64_t value, int bytes) {
+  if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
+    throw Error({.field = "bytes", .seen = std::to_string(bytes), .expected = "1, 2, 4 or 8"});
+  KernelArgument argument;
+  for (int i = 0; i < bytes; ++i) argument.value.push_back(static_cast<uint8_t>(value >> 8 * i));
+  return argument;
+}
+
+KernelArgument memory_argument(std::span<uint8_t> memory, bool is_unwritten) {
+  return {.memory = memory, .is_memory = true, .is_unwritten = is_unwritten};
+}
+
+LaunchReport launch(const Kernel& kernel, const Launch& launch) {
+  using namespace kernel;
+  require_launch(kernel, launch);
+  const Program& program = kernel.program();
+  std::vector<Region> regions;
+  std::vector<std::vector<uint8_t>> states, storage;
+  GlobalAddresses addresses;
+  uint64_t next = global_begin;
+  // Allocations of cudaMalloc begin at multiples of 512 bytes; a gap behind each shows accesses beyond its end.
+  const auto add_region = [&](std::span<uint8_t> memory, std::string name) -> Region& {
+    regions.push_back({.begin = next, .size = memory.size(), .data = memory.data(), .name = std::move(name)});
+    next = static_cast<uint64_t>(round_up(static_cast<int64_t>(next + memory.size()) + 4096, 512));
+    return regions.back();
+  };
+  std::vector<uint8_t> params(static_cast<size_t>(program.param_bytes));
+  for (size_t i = 0; i < launch.arguments.size(); ++i) {
+    const KernelArgument& argument = launch.arguments[i];
+    std::vector<uint8_t> value = argument.value;
+    if (argument.is_memory) {
+      // Two arguments may be the same memory.
+      const auto same = std::ranges::find_if(regions, [&](const Region& region) {
+        return region.data == argument.memory.data() && region.size == argument.memory.size() && region.size > 0;
+      });
+      uint64_t address = 0;
+      if (same != regions.end()) {
+        address = same->begin;
+      } else {
+        Region& region = add_region(argument.memory, fmt::format("argument {} ({})", i, kernel.parameters()[i].name));
+        address = region.begin;
+        if (argument.is_unwritten && launch.checks) {
+          states.emplace_back(argument.memory.size(), uint8_t{unwritten});
+          region.states = states.back().data();
+        }
+      }
+      value.resize(8);
+      for (int b = 0; b < 8; ++b) value[static_cast<size_t>(b)] = static_cast<uint8_t>(address >> 8 * b);
+    }
+    const auto at = static_cast<size_t>(program.variable_offsets[static_cast<size_t>(program.entry.params[i])]);
+    std::ranges::copy(value, params.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  std::vector<uint8_t> constants(static_cast<size_t>(program.constant_bytes));
+  addresses.of_variable.assign(program.variables.size(), 0);
+  storage.reserve(program.variables.size());
+  for (size_t i = 0; i < program.variables.size(); ++i) {
+    const Variable& variable = program.variables[i];
+    if (variable.space == Space::global) {
+      storage.emplace_back(variable.bytes.empty() ? std::vector<uint8_t>(static_cast<size_t>(variable.size_bytes()))
+                                                  : variable.bytes);
+      addresses.of_variable[i] = add_region(storage.back(), fmt::format("variable {}", variable.name)).begin;
+    } else if (variable.space == Space::constant && program.variable_offsets[i] >= 0) {
+      std::ranges::copy(variable.bytes, constants.begin() + static_cast<std::ptrdiff_t>(program.variable_offsets[i]));
+    }
+  }
+  size_t stored = 0;
+  for (size_t i = 0; i < program.variables.size(); ++i) {
+    const Variable& variable = program.variables[i];
+    const bool is_constant = variable.space == Space::constant && program.variable_offsets[i] >= 0;
+    uint8_t* const own = variable.space == Space::global ? storage[stored++].data()
+                         : is_constant                   ? constants.data() + program.variable_offsets[i]
+                                                         : nullptr;
+    for (const Variable::Address& address : variable.addresses) {
+      const auto of = std::ranges::find(program.variables, address.of, &Variable::name);
+      if (of == program.variables.end() || of->space != Space::global)
+        throw Error({.code = ViolationCode::unsupported_ptx,
+                     .field = fmt::format("PTX line {}", variable.line),
+                     .seen = fmt::format("the address of {} in {}", address.of, variable.name),
+                     .expected = "that of a global variable"});
+      const uint64_t value = addresses.of_variable[static_cast<size_t>(of - program.variables.begin())] +
+                             static_cast<uint64_t>(address.offset);
+      if (own) std::memcpy(own + address.at, &value, static_cast<size_t>(std::min(bytes_of(variable.type), 8)));
+    }
+  }
+
+  const std::array<int64_t, 3>& grid = launch.grid;
+  const int64_t blocks = grid[0] * grid[1] * grid[2];
+  const int threads = program.has_atomics ? 1 : launch.threads;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Executor>> free;
+  std::optional<PlacedFault> first;
+  LaunchReport report{.order_matters = program.order_matters};
+  parallel_for(static_cast<size_t>(blocks), threads, [&](size_t index) {
+    std::unique_ptr<Executor> executor;
+    {
+      const std::lock_guard lock(mutex);
+      if (first && first->block < index) return;
+      if (!free.empty()) executor = std::move(free.back()), free.pop_back();
+    }
+    if (!executor) executor = std::make_unique<Executor>(program, launch, regions, addresses, params, constants);
+    const auto block = static_cast<int64_t>(index);
+    const std::array<int64_t, 3> id{block % grid[0], block / grid[0] % grid[1], block / (grid[0] * grid[1])};
+    const math::IeeeEnvironment environment;
+    try {
+      run_block(*executor, id, index);
+    } catch (PlacedFault& fault) {
+      const std::lock_guard lock(mutex);
+      if (!first || fault.block < first->block) first = std::move(fault);
+    }
+    const std::lock_guard lock(mutex);
+    free.push_back(std::move(executor));
+  });
+  if (first) throw Error(first->violation);
+  for (const auto& executor : free) report.thread_instructions += executor->thread_instructions();
+  return report;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,118 @@
+// Which products and sums ptxas joins: what bitmma computes, against what the SASS of the same kernels says.
+#include <sstream>
+
+#include "bitmma/formats/ieee.hpp"
+#include "run_kernel.hpp"
+#include "support/catch.hpp"
+#include "support/ptxas.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+/// "(fma (neg x1) x2 (add x3 1.5))" of words x1, x2, ...
+class Expression {
+ public:
+  Expression(std::string_view text, const std::vector<uint32_t>& inputs) : text_(text), inputs_(inputs) {}
+
+  uint32_t value() {
+    skip_spaces();
+    if (text_[at_] != '(') return atom();
+    ++at_;
+    const std::string word = take_word();
+    const bool flushes = word.ends_with(".ftz");
+    std::vector<uint64_t> operands;
+    for (skip_spaces(); text_[at_] != ')'; skip_spaces()) operands.push_back(value());
+    ++at_;
+    const auto flushed = [flushes](uint64_t x) { return flushes && (x & 0x7F800000) == 0 ? x & 0x80000000 : x; };
+    const Underflow underflow = flushes ? Underflow::flush : Underflow::gradual;
+    if (word == "neg") return static_cast<uint32_t>(operands[0] ^ 0x80000000);
+    for (uint64_t& one : operands) one = flushed(one);
+    uint64_t result = 0;
+    if (word.starts_with("mul"))
+      result = ieee_mul(Format::f32, operands[0], operands[1], Rounding::nearest_even, underflow);
+    else if (word.starts_with("add"))
+      result = ieee_add(Format::f32, operands[0], operands[1], Rounding::nearest_even, underflow);
+    else result = ieee_fma(Format::f32, operands[0], operands[1], operands[2], Rounding::nearest_even, underflow);
+    return static_cast<uint32_t>(result);
+  }
+
+ private:
+  void skip_spaces() {
+    while (text_[at_] == ' ') ++at_;
+  }
+  std::string take_word() {
+    const size_t end = text_.find_first_of(" )", at_);
+    std::string word(text_.substr(at_, end - at_));
+    at_ = std::min(end, text_.size());
+    return word;
+  }
+  uint32_t atom() {
+    const std::string word = take_word();
+    if (word[0] == 'x') return inputs_.at(static_cast<size_t>(std::stoi(word.substr(1))));
+    return std::bit_cast<uint32_t>(std::stof(word));
+  }
+
+  std::string_view text_;
+  const std::vector<uint32_t>& inputs_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("240 kernels give the words of their SASS: products and sums are joined where ptxas joins them") {
+  const std::string ptx = test::read_text(test::source_path("data/kernels/fusions.ptx"));
+  std::istringstream lines(test::read_text(test::source_path("data/kernels/fusions.txt")));
+  std::map<std::string, std::vector<std::pair<size_t, std::string>>> outputs;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name, place;
+    words >> name >> place;
+    outputs[name].emplace_back(std::stoul(place), line.substr(name.size() + place.size() + 2));
+  }
+  RandomStream random(17, 0);
+  int compared = 0, unlike_without = 0;
+  for (const auto& [name, stored] : outputs) {
+    const Kernel joined(ptx, {.entry = name}), apart(ptx, {.entry = name, .fmad = false});
+    for (int round = 0; round < 8; ++round) {
+      std::vector<uint32_t> words(64);
+      // Numbers near one: roundings differ in their last bits.
+      for (size_t i = 1; i <= 6; ++i) words[i] = (random.word() & 0x807FFFFF) | (125 + random.word() % 4) << 23;
+      std::vector<uint32_t> after = words, without = words;
+      launch(joined, {.arguments = {test::memory(after)}});
+      launch(apart, {.arguments = {test::memory(without)}});
+      for (const auto& [place, text] : stored) {
+        INFO(name << " " << place << " " << text);
+        const uint32_t expected = Expression(text, words).value();
+        CHECK(after[32 + place] == expected);
+        ++compared;
+        unlike_without += without[32 + place] != expected;
+      }
+    }
+  }
+  CHECK(outputs.size() >= 230);
+  CHECK(compared > 4000);
+  CHECK(unlike_without > 500);  // the inputs tell one rounding from two
+}
+
+TEST_CASE("this ptxas joins what the recorded one did") {
+  if (!test::require_ptxas("which products and sums it joins")) return;
+  const std::string tool = "python3 " + test::source_path("tools/record_fusions.py") + " " +
+                           test::source_path("data/kernels") + " --check 2>&1";
+  const std::string answer = test::output_of_command(tool);
+  if (answer == "same\n") return SUCCEED();
+  if (answer == "differs\n") FAIL("this ptxas joins others: record them with tools/record_fusions.py");
+  WARN("NOT checked: tools/record_fusions.py needs nvdisasm of CUDA, or BITMMA_NVDISASM");
+}
+
+TEST_CASE("a kernel tells which sums it joins, by which rule, and where the rule is not sure") {
+  const Kernel kernel(test::module_of(
+      "mul.f32 %f1, %f2, %f3;\nadd.f32 %f4, %f1, %f5;\nst.global.f32 [%rd1], %f4;\n"
+      "mul.f32 %f6, %f2, %f3;\nadd.f32 %f7, %f6, %f5;\nst.global.f32 [%rd1], %f6;\nst.global.f32 [%rd1], %f7;"));
+  REQUIRE(kernel.fusions().size() == 2);
+  CHECK(kernel.fusions()[0].is_joined);
+  CHECK(kernel.fusions()[0].rule == "one use");
+  CHECK_FALSE(kernel.fusions()[1].is_joined);
+  CHECK(kernel.fusions()[1].rule == "other use");
+  CHECK_FALSE(kernel.fusions()[0].is_sure);  // the products are the same: ptxas may make them one
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT
+#include "bitmma/kernel/kernel.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <charconv>
+#include <filesystem>
+
+#include "bitmma/analysis/report.hpp"
+#include "bitmma/core/bits.hpp"
+#include "bitmma/files/file.hpp"
+#include "bitmma/files/tensor_file.hpp"
+#include "flags.hpp"
+#include "output.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct KernelFlags {
+  Flag<std::string> file, entry, grid = "1", block = "1", out;
+  Flag<std::vector<std::string>> arguments;
+  Flag<int64_t> shared = 0;
+  Flag<int> threads = 1;
+  Flag<int> values = 4;
+  Flag<bool> no_checks = false, no_fmad = false, fusions = false, list = false, json = false;
+  TargetFlag target;
+};
+
+/// What a type is called in an argument, in safetensors and in a vector of numbers.
+struct ArgumentType {
+  std::string_view name, dtype;
+  std::optional<Format> format;  // of floating types
+  int bytes;
+  bool is_signed = false;
+};
+constexpr auto argument_types = std::to_array<ArgumentType>({
+    {"f64", "F64", Format::f64, 8},
+    {"f32", "F32", Format::f32, 4},
+    {"f16", "F16", Format::f16, 2},
+    {"bf16", "BF16", Format::bf16, 2},
+    {"e4m3", "F8_E4M3", Format::e4m3, 1},
+    {"e5m2", "F8_E5M2", Format::e5m2, 1},
+    {"s64", "I64", {}, 8, true},
+    {"s32", "I32", {}, 4, true},
+    {"s16", "I16", {}, 2, true},
+    {"s8", "I8", {}, 1, true},
+    {"u64", "U64", {}, 8},
+    {"u32", "U32", {}, 4},
+    {"u16", "U16", {}, 2},
+    {"u8", "U8", {}, 1},
+});
+
+const ArgumentType* argument_type_of_dtype(std::string_view dtype) {
+  const auto found = std::ranges::find(argument_types, dtype, &ArgumentType::dtype);
+  return found == argument_types.end() ? nullptr : &*found;
+}
+
+const ArgumentType& argument_type_named(std::string_view name) {
+  const auto found = std::ranges::find(argument_types, name, &ArgumentType::name);
+  if (found != argument_types.end()) return *found;
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "--arg",
+               .seen = shortened(printable(name)),
+               .legal = row_names(argument_types),
+               .fix = "a number is written f32:0.125, memory zeros:f16[2,64], data x.npy"});
+}
+
+/// One --arg: the bytes of a number, or a tensor that the kernel reads and writes.
+struct GivenArgument {
+  std::vector<uint8_t> value = {};
+  std::optional<Tensor> tensor = {};
+  std::vector<uint8_t> memory = {};
+  bool is_unwritten = false;
+};
+
+/// "4,2,1": up to three extents of at least 1.
+std::array<int64_t, 3> extents_of_flag(std::string_view flag, const std::string& text) {
+  std::array<int64_t, 3> extents{1, 1, 1};
+  size_t count = 0;
+  for (size_t from = 0; from <= text.size();) {
+    const size_t comma = std::min(text.find_first_of(",x", from), text.size());
+    const auto number = parse_word(text.substr(from, comma - from));
+    if (count == 3 || !number || *number < 1 || *number > 0x7FFFFFFF) {
+      throw Error({.field = std::string(flag),
+                   .seen = shortened(printable(text)),
+                   .expected = "one to three extents, such as 4,2"});
+    }
+    extents[count++] = static_cast<int64_t>(*number);
+    from = comma + 1;
+  }
+  return extents;
+}
+
+std::vector<int64_t> shape_of_argument(const std::string& text, const std::string& shape) {
+  std::vector<int64_t> extents;
+  int64_t elements = 1;
+  for (size_t from = 0; from <= shape.size();) {
+    const size_t comma = std::min(shape.find(',', from), shape.size());
+    const auto number = parse_word(shape.substr(from, comma - from));
+    if (!number || *number > uint64_t{1} << 33 ||
+        (*number > 0 && elements > (int64_t{1} << 33) / static_cast<int64_t>(*number))) {
+      throw Error({.field = "--arg", .seen = shortened(printable(text)), .expected = "extents as in zeros:f16[2,64]"});
+    }
+    extents.push_back(static_cast<int64_t>(*number));
+    elements *= extents.back();
+    from = comma + 1;
+  }
+  return extents;
+}
+
+uint64_t number_of_argument(const ArgumentType& type, const std::string& text) {
+  const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
+  const char* const end = text.data() + text.size();
+  if (is_hex) {
+    if (const auto word = parse_word(text); word && *word <= low_mask(8 * type.bytes)) return *word;
+  } else if (type.format) {
+    double number = 0;
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && stop == end)
+      return convert(Format::f64, std::bit_cast<uint64_t>(number), *type.format, Rounding::nearest_even,
+                     Overflow::infinity);
+  } else {
+    int64_t number = 0;
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    const int64_t most = static_cast<int64_t>(low_mask(8 * type.bytes - (type.is_signed || type.bytes == 8)));
+    if (error == std::errc() && stop == end && number <= most && number >= (type.is_signed ? -most - 1 : 0))
+      return static_cast<uint64_t>(number) & low_mask(8 * type.bytes);
+  }
+  throw Error({.field = "--arg",
+               .seen = shortened(printable(text)),
+               .expected = fmt::format("a number of {}, or its bits as 0x...", type.name)});
+}
+
+GivenArgument tensor_argument(Tensor tensor) {
+  GivenArgument given;
+  given.memory = tensor.bytes.copy();
+  given.tensor = std::move(tensor);
+  return given;
+}
+
+/// "x.npy", "file.safetensors:x", "zeros:f16[2,64]", "empty:f32[8]", "f32:0.125".
+GivenArgument argument_of(const std::string& text) {
+  const size_t colon = text.find(':');
+  const std::string before = text.substr(0, colon), after = colon == std::string::npos ? "" : text.substr(colon + 1);
+  const bool zeros = before == "zeros", empty = before == "empty";
+  if (zeros || empty) {
+    const size_t open = after.find('[');
+    if (open == std::string::npos || !after.ends_with(']'))
+      throw Error({.field = "--arg",
+                   .seen = shortened(printable(text)),
+                   .expected = fmt::format("{}:TYPE[EXTENTS], such as {}:f16[2,64]", before, before)});
+    const ArgumentType& type = argument_type_named(after.substr(0, open));
+    const std::vector<int64_t> shape = shape_of_argument(text, after.substr(open + 1, after.size() - open - 2));
+    int64_t bytes = type.bytes;
+    for (const int64_t one : shape) bytes *= one;
+    GivenArgument given = tensor_argument(
+        Tensor::from_bytes("", std::string(type.dtype), shape, std::vector<uint8_t>(static_cast<size_t>(bytes))));
+    given.is_unwritten = empty;
+    return given;
+  }
+  const bool is_file = std::filesystem::exists(text) || text.ends_with(".npy") || before.ends_with(".safetensors") ||
+                       before.ends_with(".npz");
+  if (is_file) {
+    const bool names_tensor = (before.ends_with(".safetensors") || before.ends_with(".npz")) && !after.empty();
+    const TensorFile file = read_tensor_file(names_tensor ? before : text);
+    if (names_tensor) {
+      if (const Tensor* const tensor = file.find(after)) return tensor_argument(*tensor);
+    } else if (file.tensors.size() == 1) {
+      return tensor_argument(file.tensors.front());
+    }
+    throw Error({.code = ViolationCode::not_found,
+                 .field = "tensor",
+                 .seen = names_tensor ? shortened(printable(after)) : text,
+                 .legal = row_names(file.tensors),
+                 .fix = "FILE:TENSOR names one"});
+  }
+  if (colon == std::string::npos) {
+    throw Error({.field = "--arg",
+                 .seen = shortened(printable(text)),
+                 .expected = "a file, zeros:TYPE[EXTENTS], empty:TYPE[EXTENTS] or TYPE:NUMBER",
+                 .fix = "x.npy, zeros:f16[2,64], f32:0.125"});
+  }
+  const ArgumentType& type = argument_type_named(before);
+  return {.value = scalar_argument(number_of_argument(type, after), type.bytes).value};
+}
+
+std::string shown_value(const ArgumentType& type, const uint8_t* at) {
+  uint64_t code = 0;
+  std::memcpy(&code, at, static_cast<size_t>(type.bytes));
+  if (type.format) return print_value(*type.format, code);
+  const int shift = 64 - 8 * type.bytes;
+  return type.is_signed ? std::to_string(static_cast<int64_t>(code << shift) >> shift) : std::to_string(code);
+}
+
+Report describe_argument(size_t index, const GivenArgument& given, const std::vector<uint8_t>& before, int values) {
+  const Tensor& tensor = *given.tensor;
+  const ArgumentType* const type = argument_type_of_dtype(tensor.dtype);
+  const size_t bytes = type ? static_cast<size_t>(type->bytes) : 1;
+  size_t changed = 0;
+  for (size_t at = 0; at + bytes <= before.size(); at += bytes)
+    changed += std::memcmp(before.data() + at, given.memory.data() + at, bytes) != 0;
+  Report one{{"argument", index}, {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"changed", changed}};
+  std::string text = fmt::format("argument {}  {} {}  {} changed", index, tensor.dtype, print_shape(tensor.shape),
+                                 counted(static_cast<int64_t>(changed), "element"));
+  if (changed > 0 && values > 0 && type) {
+    Report first = Report::list();
+    text += ":";
+    for (size_t i = 0; i < static_cast<size_t>(values) && (i + 1) * bytes <= given.memory.size(); ++i) {
+      first.append(shown_value(*type, given.memory.data() + i * bytes));
+      text += " " + shown_value(*type, given.memory.data() + i * bytes);
+    }
+    if (static_cast<size_t>(values) * bytes < given.memory.size()) text += " ...";
+    one.add("values", std::move(first));
+  }
+  one.add_text(text);
+  return one;
+}
+
+Report describe_fusions(const Kernel& kernel) {
+  Report list = Report::list();
+  for (const KernelFusion& one : kernel.fusions()) {
+    Report row{{"product_line", one.product_line},
+               {"sum_line", one.sum_line},
+               {"joined", one.is_joined},
+               {"sure", one.is_sure},
+               {"rule", one.rule}};
+    row.add_text(fmt::format("line {} {}  {} into line {} {}  [{}]", one.product_line, one.product,
+                             one.is_joined ? "joined" : "not joined", one.sum_line, one.sum, one.rule));
+    list.append(std::move(row));
+  }
+  return list;
+}
+
+void run_kernel(Context& context, const KernelFlags& flags) {
+  const std::string ptx = read_whole(flags.file);
+  if (flags.list) {
+    Report names = Report::list();
+    for (const std::string& name : kernel_entries(ptx)) {
+      names.append(name);
+      names.add_text(name);
+    }
+    return show(context, names, flags.json);
+  }
+  const Kernel kernel(ptx, {.entry = flags.entry, .target = flags.target.asked(), .fmad = !flags.no_fmad});
+  if (flags.fusions) return show(context, describe_fusions(kernel), flags.json);
+  if (!flags.out.empty()) require_tensor_file_name(flags.out);
+  Launch call{.grid = extents_of_flag("--grid", flags.grid),
+              .block = extents_of_flag("--block", flags.block),
+              .dynamic_shared_bytes = flags.shared,
+              .threads = flags.threads,
+              .checks = !flags.no_checks};
+  std::vector<GivenArgument> arguments;
+  for (const std::string& text : *flags.arguments) arguments.push_back(argument_of(text));
+  std::vector<std::vector<uint8_t>> before;
+  for (GivenArgument& given : arguments) {
+    before.push_back(given.memory);
+    if (given.tensor) call.arguments.push_back(memory_argument(given.memory, given.is_unwritten));
+    else call.arguments.push_back({.value = given.value});
+  }
+  const int values = flags.values;
+  const bool as_json = flags.json;
+  const LaunchReport done = launch(kernel, call);
+  std::vector<Violation> warnings;
+  for (const KernelFusion& one : kernel.fusions()) {
+    if (one.is_sure) continue;
+    warnings.push_back({.field = fmt::format("PTX lines {} and {}", one.product_line, one.sum_line),
+                        .seen = one.is_joined ? "taken as one fma" : "taken as two roundings",
+                        .expected = "a case that was read from SASS",
+                        .fix = "the last bit may differ; compare with the SASS of your ptxas",
+                        .severity = Severity::warning});
+  }
+  if (done.order_matters) {
+    warnings.push_back({.field = kernel.name(),
+                        .seen = "floating-point atomics on global memory",
+                        .expected = "integers",
+                        .fix = "their order decides the bits: here threads add in ascending order",
+                        .severity = Severity::warning});
+  }
+  print_warnings(context, warnings);
+  Report report{
+      {"kernel", kernel.name()}, {"target", print(kernel.target())}, {"thread_instructions", done.thread_instructions}};
+  report.add_text(fmt::format("{} on {}: {} blocks of {} threads, {} thread instructions", kernel.name(),
+                              print(kernel.target()), call.grid[0] * call.grid[1] * call.grid[2],
+                              call.block[0] * call.block[1] * call.block[2], done.thread_instructions));
+  Report list = Report::list();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].tensor) list.append(describe_argument(i, arguments[i], before[i], values));
+  }
+  report.add("arguments", list);
+  for (const Report& one : std::get<Report::List>(list.value)) {
+    for (const Report::Line& line : one.lines) report.add_text(line.text);
+  }
+  if (!flags.out.empty()) {
+    context.require_flags_acted();
+    TensorFile file;
+    file.set_metadata("kernel", kernel.name());
+    file.set_metadata("target", std::string(print(kernel.target())));
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i].tensor) continue;
+      const Tensor& tensor = *arguments[i].tensor;
+      file.set(Tensor::from_bytes(fmt::format("arg{}", i), tensor.dtype, tensor.shape, arguments[i].memory));
+    }
+    write_tensor_file(flags.out, file);
+    report.add("written", *flags.out);
+    report.add_text(fmt::format("wrote {}", *flags.out));
+  }
+  show(context, report, as_json);
+}
+
+}  // namespace
+
+void add_run(Command& app, Context& context) {
+  Command* command = app.add_command("run", "run a whole PTX kernel on the CPU, with the GPU's bits");
+  const auto flags = std::make_shared<KernelFlags>();
+  command->add_option("file", flags->file, "PTX as nvcc -ptx, Triton or NVRTC write it")->required();
+  command->add_option("--entry", flags->entry, "the kernel's name; default: the only one");
+  command->add_option("--grid", flags->grid, "blocks: x, x,y or x,y,z")->capture_default_str();
+  command->add_option("--block", flags->block, "threads of a block")->capture_default_str();
+  command->add_option("--shared", flags->shared, "bytes of dynamic shared memory");
+  command->add_option("--arg", flags->arguments,
+                      "a parameter, in order: x.npy, file.safetensors:x, zeros:f16[2,64], empty:f32[8] (nothing may "
+                      "read it before it is written), f32:0.125");
+  command->add_option("-o,--output", flags->out,
+                      "safetensors with the memory of the arguments afterwards: arg0, arg1, ...");
+  command->add_option("--values", flags->values, "values to show of each argument that changed")->capture_default_str();
+  flags->target.add(*command, "the GPU by its PTX name; default: the .target of the file");
+  command->add_flag("--no-fmad", flags->no_fmad, "as ptxas -fmad=false: products and sums are not joined");
+  command->add_flag("--fusions", flags->fusions,
+                    "show which products and sums ptxas joins into one fma; nothing is run");
+  command->add_flag("--list", flags->list, "show the kernels of the file; nothing is run");
+  command->add_flag("--no-checks", flags->no_checks, "do not look for reads of unwritten memory and for races");
+  command->add_flag("--json", flags->json, "print the result as JSON");
+  add_threads(*command, flags->threads);
+  command->footer(
+      "Examples:\n"
+      "  bitmma run softmax.ptx --grid 64 --block 128 --arg x.npy --arg empty:f32[64,1000] --arg u32:1000 -o "
+      "out.safetensors\n"
+      "  bitmma run kernels.ptx --list\n"
+      "  bitmma run softmax.ptx --fusions\n"
+      "A fault of the kernel (out of bounds, misaligned, unwritten, a race, a deadlock) is told with its thread and "
+      "line; the exit code is 2.");
+  command->callback([flags, &context] { run_kernel(context, *flags); });
+}
+
+}  // namespace bitmma::cli

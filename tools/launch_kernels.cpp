@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// Runs kernels on a GPU through the CUDA driver, for record_kernels.py. Needs no toolkit:
+//
+//   g++ -std=c++20 -O1 launch_kernels.cpp -o launch_kernels -ldl && ./launch_kernels JOBS
+//
+// JOBS is a file of lines: "module FILE", "launch ENTRY GX GY GZ BX BY BZ SHARED", "memory FILE" (read before, written
+// to FILE.gpu after), "value HEX BYTES", "run". Files are relative to the folder of JOBS.
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+void* library = nullptr;
+
+template <typename... Arguments>
+void call(const char* name, Arguments... arguments) {
+  auto* const function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
+  const int error = function ? function(arguments...) : -1;
+  if (error == 0) return;
+  std::fprintf(stderr, "%s: error %d\n", name, error);
+  std::exit(2);
+}
+
+std::vector<char> read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    std::fprintf(stderr, "%s: cannot be read\n", path.c_str());
+    std::exit(2);
+  }
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Memory {
+  std::string file;
+  uint64_t address = 0;
+  std::vector<char> bytes = {};
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count != 2) {
+    std::fprintf(stderr, "usage: launch_kernels JOBS\n");
+    return 2;
+  }
+  library = dlopen("libcuda.so.1", RTLD_NOW);
+  if (!library) {
+    std::fprintf(stderr, "no CUDA driver\n");
+    return 2;
+  }
+  const std::string jobs = words[1], folder = jobs.substr(0, jobs.rfind('/') + 1);
+  int device = 0;
+  void *context = nullptr, *module = nullptr, *function = nullptr;
+  call("cuInit", 0U);
+  call("cuDeviceGet", &device, 0);
+  call("cuDevicePrimaryCtxRetain", &context, device);
+  call("cuCtxSetCurrent", context);
+  char name[100] = {};
+  call("cuDeviceGetName", &name[0], 100, device);
+  int driver = 0;
+  call("cuDriverGetVersion", &driver);
+  std::ofstream(folder + "gpu.txt") << name << ", driver API " << driver << '\n';
+
+  unsigned grid[3], block[3], shared = 0;
+  std::vector<Memory> memories;
+  std::vector<uint64_t> values;
+  int launches = 0;
+  std::ifstream lines(jobs);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream text(line);
+    std::string verb, first;
+    text >> verb >> first;
+    if (verb == "module") {
+      std::vector<char> image = read(folder + first);
+      image.push_back(0);
+      call("cuModuleLoadData", &module, static_cast<const void*>(image.data()));
+    } else if (verb == "launch") {
+      call("cuModuleGetFunction", &function, module, first.c_str());
+      text >> grid[0] >> grid[1] >> grid[2] >> block[0] >> block[1] >> block[2] >> shared;
+      if (shared > 48 * 1024) call("cuFuncSetAttribute", function, 8, static_cast<int>(shared));
+      memories.clear();
+      values.clear();
+    } else if (verb == "memory") {
+      Memory one{.file = folder + first, .bytes = read(folder + first)};
+      call("cuMemAlloc_v2", &one.address, one.bytes.size());
+      call("cuMemcpyHtoD_v2", one.address, static_cast<const void*>(one.bytes.data()), one.bytes.size());
+      values.push_back(one.address);
+      memories.push_back(std::move(one));
+    } else if (verb == "value") {
+      values.push_back(std::strtoull(first.c_str(), nullptr, 16));
+    } else if (verb == "run") {
+      std::vector<void*> parameters;
+      for (uint64_t& value : values) parameters.push_back(&value);
+      call("cuLaunchKernel", function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared,
+           static_cast<void*>(nullptr), parameters.data(), static_cast<void**>(nullptr));
+      call("cuCtxSynchronize");
+      for (Memory& one : memories) {
+        call("cuMemcpyDtoH_v2", static_cast<void*>(one.bytes.data()), one.address, one.bytes.size());
+        call("cuMemFree_v2", one.address);
+        std::ofstream(one.file + ".gpu", std::ios::binary)
+            .write(one.bytes.data(), static_cast<std::streamsize>(one.bytes.size()));
+      }
+      ++launches;
+    }
+  }
+  std::printf("%d launches on %s\n", launches, name);
+  return 0;
+}
