@@ -62,7 +62,7 @@ class Parser {
     if (at_ + 1 < tokens_.size()) ++at_;
     return token;
   }
-  bool is(std::string_view text) const { return peek().kind != Token::Kind::text && peek().text == text; }
+  bool is(std::string_view text) const { return peek().kind != Token::Kind::text && peek().spelling == text; }
   bool take_if(std::string_view text) {
     if (!is(text)) return false;
     take();
@@ -71,7 +71,7 @@ class Parser {
   [[noreturn]] void refuse(const Token& token, std::string expected) const {
     throw Error({.code = ViolationCode::unusable_file,
                  .field = fmt::format("PTX line {}", token.line),
-                 .seen = token.kind == Token::Kind::end ? "the end of the text" : shortened(printable(token.text)),
+                 .seen = token.kind == Token::Kind::end ? "the end of the text" : shortened(printable(token.spelling)),
                  .expected = std::move(expected)});
   }
   void expect(std::string_view text) {
@@ -79,7 +79,7 @@ class Parser {
   }
   std::string word(std::string expected) {
     if (peek().kind != Token::Kind::word) refuse(peek(), std::move(expected));
-    return std::string(take().text);
+    return std::string(take().spelling);
   }
   int64_t integer() {
     const bool negative = take_if("-");
@@ -90,7 +90,7 @@ class Parser {
   }
   static std::optional<uint64_t> number(const Token& token) {
     if (token.kind != Token::Kind::number) return std::nullopt;
-    std::string_view text = token.text;
+    std::string_view text = token.spelling;
     if (text.ends_with('U') || text.ends_with('u')) text.remove_suffix(1);
     int base = 10;
     if (text.starts_with("0x") || text.starts_with("0X")) base = 16, text.remove_prefix(2);
@@ -104,9 +104,9 @@ class Parser {
 
   void parse_item() {
     if (take_if(".version")) {
-      module_.version = std::string(take().text);
+      module_.version = std::string(take().spelling);
     } else if (take_if(".target")) {
-      module_.target = std::string(take().text);
+      module_.target = std::string(take().spelling);
       while (take_if(",")) take();
     } else if (take_if(".address_size")) {
       const Token size = peek();
@@ -120,7 +120,7 @@ class Parser {
     } else {
       const size_t start = at_;
       bool is_extern = false;
-      while (std::ranges::find(linkages, peek().text) != linkages.end()) is_extern |= take().text == ".extern";
+      while (std::ranges::find(linkages, peek().spelling) != linkages.end()) is_extern |= take().spelling == ".extern";
       if (take_if(".entry")) {
         parse_entry();
       } else if (take_if(".func")) {
@@ -153,16 +153,16 @@ class Parser {
   /// .loc and .file end with their line, .pragma with a semicolon.
   void parse_debug() {
     const Token directive = take();
-    if (directive.text == ".pragma") {
+    if (directive.spelling == ".pragma") {
       while (!take_if(";") && !at_end()) take();
       return;
     }
     std::vector<Token> rest;
     while (!at_end() && peek().line == directive.line && !is(";")) rest.push_back(take());
-    if (directive.text == ".file" && rest.size() >= 2 && rest[1].kind == Token::Kind::text) {
-      if (const auto index = number(rest[0])) module_.files[static_cast<int>(*index)] = std::string(rest[1].text);
+    if (directive.spelling == ".file" && rest.size() >= 2 && rest[1].kind == Token::Kind::text) {
+      if (const auto index = number(rest[0])) module_.files[static_cast<int>(*index)] = std::string(rest[1].spelling);
     }
-    if (directive.text == ".loc" && rest.size() >= 2) {
+    if (directive.spelling == ".loc" && rest.size() >= 2) {
       source_file_ = static_cast<int>(number(rest[0]).value_or(0));
       source_line_ = static_cast<int>(number(rest[1]).value_or(0));
     }
@@ -209,10 +209,10 @@ class Parser {
         numbers.push_back(integer());
         if (!take_if(",")) break;
       }
-      if (directive.text == ".reqntid") entry_.required_block = numbers;
-      if (directive.text == ".maxntid") entry_.most_block = numbers;
+      if (directive.spelling == ".reqntid") entry_.required_block = numbers;
+      if (directive.spelling == ".maxntid") entry_.most_block = numbers;
       const bool one_cta = std::ranges::all_of(numbers, [](int64_t n) { return n == 1; });
-      if ((directive.text == ".reqnctapercluster" && !one_cta) || directive.text == ".blocksareclusters")
+      if ((directive.spelling == ".reqnctapercluster" && !one_cta) || directive.spelling == ".blocksareclusters")
         entry_.needs_cluster = true, entry_.cluster_line = directive.line;
     }
     expect("{");
@@ -256,7 +256,7 @@ class Parser {
         const bool is_extern = take_if(".extern");
         if (!find_space()) refuse(peek(), "a state space");
         parse_variables(is_extern);
-      } else if (peek().kind == Token::Kind::word && peek(1).text == ":" && peek(1).kind == Token::Kind::mark) {
+      } else if (peek().kind == Token::Kind::word && peek(1).spelling == ":" && peek(1).kind == Token::Kind::mark) {
         parse_label();
       } else {
         parse_instruction();
@@ -271,9 +271,9 @@ class Parser {
       refuse(peek(), "a kernel without indirect jumps and calls");
     }
     const int index = static_cast<int>(entry_.instructions.size());
-    if (!all_labels_[static_cast<size_t>(open_numbers_.back())].emplace(std::string(token.text), index).second)
+    if (!all_labels_[static_cast<size_t>(open_numbers_.back())].emplace(std::string(token.spelling), index).second)
       refuse(token, "a label that is defined once");
-    entry_.labels.emplace(index, std::string(token.text));
+    entry_.labels.emplace(index, std::string(token.spelling));
   }
 
   void resolve(const Jump& jump) {
@@ -293,8 +293,8 @@ class Parser {
 
   void parse_registers() {
     const Token token = peek();
-    if (take().text.starts_with(".v")) refuse(token, "a scalar register type");
-    const auto type = type_named(token.text.substr(1));
+    if (take().spelling.starts_with(".v")) refuse(token, "a scalar register type");
+    const auto type = type_named(token.spelling.substr(1));
     if (!type) refuse(token, "a register type, such as .b32");
     do {
       const std::string name = word("the name of a register");
@@ -333,20 +333,20 @@ class Parser {
     take();
     int elements = 1;
     bool has_type = false;
-    while (peek().kind == Token::Kind::word && peek().text.starts_with('.')) {
+    while (peek().kind == Token::Kind::word && peek().spelling.starts_with('.')) {
       const Token token = take();
-      if (token.text == ".align") {
+      if (token.spelling == ".align") {
         const int64_t align = integer();
         if (align < 1 || align > 1 << 20 || !std::has_single_bit(static_cast<uint64_t>(align)))
           refuse(token, "an alignment that is a power of two");
         variable.align = static_cast<int>(align);
-      } else if (token.text == ".ptr" ||
-                 std::ranges::any_of(spaces, [&](const auto& one) { return one.first == token.text; })) {
+      } else if (token.spelling == ".ptr" ||
+                 std::ranges::any_of(spaces, [&](const auto& one) { return one.first == token.spelling; })) {
         // What a parameter points to.
         if (has_type) points_ = true;
-      } else if (token.text == ".v2" || token.text == ".v4") {
-        elements = token.text[2] - '0';
-      } else if (const auto type = type_named(token.text.substr(1))) {
+      } else if (token.spelling == ".v2" || token.spelling == ".v4") {
+        elements = token.spelling[2] - '0';
+      } else if (const auto type = type_named(token.spelling.substr(1))) {
         variable.type = *type;
         has_type = true;
       } else {
@@ -406,7 +406,7 @@ class Parser {
         const Token token = take();
         uint64_t value = 0;
         if (token.kind == Token::Kind::word) {
-          std::string name(token.text);
+          std::string name(token.spelling);
           if (name == "generic" && take_if("(")) {
             name = word("a variable");
             expect(")");
@@ -437,7 +437,7 @@ class Parser {
   /// A real constant and whether it is one of f64.
   static std::optional<std::pair<uint64_t, bool>> real_of(const Token& token) {
     if (token.kind != Token::Kind::number) return std::nullopt;
-    const std::string_view text = token.text;
+    const std::string_view text = token.spelling;
     const bool is_single = text.starts_with("0f") || text.starts_with("0F");
     if (is_single || text.starts_with("0d") || text.starts_with("0D")) {
       uint64_t value = 0;
@@ -470,11 +470,11 @@ class Parser {
     instruction.line = peek().line;
     instruction.source_line = source_line_;
     instruction.source_file = source_file_;
-    const char* const begin = peek().text.data();
+    const char* const begin = peek().spelling.data();
     if (take_if("@")) {
       instruction.guard_negated = take_if("!");
       const Token token = take();
-      const auto reg = find_register(token.text);
+      const auto reg = find_register(token.spelling);
       if (!reg) refuse(token, "a register of this entry");
       instruction.guard = *reg;
     }
@@ -499,7 +499,7 @@ class Parser {
       }
       if (!is(";")) expect(",");
     }
-    const char* const end = take().text.data();
+    const char* const end = take().spelling.data();
     instruction.text = one_line(std::string_view(begin, static_cast<size_t>(end - begin)));
     entry_.instructions.push_back(std::move(instruction));
   }
@@ -560,23 +560,23 @@ class Parser {
       return {.kind = Kind::integer, .value = negative ? 0 - *value : *value};
     }
     if (token.kind != Token::Kind::word || negative) refuse(token, "an operand");
-    if (token.text == "_") return {.kind = Kind::sink};
-    if (is_jump) return {.kind = Kind::label, .name = std::string(token.text)};
-    if (const auto reg = find_register(token.text)) return {.kind = Kind::reg, .reg = *reg, .negated = negated};
-    if (const auto variable = find_variable(token.text)) {
-      Operand symbol{.kind = Kind::symbol, .variable = *variable, .name = std::string(token.text)};
+    if (token.spelling == "_") return {.kind = Kind::sink};
+    if (is_jump) return {.kind = Kind::label, .name = std::string(token.spelling)};
+    if (const auto reg = find_register(token.spelling)) return {.kind = Kind::reg, .reg = *reg, .negated = negated};
+    if (const auto variable = find_variable(token.spelling)) {
+      Operand symbol{.kind = Kind::symbol, .variable = *variable, .name = std::string(token.spelling)};
       symbol.offset = offset();
       return symbol;
     }
-    if (token.text.starts_with('%') || token.text == "WARP_SZ")
-      return {.kind = Kind::special, .negated = negated, .name = std::string(token.text)};
+    if (token.spelling.starts_with('%') || token.spelling == "WARP_SZ")
+      return {.kind = Kind::special, .negated = negated, .name = std::string(token.spelling)};
     refuse(token, "a register, a variable or a number");
   }
 
   int64_t offset() {
     int64_t sum = 0;
     while (is("+") || is("-")) {
-      const bool negative = take().text == "-";
+      const bool negative = take().spelling == "-";
       const int64_t one = integer();
       sum = static_cast<int64_t>(static_cast<uint64_t>(sum) +
                                  (negative ? 0 - static_cast<uint64_t>(one) : static_cast<uint64_t>(one)));

@@ -14,7 +14,7 @@ namespace bitmma::kernel {
 struct Token {
   enum class Kind : uint8_t { word, number, text, mark, end };
   Kind kind = Kind::end;
-  std::string_view text = {};  // of a string without its quotes
+  std::string_view spelling = {};  // of a string without its quotes
   int line = 0;
 };
 
