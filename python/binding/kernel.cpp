@@ -17,7 +17,7 @@ std::array<int64_t, 3> extents_in(const nb::tuple& extents) {
 }
 
 /// Arguments are bytes of a number, or writable contiguous arrays.
-uint64_t launch_kernel(const Kernel& kernel, const nb::tuple& grid, const nb::tuple& block, int64_t shared_bytes,
+uint64_t launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb::tuple& block, int64_t shared_bytes,
                        const nb::list& arguments, int threads, bool checks) {
   Launch call{.grid = extents_in(grid),
               .block = extents_in(block),
@@ -47,13 +47,13 @@ uint64_t launch_kernel(const Kernel& kernel, const nb::tuple& grid, const nb::tu
   return launch(kernel, call).thread_instructions;
 }
 
-nb::list parameters_of(const Kernel& kernel) {
+nb::list parameters_of(const PtxEntry& kernel) {
   nb::list rows;
-  for (const KernelParameter& one : kernel.parameters()) rows.append(nb::make_tuple(one.name, one.type, one.bytes));
+  for (const PtxParameter& one : kernel.parameters()) rows.append(nb::make_tuple(one.name, one.type, one.bytes));
   return rows;
 }
 
-nb::list fusions_in(const Kernel& kernel) {
+nb::list fusions_in(const PtxEntry& kernel) {
   nb::list rows;
   for (const KernelFusion& one : kernel.fusions()) {
     nb::dict row;
@@ -72,21 +72,21 @@ nb::list fusions_in(const Kernel& kernel) {
 }  // namespace
 
 void bind_kernel(nb::module_& module) {
-  nb::class_<Kernel>(module, "PtxKernel")
+  nb::class_<PtxEntry>(module, "PtxKernel")
       .def(
           "__init__",
-          [](Kernel* self, std::string_view ptx, const std::string& entry, std::optional<std::string> target,
+          [](PtxEntry* self, std::string_view ptx, const std::string& entry, std::optional<std::string> target,
              bool fmad) {
             KernelOptions options{.entry = entry, .fmad = fmad};
             if (target) options.target = target_from(*target);
-            new (self) Kernel(ptx, options);
+            new (self) PtxEntry(ptx, options);
           },
           "ptx"_a, "entry"_a, "target"_a.none(), "fmad"_a)
-      .def_prop_ro("name", &Kernel::name)
-      .def_prop_ro("target", [](const Kernel& kernel) { return print(kernel.target()); })
+      .def_prop_ro("name", &PtxEntry::name)
+      .def_prop_ro("target", [](const PtxEntry& kernel) { return print(kernel.target()); })
       .def_prop_ro("parameters", parameters_of)
       .def_prop_ro("fusions", fusions_in)
-      .def_prop_ro("shared_bytes", &Kernel::shared_bytes);
+      .def_prop_ro("shared_bytes", &PtxEntry::shared_bytes);
   module.def("kernel_launch", launch_kernel, "kernel"_a, "grid"_a, "block"_a, "shared_bytes"_a, "arguments"_a,
              "threads"_a, "checks"_a);
   module.def("kernel_entries", kernel_entries, "ptx"_a);

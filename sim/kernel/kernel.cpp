@@ -32,7 +32,7 @@ const kernel::Entry& entry_of(const kernel::Module& module, const std::string& n
 
 }  // namespace
 
-Kernel::Kernel(std::string_view ptx, const KernelOptions& options) {
+PtxEntry::PtxEntry(std::string_view ptx, const KernelOptions& options) {
   const kernel::Module module = kernel::read_module(ptx);
   const kernel::Entry& entry = entry_of(module, options.entry);
   name_ = entry.name;
@@ -47,7 +47,7 @@ Kernel::Kernel(std::string_view ptx, const KernelOptions& options) {
   program_ = std::make_shared<const kernel::Program>(decoder.decode());
 }
 
-int64_t Kernel::shared_bytes() const { return program_->shared_bytes; }
+int64_t PtxEntry::shared_bytes() const { return program_->shared_bytes; }
 
 std::vector<std::string> kernel_entries(std::string_view ptx) {
   std::vector<std::string> names;

@@ -488,7 +488,7 @@ class Executor {
   executor.run(id, index);
 }
 
-void require_launch(const Kernel& kernel, const Launch& launch) {
+void require_launch(const PtxEntry& kernel, const Launch& launch) {
   const Program& program = kernel.program();
   std::vector<Violation> found;
   const auto refuse = [&](std::string field, std::string seen, std::string expected, std::string fix = {}) {
@@ -526,14 +526,14 @@ void require_launch(const Kernel& kernel, const Launch& launch) {
            fmt::format("at most {} together", most_shared));
   if (launch.arguments.size() != kernel.parameters().size()) {
     std::string names;
-    for (const KernelParameter& parameter : kernel.parameters())
+    for (const PtxParameter& parameter : kernel.parameters())
       names += fmt::format("{}.{} {}", names.empty() ? "" : ", ", parameter.type, parameter.name);
     refuse("arguments", std::to_string(launch.arguments.size()),
            fmt::format("{}: {}", kernel.parameters().size(), names));
   }
   for (size_t i = 0; i < std::min(launch.arguments.size(), kernel.parameters().size()); ++i) {
     const KernelArgument& argument = launch.arguments[i];
-    const KernelParameter& parameter = kernel.parameters()[i];
+    const PtxParameter& parameter = kernel.parameters()[i];
     const int64_t bytes = argument.is_memory ? 8 : std::ssize(argument.value);
     if (bytes != parameter.bytes)
       refuse(fmt::format("argument {}", i), argument.is_memory ? "memory" : counted(bytes, "byte"),
@@ -558,7 +558,7 @@ KernelArgument memory_argument(std::span<uint8_t> memory, bool is_unwritten) {
   return {.memory = memory, .is_memory = true, .is_unwritten = is_unwritten};
 }
 
-LaunchReport launch(const Kernel& kernel, const Launch& launch) {
+LaunchReport launch(const PtxEntry& kernel, const Launch& launch) {
   using namespace kernel;
   require_launch(kernel, launch);
   const Program& program = kernel.program();

@@ -73,7 +73,7 @@ TEST_CASE("240 kernels give the words of their SASS: products and sums are joine
   RandomStream random(17, 0);
   int compared = 0, unlike_without = 0;
   for (const auto& [name, stored] : outputs) {
-    const Kernel joined(ptx, {.entry = name}), apart(ptx, {.entry = name, .fmad = false});
+    const PtxEntry joined(ptx, {.entry = name}), apart(ptx, {.entry = name, .fmad = false});
     for (int round = 0; round < 8; ++round) {
       std::vector<uint32_t> words(64);
       // Numbers near one: roundings differ in their last bits.
@@ -106,7 +106,7 @@ TEST_CASE("this ptxas joins what the recorded one did") {
 }
 
 TEST_CASE("a kernel tells which sums it joins, by which rule, and where the rule is not sure") {
-  const Kernel kernel(test::module_of(
+  const PtxEntry kernel(test::module_of(
       "mul.f32 %f1, %f2, %f3;\nadd.f32 %f4, %f1, %f5;\nst.global.f32 [%rd1], %f4;\n"
       "mul.f32 %f6, %f2, %f3;\nadd.f32 %f7, %f6, %f5;\nst.global.f32 [%rd1], %f6;\nst.global.f32 [%rd1], %f7;"));
   REQUIRE(kernel.fusions().size() == 2);

@@ -174,7 +174,7 @@ TEST_CASE("memory instructions: vectors, sign extension, spaces, generic address
     CHECK(after[7] == one.expected);
   }
   // A copy that was not waited for is not there.
-  const Kernel early(
+  const PtxEntry early(
       test::module_of(".shared .align 16 .b8 a[16];\nmov.u32 %r5, a;\ncp.async.ca.shared.global [%r5], [%rd1], "
                       "16;\ncp.async.commit_group;\nld.shared.u32 %r10, [%r5];"));
   std::vector<uint32_t> words(8);
@@ -188,8 +188,9 @@ namespace {
 /// Word t of what a warp stores: `body` leaves it in %r10.
 std::vector<uint32_t> run_warp(const std::string& body, int threads = 32) {
   std::vector<uint32_t> words(static_cast<size_t>(threads));
-  const Kernel kernel(test::module_of("mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\n" +
-                                      body + "\nst.global.u32 [%rd3], %r10;"));
+  const PtxEntry kernel(
+      test::module_of("mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\n" + body +
+                      "\nst.global.u32 [%rd3], %r10;"));
   launch(kernel, {.block = {threads, 1, 1}, .arguments = {test::memory(words)}});
   return words;
 }

@@ -213,7 +213,7 @@ TEST_CASE("lanes that diverge in branches, loops and returns give what each give
 }
 
 TEST_CASE("faults are named with their thread and line: bounds, alignment, unwritten memory, races, deadlocks, traps") {
-  const Kernel kernel = kernel_of_data("cuda.ptx", "faulty");
+  const PtxEntry kernel = kernel_of_data("cuda.ptx", "faulty");
   std::vector<float> x = random_floats(128, 1), y(128);
   const auto run = [&](int which, bool checks = true) {
     return test::violation_of([&] {
@@ -251,7 +251,7 @@ TEST_CASE("a race in shared memory is named with both threads and lines") {
   };
   const auto run = [&](const std::string& between, const std::string& after) {
     uint64_t nothing = 0;
-    const Kernel kernel(module(between, after));
+    const PtxEntry kernel(module(between, after));
     return test::violation_of([&] {
       launch(kernel, {.block = {64, 1, 1}, .arguments = {scalar_argument(nothing, 8)}});
     });
@@ -273,7 +273,7 @@ TEST_CASE("what is not run here is refused before anything runs, by its name and
   const std::string text = test::module_of(
       "add.s32 %r1, %r2, %r3;\ntex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f1,%f2}];\nmul.foo.f32 %f1, %f2, %f3;");
   try {
-    const Kernel kernel(text);
+    const PtxEntry kernel(text);
     FAIL("taken");
   } catch (const Error& error) {
     REQUIRE(error.violations().size() == 2);
@@ -282,13 +282,13 @@ TEST_CASE("what is not run here is refused before anything runs, by its name and
     CHECK_THAT(error.violations()[0].seen, ContainsSubstring("tex.2d.v4.f32.f32"));
     CHECK_THAT(error.violations()[1].field, ContainsSubstring("PTX line 14"));
   }
-  CHECK_THROWS_AS(Kernel("not PTX"), Error);
-  CHECK_THROWS_AS(Kernel(test::module_of("bra NOWHERE;")), Error);
-  CHECK_THROWS_AS(Kernel(test::module_of("mov.u32 %r1, %undeclared;")), Error);
+  CHECK_THROWS_AS(PtxEntry("not PTX"), Error);
+  CHECK_THROWS_AS(PtxEntry(test::module_of("bra NOWHERE;")), Error);
+  CHECK_THROWS_AS(PtxEntry(test::module_of("mov.u32 %r1, %undeclared;")), Error);
 }
 
 TEST_CASE("launches refuse arguments, grids and blocks that the kernel has not") {
-  const Kernel kernel(test::module_of("ld.global.u32 %r1, [%rd1];"));
+  const PtxEntry kernel(test::module_of("ld.global.u32 %r1, [%rd1];"));
   std::vector<uint32_t> x(1);
   CHECK_NOTHROW(launch(kernel, {.arguments = {memory(x)}}));
   CHECK_THROWS_AS(launch(kernel, {}), Error);

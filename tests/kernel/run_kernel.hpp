@@ -15,8 +15,8 @@
 
 namespace bitmma::test {
 
-inline Kernel kernel_of_data(const std::string& file, const std::string& entry) {
-  return Kernel(read_text(source_path("data/kernels/" + file)), {.entry = entry});
+inline PtxEntry kernel_of_data(const std::string& file, const std::string& entry) {
+  return PtxEntry(read_text(source_path("data/kernels/" + file)), {.entry = entry});
 }
 
 template <typename T>
@@ -38,7 +38,7 @@ inline std::string module_of(std::string_view body, int loads = 0) {
 
 /// What one thread leaves in the words that p points to.
 inline std::vector<uint32_t> run_words(std::string_view body, std::vector<uint32_t> words, int loads) {
-  const Kernel kernel(module_of(body, loads));
+  const PtxEntry kernel(module_of(body, loads));
   launch(kernel, {.arguments = {memory(words)}});
   return words;
 }

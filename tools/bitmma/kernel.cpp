@@ -217,7 +217,7 @@ Report describe_argument(size_t index, const GivenArgument& given, const std::ve
   return one;
 }
 
-Report describe_fusions(const Kernel& kernel) {
+Report describe_fusions(const PtxEntry& kernel) {
   Report list = Report::list();
   for (const KernelFusion& one : kernel.fusions()) {
     Report row{{"product_line", one.product_line},
@@ -242,7 +242,7 @@ void run_kernel(Context& context, const KernelFlags& flags) {
     }
     return show(context, names, flags.json);
   }
-  const Kernel kernel(ptx, {.entry = flags.entry, .target = flags.target.asked(), .fmad = !flags.no_fmad});
+  const PtxEntry kernel(ptx, {.entry = flags.entry, .target = flags.target.asked(), .fmad = !flags.no_fmad});
   if (flags.fusions) return show(context, describe_fusions(kernel), flags.json);
   if (!flags.out.empty()) require_tensor_file_name(flags.out);
   Launch call{.grid = extents_of_flag("--grid", flags.grid),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Whole PTX kernels on the CPU, with the GPU's bits.
 //
-//   const Kernel kernel(ptx, {.entry = "softmax"});
+//   const PtxEntry kernel(ptx, {.entry = "softmax"});
 //   LaunchReport report = launch(kernel, {.grid = {4, 2, 1}, .block = {128, 1, 1},
 //                                         .arguments = {buffer(x), buffer(y), scalar(1024)}});
 //
@@ -40,12 +40,12 @@ struct KernelOptions {
 };
 
 /// A parameter of an entry, in PTX's words.
-struct KernelParameter {
+struct PtxParameter {
   std::string name = {};
   std::string type = {};  // "u64", "f32", "b8"
   int64_t bytes = 0;
 
-  bool operator==(const KernelParameter&) const = default;
+  bool operator==(const PtxParameter&) const = default;
 };
 
 /// A sum that ptxas joins with a product, or a place where the rule does not say what ptxas does.
@@ -59,15 +59,15 @@ struct KernelFusion {
   bool operator==(const KernelFusion&) const = default;
 };
 
-class Kernel {
+class PtxEntry {
  public:
   /// Reads the module and decodes one entry. Throws Error for text that is not PTX, an entry that does not exist, and,
   /// naming every one with its line, for instructions that are not run here.
-  explicit Kernel(std::string_view ptx, const KernelOptions& options = {});
+  explicit PtxEntry(std::string_view ptx, const KernelOptions& options = {});
 
   const std::string& name() const { return name_; }
   Target target() const { return target_; }
-  const std::vector<KernelParameter>& parameters() const { return parameters_; }
+  const std::vector<PtxParameter>& parameters() const { return parameters_; }
   const std::vector<KernelFusion>& fusions() const { return fusions_; }
   /// Static shared memory of a block.
   int64_t shared_bytes() const;
@@ -76,7 +76,7 @@ class Kernel {
  private:
   std::string name_;
   Target target_ = Target::sm_90a;
-  std::vector<KernelParameter> parameters_;
+  std::vector<PtxParameter> parameters_;
   std::vector<KernelFusion> fusions_;
   std::shared_ptr<const kernel::Program> program_;
 };
@@ -112,6 +112,6 @@ struct LaunchReport {
 
 /// Runs the grid. Throws Error: for arguments that are not the entry's, and for what the kernel does wrong, with the
 /// block, the thread and the PTX line. Memory is then as the kernel left it.
-LaunchReport launch(const Kernel& kernel, const Launch& launch);
+LaunchReport launch(const PtxEntry& kernel, const Launch& launch);
 
 }  // namespace bitmma
