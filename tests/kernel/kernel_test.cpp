@@ -261,10 +261,10 @@ TEST_CASE("a race in shared memory is named with both threads and lines") {
   const std::optional<Violation> after_write = run("bar.warp.sync 0xffffffff;", "");
   REQUIRE(after_write);
   CHECK(after_write->code == ViolationCode::unwritten_read);  // warp 0 comes first
-  const std::optional<Violation> after_read = run("bar.sync 0;", "st.shared.u32 [%r6], %r1;");
+  const std::optional<Violation> after_read = run("bar.sync 0;", "st.shared.u32 [%r4], %r1;");
   REQUIRE(after_read);
   CHECK(after_read->code == ViolationCode::shared_memory_race);
-  CHECK_THAT(after_read->seen, ContainsSubstring("ld.shared.u32"));
+  CHECK_THAT(after_read->seen, ContainsSubstring("st.shared.u32"));
   // A warp may use what it wrote itself.
   CHECK_FALSE(run("ld.shared.u32 %r8, [%r4];\nbar.sync 0;", ""));
 }
