@@ -6,9 +6,11 @@
                                         wrote, or - for the kernels of nvcc alone
   g++ -std=c++20 -O1 tools/launch_kernels.cpp -o DIR/launch -ldl && DIR/launch DIR/jobs.txt       on the GPU
   record_kernels.py compare DIR         runs every launch here, and counts outputs that differ
+  record_kernels.py digests DIR GPU     a CSV of what the GPU gave: GPU is its name, as in data/kernels/h100.csv
 
 `make` needs ptxas (BITMMA_PTXAS), NumPy and ml_dtypes; `compare` the bitmma package.
 """
+import hashlib
 import json
 import os
 import shutil
@@ -64,6 +66,35 @@ def triton_launches(folder):
                 yield f"triton {name}", one["entry"], grid, (one["block"], 1, 1), one["shared"], one["arguments"], how
 
 
+def all_launches(triton):
+    """Every launch, numbered: its number is the seed of its inputs. `triton`: a folder of Triton's modules, or "-"."""
+    return enumerate([*cuda_launches(), *fusion_launches(), *([] if triton == "-" else triton_launches(triton))])
+
+
+def operands_of(number, entry, arguments, how):
+    """What the parameters get: arrays, and numbers of 32 bits as np.uint32."""
+    rng, operands = np.random.default_rng(number), []
+    for i, argument in enumerate(arguments):
+        if isinstance(argument, str):
+            operands.append(array(rng, argument, how))
+            if entry == "histogram" and i == 1:
+                operands[-1][:] = 0
+        else:
+            operands.append(np.float32(argument).view(np.uint32) if isinstance(argument, float) else np.uint32(argument))
+    return operands
+
+
+def run(kernel, grid, block, shared, operands, extra):
+    """Runs a launch with bitmma; arrays are written in place. `extra`: hidden parameters behind those of the launch."""
+    given = [one.tobytes() if isinstance(one, np.uint32) else one for one in operands]
+    kernel[tuple(grid), tuple(block), shared](*given, *[None] * extra, threads=0)
+
+
+def digest_of_all(operands):
+    sums = [hashlib.sha256(operand.tobytes()).digest() for operand in operands]
+    return hashlib.sha256(b"".join(sums)).hexdigest()[:16]
+
+
 def parameters_of(ptx, entry):
     """How many parameters an entry has, without bitmma."""
     text = ptx.split(f".entry {entry}(")[1].split(")")[0]
@@ -72,39 +103,35 @@ def parameters_of(ptx, entry):
 
 def make(folder, triton):
     os.makedirs(folder, exist_ok=True)
-    launches = [*cuda_launches(), *fusion_launches(), *([] if triton == "-" else triton_launches(triton))]
     for name in ("cuda", "fusions"):
         ptx = os.path.join(folder, name + ".ptx")
         shutil.copy(os.path.join(DATA, name + ".ptx"), ptx)
         subprocess.run([os.environ.get("BITMMA_PTXAS", "ptxas"), "-arch=sm_90a", "-o", ptx[:-3] + "cubin", ptx], check=True)
     jobs, rows, last = [], [], None
-    for number, (module, entry, grid, block, shared, arguments, how) in enumerate(launches):
+    for number, (module, entry, grid, block, shared, arguments, how) in all_launches(triton):
         source, name = module.split()
         if source == "triton":
             for ending in ("ptx", "cubin"):
                 shutil.copy(os.path.join(triton, f"{name}.{ending}"), folder)
         if name != last:
-            jobs.append(f"module {name}.cubin")
+            # Triton's cubins for sm_80 do not load on later GPUs: the driver compiles their PTX.
+            jobs.append(f"module {name}." + ("ptx" if name.endswith("_sm80") else "cubin"))
             last = name
         with open(os.path.join(folder, name + ".ptx")) as file:
             extra = parameters_of(file.read(), entry) - len(arguments)
         jobs.append(f"launch {entry} " + " ".join(str(one) for one in (*grid, *block, shared)))
-        rng, files = np.random.default_rng(number), []
-        for i, argument in enumerate(arguments):
-            if isinstance(argument, str):
-                files.append(f"{number}_{i}.bin")
-                values = array(rng, argument, how)
-                if entry == "histogram" and i == 1:
-                    values[:] = 0
-                values.tofile(os.path.join(folder, files[-1]))
-                jobs.append(f"memory {files[-1]}")
+        files = []
+        for i, operand in enumerate(operands_of(number, entry, arguments, how)):
+            if isinstance(operand, np.uint32):
+                jobs.append(f"value {int(operand):x} 4")
+                files.append(None)
             else:
-                word = np.float32(argument).view(np.uint32) if isinstance(argument, float) else np.uint32(argument)
-                jobs.append(f"value {int(word):x} 4")
-                files.append(int(word))
+                files.append(f"{number}_{i}.bin")
+                operand.tofile(os.path.join(folder, files[-1]))
+                jobs.append(f"memory {files[-1]}")
         jobs += ["value 0 8"] * extra + ["run"]
-        rows.append({"module": name, "entry": entry, "grid": grid, "block": block, "shared": shared, "arguments": arguments,
-                     "files": files, "extra": extra, "how": how})
+        rows.append({"number": number, "module": name, "entry": entry, "grid": grid, "block": block, "shared": shared,
+                     "arguments": arguments, "files": files, "extra": extra, "how": how})
     with open(os.path.join(folder, "jobs.txt"), "w") as out:
         out.write("\n".join(jobs) + "\n")
     with open(os.path.join(folder, "launches.json"), "w") as out:
@@ -112,40 +139,49 @@ def make(folder, triton):
     print(len(rows), "launches")
 
 
+def read_launches(folder):
+    with open(os.path.join(folder, "launches.json")) as file:
+        return json.load(file)
+
+
 def compare(folder):
     import bitmma
 
-    with open(os.path.join(folder, "launches.json")) as file:
-        rows = json.load(file)
-    kernels, total, differing = {}, 0, 0
-    for row in rows:
+    kernels, total, differing, refused = {}, 0, 0, 0
+    for row in read_launches(folder):
         where = f"{row['module']} {row['entry']} {row['how']}"
         key = row["module"], row["entry"]
+        operands = operands_of(row["number"], row["entry"], row["arguments"], row["how"])
         try:
             if key not in kernels:
                 with open(os.path.join(folder, row["module"] + ".ptx")) as file:
                     kernels[key] = bitmma.kernel(file.read(), row["entry"], target="sm_90a")
-            given = []
-            for argument, file in zip(row["arguments"], row["files"]):
-                given.append(np.fromfile(os.path.join(folder, file), TYPES[argument.split("[")[0]])
-                             if isinstance(argument, str) else np.uint32(file))
-            kernels[key][tuple(row["grid"]), tuple(row["block"]), row["shared"]](
-                *(one.tobytes() if isinstance(one, np.uint32) else one for one in given), *[None] * row["extra"], threads=0)
+            run(kernels[key], row["grid"], row["block"], row["shared"], operands, row["extra"])
         except bitmma.Error as error:
             print("REFUSED", where, str(error).splitlines()[0])
+            refused += 1
             continue
-        for i, (argument, file) in enumerate(zip(row["arguments"], row["files"])):
-            path = os.path.join(folder, f"{file}.gpu")
-            if not isinstance(argument, str) or not os.path.exists(path):
+        for i, (operand, file) in enumerate(zip(operands, row["files"])):
+            if file is None:
                 continue
-            gpu = np.fromfile(path, np.uint8).reshape(-1, given[i].dtype.itemsize)
-            own = given[i].view(np.uint8).reshape(gpu.shape)
-            wrong = int((gpu != own).any(1).sum())
+            gpu = np.fromfile(os.path.join(folder, f"{file}.gpu"), np.uint8).reshape(-1, operand.dtype.itemsize)
+            wrong = int((gpu != operand.reshape(-1).view(np.uint8).reshape(gpu.shape)).any(1).sum())
             total, differing = total + len(gpu), differing + wrong
             if wrong:
                 print("DIFFERS", where, f"argument {i}: {wrong} of {len(gpu)}")
-    print(f"{differing} of {total} elements differ")
-    raise SystemExit(1 if differing else 0)
+    print(f"{differing} of {total} elements differ; {refused} launches are refused")
+    raise SystemExit(1 if differing or refused else 0)
+
+
+def digests(folder, gpu):
+    """A row for each launch: digests of its inputs, and of the memory that the GPU left."""
+    with open(os.path.join(DATA, gpu + ".csv"), "w") as out:
+        out.write("module,entry,inputs,operands before,operands after\n")
+        for row in read_launches(folder):
+            before = operands_of(row["number"], row["entry"], row["arguments"], row["how"])
+            after = [np.fromfile(os.path.join(folder, f"{file}.gpu"), np.uint8) if file else operand
+                     for operand, file in zip(before, row["files"])]
+            out.write(",".join([row["module"], row["entry"], row["how"], digest_of_all(before), digest_of_all(after)]) + "\n")
 
 
 def main():
@@ -153,6 +189,8 @@ def main():
         return make(sys.argv[2], sys.argv[3])
     if len(sys.argv) == 3 and sys.argv[1] == "compare":
         return compare(sys.argv[2])
+    if len(sys.argv) == 4 and sys.argv[1] == "digests":
+        return digests(sys.argv[2], sys.argv[3])
     raise SystemExit(__doc__)
 
 

@@ -1,0 +1,58 @@
+"""Whole kernels of nvcc and Triton give the memory that an H100 left, in every byte."""
+from __future__ import annotations
+
+import csv
+import importlib.util
+import tarfile
+
+import pytest
+
+import bitmma
+
+from conftest import DATA, ROOT
+
+spec = importlib.util.spec_from_file_location("record_kernels", ROOT / "tools" / "record_kernels.py")
+record_kernels = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(record_kernels)
+
+
+@pytest.fixture(scope="module")
+def triton(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("triton")
+    with tarfile.open(DATA / "kernels" / "triton.tar.xz") as packed:
+        packed.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") else packed.extractall(folder)
+    return folder / "triton"
+
+
+def test_launches_leave_the_memory_that_an_h100_left(triton):
+    with open(DATA / "kernels" / "h100.csv") as file:
+        recorded = list(csv.DictReader(file))
+    launches = list(record_kernels.all_launches(str(triton)))
+    assert len(launches) == len(recorded) > 300
+    kernels = {}
+    for (number, (module, entry, grid, block, shared, arguments, how)), row in zip(launches, recorded):
+        name = module.split()[1]
+        assert (name, entry, how) == (row["module"], row["entry"], row["inputs"])
+        operands = record_kernels.operands_of(number, entry, arguments, how)
+        if record_kernels.digest_of_all(operands) != row["operands before"]:
+            pytest.skip("NOT checked: this NumPy draws other random numbers than the one that made the inputs")
+        ptx = (DATA / "kernels" if module.startswith("module") else triton) / f"{name}.ptx"
+        if (name, entry) not in kernels:
+            kernels[name, entry] = bitmma.kernel(ptx.read_text(), entry, target="sm_90a")
+        kernel = kernels[name, entry]
+        record_kernels.run(kernel, grid, block, shared, operands, record_kernels.parameters_of(ptx.read_text(), entry) - len(arguments))
+        assert record_kernels.digest_of_all(operands) == row["operands after"], (name, entry, how)
+
+
+def test_a_product_that_is_not_joined_is_seen(triton):
+    """Without the fusions of ptxas, launches of the same kernels leave other memory."""
+    source = (triton / "layer_norm_fp32.ptx").read_text()
+    results = []
+    for fmad in (True, False):
+        launch = next(one for _, one in record_kernels.all_launches(str(triton)) if one[0] == "triton layer_norm_fp32")
+        _, entry, grid, block, shared, arguments, how = launch
+        operands = record_kernels.operands_of(1, entry, arguments, how)
+        kernel = bitmma.kernel(source, entry, target="sm_90a", fmad=fmad)
+        record_kernels.run(kernel, grid, block, shared, operands, record_kernels.parameters_of(source, entry) - len(arguments))
+        results.append(record_kernels.digest_of_all(operands))
+    assert results[0] != results[1]
