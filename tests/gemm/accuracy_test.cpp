@@ -113,7 +113,7 @@ TEST_CASE("docs/fp8_accumulation.md has the errors that the plans have") {
                             Row{"bf16 on CUDA cores", Format::bf16, 0, true}};
   std::string table;
   for (const bool positive : {false, true}) {
-    table += fmt::format("{}\n\n| plan, D f32 |", positive ? "\nWhere all are positive:" : "Numbers of both signs:");
+    table += fmt::format("{}\n\n| plan, D f32 |", positive ? "\nPositive numbers only:" : "Numbers of both signs:");
     for (int k = 128; k <= 32768; k *= 4) table += fmt::format(" K = {} |", k);
     table += "\n|---|---|---|---|---|---|\n";
     for (const Row& row : rows) {

@@ -104,7 +104,7 @@ void run_bench(Context& context, const BenchFlags& flags) {
                    gather = time_of(flags.seconds, [&] { machine.gather(); }),
                    multiply = time_of(flags.seconds, [&] { machine.multiply(); }),
                    rest = std::max(0.0, whole - gather - multiply);
-      // Alone and together by the same rule, so that their ratio means something.
+      // One core and all cores are measured in the same way, so that their ratio is meaningful.
       const double alone = rate_of(one, 1, flags.seconds), together = rate_of(one, flags.threads, flags.seconds);
       const double linear = together / alone / flags.threads;
       table.push_back({one.name, fmt::format("{:.2f}", whole * 1e6), fmt::format("{:.2f}", whole / one.outputs() * 1e9),
@@ -133,11 +133,11 @@ void run_bench(Context& context, const BenchFlags& flags) {
 }  // namespace
 
 void add_bench(Command& app, Context& context) {
-  Command* command = app.add_command("bench", "how fast this machine simulates every accumulator row");
+  Command* command = app.add_command("bench", "measure how fast this machine simulates each rule of addition");
   const auto flags = std::make_shared<BenchFlags>();
   command->add_option("filter", flags->filter, "a regular expression over the names of the cases")
       ->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "for each figure")->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "time for each measurement")->capture_default_str();
   between(command->get_option("--seconds"), 0.001, 60.0);
   flags->cpu_target.add(*command);
   add_threads(*command, flags->threads);

@@ -25,7 +25,7 @@ struct DecodeFlags {
   Flag<int> m = 128, n = 256;
 };
 
-/// What the flags say a word is.
+/// The kind of a word according to the flags.
 WordType word_type_of(const DecodeFlags& flags) {
   if (flags.mask) {
     if ((flags.m != 32 && flags.m != 64 && flags.m != 128) || flags.n < 8 || flags.n > 256) {
@@ -52,7 +52,7 @@ WordType word_type_of(const DecodeFlags& flags) {
                   .major = flags.major.empty() ? std::nullopt : std::optional(major)};
 }
 
-/// Digits of 0x..., without zeros in front; 0 for what is none.
+/// Number of digits of 0x... without leading zeros; 0 for other text.
 size_t hexadecimal_digits(std::string_view text) {
   if (!text.starts_with("0x") && !text.starts_with("0X")) return 0;
   text.remove_prefix(2);
@@ -123,7 +123,7 @@ Report describe_word(const DecodeFlags& flags, const PastedWord& word) {
   return report;
 }
 
-/// What is no word begins with a letter, a guard or a brace.
+/// Text that begins with a letter, a guard or a brace is not a word.
 bool is_word(const std::string& text) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const bool begins_as_number = !text.empty() && (is_digit(text[0]) || text[0] == '-' || text[0] == '+');
@@ -170,11 +170,11 @@ void add_decode(Command& app, Context& context) {
       ->add_option(
           "words", flags->texts,
           "64-bit descriptors, PTX mnemonics or statements, names of CUTLASS atoms; files of PTX, of CUDA C++ with "
-          "inline PTX, or listings of SASS. Two descriptors are compared, too")
+          "inline PTX, or listings of SASS. Two descriptors are also compared")
       ->required();
   flags->target.add(*command,
-                    "the GPU by its PTX name; default sm_90a for descriptors, for mnemonics the one that the "
-                    "instruction means",
+                    "the GPU by its PTX name; default: sm_90a for descriptors, the instruction's own for "
+                    "mnemonics",
                     true);
   command->add_option("--major", flags->major, "k or mn: the instruction's transpose bit, for better warnings");
   one_of(command->get_option("--major"), {"k", "mn"});
@@ -197,8 +197,7 @@ void add_decode(Command& app, Context& context) {
       "  bitmma decode data/ptx/triton_sm90_f16.ptx\n"
       "  cuobjdump --dump-sass kernel.cubin | bitmma decode /dev/stdin\n"
       "Exit codes: 0 decoded; 1 a file has an instruction that is illegal on its target, or that bitmma does not "
-      "know, or a listing or CUDA C++ has none about tensor cores; 2 bad request, and whatever is wrong on the command "
-      "line itself.");
+      "know, or a listing or CUDA C++ file has no tensor-core instruction; 2 bad request.");
   command->callback([flags, &context] { run_decode(context, *flags); });
 }
 

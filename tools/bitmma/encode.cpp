@@ -30,7 +30,7 @@ void print_encoded(Context& context, bool as_json, std::string_view key, const s
   context.out() << text << '\n';
 }
 
-/// Throws Error where no flag says anything of what is encoded; --json and --target do not.
+/// Throws Error if no flag gives a field of the encoded value; --json and --target do not.
 void require_any(const Command& command, const std::vector<std::string>& flags) {
   if (std::ranges::any_of(flags, [&](const std::string& flag) { return command.count(flag) > 0; })) return;
   throw Error({.code = ViolationCode::missing_argument,
@@ -80,7 +80,7 @@ uint64_t encoded(const SmemDescriptor& descriptor) {
 void encode_descriptor(Context& context, const DescriptorFlags& flags) {
   const Target target = flags.target.of_smem_descriptor();
   const bool is_swizzled = require_swizzle(flags.swizzle) != Swizzle::none;
-  // --swizzle none alone says that every bit is 0.
+  // Only --swizzle none: every bit is 0.
   std::vector<std::string> fields{"--start", "--lbo", "--sbo", "--base-offset", "--absolute"};
   if (is_swizzled) fields.emplace_back("--swizzle");
   require_any(*flags.command, fields);
@@ -119,9 +119,9 @@ void add_descriptor(Command& command, Context& context) {
       ->capture_default_str();
   descriptor->add_option("--base-offset", flags->base_offset, "0..7");
   descriptor->add_flag("--absolute", flags->absolute,
-                       "sm_103a, K = 96: --lbo is the address of the buffer in which rows go on (bit 52)");
+                       "sm_103a, K = 96: --lbo is the address at which rows continue (bit 52)");
   descriptor->add_flag("--mask-address", flags->mask_address,
-                       "addresses of any window: start, LBO and SBO as PTX's (x & 0x3FFFF) >> 4 takes them");
+                       "accept full addresses: start, LBO and SBO are encoded as (x & 0x3FFFF) >> 4, as in PTX");
   descriptor->add_flag("--json", flags->json, "print the result as JSON");
   descriptor->footer(
       "Examples:\n  bitmma encode descriptor --start 0x800 --lbo 16 --sbo 1024 --swizzle 128\n"
@@ -189,8 +189,8 @@ void add_mask(Command& command, Context& context) {
   const auto flags = std::make_shared<MaskFlags>();
   Command* columns = command.add_command("mask", "a zero-column mask of tcgen05.mma.ws");
   flags->command = columns;
-  columns->add_option("--use", flags->use_span, "used columns in a run, less one");
-  columns->add_option("--skip", flags->skip_span, "zeroed columns in a run, less one");
+  columns->add_option("--use", flags->use_span, "length of a run of used columns, minus one");
+  columns->add_option("--skip", flags->skip_span, "length of a run of zeroed columns, minus one");
   for (size_t i = 0; i < 4; ++i) {
     columns->add_option(fmt::format("--start-{}", i), flags->start_count[i],
                         fmt::format("columns of the pattern skipped before sub-mask {}", i));
@@ -198,7 +198,7 @@ void add_mask(Command& command, Context& context) {
                         fmt::format("1: sub-mask {} begins with zeroed columns", i));
   }
   columns->add_option("--column-shift", flags->column_shift, "first column of the stored B that is used");
-  columns->add_flag("--no-mask", flags->no_mask, "every column is used; the shift alone counts");
+  columns->add_flag("--no-mask", flags->no_mask, "every column is used; only the shift has an effect");
   columns->footer("Example:\n  bitmma encode mask --use 3 --skip 2  # 0000 111 0000 111 ..., 1 for a zeroed column");
   columns->add_flag("--json", flags->json, "print the result as JSON");
   columns->callback([flags, &context] { encode_mask(context, *flags); });

@@ -146,7 +146,7 @@ CampaignOptions options_of(const CampaignFlags& flags) {
   return options;
 }
 
-/// What the GPU says.
+/// The name and versions that the GPU reports.
 void add_device(CampaignOptions& options, const Gpu& gpu) {
   options.target = target_of(gpu).value_or(options.target);
   options.source = gpu.name();
@@ -296,14 +296,16 @@ void add_gpu_run(Command& gpu, Context& context) {
   command->footer(
       "Example:\n"
       "  bitmma gpu run cases.safetensors -o from_gpu.safetensors\n"
-      "Exit code 1 when the GPU and the model differ, 2 without a GPU that has the instruction, when the GPU fails or\n"
-      "when nothing was compared.");
+      "Exit code 1 if the GPU and the model differ; 2 if no GPU has the instruction, if the GPU fails, or if nothing "
+      "was\n"
+      "compared.");
   command->callback([flags, &context] { run_files(context, *flags); });
 }
 
 void add_gpu_campaign(Command& gpu, Context& context) {
-  Command* command =
-      gpu.add_command("campaign", "random cases of every legal instruction of a family, on a real GPU and the model");
+  Command* command = gpu.add_command(
+      "campaign",
+      "run random cases of every legal instruction of a family on a real GPU, and compare it with the model");
   const auto flags = std::make_shared<CampaignFlags>();
   command->add_option("--device", flags->device, "which GPU")->capture_default_str();
   std::vector<std::string> names(word_families.begin(), word_families.end());
@@ -315,16 +317,21 @@ void add_gpu_campaign(Command& gpu, Context& context) {
   command->add_option("--kernels", flags->kernels,
                       "c-functions: the compiled tools/c_functions.cu and c_functions_triton.py");
   command->add_option("--outputs", flags->outputs, "approximate number of outputs, such as 1e9")
-      ->excludes(command
-                     ->add_option("--units", flags->units,
-                                  "how many units of work; 1074 meet every mnemonic once, of mma.sync on an H100 198")
-                     ->capture_default_str());
-  command->add_option("--unit-outputs", flags->unit_outputs, "outputs of a unit; part of what a seed means")
+      ->excludes(
+          command
+              ->add_option(
+                  "--units", flags->units,
+                  "number of units of work; 1074 cover every mnemonic of wgmma once, 198 those of mma.sync on an H100")
+              ->capture_default_str());
+  command
+      ->add_option("--unit-outputs", flags->unit_outputs,
+                   "outputs of a unit; the same seed with another number makes other cases")
       ->capture_default_str();
   command->add_option("--seconds", flags->seconds, "start no unit after this many seconds; 0 is no limit")
       ->capture_default_str();
   command->add_option("--seed", flags->seed, "the same seed and unit make the same cases")->capture_default_str();
-  command->add_option("--first-unit", flags->first_unit, "first unit, also to continue")->capture_default_str();
+  command->add_option("--first-unit", flags->first_unit, "number of the first unit, for example to continue a campaign")
+      ->capture_default_str();
   command->add_option("--only", flags->only, "only mnemonics that contain this text");
   command->add_option("--save", flags->save, "folder for mismatching cases")->capture_default_str();
   command->add_option("--max-saved", flags->max_saved, "save at most this many")->capture_default_str();
@@ -337,7 +344,7 @@ void add_gpu_campaign(Command& gpu, Context& context) {
       "  bitmma gpu campaign --units 100 --only .sp --seconds 60\n"
       "  bitmma gpu campaign --family math --threads 0\n"
       "  bitmma gpu campaign --family c-functions --kernels c_functions.cubin --only expf\n"
-      "Of math and c-functions, functions of one word are tried with all 2^32, the others with --outputs random ones.\n"
+      "In math and c-functions, functions of one word get all 2^32 words, others --outputs random operands.\n"
       "An interrupt ends the campaign after the running units and prints the table and the next unit; a second "
       "interrupt ends it at once.\n"
       "Exit code 1 when the GPU and the model differ, 2 without a GPU that has the instruction, when the GPU fails, "
@@ -356,7 +363,7 @@ void add_gpu(Command& app, Context& context) {
       "Examples:\n"
       "  bitmma gpu run cases.safetensors -o from_gpu.safetensors\n"
       "  bitmma gpu campaign --outputs 1e9 --seed 7\n"
-      "What a GPU does that has not been measured: bitmma survey.");
+      "bitmma survey measures what has not been measured yet.");
   add_gpu_run(*command, context);
   add_gpu_campaign(*command, context);
 }

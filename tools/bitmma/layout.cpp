@@ -90,7 +90,7 @@ void add_layout(Command& app, Context& context) {
   command->add_option("--major", flags->major, "--cute: k, or mn for transposed operands")->capture_default_str();
   one_of(command->get_option("--major"), {"k", "mn", "m", "n"});
   command->add_option("--element-bits", flags->element_bits,
-                      "--cute: bits of an element, where the text does not say them; default 16");
+                      "--cute: bits of an element, if the text does not give them; default 16");
   command->add_option("--m", flags->symbols.m, "--cute: value of the letter m in a canonical layout ...");
   command->add_option("--k", flags->symbols.k, "--cute: ... of k ...");
   command->add_option("--lbo", flags->symbols.lbo, "--cute: ... of LBO, in bytes ...");

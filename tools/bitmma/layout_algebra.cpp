@@ -115,15 +115,14 @@ void add_algebra_layout(Command& layout, Context& context) {
   std::string operations;
   for (const LayoutOperation& one : layout_operations())
     operations += fmt::format("  {:<17} {}\n", one.name, one.meaning);
-  algebra->footer(
-      "Operations, A the layout and B the other word:\n" + operations +
-      "A is a layout; B a layout, a shape, or a tile <B, B> of one for each mode. Results are those of CuTe 4.7 "
-      "for static integers.\n"
-      "Examples:\n"
-      "  bitmma layout algebra composition '(6,2):(8,2)' '(4,3):(3,1)'\n"
-      "  bitmma layout algebra complement 4:2 24\n"
-      "  bitmma layout algebra zipped_divide '(9,(4,8)):(59,(13,1))' '<3:3, (2,4):(1,8)>'\n"
-      "  bitmma layout algebra composition 'Swizzle<3,3,3> o (8,64):(64,1)' '(4,8)'");
+  algebra->footer("Operations. A is the layout; B is a layout, a shape, or a tile <B, B> with one for each mode:\n" +
+                  operations +
+                  "Results are those of CuTe 4.7 for static integers.\n"
+                  "Examples:\n"
+                  "  bitmma layout algebra composition '(6,2):(8,2)' '(4,3):(3,1)'\n"
+                  "  bitmma layout algebra complement 4:2 24\n"
+                  "  bitmma layout algebra zipped_divide '(9,(4,8)):(59,(13,1))' '<3:3, (2,4):(1,8)>'\n"
+                  "  bitmma layout algebra composition 'Swizzle<3,3,3> o (8,64):(64,1)' '(4,8)'");
   algebra->callback([flags, &context] { run_algebra(context, *flags); });
 }
 
@@ -147,6 +146,7 @@ void add_swizzles_layout(Command& layout, Context& context) {
   Command* table =
       layout.add_command("swizzles", "which swizzles an instruction takes, by element width and major-ness");
   table->add_flag("--json", flags->json, "the table as JSON, with the reasons");
+  table->footer("Example:\n  bitmma layout swizzles");
   table->callback([flags, &context] { run_swizzles(context, *flags); });
 }
 

@@ -111,7 +111,8 @@ CuteLayout described_layout(const TileFlags& flags) {
   return cute;
 }
 
-/// Extents that no instruction reads at once: M and N are multiples of 8, K is 32 bytes, and what is wider is rare.
+/// Extents that no instruction reads at once: M and N are multiples of 8, K is 32 bytes, and wider instructions are
+/// rare.
 std::vector<Violation> extents_of_no_instruction(const TileFlags& flags, const CuteLayout& cute) {
   std::vector<Violation> found;
   const int64_t rows = flags.instruction_rows.value_or(cute.rows);
@@ -173,14 +174,14 @@ void add_descriptor_layout(Command& layout, Context& context) {
   Command* command = layout.add_command(
       "descriptor", "from a layout to its descriptors: LBO, SBO, and one for every step along K and every stage");
   command->add_option("--cute", flags->cute, "the layout in CuTe's notation, or the name of an atom");
-  command->add_option("--type", flags->type, "or described: type of an element, e4m3 ...");
+  command->add_option("--type", flags->type, "or describe the layout: type of an element, such as e4m3 ...");
   command->add_option("--major", flags->major,
-                      "... k, or mn for transposed operands; of --cute, where it is not plain");
+                      "... k, or mn for transposed operands; with --cute only if the layout does not show it");
   one_of(command->get_option("--major"), {"k", "mn", "m", "n"});
   command->add_option("--swizzle", flags->swizzle, "... none, 32, 64, 128 or 128-atom32 ...");
   command->add_option("--rows", flags->rows, "... extent along M or N ...");
   command->add_option("--cols", flags->cols, "... extent along K ...");
-  command->add_option("--stages", flags->stages, "... and how many of them one after the other");
+  command->add_option("--stages", flags->stages, "... and number of such tiles, one after the other");
   command->add_option("--lbo", flags->symbols.lbo, "LBO in bytes; default that of a dense tile");
   command->add_option("--sbo", flags->symbols.sbo, "SBO in bytes; default that of a dense tile");
   command->add_option("--m", flags->symbols.m, "--cute: value of the letter m; LBO and SBO come from --lbo and --sbo");
@@ -190,11 +191,11 @@ void add_descriptor_layout(Command& layout, Context& context) {
   flags->target.add(*command, "the GPU by its PTX name; default sm_90a", true);
   command->add_option("--instruction-rows", flags->instruction_rows, "M or N of one instruction; default all rows");
   command->add_option("--instruction-k", flags->instruction_k,
-                      "K of one instruction; default 32 bytes, what a dense operand has");
+                      "K of one instruction; default: 32 bytes, as for a dense operand");
   command->add_option("--max-lines", flags->max_lines, "lines of the table")->capture_default_str();
   command->add_flag("--json", flags->json, "the answer as JSON");
   command->footer(
-      "Exit code 1 when the layout has no descriptor; the output says which mode does not fit.\n"
+      "Exit code 1 if no descriptor has this layout; the output names the mode that does not fit.\n"
       "Examples:\n"
       "  bitmma layout descriptor --cute 'Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))'\n"
       "  bitmma layout descriptor --cute 'tile_to_shape(GMMA::Layout_K_SW128_Atom<half_t>{}, Shape<_128,_64,_3>{})' "

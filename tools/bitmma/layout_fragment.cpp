@@ -68,10 +68,10 @@ void add_fragment_layout(Command& layout, Context& context) {
   fragment->add_option("--instruction", flags->instruction, "PTX mnemonic, or the name of a CUTLASS atom")->required();
   flags->target.add(*fragment, "the GPU by its PTX name; default: the instruction's own", true);
   fragment
-      ->add_option("--operand", flags->operand,
-                   "a, b (mma.sync; as n x k: --row is n, --col is k), d (C is the same), metadata, scale_a or scale_b "
-                   "(mma.sync with .block_scale); the columns "
-                   "of a sparse A are its stored ones, those of scale_a its scales")
+      ->add_option(
+          "--operand", flags->operand,
+          "a; b (mma.sync, as n x k: --row is n, --col is k); d (C has the same layout); metadata; scale_a or scale_b "
+          "(mma.sync with .block_scale, whose columns are the scales). A sparse A has only its stored columns")
       ->capture_default_str();
   one_of(fragment->get_option("--operand"), {"a", "b", "c", "d", "metadata", "scale_a", "scale_b"});
   fragment
@@ -88,7 +88,8 @@ void add_fragment_layout(Command& layout, Context& context) {
                  "... one of its registers ...");
   flags->map.ask(*fragment, {.flag = "--bit", .is_place = true, .axis = "bit", .is_required = false},
                  "... and one bit: which elements are there?");
-  fragment->add_option("--element", flags->element, "PTX's name of one of the thread's elements, instead: a0, d5 ...");
+  fragment->add_option("--element", flags->element,
+                       "instead of a register, PTX's name of an element of the thread: a0, d5 ...");
   flags->map.columns = 16;
   fragment->add_option("--max-cols", flags->map.columns, "columns of the picture")->capture_default_str();
   flags->map.add_row_and_col(*fragment);

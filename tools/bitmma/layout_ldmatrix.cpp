@@ -119,7 +119,8 @@ void run_ldmatrix(Context& context, const LdMatrixFlags& flags) {
 
 void add_ldmatrix_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<LdMatrixFlags>();
-  Command* ldmatrix = layout.add_command("ldmatrix", "registers of ldmatrix and stmatrix, and what they fill");
+  Command* ldmatrix =
+      layout.add_command("ldmatrix", "registers of ldmatrix and stmatrix, and the fragments that they fill");
   CLI::Option* instruction = ldmatrix->add_option("--instruction", flags->instruction, "PTX mnemonic, or ...");
   CLI::Option* num = ldmatrix->add_option("--num", flags->count, "... of .xNUM: 1, 2 or 4")
                          ->capture_default_str()
@@ -135,11 +136,11 @@ void add_ldmatrix_layout(Command& layout, Context& context) {
   flags->map.ask(*ldmatrix, {.flag = "--bit", .is_place = true, .axis = "bit", .is_required = false, .fallback = 0},
                  "... and bit: which element is there? default 0");
   flags->map.add_outputs(*ldmatrix);
-  CLI::Option* fragment =
-      ldmatrix->add_option("--fragment", flags->fragment, "mnemonic of an mma.sync: which ldmatrix fill its operand?");
+  CLI::Option* fragment = ldmatrix->add_option(
+      "--fragment", flags->fragment, "mnemonic of an mma.sync: which ldmatrix instructions fill its operand?");
   ldmatrix
       ->add_option("--operand", flags->operand,
-                   "--fragment: a, b, c or d; the columns of a sparse A are its stored ones. d, or --store: stmatrix")
+                   "--fragment: a, b, c or d. A sparse A has only its stored columns. d, or --store, means stmatrix")
       ->capture_default_str()
       ->needs(fragment);
   one_of(ldmatrix->get_option("--operand"), {"a", "b", "c", "d"});

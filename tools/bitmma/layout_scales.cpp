@@ -159,7 +159,7 @@ void add_scales_layout(Command& layout, Context& context) {
       ->capture_default_str();
   scales
       ->add_option("--m", flags->m,
-                   "M of the instruction, over the CTA group; 128 over two CTAs is the two-by-two case")
+                   "M of the instruction over the CTA group; with 128 and two CTAs, N is split as well")
       ->capture_default_str();
   scales->add_option("--cta-group", flags->cta_group, "1 or 2")->capture_default_str();
   between(scales->get_option("--cta-group"), 1, 2);
@@ -171,7 +171,7 @@ void add_scales_layout(Command& layout, Context& context) {
   scales->add_flag("--image", flags->image, "the image in shared memory, as text or with --svg as a picture");
   scales->add_option("--byte", flags->byte, "the reverse: which scale does this byte of the image hold?");
   scales->add_option("--pack", flags->pack,
-                     "file with rows x blocks bytes, row-major, or such a .npy: write the image to -o");
+                     "file with rows x blocks bytes in row-major order, or a .npy of them: write the image to -o");
   scales->add_option("--unpack", flags->unpack, "file with an image: write the row-major bytes to -o");
   scales->add_option("-o,--output", flags->out, "file that --pack or --unpack writes");
   flags->map.add_outputs(*scales);

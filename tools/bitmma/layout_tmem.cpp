@@ -46,7 +46,7 @@ void run_tmem(Context& context, const TmemFlags& flags) {
 
 void add_tmem_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<TmemFlags>();
-  Command* tmem = layout.add_command("tmem", "Tensor Memory of tcgen05.mma: D, and A where it lies there");
+  Command* tmem = layout.add_command("tmem", "Tensor Memory of tcgen05.mma: D, and A if it is in Tensor Memory");
   tmem->add_option("--operand", flags->operand, "d or a")->capture_default_str();
   one_of(tmem->get_option("--operand"), {"d", "a"});
   tmem->add_option("--m", flags->m, "rows, over the CTA group")->capture_default_str();

@@ -62,21 +62,22 @@ void add_tmem_plan_layout(Command& layout, Context& context) {
   plan->add_option("--instruction", flags->instruction, "tcgen05.mma by its mnemonic")->required();
   plan->add_option("--m", flags->m, "rows, over the CTA group")->capture_default_str();
   plan->add_option("--n", flags->n, "columns of D")->capture_default_str();
-  plan->add_option("--k", flags->k, "96 where the kind has it; default what the type has");
-  plan->add_option("--a", flags->a, "type of A and B, where the kind has several");
+  plan->add_option("--k", flags->k, "96 if the kind has it; default: the K of the type");
+  plan->add_option("--a", flags->a, "type of A and B, if the kind has several");
   plan->add_flag("--a-in-tmem", flags->a_in_tmem, "A is read from Tensor Memory");
-  plan->add_option("--accumulators", flags->accumulators, "Ds at a time, 2 for an epilogue that overlaps")
+  plan->add_option("--accumulators", flags->accumulators,
+                   "number of D at the same time; 2 if the epilogue overlaps the next tile")
       ->capture_default_str();
   plan->add_option("--k-blocks", flags->k_blocks,
-                   "instructions along K whose A, scales and metadata stand there at a time")
+                   "instructions along K whose A, scales and metadata are in Tensor Memory at the same time")
       ->capture_default_str();
-  plan->add_option("--ctas", flags->ctas, "CTAs on an SM that allocate the same")->capture_default_str();
+  plan->add_option("--ctas", flags->ctas, "CTAs on an SM that make the same allocation")->capture_default_str();
   plan->add_flag("--exclusive", flags->exclusive,
                  "sm_107a: tcgen05.alloc.exclusive, a multiple of 32 columns up to 576, and no other CTA on the SM");
   flags->svg.add(*plan);
   plan->add_flag("--json", flags->json, "the answer as JSON");
   plan->footer(
-      "Exit code 1 when it does not fit 512 columns, or 576 with --exclusive.\n"
+      "Exit code 1 if the plan does not fit 512 columns, or 576 with --exclusive.\n"
       "Examples:\n"
       "  bitmma layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 256 --accumulators 2\n"
       "  bitmma layout tmem-plan --instruction "

@@ -24,7 +24,7 @@ struct ListFlags {
   Flag<bool> json = false, mnemonics = false, markdown = false, wide = false, matrix = false;
 };
 
-/// A row of the form table with what is known of its arithmetic on each of its targets.
+/// A row of the form table with the evidence for its arithmetic on each of its targets.
 struct ListedForm {
   const Form* form = nullptr;
   const AccumulatorModel* model = nullptr;  // nullptr: the form moves data
@@ -215,7 +215,7 @@ std::string folded(std::string_view text, size_t first) {
   return lines + line + '\n';
 }
 
-/// A form in a few lines of 80 columns: what it is, where it is, how it adds.
+/// A form in a few lines of 80 columns: its name, targets and rule of addition.
 std::string print_folded(const ListedForm& row) {
   constexpr size_t indent = 4;
   const Form& form = *row.form;
@@ -243,7 +243,7 @@ std::string print_markdown(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-/// How sure a level is, in one character, and what the character means.
+/// A character for levels of evidence, and its meaning.
 struct Sureness {
   std::string_view symbol, meaning;
   std::vector<Evidence> levels;
@@ -254,7 +254,7 @@ const std::array<Sureness, 4> surenesses{{
      "agrees with results that others measured",
      {Evidence::published_words, Evidence::measured_by_others, Evidence::consistent_words}},
     {"○", "as a published model or the PTX ISA states", {Evidence::published_model}},
-    {"?", "assumed by analogy: no source decides", {Evidence::model_choice}},
+    {"?", "assumed, because no source decides it", {Evidence::model_choice}},
 }};
 
 /// The levels that instructions of the row have on the target. The PTX ISA documents moves.
@@ -269,7 +269,7 @@ std::set<Evidence> levels_on(const ListedForm& row, Target target) {
   return levels;
 }
 
-/// Joins the rows that differ in their first cell alone.
+/// Joins rows that differ only in their first cell.
 std::vector<std::vector<std::string>> joined(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::vector<std::string>> all;
   for (const auto& row : rows) {
@@ -370,7 +370,7 @@ void list_mnemonics(const Context& context, const std::optional<Target>& asked, 
   show(context, list, flags.json);
 }
 
-/// Throws Error for flags of which each asks for another output.
+/// Throws Error for flags that ask for different outputs.
 void require_one_output(const ListFlags& flags) {
   const auto refuse = [](const char* one, const char* other) {
     throw Error({.code = ViolationCode::not_together, .field = one, .seen = other});
@@ -447,10 +447,10 @@ void add_list(Command& app, Context& context) {
                       "recipes, those of quantisers");
   flags->target.add(*command, "show only what this GPU has, by its PTX name");
   command->add_flag("--json", flags->json, "the table as JSON, with --mnemonics the names");
-  command->add_flag("--markdown", flags->markdown, "the table in Markdown, as docs/instructions.md has it");
+  command->add_flag("--markdown", flags->markdown, "the table in Markdown, as in docs/instructions.md");
   command->add_flag("--matrix", flags->matrix, "a row for each GPU: how sure the results of each instruction are");
-  command->add_flag("--wide", flags->wide, "the table with a line a row, about 270 columns wide");
-  command->add_flag("--mnemonics", flags->mnemonics, "every legal mnemonic, a line each");
+  command->add_flag("--wide", flags->wide, "the table with one line for each row, about 270 columns wide");
+  command->add_flag("--mnemonics", flags->mnemonics, "every legal mnemonic, one on each line");
   command->footer(
       "Examples:\n  bitmma list\n  bitmma list wgmma e4m3\n  bitmma list --target sm_103a\n  bitmma list --matrix\n  "
       "bitmma list recipes nvfp4\n  bitmma list --wide | less "

@@ -40,7 +40,7 @@ Instruction require_mnemonic(const std::string& text, const TargetFlag& target) 
   throw Error(std::move(violations));
 }
 
-/// Throws Error for what is neither a file nor begins as a mnemonic: it was meant as a file.
+/// Throws Error for text that is neither a file nor the beginning of a mnemonic: probably a file name.
 void require_mnemonic_or_file(const std::string& what) {
   const std::string first = what.substr(0, what.find('.'));
   if (first == "wgmma" || first == "mma" || first == "tcgen05") return;
@@ -86,8 +86,7 @@ void add_ptx(Command& app, Context& context) {
   const auto flags = std::make_shared<PtxFlags>();
   command->add_option("what", flags->what, "vector file, or PTX mnemonic")->required();
   command->add_option("-o,--output", flags->out, "file to write; without it the kernel is printed");
-  flags->file.target.add(*command,
-                         "the GPU by its PTX name; default the file's, or the one that the instruction means");
+  flags->file.target.add(*command, "the GPU by its PTX name; default: the file's, or the instruction's own");
   command->add_option("--columns", flags->columns, "tcgen05: columns of Tensor Memory, for mnemonics")
       ->capture_default_str();
   between(command->get_option("--columns"), 1, 512);

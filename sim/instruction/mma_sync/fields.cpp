@@ -17,7 +17,7 @@ constexpr auto kinds_or_none = optional_kind_names_of(std::make_index_sequence<m
 bool has_scales(const MmaSync& one) { return one.has_scales(); }
 
 constexpr auto fields_of_mma_sync = std::to_array<Field<MmaSync>>({
-    word<&MmaSync::kind, kinds_or_none>("kind", "of 8-, 6- and 4-bit types, with block scales or without"),
+    word<&MmaSync::kind, kinds_or_none>("kind", ".kind of 8-, 6- and 4-bit types, with or without block scales"),
     number<&MmaSync::m>("m", "rows of A and D: 16, or 8"),
     number<&MmaSync::n>("n", "columns of B and D: 8"),
     format<&MmaSync::d>("d", "type of D"),
@@ -25,13 +25,13 @@ constexpr auto fields_of_mma_sync = std::to_array<Field<MmaSync>>({
     format<&MmaSync::b>("b", "type of B; default A's"),
     format<&MmaSync::c>("c", "type of C; default D's"),
     flag<&MmaSync::sparse>("sparse", "A is sparse"),
-    number<&MmaSync::k>("k", "columns of A and rows of B; default the largest that the types have"),
-    flag<&MmaSync::ordered_metadata>("ordered_metadata", ".sp::ordered_metadata; default where A is sparse"),
-    flag<&MmaSync::a_col>("a_col", "A is column-major: m8n8k4 of f16"),
-    flag<&MmaSync::b_row>("b_row", "B is row-major: m8n8k4 of f16"),
-    word<&MmaSync::bit_operation, bit_operations>("bit_operation", "of b1"),
-    flag<&MmaSync::saturate>("saturate", ".satfinite of integers"),
-    word<&MmaSync::rounding, roundings>("rounding", "of f64"),
+    number<&MmaSync::k>("k", "columns of A and rows of B; default: the largest K of the types"),
+    flag<&MmaSync::ordered_metadata>("ordered_metadata", ".sp::ordered_metadata; default true if A is sparse"),
+    flag<&MmaSync::a_col>("a_col", "m8n8k4 of f16: A is column-major"),
+    flag<&MmaSync::b_row>("b_row", "m8n8k4 of f16: B is row-major"),
+    word<&MmaSync::bit_operation, bit_operations>("bit_operation", "b1: how the bits of A and B are combined"),
+    flag<&MmaSync::saturate>("saturate", "integers: .satfinite, clamps D"),
+    word<&MmaSync::rounding, roundings>("rounding", "f64: rounding mode; without it to nearest even"),
     word<&MmaSync::scale_vec, scale_vecs>("scale_vec", "the size of a vector of block scales"),
     format<&MmaSync::scale_type>("scale_type", "type of block scales").among(scale_types).where(has_scales),
     number<&MmaSync::byte_id_a>("byte_id_a", "byte of the register that holds A's first scale")

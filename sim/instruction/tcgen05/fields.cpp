@@ -18,7 +18,7 @@ constexpr auto kinds = kind_names_of(std::make_index_sequence<mma_kinds.size()>(
 /// "a::fill", "b0::use".
 constexpr Field<Tcgen05Mma> collector{
     .name = "collector",
-    .meaning = ".collector:: of A, and of B with .ws: a buffer and what happens to it",
+    .meaning = ".collector of A, or of B with .ws: a buffer and its operation",
     .get = [](const Tcgen05Mma& one) -> FieldValue {
       if (!one.collector) return std::string();
       constexpr std::array<std::string_view, 5> buffers{"a", "b0", "b1", "b2", "b3"};
@@ -48,19 +48,19 @@ constexpr Field<Tcgen05Mma> collector{
 bool has_block_scales(const Tcgen05Mma& one) { return info(one.kind).has_block_scales; }
 
 constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
-    word<&Tcgen05Mma::kind, kinds>("kind", "what types A and B may have, and whether there are block scales"),
+    word<&Tcgen05Mma::kind, kinds>("kind", "the legal types of A and B, and whether there are block scales"),
     number<&Tcgen05Mma::cta_group>("cta_group", "CTAs that work together: 1 or 2"),
-    flag<&Tcgen05Mma::weight_stationary>("ws", ".ws"),
-    number<&Tcgen05Mma::m>("m", "rows of A and D over the CTA group; default 128, of two CTAs 256").described(),
+    flag<&Tcgen05Mma::weight_stationary>("ws", ".ws, the weight-stationary form"),
+    number<&Tcgen05Mma::m>("m", "rows of A and D over the CTA group; default 128, for two CTAs 256").described(),
     number<&Tcgen05Mma::n>("n", "columns of B and D").described(),
-    format<&Tcgen05Mma::d>("d", "type of C and D; default f32, of integers s32").described(),
-    format<&Tcgen05Mma::a>("a", "type of A; default one of the kind").described(),
+    format<&Tcgen05Mma::d>("d", "type of C and D; default f32, for integers s32").described(),
+    format<&Tcgen05Mma::a>("a", "type of A; default depends on the kind").described(),
     format<&Tcgen05Mma::b>("b", "type of B; default A's").described(),
     flag<&Tcgen05Mma::sparse>("sparse", "A is sparse"),
-    number<&Tcgen05Mma::k>("k", "columns of A and rows of B; default what the types have").described(),
+    number<&Tcgen05Mma::k>("k", "columns of A and rows of B; default: the K of the kind").described(),
     flag<&Tcgen05Mma::saturate>("saturate", "the saturate bit of kind::i8").described().called("satfinite"),
     word<&Tcgen05Mma::a_source, operand_sources>("a_source", "where A is read: smem or tmem"),
-    flag<&Tcgen05Mma::enable_input_d>("enable_input_d", "D is read and added to")
+    flag<&Tcgen05Mma::enable_input_d>("enable_input_d", "whether the D that is in Tensor Memory is added")
         .as_immediate({.name = "enable_input_d",
                        .last = 255,
                        .default_value = 1,
@@ -68,7 +68,7 @@ constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
                        .by_case = true,
                        .type = ElementType::u8,
                        .required = true}),
-    number<&Tcgen05Mma::scale_input_d>("scale_input_d", "kind::f16 and tf32: D counts D * 2^-s, s = 0..15")
+    number<&Tcgen05Mma::scale_input_d>("scale_input_d", "kind::f16 and tf32: adds to D * 2^-s, s = 0..15")
         .used_by([](const Tcgen05Mma& one) { return info(one.kind).has_scale_input_d && !one.weight_stationary; })
         .as_immediate(
             {.name = "scale_input_d", .last = 255, .legal = "0..15", .by_case = true, .type = ElementType::u8}),
@@ -79,7 +79,8 @@ constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
     number<&Tcgen05Mma::sparsity_selector>("sparsity_selector", "which metadata columns a sparse A uses")
         .used_by([](const Tcgen05Mma& one) { return one.sparse; })
         .described(),
-    number<&Tcgen05Mma::max_shift_code>("max_shift", ".ws: B may be shifted by 0: 0, 1: 8, 2: 16, 3: 32 columns")
+    number<&Tcgen05Mma::max_shift_code>("max_shift",
+                                        ".ws: code of the largest shift of B; 0, 1, 2, 3 mean 0, 8, 16, 32 columns")
         .used_by([](const Tcgen05Mma& one) { return one.weight_stationary; })
         .described(),
     word<&Tcgen05Mma::scale_vec, scale_vecs>("scale_vec", "the size of a vector of block scales"),
@@ -95,10 +96,10 @@ constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
         .where(has_block_scales)
         .described()
         .called("byte_id_b"),
-    flag<&Tcgen05Mma::ashift>("ashift", "A in Tensor Memory is read one row further down"),
+    flag<&Tcgen05Mma::ashift>("ashift", "A is in Tensor Memory, and is read from one row further down"),
     collector,
-    word<&Tcgen05Mma::collector_b, collector_operations>("collector_b", ".collector::b of B without .ws: sm_107"),
-    number<&Tcgen05Mma::sparsity_version>("sparsity_version", "sparse fp4: 1 on sm_107a, 0 elsewhere")
+    word<&Tcgen05Mma::collector_b, collector_operations>("collector_b", "sm_107: .collector::b of B, without .ws"),
+    number<&Tcgen05Mma::sparsity_version>("sparsity_version", "sparse fp4: 1 is legal on sm_107a, 0 elsewhere")
         .where([](const Tcgen05Mma& one) { return one.sparse && info(one.kind).is_fp4; })
         .described(),
 });

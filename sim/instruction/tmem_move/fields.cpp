@@ -14,7 +14,7 @@ static_assert(static_cast<int>(MoveKind::ld_red) + 1 == moves.size());
 /// "32x32b" of ld and st, "64x128b.warpx2::02_13" of cp.
 constexpr Field<TmemMove> shape{
     .name = "shape",
-    .meaning = "of ld, ld.red and st: what a warp moves; of cp: what is copied, with .multicast",
+    .meaning = "ld, ld.red and st: the block that a warp moves; cp: the block that is copied, with .multicast",
     .get = [](const TmemMove& one) -> FieldValue {
       if (one.kind == MoveKind::shift) return std::string();
       if (one.kind != MoveKind::cp) return std::string(ldst_shapes[static_cast<size_t>(one.ldst.shape)].name);
@@ -43,12 +43,12 @@ bool reduces(const TmemMove& one) { return one.kind == MoveKind::ld_red; }
 bool copies(const TmemMove& one) { return one.kind == MoveKind::cp; }
 
 constexpr auto fields_of_tmem_move = std::to_array<Field<TmemMove>>({
-    word<&TmemMove::kind, moves>("kind", "what moves: tcgen05.ld, .st, .cp, .shift or .ld.red"),
+    word<&TmemMove::kind, moves>("kind", "the instruction: tcgen05.ld, .st, .cp, .shift or .ld.red"),
     number<&TmemMove::cta_group>("cta_group", "cp and shift: CTAs that work together, 1 or 2")
         .where([](const TmemMove& one) { return !one.has_registers(); }),
     shape,
     {.name = "num",
-     .meaning = "ld and st: .x1 .. .x128",
+     .meaning = "ld and st: repetitions, .x1 to .x128",
      .get = [](const TmemMove& one) -> FieldValue { return int64_t{one.ldst.num}; },
      .set =
          [](TmemMove& one, const FieldValue& value) {
@@ -56,18 +56,18 @@ constexpr auto fields_of_tmem_move = std::to_array<Field<TmemMove>>({
          },
      .applies = has_registers},
     {.name = "pack_16b",
-     .meaning = ".pack::16b of ld, .unpack::16b of st: two 16-bit cells a register",
+     .meaning = "ld .pack::16b, st .unpack::16b: two 16-bit cells in each register",
      .get = [](const TmemMove& one) -> FieldValue { return one.ldst.pack_16b; },
      .set = [](TmemMove& one, const FieldValue& value) { one.ldst.pack_16b = std::get<bool>(value); },
      .applies = has_registers},
-    number<&TmemMove::half_split_offset>("half_split_offset",
-                                         "16x32bx2: added to the address of threads 16..31; default directly behind")
+    number<&TmemMove::half_split_offset>(
+        "half_split_offset", "16x32bx2: added to the address of threads 16..31; default: directly after the first half")
         .where(is_split)
         .as_immediate({.name = "half_split_offset", .last = 0xFFFFFFFF, .legal = "0..0xffffffff"}, is_split),
     word<&TmemMove::source_format, source_formats>("source_format", "cp: unpacks 4- or 6-bit codes into bytes")
         .where(copies),
     {.name = "reduction",
-     .meaning = "ld.red: which of the loaded values redval is",
+     .meaning = "ld.red: whether redval is the minimum or maximum of the loaded values",
      .get = [](const TmemMove& one) -> FieldValue {
        return std::string(one.reduction.operation == ReduceOperation::min ? "min" : "max");
      },
@@ -82,17 +82,17 @@ constexpr auto fields_of_tmem_move = std::to_array<Field<TmemMove>>({
          },
      .applies = reduces},
     {.name = "absolute",
-     .meaning = "ld.red of f32: .abs",
+     .meaning = "ld.red of f32: .abs, compares absolute values",
      .get = [](const TmemMove& one) -> FieldValue { return one.reduction.absolute; },
      .set = [](TmemMove& one, const FieldValue& value) { one.reduction.absolute = std::get<bool>(value); },
      .applies = reduces},
     {.name = "propagate_nan",
-     .meaning = "ld.red of f32: .NaN",
+     .meaning = "ld.red of f32: .NaN, returns NaN if a value is NaN",
      .get = [](const TmemMove& one) -> FieldValue { return one.reduction.propagate_nan; },
      .set = [](TmemMove& one, const FieldValue& value) { one.reduction.propagate_nan = std::get<bool>(value); },
      .applies = reduces},
     {.name = "type",
-     .meaning = "ld.red: f32, u32 or s32",
+     .meaning = "ld.red: type of the values, f32, u32 or s32",
      .get = [](const TmemMove& one) -> FieldValue { return std::string(info(one.reduction.type).name); },
      .set = [](TmemMove& one,
                const FieldValue& value) { one.reduction.type = *format_named(std::get<std::string>(value)); },

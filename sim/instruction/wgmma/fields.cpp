@@ -14,14 +14,14 @@ bool may_negate(const Wgmma& one) {
 
 constexpr auto fields_of_wgmma = std::to_array<Field<Wgmma>>({
     number<&Wgmma::m>("m", "rows of A and D: 64"),
-    number<&Wgmma::n>("n", "columns of B and D: 8..256 in steps of 8, of integers and bits in steps of 16 from 32 on"),
-    format<&Wgmma::d>("d", "type of C and D; default f32, of integers and bits s32"),
+    number<&Wgmma::n>("n", "columns of B and D: 8..256 in steps of 8; for integers and bits in steps of 16 from 32 on"),
+    format<&Wgmma::d>("d", "type of C and D; default f32, for integers and bits s32"),
     format<&Wgmma::a>("a", "type of A"),
     format<&Wgmma::b>("b", "type of B; default A's"),
     flag<&Wgmma::sparse>("sparse", "A is sparse"),
-    number<&Wgmma::k>("k", "columns of A and rows of B; default what the types have"),
-    word<&Wgmma::bit_operation, bit_operations>("bit_operation", "of b1"),
-    flag<&Wgmma::saturate>("saturate", ".satfinite of integers"),
+    number<&Wgmma::k>("k", "columns of A and rows of B; default: the K of the types"),
+    word<&Wgmma::bit_operation, bit_operations>("bit_operation", "b1: how the bits of A and B are combined"),
+    flag<&Wgmma::saturate>("saturate", "integers: .satfinite, clamps D"),
     word<&Wgmma::a_source, operand_sources>("a_source", "where A is read"),
     flag<&Wgmma::negate_a>("negate_a", "A is negated: imm-scale-a is -1")
         .as_immediate(sign("imm_scale_a"))
@@ -31,7 +31,7 @@ constexpr auto fields_of_wgmma = std::to_array<Field<Wgmma>>({
         .used_by(may_negate),
     flag<&Wgmma::transpose_a>("transpose_a", "A in shared memory is M-major").as_immediate(bit("imm_trans_a")),
     flag<&Wgmma::transpose_b>("transpose_b", "B is N-major").as_immediate(bit("imm_trans_b")),
-    flag<&Wgmma::enable_input_d>("enable_input_d", "C is read and added to; PTX calls it scale-d")
+    flag<&Wgmma::enable_input_d>("enable_input_d", "whether C is added; PTX calls it scale-d")
         .as_immediate(bit("scale_d", 1)),
     number<&Wgmma::sparsity_selector>("sparsity_selector", "which threads hold the metadata of a sparse A")
         .as_immediate(two_bits("sparsity_selector", "0 without .sp"), [](const Wgmma& one) { return one.sparse; }),
