@@ -127,7 +127,7 @@ TEST_CASE("every fault of the catalogue, planted in random cases, is found") {
   std::set<std::string> kinds;
   Score total;
   constexpr int every =
-      BITMMA_ORACLE_OUTPUTS >= 1'000'000 ? 2 : 40;  // a sample: all take four minutes, and hours under sanitizers
+      BITMMA_ORACLE_OUTPUTS >= 1'000'000 ? 2 : 40;  // a sample: all take four minutes, and an hour under sanitizers
   std::mutex mutex;
   parallel_for(all.size(), hardware_threads(), [&](size_t number) {
     const std::vector<Case> cases = cases_of(all[number], number);

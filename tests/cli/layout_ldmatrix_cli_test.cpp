@@ -30,7 +30,8 @@ const test::BadRequests bad_requests({
     {ldmatrix + "--thread 32 --register 0", "--thread = 32: legal is 0..31"},
     {ldmatrix + "--thread 1 --register 0 --row 1 --col 1", "one question"},
     {ldmatrix + "--operand a",
-     "--fragment: missing; expected mnemonic of an mma.sync: which ldmatrix fill its operand?; --operand goes with it"},
+     "--fragment: missing; expected mnemonic of an mma.sync: which ldmatrix instructions fill its operand?; "
+     "--operand goes with it"},
     {ldmatrix + "--fragment " + test::f16, "legal is mma.sync or mma.sp"},
     {ldmatrix + "--fragment mma.sync.aligned.m16n8k12.row.col.f32.f16.f16.f32", "12"},
 });
