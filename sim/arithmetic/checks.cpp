@@ -31,7 +31,7 @@ bool can_read(const AccumulatorModel& model, Format format) {
   return row.kind == NumberKind::floating && row.is_signed && row.bits <= 32;
 }
 
-/// Collects what is wrong. A check that holds costs a comparison: text is made for the others alone.
+/// Collects violations. A check that holds costs only a comparison: only violations make text.
 class Agreement {
  public:
   Agreement(const AccumulatorModel& model, const Operands& operands, Inputs inputs)

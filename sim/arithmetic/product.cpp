@@ -17,7 +17,7 @@
 namespace bitmma {
 namespace {
 
-/// C of f16 where D is f32, exactly widened: m8n8k4 alone has that.
+/// An f16 C of an f32 D, exactly widened: only m8n8k4 has this combination.
 Matrix widened_c(const Matrix& c, Format format) {
   if (c.format() == format) return c;
   Matrix wide = unfilled_matrix(format, c.rows(), c.cols());
@@ -83,7 +83,7 @@ const CodesAsF16& codes_as_f16() {
   return table;
 }
 
-/// What a step multiplies, f16 where it widens.
+/// The operands that a step multiplies: f16 if the step widens them.
 Matrix widened(Matrix matrix, Format input) {
   if (matrix.format() == input) return matrix;
   const auto& codes = codes_as_f16()[static_cast<size_t>(matrix.format())];

@@ -31,7 +31,7 @@ class SlowOutputs {
   std::vector<ExactTerm> terms_;
 };
 
-/// What the rows of A or the columns of B hold. From factor 64 on the factors share
+/// Special values in the rows of A or the columns of B. From factor 64 on the factors share
 /// bits, and a bit means "any special value".
 class Lines {
  public:

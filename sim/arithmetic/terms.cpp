@@ -59,7 +59,7 @@ void Factors::find_terms(int row, int col, std::vector<ExactTerm>& terms) const 
     term.b = decode(b.format(), term.b_bits);
     term.b.negative ^= operands_.negate_b;
   }
-  // Of what is not finite the significand is 0.
+  // A number that is not finite has the significand 0.
   const int fraction_bits = info(operands_.a.format()).mantissa_bits + info(b.format()).mantissa_bits;
   for (ExactTerm& term : terms) {
     term.product = {.negative = term.a.negative != term.b.negative,

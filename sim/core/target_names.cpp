@@ -61,7 +61,7 @@ constexpr auto architectures = std::to_array<Architecture>({
     {"rubin", {sm_107a}},
 });
 
-// What a driver or a shop adds to the name of a GPU.
+// Words that drivers and shops add to the name of a GPU.
 constexpr auto additions = std::to_array<std::string_view>(
     {"nvidia",     "geforce",  "tesla", "gpu",    "laptop", "mobile", "edition", "workstation", "server",
      "generation", "lovelace", "vera",  "series", "dgx",    "hgx",    "jetson",  "agx",         "drive",

@@ -138,7 +138,7 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     if (candidate.size() > longest_word) continue;
     const std::string name = lower(candidate);
     if (names_another(meant, name)) continue;
-    // What is only begun counts as one slip, and so does what goes on: --dist, --column.
+    // A beginning of the name, or a longer word, counts as one slip: --dist, --column.
     const bool is_begun = meant.size() >= 3 && parts_of(meant).back().size() >= 2 && name.starts_with(meant),
                goes_on = name.size() >= 5 && meant.starts_with(name);
     const size_t slips = name == meant ? 0 : is_begun || goes_on ? 1 : distance(meant, name);

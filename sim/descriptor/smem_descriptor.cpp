@@ -214,7 +214,7 @@ struct Examined {
   bool has_absolute_mode() const { return has_absolute_leading_dim.contains(descriptor.target); }
 };
 
-/// What was seen, what is expected, what to do, and the source where it is not the section on descriptors.
+/// The value seen, the expected one, the fix, and the source if it is not the section on descriptors.
 struct Text {
   std::string seen, expected, fix, source = {};
 };

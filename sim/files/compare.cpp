@@ -263,7 +263,7 @@ void count(std::vector<InputDifference>& found, std::string_view name, bool diff
   else ++row->cases;
 }
 
-/// The elements alone: signs, and whether C is read, are what the programs do with them.
+/// Compares only elements. Signs, and whether C is read, belong to the programs, not to the inputs.
 void count_operands(std::vector<InputDifference>& found, const Operands& x, const Operands& y) {
   count(found, "A", x.a != y.a || x.selected_k != y.selected_k);
   count(found, "B", x.b != y.b);

@@ -44,7 +44,7 @@ constexpr auto foreign_kinds = std::to_array<ForeignKind>({
 struct ForeignText {
   std::string_view word, name, fix = {};
 };
-/// What a text holds, in the order in which it is looked for.
+/// Kinds of text, in the order in which they are tried.
 constexpr auto foreign_texts = std::to_array<ForeignText>({
     {".address_size", "PTX", decode_reads},
     {".version", "PTX", decode_reads},

@@ -26,7 +26,7 @@ constexpr auto origin_keys = std::to_array<std::string_view>(
      "version", "kernel", "command", "program", "commit", "time",   "tool",   "recorder", "hash", "sha256",
      "os",      "cpu",    "clock",   "nvcc",    "ptxas",  "torch",  "triton", "cublas"});
 
-/// What other libraries and people call a key or tensor.
+/// Names of keys and tensors in other libraries.
 struct Synonym {
   std::string_view word, name;
 };
@@ -110,7 +110,7 @@ constexpr auto synonyms = std::to_array<Synonym>({
     {"e", "metadata"},
 });
 
-/// Letters and digits alone, in small letters: "Scale_D " is scaled.
+/// Only letters and digits, in lower case: "Scale_D " is scaled.
 std::string bare(std::string_view name) {
   std::string text;
   for (const unsigned char c : name)

@@ -65,7 +65,7 @@ class Reader {
     return format;
   }
 
-  /// The format of a tensor: what the key says of raw codes, or what its dtype says.
+  /// The format of a tensor: the key's for raw codes, otherwise the dtype's.
   Format format_of(const Tensor& tensor, std::optional<Format> named, bool is_input) const {
     if (named) {
       const FormatInfo& row = info(*named);

@@ -14,7 +14,7 @@
 namespace bitmma {
 namespace {
 
-/// What the codes of a dtype are; nothing for dtypes whose numbers are not read.
+/// The format of a dtype's codes; nothing for dtypes that are not read as numbers.
 std::optional<Format> floats_of(std::string_view dtype) {
   constexpr std::array rows{Format::f16, Format::bf16, Format::f32, Format::f64};
   const auto row = std::ranges::find(rows, dtype, [](Format format) { return info(format).dtype; });

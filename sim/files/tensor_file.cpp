@@ -25,7 +25,7 @@ namespace {
 constexpr size_t length_bytes = 8;
 constexpr uint64_t largest_header = 100'000'000;  // the limit of the safetensors library
 constexpr size_t largest_depth = 16;              // a header nests three deep
-constexpr uint64_t most_file_bytes = (uint64_t{1} << 63) - 1 - largest_header - length_bytes;  // what an offset can say
+constexpr uint64_t most_file_bytes = (uint64_t{1} << 63) - 1 - largest_header - length_bytes;  // the largest offset
 
 constexpr auto dtypes = std::to_array<std::pair<std::string_view, int>>({
     {"F64", 8},

@@ -57,7 +57,7 @@ bool is_cube(const Tensor* tensor) {
   return left == static_cast<uint64_t>(dtype_bytes(tensor->dtype));
 }
 
-/// The file with matrices of two extents as one case, and without what no logical file has.
+/// The file, with matrices of two extents as one case, and only with tensors of a logical file.
 TensorFile logical_part(const TensorFile& file) {
   TensorFile part{.path = file.path, .metadata = file.metadata, .tensors = {}, .input = file.input};
   for (const std::string_view name : {"a", "b", "c", "sfa", "sfb"}) {
@@ -295,7 +295,7 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
     file.set(std::move(tensor));
     ++taken;
   }
-  // What the file records of its own state says nothing of this one.
+  // Results recorded after the file's own state do not apply to this state.
   for (const std::string_view name : logical_tensor_names)
     if (name != "d" || is_replaced) file.erase(name);
   for (const FieldInfo& field : state_fields) {

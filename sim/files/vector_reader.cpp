@@ -218,7 +218,7 @@ bool is_of_matrices(const VectorFile& vectors) {
   });
 }
 
-/// What the instruction descriptor would say, from the logical matrices.
+/// The fields of the instruction descriptor that follow from the logical matrices.
 class DescriptorFromMatrices {
  public:
   DescriptorFromMatrices(const VectorFile& vectors, const VectorFileDefaults& defaults, Checker& check)
@@ -437,7 +437,7 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
     check.stop_if_refused();
     vectors.instruction = of_shape;
   }
-  // A file of logical matrices alone has none of the fields. Descriptors and moves cannot do without.
+  // A file with only logical matrices has none of the fields. Descriptors and moves need them.
   vectors.has_state = !is_mma(vectors.instruction);
   for (const ImmediateInfo& immediate : immediates_of(vectors.instruction))
     vectors.has_state |= immediate.required && !of_matrices;
@@ -461,7 +461,7 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
   std::vector<Instruction> instructions =
       of_matrices ? std::vector{vectors.instruction} : distinct_instructions(vectors, check);
   check.stop_if_refused();
-  // Plain matrices without C are a product alone, as for tcgen05.mma.
+  // Plain matrices without C mean D = A*B, as for tcgen05.mma.
   const bool is_product_alone = !vectors.has_state && !of_matrices && !has("c") &&
                                 !vectors.file.find_metadata("scale_d") && has_scale_d(instructions.front());
   if (is_product_alone) {

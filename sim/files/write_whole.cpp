@@ -88,7 +88,7 @@ class UnfinishedFile {
     if (number_ < 0 || !first.close()) refuse_by_errno(path_);
     if (std::rename(name_.c_str(), target.c_str()) != 0) refuse_by_errno(path_);
     name_.clear();
-    // The new name, too, is to survive a power cut. The file is there: a failure here is no error of the caller.
+    // This makes the new name survive a power cut. The file exists already, so a failure here is not an error.
     const Descriptor folder(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder.is_open()) fsync(folder.number());
   }
@@ -187,7 +187,7 @@ class DescriptorBuffer : public std::streambuf {
 void fill(UnfinishedFile& file, const std::string& path, const std::function<void(std::ostream&)>& write) {
   DescriptorBuffer buffer(file.number(), path);
   std::ostream stream(&buffer);
-  stream.exceptions(std::ios::badbit);  // what the buffer throws goes to the caller
+  stream.exceptions(std::ios::badbit);  // exceptions of the buffer reach the caller
   write(stream);
   stream.flush();
   if (!stream) refuse(path, "could not be written completely");
@@ -202,7 +202,7 @@ bool is_own_output(const struct stat& file) {
   return is_same(STDOUT_FILENO) || is_same(STDERR_FILENO);
 }
 
-/// Opens what is there already for writing. A FIFO is waited for until a program reads it, up to a time-out.
+/// Opens an existing file for writing. For a FIFO, waits until a program reads it, up to a time-out.
 int open_existing(const std::string& path, const struct stat& target) {
   constexpr std::chrono::seconds patience{10};
   const auto last = std::chrono::steady_clock::now() + patience;
@@ -233,7 +233,7 @@ void copy_into(const std::string& path, const struct stat& target, const Unfinis
   if (!file.close()) refuse_by_errno(path);
 }
 
-/// What `path` names now; nothing when there is no such file.
+/// The status of the file at `path`; nothing if there is none.
 std::optional<struct stat> status_of(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) == 0) return status;
@@ -261,7 +261,7 @@ fs::path folder_aside(const std::string& path) {
   refuse(path, "no folder for temporary files", "set TMPDIR");
 }
 
-/// What a chain of symbolic links names in the end, whether it exists or not.
+/// The target of a chain of symbolic links, whether it exists or not.
 fs::path behind_links(const std::string& path) {
   constexpr int most_links = 40;  // as many as Linux follows
   fs::path target(path);
@@ -293,7 +293,7 @@ void write_whole(const std::string& path, const std::function<void(std::ostream&
     copy_into(path, *old, file, target);
     return;
   }
-  const fs::path target = behind_links(path);  // a link stays a link: what it names is replaced
+  const fs::path target = behind_links(path);  // a link stays a link: its target is replaced
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
   if (!fs::is_directory(folder, error)) refuse(path, "its folder does not exist", "make " + folder.string());
   if (!target.has_filename()) refuse(path, "no name of a file", "name a file");

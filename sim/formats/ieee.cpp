@@ -16,7 +16,7 @@ int leading_bit(Wide value) {
   return high != 0 ? 127 - std::countl_zero(high) : 63 - std::countl_zero(static_cast<uint64_t>(value));
 }
 
-/// value * 2^-shift, what is dropped kept as the lowest bit.
+/// value * 2^-shift; the lowest bit is set if any dropped bit is.
 Wide shifted_right(Wide value, int shift) {
   if (shift == 0) return value;
   if (shift > 127) return value != 0 ? 1 : 0;

@@ -117,7 +117,7 @@ Matrix transposed(const Matrix& matrix) {
       for (int i = 0; i < 4; ++i) store(words[i], to + int64_t{col + i} * rows + row);
     }
   }
-  // Eigen takes what no block of four holds.
+  // Eigen handles the rest that fills no block of four.
   view(result).rightCols(rows - whole_rows) = view(matrix).bottomRows(rows - whole_rows).transpose();
   view(result).bottomRows(cols - whole_cols) = view(matrix).rightCols(cols - whole_cols).transpose();
   return result;

@@ -23,11 +23,11 @@ __extension__ using Wide128 = __int128;
 struct Line {
   std::vector<int32_t> significands, exponents;
   bool is_finite = true;
-  int least = 0, most = 0;  // of the exponents of what is not zero
+  int least = 0, most = 0;  // exponents of nonzero numbers
 };
 
 std::vector<Line> decoded(const Matrix& matrix, bool by_column) {
-  // tf32 is given as f32 words: what the instruction drops of them is an error too.
+  // tf32 operands are f32 words: the bits that the instruction drops count as error.
   const FormatInfo& format = info(matrix.format() == Format::tf32 ? Format::f32 : matrix.format());
   const int outer = by_column ? matrix.cols() : matrix.rows(), inner = by_column ? matrix.rows() : matrix.cols();
   std::vector<Line> lines(static_cast<size_t>(outer));

@@ -17,7 +17,7 @@
 namespace bitmma {
 namespace {
 
-// What the search tries; print_search lists it.
+// The plans that the search tries; print_search lists them.
 constexpr std::array promotion_steps{128, 32, 64, 256, 512};
 constexpr std::array leftover_tiles{32, 64, 128, 16, 256};
 constexpr std::array sliced_warps{2, 4};

@@ -43,7 +43,7 @@ struct SegmentK {
 /// How C is added: fma(alpha, x, beta c); fma(beta, c, alpha x); to D in its own type.
 enum class AddC : uint8_t { fma, after_alpha, memory };
 
-/// What a library does beside one chain over K.
+/// The fields in which a library's plan differs from one chain over K.
 struct Recipe {
   GemmPlan plan = {};  // its chain without the instruction
   bool f16_accumulators = false;
@@ -399,7 +399,7 @@ struct Catalogue {
 
 constexpr size_t most_characters = 4000;  // of a name: regular expressions recurse
 
-/// What a field or type says: itself, or the group of the match that "$1" asks for.
+/// The value of a field or type: its text, or the matched group that "$1" names.
 std::string filled(const std::string& text, const std::smatch& match) {
   return text.starts_with('$') ? match[static_cast<size_t>(std::stoi(text.substr(1)))].str() : text;
 }
@@ -522,7 +522,7 @@ Violation unknown_plan(std::string_view name) {
   return violation;
 }
 
-/// What a plan that is given whole cannot take from the rest of the request.
+/// Throws Error for parts of the request that a complete plan cannot use.
 void require_no_more(const GemmPlan& plan, const PlanRequest& request) {
   std::vector<Violation> found;
   const auto refuse = [&](std::string field, std::string seen, std::string expected, std::string fix) {

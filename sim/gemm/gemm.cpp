@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// This file and cuda_core.cpp alone add in the host's f32: what libraries do on CUDA cores between instructions. They
+// Only this file and cuda_core.cpp add in the host's f32, as libraries do on CUDA cores between instructions. They
 // are compiled without contraction (CMakeLists.txt), and a test holds every operation against the integer arithmetic of
 // formats/ieee.
 #include "bitmma/gemm/gemm.hpp"
@@ -62,7 +62,7 @@ uint32_t widened(Format format, uint32_t code) {
   return static_cast<uint32_t>(convert(format, code, Format::f32, Rounding::nearest_even, Overflow::infinity));
 }
 
-/// What is multiplied into what: of CUDA cores the inputs into f32.
+/// The types that the plan multiplies: those of its instruction, or on CUDA cores those of the inputs.
 Mma mma_for(const GemmPlan& plan, const GemmInputs& inputs) {
   if (const TensorCoreChain* const chain = plan.tensor_cores()) return mma_of(chain->instruction);
   return {.a = inputs.a.format(), .b = inputs.b.format()};
@@ -266,7 +266,7 @@ class Product {
     }
   }
 
-  /// What the accumulator of the first slice begins with.
+  /// The initial accumulator of the first slice.
   std::optional<Matrix> start_of(const Block& at) const {
     if (!tensor_ || !tensor_->start_with_c) return std::nullopt;
     return block_of(*inputs_.c, at.row, at.rows, at.col, at.cols);
@@ -358,7 +358,7 @@ class Product {
     }
   }
 
-  /// What a later slice of a serial reduction gets of the epilogue: its factors.
+  /// The part of the epilogue that later slices of a serial reduction get: its factors.
   void scale_alone(const Block& at, Matrix& partial) const {
     for (EpilogueOp op : plan_.epilogue) {
       op.beta = 0;

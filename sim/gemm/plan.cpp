@@ -71,7 +71,7 @@ std::string_view text_of(const Words& words, Value value) {
                .fix = std::move(fix)});
 }
 
-/// An object whose keys are taken one by one; what is left over is refused by name.
+/// An object whose keys are taken one by one; keys that remain are errors.
 class Object {
  public:
   Object(const Json& json, std::string path) : json_(json), path_(std::move(path)) {

@@ -21,7 +21,7 @@ struct Scaled {
 };
 
 Scaled exact_of(Format format, uint64_t code) {
-  // tf32 is given as f32 words: what the instruction drops of them is an error too.
+  // tf32 operands are f32 words: the bits that the instruction drops count as error.
   const FormatInfo& row = info(format == Format::tf32 ? Format::f32 : format);
   const Decoded number = decode(row, code);
   return {.finite = number.number == NumberClass::finite,

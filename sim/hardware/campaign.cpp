@@ -129,7 +129,7 @@ std::string instruction_group(const Instruction& instruction) {
 
 namespace {
 
-/// What the device has of the family. Units take these in turn.
+/// The instructions of the family that the device has. Units take them in turn.
 const std::vector<Instruction>& campaign_mnemonics(Family family, Target target) {
   static std::mutex mutex;
   static std::map<std::pair<Family, Target>, std::vector<Instruction>> known;
@@ -269,7 +269,7 @@ class Units {
   }
 
  private:
-  /// Mnemonics repeat: what is not found in one round is in none.
+  /// Mnemonics repeat, so one round finds all of them.
   void find_wanted() {
     for (size_t tried = 0; tried < wanted_.size() && next_ < end_; ++tried, ++next_) {
       if (wanted_[static_cast<size_t>(next_) % wanted_.size()]) return;

@@ -28,7 +28,7 @@ struct Gpu::Device {
   int capability = 0;
   int64_t max_shared_bytes = 0;
   std::mutex mutex;
-  std::vector<Violation> refused = {};  // under the mutex: what the driver did not take back, once for each call
+  std::vector<Violation> refused = {};  // under the mutex: calls in which the driver did not free something
 
   void require(driver::Result result, std::string_view what) const { driver::require(api, result, what); }
   int attribute(driver::DeviceAttribute which) const {

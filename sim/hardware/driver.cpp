@@ -159,7 +159,7 @@ std::vector<Violation> Launch::release() {
 
 DevicePointer Launch::allocate(size_t bytes) {
   DevicePointer pointer = 0;
-  allocations_.reserve(allocations_.size() + 1);  // so that what the driver gives is not lost
+  allocations_.reserve(allocations_.size() + 1);  // so that no allocation of the driver is lost
   require(api_, api_.memory_alloc(&pointer, std::max<size_t>(bytes, 16)), "cuMemAlloc");
   allocations_.push_back(pointer);
   return pointer;

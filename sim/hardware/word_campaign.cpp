@@ -26,7 +26,7 @@ constexpr size_t words_of_a_launch = size_t{1} << 24, random_words_of_a_launch =
 constexpr int64_t words_of_a_cta = kernel_threads;
 constexpr int64_t most_arguments = int64_t{1} << 40;
 
-/// Words of which half meet: zeros, infinities, subnormals, extremes, powers of two, and numbers near 1.
+/// Random words, half of them special: zeros, infinities, subnormals, extremes, powers of two, numbers near 1.
 uint32_t random_argument(RandomStream& random, int bits) {
   const uint32_t word = random.word();
   // The fields of narrower formats differ, and random bits meet them often enough.

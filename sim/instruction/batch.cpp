@@ -172,7 +172,7 @@ void PreparedMma::multiply_batch(int64_t count, const BatchOperands& operands, v
       for (int64_t i = first; i < std::min(count, first + products_a_piece); ++i) body(reader, i);
     });
   };
-  // Whether A is sparse enough shows in its codes alone: before anything is written.
+  // Only the codes of A show whether A is sparse enough; this is checked before anything is written.
   if (mma_.sparse && !operands.metadata) for_all([](Reader& reader, int64_t i) { reader.read_a(i); });
   const int64_t bytes = int64_t{mma_.m} * mma_.n * code_bytes(mma_.d);
   for_all([&](Reader& reader, int64_t i) {

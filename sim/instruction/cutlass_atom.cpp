@@ -51,7 +51,7 @@ constexpr auto kind_words = std::to_array<KindWord>({
     {"MXF4NVF4", MmaKind::mxf4nvf4},
 });
 
-/// What the words of a name say.
+/// The meaning of the words of a name.
 struct Atom {
   std::array<int, 3> shape = {};  // m, n, k; 0: not said
   std::vector<Format> types = {};

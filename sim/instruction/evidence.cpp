@@ -88,7 +88,7 @@ std::vector<Instruction> with_all_types(const Form& form, const Instruction& mne
 /// common.
 std::map<Target, std::vector<Variant>> variants_of(const Form& form) {
   std::map<Target, std::vector<Variant>> variants;
-  std::map<std::vector<std::string>, TargetSet> known;  // mnemonics that differ in hints alone are one variant
+  std::map<std::vector<std::string>, TargetSet> known;  // mnemonics that differ only in hints are one variant
   for (const Instruction& mnemonic : instructions_of(form)) {
     TargetSet& seen = known[tags_of(mma_of(mnemonic))];
     const TargetSet legal = targets_of(mnemonic);

@@ -28,7 +28,7 @@ void refuse_far_addresses(Target target, const State& state, std::vector<Violati
   }
 }
 
-/// The door: the instruction is legal on the target, and the state has what it reads.
+/// Checks that the instruction is legal on the target and that the state has the buffers that it reads.
 void require_runnable(const Instruction& instruction, Target target, const State& state) {
   require_legal(instruction, target);
   std::vector<Violation> violations = violations_of(instruction, state);

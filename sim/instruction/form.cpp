@@ -49,7 +49,7 @@ constexpr std::array float_tcgen05{LegalShape{.m = {64, 128}, .n = multiples_of_
 constexpr std::array integer_tcgen05{LegalShape{.m = {64, 128}, .n = i8_list},
                                      LegalShape{.cta_group = 2, .m = {128, 256}, .n = multiples_of_32}, ws_dense_shape,
                                      ws_sparse_shape};
-// ISA 9.4, Table 48: twice the K. Its row of fp4 has cta_group::2 alone; NVIDIA's compiler writes both.
+// ISA 9.4, Table 48: twice the K. Its row of fp4 has only cta_group::2; NVIDIA's compiler writes both.
 constexpr std::array long_f8{LegalShape{.m = {128}, .n = multiples_of_8},
                              LegalShape{.cta_group = 2, .m = {256}, .n = multiples_of_16}, ws_dense_shape,
                              ws_sparse_shape};
@@ -70,7 +70,7 @@ constexpr std::array mxf8f6f4_scales{LegalScales{ScaleVec::unwritten, powers, 1,
                                      LegalScales{ScaleVec::block32, powers, 1, 3}};
 constexpr std::array mxf4_scales{LegalScales{ScaleVec::unwritten, powers, 2, 2},
                                  LegalScales{ScaleVec::x2, powers, 2, 2}, LegalScales{ScaleVec::block32, powers, 2, 2}};
-// ue5m3, and ue4m3 with a scale for every 32, are of sm_107 alone: family::target_rows.
+// Only sm_107 has ue5m3, and ue4m3 with a scale for every 32: family::target_rows.
 constexpr std::array nvf4_scales{LegalScales{ScaleVec::x2, any_scale, 2, 2}, LegalScales{ScaleVec::x4, any_scale, 4, 0},
                                  LegalScales{ScaleVec::block16, any_scale, 4, 0},
                                  LegalScales{ScaleVec::block32, any_scale, 2, 2}};
@@ -81,7 +81,7 @@ constexpr std::array nvf4_k96_scales{
     LegalScales{ScaleVec::x2, any_scale, 1, 3}, LegalScales{ScaleVec::x4, any_scale, 2, 2},
     LegalScales{ScaleVec::block16, any_scale, 2, 2}, LegalScales{ScaleVec::block32, any_scale, 1, 3}};
 // Twice the K, on sm_107. The text of ISA 9.4 calls .scale_vec::NX an alias of .blockNN there and its Table 68 does
-// not; NVIDIA's compiler writes .blockNN alone.
+// not; NVIDIA's compiler writes only .blockNN.
 constexpr std::array mxf8f6f4_long_scales{LegalScales{ScaleVec::unwritten, powers, 2, 2},
                                           LegalScales{ScaleVec::block32, powers, 2, 2}};
 constexpr std::array mxf4_long_scales{LegalScales{ScaleVec::unwritten, powers, 4, 0},
@@ -420,7 +420,7 @@ std::string longer_k_of(const Form& form, const Instruction& instruction) {
   return is_usual ? "" : fmt::format(" with K = {}", mma_of(instruction).k);
 }
 
-/// What the target lacks of the instruction, if anything.
+/// The property of the instruction that the target lacks, if any.
 std::optional<Violation> target_violation(const Instruction& instruction, const Form& form, Target target) {
   const TargetSet legal = targets_of(instruction);
   if (legal.contains(target)) return std::nullopt;
@@ -479,7 +479,7 @@ std::vector<Violation> violations_of(const Instruction& instruction, Target targ
     if (std::optional<Violation> violation = target_violation(instruction, *form, target))
       found.push_back(std::move(*violation));
   }
-  if (!form && found.empty()) {  // what no row describes has no arithmetic either
+  if (!form && found.empty()) {  // without a row there is no arithmetic either
     found.push_back({.field = "instruction", .seen = print(instruction), .expected = "types, shape and K of one form"});
   }
   return found;

@@ -65,8 +65,8 @@ bool is_used(const family::Field<T>& field, const T& one) {
   return true;
 }
 
-/// Of a value that the field could not hold: what is legal by the rules of `one`, which holds the nearest value, or
-/// what the field holds.
+/// For a value that the field cannot hold: the legal values by the rules of `one`, which holds the nearest value, or
+/// the range of the field.
 template <typename T>
 Violation beyond(const family::Field<T>& field, const T& one, const NamedValue& said) {
   const Instruction instruction(one);
@@ -189,7 +189,7 @@ std::vector<NamedValue> named_fields(const Instruction& instruction) {
 
 Instruction with_fields(const Instruction& instruction, std::span<const NamedValue> fields) {
   const Family family = family_of(instruction);
-  // What the instruction says: fields whose value is not the one that follows from the others.
+  // The explicit fields: those whose value does not follow from the others.
   std::vector<NamedValue> said;
   for (bool is_settled = false; !is_settled;) {
     const std::vector<NamedValue> is = named_fields(instruction), follows = named_fields(instruction_of(family, said));

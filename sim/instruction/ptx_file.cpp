@@ -163,7 +163,7 @@ class Scanner {
   std::string_view text_;
   size_t at_ = 0, line_ = 1, first_line_ = 1;
   std::string statement_;
-  bool is_directive_ = false, is_label_ = false;  // of what is read so far
+  bool is_directive_ = false, is_label_ = false;  // of the statement read so far
   int64_t vectors_ = 0;                           // open braces of vectors
   PtxFile file_;
   std::unordered_map<std::string, std::optional<int64_t>> written_;  // registers; a number where it is the only one

@@ -281,7 +281,7 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
     {.name = "fence.proxy.tensormap::generic", .qualifiers = "acquire cta|cluster|gpu|sys", .operands = "[tensorMap], size", .least_operands = 2, .most_operands = 2,
      .targets = from_hopper, .does = "makes a tensor map that was written to 128 bytes of global memory visible to TMA", .orders = "before the cp.async.bulk.tensor that uses the map",
      .source = "PTX ISA, fence", .example = "fence.proxy.tensormap::generic.acquire.gpu [rd0], 128;"},
-    // Bulk copies. What a tensor map's swizzle writes, bitmma layout tma shows.
+    // Bulk copies. bitmma layout smem --tma shows what a tensor map's swizzle writes.
     {.name = "cp.async.bulk.tensor", .qualifiers = "1d|2d|3d|4d|5d shared::cluster|shared::cta global tile|im2col? mbarrier::complete_tx::bytes multicast::cluster? L2::cache_hint?",
      .operands = tensor_load_operands, .least_operands = 3, .most_operands = 3, .targets = from_hopper, .does = tensor_load_does, .orders = tensor_load_orders, .source = bulk_source,
      .example = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [rd0], [rd1, {r0, r1}], [rd2];"},
@@ -398,7 +398,7 @@ std::vector<Violation> wrong_qualifiers(const SupportInstructionInfo& row, std::
   return found;
 }
 
-/// What the row calls the operands of a statement with these qualifiers.
+/// The row's names for the operands of a statement with these qualifiers.
 std::vector<std::string_view> operand_names(const SupportInstruction& one) {
   const auto pieces = syntax::split_list(one.info->operands);
   std::vector<std::string_view> names = pieces.value_or(std::vector<std::string_view>{});

@@ -160,7 +160,7 @@ NestedMode composition(const NestedMode& first, const NestedMode& by) {
   return result;
 }
 
-/// A shape divided by a number, mode after mode, as CuTe divides tuples; the product of what is left.
+/// A shape divided by a number, mode after mode, as CuTe divides tuples; returns the product of the rest.
 int64_t divided_shape(const std::vector<NestedMode>& shape, int64_t by) {
   int64_t product = 1;
   for (const NestedMode& mode : shape) {

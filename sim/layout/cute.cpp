@@ -94,7 +94,7 @@ constexpr std::string_view suffix_of(Swizzle swizzle) {
   return {};
 }
 
-/// "[GMMA::]Layout_K_SW128[_Atom][<half_t>]", or nothing where no such name stands.
+/// "[GMMA::]Layout_K_SW128[_Atom][<half_t>]", or nothing if there is no such name.
 std::optional<CuteLayout> read_atom(Reader& reader, int element_bits) {
   const size_t before = reader.at();
   while (reader.take_any({"cute::", "SM90::", "SM100::", "GMMA::", "UMMA::"})) {

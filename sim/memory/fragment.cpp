@@ -51,7 +51,7 @@ void require_within(std::string_view field, int value, int end) {
   throw Error({.field = std::string(field), .seen = std::to_string(value), .expected = fmt::format("0..{}", end - 1)});
 }
 
-/// Codes of the format can be what the fragment's elements are.
+/// True if the fragment can hold codes of the format.
 void require_format(const Fragment& fragment, Format format, std::string_view operand) {
   const int bits = info(format).bits;
   if ((bits > 32) == fragment.is_wide() && bits <= fragment.element_bits) return;

@@ -84,7 +84,7 @@ class Search {
              fmt::format("{} or more: the elements of 16 bytes", t_));
   }
 
-  /// What the strides must be, as far as the first block says it; others stay at what a dense tile has.
+  /// The strides that the first block determines; the others keep the values of a dense tile.
   void find_strides() {
     const Profile row = profile_at(row_offsets_, 0, rows_), col = profile_at(col_offsets_, 0, cols_);
     strides_ = minimal_strides(major_, mode_, cute_.element_bits, static_cast<int>(rows_), static_cast<int>(cols_));

@@ -296,7 +296,7 @@ bool gather_units(std::span<const uint8_t> image, const SmemMap& map, int code_b
 /// Bits of a code in its element. Codes narrower than a byte may lie packed in groups of bytes; nothing else differs.
 int code_bits_of(const SmemMap& map, Format format, std::string_view operand) {
   const int code_bits = info(format).bits, element_bits = map.matrix().element_bits;
-  const bool may_be_in_bytes = code_bits == 4 || code_bits == 6;  // single bits have no such containers
+  const bool may_be_in_bytes = code_bits == 4 || code_bits == 6;  // single bits are never in bytes
   if (element_bits == code_bits || (element_bits == 8 && may_be_in_bytes)) return code_bits;
   throw Error(
       {.field = fmt::format("{} elements", operand),

@@ -180,7 +180,7 @@ int lane_of(const CpShape& shape, int row, int copy) {
   if (shape.rows == 4) return partition_lanes * row;
   if (shape.multicast == ".warpx2::02_13") return row + 64 * copy;
   if (shape.multicast == ".warpx2::01_23") return 64 * (row / 32) + row % 32 + 32 * copy;
-  return row + 32 * copy;  // .warpx4; without multicast there is copy 0 alone
+  return row + 32 * copy;  // .warpx4; without multicast there is only copy 0
 }
 
 void require_fits(const TmemD& d) {

@@ -76,7 +76,7 @@ struct Arithmetic {
   uint32_t sub(uint32_t a, uint32_t b) const { return round(ieee_add(Format::f32, take(a), take(b) ^ sign_f32)); }
 };
 
-/// What the steps of one block read and write.
+/// The values that the steps of one block read and write.
 struct Values {
   std::array<uint32_t, 8> words = {};
   uint32_t code = 0;  // of the stored scale

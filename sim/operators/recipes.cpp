@@ -51,7 +51,7 @@ std::vector<QuantizeRecipe> recipes_of(const Source& source, std::string_view pa
   return found;
 }
 
-/// The exponent of the largest number: what the floor rule of OCP subtracts.
+/// The exponent of the largest number, which OCP's floor rule subtracts.
 constexpr int largest_exponent(Format format) { return decode(format, info(format).max_finite()).exponent; }
 constexpr float largest(Format format) {
   const Decoded value = decode(format, info(format).max_finite());

@@ -100,7 +100,7 @@ uint64_t special_code(const FormatInfo& format, RandomStream& random, bool non_f
   }
 }
 
-/// Exactly 2^exponent where the format has it, otherwise what is nearest.
+/// 2^exponent if the format has it, otherwise the nearest number.
 uint64_t power_code(const FormatInfo& format, bool negative, int exponent) {
   return round_to(format, {.negative = negative, .magnitude = 1, .exponent = exponent}, Rounding::nearest_even,
                   format.mantissa_bits);
@@ -171,7 +171,7 @@ struct FloatSource {
       case Distribution::bits: return random_bits(format, random) & low_mask(format.bits);
       case Distribution::normal: return round_fixed_point(format, normal_fixed_point(random), -16);
       case Distribution::wide:
-        if (is_c && random.one_in(2)) {  // where the products are; f32 alone would hide most of them
+        if (is_c && random.one_in(2)) {  // near the products; uniform f32 exponents would hide most of them
           const int low = format_a.min_exponent() + format_b.min_exponent(),
                     high = largest_exponent(format_a) + largest_exponent(format_b);
           return random_code(format, negative, std::max(low, emin - 1), std::min(high, emax), random);
@@ -187,7 +187,7 @@ struct FloatSource {
         return random_code(format, negative, center - 9, center + 6, random);
       }
       case Distribution::ties: {
-        // Rows with the large term alone: its products end in exact ties, which only what is dropped of C could break.
+        // Rows with only the large term: its products are exact ties, which only the dropped bits of C could break.
         if (spot.operand == Spot::a && !spot.large && spot.outer % 4 == 3) return 0;
         const int last_bit = random.one_in(2) ? model.output_fraction_bits : model.fraction_bits;
         const int operand_lift = spot.operand == Spot::a ? lift() / 2 : lift() - lift() / 2;
@@ -319,7 +319,7 @@ void pair_opposites(Operands& operands, RandomStream& random) {
   }
 }
 
-/// In the odd columns, C is what the products sum to, with the other sign and now and then a last bit more.
+/// In the odd columns, C is the negated sum of the products, sometimes with one more unit in the last place.
 void oppose_c(const AccumulatorModel& model, Operands& operands, RandomStream& random) {
   Operands products = operands;
   products.c.reset();
@@ -336,7 +336,7 @@ void oppose_c(const AccumulatorModel& model, Operands& operands, RandomStream& r
   }
 }
 
-/// What is drawn depends on types and extents alone; which of them a form lists makes no difference here.
+/// The drawn values depend only on types and extents, not on the form that lists them.
 void require_extents(const Instruction& instruction, Target target, const Mma& mma) {
   constexpr int most = 4096;
   const int chunk = mma.sparse ? sparse_pattern(mma.a_container_bits, mma.sparsity_version).chunk : 1;

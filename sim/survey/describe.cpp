@@ -35,7 +35,7 @@ Tone tone_of(SealedVerdict verdict) {
   }
 }
 
-/// Who answered, and when: of a survey or of a sealed prediction.
+/// The GPU that answered and the date, of a survey or a sealed prediction.
 template <typename Answers>
 Report origin_of(const Answers& answers) {
   return {{"gpu", answers.gpu},

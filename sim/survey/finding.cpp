@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a report says about this version's rows and choices. Cases are made again from their names, results are compared
+// Compares a report with this version's rows and choices. Cases are made again from their names, results are compared
 // with the model, and the rule is searched again: claims of the report are not used.
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ void call_unreadable(SurveyFinding& finding, std::string why) {
   finding.found = std::move(why);
 }
 
-/// Records of what is no unit of the report's target.
+/// Records that are not units of the report's target.
 std::vector<const SurveyRecord*> strangers_of(const SurveyReport& report, const std::vector<SurveyUnit>& units) {
   std::set<std::string_view> names;
   for (const SurveyUnit& unit : units) names.insert(unit.name);
@@ -239,7 +239,7 @@ void read_question(const Reading& reading) {
         const std::vector<uint8_t> bytes = written_bytes(one.instruction, answer.after(one));
         expected.insert(expected.end(), bytes.begin(), bytes.end());
       }
-    } catch (const Error&) {  // the answer would read outside of what there is
+    } catch (const Error&) {  // the answer would read outside the image
       continue;
     }
     if (expected.size() != reading.record.results.size())

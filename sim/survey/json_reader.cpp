@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array ends{SurveyEnd::answered, SurveyEnd::failed, SurveyEnd::timed_out, SurveyEnd::crashed};
 
-/// What stands there; of lists and objects, which may be deep, their kind alone.
+/// The value as text; for lists and objects, which may be deep, only their kind.
 std::string seen_of(const Json& json) {
   if (json.is_structured()) return json.is_array() ? "a list" : "an object";
   return shortened(printable(ascii_json_text(json)));

@@ -35,7 +35,7 @@ Target known_target_of(const Gpu& gpu) {
                .fix = "bitmma list --targets; a newer bitmma may know it"});
 }
 
-/// What the process wrote to stderr.
+/// The text that the process wrote to stderr.
 std::string text_of(const std::string& path) {
   constexpr size_t most = 500;
   std::ifstream file(path);

@@ -59,7 +59,7 @@ std::function<State(const Asked&)> as_if_d(Change change) {
   };
 }
 
-/// What the model gives, changed afterwards.
+/// The model's result, changed afterwards.
 template <typename Change>
 std::function<State(const Asked&)> and_then(Change change) {
   return [change](const Asked& asked) {
@@ -107,7 +107,7 @@ void change_b(Asked& asked, Change change) {
   asked.before.set(Field::b_desc, encode(descriptor));
 }
 
-/// What the model gives for another descriptor of B.
+/// The model's result for another descriptor of B.
 template <typename Change>
 std::function<State(const Asked&)> as_if_b(Change change) {
   return as_if([change](Asked& asked) { change_b(asked, change); });

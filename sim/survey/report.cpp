@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reports as files: one tensor of results, and JSON that says what is where. Readers believe nothing.
+// Reports as files: one tensor of results, and JSON that describes its parts. Readers verify everything.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -178,7 +178,7 @@ SurveyRecord record_of(const JsonReader& reader, Bytes& bytes) {
   return record;
 }
 
-/// What the header says of a rehearsal's driver, CUDA and date.
+/// The header's value for a rehearsal's driver, CUDA and date.
 constexpr std::string_view none = "none";
 /// In every record of a rehearsal: a changed header does not turn the records into those of a GPU.
 constexpr const char* rehearsal_mark = "rehearsal";

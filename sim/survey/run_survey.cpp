@@ -94,7 +94,7 @@ std::string kind_of(const SurveyUnit& unit) {
   return mnemonic.substr(0, mnemonic.find('.')) + (is_pair ? " of pairs" : "");
 }
 
-/// The survey while it runs: what is asked, what came back, when the report is written.
+/// A running survey: the units, their results, and the time of the next write.
 class Session {
  public:
   Session(const SurveyOptions& options, SurveyReport report, const std::function<void(const SurveyProgress&)>& progress)
@@ -118,11 +118,11 @@ class Session {
   }
 
   SurveyReport run() {
-    write();  // what cannot be written is said before anything runs
+    write();  // reports an unwritable file before anything runs
     parallel_for(static_cast<size_t>(options_.jobs), options_.jobs, [&](size_t) {
       try {
         while (const std::optional<Wanted> next = take()) add(*next, ask(options_, next->name, new_file()));
-      } catch (...) {  // the others end after the units that run, and what there is is kept
+      } catch (...) {  // the other threads finish their running units, and all results are kept
         const std::lock_guard lock(mutex_);
         if (!failure_) failure_ = std::current_exception();
       }

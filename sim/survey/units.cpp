@@ -16,7 +16,7 @@
 namespace bitmma {
 namespace {
 
-constexpr int variations = 3;  // of what a mnemonic leaves open
+constexpr int variations = 3;  // of the properties that a mnemonic leaves open
 
 /// A mnemonic without its N: one rule for all.
 std::string without_n(const Instruction& instruction) {
@@ -71,7 +71,7 @@ class Units {
     }
   }
 
-  /// Random cases of what the mnemonic leaves open.
+  /// Random cases of the properties that the mnemonic leaves open.
   void add_bits(const Instruction& mnemonic) {
     if (!is_mma(mnemonic)) return add(SurveyAsk::bits, mnemonic);
     const bool is_hint = is_mma(mnemonic) && mma_of(mnemonic).names_collector;  // which changes no result
@@ -156,7 +156,7 @@ std::vector<SurveyUnit> survey_units(Target target) {
       if (!is_hint || (with_collectors && !reads_kept_operand(mnemonic))) asked_for_bits.push_back(mnemonic);
     }
     with_collectors &= !has_collectors;
-    // What is all in registers has no places to choose: random cases of the rule say it all.
+    // An instruction with all operands in registers has no layouts to vary, so random cases of the rule suffice.
     const bool has_places =
         !is_mma(mnemonics.front()) || mma_of(mnemonics.front()).b_source != OperandSource::registers;
     if (!has_places) continue;

@@ -67,7 +67,7 @@ std::string usage_of(const CLI::App& command) {
 
 std::string help_of(const CLI::App& command) { return fmt::format("{} --help shows examples", path_of(command)); }
 
-/// What other programs, or earlier versions of this one, call these commands.
+/// Names of these commands in other programs and in earlier versions.
 struct OtherWord {
   std::string_view word, command;
   std::string_view above = "bitmma";  // empty: any command that has the flag
@@ -197,7 +197,7 @@ class Reader {
     while (!rest_.empty()) {
       const std::string word = rest_.front();
       rest_ = rest_.subspan(1);
-      if (may_be_flag && word == "--") {  // words alone follow
+      if (may_be_flag && word == "--") {  // only words follow
         may_be_flag = false;
         continue;
       }
@@ -269,7 +269,7 @@ class Reader {
     return found == given_.end() ? 0 : found->second;
   }
 
-  /// Throws Error for what is given twice, what excludes each other, and what is missing.
+  /// Throws Error for repeated, mutually exclusive and missing flags.
   void require_whole() const {
     std::vector<Violation> wrong, missing;
     std::set<std::set<const CLI::Option*>> excluded;  // both have the other in their lists
@@ -431,7 +431,7 @@ constexpr auto other_spellings = std::to_array<OtherSpelling>({
     {"inter", "none"},
 });
 
-/// What is written around names of types: "torch.float16", "cutlass::half_t".
+/// Prefixes and suffixes of type names: "torch.float16", "cutlass::half_t".
 std::string bare_spelling(std::string_view text) {
   std::string bare(text.substr(text.find_last_of(".:") == std::string_view::npos ? 0 : text.find_last_of(".:") + 1));
   std::ranges::transform(bare, bare.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

@@ -38,7 +38,7 @@ void add_commands(Command& app, Context& context) {
 
 namespace {
 
-/// `-` alone is standard output behind a flag that names an output, and standard input elsewhere.
+/// The argument `-` is standard output after a flag for an output, and standard input elsewhere.
 std::vector<std::string> with_standard_streams(std::vector<std::string> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string& word = arguments[i];

@@ -263,7 +263,7 @@ Instruction FieldFlags::apply(const Instruction& instruction) const {
 
 void StateNumberFlags::add(Command& command) {
   for (const FieldInfo& row : state_fields) {
-    if (!row.is_number || row.id == Field::zero_column_mask) continue;  // the mask moves B, too
+    if (!row.is_number || row.id == Field::zero_column_mask) continue;  // the mask also moves B
     auto& [field, flag] = flags_.emplace_back(row.id, Flag<std::string>{});
     command.add_option(dashed(row.name), flag,
                        fmt::format("{} of the state, instead of a random or placed one", row.name));

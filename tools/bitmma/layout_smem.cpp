@@ -56,7 +56,7 @@ SmemMatrix require_matrix(const SmemFlags& flags) {
           .cols = flags.cols};
 }
 
-/// What is doubtful about the descriptor and what it reads.
+/// Warnings about the descriptor and the bytes that it reads.
 std::vector<Violation> smem_warnings(const SmemMatrix& matrix) {
   std::vector<Violation> found = doubts_about(matrix.descriptor.target, encode(matrix.descriptor));
   const int row_bytes = matrix.cols * matrix.element_bits / 8;

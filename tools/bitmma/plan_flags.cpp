@@ -22,7 +22,7 @@ void ProductPlanFlags::add(Command& command) {
 
 namespace {
 
-/// The key kernel documents: what is said of it where the flag does not ask for its plan.
+/// The key kernel only documents: warnings about it if no flag asks for its plan.
 void judge_kernel(Context& context, const ProductFile& product, bool has_plan) {
   const std::string* const named = product.file.find_metadata("kernel");
   if (!named) return;
@@ -80,7 +80,7 @@ GemmPlan ProductPlanFlags::plan_for(Context& context, const ProductFile& product
     request.kernel = *named;
   }
   if (!output_type.empty()) request.output = require_format("--output-type", output_type);
-  // What the file says stands in where the plan does not say it itself.
+  // The file's values replace fields that the plan does not give.
   if (!is_json) {
     if (!request.output) request.output = product.output();
     if (!request.options.target) request.options.target = product.target;

@@ -14,10 +14,10 @@ namespace {
 struct Watched {
   int signal = 0;
   std::string_view name = {};
-  struct sigaction before = {};  // what the signal did, and does the second time
+  struct sigaction before = {};  // the earlier action, which a second signal runs
 };
 
-// A handler has no other way to what it needs than through globals, and may touch lock-free atomics only.
+// A handler can get data only through globals, and may use only lock-free atomics.
 std::array<Watched, 2> watched{Watched{.signal = SIGINT, .name = "SIGINT"},
                                Watched{.signal = SIGTERM, .name = "SIGTERM"}};
 std::atomic<int> noted{0};  // the signal that came

@@ -18,7 +18,7 @@ struct SurveyReadFlags {
   Flag<int> threads = 1;
 };
 
-/// The file of confirmed facts with what the reports add, and on stderr what keeps them from adding more.
+/// Prints the file of confirmed facts with the reports' rows, and on stderr the reasons against further rows.
 void print_confirmed(const Context& context, const std::vector<ReadSurvey>& reads) {
   const Confirmed news = confirmed_by_all(reads);
   Confirmed all = confirmed();
@@ -45,14 +45,14 @@ void run_survey_read(Context& context, const SurveyReadFlags& flags) {
     ReadSurvey read{.path = path};
     try {
       read.report = read_survey(read_tensor_file(path));
-    } catch (const Error& error) {  // one bad file does not hide what the others say
+    } catch (const Error& error) {  // one bad file does not hide the results of the others
       if (paths.size() == 1) throw;
       context.terminal.err << fmt::format("error: {}\n", error.what());
       ++unreadable;
       continue;
     }
     ProgressLine progress(context, path, static_cast<int64_t>(survey_units(read.report.target).size()));
-    // Nothing becomes measured by what a report says of its own search.
+    // A report's own search results never make a row measured.
     const bool search = !flags.quick || flags.confirmed;
     read.findings = findings_of(read.report, search, flags.threads, [&](int64_t done) { progress.update(done); });
     reads.push_back(std::move(read));

@@ -23,7 +23,7 @@ struct VerifyFlags {
   Flag<int> threads = 1;
 };
 
-/// What the files of one kind of instruction on one target have in common.
+/// The results of all files with one kind of instruction on one target.
 struct Group {
   int64_t files = 0;
   Comparison comparison;

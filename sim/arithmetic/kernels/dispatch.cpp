@@ -28,7 +28,7 @@ namespace {
   }
 
 #if defined(BITMMA_X86_BUILTINS)
-// Shifts of 16-bit numbers by counts of their own are in AVX-512 alone.
+// Only AVX-512 shifts 16-bit numbers by a count for each lane.
 #define BITMMA_V4 [[gnu::target("arch=x86-64-v4")]]
 namespace byte_chain {
 BITMMA_V4 void decode_a(const ChainDecoding& job) { decode_byte_chain_a<64>(job); }

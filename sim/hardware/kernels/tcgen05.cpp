@@ -8,7 +8,7 @@
 namespace bitmma::kernels {
 namespace {
 
-/// Loads what the statement names.
+/// Loads the operands that the statement names.
 std::string load_operands(const Tcgen05Mma& instruction, const Request& request) {
   std::string text = instruction.a_source == OperandSource::tmem
                          ? load_address(Field::a_tmem)

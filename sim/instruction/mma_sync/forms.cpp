@@ -50,7 +50,7 @@ std::string print_kind(const std::optional<MmaKind>& kind) {
 
 int m_of(const Form& form) { return form.shapes.front().m.front(); }
 
-/// What a row and an instruction have in common, property by property. What weighs more is more likely to be meant.
+/// How many properties a row and an instruction share. A property with more weight is more likely intended.
 struct Property {
   std::string_view field;
   int weight = 1;
@@ -239,7 +239,7 @@ std::vector<Violation> violations(const MmaSync& instruction, Target) {
 
 namespace {
 
-/// What a mnemonic adds to types and shape, every combination that the form has.
+/// The parts of a mnemonic beside types and shape, in every combination that the form has.
 std::vector<MmaSync> with_qualifiers(const Form& form, const MmaSync& plain) {
   std::vector<MmaSync> all;
   for (const bool saturate : {false, true}) {

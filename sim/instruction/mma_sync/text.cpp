@@ -16,7 +16,7 @@ constexpr std::string_view types =
 MmaSync& mutable_of(Instruction& instruction) { return std::get<MmaSync>(instruction); }
 const MmaSync& of(const Instruction& instruction) { return std::get<MmaSync>(instruction); }
 
-// Members whose text is not their number: what is not written has a value of its own.
+// Members whose text is not their number: an absent word has a value too.
 enum Sparsity : int64_t { dense, any_order, ordered };
 constexpr Member sparsity{.get = [](const Instruction& i) -> int64_t {
                             return !of(i).sparse ? dense : of(i).ordered_metadata ? ordered : any_order;

@@ -362,7 +362,7 @@ std::vector<Violation> violations(const Tcgen05Mma& instruction, Target) {
   check_operands(instruction, check);
   std::vector<Violation> of_form = check.take();
   if (of_form.empty() && !descriptor_might_refuse(instruction, *form)) return of_form;
-  // First what the descriptor cannot say: types, signs, numbers that do not fit.
+  // First the values that the descriptor cannot hold: types, signs, numbers that do not fit.
   std::vector<Violation> found;
   try {
     static_cast<void>(idesc_of(instruction));
@@ -447,7 +447,7 @@ std::vector<Instruction> instances_of_tcgen05(const Form& form) {
   for (const LegalScales& row : form.scales) sizes.push_back(row.scale_vec);
   if (sizes.empty()) sizes.push_back(ScaleVec::unwritten);
   const Format input = info(*form.kind).input;
-  // ws, sp, cta_group::2 and .ashift in every combination; what is illegal falls out below.
+  // ws, sp, cta_group::2 and .ashift in every combination; illegal ones are removed below.
   const std::array<std::optional<CollectorOperation>, 5> of_b{std::nullopt, CollectorOperation::fill,
                                                               CollectorOperation::use, CollectorOperation::lastuse,
                                                               CollectorOperation::discard};
@@ -475,7 +475,7 @@ std::vector<Instruction> instances_of_tcgen05(const Form& form) {
                          .collector_b = collector_b};
           // Where the collector or K is sm_107a's, so are its metadata.
           one.sparsity_version = has_versions && targets_of(Instruction(one)).empty() ? 1 : 0;
-          // What is refused without a collector of B is refused with one.
+          // A combination that is illegal without a collector of B is illegal with one.
           if (!violations(one, form.targets.first()).empty()) break;
           all.push_back(one);
         }

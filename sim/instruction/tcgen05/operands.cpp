@@ -10,7 +10,7 @@
 namespace bitmma::family {
 namespace {
 
-/// Table 54: tf32 in MN-major has the mode with 32-byte atoms alone, the other types every mode but it. An absolute
+/// Table 54: tf32 in MN-major has only the mode with 32-byte atoms, the other types every other mode. An absolute
 /// leading dimension goes with the plain 128B mode, K-major, without base offset.
 void require_layout(const Tcgen05Mma& instruction, std::string_view operand, const SmemMatrix& matrix) {
   constexpr std::string_view table_54 = "PTX ISA 9.7.16.10, Table 54";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tcgen05.mma: what it reads from shared and Tensor Memory, and where D goes.
+// tcgen05.mma: reads operands from shared and Tensor Memory, and writes D.
 //
 //   D[m x n] = A[m x k] * B[k x n] (+ D * 2^-scale_input_d)
 //
@@ -171,7 +171,7 @@ class Reader {
   int columns_;
 };
 
-/// What the columns of one part of N read.
+/// The operands that the columns of one part of N read.
 struct PartOperands {
   Matrix a;
   Selection selection;
@@ -342,7 +342,7 @@ std::vector<Tile> gather(const Tcgen05Mma& instruction, const State& state, cons
                   .saturate = mma.saturate,
                   .scale_input_d = mma.scale_input_d};
   if (mma.enable_input_d) common.c = recorded(instruction, state);
-  const bool alone = col_runs.size() == 1 && row_runs.size() == 1;  // as it should be: then nothing is copied
+  const bool alone = col_runs.size() == 1 && row_runs.size() == 1;  // the usual case: nothing is copied
   const int part_columns = mma.n / n_parts;
   std::vector<Tile> tiles;
   for (const auto& [first_part, end_part] : col_runs) {
@@ -424,7 +424,7 @@ std::vector<Violation> warnings(const Tcgen05Mma& instruction, Target target, co
   for (Violation& warning :
        bitmma::warnings(decode_instruction_descriptor(instruction.kind, idesc_of(instruction)), target)) {
     if (warning.code == ViolationCode::shift_without_ws && instruction.weight_stationary) continue;
-    // A descriptor alone does not tell the size of the scale vector; the mnemonic does, and its ids are checked by it.
+    // The descriptor does not contain the size of the scale vector. The mnemonic does, and it decides the legal ids.
     if (warning.code == ViolationCode::scale_id_of_vector) continue;
     found.push_back(std::move(warning));
   }

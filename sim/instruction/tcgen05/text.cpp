@@ -160,7 +160,7 @@ constinit const Grammar tcgen05_grammar{
                         .ashift = read.ashift,
                         .collector = read.collector,
                         .collector_b = read.collector_b,
-                        // collector::b and a sparse fp4 meet on sm_107a alone, which has metadata of its own.
+                        // only sm_107a has both collector::b and sparse fp4, with its own metadata.
                         .sparsity_version = read.collector_b && read.sparse && info(read.kind).is_fp4 ? 1 : 0};
     },
 };

@@ -95,7 +95,7 @@ class Reader {
     constexpr size_t most = 64;  // no mnemonic has as many words
     if (!violations_.empty() || left_.size() > most) return std::nullopt;
     place_.resize(grammar_.parts.size());
-    // What a word means may depend on words that stand behind it, such as the kind: until nothing more is understood.
+    // The meaning of a word may depend on later words, such as the kind. So repeat until no further word is read.
     for (bool progress = true; std::exchange(progress, false);) {
       for (size_t i = 0; i < left_.size();) {
         const bool taken = std::ranges::any_of(grammar_.parts, [&](const Part& part) { return takes(part, i); });

@@ -153,7 +153,7 @@ class Reader {
     return text;
   }
 
-  /// The text of every row: texts keep their order, and what is wrong counts least. A text that no row takes is one too
+  /// The text of every row: texts keep their order, and mismatches weigh least. A text that no row takes is one too
   /// many. So a wrong statement is told what it lacks, and by name what it should not have.
   std::vector<std::optional<size_t>> align() const {
     constexpr int lacks = 4, too_many = 4, never = 1000;

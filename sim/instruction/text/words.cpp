@@ -30,7 +30,7 @@ std::string shown(std::string_view text) {
 }
 
 bool is_name(std::string_view text) {
-  const bool placeholder = text.starts_with('%');  // "%0" of inline assembly, too
+  const bool placeholder = text.starts_with('%');  // also "%0" of inline assembly
   if (placeholder) text.remove_prefix(1);
   if (text.empty() || !(is_letter(text.front()) || (placeholder && is_digit(text.front())))) return false;
   return std::ranges::all_of(text, [](char c) { return is_letter(c) || is_digit(c) || c == '.'; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tcgen05.ld, .ld.red, .st, .cp and .shift: what must hold beyond the form table, what is unpublished, every
+// tcgen05.ld, .ld.red, .st, .cp and .shift: rules beyond the form table, what is unpublished, every
 // mnemonic.
 #include <fmt/format.h>
 

@@ -113,8 +113,8 @@ Facts alignments() {
           {"C is added exactly", [](AccumulatorModel& model) { model.overrides.c_after_sum = true; }}};
 }
 
-/// Without what no operand can show: a floor that no term's exponent lies below, or at which nothing is dropped; f32
-/// on the way to f16 where it holds every sum.
+/// Removes facts that no operand can show: a floor that no term's exponent lies below, or at which nothing is dropped;
+/// f32 on the way to f16 where it holds every sum.
 AccumulatorModel without_idle_facts(AccumulatorModel model, const Mma& mma) {
   const FormatInfo &a = info(mma.a), &b = info(mma.b), &d = info(mma.d), &scale = info(mma.scale_type);
   const bool scaled = mma.scale_count > 0;
@@ -345,7 +345,7 @@ class Points {
   std::vector<Point> take() { return std::move(points_); }
 
  private:
-  /// The probes of floors alone.
+  /// Only the probes of floors.
   static RuleCase floor_case(uint64_t number) {
     constexpr uint64_t kinds = 10, floor = 3;
     return {.seed = sealed_seed, .case_index = number * kinds + floor};

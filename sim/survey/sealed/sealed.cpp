@@ -178,7 +178,7 @@ SealedRecord ask_sealed_point(const SealedPoint& point, Target target, const Exe
   };
   std::vector<survey::Asked> asked;
   std::optional<Point> made;
-  try {  // another version may have no such point, or draw what the instruction does not take
+  try {  // another version may lack the point, or draw operands that the instruction rejects
     made = point_named(target, point.name);
     survey::Hash inputs;
     for (const SealedCase& one : point.cases) {
