@@ -21,7 +21,7 @@ struct FmaStep {
   enum class Kind : uint8_t { fma, add, convert };
   Kind kind = Kind::fma;
   int term = -1;        // fma: the stored column of A
-  uint64_t first = 0;   // add: an addend; convert: what is converted
+  uint64_t first = 0;   // add: an addend; convert: the operand
   uint64_t addend = 0;  // fma and add
   uint64_t result = 0;
 };

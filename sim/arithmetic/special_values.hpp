@@ -14,7 +14,7 @@
 
 namespace bitmma {
 
-/// What a sum meets.
+/// The special values in one sum.
 struct SpecialValues {
   bool nan = false;
   bool to_positive = false, to_negative = false;  // infinite terms by their signs
@@ -54,7 +54,7 @@ struct SpecialFactors {
   }
 };
 
-/// What a whole row meets in a whole column.
+/// The special values of a row of A times a column of B.
 inline SpecialValues special_values(const SpecialFactors& a, const SpecialFactors& b) {
   const uint64_t infinite = a.infinite | b.infinite, negative = a.negative ^ b.negative;
   const uint64_t undefined = (a.infinite & b.zero) | (a.zero & b.infinite);

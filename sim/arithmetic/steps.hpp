@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The steps in which a row takes the terms of K. D of a step is C of the next; with c_last the first one begins from
-// zero, and C is added behind the last.
+// zero, and C is added after the last.
 //
 //   terms_per_step = 8, K = 20                0..7, 8..15, 16..19
 //   StepOrder::byte_pairs, K = 8              0 1 4 5, 2 3 6 7; both are summed as f16
@@ -45,7 +45,7 @@ constexpr AccumulatorModel step_model(AccumulatorModel model) {
   return model;
 }
 
-/// What a step multiplies where the instruction has `input`: byte pairs are widened to f16.
+/// The format that a step multiplies if the instruction has `input`: byte pairs are widened to f16.
 constexpr Format step_input(const AccumulatorModel& model, Format input) {
   return model.step_order == StepOrder::byte_pairs && info(input).bits <= 8 ? Format::f16 : input;
 }

@@ -56,7 +56,7 @@ class Factors {
   std::vector<Decoded> a_, b_, scale_a_, scale_b_;
 };
 
-/// The terms of output (row, col) alone.
+/// The terms of only output (row, col).
 std::vector<ExactTerm> exact_terms(const Operands& operands, int row, int col);
 
 /// A code of C as a sum with D of `output` adds it: its significand has the fraction bits of `output`. An f16 beside an

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The exact real result of an output, and what other adders would have made of the same operands: other GPUs, a chain
+// The exact real result of an output, and the results of other adders for the same operands: other GPUs, a chain
 // of fp32 FMAs, the correctly rounded sum. For explaining and diagnosing; the model itself is multiply_accumulate.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the functions of bitmma.h share: what the handles are, the one place where exceptions end, checks of arguments.
+// Shared by the functions of bitmma.h: types of handles, the only place that catches exceptions, checks of arguments.
 //
 //   bitmma_status bitmma_state_erase(bitmma_state* state, const char* field) {
 //     return guarded([&] { given(state, "state").value.erase(field_named(field)); });
@@ -50,7 +50,7 @@ namespace bitmma::c_api {
 /// Records the exception that is being handled as the last error of this thread.
 bitmma_status record_failure() noexcept;
 
-/// Runs `body`. What it throws becomes the last error.
+/// Runs `body`. An exception becomes the last error.
 template <typename Body>
 bitmma_status guarded(const Body& body) noexcept {
   try {
@@ -63,7 +63,7 @@ bitmma_status guarded(const Body& body) noexcept {
 
 [[noreturn]] void refuse_null(std::string_view name);
 
-/// What an argument points to. Throws Error, which names it, for NULL.
+/// The object that an argument points to. Throws Error, which names the argument, for NULL.
 template <typename T>
 T& given(T* argument, std::string_view name) {
   if (!argument) refuse_null(name);
@@ -78,7 +78,7 @@ int threads_of(int threads);
 
 constexpr bitmma_format c_format(Format format) { return static_cast<bitmma_format>(format); }
 
-/// A product of two sizes. Throws Error, which names what it is the size of, when 64 bits do not hold it.
+/// A product of two sizes. Throws Error, which names the size, if it does not fit 64 bits.
 int64_t size_product(int64_t x, int64_t y, std::string_view name);
 
 /// rows x cols codes in the caller's memory: strides that are both 0 become those without gaps. Throws Error when a

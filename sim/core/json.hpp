@@ -17,7 +17,7 @@ Json parse_json(std::string_view text, int most_depth = 64, std::string* repeate
 
 /// In one line or, with `indent` spaces, in several. Bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const Json& json, int indent = -1);
-/// In one line, with escapes for what is not ASCII.
+/// In one line; characters outside ASCII are escaped.
 std::string ascii_json_text(const Json& json);
 
 }  // namespace bitmma

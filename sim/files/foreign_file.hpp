@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files of other programs, named by what they are.
+// Recognises files of other programs, so that messages can name their kind.
 //
 //   model.pt: a PyTorch checkpoint; expected a safetensors file or NumPy's .npy or .npz; save tensors with ...
 #pragma once

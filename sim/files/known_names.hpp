@@ -24,7 +24,7 @@ bool is_documenting_key(std::string_view key);
 
 /// True for those among them that say where D comes from: gpu, driver, date, kernel, ...
 bool is_origin_key(std::string_view key);
-/// `source` computed D: what the file says of an earlier one's origin is forgotten.
+/// Records that `source` computed D, and removes keys about the origin of an earlier D.
 void set_origin(TensorFile& file, std::string source);
 
 /// Throws Error for keys and tensors that are neither in `known`, nor document, nor begin with x-.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Parts of a case of a vector file, for those who do not need the whole of it.
+// Parts of a case of a vector file, for code that does not need the whole case.
 #pragma once
 
 #include <optional>
@@ -16,9 +16,9 @@ std::optional<Instruction> named_instruction(const TensorFile& file, const Vecto
 /// Logical matrices of two extents are those of one case.
 void add_case_extent(TensorFile& file);
 
-/// What the instruction reads of case `index`: views of the file where its bytes are aligned.
+/// The buffers of case `index` that the instruction reads: views of the file if its bytes are aligned.
 State state_before_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
-/// What the file records of the state after case `index`, with the addresses of the state before it.
+/// The recorded state after case `index`, with the addresses of the state before it.
 State state_after_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
 /// The logical matrices that the file has.
 LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
@@ -28,7 +28,7 @@ struct LogicalTensor;
 Matrix logical_matrix_at(const Tensor& tensor, const LogicalTensor& row, int64_t index);
 
 /// Throws Error where C of a step of a K loop is not D of the step before. With `c_may_repeat` it may also be C of the
-/// first step: a kernel's registers, whose D is known behind all steps alone.
+/// first step: a kernel's registers, whose D is known only after all steps.
 void require_k_loop(const VectorFile& vectors, int64_t steps, bool c_may_repeat);
 
 /// Runs the case: the state after, and D among its logical matrices where they are wanted.

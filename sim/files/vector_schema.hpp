@@ -46,7 +46,7 @@ std::string_view after_name(const FieldRule& rule);
 TensorBytes slice(const Tensor& tensor, int64_t index);
 uint64_t number_in(const TensorBytes& bytes);
 
-/// Throws Error for keys and tensors that do nothing for this instruction, with a state or of logical matrices alone.
+/// Throws Error for keys and tensors without effect on this instruction, in files with a state or with matrices only.
 void require_known_names(const TensorFile& file, const Instruction& instruction, bool has_state);
 
 /// The tensors and keys of the format that the file has.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the library does with matrices and users do not: matrices without zeros first, and Eigen's view of the codes.
+// Internal operations on matrices: uninitialised matrices, and Eigen's view of the codes.
 #pragma once
 
 #include <Eigen/Core>
@@ -12,7 +12,7 @@ struct MatrixAccess {
   static Matrix unfilled(Format format, int rows, int cols) { return Matrix(format, rows, cols, Matrix::Unfilled{}); }
 };
 
-/// A matrix of which every code is written next.
+/// An uninitialised matrix; the caller writes every code.
 inline Matrix unfilled_matrix(Format format, int rows, int cols) { return MatrixAccess::unfilled(format, rows, cols); }
 
 /// Row i is row rows[i]; column j is column cols[j]. Indices are not checked.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Plans as trees of JSON: what the catalogue reads of a plan beside parse_plan.
+// Plans as JSON trees: the functions that the catalogue needs beside parse_plan.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace bitmma {
 
-/// Throws Error for what is no JSON.
+/// Throws Error for text that is not JSON.
 Json parse_plan_json(std::string_view text);
 /// The fields of `json`; target, chain and output without a field of their own are those of `base`. Throws Error that
 /// names a field. Whether fields go together, require_legal checks.

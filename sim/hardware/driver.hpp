@@ -57,7 +57,8 @@ struct Api {
 /// Opens libcuda.so.1. Throws Error where there is none, or it lacks a function.
 Api load_api();
 
-/// What a call did not do: "GPU: cuMemAlloc = CUDA_ERROR_OUT_OF_MEMORY (2): out of memory", and what to do about it.
+/// The message of a failed call: "GPU: cuMemAlloc = CUDA_ERROR_OUT_OF_MEMORY (2): out of memory", and what to do about
+/// it.
 Violation violation_of(const Api& api, Result result, std::string_view call);
 
 /// Throws Error, naming the call, when the driver did not return success.
@@ -78,7 +79,7 @@ class Launch {
   /// Device memory of 16 bytes or more.
   DevicePointer allocate(std::size_t bytes);
 
-  /// Gives everything back. Returns what the driver refused to take, once for each call.
+  /// Frees everything. Returns a violation for each call in which the driver refused.
   std::vector<Violation> release();
 
   Module* module = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Plain matrices that stand beside a state, against what the instruction reads there.
+// Compares plain matrices with the operands that the instruction reads from a state in the same file.
 #pragma once
 
 #include <string_view>

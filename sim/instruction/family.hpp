@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a family of instructions supplies: one overload of each of these functions, in the folder of that name. The
+// Each family of instructions supplies overloads of these functions, in the folder with its name. The
 // public functions of the layer visit the variant once and end here; nothing else asks which family an instruction is
 // of.
 #pragma once
@@ -67,7 +67,7 @@ class Checker {
   std::vector<Violation> found_;
 };
 
-/// What the state lacks of the buffers that the instruction writes.
+/// Missing or wrong buffers of the state that the instruction writes.
 std::vector<Violation> violations_of_written(const Instruction& instruction, const State& state);
 
 // The instruction as a value.
@@ -75,7 +75,7 @@ Mma describe(const Wgmma& instruction);
 Mma describe(const MmaSync& instruction);
 Mma describe(const Tcgen05Mma& instruction);
 
-/// What no form table says: all violations on a target that has the family.
+/// Rules beyond the table of forms: all violations on a target that has the family.
 std::vector<Violation> violations(const Wgmma& instruction, Target target);
 std::vector<Violation> violations(const MmaSync& instruction, Target target);
 std::vector<Violation> violations(const Tcgen05Mma& instruction, Target target);
@@ -191,7 +191,7 @@ std::vector<Instruction> instances_of_mma_sync(const Form& form);
 std::vector<Instruction> instances_of_tcgen05(const Form& form);
 std::vector<Instruction> instances_of_tmem_move(const Form& form);
 
-/// What a mnemonic leaves open, drawn at random: types, shape, operand sources, signs, selectors. `round` counts how
+/// Draws at random what a mnemonic leaves open: types, shape, operand sources, signs, selectors. `round` counts how
 /// often the mnemonic had its turn. The result is legal on `target`.
 Instruction vary(const Wgmma& mnemonic, Target target, int64_t round, RandomStream& random);
 Instruction vary(const MmaSync& mnemonic, Target target, int64_t round, RandomStream& random);

@@ -16,7 +16,7 @@ namespace bitmma {
 class ImagePlan {
  public:
   static constexpr int64_t alignment = 1024;
-  static constexpr int64_t window_bytes = 1 << 18;  // what the 14 stored bits of an address reach
+  static constexpr int64_t window_bytes = 1 << 18;  // the range of the 14 stored bits of an address
 
   explicit ImagePlan(Target target) : target_(target) {}
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What questions and their answers are made of: states before, and what the model or another answer leaves.
+// The parts of questions and answers: states before, and the states that the model or another answer leaves.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ inline constexpr TargetSet blackwell = with_own_rows(target_sets::tcgen05);
 /// The state that the model leaves.
 State executed(const Asked& asked);
 
-/// What the model does, which is the first answer of a question.
+/// The model's behaviour, which is the first answer of a question.
 inline Answer model_answer(std::string_view text) { return {text, executed}; }
 
 /// What `base` draws, with a change that may draw more.

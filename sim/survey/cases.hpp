@@ -53,7 +53,7 @@ uint64_t inputs_hash_of(const CampaignUnit& random);
 /// The campaign's unit for the random cases of a survey's unit: a number of its name.
 int64_t random_unit_of(const SurveyUnit& unit);
 
-/// What a unit of this name asks: "rule: ..." asks a rule. Nothing when the name begins with none of them.
+/// The kind of a unit by its name: "rule: ..." is a rule. Nothing if the name has no known beginning.
 std::optional<SurveyAsk> ask_named(std::string_view unit);
 
 /// The instruction with its immediates, as a record keeps it.

@@ -45,7 +45,7 @@ class JsonReader {
 /// The number of `digits` lower-case hexadecimal digits behind `begin`; nothing for any other text.
 std::optional<uint64_t> hash_in(std::string_view text, std::string_view begin, size_t digits);
 
-/// What a file's errors are: its path before every field.
+/// An error about a file: its path precedes every field.
 template <typename Read>
 auto naming(const std::string& path, Read read) {
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The process of one unit: what it wrote, or why it wrote nothing.
+// Runs one unit in a process and returns its output, or the reason why there is none.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// What a unit is asked on: a GPU, or the model in its place.
+/// The device that answers a unit: a GPU, or the model in its place.
 struct UnitDevice {
   std::optional<Gpu> gpu = {};  // nothing: a rehearsal
   std::string name = {}, driver = {}, cuda = {}, date = {};
@@ -53,7 +53,7 @@ struct UnitEnd {
 /// Runs `command`, which writes the file `path`, and stops it after `seconds`.
 UnitEnd run_unit_process(const std::vector<std::string>& command, double seconds, const std::string& path);
 
-/// What the process of a unit wrote, or why it wrote nothing.
+/// The output of a unit's process, or the reason why there is none.
 template <typename Written>
 struct Answered {
   std::optional<Written> written = {};

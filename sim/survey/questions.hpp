@@ -24,7 +24,7 @@ struct Asked {
   State before = {};
 };
 
-/// One thing that the hardware might do. The first answer of a question is what the model does.
+/// One possible behaviour of the hardware. The first answer of a question is the model's behaviour.
 struct Answer {
   std::string_view text = {};                // "the upper half is kept"
   std::function<State(const Asked&)> after;  // the state after the instruction, if this answer is right

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Flags that several verbs have. The library does not know their names, so what is wrong with one is said here.
+// Flags that several verbs have. The library does not know their names, so errors about them are made here.
 #pragma once
 
 #include <algorithm>

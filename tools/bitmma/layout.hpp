@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the maps of `bitmma layout` share: their questions, and the four forms of the answer.
+// Shared by the maps of `bitmma layout`: their questions, and the four forms of the answer.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace bitmma::cli {
 
-/// --svg: a picture of what the command otherwise prints as text.
+/// --svg: draws the text that the command otherwise prints.
 struct SvgFlag {
   Flag<std::string> path;
 
@@ -43,7 +43,7 @@ struct MapAnswer {
   std::string fix = {};                // for coordinates outside of the map
 };
 
-/// The flags that every map has, and what they ask for.
+/// The flags of every map, and their meaning.
 struct MapFlags {
   std::vector<AskFlag> asks = {};
   bool any_combination = false;  // flags of the element and of the place may stand beside each other, each alone

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a long command is doing: on a terminal one line of stderr that is redrawn, in a log a line every half minute.
+// Progress of a long command: on a terminal one line of stderr that is redrawn, in a log a line every half minute.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Which wrong program explains these wrong bits? A catalogue of faults, one small change each to what an instruction
-// reads, computes or leaves; every one is tried on the inputs of some cases, and pairs of them where one alone does not
-// explain.
+// Which wrong program explains these wrong bits? A catalogue of faults, each a small change to what an instruction
+// reads, computes or leaves; every fault is tried on the inputs of some cases, and pairs of faults if a single one does
+// not explain.
 //
 //   diagnose(cases, actual).findings[0].faults[0].what     "B: read with swizzle 64 instead of 128"
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From results alone to the rule of addition: which accumulator model computes what a device answered. No row of the
+// Finds the rule of addition from results: the accumulator model that computes what a device answered. No row of the
 // table is trusted: D bits eliminate hypotheses, and facts that no output determines are reported as undetermined.
 //
 //   RuleSearch search(instruction, target, seed);
@@ -46,7 +46,7 @@ struct RuleRows {
 };
 RuleRows rows_of(const Instruction& instruction, const RuleCase& one, int rows);
 
-/// What a device answered: operands and its D, M x N.
+/// Operands and the D that a device computed, M x N.
 struct RuleObservation {
   Operands operands = {};
   Matrix d = {};
@@ -62,13 +62,13 @@ struct RuleFact {
 };
 
 struct FoundRule {
-  /// A rule that gives every bit: the target's row where it does, else the one nearest to it. Nothing where none does.
+  /// A rule that gives every bit: the target's row if it does, else the rule nearest to it. Nothing if none does.
   std::optional<AccumulatorModel> rule = {};
   /// All rules that do, those nearest to the target's row first; no more than max_survivors of them.
   std::vector<AccumulatorModel> survivors = {};
   std::vector<RuleFact> facts = {};  // of `rule`, or else of `nearest`
   int64_t outputs = 0;               // that were observed
-  /// Where no rule gives every bit: the one that misses the fewest, and how many.
+  /// If no rule gives every bit: the rule with the fewest wrong outputs, and their number.
   std::optional<AccumulatorModel> nearest = {};
   int64_t nearest_mismatches = 0;
   int terms = 0;  // of one output: the stored columns of A
@@ -94,7 +94,7 @@ class RuleSearch {
   std::vector<RuleCase> next_cases(int count);
   /// Eliminates what these contradict. Throws Error when operands or D are not the instruction's.
   void observe(std::span<const RuleObservation> observations);
-  /// True when nothing is left, or what is left could not be told apart by the cases of several rounds.
+  /// True if no hypothesis is left, or if the cases of several rounds could not distinguish the remaining ones.
   bool settled() const;
   /// For searches that replay the cases of another one: true if new cases would rarely separate the remaining
   /// hypotheses, whatever the other search recorded.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the tensor cores compute, one row per instruction group. These are *measured* facts; who measured or published
-// them, and for which GPU, is in instruction/evidence.hpp. What is *documented* as legal is in instruction/form.hpp,
+// What the tensor cores compute, one row per instruction group. These are *measured* facts; instruction/evidence.hpp
+// has their sources for each GPU. The *documented* legal forms are in instruction/form.hpp,
 // and the two are never mixed.
 //
 //   wgmma f16 -> f32:  e_max = max over non-zero products and c of their exponents, and the floor
@@ -33,7 +33,7 @@ enum class Arithmetic : uint8_t {
   integer,    // exact sum, then wrap modulo 2^32 or one clamp
   popcount,   // number of positions where both bits are set, or differ, added like integers
   fma_chain,  // c, then one IEEE fused multiply-add a k, in the mode that the instruction names
-  fma_pairs,  // the IEEE operations that replace m8n8k4 of f16 where no tensor core has it; see sim/arithmetic/fma.hpp
+  fma_pairs,  // the IEEE operations that replace m8n8k4 of f16 if no tensor core has it; see sim/arithmetic/fma.hpp
 };
 
 /// Which terms a step of K takes, where a row has several.
@@ -45,7 +45,7 @@ enum class StepOrder : uint8_t {
 /// Which NaN a sum gives.
 enum class NanRule : uint8_t {
   canonical,  // one word, without a payload
-  payload,    // fma of f64: the NaN of b, else of c, else of a, made quiet; 0xFFF8000000000000 where nothing was one
+  payload,    // fma of f64: the NaN of b, else of c, else of a, made quiet; 0xFFF8000000000000 if none is NaN
 };
 
 /// How block scales enter a fused sum.
@@ -61,7 +61,7 @@ struct Overrides {
   bool product_normalised = false;  // a product >= 2 raises its alignment exponent
   bool zero_product_has_exponent = false;
   bool align_toward_negative = false;  // terms rounded toward minus infinity instead of toward zero
-  bool c_after_sum = false;            // c is added exactly and the sum truncated, instead of c alone
+  bool c_after_sum = false;            // c is added exactly and then the sum truncated, instead of c
   bool zero_keeps_sign = false;        // a zero result has the sign of what was rounded, or of all-negative zeros
   bool c_nan_payload_passed = false;
   bool f16_through_f32 = false;  // an f16 result is truncated to f32 first
@@ -101,7 +101,7 @@ const AccumulatorModel* find_accumulator_model(Target target, Family family, For
 /// True when the row cuts `terms` terms into several steps.
 bool is_chained(const AccumulatorModel& model, int terms);
 
-/// "F = 25, RZ-23, floor -133": the rule in a few words. Steps of K are named where there are several.
+/// "F = 25, RZ-23, floor -133": the rule in a few words. Steps of K are named if there are several.
 std::string print_rule(const AccumulatorModel& model);
 
 }  // namespace bitmma

@@ -50,13 +50,13 @@ struct Operands {
   Rounding rounding = Rounding::nearest_even;  // f64: of every multiply-add
   int scale_input_d = 0;  // c counts c * 2^-scale_input_d, exactly (model choice: no source says how it rounds)
   /// A and B are exchanged, for products of few columns: a holds B^T (N x K), b holds A^T (K x M), c is N x M, and
-  /// multiply_accumulate returns D^T. negate_a and negate_b speak of what a and b hold. Dense operands only.
+  /// multiply_accumulate returns D^T. negate_a and negate_b apply to the matrices in a and b. Dense operands only.
   bool swapped = false;
 
   bool operator==(const Operands&) const = default;
 };
 
-/// The operands of some outputs alone: output (i, j) of their product is output (rows[i], cols[j]) of the whole one.
+/// The operands of only some outputs: output (i, j) of their product is output (rows[i], cols[j]) of the whole product.
 /// Rows are those of `a` and columns those of `b`, also when they are swapped. Throws Error when one lies outside.
 Operands block_of(const Operands& operands, std::span<const int> rows, std::span<const int> cols);
 /// Rows row .. row + rows - 1 and columns col .. col + cols - 1.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a program must be compiled with, so that its types are those of the library: refused here instead of a crash.
+// Requirements on a program's compiler, so that its types equal the library's: an error here instead of a crash.
 //
 // A library that was built from source with the same flags has the same types: define BITMMA_SAME_FLAGS for both.
 #pragma once

@@ -29,7 +29,7 @@ enum class Target : uint8_t {
 /// Which 64-bit word describes a matrix in shared memory, if any.
 enum class SmemDescriptorVersion : uint8_t { none, sm_90, sm_100, sm_107 };
 
-/// A version of the PTX ISA, 8.7: what a module must say to use something.
+/// A version of the PTX ISA, such as 8.7: the `.version` that a module needs for a feature.
 struct PtxVersion {
   int major = 0, minor = 0;
 
@@ -133,7 +133,7 @@ class TargetSet {
     common.mask_ = mask_ & other.mask_;
     return common;
   }
-  /// The target and everything behind it in the table: PTX's "requires sm_80 or higher".
+  /// The target and all later ones in the table: PTX's "requires sm_80 or higher".
   static constexpr TargetSet from(Target first) {
     TargetSet set;
     for (const TargetInfo& row : targets) {
@@ -147,7 +147,7 @@ class TargetSet {
   uint64_t mask_ = 0;
 };
 
-/// Sets that several tables need. What a single table needs stands there.
+/// Sets that several tables need. A set of a single table is defined there.
 namespace target_sets {
 using enum Target;
 inline constexpr TargetSet hopper{sm_90a};  // wgmma

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Text from elsewhere, made fit for a message: names of files, values of keys, what a user typed.
+// Makes text from outside fit for a message: names of files, values of keys, what a user typed.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace bitmma {
 /// that are not UTF-8 become U+FFFD. Line feeds and tabs stay.
 std::string printable(std::string_view text);
 
-/// The same of as many whole characters as fit `most` bytes, with "..." behind what was cut.
+/// The same, cut to as many whole characters as fit `most` bytes, with "..." at the end if it was cut.
 std::string shortened(std::string_view text, std::size_t most = 80);
 
 /// "1 case", "2 cases".

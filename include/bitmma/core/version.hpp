@@ -7,7 +7,7 @@
 
 namespace bitmma {
 
-/// "bitmma 0.1.0": what the program calls itself in `source` of the files it writes.
+/// "bitmma 0.1.0": the program's name and version, as `source` in the files that it writes.
 std::string version();
 
 }  // namespace bitmma

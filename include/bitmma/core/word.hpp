@@ -15,7 +15,7 @@ struct PastedWord {
   uint64_t value = 0;
   bool is_negative = false;  // a signed number; `value` is its two's complement
   bool is_guess = false;     // the same digits could be meant otherwise
-  std::string how = {};      // what was done to read it, for the user who pasted it; empty for 0x... and plain decimal
+  std::string how = {};      // how it was converted, for the user who pasted it; empty for 0x... and plain decimal
 };
 
 /// 0x4000004000010000, also with ULL, u or l behind it and _ or ' between digits; decimal, octal with a leading 0,

@@ -19,8 +19,8 @@
 
 namespace bitmma {
 
-/// What the field called `name` says in this descriptor, in words. Without `major` both meanings of a stride are given.
-/// Throws Error when the target's descriptors have no such field.
+/// The meaning of field `name` in this descriptor, in words. Without `major`, both meanings of a stride are given.
+/// Throws Error if the target's descriptors lack this field.
 std::string meaning_of(const SmemDescriptor& descriptor, std::string_view name,
                        std::optional<Major> major = std::nullopt);
 

@@ -32,8 +32,8 @@ struct MmaKindInfo {
   Format output = Format::f32;  // the type of D that goes with all of them
   int table = 42;               // of the PTX ISA, which has its descriptor; for citations
   bool has_block_scales = false;
-  bool is_fp4 = false;    // packed 4-bit elements alone: K in units of 64, scales for every 16 or 32
-  bool in_bytes = false;  // 4- and 6-bit types in memory and registers, too
+  bool is_fp4 = false;    // only packed 4-bit elements: K in units of 64, scales for every 16 or 32
+  bool in_bytes = false;  // 4- and 6-bit types take a byte in memory and registers
   bool has_twice_k = false;
   bool has_negate = true;
   bool has_transpose = true;
@@ -118,7 +118,7 @@ constexpr int k_code_of(MmaKind kind, bool sparse, int k) {
   return 0;
 }
 
-/// The code of a K. Throws Error with every K of the kind where it is another.
+/// The code of a K. Throws Error with every legal K of the kind if this one is not legal.
 int require_k_code(MmaKind kind, bool sparse, int k);
 
 struct InstructionDescriptor {
@@ -158,7 +158,7 @@ InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word)
 /// Puts the word together; the inverse of decode, and throws like it.
 uint32_t encode(const InstructionDescriptor& descriptor);
 
-/// What is legal but often means something else than was wanted. Without a target, also bits that most targets reserve.
+/// Warnings about legal fields that are often unintended. Without a target, also about bits that most targets reserve.
 std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::optional<Target> target = {});
 
 }  // namespace bitmma

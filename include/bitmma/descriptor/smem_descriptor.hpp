@@ -57,8 +57,8 @@ SmemDescriptor decode_smem_descriptor(Target target, uint64_t word);
 /// is not in 0..7 or the architecture lacks the swizzle mode.
 uint64_t encode(const SmemDescriptor& descriptor);
 
-/// What is legal but looks wrong: reserved bits, fixed bits, a start inside the swizzle pattern, ignored fields.
-/// With `major` unknown, only what holds for both is reported. `row_bytes`: bytes of K the instruction reads, 0
+/// Warnings about legal fields that look wrong: reserved bits, fixed bits, a start inside the swizzle pattern, ignored
+/// fields. With `major` unknown, only what holds for both is reported. `row_bytes`: bytes of K the instruction reads, 0
 /// unknown.
 std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major = std::nullopt,
                                 int row_bytes = 0);

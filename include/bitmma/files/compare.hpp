@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Bit for bit: what a file records against what the model computes, and one file against another. No tolerance.
+// Compares recorded results with the model's, and one file with another, bit for bit. No tolerance.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Comparison {
   int64_t cases = 0;
   int64_t outputs = 0;
   int64_t mismatches = 0;  // outputs, and cells outside D
-  int64_t outside_d = 0;   // cells of Tensor Memory outside D that are not what they were before
+  int64_t outside_d = 0;   // cells of Tensor Memory outside D that changed
   int64_t cases_with_mismatches = 0;
   std::optional<Mismatch> first = {};  // the lowest case, then row, then column
   MismatchMap map = {};                // where they are
@@ -80,8 +80,8 @@ struct InputDifference {
 
   bool operator==(const InputDifference&) const = default;
 };
-/// What the instructions of two files of the same cases read that differs: the elements, wherever they lie. Bytes that
-/// no instruction reads are not compared.
+/// The differences between the elements that the instructions of two files read, wherever they are in memory. Bytes
+/// that no instruction reads are not compared.
 std::vector<InputDifference> different_inputs(const VectorFile& expected, const VectorFile& actual);
 /// "A in 3 of 4 cases, B in 1 of 4 cases".
 std::string print(const std::vector<InputDifference>& differences, int64_t cases);

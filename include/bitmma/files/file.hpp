@@ -61,12 +61,12 @@ inline constexpr std::string_view unfinished_prefix = ".bitmma-";
 ///
 /// The file is made in the folder of `path` under a random name that begins with unfinished_prefix; it is flushed to
 /// the disk, closed and then renamed. Permissions and owner of a file that is replaced are kept. A symbolic link stays
-/// one: what it names is replaced. Pipes, character devices, this process' own output and files with several names
-/// (hard links) are written through instead, from a complete file aside. Folders, block devices and files without any
-/// write permission are refused.
+/// one: the file that it names is replaced. Pipes, character devices, this process' own output and files with several
+/// names (hard links) are written through instead, from a complete file aside. Folders, block devices and files without
+/// any write permission are refused.
 ///
-/// Throws Error naming `path`, and leaves nothing behind, when `write` throws or the disk does not take it all. A
-/// signal that ends the process leaves the unfinished file behind. Until it has its place the process has it open for
+/// Throws Error naming `path`, and removes the unfinished file, if `write` throws or the disk is full. A
+/// signal that ends the process leaves the unfinished file. Until it has its place the process has it open for
 /// reading and writing, so that a program's handler of signals can find and remove it.
 void write_whole(const std::string& path, const std::function<void(std::ostream&)>& write, uint64_t expected_bytes = 0);
 

@@ -14,7 +14,7 @@
 
 namespace bitmma {
 
-/// How often every output of the compared cases differs. Empty where nothing does, or where the cases have D of several
+/// How often every output of the compared cases differs. Empty if nothing differs, or if the cases have D of several
 /// shapes.
 struct MismatchMap {
   int rows = 0, cols = 0;
@@ -33,9 +33,9 @@ std::vector<int64_t> counts_by_row(const MismatchMap& map);
 std::vector<int64_t> counts_by_col(const MismatchMap& map);
 
 /// "only rows 8..15 of every 16", "only columns 3, 17", "only warps 2..3", "only registers 1 of every 2": what holds
-/// for all mismatches, shortest first. "everywhere" where nothing does. Empty for an empty map.
+/// for all mismatches, shortest first. "everywhere" if no description fits. Empty for an empty map.
 std::vector<std::string> patterns_of(const MismatchMap& map, const Instruction& instruction);
-/// False where all outputs differ, and where no row, column, warp or register stands out.
+/// False if all outputs differ, or if no row, column, warp or register stands out.
 bool has_pattern(const MismatchMap& map, const Instruction& instruction);
 
 /// The map as at most 16 lines of at most 64 characters: '.' nothing differs, '+' something, '#' all, of a block of

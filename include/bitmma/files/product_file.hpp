@@ -34,7 +34,7 @@ ProductFile read_product_file(const std::string& path);
 /// The same of a file in memory, as arrays of NumPy make one.
 ProductFile read_product_file(TensorFile file);
 
-/// Rows and columns alone, of A, B and everything that goes with them; numbers count in the file.
+/// Only these rows and columns of A, B and all that belongs to them; the numbers are indices in the file.
 ProductFile part_of(const ProductFile& product, std::span<const int> rows, std::span<const int> cols);
 
 /// The file with D computed by the plan, which is recorded in it with its target; of a part with the operands of the

@@ -26,12 +26,12 @@ class TensorBytes {
  public:
   TensorBytes() = default;
   explicit TensorBytes(std::vector<uint8_t> bytes);
-  /// Throws Error when the file has no such bytes.
+  /// Throws Error if the file has no such bytes.
   TensorBytes(std::shared_ptr<const InputFile> file, uint64_t offset, uint64_t size);
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  /// Where they begin in their file.
+  /// Their offset in the file.
   uint64_t offset() const { return offset_; }
   /// Throws Error when there are no such bytes, as copy_to does.
   TensorBytes part(size_t offset, size_t size) const;
@@ -49,7 +49,7 @@ class TensorBytes {
   bool operator==(const TensorBytes& other) const;
 
  private:
-  std::shared_ptr<const InputFile> file_ = {};  // nothing where there are no bytes
+  std::shared_ptr<const InputFile> file_ = {};  // null if there are no bytes
   uint64_t offset_ = 0;
   size_t size_ = 0;
 };
@@ -71,10 +71,10 @@ std::string print_shape(std::span<const int64_t> shape);
 int dtype_bytes(std::string_view dtype);
 
 struct TensorFile {
-  std::string path = {};  // where it was read from, for messages
+  std::string path = {};  // the path from which it was read, for messages
   std::vector<std::pair<std::string, std::string>> metadata = {};
   std::vector<Tensor> tensors = {};
-  std::shared_ptr<const InputFile> input = {};  // what is read; nothing for a file made in memory
+  std::shared_ptr<const InputFile> input = {};  // the open file; null for a file made in memory
 
   const Tensor* find(std::string_view name) const;
   /// Value of a metadata key, or nullptr.

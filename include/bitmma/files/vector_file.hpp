@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Vector files, format bitmma-vectors-1: cases of one instruction, everything it reads and, when known, what it writes.
+// Vector files, format bitmma-vectors-1: cases of one instruction, with all that it reads and, if known, all that it
+// writes.
 //
 //   smem U8 [cases, bytes]   a_desc, b_desc U64 [cases]   a_regs U32 [cases, 128, 4]   metadata U32 [cases, 128]
 //   c_regs, d_regs U32 [cases, 128, R]   and, for people, logical matrices a, b, c, d
@@ -38,7 +39,7 @@ struct TensorRule {
   std::string_view meaning = {};
 };
 
-/// The schema of a file: with a state, or of logical matrices alone.
+/// The schema of a file with a state, or with only logical matrices.
 std::vector<TensorRule> tensor_rules(const Instruction& instruction, bool has_state);
 
 /// A checked file: the instruction is legal and every tensor it needs has the right dtype and shape.

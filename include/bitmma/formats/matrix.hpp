@@ -62,7 +62,7 @@ class Matrix {
 
   /// Every code becomes `code`.
   void fill(uint64_t code);
-  /// The same bits, read as another format of the same width: what a wrong type in a program does.
+  /// The same bits, read as another format of the same width, as a program with a wrong type does.
   /// Throws Error when the widths differ.
   Matrix as(Format format) const;
 

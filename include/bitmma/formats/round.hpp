@@ -15,13 +15,13 @@ namespace bitmma {
 
 enum class Rounding : uint8_t { toward_zero, nearest_even, nearest_away, toward_positive, toward_negative };
 
-/// What a magnitude beyond the largest finite one becomes.
+/// The result for a magnitude beyond the largest finite number.
 enum class Overflow : uint8_t {
-  infinity,  // infinity; where the format has none, NaN with the value's sign; where it has neither, the largest finite
+  infinity,  // infinity; if the format has none, NaN with the value's sign; if it has neither, the largest finite
   saturate,  // the largest finite value (PTX .satfinite)
 };
 
-/// +-magnitude * 2^exponent, exactly. A zero keeps its sign. Unsigned formats (the scales) take the magnitude alone.
+/// +-magnitude * 2^exponent, exactly. A zero keeps its sign. Unsigned formats (the scales) use only the magnitude.
 struct Exact {
   bool negative = false;
   uint64_t magnitude = 0;

@@ -33,13 +33,13 @@ struct CataloguePlan {
   std::string gpus = {};                                          // "sm_90", "sm_90 and later"; empty: all
   std::vector<PlanTypes> types = {};                              // other operands are refused
   int64_t most_k = 0;                                             // of what was seen; 0: no limit
-  Target target = Target::sm_90a;                                 // where it was seen
+  Target target = Target::sm_90a;                                 // the GPU of the recorded calls
   bool open_count = false;                                        // the number of slices is not known
 
   bool operator==(const CataloguePlan&) const = default;
 };
 
-/// A part of kernel names, and what it adds to the plan. A later row goes before an earlier one.
+/// A pattern of kernel names, and the fields that it adds to the plan. Later rows override earlier ones.
 struct KernelPattern {
   std::string pattern = {};  // ECMAScript regular expression, searched for in all names of a call, joined by " + "
   std::string about = {}, evidence = {};
@@ -67,7 +67,7 @@ struct KernelTypes {
   bool operator==(const KernelTypes&) const = default;
 };
 
-/// The types that the name of a kernel tells; nothing where it does not tell all three.
+/// The types that the name of a kernel contains; nothing if it does not contain all three.
 std::optional<KernelTypes> types_of_kernel(std::string_view kernel);
 
 struct CatalogueOptions {
@@ -101,9 +101,9 @@ struct PlanRequest {
   bool may_clamp = false;
 };
 
-/// The plans that the request means: one, or several where the number of slices is open. Nothing asked for is one chain
-/// over K, but of float32 operands, whose product libraries compute in three ways. JSON without "instruction" has that
-/// of one chain. Throws Error for what contradicts the plan or would have no effect on it.
+/// The plans that the request describes: one, or several if the number of slices is open. Nothing asked for is one
+/// chain over K, but of float32 operands, whose product libraries compute in three ways. JSON without "instruction" has
+/// that of one chain. Throws Error for what contradicts the plan or would have no effect on it.
 std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& inputs);
 
 /// The plan on another target, where evidence becomes a choice of the model.

@@ -45,7 +45,7 @@ struct NearPlan {
   bool operator==(const NearPlan&) const = default;
 };
 
-/// Plans that differ in the number of slices and in tiles alone.
+/// Plans that differ only in the number of slices and in tiles.
 struct PlanFamily {
   std::string name = {};      // print_family
   int64_t plans = 0;          // that give all bits
@@ -77,7 +77,7 @@ struct PlanSearch {
 /// True when no output has a sign: relu may have been there.
 bool has_no_sign(const Matrix& d);
 
-/// What the stages try, one line a range.
+/// The plans that the stages try, one line for each range.
 std::string print_search();
 
 /// The plans of a stage, simplest first: the ranges that print_search lists. Scales and bias that the inputs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How a library adds up K: which instruction it chains for one output of a matrix product, and what it does in f32
+// The order in which a library adds along K: the instruction that it chains for one output, and its operations in f32
 // between instructions. A plan is a value, with JSON both ways.
 //
 //   D = output(epilogue(reduction over split-K slices(join over sliced-K warps(promotion over blocks(chain)))))
@@ -31,7 +31,7 @@ namespace bitmma {
 /// What f32 inputs become before the instruction reads them, which drops their low 13 bits.
 enum class InputRounding : uint8_t { none, tf32_rne, tf32_rna };
 
-/// Where the part of a slice goes that fills no main-loop tile.
+/// Which tile of a slice is the short one.
 enum class Residue : uint8_t { last, first };
 
 /// How promoted sums are scaled: not; run = fma(sa * sb, acc, run); run = fma(acc * sa, sb, run).
@@ -160,7 +160,7 @@ std::string_view print(EpilogueKind kind);
 /// True for a plan whose promotion multiplies by scales of blocks of K.
 bool scales_blocks(const GemmPlan& plan);
 
-/// Reads a plan. Throws Error that names the field, what was seen and what is legal.
+/// Reads a plan. Throws Error with the field, the value seen and the legal values.
 GemmPlan parse_plan(std::string_view json);
 /// The plan as JSON, without what has its default.
 std::string print_json(const GemmPlan& plan);
@@ -174,7 +174,7 @@ std::string print_instruction(const GemmPlan& plan);
 /// True when the plan multiplies this type: that of the instruction, or one that CUDA cores widen to f32.
 bool multiplies(const GemmPlan& plan, Format a, Format b);
 
-/// What is illegal: the instruction on its target, fields that do not go together.
+/// Violations: an instruction that is illegal on its target, fields that contradict each other.
 std::vector<Violation> violations_of(const GemmPlan& plan);
 
 /// [first, last) of every slice that has something.

@@ -19,7 +19,7 @@
 
 namespace bitmma {
 
-/// Executes cases of one instruction and returns the states after it; only what the instruction writes need be in them.
+/// Executes cases of one instruction and returns the states after it, at least the buffers that it writes.
 /// A GPU, or a stand-in in tests. May be called from several threads at once.
 using Executor = std::function<std::vector<State>(const Instruction&, Target, std::span<const State>)>;
 
@@ -28,7 +28,7 @@ struct WordArguments;
 
 class Gpu {
  public:
-  /// Opens device `ordinal`. Throws Error when there is no driver, no such device, or the driver fails.
+  /// Opens device `ordinal`. Throws Error if there is no driver, no such device, or the driver fails.
   explicit Gpu(int ordinal = 0);
   ~Gpu();
   Gpu(const Gpu&) = delete;
@@ -52,7 +52,7 @@ class Gpu {
   /// Cases as a function; the Gpu must outlive it.
   Executor executor() const;
 
-  /// Gives the GPU back; nothing can be run any more. Returns what the driver refused to take back since it was opened
+  /// Closes the GPU; nothing can be run any more. Returns what the driver refused to free since it was opened
   /// (memory, modules, streams, its context), once for each call, as warnings: no result depends on it.
   std::vector<Violation> close();
 
@@ -64,10 +64,10 @@ class Gpu {
   std::unique_ptr<Device> device_;
 };
 
-/// What the GPU is: sm_90a of capability 90. Nothing for one that this version does not know.
+/// The target of a GPU: sm_90a for capability 90. Nothing for a GPU that this version does not know.
 std::optional<Target> target_of(const Gpu& gpu);
 
-/// What files keep of who computed their results: driver, cuda and date.
+/// The origin of results in files: driver, cuda and date.
 std::vector<std::pair<std::string, std::string>> provenance_of(const Gpu& gpu);
 
 }  // namespace bitmma

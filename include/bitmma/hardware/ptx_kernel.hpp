@@ -30,7 +30,7 @@ namespace bitmma {
 inline constexpr std::string_view kernel_name = "bitmma_case";
 inline constexpr int kernel_threads = 128;  // of a CTA
 
-/// Bytes from one CTA's image to the next in global memory, and what the kernel copies: a multiple of 16.
+/// Bytes from one CTA's image to the next in global memory, all of which the kernel copies: a multiple of 16.
 constexpr int64_t kernel_image_stride(int64_t image_bytes) { return (image_bytes + 15) / 16 * 16; }
 
 /// Dynamic shared memory of one CTA: the image, room to align it, and 16 bytes for an mbarrier and an address.
@@ -39,7 +39,7 @@ constexpr int64_t kernel_shared_bytes(int64_t image_bytes) { return kernel_image
 /// Columns of Tensor Memory that the kernel allocates, for as many as a case has: a power of two, 32 and more.
 int kernel_tmem_columns(int columns);
 
-/// What a kernel is made for.
+/// The request for a kernel.
 struct KernelShape {
   int64_t image_bytes = 0;            // shared memory of a CTA
   int columns = 128;                  // Tensor Memory of a CTA
@@ -76,7 +76,7 @@ struct Kernel {
   KernelShape shape = {};
   int ctas = 1;                              // of a case
   std::vector<KernelParameter> inputs = {};  // in the order of the kernel's parameters
-  KernelParameter output = {};               // the last parameter: what the instruction writes
+  KernelParameter output = {};               // the last parameter: the buffer that the instruction writes
 };
 
 /// The kernel of the instruction, for `shape.target`. Does not check legality, so that ptxas can be asked about it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Vector files on a GPU: the same file with what the GPU computed.
+// Runs a vector file on a GPU and returns it with the GPU's results.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace bitmma {
 
-/// `vectors` with the results of `execute`, and `source` as who computed them. Cases of the same instruction and
-/// immediates go in one call. A file of logical matrices alone gets its states, laid out as by default.
+/// `vectors` with the results of `execute`, which `source` names. Cases of the same instruction and
+/// immediates go in one call. A file with only logical matrices gets states in the default layout.
 TensorFile run_file(const VectorFile& vectors, const Executor& execute, std::string source);
 
 /// The same on a GPU, whose name and provenance the file keeps.
 TensorFile run_file(const VectorFile& vectors, const Gpu& gpu);
 
-/// What a GPU left of a file beside the model's results for the same cases.
+/// The GPU's and the model's results for the cases of a file.
 struct FileOnGpu {
   std::string path = {};  // of the file that the GPU was given
   Instruction instruction = Wgmma{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A campaign over functions of words: what a GPU gives for every argument, against the model. Functions of one word are
-// tried with all words; others with random ones, half of which are special, subnormal or near each other.
+// A campaign over functions of words, which compares a GPU with the model. Functions of one word get all
+// words; others with random ones, half of which are special, subnormal or near each other.
 #pragma once
 
 #include <cstdint>

@@ -20,8 +20,8 @@ struct BatchView {
   int64_t batch_stride = 0;  // bytes
 };
 
-/// What the products read, codes of the instruction's formats (formats/codes.hpp says in how many bytes). Shapes are
-/// those of mma_of(instruction), the four products of m8n8k4 stacked.
+/// The operands of the products, codes of the instruction's formats (formats/codes.hpp says in how many bytes). Shapes
+/// are those of mma_of(instruction), the four products of m8n8k4 stacked.
 struct BatchOperands {
   BatchView a = {};                       // m x k: of a sparse A at most the allowed codes of a chunk are not zero
   BatchView b = {};                       // k x n
@@ -33,7 +33,7 @@ struct BatchOperands {
   std::optional<BatchView> metadata = {};
 };
 
-/// An instruction on a target, checked once for any number of calls: what is left of a call is the product.
+/// An instruction on a target, checked once for any number of calls, so that each call only computes.
 class PreparedMma {
  public:
   /// has_c: whether the operands have C. Throws Error when the instruction is not legal on the target.

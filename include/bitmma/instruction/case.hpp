@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A case: one instruction on one target, the state before it and, where it was recorded, the state after it.
+// A case: one instruction on one target, the state before it and, if it was recorded, the state after it.
 //
-// A case of plain matrices has `logical` alone; then D is computed from them. A case with a state may have them as
+// A case of plain matrices has only `logical`; then D is computed from them. A case with a state may have them as
 // well, for people.
 #pragma once
 
@@ -23,7 +23,7 @@ struct Case {
   Instruction instruction = Wgmma{};
   Target target = Target::sm_90a;
   State before = {};
-  std::optional<State> after = {};  // only what the instruction writes
+  std::optional<State> after = {};  // only the buffers that the instruction writes
   LogicalMatrices logical = {};
 
   bool has_state() const { return !before.empty(); }

@@ -22,7 +22,7 @@ namespace bitmma {
 /// True for what begins as such a name: SM and a digit.
 bool looks_like_cutlass_atom(std::string_view name);
 
-/// Throws Error naming the word that is not understood, or what is missing. Whether the instruction is legal is left to
+/// Throws Error naming the unknown word or the missing part. Whether the instruction is legal is left to
 /// require_legal.
 Instruction parse_cutlass_atom(std::string_view name);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How sure the result of one instruction is. A rule of arithmetic is one thing, who saw a GPU follow it another: rows
-// of evidence say which instructions of which GPU were measured, published or modelled, and every point that no
+// How sure the result of one instruction is. A rule of arithmetic and the evidence that a GPU follows it are apart:
+// rows of evidence say which instructions of which GPU were measured, published or modelled, and every point that no
 // source settles is named as a choice of this program.
 //
 //   mma.sync m16n8k16 f32.f16.f16.f32 on sm_100a   published words: 2,500 outputs of a B200 decide the rule
@@ -77,8 +77,8 @@ std::vector<Choice> choices_of(const Instruction& instruction, Target target, co
 /// Sparse instructions need evidence of their own.
 enum class EvidenceSparsity : uint8_t { dense, sparse, both };
 
-/// What one source says of one group of instructions. It speaks of the sum behind one output: M and N do not matter. Of
-/// tcgen05.mma it speaks of cta_group::1 without .ws.
+/// The evidence of one source for one group of instructions. It is about the sum of one output: M and N do not matter.
+/// Of tcgen05.mma it speaks of cta_group::1 without .ws.
 struct EvidenceRow {
   Evidence level = Evidence::model_choice;
   TargetSet chips = {};  // every name of their GPUs counts
@@ -114,11 +114,11 @@ std::map<Target, std::vector<FormEvidence>> evidence_of(const Form& form);
 /// The source of the level: a GPU, a paper or a file of data; a model choice states that no source decides.
 std::string evidence_source(const Instruction& instruction, Target target);
 
-/// What an instruction's results rest on, in a line: the rule and its evidence, or that bits only move.
+/// The basis of an instruction's results, in a line: the rule and its evidence, or that it only moves bits.
 std::string print_arithmetic(const Instruction& instruction, Target target);
 /// How sure they are: "published hardware words", "documented move of bits".
 std::string print_evidence(const Instruction& instruction, Target target);
-/// True where the instruction writes a redval: the last column of its result.
+/// True if the instruction writes a redval: the last column of its result.
 bool ends_with_redval(const Instruction& instruction);
 
 }  // namespace bitmma

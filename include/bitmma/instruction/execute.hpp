@@ -31,7 +31,7 @@ Matrix recorded_result(const Instruction& instruction, const State& state);
 Operands gather_operands(const Instruction& instruction, Target target, const State& state);
 
 /// D = A * B + C of plain matrices, by the instruction's arithmetic on `target`. A is m x k: of a sparse one at most
-/// the allowed codes of a chunk are not zero. Without C (or where the instruction does not read it) C counts as absent.
+/// the allowed codes of a chunk are not zero. Without C, or if the instruction does not read it, C counts as absent.
 /// Throws Error when shapes or formats are not the instruction's.
 Matrix multiply(const Instruction& instruction, const Matrix& a, const Matrix& b);
 Matrix multiply(const Instruction& instruction, Target target, const Matrix& a, const Matrix& b,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which instructions exist: *documented* facts, one row per form over all families, each citing PTX and keyed by
-// target. What they compute is measured and stands in arithmetic/accumulator_model.hpp.
+// target. Their arithmetic is measured: arithmetic/accumulator_model.hpp.
 //
 //   wgmma.mma_async  sm_90a  D f32, A e4m3, B e5m2, K = 32 (64 .sp), M = 64, N = 8..256 in steps of 8, negate
 #pragma once
@@ -47,7 +47,7 @@ struct LegalScales {
   ScaleVec scale_vec = ScaleVec::unwritten;
   FormatSet types = {};
   int id_step = 1, last_id = 3;  // the first scale may be in byte 0, id_step, ... last_id of its cell or register
-  PtxVersion ptx = {};           // that brought this line, where it is later than the form
+  PtxVersion ptx = {};           // that introduced this line, if later than the form
 
   bool operator==(const LegalScales&) const = default;
 };
@@ -68,7 +68,7 @@ struct Form {
   BitOperation bit_operation = BitOperation::none;
   bool any_layout = false;                    // mma.sync: A and B may be row- or column-major each
   bool rounds = false;                        // .rn, .rz, .rm or .rp
-  bool ordered_only = false;                  // mma.sp: .sp::ordered_metadata alone
+  bool ordered_only = false;                  // mma.sp: only .sp::ordered_metadata
   int selectors = 1;                          // of a sparse A: 0 .. selectors-1
   MoveKind move = MoveKind::ld;               // of the moves
   std::string_view further = {};              // options that no column says
@@ -95,7 +95,7 @@ PtxVersion ptx_version_of(const Instruction& instruction, Target target);
 /// The targets that have the instruction's form and all of its parts that not every target of the form has, such as
 /// .scale_vec::NX; empty when it has no form.
 TargetSet targets_of(const Instruction& instruction);
-/// The target that is meant where none is named: sm_90a for wgmma, sm_100a for tcgen05 (sm_103a for what it alone has),
+/// The default target: sm_90a for wgmma, sm_100a for tcgen05 (sm_103a for forms that only it has),
 /// sm_120a for mma.sync with block scales or kind::f8f6f4, sm_90a for every other mma.sync that it has.
 Target default_target(const Instruction& instruction);
 
@@ -106,7 +106,7 @@ std::vector<Instruction> all_instructions();
 /// The same of one family.
 std::vector<Instruction> all_instructions(Family family);
 
-/// What a target has of a form: some lack .sp, a size of scale vectors or a type of scales.
+/// The part of a form that a target has: some lack .sp, a size of scale vectors or a type of scales.
 struct FormOn {
   bool dense = false, sparse = false;
   int sparsity_version = 0;  // of a sparse fp4

@@ -20,7 +20,7 @@ struct ImmediateInfo {
   int64_t first = 0, last = 1;   // the range
   int64_t default_value = 0;     // unless it is set
   std::string_view legal = {};   // the range in words: "1 or -1"
-  std::string_view absent = {};  // what is legal where an instruction has no such immediate: "0 without .sp"
+  std::string_view absent = {};  // the legal value if an instruction lacks the immediate: "0 without .sp"
   bool by_case = false;          // vector files keep it as a tensor, a number a case; the others are metadata keys
   ElementType type = ElementType::u32;  // of that tensor
   bool required = false;                // the tensor must be there

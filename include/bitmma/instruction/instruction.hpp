@@ -32,10 +32,10 @@ constexpr std::string_view print(OperandSource source) { return operand_sources[
 /// What b1 products are: `.and.popc` or `.xor.popc`. Other types have none.
 enum class BitOperation : uint8_t { none, and_popc, xor_popc };
 
-/// The size of a scale vector as it is written; unwritten where it need not be.
+/// The size of a scale vector as it is written; unwritten if it may be omitted.
 enum class ScaleVec : uint8_t { unwritten, x1, x2, x4, block16, block32 };
 
-/// ".and.popc", ".scale_vec::4X"; empty where nothing is written.
+/// ".and.popc", ".scale_vec::4X"; empty if nothing is written.
 constexpr std::string_view print(BitOperation operation) {
   return operation == BitOperation::none ? "" : operation == BitOperation::and_popc ? ".and.popc" : ".xor.popc";
 }
@@ -94,13 +94,13 @@ struct MmaSync {
   bool sparse = false;
   int k = natural_warp_k(m, a, kind ? kind_container_bits(*kind, a) : bits_of(a), sparse);
   bool ordered_metadata = sparse;     // .sp::ordered_metadata; false: .sp, whose positions come in any order
-  bool a_col = false, b_row = false;  // column-major A, row-major B: m8n8k4 of f16 alone. B is column-major otherwise
+  bool a_col = false, b_row = false;  // column-major A, row-major B: only m8n8k4 of f16. Otherwise B is column-major
   BitOperation bit_operation = a == Format::b1 ? BitOperation::and_popc : BitOperation::none;
   bool saturate = false;
   std::optional<Rounding> rounding = {};  // of f64, as it is written; unwritten is .rn
   ScaleVec scale_vec = kind == MmaKind::mxf4nvf4 ? ScaleVec::x4 : ScaleVec::unwritten;
   Format scale_type = scale_vec == ScaleVec::x4 ? Format::ue4m3 : Format::ue8m0;
-  int byte_id_a = 0, thread_id_a = 0;  // which byte of which threads' registers holds the first scale
+  int byte_id_a = 0, thread_id_a = 0;  // the byte and the threads whose registers hold the first scale
   int byte_id_b = 0, thread_id_b = 0;
   int sparsity_selector = 0;
 
@@ -233,11 +233,11 @@ Mma mma_of(const Instruction& instruction);
 bool is_mma(const Instruction& instruction);
 Family family_of(const Instruction& instruction);
 
-/// The instruction with its matrices K-major or MN-major as asked, where it reads them from shared memory.
+/// The instruction with K-major or MN-major matrices, if it reads them from shared memory.
 Instruction with_majors(const Instruction& instruction, Major a, Major b);
 /// The instruction with A from another source, where its family has the choice.
 Instruction with_a_source(const Instruction& instruction, OperandSource source);
-/// The instruction with enable-input-d as asked, where it has one: mma.sync always reads C.
+/// The instruction with this enable-input-d, if it has one: mma.sync always reads C.
 Instruction with_enable_input_d(const Instruction& instruction, bool enable);
 /// The instruction with another sparsity selector, legal or not.
 Instruction with_sparsity_selector(const Instruction& instruction, int selector);
@@ -262,10 +262,11 @@ Tcgen05Mma with_idesc(Tcgen05Mma instruction, uint32_t idesc);
 /// The inverse: the descriptor that says what `instruction` is.
 uint32_t idesc_of(const Tcgen05Mma& instruction);
 
-/// What a tcgen05.mma says in its instruction descriptor and not in its mnemonic, as far as products need it.
+/// The properties that a tcgen05.mma has in its instruction descriptor and not in its mnemonic, as far as products need
+/// them.
 struct ShapeAndTypes {
   int m = 128, n = 64;
-  int k = 0;  // 0: what the types have
+  int k = 0;  // 0: the K of the types
   Format d = Format::f32, a = Format::f16, b = Format::f16;
   Format scale_type = Format::ue8m0;  // of kinds with block scales
 
@@ -274,7 +275,7 @@ struct ShapeAndTypes {
 /// The instruction with this shape and these types, legal or not. Throws Error for all but tcgen05.mma: their mnemonics
 /// say them.
 Instruction with_shape_and_types(const Instruction& instruction, const ShapeAndTypes& fields);
-/// The inverse, k = 0 where it is what the types have. Nothing for all but tcgen05.mma.
+/// The inverse; k = 0 if it is the K of the types. Nothing for other instructions than tcgen05.mma.
 std::optional<ShapeAndTypes> shape_and_types_of(const Instruction& instruction);
 
 /// The instruction that reads A of Tensor Memory where it lies: no row further down. Others have nothing to leave out.

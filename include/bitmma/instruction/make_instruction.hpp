@@ -36,14 +36,14 @@ struct NamedValue {
 struct InstructionField {
   std::string_view name = {};
   std::string_view meaning = {};
-  FieldValue default_value = {};        // where no field is given
+  FieldValue default_value = {};        // if no field is given
   std::vector<std::string> words = {};  // that a word may be; "": it is not written. Empty of numbers and flags
   bool is_format = false;               // the words are names of number formats
   bool in_descriptor = false;           // the instruction descriptor of tcgen05.mma says it, the mnemonic does not
   ImmediateInfo immediate = {};         // its separate number in PTX and files; no name: none
   std::string_view also = {};           // another name that flags give it: scale_a_id where byte_id_a is meant
 
-  /// True where the mnemonic does not say it.
+  /// True if the mnemonic does not contain it.
   bool is_apart() const { return in_descriptor || !immediate.name.empty(); }
 };
 

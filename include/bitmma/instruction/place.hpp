@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where the instruction finds an operand: a byte of shared memory, bits of a register, a cell of Tensor Memory. One
-// vocabulary over all families.
+// The place where the instruction finds an operand: a byte of shared memory, bits of a register, a cell of Tensor
+// Memory. One vocabulary over all families.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ class PlaceMap {
 
   int rows() const { return rows_; }
   int cols() const { return cols_; }
-  /// Throws Error when there is no such element.
+  /// Throws Error if there is no such element.
   Place place_of(int row, int col) const;
 
  private:

@@ -65,7 +65,7 @@ Instruction with_majors(const Instruction& instruction, const OperandLayout& a, 
 State place_operands(const Instruction& instruction, const Placement& placement, const Operands& operands,
                      RandomStream filler);
 
-/// The logical m x k matrix of a sparse A: zeros where nothing is stored. Dense operands: A itself.
+/// The logical m x k matrix of a sparse A, with zeros for elements that are not stored. Dense operands: A itself.
 Matrix logical_a(const Instruction& instruction, const Operands& operands);
 
 /// Stored elements and their positions from a logical m x k matrix that has at most the allowed non-zero codes in each

@@ -9,7 +9,7 @@
 
 namespace bitmma {
 
-/// What the statement of an instruction supplies for sparse metadata and scales.
+/// The numbers in a statement that select sparse metadata and scales.
 struct RegisterSelectors {
   int sparsity_selector = 0, byte_id = 0, thread_id = 0;
 };

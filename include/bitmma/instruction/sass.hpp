@@ -21,7 +21,7 @@ namespace bitmma {
 struct SassInfo {
   std::string_view name = {};   // the first words: "HGMMA", "WARPGROUP.ARRIVE"
   std::string_view ptx = {};    // what compiles to it
-  std::string_view types = {};  // of A and B where the name has none
+  std::string_view types = {};  // of A and B, if the name has none
   std::string_view does = {};
 };
 
@@ -32,17 +32,17 @@ struct SassInstruction {
   std::size_t line = 1;     // of the listing; the first is 1
   std::string opcode = {};  // "HGMMA.64x64x16.F32.BF16"
   const SassInfo* info = nullptr;
-  std::string shape = {};               // "m64n64k16"; empty where the name has none
+  std::string shape = {};               // "m64n64k16"; empty if the name has none
   std::vector<std::string> types = {};  // of D, then of A and B, as far as the name has them
 };
 
 struct SassListing {
-  std::string arch = {};         // "sm_90a", where the listing says it
+  std::string arch = {};         // "sm_90a", if the listing has it
   std::size_t instructions = 0;  // of all kinds
   std::vector<SassInstruction> found = {};
 };
 
-/// Nothing where the text is no listing.
+/// Nothing if the text is not a listing.
 std::optional<SassListing> scan_sass(std::string_view text);
 
 }  // namespace bitmma

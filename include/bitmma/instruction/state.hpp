@@ -130,7 +130,7 @@ class Buffer {
   std::span<const uint32_t> words_ = {};
 };
 
-/// Buffers by name. A copy owns what the original owned and looks at what the original looked at.
+/// Buffers by name. A copy owns the buffers that the original owned, and borrows those that the original borrowed.
 class State {
  public:
   /// Sets a number. Throws Error when the field is an array or the number does not fit its type.
@@ -177,7 +177,7 @@ class State {
   std::vector<Buffer> buffers_;
 };
 
-/// What an instruction does with a field.
+/// How an instruction uses a field.
 enum class Access : uint8_t { read, write, read_write };
 
 /// One row of an instruction's field table.

@@ -38,7 +38,7 @@ struct StatementOperand {
   bool operator==(const StatementOperand&) const = default;
 };
 
-/// A mnemonic with its operands. The immediates are in `instruction`, too.
+/// A mnemonic with its operands. The immediates are also in `instruction`.
 struct Statement {
   std::string guard = {};  // "@p" or "@!p", or empty
   Instruction instruction = Wgmma{};
@@ -54,7 +54,7 @@ Statement parse_statement(std::string_view text);
 /// The statement as PTX, with its semicolon.
 std::string print(const Statement& statement);
 
-/// A statement of the instruction with registers named after what they hold: d0, a0, b_desc, scale_d ...
+/// A statement of the instruction whose registers are named after their content: d0, a0, b_desc, scale_d ...
 Statement statement_of(const Instruction& instruction);
 
 }  // namespace bitmma

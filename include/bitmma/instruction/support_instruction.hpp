@@ -29,10 +29,10 @@ struct SupportInstructionInfo {
   std::string_view qualifiers = {};
   std::string_view operands = {};             // as PTX names them: "[dst], nCols"
   int least_operands = 0, most_operands = 0;  // without those that a qualifier brings: ctaMask of .multicast
-  /// What a number as the last operand must be.
+  /// The legal values of a number as the last operand.
   enum class Last : uint8_t { any, columns, exclusive_columns, count } last = Last::any;
   TargetSet targets = {};
-  PtxVersion ptx = {};           // that brought it, where it is later than its targets
+  PtxVersion ptx = {};           // that introduced it, if later than its targets
   std::string_view does = {};    // what it does
   std::string_view orders = {};  // what it orders, or what must come before and after
   std::string_view source = {};
@@ -45,7 +45,7 @@ std::span<const SupportInstructionInfo> support_instructions();
 /// The row whose name the mnemonic begins with, and whose word it has, or nullptr.
 const SupportInstructionInfo* find_support_instruction(std::string_view mnemonic);
 
-/// A statement of a row, or its mnemonic alone.
+/// A statement of a row, or only its mnemonic.
 struct SupportInstruction {
   std::string guard = {};  // "@p", "@!p" or empty
   const SupportInstructionInfo* info = nullptr;
@@ -57,7 +57,7 @@ struct SupportInstruction {
 /// violation, when it begins as no row does, or for qualifiers and operands that the row does not have.
 SupportInstruction parse_support_instruction(std::string_view text);
 
-/// What is wrong on the target: that it lacks the instruction, or has fewer columns.
+/// Violations on the target: it lacks the instruction, or has fewer columns.
 std::vector<Violation> violations_of(const SupportInstruction& instruction, Target target);
 
 /// What this statement does, with its numbers: "4 matrices of 8 x 8 elements of 16 bits ..."; `does` where no qualifier

@@ -74,8 +74,8 @@ std::span<const LayoutOperation> layout_operations();
 /// Throws Error, with what was probably meant, when there is no operation of this name.
 const LayoutOperation& layout_operation_named(std::string_view name);
 
-/// Does `operation` to `first`. Throws Error where the second operand is missing or not wanted, where CuTe refuses, and
-/// where no layout is the result.
+/// Applies `operation` to `first`. Throws Error if the second operand is missing or superfluous, if CuTe refuses, or
+/// if the result is not a layout.
 AlgebraLayout apply(const LayoutOperation& operation, const AlgebraLayout& first,
                     const std::optional<AlgebraLayout>& second = std::nullopt);
 /// The same on texts.

@@ -45,7 +45,7 @@ Layout hardware_layout(Major major, const SwizzleInfo& swizzle, const Strides& s
                        int cols);
 
 /// The smallest strides that keep all elements of a rows x cols matrix apart, each grown by `padding_bytes`.
-/// K-major swizzled keeps the conventional leading byte offset 16 (encoded 1) where the hardware ignores it.
+/// K-major swizzled keeps the conventional leading byte offset 16 (encoded 1) if the hardware ignores it.
 Strides minimal_strides(Major major, const SwizzleInfo& swizzle, int element_bits, int rows, int cols,
                         int64_t padding_bytes = 0);
 

@@ -17,7 +17,7 @@
 
 namespace bitmma {
 
-/// What an instruction reads of a layout.
+/// The part of a layout that an instruction reads.
 struct DescriptorRequest {
   Target target = Target::sm_90a;
   std::optional<Major> major = {};  // nothing: the one of the coordinate that runs along bytes

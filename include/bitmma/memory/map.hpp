@@ -32,8 +32,8 @@ enum class AxisKind : uint8_t {
   element,     // a coordinate of the element, or the number of a copy of it
   place,       // a coordinate of its place
   derived,     // follows from the others
-  json_only,   // the same, in JSON alone
-  array_only,  // the same, in arrays alone
+  json_only,   // the same, only in JSON
+  array_only,  // the same, only in arrays
 };
 
 struct MapAxis {
@@ -70,14 +70,14 @@ struct MapArrow {
 struct Map {
   std::string title = {};
   std::vector<std::string> notes = {};
-  std::string cute = {};  // the layout in CuTe's notation, where it has one
+  std::string cute = {};  // the layout in CuTe's notation, if it has one
   MapPicture picture = MapPicture::registers;
   std::vector<MapAxis> axes = {};
   std::function<void(MapEntry&)> locate = {};  // sets all values but those of the element's own axes
   int64_t columns_per_cell = 1;                // MapPicture::registers: neighbours in one register
   std::vector<MapArrow> arrows = {};
 
-  /// The index of an axis; nothing where the map has none of that name.
+  /// The index of an axis; nothing if the map has no axis of that name.
   std::optional<std::size_t> find(std::string_view name) const;
   /// The same of an axis that the map has. Throws Error otherwise.
   std::size_t axis(std::string_view name) const;
@@ -101,7 +101,7 @@ Map map_of(const MetadataLayout& layout, const Fragment& a, int selector);
 Map map_of_mma_scales(bool is_a, int rows, int scales, int byte_id, int thread_id);
 /// matrix, row, col -> thread, register, bit.
 Map map_of(const LdMatrix& move);
-/// row, col -> byte, bit, with LBO and SBO as arrows; arrays have the byte before the swizzle, too.
+/// row, col -> byte, bit, with LBO and SBO as arrows; arrays also have the byte before the swizzle.
 Map map_of(const SmemMatrix& matrix);
 /// The same of a layout in CuTe's notation. Throws Error unless elements have 1..128 bits.
 Map map_of(const CuteLayout& cute);

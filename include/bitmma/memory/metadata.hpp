@@ -21,7 +21,7 @@
 
 namespace bitmma {
 
-/// What is sparse about A. Units of `unit` neighbouring elements are kept or dropped together.
+/// The sparsity of A. Units of `unit` neighbouring elements are kept or dropped together.
 struct SparsePattern {
   int chunk = 0;             // logical columns per chunk
   int stored_per_chunk = 0;  // elements kept of it

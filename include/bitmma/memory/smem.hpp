@@ -34,15 +34,15 @@ struct SmemMatrix {
 /// The layout in elements that the hardware reads, before the swizzle.
 Layout layout_of(const SmemMatrix& matrix);
 
-/// "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))": what the descriptor means by PTX's canonical layouts, in elements
-/// from its start address.
+/// "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))": the descriptor's layout according to PTX's canonical layouts, in
+/// elements from its start address.
 std::string print_cute(const SmemMatrix& matrix);
 
-/// The same for what the hardware reads; differs only in the cases of layout/canonical.hpp.
+/// The layout that the hardware reads; it differs only in the cases of layout/canonical.hpp.
 std::string print_hardware_cute(const SmemMatrix& matrix);
 
 /// How sure the rule is that a K-major row wider than the swizzle goes on at LBO: measured, chosen, or of no
-/// instruction. Empty where no row is that wide.
+/// instruction. Empty if no row is that wide.
 std::string wide_row_evidence(const SmemMatrix& matrix);
 
 /// A place in shared memory: `bit` counts from the lowest bit of byte `byte`, and is 0 for elements of 8 bits and more.

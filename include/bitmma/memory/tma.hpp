@@ -4,9 +4,9 @@
 //   box of 64 x 8 f16, CU_TENSOR_MAP_SWIZZLE_128B at byte 0      element (row 1, column 0) is at byte 128 ^ 16
 //
 // Rows of the box, its innermost dimension, follow each other without gaps; the swizzle then acts on the address. A row
-// of a swizzled box is as wide as the swizzle, so that a wider matrix takes several boxes, one behind the other.
+// of a swizzled box is as wide as the swizzle, so a wider matrix takes several boxes, one after the other.
 // Source: CUDA Driver API, CUtensorMapSwizzle and cuTensorMapEncodeTiled; the swizzles are those of PTX ISA 5.5.7.
-// Not here: CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B_FLIP_8B and _ATOM_64B, whose patterns are published in figures alone;
+// Not here: CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B_FLIP_8B and _ATOM_64B, whose patterns are published only in figures;
 // interleaved layouts; rows narrower than the swizzle.
 #pragma once
 

@@ -117,7 +117,7 @@ struct TmemMetadata {
   int element_bits = 16;  // of A's container
   TmemAddress address = {};
   int selector = 0;
-  int k = 0;                     // logical columns, where there are more than two cells
+  int k = 0;                     // logical columns, if there are more than two cells
   bool single_elements = false;  // fp4 of sparsity version 1: four bits say four columns, not eight
 
   int k_per_cell() const { return element_bits == 4 && !single_elements ? 64 : 32; }
@@ -183,7 +183,7 @@ inline constexpr auto ldst_shapes = std::to_array<LdStInfo>({
 /// A shape of tcgen05.cp: `rows` rows of `row_bytes` bytes. Row r goes to lane lane_of(row) and its copies.
 struct CpShape {
   std::string_view name;       // "64x128b"
-  std::string_view multicast;  // ".warpx2::02_13", mandatory where it stands
+  std::string_view multicast;  // ".warpx2::02_13", mandatory if the shape has one
   int rows = 0, row_bytes = 0;
   int copies = 1;
 };
@@ -213,7 +213,7 @@ struct LdSt {
   TmemAddress place_of(int thread, int reg, int half) const;
 };
 
-/// Throws Error when the shape has no such .num.
+/// Throws Error if the shape does not have this .num.
 void require_legal(const LdSt& move);
 
 /// The move whose shape is called "32x32b" or the like. With `split_columns` 0 the second piece of a 16x32bx2 follows

@@ -22,7 +22,7 @@ namespace bitmma {
 /// Columns that an exclusive allocation of sm_107a and sm_107f may have.
 inline constexpr int tmem_columns_exclusive = 576;
 
-/// What an instruction keeps in Tensor Memory. Zero where it keeps nothing of the kind.
+/// The columns that an instruction needs in Tensor Memory for each kind of operand; zero if it has none.
 struct TmemNeeds {
   TmemLayoutInfo layout = tmem_layouts[3];
   int n = 64;

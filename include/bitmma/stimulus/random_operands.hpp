@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random operands that can tell a right model from a wrong one. N(0,1) inputs alone are blind to most of the rules:
+// Random operands that distinguish a right model from a wrong one. N(0,1) inputs show few of the rules:
 // they never reach a floor, a signed zero, a NaN, an overflow or a tie.
 #pragma once
 

@@ -26,7 +26,7 @@ namespace bitmma {
 /// One case of a point.
 struct SealedCase {
   uint64_t number = 0;           // from which it is drawn
-  std::vector<uint32_t> d = {};  // of each answer: a hash of what the instruction leaves
+  std::vector<uint32_t> d = {};  // of each answer: a hash of the words that the instruction writes
 
   bool operator==(const SealedCase&) const = default;
 };
@@ -37,7 +37,7 @@ struct SealedPoint {
   std::string instruction = {};               // as text
   uint64_t inputs = 0;                        // a hash of every state before
   std::vector<std::string> answers = {};      // in the order of the alphabet
-  std::optional<std::string> predicted = {};  // one of them; nothing where it is withheld
+  std::optional<std::string> predicted = {};  // one of them; nothing if it is withheld
   std::vector<SealedCase> cases = {};
 
   bool operator==(const SealedPoint&) const = default;
@@ -55,12 +55,12 @@ struct SealedFile {
 /// `withhold` the prediction is left out. Throws Error when the target has no points, two answers cannot be told apart,
 /// or no name contains `withhold`.
 SealedFile make_sealed(Target target, std::string_view withhold = {}, int threads = 1);
-/// What make_sealed would write of one point for these cases alone.
+/// The text that make_sealed would write for one point with only these cases.
 SealedPoint make_sealed_point(Target target, std::string_view name, std::vector<uint64_t> cases);
 /// The names of a target's points.
 std::vector<std::string> sealed_point_names(Target target);
 
-/// As JSON and back. Throws Error naming what is wrong.
+/// To JSON and back. Throws Error for malformed JSON.
 std::string print(const SealedFile& file);
 SealedFile read_sealed(std::string_view text);
 /// Throws Error naming the path, and for a file of more than 16 MiB.
@@ -70,7 +70,7 @@ std::string_view sealed_text(Target target);
 /// The same, read. Throws Error for a target without one.
 SealedFile built_in_sealed(Target target);
 
-/// What a GPU left, case by case.
+/// The words that a GPU wrote, case by case.
 struct SealedRecord {
   std::string point = {};
   SurveyEnd end = SurveyEnd::answered;
@@ -106,10 +106,10 @@ struct SealedFinding {
   int64_t deciding = 0;      // that refute every other answer together, each at least one; or of the nearest: that fit
 };
 
-/// Compares hashes. An answer is found only where it has all cases and no other one has.
+/// Compares hashes. An answer is found only if it fits all cases and no other answer does.
 SealedFinding finding_of(const SealedPoint& point, const SealedRecord& record);
 
-/// What a GPU answered to a whole file.
+/// A GPU's answers to a whole file.
 struct SealedAnswers {
   std::string gpu = {}, driver = {}, cuda = {}, date = {}, version = {};
   Target target = Target::sm_100a;
@@ -138,7 +138,7 @@ struct SealedOptions {
 /// empty for the one that is built in for the GPU. Throws Error where there is no GPU, no such point or no prediction.
 SealedAnswers run_sealed_point(std::string_view point, const std::string& path, const SurveyDevice& device);
 
-/// A prediction, and what the GPU answered.
+/// A prediction, and the GPU's answers.
 struct SealedRun {
   SealedFile file = {};
   SealedAnswers answers = {};

@@ -67,7 +67,7 @@ struct SurveyRecord {
   std::string message = {};  // of a unit without an answer: what happened
   double seconds = 0;
   std::vector<RuleCase> cases = {};
-  std::vector<RuleFact> facts = {};  // what the search found during the survey
+  std::vector<RuleFact> facts = {};  // found by the search during the survey
   bool settled = true;               // of a rule: false if the search ran out of cases
   int64_t question_cases = 0;
   std::vector<uint8_t> results = {};  // case after case: D of a rule, every word that is written of a question
@@ -96,7 +96,7 @@ struct SurveyReport {
   const SurveyRecord* find(std::string_view unit) const;
 };
 
-/// What a report says of a survey that the model answered in place of a GPU: a rehearsal proves nothing.
+/// The mark of a report in which the model answered in place of a GPU: a rehearsal proves nothing.
 inline constexpr std::string_view rehearsal_gpu = "rehearsal by the model";
 
 /// The report as a file and back. Throws Error naming the file and what is wrong with it: fields of the header or of a
@@ -114,7 +114,7 @@ struct SurveyEffort {
 SurveyRecord survey_unit(const SurveyUnit& unit, uint64_t seed, const Executor& execute,
                          const SurveyEffort& effort = {});
 
-/// What a record says about this version's rows and choices.
+/// The verdict of a record about this version's rows and choices.
 enum class SurveyVerdict : uint8_t {
   confirmed,  // every bit is the model's, and the search found its rule; what it could not tell apart is in the details
   refuted,    // results contradict the row, or are another answer than the model's
@@ -151,7 +151,7 @@ SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, boo
 /// that its target does not have.
 Confirmed confirmed_by(const SurveyReport& report, const std::vector<SurveyFinding>& findings);
 
-/// A report and what it says.
+/// A report and its findings.
 struct ReadSurvey {
   std::string path = {};
   SurveyReport report = {};
@@ -201,7 +201,7 @@ struct SurveyDevice {
 /// What the process of a unit calls first: it is killed when the survey that made it ends, however that ends.
 void end_with_survey();
 
-/// The report of one unit, of no unit where the name is empty. Throws Error where there is no GPU or no such unit.
+/// The report of one unit, or of none if the name is empty. Throws Error if there is no GPU or no such unit.
 SurveyReport run_survey_unit(std::string_view unit, const SurveyDevice& device, const SurveyEffort& effort = {});
 
 struct SurveyProgress {

@@ -6,7 +6,7 @@
 //                                      where b is negative
 //   times the sign of a, and added     one more and an addition, two terms at once
 //
-// What is lacking is the sum of the signs of a where b is negative: bits are counted once a step.
+// The sum of the signs of a in columns with a negative b is added apart: each step counts bits once.
 #pragma once
 
 #include "chain.hpp"

@@ -189,7 +189,7 @@ struct ChainSteps {
   using State = ChainState<bytes, plain>;
   static constexpr int lanes = bytes / 4, strip = 2 * lanes, mantissa_bits = info(output).mantissa_bits;
 
-  /// What a step needs of the one before it.
+  /// The state that one step passes to the next.
   struct Aligned {
     I32 c[rows][2];             // truncated to a multiple of 2^(e_max - F)
     I32 max_exponent[rows][2];  // plain: + 31 - F

@@ -86,7 +86,7 @@ BITMMA_INLINE bool decode(const Decoding& job) {
   return job.negative_of_row ? decode_rows<bytes, true>(job) : decode_rows<bytes, false>(job);
 }
 
-/// C of some columns, decoded: what aligns and what it is worth.
+/// C of some columns, decoded: exponents for alignment, and values.
 template <int bytes>
 struct C {
   using I32 = typename Vectors<bytes>::I32;

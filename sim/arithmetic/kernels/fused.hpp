@@ -142,7 +142,7 @@ struct FusedSteps {
     }
   }
 
-  /// Sums of some rows, and what they meet.
+  /// Sums of some rows, with their special values.
   template <int rows>
   struct Sums {
     I32 max_exponent[rows][vectors];

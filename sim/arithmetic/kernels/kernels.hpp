@@ -26,7 +26,7 @@ constexpr int32_t floor_of(const AccumulatorModel& model) {
   return std::max(model.floor_exponent.value_or(lowest_floor), lowest_floor);
 }
 
-/// The loops by what they round to: the roundings that hardware has. Hypotheses that it has refuted have none.
+/// The loops, by their final rounding. Only roundings of real hardware have a loop; refuted hypotheses have none.
 enum class LoopId : uint8_t { none, f32_toward_zero, f16_nearest_even };
 constexpr LoopId loop_of(const AccumulatorModel& model) {
   if (model.arithmetic != Arithmetic::fused_sum || model.overrides != Overrides{}) return LoopId::none;
@@ -72,7 +72,7 @@ struct LineAllocator {
 template <typename Number>
 using Array = std::vector<Number, LineAllocator<Number>>;
 
-/// What a loop over codes needs of a format: uniform numbers, no branches.
+/// The properties of a format that a loop over codes needs: plain numbers, so the loop has no branches.
 struct DecodeConstants {
   int32_t ignored_bits, mantissa_bits, bias, hidden_bit;
   int32_t hidden_bit_of_zero, exponent_of_zero_field;  // of a code whose exponent field is 0
@@ -174,7 +174,7 @@ struct ChainStep {
 /// Rows of A that pass through a chain together.
 inline constexpr int chain_rows = 4;
 
-/// What a chain may skip: no exponent but that of zeros lies outside.
+/// The range of exponents, without those of zeros: it decides which checks a chain may skip.
 struct ExponentRange {
   int32_t lowest, highest;
 };

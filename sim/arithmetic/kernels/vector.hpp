@@ -214,7 +214,7 @@ BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
 }
 
 #if BITMMA_X86_BUILTINS
-/// Sums of both products of 8-bit numbers, those of x unsigned, in 16 bits. AVX-512 alone.
+/// Sums of two products of 8-bit numbers, in 16 bits; numbers of x are unsigned. Only AVX-512.
 template <int bytes>
 BITMMA_INLINE void multiply_bytes(const typename Vectors<bytes>::I32& x, const typename Vectors<bytes>::I32& y,
                                   typename Vectors<bytes>::I16& sums) {
@@ -224,7 +224,7 @@ BITMMA_INLINE void multiply_bytes(const typename Vectors<bytes>::I32& x, const t
                                           typename Vectors<bytes>::I16{}, ~uint32_t{0});
 }
 
-/// Numbers of 16 bits shifted right by counts from 0 on, arithmetically. AVX-512 alone.
+/// 16-bit numbers, shifted right arithmetically by counts of 0 or more. Only AVX-512.
 template <int bytes>
 BITMMA_INLINE void shift_right(typename Vectors<bytes>::I16& numbers, const typename Vectors<bytes>::I16& counts) {
   static_assert(bytes == 64);

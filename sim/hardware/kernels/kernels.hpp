@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a family of instructions supplies here: its kernel. ptx_kernel visits the variant once and ends in these.
+// Each family of instructions supplies its kernel. ptx_kernel visits the variant once and calls one of these.
 #pragma once
 
 #include "bitmma/hardware/ptx_kernel.hpp"

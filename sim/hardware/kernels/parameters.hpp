@@ -6,7 +6,7 @@
 
 namespace bitmma::kernels {
 
-/// "b_desc_in": the field alone. Without a byte where the instruction does not read it.
+/// "b_desc_in": only this field. It has no bytes if the instruction does not read it.
 KernelParameter input_of(const Request& request, Field field);
 
 /// The fields that the instruction writes, one behind the other.

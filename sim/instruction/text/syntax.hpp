@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // PTX text as tables. A family lists the parts of its mnemonic and the operands behind them, one row each; the same
-// rows read and print, so what is printed reads back.
+// rows read and print, so printed text can be read back.
 //
 //   tcgen05.mma.ws.cta_group::1.kind::f16    [d-tmem], a-desc, b-desc, idesc, enable-input-d
 //   |       |   |  |            choice       |         descriptors            predicate
@@ -177,7 +177,7 @@ struct OperandRow {
   std::string_view fix = {};     // a hint for wrong ones
 };
 
-/// What a family writes.
+/// The grammar of a family.
 struct Grammar {
   std::string_view head = {};  // the first word
   Instruction (*start)() = nullptr;
@@ -186,16 +186,16 @@ struct Grammar {
   Text form = nullptr;    // the whole mnemonic, for messages
   Text source = nullptr;  // where PTX describes it
   Text end = nullptr;     // what may stand behind the last part
-  /// Builds the value that the parts describe; nullptr: it is what they set. May add violations.
+  /// Builds the value that the parts describe; nullptr: the parts set it themselves. May add violations.
   Instruction (*finish)(const Instruction& read, std::vector<Violation>& violations) = nullptr;
 };
 
 extern const Grammar wgmma_grammar, mma_sync_grammar, tcgen05_grammar, tmem_move_grammar;
 
 std::string print_mnemonic(const Grammar& grammar, const Instruction& instruction);
-/// Appends to `violations` what is wrong; the value means something only when nothing is.
+/// Appends to `violations`; the returned value is valid only if there are none.
 Instruction parse_mnemonic(const Grammar& grammar, std::string_view mnemonic, std::vector<Violation>& violations);
-/// True when the second word of the mnemonic is what the grammar begins with.
+/// True if the second word of the mnemonic is the first of the grammar.
 bool begins(const Grammar& grammar, std::string_view mnemonic);
 
 std::vector<StatementOperand> operands_of(const Grammar& grammar, const Instruction& instruction);

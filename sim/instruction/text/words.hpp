@@ -12,7 +12,7 @@ namespace bitmma::syntax {
 
 std::string_view trimmed(std::string_view text);
 
-/// What a message shows: 80 characters at most, "(nothing)" for none, '?' for what a terminal must not get.
+/// Text for a message: at most 80 characters, "(nothing)" if empty, '?' for characters that a terminal must not get.
 std::string shown(std::string_view text);
 
 /// A register, variable or placeholder: "%r1", "d0", "p".

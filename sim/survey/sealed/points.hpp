@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The points of a sealed prediction: what is asked, and what every known answer would leave.
+// The points of a sealed prediction: their cases, and the state that every known answer would leave.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ using survey::Asked;
 /// One known answer.
 struct Rival {
   std::string text = {};
-  /// What is compared: D of a rule, every written word of a question.
+  /// The compared words: D for a rule, every written word for a question.
   std::function<std::vector<uint8_t>(const Asked&, uint64_t number)> left = {};
 };
 
@@ -24,9 +24,9 @@ struct Point {
   Instruction instruction = Wgmma{};
   Target target = Target::sm_100a;
   std::function<Asked(uint64_t number)> draw = {};
-  /// What is compared of a state that a device left.
+  /// The compared words of a state that a device left.
   std::function<std::vector<uint8_t>(const Asked&, uint64_t number, const State& after)> left = {};
-  std::vector<Rival> rivals = {};  // the first is what the model does
+  std::vector<Rival> rivals = {};  // the first is the model's behaviour
 };
 
 /// Those of the target. Made anew.
