@@ -34,8 +34,9 @@ TEST_CASE("warnings in a report are lines and data") {
   const Report found = Report().add_warnings(one);
   CHECK(print(found) == "warning: " + print(one.front()) + "\n");
   CHECK(print(found, true) == "\033[33mwarning: " + print(one.front()) + "\033[0m\n");
-  CHECK(to_json(found) ==
-        R"({"warnings":[{"field":"n","seen":"9","legal":"8","fix":"","source":"","severity":"warning"}]})");
+  CHECK(
+      to_json(found) ==
+      R"({"warnings":[{"field":"n","seen":"9","legal":"8","fix":"","source":"","code":"illegal_value","severity":"warning"}]})");
 }
 
 TEST_CASE("update replaces members in place and adds new ones at the end") {

@@ -334,10 +334,10 @@ void add_run(Command& app, Context& context) {
   add_threads(*command, flags->threads);
   command->footer(
       "Examples:\n"
-      "  bitmma run softmax.ptx --grid 64 --block 128 --arg x.npy --arg empty:f32[64,1000] --arg u32:1000 -o "
-      "out.safetensors\n"
-      "  bitmma run kernels.ptx --list\n"
-      "  bitmma run softmax.ptx --fusions\n"
+      "  bitmma run data/kernels/cuda.ptx --list\n"
+      "  bitmma run data/kernels/cuda.ptx --entry softmax --grid 2 --block 128 --arg zeros:f32[2,1000] "
+      "--arg empty:f32[2,1000] --arg u32:1000 -o out.safetensors\n"
+      "  bitmma run data/kernels/cuda.ptx --entry layer_norm --fusions\n"
       "A fault of the kernel (out of bounds, misaligned, unwritten, a race, a deadlock) is told with its thread and "
       "line; the exit code is 2.");
   command->callback([flags, &context] { run_kernel(context, *flags); });
