@@ -443,8 +443,6 @@ Run integer_cvt(CvtType to) {
   }
 }
 
-constexpr uint32_t low_word_of(uint64_t a) { return static_cast<uint32_t>(a); }
-
 void run_cvt(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const CvtDetails*>(op.details);
   CvtOperands operands[lanes];

@@ -195,7 +195,6 @@ void decode_nothing(Decoder& decoder, const Instruction& instruction, Words& wor
 }
 
 constexpr uint64_t add_64(uint64_t a, uint64_t b) { return a + b; }
-constexpr uint32_t add_32(uint32_t a, uint32_t b) { return a + b; }
 
 void decode_cvta(Decoder& decoder, const Instruction& instruction, Words& words) {
   const bool to_space = words.take("to");
