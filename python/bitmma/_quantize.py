@@ -130,7 +130,7 @@ def quantize_recipes() -> list[dict[str, Any]]:
     >>> [row["name"] for row in quantize_recipes() if row["project"] == "deepseek-ai/DeepGEMM"][0]
     'deepgemm_1x128'
     """
-    return [{**row, "block": tuple(cast(Any, row["block"]))} for row in _core.quantize_recipes()]
+    return [{**row, "block": tuple(row["block"])} for row in cast(Any, _core.quantize_recipes())]
 
 
 @public
