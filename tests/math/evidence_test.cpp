@@ -42,12 +42,12 @@ TEST_CASE("a function is measured or sampled where a table of data/math has it, 
                               random = functions_of("compared.csv", ",random");
   std::set<std::string> known;
   int measured = 0, sampled = 0;
-  for_each_function([&](const std::string& name, const auto& one, TargetSet targets) {
+  for_each_function([&](const std::string& name, const auto& one, TargetSet with) {
     INFO(name);
     known.insert(name);
     const bool of_f64 = name.ends_with(".f64") && name.find("approx") != std::string::npos;
     for (const TargetInfo& target : bitmma::targets) {
-      if (!targets.contains(target.id)) continue;
+      if (!with.contains(target.id)) continue;
       const EvidenceOfWords found = evidence_of(one, target.id);
       REQUIRE_FALSE(found.source.empty());
       if (target.chip != Target::sm_90) {
