@@ -215,8 +215,6 @@ void add_steps(Report& found, const CFunction& function, const Words& words) {
 
 std::string_view meaning_of(CvtRounding rounding) {
   switch (rounding) {
-    case CvtRounding::rn:
-    case CvtRounding::rni: return "to the nearest, of two to the even one";
     case CvtRounding::rz:
     case CvtRounding::rzi: return "toward zero";
     case CvtRounding::rm:
@@ -268,6 +266,10 @@ void add_steps(Report& found, const CvtInstruction& instruction, const Words& wo
     lanes.add_text(text);
   }
   add_part(found, "lanes", std::move(lanes));
+}
+
+EvidenceOfWords evidence_on(const MathFunction& function, Target target) {
+  return std::visit([&](const auto& one) { return evidence_of(one, target); }, function);
 }
 
 /// sm_90a, whose GPUs were compared, or the first target that has the function.
@@ -345,13 +347,13 @@ Report describe(const MathFunction& function, std::span<const uint64_t> operands
 
 Report evidence_report(const MathFunction& function, std::optional<Target> target) {
   const Target on = target.value_or(usual_target(function));
-  const EvidenceOfWords evidence = std::visit([&](const auto& one) { return evidence_of(one, on); }, function);
+  const EvidenceOfWords evidence = evidence_on(function, on);
   return {{"target", print(on)}, {"evidence", print(evidence.level)}, {"evidence_source", evidence.source}};
 }
 
 std::string origin_of(const MathFunction& function, std::optional<Target> target) {
   const Target on = target.value_or(usual_target(function));
-  const EvidenceOfWords evidence = std::visit([&](const auto& one) { return evidence_of(one, on); }, function);
+  const EvidenceOfWords evidence = evidence_on(function, on);
   std::string text = fmt::format("{}, {}: {}", print(on), print(evidence.level), evidence.source);
   if (const auto* c = std::get_if<CFunction>(&function)) {
     if (evidence.source != c->source) text += fmt::format("; {}", c->source);

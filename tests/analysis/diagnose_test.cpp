@@ -452,14 +452,13 @@ TEST_CASE("TMA without swizzle is found in a whole tile: every swizzle and major
   }
 }
 
-TEST_CASE("faults of a whole tile, planted, are found: steps of K, rows of warps and warpgroups") {
-  const std::array cases{random_tile()};
+namespace {
+
+/// How many faults of the catalogue change something, and are found when they are planted: all of them.
+int planted_and_found(const Case& tile, int every) {
+  const std::array cases{tile};
   const Matrix truth = faulty_d(cases, 0, {});
-#ifdef BITMMA_SANITIZED  // thirty times as slow
-  constexpr int every = 8;
-#else
-  constexpr int every = 1;
-#endif
+  CHECK(truth == computed_d(*whole_tile(tile), 0));
   int planted = 0, index = 0;
   for (const Fault& fault : fault_catalogue(cases)) {
     if (index++ % every != 0) continue;
@@ -475,8 +474,21 @@ TEST_CASE("faults of a whole tile, planted, are found: steps of K, rows of warps
     INFO(fault.id);
     CHECK(rank_of(found, fault.id) == 1);
   }
-  CHECK(planted > 150 / every);
-  const std::vector<Fault> catalogue = fault_catalogue(cases);
+  return planted;
+}
+
+#ifdef BITMMA_SANITIZED  // thirty times as slow
+constexpr int every_fault = 8;
+#else
+constexpr int every_fault = 1;
+#endif
+
+}  // namespace
+
+TEST_CASE("faults of a whole tile, planted, are found: steps of K, rows of warps and warpgroups") {
+  const Case tile = random_tile();
+  CHECK(planted_and_found(tile, every_fault) > 150 / every_fault);
+  const std::vector<Fault> catalogue = fault_catalogue(std::array{tile});
   for (const char* id : {"a.step.sbo.512", "b.step.swizzle.none", "b.step.start.+32"})
     CHECK(std::ranges::find(catalogue, id, &Fault::id) != catalogue.end());
 }
@@ -508,35 +520,6 @@ Case random_tile_of(const Instruction& instruction, int blocks, int steps) {
   }
   return tile;
 }
-
-/// How many faults of the catalogue change something, and are found when they are planted: all of them.
-int planted_and_found(const Case& tile, int every) {
-  const std::array cases{tile};
-  const Matrix truth = faulty_d(cases, 0, {});
-  CHECK(truth == computed_d(*whole_tile(tile), 0));
-  int planted = 0, index = 0;
-  for (const Fault& fault : fault_catalogue(cases)) {
-    if (index++ % every != 0) continue;
-    std::optional<Matrix> wrong;
-    try {
-      wrong = faulty_d(cases, 0, std::array{fault.id});
-    } catch (const Error&) {
-      continue;  // a tile that cannot be
-    }
-    if (*wrong == truth) continue;
-    ++planted;
-    const Diagnosis found = diagnose(cases, std::array{*wrong}, {.max_findings = 100, .pairs = false});
-    INFO(fault.id);
-    CHECK(rank_of(found, fault.id) == 1);
-  }
-  return planted;
-}
-
-#ifdef BITMMA_SANITIZED  // thirty times as slow
-constexpr int every_fault = 8;
-#else
-constexpr int every_fault = 1;
-#endif
 
 }  // namespace
 
