@@ -3,6 +3,7 @@
 // compute nothing.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "../math/loops.hpp"

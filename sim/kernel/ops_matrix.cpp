@@ -2,6 +2,8 @@
 // ldmatrix, stmatrix, movmatrix and mma.sync: the maps of layer memory, the products of layer instruction.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "../instruction/family.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/statement.hpp"

@@ -89,8 +89,8 @@ void add_step_faults(Rows& rows, const Subject& s, Role x) {
               Parts of_step = true_parts(one);
               if (!apply(one, of_step)) return false;
               const Matrix& read = operand_of(of_step, x);
-              const int first = static_cast<int>(step) * subject.step_k(),
-                        k = x == Role::a ? stored_of_k(parts.operands, first) : first;
+              const int first_k = static_cast<int>(step) * subject.step_k(),
+                        k = x == Role::a ? stored_of_k(parts.operands, first_k) : first_k;
               set_block(whole, x == Role::a ? at : k, x == Role::a ? k : at, read);
               lines = x == Role::a ? read.rows() : read.cols();
             }
