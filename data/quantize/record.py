@@ -1,13 +1,17 @@
 """Records what projects' own quantisers make of one matrix a type: see README.md for the versions and how to run it.
 
-record.py --sources FOLDER -o outputs.safetensors
+record.py --sources FOLDER [--device cuda] -o outputs.safetensors
 
 FOLDER holds microxcaling's folder mx, DeepGEMM's deep_gemm/utils/math.py as deepgemm_math.py, Transformer Engine's
 transformer_engine/pytorch/custom_recipes/reference_nvfp4.py as te_nvfp4.py and its tests/pytorch/references as
-references. torchao and nvidia-modelopt are installed. Nothing of them is copied here.
+references; with --device cuda also DeepSeek-V3's inference/kernel.py as deepseek_kernel.py and vLLM's
+vllm/model_executor/layers/quantization/input_quant_fp8.py as vllm_input_quant.py, and not microxcaling. torchao and
+nvidia-modelopt are installed. Nothing of them is copied here. What a project refuses to run is named, and the exit code
+is 1.
 """
 
 import argparse
+import ast
 import importlib
 import json
 import sys
@@ -60,6 +64,19 @@ def import_transformer_engine():
     return importlib.import_module("te_nvfp4"), importlib.import_module("references.blockwise_quantizer_reference")
 
 
+def import_vllm(path):
+    """QuantFP8.forward_native alone: the file imports all of vLLM. Rows and tensors broadcast their scales by themselves."""
+    tree = ast.parse(Path(path).read_text())
+    layer = next(one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == "QuantFP8")
+    layer.decorator_list, layer.bases = [], []
+    layer.body = [one for one in layer.body if isinstance(one, ast.FunctionDef) and one.name == "forward_native"]
+    shapes = types.SimpleNamespace(PER_TOKEN="token", PER_TENSOR="tensor")
+    space = {"torch": torch, "GroupShape": shapes, "group_broadcast": lambda scale, shape: scale, "_FP8_MAX": 448.0,
+             "_FP8_MIN": -448.0, "_FP8_MIN_SCALING_FACTOR": 1.0 / (448.0 * 512.0), "_FP8_DTYPE": torch.float8_e4m3fn}  # fmt: skip
+    exec(compile(ast.Module([layer], []), path, "exec"), space)
+    return space["QuantFP8"]
+
+
 def unpacked(packed):
     """Codes of two a byte, the first in the lower half."""
     packed = packed.view(torch.uint8)
@@ -68,6 +85,26 @@ def unpacked(packed):
 
 def codes_of(values, shape):
     return values.reshape(shape).view(torch.uint8)
+
+
+def recipes_of_gpu(sources):
+    """The recipes of recipes() that run on a GPU alone, or are kernels."""
+    deepseek, vllm = importlib.import_module("deepseek_kernel"), import_vllm(f"{sources}/vllm_input_quant.py")
+
+    def deepseek_rows(x):
+        codes, scales = deepseek.act_quant(x)
+        return codes_of(codes, x.shape), scales.to(torch.float32), None
+
+    def vllm_fp8(group):
+        def run(x):
+            layer = vllm()
+            layer.is_group_quant, layer.static, layer.group_shape, layer.num_token_padding = False, False, group, None
+            codes, scales = layer.forward_native(x)
+            return codes_of(codes, x.shape), scales.reshape(-1, 1), None
+
+        return run
+
+    return {"deepseek_v3_1x128": deepseek_rows, "vllm_fp8_row": vllm_fp8("token"), "vllm_fp8_tensor": vllm_fp8("tensor")}
 
 
 def recipes():
@@ -243,7 +280,7 @@ def inputs(kind, seed, rows=32, cols=256):
 
 def as_array(tensor):
     kind = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32}[tensor.element_size()]
-    return tensor.contiguous().view(kind).numpy()
+    return tensor.contiguous().view(kind).cpu().numpy()
 
 
 def save(path, arrays):
@@ -265,28 +302,37 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sources", required=True)
     parser.add_argument("-o", required=True)
+    parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     sys.path.insert(0, arguments.sources)
-    known, arrays = recipes(), {}
+    known, arrays, refused = recipes(), {}, 0
+    if arguments.device == "cuda":
+        known |= recipes_of_gpu(arguments.sources)
     stub("mx").__path__ = [f"{arguments.sources}/mx"]
     for kind in TYPES:
         for seed in (2, 3):
-            x = inputs(kind, seed, rows=16)
+            x = inputs(kind, seed, rows=16).to(arguments.device)
             arrays[f"x.{kind}.{seed}"] = as_array(x)
             for name, run in known.items():
                 if kind == "f16" and name.startswith(("torchao_mx", "torchao_nv", "te_nv")):
                     continue  # refused by the project, or not read
-                codes, scales, tensor_scale = run(x.clone())
+                try:
+                    codes, scales, tensor_scale = run(x.clone())
+                except Exception as error:  # of any kind, from code that is not ours: the other recipes are recorded
+                    print(f"{name} {kind}: {error}", file=sys.stderr)
+                    refused += 1
+                    continue
                 end = f"{name}.{kind}.{seed}"
                 arrays["codes." + end] = as_array(codes)
                 arrays["scales." + end] = as_array(scales)
                 if tensor_scale is not None:
                     arrays["tensor_scale." + end] = as_array(tensor_scale.reshape(1, 1))
-            for format, element in MICROXCALING.items() if kind == "f32" else ():
+            for format, element in MICROXCALING.items() if kind == "f32" and arguments.device == "cpu" else ():
                 values = microxcaling_values(x, element, "nearest")
                 arrays[f"values.microxcaling_{format}.f32.{seed}"] = as_array(values)
     save(arguments.o, arrays)
+    return 1 if refused else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
