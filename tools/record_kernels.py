@@ -10,12 +10,14 @@
 
 `make` needs ptxas (BITMMA_PTXAS), NumPy and ml_dtypes; `compare` the bitmma package.
 """
+import glob
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 
 import ml_dtypes
 import numpy as np
@@ -58,6 +60,15 @@ def fusion_launches():
         yield "module fusions", name, (1, 1, 1), (1, 1, 1), 0, ["fp32[64]"], "normal"
 
 
+DRAWN = [(module, kernel) for module in range(16) for kernel in range(25)]
+
+
+def drawn_launches():
+    numbers = ["fp32[64]", "fp32[64]", "s32[64]", "fp32[64]", "s32[64]"]
+    for i, (module, kernel) in enumerate(DRAWN):
+        yield f"drawn drawn_{module}", f"d{kernel}", (1, 1, 1), (64, 1, 1), 0, numbers, ("normal", "wide", "peaked")[i % 3]
+
+
 def triton_launches(folder):
     with open(os.path.join(folder, "launches.json")) as file:
         for name, one in json.load(file).items():
@@ -68,7 +79,8 @@ def triton_launches(folder):
 
 def all_launches(triton):
     """Every launch, numbered: its number is the seed of its inputs. `triton`: a folder of Triton's modules, or "-"."""
-    return enumerate([*cuda_launches(), *fusion_launches(), *([] if triton == "-" else triton_launches(triton))])
+    yield from enumerate([*cuda_launches(), *fusion_launches(), *([] if triton == "-" else triton_launches(triton))])
+    yield from enumerate(drawn_launches(), 1000)
 
 
 def operands_of(number, entry, arguments, how):
@@ -103,9 +115,12 @@ def parameters_of(ptx, entry):
 
 def make(folder, triton):
     os.makedirs(folder, exist_ok=True)
-    for name in ("cuda", "fusions"):
-        ptx = os.path.join(folder, name + ".ptx")
-        shutil.copy(os.path.join(DATA, name + ".ptx"), ptx)
+    with tarfile.open(os.path.join(DATA, "drawn.tar.xz")) as packed:
+        packed.extractall(folder)
+    ptx_files = [os.path.join(DATA, "cuda.ptx"), os.path.join(DATA, "fusions.ptx"), *glob.glob(os.path.join(folder, "drawn", "*.ptx"))]
+    for source in ptx_files:
+        ptx = os.path.join(folder, os.path.basename(source))
+        shutil.copy(source, ptx)
         subprocess.run([os.environ.get("BITMMA_PTXAS", "ptxas"), "-arch=sm_90a", "-o", ptx[:-3] + "cubin", ptx], check=True)
     jobs, rows, last = [], [], None
     for number, (module, entry, grid, block, shared, arguments, how) in all_launches(triton):
