@@ -84,7 +84,7 @@ constexpr QuantizeRecipe ocp_row(std::string_view name, Format element) {
 
 constexpr QuantizeRecipe microxcaling_row(std::string_view name, Format element) {
   QuantizeRecipe row = mx_floor(name, element, "MX emulation in PyTorch, its default rounding: halves away from zero");
-  row.evidence = QuantizeEvidence::compared;
+  row.evidence = QuantizeEvidence::compared_on_cpu;
   row.partial_blocks = true;
   row.is_torch = true;
   row.inputs = f32_input;
@@ -212,6 +212,7 @@ constexpr QuantizeRecipe torchao_training_row(std::string_view name, int block_r
 constexpr QuantizeRecipe vllm_row(std::string_view name, int block_rows) {
   return {.name = name,
           .what = block_rows == 1 ? "QuantFP8 in PyTorch, a scale a token" : "QuantFP8 in PyTorch, a scale a tensor",
+          .evidence = QuantizeEvidence::compared,
           .block_rows = block_rows,
           .is_torch = true,
           .of_block = {{{scale, div_number, amax, e4m3_max}, {scale, max, scale, 1.0F / (e4m3_max * 512)}}},
@@ -361,6 +362,7 @@ std::vector<QuantizeRecipe> all_recipes() {
       recipes_of(deepseek, "inference/kernel.py",
                  {{.name = "deepseek_v3_1x128",
                    .what = "act_quant, a kernel of Triton: its divisions are div.full",
+                   .evidence = QuantizeEvidence::compared,
                    .block_cols = 128,
                    .of_block = {{{scale, max, amax, 1e-4F}, {scale, div_full, scale, e4m3_max}}},
                    .of_factor = {{{factor, mov, stored}}},

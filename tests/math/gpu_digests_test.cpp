@@ -1,7 +1,9 @@
 // All arguments of functions of words, against the digests of what an H100 and an H200 gave (data/math).
 #include <chrono>
+#include <set>
 #include <sstream>
 #include <stdexcept>
+#include <tuple>
 
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/hardware/word_campaign.hpp"
@@ -108,6 +110,24 @@ TEST_CASE("all 2^32 words of two functions give the digests of a GPU, others eac
     INFO(row.function);
     CHECK(digest_of(function_named(row.function), row.arguments) == row.digest);
   }
+}
+
+TEST_CASE("every quadratic gives the words of an H100 at both of its ends", "[rule:mufu]") {
+  std::set<std::tuple<std::string_view, int, bool>> ends;  // of a table and a quadratic: the last end, or the first
+  int words = 0;
+  for (const std::vector<std::string>& row : table_of("ends.csv")) {
+    const MathInstruction instruction = parse_math_instruction(row.at(0));
+    const auto word = static_cast<uint32_t>(std::stoul(row.at(1), nullptr, 16));
+    INFO(row[0] << " " << row[1]);
+    REQUIRE(compute(instruction, word) == std::stoul(row.at(2), nullptr, 16));
+    ++words;
+    const std::optional<MufuSteps> steps = mufu_steps(instruction, word);
+    if (!steps) continue;
+    const uint32_t last = steps->table == "rcp" ? 0x1FFFE : 0x1FFFF;
+    if (steps->x == 0 || steps->x == last) ends.emplace(steps->table, steps->index, steps->x == last);
+  }
+  CHECK(words == 22874);
+  CHECK(ends.size() == 2 * 627);
 }
 
 TEST_CASE("rcp and rsqrt of f64 give the upper words of an H100", "[rule:mufu]") {

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "bitmma/core/error.hpp"
@@ -44,13 +45,14 @@ Recorded parts_of(const std::string& name) {
   return {parts[0], parts[1], parts[2], parts[3]};
 }
 
-const TensorFile& recorded_file() {
-  static const TensorFile file = read_tensor_file(test::oracle_path("quantize.safetensors"));
-  return file;
+const TensorFile& recorded_file(TorchDevice device = TorchDevice::cpu) {
+  static const TensorFile of_cpu = read_tensor_file(test::oracle_path("quantize.safetensors")),
+                          of_h100 = read_tensor_file(test::oracle_path("quantize_h100.safetensors"));
+  return device == TorchDevice::cpu ? of_cpu : of_h100;
 }
 
-Matrix input_of(const Recorded& recorded) {
-  const Tensor* tensor = recorded_file().find("x." + recorded.type + "." + recorded.seed);
+Matrix input_of(const Recorded& recorded, TorchDevice device = TorchDevice::cpu) {
+  const Tensor* tensor = recorded_file(device).find("x." + recorded.type + "." + recorded.seed);
   REQUIRE(tensor != nullptr);
   return matrix_of(*format_named(recorded.type), *tensor);
 }
@@ -104,43 +106,48 @@ Matrix row_of(std::initializer_list<float> values, int cols) {
 
 }  // namespace
 
-TEST_CASE("quantisers give the bytes that the projects' own code gives", "[rule:quantize]") {
-  std::set<std::string_view> compared;
+TEST_CASE("quantisers give the bytes that the projects' own code gives, on a CPU and on an H100", "[rule:quantize]") {
+  std::map<TorchDevice, std::set<std::string_view>> compared;
   int64_t codes = 0, values = 0;
-  for (const Tensor& tensor : recorded_file().tensors) {
-    if (tensor.name.starts_with("x.")) continue;
-    const Recorded recorded = parts_of(tensor.name);
-    CAPTURE(tensor.name);
-    const QuantizeRecipe& recipe = recipe_named(recorded.recipe);
-    const Quantized q = quantize(recipe, input_of(recorded), TorchDevice::cpu);
-    compared.insert(recipe.name);
-    if (recorded.what == "codes") {
-      Matrix given = matrix_of(recipe.element, tensor);
-      if (recorded.recipe.starts_with("te_nvfp4")) give_back_minus_zeros(q.codes, given);
-      CHECK(count_differing(q.codes, given) == 0);
-      codes += static_cast<int64_t>(q.codes.size());
-    } else if (recorded.what == "scales") {
-      const Format format = tensor.dtype == "U32" ? Format::f32 : recipe.scale_format;
-      CHECK(count_differing(scales_as_recorded(q.scales, format), matrix_of(format, tensor)) == 0);
-    } else if (recorded.what == "tensor_scale") {
-      CHECK(q.tensor_scale == matrix_of(Format::f32, tensor));
-    } else {
-      REQUIRE(recorded.what == "values");
-      // microxcaling gives +0 for zeros of both signs.
-      const Matrix given = matrix_of(Format::f32, tensor), ours = values_of(q);
-      for (size_t i = 0; i < given.size(); ++i) {
-        const uint32_t a = given.words()[i], b = ours.words()[i];
-        if (a != b && ((a | b) & 0x7FFFFFFF) != 0) FAIL("element " << i << ": " << a << ", computed " << b);
-        ++values;
+  for (const TorchDevice device : {TorchDevice::cpu, TorchDevice::cuda}) {
+    for (const Tensor& tensor : recorded_file(device).tensors) {
+      if (tensor.name.starts_with("x.")) continue;
+      const Recorded recorded = parts_of(tensor.name);
+      CAPTURE(tensor.name);
+      const QuantizeRecipe& recipe = recipe_named(recorded.recipe);
+      const Quantized q = quantize(recipe, input_of(recorded, device), device);
+      compared[device].insert(recipe.name);
+      if (recorded.what == "codes") {
+        Matrix given = matrix_of(recipe.element, tensor);
+        if (recorded.recipe.starts_with("te_nvfp4")) give_back_minus_zeros(q.codes, given);
+        CHECK(count_differing(q.codes, given) == 0);
+        codes += static_cast<int64_t>(q.codes.size());
+      } else if (recorded.what == "scales") {
+        const Format format = tensor.dtype == "U32" ? Format::f32 : recipe.scale_format;
+        CHECK(count_differing(scales_as_recorded(q.scales, format), matrix_of(format, tensor)) == 0);
+      } else if (recorded.what == "tensor_scale") {
+        CHECK(q.tensor_scale == matrix_of(Format::f32, tensor));
+      } else {
+        REQUIRE(recorded.what == "values");
+        // microxcaling gives +0 for zeros of both signs.
+        const Matrix given = matrix_of(Format::f32, tensor), ours = values_of(q);
+        for (size_t i = 0; i < given.size(); ++i) {
+          const uint32_t a = given.words()[i], b = ours.words()[i];
+          if (a != b && ((a | b) & 0x7FFFFFFF) != 0) FAIL("element " << i << ": " << a << ", computed " << b);
+          ++values;
+        }
       }
     }
   }
-  CHECK(codes == 655360);
+  CHECK(codes == 655360 + 729088);
   CHECK(values == 40960);
   // Those of the OCP document, which has no code, are compared below with torchao's.
   for (const QuantizeRecipe& recipe : quantize_recipes()) {
     CAPTURE(recipe.name);
-    CHECK(compared.contains(recipe.name) == (recipe.evidence == QuantizeEvidence::compared));
+    const bool on_gpu = compared[TorchDevice::cuda].contains(recipe.name);
+    CHECK(on_gpu == (recipe.evidence == QuantizeEvidence::compared));
+    CHECK((!on_gpu && compared[TorchDevice::cpu].contains(recipe.name)) ==
+          (recipe.evidence == QuantizeEvidence::compared_on_cpu));
     CHECK(recipe.name.starts_with("ocp_") == (recipe.evidence == QuantizeEvidence::document_read));
   }
 }

@@ -97,7 +97,7 @@ def test_blocks_of_zeros_that_become_nan_are_warned_of():
 def test_evidence_of_the_document_names_what_it_was_compared_with():
     rows = {row["name"]: row for row in bitmma.quantize_recipes()}
     assert rows["ocp_mxfp4"]["evidence"].startswith("document read; compared with microxcaling's code")
-    assert rows["te_nvfp4"]["evidence"] == "compared with the project's code on a CPU"
+    assert rows["te_nvfp4"]["evidence"] == "compared with the project's code on an H100"
     assert rows["te_nvfp4"]["block"] == (1, 16) and not rows["te_nvfp4"]["torch_device"]
 
 

@@ -99,14 +99,16 @@ enum class CodeRounding : uint8_t {
 };
 
 enum class QuantizeEvidence : uint8_t {
-  compared,       // with outputs of the project's own code on a CPU, data/quantize
-  document_read,  // a document without code; compared with another project's on a CPU, data/quantize/README.md
-  source_read,    // the project's source was read; nothing was run
+  compared,         // with outputs of the project's own code on an NVIDIA H100, data/quantize
+  compared_on_cpu,  // with its outputs on a CPU alone
+  document_read,    // a document without code; compared with another project's on a CPU, data/quantize/README.md
+  source_read,      // the project's source was read; nothing was run
 };
-/// "compared with the project's code on a CPU", "source read".
+/// "compared with the project's code on an H100", "source read".
 constexpr std::string_view print(QuantizeEvidence evidence) {
   switch (evidence) {
-    case QuantizeEvidence::compared: return "compared with the project's code on a CPU";
+    case QuantizeEvidence::compared: return "compared with the project's code on an H100";
+    case QuantizeEvidence::compared_on_cpu: return "compared with the project's code on a CPU";
     case QuantizeEvidence::document_read:
       return "document read; compared with microxcaling's code on a CPU where its f32 logarithm is exact";
     default: return "source read";
